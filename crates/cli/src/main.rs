@@ -1,0 +1,3 @@
+//! The `wirebeat` command.
+
+fn main() {}

@@ -1,0 +1,9 @@
+//! How frames move: the [`port::Port`] trait, the one transmit loop ([`mod@drive`]), the one receive loop
+//! ([`collect`]), and the engines that need no kernel ([`loopback`], [`pcap`]).
+//!
+//! An engine moves frames and knows neither flows nor statistics; the drive loop knows flows and
+//! lateness and not which engine it drives. Engines of the operating system live in
+//! `wirebeat-engine-linux`.
+
+pub mod clock;
+pub mod port;

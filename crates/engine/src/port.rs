@@ -1,0 +1,158 @@
+//! The port: where frames leave and arrive.
+//!
+//! A port is batched and both ways, and belongs to one thread. Frames are built in place in the port's
+//! own transmit memory: [`Port::reserve`] makes room, [`Port::slot`] gives the bytes, and
+//! [`Port::commit`] hands the first frames over. A port knows neither flows nor statistics; a frame
+//! carries a `tag` that the port only counts by.
+
+use std::borrow::Cow;
+
+use wirebeat_units::{BitRate, Nanos};
+use wirebeat_wire::stamp::Stamp;
+
+/// Where the bytes of a slot or an arrival begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// At the Ethernet header.
+    Frame,
+    /// At the transport payload; the operating system makes the headers.
+    Datagram,
+}
+
+/// What a port can do; fixed once it is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// The engine's name.
+    pub engine: &'static str,
+    /// How it works here, for the report: "native XDP, live frames", "TPACKET_V2, qdisc bypass".
+    pub mode: String,
+    /// The largest frame in bytes without FCS (or the largest datagram payload).
+    pub frame_max: usize,
+    /// The most frames that can be reserved at once.
+    pub batch: usize,
+    /// Where slots and arrivals begin.
+    pub view: View,
+    /// The port keeps a frame until its launch time and writes sequence and time itself.
+    pub holds: bool,
+    /// The longest period, in frames, that the port repeats by itself; 0 when it cannot.
+    pub repeats: usize,
+    /// Speed of the link, where it is known.
+    pub link: Option<BitRate>,
+}
+
+/// What goes with a frame that is committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxMeta {
+    /// Bytes of the slot that are the frame, without FCS.
+    pub len: u16,
+    /// Counted by; below the number of tags the port was opened with.
+    pub tag: u32,
+    /// Absolute launch time; only ports that hold frames look at it. Zero: at once.
+    pub launch: Nanos,
+    /// Where sequence and time go; only ports that hold frames write them.
+    pub stamp: Stamp,
+    /// A port that holds frames drops one that is later than this; `Nanos::MAX`: never.
+    pub drift: Nanos,
+}
+
+/// What became of the frames of a tag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxTotals {
+    /// Frames that the engine below accepted.
+    pub sent: u64,
+    /// Frames that it refused or that failed on the way to the device.
+    pub failed: u64,
+    /// Frames that a holding port dropped because they were later than their drift.
+    pub expired: u64,
+}
+
+/// A frame or datagram that came in.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// When it arrived, on the clock of the run.
+    pub at: Nanos,
+    /// Its bytes, as the port's [`View`] says; without FCS.
+    pub bytes: &'a [u8],
+    /// Length of the whole frame with FCS, also where `bytes` is cut short or begins at the payload.
+    pub frame_len: u32,
+}
+
+/// Why a port could not be opened or used.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// This machine lacks something; found before any traffic. Exit code 3.
+    #[error("the {engine} engine cannot run on {on}: {missing}")]
+    Missing {
+        /// Which engine.
+        engine: &'static str,
+        /// Interface or address.
+        on: String,
+        /// What is missing and what would mend it.
+        missing: String,
+    },
+    /// The interface went down or away while in use. The run ends with its books.
+    #[error("interface {0} went down or was removed")]
+    Gone(String),
+    /// The system refused an operation.
+    #[error("{what} on {on}: {source}")]
+    System {
+        /// What was attempted.
+        what: Cow<'static, str>,
+        /// On what.
+        on: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The port cannot do what was asked of it.
+    #[error("the {engine} engine cannot {what}")]
+    Unsupported {
+        /// Which engine.
+        engine: &'static str,
+        /// What it cannot do.
+        what: String,
+    },
+}
+
+/// A port. See the module's documentation.
+pub trait Port: Send {
+    /// What it can do.
+    fn caps(&self) -> &Caps;
+
+    /// Makes room until up to `want` frames are reserved (those reserved before count), and returns
+    /// how many are. Fewer, or none, when the port is full: try again after a [`Port::flush`].
+    fn reserve(&mut self, want: usize) -> Result<usize, PortError>;
+
+    /// The bytes of reserved frame `index`, at least `caps().frame_max` of them. What they hold is
+    /// whatever was there before.
+    ///
+    /// # Panics
+    /// When `index` is not below the number of reserved frames.
+    fn slot(&mut self, index: usize) -> &mut [u8];
+
+    /// Hands over the first `metas.len()` reserved frames in order; those after them stay reserved,
+    /// from index 0 on. Transmission may begin at once or with [`Port::flush`].
+    fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError>;
+
+    /// Sees to it that everything committed is on its way, and collects what became of it. Does not
+    /// wait for launch times.
+    fn flush(&mut self) -> Result<(), PortError>;
+
+    /// Waits, at most until `deadline` of the monotonic clock, until everything committed is sent,
+    /// failed or expired; says whether it is.
+    fn drain(&mut self, deadline: Nanos) -> Result<bool, PortError>;
+
+    /// Adds what became of the frames so far to `totals`, which is indexed by tag.
+    fn totals(&self, totals: &mut [TxTotals]);
+
+    /// Takes what has arrived, waiting at most until `until` for the first, and gives it to `sink` in
+    /// order. Returns how many there were.
+    fn receive<F>(&mut self, until: Nanos, sink: F) -> Result<usize, PortError>
+    where
+        F: FnMut(&Arrival<'_>),
+        Self: Sized;
+
+    /// Frames that the engine itself lost on the receiving side (ring full), so far.
+    fn receive_drops(&self) -> u64 {
+        0
+    }
+}

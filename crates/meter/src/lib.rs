@@ -1,0 +1,8 @@
+//! From arrivals to measurements: loss, duplicates, reordering (RFC 4737), one-way delay, delay
+//! variation (RFC 4689, RFC 5481), inter-arrival time.
+//!
+//! Pure: no clock, no I/O, no knowledge of where packets came from. [`summary`] is what every engine
+//! delivers, whether it metered in the kernel or here, and can be added across cores and hosts.
+//! [`histogram`] is the one bucket layout that eBPF, Rust and reports share.
+
+pub mod summary;

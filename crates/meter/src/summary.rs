@@ -1,0 +1,104 @@
+//! What a meter delivers: plain numbers that can be added.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Sums from which minimum, maximum, mean and standard deviation follow exactly. The unit is the
+/// caller's (nanoseconds for times).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moments {
+    /// How many values.
+    pub count: u64,
+    /// The smallest; 0 when there is none.
+    pub min: i64,
+    /// The largest; 0 when there is none.
+    pub max: i64,
+    /// Their sum.
+    pub sum: i128,
+    /// The sum of their squares.
+    pub sum_of_squares: u128,
+}
+
+/// Exact moments beside a log-linear histogram.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Exact moments.
+    pub moments: Moments,
+    /// Values below zero, which the histogram does not hold.
+    pub negative: u64,
+    /// The histogram: (bucket, count) of the buckets that are not empty, in order. Buckets are those
+    /// of `crate::histogram`.
+    pub buckets: Vec<(u16, u64)>,
+}
+
+/// Counts that follow from sequence numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SequenceSummary {
+    /// Different sequence numbers seen.
+    pub unique: u64,
+    /// Arrivals whose number had been seen.
+    pub duplicates: u64,
+    /// Arrivals (the first of their number) with a number below one seen before (RFC 4737 §3.3).
+    pub reordered: u64,
+    /// Arrivals so far behind that the window can no longer tell new from duplicate; they count as
+    /// unique and reordered.
+    pub beyond_window: u64,
+    /// The lowest and highest number, unwrapped to 64 bits; `None` before the first.
+    pub range: Option<(u64, u64)>,
+    /// Reordering extent in arrivals (RFC 4737 §4.2.1).
+    pub extent: Distribution,
+}
+
+/// A histogram with bins of one width, as asked for on the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinearBins {
+    /// Width of a bin in ns; bin `i` holds values from `i * width` up to the next bin.
+    pub width: u64,
+    /// The bins.
+    pub counts: Vec<u64>,
+    /// Values beyond the last bin.
+    pub overflow: u64,
+}
+
+/// What was measured of one flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowSummary {
+    /// Frames received, duplicates included.
+    pub frames: u64,
+    /// Their bytes with FCS.
+    pub frame_bytes: u64,
+    /// Their bytes of transport payload.
+    pub payload_bytes: u64,
+    /// Arrival time of the first and of the last, in ns of the receiver's clock; `None` before the first.
+    pub span: Option<(u64, u64)>,
+    /// Loss, duplicates, reordering.
+    pub sequence: SequenceSummary,
+    /// One-way delay in ns.
+    pub delay: Distribution,
+    /// Absolute difference of the delays of consecutive arrivals in ns (RFC 4689 §3.2.5).
+    pub delay_variation: Distribution,
+    /// Time between consecutive arrivals in ns.
+    pub inter_arrival: Distribution,
+    /// Time between consecutive arrivals in bins of one width, where those were asked for.
+    pub inter_arrival_bins: Option<LinearBins>,
+    /// Absolute difference of inter-arrival time and the flow's nominal gap, in ns, where it has one.
+    pub gap_error: Distribution,
+}
+
+/// What a receiver measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeterSummary {
+    /// By the flow's number in the probe.
+    pub flows: BTreeMap<u16, FlowSummary>,
+    /// Datagrams that match the filter and carry no probe.
+    pub unprobed: FlowSummary,
+    /// Frames with a probe whose flow number is not expected, or beyond the bound on flows.
+    pub unknown_flow: u64,
+    /// Frames that do not match the filter.
+    pub foreign: u64,
+    /// Frames too short or inconsistent to be read.
+    pub malformed: u64,
+    /// Frames that the receiving engine lost by itself.
+    pub receiver_drops: u64,
+}

@@ -1,0 +1,1 @@
+//! The report: one versioned model, and its renderings.

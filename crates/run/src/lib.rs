@@ -1,0 +1,1 @@
+//! Scenario in, progress while it runs, report out.

@@ -1,0 +1,1 @@
+//! Namespaces and virtual cables for tests, the benchmark and the demo.

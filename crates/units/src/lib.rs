@@ -1,0 +1,18 @@
+//! Units as types: [`Nanos`], [`FrameLen`], [`Bytes`], [`BitRate`], [`FrameRate`] and [`Rate`].
+//!
+//! Every quantity that a person writes in a scenario or on the command line is parsed here
+//! (`"1.5Mpps"`, `"10Gbps"`, `"64B"`, `"100us"`) and printed the same way. A bare number without a
+//! unit is refused where the unit matters, because guessing a unit is how a test goes wrong by a
+//! factor of eight. This crate knows nothing of flows, packets' contents or clocks.
+
+mod bytes;
+mod frame_len;
+mod nanos;
+mod parse;
+mod rate;
+
+pub use bytes::Bytes;
+pub use frame_len::{FCS, FrameLen, LINE_OVERHEAD};
+pub use nanos::Nanos;
+pub use parse::UnitError;
+pub use rate::{BitRate, FrameRate, Layer, Rate};

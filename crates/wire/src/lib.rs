@@ -1,0 +1,8 @@
+//! Bytes on the wire: header views and builders, checksums and probe codecs.
+//!
+//! Nothing here does I/O, reads a clock or allocates per frame. Views check lengths once and then
+//! never panic; builders write into the caller's buffer. One protocol is one file, in the order
+//! constants, view, representation, display, tests.
+
+pub mod probe;
+pub mod stamp;
