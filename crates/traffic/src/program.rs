@@ -14,6 +14,13 @@ pub struct Program {
     pub flows: Vec<Flow>,
 }
 
+impl Program {
+    /// The indices of the flows that the port `name` sends, in order.
+    pub fn flows_from(&self, name: &str) -> Vec<u32> {
+        (0..).zip(&self.flows).filter(|(_, flow)| flow.from == name).map(|(i, _)| i).collect()
+    }
+}
+
 /// One flow, ready to send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {

@@ -2,9 +2,22 @@
 //!
 //! The schedule of a port's share of a program is a stream of [`Departure`]s in the order of their
 //! deadlines. Several transmit cores share it by [`Shard`]: burst `n` of a flow belongs to core
-//! `n mod cores`.
+//! `n mod cores`. [`Schedule`] makes the stream; [`period()`] finds the round that it repeats, for
+//! engines that walk a round by themselves.
+//!
+//! Nothing here reads a clock: deadlines count from the start of the run, and the caller adds that.
+//! One distribution of inter-departure times is one file (`constant.rs`) and one line of the `Pace`
+//! table in `flow.rs`, which adds bursts, shards and limits; `merge.rs` puts the flows in order.
+
+mod constant;
+mod flow;
+mod merge;
+mod period;
 
 use wirebeat_units::Nanos;
+
+pub use merge::Schedule;
+pub use period::period;
 
 /// One frame that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,3 +56,6 @@ pub struct Period {
     /// How many whole rounds there are until the first flow ends; `u64::MAX` if none ends.
     pub rounds: u64,
 }
+
+#[cfg(test)]
+mod tests;
