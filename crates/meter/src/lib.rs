@@ -5,4 +5,8 @@
 //! delivers, whether it metered in the kernel or here, and can be added across cores and hosts.
 //! [`histogram`] is the one bucket layout that eBPF, Rust and reports share.
 
+pub mod distribution;
+pub mod histogram;
+mod moments;
+pub mod sequence;
 pub mod summary;

@@ -32,21 +32,30 @@ pub struct Distribution {
     pub buckets: Vec<(u16, u64)>,
 }
 
-/// Counts that follow from sequence numbers.
+/// Counts that follow from sequence numbers. How each arrival is judged: [`crate::sequence`].
+///
+/// `unique + duplicates + implausible` is the number of arrivals.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceSummary {
     /// Different sequence numbers seen.
     pub unique: u64,
     /// Arrivals whose number had been seen.
     pub duplicates: u64,
-    /// Arrivals (the first of their number) with a number below one seen before (RFC 4737 §3.3).
+    /// Arrivals (the first of their number) with a number below one seen before on the same receive
+    /// queue (RFC 4737 §3.3).
     pub reordered: u64,
     /// Arrivals so far behind that the window can no longer tell new from duplicate; they count as
     /// unique and reordered.
     pub beyond_window: u64,
-    /// The lowest and highest number, unwrapped to 64 bits; `None` before the first.
+    /// Arrivals whose number fits nothing and that no next arrival confirmed: most likely forged or
+    /// damaged. They count as nothing else.
+    pub implausible: u64,
+    /// How often the sender began to count from 0 again.
+    pub restarts: u64,
+    /// The lowest and highest number, unwrapped to 64 bits; `None` before the first. A flow whose first
+    /// arrival carries `n` begins at 2^32 + `n`, and a restarted sender counts on after the highest.
     pub range: Option<(u64, u64)>,
-    /// Reordering extent in arrivals (RFC 4737 §4.2.1).
+    /// Reordering extent in arrivals (RFC 4737 §4.2.1) of the reordered arrivals for which it is known.
     pub extent: Distribution,
 }
 
@@ -74,9 +83,13 @@ pub struct FlowSummary {
     pub span: Option<(u64, u64)>,
     /// Loss, duplicates, reordering.
     pub sequence: SequenceSummary,
-    /// One-way delay in ns.
+    /// What was taken off each delay before it was recorded, in ns: 0 on one host; across hosts an
+    /// estimate of how far the receiver's clock is ahead, so that the histogram keeps its resolution.
+    pub delay_base: i64,
+    /// One-way delay less [`FlowSummary::delay_base`] in ns, of the first arrival of each number.
     pub delay: Distribution,
-    /// Absolute difference of the delays of consecutive arrivals in ns (RFC 4689 §3.2.5).
+    /// Absolute difference of the delays of consecutive arrivals in ns (RFC 4689 §3.2.5), duplicates
+    /// left out.
     pub delay_variation: Distribution,
     /// Time between consecutive arrivals in ns.
     pub inter_arrival: Distribution,

@@ -1,0 +1,88 @@
+//! Exact moments: what needs no histogram.
+//!
+//! Sums are kept as integers, so that minimum, maximum, mean and standard deviation have no error of
+//! their own, in whatever order values came and however summaries were merged. The kernel programs
+//! keep the same sums as two 64-bit words each.
+
+use crate::summary::Moments;
+
+impl Moments {
+    /// Counts `value`.
+    #[inline]
+    pub fn record(&mut self, value: i64) {
+        if self.count == 0 {
+            (self.min, self.max) = (value, value);
+        } else {
+            self.min = self.min.min(value);
+            self.max = self.max.max(value);
+        }
+        self.count += 1;
+        self.sum += i128::from(value);
+        let magnitude = u128::from(value.unsigned_abs());
+        // Saturates after four values of 292 years; anything that is measured is far from it.
+        self.sum_of_squares = self.sum_of_squares.saturating_add(magnitude * magnitude);
+    }
+
+    /// Adds the values of `other`.
+    pub fn merge(&mut self, other: &Moments) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            *self = *other;
+            return;
+        }
+        self.count = self.count.saturating_add(other.count);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.sum_of_squares = self.sum_of_squares.saturating_add(other.sum_of_squares);
+    }
+
+    /// The mean; `None` when there is no value.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+
+    /// The sample variance, which divides by `count - 1`; `None` for fewer than two values.
+    pub fn variance(&self) -> Option<f64> {
+        if self.count < 2 {
+            return None;
+        }
+        let count = i128::from(self.count);
+        // With sum = q * count + r: the squared deviations sum to squares - q^2 count - 2 q r - r^2/count.
+        // All but the last term are integers, so that nothing cancels in floating point. The wrapping
+        // matters only to sums that no values can have (a hostile summary).
+        let (q, r) = (self.sum.div_euclid(count), self.sum.rem_euclid(count));
+        let whole = (self.sum_of_squares as i128)
+            .wrapping_sub(q.wrapping_mul(q).wrapping_mul(count))
+            .wrapping_sub(q.wrapping_mul(r).wrapping_mul(2));
+        let r = r as f64;
+        let squares = (whole as u128) as f64 - r * r / count as f64;
+        Some(squares.max(0.0) / (self.count - 1) as f64)
+    }
+
+    /// The sample standard deviation; `None` for fewer than two values.
+    pub fn standard_deviation(&self) -> Option<f64> {
+        self.variance().map(f64::sqrt)
+    }
+
+    /// The moments of the same values, each `by` greater; exact, saturating at the ends of `i64`.
+    pub fn shifted(&self, by: i64) -> Moments {
+        if self.count == 0 {
+            return *self;
+        }
+        let (count, shift) = (i128::from(self.count), i128::from(by));
+        // sum of (x + s)^2 = sum of x^2 + 2 s sum + count s^2, modulo 2^128 as in `variance`.
+        let squares = (self.sum_of_squares as i128)
+            .wrapping_add(shift.wrapping_mul(self.sum).wrapping_mul(2))
+            .wrapping_add(shift.wrapping_mul(shift).wrapping_mul(count));
+        Moments {
+            count: self.count,
+            min: self.min.saturating_add(by),
+            max: self.max.saturating_add(by),
+            sum: self.sum.saturating_add(count.saturating_mul(shift)),
+            sum_of_squares: squares as u128,
+        }
+    }
+}
