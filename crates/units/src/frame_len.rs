@@ -1,5 +1,19 @@
 //! The length of an Ethernet frame.
 
+use std::fmt;
+use std::str::FromStr;
+
+use crate::parse::{Bare, Quantity};
+use crate::text::serde_as_text;
+use crate::{UnitError, bytes};
+
+const FRAME_LENGTH: Quantity = Quantity {
+    what: "a frame length",
+    example: "64B or 1518B",
+    units: bytes::UNITS,
+    bare: Bare::Finest,
+};
+
 /// Bytes of the frame check sequence (IEEE 802.3 §3.2.9).
 pub const FCS: u16 = 4;
 /// Bytes that a frame takes on the line beside itself: preamble and start delimiter 8, inter-packet
@@ -10,12 +24,19 @@ pub const LINE_OVERHEAD: u16 = 20;
 ///
 /// This is how the field counts ("64-byte frames", RFC 2544 §9); a buffer handed to Linux is
 /// [`FCS`] bytes shorter.
+///
+/// Read from `"64B"`, `"1518"` or `"9kB"`, within [`FrameLen::MIN`] and [`FrameLen::MAX`]; printed in
+/// bytes. The constructors take any length: what a port can carry is for the port to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameLen(u16);
 
 impl FrameLen {
     /// The shortest frame of IEEE 802.3.
     pub const MIN: FrameLen = FrameLen(64);
+    /// The longest frame that can be asked for: an IP packet of 9000 bytes, the common size of jumbo
+    /// frames (no standard names one; IEEE 802.3 ends at 1518, as do the sizes of RFC 2544 §9.1),
+    /// with 14 bytes of header and 4 of FCS.
+    pub const MAX: FrameLen = FrameLen(9018);
 
     /// From a length that counts the FCS.
     pub const fn with_fcs(len: u16) -> Self {
@@ -36,5 +57,82 @@ impl FrameLen {
     /// Bytes on the line: with FCS, preamble and inter-packet gap.
     pub const fn on_line(self) -> u32 {
         self.0 as u32 + LINE_OVERHEAD as u32
+    }
+}
+
+impl FromStr for FrameLen {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let bytes = FRAME_LENGTH.whole(text)?;
+        match u16::try_from(bytes).map(FrameLen) {
+            Ok(len) if (FrameLen::MIN..=FrameLen::MAX).contains(&len) => Ok(len),
+            _ => Err(FRAME_LENGTH.refuse(
+                text,
+                format!(
+                    "frames are {} to {} bytes long, with FCS",
+                    FrameLen::MIN.0,
+                    FrameLen::MAX.0
+                ),
+            )),
+        }
+    }
+}
+
+impl fmt::Display for FrameLen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}B", self.0))
+    }
+}
+
+serde_as_text!(FrameLen, FRAME_LENGTH.what);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lengths_are_read_with_and_without_unit() {
+        for (text, len) in [("64B", 64), ("1518", 1518), ("1518 B", 1518), ("9kB", 9000)] {
+            assert_eq!(text.parse(), Ok(FrameLen(len)), "{text}");
+        }
+        assert_eq!("9018B".parse(), Ok(FrameLen::MAX));
+        assert_eq!(serde_json::from_str::<FrameLen>("570").ok(), Some(FrameLen(570)));
+        assert_eq!(serde_json::to_string(&FrameLen(570)).expect("json"), "\"570B\"");
+    }
+
+    #[test]
+    fn lengths_out_of_range_are_refused() {
+        for text in ["63B", "0", "9019", "65600B", "1TB"] {
+            let error = text.parse::<FrameLen>().expect_err(text);
+            assert_eq!(error.why, "frames are 64 to 9018 bytes long, with FCS", "{text}");
+        }
+        let error = "64b".parse::<FrameLen>().expect_err("bits").to_string();
+        assert_eq!(
+            error,
+            "'64b' is not a frame length: there is no unit 'b', and case matters: \
+             did you mean 'B'?; write for example 64B or 1518B"
+        );
+        assert!("64.5".parse::<FrameLen>().is_err());
+    }
+
+    #[test]
+    fn a_length_counts_what_its_name_says() {
+        let len = FrameLen::with_fcs(64);
+        assert_eq!((len.get(), len.buffer(), len.on_line()), (64, 60, 84));
+        assert_eq!(FrameLen::without_fcs(60), len);
+    }
+
+    proptest! {
+        #[test]
+        fn every_length_survives_printing_and_reading(len in 64..=9018_u16) {
+            prop_assert_eq!(FrameLen(len).to_string().parse(), Ok(FrameLen(len)));
+        }
+        #[test]
+        fn any_text_is_read_or_refused(text: String) {
+            let _ = text.parse::<FrameLen>();
+        }
     }
 }

@@ -5,14 +5,19 @@
 //! unit is refused where the unit matters, because guessing a unit is how a test goes wrong by a
 //! factor of eight. This crate knows nothing of flows, packets' contents or clocks.
 
+mod bit_rate;
 mod bytes;
 mod frame_len;
+mod frame_rate;
 mod nanos;
 mod parse;
 mod rate;
+mod text;
 
+pub use bit_rate::BitRate;
 pub use bytes::Bytes;
 pub use frame_len::{FCS, FrameLen, LINE_OVERHEAD};
+pub use frame_rate::FrameRate;
 pub use nanos::Nanos;
 pub use parse::UnitError;
-pub use rate::{BitRate, FrameRate, Layer, Rate};
+pub use rate::{Layer, Rate};
