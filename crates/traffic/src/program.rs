@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use wirebeat_units::{FrameLen, FrameRate, Nanos};
+use wirebeat_wire::probe;
 use wirebeat_wire::stamp::Stamp;
 
 /// A compiled scenario.
@@ -58,7 +59,66 @@ pub struct FrameTemplate {
 impl FrameTemplate {
     /// The length with FCS.
     pub fn len(&self) -> FrameLen {
-        FrameLen::without_fcs(self.bytes.len() as u16)
+        FrameLen::without_fcs(u16::try_from(self.bytes.len()).unwrap_or(u16::MAX))
+    }
+
+    /// What a port is given that sends frames: everything from the Ethernet header on.
+    pub fn frame(&self) -> Image<'_> {
+        Image { bytes: &self.bytes, stamp: self.stamp, probe_at: present(self.stamp.probe_at) }
+    }
+
+    /// What a port is given that sends datagrams: the transport payload alone, without headers and
+    /// padding.
+    pub fn datagram(&self) -> Image<'_> {
+        let begin = usize::from(self.payload_at).min(self.bytes.len());
+        let end = (begin + usize::from(self.payload_len)).min(self.bytes.len());
+        let probe_at = present(self.stamp.probe_at).and_then(|at| at.checked_sub(begin));
+        // Checksums and identification lie in the headers, which the system makes.
+        Image { bytes: &self.bytes[begin..end], stamp: Stamp::default(), probe_at }
+    }
+}
+
+/// A [`Stamp`] says by zero that a field is absent.
+fn present(offset: u16) -> Option<usize> {
+    (offset != 0).then_some(usize::from(offset))
+}
+
+/// What a port sends of a [`FrameTemplate`]: its bytes, and what to write into them at the last moment.
+///
+/// Building one touches nothing but the caller's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image<'a> {
+    /// What is copied.
+    pub bytes: &'a [u8],
+    /// Where checksums, identification and probe lie, from the start of `bytes`; for ports that stamp
+    /// by themselves. Empty for datagrams, whose probe may lie at offset 0.
+    pub stamp: Stamp,
+    /// Where the probe lies, from the start of `bytes`.
+    pub probe_at: Option<usize>,
+}
+
+impl Image<'_> {
+    /// Copies the bytes to the beginning of `out` and returns how many they are; 0 when `out` is too
+    /// short for them.
+    pub fn build(&self, out: &mut [u8]) -> usize {
+        match out.get_mut(..self.bytes.len()) {
+            Some(out) => {
+                out.copy_from_slice(self.bytes);
+                self.bytes.len()
+            }
+            None => 0,
+        }
+    }
+
+    /// Writes sequence number and transmit time into what [`Image::build`] made, and mends what
+    /// depends on them. Once per build.
+    pub fn stamp(&self, out: &mut [u8], sequence: u32, transmit_ns: u64) {
+        if self.stamp != Stamp::default() {
+            self.stamp.write(out, sequence, transmit_ns);
+        } else if let Some(probe) = self.probe_at.and_then(|at| out.get_mut(at..at + probe::LEN)) {
+            probe[4..8].copy_from_slice(&sequence.to_be_bytes());
+            probe[8..].copy_from_slice(&transmit_ns.to_be_bytes());
+        }
     }
 }
 
@@ -99,4 +159,53 @@ pub struct Endpoint {
     pub tos: u8,
     /// Whether the UDP checksum is sent.
     pub checksum: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use wirebeat_wire::probe::Probe;
+
+    use super::*;
+
+    /// A header of 4 bytes, a payload that is nothing but a probe, 2 bytes of padding.
+    fn template() -> FrameTemplate {
+        let mut bytes = vec![0xee; 4];
+        bytes.extend(Probe { flow: 7, sequence: 0, transmit_ns: 0 }.to_bytes());
+        bytes.extend([0; 2]);
+        let stamp = Stamp { probe_at: 4, ..Stamp::default() };
+        FrameTemplate { bytes, payload_at: 4, payload_len: 16, stamp }
+    }
+
+    #[test]
+    fn a_datagram_is_the_payload_even_where_the_probe_begins_it() {
+        let template = template();
+        let mut out = [0xff; 64];
+        let image = template.datagram();
+        assert_eq!(image.build(&mut out), 16);
+        image.stamp(&mut out, 3, 1_000_000_007);
+        let probe = Probe { flow: 7, sequence: 3, transmit_ns: 1_000_000_007 };
+        assert_eq!(Probe::from_tail(&out[..16]), Some(probe));
+        assert_eq!(out[16..], [0xff; 48]);
+    }
+
+    #[test]
+    fn a_frame_is_all_of_it() {
+        let template = template();
+        let mut out = [0; 22];
+        assert_eq!(template.frame().build(&mut out), 22);
+        assert_eq!(out[..], template.bytes[..]);
+        assert_eq!(template.len(), FrameLen::with_fcs(26));
+        assert_eq!(template.frame().build(&mut [0; 21]), 0, "no room, nothing written");
+    }
+
+    #[test]
+    fn offsets_that_point_nowhere_do_not_panic() {
+        let mut template = template();
+        template.payload_at = 60_000;
+        assert_eq!(template.datagram().bytes, []);
+        template.payload_at = 20;
+        template.payload_len = u16::MAX;
+        template.datagram().stamp(&mut [0; 4], 1, 1);
+        template.frame().stamp(&mut [0; 3], 1, 1);
+    }
 }
