@@ -1,1 +1,2 @@
 //! The engines of Linux.
+pub mod kernel;

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use wirebeat_meter::summary::Distribution;
 use wirebeat_units::{BitRate, Nanos};
 use wirebeat_wire::stamp::Stamp;
 
@@ -64,6 +65,45 @@ pub struct TxTotals {
     pub failed: u64,
     /// Frames that a holding port dropped because they were later than their drift.
     pub expired: u64,
+    /// Frames that were committed and taken back by [`Port::stop`] before they were due.
+    pub withdrawn: u64,
+}
+
+/// What a port is going to be asked to send, so that it can lay out its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxPlan {
+    /// Tags are below this.
+    pub tags: u32,
+    /// Bytes of the longest frame, without FCS.
+    pub frame_max: u16,
+    /// Bytes of every frame, where they are all equally long.
+    pub frame_len: Option<u16>,
+    /// Whether frames have launch times.
+    pub paced: bool,
+    /// Frames of the round that the port is to repeat; 0: frames are streamed.
+    pub round: usize,
+}
+
+/// An order to send the frames committed so far round and round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeat {
+    /// When the first round starts; launch times of the committed frames count from here.
+    pub start: Nanos,
+    /// Length of a round in 2^-32 ns; 0: as fast as possible.
+    pub length_q32: u128,
+    /// How many frames are sent in all.
+    pub limit: u64,
+    /// No frame is sent at or after this time.
+    pub stop: Nanos,
+}
+
+/// When frames of a tag left, as a holding port saw it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DepartureRecord {
+    /// Departure of the first and of the last frame, on the clock of the run.
+    pub span: Option<(Nanos, Nanos)>,
+    /// Departure minus launch time, in ns.
+    pub error: Distribution,
 }
 
 /// A frame or datagram that came in.
@@ -143,6 +183,25 @@ pub trait Port: Send {
 
     /// Adds what became of the frames so far to `totals`, which is indexed by tag.
     fn totals(&self, totals: &mut [TxTotals]);
+
+    /// Begins to repeat the frames committed so far (at most [`Caps::repeats`]).
+    fn repeat(&mut self, order: &Repeat) -> Result<(), PortError> {
+        let _ = order;
+        let engine = self.caps().engine;
+        Err(PortError::Unsupported { engine, what: "repeat a period by itself".to_owned() })
+    }
+
+    /// Takes back what is committed and not yet sent, and sends nothing more. Frames taken back are
+    /// counted in [`TxTotals::withdrawn`]. A port that does not hold frames has none to take back.
+    fn stop(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    /// When the frames of `tag` left; only ports that hold frames know.
+    fn departures(&self, tag: u32) -> DepartureRecord {
+        let _ = tag;
+        DepartureRecord::default()
+    }
 
     /// Takes what has arrived, waiting at most until `until` for the first, and gives it to `sink` in
     /// order. Returns how many there were.

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The transmitting program: run in the kernel with live frames (BPF_PROG_TEST_RUN with
+ * BPF_F_TEST_XDP_LIVE_FRAMES), it takes the next slot of the ring, waits for its launch time, copies
+ * the frame into the page it was given, writes sequence number and time, and redirects it to the
+ * interface. User space lays out the ring (crates/engine-linux/src/kernel/ring.rs).
+ *
+ * It knows nothing of flows or rates: a slot carries a launch time, a tag to count by and the offsets
+ * of what is to be written at the last moment.
+ */
+#include "common.h"
+
+/* Set before loading. */
+const volatile __u32 tx_mode;
+const volatile __u32 slot_mask; /* slots of the ring - 1 */
+const volatile __u32 frame_max; /* largest frame that a slot can hold */
+const volatile __u32 base_len; /* length of the frames that the kernel hands to the program */
+const volatile __u32 paced; /* whether any slot has a launch time */
+const volatile __u32 shared_sequences; /* whether several cores number the same tags */
+const volatile __u32 tag_count;
+
+struct wb_tx_orders orders SEC(".bss.orders");
+struct wb_tx_progress progress SEC(".bss.progress");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set before loading, like the value's size */
+	__type(key, __u32);
+	__uint(value_size, WB_SLOT_HEAD + 64);
+} slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wb_tx_tag);
+} tags SEC(".maps");
+
+/* Sequence numbers of all cores, when they share them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} sequences SEC(".maps");
+
+/* Departure error by tag. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wb_distribution);
+} lateness SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} egress SEC(".maps");
+
+/* bpf_loop callback: reads the clock until the deadline. */
+struct wait {
+	__u64 deadline;
+	__u64 now;
+};
+
+static long look_at_clock(__u32 index, struct wait *wait)
+{
+	wait->now = bpf_ktime_get_ns();
+	return wait->now >= wait->deadline;
+}
+
+/* Returns the time when `deadline` is reached, or 0 when it is further away than our patience. */
+static __always_inline __u64 wait_for(__u64 deadline)
+{
+	struct wait wait = { .deadline = deadline, .now = bpf_ktime_get_ns() };
+	__u64 patience = orders.patience_ns;
+
+	if (wait.now >= deadline)
+		return wait.now;
+	if (deadline - wait.now > 2 * patience) {
+		/* far away: spend our patience, then let softirqs and signals have their turn */
+		wait.deadline = wait.now + patience;
+		bpf_loop(1 << 20, look_at_clock, &wait, 0);
+		return 0;
+	}
+	bpf_loop(1 << 20, look_at_clock, &wait, 0);
+	return wait.now;
+}
+
+/* One's complement sum of two 16-bit words. */
+static __always_inline __u32 fold(__u32 sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+static __always_inline __u16 *field_at(void *data, void *data_end, __u32 at, __u32 len)
+{
+	void *p;
+
+	at &= 0xfff;
+	p = data + at;
+	return p + len > data_end ? 0 : p;
+}
+
+/* Writes sequence, time and identification and mends the checksums: Stamp::write of crates/wire. */
+static __always_inline void stamp(struct xdp_md *ctx, struct wb_slot *slot, __u32 sequence, __u64 now)
+{
+	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
+	__be32 sequence_be = bpf_htonl(sequence);
+	__be64 now_be = bpf_cpu_to_be64(now);
+	__u16 *p;
+
+	p = slot->probe_at ? field_at(data, data_end, slot->probe_at, WB_PROBE_LEN) : 0;
+	if (p) {
+		/* the offset is known at run time only: bytes may be unaligned */
+		*(__be32 *)((void *)p + 4) = sequence_be;
+		*(__be64 *)((void *)p + 8) = now_be;
+	}
+	if (slot->checksum_at) {
+		p = field_at(data, data_end, slot->checksum_at, 2);
+		if (p) {
+			__u32 sum = (sequence_be & 0xffff) + (sequence_be >> 16) +
+				    (now_be & 0xffff) + ((now_be >> 16) & 0xffff) +
+				    ((now_be >> 32) & 0xffff) + (now_be >> 48);
+			sum = fold(sum);
+			if ((slot->probe_at - slot->checksum_at) & 1)
+				sum = ((sum & 0xff) << 8) | (sum >> 8);
+			sum = ~fold((__u16)~*p + sum) & 0xffff;
+			*p = sum ? sum : 0xffff; /* RFC 768: zero would mean "no checksum" */
+		}
+	}
+	if (slot->identification_at) {
+		p = field_at(data, data_end, slot->identification_at, 8);
+		if (p) {
+			__u16 identification = bpf_htons(sequence);
+
+			p[0] = identification;
+			p[3] = ~fold((__u16)~p[3] + identification);
+		}
+	}
+}
+
+/* Fills the page with the slot's frame. Zero on success. */
+static __always_inline int build(struct xdp_md *ctx, struct wb_slot *slot)
+{
+	__u32 len = slot->len;
+	void *data, *data_end;
+
+	if (len > frame_max || len < 14)
+		return -1;
+	if (len != base_len && bpf_xdp_adjust_tail(ctx, (int)len - (int)base_len))
+		return -1;
+	data = (void *)(long)ctx->data;
+	data_end = (void *)(long)ctx->data_end;
+	if (len == 60 && data + 60 <= data_end) {
+		__u64 *to = data, *from = (void *)slot->frame;
+
+		to[0] = from[0];
+		to[1] = from[1];
+		to[2] = from[2];
+		to[3] = from[3];
+		to[4] = from[4];
+		to[5] = from[5];
+		to[6] = from[6];
+		*(__u32 *)(to + 7) = *(__u32 *)(from + 7);
+		return 0;
+	}
+	return bpf_xdp_store_bytes(ctx, 0, slot->frame, len);
+}
+
+/* Moves on to the next slot. */
+static __always_inline void advance(void)
+{
+	progress.consumed++;
+	if (tx_mode != WB_TX_REPEAT)
+		return;
+	if (++progress.slot < orders.round_slots)
+		return;
+	progress.slot = 0;
+	progress.round++;
+	progress.round_start_frac += orders.round_frac;
+	progress.round_start += orders.round_ns + (progress.round_start_frac >> 32);
+	progress.round_start_frac &= 0xffffffff;
+}
+
+SEC("xdp")
+int wb_transmit(struct xdp_md *ctx)
+{
+	__u32 index, tag, zero = 0;
+	struct wb_tx_tag *counters;
+	struct wb_slot *slot;
+	__u64 launch, now, *shared;
+	__u32 sequence;
+
+	if (orders.stop)
+		return XDP_DROP;
+	if (tx_mode == WB_TX_REPEAT) {
+		if (progress.consumed >= orders.limit)
+			return XDP_DROP;
+		index = progress.slot & slot_mask;
+	} else {
+		if (progress.consumed >= *(volatile __u64 *)&orders.head) {
+			progress.idle++;
+			return XDP_DROP;
+		}
+		index = progress.consumed & slot_mask;
+	}
+	slot = bpf_map_lookup_elem(&slots, &index);
+	if (!slot)
+		return XDP_ABORTED;
+	tag = slot->tag;
+	counters = bpf_map_lookup_elem(&tags, &tag);
+	if (!counters)
+		return XDP_ABORTED;
+
+	launch = slot->launch_ns;
+	if (paced) {
+		if (tx_mode == WB_TX_REPEAT)
+			launch += progress.round_start;
+		now = wait_for(launch);
+		if (!now)
+			return XDP_DROP;
+		if (now - launch > slot->drift_ns) {
+			counters->expired++;
+			advance();
+			return XDP_DROP;
+		}
+	} else {
+		now = bpf_ktime_get_ns();
+	}
+	if (now >= orders.stop_ns) {
+		orders.stop = 1;
+		return XDP_DROP;
+	}
+
+	if (build(ctx, slot)) {
+		progress.refused++;
+		orders.stop = 1;
+		return XDP_ABORTED;
+	}
+	if (shared_sequences) {
+		shared = bpf_map_lookup_elem(&sequences, &tag);
+		if (!shared)
+			return XDP_ABORTED;
+		sequence = __sync_fetch_and_add(shared, 1);
+	} else {
+		sequence = counters->sequence++;
+	}
+	stamp(ctx, slot, sequence, now);
+	if (!counters->sent)
+		counters->first_ns = now;
+	counters->last_ns = now;
+	counters->sent++;
+	if (paced && launch) {
+		struct wb_distribution *error = bpf_map_lookup_elem(&lateness, &tag);
+
+		if (error)
+			record(error, now - launch);
+	}
+	advance();
+	return bpf_redirect_map(&egress, zero, 0);
+}
+
+/* Attached to the sending interface where its driver wants a program before it takes redirected frames. */
+SEC("xdp")
+int wb_pass(struct xdp_md *ctx)
+{
+	return XDP_PASS;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

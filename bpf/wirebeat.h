@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the kernel programs and user space share: map layouts, offsets, histogram buckets.
+ *
+ * All integers are in host order; only the probe inside a frame is big-endian. Times are nanoseconds
+ * of CLOCK_MONOTONIC, which bpf_ktime_get_ns() reads too. Both programs are loaded with these sizes
+ * checked against the Rust side at compile time (crates/engine-linux/src/kernel/abi.rs).
+ */
+#ifndef WIREBEAT_H
+#define WIREBEAT_H
+
+/* ---- the probe: magic 2, flow 2, sequence 4, time 8 (crates/wire/src/probe.rs) ---- */
+#define WB_PROBE_MAGIC 0x5742
+#define WB_PROBE_LEN 16
+
+/* ---- histograms: crates/meter/src/histogram.rs ---- */
+#define WB_SUB_BITS 7 /* 128 buckets per octave: an error of at most 1/128 */
+#define WB_MAX_MSB 36 /* values from 2^37 ns (137 s) on share the last bucket */
+#define WB_BUCKETS 3968
+
+/* A signed 128-bit sum in two words, and the sum of squares likewise. */
+struct wb_moments {
+	__u64 count;
+	__s64 min;
+	__s64 max;
+	__u64 sum_low;
+	__s64 sum_high;
+	__u64 squares_low;
+	__u64 squares_high;
+	__u64 negative; /* values below zero, which the histogram does not hold */
+};
+
+struct wb_distribution {
+	struct wb_moments moments;
+	__u64 counts[WB_BUCKETS];
+};
+
+/* ---- transmit ---- */
+
+/* A slot of the transmit ring: this head, then the frame. */
+struct wb_slot {
+	__u64 launch_ns; /* absolute, or from the start of the round in a repeating ring; 0: at once */
+	__u64 drift_ns; /* dropped when later than this; ~0: never */
+	__u32 tag;
+	__u16 len; /* bytes of frame, without FCS */
+	__u16 probe_at; /* offsets as in crates/wire/src/stamp.rs; 0: absent */
+	__u16 checksum_at;
+	__u16 identification_at;
+	__u32 reserved;
+	__u8 frame[];
+};
+#define WB_SLOT_HEAD 32
+
+/* How the transmit program treats its ring (rodata; one program is loaded per transmit core). */
+enum wb_tx_mode {
+	WB_TX_STREAM = 0, /* slots are used once, in order, up to `head` */
+	WB_TX_REPEAT = 1, /* the first `round_slots` slots go round and round */
+};
+
+/* Written by user space, read by the program. */
+struct wb_tx_orders {
+	__u64 head; /* stream: slots written so far */
+	__u64 stop; /* not zero: send nothing more */
+	__u64 stop_ns; /* send nothing at or after this time */
+	__u64 limit; /* repeat: send no more than this many slots in all */
+	__u64 round_slots; /* repeat: slots of a round */
+	__u64 round_ns; /* repeat: length of a round, whole nanoseconds … */
+	__u64 round_frac; /* … and the rest in 2^-32 ns */
+	__u64 patience_ns; /* longest wait inside the kernel before softirqs get their turn */
+};
+
+/* Written by the program, read by user space. */
+struct wb_tx_progress {
+	__u64 consumed; /* slots done: sent or expired */
+	__u64 slot; /* repeat: index of the next slot */
+	__u64 round; /* repeat: rounds done */
+	__u64 round_start; /* repeat: start of the current round, ns … */
+	__u64 round_start_frac; /* … and 2^-32 ns */
+	__u64 idle; /* runs that found nothing due */
+	__u64 refused; /* runs that could not build their frame; always 0 unless there is a bug */
+	__u64 reserved;
+};
+
+/* Counters of one tag, one transmit core. */
+struct wb_tx_tag {
+	__u64 sent; /* handed to the driver */
+	__u64 expired;
+	__u64 sequence; /* next number; shared by all cores when `shared_sequences` */
+	__u64 first_ns; /* departure of the first and of the last */
+	__u64 last_ns;
+	__u64 reserved[3];
+};
+
+/* ---- receive ---- */
+
+#define WB_GAPS 64 /* remembered jumps, for the reordering extent */
+#define WB_EXTENTS 1024 /* extents counted singly; larger ones share the last */
+#define WB_WINDOW_WORDS 2048 /* of 32 sequence numbers each: a window of 65,536 */
+
+struct wb_gap {
+	__u64 arrival; /* number of the arrival that jumped */
+	__u64 low; /* highest number before it */
+	__u64 high; /* its own number */
+};
+
+/* Measurements of one flow on one CPU. */
+struct wb_rx_flow {
+	__u64 frames;
+	__u64 frame_bytes; /* with FCS */
+	__u64 payload_bytes;
+	__u64 first_ns;
+	__u64 last_ns;
+	__s64 last_delay_ns;
+	__u64 nominal_gap_ns; /* written by user space; 0: none */
+	__u64 probed; /* arrivals with a probe */
+
+	__u64 unique;
+	__u64 duplicates;
+	__u64 reordered;
+	__u64 beyond_window;
+	__u64 highest; /* unwrapped to 64 bits, starting at 2^32 */
+	__u64 lowest;
+	__u64 suspect; /* the number that would confirm a large jump, or ~0 */
+	__u64 extents_unknown;
+	__u64 gaps_seen;
+	struct wb_gap gaps[WB_GAPS];
+	__u64 extents[WB_EXTENTS];
+
+	struct wb_distribution delay;
+	struct wb_distribution variation;
+	struct wb_distribution inter_arrival;
+	struct wb_distribution gap_error;
+};
+
+/* Counters of one CPU. */
+struct wb_rx_counters {
+	__u64 foreign;
+	__u64 malformed;
+	__u64 unknown_flow;
+	__u64 reserved[5];
+};
+
+#endif

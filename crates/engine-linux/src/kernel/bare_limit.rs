@@ -1,0 +1,113 @@
+//! The physical limit of this machine: live frames redirected untouched, counted and dropped at the far
+//! end. The benchmark prints Wirebeat's rate as a share of it.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+use std::{io, sync::mpsc, thread};
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags};
+
+use super::skeletons::bare::BareSkelBuilder;
+use super::test_run::{self, Call};
+
+/// What the bare loop reached.
+#[derive(Clone, Copy, Debug)]
+pub struct BareLimit {
+    /// Frames redirected.
+    pub sent: u64,
+    /// Frames counted at the far end.
+    pub received: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+fn failed(error: libbpf_rs::Error) -> io::Error {
+    io::Error::other(format!("{error:#}"))
+}
+
+/// A program at the far end that counts and drops; detached when dropped.
+#[derive(Debug)]
+pub struct Sink {
+    _link: Link,
+    counted: libbpf_rs::MapHandle,
+}
+
+/// Attaches the counting program to interface `index` of the caller's namespace.
+pub fn sink(index: u32) -> io::Result<Sink> {
+    let mut storage = MaybeUninit::uninit();
+    let skeleton =
+        BareSkelBuilder::default().open(&mut storage).map_err(failed)?.load().map_err(failed)?;
+    let link = skeleton.progs.wb_count_and_drop.attach_xdp(index as i32).map_err(failed)?;
+    let counted = libbpf_rs::MapHandle::try_from(&skeleton.maps.counted).map_err(failed)?;
+    Ok(Sink { _link: link, counted })
+}
+
+impl Sink {
+    /// Frames counted so far.
+    pub fn count(&self) -> io::Result<u64> {
+        let per_cpu =
+            self.counted.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(failed)?;
+        let number =
+            |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+        Ok(per_cpu.unwrap_or_default().iter().map(number).sum())
+    }
+}
+
+/// Sends `frame` flat out from interface `index` (of the caller's namespace) for `time` in batches of
+/// `batch`, without touching it. Returns the frames redirected.
+pub fn flood(index: u32, frame: &[u8], batch: u32, time: Duration) -> io::Result<(u64, Duration)> {
+    let mut storage = MaybeUninit::uninit();
+    let skeleton =
+        BareSkelBuilder::default().open(&mut storage).map_err(failed)?.load().map_err(failed)?;
+    skeleton
+        .maps
+        .bare_egress
+        .update(&0u32.to_ne_bytes(), &index.to_ne_bytes(), MapFlags::ANY)
+        .map_err(failed)?;
+    let start = Instant::now();
+    while start.elapsed() < time {
+        test_run::run(
+            skeleton.progs.wb_bare_transmit.as_fd(),
+            Call { frame, repeat: 1 << 16, batch },
+        )?;
+    }
+    let elapsed = start.elapsed();
+    let sent = skeleton.maps.bss_bare_data.as_ref().map_or(0, |data| data.redirected);
+    Ok((sent, elapsed))
+}
+
+/// Measures the limit between two interfaces: `far` is called on a thread of its own to enter the
+/// namespace of the far end first.
+pub fn bare_limit(
+    index: u32,
+    far_index: u32,
+    enter_far: impl FnOnce() -> io::Result<()> + Send + 'static,
+    batch: u32,
+    time: Duration,
+) -> io::Result<BareLimit> {
+    let (ready, is_ready) = mpsc::channel();
+    let (stop, stopped) = mpsc::channel::<()>();
+    let receiver = thread::spawn(move || -> io::Result<u64> {
+        let attached = enter_far().and_then(|()| sink(far_index));
+        match attached {
+            Ok(sink) => {
+                let _ = ready.send(());
+                let _ = stopped.recv();
+                sink.count()
+            }
+            Err(error) => Err(error),
+        }
+    });
+    let outcome = match is_ready.recv() {
+        Ok(()) => flood(index, &[0u8; 60], batch, time),
+        Err(_) => Ok((0, Duration::ZERO)),
+    };
+    thread::sleep(Duration::from_millis(20));
+    drop(stop);
+    let received =
+        receiver.join().map_err(|_| io::Error::other("the receiving thread panicked"))??;
+    let (sent, elapsed) = outcome?;
+    Ok(BareLimit { sent, received, elapsed })
+}

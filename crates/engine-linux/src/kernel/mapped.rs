@@ -1,0 +1,84 @@
+//! A memory-mapped eBPF array, shared with the kernel without system calls.
+//!
+//! The kernel reads and writes the same memory at any time, so every access here is an atomic one of
+//! 64 bits, or a copy into bytes that the protocol of the ring says the kernel does not touch now.
+
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{io, slice};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// A mapping of a whole array map. Values lie one after the other, each rounded up to 8 bytes.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    memory: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping is owned, process-wide memory; all shared access goes through atomics, and
+// `bytes_mut` needs `&mut self`.
+unsafe impl Send for Mapped {}
+// SAFETY: as above; `&Mapped` gives only atomic access.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// Maps `len` bytes (rounded up to pages) of the array map behind `map`.
+    pub(crate) fn new(map: BorrowedFd<'_>, len: usize) -> io::Result<Mapped> {
+        let len = len.next_multiple_of(rustix::param::page_size());
+        // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing of ours.
+        let memory = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::POPULATE,
+                map,
+                0,
+            )?
+        };
+        let memory = NonNull::new(memory.cast())
+            .ok_or_else(|| io::Error::other("the kernel mapped a map at address zero"))?;
+        Ok(Mapped { memory, len })
+    }
+
+    /// The 64-bit word at byte `offset`, which must be a multiple of 8 within the mapping; the first
+    /// word where it is not, which cannot happen with offsets taken from the types.
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
+        debug_assert!(offset.is_multiple_of(8) && offset + 8 <= self.len);
+        let offset = if offset.is_multiple_of(8) && offset + 8 <= self.len { offset } else { 0 };
+        // SAFETY: in bounds and aligned (the mapping is page-aligned); the memory lives as long as
+        // `self`; the kernel updates such words with plain 64-bit stores, which are atomic.
+        unsafe { &*self.memory.as_ptr().add(offset).cast::<AtomicU64>() }
+    }
+
+    /// Reads the word at `offset`.
+    pub(crate) fn load(&self, offset: usize) -> u64 {
+        self.word(offset).load(Ordering::Acquire)
+    }
+
+    /// Writes the word at `offset`.
+    pub(crate) fn store(&self, offset: usize, value: u64) {
+        self.word(offset).store(value, Ordering::Release);
+    }
+
+    /// Bytes that the kernel side does not touch at present: a free slot of the ring.
+    ///
+    /// An empty slice when the range is not within the mapping.
+    pub(crate) fn bytes_mut(&mut self, offset: usize, len: usize) -> &mut [u8] {
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return &mut [];
+        }
+        // SAFETY: in bounds; `&mut self` keeps other users of this mapping away, and the ring's
+        // protocol keeps the program away from slots that have not been handed over.
+        unsafe { slice::from_raw_parts_mut(self.memory.as_ptr().add(offset), len) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made in `new` with this length and nothing borrows from it any more.
+        let _ = unsafe { munmap(self.memory.as_ptr().cast(), self.len) };
+    }
+}

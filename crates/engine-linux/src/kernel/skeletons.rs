@@ -1,0 +1,21 @@
+//! The skeletons that `build.rs` generates from the programs in `bpf/`: object files, and the types of
+//! their maps read back from BTF, so that both sides share one layout.
+
+#![allow(
+    missing_docs,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    clippy::expect_used
+)]
+#![allow(unreachable_pub, dead_code, non_camel_case_types, non_snake_case, rust_2018_idioms)]
+
+pub(crate) mod transmit {
+    include!(concat!(env!("OUT_DIR"), "/transmit.skel.rs"));
+}
+pub(crate) mod receive {
+    include!(concat!(env!("OUT_DIR"), "/receive.skel.rs"));
+}
+pub(crate) mod bare {
+    include!(concat!(env!("OUT_DIR"), "/bare.skel.rs"));
+}
