@@ -4,5 +4,7 @@
 //! never panic; builders write into the caller's buffer. One protocol is one file, in the order
 //! constants, view, representation, display, tests.
 
+pub mod checksum;
+pub mod ip;
 pub mod probe;
 pub mod stamp;

@@ -1,0 +1,153 @@
+//! The Internet checksum (RFC 1071) and the pseudo headers that transport checksums cover.
+//!
+//! A [`Sum`] is built up from pieces and finished once. How a checksum is mended without summing
+//! anew is [`crate::stamp`]'s business.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::ip::Protocol;
+
+/// A ones' complement sum of 16-bit words in network byte order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum(u64);
+
+impl Sum {
+    /// The sum of no words.
+    pub const ZERO: Sum = Sum(0);
+
+    /// The sum of what UDP and TCP prepend to their datagram of `len` bytes over IPv4 (RFC 768,
+    /// RFC 9293 §3.1).
+    pub fn pseudo_v4(source: Ipv4Addr, destination: Ipv4Addr, protocol: Protocol, len: u16) -> Sum {
+        let numbers = u64::from(protocol.0) + u64::from(len);
+        Sum(numbers).add(&source.octets()).add(&destination.octets())
+    }
+
+    /// The same over IPv6 (RFC 8200 §8.1), where the length has 32 bits.
+    pub fn pseudo_v6(source: Ipv6Addr, destination: Ipv6Addr, protocol: Protocol, len: u32) -> Sum {
+        let numbers = u64::from(protocol.0) + u64::from(len);
+        Sum(numbers).add(&source.octets()).add(&destination.octets())
+    }
+
+    /// Adds `bytes`, the last one with a zero after it where their number is odd; so only the last
+    /// piece of a message may have an odd length.
+    #[must_use]
+    pub fn add(self, bytes: &[u8]) -> Sum {
+        // 16-bit sums may be taken in wider words and folded later (RFC 1071 §2(C)). A carry out of the
+        // top is worth 1.
+        let mut sum = self.0;
+        let mut add = |word: u64| {
+            let (total, carry) = sum.overflowing_add(word);
+            sum = total + u64::from(carry);
+        };
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            add(u64::from_be_bytes(*word));
+        }
+        let mut last = [0; 8];
+        for (to, from) in last.iter_mut().zip(rest) {
+            *to = *from;
+        }
+        add(u64::from_be_bytes(last));
+        Sum(sum)
+    }
+
+    /// The sum in 16 bits; 0 only when all that was added was zero.
+    pub fn folded(self) -> u16 {
+        fold(self.0)
+    }
+
+    /// The checksum: the complement of the sum.
+    pub fn checksum(self) -> u16 {
+        !self.folded()
+    }
+}
+
+/// The ones' complement sum of the four 16-bit words of `sum`; 0 only when `sum` is.
+#[inline]
+pub(crate) fn fold(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xffff_ffff); // at most 33 bits
+    let sum = (sum >> 32) + (sum & 0xffff_ffff); // 32
+    let sum = (sum >> 16) + (sum & 0xffff); // 17
+    ((sum >> 16) + (sum & 0xffff)) as u16
+}
+
+/// The Internet checksum of `bytes`. Over a message with a right checksum in it, it is 0.
+pub fn checksum(bytes: &[u8]) -> u16 {
+    Sum::ZERO.add(bytes).checksum()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The definition, word by word.
+    fn reference(bytes: &[u8]) -> u16 {
+        let mut sum = 0_u32;
+        for pair in bytes.chunks(2) {
+            sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        !(sum as u16)
+    }
+
+    #[test]
+    fn the_example_of_rfc_1071_section_3() {
+        let sum = Sum::ZERO.add(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
+        assert_eq!(sum.folded(), 0xddf2);
+        assert_eq!(sum.checksum(), 0x220d);
+    }
+
+    #[test]
+    fn an_ipv4_header_with_its_checksum_sums_to_nothing() {
+        // 20 bytes, total length 115, UDP, 192.168.0.1 to 192.168.0.199; the checksum is b861.
+        let header = [
+            0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8,
+            0x00, 0x01, 0xc0, 0xa8, 0x00, 0xc7,
+        ];
+        assert_eq!(checksum(&header), 0);
+        let mut blank = header;
+        blank[10..12].fill(0);
+        assert_eq!(checksum(&blank), 0xb861);
+    }
+
+    #[test]
+    fn pseudo_headers_sum_as_if_written_out() {
+        let (source, destination) = (Ipv4Addr::new(10, 1, 2, 3), Ipv4Addr::new(250, 251, 252, 253));
+        let written = [10, 1, 2, 3, 250, 251, 252, 253, 0, 17, 0xab, 0xcd];
+        let sum = Sum::pseudo_v4(source, destination, Protocol::UDP, 0xabcd);
+        assert_eq!(sum.checksum(), reference(&written));
+
+        let source: Ipv6Addr = "2001:db8::1".parse().expect("address");
+        let destination: Ipv6Addr = "fe80::ffff:fffe".parse().expect("address");
+        let mut written = [source.octets(), destination.octets()].concat();
+        written.extend([0, 1, 0xab, 0xcd, 0, 0, 0, 17]);
+        let sum = Sum::pseudo_v6(source, destination, Protocol::UDP, 0x1abcd);
+        assert_eq!(sum.checksum(), reference(&written));
+    }
+
+    #[test]
+    fn carries_come_round() {
+        for len in [8, 9, 16, 64, 65, 9000] {
+            let ones = vec![0xff; len];
+            assert_eq!(checksum(&ones), reference(&ones), "{len}");
+        }
+        assert_eq!(fold(u64::MAX), 0xffff);
+        assert_eq!(fold(0xffff_ffff_ffff_0001), 1);
+        assert_eq!(fold(0xffff_0000_ffff_0000), 0xffff);
+    }
+
+    proptest! {
+        #[test]
+        fn sums_agree_with_the_definition(bytes: Vec<u8>) {
+            prop_assert_eq!(checksum(&bytes), reference(&bytes));
+        }
+        #[test]
+        fn sums_may_be_taken_in_even_pieces(bytes: Vec<u8>, at: prop::sample::Index) {
+            let at = at.index(bytes.len() + 1) & !1;
+            let pieces = Sum::ZERO.add(&bytes[..at]).add(&bytes[at..]);
+            prop_assert_eq!(pieces.checksum(), reference(&bytes));
+        }
+    }
+}
