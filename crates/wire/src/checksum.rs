@@ -19,19 +19,19 @@ impl Sum {
     /// RFC 9293 §3.1).
     pub fn pseudo_v4(source: Ipv4Addr, destination: Ipv4Addr, protocol: Protocol, len: u16) -> Sum {
         let numbers = u64::from(protocol.0) + u64::from(len);
-        Sum(numbers).add(&source.octets()).add(&destination.octets())
+        Sum(numbers).add_bytes(&source.octets()).add_bytes(&destination.octets())
     }
 
     /// The same over IPv6 (RFC 8200 §8.1), where the length has 32 bits.
     pub fn pseudo_v6(source: Ipv6Addr, destination: Ipv6Addr, protocol: Protocol, len: u32) -> Sum {
         let numbers = u64::from(protocol.0) + u64::from(len);
-        Sum(numbers).add(&source.octets()).add(&destination.octets())
+        Sum(numbers).add_bytes(&source.octets()).add_bytes(&destination.octets())
     }
 
     /// Adds `bytes`, the last one with a zero after it where their number is odd; so only the last
     /// piece of a message may have an odd length.
     #[must_use]
-    pub fn add(self, bytes: &[u8]) -> Sum {
+    pub fn add_bytes(self, bytes: &[u8]) -> Sum {
         // 16-bit sums may be taken in wider words and folded later (RFC 1071 §2(C)). A carry out of the
         // top is worth 1.
         let mut sum = self.0;
@@ -73,7 +73,7 @@ pub(crate) fn fold(sum: u64) -> u16 {
 
 /// The Internet checksum of `bytes`. Over a message with a right checksum in it, it is 0.
 pub fn checksum(bytes: &[u8]) -> u16 {
-    Sum::ZERO.add(bytes).checksum()
+    Sum::ZERO.add_bytes(bytes).checksum()
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_example_of_rfc_1071_section_3() {
-        let sum = Sum::ZERO.add(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
+        let sum = Sum::ZERO.add_bytes(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
         assert_eq!(sum.folded(), 0xddf2);
         assert_eq!(sum.checksum(), 0x220d);
     }
@@ -146,7 +146,7 @@ mod tests {
         #[test]
         fn sums_may_be_taken_in_even_pieces(bytes: Vec<u8>, at: prop::sample::Index) {
             let at = at.index(bytes.len() + 1) & !1;
-            let pieces = Sum::ZERO.add(&bytes[..at]).add(&bytes[at..]);
+            let pieces = Sum::ZERO.add_bytes(&bytes[..at]).add_bytes(&bytes[at..]);
             prop_assert_eq!(pieces.checksum(), reference(&bytes));
         }
     }

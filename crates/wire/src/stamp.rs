@@ -9,7 +9,8 @@ use crate::checksum::fold;
 use crate::probe;
 
 /// Where the last-moment fields of a frame lie: byte offsets from the start of the frame. Zero means
-/// that the field is absent, for no such field can begin a frame.
+/// that the field is absent, for no such field can begin a frame. (A datagram's payload may be nothing
+/// but a probe, at offset zero: write that one with [`probe::write`].)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     /// The 16-byte probe whose magic and flow are already in the frame.
@@ -33,13 +34,14 @@ impl Stamp {
         if self.probe_at != 0
             && let Some(probe) = field(frame, self.probe_at)
         {
-            let sum = write_probe(probe, sequence, transmit_ns);
+            probe::write(probe, sequence, transmit_ns);
             if self.checksum_at != 0
                 && let Some(checksum) = field(frame, self.checksum_at)
             {
                 // A transport checksum lies at an even offset of its header, so that this tells
                 // whether the probe does. Bytes at an odd offset add to the other half of each word.
                 let odd = (self.probe_at ^ self.checksum_at) & 1 == 1;
+                let sum = sum_of(sequence, transmit_ns);
                 mend_transport(checksum, if odd { sum.swap_bytes() } else { sum });
             }
         }
@@ -47,24 +49,6 @@ impl Stamp {
             && let Some(fields) = field(frame, self.identification_at)
         {
             write_identification(fields, sequence as u16);
-        }
-    }
-
-    /// Writes sequence and time into a datagram's payload, which lies at `payload_at` of the frame
-    /// that this stamp was made for. For ports whose headers the operating system makes.
-    #[inline]
-    pub fn write_payload(
-        &self,
-        payload: &mut [u8],
-        payload_at: u16,
-        sequence: u32,
-        transmit_ns: u64,
-    ) {
-        if self.probe_at != 0
-            && let Some(at) = self.probe_at.checked_sub(payload_at)
-            && let Some(probe) = field(payload, at)
-        {
-            write_probe(probe, sequence, transmit_ns);
         }
     }
 }
@@ -78,11 +62,9 @@ fn field<const N: usize>(frame: &mut [u8], at: u16) -> Option<&mut [u8; N]> {
     frame.get_mut(usize::from(at)..)?.first_chunk_mut()
 }
 
-/// Writes the fields that change and returns the sum of their words.
+/// The ones' complement sum of the words that [`probe::write`] writes.
 #[inline]
-fn write_probe(probe: &mut [u8; probe::LEN], sequence: u32, transmit_ns: u64) -> u16 {
-    probe[4..8].copy_from_slice(&sequence.to_be_bytes());
-    probe[8..].copy_from_slice(&transmit_ns.to_be_bytes());
+fn sum_of(sequence: u32, transmit_ns: u64) -> u16 {
     fold(u64::from(sequence) + (transmit_ns >> 32) + (transmit_ns & 0xffff_ffff))
 }
 
@@ -156,7 +138,6 @@ mod tests {
     fn a_stamp_without_fields_changes_nothing() {
         let mut frame = [0x55; 64];
         Stamp::default().write(&mut frame, u32::MAX, u64::MAX);
-        Stamp::default().write_payload(&mut frame, 0, u32::MAX, u64::MAX);
         assert_eq!(frame, [0x55; 64]);
     }
 
@@ -169,22 +150,6 @@ mod tests {
         stamp.write(&mut stamped, sequence, 0);
         assert_eq!(checksum_of(&stamped, 0), 0xffff);
         assert_eq!(summed_anew(&stamped, 0), 0xffff);
-    }
-
-    #[test]
-    fn a_payload_is_stamped_where_the_frame_would_be() {
-        let stamp = Stamp { probe_at: 62, checksum_at: 60, identification_at: 0 };
-        // The shortest payload over IPv6: the probe alone, at offset 0.
-        let mut payload = PROBE.to_bytes();
-        stamp.write_payload(&mut payload, 62, 9, 10);
-        assert_eq!(
-            Probe::from_tail(&payload),
-            Some(Probe { flow: 7, sequence: 9, transmit_ns: 10 })
-        );
-        let mut unchanged = PROBE.to_bytes();
-        stamp.write_payload(&mut unchanged, 63, 9, 10);
-        stamp.write_payload(&mut unchanged, 61, 9, 10);
-        assert_eq!(unchanged, PROBE.to_bytes());
     }
 
     proptest! {
@@ -224,12 +189,10 @@ mod tests {
             probe_at in 0..100_u16,
             checksum_at in 0..100_u16,
             identification_at: u16,
-            payload_at in 0..100_u16,
         ) {
             let stamp = Stamp { probe_at, checksum_at, identification_at };
             let len = frame.len();
             stamp.write(&mut frame, u32::MAX, u64::MAX);
-            stamp.write_payload(&mut frame, payload_at, u32::MAX, u64::MAX);
             prop_assert_eq!(frame.len(), len);
         }
     }
