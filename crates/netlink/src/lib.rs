@@ -1,1 +1,67 @@
-//! Links, addresses, routes, neighbours and namespaces over netlink. No shelling out, no async runtime.
+//! Links, addresses, routes, neighbours and namespaces over netlink.
+//!
+//! [`Netlink`] is a handle on one network namespace; the files add what can be asked of it. Start
+//! with [`Netlink::resolve`], which turns a destination into the interface and the addresses that
+//! a frame needs. Everything is synchronous: a request goes out, its answer comes back. No
+//! programs are started and no runtime is needed. This crate knows nothing of frames, engines or flows,
+//! and changes nothing unless one of the methods of `change.rs` is called.
+
+mod address;
+mod attributes;
+mod change;
+mod channel;
+mod ethtool;
+mod generic;
+mod link;
+mod mac;
+mod namespace;
+mod neighbour;
+mod resolve;
+mod route;
+mod watch;
+mod xdp;
+
+use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE};
+
+use channel::Channel;
+use generic::Family;
+
+pub use address::{AddressError, InterfaceAddress, Scope};
+pub use change::NewLink;
+pub use channel::NetlinkError;
+pub use ethtool::{Channels, Coalescing, EthtoolError, Feature, Rings};
+pub use link::{Link, LinkError, LinkIndex, LinkLayer, LinkState, LinkStats, Peer};
+pub use mac::{MacAddress, MacAddressError};
+pub use namespace::{Namespace, NamespaceError};
+pub use neighbour::NeighbourError;
+pub use resolve::{ResolveError, ResolveOptions, Resolved};
+pub use route::{Route, RouteError, RouteKind};
+pub use watch::{LinkEvent, LinkWatch};
+pub use xdp::{XdpAttachment, XdpFeatures, XdpMode};
+
+/// A handle on the links, addresses, routes and neighbours of one network namespace.
+///
+/// It stays with the namespace in which it was opened, whichever thread uses it later.
+#[derive(Debug)]
+pub struct Netlink {
+    route: Channel,
+    generic: Channel,
+    ethtool: Option<Family>,
+    netdev: Option<Family>,
+}
+
+impl Netlink {
+    /// Opens a handle on the network namespace of the calling thread. Needs no privilege.
+    pub fn open() -> Result<Self, NetlinkError> {
+        let route = Channel::open(NETLINK_ROUTE)?;
+        let mut generic = Channel::open(NETLINK_GENERIC)?;
+        let ethtool = generic::family(&mut generic, "ethtool")?;
+        let netdev = generic::family(&mut generic, "netdev")?;
+        Ok(Netlink { route, generic, ethtool, netdev })
+    }
+
+    /// Opens a handle on `namespace`. Entering it needs CAP_SYS_ADMIN.
+    pub fn open_in(namespace: &Namespace) -> Result<Self, NamespaceError> {
+        Ok(namespace.run(Netlink::open)??)
+    }
+}
