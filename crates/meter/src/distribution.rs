@@ -65,15 +65,22 @@ impl Distribution {
     /// `None` when there is no value, and when the rank falls among the negative ones, which the
     /// histogram does not hold. Among values from 2^37 on it gives the maximum.
     pub fn quantile(&self, q: f64) -> Option<u64> {
-        let rank =
-            rank(q, self.moments.count)?.checked_sub(self.negative).filter(|&rank| rank > 0)?;
-        let bucket = usize::from(bucket_at(self.buckets.iter().copied(), rank)?);
-        let max = u64::try_from(self.moments.max).ok()?;
+        let Moments { count, min, max, .. } = self.moments;
+        let rank = rank(q, count)?;
+        if rank <= self.negative {
+            return None;
+        }
+        let (min, max) = (u64::try_from(min).unwrap_or(0), u64::try_from(max).ok()?);
+        if rank == count {
+            return Some(max);
+        }
+        let bucket = bucket_at(self.buckets.iter().copied(), rank - self.negative)?;
+        let bucket = usize::from(bucket);
         if bucket == BUCKETS - 1 && max > LARGEST {
             return Some(max);
         }
-        let min = u64::try_from(self.moments.min).unwrap_or(0);
-        Some(midpoint(bucket).max(min).min(max))
+        let value = if rank == 1 { min } else { midpoint(bucket) };
+        Some(value.max(min).min(max))
     }
 
     /// The distribution of the same values, each `by` greater.
@@ -106,5 +113,124 @@ impl Distribution {
     /// are delays. Derived with the precision of [`Distribution::shifted`].
     pub fn above_minimum(&self) -> Distribution {
         self.shifted(self.moments.min.saturating_neg())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(values: &[i64]) -> Distribution {
+        let mut recorder = Recorder::default();
+        values.iter().for_each(|&value| recorder.record(value));
+        recorder.distribution()
+    }
+
+    #[test]
+    fn nothing_recorded_is_the_default() {
+        assert_eq!(of(&[]), Distribution::default());
+        assert_eq!(of(&[]).quantile(0.5), None);
+    }
+
+    #[test]
+    fn quantiles_stay_within_the_exact_extremes() {
+        let distribution = of(&[100_001, 100_001, 100_002]);
+        assert_eq!(distribution.quantile(0.0), Some(100_001));
+        assert_eq!(distribution.quantile(1.0), Some(100_002));
+    }
+
+    #[test]
+    fn negative_values_have_no_quantile_but_count_below_the_others() {
+        let distribution = of(&[-7, -7, 5, 6]);
+        assert_eq!(distribution.negative, 2);
+        assert_eq!(distribution.quantile(0.5), None);
+        assert_eq!(distribution.quantile(0.75), Some(5));
+        assert_eq!(of(&[-1, -2]).quantile(1.0), None);
+    }
+
+    #[test]
+    fn values_beyond_the_layout_read_as_the_maximum() {
+        let beyond = LARGEST as i64 + 1_000_000_000_000;
+        assert_eq!(of(&[1, beyond]).quantile(1.0), Some(beyond as u64));
+    }
+
+    #[test]
+    fn above_the_minimum_starts_at_zero() {
+        let variation = of(&[1000, 1000, 1300, 5000]).above_minimum();
+        assert_eq!((variation.moments.min, variation.moments.max), (0, 4000));
+        assert_eq!(variation.moments.sum, 4300);
+        assert!(variation.quantile(0.5).unwrap() <= 1000 / 128);
+        assert!(variation.quantile(0.75).unwrap().abs_diff(300) <= 1300 / 128);
+    }
+
+    #[test]
+    fn delays_all_negative_keep_their_exact_range_form() {
+        let variation = of(&[-500, -400]).above_minimum();
+        assert_eq!((variation.moments.min, variation.moments.max), (0, 100));
+        assert_eq!(variation.quantile(0.5), None);
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_those_of_the_sorted_values(
+            mut values in prop::collection::vec(-1000..100_000_000i64, 1..200),
+            q in 0.0..=1.0f64,
+        ) {
+            let distribution = of(&values);
+            values.sort_unstable();
+            let exact = values[((q * values.len() as f64).ceil() as usize).max(1) - 1];
+            match distribution.quantile(q) {
+                None => prop_assert!(exact < 0),
+                Some(found) => prop_assert!(found.abs_diff(exact as u64) * 128 <= exact as u64),
+            }
+        }
+
+        #[test]
+        fn merging_is_recording_both(
+            one in prop::collection::vec(-10..100_000i64, 0..50),
+            two in prop::collection::vec(-10..100_000i64, 0..50),
+        ) {
+            let mut merged = of(&one);
+            merged.merge(&of(&two));
+            prop_assert_eq!(merged, of(&[one, two].concat()));
+        }
+
+        #[test]
+        fn shifted_values_are_off_by_no_more_than_their_bucket_was_wide(
+            mut values in prop::collection::vec(0..100_000_000i64, 1..50),
+            by in -100_000_000..100_000_000i64,
+            q in 0.0..=1.0f64,
+        ) {
+            let shifted = of(&values).shifted(by);
+            values.sort_unstable();
+            let before = values[((q * values.len() as f64).ceil() as usize).max(1) - 1];
+            prop_assert_eq!(shifted.moments.count as usize, values.len());
+            if let Some(found) = shifted.quantile(q) {
+                let exact = before + by;
+                // A bucket's width before, and one after.
+                let allowed = before / 128 + exact.abs() / 128 + 1;
+                prop_assert!((found as i64 - exact).abs() <= allowed, "{found} for {exact}");
+            }
+        }
+
+        #[test]
+        fn no_numbers_make_it_panic(
+            (count, min, max, sum, sum_of_squares) in any::<(u64, i64, i64, i128, u128)>(),
+            negative in any::<u64>(),
+            buckets in prop::collection::vec(any::<(u16, u64)>(), 0..20),
+            by in any::<i64>(),
+            q in any::<f64>(),
+        ) {
+            let moments = Moments { count, min, max, sum, sum_of_squares };
+            let mut hostile = Distribution { moments, negative, buckets };
+            let _ = (hostile.quantile(q), hostile.above_minimum(), hostile.shifted(by));
+            if let Some(deviation) = moments.standard_deviation() {
+                prop_assert!(deviation.is_finite());
+            }
+            let other = hostile.clone();
+            hostile.merge(&other);
+        }
     }
 }

@@ -5,8 +5,14 @@
 //! delivers, whether it metered in the kernel or here, and can be added across cores and hosts.
 //! [`histogram`] is the one bucket layout that eBPF, Rust and reports share.
 
+pub mod bins;
 pub mod distribution;
+pub mod filter;
+pub mod flow;
 pub mod histogram;
+mod merge;
+pub mod meter;
 mod moments;
 pub mod sequence;
 pub mod summary;
+pub mod validate;

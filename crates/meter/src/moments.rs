@@ -86,3 +86,77 @@ impl Moments {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(values: &[i64]) -> Moments {
+        let mut moments = Moments::default();
+        values.iter().for_each(|&value| moments.record(value));
+        moments
+    }
+
+    #[test]
+    fn without_values_there_is_no_mean() {
+        assert_eq!(Moments::default().mean(), None);
+        assert_eq!(Moments::default().variance(), None);
+        assert_eq!(of(&[5]).variance(), None);
+    }
+
+    #[test]
+    fn small_deviations_of_great_values_are_exact() {
+        let great = 1_700_000_000_000_000_000;
+        assert_eq!(of(&[great, great + 1, great + 2]).variance(), Some(1.0));
+        assert_eq!(of(&[-great, -great - 1, -great - 2]).variance(), Some(1.0));
+    }
+
+    #[test]
+    fn the_ends_of_the_range_do_not_overflow() {
+        let moments = of(&[i64::MIN, i64::MAX, i64::MIN, i64::MIN, i64::MIN, i64::MIN]);
+        assert_eq!((moments.min, moments.max), (i64::MIN, i64::MAX));
+        assert!(moments.standard_deviation().unwrap().is_finite());
+    }
+
+    proptest! {
+        #[test]
+        fn mean_and_deviation_are_those_of_the_definition(
+            values in prop::collection::vec(-1_000_000_000_000..1_000_000_000_000i64, 2..100),
+        ) {
+            let moments = of(&values);
+            let count = values.len() as f64;
+            let mean = values.iter().map(|&value| value as f64).sum::<f64>() / count;
+            let squares: f64 = values.iter().map(|&value| (value as f64 - mean).powi(2)).sum();
+            let variance = squares / (count - 1.0);
+            prop_assert!((moments.mean().unwrap() - mean).abs() <= 1e-9 * mean.abs() + 1e-3);
+            prop_assert!((moments.variance().unwrap() - variance).abs() <= 1e-9 * variance);
+            prop_assert_eq!(moments.min, *values.iter().min().unwrap());
+            prop_assert_eq!(moments.max, *values.iter().max().unwrap());
+        }
+
+        #[test]
+        fn merging_is_recording_both(
+            one in prop::collection::vec(any::<i32>(), 0..20),
+            two in prop::collection::vec(any::<i32>(), 0..20),
+        ) {
+            let (one, two): (Vec<i64>, Vec<i64>) =
+                (one.into_iter().map(i64::from).collect(), two.into_iter().map(i64::from).collect());
+            let mut merged = of(&one);
+            merged.merge(&of(&two));
+            prop_assert_eq!(merged, of(&[one, two].concat()));
+        }
+
+        #[test]
+        fn shifting_is_recording_shifted_values(
+            values in prop::collection::vec(any::<i32>(), 0..20),
+            by in any::<i32>(),
+        ) {
+            let values: Vec<i64> = values.into_iter().map(i64::from).collect();
+            let by = i64::from(by);
+            let shifted: Vec<i64> = values.iter().map(|value| value + by).collect();
+            prop_assert_eq!(of(&values).shifted(by), of(&shifted));
+        }
+    }
+}

@@ -1,25 +1,28 @@
 //! Loss, duplicates and reordering from 32-bit sequence numbers, in bounded memory.
 //!
 //! Two parts, so that several receive queues can share one of them (the kernel programs do, with
-//! atomics on the words and on the highest number): the [`Window`] of a flow says which numbers were
-//! seen, and the [`Order`] of each queue says what came before what, because order across queues is
+//! atomics on the words and on the highest number): the `Window` of a flow says which numbers were
+//! seen, and the `Order` of each queue says what came before what, because order across queues is
 //! not defined. [`SequenceTracker`] joins one of each, and holds the judgement that both need.
 //!
 //! An arrival is judged in this order:
 //!
-//! 1. *Place.* The number is unwrapped to the 64-bit number nearest to the highest seen. It is in doubt
-//!    when it is more than a window ahead; when it is behind the window and was not sent before the
-//!    highest number was (or nobody knows); and when it is not above the highest but was sent more
+//! 1. *Place.* The number is unwrapped to the 64-bit number nearest to the highest seen. It is in
+//!    doubt when it is more than a window ahead; when it is behind the window and was not sent before
+//!    the highest number was (or nobody knows); and when it is not above the highest but was sent more
 //!    than [`RESTART_AFTER`] later. Sent earlier and behind the window, it is merely very late: it
 //!    counts as unique, reordered and `beyond_window`.
-//! 2. *Doubt.* An arrival in doubt is held, and the next one of the queue decides (as RFC 3550 appendix
-//!    A.1 does): when that is in doubt too and within a window of the held one, both are believed. Behind
-//!    or sent later, they mean that the sender restarted, and the tracker counts on as if its number 0
-//!    followed the highest number; ahead, they mean a long loss. Otherwise the held one is placed
-//!    again, and if it is still in doubt it is decided alone: as `beyond_window` when it is behind and
-//!    nobody knows when it was sent, else as `implausible`. So one forged arrival changes no other count.
+//! 2. *Doubt.* An arrival in doubt is held, and the next one of the queue decides (as RFC 3550
+//!    appendix A.1 does): when that is in doubt too and within a window of the held one, both are
+//!    believed. Behind or sent later, they mean that the sender restarted, and the tracker counts on
+//!    as if its number 0 followed the highest number; ahead, they mean a long loss. Otherwise the
+//!    held one is placed again (another queue may have moved the window), and if it is still in doubt
+//!    it is decided alone: as `beyond_window` when it is behind and nobody knows when it was sent,
+//!    else as `implausible`. So one forged arrival changes no other count.
 //! 3. *Count.* The window says whether the number is new; the queue says whether it is in order and,
 //!    if not, the extent (RFC 4737 §4.2.1) from its last [`GAPS`] gaps.
+
+use wirebeat_units::Nanos;
 
 use crate::distribution::Recorder;
 use crate::summary::SequenceSummary;
@@ -28,10 +31,10 @@ use crate::summary::SequenceSummary;
 pub const WINDOW: u32 = 65_536;
 /// Gaps that a queue remembers to find extents in.
 pub const GAPS: usize = 64;
-/// A number that was passed before and was sent this much (in ns) after the highest one means a new
+/// A number that was passed before and was sent this much after the highest one means a new
 /// start of the sender: longer than one of several transmit cores is held up, shorter than a person
 /// or a script takes to start a sender again.
-pub const RESTART_AFTER: u64 = 500_000_000;
+pub const RESTART_AFTER: Nanos = Nanos::from_millis(500);
 /// The unwrapped form of wire number 0, so that numbers from before the first arrival stay positive.
 pub const BASE: u64 = 1 << 32;
 /// Binary logarithm of the numbers in a word of the window.
@@ -43,7 +46,7 @@ const WORD_BITS: u32 = 5;
 /// half, and a bit for `n & 31` in the lower. A word with another tag holds nothing of interest any
 /// more, so the window moves without clearing anything.
 #[derive(Clone, Debug)]
-pub struct Window {
+struct Window {
     /// Empty before the first arrival.
     words: Box<[u64]>,
     /// Words that the window will have, a power of two.
@@ -109,11 +112,11 @@ struct Gap {
 
 /// What came before what on one receive queue.
 #[derive(Clone, Debug)]
-pub struct Order {
+struct Order {
     /// The highest number on this queue; 0 before the first.
     highest: u64,
     /// When that was sent, if known.
-    highest_sent: Option<u64>,
+    highest_sent: Option<Nanos>,
     /// New numbers that arrived on this queue.
     arrivals: u64,
     /// The last gaps; gap `i` is at `i % GAPS`.
@@ -128,7 +131,7 @@ pub struct Order {
 #[derive(Clone, Copy, Debug)]
 struct Doubtful {
     wire: u32,
-    sent: Option<u64>,
+    sent: Option<Nanos>,
 }
 
 impl Order {
@@ -145,7 +148,7 @@ impl Order {
 
     /// Notes a new number; says whether it is in order.
     #[inline]
-    fn note(&mut self, number: u64, sent: Option<u64>) -> bool {
+    fn note(&mut self, number: u64, sent: Option<Nanos>) -> bool {
         let arrival = self.arrivals;
         self.arrivals += 1;
         if number < self.highest {
@@ -233,9 +236,9 @@ impl SequenceTracker {
         }
     }
 
-    /// Judges the arrival of number `wire`, sent at `sent` ns of the sender's clock if that is known.
+    /// Judges the arrival of number `wire`, sent at `sent` of the sender's clock if that is known.
     #[inline]
-    pub fn record(&mut self, wire: u32, sent: Option<u64>) -> Standing {
+    pub fn record(&mut self, wire: u32, sent: Option<Nanos>) -> Standing {
         match self.place(wire, sent) {
             Place::Near(number) => {
                 if self.order.held.is_some() {
@@ -256,7 +259,7 @@ impl SequenceTracker {
 
     /// Finds where a number belongs.
     #[inline]
-    fn place(&mut self, wire: u32, sent: Option<u64>) -> Place {
+    fn place(&mut self, wire: u32, sent: Option<Nanos>) -> Place {
         if self.window.highest == 0 {
             return self.begin(wire);
         }
@@ -268,7 +271,7 @@ impl SequenceTracker {
             let near = u64::from(distance.unsigned_abs()) <= self.window.numbers();
             return if near { Place::Near(number) } else { Place::Ahead(number) };
         }
-        let later_by = |by: u64| match (sent, self.order.highest_sent) {
+        let later_by = |by: Nanos| match (sent, self.order.highest_sent) {
             (Some(sent), Some(highest)) => Some(sent > highest.saturating_add(by)),
             _ => None,
         };
@@ -276,12 +279,16 @@ impl SequenceTracker {
             let again = later_by(RESTART_AFTER) == Some(true);
             return if again { Place::Behind(number) } else { Place::Near(number) };
         }
-        if later_by(0) == Some(false) { Place::Late(number) } else { Place::Behind(number) }
+        if later_by(Nanos::ZERO) == Some(false) {
+            Place::Late(number)
+        } else {
+            Place::Behind(number)
+        }
     }
 
     /// Counts an arrival that is placed.
     #[inline]
-    fn count(&mut self, number: u64, sent: Option<u64>) -> Standing {
+    fn count(&mut self, number: u64, sent: Option<Nanos>) -> Standing {
         if !self.window.mark(number) {
             self.counts.duplicates += 1;
             return Standing::Duplicate;
@@ -378,5 +385,275 @@ impl SequenceTracker {
             range: (window.highest > 0).then_some((window.lowest, window.highest)),
             extent: self.extent.distribution(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn track(window: u32, arrivals: impl IntoIterator<Item = u32>) -> SequenceSummary {
+        let mut tracker = SequenceTracker::new(window);
+        for wire in arrivals {
+            tracker.record(wire, None);
+        }
+        tracker.summary()
+    }
+
+    /// What the definitions say, with unbounded memory for numbers and `GAPS` gaps.
+    #[derive(Debug, Default)]
+    struct Reference {
+        firsts: Vec<u64>,
+        duplicates: u64,
+        reordered: u64,
+        extents: Vec<u64>,
+    }
+
+    impl Reference {
+        fn of(numbers: &[u64]) -> Self {
+            let mut model = Reference::default();
+            let mut seen = BTreeSet::new();
+            let mut openers: Vec<usize> = Vec::new();
+            for &number in numbers {
+                if !seen.insert(number) {
+                    model.duplicates += 1;
+                    continue;
+                }
+                let here = model.firsts.len();
+                // RFC 4737 §4.2.1: e = i - j for the smallest j with s[j] > s[i].
+                match model.firsts.iter().position(|&earlier| earlier > number) {
+                    Some(opener) => {
+                        model.reordered += 1;
+                        if openers.iter().rev().take(GAPS).any(|&known| known == opener) {
+                            model.extents.push((here - opener) as u64);
+                        }
+                    }
+                    None if model.firsts.iter().max().is_none_or(|&max| number > max + 1) => {
+                        openers.push(here);
+                    }
+                    None => (),
+                }
+                model.firsts.push(number);
+            }
+            model
+        }
+
+        fn assert_equals(&self, found: &SequenceSummary) {
+            assert_eq!(found.unique, self.firsts.len() as u64);
+            assert_eq!(found.duplicates, self.duplicates);
+            assert_eq!(found.reordered, self.reordered);
+            let extent = found.extent.moments;
+            assert_eq!(extent.count, self.extents.len() as u64);
+            assert_eq!(extent.sum, self.extents.iter().map(|&e| i128::from(e)).sum());
+            assert_eq!(extent.max, self.extents.iter().max().map_or(0, |&e| e as i64));
+            assert_eq!((found.beyond_window, found.implausible, found.restarts), (0, 0, 0));
+            let (lowest, highest) = found.range.unwrap();
+            assert_eq!(
+                highest - lowest,
+                self.firsts.iter().max().unwrap() - self.firsts.iter().min().unwrap()
+            );
+        }
+    }
+
+    /// A stream as a bad network delivers it: each frame is lost, doubled or held back for up to
+    /// `delay` places.
+    fn bad_network(frames: u64, delay: u64) -> impl Strategy<Value = Vec<u64>> {
+        prop::collection::vec((0..20u8, 0..delay, 0..delay), 1..frames as usize).prop_map(|fates| {
+            let mut arrivals = Vec::new();
+            for (number, (fate, first, second)) in (1u64..).zip(fates) {
+                let late = |by: u64| if fate % 4 == 0 { number + by } else { number };
+                if fate != 1 {
+                    arrivals.push((late(first), number));
+                }
+                if fate == 2 {
+                    arrivals.push((number + second, number));
+                }
+            }
+            arrivals.push((0, 0));
+            arrivals.sort();
+            arrivals.into_iter().map(|(_, number)| number).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_those_of_the_definitions(
+            numbers in bad_network(400, 24),
+            first in prop_oneof![Just(0u32), Just(u32::MAX - 100), any::<u32>()],
+        ) {
+            let wire = numbers.iter().map(|&number| first.wrapping_add(number as u32));
+            Reference::of(&numbers).assert_equals(&track(64, wire));
+        }
+
+        #[test]
+        fn extents_are_known_as_far_as_the_gaps_reach(numbers in bad_network(600, 200)) {
+            let wire = numbers.iter().map(|&number| number as u32);
+            Reference::of(&numbers).assert_equals(&track(1024, wire));
+        }
+
+        #[test]
+        fn every_arrival_counts_once_whatever_arrives(
+            arrivals in prop::collection::vec(
+                (
+                    prop_oneof![any::<u32>(), 0..300u32, Just(u32::MAX)],
+                    prop::option::of(prop_oneof![any::<u64>(), 0..2_000_000_000u64]),
+                ),
+                0..300,
+            ),
+        ) {
+            let mut tracker = SequenceTracker::new(64);
+            for (count, &(wire, sent)) in (1..).zip(&arrivals) {
+                tracker.record(wire, sent.map(Nanos::new));
+                let summary = tracker.summary();
+                prop_assert_eq!(summary.unique + summary.duplicates + summary.implausible, count);
+                prop_assert!(summary.reordered >= summary.extent.moments.count);
+                prop_assert!(summary.reordered >= summary.beyond_window);
+            }
+        }
+
+        #[test]
+        fn one_forged_arrival_changes_no_other_count(
+            at in 1..2000usize,
+            forged in any::<u32>(),
+            sent in prop::option::of(any::<u64>()),
+        ) {
+            let distance = (forged.wrapping_sub(at as u32)) as i32;
+            prop_assume!(distance > 4096 || sent.is_some() && distance < -4096);
+            let mut tracker = SequenceTracker::new(1024);
+            for number in 0..2000u32 {
+                if number as usize == at {
+                    tracker.record(forged, sent.map(Nanos::new));
+                }
+                tracker.record(number, Some(Nanos::new(u64::from(number))));
+            }
+            let summary = tracker.summary();
+            // A number behind is either forged or, sent before the highest, very late.
+            prop_assert_eq!(summary.unique + summary.implausible, 2001);
+            prop_assert_eq!(summary.unique, 2000 + summary.beyond_window);
+            prop_assert_eq!((summary.duplicates, summary.restarts), (0, 0));
+            prop_assert_eq!(summary.range.unwrap().1, BASE + 1999);
+        }
+    }
+
+    #[test]
+    fn a_stream_in_order_is_all_new() {
+        let summary = track(WINDOW, 0..200_000);
+        assert_eq!(summary.unique, 200_000);
+        assert_eq!((summary.duplicates, summary.reordered, summary.implausible), (0, 0, 0));
+        assert_eq!(summary.range, Some((BASE, BASE + 199_999)));
+    }
+
+    #[test]
+    fn numbers_wrap_at_32_bits() {
+        let summary = track(64, (0..100).map(|i: u32| (u32::MAX - 49).wrapping_add(i)));
+        assert_eq!((summary.unique, summary.reordered), (100, 0));
+        let (lowest, highest) = summary.range.unwrap();
+        assert_eq!(highest - lowest + 1, 100);
+    }
+
+    #[test]
+    fn numbers_before_the_first_arrival_have_an_extent() {
+        // The wrap lies between them, so the first arrival is not the lowest.
+        let summary = track(64, [1, 0, u32::MAX, 2]);
+        assert_eq!((summary.unique, summary.reordered), (4, 2));
+        assert_eq!(summary.extent.moments.sum, 1 + 2);
+        assert_eq!(summary.range, Some((BASE - 1, BASE + 2)));
+    }
+
+    #[test]
+    fn a_loss_longer_than_the_window_is_believed_with_the_second_arrival() {
+        let mut tracker = SequenceTracker::new(64);
+        (0..100).for_each(|wire| assert_eq!(tracker.record(wire, None), Standing::New));
+        assert_eq!(tracker.record(10_000, None), Standing::Held);
+        assert_eq!(tracker.summary().implausible, 1);
+        assert_eq!(tracker.record(10_003, None), Standing::New);
+        let summary = tracker.summary();
+        assert_eq!((summary.unique, summary.implausible, summary.reordered), (102, 0, 0));
+        assert_eq!(summary.range, Some((BASE, BASE + 10_003)));
+    }
+
+    #[test]
+    fn two_reordered_arrivals_after_a_long_loss_are_believed() {
+        let summary = track(64, (0..100).chain([10_001, 10_000, 10_002]));
+        assert_eq!((summary.unique, summary.reordered, summary.implausible), (103, 1, 0));
+    }
+
+    #[test]
+    fn the_same_forged_number_twice_is_not_believed() {
+        let summary = track(64, (0..100).chain([9_000, 9_000]).chain(100..200));
+        assert_eq!((summary.unique, summary.implausible), (200, 2));
+    }
+
+    #[test]
+    fn a_restarted_sender_is_counted_on() {
+        let mut tracker = SequenceTracker::new(64);
+        for wire in (0..1000).chain(0..500) {
+            tracker.record(wire, None);
+        }
+        let summary = tracker.summary();
+        assert_eq!((summary.unique, summary.duplicates, summary.restarts), (1500, 0, 1));
+        assert_eq!(summary.range, Some((BASE, BASE + 1499)));
+    }
+
+    #[test]
+    fn a_restart_within_the_window_shows_in_the_transmit_times() {
+        let mut tracker = SequenceTracker::default();
+        for run in 0..3u64 {
+            for wire in 0..1000 {
+                let sent = Nanos::new(run * 1_000_000_000 + u64::from(wire));
+                tracker.record(wire, Some(sent));
+            }
+        }
+        let summary = tracker.summary();
+        assert_eq!((summary.unique, summary.duplicates, summary.restarts), (3000, 0, 2));
+        assert_eq!(summary.reordered, 0);
+    }
+
+    #[test]
+    fn frames_lost_at_the_start_of_a_new_run_are_missing_from_the_range() {
+        let mut tracker = SequenceTracker::new(64);
+        for wire in (0..1000).chain(200..300) {
+            tracker.record(wire, None);
+        }
+        let summary = tracker.summary();
+        let (lowest, highest) = summary.range.unwrap();
+        assert_eq!(highest - lowest + 1 - summary.unique, 200);
+    }
+
+    #[test]
+    fn very_late_frames_are_no_restart() {
+        let mut tracker = SequenceTracker::new(64);
+        for wire in (0..10).chain(20..1000).chain(10..20).chain(1000..1100) {
+            tracker.record(wire, Some(Nanos::new(u64::from(wire))));
+        }
+        let summary = tracker.summary();
+        assert_eq!((summary.unique, summary.duplicates, summary.restarts), (1100, 0, 0));
+        assert_eq!((summary.reordered, summary.beyond_window), (10, 10));
+        assert_eq!(summary.extent.moments.count, 0);
+    }
+
+    #[test]
+    fn one_frame_behind_the_window_counts_as_late_where_times_are_not_known() {
+        let summary = track(64, (0..10).chain(11..1000).chain([10]).chain(1000..1100));
+        assert_eq!((summary.unique, summary.beyond_window, summary.reordered), (1100, 1, 1));
+    }
+
+    #[test]
+    fn every_second_number_of_a_sprayed_flow_is_in_order() {
+        let summary = track(64, (0..1000).map(|i| 2 * i));
+        assert_eq!((summary.unique, summary.reordered, summary.implausible), (1000, 0, 0));
+    }
+
+    #[test]
+    fn a_window_of_any_size_is_made_to_fit() {
+        for numbers in [0, 1, 100, 1 << 16] {
+            let summary = track(numbers, 0..50);
+            assert_eq!(summary.unique, 50);
+        }
+        assert_eq!(Window::new(u32::MAX).numbers(), 1 << 30);
     }
 }

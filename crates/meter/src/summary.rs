@@ -1,4 +1,7 @@
 //! What a meter delivers: plain numbers that can be added.
+//!
+//! These types cross the control connection, so [`MeterSummary::validate`] says whether one that a
+//! peer sent can be true. Arithmetic on them never panics, valid or not.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +17,11 @@ pub struct Moments {
     pub min: i64,
     /// The largest; 0 when there is none.
     pub max: i64,
-    /// Their sum.
+    /// Their sum. Serialized as decimal text: few formats hold 128-bit numbers.
+    #[serde(with = "decimal")]
     pub sum: i128,
-    /// The sum of their squares.
+    /// The sum of their squares, saturating. Serialized as decimal text.
+    #[serde(with = "decimal")]
     pub sum_of_squares: u128,
 }
 
@@ -59,7 +64,7 @@ pub struct SequenceSummary {
     pub extent: Distribution,
 }
 
-/// A histogram with bins of one width, as asked for on the command line.
+/// A histogram with bins of one width, as asked for on the command line. Negative values are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinearBins {
     /// Width of a bin in ns; bin `i` holds values from `i * width` up to the next bin.
@@ -79,7 +84,7 @@ pub struct FlowSummary {
     pub frame_bytes: u64,
     /// Their bytes of transport payload.
     pub payload_bytes: u64,
-    /// Arrival time of the first and of the last, in ns of the receiver's clock; `None` before the first.
+    /// The earliest and the latest arrival time, in ns of the receiver's clock; `None` before the first.
     pub span: Option<(u64, u64)>,
     /// Loss, duplicates, reordering.
     pub sequence: SequenceSummary,
@@ -108,10 +113,33 @@ pub struct MeterSummary {
     pub unprobed: FlowSummary,
     /// Frames with a probe whose flow number is not expected, or beyond the bound on flows.
     pub unknown_flow: u64,
+    /// Frames with a probe that was sent before the run began.
+    pub stale: u64,
     /// Frames that do not match the filter.
     pub foreign: u64,
     /// Frames too short or inconsistent to be read.
     pub malformed: u64,
     /// Frames that the receiving engine lost by itself.
     pub receiver_drops: u64,
+}
+
+/// Numbers as decimal text.
+mod decimal {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    pub fn serialize<T: Display, S: Serializer>(number: &T, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(number)
+    }
+
+    pub fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
 }

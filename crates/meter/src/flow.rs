@@ -1,0 +1,293 @@
+//! The measurements of one flow.
+//!
+//! A [`FlowMeter`] takes one [`Sample`] per frame and keeps everything that follows from it. Each
+//! measurement takes its memory with its first value, so a flow that never arrives costs almost
+//! nothing; one that does costs at most 180 KiB (five histograms of 31 KiB, the window of sequence
+//! numbers, and linear bins where those are asked for), however long it lasts.
+
+use wirebeat_units::Nanos;
+
+use crate::bins::Bins;
+use crate::distribution::Recorder;
+use crate::sequence::{SequenceTracker, Standing};
+use crate::summary::{FlowSummary, LinearBins};
+
+/// What is known of a frame that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When it arrived, on the receiver's clock.
+    pub at: Nanos,
+    /// When it was sent, on the sender's clock, if it says so.
+    pub sent: Option<Nanos>,
+    /// Its sequence number, if it has one.
+    pub sequence: Option<u32>,
+    /// Bytes of the frame with FCS.
+    pub frame_len: u32,
+    /// Bytes of transport payload.
+    pub payload_len: u32,
+}
+
+/// What is known of a flow before it arrives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expectation {
+    /// Time between its frames, where it is constant; the gap error is measured against it.
+    pub nominal_gap: Option<Nanos>,
+    /// Taken off each delay, in ns: see [`FlowSummary::delay_base`].
+    pub delay_base: i64,
+}
+
+/// Measures one flow.
+#[derive(Clone, Debug)]
+pub struct FlowMeter {
+    expected: Expectation,
+    frames: u64,
+    frame_bytes: u64,
+    payload_bytes: u64,
+    span: Option<(Nanos, Nanos)>,
+    previous_arrival: Option<Nanos>,
+    previous_delay: Option<i64>,
+    sequence: SequenceTracker,
+    delay: Recorder,
+    delay_variation: Recorder,
+    inter_arrival: Recorder,
+    bins: Option<Bins>,
+    inter_arrival_bins: Option<LinearBins>,
+    gap_error: Recorder,
+}
+
+impl FlowMeter {
+    /// A meter of a flow of which `expected` is known, with a window of `window` sequence numbers (see
+    /// [`SequenceTracker::new`]), and with `bins` for inter-arrival times if those are wanted.
+    pub fn new(expected: Expectation, window: u32, bins: Option<Bins>) -> Self {
+        FlowMeter {
+            expected,
+            frames: 0,
+            frame_bytes: 0,
+            payload_bytes: 0,
+            span: None,
+            previous_arrival: None,
+            previous_delay: None,
+            sequence: SequenceTracker::new(window),
+            delay: Recorder::default(),
+            delay_variation: Recorder::default(),
+            inter_arrival: Recorder::default(),
+            bins,
+            inter_arrival_bins: None,
+            gap_error: Recorder::default(),
+        }
+    }
+
+    /// Takes an arrival into the measurements.
+    #[inline]
+    pub fn record(&mut self, sample: &Sample) {
+        self.frames += 1;
+        self.frame_bytes += u64::from(sample.frame_len);
+        self.payload_bytes += u64::from(sample.payload_len);
+        self.record_arrival(sample.at);
+        let standing = sample.sequence.map(|sequence| self.sequence.record(sequence, sample.sent));
+        // RFC 7679 §3.8: the first copy determines the delay.
+        if let (Some(sent), None | Some(Standing::New)) = (sample.sent, standing) {
+            self.record_delay(sample.at, sent);
+        }
+    }
+
+    /// Inter-arrival time and its error.
+    #[inline]
+    fn record_arrival(&mut self, at: Nanos) {
+        self.span = Some(match self.span {
+            None => (at, at),
+            Some((first, last)) => (first.min(at), last.max(at)),
+        });
+        let Some(previous) = self.previous_arrival.replace(at) else { return };
+        let gap = at.signed_sub(previous);
+        self.inter_arrival.record(gap);
+        if let Some(bins) = self.bins {
+            self.inter_arrival_bins.get_or_insert_with(|| bins.empty()).record(gap);
+        }
+        if let Some(nominal) = self.expected.nominal_gap {
+            self.gap_error.record(distance(gap, signed(nominal)));
+        }
+    }
+
+    /// One-way delay and its variation.
+    #[inline]
+    fn record_delay(&mut self, at: Nanos, sent: Nanos) {
+        let delay = at.signed_sub(sent).saturating_sub(self.expected.delay_base);
+        self.delay.record(delay);
+        if let Some(previous) = self.previous_delay.replace(delay) {
+            // RFC 4689 §3.2.5
+            self.delay_variation.record(distance(delay, previous));
+        }
+    }
+
+    /// Whether anything has arrived.
+    pub fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
+    /// The measurements so far.
+    pub fn summary(&self) -> FlowSummary {
+        FlowSummary {
+            frames: self.frames,
+            frame_bytes: self.frame_bytes,
+            payload_bytes: self.payload_bytes,
+            span: self.span.map(|(first, last)| (first.get(), last.get())),
+            sequence: self.sequence.summary(),
+            delay_base: self.expected.delay_base,
+            delay: self.delay.distribution(),
+            delay_variation: self.delay_variation.distribution(),
+            inter_arrival: self.inter_arrival.distribution(),
+            inter_arrival_bins: self
+                .inter_arrival_bins
+                .clone()
+                .or_else(|| self.bins.map(|bins| bins.empty())),
+            gap_error: self.gap_error.distribution(),
+        }
+    }
+}
+
+/// |a - b|, saturating.
+fn distance(a: i64, b: i64) -> i64 {
+    i64::try_from(a.abs_diff(b)).unwrap_or(i64::MAX)
+}
+
+/// As a signed number, saturating.
+fn signed(time: Nanos) -> i64 {
+    i64::try_from(time.get()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::summary::Moments;
+
+    fn sample(at: u64, sent: u64, sequence: u32) -> Sample {
+        Sample {
+            at: Nanos::new(at),
+            sent: Some(Nanos::new(sent)),
+            sequence: Some(sequence),
+            frame_len: 64,
+            payload_len: 18,
+        }
+    }
+
+    fn measure(expected: Expectation, samples: &[Sample]) -> FlowSummary {
+        let mut meter = FlowMeter::new(expected, 64, None);
+        samples.iter().for_each(|sample| meter.record(sample));
+        meter.summary()
+    }
+
+    fn moments(values: impl IntoIterator<Item = i64>) -> Moments {
+        let mut moments = Moments::default();
+        values.into_iter().for_each(|value| moments.record(value));
+        moments
+    }
+
+    #[test]
+    fn a_flow_that_never_arrives_measures_nothing() {
+        let summary = measure(Expectation::default(), &[]);
+        assert_eq!(summary, FlowSummary::default());
+    }
+
+    #[test]
+    fn one_frame_has_a_delay_and_no_gap() {
+        let summary = measure(Expectation::default(), &[sample(500, 100, 0)]);
+        assert_eq!((summary.frames, summary.frame_bytes, summary.payload_bytes), (1, 64, 18));
+        assert_eq!(summary.span, Some((500, 500)));
+        assert_eq!(summary.delay.moments, moments([400]));
+        assert_eq!(summary.delay_variation.moments.count, 0);
+        assert_eq!(summary.inter_arrival.moments.count, 0);
+    }
+
+    #[test]
+    fn each_measurement_follows_its_definition() {
+        let expected = Expectation { nominal_gap: Some(Nanos::new(100)), delay_base: 0 };
+        let arrivals = [(1000, 900, 0), (1110, 1000, 1), (1200, 1100, 2), (1195, 1050, 3)];
+        let samples: Vec<Sample> =
+            arrivals.iter().map(|&(at, sent, sequence)| sample(at, sent, sequence)).collect();
+        let summary = measure(expected, &samples);
+        assert_eq!(summary.delay.moments, moments([100, 110, 100, 145]));
+        assert_eq!(summary.delay_variation.moments, moments([10, 10, 45]));
+        assert_eq!(summary.inter_arrival.moments, moments([110, 90, -5]));
+        assert_eq!(summary.inter_arrival.negative, 1);
+        assert_eq!(summary.gap_error.moments, moments([10, 10, 105]));
+        assert_eq!(summary.span, Some((1000, 1200)));
+    }
+
+    #[test]
+    fn a_duplicate_has_no_delay_but_arrives() {
+        let samples = [sample(1000, 900, 0), sample(1500, 900, 0), sample(1600, 1450, 1)];
+        let summary = measure(Expectation::default(), &samples);
+        assert_eq!(summary.sequence.duplicates, 1);
+        assert_eq!(summary.delay.moments, moments([100, 150]));
+        assert_eq!(summary.delay_variation.moments, moments([50]));
+        assert_eq!(summary.inter_arrival.moments, moments([500, 100]));
+    }
+
+    #[test]
+    fn delays_are_taken_off_their_base() {
+        let expected = Expectation { nominal_gap: None, delay_base: 1_000_000 };
+        let summary = measure(expected, &[sample(1_000_150, 100, 0), sample(1_000_240, 200, 1)]);
+        assert_eq!(summary.delay.moments, moments([50, 40]));
+        assert_eq!(summary.delay_base, 1_000_000);
+    }
+
+    #[test]
+    fn frames_without_numbers_and_times_are_counted_and_timed() {
+        let bare = Sample { sent: None, sequence: None, ..sample(1000, 0, 0) };
+        let summary = measure(Expectation::default(), &[bare, bare]);
+        assert_eq!(summary.frames, 2);
+        assert_eq!(summary.sequence.range, None);
+        assert_eq!(summary.delay.moments.count, 0);
+        assert_eq!(summary.inter_arrival.moments, moments([0]));
+    }
+
+    #[test]
+    fn bins_hold_the_gaps() {
+        let bins = Bins::new(Nanos::new(50), 2).unwrap();
+        let mut meter = FlowMeter::new(Expectation::default(), 64, Some(bins));
+        assert_eq!(meter.summary().inter_arrival_bins, Some(bins.empty()));
+        for at in [0, 10, 70, 300] {
+            meter.record(&sample(at, 0, at as u32));
+        }
+        let found = meter.summary().inter_arrival_bins.unwrap();
+        assert_eq!((found.counts, found.overflow), (vec![1, 1], 1));
+    }
+
+    proptest! {
+        #[test]
+        fn any_samples_give_a_summary_that_can_be_true(
+            samples in prop::collection::vec(
+                (
+                    prop_oneof![any::<u64>(), 0..1000u64],
+                    prop::option::of(any::<u64>()),
+                    prop::option::of(any::<u32>()),
+                    any::<i64>(),
+                ),
+                0..100,
+            ),
+            base in any::<i64>(),
+            nominal in prop::option::of(any::<u64>()),
+        ) {
+            let nominal_gap = nominal.map(Nanos::new);
+            let mut meter = FlowMeter::new(Expectation { nominal_gap, delay_base: base }, 64, None);
+            for (at, sent, sequence, len) in samples {
+                let len = len as u32;
+                meter.record(&Sample {
+                    at: Nanos::new(at),
+                    sent: sent.map(Nanos::new),
+                    sequence,
+                    frame_len: len,
+                    payload_len: len / 2,
+                });
+            }
+            let summary = crate::summary::MeterSummary {
+                unprobed: meter.summary(),
+                ..Default::default()
+            };
+            prop_assert_eq!(summary.validate(), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Whether a summary that a peer sent can be true.
+//!
+//! Checks what arithmetic and rendering rely on: buckets that exist and are in order, sums that fit
+//! their counts, counts that fit each other. A summary that passes may still be a lie.
+
+use crate::bins::MAX_BINS;
+use crate::histogram::BUCKETS;
+use crate::summary::{
+    Distribution, FlowSummary, LinearBins, MeterSummary, Moments, SequenceSummary,
+};
+
+/// What is wrong with a summary, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the summary cannot be true: {place}: {problem}")]
+pub struct InvalidSummary {
+    /// Which part: "flow 7, delay".
+    pub place: String,
+    /// What is wrong with it.
+    pub problem: &'static str,
+}
+
+type Check = Result<(), &'static str>;
+
+fn ensure(holds: bool, problem: &'static str) -> Check {
+    if holds { Ok(()) } else { Err(problem) }
+}
+
+impl MeterSummary {
+    /// Checks all of it.
+    pub fn validate(&self) -> Result<(), InvalidSummary> {
+        for (id, flow) in &self.flows {
+            check_flow(flow).map_err(|(part, problem)| InvalidSummary {
+                place: format!("flow {id}, {part}"),
+                problem,
+            })?;
+        }
+        check_flow(&self.unprobed).map_err(|(part, problem)| InvalidSummary {
+            place: format!("frames without a probe, {part}"),
+            problem,
+        })
+    }
+}
+
+fn check_flow(flow: &FlowSummary) -> Result<(), (&'static str, &'static str)> {
+    let at = |part: &'static str| move |problem: &'static str| (part, problem);
+    check_counts(flow).map_err(at("counts"))?;
+    check_sequence(&flow.sequence, flow.frames).map_err(at("sequence"))?;
+    let distributions = [
+        ("reordering extent", &flow.sequence.extent, flow.sequence.reordered),
+        ("delay", &flow.delay, flow.frames),
+        ("delay variation", &flow.delay_variation, flow.frames),
+        ("inter-arrival time", &flow.inter_arrival, flow.frames),
+        ("gap error", &flow.gap_error, flow.frames),
+    ];
+    for (part, distribution, limit) in distributions {
+        check_distribution(distribution, limit).map_err(at(part))?;
+    }
+    flow.inter_arrival_bins
+        .as_ref()
+        .map_or(Ok(()), |bins| check_bins(bins, flow.inter_arrival.moments.count))
+        .map_err(at("inter-arrival bins"))
+}
+
+fn check_counts(flow: &FlowSummary) -> Check {
+    ensure(
+        flow.span.is_some() == (flow.frames > 0),
+        "frames without a time, or a time without frames",
+    )?;
+    ensure(
+        flow.span.is_none_or(|(first, last)| first <= last),
+        "the last frame is before the first",
+    )?;
+    ensure(flow.payload_bytes <= flow.frame_bytes, "more payload than frame bytes")
+}
+
+fn check_sequence(sequence: &SequenceSummary, frames: u64) -> Check {
+    let arrivals = sequence
+        .unique
+        .checked_add(sequence.duplicates)
+        .and_then(|sum| sum.checked_add(sequence.implausible));
+    ensure(arrivals.is_some_and(|sum| sum <= frames), "more numbers than frames")?;
+    ensure(sequence.reordered <= sequence.unique, "more reordered than unique")?;
+    ensure(sequence.beyond_window <= sequence.reordered, "more beyond the window than reordered")?;
+    ensure(
+        sequence.range.is_none_or(|(low, high)| low <= high),
+        "the highest number is below the lowest",
+    )
+}
+
+fn check_distribution(distribution: &Distribution, limit: u64) -> Check {
+    let moments = &distribution.moments;
+    ensure(moments.count <= limit, "more values than arrivals")?;
+    check_moments(moments)?;
+    let mut held = Some(distribution.negative);
+    let mut next = 0;
+    for &(bucket, count) in &distribution.buckets {
+        ensure(usize::from(bucket) < BUCKETS, "a bucket that does not exist")?;
+        ensure(bucket >= next, "buckets out of order")?;
+        ensure(count > 0, "an empty bucket")?;
+        next = bucket + 1;
+        held = held.and_then(|held| held.checked_add(count));
+    }
+    ensure(held == Some(moments.count), "buckets that do not add up to the count")?;
+    ensure(
+        distribution.negative == 0 || moments.min < 0,
+        "negative values above a positive minimum",
+    )
+}
+
+fn check_moments(moments: &Moments) -> Check {
+    if moments.count == 0 {
+        return ensure(*moments == Moments::default(), "sums without values");
+    }
+    ensure(moments.min <= moments.max, "a minimum above the maximum")?;
+    let count = i128::from(moments.count);
+    // At most 2^64 times 2^63: cannot overflow.
+    let range = count * i128::from(moments.min)..=count * i128::from(moments.max);
+    ensure(range.contains(&moments.sum), "a mean outside minimum and maximum")?;
+    let largest = u128::from(moments.min.unsigned_abs().max(moments.max.unsigned_abs()));
+    let most = (largest * largest).saturating_mul(u128::from(moments.count));
+    ensure(moments.sum_of_squares <= most, "squares above those of the extremes")?;
+    // Cauchy and Schwarz, with room for rounding and for a saturated sum.
+    let (sum, squares) = (moments.sum as f64, moments.sum_of_squares as f64);
+    let possible = moments.sum_of_squares == u128::MAX
+        || sum * sum / moments.count as f64 <= squares * (1.0 + 1e-9);
+    ensure(possible, "squares below those of the mean")
+}
+
+fn check_bins(bins: &LinearBins, values: u64) -> Check {
+    ensure(bins.width > 0, "bins without width")?;
+    ensure((1..=MAX_BINS).contains(&bins.counts.len()), "no bins, or too many")?;
+    let sum = bins.counts.iter().try_fold(bins.overflow, |sum, &count| sum.checked_add(count));
+    ensure(sum.is_some_and(|sum| sum <= values), "more values than gaps")
+}
+
+#[cfg(test)]
+mod tests {
+    use wirebeat_units::Nanos;
+
+    use super::*;
+    use crate::bins::Bins;
+    use crate::flow::{Expectation, FlowMeter, Sample};
+
+    /// A summary of ten frames with one lost, one twice and one late.
+    fn honest() -> MeterSummary {
+        let bins = Bins::new(Nanos::new(500), 4).unwrap();
+        let expected = Expectation { nominal_gap: Some(Nanos::new(1000)), delay_base: 0 };
+        let mut meter = FlowMeter::new(expected, 64, Some(bins));
+        for (at, sequence) in (1000u64..).step_by(1000).zip([0u32, 1, 3, 4, 4, 2, 6, 7, 8, 9]) {
+            meter.record(&Sample {
+                at: Nanos::new(at + u64::from(sequence)),
+                sent: Some(Nanos::new(at)),
+                sequence: Some(sequence),
+                frame_len: 64,
+                payload_len: 18,
+            });
+        }
+        let mut summary = MeterSummary::default();
+        summary.flows.insert(7, meter.summary());
+        summary
+    }
+
+    /// What is said of a summary that was tampered with.
+    fn verdict(tamper: impl FnOnce(&mut FlowSummary)) -> String {
+        let mut summary = honest();
+        tamper(summary.flows.get_mut(&7).unwrap());
+        summary.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_was_measured_passes() {
+        assert_eq!(honest().validate(), Ok(()));
+        assert_eq!(MeterSummary::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn it_crosses_a_connection_unchanged() {
+        let text = serde_json::to_string(&honest()).unwrap();
+        assert_eq!(serde_json::from_str::<MeterSummary>(&text).unwrap(), honest());
+    }
+
+    #[test]
+    fn sums_of_any_size_cross_a_connection() {
+        let moments = Moments { sum: i128::MIN, sum_of_squares: u128::MAX, ..Moments::default() };
+        let text = serde_json::to_string(&moments).unwrap();
+        assert_eq!(serde_json::from_str::<Moments>(&text).unwrap(), moments);
+    }
+
+    #[test]
+    fn the_message_says_where() {
+        assert_eq!(
+            verdict(|flow| flow.delay.buckets[0].0 = 5000),
+            "the summary cannot be true: flow 7, delay: a bucket that does not exist"
+        );
+    }
+
+    #[test]
+    fn lies_are_found() {
+        type Lie = (fn(&mut FlowSummary), &'static str);
+        let lies: [Lie; 17] = [
+            (|f| f.span = None, "frames without a time"),
+            (|f| f.span = Some((2, 1)), "before the first"),
+            (|f| f.payload_bytes = u64::MAX, "more payload"),
+            (|f| f.sequence.unique = u64::MAX, "more numbers than frames"),
+            (|f| f.sequence.reordered = 10, "more reordered"),
+            (|f| f.sequence.beyond_window = 2, "beyond the window"),
+            (|f| f.sequence.range = Some((2, 1)), "below the lowest"),
+            (|f| f.sequence.extent.moments.count = 2, "more values than arrivals"),
+            (|f| f.delay.buckets.reverse(), "out of order"),
+            (|f| f.delay.buckets[0].1 = 0, "an empty bucket"),
+            (|f| f.delay.buckets[0].1 = u64::MAX, "do not add up"),
+            (|f| f.delay.moments.min = 10, "minimum above"),
+            (|f| f.delay.moments.sum = 1 << 100, "mean outside"),
+            (|f| f.delay.moments.sum_of_squares = u128::MAX, "squares above"),
+            (|f| f.delay.moments.sum_of_squares = 0, "squares below"),
+            (|f| f.inter_arrival_bins.as_mut().unwrap().width = 0, "without width"),
+            (
+                |f| f.inter_arrival_bins.as_mut().unwrap().overflow = u64::MAX,
+                "more values than gaps",
+            ),
+        ];
+        for (tamper, expected) in lies {
+            let said = verdict(tamper);
+            assert!(said.contains(expected), "{said} should name: {expected}");
+        }
+    }
+
+    #[test]
+    fn sums_without_values_are_found() {
+        let mut summary = MeterSummary::default();
+        summary.unprobed.delay.moments.sum = 1;
+        assert_eq!(summary.validate().unwrap_err().place, "frames without a probe, delay");
+    }
+}
