@@ -5,6 +5,13 @@
 //! constants, view, representation, display, tests.
 
 pub mod checksum;
+pub mod ethernet;
+pub mod frame;
 pub mod ip;
+pub mod ipv4;
+pub mod ipv6;
+pub mod mac;
 pub mod probe;
 pub mod stamp;
+pub mod udp;
+pub mod vlan;

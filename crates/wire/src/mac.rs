@@ -1,0 +1,129 @@
+//! MAC addresses (IEEE 802's EUI-48).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A MAC address, in the order of the wire.
+///
+/// Read from six pairs of hexadecimal digits with `:` or `-` between them; printed in lower case with
+/// `:`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MacAddr(pub [u8; 6]);
+
+/// A text that is no MAC address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{given}' is not a MAC address; write six pairs of hexadecimal digits, \
+     for example 02:00:5e:00:53:01"
+)]
+pub struct MacError {
+    /// The text as it was given (cut to 64 characters).
+    pub given: String,
+}
+
+impl MacAddr {
+    /// To every station of the link.
+    pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
+
+    /// Whether it means a group of stations; the broadcast address does.
+    pub const fn is_multicast(self) -> bool {
+        self.0[0] & 1 == 1
+    }
+}
+
+impl FromStr for MacAddr {
+    type Err = MacError;
+
+    fn from_str(text: &str) -> Result<Self, MacError> {
+        parse(text.trim()).ok_or_else(|| MacError { given: text.chars().take(64).collect() })
+    }
+}
+
+fn parse(text: &str) -> Option<MacAddr> {
+    let separator = if text.contains('-') { '-' } else { ':' };
+    let mut pairs = text.split(separator);
+    let mut octets = [0; 6];
+    for octet in &mut octets {
+        let pair = pairs.next()?;
+        // `from_str_radix` alone would take a sign.
+        if pair.len() != 2 || !pair.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        *octet = u8::from_str_radix(pair, 16).ok()?;
+    }
+    pairs.next().is_none().then_some(MacAddr(octets))
+}
+
+impl fmt::Display for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        f.pad(&format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}"))
+    }
+}
+
+impl Serialize for MacAddr {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MacAddr {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ADDRESS: MacAddr = MacAddr([0x02, 0x00, 0x5e, 0x00, 0x53, 0xaf]);
+
+    #[test]
+    fn addresses_are_read_in_the_usual_forms() {
+        for text in ["02:00:5e:00:53:af", "02-00-5E-00-53-AF", " 02:00:5E:00:53:aF "] {
+            assert_eq!(text.parse(), Ok(ADDRESS), "{text}");
+        }
+        assert_eq!(serde_json::from_str("\"02:00:5e:00:53:af\"").ok(), Some(ADDRESS));
+        assert_eq!(serde_json::to_string(&ADDRESS).expect("json"), "\"02:00:5e:00:53:af\"");
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for text in [
+            "",
+            "02:00:5e:00:53",
+            "02:00:5e:00:53:af:01",
+            "2:0:5e:0:53:af",
+            "02:00:5e:00:53:ag",
+            "02:00:5e:00:53:+1",
+            "02:00:5e-00:53:af",
+            "02005e0053af",
+            "02:00:5e:00:53:é",
+        ] {
+            assert_eq!(text.parse::<MacAddr>(), Err(MacError { given: text.to_owned() }));
+        }
+        assert!(serde_json::from_str::<MacAddr>("\"x\"").is_err());
+    }
+
+    #[test]
+    fn groups_are_told_from_stations() {
+        assert!(MacAddr::BROADCAST.is_multicast());
+        assert!(!ADDRESS.is_multicast());
+    }
+
+    proptest! {
+        #[test]
+        fn every_address_survives_printing_and_reading(octets: [u8; 6]) {
+            prop_assert_eq!(MacAddr(octets).to_string().parse(), Ok(MacAddr(octets)));
+        }
+        #[test]
+        fn any_text_is_read_or_refused(text: String) {
+            let _ = text.parse::<MacAddr>();
+        }
+    }
+}
