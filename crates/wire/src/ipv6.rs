@@ -58,6 +58,11 @@ impl<'a> Packet<'a> {
         Ipv6Addr::from([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p])
     }
 
+    /// What follows the fixed header, without padding.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
     /// What the packet carries behind hop-by-hop options, routing header, destination options and
     /// the header of an atomic fragment; `None` when one of these is cut short.
     ///

@@ -5,6 +5,7 @@
 //! constants, view, representation, display, tests.
 
 pub mod checksum;
+pub mod datagram;
 pub mod ethernet;
 pub mod frame;
 pub mod ip;

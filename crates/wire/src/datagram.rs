@@ -1,0 +1,319 @@
+//! Finds the UDP datagram in a received Ethernet frame.
+//!
+//! Frames come from anywhere, so nothing in them is believed before it is checked. What is well-formed
+//! but not a UDP datagram is [`NotADatagram::Foreign`]; what contradicts itself or is cut short is
+//! [`NotADatagram::Malformed`]. Checksums are not looked at: a frame that a network card passed up is
+//! whole, and one that a virtual link passed may have its checksum still to be filled in.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::ethernet::{self, EtherType};
+use crate::ip::Protocol;
+use crate::{ipv4, ipv6, udp, vlan};
+
+/// A UDP datagram and what its headers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// Where it comes from.
+    pub source: IpAddr,
+    /// Where it goes.
+    pub destination: IpAddr,
+    /// The port it comes from.
+    pub source_port: u16,
+    /// The port it goes to.
+    pub destination_port: u16,
+    /// Time to live, or hop limit, as it arrived.
+    pub ttl: u8,
+    /// The ToS byte, or traffic class.
+    pub tos: u8,
+    /// Bytes from the start of the frame to the payload.
+    pub payload_at: usize,
+    /// The payload, without the padding of a short frame.
+    pub payload: &'a [u8],
+}
+
+/// Why a frame holds no datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum NotADatagram {
+    /// It is something else: not IP, not UDP, a fragment.
+    #[error("the frame is not a UDP datagram")]
+    Foreign,
+    /// It is cut short, or its lengths contradict each other.
+    #[error("the frame is cut short, or its lengths contradict each other")]
+    Malformed,
+}
+
+use NotADatagram::{Foreign, Malformed};
+
+/// What an IP header says, whichever version it is.
+struct Carried<'a> {
+    source: IpAddr,
+    destination: IpAddr,
+    ttl: u8,
+    tos: u8,
+    protocol: Protocol,
+    /// Bytes of the IP header with its options or extension headers.
+    headers_len: usize,
+    /// What follows them.
+    bytes: &'a [u8],
+}
+
+impl<'a> Datagram<'a> {
+    /// Finds the datagram in `frame`, which begins at the Ethernet header and has no FCS. Up to two VLAN
+    /// tags may stand before IP.
+    #[inline]
+    pub fn parse(frame: &'a [u8]) -> Result<Self, NotADatagram> {
+        let ethernet = ethernet::Frame::parse(frame).ok_or(Malformed)?;
+        let (ether_type, packet) =
+            vlan::skip(ethernet.ether_type(), ethernet.payload()).ok_or(Malformed)?;
+        let ip = match ether_type {
+            EtherType::IPV4 => carried_v4(packet)?,
+            EtherType::IPV6 => carried_v6(packet)?,
+            _ => return Err(Foreign),
+        };
+        if ip.protocol != Protocol::UDP {
+            return Err(Foreign);
+        }
+        let udp = udp::Packet::parse(ip.bytes).ok_or(Malformed)?;
+        Ok(Datagram {
+            source: ip.source,
+            destination: ip.destination,
+            source_port: udp.source_port(),
+            destination_port: udp.destination_port(),
+            ttl: ip.ttl,
+            tos: ip.tos,
+            payload_at: frame.len() - packet.len() + ip.headers_len + udp::LEN,
+            payload: udp.payload(),
+        })
+    }
+}
+
+fn carried_v4(bytes: &[u8]) -> Result<Carried<'_>, NotADatagram> {
+    let packet = ipv4::Packet::parse(bytes).ok_or(Malformed)?;
+    // Even the first fragment is not the datagram, only its beginning; its probe is in the last one.
+    if packet.is_fragment() {
+        return Err(Foreign);
+    }
+    Ok(Carried {
+        source: packet.source().into(),
+        destination: packet.destination().into(),
+        ttl: packet.ttl(),
+        tos: packet.tos(),
+        protocol: packet.protocol(),
+        headers_len: packet.header_len(),
+        bytes: packet.payload(),
+    })
+}
+
+fn carried_v6(bytes: &[u8]) -> Result<Carried<'_>, NotADatagram> {
+    let packet = ipv6::Packet::parse(bytes).ok_or(Malformed)?;
+    let (protocol, bytes) = packet.upper_layer().ok_or(Malformed)?;
+    Ok(Carried {
+        source: packet.source().into(),
+        destination: packet.destination().into(),
+        ttl: packet.hop_limit(),
+        tos: packet.traffic_class(),
+        protocol,
+        headers_len: ipv6::LEN + packet.payload().len() - bytes.len(),
+        bytes,
+    })
+}
+
+impl fmt::Display for Datagram<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = SocketAddr::new(self.source, self.source_port);
+        let destination = SocketAddr::new(self.destination, self.destination_port);
+        write!(f, "UDP {source} > {destination}, {} bytes", self.payload.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use wirebeat_units::FrameLen;
+
+    use super::*;
+    use crate::frame::{IpRepr, UdpFrame};
+    use crate::mac::MacAddr;
+
+    fn frame(ip: IpRepr, payload: &[u8]) -> Vec<u8> {
+        let frame_len = ip.version().shortest_frame(payload.len()) as u16;
+        let frame = UdpFrame {
+            ethernet: ethernet::Repr { destination: MacAddr::BROADCAST, source: MacAddr([2; 6]) },
+            ip,
+            source_port: 49_152,
+            destination_port: 9,
+            checksum: true,
+            payload,
+            frame_len: FrameLen::with_fcs(frame_len),
+        };
+        frame.emit().expect("a frame").bytes
+    }
+
+    fn v4(payload: &[u8]) -> Vec<u8> {
+        let ip = ipv4::Repr {
+            source: [192, 0, 2, 1].into(),
+            destination: [198, 51, 100, 9].into(),
+            ttl: 64,
+            tos: 0xb8,
+            identification: 0,
+            dont_fragment: true,
+        };
+        frame(IpRepr::V4(ip), payload)
+    }
+
+    fn v6(payload: &[u8]) -> Vec<u8> {
+        let ip = ipv6::Repr {
+            source: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(),
+            destination: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 2].into(),
+            hop_limit: 63,
+            traffic_class: 0xb8,
+            flow_label: 0,
+        };
+        frame(IpRepr::V6(ip), payload)
+    }
+
+    /// `frame` with `tags` in front of its EtherType.
+    fn tagged(frame: &[u8], tags: &[u8]) -> Vec<u8> {
+        [&frame[..12], tags, &frame[12..]].concat()
+    }
+
+    fn changed(mut frame: Vec<u8>, changes: &[(usize, u8)]) -> Vec<u8> {
+        for (at, value) in changes {
+            frame[*at] = *value;
+        }
+        frame
+    }
+
+    #[test]
+    fn padding_is_no_payload() {
+        let bytes = v4(&[1, 2, 3]);
+        assert_eq!(bytes.len(), 60);
+        let datagram = Datagram {
+            source: [192, 0, 2, 1].into(),
+            destination: [198, 51, 100, 9].into(),
+            source_port: 49_152,
+            destination_port: 9,
+            ttl: 64,
+            tos: 0xb8,
+            payload_at: 42,
+            payload: &[1, 2, 3],
+        };
+        assert_eq!(Datagram::parse(&bytes), Ok(datagram));
+        assert_eq!(datagram.to_string(), "UDP 192.0.2.1:49152 > 198.51.100.9:9, 3 bytes");
+    }
+
+    #[test]
+    fn a_datagram_is_found_over_ipv6() {
+        let bytes = v6(&[1, 2, 3]);
+        let datagram = Datagram::parse(&bytes).expect("a datagram");
+        assert_eq!((datagram.ttl, datagram.tos, datagram.payload_at), (63, 0xb8, 62));
+        assert_eq!(datagram.payload, [1, 2, 3]);
+        assert_eq!(datagram.to_string(), "UDP [2001:db8::1]:49152 > [2001:db8::2]:9, 3 bytes");
+    }
+
+    #[test]
+    fn a_datagram_is_found_behind_options_and_extension_headers() {
+        // Four bytes of options: the header has 6 words, the packet 4 bytes more.
+        let bytes = v4(&[7; 30]);
+        let bytes = [&bytes[..34], &[1, 1, 1, 1], &bytes[34..]].concat();
+        let bytes = changed(bytes, &[(14, 0x46), (17, 62)]);
+        let datagram = Datagram::parse(&bytes).expect("a datagram");
+        assert_eq!((datagram.payload_at, datagram.payload), (46, &[7; 30][..]));
+
+        // Destination options of 8 bytes, and as much again in the payload length.
+        let bytes = v6(&[7; 30]);
+        let bytes = [&bytes[..54], &[17, 0, 1, 4, 0, 0, 0, 0], &bytes[54..]].concat();
+        let bytes = changed(bytes, &[(19, 46), (20, 60)]);
+        let datagram = Datagram::parse(&bytes).expect("a datagram");
+        assert_eq!((datagram.payload_at, datagram.payload), (70, &[7; 30][..]));
+    }
+
+    #[test]
+    fn a_datagram_is_found_behind_two_tags_and_not_behind_three() {
+        let (plain, tag) = (v4(&[7; 30]), [0x81, 0x00, 0x00, 0x05]);
+        for (tags, payload_at) in [(1, 46), (2, 50)] {
+            let bytes = tagged(&plain, &tag.repeat(tags));
+            let datagram = Datagram::parse(&bytes).expect("a datagram");
+            assert_eq!((datagram.payload_at, datagram.payload), (payload_at, &[7; 30][..]));
+        }
+        assert_eq!(Datagram::parse(&tagged(&plain, &tag.repeat(3))), Err(Foreign));
+    }
+
+    #[test]
+    fn what_is_something_else_is_foreign() {
+        let fragment = [17, 0, 0, 1, 0, 0, 0, 9];
+        for (what, bytes) in [
+            ("ARP", changed(v4(&[]), &[(13, 0x06)])),
+            ("a length for an EtherType", changed(v4(&[]), &[(12, 0), (13, 46)])),
+            ("TCP over IPv4", changed(v4(&[]), &[(23, 6)])),
+            ("ICMPv6", changed(v6(&[]), &[(20, 58)])),
+            ("the first fragment", changed(v4(&[]), &[(20, 0x20)])),
+            ("the last fragment", changed(v4(&[]), &[(21, 1)])),
+            (
+                "a fragment over IPv6",
+                [&changed(v6(&fragment), &[(20, 44)])[..54], &fragment].concat(),
+            ),
+        ] {
+            let padded = [bytes, vec![0; 16]].concat();
+            assert_eq!(Datagram::parse(&padded), Err(Foreign), "{what}");
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_malformed() {
+        for (what, bytes) in [
+            ("IPv6 in an IPv4 frame", changed(v4(&[]), &[(14, 0x65)])),
+            ("IPv4 in an IPv6 frame", changed(v6(&[]), &[(14, 0x45)])),
+            ("an IPv4 packet longer than its frame", changed(v4(&[]), &[(17, 47)])),
+            ("an IPv6 packet longer than its frame", changed(v6(&[]), &[(19, 9)])),
+            ("a datagram longer than its packet", changed(v4(&[1; 30]), &[(39, 39)])),
+            ("a datagram shorter than its header", changed(v4(&[1; 30]), &[(39, 7)])),
+            ("options that run past the packet", changed(v6(&[1; 8]), &[(20, 60), (55, 2)])),
+            ("a packet without room for UDP", changed(v4(&[]), &[(17, 27)])),
+        ] {
+            assert_eq!(Datagram::parse(&bytes), Err(Malformed), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_frame_cut_short_anywhere_is_malformed() {
+        let payload = [7; 30];
+        let tags = [0x88, 0xa8, 0, 1, 0x81, 0x00, 0, 2];
+        for bytes in [v4(&payload), v6(&payload), tagged(&v6(&payload), &tags)] {
+            assert!(Datagram::parse(&bytes).is_ok());
+            for len in 0..bytes.len() {
+                assert_eq!(Datagram::parse(&bytes[..len]), Err(Malformed), "{len} bytes");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Datagram::parse(&bytes);
+        }
+
+        /// Bytes that are almost a frame get further than random ones.
+        #[test]
+        fn any_damage_is_parsed_or_refused(
+            six: bool,
+            tags in 0..4_usize,
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+            len: prop::sample::Index,
+        ) {
+            let bytes = if six { v6(&[7; 40]) } else { v4(&[7; 40]) };
+            let mut bytes = tagged(&bytes, &[0x81, 0x00, 0, 1].repeat(tags));
+            for (at, value) in damage {
+                let at = at.index(bytes.len());
+                bytes[at] = value;
+            }
+            bytes.truncate(len.index(bytes.len() + 1));
+            if let Ok(datagram) = Datagram::parse(&bytes) {
+                let end = datagram.payload_at + datagram.payload.len();
+                prop_assert_eq!(&bytes[datagram.payload_at..end], datagram.payload);
+            }
+        }
+    }
+}
