@@ -15,9 +15,6 @@
 #include <linux/ipv6.h>
 #include <linux/udp.h>
 
-#define WINDOW (WB_WINDOW_WORDS * 32)
-#define FIRST_EPOCH (1ull << 32) /* numbers are unwrapped upwards from here */
-
 /* Set before loading. */
 const volatile __u32 flow_count; /* flows metered; one more entry takes datagrams without a probe */
 const volatile __u32 flow_base; /* the first flow's number in probes */
@@ -27,12 +24,14 @@ const volatile __u32 pass; /* whether metered datagrams go on to the stack */
 const volatile __u32 bin_count; /* linear inter-arrival bins; 0: none */
 const volatile __u64 bin_width_ns;
 
-/* The filter: ranges are inclusive; family 0 is both. */
-const volatile __u32 filter_family;
-const volatile __u32 filter_source[4];
-const volatile __u32 filter_source_mask[4];
-const volatile __u16 filter_source_port[2] = { 0, 0xffff };
-const volatile __u16 filter_port[2] = { 0, 0xffff };
+const volatile __s64 delay_base_ns; /* taken off each delay before it is recorded */
+const volatile __u64 run_start_ns; /* probes sent before this are of an earlier run */
+
+/* The filter; zero: any. */
+const volatile __u32 filter_family; /* 4 or 6: that of the source address */
+const volatile __u32 filter_source[4]; /* network order */
+const volatile __u16 filter_source_port;
+const volatile __u16 filter_port;
 
 /* (flow_count + 1) * cpu_count entries: flow-major. */
 struct {
@@ -43,16 +42,12 @@ struct {
 	__type(value, struct wb_rx_flow);
 } flows SEC(".maps");
 
-/* One window of seen numbers per flow: word = (number >> 5) << 32 | bitmap. */
-struct window {
-	__u64 words[WB_WINDOW_WORDS];
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct window);
+	__type(value, struct wb_window);
 } windows SEC(".maps");
 
 struct {
@@ -71,113 +66,211 @@ struct {
 	__type(value, struct wb_rx_counters);
 } counters SEC(".maps");
 
-/* Marks `number` as seen. */
-enum seen {
-	NEW,
-	DUPLICATE,
-	TOO_OLD,
-};
-
-static __always_inline enum seen see(struct window *window, __u32 number)
+/* Notes `number` in the window; says whether it is new (`Window::mark`). */
+static __always_inline int mark(struct wb_window *window, __u64 number)
 {
 	__u64 *word = &window->words[(number >> 5) & (WB_WINDOW_WORDS - 1)];
-	__u64 bit = 1ull << (number & 31), tag = number >> 5, old, new;
+	__u64 bit = 1ull << (number & 31), tag = number >> 5 << 32, old, new;
 	int tries;
 
+	if (number > window->highest)
+		window->highest = number;
+	if (number < window->lowest)
+		window->lowest = number;
 	if (!several_queues) {
 		old = *word;
-		if (old >> 32 == tag && old) {
-			*word = old | bit;
-			return old & bit ? DUPLICATE : NEW;
-		}
-		/* 27-bit circular comparison: an older tag gives way, a newer one stays */
-		if ((__u32)old && (__s32)((__u32)(tag - (old >> 32)) << 5) < 0)
-			return TOO_OLD;
-		*word = tag << 32 | bit;
-		return NEW;
+		new = (old & ~0xffffffffull) == tag ? old | bit : tag | bit;
+		*word = new;
+		return old != new;
 	}
-	/* several CPUs update the word: try again when one was faster */
-	for (tries = 0; tries < 8; tries++) {
+	/* several CPUs update the word: try again when another was faster */
+	for (tries = 0; tries < 16; tries++) {
 		old = *(volatile __u64 *)word;
-		if (old >> 32 == tag && old) {
-			if (old & bit)
-				return DUPLICATE;
-			new = old | bit;
-		} else {
-			if ((__u32)old && (__s32)((__u32)(tag - (old >> 32)) << 5) < 0)
-				return TOO_OLD;
-			new = tag << 32 | bit;
-		}
+		new = (old & ~0xffffffffull) == tag ? old | bit : tag | bit;
+		if (old == new)
+			return 0;
 		if (__sync_val_compare_and_swap(word, old, new) == old)
-			return NEW;
+			return 1;
 	}
-	return NEW;
+	return 1;
 }
 
-/* The reordering extent of `number`: arrivals since the jump that passed it over (RFC 4737 §4.2.1). */
-static __always_inline void record_extent(struct wb_rx_flow *flow, __u64 number, __u64 arrival)
+/* The reordering extent of the newest arrival: arrivals since the one that opened the gap in which
+ * `number` lies (RFC 4737 §4.2.1; `Order::extent`). */
+static __noinline int record_extent(struct wb_rx_flow *flow, __u64 number)
 {
 	__u64 extent;
 	__u32 i;
 
+	if (!flow)
+		return 0;
 	for (i = 0; i < WB_GAPS; i++) {
 		struct wb_gap *gap = &flow->gaps[i];
 
-		if (gap->low < number && number < gap->high) {
-			extent = arrival - gap->arrival;
+		if (gap->before < number && number < gap->after) {
+			extent = flow->arrivals - 1 - gap->arrival;
 			if (extent >= WB_EXTENTS)
 				extent = WB_EXTENTS - 1;
 			flow->extents[extent & (WB_EXTENTS - 1)]++;
-			return;
+			break;
 		}
 	}
-	flow->extents_unknown++;
+	return 0;
 }
 
-static __always_inline void note_gap(struct wb_rx_flow *flow, __u64 number, __u64 arrival)
+/* Counts an arrival that is placed (`SequenceTracker::count`). Says whether it is new. */
+static __always_inline int count(struct wb_rx_flow *flow, struct wb_window *window, __u64 number,
+				 __u64 sent)
 {
-	struct wb_gap *gap = &flow->gaps[flow->gaps_seen & (WB_GAPS - 1)];
+	__u64 arrival;
 
-	flow->gaps_seen++;
-	gap->arrival = arrival;
-	gap->low = flow->highest;
-	gap->high = number;
-}
-
-/* Loss, duplicates, reordering: crates/meter/src/sequence.rs. */
-static __always_inline void track(struct wb_rx_flow *flow, struct window *window, __u32 wire)
-{
-	__u64 arrival = flow->probed++, number;
-	enum seen seen;
-	__s32 step;
-
-	if (!arrival) {
-		number = FIRST_EPOCH + wire;
-		flow->highest = number;
-		flow->lowest = number;
-		step = 0;
-	} else {
-		step = (__s32)(wire - (__u32)flow->highest);
-		number = flow->highest + step;
-	}
-	seen = see(window, wire);
-	if (seen == DUPLICATE) {
+	if (!mark(window, number)) {
 		flow->duplicates++;
-		return;
+		return 0;
 	}
 	flow->unique++;
-	if (seen == TOO_OLD)
-		flow->beyond_window++;
-	if (step > 0) {
-		if (step > 1)
-			note_gap(flow, number, arrival);
-		flow->highest = number;
-	} else if (arrival) {
+	arrival = flow->arrivals++;
+	if (number < flow->highest) {
 		flow->reordered++;
-		record_extent(flow, number, arrival);
-		if (number < flow->lowest)
-			flow->lowest = number;
+		record_extent(flow, number);
+		return 1;
 	}
+	if (number != flow->highest + 1) {
+		struct wb_gap *gap = &flow->gaps[flow->gap_count++ & (WB_GAPS - 1)];
+
+		gap->arrival = arrival;
+		gap->before = flow->highest;
+		gap->after = number;
+	}
+	flow->highest = number;
+	flow->highest_sent = sent;
+	return 1;
+}
+
+static __always_inline void count_late(struct wb_rx_flow *flow, struct wb_window *window,
+				       __u64 number)
+{
+	if (number < window->lowest)
+		window->lowest = number;
+	flow->unique++;
+	flow->reordered++;
+	flow->beyond_window++;
+	flow->arrivals++;
+}
+
+/* Where a number belongs (`SequenceTracker::place`). */
+enum place {
+	NEAR,
+	LATE,
+	AHEAD,
+	BEHIND,
+};
+
+static __always_inline enum place place(struct wb_rx_flow *flow, struct wb_window *window,
+					__u32 wire, __u64 sent, __u64 *number)
+{
+	__s64 distance = (__s32)(wire + (__u32)window->offset - (__u32)window->highest);
+
+	*number = window->highest + distance;
+	if (distance > 0)
+		return distance <= WB_WINDOW_WORDS * 32 ? NEAR : AHEAD;
+	/* a CPU that has seen nothing of the flow does not know when its highest was sent */
+	if ((window->highest >> 5) - (*number >> 5) < WB_WINDOW_WORDS)
+		return flow->arrivals && sent > flow->highest_sent + WB_RESTART_AFTER ? BEHIND : NEAR;
+	return flow->arrivals && sent <= flow->highest_sent ? LATE : BEHIND;
+}
+
+/* Decides the held arrival without another that confirms it (`SequenceTracker::settle_held`). */
+static __always_inline void settle_held(struct wb_rx_flow *flow, struct wb_window *window)
+{
+	__u64 number;
+
+	if (!flow->held)
+		return;
+	flow->held = 0;
+	switch (place(flow, window, flow->held_wire, flow->held_sent, &number)) {
+	case NEAR:
+		count(flow, window, number, flow->held_sent);
+		break;
+	case LATE:
+		count_late(flow, window, number);
+		break;
+	default:
+		flow->implausible++;
+	}
+}
+
+static __always_inline void hold(struct wb_rx_flow *flow, __u32 wire, __u64 sent)
+{
+	flow->held = 1;
+	flow->held_wire = wire;
+	flow->held_sent = sent;
+}
+
+/* Deals with an arrival that is not simply near (`SequenceTracker::doubt` and `believe`). Says whether
+ * it is new. */
+static __noinline int doubt(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire, __u64 sent)
+{
+	__u64 number, held_number;
+	enum place at;
+	__s32 step;
+
+	if (!flow || !window)
+		return 0;
+	at = place(flow, window, wire, sent, &number);
+	if (at == LATE) {
+		settle_held(flow, window);
+		count_late(flow, window, number);
+		return 1;
+	}
+	step = wire - (__u32)flow->held_wire;
+	if (!flow->held || !step || step > WB_WINDOW_WORDS * 32 || step < -WB_WINDOW_WORDS * 32) {
+		settle_held(flow, window);
+		hold(flow, wire, sent);
+		return 0;
+	}
+
+	/* two in doubt agree: the sender restarted, or very much was lost */
+	flow->held = 0;
+	switch (place(flow, window, flow->held_wire, flow->held_sent, &held_number)) {
+	case BEHIND:
+		/* its number 0 follows the highest */
+		held_number = window->highest + 1;
+		window->restarts++;
+		window->offset = (__u32)held_number;
+		count(flow, window, held_number + (__u32)flow->held_wire, flow->held_sent);
+		break;
+	case LATE:
+		count_late(flow, window, held_number);
+		break;
+	default:
+		count(flow, window, held_number, flow->held_sent);
+	}
+	switch (place(flow, window, wire, sent, &number)) {
+	case NEAR:
+		return count(flow, window, number, sent);
+	case LATE:
+		count_late(flow, window, number);
+		return 1;
+	default:
+		hold(flow, wire, sent);
+		return 0;
+	}
+}
+
+/* Judges the arrival of number `wire` (`SequenceTracker::record`). Says whether it is new. */
+static __always_inline int track(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,
+				 __u64 sent)
+{
+	__u64 number;
+
+	if (!window->highest) {
+		window->lowest = WB_BASE + wire;
+		return count(flow, window, WB_BASE + wire, sent);
+	}
+	if (flow->held || place(flow, window, wire, sent, &number) != NEAR)
+		return doubt(flow, window, wire, sent);
+	return count(flow, window, number, sent);
 }
 
 /* What is taken of a frame before the meter sees it. */
@@ -187,10 +280,10 @@ struct datagram {
 	__u32 tail; /* offset of the last 16 bytes of payload, or 0 */
 };
 
-static __always_inline void meter(struct wb_rx_flow *flow, struct window *window,
+static __always_inline void meter(struct wb_rx_flow *flow, struct wb_window *window,
 				const struct datagram *datagram, __be32 *probe, __u64 now, __u32 slot)
 {
-	__u64 gap, nominal;
+	__u64 gap, nominal, sent;
 	__s64 delay;
 
 	if (flow->frames) {
@@ -217,13 +310,15 @@ static __always_inline void meter(struct wb_rx_flow *flow, struct window *window
 	if (!probe)
 		return;
 
-	delay = now - bpf_be64_to_cpu(*(__be64 *)(probe + 2));
-	if (flow->probed)
-		record(&flow->variation, delay > flow->last_delay_ns ? delay - flow->last_delay_ns :
-								       flow->last_delay_ns - delay);
-	flow->last_delay_ns = delay;
+	sent = bpf_be64_to_cpu(*(__be64 *)(probe + 2));
+	if (!track(flow, window, bpf_ntohl(probe[1]), sent))
+		return;
+	delay = now - sent - delay_base_ns;
+	if (flow->delays++)
+		record(&flow->variation, delay > flow->last_delay ? delay - flow->last_delay :
+								    flow->last_delay - delay);
+	flow->last_delay = delay;
 	record(&flow->delay, delay);
-	track(flow, window, bpf_ntohl(probe[1]));
 }
 
 static __always_inline int source_matches(const __be32 *source, __u32 words)
@@ -232,7 +327,7 @@ static __always_inline int source_matches(const __be32 *source, __u32 words)
 
 #pragma unroll
 	for (i = 0; i < 4; i++)
-		if (i < words && ((source[i] ^ filter_source[i]) & filter_source_mask[i]))
+		if (i < words && source[i] != filter_source[i])
 			return 0;
 	return 1;
 }
@@ -250,7 +345,6 @@ static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram 
 	struct ethhdr *ethernet = data;
 	__u32 at = sizeof(*ethernet), available, udp_len, i;
 	struct udphdr *udp;
-	__u16 port;
 	__be16 type;
 
 	if ((void *)(ethernet + 1) > data_end)
@@ -273,9 +367,7 @@ static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram 
 			return MALFORMED;
 		if (ip->protocol != IPPROTO_UDP)
 			return FOREIGN;
-		if (filter_family && filter_family != 4)
-			return FOREIGN;
-		if (!source_matches(&ip->saddr, 1))
+		if (filter_family && (filter_family != 4 || !source_matches(&ip->saddr, 1)))
 			return FOREIGN;
 		header = ip->ihl * 4;
 		if (ip->version != 4 || header < sizeof(*ip) || bpf_ntohs(ip->tot_len) < header)
@@ -291,9 +383,8 @@ static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram 
 			return MALFORMED;
 		if (ip->nexthdr != IPPROTO_UDP)
 			return FOREIGN;
-		if (filter_family && filter_family != 6)
-			return FOREIGN;
-		if (!source_matches((__be32 *)&ip->saddr, 4))
+		if (filter_family &&
+		    (filter_family != 6 || !source_matches((__be32 *)&ip->saddr, 4)))
 			return FOREIGN;
 		if (ip->version != 6)
 			return MALFORMED;
@@ -306,11 +397,9 @@ static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram 
 	udp = data + at;
 	if ((void *)(udp + 1) > data_end)
 		return MALFORMED;
-	port = bpf_ntohs(udp->source);
-	if (port < filter_source_port[0] || port > filter_source_port[1])
+	if (filter_source_port && bpf_ntohs(udp->source) != filter_source_port)
 		return FOREIGN;
-	port = bpf_ntohs(udp->dest);
-	if (port < filter_port[0] || port > filter_port[1])
+	if (filter_port && bpf_ntohs(udp->dest) != filter_port)
 		return FOREIGN;
 	udp_len = bpf_ntohs(udp->len);
 	if (udp_len < sizeof(*udp) || udp_len > available || data + at + (udp_len & 0x3fff) > data_end)
@@ -330,7 +419,7 @@ int wb_receive(struct xdp_md *ctx)
 	struct wb_rx_counters *mine = bpf_map_lookup_elem(&counters, &cpu);
 	struct wb_rx_flow *flow;
 	struct datagram datagram;
-	struct window *window;
+	struct wb_window *window;
 	__be32 *probe = 0;
 	__u64 now;
 
@@ -363,12 +452,17 @@ int wb_receive(struct xdp_md *ctx)
 				mine->unknown_flow++;
 				return pass ? XDP_PASS : XDP_DROP;
 			}
+			if (run_start_ns &&
+			    bpf_be64_to_cpu(*(__be64 *)(probe + 2)) < run_start_ns) {
+				mine->stale++;
+				return pass ? XDP_PASS : XDP_DROP;
+			}
 		}
 	}
 	slot = flow_index * cpu_count + cpu;
 	flow = bpf_map_lookup_elem(&flows, &slot);
 	window = bpf_map_lookup_elem(&windows, &flow_index);
-	if (!flow || (!window && probe))
+	if (!flow || !window)
 		return XDP_ABORTED;
 	meter(flow, window, &datagram, probe, now, slot);
 	return pass ? XDP_PASS : XDP_DROP;

@@ -94,13 +94,24 @@ struct wb_tx_tag {
 /* ---- receive ---- */
 
 #define WB_GAPS 64 /* remembered jumps, for the reordering extent */
-#define WB_EXTENTS 1024 /* extents counted singly; larger ones share the last */
+#define WB_EXTENTS 1024 /* extents counted singly; the last takes all larger ones */
 #define WB_WINDOW_WORDS 2048 /* of 32 sequence numbers each: a window of 65,536 */
+#define WB_BASE (1ull << 32) /* the unwrapped form of wire number 0 */
+#define WB_RESTART_AFTER 500000000ull /* ns; crates/meter/src/sequence.rs says why */
+
+/* Which numbers of a flow were seen; shared by all CPUs (`Window` in crates/meter/src/sequence.rs). */
+struct wb_window {
+	__u64 highest; /* the highest number believed; 0 before the first */
+	__u64 lowest;
+	__u64 offset; /* added to numbers from the wire; changes when the sender restarts */
+	__u64 restarts;
+	__u64 words[WB_WINDOW_WORDS]; /* (number >> 5) << 32 | bitmap */
+};
 
 struct wb_gap {
 	__u64 arrival; /* number of the arrival that jumped */
-	__u64 low; /* highest number before it */
-	__u64 high; /* its own number */
+	__u64 before; /* the highest number before it */
+	__u64 after; /* its own number */
 };
 
 /* Measurements of one flow on one CPU. */
@@ -110,19 +121,24 @@ struct wb_rx_flow {
 	__u64 payload_bytes;
 	__u64 first_ns;
 	__u64 last_ns;
-	__s64 last_delay_ns;
 	__u64 nominal_gap_ns; /* written by user space; 0: none */
-	__u64 probed; /* arrivals with a probe */
+	__s64 last_delay;
+	__u64 delays; /* how many `last_delay` there have been */
 
 	__u64 unique;
 	__u64 duplicates;
 	__u64 reordered;
 	__u64 beyond_window;
-	__u64 highest; /* unwrapped to 64 bits, starting at 2^32 */
-	__u64 lowest;
-	__u64 suspect; /* the number that would confirm a large jump, or ~0 */
-	__u64 extents_unknown;
-	__u64 gaps_seen;
+	__u64 implausible;
+
+	/* `Order`: what came before what on this CPU */
+	__u64 highest;
+	__u64 highest_sent;
+	__u64 arrivals; /* new numbers */
+	__u64 held; /* 1: an arrival in doubt is held */
+	__u64 held_wire;
+	__u64 held_sent;
+	__u64 gap_count;
 	struct wb_gap gaps[WB_GAPS];
 	__u64 extents[WB_EXTENTS];
 
@@ -137,7 +153,8 @@ struct wb_rx_counters {
 	__u64 foreign;
 	__u64 malformed;
 	__u64 unknown_flow;
-	__u64 reserved[5];
+	__u64 stale;
+	__u64 reserved[4];
 };
 
 #endif

@@ -1,2 +1,8 @@
-//! The engines of Linux.
+//! The engines of Linux: [`kernel`] (eBPF), `packet` (AF_PACKET) and `socket` (UDP sockets).
+//!
+//! This is where `unsafe` is allowed, in blocks that each say why they are sound. Nothing here knows
+//! flows or makes statistics of its own; the kernel engine's receiving program is the meter itself,
+//! and delivers what `wirebeat-meter` defines.
+
+mod affinity;
 pub mod kernel;

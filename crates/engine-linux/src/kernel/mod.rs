@@ -1,8 +1,24 @@
 //! The kernel engine: eBPF programs send and meter before the stack.
+//!
+//! [`KernelPort`] lays frames and launch times into a ring that a program in the kernel walks
+//! (`bpf/transmit.bpf.c`), run with live frames by a thread of its own on each transmit core.
+//! [`KernelReceiver`] attaches a program that meters what arrives (`bpf/receive.bpf.c`). Needs Linux
+//! 5.18, CAP_BPF and CAP_NET_ADMIN, and a driver that takes redirected frames. Read `bpf/wirebeat.h`
+//! first: it is the contract between both sides.
 
+mod abi;
 mod bare_limit;
+mod convert;
+mod load;
 mod mapped;
+mod port;
+mod pump;
+mod receive;
+mod ring;
 mod skeletons;
 mod test_run;
 
-pub use bare_limit::{BareLimit, bare_limit};
+pub use bare_limit::{BareLimit, Sink, bare_limit, sink};
+pub use load::SharedSequences;
+pub use port::{FRAME_MAX, KernelOptions, KernelPort};
+pub use receive::{Fate, KernelReceiver, ReceiveOptions};

@@ -1,0 +1,55 @@
+//! Offsets into what `bpf/wirebeat.h` lays out, taken from the types that clang wrote into BTF, so that
+//! there is one definition of each structure.
+
+use std::mem::offset_of;
+
+use super::skeletons::receive::types as rx;
+use super::skeletons::transmit::types as tx;
+
+pub(crate) use rx::{
+    wb_distribution as Distribution, wb_rx_counters as RxCounters, wb_rx_flow as RxFlow,
+    wb_window as Window,
+};
+pub(crate) use tx::{wb_tx_orders as Orders, wb_tx_progress as Progress, wb_tx_tag as Tag};
+
+/// `WB_SLOT_HEAD`: bytes of a slot before its frame.
+pub(crate) const SLOT_HEAD: usize = 32;
+/// `WB_TX_STREAM` and `WB_TX_REPEAT`.
+pub(crate) const MODE_STREAM: u32 = 0;
+pub(crate) const MODE_REPEAT: u32 = 1;
+/// `WB_BUCKETS`.
+pub(crate) const BUCKETS: usize = 3968;
+
+/// Offsets of the words of [`Orders`].
+pub(crate) mod orders {
+    use super::*;
+    pub(crate) const HEAD: usize = offset_of!(Orders, head);
+    pub(crate) const STOP: usize = offset_of!(Orders, stop);
+    pub(crate) const STOP_NS: usize = offset_of!(Orders, stop_ns);
+    pub(crate) const LIMIT: usize = offset_of!(Orders, limit);
+    pub(crate) const ROUND_SLOTS: usize = offset_of!(Orders, round_slots);
+    pub(crate) const ROUND_NS: usize = offset_of!(Orders, round_ns);
+    pub(crate) const ROUND_FRAC: usize = offset_of!(Orders, round_frac);
+    pub(crate) const PATIENCE_NS: usize = offset_of!(Orders, patience_ns);
+}
+
+/// Offsets of the words of [`Progress`].
+pub(crate) mod progress {
+    use super::*;
+    pub(crate) const CONSUMED: usize = offset_of!(Progress, consumed);
+    pub(crate) const SLOT: usize = offset_of!(Progress, slot);
+    pub(crate) const ROUND_START: usize = offset_of!(Progress, round_start);
+    pub(crate) const REFUSED: usize = offset_of!(Progress, refused);
+}
+
+/// Offsets of the words of [`Tag`].
+pub(crate) mod tag {
+    use super::*;
+    pub(crate) const SENT: usize = offset_of!(Tag, sent);
+    pub(crate) const EXPIRED: usize = offset_of!(Tag, expired);
+    pub(crate) const FIRST_NS: usize = offset_of!(Tag, first_ns);
+    pub(crate) const LAST_NS: usize = offset_of!(Tag, last_ns);
+}
+
+const _: () = assert!(BUCKETS == wirebeat_meter::histogram::BUCKETS);
+const _: () = assert!(size_of::<Distribution>() == size_of::<tx::wb_distribution>());

@@ -1,0 +1,184 @@
+//! Loading the programs: sizes set, maps mapped, programs attached. What comes out owns plain file
+//! descriptors and mappings, so that nothing borrows from libbpf's objects, and everything is gone
+//! when the process ends, however it ends: links and maps are released with their descriptors.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut};
+use wirebeat_engine::port::{PortError, TxPlan};
+
+use super::abi::{self, SLOT_HEAD};
+use super::mapped::Mapped;
+use super::ring::{Ring, RingView};
+use super::skeletons::transmit::{TransmitSkel, TransmitSkelBuilder};
+
+/// What a transmit core needs of the loaded program.
+#[derive(Debug)]
+pub(crate) struct Transmitter {
+    pub(crate) program: OwnedFd,
+    pub(crate) ring: Ring,
+    pub(crate) view: RingView,
+    pub(crate) orders: Arc<Mapped>,
+    pub(crate) progress: Arc<Mapped>,
+    pub(crate) tags: Mapped,
+    pub(crate) lateness: Mapped,
+    /// The pass program on the egress, where the driver wants one.
+    pub(crate) _egress: Option<Link>,
+}
+
+/// Sequence numbers that several transmit cores share.
+#[derive(Debug)]
+pub struct SharedSequences {
+    pub(crate) map: libbpf_rs::MapHandle,
+}
+
+impl SharedSequences {
+    /// Numbers for `tags` tags, all starting at 0.
+    pub fn new(tags: u32) -> Result<SharedSequences, PortError> {
+        // SAFETY: an all-zero `bpf_map_create_opts` is valid; its size is set below.
+        let mut options: libbpf_sys::bpf_map_create_opts = unsafe { std::mem::zeroed() };
+        options.sz = size_of_val(&options) as libbpf_sys::size_t;
+        options.map_flags = libbpf_sys::BPF_F_MMAPABLE;
+        let map = libbpf_rs::MapHandle::create(
+            libbpf_rs::MapType::Array,
+            Some("wb_sequences"),
+            4,
+            8,
+            tags.max(1),
+            &options,
+        )
+        .map_err(|error| system("making the map of sequence numbers", "", error))?;
+        Ok(SharedSequences { map })
+    }
+}
+
+/// How a transmit core is laid out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) index: u32,
+    pub(crate) plan: TxPlan,
+    /// Slots of the ring; rounded up to a power of two.
+    pub(crate) slots: u32,
+    /// Attach a passing program to the egress first.
+    pub(crate) egress_program: bool,
+}
+
+pub(crate) fn system(what: &'static str, on: &str, error: libbpf_rs::Error) -> PortError {
+    use libbpf_rs::ErrorKind;
+    match error.kind() {
+        ErrorKind::PermissionDenied => PortError::Missing {
+            engine: "kernel",
+            on: on.to_owned(),
+            missing: format!(
+                "{what} was not permitted: it needs CAP_BPF and CAP_NET_ADMIN; run as root, \
+                 or use --engine packet or --engine socket"
+            ),
+        },
+        _ => PortError::System {
+            what: what.into(),
+            on: on.to_owned(),
+            source: std::io::Error::other(format!("{error:#}")),
+        },
+    }
+}
+
+fn map_error(what: &'static str) -> impl Fn(std::io::Error) -> PortError {
+    move |source| PortError::System { what: what.into(), on: "the kernel engine".into(), source }
+}
+
+/// Sets the entries of a map before it is made.
+pub(crate) fn entries(map: &mut OpenMapMut<'_>, entries: u32) -> Result<(), PortError> {
+    map.set_max_entries(entries.max(1)).map_err(|error| system("sizing a map", "the kernel", error))
+}
+
+impl Transmitter {
+    /// Loads the transmit program for one core.
+    pub(crate) fn load(
+        layout: &Layout,
+        sequences: Option<&SharedSequences>,
+        on: &str,
+    ) -> Result<Transmitter, PortError> {
+        let failed = |what| move |error| system(what, on, error);
+        let slots = layout.slots.next_power_of_two();
+        let slot_size = SLOT_HEAD + usize::from(layout.plan.frame_max).next_multiple_of(8);
+        let mut storage = MaybeUninit::uninit();
+        let mut open = TransmitSkelBuilder::default()
+            .open(&mut storage)
+            .map_err(failed("opening the transmit program"))?;
+        let maps = &mut open.maps;
+        entries(&mut maps.slots, slots)?;
+        maps.slots.set_value_size(slot_size as u32).map_err(failed("sizing the ring"))?;
+        entries(&mut maps.tags, layout.plan.tags)?;
+        entries(&mut maps.lateness, layout.plan.tags)?;
+        entries(&mut maps.sequences, layout.plan.tags)?;
+        if let Some(sequences) = sequences {
+            maps.sequences
+                .reuse_fd(sequences.map.as_fd())
+                .map_err(failed("sharing sequence numbers"))?;
+        }
+        if let Some(rodata) = maps.rodata_data.as_deref_mut() {
+            rodata.tx_mode =
+                if layout.plan.round > 0 { abi::MODE_REPEAT } else { abi::MODE_STREAM };
+            rodata.slot_mask = slots - 1;
+            rodata.frame_max = (slot_size - SLOT_HEAD) as u32;
+            rodata.base_len = u32::from(base_len(&layout.plan));
+            rodata.paced = u32::from(layout.plan.paced);
+            rodata.shared_sequences = u32::from(sequences.is_some());
+        }
+        let skeleton = open.load().map_err(failed("loading the transmit program"))?;
+        skeleton
+            .maps
+            .egress
+            .update(&0u32.to_ne_bytes(), &layout.index.to_ne_bytes(), MapFlags::ANY)
+            .map_err(failed("redirecting to the interface"))?;
+        let egress = match layout.egress_program {
+            true => Some(
+                skeleton
+                    .progs
+                    .wb_pass
+                    .attach_xdp(layout.index as i32)
+                    .map_err(failed("attaching a program to the sending interface"))?,
+            ),
+            false => None,
+        };
+        Self::keep(&skeleton, (slots, slot_size), layout, egress)
+    }
+
+    /// Takes what outlives the skeleton.
+    fn keep(
+        skeleton: &TransmitSkel<'_>,
+        (slots, slot_size): (u32, usize),
+        layout: &Layout,
+        egress: Option<Link>,
+    ) -> Result<Transmitter, PortError> {
+        let failed = map_error("mapping the ring");
+        let maps = &skeleton.maps;
+        let tags = layout.plan.tags.max(1) as usize;
+        let program = skeleton.progs.wb_transmit.as_fd().try_clone_to_owned().map_err(&failed)?;
+        let map = |fd, len| Mapped::new(fd, len).map_err(&failed);
+        let ring_len = slots as usize * slot_size;
+        Ok(Transmitter {
+            program,
+            ring: Ring::new(map(maps.slots.as_fd(), ring_len)?, slot_size, slots),
+            view: RingView {
+                slots: map(maps.slots.as_fd(), ring_len)?,
+                slot_size,
+                count: u64::from(slots),
+                repeat: layout.plan.round > 0,
+            },
+            orders: Arc::new(map(maps.bss_orders.as_fd(), size_of::<abi::Orders>())?),
+            progress: Arc::new(map(maps.bss_progress.as_fd(), size_of::<abi::Progress>())?),
+            tags: map(maps.tags.as_fd(), tags * size_of::<abi::Tag>())?,
+            lateness: map(maps.lateness.as_fd(), tags * size_of::<abi::Distribution>())?,
+            _egress: egress,
+        })
+    }
+}
+
+/// The length of the pages that the kernel hands to the program: that of all frames, or of the longest.
+pub(crate) fn base_len(plan: &TxPlan) -> u16 {
+    plan.frame_len.unwrap_or(plan.frame_max)
+}

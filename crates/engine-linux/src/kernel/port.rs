@@ -1,0 +1,297 @@
+//! The transmitting side of the kernel engine as a [`Port`].
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
+use wirebeat_engine::port::{
+    Arrival, Caps, DepartureRecord, Port, PortError, Repeat, TxMeta, TxPlan, TxTotals, View,
+};
+use wirebeat_units::{BitRate, Nanos};
+
+use super::abi::{self, orders, progress, tag};
+use super::convert;
+use super::load::{Layout, SharedSequences, Transmitter, base_len};
+use super::mapped::Mapped;
+use super::pump::{Engine, Pump, PumpOrders, refused};
+use super::ring::Ring;
+
+/// The largest frame without FCS that fits a page of the kernel beside its metadata (measured: 3,520
+/// bytes on Linux 6.18 with 4 KiB pages; 3,500 leaves room for other versions).
+pub const FRAME_MAX: u16 = 3500;
+/// Slots of a ring for short frames; longer frames get fewer, so that a ring stays within 512 KiB.
+const SLOTS: u32 = 4096;
+/// Longest wait inside the kernel before softirqs get their turn.
+const PATIENCE: Nanos = Nanos::from_micros(100);
+
+/// How a kernel port is opened.
+#[derive(Clone, Debug)]
+pub struct KernelOptions {
+    /// The interface's index in the calling thread's namespace, and its name for messages.
+    pub index: u32,
+    /// Its name.
+    pub interface: String,
+    /// What is going to be sent.
+    pub plan: TxPlan,
+    /// How launch times are waited for.
+    pub wait: Wait,
+    /// The CPU that transmits; `None`: wherever the scheduler puts it.
+    pub cpu: Option<usize>,
+    /// Numbers shared with other transmit cores.
+    pub sequences: Option<Arc<SharedSequences>>,
+    /// Whether to attach a passing program to the interface, which many drivers want before they take
+    /// redirected frames (not needed, and harmful to offloads, on veth).
+    pub egress_program: bool,
+    /// Speed of the link.
+    pub link: Option<BitRate>,
+}
+
+/// A transmitting port of the kernel engine.
+#[derive(Debug)]
+pub struct KernelPort {
+    caps: Caps,
+    options: KernelOptions,
+    ring: Ring,
+    orders: Arc<Mapped>,
+    progress: Arc<Mapped>,
+    tags: Mapped,
+    lateness: Mapped,
+    pump: Pump,
+    /// Set by `stop`: frames taken back, by tag.
+    withdrawn: Vec<u64>,
+    _egress: Option<libbpf_rs::Link>,
+}
+
+impl KernelPort {
+    /// Loads the program for the interface. Nothing is sent yet.
+    pub fn open(options: KernelOptions) -> Result<KernelPort, PortError> {
+        let plan = options.plan;
+        if plan.frame_max > FRAME_MAX {
+            return Err(PortError::Unsupported {
+                engine: "kernel",
+                what: format!(
+                    "send frames of {} bytes: live frames must fit a page, so {} with FCS is the most; \
+                     use --engine packet for longer ones",
+                    plan.frame_max + 4,
+                    FRAME_MAX + 4
+                ),
+            });
+        }
+        let slot_room = 512 * 1024 / (u32::from(plan.frame_max) + 40);
+        let slots = SLOTS.min(1 << slot_room.ilog2()).max(plan.round as u32);
+        let layout =
+            Layout { index: options.index, plan, slots, egress_program: options.egress_program };
+        let on = options.interface.clone();
+        let loaded = Transmitter::load(&layout, options.sequences.as_deref(), &on)?;
+        loaded.orders.store(orders::PATIENCE_NS, PATIENCE.get());
+        loaded.orders.store(orders::STOP_NS, u64::MAX);
+        let engine = Engine {
+            program: loaded.program,
+            view: loaded.view,
+            orders: Arc::clone(&loaded.orders),
+            progress: Arc::clone(&loaded.progress),
+            quit: AtomicBool::new(false),
+        };
+        let pump = Pump::start(
+            engine,
+            PumpOrders {
+                wait: options.wait,
+                cpu: options.cpu,
+                paced: plan.paced,
+                frame: vec![0; usize::from(base_len(&plan))],
+            },
+        )
+        .map_err(|source| system("starting the transmitting thread", &on, source))?;
+        let caps = Caps {
+            engine: "kernel",
+            mode: if plan.round > 0 {
+                format!("eBPF live frames, repeating a round of {}", plan.round)
+            } else {
+                "eBPF live frames, streamed".to_owned()
+            },
+            frame_max: usize::from(plan.frame_max),
+            batch: (slots / 4).max(1) as usize,
+            view: View::Frame,
+            holds: true,
+            repeats: if plan.round > 0 { slots as usize } else { 0 },
+            link: options.link,
+        };
+        Ok(KernelPort {
+            caps,
+            options,
+            ring: loaded.ring,
+            orders: loaded.orders,
+            progress: loaded.progress,
+            tags: loaded.tags,
+            lateness: loaded.lateness,
+            pump,
+            withdrawn: Vec::new(),
+            _egress: loaded._egress,
+        })
+    }
+
+    fn consumed(&self) -> u64 {
+        self.progress.load(progress::CONSUMED)
+    }
+
+    /// An error of the pump, if it ended on one.
+    fn check(&mut self) -> Result<(), PortError> {
+        if refused(&self.progress) > 0 {
+            return Err(PortError::Unsupported {
+                engine: "kernel",
+                what: format!(
+                    "build a frame for {}: its length does not fit",
+                    self.options.interface
+                ),
+            });
+        }
+        if !self.pump.failed() {
+            return Ok(());
+        }
+        let on = self.options.interface.clone();
+        match self.pump.finish() {
+            Ok(()) => Err(system("transmitting", &on, io::Error::other("the thread ended early"))),
+            Err(error) => Err(explain(&on, error)),
+        }
+    }
+
+    fn tag_word(&self, index: usize, field: usize) -> u64 {
+        self.tags.load(index * size_of::<abi::Tag>() + field)
+    }
+}
+
+/// What a failed test run means.
+fn explain(on: &str, error: io::Error) -> PortError {
+    match error.raw_os_error() {
+        Some(libc::EINVAL | libc::EOPNOTSUPP) => PortError::Missing {
+            engine: "kernel",
+            on: on.to_owned(),
+            missing: "this kernel does not run XDP programs with live frames; \
+                      it needs Linux 5.18; use --engine packet"
+                .to_owned(),
+        },
+        Some(libc::EPERM | libc::EACCES) => PortError::Missing {
+            engine: "kernel",
+            on: on.to_owned(),
+            missing: "running the program was not permitted: it needs CAP_BPF and CAP_NET_ADMIN; \
+                      run as root, or use --engine packet or --engine socket"
+                .to_owned(),
+        },
+        _ => system("running the transmit program", on, error),
+    }
+}
+
+fn system(what: &'static str, on: &str, source: io::Error) -> PortError {
+    PortError::System { what: what.into(), on: on.to_owned(), source }
+}
+
+impl Port for KernelPort {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn reserve(&mut self, want: usize) -> Result<usize, PortError> {
+        let consumed = self.consumed();
+        let got = self.ring.reserve(want.min(self.caps.batch), consumed);
+        if got == 0 {
+            self.check()?;
+        }
+        Ok(got)
+    }
+
+    fn slot(&mut self, index: usize) -> &mut [u8] {
+        self.ring.frame(index)
+    }
+
+    fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
+        self.ring.commit(metas);
+        if self.options.plan.round == 0 {
+            self.orders.store(orders::HEAD, self.ring.head());
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.pump.wake();
+        self.check()
+    }
+
+    fn drain(&mut self, deadline: Nanos) -> Result<bool, PortError> {
+        loop {
+            let target = if self.options.plan.round > 0 {
+                self.orders.load(orders::LIMIT)
+            } else {
+                self.ring.head()
+            };
+            let done = self.consumed() >= target || self.orders.load(orders::STOP) != 0;
+            let now = MonotonicClock.now();
+            if done || now >= deadline {
+                return Ok(done);
+            }
+            self.check()?;
+            MonotonicClock.sleep_until(now.saturating_add(Nanos::from_micros(200)).min(deadline));
+        }
+    }
+
+    fn totals(&self, totals: &mut [TxTotals]) {
+        for (index, total) in totals.iter_mut().enumerate().take(self.options.plan.tags as usize) {
+            total.sent += self.tag_word(index, tag::SENT);
+            total.expired += self.tag_word(index, tag::EXPIRED);
+            total.withdrawn += self.withdrawn.get(index).copied().unwrap_or(0);
+        }
+    }
+
+    fn repeat(&mut self, order: &Repeat) -> Result<(), PortError> {
+        let q32 = order.length_q32;
+        let start = if self.options.plan.paced { order.start.get() } else { 0 };
+        self.orders.store(orders::ROUND_SLOTS, self.ring.head());
+        self.orders.store(orders::ROUND_NS, u64::try_from(q32 >> 32).unwrap_or(u64::MAX));
+        self.orders.store(orders::ROUND_FRAC, q32 as u64 & 0xffff_ffff);
+        self.orders.store(orders::STOP_NS, order.stop.get());
+        self.progress.store(progress::ROUND_START, start);
+        // last: the pump begins when it sees it
+        self.orders.store(orders::LIMIT, order.limit);
+        self.pump.wake();
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<(), PortError> {
+        self.orders.store(orders::STOP, 1);
+        self.pump.finish().map_err(|error| explain(&self.options.interface, error))?;
+        self.withdrawn = vec![0; self.options.plan.tags as usize];
+        if self.options.plan.round == 0 {
+            for position in self.consumed()..self.ring.head() {
+                let index = self.ring.tag(position) as usize;
+                if let Some(count) = self.withdrawn.get_mut(index) {
+                    *count += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn departures(&self, index: u32) -> DepartureRecord {
+        let at = index as usize;
+        if at >= self.options.plan.tags as usize {
+            return DepartureRecord::default();
+        }
+        let span = (self.tag_word(at, tag::SENT) > 0).then(|| {
+            let time = |field| Nanos::new(self.tag_word(at, field));
+            (time(tag::FIRST_NS), time(tag::LAST_NS))
+        });
+        let error = convert::distribution(&self.lateness, at * size_of::<abi::Distribution>());
+        DepartureRecord { span, error }
+    }
+
+    fn receive<F>(&mut self, _until: Nanos, _sink: F) -> Result<usize, PortError>
+    where
+        F: FnMut(&Arrival<'_>),
+    {
+        Err(PortError::Unsupported {
+            engine: "kernel",
+            what: "hand frames to user space: it meters them in the kernel (KernelReceiver)"
+                .to_owned(),
+        })
+    }
+}

@@ -1,0 +1,211 @@
+//! The thread that runs the transmit program: one for each transmit core, pinned to it, because a test
+//! run executes on the CPU of the calling thread.
+//!
+//! The program itself waits for launch times to the nanosecond; this thread decides when it is worth
+//! being in the kernel at all. That is the wait mode: `spin` stays in the kernel, `hybrid` sleeps
+//! through pauses longer than [`NEAR`], `sleep` wakes up to send what is due and lies down again. It
+//! knows launch times and nothing else of what is sent.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::{io, thread};
+
+use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
+use wirebeat_units::Nanos;
+
+use super::abi::{orders, progress};
+use super::mapped::Mapped;
+use super::ring::{Next, Outlook, RingView};
+use super::test_run::{self, Call};
+
+/// Pauses up to this are waited out in the kernel. A call costs about 26 µs to set up (measured:
+/// page pool and program), waking up from a sleep tens more.
+const NEAR: Nanos = Nanos::from_micros(150);
+/// How long before a launch time the thread is back from a sleep.
+const HEAD_START: Nanos = Nanos::from_micros(100);
+/// Frames of a flat-out batch. Measured: 64 reaches 0.93 of what 256 does and stays cheap to stop.
+const FLOOD_BATCH: u32 = 128;
+/// Runs of a flat-out call: some 15 ms.
+const FLOOD_RUNS: u32 = 1 << 16;
+/// How long a paced call lasts at most, so that a stop is obeyed and the set-up cost is spread.
+const CALL_TIME: Nanos = Nanos::from_millis(100);
+/// In `sleep` mode, the shortest sleep: what becomes due in the meantime leaves together.
+const NAP: Nanos = Nanos::from_micros(100);
+
+/// How the program is run.
+#[derive(Clone, Debug)]
+pub(crate) struct PumpOrders {
+    pub(crate) wait: Wait,
+    pub(crate) cpu: Option<usize>,
+    pub(crate) paced: bool,
+    /// What the pages of the kernel begin as; only its length matters.
+    pub(crate) frame: Vec<u8>,
+}
+
+/// The part of a transmitter that the pump thread uses.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) program: std::os::fd::OwnedFd,
+    pub(crate) view: RingView,
+    pub(crate) orders: Arc<Mapped>,
+    pub(crate) progress: Arc<Mapped>,
+    pub(crate) quit: AtomicBool,
+}
+
+/// A running pump. Dropping it stops the program and ends the thread.
+#[derive(Debug)]
+pub(crate) struct Pump {
+    pub(crate) engine: Arc<Engine>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Pump {
+    /// Starts the thread; it sleeps until there is something to send.
+    pub(crate) fn start(engine: Engine, orders: PumpOrders) -> io::Result<Pump> {
+        let engine = Arc::new(engine);
+        let shared = Arc::clone(&engine);
+        let thread = thread::Builder::new()
+            .name("wb-pump".to_owned())
+            .spawn(move || pump(&shared, &orders))?;
+        Ok(Pump { engine, thread: Some(thread) })
+    }
+
+    /// Tells the thread that there is something new.
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Whether the thread has ended by itself, which only an error makes it do.
+    pub(crate) fn failed(&self) -> bool {
+        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// Ends the thread and says how it went.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.engine.quit.store(true, Ordering::Release);
+        self.engine.orders.store(orders::STOP, 1);
+        self.wake();
+        match self.thread.take() {
+            Some(thread) => {
+                thread.join().map_err(|_| io::Error::other("the transmitting thread panicked"))?
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}
+
+fn pump(engine: &Engine, how: &PumpOrders) -> io::Result<()> {
+    settle_in(how)?;
+    let clock = MonotonicClock;
+    let outlook =
+        Outlook { ring: &engine.view, orders: &engine.orders, progress: &engine.progress };
+    while !engine.quit.load(Ordering::Acquire) {
+        let Next::At(launch) = outlook.next() else {
+            thread::park_timeout(Duration::from_micros(200));
+            continue;
+        };
+        let call = if how.paced {
+            paced_call(&outlook, &clock, launch, how)
+        } else {
+            Some(Call { frame: &how.frame, repeat: FLOOD_RUNS, batch: FLOOD_BATCH })
+        };
+        if let Some(call) = call {
+            match test_run::run(engine.program.as_fd(), call) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Pins the thread, and asks for timers without slack.
+fn settle_in(how: &PumpOrders) -> io::Result<()> {
+    if let Some(cpu) = how.cpu {
+        crate::affinity::pin(cpu)?;
+    }
+    crate::affinity::precise_timers();
+    Ok(())
+}
+
+/// Sleeps as the wait mode says; then the call that sends what is near, if anything is.
+fn paced_call<'a>(
+    outlook: &Outlook<'_>,
+    clock: &MonotonicClock,
+    launch: Nanos,
+    how: &'a PumpOrders,
+) -> Option<Call<'a>> {
+    let now = clock.now();
+    let call = |repeat: u64, batch| {
+        Some(Call { frame: &how.frame, repeat: repeat.clamp(1, 1 << 20) as u32, batch })
+    };
+    match how.wait {
+        Wait::Spin => call(runs_within(outlook, CALL_TIME), 1),
+        Wait::Hybrid if launch > now.saturating_add(NEAR) => {
+            nap(clock, launch.saturating_sub(HEAD_START));
+            None
+        }
+        Wait::Hybrid => call(runs_until_pause(outlook), 1),
+        Wait::Sleep => {
+            nap(clock, launch.max(now.saturating_add(NAP)));
+            let due = due_by(outlook, clock.now());
+            if due == 0 { None } else { call(due, (due as u32).min(FLOOD_BATCH)) }
+        }
+    }
+}
+
+/// Sleeps until `until`, in steps that let a stop through.
+fn nap(clock: &MonotonicClock, until: Nanos) {
+    let step = clock.now().saturating_add(Nanos::from_millis(50));
+    clock.sleep_until(until.min(step));
+}
+
+/// About how many runs take `time`, judged by the next frames.
+fn runs_within(outlook: &Outlook<'_>, time: Nanos) -> u64 {
+    const LOOK: u64 = 64;
+    let Some(first) = outlook.launch(0) else { return 1 };
+    let last = (1..=LOOK).rev().find_map(|ahead| outlook.launch(ahead).map(|at| (ahead, at)));
+    match last {
+        Some((ahead, at)) => {
+            let gap = at.saturating_sub(first).get() / ahead;
+            time.get() / gap.max(100)
+        }
+        None => 1,
+    }
+}
+
+/// How many runs there are until a pause that is worth sleeping through.
+fn runs_until_pause(outlook: &Outlook<'_>) -> u64 {
+    const LOOK: u64 = 64;
+    let Some(mut before) = outlook.launch(0) else { return 1 };
+    for ahead in 1..LOOK {
+        let Some(at) = outlook.launch(ahead) else { return ahead };
+        if at > before.saturating_add(NEAR) {
+            return ahead;
+        }
+        before = at;
+    }
+    runs_within(outlook, CALL_TIME).max(LOOK)
+}
+
+/// How many frames are due by `now`.
+fn due_by(outlook: &Outlook<'_>, now: Nanos) -> u64 {
+    const MOST: u64 = 4096;
+    (0..MOST).find(|&ahead| outlook.launch(ahead).is_none_or(|at| at > now)).unwrap_or(MOST)
+}
+
+/// What the program itself found wrong, if anything.
+pub(crate) fn refused(progress: &Mapped) -> u64 {
+    progress.load(progress::REFUSED)
+}
