@@ -83,6 +83,13 @@ impl Distribution {
         Some(value.max(min).min(max))
     }
 
+    /// How many values are above `threshold`, but for those in its own bucket: some of those may be too.
+    pub fn above(&self, threshold: u64) -> u64 {
+        let own = bucket_of(threshold);
+        let above = self.buckets.iter().filter(|&&(bucket, _)| usize::from(bucket) > own);
+        above.fold(0, |sum, &(_, count)| sum.saturating_add(count))
+    }
+
     /// The distribution of the same values, each `by` greater.
     ///
     /// The moments stay exact. Each bucket moves as a whole to where its midpoint goes, so a value is
@@ -121,6 +128,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::config;
 
     fn of(values: &[i64]) -> Distribution {
         let mut recorder = Recorder::default();
@@ -151,6 +159,14 @@ mod tests {
     }
 
     #[test]
+    fn values_above_a_threshold_are_counted_to_the_bucket() {
+        let distribution = of(&[-5, 10, 11, 100_000, 100_001]);
+        assert_eq!(distribution.above(10), 3);
+        assert_eq!(distribution.above(99_000), 2);
+        assert_eq!(distribution.above(100_000), 0);
+    }
+
+    #[test]
     fn values_beyond_the_layout_read_as_the_maximum() {
         let beyond = LARGEST as i64 + 1_000_000_000_000;
         assert_eq!(of(&[1, beyond]).quantile(1.0), Some(beyond as u64));
@@ -173,6 +189,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(config())]
+
         #[test]
         fn quantiles_are_those_of_the_sorted_values(
             mut values in prop::collection::vec(-1000..100_000_000i64, 1..200),

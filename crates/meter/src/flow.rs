@@ -162,6 +162,7 @@ mod tests {
 
     use super::*;
     use crate::summary::Moments;
+    use crate::testing::config;
 
     fn sample(at: u64, sent: u64, sequence: u32) -> Sample {
         Sample {
@@ -257,6 +258,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(config())]
+
         #[test]
         fn any_samples_give_a_summary_that_can_be_true(
             samples in prop::collection::vec(

@@ -132,6 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::config;
 
     /// Values at every edge of the layout, and a spread between.
     fn probes() -> impl Iterator<Item = u64> {
@@ -203,6 +204,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(config())]
+
         #[test]
         fn a_bucket_holds_its_values_and_is_narrow(value in 0..=LARGEST) {
             let bucket = bucket_of(value);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use wirebeat_units::Nanos;
+use wirebeat_wire::datagram::{Datagram, NotADatagram};
 use wirebeat_wire::probe::Probe;
 
 use crate::bins::Bins;
@@ -15,14 +16,14 @@ use crate::flow::{Expectation, FlowMeter, Sample};
 use crate::sequence::WINDOW;
 use crate::summary::MeterSummary;
 
-/// How many flows a receiver takes that was not told which to expect: bounds its memory to about
-/// 200 MB without linear bins.
+/// How many flows a receiver takes that was not told which to expect. Without linear bins it then
+/// takes less than 150 MiB, whatever a peer sends.
 pub const FLOWS: u16 = 1024;
 
 /// Which flows are measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flows {
-    /// These, by their number in the probe.
+    /// These, by their number in the probe; at most 65,535 of them.
     Expected(BTreeMap<u16, Expectation>),
     /// The first so many that arrive, whatever their numbers.
     Any(u16),
@@ -121,6 +122,24 @@ impl Meter {
         meter
     }
 
+    /// Takes a frame that arrived at `at`: `bytes` from the Ethernet header on, without FCS, and the
+    /// length of the whole frame with FCS.
+    #[inline]
+    pub fn record_frame(&mut self, at: Nanos, bytes: &[u8], frame_len: u32) {
+        match Datagram::parse(bytes) {
+            Ok(datagram) => {
+                let source = SocketAddr::new(datagram.source, datagram.source_port);
+                if self.filter.matches(Some(source), Some(datagram.destination_port)) {
+                    self.record_payload(at, datagram.payload, frame_len);
+                } else {
+                    self.foreign += 1;
+                }
+            }
+            Err(NotADatagram::Foreign) => self.foreign += 1,
+            Err(NotADatagram::Malformed) => self.malformed += 1,
+        }
+    }
+
     /// Takes a datagram that arrived at `at` in a frame of `frame_len` bytes with FCS. Where it comes
     /// from may be unknown; see [`Filter::matches`].
     #[inline]
@@ -193,6 +212,170 @@ impl Meter {
             foreign: self.foreign,
             malformed: self.malformed,
             receiver_drops: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use wirebeat_units::FrameLen;
+    use wirebeat_wire::frame::{IpRepr, UdpFrame};
+    use wirebeat_wire::mac::MacAddr;
+    use wirebeat_wire::{ethernet, ipv4};
+
+    use super::*;
+    use crate::testing::config;
+
+    fn probe(flow: u16, sequence: u32, transmit_ns: u64) -> Vec<u8> {
+        [&[0, 0][..], &Probe { flow, sequence, transmit_ns }.to_bytes()].concat()
+    }
+
+    /// A frame of 64 bytes from 10.0.0.1:1000 to 10.0.0.2:9.
+    fn frame(payload: &[u8]) -> Vec<u8> {
+        let ip = ipv4::Repr {
+            source: [10, 0, 0, 1].into(),
+            destination: [10, 0, 0, 2].into(),
+            ttl: 64,
+            tos: 0,
+            identification: 0,
+            dont_fragment: true,
+        };
+        let frame = UdpFrame {
+            ethernet: ethernet::Repr { destination: MacAddr([4; 6]), source: MacAddr([2; 6]) },
+            ip: IpRepr::V4(ip),
+            source_port: 1000,
+            destination_port: 9,
+            checksum: true,
+            payload,
+            frame_len: FrameLen::MIN,
+        };
+        frame.emit().unwrap().bytes
+    }
+
+    fn at(ns: u64) -> Nanos {
+        Nanos::new(ns)
+    }
+
+    #[test]
+    fn a_frame_goes_to_its_flow() {
+        let mut meter = Meter::new(MeterConfig::default());
+        meter.record_frame(at(1000), &frame(&probe(7, 0, 900)), 64);
+        meter.record_frame(at(1500), &frame(&probe(7, 1, 1390)), 64);
+        let summary = meter.summary();
+        let flow = &summary.flows[&7];
+        assert_eq!((flow.frames, flow.frame_bytes, flow.payload_bytes), (2, 128, 36));
+        assert_eq!((flow.delay.moments.min, flow.delay.moments.max), (100, 110));
+        assert_eq!(summary.flows.len(), 1);
+    }
+
+    #[test]
+    fn a_datagram_measures_as_its_frame_does() {
+        let mut frames = Meter::new(MeterConfig::default());
+        let mut datagrams = Meter::new(MeterConfig::default());
+        for sequence in [0, 1, 3, 2, 2] {
+            let payload = probe(7, sequence, u64::from(sequence) * 10);
+            frames.record_frame(at(1000), &frame(&payload), 64);
+            let source = Some("10.0.0.1:1000".parse().unwrap());
+            datagrams.record_datagram(at(1000), &payload, source, 64);
+        }
+        assert_eq!(frames.summary(), datagrams.summary());
+    }
+
+    #[test]
+    fn each_counter_counts_its_own() {
+        let filter = Filter { destination_port: Some(9), ..Filter::default() };
+        let flows = Flows::Expected(BTreeMap::from([(7, Expectation::default())]));
+        let mut meter = Meter::new(MeterConfig {
+            flows,
+            filter,
+            run_start: Some(at(500)),
+            ..MeterConfig::default()
+        });
+        let good = frame(&probe(7, 0, 600));
+        let mut other_port = good.clone();
+        other_port[37] = 10;
+        let mut arp = good.clone();
+        arp[13] = 6;
+        meter.record_frame(at(700), &good, 64);
+        meter.record_frame(at(700), &frame(&probe(8, 0, 600)), 64);
+        meter.record_frame(at(700), &frame(&probe(7, 9, 400)), 64);
+        meter.record_frame(at(700), &frame(&[0; 18]), 64);
+        meter.record_frame(at(700), &other_port, 64);
+        meter.record_frame(at(700), &arp, 64);
+        meter.record_frame(at(700), &good[..40], 64);
+        let summary = meter.summary();
+        assert_eq!(summary.flows[&7].sequence.unique, 1);
+        assert_eq!((summary.unknown_flow, summary.stale, summary.unprobed.frames), (1, 1, 1));
+        assert_eq!((summary.foreign, summary.malformed), (2, 1));
+    }
+
+    #[test]
+    fn flows_that_were_expected_are_reported_even_if_nothing_came() {
+        let flows = Flows::Expected(BTreeMap::from([(0, Expectation::default())]));
+        let meter = Meter::new(MeterConfig { flows, ..MeterConfig::default() });
+        assert_eq!(meter.summary().flows[&0].frames, 0);
+    }
+
+    #[test]
+    fn a_datagram_from_elsewhere_is_foreign() {
+        let filter = Filter { source: Some("10.0.0.9".parse().unwrap()), ..Filter::default() };
+        let mut meter = Meter::new(MeterConfig { filter, ..MeterConfig::default() });
+        let source = Some("10.0.0.1:1000".parse().unwrap());
+        meter.record_datagram(at(1), &probe(1, 0, 0), source, 64);
+        assert_eq!((meter.summary().foreign, meter.summary().flows.len()), (1, 0));
+    }
+
+    #[test]
+    fn forged_flows_and_numbers_take_no_more_memory_than_allowed() {
+        let mut meter = Meter::new(MeterConfig { flows: Flows::Any(4), ..MeterConfig::default() });
+        let mut random = 1u64;
+        for count in 0..200_000u64 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let payload = probe((random >> 32) as u16, (random >> 16) as u32, random);
+            meter.record_datagram(at(count), &payload, None, 64);
+        }
+        let summary = meter.summary();
+        assert_eq!(meter.flows.len(), 4);
+        let known: u64 = summary.flows.values().map(|flow| flow.frames).sum();
+        assert_eq!(known + summary.unknown_flow, 200_000);
+        assert_eq!(summary.validate(), Ok(()));
+    }
+
+    #[test]
+    fn every_flow_number_can_be_measured() {
+        let mut meter =
+            Meter::new(MeterConfig { flows: Flows::Any(u16::MAX), ..MeterConfig::default() });
+        for flow in [0, 1, u16::MAX] {
+            meter.record_datagram(at(10), &probe(flow, 0, 0), None, 64);
+        }
+        assert_eq!(meter.summary().flows.into_keys().collect::<Vec<_>>(), [0, 1, u16::MAX]);
+    }
+
+    proptest! {
+        #![proptest_config(config())]
+
+        #[test]
+        fn any_bytes_are_counted_once(
+            frames in prop::collection::vec(
+                (any::<u64>(), prop::collection::vec(any::<u8>(), 0..80), any::<u32>(), 0..3u8),
+                0..50,
+            ),
+        ) {
+            let mut meter =
+                Meter::new(MeterConfig { flows: Flows::Any(2), ..MeterConfig::default() });
+            for (time, bytes, len, kind) in &frames {
+                match kind {
+                    0 => meter.record_frame(at(*time), bytes, *len),
+                    1 => meter.record_frame(at(*time), &frame(&bytes[..bytes.len().min(18)]), *len),
+                    _ => meter.record_datagram(at(*time), bytes, None, *len),
+                }
+            }
+            let summary = meter.summary();
+            let flows: u64 = summary.flows.values().map(|flow| flow.frames).sum();
+            let others = summary.unprobed.frames + summary.unknown_flow + summary.stale;
+            let total = flows + others + summary.foreign + summary.malformed;
+            prop_assert_eq!(total, frames.len() as u64);
         }
     }
 }

@@ -92,6 +92,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::config;
 
     fn of(values: &[i64]) -> Moments {
         let mut moments = Moments::default();
@@ -121,6 +122,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(config())]
+
         #[test]
         fn mean_and_deviation_are_those_of_the_definition(
             values in prop::collection::vec(-1_000_000_000_000..1_000_000_000_000i64, 2..100),

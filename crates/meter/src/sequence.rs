@@ -395,6 +395,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::config;
 
     fn track(window: u32, arrivals: impl IntoIterator<Item = u32>) -> SequenceSummary {
         let mut tracker = SequenceTracker::new(window);
@@ -480,6 +481,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(config())]
+
         #[test]
         fn counts_are_those_of_the_definitions(
             numbers in bad_network(400, 24),
