@@ -49,23 +49,16 @@ impl FrameRate {
 
     /// Frames per second as a decimal number, where that is exact and short enough to be read back.
     fn decimal(&self) -> Option<Decimal> {
-        let (frames, mut per) = self.lowest();
+        let (frames, per) = self.lowest();
         let (frames, seconds) = lowest(frames * NANOS_PER_SECOND, per);
         // A fraction in lowest terms is a decimal when its denominator is 2^twos * 5^fives; then it
         // has as many places as the larger of these.
-        per = seconds;
-        let mut places = [0, 0];
-        for (prime, count) in [2, 5].into_iter().zip(&mut places) {
-            while per > 1 && per.is_multiple_of(prime) {
-                per /= prime;
-                *count += 1;
-            }
-        }
-        let [twos, fives] = places;
-        let scale: u32 = twos.max(fives);
-        if per != 1 || seconds == 0 {
+        let (rest, twos) = factored(seconds, 2);
+        let (rest, fives) = factored(rest, 5);
+        if rest != 1 {
             return None;
         }
+        let scale = twos.max(fives);
         let digits = frames.checked_mul(10_u128.checked_pow(scale)? / seconds)?;
         Some(Decimal::new(digits, scale)).filter(|decimal| decimal.fits())
     }
@@ -79,6 +72,16 @@ fn lowest(numerator: u128, denominator: u128) -> (u128, u128) {
     }
     let divisor = a.max(1);
     (numerator / divisor, denominator / divisor)
+}
+
+/// `number` without its factors of `prime`, and how many those were.
+fn factored(number: u128, prime: u128) -> (u128, u32) {
+    let (mut rest, mut count) = (number, 0);
+    while rest > 1 && rest.is_multiple_of(prime) {
+        rest /= prime;
+        count += 1;
+    }
+    (rest, count)
 }
 
 impl PartialEq for FrameRate {

@@ -109,7 +109,7 @@ impl Quantity {
         }
         match self.units.iter().find(|(name, _)| *name == unit) {
             Some((_, size)) => Ok(*size),
-            None => Err(self.refuse(given, unknown_unit(unit, self.units))),
+            None => Err(self.refuse(given, unknown_unit(unit, &[self.units]))),
         }
     }
 
@@ -123,7 +123,7 @@ impl Quantity {
     /// `number` times `size`, which must be a whole number of the finest unit.
     pub fn fit(&self, given: &str, number: Decimal, size: u64) -> Result<u64, UnitError> {
         number.times(size).map_err(|misfit| {
-            let (finest, _) = self.units[0];
+            let finest = self.units.first().map_or("", |(name, _)| name);
             self.refuse(
                 given,
                 match misfit {
@@ -150,18 +150,24 @@ fn is_exponent(rest: &str) -> bool {
         .is_some_and(|tail| tail.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+'))
 }
 
-/// Says that `unit` is none of `units`, with the one that differs from it only in case.
-pub(crate) fn unknown_unit(unit: &str, units: &[(&str, u64)]) -> String {
+/// Says that `unit` is in none of `tables`, and what it may have been meant to be.
+pub(crate) fn unknown_unit(unit: &str, tables: &[&[(&str, u64)]]) -> String {
     let unit: String = unit.chars().take(16).collect();
-    match units.iter().find(|(name, _)| name.eq_ignore_ascii_case(&unit)) {
-        Some((name, _)) => {
-            format!("there is no unit '{unit}', and case matters: did you mean '{name}'?")
-        }
-        None => {
-            let names: Vec<_> = units.iter().map(|(name, _)| *name).collect();
-            format!("there is no unit '{unit}' among {}", names.join(", "))
+    let mut names = Vec::new();
+    for units in tables {
+        for (index, (name, size)) in units.iter().enumerate() {
+            if name.eq_ignore_ascii_case(&unit) {
+                return format!(
+                    "there is no unit '{unit}', and case matters: did you mean '{name}'?"
+                );
+            }
+            // Of several names for one size the first is enough.
+            if units.iter().position(|(_, other)| other == size) == Some(index) {
+                names.push(*name);
+            }
         }
     }
+    format!("there is no unit '{unit}' among {}", names.join(", "))
 }
 
 impl Decimal {
@@ -223,7 +229,7 @@ impl Decimal {
         Decimal::new(self.digits, self.scale + exponent)
     }
 
-    /// How many significant digits there are before and after the point.
+    /// Whether it has so few digits that it can be read back.
     pub fn fits(self) -> bool {
         self.scale as usize <= MAX_DIGITS && self.digits < 10_u128.pow(MAX_DIGITS as u32)
     }

@@ -83,8 +83,9 @@ impl Rate {
             Rate::Bits(rate, Layer::Payload) => Ok(Some(bits(rate.0, u32::from(payload)))),
             Rate::LinkShare(ppm) => match link {
                 Some(BitRate(speed)) if speed > 0 => {
-                    let rate = u128::from(speed) * u128::from(ppm) / 1_000_000;
-                    Ok(Some(bits(rate as u64, len.on_line())))
+                    let rate = u128::from(speed) * u128::from(ppm) / u128::from(WHOLE_PPM);
+                    let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+                    Ok(Some(bits(rate, len.on_line())))
                 }
                 _ => Err("a share of the link needs a link with a known speed; \
                              give the rate in bps or pps"
@@ -126,11 +127,10 @@ impl FromStr for Rate {
             return Ok(Rate::Unlimited);
         }
         let (number, rest) = RATE.split(text)?;
-        let (unit, layer) = match rest.split_once(['@', ' ']) {
-            // A blank may stand on both sides of the sign.
-            Some((unit, layer)) => (unit, Some(layer.trim_start_matches(['@', ' ']))),
-            None => (rest, None),
-        };
+        if rest.starts_with('/') {
+            return frame_rate::read(text, number, rest).map(Rate::Frames);
+        }
+        let (unit, layer) = split_layer(rest);
         if BIT_RATE.has(unit) {
             let layer = layer.map_or(Ok(Layer::Frame), str::parse)?;
             return Ok(Rate::Bits(bit_rate::read(text, number, unit)?, layer));
@@ -141,15 +141,23 @@ impl FromStr for Rate {
         match unit {
             "" => Err(RATE.refuse(text, "it has no unit")),
             "%" => share(text, number).map(Rate::LinkShare),
-            _ if unit.starts_with('/') || FRAME_RATE.has(unit) => {
-                frame_rate::read(text, number, unit).map(Rate::Frames)
-            }
+            _ if FRAME_RATE.has(unit) => frame_rate::read(text, number, unit).map(Rate::Frames),
             _ if bit_rate::counts_bytes(unit) => Err(RATE.refuse(text, bit_rate::BYTES)),
             _ => {
-                let units = [&[("%", 1)], FRAME_RATE.units, BIT_RATE.units].concat();
-                Err(RATE.refuse(text, unknown_unit(unit, &units)))
+                let tables = [FRAME_RATE.units, BIT_RATE.units, &[("%", 1)]];
+                Err(RATE.refuse(text, unknown_unit(unit, &tables)))
             }
         }
+    }
+}
+
+/// Splits `"Gbps@line"` or `"Gbps line"` into the unit and the layer.
+fn split_layer(unit: &str) -> (&str, Option<&str>) {
+    let end = unit.find(|c: char| c == '@' || c.is_whitespace()).unwrap_or(unit.len());
+    let (unit, layer) = unit.split_at(end);
+    match layer.trim_start() {
+        "" => (unit, None),
+        layer => (unit, Some(layer.strip_prefix('@').unwrap_or(layer))),
     }
 }
 
@@ -196,7 +204,7 @@ mod tests {
         let gbps = |gbps: u64| BitRate(gbps * 1_000_000_000);
         for (text, rate) in [
             ("100kpps", Rate::Frames(pps(100_000))),
-            ("1/10s", Rate::Frames(FrameRate { frames: 1, per: Nanos::from_secs(10) })),
+            ("1 / 10 s", Rate::Frames(FrameRate { frames: 1, per: Nanos::from_secs(10) })),
             ("2Gbps", Rate::Bits(gbps(2), Layer::Frame)),
             ("2Gbps frame", Rate::Bits(gbps(2), Layer::Frame)),
             ("2Gbps line", Rate::Bits(gbps(2), Layer::Line)),
@@ -220,6 +228,7 @@ mod tests {
             ("-5pps", "it is negative"),
             ("2Gbps wire", "bit rates are counted at three layers only"),
             ("2Gbps@", "it is empty"),
+            ("2Gbps@@line", "bit rates are counted at three layers only"),
             ("100kpps line", "only a bit rate has a layer ('line')"),
             ("0%", "it is zero; leave the flow out instead"),
             ("0.00001%", "a share has steps of 0.0001%"),
@@ -236,7 +245,10 @@ mod tests {
             assert_eq!(text.parse::<Rate>().expect_err(text).why, why, "{text}");
         }
         let error = "5furlongs".parse::<Rate>().expect_err("no unit of ours").to_string();
-        assert!(error.contains("'furlongs' among %, pps, kpps, Mpps"), "{error}");
+        assert!(
+            error.contains("among pps, kpps, Mpps, Gpps, bps, kbps, Mbps, Gbps, Tbps, %"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //!
 //! Nothing here does I/O, reads a clock or allocates per frame. Views check lengths once and then
 //! never panic; builders write into the caller's buffer. One protocol is one file, in the order
-//! constants, view, representation, display, tests.
+//! constants, view, representation, display, tests, and knows none of the others: [`frame`] stacks
+//! them for sending, [`datagram`] takes them apart on arrival. Read those two, then [`probe`] and
+//! [`stamp`].
 
 pub mod checksum;
 pub mod datagram;
