@@ -7,24 +7,23 @@ use crate::{BitRate, Bytes, FrameRate, Nanos};
 
 /// A time given in nanoseconds: `"1.23 µs"`, `"-40.0 ns"`.
 pub fn time(ns: f64) -> String {
-    scaled(ns, &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)])
+    scaled(ns, "ns", &[("µs", 1e3), ("ms", 1e6), ("s", 1e9)])
 }
 
 /// A frame rate: `"4.36 Mpps"`.
 pub fn frame_rate(frames_per_second: f64) -> String {
-    scaled(frames_per_second, &[("pps", 1.0), ("kpps", 1e3), ("Mpps", 1e6), ("Gpps", 1e9)])
+    scaled(frames_per_second, "pps", &[("kpps", 1e3), ("Mpps", 1e6), ("Gpps", 1e9)])
 }
 
 /// A bit rate: `"2.05 Gbit/s"`.
 pub fn bit_rate(bits_per_second: f64) -> String {
-    let units =
-        &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("Tbit/s", 1e12)];
-    scaled(bits_per_second, units)
+    let larger = &[("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("Tbit/s", 1e12)];
+    scaled(bits_per_second, "bit/s", larger)
 }
 
 /// An amount of data: `"1.50 GB"`.
 pub fn bytes(bytes: f64) -> String {
-    scaled(bytes, &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)])
+    scaled(bytes, "B", &[("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)])
 }
 
 /// A share of a whole: `"0.0125 %"`. Only nothing at all is `"0 %"`, and only everything is `"100 %"`:
@@ -43,18 +42,21 @@ pub fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// `value` in the largest of `units` that is not larger than it, with three significant digits; a
-/// whole number of the smallest has no decimals.
-fn scaled(value: f64, units: &[(&str, f64)]) -> String {
+/// `value`, which counts `unit`s, in the largest unit that is not larger than it, with three
+/// significant digits; a whole number of the smallest has no decimals.
+fn scaled(value: f64, unit: &str, larger: &[(&str, f64)]) -> String {
     if !value.is_finite() {
         return "n/a".to_owned();
     }
+    let value = value + 0.0; // no negative zero
     // From 999.5 on, three digits round to the next unit's first.
-    let reached = |(_, size): &&(&str, f64)| value.abs() >= size * 0.9995;
-    let (unit, size) = units.iter().rev().find(reached).copied().unwrap_or(units[0]);
-    let scaled = value / size;
+    let reached = larger.iter().rev().find(|(_, size)| value.abs() >= size * 0.9995);
+    let (unit, scaled) = match reached {
+        Some((unit, size)) => (*unit, value / size),
+        None if value.fract() == 0.0 => return format!("{value:.0} {unit}"),
+        None => (unit, value),
+    };
     let decimals = match scaled.abs() {
-        _ if size == 1.0 && scaled.fract() == 0.0 => 0,
         large if large >= 99.95 => 0,
         middle if middle >= 9.995 => 1,
         _ => 2,
@@ -98,6 +100,7 @@ mod tests {
     fn three_digits_and_a_unit() {
         for (ns, text) in [
             (0.0, "0 ns"),
+            (-0.0, "0 ns"),
             (0.4, "0.40 ns"),
             (20.0, "20 ns"),
             (20.25, "20.2 ns"),
