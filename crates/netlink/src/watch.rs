@@ -79,17 +79,22 @@ impl LinkWatch {
     /// Costs one system call when nothing happened.
     pub fn events(&mut self) -> Result<Vec<LinkEvent>, NetlinkError> {
         let mut events = std::mem::take(&mut self.before);
+        let mut overrun = false;
         loop {
             self.buffer.clear();
             match self.socket.recv_from(&mut self.buffer, 0) {
                 Ok((_, from)) if from.port_number() != 0 => {}
                 Ok(_) => self.read(&mut events),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(events),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // More happened than the socket could hold: look for ourselves.
-                Err(e) if Errno::from_io_error(&e) == Some(Errno::NOBUFS) => {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    if !std::mem::take(&mut overrun) {
+                        return Ok(events);
+                    }
                     self.look(&mut events)?;
                 }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // More happened than the socket could hold: look for ourselves, once the old news
+                // that it still holds have been read.
+                Err(e) if Errno::from_io_error(&e) == Some(Errno::NOBUFS) => overrun = true,
                 Err(source) => {
                     return Err(NetlinkError::Socket {
                         attempt: "watch the interfaces".to_owned(),
