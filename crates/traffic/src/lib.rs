@@ -4,5 +4,7 @@
 //! Everything here is pure: no files, sockets, clocks or threads. What depends on the machine (link
 //! addresses, link speed) is passed in. Read `spec/mod.rs`, then `compile/mod.rs`, then `program.rs`.
 
+pub mod compile;
 pub mod program;
 pub mod schedule;
+pub mod spec;

@@ -115,9 +115,10 @@ impl Image<'_> {
     pub fn stamp(&self, out: &mut [u8], sequence: u32, transmit_ns: u64) {
         if self.stamp != Stamp::default() {
             self.stamp.write(out, sequence, transmit_ns);
-        } else if let Some(probe) = self.probe_at.and_then(|at| out.get_mut(at..at + probe::LEN)) {
-            probe[4..8].copy_from_slice(&sequence.to_be_bytes());
-            probe[8..].copy_from_slice(&transmit_ns.to_be_bytes());
+        } else if let Some(at) = self.probe_at
+            && let Some(probe) = out.get_mut(at..).and_then(|tail| tail.first_chunk_mut())
+        {
+            probe::write(probe, sequence, transmit_ns);
         }
     }
 }
@@ -202,7 +203,7 @@ mod tests {
     fn offsets_that_point_nowhere_do_not_panic() {
         let mut template = template();
         template.payload_at = 60_000;
-        assert_eq!(template.datagram().bytes, []);
+        assert!(template.datagram().bytes.is_empty());
         template.payload_at = 20;
         template.payload_len = u16::MAX;
         template.datagram().stamp(&mut [0; 4], 1, 1);

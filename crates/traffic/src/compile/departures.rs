@@ -1,0 +1,123 @@
+//! When the frames of each flow leave: rates of any kind become frames per time, limits become one
+//! stop and one count, and flows of a port are staggered.
+
+use std::collections::HashMap;
+
+use wirebeat_units::{BitRate, FrameLen, FrameRate, Nanos};
+use wirebeat_wire::frame::IpVersion;
+
+use super::{CompileError, Links};
+use crate::program::Departures;
+use crate::spec::{FlowSpec, Invalid, KeyPath, Network, RunSpec, Scenario};
+
+/// Faster than any Ethernet: 1.6 Tb/s, the fastest under way (IEEE P802.3dj). Where the speed of a
+/// link is not known, nothing above this can be meant.
+const FASTEST_LINK: BitRate = BitRate(1_600_000_000_000);
+
+/// The departures of every flow, in order.
+pub(super) fn departures(
+    scenario: &Scenario,
+    links: &Links,
+) -> Result<Vec<Departures>, CompileError> {
+    let mut flows = Vec::with_capacity(scenario.flows.len());
+    for (name, flow) in &scenario.flows {
+        let speed = speed(scenario, links, &flow.from);
+        flows.push(Departures {
+            rate: frame_rate(name, flow, speed)?,
+            burst: flow.burst.get(),
+            start: flow.start,
+            stop: stop(&scenario.run, flow),
+            count: flow.count.map_or(u64::MAX, u64::from),
+        });
+    }
+    check_load(scenario, links, &flows)?;
+    stagger(scenario, &mut flows);
+    Ok(flows)
+}
+
+/// The speed of a port's link; what the scenario says comes first.
+fn speed(scenario: &Scenario, links: &Links, port: &str) -> Option<BitRate> {
+    let written = scenario.ports.get(port).and_then(|port| port.speed);
+    written.or_else(|| links.ports.get(port)?.speed)
+}
+
+fn frame_rate(
+    name: &str,
+    flow: &FlowSpec,
+    speed: Option<BitRate>,
+) -> Result<Option<FrameRate>, CompileError> {
+    let len = flow.frame_len();
+    let version = match flow.headers(name)?.network {
+        Network::V4(_) => IpVersion::V4,
+        Network::V6(_) => IpVersion::V6,
+    };
+    let payload = version.payload_len(len).unwrap_or(0);
+    flow.rate.frame_rate(len, payload, speed).map_err(|why| {
+        CompileError::Unknown(
+            KeyPath::flow(name)
+                .key("rate")
+                .invalid(format!("{why}, or give port '{}' its 'speed'", flow.from)),
+        )
+    })
+}
+
+/// Where the flow ends by time.
+fn stop(run: &RunSpec, flow: &FlowSpec) -> Nanos {
+    match (flow.stop, run.time) {
+        (Some(stop), Some(time)) => stop.min(time),
+        (Some(limit), None) | (None, Some(limit)) => limit,
+        (None, None) if flow.count.is_some() => Nanos::MAX,
+        (None, None) => flow.start.saturating_add(RunSpec::DEFAULT_TIME),
+    }
+}
+
+/// Refuses what no link can carry: more than its speed by all flows of a port together.
+fn check_load(scenario: &Scenario, links: &Links, flows: &[Departures]) -> Result<(), Invalid> {
+    let mut load: HashMap<&str, u128> = HashMap::new();
+    for ((name, flow), departures) in scenario.flows.iter().zip(flows) {
+        let Some(rate) = departures.rate else { continue };
+        let sum = load.entry(&flow.from).or_default();
+        *sum = sum.saturating_add(line_rate(rate, flow.frame_len()));
+        let speed = speed(scenario, links, &flow.from).unwrap_or(FASTEST_LINK);
+        if *sum > u128::from(speed.0) {
+            let sum = BitRate(u64::try_from(*sum).unwrap_or(u64::MAX));
+            return Err(KeyPath::flow(name).key("rate").invalid(format!(
+                "with this flow port '{}' sends {sum} on the line, and its link carries {speed}; lower \
+                 the rates, or correct the port's 'speed'",
+                flow.from
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Bits per second on the line.
+fn line_rate(rate: FrameRate, len: FrameLen) -> u128 {
+    let bits_in_a_second = u128::from(len.on_line()) * 8 * 1_000_000_000;
+    u128::from(rate.frames) * bits_in_a_second / u128::from(rate.per.get().max(1))
+}
+
+/// Spreads the flows with a rate that share a port: flow `i` of `n` begins `i/n` of its own gap later,
+/// so that flows of one rate do not fire together. The first begins exactly at its start.
+fn stagger(scenario: &Scenario, flows: &mut [Departures]) {
+    let mut flows_of: HashMap<&str, (u128, u128)> = HashMap::new();
+    for (flow, departures) in scenario.flows.values().zip(flows.iter()) {
+        flows_of.entry(&flow.from).or_default().1 += u128::from(departures.rate.is_some());
+    }
+    for (flow, departures) in scenario.flows.values().zip(flows) {
+        let Some(rate) = departures.rate else { continue };
+        let (i, n) = flows_of.entry(&flow.from).or_default();
+        let frames = u128::from(rate.frames.max(1));
+        // In units of 1/frames ns: at most 2^64 * 2^32, and 2^64 * 2^64.
+        let gap = u128::from(rate.per.get()) * u128::from(departures.burst);
+        let span = departures.stop.saturating_sub(departures.start).get();
+        // A flow that is to send for less than its gap still sends its first burst.
+        let gap = gap.min(u128::from(span) * frames);
+        // The quotients first, so that the product with i stays below 2^128.
+        let parts = frames * (*n).max(1);
+        let offset = gap / parts * *i + gap % parts * *i / parts;
+        let offset = Nanos::new(u64::try_from(offset).unwrap_or(u64::MAX));
+        departures.start = departures.start.saturating_add(offset);
+        *i += 1;
+    }
+}

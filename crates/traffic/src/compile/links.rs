@@ -1,0 +1,269 @@
+//! What is known of the machine's links, and the addresses of a flow that follow from it.
+//!
+//! What the scenario writes out comes first, then what it says of the port, then what the machine
+//! knows. Whoever calls the compiler asks the machine; here it is plain data.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use wirebeat_units::BitRate;
+use wirebeat_wire::mac::MacAddr;
+
+use super::CompileError;
+use crate::spec::header::ethernet::Ethernet;
+use crate::spec::{FlowSpec, Invalid, KeyPath, Network, PortSpec, Scenario};
+
+/// Where frames go on a link that does not exist.
+const IMAGINARY_NEXT_HOP: MacAddr = MacAddr([0x02, 0, 0, 0xff, 0xff, 0xff]);
+
+/// What is known of the links, by the name of their port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Links {
+    /// Ports that are missing are links of which nothing is known.
+    pub ports: HashMap<String, Link>,
+}
+
+/// What is known of a link.
+///
+/// For engines without a link layer of their own there are [`Link::imaginary`] and [`Link::of_sockets`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// The interface's Ethernet address.
+    pub mac: Option<MacAddr>,
+    /// The interface's addresses; the first of a family is the default source and destination.
+    pub addresses: Vec<IpAddr>,
+    /// Its speed, as far as it limits what can be sent.
+    pub speed: Option<BitRate>,
+    /// The way to each destination.
+    pub routes: HashMap<IpAddr, Route>,
+    /// The next hop to destinations without a route.
+    pub next_hop: Option<MacAddr>,
+}
+
+/// The way to a destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// The address that the system would send from.
+    pub source: Option<IpAddr>,
+    /// The Ethernet address of the destination, or of the router on the way.
+    pub next_hop: Option<MacAddr>,
+}
+
+impl Link {
+    /// A link for engines that have none, `pcap` and `loopback`; `number` tells the ports of a scenario
+    /// apart. Its addresses are of the ranges for benchmarks (RFC 2544, RFC 5180) and, on the link
+    /// layer, locally administered ones.
+    pub fn imaginary(number: u16) -> Link {
+        let [high, low] = number.to_be_bytes();
+        // The first of each network is not a host's address.
+        let host = number.saturating_add(1);
+        let [host_high, host_low] = host.to_be_bytes();
+        Link {
+            mac: Some(MacAddr([0x02, 0, 0, 0, high, low])),
+            addresses: vec![
+                Ipv4Addr::new(198, 18, host_high, host_low).into(),
+                Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, host).into(),
+            ],
+            next_hop: Some(IMAGINARY_NEXT_HOP),
+            ..Link::default()
+        }
+    }
+
+    /// The link of the engine `socket`, whose system finds source and next hop by itself.
+    pub fn of_sockets() -> Link {
+        Link {
+            mac: Some(MacAddr::default()),
+            addresses: vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
+            next_hop: Some(MacAddr::default()),
+            ..Link::default()
+        }
+    }
+}
+
+/// A place that a port sends to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Destination {
+    /// The name of the port.
+    pub port: String,
+    /// Where to.
+    pub address: IpAddr,
+}
+
+/// The destinations to which the machine has to know a way, each once: those of flows that do not
+/// write their source and link-layer addresses out. Of `links` it needs the addresses only.
+pub fn destinations(scenario: &Scenario, links: &Links) -> Result<Vec<Destination>, CompileError> {
+    let mut seen = HashSet::new();
+    let mut destinations = Vec::new();
+    for (name, flow) in &scenario.flows {
+        let ends = Ends::of(scenario, links, name, flow)?;
+        let address = ends.destination()?;
+        if ends.written_source().is_some() && ends.written_next_hop(address).is_some() {
+            continue;
+        }
+        let destination = Destination { port: flow.from.clone(), address };
+        if seen.insert(destination.clone()) {
+            destinations.push(destination);
+        }
+    }
+    Ok(destinations)
+}
+
+/// The addresses of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Addresses {
+    pub(super) source: IpAddr,
+    pub(super) destination: IpAddr,
+    pub(super) source_mac: MacAddr,
+    pub(super) destination_mac: MacAddr,
+}
+
+/// Finds the addresses of the flow `name`.
+pub(super) fn addresses(
+    scenario: &Scenario,
+    links: &Links,
+    name: &str,
+    flow: &FlowSpec,
+) -> Result<Addresses, CompileError> {
+    let ends = Ends::of(scenario, links, name, flow)?;
+    let destination = ends.destination()?;
+    Ok(Addresses {
+        source: ends.source(destination)?,
+        destination,
+        source_mac: ends.source_mac()?,
+        destination_mac: ends.destination_mac(destination)?,
+    })
+}
+
+/// All that is said about the two ends of a flow.
+struct Ends<'a> {
+    name: &'a str,
+    flow: &'a FlowSpec,
+    network: Network<'a>,
+    ethernet: Option<&'a Ethernet>,
+    scenario: &'a Scenario,
+    links: &'a Links,
+    from: Option<&'a PortSpec>,
+    link: Option<&'a Link>,
+}
+
+impl<'a> Ends<'a> {
+    fn of(
+        scenario: &'a Scenario,
+        links: &'a Links,
+        name: &'a str,
+        flow: &'a FlowSpec,
+    ) -> Result<Self, Invalid> {
+        let packet = flow.headers(name)?;
+        Ok(Ends {
+            name,
+            flow,
+            network: packet.network,
+            ethernet: packet.ethernet,
+            scenario,
+            links,
+            from: scenario.ports.get(&flow.from),
+            link: links.ports.get(&flow.from),
+        })
+    }
+
+    fn destination(&self) -> Result<IpAddr, CompileError> {
+        let of_port = |to: &String| {
+            let written = self.scenario.ports.get(to).and_then(|port| self.first(&port.addresses));
+            written.or_else(|| self.first(&self.links.ports.get(to)?.addresses))
+        };
+        let address = self.network.destination().or_else(|| of_port(self.flow.to.as_ref()?));
+        address.filter(|address| !address.is_unspecified()).ok_or_else(|| {
+            let family = self.family();
+            self.unknown(match &self.flow.to {
+                Some(to) => format!(
+                    "no {family} address of port '{to}' is known; give the network header a \
+                     'destination', or the port 'addresses'"
+                ),
+                None => "give the network header a 'destination'".to_owned(),
+            })
+        })
+    }
+
+    /// The source address as far as the scenario gives it.
+    fn written_source(&self) -> Option<IpAddr> {
+        self.network.source().or_else(|| self.first(&self.from?.addresses))
+    }
+
+    fn source(&self, destination: IpAddr) -> Result<IpAddr, CompileError> {
+        let by_route =
+            || self.link?.routes.get(&destination)?.source.filter(|a| self.network.speaks(a));
+        let by_link = || self.first(&self.link?.addresses);
+        self.written_source().or_else(by_route).or_else(by_link).ok_or_else(|| {
+            self.unknown(format!(
+                "port '{}' has no {} address to send from; give the network header a 'source', or the \
+                 port 'addresses'",
+                self.flow.from,
+                self.family(),
+            ))
+        })
+    }
+
+    fn source_mac(&self) -> Result<MacAddr, CompileError> {
+        let written = self.ethernet.and_then(|ethernet| ethernet.source);
+        written.or_else(|| self.link?.mac).ok_or_else(|| {
+            self.unknown(format!(
+                "port '{}' has no Ethernet address; give the packet an ethernet header with a 'source'",
+                self.flow.from
+            ))
+        })
+    }
+
+    /// The link-layer destination as far as it follows from the scenario.
+    fn written_next_hop(&self, destination: IpAddr) -> Option<MacAddr> {
+        self.ethernet
+            .and_then(|ethernet| ethernet.destination)
+            .or_else(|| self.from?.next_hop)
+            .or_else(|| group_address(destination))
+    }
+
+    fn destination_mac(&self, destination: IpAddr) -> Result<MacAddr, CompileError> {
+        let by_route = || self.link?.routes.get(&destination)?.next_hop;
+        let by_link = || self.link?.next_hop;
+        self.written_next_hop(destination).or_else(by_route).or_else(by_link).ok_or_else(|| {
+            self.unknown(format!(
+                "no next hop is known from port '{}' to {destination}; check that it answers, or give \
+                 the port a 'next-hop'",
+                self.flow.from
+            ))
+        })
+    }
+
+    /// The first address of the packet's family.
+    fn first(&self, addresses: &[IpAddr]) -> Option<IpAddr> {
+        addresses.iter().copied().find(|address| self.network.speaks(address))
+    }
+
+    fn family(&self) -> &'static str {
+        match self.network {
+            Network::V4(_) => "IPv4",
+            Network::V6(_) => "IPv6",
+        }
+    }
+
+    fn unknown(&self, why: String) -> CompileError {
+        CompileError::Unknown(KeyPath::flow(self.name).key("packet").invalid(why))
+    }
+}
+
+/// The link-layer address of a group, which nobody has to be asked for.
+fn group_address(destination: IpAddr) -> Option<MacAddr> {
+    match destination {
+        IpAddr::V4(Ipv4Addr::BROADCAST) => Some(MacAddr::BROADCAST),
+        // RFC 1112 §6.4: the low 23 bits.
+        IpAddr::V4(group) if group.is_multicast() => {
+            let [_, b, c, d] = group.octets();
+            Some(MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d]))
+        }
+        // RFC 2464 §7: the low 32 bits.
+        IpAddr::V6(group) if group.is_multicast() => {
+            let [.., a, b, c, d] = group.octets();
+            Some(MacAddr([0x33, 0x33, a, b, c, d]))
+        }
+        _ => None,
+    }
+}

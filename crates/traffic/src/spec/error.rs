@@ -1,0 +1,127 @@
+//! What is wrong with a scenario, and where.
+
+use std::fmt;
+
+use super::text::printable;
+
+/// How much of a key is printed, in characters.
+const MAX_KEY: usize = 64;
+
+/// Why a scenario could not be read. Prints file, line and column as compilers do, then what is wrong
+/// and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// The text is longer than any scenario.
+    #[error(
+        "{file}: {bytes} bytes of text are more than the {} that a scenario may have",
+        super::yaml::MAX_BYTES
+    )]
+    TooLarge {
+        /// The name of the text.
+        file: String,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The text is no YAML, or not of the language.
+    #[error("{file}{}: {problem}", at(place))]
+    Syntax {
+        /// The name of the text.
+        file: String,
+        /// Where, if it is known.
+        place: Option<Place>,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// It can be read but not meant.
+    #[error("{file}{}: {problem}", at(place))]
+    Invalid {
+        /// The name of the text.
+        file: String,
+        /// Where, if it is known.
+        place: Option<Place>,
+        /// What is wrong and what would be right.
+        problem: Invalid,
+    },
+    /// It cannot be written as YAML.
+    #[error("the scenario cannot be written as YAML: {0}")]
+    Write(String),
+}
+
+fn at(place: &Option<Place>) -> String {
+    place.map(|place| format!(":{}:{}", place.line, place.column)).unwrap_or_default()
+}
+
+/// A place in a text, from line 1 and column 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The line.
+    pub line: u64,
+    /// The column, in characters.
+    pub column: u64,
+}
+
+/// A value of a scenario that cannot be meant. Prints its path and why: "flows.voice.size: …".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {why}")]
+pub struct Invalid {
+    /// The key it is about.
+    pub at: KeyPath,
+    /// What is wrong and what would be right.
+    pub why: String,
+}
+
+/// The way to a key: `flows.voice.packet[0].ipv4.ttl`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyPath(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Key(String),
+    Index(usize),
+}
+
+impl KeyPath {
+    /// A top-level key.
+    pub fn root(key: &str) -> KeyPath {
+        KeyPath::default().key(key)
+    }
+    /// A flow.
+    pub fn flow(name: &str) -> KeyPath {
+        Self::root("flows").key(name)
+    }
+    /// A port.
+    pub fn port(name: &str) -> KeyPath {
+        Self::root("ports").key(name)
+    }
+    /// On to a key.
+    pub fn key(mut self, key: &str) -> KeyPath {
+        self.0.push(Step::Key(key.to_owned()));
+        self
+    }
+    /// On to an element of a list, from 0.
+    pub fn index(mut self, index: usize) -> KeyPath {
+        self.0.push(Step::Index(index));
+        self
+    }
+    /// With the reason, what is wrong with it.
+    pub fn invalid(self, why: impl Into<String>) -> Invalid {
+        Invalid { at: self, why: why.into() }
+    }
+
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.0
+    }
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Key(key) if i == 0 => f.write_str(&printable(key, MAX_KEY))?,
+                Step::Key(key) => write!(f, ".{}", printable(key, MAX_KEY))?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}

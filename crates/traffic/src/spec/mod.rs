@@ -1,0 +1,77 @@
+//! The traffic language: what a person writes, as plain data.
+//!
+//! A [`Scenario`] names ports and flows and says how long to run. [`yaml`] reads and writes it,
+//! [`Scenario::check`] finds what
+//! cannot be meant, `header/` has one file for each header of a packet. The
+//! language itself is described in `docs/scenario.md`, and as a JSON Schema ([`json_schema`]) that
+//! editors use.
+//!
+//! Nothing here knows engines, files or the machine: an engine is a word that is passed on.
+
+mod check;
+mod error;
+mod flow;
+pub mod header;
+mod hint;
+mod packet;
+mod place;
+mod port;
+mod run;
+mod schema;
+mod text;
+pub mod yaml;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use error::{Invalid, KeyPath, Place, SpecError};
+pub use flow::FlowSpec;
+pub use packet::{Network, Packet};
+pub use place::locate;
+pub use port::{EngineChoice, PortSpec};
+pub use run::{LateChoice, RunSpec, WaitChoice};
+pub use schema::json_schema;
+
+/// The most flows of a scenario: a probe has 16 bits for the number of its flow.
+pub const MAX_FLOWS: usize = 65_535;
+
+/// What to send, from where, and for how long.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Scenario {
+    /// Seed of every random choice: the same seed gives the same traffic.
+    #[serde(default = "default_seed", skip_serializing_if = "is_default_seed")]
+    pub seed: u64,
+    /// The ends of the links under test, by name.
+    pub ports: IndexMap<String, PortSpec>,
+    /// The streams of packets, by name. Their order is the order of their numbers.
+    pub flows: IndexMap<String, FlowSpec>,
+    /// How long to run, and how exactly.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub run: RunSpec,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Scenario {
+            seed: default_seed(),
+            ports: IndexMap::new(),
+            flows: IndexMap::new(),
+            run: RunSpec::default(),
+        }
+    }
+}
+
+fn default_seed() -> u64 {
+    1
+}
+
+fn is_default_seed(seed: &u64) -> bool {
+    *seed == default_seed()
+}
+
+/// What is as it would be anyway is not written.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

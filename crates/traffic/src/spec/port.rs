@@ -1,0 +1,78 @@
+//! Ports: the ends of the links under test.
+
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wirebeat_units::BitRate;
+use wirebeat_wire::mac::MacAddr;
+
+use super::is_default;
+use super::schema::{BitRateText, MacText};
+
+/// An end of a link: where frames leave and arrive.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PortSpec {
+    /// The network interface. Needed by the engines `kernel` and `packet`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub interface: Option<String>,
+    /// The network namespace that the interface is in, as `ip netns` names it. Default: the current one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub namespace: Option<String>,
+    /// How frames are sent and received.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub engine: EngineChoice,
+    /// The CPUs that send, one thread on each. Default: wherever the system puts them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cores: Vec<u16>,
+    /// How many threads send. Default: one for each of `cores`, or one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub queues: Option<NonZeroU16>,
+    /// The port's addresses: where flows from it come from and flows to it go to, unless their packet
+    /// says otherwise. Default: those of the interface.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub addresses: Vec<IpAddr>,
+    /// The Ethernet address that every frame from here is sent to, unless its packet says otherwise.
+    /// Default: the next hop towards the destination, as the system knows it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<MacText>")]
+    pub next_hop: Option<MacAddr>,
+    /// The speed of the link, where the system does not know it or knows it wrong.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<BitRateText>")]
+    pub speed: Option<BitRate>,
+    /// The pcapng file that the engine `pcap` writes instead of sending.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub file: Option<String>,
+}
+
+impl PortSpec {
+    /// How many threads send.
+    pub fn senders(&self) -> u16 {
+        match self.queues {
+            Some(queues) => queues.get(),
+            None => u16::try_from(self.cores.len()).unwrap_or(u16::MAX).max(1),
+        }
+    }
+}
+
+/// How frames are sent and received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineChoice {
+    /// The fastest engine that this machine and the flows allow; the report names it.
+    #[default]
+    Auto,
+    /// Inside the kernel, by eBPF programs.
+    Kernel,
+    /// Packet sockets with memory-mapped rings; any interface.
+    Packet,
+    /// UDP sockets; no privilege.
+    Socket,
+    /// Into a pcapng file, with the deadlines as timestamps.
+    Pcap,
+    /// In memory, on a virtual clock.
+    Loopback,
+}

@@ -1,0 +1,87 @@
+//! How long a scenario runs, and how exactly.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wirebeat_units::Nanos;
+
+use super::is_default;
+use super::schema::TimeText;
+
+/// How long to run, and how exactly.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct RunSpec {
+    /// Nothing is sent at or after this time. Default: 10s for flows that have neither `stop` nor
+    /// `count`, no limit for the others.
+    #[serde(skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<TimeText>")]
+    pub time: Option<Nanos>,
+    /// How a deadline is awaited.
+    #[serde(skip_serializing_if = "is_default")]
+    pub wait: WaitChoice,
+    /// What happens to a frame that cannot leave in time.
+    #[serde(skip_serializing_if = "is_default")]
+    pub late: LateChoice,
+    /// With `late: drop`, how late a frame may leave.
+    #[serde(skip_serializing_if = "is_default_drift")]
+    #[schemars(with = "TimeText")]
+    pub drift: Nanos,
+    /// How long to go on receiving after the last frame was sent.
+    #[serde(skip_serializing_if = "is_default_settle")]
+    #[schemars(with = "TimeText")]
+    pub settle: Nanos,
+}
+
+impl RunSpec {
+    /// How long a flow without any limit sends.
+    pub const DEFAULT_TIME: Nanos = Nanos::from_secs(10);
+    /// How late a frame may leave: the length of a scheduling hiccup that a busy-waiting sender on a
+    /// quiet machine does not see.
+    pub const DEFAULT_DRIFT: Nanos = Nanos::from_micros(100);
+    /// Longer than any queue of a link or a host that is not congested.
+    pub const DEFAULT_SETTLE: Nanos = Nanos::from_millis(200);
+}
+
+impl Default for RunSpec {
+    fn default() -> Self {
+        RunSpec {
+            time: None,
+            wait: WaitChoice::default(),
+            late: LateChoice::default(),
+            drift: Self::DEFAULT_DRIFT,
+            settle: Self::DEFAULT_SETTLE,
+        }
+    }
+}
+
+fn is_default_drift(drift: &Nanos) -> bool {
+    *drift == RunSpec::DEFAULT_DRIFT
+}
+
+fn is_default_settle(settle: &Nanos) -> bool {
+    *settle == RunSpec::DEFAULT_SETTLE
+}
+
+/// How a deadline is awaited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitChoice {
+    /// Read the clock until it is time: most exact, one core busy.
+    Spin,
+    /// Sleep until shortly before the deadline, then spin.
+    #[default]
+    Hybrid,
+    /// Sleep: cheapest.
+    Sleep,
+}
+
+/// What happens to a frame that cannot leave in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LateChoice {
+    /// It is sent late, and its lateness recorded.
+    #[default]
+    Send,
+    /// It is not sent once it is later than `drift`, and counted as a time violation.
+    Drop,
+}

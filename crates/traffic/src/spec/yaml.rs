@@ -1,0 +1,160 @@
+//! Scenarios as YAML, and so as JSON, which is YAML too.
+//!
+//! Time and memory are bounded whatever the text is: see [`MAX_BYTES`], [`MAX_NODES`], [`MAX_DEPTH`]
+//! and [`MAX_REPLAYED`]. The messages of the parser are put into the words of the language here.
+
+use serde_saphyr::{DuplicateKeyPolicy, Error, MessageFormatter, Options, UserMessageFormatter};
+
+use super::hint::with_hint;
+use super::text::printable;
+use super::{Place, Scenario, SpecError, locate};
+
+/// The longest text, in bytes: 65,535 flows take about 250 bytes each.
+pub const MAX_BYTES: usize = 16 << 20;
+/// The most keys and values, aliases not counted: about 30 for each of 65,535 flows.
+pub const MAX_NODES: usize = 2_000_000;
+/// How deep lists and maps may be nested. The language needs 7 levels.
+pub const MAX_DEPTH: usize = 32;
+/// The most keys and values that aliases (`*name`) may stand for, all together.
+pub const MAX_REPLAYED: usize = 4_000_000;
+/// The longest message, in characters: what a text can put into one is bounded too.
+const MAX_MESSAGE: usize = 600;
+/// The most anchors, aliases and merge keys, each: two for every flow.
+const MAX_ALIASES: usize = 2 * super::MAX_FLOWS;
+
+impl Scenario {
+    /// Reads a scenario from YAML or JSON and checks it. `name` is what messages call the text: the
+    /// name of its file.
+    pub fn from_yaml(text: &str, name: &str) -> Result<Scenario, SpecError> {
+        let file = || name.to_owned();
+        if text.len() > MAX_BYTES {
+            return Err(SpecError::TooLarge { file: file(), bytes: text.len() });
+        }
+        let scenario: Scenario = serde_saphyr::from_str_with_options(text, options())
+            .map_err(|error| syntax(file(), &error))?;
+        match scenario.check() {
+            Ok(()) => Ok(scenario),
+            Err(problem) => {
+                let place = locate(text, &problem.at);
+                Err(SpecError::Invalid { file: file(), place, problem })
+            }
+        }
+    }
+
+    /// Writes it as YAML, without what is at its default.
+    pub fn to_yaml(&self) -> Result<String, SpecError> {
+        serde_saphyr::to_string(self).map_err(|error| SpecError::Write(error.to_string()))
+    }
+}
+
+/// How the text is parsed.
+pub(super) fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_nodes: MAX_NODES,
+            // Lists and maps have an end as well as a beginning.
+            max_events: 2 * MAX_NODES,
+            max_depth: MAX_DEPTH,
+            // One more than is allowed, so that the second has a message of its own.
+            max_documents: 2,
+            max_aliases: MAX_ALIASES,
+            max_anchors: MAX_ALIASES,
+            max_merge_keys: MAX_ALIASES,
+            max_recorded_anchor_events: 2 * MAX_NODES,
+            max_recorded_anchor_bytes: 2 * MAX_BYTES,
+            // One anchor for the defaults of ten thousand flows is good style.
+            enforce_alias_anchor_ratio: false,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: MAX_REPLAYED,
+            max_replay_stack_depth: MAX_DEPTH,
+        },
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    }
+}
+
+/// The parser's error in the words of the language.
+fn syntax(file: String, error: &Error) -> SpecError {
+    let error = error.without_snippet();
+    let place = error
+        .location()
+        .filter(|location| location.line() > 0)
+        .map(|location| Place { line: location.line(), column: location.column() });
+    SpecError::Syntax { file, place, problem: printable(&problem(error), MAX_MESSAGE) }
+}
+
+fn problem(error: &Error) -> String {
+    match error {
+        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => problem(error),
+        Error::SerdeUnknownField { field, expected, .. } => {
+            with_hint("unknown key", field, expected.iter().copied())
+        }
+        Error::SerdeUnknownVariant { variant, expected, .. } => {
+            with_hint("unknown word", variant, expected.iter().copied())
+        }
+        Error::SerdeMissingField { field, .. } => format!("the key '{field}' is missing"),
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("'{}' occurs twice; give each of them a name of its own", printable(key, 64))
+        }
+        Error::SerdeInvalidType { unexpected, expected, .. }
+        | Error::SerdeInvalidValue { unexpected, expected, .. } => {
+            format!(
+                "this is {}, and should be {}",
+                printable(in_words(unexpected), 64),
+                in_words(expected)
+            )
+        }
+        Error::Unexpected { expected, .. } | Error::InvalidScalar { ty: expected, .. } => {
+            format!("this should be {}", in_words(expected))
+        }
+        Error::ExternallyTaggedEnumExpectedScalarOrMapping { .. } => {
+            "this should be a word, or one key with its value".to_owned()
+        }
+        Error::ExpectedMappingEndAfterEnumVariantValue { .. } => {
+            "only one key may stand here; begin the next with '- ' on a line of its own".to_owned()
+        }
+        Error::UnknownAnchor { .. } => {
+            "there is no anchor of this name before here; anchors are written &name".to_owned()
+        }
+        Error::Eof { .. } => {
+            "the text ends here; a scenario has the keys ports and flows".to_owned()
+        }
+        Error::MultipleDocuments { .. } => {
+            "a second document begins here; a scenario is one, so give each a file".to_owned()
+        }
+        Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => format!(
+            "the text is larger than any scenario: at most {MAX_NODES} keys and values, {MAX_DEPTH} \
+             levels, {MAX_ALIASES} aliases, and {MAX_REPLAYED} keys and values by aliases"
+        ),
+        Error::Message { msg, .. } => match msg.as_str() {
+            "invalid IPv4 address syntax" => format!("{msg}; write for example 10.0.0.1"),
+            "invalid IPv6 address syntax" => format!("{msg}; write for example 2001:db8::1"),
+            "invalid IP address syntax" => {
+                format!("{msg}; write for example 10.0.0.1 or 2001:db8::1")
+            }
+            _ => msg.clone(),
+        },
+        other => UserMessageFormatter.format_message(other).into_owned(),
+    }
+}
+
+/// What a type of Rust or a part of YAML is to the author of a scenario.
+fn in_words(expected: &str) -> &str {
+    match expected {
+        "u8" => "a whole number up to 255",
+        "u16" => "a whole number up to 65535",
+        "u32" => "a whole number up to 4294967295",
+        "u64" => "a whole number up to 18446744073709551615",
+        "a nonzero u16" | "a nonzero u32" | "a nonzero u64" => "a whole number from 1 on",
+        "boolean" => "on or off",
+        "sequence" => "a list",
+        "map" => "keys with values",
+        "mapping start" => "keys with values ('key: value', or '{ key: value }')",
+        "sequence start" => "a list ('[a, b]', or lines that begin with '- ')",
+        other => other,
+    }
+}
