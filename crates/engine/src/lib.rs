@@ -6,4 +6,7 @@
 //! `wirebeat-engine-linux`.
 
 pub mod clock;
+pub mod collect;
+pub mod drive;
+pub mod loopback;
 pub mod port;

@@ -1,0 +1,59 @@
+//! The one receive loop: takes what a port delivers and gives it to the meter.
+//!
+//! For ports that deliver frames; the kernel engine meters before they ever reach user space.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use wirebeat_meter::meter::Meter;
+use wirebeat_units::Nanos;
+
+use crate::clock::Clock;
+use crate::port::{Port, PortError, View};
+
+/// What a receiver has seen so far, to look at from another thread. Updated by batches.
+#[derive(Debug, Default)]
+pub struct LiveRx {
+    /// Frames that arrived, whatever they were.
+    pub frames: AtomicU64,
+    /// Their bytes with FCS.
+    pub bytes: AtomicU64,
+}
+
+/// Longest wait before the stop flag is looked at again.
+const STEP: Nanos = Nanos::from_millis(10);
+
+/// Receives until `stop` is set or the port fails. What has arrived until then is in the meter either
+/// way.
+pub fn collect<P: Port, C: Clock>(
+    port: &mut P,
+    clock: &C,
+    meter: &mut Meter,
+    stop: &AtomicBool,
+    live: &LiveRx,
+) -> Result<(), PortError> {
+    let view = port.caps().view;
+    // One more look after the stop: what had arrived before it is waiting in the port.
+    let mut last = false;
+    while !last {
+        last = stop.load(Ordering::Acquire);
+        let until = if last { Nanos::ZERO } else { clock.now().saturating_add(STEP) };
+        loop {
+            let mut bytes = 0;
+            let frames = port.receive(until, |arrival| {
+                bytes += u64::from(arrival.frame_len);
+                match view {
+                    View::Frame => meter.record_frame(arrival.at, arrival.bytes, arrival.frame_len),
+                    View::Datagram => {
+                        meter.record_datagram(arrival.at, arrival.bytes, None, arrival.frame_len);
+                    }
+                }
+            })?;
+            live.frames.fetch_add(frames as u64, Ordering::Relaxed);
+            live.bytes.fetch_add(bytes, Ordering::Relaxed);
+            if frames == 0 || (!last && stop.load(Ordering::Relaxed)) {
+                break;
+            }
+        }
+    }
+    Ok(())
+}

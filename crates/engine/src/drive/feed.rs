@@ -1,0 +1,96 @@
+//! For ports that hold frames until their launch time: frames are built and handed over ahead of it.
+
+use wirebeat_traffic::program::Image;
+use wirebeat_traffic::schedule::Departure;
+use wirebeat_units::Nanos;
+
+use super::repeat::show;
+use super::{Job, Tally, images};
+use crate::clock::{Clock, Wait};
+use crate::port::{Port, PortError, TxMeta};
+
+/// Frames handed over at once.
+const BATCH: usize = 256;
+/// How far ahead of their launch time frames are handed over: longer than a thread is kept from its
+/// core on a busy machine, short enough that a stop or a change is soon obeyed.
+const AHEAD: Nanos = Nanos::from_millis(50);
+/// Pause when the port is full of frames that are not due yet, or nothing is due soon.
+const PAUSE: Nanos = Nanos::from_micros(200);
+/// How often others are shown how far the port is.
+const SHOW: Nanos = Nanos::from_millis(5);
+
+pub(super) fn feed<P: Port, C: Clock>(
+    port: &mut P,
+    clock: &C,
+    job: &Job<'_>,
+    tally: &mut Tally,
+) -> Result<(), PortError> {
+    let images = images(job.program, port.caps());
+    let mut schedule = job.schedule();
+    let batch = BATCH.min(port.caps().batch).max(1);
+    let mut departures = Vec::with_capacity(batch);
+    let mut metas = Vec::with_capacity(batch);
+    let mut shown = Nanos::ZERO;
+    loop {
+        let now = clock.now();
+        let Some(next) = schedule.peek() else { break };
+        if job.stopped(now) {
+            break;
+        }
+        if now >= shown.saturating_add(SHOW) {
+            show(job, port);
+            shown = now;
+        }
+        let horizon = now.saturating_sub(job.start).saturating_add(AHEAD);
+        let room = if next.at > horizon { 0 } else { port.reserve(batch)? };
+        if room == 0 {
+            // a port that is full of frames to be sent at once has room again in a moment
+            if job.rated(next.flow) {
+                clock.wait_until(now.saturating_add(PAUSE).min(job.end), Wait::Sleep);
+            } else {
+                std::hint::spin_loop();
+            }
+            continue;
+        }
+        departures.clear();
+        schedule.next_due(horizon, &mut departures, room.min(batch));
+        write(port, job, &images, &departures, &mut metas);
+        for departure in &departures {
+            tally.requested(departure.flow, 1);
+        }
+        port.commit(&metas)?;
+        port.flush()?;
+    }
+    // the last frames wait for their launch times
+    while !job.stopped(clock.now()) {
+        let step = clock.now().saturating_add(Nanos::from_millis(20)).min(job.end);
+        if port.drain(step)? {
+            break;
+        }
+        show(job, port);
+    }
+    port.stop()?;
+    show(job, port);
+    Ok(())
+}
+
+/// Builds the frames of `departures` into reserved slots, and what goes with them into `metas`.
+fn write<P: Port>(
+    port: &mut P,
+    job: &Job<'_>,
+    images: &[Image<'_>],
+    departures: &[Departure],
+    metas: &mut Vec<TxMeta>,
+) {
+    metas.clear();
+    for (index, departure) in departures.iter().enumerate() {
+        let Some(image) = images.get(departure.flow as usize) else { continue };
+        let len = image.build(port.slot(index)) as u16;
+        let launch = match job.rated(departure.flow) {
+            true => job.start.saturating_add(departure.at),
+            false => Nanos::ZERO,
+        };
+        let (tag, drift) = (departure.flow, job.drift(departure.flow));
+        metas.push(TxMeta { len, tag, launch, stamp: image.stamp, drift });
+    }
+}

@@ -1,0 +1,111 @@
+//! For ports that repeat a period by themselves: one round is written, and the port walks it.
+
+use std::sync::atomic::Ordering;
+
+use wirebeat_traffic::program::Program;
+use wirebeat_traffic::schedule::{Period, Schedule, Shard};
+use wirebeat_units::Nanos;
+
+use super::{Job, Tally, images};
+use crate::clock::Clock;
+use crate::port::{Port, PortError, Repeat, TxMeta, TxTotals};
+
+/// How often the port is looked at.
+const LOOK: Nanos = Nanos::from_millis(5);
+
+/// How many frames a schedule has in all, if repeating `period` and breaking off gives exactly it: its
+/// end must be the beginning of one more round. `u64::MAX` for a schedule without end.
+pub(super) fn frames_in_all(
+    program: &Program,
+    flows: &[u32],
+    shard: Shard,
+    period: &Period,
+) -> Option<u64> {
+    if period.rounds == u64::MAX {
+        return Some(u64::MAX);
+    }
+    let mut rest = Schedule::after_rounds(program, flows, shard, period, period.rounds);
+    let mut tail = 0;
+    for expected in &period.round {
+        match rest.next() {
+            Some(departure) if departure.flow == expected.flow => tail += 1,
+            Some(_) => return None,
+            None => break,
+        }
+    }
+    if rest.peek().is_some() {
+        return None;
+    }
+    period.rounds.checked_mul(period.round.len() as u64)?.checked_add(tail)
+}
+
+pub(super) fn repeat<P: Port, C: Clock>(
+    port: &mut P,
+    clock: &C,
+    job: &Job<'_>,
+    (period, all): (&Period, u64),
+    tally: &mut Tally,
+) -> Result<(), PortError> {
+    write_round(port, job, period)?;
+    port.repeat(&Repeat {
+        start: job.start,
+        length_q32: period.length_q32,
+        limit: all,
+        stop: job.end,
+    })?;
+    let mut done = false;
+    while !done && !job.stopped(clock.now()) {
+        let step = clock.now().saturating_add(LOOK).min(job.end);
+        done = port.drain(step)?;
+        port.flush()?;
+        show(job, port);
+    }
+    port.stop()?;
+    show(job, port);
+    let mut totals = vec![TxTotals::default(); job.program.flows.len()];
+    port.totals(&mut totals);
+    for (flow, total) in (0u32..).zip(&totals) {
+        tally.requested(flow, total.sent + total.expired + total.failed);
+    }
+    Ok(())
+}
+
+/// Builds the frames of the first round into the port.
+fn write_round<P: Port>(port: &mut P, job: &Job<'_>, period: &Period) -> Result<(), PortError> {
+    let images = images(job.program, port.caps());
+    let mut departures = period.round.iter();
+    loop {
+        let left = departures.len();
+        if left == 0 {
+            return Ok(());
+        }
+        let room = port.reserve(left)?;
+        if room == 0 {
+            return Err(PortError::Unsupported {
+                engine: port.caps().engine,
+                what: format!("hold a round of {} frames", period.round.len()),
+            });
+        }
+        let mut metas = Vec::with_capacity(room);
+        for (index, departure) in departures.by_ref().take(room).enumerate() {
+            let Some(image) = images.get(departure.flow as usize) else { continue };
+            let len = image.build(port.slot(index)) as u16;
+            let (tag, drift) = (departure.flow, job.drift(departure.flow));
+            metas.push(TxMeta { len, tag, launch: departure.at, stamp: image.stamp, drift });
+        }
+        port.commit(&metas)?;
+    }
+}
+
+/// Shows others how far the port is.
+pub(super) fn show<P: Port>(job: &Job<'_>, port: &P) {
+    let mut totals = vec![TxTotals::default(); job.program.flows.len()];
+    port.totals(&mut totals);
+    let frames: u64 = totals.iter().map(|total| total.sent).sum();
+    let bytes: u64 = (totals.iter().zip(&job.program.flows))
+        .map(|(total, flow)| total.sent * u64::from(flow.template.len().get()))
+        .sum();
+    job.live.frames.store(frames, Ordering::Relaxed);
+    job.live.bytes.store(bytes, Ordering::Relaxed);
+    job.live.expired.store(totals.iter().map(|total| total.expired).sum(), Ordering::Relaxed);
+}

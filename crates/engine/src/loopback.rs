@@ -1,0 +1,211 @@
+//! Two ports joined in memory, with a virtual clock: the whole pipeline in milliseconds, the same every
+//! time.
+//!
+//! What one side commits arrives at the other after the link's delay. The link can lose, duplicate and
+//! delay frames by their number, so that tests know exactly what a receiver has to report. No kernel,
+//! no privilege, no waiting.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wirebeat_units::{FrameLen, Nanos};
+
+use crate::clock::{Clock, Wait};
+use crate::port::{Arrival, Caps, Port, PortError, TxMeta, TxTotals, View};
+
+/// A clock that moves when it is read or waited on.
+#[derive(Clone, Debug, Default)]
+pub struct VirtualClock {
+    now: Arc<AtomicU64>,
+}
+
+/// How far a look at the virtual clock moves it: what reading a real one costs.
+const TICK: u64 = 20;
+
+impl VirtualClock {
+    /// Starts at `origin`.
+    pub fn new(origin: Nanos) -> VirtualClock {
+        VirtualClock { now: Arc::new(AtomicU64::new(origin.get())) }
+    }
+
+    fn read(&self) -> Nanos {
+        Nanos::new(self.now.load(Ordering::Relaxed))
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Nanos {
+        Nanos::new(self.now.fetch_add(TICK, Ordering::Relaxed))
+    }
+
+    fn wait_until(&self, deadline: Nanos, _wait: Wait) {
+        self.now.fetch_max(deadline.get(), Ordering::Relaxed);
+    }
+}
+
+/// What happens on the way. Numbers count the frames of one direction from 1; 0 means never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Every frame takes this long.
+    pub delay: Nanos,
+    /// Every so manieth frame is lost.
+    pub lose_every: u64,
+    /// Every so manieth frame arrives twice.
+    pub duplicate_every: u64,
+    /// Every so manieth frame changes places with the next.
+    pub swap_every: u64,
+}
+
+/// Frames that a direction holds before the sender has to wait.
+const CAPACITY: usize = 1 << 20;
+/// Frames that can be reserved at once.
+const BATCH: usize = 256;
+/// The longest frame, without FCS.
+const FRAME_MAX: usize = 9014;
+
+#[derive(Debug, Default)]
+struct Direction {
+    link: Link,
+    /// Arrival time and bytes.
+    frames: VecDeque<(Nanos, Vec<u8>)>,
+    count: u64,
+    /// A frame that waits to change places.
+    swapped: Option<(Nanos, Vec<u8>)>,
+}
+
+impl Direction {
+    fn carry(&mut self, now: Nanos, bytes: &[u8]) {
+        self.count += 1;
+        let hits = |every: u64| every > 0 && self.count.is_multiple_of(every);
+        let (duplicate, swap) = (hits(self.link.duplicate_every), hits(self.link.swap_every));
+        if hits(self.link.lose_every) {
+            return;
+        }
+        let arrival = (now.saturating_add(self.link.delay), bytes.to_vec());
+        if swap && self.swapped.is_none() {
+            self.swapped = Some(arrival);
+            return;
+        }
+        if duplicate {
+            self.frames.push_back(arrival.clone());
+        }
+        self.frames.push_back(arrival);
+        if let Some((_, late)) = self.swapped.take() {
+            let at = now.saturating_add(self.link.delay);
+            self.frames.push_back((at, late));
+        }
+    }
+}
+
+/// One end of a loopback link.
+#[derive(Debug)]
+pub struct LoopbackPort {
+    caps: Caps,
+    clock: VirtualClock,
+    outward: Arc<Mutex<Direction>>,
+    inward: Arc<Mutex<Direction>>,
+    slots: Vec<Vec<u8>>,
+    reserved: usize,
+    totals: Vec<TxTotals>,
+}
+
+/// Two ends of a link; what either sends, the other receives.
+pub fn pair(clock: &VirtualClock, link: Link) -> (LoopbackPort, LoopbackPort) {
+    let direction = || Arc::new(Mutex::new(Direction { link, ..Direction::default() }));
+    let (there, back) = (direction(), direction());
+    let port = |outward: &Arc<Mutex<Direction>>, inward: &Arc<Mutex<Direction>>| LoopbackPort {
+        caps: Caps {
+            engine: "loopback",
+            mode: "in memory, virtual clock".to_owned(),
+            frame_max: FRAME_MAX,
+            batch: BATCH,
+            view: View::Frame,
+            holds: false,
+            repeats: 0,
+            link: None,
+        },
+        clock: clock.clone(),
+        outward: Arc::clone(outward),
+        inward: Arc::clone(inward),
+        slots: Vec::new(),
+        reserved: 0,
+        totals: Vec::new(),
+    };
+    (port(&there, &back), port(&back, &there))
+}
+
+impl Port for LoopbackPort {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn reserve(&mut self, want: usize) -> Result<usize, PortError> {
+        let waiting = self.outward.lock().unwrap_or_else(PoisonError::into_inner).frames.len();
+        let room = CAPACITY.saturating_sub(waiting).min(BATCH);
+        self.reserved = self.reserved.max(want.min(room));
+        while self.slots.len() < self.reserved {
+            self.slots.push(vec![0; FRAME_MAX]);
+        }
+        Ok(self.reserved)
+    }
+
+    fn slot(&mut self, index: usize) -> &mut [u8] {
+        assert!(index < self.reserved, "slot {index} is not reserved");
+        &mut self.slots[index]
+    }
+
+    fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
+        assert!(metas.len() <= self.reserved, "more frames committed than reserved");
+        let now = self.clock.read();
+        let mut outward = self.outward.lock().unwrap_or_else(PoisonError::into_inner);
+        for (meta, slot) in metas.iter().zip(&self.slots) {
+            let tag = meta.tag as usize;
+            if self.totals.len() <= tag {
+                self.totals.resize(tag + 1, TxTotals::default());
+            }
+            match slot.get(..usize::from(meta.len)) {
+                Some(bytes) => {
+                    outward.carry(now, bytes);
+                    self.totals[tag].sent += 1;
+                }
+                None => self.totals[tag].failed += 1,
+            }
+        }
+        self.slots.rotate_left(metas.len());
+        self.reserved -= metas.len();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn drain(&mut self, _deadline: Nanos) -> Result<bool, PortError> {
+        Ok(true)
+    }
+
+    fn totals(&self, totals: &mut [TxTotals]) {
+        for (total, mine) in totals.iter_mut().zip(&self.totals) {
+            total.sent += mine.sent;
+            total.failed += mine.failed;
+        }
+    }
+
+    fn receive<F>(&mut self, _until: Nanos, mut sink: F) -> Result<usize, PortError>
+    where
+        F: FnMut(&Arrival<'_>),
+    {
+        let batch: Vec<_> = {
+            let mut inward = self.inward.lock().unwrap_or_else(PoisonError::into_inner);
+            let some = inward.frames.len().min(BATCH);
+            inward.frames.drain(..some).collect()
+        };
+        for (at, bytes) in &batch {
+            let len = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+            let frame_len = u32::from(FrameLen::without_fcs(len).get());
+            sink(&Arrival { at: *at, bytes, frame_len });
+        }
+        Ok(batch.len())
+    }
+}
