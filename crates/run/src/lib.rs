@@ -1,1 +1,21 @@
-//! Scenario in, progress while it runs, report out.
+//! Scenario in, progress while it runs, report out: the only API that control planes use.
+//!
+//! [`prepare`] resolves links, compiles the scenario and opens its ports; nothing is sent yet, and
+//! whatever is missing on this machine is found here. [`Prepared::start`] then runs to the end and
+//! always gives a [`Report`]. [`receive`] is a receiver by itself; with a listener it also measures for
+//! a sender on another host ([`remote`]). This crate owns threads, clocks and cores, and does not know
+//! how it is asked.
+
+mod error;
+mod observe;
+mod options;
+pub mod receive;
+pub mod remote;
+mod session;
+
+pub use error::RunError;
+pub use observe::{Observer, Progress, Silent, Stop};
+pub use options::{Options, Peer};
+pub use receive::{ReceiveRequest, receive};
+pub use session::{Prepared, prepare};
+pub use wirebeat_report::model::Report;

@@ -1,0 +1,54 @@
+//! What a caller adds to a scenario.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use wirebeat_meter::bins::Bins;
+use wirebeat_netlink::Namespace;
+use wirebeat_units::Nanos;
+
+/// How a scenario is run, beyond what it says itself.
+#[derive(Debug)]
+pub struct Options {
+    /// Program and arguments, for the report.
+    pub command_line: Vec<String>,
+    /// Namespaces that the scenario names and that have no name on this machine.
+    pub namespaces: BTreeMap<String, Namespace>,
+    /// How often the observer looks.
+    pub interval: Nanos,
+    /// Linear bins for inter-arrival times.
+    pub bins: Option<Bins>,
+    /// The receiver on another host.
+    pub peer: Option<Peer>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            command_line: Vec::new(),
+            namespaces: BTreeMap::new(),
+            interval: Nanos::from_millis(200),
+            bins: None,
+            peer: None,
+        }
+    }
+}
+
+/// A receiver that listens on another host, and the key that both know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The key, or the file that holds it.
+    pub key: KeySource,
+}
+
+/// Where a key comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// As text.
+    Text(String),
+    /// In a file.
+    File(PathBuf),
+}
