@@ -121,3 +121,88 @@ fn stagger(scenario: &Scenario, flows: &mut [Departures]) {
         *i += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::Link;
+
+    fn links(speed: Option<u64>) -> Links {
+        let link = Link { speed: speed.map(BitRate), ..Link::imaginary(0) };
+        Links { ports: [("a".to_owned(), link)].into() }
+    }
+
+    fn scenario(flows: &str, run: &str) -> Scenario {
+        let text = format!(
+            "ports: {{ a: {{}}, b: {{ speed: 1Gbps }} }}\nflows: {{ {flows} }}\nrun: {{ {run} }}"
+        );
+        Scenario::from_yaml(&text, "").unwrap()
+    }
+
+    fn of(flows: &str, run: &str) -> Vec<Departures> {
+        departures(&scenario(flows, run), &links(Some(10_000_000_000))).unwrap()
+    }
+
+    #[test]
+    fn every_rate_becomes_frames_per_time() {
+        let rate = |rate: &str| {
+            let flow = format!("x: {{ from: a, to: a, size: 105B, rate: {rate} }}");
+            of(&flow, "")[0].rate.map(|rate| rate.per_second())
+        };
+        assert_eq!(rate("1500pps"), Some(1500.0));
+        assert_eq!(rate("840kbps"), Some(1000.0));
+        assert_eq!(rate("1Mbps@line"), Some(1000.0));
+        // 14 + 20 + 8 of headers, 4 of FCS: 59 of payload.
+        assert_eq!(rate("472kbps@payload"), Some(1000.0));
+        assert_eq!(rate("10%"), Some(1_000_000.0));
+        assert_eq!(rate("unlimited"), None);
+    }
+
+    #[test]
+    fn the_earliest_end_counts_and_a_flow_without_any_has_the_default() {
+        let stop = |keys: &str, run: &str| {
+            of(&format!("x: {{ from: a, to: a, {keys} }}"), run)[0].stop.get() / 1_000_000_000
+        };
+        assert_eq!(stop("stop: 3s", "time: 5s"), 3);
+        assert_eq!(stop("stop: 7s", "time: 5s"), 5);
+        assert_eq!(stop("count: 7", "time: 5s"), 5);
+        assert_eq!(stop("stop: 30s", ""), 30);
+        assert_eq!(stop("start: 30s", ""), 40);
+        assert_eq!(of("x: { from: a, to: a, count: 7 }", "")[0].stop, Nanos::MAX);
+        assert_eq!(of("x: { from: a, to: a, count: 7 }", "")[0].count, 7);
+    }
+
+    #[test]
+    fn flows_of_a_port_are_staggered_by_parts_of_their_own_gap() {
+        let flows = "x: { from: a, to: b, rate: 1kpps, start: 1s }, y: { from: a, to: b, rate: 1kpps }, \
+                     z: { from: b, to: a, rate: 1kpps }, w: { from: a, to: b, rate: 2kpps, burst: 4 }";
+        let starts: Vec<u64> = of(flows, "").iter().map(|d| d.start.get()).collect();
+        assert_eq!(starts, [1_000_000_000, 1_000_000 / 3, 0, 2_000_000 * 2 / 3]);
+    }
+
+    #[test]
+    fn a_staggered_flow_of_less_than_a_gap_still_sends() {
+        let flow = "from: a, to: b, rate: 1/10s, stop: 1s";
+        for departures in of(&format!("x: {{ {flow} }}, y: {{ {flow} }}"), "") {
+            assert!(departures.start < departures.stop);
+        }
+    }
+
+    #[test]
+    fn no_link_is_asked_for_more_than_it_carries() {
+        let why = |flows: &str, speed| {
+            departures(&scenario(flows, ""), &links(speed)).unwrap_err().to_string()
+        };
+        let two = "x: { from: a, to: b, rate: 60% }, y: { from: a, to: b, rate: 5Gbps@line }";
+        assert_eq!(
+            why(two, Some(10_000_000_000)),
+            "flows.y.rate: with this flow port 'a' sends 11Gbps on the line, and its link carries \
+             10Gbps; lower the rates, or correct the port's 'speed'"
+        );
+        assert!(why("x: { from: b, to: a, rate: 1001Mbps@line }", None).contains("carries 1Gbps"));
+        assert!(why("x: { from: a, to: b, rate: 3Gpps }", None).contains("carries 1.6Tbps"));
+        assert!(why(two, None).starts_with("flows.x.rate: a share of the link needs"));
+        let all = "x: { from: a, to: b, rate: 33.3333% }, y: { from: a, to: b, rate: 66.6667% }";
+        assert!(departures(&scenario(all, ""), &links(Some(9_999_999_999))).is_ok());
+    }
+}

@@ -267,3 +267,126 @@ fn group_address(destination: IpAddr) -> Option<MacAddr> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(port_a: &str, packet: &str) -> Scenario {
+        let text = format!(
+            "ports: {{ a: {{ {port_a} }}, b: {{}} }}\nflows: {{ x: {{ from: a, to: b, packet: [ {packet}, {{ udp: {{}} }} ] }} }}"
+        );
+        Scenario::from_yaml(&text, "").unwrap()
+    }
+
+    fn of(scenario: &Scenario, links: &Links) -> Result<Addresses, String> {
+        addresses(scenario, links, "x", &scenario.flows["x"]).map_err(|error| error.to_string())
+    }
+
+    fn mac(last: u8) -> MacAddr {
+        MacAddr([2, 0, 0, 0, 0, last])
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn known() -> Links {
+        let route = Route { source: Some(ip("10.0.0.9")), next_hop: Some(mac(9)) };
+        let a = Link {
+            mac: Some(mac(1)),
+            addresses: vec![ip("fd00::1"), ip("10.0.0.1")],
+            routes: [(ip("10.0.0.3"), route)].into(),
+            next_hop: Some(mac(2)),
+            ..Link::default()
+        };
+        let b = Link { addresses: vec![ip("10.0.0.2"), ip("fd00::2")], ..Link::default() };
+        Links { ports: [("a".to_owned(), a), ("b".to_owned(), b)].into() }
+    }
+
+    #[test]
+    fn what_is_left_out_comes_from_the_machine() {
+        let found = of(&scenario("", "{ ipv4: {} }"), &known()).unwrap();
+        assert_eq!((found.source, found.destination), (ip("10.0.0.1"), ip("10.0.0.2")));
+        assert_eq!((found.source_mac, found.destination_mac), (mac(1), mac(2)));
+        let found = of(&scenario("", "{ ipv6: {} }"), &known()).unwrap();
+        assert_eq!((found.source, found.destination), (ip("fd00::1"), ip("fd00::2")));
+        let found = of(&scenario("", "{ ipv4: { destination: 10.0.0.3 } }"), &known()).unwrap();
+        assert_eq!((found.source, found.destination_mac), (ip("10.0.0.9"), mac(9)));
+    }
+
+    #[test]
+    fn what_is_written_comes_first() {
+        let packet = "{ ethernet: { destination: 02:00:00:00:00:55 } }, \
+                      { ipv4: { source: 1.1.1.1, destination: 10.0.0.3 } }";
+        let found = of(&scenario("next-hop: 02:00:00:00:00:66", packet), &known()).unwrap();
+        assert_eq!((found.source, found.destination_mac), (ip("1.1.1.1"), mac(0x55)));
+        let port = "next-hop: 02:00:00:00:00:66, addresses: [ 10.0.0.7 ]";
+        let found = of(&scenario(port, "{ ipv4: {} }"), &known()).unwrap();
+        assert_eq!((found.source, found.destination_mac), (ip("10.0.0.7"), mac(0x66)));
+    }
+
+    #[test]
+    fn groups_have_their_own_link_layer_addresses() {
+        for (packet, expected) in [
+            ("{ ipv4: { destination: 239.129.2.3 } }", "01:00:5e:01:02:03"),
+            ("{ ipv4: { destination: 255.255.255.255 } }", "ff:ff:ff:ff:ff:ff"),
+            ("{ ipv6: { destination: 'ff02::1:ff00:7' } }", "33:33:ff:00:00:07"),
+        ] {
+            let found = of(&scenario("", packet), &known()).unwrap();
+            assert_eq!(found.destination_mac.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_is_named_with_its_remedy() {
+        let nothing = Links::default();
+        assert_eq!(
+            of(&scenario("", "{ ipv4: {} }"), &nothing).unwrap_err(),
+            "flows.x.packet: no IPv4 address of port 'b' is known; give the network header a \
+             'destination', or the port 'addresses'"
+        );
+        let packet = "{ ipv6: { destination: 'fd00::2' } }";
+        assert_eq!(
+            of(&scenario("", packet), &nothing).unwrap_err(),
+            "flows.x.packet: port 'a' has no IPv6 address to send from; give the network header a \
+             'source', or the port 'addresses'"
+        );
+        let port = "addresses: [ 'fd00::1' ]";
+        assert_eq!(
+            of(&scenario(port, packet), &nothing).unwrap_err(),
+            "flows.x.packet: port 'a' has no Ethernet address; give the packet an ethernet header \
+             with a 'source'"
+        );
+        let packet = format!("{{ ethernet: {{ source: 02:00:00:00:00:01 }} }}, {packet}");
+        assert_eq!(
+            of(&scenario(port, &packet), &nothing).unwrap_err(),
+            "flows.x.packet: no next hop is known from port 'a' to fd00::2; check that it answers, or \
+             give the port a 'next-hop'"
+        );
+    }
+
+    #[test]
+    fn the_machine_is_asked_for_what_it_must_know_and_once() {
+        let text = "ports: { a: {}, b: { next-hop: 02:00:00:00:00:01, addresses: [10.0.0.8] } }\nflows:\n\
+                    \x20 x: &x { from: a, to: b }\n  y: *x\n  z: { from: b, to: a }\n  w: { from: a, to: a }\n";
+        let scenario = Scenario::from_yaml(text, "").unwrap();
+        let asked = destinations(&scenario, &known()).unwrap();
+        let to = |address| Destination { port: "a".to_owned(), address: ip(address) };
+        assert_eq!(asked, [to("10.0.0.8"), to("10.0.0.1")]);
+    }
+
+    #[test]
+    fn links_that_do_not_exist_are_told_apart() {
+        let [a, b] = [Link::imaginary(0), Link::imaginary(1)];
+        let links = Links { ports: [("a".to_owned(), a), ("b".to_owned(), b)].into() };
+        let found = of(&scenario("", "{ ipv4: {} }"), &links).unwrap();
+        assert_eq!((found.source, found.destination), (ip("198.18.0.1"), ip("198.18.0.2")));
+
+        let links = Links { ports: [("a".to_owned(), Link::of_sockets())].into() };
+        let found = of(&scenario("", "{ ipv4: { destination: 10.0.0.2 } }"), &links).unwrap();
+        assert_eq!(found.source, ip("0.0.0.0"));
+        let sockets = Links { ports: [("b".to_owned(), Link::of_sockets())].into() };
+        assert!(of(&scenario("", "{ ipv4: {} }"), &sockets).is_err(), "nobody sends to 0.0.0.0");
+    }
+}

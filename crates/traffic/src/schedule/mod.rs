@@ -58,4 +58,4 @@ pub struct Period {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -190,3 +190,203 @@ fn check_unlimited(scenario: &Scenario) -> Result<(), Invalid> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(text: &str) -> String {
+        Scenario::from_yaml(text, "f").expect_err(text).to_string()
+    }
+
+    /// What is said of a flow with these keys, from port `a` to port `b`.
+    fn of_flow(keys: &str) -> String {
+        let text =
+            format!("ports: {{ a: {{}}, b: {{}} }}\nflows:\n  x: {{ from: a, to: b, {keys} }}\n");
+        let why = why(&text);
+        why.strip_prefix("f:3:").and_then(|why| why.split_once(": ")).unwrap().1.to_owned()
+    }
+
+    fn of_port(keys: &str) -> String {
+        why(&format!("ports: {{ a: {{ {keys} }} }}\nflows: {{}}\n"))
+    }
+
+    #[test]
+    fn packets_that_cannot_be() {
+        for (keys, expected) in [
+            (
+                "packet: [ { udp: {} } ]",
+                "flows.x.packet: a packet needs a network header: add '- ipv4: {}'",
+            ),
+            (
+                "packet: [ { ipv4: {} } ]",
+                "flows.x.packet: a packet needs a transport header: add '- udp: {}'",
+            ),
+            (
+                "packet: [ { udp: {} }, { ipv4: {} } ]",
+                "flows.x.packet[1].ipv4: ipv4 cannot follow udp; a packet is written from the outside \
+                 in: ethernet, ipv4 or ipv6, udp, payload, each at most once",
+            ),
+            (
+                "packet: [ { ipv4: {} }, { ipv6: {} }, { udp: {} } ]",
+                "flows.x.packet[1].ipv6: ipv6 cannot follow ipv4; a packet is written from the outside \
+                 in: ethernet, ipv4 or ipv6, udp, payload, each at most once",
+            ),
+            (
+                "packet: [ { ipv6: {} }, { udp: { checksum: off } } ]",
+                "flows.x.packet[1].udp.checksum: UDP over IPv6 needs its checksum (RFC 8200 §8.1); \
+                 remove 'checksum', or use IPv4",
+            ),
+            (
+                "packet: [ { ipv4: { ttl: 0 } }, { udp: {} } ]",
+                "flows.x.packet[0].ipv4.ttl: a packet with TTL 0 may not be sent (RFC 1122 §3.2.1.7)",
+            ),
+            (
+                "packet: [ { ipv4: { dscp: ef, tos: 3 } }, { udp: {} } ]",
+                "flows.x.packet[0].ipv4.tos: the ToS byte holds the DSCP; give one of the two",
+            ),
+            (
+                "packet: [ { ipv6: { flow-label: 1048576 } }, { udp: {} } ]",
+                "flows.x.packet[0].ipv6.flow-label: a flow label is at most 1048575",
+            ),
+            (
+                "packet: [ { ipv4: {} }, { udp: { destination: 0 } } ]",
+                "flows.x.packet[1].udp.destination: port 0 is reserved; give a port from 1 on",
+            ),
+            (
+                "packet: [ { ipv6: {} }, { udp: {} } ], size: 81B",
+                "flows.x.size: 81B are too short for the headers and the probe; the shortest frame is \
+                 82B",
+            ),
+            (
+                "packet: [ { ipv6: {} }, { udp: {} } ], probe: off, size: 65B",
+                "flows.x.size: 65B are too short for the headers; the shortest frame is 66B",
+            ),
+        ] {
+            assert_eq!(of_flow(keys), expected, "{keys}");
+        }
+        let text = "ports: { a: {} }\nflows: { x: { from: a } }";
+        assert!(why(text).contains("there is no destination"), "{}", why(text));
+    }
+
+    #[test]
+    fn the_shortest_frames_are_those_of_the_headers() {
+        let len = |packet: &str, probe: &str| {
+            let text = format!(
+                "ports: {{ a: {{}} }}\nflows: {{ x: {{ from: a, to: a, packet: {packet}, probe: {probe} }} }}"
+            );
+            Scenario::from_yaml(&text, "").unwrap().flows["x"].frame_len().get()
+        };
+        assert_eq!(len("[ { ipv4: {} }, { udp: {} } ]", "on"), 64);
+        assert_eq!(len("[ { ipv6: {} }, { udp: {} } ]", "on"), 82);
+        assert_eq!(len("[ { ethernet: {} }, { ipv6: {} }, { udp: {} } ]", "off"), 66);
+    }
+
+    #[test]
+    fn times_that_contradict_each_other() {
+        assert_eq!(
+            of_flow("start: 2s, stop: 2s"),
+            "flows.x.stop: it stops at 2s, before anything is due: it starts at 2s"
+        );
+        let text =
+            "ports: { a: {} }\nflows: { x: { from: a, to: a, start: 5s } }\nrun: { time: 5s }";
+        assert_eq!(
+            why(text),
+            "f:2:31: flows.x.start: it starts at 5s, and the run ends at 5s; make 'run.time' longer"
+        );
+        assert!(why("ports: {}\nflows: {}\nrun: { time: 0 }").starts_with("f:3:8: run.time: "));
+        assert_eq!(
+            why("ports: {}\nflows: {}\nrun: { drift: 5us }"),
+            "f:3:8: run.drift: it bounds the lateness of frames that are dropped: add 'late: drop'"
+        );
+    }
+
+    #[test]
+    fn ports_that_cannot_be() {
+        for (keys, expected) in [
+            (
+                "engine: kernel",
+                "f:1:10: ports.a.interface: this engine needs the name of an interface",
+            ),
+            (
+                "engine: pcap",
+                "f:1:10: ports.a.file: the engine pcap needs the name of the file to write",
+            ),
+            (
+                "file: x.pcapng",
+                "f:1:15: ports.a.file: only the engine pcap writes a file: add 'engine: pcap'",
+            ),
+            (
+                "cores: [1, 2], queues: 3",
+                "f:1:30: ports.a.queues: 3 threads do not fit 2 cores; leave one of the two out",
+            ),
+            ("cores: [1, 1]", "f:1:15: ports.a.cores[1]: a core sends once; name it once"),
+        ] {
+            assert_eq!(of_port(keys), expected, "{keys}");
+        }
+        let senders = |keys: &str| {
+            let text = format!("ports: {{ a: {{ {keys} }} }}\nflows: {{}}\n");
+            Scenario::from_yaml(&text, "").unwrap().ports["a"].senders()
+        };
+        assert_eq!([senders(""), senders("cores: [4, 2]"), senders("queues: 3")], [1, 2, 3]);
+    }
+
+    #[test]
+    fn flows_name_ports_that_exist() {
+        let text = "ports: { left: {}, right: {} }\nflows: { x: { from: left, to: rigth } }";
+        assert_eq!(
+            why(text),
+            "f:2:27: flows.x.to: there is no port 'rigth'; did you mean 'right'?"
+        );
+    }
+
+    #[test]
+    fn flows_with_and_without_a_rate_do_not_share_a_port() {
+        let of = |x: &str, y: &str| {
+            format!(
+                "ports: {{ a: {{}}, b: {{}} }}\nflows:\n  x: {{ from: a, to: b, {x} }}\n  \
+                 y: {{ from: a, to: b, {y} }}\n"
+            )
+        };
+        assert_eq!(
+            why(&of("rate: 1pps", "size: 64B")),
+            "f:4:3: flows.y.rate: flows with a rate and flows without cannot leave from one port, and \
+             'x' has one; give all of them a rate, or none"
+        );
+        for (x, y, key) in [
+            ("start: 1s", "start: 2s", "start"),
+            ("stop: 1s", "stop: 2s", "stop"),
+            ("size: 64B", "count: 5", "count"),
+        ] {
+            let why = why(&of(x, y));
+            assert!(
+                why.contains(&format!("flows.y.{key}: flows without a rate take turns")),
+                "{why}"
+            );
+        }
+        assert!(Scenario::from_yaml(&of("count: 4", "count: 5"), "").is_ok());
+        let both_ways =
+            of("rate: 1pps", "size: 64B").replace("y: { from: a, to: b", "y: { from: b, to: a");
+        assert!(Scenario::from_yaml(&both_ways, "").is_ok());
+    }
+
+    #[test]
+    fn there_are_no_more_flows_than_numbers() {
+        let flow = FlowSpec { to: Some("a".to_owned()), ..FlowSpec::from_port("a") };
+        let mut scenario = Scenario::default();
+        scenario.ports.insert("a".to_owned(), PortSpec::default());
+        scenario.flows = (0..MAX_FLOWS).map(|i| (i.to_string(), flow.clone())).collect();
+        assert_eq!(scenario.check(), Ok(()));
+        scenario.flows.insert("one more".to_owned(), flow);
+        assert!(scenario.check().unwrap_err().why.starts_with("there are 65536 flows"));
+    }
+
+    #[test]
+    fn names_fit_a_report() {
+        for name in ["", "a\tb", &"x".repeat(65)] {
+            let mut scenario = Scenario::default();
+            scenario.ports.insert(name.to_owned(), PortSpec::default());
+            assert!(scenario.check().is_err(), "{name}");
+        }
+    }
+}

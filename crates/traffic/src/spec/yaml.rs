@@ -11,8 +11,8 @@ use super::{Place, Scenario, SpecError, locate};
 
 /// The longest text, in bytes: 65,535 flows take about 250 bytes each.
 pub const MAX_BYTES: usize = 16 << 20;
-/// The most keys and values, aliases not counted: about 30 for each of 65,535 flows.
-pub const MAX_NODES: usize = 2_000_000;
+/// The most keys and values, aliases not counted: about 60 for each of 65,535 flows.
+pub const MAX_NODES: usize = 4_000_000;
 /// How deep lists and maps may be nested. The language needs 7 levels.
 pub const MAX_DEPTH: usize = 32;
 /// The most keys and values that aliases (`*name`) may stand for, all together.
@@ -158,3 +158,6 @@ fn in_words(expected: &str) -> &str {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests;
