@@ -71,6 +71,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::fixed_seed())]
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = iter(&bytes).map(|a| text(a.value())).collect::<Vec<_>>();

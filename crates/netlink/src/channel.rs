@@ -24,8 +24,8 @@ const DATAGRAM_MAX: usize = 256 * 1024;
 const HEADER_LEN: usize = 16;
 /// `NLMSGERR_ATTR_MSG` of `linux/netlink.h`: the kernel's explanation.
 const NLMSGERR_ATTR_MSG: u16 = 1;
-/// As the socket wants it.
-const MSG_TRUNC: i32 = RecvFlags::TRUNC.bits() as i32;
+/// Has a receiving call tell how long a datagram was, also where it did not fit.
+pub(crate) const MSG_TRUNC: i32 = RecvFlags::TRUNC.bits() as i32;
 /// How often a dump is begun again when the tables changed while it was read.
 const DUMP_ATTEMPTS: usize = 16;
 
@@ -181,7 +181,7 @@ impl Channel {
                         Turn::Complete { interrupted: now } => return Ok(interrupted | now),
                     }
                 }
-                at += length.max(HEADER_LEN).next_multiple_of(4);
+                at += length.next_multiple_of(4);
             }
         }
     }
@@ -190,7 +190,6 @@ impl Channel {
     fn receive(&mut self, attempt: &str) -> Result<(), NetlinkError> {
         loop {
             self.buffer.clear();
-            // MSG_TRUNC: the length that the datagram had, even where it did not fit.
             match self.socket.recv_from(&mut self.buffer, MSG_TRUNC) {
                 Ok((length, _)) if length > self.buffer.len() => {
                     return Err(NetlinkError::malformed(attempt, "it is too long"));

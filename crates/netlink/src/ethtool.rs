@@ -7,7 +7,8 @@ use netlink_packet_core::DefaultNla;
 use rustix::io::Errno;
 use wirebeat_units::BitRate;
 
-use crate::{LinkIndex, Netlink, NetlinkError, attributes, generic};
+use crate::generic::{Family, Generic};
+use crate::{LinkIndex, Netlink, NetlinkError, attributes};
 
 const MSG_LINKMODES_GET: u8 = 4;
 const MSG_FEATURES_GET: u8 = 11;
@@ -139,8 +140,8 @@ impl Netlink {
         let set = [attributes::nest(A_BITSET_BITS, &bits)];
         let ask = [header(link), attributes::nest(A_FEATURES_WANTED, &set)];
         let attempt = format!("change the offloads of interface {link}");
-        let family = self.ethtool.ok_or(EthtoolError::Missing)?;
-        generic::command(&mut self.generic, &attempt, family, MSG_FEATURES_SET, &ask)?;
+        let (generic, family) = self.ethtool_family()?;
+        generic.command(&attempt, family, MSG_FEATURES_SET, &ask)?;
         Ok(())
     }
 
@@ -190,15 +191,21 @@ impl Netlink {
         command: u8,
         what: &'static str,
     ) -> Result<Vec<u8>, EthtoolError> {
-        let family = self.ethtool.ok_or(EthtoolError::Missing)?;
+        let (generic, family) = self.ethtool_family()?;
         let attempt = format!("read the {what} of interface {link}");
-        match generic::command(&mut self.generic, &attempt, family, command, &[header(link)]) {
+        match generic.command(&attempt, family, command, &[header(link)]) {
             Ok(replies) => Ok(replies.into_iter().next().unwrap_or_default()),
             Err(e) if e.errno() == Some(Errno::OPNOTSUPP) => {
                 Err(EthtoolError::Unsupported(link, what))
             }
             Err(e) => Err(e.into()),
         }
+    }
+
+    fn ethtool_family(&mut self) -> Result<(&mut Generic, Family), EthtoolError> {
+        let generic = self.generic.as_mut().ok_or(EthtoolError::Missing)?;
+        let family = generic.ethtool.ok_or(EthtoolError::Missing)?;
+        Ok((generic, family))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Generic netlink: families that are found by name (`ethtool`, `netdev`).
 
 use netlink_packet_core::{DefaultNla, NetlinkSerializable};
+use netlink_sys::protocols::NETLINK_GENERIC;
+use rustix::io::Errno;
 
 use crate::attributes;
 use crate::channel::{Channel, NetlinkError};
@@ -41,37 +43,52 @@ impl NetlinkSerializable for Request {
     }
 }
 
-/// Asks for the number of a family; `None` where this kernel does not have it.
-pub(crate) fn family(
-    channel: &mut Channel,
-    name: &'static str,
-) -> Result<Option<Family>, NetlinkError> {
-    let attempt = format!("find the generic netlink family '{name}'");
-    let ask = [attributes::string(CTRL_ATTR_FAMILY_NAME, name)];
-    match command(channel, &attempt, CONTROLLER, CTRL_CMD_GETFAMILY, &ask) {
-        Ok(replies) => Ok(replies
-            .iter()
-            .find_map(|reply| attributes::find(reply, CTRL_ATTR_FAMILY_ID))
-            .and_then(|value| value.first_chunk().map(|b| u16::from_ne_bytes(*b)))
-            .map(|id| Family { id, version: 1 })),
-        Err(error) if error.errno() == Some(rustix::io::Errno::NOENT) => Ok(None),
-        Err(error) => Err(error),
-    }
+/// A socket for generic netlink and the families that are used here, where this kernel has them.
+#[derive(Debug)]
+pub(crate) struct Generic {
+    channel: Channel,
+    pub(crate) ethtool: Option<Family>,
+    pub(crate) netdev: Option<Family>,
 }
 
-/// Sends a command and returns the attributes of each reply.
-pub(crate) fn command(
-    channel: &mut Channel,
-    attempt: &str,
-    family: Family,
-    command: u8,
-    attributes: &[DefaultNla],
-) -> Result<Vec<Vec<u8>>, NetlinkError> {
-    let request = Request { family, command, attributes: attributes::emit(attributes) };
-    let replies = channel.request(attempt, &request, 0)?;
-    Ok(replies
-        .into_iter()
-        .filter(|reply| reply.kind == family.id)
-        .filter_map(|reply| reply.payload.get(HEADER_LEN..).map(<[u8]>::to_vec))
-        .collect())
+impl Generic {
+    pub(crate) fn open() -> Result<Self, NetlinkError> {
+        let channel = Channel::open(NETLINK_GENERIC)?;
+        let mut generic = Generic { channel, ethtool: None, netdev: None };
+        generic.ethtool = generic.family("ethtool")?;
+        generic.netdev = generic.family("netdev")?;
+        Ok(generic)
+    }
+
+    /// Asks for the number of a family; `None` where this kernel does not have it.
+    fn family(&mut self, name: &'static str) -> Result<Option<Family>, NetlinkError> {
+        let attempt = format!("find the generic netlink family '{name}'");
+        let ask = [attributes::string(CTRL_ATTR_FAMILY_NAME, name)];
+        match self.command(&attempt, CONTROLLER, CTRL_CMD_GETFAMILY, &ask) {
+            Ok(replies) => Ok(replies
+                .iter()
+                .find_map(|reply| attributes::find(reply, CTRL_ATTR_FAMILY_ID))
+                .and_then(|value| value.first_chunk().map(|b| u16::from_ne_bytes(*b)))
+                .map(|id| Family { id, version: 1 })),
+            Err(error) if error.errno() == Some(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a command and returns the attributes of each reply.
+    pub(crate) fn command(
+        &mut self,
+        attempt: &str,
+        family: Family,
+        command: u8,
+        attributes: &[DefaultNla],
+    ) -> Result<Vec<Vec<u8>>, NetlinkError> {
+        let request = Request { family, command, attributes: attributes::emit(attributes) };
+        let replies = self.channel.request(attempt, &request, 0)?;
+        Ok(replies
+            .into_iter()
+            .filter(|reply| reply.kind == family.id)
+            .filter_map(|reply| reply.payload.get(HEADER_LEN..).map(<[u8]>::to_vec))
+            .collect())
+    }
 }

@@ -21,10 +21,10 @@ mod route;
 mod watch;
 mod xdp;
 
-use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE};
+use netlink_sys::protocols::NETLINK_ROUTE;
 
 use channel::Channel;
-use generic::Family;
+use generic::Generic;
 
 pub use address::{AddressError, InterfaceAddress, Scope};
 pub use change::NewLink;
@@ -45,23 +45,29 @@ pub use xdp::{XdpAttachment, XdpFeatures, XdpMode};
 #[derive(Debug)]
 pub struct Netlink {
     route: Channel,
-    generic: Channel,
-    ethtool: Option<Family>,
-    netdev: Option<Family>,
+    generic: Option<Generic>,
 }
 
 impl Netlink {
     /// Opens a handle on the network namespace of the calling thread. Needs no privilege.
     pub fn open() -> Result<Self, NetlinkError> {
-        let route = Channel::open(NETLINK_ROUTE)?;
-        let mut generic = Channel::open(NETLINK_GENERIC)?;
-        let ethtool = generic::family(&mut generic, "ethtool")?;
-        let netdev = generic::family(&mut generic, "netdev")?;
-        Ok(Netlink { route, generic, ethtool, netdev })
+        // Some sandboxes have no generic netlink; then drivers' settings are unknown.
+        let generic = Generic::open().ok();
+        Ok(Netlink { route: Channel::open(NETLINK_ROUTE)?, generic })
     }
 
     /// Opens a handle on `namespace`. Entering it needs CAP_SYS_ADMIN.
     pub fn open_in(namespace: &Namespace) -> Result<Self, NamespaceError> {
         Ok(namespace.run(Netlink::open)??)
+    }
+}
+
+/// Property tests that try the same cases every time.
+#[cfg(test)]
+fn fixed_seed() -> proptest::test_runner::Config {
+    proptest::test_runner::Config {
+        rng_seed: proptest::test_runner::RngSeed::Fixed(7),
+        failure_persistence: None,
+        ..Default::default()
     }
 }

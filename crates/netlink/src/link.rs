@@ -358,6 +358,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::fixed_seed())]
         #[test]
         fn any_message_is_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             let _ = parse(&bytes);

@@ -103,7 +103,9 @@ impl Namespace {
     }
 
     fn open_as(path: &Path, label: String) -> Result<Self, NamespaceError> {
-        let fd = match open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+        // A named pipe at that path must not hold us.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let fd = match open(path, flags, Mode::empty()) {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Err(NamespaceError::Missing(label)),
             Err(e) => return Err(NamespaceError::Open { label, source: e.into() }),

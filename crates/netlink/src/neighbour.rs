@@ -157,6 +157,7 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(crate::fixed_seed())]
         #[test]
         fn any_message_is_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&bytes);

@@ -157,7 +157,10 @@ impl Netlink {
             _ if options.destination_mac.is_some() || group(destination).is_some() => {
                 Ok((link, None))
             }
-            Ok(_) => Err(ResolveError::Local { destination, interface: link.name }),
+            Ok(route) if route.kind == RouteKind::Local => {
+                Err(ResolveError::Local { destination, interface: link.name })
+            }
+            Ok(_) => Err(RouteError::NoRoute { destination, link: Some(index) }.into()),
             Err(_) if link.state != LinkState::Up => Ok((link, None)),
             Err(e) => Err(e.into()),
         }

@@ -9,6 +9,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 use rustix::io::Errno;
 
+use crate::channel::MSG_TRUNC;
 use crate::link::{RTM_DELLINK, RTM_NEWLINK, parse_state};
 use crate::{
     Link, LinkError, LinkIndex, LinkState, Namespace, NamespaceError, Netlink, NetlinkError,
@@ -16,7 +17,7 @@ use crate::{
 
 /// `RTMGRP_LINK` of `linux/rtnetlink.h`: news about links.
 const RTMGRP_LINK: u32 = 1;
-/// More than the kernel puts into one piece of news (`if_nlmsg_size` without virtual functions).
+/// More than news of one interface take; what does not fit is looked up instead.
 const DATAGRAM_MAX: usize = 64 * 1024;
 
 /// What happened to an interface.
@@ -82,8 +83,9 @@ impl LinkWatch {
         let mut overrun = false;
         loop {
             self.buffer.clear();
-            match self.socket.recv_from(&mut self.buffer, 0) {
+            match self.socket.recv_from(&mut self.buffer, MSG_TRUNC) {
                 Ok((_, from)) if from.port_number() != 0 => {}
+                Ok((length, _)) if length > self.buffer.len() => overrun = true,
                 Ok(_) => self.read(&mut events),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     if !std::mem::take(&mut overrun) {
@@ -92,7 +94,7 @@ impl LinkWatch {
                     self.look(&mut events)?;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // More happened than the socket could hold: look for ourselves, once the old news
+                // More happened than the socket can hold: look for ourselves, once the old news
                 // that it still holds have been read.
                 Err(e) if Errno::from_io_error(&e) == Some(Errno::NOBUFS) => overrun = true,
                 Err(source) => {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use netlink_packet_route::link::{LinkXdp, XdpAttached};
 
-use crate::{LinkIndex, Netlink, attributes, generic};
+use crate::{LinkIndex, Netlink, attributes};
 
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
@@ -118,11 +118,10 @@ impl Netlink {
     /// What the driver says it can do with XDP; `None` where the kernel (before Linux 6.3) or the
     /// interface has no answer.
     pub(crate) fn xdp_features(&mut self, link: LinkIndex) -> Option<XdpFeatures> {
+        let generic = self.generic.as_mut()?;
         let ask = [attributes::number(NETDEV_A_DEV_IFINDEX, link.get())];
         let attempt = "ask what the driver can do with XDP";
-        let replies =
-            generic::command(&mut self.generic, attempt, self.netdev?, NETDEV_CMD_DEV_GET, &ask)
-                .ok()?;
+        let replies = generic.command(attempt, generic.netdev?, NETDEV_CMD_DEV_GET, &ask).ok()?;
         let value = replies.iter().find_map(|r| attributes::find(r, NETDEV_A_DEV_XDP_FEATURES))?;
         value.first_chunk().map(|b| XdpFeatures(u64::from_ne_bytes(*b)))
     }

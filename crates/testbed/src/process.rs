@@ -9,12 +9,13 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{self, Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
 };
@@ -22,6 +23,14 @@ use wirebeat_netlink::{Namespace, NamespaceError};
 
 /// Bytes kept of each output stream unless said otherwise.
 const OUTPUT_LIMIT: usize = 1 << 20;
+
+/// How long the output of an ended program is read on; it is all there already, unless a child that
+/// left the program's group goes on.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Becomes the program, unless the process that `$0` names is no longer the parent: it may have died
+/// before the signal was asked for.
+const UNLESS_ORPHANED: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
 
 /// Why a program did not run.
 #[derive(Debug, thiserror::Error)]
@@ -154,11 +163,11 @@ impl Program {
             .name(format!("keeper of {program}"))
             .spawn({
                 let (shared, program) = (Arc::clone(&shared), program.clone());
-                move || match self.start(&program) {
+                move || match self.start(&program, &shared) {
                     Ok(child) => {
                         let group = Pid::from_child(&child);
                         let _ = started.send(Ok(group));
-                        let _ = ends.send(keep(child, group, &shared, self.output_limit));
+                        let _ = ends.send(keep(child, group, &shared));
                     }
                     Err(error) => {
                         let _ = started.send(Err(error));
@@ -181,11 +190,13 @@ impl Program {
         self.spawn()?.wait(timeout)
     }
 
-    /// Starts it from the calling thread, which moves into the namespace.
-    fn start(&self, program: &str) -> Result<Child, ProcessError> {
+    /// Starts it from the calling thread, which moves into the namespace, and has it read.
+    fn start(&self, program: &str, shared: &Arc<Shared>) -> Result<Child, ProcessError> {
         self.namespace.enter()?;
-        Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "--"])
+        let failed = |source| ProcessError::Start { program: program.to_owned(), source };
+        let mut child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--", "sh", "-c", UNLESS_ORPHANED])
+            .arg(process::id().to_string())
             .arg(&self.program)
             .args(&self.arguments)
             .stdin(Stdio::null())
@@ -197,37 +208,44 @@ impl Program {
                 io::ErrorKind::NotFound => {
                     ProcessError::Missing("setpriv (package util-linux)".to_owned())
                 }
-                _ => ProcessError::Start { program: program.to_owned(), source },
-            })
+                _ => failed(source),
+            })?;
+        if let Err(source) = read(&mut child, shared, self.output_limit) {
+            let _ = child.kill().and_then(|()| child.wait());
+            return Err(failed(source));
+        }
+        Ok(child)
     }
 }
 
-/// Reads what the program prints and waits for its end; then kills what it left behind.
-fn keep(
-    mut child: Child,
-    group: Pid,
-    shared: &Arc<Shared>,
-    limit: usize,
-) -> io::Result<ExitStatus> {
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let ended = thread::scope(|scope| {
-        scope.spawn(|| drain(stdout, shared, limit, |state| &mut state.stdout));
-        scope.spawn(|| drain(stderr, shared, limit, |state| &mut state.stderr));
-        // Its end is seen before it is taken notice of: until then its number is its own, and
-        // its group can be killed without hitting a stranger.
-        let ended = loop {
-            match waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
-                Err(rustix::io::Errno::INTR) => {}
-                ended => break ended,
-            }
-        };
+/// Waits for the program's end; then kills what it left behind.
+fn keep(mut child: Child, group: Pid, shared: &Shared) -> io::Result<ExitStatus> {
+    // Its end is seen before it is taken notice of: until then its number is its own, and its group
+    // can be killed without hitting a stranger.
+    let ended = loop {
+        match waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Err(Errno::INTR) => {}
+            ended => break ended,
+        }
+    };
+    {
         let mut state = shared.lock();
         let _ = kill_process_group(group, Signal::KILL);
         state.reaped = true;
-        ended
-    });
+    }
     ended?;
     child.wait()
+}
+
+/// Reads both streams on threads of their own. Nobody waits for these: a child that left the
+/// program's group may hold a stream open for ever.
+fn read(child: &mut Child, shared: &Arc<Shared>, limit: usize) -> io::Result<()> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let reader = || thread::Builder::new().name("output reader".to_owned());
+    let (out, err) = (Arc::clone(shared), Arc::clone(shared));
+    reader().spawn(move || drain(stdout, &out, limit, |state| &mut state.stdout))?;
+    reader().spawn(move || drain(stderr, &err, limit, |state| &mut state.stderr))?;
+    Ok(())
 }
 
 /// Reads a stream to its end.
@@ -314,7 +332,11 @@ impl Process {
             }
         };
         self.join();
-        let state = self.shared.lock();
+        let (state, _) = self
+            .shared
+            .printed
+            .wait_timeout_while(self.shared.lock(), LAST_WORDS, |state| state.closed < 2)
+            .unwrap_or_else(PoisonError::into_inner);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (stdout, stderr) = (text(&state.stdout), text(&state.stderr));
         Ok(Output { status, stdout, stderr, discarded: state.discarded })

@@ -101,7 +101,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 
 /// A user namespace swallows the process that enters it, so a child tries.
 fn user_namespaces() -> Result<(), String> {
-    let mut command = if rustix::process::geteuid().is_root() {
+    let mut command = if rustix::process::geteuid().is_root() && userns::is_initial() {
         let mut command = Command::new("setpriv");
         // 65534 is nobody, on every distribution.
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--", "unshare"]);

@@ -200,7 +200,7 @@ impl Testbed {
             let place = Place { network: 0, host: number + 1 };
             let (interface, port) = (format!("wb{number}"), format!("p{number}"));
             let port_link =
-                NewLink { mac: None, ..Place { network: 0, host: 0 }.new_link(&port, options) };
+                NewLink { name: port.clone(), mac: None, mtu: options.mtu, queues: options.queues };
             netlink.add_veth(&port_link, &place.new_link(&interface, options), &namespace)?;
             let port = netlink.link_by_name(&port)?.index;
             netlink.set_controller(port, bridge)?;
@@ -237,6 +237,8 @@ impl Testbed {
     /// Waits until every end can send and nothing is on the cables, and reads how the ends are then.
     fn connected(mut self) -> Result<Self, TestbedError> {
         let mut handles = self.ends().map(End::netlink).collect::<Result<Vec<_>, _>>()?;
+        let silence =
+            if self.ends().any(|end| end.ipv6.is_some()) { SILENCE } else { Duration::ZERO };
         let begun = Instant::now();
         let (mut quiet_since, mut before) = (begun, None);
         loop {
@@ -247,10 +249,7 @@ impl Testbed {
             if before.replace(sent) != Some(sent) {
                 quiet_since = Instant::now();
             }
-            let down = self.ends().find(|end| end.link.state != LinkState::Up);
-            let silence =
-                if self.ends().any(|end| end.ipv6.is_some()) { SILENCE } else { Duration::ZERO };
-            match down {
+            match self.ends().find(|end| end.link.state != LinkState::Up) {
                 None if quiet_since.elapsed() >= silence || begun.elapsed() >= NOISE => break,
                 Some(end) if begun.elapsed() >= CONNECT => {
                     let name = end.link.name.clone();

@@ -1,6 +1,6 @@
 //! Other programs run inside a namespace, bounded and killed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wirebeat_testbed::{Addressing, Capability, Options, ProcessError, Program, Testbed, require};
 
@@ -64,4 +64,17 @@ fn a_missing_program_is_named() {
     let testbed = pair();
     let error = Program::new(&testbed.a.namespace, "wirebeat-none").spawn().unwrap_err();
     assert!(matches!(&error, ProcessError::Missing(name) if name == "wirebeat-none"), "{error}");
+}
+
+#[test]
+fn a_child_that_went_its_own_way_holds_nobody_up() {
+    require!(Capability::NetworkNamespaces, Capability::Program("setpriv"));
+    let testbed = pair();
+    // It leaves the group and keeps the output open for longer than anybody waits here.
+    let script = "setsid sleep 20 & echo done";
+    let begun = Instant::now();
+    let output =
+        Program::new(&testbed.a.namespace, "sh").args(["-c", script]).output(PATIENCE).unwrap();
+    assert_eq!(output.stdout, "done\n");
+    assert!(begun.elapsed() < PATIENCE);
 }
