@@ -138,6 +138,21 @@ pub struct Departures {
     pub count: u64,
 }
 
+impl Departures {
+    /// How many frames are due before `time` (from the start of the run), over all cores; for a flow
+    /// without a rate, which has no deadlines, its count.
+    pub fn due_before(&self, time: Nanos) -> u64 {
+        let Some(rate) = self.rate else { return self.count };
+        let span = u128::from(time.min(self.stop).saturating_sub(self.start).get());
+        let burst = u128::from(self.burst.max(1));
+        // burst b is due at start + floor(b * burst * per / frames): before `time` as long as
+        // b * burst * per < span * frames
+        let per = u128::from(rate.per.get().max(1)).saturating_mul(burst);
+        let bursts = span.saturating_mul(u128::from(rate.frames)).div_ceil(per);
+        u64::try_from(bursts.saturating_mul(burst)).unwrap_or(u64::MAX).min(self.count)
+    }
+}
+
 /// What happens to a frame that cannot leave in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Late {

@@ -53,7 +53,8 @@ pub struct Period {
     /// Length of a round in units of 2^-32 ns (so that rates which are no whole number of nanoseconds
     /// do not drift); 0 when nothing in it has a rate.
     pub length_q32: u128,
-    /// How many whole rounds there are until the first flow ends; `u64::MAX` if none ends.
+    /// How many whole rounds there are until the first flow ends; `u64::MAX` if none ends. Flows
+    /// without a rate end here by their count alone: when their stop comes is for the caller to see.
     pub rounds: u64,
 }
 

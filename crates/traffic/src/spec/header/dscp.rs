@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::spec::text::text_type;
+use crate::spec::text::word_or_number;
 
 /// A code point: 6 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl fmt::Display for Dscp {
     }
 }
 
-text_type!(Dscp, "a DSCP: a name such as ef, af41 or cs5, or 0 to 63");
+word_or_number!(Dscp);
 
 #[cfg(test)]
 mod tests {

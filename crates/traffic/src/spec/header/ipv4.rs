@@ -11,7 +11,7 @@ use super::HeaderSpec;
 use super::dscp::Dscp;
 use crate::spec::is_default;
 use crate::spec::schema::{DscpText, IdentificationText};
-use crate::spec::text::text_type;
+use crate::spec::text::word_or_number;
 
 /// The IPv4 header. Length, protocol and checksum fill themselves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -122,4 +122,4 @@ impl fmt::Display for Identification {
     }
 }
 
-text_type!(Identification, "'count' or a number up to 65535");
+word_or_number!(Identification);

@@ -102,7 +102,7 @@ impl fmt::Display for Hex {
     }
 }
 
-// Not a `text_type`: digits alone must not be read as a number, which would lose leading zeros.
+// Not a `word_or_number`: digits alone must not be read as a number, which would lose leading zeros.
 impl Serialize for Hex {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
