@@ -259,3 +259,75 @@ fn explanation(flags: u16, kind: u16, payload: &[u8]) -> Option<String> {
         .map(|a| attributes::text(a.value()))?;
     (!text.is_empty()).then_some(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use netlink_packet_core::{DefaultNla, NLM_F_MULTIPART};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What the kernel says, as it is laid out after a number and what it echoes.
+    fn refused(flags: u16, kind: u16, echo: &[u8]) -> Vec<u8> {
+        let words = DefaultNla::new(NLMSGERR_ATTR_MSG, b"Address already assigned.\0".to_vec());
+        let mut payload = (-17i32).to_ne_bytes().to_vec();
+        payload.extend_from_slice(echo);
+        payload.extend(attributes::emit(&[words]));
+        let mut message = Vec::new();
+        message.extend_from_slice(&(HEADER_LEN as u32 + payload.len() as u32).to_ne_bytes());
+        message.extend_from_slice(&kind.to_ne_bytes());
+        message.extend_from_slice(&flags.to_ne_bytes());
+        message.extend_from_slice(&[0; 8]);
+        message.extend(payload);
+        message
+    }
+
+    fn outcome(bytes: &[u8]) -> Result<Turn, NetlinkError> {
+        let message = NetlinkBuffer::new_checked(bytes).unwrap();
+        take("give wb0 an address", &message, &mut Vec::new())
+    }
+
+    #[test]
+    fn the_kernels_own_words_are_found_however_it_echoes_the_request() {
+        let header = |len: u32| [&len.to_ne_bytes()[..], &[0; 12]].concat();
+        let whole = [header(24), vec![0; 8]].concat();
+        let cases = [
+            refused(NLM_F_ACK_TLVS | NLM_F_CAPPED, NLMSG_ERROR, &header(24)),
+            refused(NLM_F_ACK_TLVS, NLMSG_ERROR, &whole),
+            refused(NLM_F_ACK_TLVS | NLM_F_MULTIPART, NLMSG_DONE, &[]),
+        ];
+        for bytes in cases {
+            let error = outcome(&bytes).err().unwrap();
+            assert_eq!(error.errno(), Some(Errno::EXIST));
+            assert_eq!(
+                error.to_string(),
+                "cannot give wb0 an address: File exists (os error 17): Address already assigned"
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_privilege_is_named() {
+        let mut bytes = refused(0, NLMSG_ERROR, &[0; 16]);
+        bytes[HEADER_LEN..HEADER_LEN + 4].copy_from_slice(&(-1i32).to_ne_bytes());
+        let error = outcome(&bytes).err().unwrap().to_string();
+        assert!(error.ends_with("it needs CAP_NET_ADMIN (run as root)"), "{error}");
+    }
+
+    proptest! {
+        #![proptest_config(crate::fixed_seed())]
+        #[test]
+        fn any_message_is_survived(
+            kind in 0u16..5,
+            flags in any::<u16>(),
+            payload in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let mut bytes = refused(flags, kind, &[]);
+            bytes.truncate(HEADER_LEN);
+            bytes.extend(&payload);
+            let len = bytes.len() as u32;
+            bytes[..4].copy_from_slice(&len.to_ne_bytes());
+            let _ = outcome(&bytes);
+        }
+    }
+}

@@ -23,7 +23,8 @@ use wirebeat_netlink::{Namespace, NamespaceError};
 
 /// Bytes kept of each output stream unless said otherwise.
 const OUTPUT_LIMIT: usize = 1 << 20;
-
+/// Characters of a program's output that an error quotes.
+const QUOTE_MAX: usize = 2000;
 /// How long the output of an ended program is read on; it is all there already, unless a child that
 /// left the program's group goes on.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -278,19 +279,19 @@ fn drain(
 impl Process {
     /// Waits until it has printed `text` on either stream.
     pub fn wait_for(&self, text: &str, timeout: Duration) -> Result<(), ProcessError> {
-        let deadline = Instant::now() + timeout;
+        let begun = Instant::now();
         let mut state = self.shared.lock();
         loop {
             let printed = [&state.stdout, &state.stderr].map(|s| String::from_utf8_lossy(s));
             if printed.iter().any(|stream| stream.contains(text)) {
                 return Ok(());
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = timeout.saturating_sub(begun.elapsed());
             if left.is_zero() || state.closed == 2 {
                 return Err(ProcessError::NotPrinted {
                     program: self.program.clone(),
                     text: text.to_owned(),
-                    printed: printed.concat(),
+                    printed: printed.concat().chars().take(QUOTE_MAX).collect(),
                 });
             }
             state = self
