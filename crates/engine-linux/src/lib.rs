@@ -4,5 +4,10 @@
 //! flows or makes statistics of its own; the kernel engine's receiving program is the meter itself,
 //! and delivers what `wirebeat-meter` defines.
 
-mod affinity;
+pub mod affinity;
 pub mod kernel;
+mod memory;
+pub mod packet;
+mod slots;
+mod sys;
+pub mod time;

@@ -6,12 +6,18 @@
 //! a sender on another host ([`remote`]). This crate owns threads, clocks and cores, and does not know
 //! how it is asked.
 
+mod engines;
 mod error;
+mod facts;
 mod observe;
 mod options;
+mod outcome;
+mod ports;
 pub mod receive;
+mod receivers;
 pub mod remote;
 mod session;
+mod transmit;
 
 pub use error::RunError;
 pub use observe::{Observer, Progress, Silent, Stop};

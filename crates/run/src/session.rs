@@ -1,28 +1,363 @@
-//! A run from beginning to end.
+//! A run from beginning to end: find the ports, compile, open receivers and then senders, start all at
+//! one time, watch, settle, and report.
 
-use wirebeat_report::model::Report;
-use wirebeat_traffic::spec::Scenario;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime};
 
+use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
+use wirebeat_engine::drive::{LiveTx, Sequences};
+use wirebeat_engine::loopback::VirtualClock;
+use wirebeat_engine_linux::kernel::Fate;
+use wirebeat_host::{CpuTimes, Machine};
+use wirebeat_meter::flow::Expectation;
+use wirebeat_meter::meter::{Flows, MeterConfig};
+use wirebeat_netlink::{LinkEvent, LinkWatch};
+use wirebeat_report::model::{End, Report};
+use wirebeat_traffic::compile::compile;
+use wirebeat_traffic::program::{Flow, Program};
+use wirebeat_traffic::spec::{Scenario, WaitChoice};
+use wirebeat_units::Nanos;
+
+use crate::engines::{self, Engine};
 use crate::error::RunError;
-use crate::observe::{Observer, Stop};
+use crate::observe::{Observer, Progress, Stop};
 use crate::options::Options;
+use crate::outcome::{self, Outcome};
+use crate::ports::{self, PortHere};
+use crate::receivers::{self, Receiver, Receiving};
+use crate::transmit::{self, Marching, Sender};
+
+/// From the decision to start until the first deadline: threads get going in the meantime.
+const LEAD: Nanos = Nanos::from_millis(20);
+/// How often links are looked at, and the longest that a stop waits.
+const WATCH: Duration = Duration::from_millis(10);
 
 /// A run that is ready to start: compiled, its ports open, nothing sent.
 #[derive(Debug)]
 pub struct Prepared {
-    report: Report,
+    pub(crate) program: Program,
+    pub(crate) options: Options,
+    pub(crate) ports: Vec<PortHere>,
+    pub(crate) engines: Vec<Engine>,
+    pub(crate) senders: Vec<Sender>,
+    /// What the report says of each sender, once they are at work.
+    pub(crate) sending: Vec<Sending>,
+    pub(crate) receivers: Vec<Receiver>,
+    pub(crate) wait: Wait,
+    pub(crate) settle: Nanos,
+    pub(crate) machine: Machine,
+    watches: Vec<LinkWatch>,
+    virtual_clock: VirtualClock,
 }
 
-/// Resolves links, compiles the scenario and opens its ports.
+/// A sender, as the report names it.
+#[derive(Clone, Debug)]
+pub(crate) struct Sending {
+    pub(crate) place: usize,
+    pub(crate) cpu: Option<usize>,
+    pub(crate) mode: String,
+}
+
+/// Resolves links, compiles the scenario and opens its ports. Nothing is sent.
 pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunError> {
-    let _ = (scenario, options);
-    Err(RunError::Machine("running is being built".to_owned()))
+    let ports = ports::find(scenario, &options.namespaces)?;
+    let engines =
+        ports.iter().map(|port| engines::choose(port, scenario)).collect::<Result<Vec<_>, _>>()?;
+    let program = compile(scenario, &ports::links(scenario, &ports, &engines)?)?;
+    let wait = match scenario.run.wait {
+        WaitChoice::Spin => Wait::Spin,
+        WaitChoice::Hybrid => Wait::Hybrid,
+        WaitChoice::Sleep => Wait::Sleep,
+    };
+    let virtual_clock = VirtualClock::new(Nanos::from_secs(1));
+    let mut prepared = Prepared {
+        program,
+        options,
+        ports,
+        engines,
+        senders: Vec::new(),
+        sending: Vec::new(),
+        receivers: Vec::new(),
+        wait,
+        settle: scenario.run.settle,
+        machine: Machine::observe(),
+        watches: Vec::new(),
+        virtual_clock,
+    };
+    prepared.check_clocks()?;
+    prepared.open()?;
+    prepared.watch()?;
+    Ok(prepared)
 }
 
 impl Prepared {
-    /// Runs to the end and reports.
-    pub fn start(self, observer: &mut dyn Observer, stop: &Stop) -> Report {
-        let _ = (observer, stop);
-        self.report
+    /// Ports on a virtual clock and ports on a real one cannot share a run.
+    fn check_clocks(&self) -> Result<(), RunError> {
+        let virtual_time = |engine: &&Engine| matches!(engine, Engine::Loopback | Engine::Pcap);
+        let count = self.engines.iter().filter(virtual_time).count();
+        if count == 0 || count == self.engines.len() {
+            return Ok(());
+        }
+        Err(RunError::Usage(
+            "ports of the engines 'pcap' and 'loopback' run on a virtual clock and cannot share a \
+             scenario with ports on a real one; give all ports a virtual engine, or none"
+                .to_owned(),
+        ))
     }
+
+    /// Opens receivers first, because some drivers take frames only once somebody receives them.
+    fn open(&mut self) -> Result<(), RunError> {
+        let pairs = self
+            .program
+            .flows
+            .iter()
+            .filter_map(|flow| Some((flow.from.as_str(), flow.to.as_deref()?)));
+        let mut ends = receivers::loopback_ends(pairs, &self.virtual_clock);
+        let frame_max = |place: usize| {
+            let flows =
+                self.program.flows.iter().filter(|flow| flow.from == self.ports[place].name);
+            flows.map(|flow| flow.template.bytes.len() as u16).max().unwrap_or(0)
+        };
+        let frame_max: Vec<u16> = (0..self.ports.len()).map(frame_max).collect();
+        for place in 0..self.ports.len() {
+            self.open_receiver(place, &mut ends)?;
+        }
+        for (place, longest) in frame_max.into_iter().enumerate() {
+            if longest == 0 {
+                continue;
+            }
+            let port = &self.ports[place];
+            self.engines[place] = engines::settle(port, self.engines[place], longest)?;
+            let engine = self.engines[place];
+            let senders =
+                transmit::open(place, (port, engine), &self.program, self.wait, &mut ends)?;
+            self.sending.extend(senders.iter().map(|sender| Sending {
+                place,
+                cpu: sender.cpu,
+                mode: sender.port.caps().mode.clone(),
+            }));
+            self.senders.extend(senders);
+        }
+        Ok(())
+    }
+
+    fn open_receiver(
+        &mut self,
+        place: usize,
+        ends: &mut HashMap<String, wirebeat_engine::loopback::LoopbackPort>,
+    ) -> Result<(), RunError> {
+        let port = &self.ports[place];
+        let name = Some(port.name.as_str());
+        let expected: BTreeMap<u16, Expectation> = self
+            .program
+            .flows
+            .iter()
+            .filter(|flow| flow.to.as_deref() == name)
+            .map(|flow| (flow.id, Expectation { nominal_gap: nominal_gap(flow), delay_base: 0 }))
+            .collect();
+        if expected.is_empty() {
+            return Ok(());
+        }
+        let cores: u16 = self.ports.iter().map(|port| port.spec.senders()).sum();
+        let virtual_cable = |link: &wirebeat_netlink::Link| link.kind.as_deref() == Some("veth");
+        let one_queue = cores <= self.ports.len() as u16
+            && port.link.as_ref().is_some_and(|link| virtual_cable(link) || link.rx_queues == 1);
+        let virtual_time = matches!(self.engines[place], Engine::Loopback | Engine::Pcap);
+        let how = Receiving {
+            meter: MeterConfig {
+                flows: Flows::Expected(expected),
+                bins: self.options.bins,
+                // what an earlier run left in queues on the way is not ours
+                run_start: (!virtual_time).then(|| MonotonicClock.now()),
+                ..MeterConfig::default()
+            },
+            fate: Fate::Drop,
+            several_queues: !one_queue,
+            promiscuous: true,
+        };
+        let at = (port, self.engines[place]);
+        let receiver = receivers::open(place, at, how, ends, &self.virtual_clock)?;
+        self.receivers.push(receiver);
+        Ok(())
+    }
+
+    /// Watches the links that are in use.
+    fn watch(&mut self) -> Result<(), RunError> {
+        for port in &self.ports {
+            let Some(link) = &port.link else { continue };
+            let links = std::slice::from_ref(link);
+            let machine = |error: &dyn std::fmt::Display| RunError::Machine(error.to_string());
+            let watch = match &port.namespace {
+                Some(namespace) => {
+                    LinkWatch::open_in(namespace, links).map_err(|error| machine(&error))?
+                }
+                None => LinkWatch::open(links).map_err(|error| machine(&error))?,
+            };
+            self.watches.push(watch);
+        }
+        Ok(())
+    }
+
+    /// How long the flows are going to send, where their schedule says so.
+    fn duration(&self) -> Option<Nanos> {
+        let end = |flow: &Flow| {
+            let departures = &flow.departures;
+            let by_count = departures.rate.filter(|_| departures.count < u64::MAX).map(|rate| {
+                let last = departures.count.saturating_sub(1);
+                departures.start.saturating_add(rate.deadline(last))
+            });
+            by_count.unwrap_or(Nanos::MAX).min(departures.stop)
+        };
+        self.program.flows.iter().map(end).max().filter(|&end| end < Nanos::MAX)
+    }
+
+    /// Runs to the end and reports.
+    pub fn start(mut self, observer: &mut dyn Observer, stop: &Stop) -> Report {
+        let started = SystemTime::now();
+        let cpu = CpuTimes::now();
+        let counters = outcome::device_counters(&self);
+        let duration = self.duration();
+        let virtual_time =
+            self.engines.iter().any(|engine| matches!(engine, Engine::Loopback | Engine::Pcap));
+        let now = if virtual_time { self.virtual_clock.now() } else { MonotonicClock.now() };
+        let begun = MonotonicClock.now();
+        let start = now.saturating_add(LEAD);
+        let sequences = Sequences::new(self.program.flows.len());
+        let halt = AtomicBool::new(false);
+        let marching = Marching {
+            program: &self.program,
+            sequences: &sequences,
+            start,
+            end: start.saturating_add(duration.unwrap_or(Nanos::MAX)),
+            wait: self.wait,
+            stop: &halt,
+            virtual_clock: &self.virtual_clock,
+        };
+        let mut senders = std::mem::take(&mut self.senders);
+        let lives: Vec<Arc<LiveTx>> =
+            senders.iter().map(|sender| Arc::clone(&sender.live)).collect();
+        let mut watches = std::mem::take(&mut self.watches);
+        let looking = Looking { receivers: &self.receivers, lives: &lives, duration };
+        let mut end = End::Completed;
+        let sent = thread::scope(|scope| {
+            let threads: Vec<_> =
+                senders.iter_mut().map(|sender| sender.spawn(scope, marching)).collect();
+            let running = |threads: &[std::io::Result<thread::ScopedJoinHandle<'_, _>>]| {
+                threads.iter().flatten().any(|thread| !thread.is_finished())
+            };
+            let mut next = Nanos::ZERO;
+            while running(&threads) {
+                thread::sleep(WATCH);
+                if end == End::Completed
+                    && let Some(reason) = interrupted(stop, &mut watches)
+                {
+                    end = reason;
+                    halt.store(true, Ordering::Release);
+                }
+                let elapsed = MonotonicClock.now().saturating_sub(begun);
+                if elapsed >= next {
+                    observer.progress(&looking.at(elapsed));
+                    next = elapsed.saturating_add(self.options.interval);
+                }
+            }
+            threads.into_iter().map(outcome::join).collect::<Vec<_>>()
+        });
+        drop(senders);
+        if !virtual_time {
+            self.settle();
+        }
+        observer.progress(&looking.at(MonotonicClock.now().saturating_sub(begun)));
+        let elapsed = MonotonicClock.now().saturating_sub(begun);
+        outcome::report(
+            self,
+            Outcome {
+                sent,
+                end,
+                started,
+                start,
+                elapsed,
+                cpu,
+                counters,
+                stopped_early: halt.into_inner(),
+            },
+        )
+    }
+
+    /// Waits until frames on their way have arrived: until nothing has come for a while, at most as long
+    /// as the scenario says.
+    fn settle(&self) {
+        const QUIET: u32 = 3;
+        if self.receivers.is_empty() {
+            return;
+        }
+        let until = MonotonicClock.now().saturating_add(self.settle);
+        let (mut before, mut quiet) = (u64::MAX, 0);
+        while MonotonicClock.now() < until && quiet < QUIET {
+            thread::sleep(WATCH.min(self.settle.to_duration()));
+            let received = self.receivers.iter().map(|receiver| receiver.received().0).sum();
+            quiet = if received == before { quiet + 1 } else { 0 };
+            before = received;
+        }
+    }
+}
+
+/// What a look at the run needs.
+struct Looking<'a> {
+    receivers: &'a [Receiver],
+    lives: &'a [Arc<LiveTx>],
+    duration: Option<Nanos>,
+}
+
+impl Looking<'_> {
+    fn at(&self, elapsed: Nanos) -> Progress {
+        let (frames, bytes, expired) = transmit::progress(self.lives);
+        let received = self.receivers.iter().map(Receiver::received);
+        Progress {
+            elapsed,
+            duration: self.duration,
+            expected: None,
+            sent: (!self.lives.is_empty()).then_some((frames, bytes)),
+            received: received.reduce(|a, b| (a.0 + b.0, a.1 + b.1)),
+            expired,
+        }
+    }
+}
+
+/// Why a run has to end now, if it has to.
+fn interrupted(stop: &Stop, watches: &mut [LinkWatch]) -> Option<End> {
+    if stop.asked() {
+        let signal = match stop.signal() {
+            2 => "SIGINT".to_owned(),
+            15 => "SIGTERM".to_owned(),
+            0 => "request".to_owned(),
+            other => format!("signal {other}"),
+        };
+        return Some(End::Stopped { signal });
+    }
+    for watch in watches {
+        for event in watch.events().unwrap_or_default() {
+            match event {
+                LinkEvent::Removed { name, .. } => {
+                    return Some(End::InterfaceGone { interface: name });
+                }
+                LinkEvent::State { name, state, .. }
+                    if state != wirebeat_netlink::LinkState::Up =>
+                {
+                    return Some(End::InterfaceGone { interface: name });
+                }
+                LinkEvent::State { .. } => {}
+            }
+        }
+    }
+    None
+}
+
+/// The gap between frames of a flow, where it is always the same.
+pub(crate) fn nominal_gap(flow: &Flow) -> Option<Nanos> {
+    let rate = flow.departures.rate.filter(|_| flow.departures.burst == 1)?;
+    let frames = rate.frames.max(1);
+    Some(Nanos::new(rate.per.get().saturating_add(frames / 2) / frames))
 }

@@ -67,22 +67,29 @@ pub(crate) struct Layout {
 }
 
 pub(crate) fn system(what: &'static str, on: &str, error: libbpf_rs::Error) -> PortError {
-    use libbpf_rs::ErrorKind;
-    match error.kind() {
-        ErrorKind::PermissionDenied => PortError::Missing {
+    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !by_verifier(&error) {
+        return PortError::Missing {
             engine: "kernel",
             on: on.to_owned(),
             missing: format!(
                 "{what} was not permitted: it needs CAP_BPF and CAP_NET_ADMIN; run as root, \
-                 or use --engine packet or --engine socket"
+                 or use the engine 'packet' or 'socket'"
             ),
-        },
-        _ => PortError::System {
-            what: what.into(),
-            on: on.to_owned(),
-            source: std::io::Error::other(format!("{error:#}")),
-        },
+        };
     }
+    PortError::System {
+        what: what.into(),
+        on: on.to_owned(),
+        source: std::io::Error::other(format!("{error:#}")),
+    }
+}
+
+/// Whether a refusal is the verifier's, which answers EACCES, and not one of privilege, which is EPERM.
+pub(crate) fn by_verifier(error: &libbpf_rs::Error) -> bool {
+    let code = std::error::Error::source(error).and_then(|source| {
+        source.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error)
+    });
+    code == Some(libc::EACCES) || error.to_string().contains("os error 13")
 }
 
 fn map_error(what: &'static str) -> impl Fn(std::io::Error) -> PortError {

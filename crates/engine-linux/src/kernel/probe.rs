@@ -1,0 +1,47 @@
+//! Whether this kernel can run the engine at all, found by doing it: both programs are loaded, and the
+//! transmit program makes one live test run that sends nothing.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+
+use super::skeletons::receive::ReceiveSkelBuilder;
+use super::skeletons::transmit::TransmitSkelBuilder;
+use super::test_run::{self, Call};
+
+/// Loads the programs and makes a test run with no frame to send. `Err` says what is missing and what
+/// would mend it. Touches no interface; takes some milliseconds.
+pub fn probe() -> Result<(), String> {
+    let mut storage = MaybeUninit::uninit();
+    let transmit = TransmitSkelBuilder::default()
+        .open(&mut storage)
+        .and_then(|open| open.load())
+        .map_err(|error| refusal("the transmit program", &error))?;
+    let mut storage = MaybeUninit::uninit();
+    ReceiveSkelBuilder::default()
+        .open(&mut storage)
+        .and_then(|open| open.load())
+        .map_err(|error| refusal("the receiving program", &error))?;
+    // the ring is empty: the program finds nothing due and drops the page it was given
+    let call = Call { frame: &[0; 60], repeat: 1, batch: 1 };
+    test_run::run(transmit.progs.wb_transmit.as_fd(), call).map_err(|error| {
+        format!(
+            "this kernel does not run XDP programs with live frames ({error}); it needs Linux 5.18 or \
+             newer"
+        )
+    })
+}
+
+/// Why a program was not loaded.
+pub(super) fn refusal(what: &str, error: &libbpf_rs::Error) -> String {
+    match error.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied if !super::load::by_verifier(error) => {
+            "loading eBPF programs is not permitted: it needs CAP_BPF and CAP_NET_ADMIN; run as root"
+                .to_owned()
+        }
+        _ => format!(
+            "the kernel refused {what} ({error:#}); it needs Linux 5.18 or newer with CONFIG_BPF_SYSCALL"
+        ),
+    }
+}

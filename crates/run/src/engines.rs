@@ -1,0 +1,126 @@
+//! Which engine a port uses: what was asked for, or the fastest that this machine allows. There is no
+//! silent change: an engine that was asked for and cannot serve is an error, and the report names the one
+//! that was used.
+
+use wirebeat_engine_linux::kernel;
+use wirebeat_host::Machine;
+use wirebeat_netlink::RouteKind;
+use wirebeat_traffic::spec::{EngineChoice, Scenario};
+
+use crate::error::RunError;
+use crate::ports::PortHere;
+
+/// The engine of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Kernel,
+    Packet,
+    Socket,
+    Pcap,
+    Loopback,
+}
+
+impl Engine {
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Engine::Kernel => "kernel",
+            Engine::Packet => "packet",
+            Engine::Socket => "socket",
+            Engine::Pcap => "pcap",
+            Engine::Loopback => "loopback",
+        }
+    }
+
+    fn asked(choice: EngineChoice) -> Option<Engine> {
+        match choice {
+            EngineChoice::Auto => None,
+            EngineChoice::Kernel => Some(Engine::Kernel),
+            EngineChoice::Packet => Some(Engine::Packet),
+            EngineChoice::Socket => Some(Engine::Socket),
+            EngineChoice::Pcap => Some(Engine::Pcap),
+            EngineChoice::Loopback => Some(Engine::Loopback),
+        }
+    }
+}
+
+/// The engine for a port, before anything is open; [`settle`] may still change an automatic choice.
+pub(crate) fn choose(port: &PortHere, scenario: &Scenario) -> Result<Engine, RunError> {
+    if let Some(engine) = Engine::asked(port.spec.engine) {
+        return Ok(engine);
+    }
+    if sends_to_itself(port, scenario)? {
+        return Ok(Engine::Socket);
+    }
+    Ok(by_privilege())
+}
+
+/// The fastest engine that this process may use.
+pub(crate) fn by_privilege() -> Engine {
+    let may = Machine::observe().privileges;
+    if may.bpf == Some(true) && may.net_admin == Some(true) && kernel::probe().is_ok() {
+        Engine::Kernel
+    } else if may.net_raw == Some(true) {
+        Engine::Packet
+    } else {
+        Engine::Socket
+    }
+}
+
+/// Whether a flow of the port goes to an address of this host, where no frame leaves by an interface.
+fn sends_to_itself(port: &PortHere, scenario: &Scenario) -> Result<bool, RunError> {
+    if port.spec.next_hop.is_some() {
+        return Ok(false);
+    }
+    let mut netlink = port.netlink()?;
+    let mut flows = scenario.flows.iter().filter(|(_, flow)| flow.from == port.name);
+    Ok(flows.any(|(name, flow)| {
+        let packet = flow.headers(name).ok();
+        let written = packet.and_then(|packet| packet.ethernet?.destination);
+        let destination = packet.and_then(|packet| packet.network.destination());
+        written.is_none()
+            && destination.is_some_and(|destination| {
+                let route = netlink.route_to(destination, None);
+                route.is_ok_and(|route| route.kind == RouteKind::Local)
+            })
+    }))
+}
+
+/// Longest frame without FCS that a port sends.
+pub(crate) fn settle(port: &PortHere, engine: Engine, frame_max: u16) -> Result<Engine, RunError> {
+    let automatic = port.spec.engine == EngineChoice::Auto;
+    if engine != Engine::Kernel {
+        return Ok(engine);
+    }
+    let takes = port.takes_redirected()?;
+    if frame_max <= kernel::FRAME_MAX && takes != Some(false) {
+        return Ok(Engine::Kernel);
+    }
+    if automatic {
+        return Ok(Engine::Packet);
+    }
+    if frame_max > kernel::FRAME_MAX {
+        return Err(RunError::Usage(format!(
+            "the kernel engine sends frames of up to {} bytes; use the engine 'packet' for longer ones",
+            kernel::FRAME_MAX + 4
+        )));
+    }
+    Err(RunError::Machine(missing_redirect(port)))
+}
+
+/// Why a driver does not take redirected frames, and what would mend it.
+fn missing_redirect(port: &PortHere) -> String {
+    let interface = port.interface();
+    let kind = port.link.as_ref().and_then(|link| link.kind.as_deref());
+    match kind {
+        Some("veth") => format!(
+            "the kernel engine cannot send on {interface}: the other end of a virtual cable takes \
+             redirected frames only while an XDP program is attached to it or its GRO is on; switch that on \
+             there ('ethtool -K <other end> gro on'), or use the engine 'packet'"
+        ),
+        _ => format!(
+            "the kernel engine cannot send on {interface}: its driver does not take redirected frames \
+             (no NDO_XMIT among its XDP features); use the engine 'packet'"
+        ),
+    }
+}

@@ -1,0 +1,107 @@
+//! Facts for the report: where a run took place, and what it cost.
+
+use wirebeat_engine::clock::Wait;
+use wirebeat_host::{CpuTimes, CpuUse, Machine};
+use wirebeat_report::assemble::CpuTime;
+use wirebeat_report::model::{Clock, Host, Station};
+use wirebeat_units::Nanos;
+
+use crate::engines::Engine;
+use crate::ports::PortHere;
+
+/// The name of a wait mode.
+pub(crate) fn wait_name(wait: Wait) -> &'static str {
+    match wait {
+        Wait::Spin => "spin",
+        Wait::Hybrid => "hybrid",
+        Wait::Sleep => "sleep",
+    }
+}
+
+/// This machine, as reports name it.
+pub(crate) fn host(machine: &Machine) -> Host {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Host {
+        name,
+        kernel: machine.kernel.release.clone().unwrap_or_else(|| "unknown".to_owned()),
+        cpu_model: machine.cpu.model.clone().unwrap_or_else(|| "unknown".to_owned()),
+        cpus: machine.cpu.online.as_ref().map_or(0, |online| online.cpus().len() as u32),
+    }
+}
+
+/// The clock that stamps probes, and how it is kept.
+pub(crate) fn clock(machine: &Machine) -> Clock {
+    let synchronisation = match &machine.clock {
+        Some(sync) if sync.synchronised => {
+            let by = if sync.daemons.is_empty() {
+                "the kernel".to_owned()
+            } else {
+                sync.daemons.join(", ")
+            };
+            format!("synchronised (by {by})")
+        }
+        Some(_) => "not synchronised".to_owned(),
+        None => "unknown".to_owned(),
+    };
+    let bound = machine.clock.as_ref().filter(|sync| sync.synchronised);
+    Clock {
+        name: "CLOCK_MONOTONIC".to_owned(),
+        synchronisation,
+        offset_bound_ns: bound.map(|sync| sync.maximum_error_ns),
+    }
+}
+
+/// A port, as reports name it.
+pub(crate) fn station(port: &PortHere, engine: Engine, mode: &str, machine: &Machine) -> Station {
+    Station {
+        host: host(machine),
+        interface: port.link.as_ref().map(|link| link.name.clone()),
+        namespace: port.spec.namespace.clone(),
+        engine: engine.name().to_owned(),
+        mode: mode.to_owned(),
+        link_bits_per_second: port.link.as_ref().and_then(|link| link.speed).map(|speed| speed.0),
+        wait: None,
+        cpus: Vec::new(),
+        clock: clock(machine),
+    }
+}
+
+/// What the whole process spent since `before`.
+pub(crate) fn cost(before: &CpuTimes, frames: u64) -> (Vec<CpuTime>, CpuUse) {
+    let spent = CpuTimes::now().since(before);
+    let costs = spent
+        .process
+        .map(|process| CpuTime {
+            role: "all".to_owned(),
+            user: Nanos::new(process.user_ns),
+            system: Nanos::new(process.system_ns),
+            interrupt: spent.interrupt_ns().map(Nanos::new),
+            frames,
+        })
+        .into_iter()
+        .collect();
+    (costs, spent)
+}
+
+/// What the machine did during the run that spoils measurements.
+pub(crate) fn disturbances(spent: &CpuUse, machine: &Machine) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(steal) = spent.steal_ns().filter(|_| spent.elapsed_ns > 0) {
+        let share = steal as f64 / spent.elapsed_ns as f64;
+        if share > 0.01 {
+            found.push(format!(
+                "the hypervisor took {:.1} % of a CPU from this machine during the run",
+                share * 100.0
+            ));
+        }
+    }
+    if machine.kernel.clocksource.as_deref().is_some_and(|source| {
+        source != "tsc" && source != "kvm-clock" && source != "arch_sys_counter"
+    }) {
+        found.push(format!(
+            "the clock source is {}, which is slow to read; tsc would be exact",
+            machine.kernel.clocksource.as_deref().unwrap_or("unknown")
+        ));
+    }
+    found
+}

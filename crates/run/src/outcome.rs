@@ -1,0 +1,247 @@
+//! From what threads left behind to a report.
+
+use std::io;
+use std::thread::ScopedJoinHandle;
+use std::time::SystemTime;
+
+use wirebeat_engine::drive::FlowSent;
+use wirebeat_host::CpuTimes;
+use wirebeat_meter::summary::MeterSummary;
+use wirebeat_netlink::LinkStats;
+use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
+use wirebeat_report::model::{End, Report, Station, Volume};
+use wirebeat_traffic::program::Flow;
+use wirebeat_units::Nanos;
+
+use crate::engines::Engine;
+use crate::facts;
+use crate::session::Prepared;
+use crate::transmit::{Sent, gone};
+
+/// What a run left.
+pub(crate) struct Outcome {
+    pub(crate) sent: Vec<io::Result<Sent>>,
+    pub(crate) end: End,
+    pub(crate) started: SystemTime,
+    pub(crate) start: Nanos,
+    pub(crate) elapsed: Nanos,
+    pub(crate) cpu: CpuTimes,
+    /// Device counters of each port before the run.
+    pub(crate) counters: Vec<Option<LinkStats>>,
+    pub(crate) stopped_early: bool,
+}
+
+/// Waits for a sending thread.
+pub(crate) fn join(thread: io::Result<ScopedJoinHandle<'_, Sent>>) -> io::Result<Sent> {
+    thread?.join().map_err(|_| io::Error::other("a sending thread panicked"))
+}
+
+/// What the devices of all ports have counted so far.
+pub(crate) fn device_counters(run: &Prepared) -> Vec<Option<LinkStats>> {
+    let stats = |port: &crate::ports::PortHere| {
+        let link = port.link.as_ref()?;
+        port.netlink().ok()?.stats(link.index).ok()
+    };
+    run.ports.iter().map(stats).collect()
+}
+
+/// Puts everything together.
+pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
+    let mut end = outcome.end.clone();
+    let mut machine_notes = Vec::new();
+    let mut flows = vec![FlowSent::default(); run.program.flows.len()];
+    for sent in outcome.sent {
+        match sent {
+            Ok(sent) => {
+                if let Some(error) = sent.driven.error {
+                    end = ended_by(&end, &error);
+                }
+                add(&mut flows, sent.driven.flows);
+            }
+            Err(error) => end = End::Failed { message: error.to_string() },
+        }
+    }
+    let stopped_early = outcome.stopped_early || end != End::Completed;
+    if !stopped_early {
+        charge_unsent(&mut flows, &run.program.flows);
+    }
+    let after = device_counters(&run);
+    machine_notes.extend(charge_device(&mut flows, &run, (&outcome.counters, &after)));
+
+    let receiver = receiver_side(&mut run, &mut end);
+    let frames: u64 = flows.iter().map(|flow| flow.sent).sum();
+    let sender = (frames > 0 || !run.program.flows.is_empty())
+        .then(|| sender_side(&run, &flows, outcome.start));
+    let (costs, spent) = facts::cost(&outcome.cpu, frames);
+    machine_notes.extend(facts::disturbances(&spent, &run.machine));
+    let facts = RunFacts {
+        wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command_line: run.options.command_line.clone(),
+        started: outcome.started,
+        duration: outcome.elapsed,
+        end,
+        clocks: Clocks::Same,
+        costs,
+        machine: machine_notes,
+    };
+    assemble(facts, sender, receiver)
+}
+
+/// An error of a port ends a run that has not ended for another reason.
+fn ended_by(end: &End, error: &wirebeat_engine::port::PortError) -> End {
+    match (end, gone(error)) {
+        (End::Completed, Some(interface)) => End::InterfaceGone { interface: interface.to_owned() },
+        (End::Completed, None) => End::Failed { message: error.to_string() },
+        (other, _) => other.clone(),
+    }
+}
+
+/// Adds what one core did.
+fn add(flows: &mut [FlowSent], core: Vec<FlowSent>) {
+    for (sum, one) in flows.iter_mut().zip(core) {
+        sum.requested += one.requested;
+        sum.sent += one.sent;
+        sum.expired += one.expired;
+        sum.failed += one.failed;
+        sum.error.merge(&one.error);
+        sum.span = match (sum.span, one.span) {
+            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+            (span, None) | (None, span) => span,
+        };
+    }
+}
+
+/// Frames that were due and were never taken, because the sender did not keep up until the end of its
+/// time, count as time violations: they were asked for.
+fn charge_unsent(flows: &mut [FlowSent], program: &[Flow]) {
+    for (sent, flow) in flows.iter_mut().zip(program) {
+        if flow.departures.rate.is_none() {
+            continue;
+        }
+        let unsent = flow.departures.due_before(Nanos::MAX).saturating_sub(sent.requested);
+        sent.requested += unsent;
+        sent.expired += unsent;
+    }
+}
+
+/// Frames that the kernel engine handed over and that the device never sent are failures: the device's
+/// own counter is the witness. Which flow they belonged to is known only where there is one flow.
+fn charge_device(
+    flows: &mut [FlowSent],
+    run: &Prepared,
+    (before, after): (&[Option<LinkStats>], &[Option<LinkStats>]),
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (place, port) in run.ports.iter().enumerate() {
+        let (Some(before), Some(after)) = (&before[place], &after[place]) else { continue };
+        let mine = run.program.flows_from(&port.name);
+        if run.engines[place] != Engine::Kernel || mine.is_empty() {
+            continue;
+        }
+        let handed: u64 = mine.iter().map(|&flow| flows[flow as usize].sent).sum();
+        let left = after.tx_packets.saturating_sub(before.tx_packets);
+        let missing = handed.saturating_sub(left);
+        if missing == 0 {
+            continue;
+        }
+        spread(flows, &mine, missing, handed);
+        if mine.len() > 1 {
+            notes.push(format!(
+                "the device of {} did not send {missing} of the frames that it was handed; which flows \
+                 they belonged to is not known, and they are charged to the flows in proportion",
+                port.interface()
+            ));
+        }
+    }
+    notes
+}
+
+/// Charges `missing` frames to flows in proportion to what they sent.
+fn spread(flows: &mut [FlowSent], mine: &[u32], missing: u64, handed: u64) {
+    let (mut left, mut of) = (missing, handed);
+    for &flow in mine {
+        let flow = &mut flows[flow as usize];
+        let share = (u128::from(flow.sent) * u128::from(left)).div_ceil(u128::from(of.max(1)));
+        let share = u64::try_from(share).unwrap_or(u64::MAX).min(left).min(flow.sent);
+        of -= flow.sent;
+        left -= share;
+        flow.sent -= share;
+        flow.failed += share;
+    }
+}
+
+fn volume(flow: &Flow, frames: u64) -> Volume {
+    Volume {
+        frames,
+        frame_bytes: frames * u64::from(flow.template.len().get()),
+        payload_bytes: frames * u64::from(flow.template.payload_len),
+    }
+}
+
+fn sender_side(run: &Prepared, flows: &[FlowSent], start: Nanos) -> SenderSide {
+    let sent = |(sent, flow): (&FlowSent, &Flow)| SentFlow {
+        name: flow.name.clone(),
+        id: (flow.template.stamp.probe_at != 0).then_some(flow.id),
+        offered: flow.departures.rate,
+        burst: flow.departures.burst,
+        requested: volume(flow, sent.requested),
+        sent: volume(flow, sent.sent),
+        expired: sent.expired,
+        failed: sent.failed,
+        departures: sent
+            .span
+            .map(|(first, last)| (first.saturating_sub(start), last.saturating_sub(start))),
+        departure_error: sent.error.clone(),
+        late_after: match flow.late {
+            wirebeat_traffic::program::Late::Drop(drift) => drift,
+            wirebeat_traffic::program::Late::Send => wirebeat_traffic::spec::RunSpec::DEFAULT_DRIFT,
+        },
+    };
+    SenderSide {
+        stations: sending_stations(run),
+        flows: flows.iter().zip(&run.program.flows).map(sent).collect(),
+    }
+}
+
+fn sending_stations(run: &Prepared) -> Vec<Station> {
+    let mut stations: Vec<Station> = Vec::new();
+    let mut last = None;
+    for sending in &run.sending {
+        let cpu = sending.cpu.map(|cpu| cpu as u32);
+        if last == Some(sending.place) {
+            if let Some(station) = stations.last_mut() {
+                station.cpus.extend(cpu);
+            }
+            continue;
+        }
+        last = Some(sending.place);
+        let port = &run.ports[sending.place];
+        let mut station =
+            facts::station(port, run.engines[sending.place], &sending.mode, &run.machine);
+        station.wait = Some(facts::wait_name(run.wait).to_owned());
+        station.cpus = cpu.into_iter().collect();
+        stations.push(station);
+    }
+    stations
+}
+
+/// Ends the receivers.
+fn receiver_side(run: &mut Prepared, end: &mut End) -> Option<ReceiverSide> {
+    let receivers = std::mem::take(&mut run.receivers);
+    if receivers.is_empty() {
+        return None;
+    }
+    let mut summary = MeterSummary::default();
+    let mut stations = Vec::new();
+    for receiver in receivers {
+        let place = receiver.place;
+        let mode = receiver.mode.clone();
+        stations.push(facts::station(&run.ports[place], run.engines[place], &mode, &run.machine));
+        let received = receiver.finish();
+        if let Some(error) = received.error {
+            *end = ended_by(end, &error);
+        }
+        summary.merge(&received.summary);
+    }
+    Some(ReceiverSide { stations, summary, delivered: None })
+}

@@ -1,0 +1,181 @@
+//! The ports of a scenario on this machine: their namespaces, links, addresses and engines.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+use wirebeat_netlink::{
+    Link, LinkIndex, MacAddress, Namespace, Netlink, ResolveError, ResolveOptions, XdpFeatures,
+};
+use wirebeat_traffic::compile::{Destination, Link as Facts, Links, Route, destinations};
+use wirebeat_traffic::spec::{EngineChoice, PortSpec, Scenario};
+use wirebeat_wire::mac::MacAddr;
+
+use crate::engines::Engine;
+use crate::error::RunError;
+
+/// A port, found on this machine.
+#[derive(Debug)]
+pub(crate) struct PortHere {
+    pub(crate) name: String,
+    pub(crate) spec: PortSpec,
+    pub(crate) namespace: Option<Namespace>,
+    /// `None` for engines without one.
+    pub(crate) link: Option<Link>,
+}
+
+impl PortHere {
+    /// Runs `work` in the port's namespace.
+    pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
+        match &self.namespace {
+            Some(namespace) => {
+                namespace.run(work).map_err(|error| RunError::Machine(error.to_string()))
+            }
+            None => Ok(work()),
+        }
+    }
+
+    /// A handle on the port's namespace.
+    pub(crate) fn netlink(&self) -> Result<Netlink, RunError> {
+        match &self.namespace {
+            Some(namespace) => {
+                Netlink::open_in(namespace).map_err(|error| RunError::Machine(error.to_string()))
+            }
+            None => Netlink::open().map_err(|error| RunError::Machine(error.to_string())),
+        }
+    }
+
+    /// Its interface, for messages.
+    pub(crate) fn interface(&self) -> &str {
+        self.link.as_ref().map_or("no interface", |link| link.name.as_str())
+    }
+
+    /// Whether the driver takes frames that a program redirects, as far as the kernel tells (Linux
+    /// 6.3): `None` when it does not tell.
+    pub(crate) fn takes_redirected(&self) -> Result<Option<bool>, RunError> {
+        let Some(link) = &self.link else { return Ok(Some(false)) };
+        let link = self.netlink()?.link_by_index(link.index).map_err(machine)?;
+        Ok(link.xdp_features.map(|features| features.contains(XdpFeatures::NDO_XMIT)))
+    }
+}
+
+fn machine(error: impl std::fmt::Display) -> RunError {
+    RunError::Machine(error.to_string())
+}
+
+/// The namespace that a scenario names: one of the caller's, a path, or one of `ip netns`.
+pub(crate) fn namespace(
+    name: Option<&str>,
+    known: &BTreeMap<String, Namespace>,
+) -> Result<Option<Namespace>, RunError> {
+    let Some(name) = name else { return Ok(None) };
+    if let Some(namespace) = known.get(name) {
+        return Ok(Some(namespace.clone()));
+    }
+    let opened =
+        if name.contains('/') { Namespace::open(Path::new(name)) } else { Namespace::named(name) };
+    opened.map(Some).map_err(|error| RunError::Usage(error.to_string()))
+}
+
+/// Finds the ports of `scenario`.
+pub(crate) fn find(
+    scenario: &Scenario,
+    known: &BTreeMap<String, Namespace>,
+) -> Result<Vec<PortHere>, RunError> {
+    let mut ports = Vec::with_capacity(scenario.ports.len());
+    for (name, spec) in &scenario.ports {
+        let namespace = namespace(spec.namespace.as_deref(), known)?;
+        let mut port = PortHere { name: name.clone(), spec: spec.clone(), namespace, link: None };
+        port.link = link(&port, scenario)?;
+        ports.push(port);
+    }
+    Ok(ports)
+}
+
+/// The link of a port: the interface that it names, or the one on the way to where it sends.
+fn link(port: &PortHere, scenario: &Scenario) -> Result<Option<Link>, RunError> {
+    if matches!(port.spec.engine, EngineChoice::Pcap | EngineChoice::Loopback) {
+        return Ok(None);
+    }
+    let mut netlink = port.netlink()?;
+    if let Some(interface) = &port.spec.interface {
+        let link = netlink
+            .link_by_name(interface)
+            .map_err(|error| RunError::Usage(format!("port '{}': {error}", port.name)))?;
+        return Ok(Some(link));
+    }
+    let destination = scenario.flows.iter().find_map(|(name, flow)| {
+        (flow.from == port.name).then(|| flow.headers(name).ok()?.network.destination()).flatten()
+    });
+    match destination {
+        Some(destination) => match netlink.route_to(destination, None) {
+            Ok(route) => Ok(Some(netlink.link_by_index(route.link).map_err(machine)?)),
+            Err(_) if port.spec.engine == EngineChoice::Socket => Ok(None),
+            Err(error) => Err(RunError::Usage(error.to_string())),
+        },
+        None if port.spec.engine == EngineChoice::Socket => Ok(None),
+        None => Err(RunError::Usage(format!(
+            "port '{}' has no interface; give it one, for example 'interface: eth1'",
+            port.name
+        ))),
+    }
+}
+
+/// What the compiler has to know about the links.
+pub(crate) fn links(
+    scenario: &Scenario,
+    ports: &[PortHere],
+    engines: &[Engine],
+) -> Result<Links, RunError> {
+    let mut links = Links::default();
+    for ((number, port), engine) in (0u16..).zip(ports).zip(engines) {
+        links.ports.insert(port.name.clone(), link_facts(number, port, *engine)?);
+    }
+    for Destination { port: name, address } in destinations(scenario, &links)? {
+        let found = ports.iter().zip(engines).find(|(port, _)| port.name == name);
+        let Some((port, engine)) = found else { continue };
+        let Some(link) = port.link.as_ref().filter(|_| *engine != Engine::Socket) else { continue };
+        let route = route(port, link.index, address)?;
+        if let Some(facts) = links.ports.get_mut(&name) {
+            facts.routes.insert(address, route);
+        }
+    }
+    Ok(links)
+}
+
+fn link_facts(number: u16, port: &PortHere, engine: Engine) -> Result<Facts, RunError> {
+    let Some(link) = &port.link else {
+        return Ok(match engine {
+            Engine::Socket => Facts::of_sockets(),
+            _ => Facts::imaginary(number),
+        });
+    };
+    let found = port.netlink()?.addresses(Some(link.index)).map_err(machine)?;
+    let addresses = found.into_iter().filter(|a| a.usable).map(|a| a.address).collect();
+    if engine == Engine::Socket {
+        // a port that is sent to still has the addresses of its interface
+        return Ok(Facts { addresses, speed: link.speed, ..Facts::of_sockets() });
+    }
+    Ok(Facts { mac: link.mac.map(mac), addresses, speed: link.speed, ..Facts::default() })
+}
+
+fn mac(address: MacAddress) -> MacAddr {
+    MacAddr(address.octets())
+}
+
+/// The way from a port to a destination.
+fn route(port: &PortHere, interface: LinkIndex, to: IpAddr) -> Result<Route, RunError> {
+    let options = ResolveOptions {
+        interface: Some(interface),
+        source: port.spec.addresses.iter().copied().find(|from| from.is_ipv4() == to.is_ipv4()),
+        destination_mac: port.spec.next_hop.map(|mac| MacAddress::new(mac.0)),
+        ..ResolveOptions::default()
+    };
+    let resolved = port.netlink()?.resolve(to, &options).map_err(|error| match error {
+        ResolveError::Link(_) | ResolveError::NotUp { .. } => {
+            RunError::Machine(format!("port '{}': {error}", port.name))
+        }
+        error => RunError::Usage(format!("port '{}': {error}", port.name)),
+    })?;
+    Ok(Route { source: resolved.source_address, next_hop: Some(mac(resolved.destination_mac)) })
+}

@@ -1,0 +1,233 @@
+//! The sending ports of a run: opened beforehand, driven by one thread for each transmit core.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+
+use wirebeat_engine::clock::{MonotonicClock, Wait};
+use wirebeat_engine::drive::{Driven, Job, LiveTx, Plan, Sequences, drive};
+use wirebeat_engine::loopback::{LoopbackPort, VirtualClock};
+use wirebeat_engine::port::{Caps, Port, PortError};
+use wirebeat_engine_linux::affinity;
+use wirebeat_engine_linux::kernel::{KernelOptions, KernelPort, SharedSequences};
+use wirebeat_host::CpuTime;
+use wirebeat_traffic::program::Program;
+use wirebeat_traffic::schedule::Shard;
+use wirebeat_units::Nanos;
+
+use crate::engines::Engine;
+use crate::error::RunError;
+use crate::ports::PortHere;
+
+/// The longest round that a kernel port is given to repeat: what fits its ring.
+const ROUND_MAX: usize = 4096;
+
+/// A port of any engine.
+#[derive(Debug)]
+pub(crate) enum AnyPort {
+    Kernel(Box<KernelPort>),
+    Loopback(Box<LoopbackPort>),
+}
+
+impl AnyPort {
+    pub(crate) fn caps(&self) -> &Caps {
+        match self {
+            AnyPort::Kernel(port) => port.caps(),
+            AnyPort::Loopback(port) => port.caps(),
+        }
+    }
+}
+
+/// One transmit core: a port and its share of the flows.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    /// Index of the port in the scenario.
+    pub(crate) place: usize,
+    pub(crate) port: AnyPort,
+    pub(crate) plan: Plan,
+    pub(crate) flows: Vec<u32>,
+    pub(crate) shard: Shard,
+    /// The CPU that it is pinned to.
+    pub(crate) cpu: Option<usize>,
+    pub(crate) live: Arc<LiveTx>,
+}
+
+/// What a transmit core did, and the CPU time of its thread.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) driven: Driven,
+    pub(crate) cpu: Option<CpuTime>,
+}
+
+/// What all transmit cores are told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Marching<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) sequences: &'a Sequences,
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+    pub(crate) wait: Wait,
+    pub(crate) stop: &'a AtomicBool,
+    /// The clock of ports in memory.
+    pub(crate) virtual_clock: &'a VirtualClock,
+}
+
+/// The CPUs of a port's transmit cores: those asked for, or allowed ones from the last down, because
+/// the first often serves interrupts.
+pub(crate) fn cpus(port: &PortHere) -> Vec<Option<usize>> {
+    let senders = usize::from(port.spec.senders());
+    if !port.spec.cores.is_empty() {
+        let cores = port.spec.cores.iter().cycle().take(senders);
+        return cores.map(|&core| Some(usize::from(core))).collect();
+    }
+    let allowed = affinity::allowed();
+    (0..senders)
+        .map(|n| allowed.iter().rev().cycle().nth(n % allowed.len().max(1)).copied())
+        .collect()
+}
+
+/// Opens the transmit cores of a port. `ends` holds the ends of loopback links.
+pub(crate) fn open(
+    place: usize,
+    (port, engine): (&PortHere, Engine),
+    program: &Program,
+    wait: Wait,
+    ends: &mut HashMap<String, LoopbackPort>,
+) -> Result<Vec<Sender>, RunError> {
+    let flows = program.flows_from(&port.name);
+    if flows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let cpus = match engine {
+        Engine::Loopback | Engine::Pcap => vec![None],
+        _ => cpus(port),
+    };
+    let cores = cpus.len() as u32;
+    let repeats = if engine == Engine::Kernel { ROUND_MAX } else { 0 };
+    let shared = match engine {
+        Engine::Kernel if cores > 1 => {
+            Some(Arc::new(SharedSequences::new(program.flows.len() as u32)?))
+        }
+        _ => None,
+    };
+    let mut senders = Vec::with_capacity(cpus.len());
+    for (core, cpu) in (0u32..).zip(cpus) {
+        let shard = Shard { core, cores };
+        let plan = Plan::new(program, &flows, shard, repeats);
+        let opened = match engine {
+            Engine::Kernel => {
+                let options = kernel_options(port, &plan, wait, cpu, shared.clone())?;
+                let opened = port.enter(|| KernelPort::open(options))??;
+                AnyPort::Kernel(Box::new(opened))
+            }
+            Engine::Loopback => match ends.remove(&port.name) {
+                Some(end) => AnyPort::Loopback(Box::new(end)),
+                None => {
+                    return Err(RunError::Usage(format!(
+                        "port '{}' has no other end: a scenario in memory needs flows between two ports \
+                     of the engine 'loopback'",
+                        port.name
+                    )));
+                }
+            },
+            Engine::Packet | Engine::Socket | Engine::Pcap => {
+                return Err(RunError::Machine(format!(
+                    "the {} engine is being built",
+                    engine.name()
+                )));
+            }
+        };
+        let live = Arc::new(LiveTx::default());
+        let flows = flows.clone();
+        senders.push(Sender { place, port: opened, plan, flows, shard, cpu, live });
+    }
+    Ok(senders)
+}
+
+fn kernel_options(
+    port: &PortHere,
+    plan: &Plan,
+    wait: Wait,
+    cpu: Option<usize>,
+    sequences: Option<Arc<SharedSequences>>,
+) -> Result<KernelOptions, RunError> {
+    let Some(link) = &port.link else {
+        return Err(RunError::Usage(format!(
+            "port '{}' has no interface, and the kernel engine needs one",
+            port.name
+        )));
+    };
+    // read again: a receiver may have attached its program since
+    let now = port.netlink()?.link_by_index(link.index);
+    let occupied = now.is_ok_and(|link| link.xdp.is_some());
+    Ok(KernelOptions {
+        index: link.index.get(),
+        interface: link.name.clone(),
+        plan: plan.tx,
+        wait,
+        cpu,
+        sequences,
+        egress_program: !occupied && link.kind.as_deref() != Some("veth"),
+        link: link.speed,
+    })
+}
+
+impl Sender {
+    /// Starts the thread that drives this core.
+    pub(crate) fn spawn<'scope, 'env: 'scope>(
+        &'env mut self,
+        scope: &'scope thread::Scope<'scope, 'env>,
+        marching: Marching<'env>,
+    ) -> std::io::Result<ScopedJoinHandle<'scope, Sent>> {
+        let name = format!("wb-send-{}", self.shard.core);
+        thread::Builder::new().name(name).spawn_scoped(scope, move || self.run(&marching))
+    }
+
+    fn run(&mut self, marching: &Marching<'_>) -> Sent {
+        let before = CpuTime::of_thread();
+        let live = Arc::clone(&self.live);
+        let job = Job {
+            program: marching.program,
+            flows: &self.flows,
+            shard: self.shard,
+            sequences: marching.sequences,
+            start: marching.start,
+            end: self.end(marching),
+            wait: marching.wait,
+            stop: marching.stop,
+            live: &live,
+        };
+        let driven = match &mut self.port {
+            AnyPort::Kernel(port) => drive(&mut **port, &MonotonicClock, &job, &self.plan),
+            AnyPort::Loopback(port) => drive(&mut **port, marching.virtual_clock, &job, &self.plan),
+        };
+        let cpu = CpuTime::of_thread().zip(before).map(|(now, before)| now.since(&before));
+        Sent { driven, cpu }
+    }
+
+    /// Flows with a rate end by their own schedule and get a moment for their last frames.
+    fn end(&self, marching: &Marching<'_>) -> Nanos {
+        const GRACE: Nanos = Nanos::from_millis(10);
+        if self.plan.tx.paced { marching.end.saturating_add(GRACE) } else { marching.end }
+    }
+}
+
+/// Frames and bytes sent, and frames expired, over all cores.
+pub(crate) fn progress(senders: &[Arc<LiveTx>]) -> (u64, u64, u64) {
+    senders.iter().fold((0, 0, 0), |(frames, bytes, expired), live| {
+        (
+            frames + live.frames.load(Ordering::Relaxed),
+            bytes + live.bytes.load(Ordering::Relaxed),
+            expired + live.expired.load(Ordering::Relaxed),
+        )
+    })
+}
+
+/// The interface that an error says is gone.
+pub(crate) fn gone(error: &PortError) -> Option<&str> {
+    match error {
+        PortError::Gone(interface) => Some(interface),
+        _ => None,
+    }
+}
