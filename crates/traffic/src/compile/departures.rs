@@ -4,11 +4,10 @@
 use std::collections::HashMap;
 
 use wirebeat_units::{BitRate, FrameLen, FrameRate, Nanos};
-use wirebeat_wire::frame::IpVersion;
 
 use super::{CompileError, Links};
 use crate::program::Departures;
-use crate::spec::{FlowSpec, Invalid, KeyPath, Network, RunSpec, Scenario};
+use crate::spec::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 
 /// Faster than any Ethernet: 1.6 Tb/s, the fastest under way (IEEE P802.3dj). Where the speed of a
 /// link is not known, nothing above this can be meant.
@@ -47,11 +46,7 @@ fn frame_rate(
     speed: Option<BitRate>,
 ) -> Result<Option<FrameRate>, CompileError> {
     let len = flow.frame_len();
-    let version = match flow.headers(name)?.network {
-        Network::V4(_) => IpVersion::V4,
-        Network::V6(_) => IpVersion::V6,
-    };
-    let payload = version.payload_len(len).unwrap_or(0);
+    let payload = flow.headers(name)?.network.version().payload_len(len).unwrap_or(0);
     flow.rate.frame_rate(len, payload, speed).map_err(|why| {
         CompileError::Unknown(
             KeyPath::flow(name)
@@ -71,24 +66,45 @@ fn stop(run: &RunSpec, flow: &FlowSpec) -> Nanos {
     }
 }
 
-/// Refuses what no link can carry: more than its speed by all flows of a port together.
+/// Refuses what no link can carry: more than its speed by the flows of a port that send at one time.
 fn check_load(scenario: &Scenario, links: &Links, flows: &[Departures]) -> Result<(), Invalid> {
-    let mut load: HashMap<&str, u128> = HashMap::new();
+    // By port: when a flow begins or ends, and by how much that changes the load.
+    let mut changes: HashMap<&str, Vec<Change<'_>>> = HashMap::new();
     for ((name, flow), departures) in scenario.flows.iter().zip(flows) {
         let Some(rate) = departures.rate else { continue };
-        let sum = load.entry(&flow.from).or_default();
-        *sum = sum.saturating_add(line_rate(rate, flow.frame_len()));
-        let speed = speed(scenario, links, &flow.from).unwrap_or(FASTEST_LINK);
-        if *sum > u128::from(speed.0) {
-            let sum = BitRate(u64::try_from(*sum).unwrap_or(u64::MAX));
-            return Err(KeyPath::flow(name).key("rate").invalid(format!(
-                "with this flow port '{}' sends {sum} on the line, and its link carries {speed}; lower \
-                 the rates, or correct the port's 'speed'",
-                flow.from
-            )));
+        let load = i128::try_from(line_rate(rate, flow.frame_len())).unwrap_or(i128::MAX);
+        let sent = departures.start.saturating_add(rate.deadline(departures.count));
+        let end = departures.stop.min(sent).max(departures.start);
+        let of_port = changes.entry(&flow.from).or_default();
+        of_port.push(Change { at: departures.start, load, flow: name });
+        of_port.push(Change { at: end, load: -load, flow: name });
+    }
+    for port in scenario.ports.keys() {
+        let mut changes = changes.remove(port.as_str()).unwrap_or_default();
+        let speed = speed(scenario, links, port).unwrap_or(FASTEST_LINK);
+        // What ends makes room for what begins at the same time.
+        changes.sort_by_key(|change| (change.at, change.load > 0));
+        let mut sum = 0_i128;
+        for change in changes {
+            sum = sum.saturating_add(change.load);
+            if sum > i128::from(speed.0) {
+                let sum = BitRate(u64::try_from(sum).unwrap_or(u64::MAX));
+                return Err(KeyPath::flow(change.flow).key("rate").invalid(format!(
+                    "with this flow port '{port}' sends {sum} on the line, and its link carries \
+                     {speed}; lower the rates, or correct the port's 'speed'"
+                )));
+            }
         }
     }
     Ok(())
+}
+
+/// A flow that begins or ends.
+struct Change<'a> {
+    at: Nanos,
+    /// Bits per second on the line; negative at the end.
+    load: i128,
+    flow: &'a str,
 }
 
 /// Bits per second on the line.
@@ -202,6 +218,11 @@ mod tests {
         assert!(why("x: { from: b, to: a, rate: 1001Mbps@line }", None).contains("carries 1Gbps"));
         assert!(why("x: { from: a, to: b, rate: 3Gpps }", None).contains("carries 1.6Tbps"));
         assert!(why(two, None).starts_with("flows.x.rate: a share of the link needs"));
+        let one_after_the_other = "x: { from: b, to: a, rate: 60%, stop: 2s }, \
+             y: { from: b, to: a, rate: 60%, start: 2s }, z: { from: b, to: a, rate: 40% }";
+        assert!(departures(&scenario(one_after_the_other, ""), &links(None)).is_ok());
+        let at_once = one_after_the_other.replace("start: 2s", "start: 1999ms");
+        assert!(why(&at_once, None).starts_with("flows.y.rate: with this flow"));
         let all = "x: { from: a, to: b, rate: 33.3333% }, y: { from: a, to: b, rate: 66.6667% }";
         assert!(departures(&scenario(all, ""), &links(Some(9_999_999_999))).is_ok());
     }

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wirebeat_units::BitRate;
+use wirebeat_wire::frame::IpVersion;
 use wirebeat_wire::mac::MacAddr;
 
 use super::CompileError;
@@ -239,9 +240,9 @@ impl<'a> Ends<'a> {
     }
 
     fn family(&self) -> &'static str {
-        match self.network {
-            Network::V4(_) => "IPv4",
-            Network::V6(_) => "IPv6",
+        match self.network.version() {
+            IpVersion::V4 => "IPv4",
+            IpVersion::V6 => "IPv6",
         }
     }
 

@@ -267,6 +267,14 @@ fn the_round_of_one_flow_is_one_burst_and_does_not_drift() {
     let exact = 4e9 / 14_880_952.0;
     let length = found.length_q32 as f64 / (1_u64 << 32) as f64;
     assert!((length / exact - 1.0).abs() < 1e-11, "{length} {exact}");
+
+    // Four minutes later the rounds are still where the division puts them.
+    let rounds = 1_000_000_000;
+    let rest = Schedule::after_rounds(&program, &[0], Shard::WHOLE, &found, rounds);
+    let at = ((u128::from(rounds) * found.length_q32) >> 32) as u64;
+    let next = rest.peek().unwrap();
+    assert_eq!(next.index, 4 * rounds);
+    assert!(next.at.signed_sub(Nanos::new(at)).abs() <= 1);
 }
 
 #[test]

@@ -25,9 +25,16 @@ impl Scenario {
                 self.flows.len()
             )));
         }
+        let mut files = HashSet::new();
         for (name, port) in &self.ports {
             check_name("ports", name)?;
             check_port(name, port)?;
+            if let Some(file) = &port.file
+                && !files.insert(file)
+            {
+                let why = "another port writes this file; give each its own";
+                return Err(KeyPath::port(name).key("file").invalid(why));
+            }
         }
         for (name, flow) in &self.flows {
             check_name("flows", name)?;
@@ -324,6 +331,11 @@ mod tests {
         ] {
             assert_eq!(of_port(keys), expected, "{keys}");
         }
+        let pcap = "{ engine: pcap, file: x }";
+        assert_eq!(
+            why(&format!("ports: {{ a: {pcap}, b: {pcap} }}\nflows: {{}}")),
+            "f:1:59: ports.b.file: another port writes this file; give each its own"
+        );
         let senders = |keys: &str| {
             let text = format!("ports: {{ a: {{ {keys} }} }}\nflows: {{}}\n");
             Scenario::from_yaml(&text, "").unwrap().ports["a"].senders()

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use wirebeat_units::{FCS, FrameLen};
+use wirebeat_wire::frame::IpVersion;
 use wirebeat_wire::probe;
 
 use super::header::ethernet::Ethernet;
@@ -36,6 +37,13 @@ pub enum Network<'a> {
 }
 
 impl Network<'_> {
+    /// Which version of the Internet Protocol it is.
+    pub fn version(&self) -> IpVersion {
+        match self {
+            Network::V4(_) => IpVersion::V4,
+            Network::V6(_) => IpVersion::V6,
+        }
+    }
     /// The source address, where it is written out.
     pub fn source(&self) -> Option<IpAddr> {
         match self {
@@ -52,7 +60,10 @@ impl Network<'_> {
     }
     /// Whether an address is of this family.
     pub fn speaks(&self, address: &IpAddr) -> bool {
-        matches!((self, address), (Network::V4(_), IpAddr::V4(_)) | (Network::V6(_), IpAddr::V6(_)))
+        match self.version() {
+            IpVersion::V4 => address.is_ipv4(),
+            IpVersion::V6 => address.is_ipv6(),
+        }
     }
 }
 
@@ -82,14 +93,10 @@ impl FlowSpec {
                 Header::Payload(content) => payload = content,
             }
         }
-        let missing = |position: Position| {
-            at().invalid(match position {
-                Position::Network => "a packet needs a network header: add '- ipv4: {}'",
-                _ => "a packet needs a transport header: add '- udp: {}'",
-            })
-        };
-        let network = network.ok_or_else(|| missing(Position::Network))?;
-        let udp = udp.ok_or_else(|| missing(Position::Transport))?;
+        let network = network
+            .ok_or_else(|| at().invalid("a packet needs a network header: add '- ipv4: {}'"))?;
+        let udp =
+            udp.ok_or_else(|| at().invalid("a packet needs a transport header: add '- udp: {}'"))?;
         Ok(Packet { ethernet, network, udp, payload })
     }
 

@@ -66,13 +66,6 @@ impl HeaderSpec for Payload {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hex(Vec<u8>);
 
-impl Hex {
-    /// The bytes, at least one.
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
 impl FromStr for Hex {
     type Err = String;
 
