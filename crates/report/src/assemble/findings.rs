@@ -1,0 +1,226 @@
+//! What limited a run, or makes its numbers less certain: each in one sentence, the gravest first.
+//!
+//! A finding is about the tester and not about what it tests: lost frames are a result, frames that
+//! the tester itself lost are a finding.
+
+use crate::human;
+use crate::model::{
+    DelayClock, End, Finding, FindingKind, FlowReport, LossBasis, Received, Relation, Report, Sent,
+    Verdict,
+};
+
+/// A sent rate further from the offered than this, in millionths, is worth a finding: 0.01 %.
+const RATE_ERROR_PPM: f64 = 100.0;
+
+/// Everything to be said about `report`, and about the `machine`.
+pub fn findings(report: &Report, machine: Vec<String>) -> Vec<Finding> {
+    let checks = [
+        (FindingKind::BooksDoNotBalance, books(report)),
+        (FindingKind::Unfinished, unfinished(report)),
+        (FindingKind::NothingReceived, nothing_received(report)),
+        (FindingKind::FramesFailed, failed(report)),
+        (FindingKind::FramesExpired, expired(report)),
+        (FindingKind::ReceiverDrops, receiver_drops(report)),
+        (FindingKind::RateMissed, rate_missed(report)),
+        (FindingKind::DeparturesLate, departures_late(report)),
+        (FindingKind::ClockUncertain, clock(report)),
+        (FindingKind::SequenceDoubtful, sequence(report)),
+        (FindingKind::LossEstimated, loss_estimated(report)),
+        (FindingKind::StrangeProbes, strange(report)),
+    ];
+    let machine = machine.into_iter().map(|note| (FindingKind::Machine, Some(note)));
+    checks
+        .into_iter()
+        .chain(machine)
+        .filter_map(|(kind, message)| Some(Finding { kind, message: message? }))
+        .collect()
+}
+
+fn books(report: &Report) -> Option<String> {
+    let wrong = report.books.iter().filter(|equation| !equation.balances());
+    let mut scopes: Vec<&str> = wrong.map(|equation| equation.scope.as_str()).collect();
+    scopes.dedup();
+    (report.verdict == Verdict::BooksDoNotBalance).then(|| {
+        format!(
+            "the books do not balance ({}): frames were counted twice, not at all, or came from elsewhere",
+            listed(&scopes)
+        )
+    })
+}
+
+fn unfinished(report: &Report) -> Option<String> {
+    let finished = matches!(report.end, End::Completed | End::Stopped { .. });
+    (!finished).then(|| format!("the run {}", human::end(&report.end)))
+}
+
+fn nothing_received(report: &Report) -> Option<String> {
+    let received = report.total.received.as_ref()?;
+    let sent = report.total.sent.as_ref().is_none_or(|sent| sent.sent.frames > 0);
+    (sent && received.received.frames == 0).then(|| {
+        let others = report.others.clone().unwrap_or_default();
+        let hint = if others.is_empty() {
+            "no frame at all reached the receiver; check the link, the addresses and the interface"
+        } else {
+            "what reached the receiver belongs to no flow of this run; check the filter and the ports"
+        };
+        format!("nothing was received: {hint}")
+    })
+}
+
+fn failed(report: &Report) -> Option<String> {
+    let failed = report.total.sent.as_ref()?.failed;
+    (failed > 0)
+        .then(|| format!("{} could not be handed to the device or were refused", frames(failed)))
+}
+
+fn expired(report: &Report) -> Option<String> {
+    let expired = report.total.sent.as_ref()?.expired;
+    (expired > 0).then(|| {
+        format!("the transmitter was late: {} dropped as time violations", frames(expired))
+    })
+}
+
+fn receiver_drops(report: &Report) -> Option<String> {
+    let drops = report.others.as_ref()?.receiver_drops;
+    (drops > 0).then(|| {
+        format!(
+            "the tester's own receiver dropped {}, which count as lost though the network brought them",
+            frames(drops)
+        )
+    })
+}
+
+/// The flow whose rate is furthest off, and how many others are off.
+fn rate_missed(report: &Report) -> Option<String> {
+    let missed = |sent: &Sent| {
+        let ppm = sent.rate_error_ppm?.abs();
+        // Less than a frame off is only how the first and the last frame fell.
+        let frames = ppm / 1e6 * sent.sent.frames as f64;
+        (ppm > RATE_ERROR_PPM && frames >= 1.0).then_some(ppm)
+    };
+    let off = flows(report, |flow| missed(flow.sent.as_ref()?));
+    let ((worst, _), others) = worst(off)?;
+    let sent = worst.sent.as_ref()?;
+    let error = sent.rate_error_ppm?;
+    let verb = if error < 0.0 { "fell behind" } else { "was too fast" };
+    Some(format!(
+        "the transmitter {verb}: {} sent {} of {} asked ({}){}",
+        worst.name,
+        human::fine_frame_rate(sent.rates?.frames_per_second),
+        human::fine_frame_rate(sent.offered?.frames_per_second),
+        human::deviation(error),
+        and_others(others),
+    ))
+}
+
+/// Flows of which one frame in a hundred left when the next one was due, or later.
+fn departures_late(report: &Report) -> Option<String> {
+    let late = |flow: &FlowReport| {
+        let sent = flow.sent.as_ref()?;
+        let gap = 1e9 / sent.offered?.frames_per_second;
+        let p99 = sent.departure_error_ns.percentiles.p99? as f64;
+        (gap.is_finite() && p99 > gap).then_some(p99 / gap)
+    };
+    let ((worst, _), others) = worst(flows(report, late))?;
+    let sent = worst.sent.as_ref()?;
+    Some(format!(
+        "departures were late: 1 % of {} left {} or more after their deadline, at gaps of {}{}",
+        worst.name,
+        human::time(sent.departure_error_ns.percentiles.p99? as f64),
+        human::time(1e9 / sent.offered?.frames_per_second),
+        and_others(others),
+    ))
+}
+
+fn clock(report: &Report) -> Option<String> {
+    let DelayClock { relation, uncertainty_ns, explanation } = report.delay_clock.as_ref()?;
+    let measured = report.total.received.as_ref()?.received.frames > 0;
+    match relation {
+        Relation::Bounded if measured => Some(format!(
+            "one-way delays are uncertain by {} ({explanation})",
+            human::time((*uncertainty_ns)? as f64)
+        )),
+        Relation::Unbounded if measured => {
+            Some(format!("one-way delays are not known: {explanation}; delay variations are"))
+        }
+        _ => None,
+    }
+}
+
+fn sequence(report: &Report) -> Option<String> {
+    let Received { implausible, restarts, beyond_window, .. } = report.total.received.as_ref()?;
+    let parts = [
+        (*implausible, "arrival", "with a number that cannot be right"),
+        (*restarts, "restart", "of a sender within the run"),
+        (*beyond_window, "arrival", "too late to tell new from duplicate"),
+    ];
+    let said: Vec<String> = parts
+        .into_iter()
+        .filter(|(value, ..)| *value > 0)
+        .map(|(value, thing, what)| format!("{} {what}", human::counted(value, thing)))
+        .collect();
+    (!said.is_empty()).then(|| format!("sequence numbers are doubtful: {}", said.join(", ")))
+}
+
+fn loss_estimated(report: &Report) -> Option<String> {
+    match report.total.loss?.basis {
+        LossBasis::SentLessUnique => None,
+        LossBasis::MissingNumbers => Some(
+            "loss is counted from missing numbers: frames lost before the first and after the last \
+             arrival are not known"
+                .to_owned(),
+        ),
+        LossBasis::SentLessReceived | LossBasis::Mixed => Some(
+            "flows without probes were counted and not numbered: duplicates hide losses there"
+                .to_owned(),
+        ),
+    }
+}
+
+fn strange(report: &Report) -> Option<String> {
+    let others = report.others.as_ref()?;
+    let parts = [(others.unknown_flow, "unknown flows"), (others.stale, "earlier runs")];
+    let said: Vec<String> = parts
+        .into_iter()
+        .filter(|(value, _)| *value > 0)
+        .map(|(value, whose)| format!("{} of {whose}", frames(value)))
+        .collect();
+    (!said.is_empty())
+        .then(|| format!("probes arrived that are not of this run: {}", said.join(", ")))
+}
+
+/// The flows for which `measure` finds something, with what it found.
+fn flows(report: &Report, measure: impl Fn(&FlowReport) -> Option<f64>) -> Vec<(&FlowReport, f64)> {
+    report.flows.iter().filter_map(|flow| Some((flow, measure(flow)?))).collect()
+}
+
+/// The one with the largest measure, and how many others there are.
+fn worst(flows: Vec<(&FlowReport, f64)>) -> Option<((&FlowReport, f64), usize)> {
+    let others = flows.len().checked_sub(1)?;
+    flows.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|worst| (worst, others))
+}
+
+fn and_others(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        _ => format!(
+            "; so {} {}",
+            if others == 1 { "is" } else { "are" },
+            human::counted(others as u64, "other flow")
+        ),
+    }
+}
+
+fn frames(count: u64) -> String {
+    human::counted(count, "frame")
+}
+
+/// At most three names.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [first, second, third, _, ..] => {
+            format!("{first}, {second}, {third} and {} more", names.len() - 3)
+        }
+        _ => names.join(", "),
+    }
+}

@@ -1,0 +1,197 @@
+//! From plain numbers to a report.
+//!
+//! What the sender and the receiver counted comes in as [`SenderSide`] and [`ReceiverSide`]; losses,
+//! rates, books and findings follow from them here, by pure functions. Either side may be absent. One
+//! step is one file: `pair` brings the two sides of each flow together, `rates` makes rates of
+//! counts, `books` checks the sums, `findings` says what limited the run.
+
+mod books;
+mod findings;
+mod pair;
+mod rates;
+
+use std::time::SystemTime;
+
+use wirebeat_meter::summary::{Distribution, MeterSummary};
+use wirebeat_units::{FrameRate, Nanos};
+
+use crate::model::{
+    Cost, DelayClock, End, Relation, Report, SCHEMA_VERSION, Station, Verdict, Volume,
+};
+use crate::time::rfc3339;
+
+/// What is known of the run as a whole.
+#[derive(Clone, Debug)]
+pub struct RunFacts {
+    /// Version of the program.
+    pub wirebeat_version: String,
+    /// The command line, program and arguments.
+    pub command_line: Vec<String>,
+    /// When the run started.
+    pub started: SystemTime,
+    /// How long it ran, until it had settled.
+    pub duration: Nanos,
+    /// Why it ended.
+    pub end: End,
+    /// How the clocks of sender and receiver relate; a receiver alone does not know it.
+    pub clocks: Clocks,
+    /// CPU time by role.
+    pub costs: Vec<CpuTime>,
+    /// What was noticed on the machine that spoils measurements, each in one sentence.
+    pub machine: Vec<String>,
+}
+
+/// How the clocks of sender and receiver relate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Clocks {
+    /// Both ends read one clock.
+    Same,
+    /// Their offset is known up to `bound`, by the way that `how` names.
+    Bounded {
+        /// The bound.
+        bound: Nanos,
+        /// How it is known: "both follow NTP", "measured over the control connection".
+        how: String,
+    },
+    /// Nothing is known of their offset, for this reason.
+    Unbounded(String),
+}
+
+/// CPU time that a role took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuTime {
+    /// Who took it: "transmit", "receive".
+    pub role: String,
+    /// In the program.
+    pub user: Nanos,
+    /// In the kernel on its behalf.
+    pub system: Nanos,
+    /// In interrupts on its CPUs, where the system tells.
+    pub interrupt: Option<Nanos>,
+    /// Frames that it sent or received.
+    pub frames: u64,
+}
+
+/// What the sender counted.
+#[derive(Clone, Debug)]
+pub struct SenderSide {
+    /// The ports that sent.
+    pub stations: Vec<Station>,
+    /// Each flow.
+    pub flows: Vec<SentFlow>,
+}
+
+/// What the sender counted of a flow.
+#[derive(Clone, Debug, Default)]
+pub struct SentFlow {
+    /// Its name.
+    pub name: String,
+    /// Its number in probes; `None` for a flow that carries no probe.
+    pub id: Option<u16>,
+    /// The rate that was asked for; `None` for as fast as possible.
+    pub offered: Option<FrameRate>,
+    /// Frames that leave back to back; 0 counts as 1.
+    pub burst: u32,
+    /// What the schedule asked for until the run ended.
+    pub requested: Volume,
+    /// What the engine accepted.
+    pub sent: Volume,
+    /// Frames dropped as time violations.
+    pub expired: u64,
+    /// Frames that the engine or the system refused.
+    pub failed: u64,
+    /// First and last departure, from the start of the run.
+    pub departures: Option<(Nanos, Nanos)>,
+    /// Departure time less deadline, in ns, of the frames that were sent.
+    pub departure_error: Distribution,
+    /// From which departure error on a frame counts as late.
+    pub late_after: Nanos,
+}
+
+/// What the receiver counted.
+#[derive(Clone, Debug)]
+pub struct ReceiverSide {
+    /// The ports that received.
+    pub stations: Vec<Station>,
+    /// The measurements of all of them.
+    pub summary: MeterSummary,
+    /// Frames that the engine delivered to the meter, by the engine's own count, if it keeps one.
+    pub delivered: Option<u64>,
+}
+
+/// Makes the report of a run of which either side, or both, are known.
+pub fn assemble(
+    facts: RunFacts,
+    sender: Option<SenderSide>,
+    receiver: Option<ReceiverSide>,
+) -> Report {
+    let clock = delay_clock(&facts.clocks);
+    let uncertainty = clock.uncertainty_ns;
+    let pairs = pair::pair(sender.as_ref(), receiver.as_ref());
+    let flows: Vec<_> = pairs.iter().map(|pair| pair.report(uncertainty)).collect();
+    let total = pair::total(&pairs, &flows, uncertainty);
+    let books = books::books(&pairs, &flows, &total, receiver.as_ref());
+    let others = receiver.as_ref().map(|receiver| pair::others(&pairs, receiver));
+    let balanced = books.iter().all(|equation| equation.balances());
+    let verdict = verdict(balanced, &facts.end);
+    let delay_clock = receiver.is_some().then_some(clock);
+    let mut report = Report {
+        schema_version: SCHEMA_VERSION.to_owned(),
+        wirebeat_version: facts.wirebeat_version,
+        command_line: facts.command_line,
+        started: rfc3339(facts.started),
+        duration_ns: facts.duration.get(),
+        end: facts.end,
+        verdict,
+        exit_code: verdict.exit_code(),
+        total,
+        flows,
+        others,
+        findings: Vec::new(),
+        books,
+        senders: sender.map_or_else(Vec::new, |sender| sender.stations),
+        receivers: receiver.map_or_else(Vec::new, |receiver| receiver.stations),
+        delay_clock,
+        costs: facts.costs.iter().map(|cost| self::cost(cost, facts.duration)).collect(),
+    };
+    report.findings = findings::findings(&report, facts.machine);
+    report
+}
+
+fn verdict(balanced: bool, end: &End) -> Verdict {
+    match end {
+        _ if !balanced => Verdict::BooksDoNotBalance,
+        End::Completed | End::Stopped { .. } => Verdict::Done,
+        End::InterfaceGone { .. } | End::PeerGone { .. } | End::Failed { .. } => {
+            Verdict::Unfinished
+        }
+    }
+}
+
+fn delay_clock(clocks: &Clocks) -> DelayClock {
+    let (relation, uncertainty, explanation) = match clocks {
+        Clocks::Same => (Relation::Same, Some(0), "both ends read one clock"),
+        Clocks::Bounded { bound, how } => (Relation::Bounded, Some(bound.get()), how.as_str()),
+        Clocks::Unbounded(why) => (Relation::Unbounded, None, why.as_str()),
+    };
+    DelayClock { relation, uncertainty_ns: uncertainty, explanation: explanation.to_owned() }
+}
+
+fn cost(cpu: &CpuTime, duration: Nanos) -> Cost {
+    let spent = cpu.user.get() as f64
+        + cpu.system.get() as f64
+        + cpu.interrupt.map_or(0.0, |interrupt| interrupt.get() as f64);
+    let per = |count: u64| if count == 0 { None } else { Some(spent / count as f64) };
+    Cost {
+        role: cpu.role.clone(),
+        user_seconds: cpu.user.as_secs_f64(),
+        system_seconds: cpu.system.as_secs_f64(),
+        interrupt_seconds: cpu.interrupt.map(Nanos::as_secs_f64),
+        cpus: per(duration.get()).map_or(0.0, crate::model::round),
+        frames: cpu.frames,
+        nanoseconds_per_frame: per(cpu.frames).map(crate::model::round),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! Brings the two sides of each flow together.
+//!
+//! Flows meet by their number in probes. A flow without a probe has no number: one such flow is met
+//! with what arrived without a probe; several cannot be told apart on arrival, so that stands alone.
+
+use std::borrow::Cow;
+
+use wirebeat_meter::summary::{Distribution, FlowSummary};
+use wirebeat_units::Nanos;
+
+use super::{ReceiverSide, SenderSide, SentFlow, rates};
+use crate::model::{
+    Bins, FlowReport, Loss, LossBasis, Others, Received, Sent, Stats, Volume, round,
+};
+
+/// Name of what arrived without a probe.
+const UNPROBED: &str = "(no probe)";
+
+/// The two sides of a flow.
+pub struct Pair<'a> {
+    pub name: String,
+    pub id: Option<u16>,
+    pub sent: Option<&'a SentFlow>,
+    pub received: Option<Cow<'a, FlowSummary>>,
+}
+
+/// Pairs the flows of both sides: the sender's in its order, or the receiver's if it is alone.
+pub fn pair<'a>(
+    sender: Option<&'a SenderSide>,
+    receiver: Option<&'a ReceiverSide>,
+) -> Vec<Pair<'a>> {
+    match (sender, receiver) {
+        (Some(sender), receiver) => sent_pairs(&sender.flows, receiver),
+        (None, Some(receiver)) => received_pairs(receiver),
+        (None, None) => Vec::new(),
+    }
+}
+
+fn sent_pairs<'a>(flows: &'a [SentFlow], receiver: Option<&'a ReceiverSide>) -> Vec<Pair<'a>> {
+    let unprobed = flows.iter().filter(|flow| flow.id.is_none()).count();
+    let find = |flow: &SentFlow| {
+        let summary = &receiver?.summary;
+        match flow.id {
+            Some(id) => Some(summary.flows.get(&id).map(Cow::Borrowed).unwrap_or_default()),
+            None => (unprobed == 1).then_some(Cow::Borrowed(&summary.unprobed)),
+        }
+    };
+    let mut pairs: Vec<_> = flows
+        .iter()
+        .map(|flow| Pair {
+            name: flow.name.clone(),
+            id: flow.id,
+            sent: Some(flow),
+            received: find(flow),
+        })
+        .collect();
+    if let Some(receiver) = receiver.filter(|_| unprobed > 1) {
+        pairs.push(without_probe(receiver));
+    }
+    pairs
+}
+
+fn received_pairs(receiver: &ReceiverSide) -> Vec<Pair<'_>> {
+    let flows = &receiver.summary.flows;
+    let mut pairs: Vec<_> = flows
+        .iter()
+        .map(|(&id, flow)| Pair {
+            name: format!("flow {id}"),
+            id: Some(id),
+            sent: None,
+            received: Some(Cow::Borrowed(flow)),
+        })
+        .collect();
+    if receiver.summary.unprobed.frames > 0 {
+        pairs.push(without_probe(receiver));
+    }
+    pairs
+}
+
+fn without_probe(receiver: &ReceiverSide) -> Pair<'_> {
+    Pair {
+        name: UNPROBED.to_owned(),
+        id: None,
+        sent: None,
+        received: Some(Cow::Borrowed(&receiver.summary.unprobed)),
+    }
+}
+
+/// Frames that the receiver counted for none of `pairs`.
+pub fn others(pairs: &[Pair<'_>], receiver: &ReceiverSide) -> Others {
+    let summary = &receiver.summary;
+    let paired_unprobed = pairs.iter().any(|pair| pair.id.is_none() && pair.received.is_some());
+    let unpaired = summary
+        .flows
+        .iter()
+        .filter(|(id, _)| !pairs.iter().any(|pair| pair.id == Some(**id)))
+        .fold(0, |sum: u64, (_, flow)| sum.saturating_add(flow.frames));
+    Others {
+        unprobed: if paired_unprobed { 0 } else { summary.unprobed.frames },
+        unknown_flow: summary.unknown_flow.saturating_add(unpaired),
+        stale: summary.stale,
+        foreign: summary.foreign,
+        malformed: summary.malformed,
+        receiver_drops: summary.receiver_drops,
+    }
+}
+
+impl Pair<'_> {
+    /// Whether its frames carry probes.
+    pub fn probed(&self) -> bool {
+        self.id.is_some()
+    }
+
+    /// Frames that leave back to back.
+    fn burst(&self) -> u32 {
+        self.sent.map_or(1, |sent| sent.burst)
+    }
+
+    /// What the report says of this flow.
+    pub fn report(&self, uncertainty: Option<u64>) -> FlowReport {
+        let received = self.received.as_deref().map(|flow| {
+            let intervals = rates::intervals(flow.frames, self.burst());
+            received(flow, intervals, uncertainty)
+        });
+        FlowReport {
+            name: self.name.clone(),
+            id: self.id,
+            sent: self.sent.map(sent),
+            received,
+            loss: self.loss().map(|loss| loss.report()),
+        }
+    }
+
+    /// What is missing.
+    fn loss(&self) -> Option<Counted> {
+        let received = self.received.as_deref()?;
+        let (of, arrived, basis) = match self.sent {
+            Some(sent) if self.probed() => {
+                (sent.sent.frames, received.sequence.unique, LossBasis::SentLessUnique)
+            }
+            Some(sent) => (sent.sent.frames, received.frames, LossBasis::SentLessReceived),
+            None if self.probed() => {
+                let sequence = &received.sequence;
+                (sequence.expected(), sequence.unique, LossBasis::MissingNumbers)
+            }
+            None => return None,
+        };
+        Some(Counted { lost: of.saturating_sub(arrived), of, basis })
+    }
+}
+
+/// A loss and what it is counted of.
+struct Counted {
+    lost: u64,
+    of: u64,
+    basis: LossBasis,
+}
+
+impl Counted {
+    fn report(&self) -> Loss {
+        let ratio = (self.of > 0).then(|| self.lost as f64 / self.of as f64);
+        Loss { frames: self.lost, ratio, basis: self.basis }
+    }
+
+    fn add(self, other: Counted) -> Counted {
+        Counted {
+            lost: self.lost.saturating_add(other.lost),
+            of: self.of.saturating_add(other.of),
+            basis: if self.basis == other.basis { self.basis } else { LossBasis::Mixed },
+        }
+    }
+}
+
+fn sent(flow: &SentFlow) -> Sent {
+    let rates = flow.departures.and_then(|(first, last)| {
+        let intervals = rates::intervals(flow.sent.frames, flow.burst);
+        rates::rates(&flow.sent, intervals, last.saturating_sub(first).get())
+    });
+    let kind = if flow.sent.frames > 0 { &flow.sent } else { &flow.requested };
+    let offered = flow.offered.as_ref().map(|rate| rates::offered(kind, rate));
+    Sent {
+        requested: flow.requested,
+        sent: flow.sent,
+        expired: flow.expired,
+        failed: flow.failed,
+        late: flow.departure_error.above(flow.late_after.get()),
+        late_after_ns: flow.late_after.get(),
+        offered,
+        rates,
+        rate_error_ppm: rates.and_then(|rates| rates::error_ppm(&rates, offered.as_ref()?)),
+        first_departure_ns: flow.departures.map(|(first, _)| first.get()),
+        last_departure_ns: flow.departures.map(|(_, last)| last.get()),
+        departure_error_ns: Stats::of(&flow.departure_error),
+    }
+}
+
+/// What was received, at the rate of `intervals` frames in its span.
+fn received(flow: &FlowSummary, intervals: u64, uncertainty: Option<u64>) -> Received {
+    let volume = Volume {
+        frames: flow.frames,
+        frame_bytes: flow.frame_bytes,
+        payload_bytes: flow.payload_bytes,
+    };
+    let sequence = &flow.sequence;
+    let span_ns = flow.span.map(|(first, last)| last.saturating_sub(first));
+    let unique = sequence.unique;
+    Received {
+        received: volume,
+        unique,
+        duplicates: sequence.duplicates,
+        reordered: sequence.reordered,
+        reordered_ratio: (unique > 0).then(|| sequence.reordered as f64 / unique as f64),
+        beyond_window: sequence.beyond_window,
+        implausible: sequence.implausible,
+        restarts: sequence.restarts,
+        reordering_extent_frames: Stats::of(&sequence.extent),
+        rates: span_ns.and_then(|span| rates::rates(&volume, intervals, span)),
+        span_ns,
+        one_way_delay_ns: uncertainty
+            .map(|bound| Stats::raised(&flow.delay, flow.delay_base).certain_from(bound)),
+        delay_variation_rfc4689_ns: Stats::of(&flow.delay_variation),
+        delay_variation_rfc5481_ns: Stats::of(&flow.delay.above_minimum()),
+        inter_arrival_ns: Stats::of(&flow.inter_arrival),
+        inter_arrival_bins: flow.inter_arrival_bins.as_ref().map(Bins::from),
+        gap_error_ns: Stats::of(&flow.gap_error),
+    }
+}
+
+/// All flows together. Distributions are those of the flows, added; a rate is that of all frames in the
+/// time from the first of any flow to the last.
+pub fn total(pairs: &[Pair<'_>], flows: &[FlowReport], uncertainty: Option<u64>) -> FlowReport {
+    let mut all = FlowSummary::default();
+    let mut variation = Distribution::default();
+    let mut intervals = 0u64;
+    for (pair, flow) in pairs.iter().filter_map(|pair| Some((pair, pair.received.as_deref()?))) {
+        all.merge(flow);
+        // Each flow has its own smallest delay.
+        variation.merge(&flow.delay.above_minimum());
+        intervals = intervals.saturating_add(rates::intervals(flow.frames, pair.burst()));
+    }
+    let any = pairs.iter().any(|pair| pair.received.is_some());
+    let received = any.then(|| Received {
+        delay_variation_rfc5481_ns: Stats::of(&variation),
+        ..received(&all, intervals, uncertainty)
+    });
+    let loss = pairs.iter().filter_map(Pair::loss).reduce(Counted::add);
+    FlowReport {
+        name: "total".to_owned(),
+        id: None,
+        sent: total_sent(pairs, flows),
+        received,
+        loss: loss.map(|loss| loss.report()),
+    }
+}
+
+fn total_sent(pairs: &[Pair<'_>], flows: &[FlowReport]) -> Option<Sent> {
+    let sides: Vec<&SentFlow> = pairs.iter().filter_map(|pair| pair.sent).collect();
+    let reports = || flows.iter().filter_map(|flow| flow.sent.as_ref());
+    let first = reports().filter_map(|sent| sent.first_departure_ns).min();
+    let last = reports().filter_map(|sent| sent.last_departure_ns).max();
+    let mut total = Sent {
+        first_departure_ns: first,
+        last_departure_ns: last,
+        offered: rates::sum(reports().map(|sent| sent.offered)),
+        rate_error_ppm: mean_error(reports()),
+        late_after_ns: reports().map(|sent| sent.late_after_ns).max()?,
+        ..Sent::default()
+    };
+    let mut error = Distribution::default();
+    let mut intervals = 0u64;
+    for flow in &sides {
+        add(&mut total.requested, &flow.requested);
+        add(&mut total.sent, &flow.sent);
+        total.expired = total.expired.saturating_add(flow.expired);
+        total.failed = total.failed.saturating_add(flow.failed);
+        intervals = intervals.saturating_add(rates::intervals(flow.sent.frames, flow.burst));
+        error.merge(&flow.departure_error);
+    }
+    total.late = reports().fold(0, |sum, sent| sum.saturating_add(sent.late));
+    let span = Nanos::new(last.unwrap_or(0)).saturating_sub(Nanos::new(first.unwrap_or(0)));
+    total.rates = rates::rates(&total.sent, intervals, span.get());
+    total.departure_error_ns = Stats::of(&error);
+    Some(total)
+}
+
+/// The mean of the flows' errors, weighted by their frames.
+fn mean_error<'a>(flows: impl Iterator<Item = &'a Sent>) -> Option<f64> {
+    let (mut errors, mut frames) = (0.0, 0.0);
+    for flow in flows {
+        let Some(error) = flow.rate_error_ppm else { continue };
+        errors += error * flow.sent.frames as f64;
+        frames += flow.sent.frames as f64;
+    }
+    (frames > 0.0).then(|| round(errors / frames))
+}
+
+fn add(total: &mut Volume, more: &Volume) {
+    total.frames = total.frames.saturating_add(more.frames);
+    total.frame_bytes = total.frame_bytes.saturating_add(more.frame_bytes);
+    total.payload_bytes = total.payload_bytes.saturating_add(more.payload_bytes);
+}

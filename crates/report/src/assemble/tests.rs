@@ -1,0 +1,399 @@
+use std::collections::BTreeMap;
+use std::time::UNIX_EPOCH;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+use wirebeat_meter::distribution::Recorder;
+use wirebeat_meter::summary::{FlowSummary, Moments, SequenceSummary};
+
+use super::*;
+use crate::format::{Colour, Format};
+use crate::model::{FindingKind, LossBasis};
+
+fn facts() -> RunFacts {
+    RunFacts {
+        wirebeat_version: "0.1.0".to_owned(),
+        command_line: vec!["wirebeat".to_owned()],
+        started: UNIX_EPOCH,
+        duration: Nanos::from_secs(1),
+        end: End::Completed,
+        clocks: Clocks::Same,
+        costs: Vec::new(),
+        machine: Vec::new(),
+    }
+}
+
+fn volume(frames: u64) -> Volume {
+    Volume { frames, frame_bytes: frames * 64, payload_bytes: frames * 18 }
+}
+
+/// A flow of which all frames were sent, one each millisecond.
+fn sent(id: Option<u16>, frames: u64) -> SentFlow {
+    SentFlow {
+        name: id.map_or_else(|| "plain".to_owned(), |id| format!("flow {id}")),
+        id,
+        offered: Some(FrameRate { frames: 1000, per: Nanos::from_secs(1) }),
+        burst: 1,
+        requested: volume(frames),
+        sent: volume(frames),
+        departures: Some((Nanos::ZERO, Nanos::from_millis(frames.saturating_sub(1)))),
+        ..SentFlow::default()
+    }
+}
+
+fn sender(flows: Vec<SentFlow>) -> Option<SenderSide> {
+    Some(SenderSide { stations: Vec::new(), flows })
+}
+
+/// A flow of which `unique` frames arrived and `duplicates` again.
+fn arrived(unique: u64, duplicates: u64) -> FlowSummary {
+    let frames = unique + duplicates;
+    FlowSummary {
+        frames,
+        frame_bytes: frames * 64,
+        payload_bytes: frames * 18,
+        span: (frames > 0).then_some((0, frames * 1_000_000)),
+        sequence: SequenceSummary { unique, duplicates, ..SequenceSummary::default() },
+        ..FlowSummary::default()
+    }
+}
+
+fn receiver(flows: impl IntoIterator<Item = (u16, FlowSummary)>) -> ReceiverSide {
+    let summary = MeterSummary { flows: BTreeMap::from_iter(flows), ..MeterSummary::default() };
+    ReceiverSide { stations: Vec::new(), summary, delivered: None }
+}
+
+fn kinds(report: &Report) -> Vec<FindingKind> {
+    report.findings.iter().map(|finding| finding.kind).collect()
+}
+
+#[test]
+fn loss_is_what_was_sent_less_what_arrived_for_the_first_time() {
+    let arrivals = receiver([(1, arrived(90, 5)), (2, arrived(50, 0))]);
+    let report =
+        assemble(facts(), sender(vec![sent(Some(1), 100), sent(Some(2), 50)]), Some(arrivals));
+    let loss = report.flows[0].loss.unwrap();
+    assert_eq!((loss.frames, loss.ratio), (10, Some(0.1)));
+    let total = report.total.loss.unwrap();
+    assert_eq!((total.frames, total.basis), (10, LossBasis::SentLessUnique));
+    assert_eq!(total.ratio, Some(10.0 / 150.0));
+    assert_eq!((report.verdict, report.exit_code), (Verdict::Done, 0));
+    assert!(report.books.iter().all(|equation| equation.balances()));
+}
+
+#[test]
+fn more_different_frames_than_were_sent_unbalance_the_books() {
+    let report =
+        assemble(facts(), sender(vec![sent(Some(1), 10)]), Some(receiver([(1, arrived(11, 0))])));
+    assert_eq!((report.verdict, report.exit_code), (Verdict::BooksDoNotBalance, 1));
+    let wrong: Vec<_> = report.books.iter().filter(|equation| !equation.balances()).collect();
+    assert_eq!((wrong.len(), wrong[0].difference), (1, -1));
+    assert_eq!(kinds(&report), [FindingKind::BooksDoNotBalance]);
+}
+
+#[test]
+fn frames_that_the_sender_forgot_unbalance_the_books() {
+    let mut flow = sent(Some(1), 10);
+    flow.requested.frames = 11;
+    let report = assemble(facts(), sender(vec![flow]), None);
+    assert_eq!(report.verdict, Verdict::BooksDoNotBalance);
+}
+
+#[test]
+fn what_the_engine_delivered_must_be_what_the_meter_counted() {
+    let mut side = receiver([(1, arrived(10, 0))]);
+    side.summary.foreign = 3;
+    side.delivered = Some(13);
+    let right = assemble(facts(), sender(vec![sent(Some(1), 10)]), Some(side.clone()));
+    assert_eq!(right.verdict, Verdict::Done);
+    side.delivered = Some(14);
+    let wrong = assemble(facts(), sender(vec![sent(Some(1), 10)]), Some(side));
+    assert_eq!(wrong.verdict, Verdict::BooksDoNotBalance);
+}
+
+#[test]
+fn a_run_that_was_stopped_is_done_and_one_that_was_cut_off_is_not() {
+    for (end, verdict) in [
+        (End::Stopped { signal: "SIGTERM".to_owned() }, Verdict::Done),
+        (End::PeerGone { peer: "10.0.0.2".to_owned() }, Verdict::Unfinished),
+        (End::Failed { message: "out of memory".to_owned() }, Verdict::Unfinished),
+    ] {
+        let report = assemble(RunFacts { end, ..facts() }, sender(vec![sent(Some(1), 10)]), None);
+        assert_eq!(report.verdict, verdict);
+        let unfinished = kinds(&report).contains(&FindingKind::Unfinished);
+        assert_eq!(unfinished, verdict == Verdict::Unfinished);
+    }
+}
+
+#[test]
+fn one_flow_without_probes_is_met_by_what_came_without_probes() {
+    let mut side = receiver([(1, arrived(10, 0))]);
+    side.summary.unprobed = arrived(0, 18);
+    side.summary.unprobed.sequence = SequenceSummary::default();
+    let report = assemble(facts(), sender(vec![sent(Some(1), 10), sent(None, 20)]), Some(side));
+    let loss = report.flows[1].loss.unwrap();
+    assert_eq!((loss.frames, loss.basis), (2, LossBasis::SentLessReceived));
+    assert_eq!(report.total.loss.unwrap().basis, LossBasis::Mixed);
+    assert_eq!(report.others.unwrap().unprobed, 0);
+    assert_eq!(report.verdict, Verdict::Done);
+}
+
+#[test]
+fn several_flows_without_probes_cannot_be_told_apart_on_arrival() {
+    let mut side = receiver([]);
+    side.summary.unprobed = arrived(0, 40);
+    side.summary.unprobed.sequence = SequenceSummary::default();
+    let report = assemble(facts(), sender(vec![sent(None, 20), sent(None, 20)]), Some(side));
+    let names: Vec<&str> = report.flows.iter().map(|flow| flow.name.as_str()).collect();
+    assert_eq!(names, ["plain", "plain", "(no probe)"]);
+    assert_eq!(report.total.received.unwrap().received.frames, 40);
+    assert_eq!(report.total.loss, None);
+}
+
+#[test]
+fn datagrams_and_probes_of_others_are_no_flows_of_the_run() {
+    let mut side = receiver([(1, arrived(10, 0)), (9, arrived(4, 0))]);
+    side.summary.unprobed = arrived(0, 6);
+    let report = assemble(facts(), sender(vec![sent(Some(1), 10)]), Some(side));
+    assert_eq!(report.flows.len(), 1);
+    let others = report.others.clone().unwrap();
+    assert_eq!((others.unprobed, others.unknown_flow), (6, 4));
+    assert_eq!(kinds(&report), [FindingKind::StrangeProbes]);
+}
+
+#[test]
+fn a_receiver_alone_counts_missing_numbers() {
+    let mut flow = arrived(8, 0);
+    flow.sequence.range = Some((1 << 32, (1 << 32) + 9));
+    let facts = RunFacts { clocks: Clocks::Unbounded("no sender".to_owned()), ..facts() };
+    let report = assemble(facts, None, Some(receiver([(3, flow)])));
+    assert_eq!(report.flows[0].name, "flow 3");
+    let loss = report.total.loss.unwrap();
+    assert_eq!((loss.frames, loss.ratio, loss.basis), (2, Some(0.2), LossBasis::MissingNumbers));
+    assert_eq!(report.total.received.as_ref().unwrap().one_way_delay_ns, None);
+    assert_eq!(kinds(&report), [FindingKind::ClockUncertain, FindingKind::LossEstimated]);
+}
+
+#[test]
+fn neither_side_is_a_report_too() {
+    let report = assemble(facts(), None, None);
+    assert_eq!((report.flows.len(), report.verdict), (0, Verdict::Done));
+    assert_eq!((report.total.sent, report.total.received), (None, None));
+}
+
+#[test]
+fn rates_are_those_of_the_definition() {
+    let report = assemble(
+        facts(),
+        sender(vec![sent(Some(1), 101), sent(Some(2), 101)]),
+        Some(receiver([(1, arrived(101, 0)), (2, arrived(101, 0))])),
+    );
+    let side = report.flows[0].sent.as_ref().unwrap();
+    let rates = side.rates.unwrap();
+    assert_eq!((rates.frames_per_second, side.rate_error_ppm), (1000.0, Some(0.0)));
+    assert_eq!(rates.line_bits_per_second, 1000.0 * 84.0 * 8.0);
+    let total = report.total.sent.as_ref().unwrap();
+    assert_eq!(total.rates.unwrap().frames_per_second, 2000.0);
+    assert_eq!(total.offered.unwrap().frames_per_second, 2000.0);
+}
+
+#[test]
+fn a_sender_that_is_too_slow_is_found_out() {
+    let mut flow = sent(Some(1), 1001);
+    flow.departures = Some((Nanos::ZERO, Nanos::from_millis(1100)));
+    let report = assemble(facts(), sender(vec![flow]), None);
+    assert_eq!(kinds(&report), [FindingKind::RateMissed]);
+    assert_eq!(
+        report.findings[0].message,
+        "the transmitter fell behind: flow 1 sent 909.091 pps of 1.00000 kpps asked (-9.1 %)"
+    );
+}
+
+#[test]
+fn a_late_last_frame_is_no_missed_rate() {
+    let mut flow = sent(Some(1), 10);
+    flow.departures = Some((Nanos::ZERO, Nanos::from_micros(9_050)));
+    let report = assemble(facts(), sender(vec![flow]), None);
+    assert_eq!(kinds(&report), []);
+}
+
+#[test]
+fn departures_later_than_the_gap_are_found_out() {
+    let mut flow = sent(Some(1), 100);
+    let mut error = Recorder::default();
+    (0..100).for_each(|frame| error.record(if frame < 95 { 20 } else { 2_000_000 }));
+    flow.departure_error = error.distribution();
+    flow.late_after = Nanos::from_micros(100);
+    let report = assemble(facts(), sender(vec![flow]), None);
+    assert_eq!(kinds(&report), [FindingKind::DeparturesLate]);
+    assert_eq!(report.total.sent.unwrap().late, 5);
+}
+
+#[test]
+fn delays_below_the_uncertainty_of_the_clocks_are_not_given() {
+    let mut flow = arrived(4, 0);
+    let mut delay = Recorder::default();
+    [-50, 400, 2_000, 9_000].into_iter().for_each(|ns| delay.record(ns));
+    flow.delay = delay.distribution();
+    let clocks = Clocks::Bounded { bound: Nanos::from_micros(1), how: "NTP".to_owned() };
+    let report = assemble(
+        RunFacts { clocks, ..facts() },
+        sender(vec![sent(Some(1), 4)]),
+        Some(receiver([(1, flow)])),
+    );
+    let received = report.total.received.unwrap();
+    let stats = received.one_way_delay_ns.unwrap();
+    assert_eq!((stats.min, stats.percentiles.p50, stats.max), (None, None, Some(9_000)));
+    assert_eq!(stats.uncertain_below, Some(1_000));
+    assert_eq!(stats.histogram[0].2, 1);
+    assert!(stats.histogram.iter().skip(1).all(|bucket| bucket.1 >= 1_000));
+    // A variation does not depend on the offset of the clocks.
+    assert_eq!(received.delay_variation_rfc5481_ns.max, Some(9_050));
+}
+
+#[test]
+fn what_was_taken_off_the_delays_is_added_again() {
+    let mut flow = arrived(2, 0);
+    let mut delay = Recorder::default();
+    [300, 500].into_iter().for_each(|ns| delay.record(ns));
+    (flow.delay, flow.delay_base) = (delay.distribution(), 1_000_000);
+    let report = assemble(facts(), sender(vec![sent(Some(1), 2)]), Some(receiver([(1, flow)])));
+    let received = report.flows[0].received.clone().unwrap();
+    let stats = received.one_way_delay_ns.unwrap();
+    assert_eq!(
+        (stats.min, stats.max, stats.mean),
+        (Some(1_000_300), Some(1_000_500), Some(1e6 + 400.0))
+    );
+    assert_eq!(stats.histogram[0].0, 1_000_300);
+    assert_eq!(received.delay_variation_rfc5481_ns.max, Some(200));
+}
+
+#[test]
+fn cost_is_all_cpu_time_for_each_frame_and_second() {
+    let cost = CpuTime {
+        role: "transmit".to_owned(),
+        user: Nanos::from_millis(100),
+        system: Nanos::from_millis(300),
+        interrupt: Some(Nanos::from_millis(100)),
+        frames: 1_000_000,
+    };
+    let report = assemble(RunFacts { costs: vec![cost], ..facts() }, None, None);
+    assert_eq!(report.costs[0].nanoseconds_per_frame, Some(500.0));
+    assert_eq!(report.costs[0].cpus, 0.5);
+}
+
+fn hostile_flow() -> impl Strategy<Value = FlowSummary> {
+    let moments =
+        any::<(u64, i64, i64, i128, u128)>().prop_map(|(count, min, max, sum, sum_of_squares)| {
+            Moments { count, min, max, sum, sum_of_squares }
+        });
+    let distribution = (moments, any::<u64>(), prop::collection::vec(any::<(u16, u64)>(), 0..5))
+        .prop_map(|(moments, negative, buckets)| Distribution { moments, negative, buckets });
+    let sequence = (any::<[u64; 6]>(), any::<Option<(u64, u64)>>(), distribution.clone()).prop_map(
+        |([unique, duplicates, reordered, beyond_window, implausible, restarts], range, extent)| {
+            SequenceSummary {
+                unique,
+                duplicates,
+                reordered,
+                beyond_window,
+                implausible,
+                restarts,
+                range,
+                extent,
+            }
+        },
+    );
+    (any::<[u64; 3]>(), any::<Option<(u64, u64)>>(), sequence, any::<i64>(), distribution).prop_map(
+        |([frames, frame_bytes, payload_bytes], span, sequence, delay_base, times)| FlowSummary {
+            frames,
+            frame_bytes,
+            payload_bytes,
+            span,
+            sequence,
+            delay_base,
+            delay: times.clone(),
+            delay_variation: times.clone(),
+            inter_arrival: times.clone(),
+            inter_arrival_bins: None,
+            gap_error: times,
+        },
+    )
+}
+
+fn hostile_sent() -> impl Strategy<Value = SentFlow> {
+    let volume = any::<[u64; 3]>().prop_map(|[frames, frame_bytes, payload_bytes]| Volume {
+        frames,
+        frame_bytes,
+        payload_bytes,
+    });
+    let rate =
+        any::<(u64, u64)>().prop_map(|(frames, per)| FrameRate { frames, per: Nanos::new(per) });
+    let times = any::<Option<(u64, u64)>>()
+        .prop_map(|times| times.map(|(first, last)| (Nanos::new(first), Nanos::new(last))));
+    (
+        any::<(String, Option<u16>, u32, u64, u64)>(),
+        prop::option::of(rate),
+        [volume.clone(), volume],
+        times,
+    )
+        .prop_map(
+            |((name, id, burst, expired, failed), offered, [requested, sent], departures)| {
+                SentFlow {
+                    name,
+                    id,
+                    offered,
+                    burst,
+                    requested,
+                    sent,
+                    expired,
+                    failed,
+                    departures,
+                    ..SentFlow::default()
+                }
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(Config {
+        rng_seed: RngSeed::Fixed(5481),
+        failure_persistence: None,
+        ..Config::default()
+    })]
+
+    #[test]
+    fn any_numbers_make_a_report_in_every_form(
+        flows in prop::option::of(prop::collection::vec(hostile_sent(), 0..4)),
+        received in prop::option::of(prop::collection::btree_map(any::<u16>(), hostile_flow(), 0..4)),
+        counters in any::<[u64; 5]>(),
+        bound in any::<Option<u64>>(),
+        duration in any::<u64>(),
+    ) {
+        let clocks = match bound {
+            Some(bound) => Clocks::Bounded { bound: Nanos::new(bound), how: "so".to_owned() },
+            None => Clocks::Same,
+        };
+        let sender = flows.and_then(sender);
+        let receiver = received.map(|flows| {
+            let [unknown_flow, stale, foreign, malformed, receiver_drops] = counters;
+            let mut side = receiver(flows);
+            side.summary = MeterSummary {
+                unknown_flow,
+                stale,
+                foreign,
+                malformed,
+                receiver_drops,
+                ..side.summary
+            };
+            side
+        });
+        let duration = Nanos::new(duration);
+        let report = assemble(RunFacts { clocks, duration, ..facts() }, sender, receiver);
+        let balanced = report.books.iter().all(|equation| equation.balances());
+        prop_assert_eq!(report.exit_code == 0, balanced);
+        let json = Format::Json.report(&report, Colour::Never);
+        prop_assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
+        let text = Format::Text.report(&report, Colour::Never);
+        prop_assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
+    }
+}

@@ -1,0 +1,51 @@
+//! The documents that the program writes: a report, or the reason why there is none.
+
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Report, SCHEMA_VERSION};
+
+/// What a file or a pipe receives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Document {
+    /// A run took place.
+    Report(Box<Report>),
+    /// No run took place.
+    Error(ErrorReport),
+}
+
+/// Why there is no report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorReport {
+    /// Version of this model: "1".
+    pub schema_version: String,
+    /// Version of the program.
+    pub wirebeat_version: String,
+    /// The command line, program and arguments.
+    pub command_line: Vec<String>,
+    /// What happened.
+    pub error: ErrorBody,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorBody {
+    /// What, where, and how to mend it.
+    pub message: String,
+    /// The program's exit code: 2 for wrong usage or scenario, 3 for something this machine lacks.
+    pub exit_code: u8,
+}
+
+impl ErrorReport {
+    /// An error of the program of this version that was called so.
+    pub fn new(wirebeat_version: String, command_line: Vec<String>, error: ErrorBody) -> Self {
+        let schema_version = SCHEMA_VERSION.to_owned();
+        ErrorReport { schema_version, wirebeat_version, command_line, error }
+    }
+}
+
+/// The JSON Schema of [`Document`], which is published as `docs/report.schema.json`.
+pub fn schema() -> Schema {
+    schema_for!(Document)
+}

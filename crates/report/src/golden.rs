@@ -1,0 +1,348 @@
+//! Reports as people and programs get them, held against files that a person can review.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p wirebeat-report` writes the files anew.
+
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use wirebeat_meter::distribution::Recorder;
+use wirebeat_meter::flow::{Expectation, FlowMeter, Sample};
+use wirebeat_meter::summary::{Distribution, FlowSummary, MeterSummary};
+use wirebeat_units::{FrameRate, Nanos};
+
+use crate::assemble::{Clocks, CpuTime, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
+use crate::document::{Document, ErrorBody, ErrorReport, schema};
+use crate::format::{Colour, Format};
+use crate::model::{Clock, End, Host, Report, Station, Volume};
+
+/// Compares `found` with the file at `path` in this crate, or writes it.
+fn golden(path: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        expected == found,
+        "{} differs from what is written now; see the difference with UPDATE_GOLDEN=1 and git diff",
+        path.display()
+    );
+}
+
+/// Numbers that look like noise and are the same in every run.
+struct Noise(u64);
+
+impl Noise {
+    /// A number of 0 to 1.
+    fn next(&mut self) -> f64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A time around `median` ns, now and then much longer, as a busy machine makes them.
+    fn time(&mut self, median: f64) -> u64 {
+        let rank = self.next();
+        let tail = if rank > 0.999 {
+            40.0
+        } else if rank > 0.98 {
+            4.0
+        } else {
+            1.0
+        };
+        (median * (0.8 + 0.4 * self.next()) * tail) as u64
+    }
+}
+
+/// A flow that is sent and received in a test.
+#[derive(Clone)]
+struct Plan {
+    name: &'static str,
+    id: u16,
+    rate: u64,
+    frames: u64,
+    frame_len: u32,
+    /// How late departures are, and how long frames are under way, in ns.
+    lateness: f64,
+    delay: f64,
+    /// Of a million frames, how many are lost.
+    lost_ppm: u64,
+    /// How far the receiver's clock is ahead of the sender's, in ns.
+    ahead: i64,
+}
+
+const VOICE: Plan = Plan {
+    name: "voice",
+    id: 1,
+    rate: 12_500,
+    frames: 125_000,
+    frame_len: 214,
+    lateness: 18.0,
+    delay: 5_200.0,
+    lost_ppm: 0,
+    ahead: 0,
+};
+
+const BULK: Plan = Plan {
+    name: "bulk",
+    id: 2,
+    rate: 50_000,
+    frames: 500_000,
+    frame_len: 64,
+    lateness: 20.0,
+    delay: 5_600.0,
+    lost_ppm: 12,
+    ahead: 0,
+};
+
+impl Plan {
+    fn volume(&self, frames: u64) -> Volume {
+        let len = u64::from(self.frame_len);
+        Volume { frames, frame_bytes: frames * len, payload_bytes: frames * (len - 46) }
+    }
+
+    /// Sends and receives the flow.
+    fn run(&self) -> (SentFlow, FlowSummary) {
+        let rate = FrameRate { frames: self.rate, per: Nanos::from_secs(1) };
+        let gap = rate.deadline(1);
+        let mut noise = Noise(u64::from(self.id));
+        let mut error = Recorder::default();
+        let expected = Expectation { nominal_gap: Some(gap), delay_base: 0 };
+        let mut meter = FlowMeter::new(expected, 1024, None);
+        let mut departures = Vec::new();
+        // Frames do not overtake each other.
+        let mut arrival = 0;
+        for index in 0..self.frames {
+            let lateness = noise.time(self.lateness);
+            error.record(lateness as i64);
+            let departure = rate.deadline(index).get() + lateness;
+            departures.push(Nanos::new(departure));
+            let delay = noise.time(self.delay);
+            arrival = (departure + delay).max(arrival + 67);
+            if noise.next() * 1e6 < self.lost_ppm as f64 {
+                continue;
+            }
+            // The clocks began long ago.
+            let hour = 3_600_000_000_000;
+            meter.record(&Sample {
+                at: Nanos::new((hour + arrival).saturating_add_signed(self.ahead)),
+                sent: Some(Nanos::new(hour + departure)),
+                sequence: Some(index as u32),
+                frame_len: self.frame_len,
+                payload_len: self.frame_len - 46,
+            });
+        }
+        let sent = SentFlow {
+            name: self.name.to_owned(),
+            id: Some(self.id),
+            offered: Some(rate),
+            burst: 1,
+            requested: self.volume(self.frames),
+            sent: self.volume(self.frames),
+            departures: Some((departures[0], departures[departures.len() - 1])),
+            departure_error: error.distribution(),
+            late_after: Nanos::from_micros(100),
+            ..SentFlow::default()
+        };
+        (sent, meter.summary())
+    }
+}
+
+fn host(name: &str) -> Host {
+    Host {
+        name: name.to_owned(),
+        kernel: "Linux 6.18.2".to_owned(),
+        cpu_model: "AMD EPYC 7763".to_owned(),
+        cpus: 2,
+    }
+}
+
+fn station(interface: &str, wait: Option<&str>) -> Station {
+    Station {
+        host: host("tester"),
+        interface: Some(interface.to_owned()),
+        namespace: Some(format!("wirebeat-{interface}")),
+        engine: "kernel".to_owned(),
+        mode: if wait.is_some() { "native XDP, live frames" } else { "native XDP, drop" }
+            .to_owned(),
+        link_bits_per_second: Some(10_000_000_000),
+        wait: wait.map(str::to_owned),
+        cpus: if wait.is_some() { vec![1] } else { Vec::new() },
+        clock: Clock {
+            name: "CLOCK_MONOTONIC".to_owned(),
+            synchronisation: "not synchronised".to_owned(),
+            offset_bound_ns: None,
+        },
+    }
+}
+
+fn facts(command: &str) -> RunFacts {
+    RunFacts {
+        wirebeat_version: "0.1.0".to_owned(),
+        command_line: command.split(' ').map(str::to_owned).collect(),
+        started: UNIX_EPOCH + Duration::from_millis(1_772_366_400_250),
+        duration: Nanos::from_millis(10_204),
+        end: End::Completed,
+        clocks: Clocks::Same,
+        costs: vec![CpuTime {
+            role: "transmit".to_owned(),
+            user: Nanos::from_millis(12),
+            system: Nanos::from_millis(9_961),
+            interrupt: Some(Nanos::from_millis(240)),
+            frames: 625_000,
+        }],
+        machine: Vec::new(),
+    }
+}
+
+/// Both sides of `plans` on one host.
+fn both(plans: &[Plan]) -> (SenderSide, ReceiverSide) {
+    let mut sender =
+        SenderSide { stations: vec![station("wb0", Some("in the kernel"))], flows: Vec::new() };
+    let mut summary = MeterSummary::default();
+    for plan in plans {
+        let (sent, received) = plan.run();
+        sender.flows.push(sent);
+        summary.flows.insert(plan.id, received);
+    }
+    summary.foreign = 7;
+    (sender, ReceiverSide { stations: vec![station("wb1", None)], summary, delivered: None })
+}
+
+fn text(report: &Report) -> String {
+    Format::Text.report(report, Colour::Never)
+}
+
+#[test]
+fn two_flows_on_one_host() {
+    let (sender, receiver) = both(&[VOICE, BULK]);
+    let report = assemble(facts("wirebeat run voice.yaml"), Some(sender), Some(receiver));
+    assert_eq!(report.exit_code, 0);
+    golden("tests/golden/two_flows.txt", &text(&report));
+}
+
+#[test]
+fn sending_without_a_receiver() {
+    let plan = Plan { frames: 50_000, rate: 200_000, name: "flow 0", id: 0, ..BULK };
+    let (mut sent, _) = plan.run();
+    (sent.sent, sent.expired) = (plan.volume(49_990), 10);
+    let sender = SenderSide { stations: vec![station("eth1", Some("hybrid"))], flows: vec![sent] };
+    let command = "wirebeat send --to 10.0.0.2:9 --interface eth1 --rate 200kpps --late drop";
+    let report = assemble(facts(command), Some(sender), None);
+    golden("tests/golden/send_only.txt", &text(&report));
+}
+
+#[test]
+fn receiving_alone() {
+    let (_, mut received) = Plan { frames: 20_000, lost_ppm: 900, ..BULK }.run();
+    received.sequence.restarts = 1;
+    let mut summary = MeterSummary::default();
+    summary.flows.insert(2, received);
+    summary.unprobed.frames = 12;
+    summary.unprobed.frame_bytes = 12 * 90;
+    summary.unprobed.span = summary.flows[&2].span;
+    let receiver = ReceiverSide { stations: vec![station("eth1", None)], summary, delivered: None };
+    let facts = RunFacts {
+        end: End::Stopped { signal: "SIGINT".to_owned() },
+        clocks: Clocks::Unbounded("the sender's clock is not known".to_owned()),
+        ..facts("wirebeat receive --interface eth1")
+    };
+    let report = assemble(facts, None, Some(receiver));
+    assert_eq!(report.exit_code, 0);
+    golden("tests/golden/receive_only.txt", &text(&report));
+}
+
+#[test]
+fn delays_between_two_hosts_are_no_more_exact_than_their_clocks() {
+    let plan = Plan { frames: 20_000, ahead: 30_000, ..BULK };
+    let (sender, mut receiver) = both(&[plan]);
+    receiver.stations[0].host = host("far");
+    let facts = RunFacts {
+        clocks: Clocks::Bounded {
+            bound: Nanos::from_micros(80),
+            how: "both hosts follow NTP".to_owned(),
+        },
+        ..facts("wirebeat send --to 10.0.0.2:9 --rate 50kpps --count 20000")
+    };
+    let report = assemble(facts, Some(sender), Some(receiver));
+    let delay = report.total.received.clone().unwrap().one_way_delay_ns.unwrap();
+    assert_eq!((delay.min, delay.percentiles.p50), (None, None));
+    golden("tests/golden/two_hosts.txt", &text(&report));
+}
+
+#[test]
+fn a_run_in_which_much_went_wrong() {
+    let (mut sender, mut receiver) = both(&[VOICE, Plan { frames: 90_000, ..BULK }]);
+    let bulk = &mut sender.flows[1];
+    (bulk.sent.frames, bulk.expired, bulk.failed) = (89_040, 900, 60);
+    bulk.departures = Some((Nanos::ZERO, Nanos::from_millis(2_100)));
+    let mut late = Recorder::default();
+    (0..89_040).for_each(|frame| late.record(frame * 3));
+    bulk.departure_error = late.distribution();
+    let flow = receiver.summary.flows.get_mut(&2).unwrap();
+    flow.sequence.reordered = 40;
+    flow.sequence.extent = extents();
+    receiver.summary.receiver_drops = 25;
+    receiver.summary.stale = 3;
+    let facts = RunFacts {
+        end: End::InterfaceGone { interface: "wb1".to_owned() },
+        machine: vec!["the CPU frequency governor is powersave, which delays wake-ups".to_owned()],
+        ..facts("wirebeat run voice.yaml")
+    };
+    let report = assemble(facts, Some(sender), Some(receiver));
+    assert_eq!(report.exit_code, 1);
+    golden("tests/golden/trouble.txt", &text(&report));
+}
+
+fn extents() -> Distribution {
+    let mut extents = Recorder::default();
+    (1..=40).for_each(|extent| extents.record(extent % 7 + 1));
+    extents.distribution()
+}
+
+#[test]
+fn many_flows() {
+    let plans: Vec<Plan> =
+        (1..=60).map(|id| Plan { id, name: "sensor", frames: 100, rate: 1_000, ..BULK }).collect();
+    let (mut sender, receiver) = both(&plans);
+    for (index, flow) in sender.flows.iter_mut().enumerate() {
+        flow.name = format!("sensor {index}");
+    }
+    sender.flows[3].name = "測定器\x1b[31m in the northern hall".to_owned();
+    let report = assemble(facts("wirebeat run sensors.yaml"), Some(sender), Some(receiver));
+    golden("tests/golden/many_flows.txt", &text(&report));
+}
+
+#[test]
+fn the_json_form() {
+    let plans = [Plan { frames: 20, ..VOICE }, Plan { frames: 30, lost_ppm: 100_000, ..BULK }];
+    let (sender, receiver) = both(&plans);
+    let report = assemble(facts("wirebeat run voice.yaml"), Some(sender), Some(receiver));
+    let json = Format::Json.report(&report, Colour::Never);
+    golden("tests/golden/two_flows.json", &json);
+    let read: Document = serde_json::from_str(&json).unwrap();
+    assert_eq!(read, Document::Report(Box::new(report)));
+}
+
+#[test]
+fn errors() {
+    let error = ErrorReport::new(
+        "0.1.0".to_owned(),
+        vec!["wirebeat".to_owned(), "send".to_owned()],
+        ErrorBody {
+            message: "'10 m' is not a rate: 'm' is no unit; write for example 10Mbps".to_owned(),
+            exit_code: 2,
+        },
+    );
+    golden("tests/golden/error.txt", &Format::Text.error(&error, Colour::Never));
+    let json = Format::Json.error(&error, Colour::Never);
+    golden("tests/golden/error.json", &json);
+    assert_eq!(serde_json::from_str::<Document>(&json).unwrap(), Document::Error(error));
+}
+
+#[test]
+fn the_published_schema() {
+    let mut text = serde_json::to_string_pretty(&schema()).unwrap();
+    text.push('\n');
+    golden("../../docs/report.schema.json", &text);
+}

@@ -1,0 +1,141 @@
+//! What was sent, received and lost of a flow, or of all flows together.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::stats::{Bins, Stats};
+
+/// A flow, or all of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowReport {
+    /// Its name; "total" for all together.
+    pub name: String,
+    /// Its number in probes; `null` for flows without probes and for the total.
+    pub id: Option<u16>,
+    /// The sender's side; `null` when only a receiver reported.
+    pub sent: Option<Sent>,
+    /// The receiver's side; `null` when only a sender reported.
+    pub received: Option<Received>,
+    /// What is missing; `null` when that cannot be known.
+    pub loss: Option<Loss>,
+}
+
+/// An amount of traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Volume {
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes, header and FCS included.
+    pub frame_bytes: u64,
+    /// Their bytes after the transport header.
+    pub payload_bytes: u64,
+}
+
+/// A rate, counted in four ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rates {
+    /// Frames per second.
+    pub frames_per_second: f64,
+    /// Bits per second on the line: frames with preamble, start delimiter and inter-packet gap.
+    pub line_bits_per_second: f64,
+    /// Bits per second of frames, header and FCS included.
+    pub frame_bits_per_second: f64,
+    /// Bits per second after the transport header.
+    pub payload_bits_per_second: f64,
+}
+
+/// What the sender did. `requested.frames = sent.frames + expired + failed`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sent {
+    /// What the schedule asked for until the run ended.
+    pub requested: Volume,
+    /// What the engine accepted.
+    pub sent: Volume,
+    /// Frames dropped because they were later than the flow's drift.
+    pub expired: u64,
+    /// Frames that the engine or the system refused.
+    pub failed: u64,
+    /// Frames sent later than `late_after_ns`.
+    pub late: u64,
+    /// From which departure error on a frame counts as late.
+    pub late_after_ns: u64,
+    /// The rate that was asked for; `null` for as fast as possible.
+    pub offered: Option<Rates>,
+    /// The rate between first and last departure; `null` for fewer than two.
+    pub rates: Option<Rates>,
+    /// How far the sent rate is from the offered, in millionths of it. For the total: the mean of the
+    /// flows, weighted by their frames.
+    pub rate_error_ppm: Option<f64>,
+    /// The first departure, from the start of the run.
+    pub first_departure_ns: Option<u64>,
+    /// The last departure, from the start of the run.
+    pub last_departure_ns: Option<u64>,
+    /// Departure time less deadline.
+    pub departure_error_ns: Stats,
+}
+
+/// What the receiver counted. For frames with probes,
+/// `received.frames = unique + duplicates + implausible`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Received {
+    /// Everything that arrived, duplicates included.
+    pub received: Volume,
+    /// Different sequence numbers; 0 for flows without probes.
+    pub unique: u64,
+    /// Arrivals whose number had been seen.
+    pub duplicates: u64,
+    /// Arrivals with a number below one seen before (RFC 4737 §3.3).
+    pub reordered: u64,
+    /// Reordered of unique (RFC 4737 §3.4); `null` when nothing arrived.
+    pub reordered_ratio: Option<f64>,
+    /// Arrivals too far behind to tell new from duplicate; they are among unique and reordered.
+    pub beyond_window: u64,
+    /// Arrivals whose number cannot be right; they count as nothing else.
+    pub implausible: u64,
+    /// How often the sender began to count from 0 again.
+    pub restarts: u64,
+    /// How late reordered frames were, in arrivals (RFC 4737 §4.2.1).
+    pub reordering_extent_frames: Stats,
+    /// The rate between first and last arrival; `null` for fewer than two.
+    pub rates: Option<Rates>,
+    /// Time from the first to the last arrival.
+    pub span_ns: Option<u64>,
+    /// One-way delay (RFC 7679); `null` when the clocks of the two ends have no known offset.
+    pub one_way_delay_ns: Option<Stats>,
+    /// Absolute difference of the delays of consecutive arrivals (RFC 4689 §3.2.5).
+    pub delay_variation_rfc4689_ns: Stats,
+    /// Delay less the smallest delay (RFC 5481 §4.2).
+    pub delay_variation_rfc5481_ns: Stats,
+    /// Time between consecutive arrivals.
+    pub inter_arrival_ns: Stats,
+    /// The same in bins of one width, where those were asked for.
+    pub inter_arrival_bins: Option<Bins>,
+    /// Absolute difference of the time between consecutive arrivals and the flow's nominal gap.
+    pub gap_error_ns: Stats,
+}
+
+/// What is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Loss {
+    /// Frames that did not arrive.
+    pub frames: u64,
+    /// Lost of sent (or of expected); `null` when nothing was sent.
+    pub ratio: Option<f64>,
+    /// How it is known.
+    pub basis: LossBasis,
+}
+
+/// How loss is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LossBasis {
+    /// Frames sent less different sequence numbers received: exact.
+    SentLessUnique,
+    /// Frames sent less frames received: flows without probes, whose duplicates hide losses.
+    SentLessReceived,
+    /// Sequence numbers missing between the lowest and the highest received: frames lost before the
+    /// first and after the last arrival are not known.
+    MissingNumbers,
+    /// Different bases in different flows.
+    Mixed,
+}

@@ -1,0 +1,206 @@
+//! What a run says at its end.
+//!
+//! Plain data, the same for every engine and every rendering. A field's name ends in its unit; all
+//! times are nanoseconds unless the name says otherwise; a ratio is of 1. `None` (JSON: `null`) means
+//! that there is no such value, never zero. A change that readers could notice raises
+//! [`SCHEMA_VERSION`]; new fields alone do not.
+
+mod flow;
+mod station;
+mod stats;
+
+pub use flow::{FlowReport, Loss, LossBasis, Rates, Received, Sent, Volume};
+pub use station::{Clock, Cost, DelayClock, Host, Relation, Station};
+pub(crate) use stats::round;
+pub use stats::{Bins, Bucket, Percentiles, Stats};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The version of this model, in every report.
+pub const SCHEMA_VERSION: &str = "1";
+
+/// The report of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// Version of this model: "1".
+    pub schema_version: String,
+    /// Version of the program.
+    pub wirebeat_version: String,
+    /// The command line, program and arguments.
+    pub command_line: Vec<String>,
+    /// When the run started: RFC 3339, UTC.
+    pub started: String,
+    /// How long it ran, from its start until it had settled.
+    pub duration_ns: u64,
+    /// Why it ended.
+    pub end: End,
+    /// What to make of it.
+    pub verdict: Verdict,
+    /// The program's exit code that follows from the verdict.
+    pub exit_code: u8,
+    /// All flows together.
+    pub total: FlowReport,
+    /// Each flow.
+    pub flows: Vec<FlowReport>,
+    /// Frames that reached the receiver and belong to no flow; `null` without a receiver.
+    pub others: Option<Others>,
+    /// What limited the run or makes its numbers less certain; the gravest first.
+    pub findings: Vec<Finding>,
+    /// The sums that must be right.
+    pub books: Vec<Equation>,
+    /// The ports that sent.
+    pub senders: Vec<Station>,
+    /// The ports that received.
+    pub receivers: Vec<Station>,
+    /// How exact one-way delays are; `null` without a receiver.
+    pub delay_clock: Option<DelayClock>,
+    /// CPU time that the run took, by role.
+    pub costs: Vec<Cost>,
+}
+
+/// Why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum End {
+    /// It did all that was asked.
+    Completed,
+    /// A signal asked it to stop.
+    Stopped {
+        /// Name of the signal.
+        signal: String,
+    },
+    /// The interface went down or was removed.
+    InterfaceGone {
+        /// Its name.
+        interface: String,
+    },
+    /// The other host no longer answers.
+    PeerGone {
+        /// Its address.
+        peer: String,
+    },
+    /// Something else failed while it ran.
+    Failed {
+        /// What.
+        message: String,
+    },
+}
+
+/// What to make of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It completed, or was told to stop, and its books balance.
+    Done,
+    /// It ended before it was done; what it reports is right as far as it went.
+    Unfinished,
+    /// A sum is wrong: the numbers cannot be trusted.
+    BooksDoNotBalance,
+}
+
+impl Verdict {
+    /// The program's exit code: 0 when done, else 1.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Verdict::Done => 0,
+            Verdict::Unfinished | Verdict::BooksDoNotBalance => 1,
+        }
+    }
+}
+
+/// Frames that reached the receiver and belong to no flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Others {
+    /// Datagrams that match the filter and carry no probe, where no flow without a probe was sent.
+    pub unprobed: u64,
+    /// Frames with a probe of a flow that is not expected.
+    pub unknown_flow: u64,
+    /// Frames with a probe that was sent before the run.
+    pub stale: u64,
+    /// Frames that do not match the filter.
+    pub foreign: u64,
+    /// Frames too short or inconsistent to be read.
+    pub malformed: u64,
+    /// Frames that the receiving engine lost by itself; they are among the lost of some flow.
+    pub receiver_drops: u64,
+}
+
+impl Others {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        *self == Others::default()
+    }
+}
+
+/// One thing that limited the run, or that a reader must know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// What kind.
+    pub kind: FindingKind,
+    /// In one sentence.
+    pub message: String,
+}
+
+/// Kinds of findings; the gravest first.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// A sum is wrong.
+    BooksDoNotBalance,
+    /// The run ended before it was done.
+    Unfinished,
+    /// Nothing arrived.
+    NothingReceived,
+    /// The sender failed to hand over frames.
+    FramesFailed,
+    /// The sender dropped frames that were too late.
+    FramesExpired,
+    /// The receiver itself lost frames.
+    ReceiverDrops,
+    /// The sender was slower, or faster, than asked.
+    RateMissed,
+    /// The sender was late by more than the time between frames.
+    DeparturesLate,
+    /// One-way delays are uncertain, or not known.
+    ClockUncertain,
+    /// Sequence numbers that cannot be right, or a sender that began anew.
+    SequenceDoubtful,
+    /// Loss is counted without the sender's own count.
+    LossEstimated,
+    /// Frames with probes that belong to no flow of this run.
+    StrangeProbes,
+    /// Something on the machine that spoils measurements.
+    Machine,
+}
+
+/// A sum that must be right: `left = right + right + …`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Equation {
+    /// What it is about: "total", "flow voice", "receiver".
+    pub scope: String,
+    /// The left side.
+    pub left: Term,
+    /// The terms whose sum is the right side.
+    pub right: Vec<Term>,
+    /// Left less right; 0 when it balances.
+    pub difference: i64,
+}
+
+impl Equation {
+    /// Whether both sides are equal.
+    pub fn balances(&self) -> bool {
+        self.difference == 0
+    }
+}
+
+/// A counter in a sum.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Term {
+    /// The counter's name.
+    pub name: String,
+    /// What it counted.
+    pub value: u64,
+}

@@ -1,0 +1,94 @@
+//! Where a run took place and what it cost: hosts, ports, clocks, CPU time.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A port of a run and the machine that it is in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Station {
+    /// The machine.
+    pub host: Host,
+    /// The interface; `null` where the system chose it.
+    pub interface: Option<String>,
+    /// The network namespace, where it is not the machine's own.
+    pub namespace: Option<String>,
+    /// The engine's name: "kernel", "packet", "socket".
+    pub engine: String,
+    /// How the engine works here: "native XDP, live frames".
+    pub mode: String,
+    /// Speed of the link, where it is known.
+    pub link_bits_per_second: Option<u64>,
+    /// How deadlines are awaited: "spin", "hybrid", "sleep", "in the kernel"; `null` for receivers.
+    pub wait: Option<String>,
+    /// The CPUs that the port's threads are bound to; empty when they are not.
+    pub cpus: Vec<u32>,
+    /// The clock that its times are read from.
+    pub clock: Clock,
+}
+
+/// A machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Its operating system's kernel and version.
+    pub kernel: String,
+    /// Its CPU model.
+    pub cpu_model: String,
+    /// Its CPUs.
+    pub cpus: u32,
+}
+
+/// A clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Clock {
+    /// Its name: "CLOCK_MONOTONIC".
+    pub name: String,
+    /// Whether and how it is synchronised, in words: "synchronised (NTP)".
+    pub synchronisation: String,
+    /// How far it can be from true time; `null` when nobody knows.
+    pub offset_bound_ns: Option<u64>,
+}
+
+/// How the clocks of the two ends relate, on which one-way delays depend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DelayClock {
+    /// How they relate.
+    pub relation: Relation,
+    /// One-way delays are uncertain by this much: 0 with one clock, `null` when it is not known.
+    pub uncertainty_ns: Option<u64>,
+    /// Why so, in a few words.
+    pub explanation: String,
+}
+
+/// How two clocks relate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Relation {
+    /// They are one clock.
+    Same,
+    /// Their offset is known up to a bound.
+    Bounded,
+    /// Nothing is known of their offset.
+    Unbounded,
+}
+
+/// CPU time that a role took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cost {
+    /// Who took it: "transmit", "receive".
+    pub role: String,
+    /// CPU seconds in the program.
+    pub user_seconds: f64,
+    /// CPU seconds in the kernel on its behalf.
+    pub system_seconds: f64,
+    /// CPU seconds of interrupts on its CPUs while it ran, whoever caused them; `null` where the system
+    /// does not tell.
+    pub interrupt_seconds: Option<f64>,
+    /// All of these for each second of the run.
+    pub cpus: f64,
+    /// Frames that it sent or received.
+    pub frames: u64,
+    /// All of these for each frame; `null` without frames.
+    pub nanoseconds_per_frame: Option<f64>,
+}

@@ -1,0 +1,151 @@
+//! A distribution as a report shows it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wirebeat_meter::histogram::{highest, lowest};
+use wirebeat_meter::summary::{Distribution, LinearBins};
+
+/// A distribution. Count, minimum, maximum, mean and standard deviation are exact; percentiles are
+/// within 0.4 % (RFC 5481 delay variation: of the delay that it was derived from).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stats {
+    /// How many values.
+    pub count: u64,
+    /// The smallest.
+    pub min: Option<i64>,
+    /// The largest.
+    pub max: Option<i64>,
+    /// Their mean.
+    pub mean: Option<f64>,
+    /// The sample standard deviation; `null` for fewer than two values.
+    pub standard_deviation: Option<f64>,
+    /// Percentiles.
+    pub percentiles: Percentiles,
+    /// Values that the histogram does not hold because they are negative (delays across hosts: below
+    /// the base that was taken off them). Percentiles among them are `null`.
+    pub below_histogram: u64,
+    /// Values whose magnitude is below this are not given (`null`, and one bucket in the histogram),
+    /// because the clocks are not exact enough; `null` when all are given.
+    pub uncertain_below: Option<u64>,
+    /// The histogram: the buckets that are not empty, each as `[lowest, highest, count]`. The last
+    /// possible bucket also collects everything above 2^37 - 1.
+    pub histogram: Vec<Bucket>,
+}
+
+/// The percentiles of a distribution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Percentiles {
+    /// The median.
+    pub p50: Option<i64>,
+    /// The 90th percentile.
+    pub p90: Option<i64>,
+    /// The 99th percentile.
+    pub p99: Option<i64>,
+    /// The 99.9th percentile.
+    pub p99_9: Option<i64>,
+    /// The 99.99th percentile.
+    pub p99_99: Option<i64>,
+}
+
+impl Percentiles {
+    /// All of them, in order.
+    pub fn each_mut(&mut self) -> [&mut Option<i64>; 5] {
+        let Percentiles { p50, p90, p99, p99_9, p99_99 } = self;
+        [p50, p90, p99, p99_9, p99_99]
+    }
+}
+
+/// A bucket of a histogram: lowest value, highest value, how many values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Bucket(pub i64, pub i64, pub u64);
+
+/// A histogram with bins of one width.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Bins {
+    /// Width of a bin; bin `i` holds values from `i * width_ns` up to the next bin.
+    pub width_ns: u64,
+    /// The bins.
+    pub counts: Vec<u64>,
+    /// Values beyond the last bin.
+    pub overflow: u64,
+}
+
+impl From<&LinearBins> for Bins {
+    fn from(bins: &LinearBins) -> Self {
+        Bins { width_ns: bins.width, counts: bins.counts.clone(), overflow: bins.overflow }
+    }
+}
+
+impl Stats {
+    /// Of the values of `distribution`.
+    pub fn of(distribution: &Distribution) -> Self {
+        Stats::raised(distribution, 0)
+    }
+
+    /// Of the values of `distribution`, each `by` greater; as precise as without.
+    pub fn raised(distribution: &Distribution, by: i64) -> Self {
+        let raise = |value: u64| i64::try_from(value).unwrap_or(i64::MAX).saturating_add(by);
+        let moments = distribution.moments.shifted(by);
+        let some = moments.count > 0;
+        let at = |q: f64| distribution.quantile(q).map(raise);
+        Stats {
+            count: moments.count,
+            min: some.then_some(moments.min),
+            max: some.then_some(moments.max),
+            mean: moments.mean().map(round),
+            standard_deviation: moments.standard_deviation().map(round),
+            percentiles: Percentiles {
+                p50: at(0.5),
+                p90: at(0.9),
+                p99: at(0.99),
+                p99_9: at(0.999),
+                p99_99: at(0.9999),
+            },
+            below_histogram: distribution.negative,
+            uncertain_below: None,
+            histogram: distribution
+                .buckets
+                .iter()
+                .map(|&(bucket, count)| {
+                    let bucket = usize::from(bucket);
+                    Bucket(raise(lowest(bucket)), raise(highest(bucket)), count)
+                })
+                .collect(),
+        }
+    }
+
+    /// The same with every value whose magnitude is below `bound` left out, because it could as well be
+    /// another one.
+    pub fn certain_from(mut self, bound: u64) -> Self {
+        if bound == 0 {
+            return self;
+        }
+        let certain = |value: &i64| value.unsigned_abs() >= bound;
+        self.min = self.min.filter(certain);
+        self.max = self.max.filter(certain);
+        self.mean = self.mean.filter(|mean| mean.abs() >= bound as f64);
+        for percentile in self.percentiles.each_mut() {
+            *percentile = percentile.filter(certain);
+        }
+        self.uncertain_below = Some(bound);
+        let limit = i64::try_from(bound).unwrap_or(i64::MAX);
+        let within = |bucket: &Bucket| bucket.0 < limit && bucket.1 > -limit;
+        if let Some(first) = self.histogram.iter().position(within) {
+            let hidden = self.histogram.iter().filter(|bucket| within(bucket));
+            let one = hidden.fold(Bucket(-limit, limit, 0), |one, bucket| {
+                let lowest = one.0.min(bucket.0);
+                Bucket(lowest, one.1.max(bucket.1), one.2.saturating_add(bucket.2))
+            });
+            self.histogram.retain(|bucket| !within(bucket));
+            self.histogram.insert(first, one);
+        }
+        self
+    }
+}
+
+/// To thousandths of the unit: more digits than any clock has, and no tails of binary fractions.
+pub(crate) fn round(value: f64) -> f64 {
+    let rounded = (value * 1000.0).round() / 1000.0;
+    // Where that overflows, there is nothing to round.
+    if rounded.is_finite() { rounded } else { value }
+}

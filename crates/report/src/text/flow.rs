@@ -1,0 +1,175 @@
+//! The details of a flow: what was sent and received, and every measurement.
+
+use super::WIDTH;
+use super::overview::{nothing, time};
+use super::style::{Style, clean, hang};
+use super::table::{Cell, Table};
+use crate::human;
+use crate::model::{FlowReport, LossBasis, Rates, Received, Report, Sent, Stats, Volume};
+
+/// Flows whose details are written; the rest are in the JSON form.
+const FLOWS: usize = 8;
+
+/// The details of the flows, and of their total when there are several.
+pub fn flows(report: &Report, style: Style) -> Vec<String> {
+    let mut parts: Vec<String> =
+        report.flows.iter().take(FLOWS).map(|flow| self::flow(flow, style)).collect();
+    if let Some(more) = report.flows.len().checked_sub(FLOWS).filter(|&more| more > 0) {
+        let more = human::counted(more as u64, "more flow");
+        parts.push(format!("{more}: details are in the JSON form of this report\n"));
+    }
+    if report.flows.len() != 1 {
+        parts.push(flow(&report.total, style));
+    }
+    parts
+}
+
+fn flow(flow: &FlowReport, style: Style) -> String {
+    let mut out = style.strong(&title(flow)) + "\n";
+    out.push_str(&traffic(flow, style));
+    let sides = [
+        flow.sent.as_ref().map(|sent| ("  sender: ", sender(sent))),
+        flow.received.as_ref().map(|received| ("  receiver: ", receiver(received, flow))),
+    ];
+    for (label, text) in sides.into_iter().flatten() {
+        out.push_str(&hang(label, &text, WIDTH));
+        out.push('\n');
+    }
+    out + &measurements(flow, style)
+}
+
+fn title(flow: &FlowReport) -> String {
+    let name = clean(&flow.name);
+    match flow.id {
+        Some(id) if name != format!("flow {id}") => format!("{name}, flow {id} in probes"),
+        _ => name,
+    }
+}
+
+/// What was asked for, sent and received, as amounts and as rates.
+fn traffic(flow: &FlowReport, style: Style) -> String {
+    let heading = ["", "frames", "bytes", "payload", "frames", "line", "frame", "payload"];
+    let mut table = Table::new(&heading).group("amount", 1, 3).group("rate", 4, 7);
+    if let Some(sent) = &flow.sent {
+        table.row(amounts("requested", &sent.requested, sent.offered.as_ref()));
+        table.row(amounts("sent", &sent.sent, sent.rates.as_ref()));
+    }
+    if let Some(received) = &flow.received {
+        table.row(amounts("received", &received.received, received.rates.as_ref()));
+    }
+    table.render(2, style)
+}
+
+fn amounts(label: &str, volume: &Volume, rates: Option<&Rates>) -> Vec<Cell> {
+    let rate = |show: fn(&Rates) -> String| Cell::from(rates.map_or_else(nothing, show));
+    vec![
+        label.to_owned().into(),
+        human::count(volume.frames).into(),
+        human::bytes(volume.frame_bytes).into(),
+        human::bytes(volume.payload_bytes).into(),
+        rate(|rates| human::fine_frame_rate(rates.frames_per_second)),
+        rate(|rates| human::bit_rate(rates.line_bits_per_second)),
+        rate(|rates| human::bit_rate(rates.frame_bits_per_second)),
+        rate(|rates| human::bit_rate(rates.payload_bits_per_second)),
+    ]
+}
+
+fn sender(sent: &Sent) -> String {
+    let count = human::count;
+    let error = match sent.rate_error_ppm {
+        Some(ppm) => format!("rate error {}, ", human::deviation(ppm)),
+        None if sent.offered.is_none() => "as fast as possible, ".to_owned(),
+        None => String::new(),
+    };
+    let late_after = human::time(sent.late_after_ns as f64);
+    format!(
+        "{error}{} expired, {} failed, {} more than {late_after} late",
+        count(sent.expired),
+        count(sent.failed),
+        count(sent.late),
+    )
+}
+
+fn receiver(received: &Received, flow: &FlowReport) -> String {
+    let count = human::count;
+    let mut parts = Vec::new();
+    if let Some(loss) = flow.loss {
+        let ratio = loss.ratio.map_or_else(nothing, human::percent);
+        let basis = match loss.basis {
+            LossBasis::SentLessUnique => "sent less unique",
+            LossBasis::SentLessReceived => "sent less received",
+            LossBasis::MissingNumbers => "missing numbers",
+            LossBasis::Mixed => "on several bases",
+        };
+        parts.push(format!("{} lost ({ratio}; {basis})", count(loss.frames)));
+    }
+    if received.unique > 0 || received.implausible > 0 {
+        parts.push(format!("{} unique", count(received.unique)));
+        parts.push(format!("{} duplicates", count(received.duplicates)));
+        let ratio = received.reordered_ratio.filter(|&ratio| ratio > 0.0).map(human::percent);
+        let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({ratio})"));
+        parts.push(format!("{} reordered{ratio}", count(received.reordered)));
+        if received.implausible > 0 {
+            parts.push(format!("{} implausible", count(received.implausible)));
+        }
+    } else if received.received.frames > 0 {
+        parts.push("no probes, so nothing more is known".to_owned());
+    }
+    parts.join(", ")
+}
+
+/// The distributions, one to a line; those without values are left out.
+fn measurements(flow: &FlowReport, style: Style) -> String {
+    let heading =
+        ["", "count", "min", "mean", "std dev", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
+    let mut table = Table::new(&heading);
+    let mut add = |label: &str, stats: Option<&Stats>, unit: Unit| {
+        if let Some(stats) = stats.filter(|stats| stats.count > 0) {
+            table.row(measurement(label, stats, unit));
+        }
+    };
+    add("departure error", flow.sent.as_ref().map(|sent| &sent.departure_error_ns), Unit::Time);
+    if let Some(received) = &flow.received {
+        add("one-way delay", received.one_way_delay_ns.as_ref(), Unit::Time);
+        add("variation 4689", Some(&received.delay_variation_rfc4689_ns), Unit::Time);
+        add("variation 5481", Some(&received.delay_variation_rfc5481_ns), Unit::Time);
+        add("inter-arrival", Some(&received.inter_arrival_ns), Unit::Time);
+        add("gap error", Some(&received.gap_error_ns), Unit::Time);
+        add("reorder extent", Some(&received.reordering_extent_frames), Unit::Frames);
+    }
+    if table.is_empty() { String::new() } else { table.render(2, style) }
+}
+
+/// What a distribution is of.
+#[derive(Clone, Copy)]
+enum Unit {
+    Time,
+    Frames,
+}
+
+fn measurement(label: &str, stats: &Stats, unit: Unit) -> Vec<Cell> {
+    let show = |value: Option<f64>| match unit {
+        Unit::Time => time(stats, value).into(),
+        Unit::Frames => value.map_or_else(nothing, human::number).into(),
+    };
+    let whole = |value: Option<i64>| show(value.map(|value| value as f64));
+    let percentiles = &stats.percentiles;
+    // A deviation does not depend on the clocks' offset.
+    let deviation = stats.standard_deviation.map(|value| match unit {
+        Unit::Time => human::short_time(value),
+        Unit::Frames => human::number(value),
+    });
+    vec![
+        label.to_owned().into(),
+        human::count(stats.count).into(),
+        whole(stats.min),
+        show(stats.mean),
+        deviation.unwrap_or_else(nothing).into(),
+        whole(percentiles.p50),
+        whole(percentiles.p90),
+        whole(percentiles.p99),
+        whole(percentiles.p99_9),
+        whole(percentiles.p99_99),
+        whole(stats.max),
+    ]
+}

@@ -1,0 +1,52 @@
+//! Text for people: first a table that is read in one look, then what limited the run, then details.
+//!
+//! At most 100 columns where the numbers allow. Names come from users and peers, so nothing in them
+//! reaches a terminal as a control sequence.
+
+mod flow;
+mod overview;
+mod run;
+mod style;
+mod table;
+
+use crate::document::ErrorReport;
+use crate::format::Colour;
+use crate::human;
+use crate::model::{Report, Verdict};
+use style::{Style, clean};
+
+/// Columns that a line should not exceed.
+pub(crate) const WIDTH: usize = 100;
+
+/// Writes a report.
+pub fn report(report: &Report, colour: Colour) -> String {
+    let style = Style::new(colour);
+    let mut parts = vec![headline(report, style), overview::table(report, style)];
+    parts.extend(overview::findings(report, style));
+    parts.extend(flow::flows(report, style));
+    parts.push(run::run(report, style));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+/// Writes an error.
+pub fn error(error: &ErrorReport, colour: Colour) -> String {
+    let style = Style::new(colour);
+    format!("{} {}\n", style.bad("error:"), clean(&error.error.message))
+}
+
+/// What ran, when, how long, and what to make of it.
+fn headline(report: &Report, style: Style) -> String {
+    let verdict = match report.verdict {
+        Verdict::Done => "books balance".to_owned(),
+        Verdict::Unfinished => style.bad("unfinished"),
+        Verdict::BooksDoNotBalance => style.bad("books do not balance"),
+    };
+    format!(
+        "{}  {}  {}\n{}, {verdict}\n",
+        style.strong(&format!("wirebeat {}", clean(&report.wirebeat_version))),
+        clean(&report.started),
+        human::time(report.duration_ns as f64),
+        clean(&human::end(&report.end)),
+    )
+}

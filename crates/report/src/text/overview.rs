@@ -1,0 +1,86 @@
+//! The part that is read in one look: a line for each flow, and what limited the run.
+
+use super::WIDTH;
+use super::style::{Style, clean, cut, hang};
+use super::table::{Cell, NOTHING, Table};
+use crate::human;
+use crate::model::{FlowReport, Rates, Report, Stats};
+
+/// Flows that have a line of their own.
+const FLOWS: usize = 50;
+/// Columns of a flow's name.
+const NAME: usize = 16;
+
+/// The table of all flows and their total.
+pub fn table(report: &Report, style: Style) -> String {
+    let heading =
+        ["flow", "sent", "received", "lost", "loss", "rate", "p50", "p99", "max", "p50", "p99"];
+    let mut table =
+        Table::new(&heading).group("one-way delay", 6, 8).group("departure error", 9, 10);
+    for flow in report.flows.iter().take(FLOWS) {
+        table.row(line(flow));
+    }
+    if let Some(more) = report.flows.len().checked_sub(FLOWS).filter(|&more| more > 0) {
+        table.row(vec![format!("… {} more", human::count(more as u64)).into()]);
+    }
+    if report.flows.len() != 1 {
+        table.row(line(&report.total));
+    }
+    table.without_empty(1).render(0, style)
+}
+
+fn line(flow: &FlowReport) -> Vec<Cell> {
+    let sent = flow.sent.as_ref();
+    let received = flow.received.as_ref();
+    let delay = received.and_then(|received| received.one_way_delay_ns.as_ref());
+    let error = sent.map(|sent| &sent.departure_error_ns);
+    let rates: Option<Rates> =
+        received.and_then(|side| side.rates).or(sent.and_then(|side| side.rates));
+    let lost = flow.loss.map(|loss| loss.frames);
+    let at = |stats: Option<&Stats>, value: fn(&Stats) -> Option<i64>| {
+        Cell::from(stats.map_or_else(nothing, |stats| time(stats, value(stats).map(|v| v as f64))))
+    };
+    vec![
+        cut(&clean(&flow.name), NAME).into(),
+        count(sent.map(|sent| sent.sent.frames)),
+        count(received.map(|received| received.received.frames)),
+        Cell { bad: lost.is_some_and(|lost| lost > 0), ..count(lost) },
+        flow.loss.and_then(|loss| loss.ratio).map_or_else(nothing, human::percent).into(),
+        rates.map_or_else(nothing, |rates| human::frame_rate(rates.frames_per_second)).into(),
+        at(delay, |stats| stats.percentiles.p50),
+        at(delay, |stats| stats.percentiles.p99),
+        at(delay, |stats| stats.max),
+        at(error, |stats| stats.percentiles.p50),
+        at(error, |stats| stats.percentiles.p99),
+    ]
+}
+
+fn count(value: Option<u64>) -> Cell {
+    value.map_or_else(nothing, human::count).into()
+}
+
+pub fn nothing() -> String {
+    NOTHING.to_owned()
+}
+
+/// A value of `stats` as a time. What the clocks are not exact enough for shows as its bound.
+pub fn time(stats: &Stats, value: Option<f64>) -> String {
+    match (value, stats.uncertain_below) {
+        (Some(value), _) => human::short_time(value),
+        (None, Some(bound)) if stats.count > 0 => format!("<{}", human::short_time(bound as f64)),
+        (None, _) => nothing(),
+    }
+}
+
+/// What limited the run; `None` when nothing did.
+pub fn findings(report: &Report, style: Style) -> Option<String> {
+    if report.findings.is_empty() {
+        return None;
+    }
+    let mut out = style.bad("findings") + "\n";
+    for finding in &report.findings {
+        out.push_str(&hang("  - ", &clean(&finding.message), WIDTH));
+        out.push('\n');
+    }
+    Some(out)
+}

@@ -1,0 +1,150 @@
+//! Where and how a run took place, what it cost, and its books.
+
+use super::WIDTH;
+use super::style::{Style, clean, hang};
+use crate::human;
+use crate::model::{Cost, DelayClock, Equation, Others, Relation, Report, Station};
+
+/// Columns of the label at the start of a line.
+const LABEL: usize = 10;
+
+/// Where and how the run took place, what it cost, and its books.
+pub fn run(report: &Report, style: Style) -> String {
+    let mut lines = Lines::default();
+    lines.plain(style.strong("run"));
+    for (label, stations) in [("sender", &report.senders), ("receiver", &report.receivers)] {
+        for station in stations {
+            self::station(label, station, &mut lines);
+        }
+    }
+    if let Some(clock) = &report.delay_clock {
+        lines.entry("clocks", self::clock(clock));
+    }
+    for cost in &report.costs {
+        lines.entry("cost", self::cost(cost));
+    }
+    if let Some(others) = report.others.as_ref().filter(|others| !others.is_empty()) {
+        lines.entry("others", self::others(others));
+    }
+    for (index, equation) in books(report).enumerate() {
+        let label = if index == 0 { "books" } else { "" };
+        let text = clean(&self::equation(equation));
+        lines.styled(label, if equation.balances() { text } else { style.bad(&text) });
+    }
+    lines.entry("command", report.command_line.join(" "));
+    lines.out
+}
+
+/// The sums of the total, and those of flows that are wrong.
+fn books(report: &Report) -> impl Iterator<Item = &Equation> {
+    let of_flow = |equation: &Equation| {
+        report.flows.iter().any(|flow| equation.scope == format!("flow {}", flow.name))
+    };
+    report.books.iter().filter(move |equation| !equation.balances() || !of_flow(equation))
+}
+
+fn equation(equation: &Equation) -> String {
+    let term = |name: &str, value: u64| format!("{} {name}", human::count(value));
+    let right: Vec<String> =
+        equation.right.iter().map(|right| term(&right.name, right.value)).collect();
+    let difference = match equation.difference {
+        0 => String::new(),
+        off => format!(" (off by {off})"),
+    };
+    let left = term(&equation.left.name, equation.left.value);
+    format!("{}: {left} = {}{difference}", equation.scope, right.join(" + "))
+}
+
+fn station(label: &str, station: &Station, lines: &mut Lines) {
+    let mut port = format!("{} engine", station.engine);
+    if let Some(interface) = &station.interface {
+        port += &format!(" on {interface}");
+    }
+    if let Some(namespace) = &station.namespace {
+        port += &format!(" in namespace {namespace}");
+    }
+    port += &format!(": {}", station.mode);
+    if let Some(wait) = &station.wait {
+        port += &format!(", wait {wait}");
+    }
+    if !station.cpus.is_empty() {
+        let cpus: Vec<String> = station.cpus.iter().map(u32::to_string).collect();
+        port += &format!(", CPU {}", cpus.join(" "));
+    }
+    if let Some(speed) = station.link_bits_per_second {
+        port += &format!(", link {}", human::bit_rate(speed as f64));
+    }
+    lines.entry(label, port);
+    let (host, clock) = (&station.host, &station.clock);
+    let cpus = human::counted(u64::from(host.cpus), "CPU");
+    lines.entry("", format!("{}: {}, {}, {cpus}", host.name, host.kernel, host.cpu_model));
+    let bound = clock.offset_bound_ns.map(|bound| human::time(bound as f64));
+    let bound = bound.map_or_else(String::new, |bound| format!(", within {bound}"));
+    lines.entry("", format!("clock {}, {}{bound}", clock.name, clock.synchronisation));
+}
+
+fn clock(clock: &DelayClock) -> String {
+    match (clock.relation, clock.uncertainty_ns) {
+        (Relation::Same, _) => clock.explanation.clone(),
+        (Relation::Bounded, Some(bound)) => format!(
+            "{}; one-way delays are uncertain by {}",
+            clock.explanation,
+            human::time(bound as f64)
+        ),
+        _ => format!("{}; one-way delays are not known", clock.explanation),
+    }
+}
+
+fn cost(cost: &Cost) -> String {
+    let seconds = |value: f64| human::time(value * 1e9);
+    let interrupt = cost.interrupt_seconds.map(seconds);
+    let interrupt = interrupt.map_or_else(String::new, |time| format!(", interrupts {time}"));
+    let per_frame = cost.nanoseconds_per_frame.map(human::time);
+    let per_frame = per_frame.map_or_else(String::new, |time| format!(", {time} per frame"));
+    format!(
+        "{}: {} CPU (user {}, kernel {}{interrupt}){per_frame}",
+        cost.role,
+        human::number(cost.cpus),
+        seconds(cost.user_seconds),
+        seconds(cost.system_seconds),
+    )
+}
+
+fn others(others: &Others) -> String {
+    let parts = [
+        (others.unprobed, "without probe"),
+        (others.unknown_flow, "of unknown flows"),
+        (others.stale, "of earlier runs"),
+        (others.foreign, "foreign"),
+        (others.malformed, "malformed"),
+        (others.receiver_drops, "dropped by the receiver"),
+    ];
+    let said: Vec<String> = parts
+        .into_iter()
+        .filter(|(value, _)| *value > 0)
+        .map(|(value, what)| format!("{} {what}", human::count(value)))
+        .collect();
+    said.join(", ")
+}
+
+/// Lines with a label at their start.
+#[derive(Default)]
+struct Lines {
+    out: String,
+}
+
+impl Lines {
+    fn plain(&mut self, line: String) {
+        self.out.push_str(&line);
+        self.out.push('\n');
+    }
+
+    fn entry(&mut self, label: &str, text: String) {
+        self.styled(label, clean(&text));
+    }
+
+    /// An entry whose text is clean already.
+    fn styled(&mut self, label: &str, text: String) {
+        self.plain(hang(&format!("  {label:LABEL$}"), &text, WIDTH));
+    }
+}
