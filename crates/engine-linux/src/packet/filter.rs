@@ -1,0 +1,161 @@
+//! Which frames the kernel queues for us: UDP over IP, at most one VLAN tag besides the outermost.
+//!
+//! A classic BPF program (`linux/filter.h`) at the socket. Everything else would only fill the
+//! ring. The outermost VLAN tag is out of the frame by then (`skb_vlan_untag`). Fragments pass: the
+//! reader tells them apart. IPv6 extension headers are not walked; who sends them is not a generator
+//! of plain UDP.
+
+use super::Accept;
+
+/// Classic BPF's return value for "the whole frame".
+const ALL: u32 = u32::MAX;
+
+const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
+const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
+const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+/// Where a load finds `skb->pkt_type`.
+const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
+
+const IPV4: u32 = 0x0800;
+const IPV6: u32 = 0x86dd;
+const VLAN: u32 = 0x8100;
+const SERVICE_VLAN: u32 = 0x88a8;
+const UDP: u32 = libc::IPPROTO_UDP as u32;
+
+/// Where the EtherType lies, and how far a VLAN tag moves everything.
+const ETHER_TYPE: u32 = 12;
+const TAG: u32 = 4;
+/// The protocol field of IPv4 and the next header of IPv6, from the start of the frame.
+const IPV4_PROTOCOL: u32 = 14 + 9;
+const IPV6_NEXT_HEADER: u32 = 14 + 6;
+
+const fn op(code: u16, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt: 0, jf: 0, k }
+}
+
+/// Goes on `then` or `otherwise` instructions further than the next.
+const fn when(value: u32, then: u8, otherwise: u8) -> libc::sock_filter {
+    libc::sock_filter { code: JUMP_EQUAL, jt: then, jf: otherwise, k: value }
+}
+
+/// The program.
+pub(super) fn program(accept: Accept) -> Vec<libc::sock_filter> {
+    let mut program = Vec::with_capacity(24);
+    if accept == Accept::Ours {
+        program.extend([
+            op(LOAD_WORD, PACKET_TYPE),
+            when(libc::PACKET_OTHERHOST as u32, 0, 1),
+            op(RETURN, 0),
+        ]);
+    }
+    let untagged = udp_over_ip(0);
+    let past = untagged.len() as u8;
+    program.extend([
+        op(LOAD_HALF, ETHER_TYPE),
+        when(VLAN, past + 1, 0),
+        when(SERVICE_VLAN, past, 0),
+    ]);
+    program.extend(untagged);
+    program.push(op(LOAD_HALF, ETHER_TYPE + TAG));
+    program.extend(udp_over_ip(TAG));
+    program
+}
+
+/// Decides, with the EtherType loaded and the IP header `shift` bytes further than usual.
+fn udp_over_ip(shift: u32) -> [libc::sock_filter; 8] {
+    [
+        when(IPV4, 0, 2),
+        op(LOAD_BYTE, IPV4_PROTOCOL + shift),
+        when(UDP, 3, 4),
+        when(IPV6, 0, 3),
+        op(LOAD_BYTE, IPV6_NEXT_HEADER + shift),
+        when(UDP, 0, 1),
+        op(RETURN, ALL),
+        op(RETURN, 0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel would return for `frame`: the instructions above, and no others.
+    fn run(program: &[libc::sock_filter], frame: &[u8], packet_type: u32) -> u32 {
+        let byte = |at: u32| frame.get(at as usize).map(|&byte| u32::from(byte));
+        let (mut at, mut accumulator) = (0, 0);
+        loop {
+            let op = program[at];
+            at += 1;
+            let loaded = match op.code {
+                RETURN => return op.k,
+                JUMP_EQUAL => {
+                    at += usize::from(if accumulator == op.k { op.jt } else { op.jf });
+                    continue;
+                }
+                LOAD_WORD if op.k == PACKET_TYPE => Some(packet_type),
+                LOAD_BYTE => byte(op.k),
+                LOAD_HALF => byte(op.k).zip(byte(op.k + 1)).map(|(high, low)| high << 8 | low),
+                code => panic!("unknown instruction {code:#x}"),
+            };
+            match loaded {
+                Some(value) => accumulator = value,
+                // a load beyond the frame drops it
+                None => return 0,
+            }
+        }
+    }
+
+    fn frame(types: &[u16], protocol_at: usize, protocol: u8) -> Vec<u8> {
+        let mut frame = vec![0; 60];
+        for (index, ether_type) in types.iter().enumerate() {
+            frame[12 + 4 * index..][..2].copy_from_slice(&ether_type.to_be_bytes());
+        }
+        frame[14 + 4 * (types.len() - 1) + protocol_at] = protocol;
+        frame
+    }
+
+    #[test]
+    fn udp_over_ip_passes_tagged_or_not() {
+        let program = program(Accept::All);
+        for tags in [&[][..], &[0x8100], &[0x88a8]] {
+            let v4 = [tags, &[0x0800]].concat();
+            let v6 = [tags, &[0x86dd]].concat();
+            assert_eq!(run(&program, &frame(&v4, 9, 17), 0), ALL);
+            assert_eq!(run(&program, &frame(&v6, 6, 17), 0), ALL);
+            assert_eq!(run(&program, &frame(&v4, 9, 6), 0), 0, "TCP");
+            assert_eq!(run(&program, &frame(&v6, 6, 58), 0), 0, "ICMPv6");
+            assert_eq!(run(&program, &frame(&v4, 6, 17), 0), 0, "17 elsewhere");
+            assert_eq!(run(&program, &frame(&v6, 9, 17), 0), 0, "17 elsewhere");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_dropped() {
+        let program = program(Accept::All);
+        assert_eq!(run(&program, &frame(&[0x0806], 9, 17), 0), 0, "ARP");
+        assert_eq!(run(&program, &frame(&[0x8100, 0x8100, 0x0800], 9, 17), 0), 0, "three tags");
+        assert_eq!(run(&program, &frame(&[0x8100, 0x0806], 9, 17), 0), 0, "tagged ARP");
+    }
+
+    #[test]
+    fn short_frames_are_dropped() {
+        let program = program(Accept::All);
+        let frame = frame(&[0x0800], 9, 17);
+        for len in 0..24 {
+            assert_eq!(run(&program, &frame[..len], 0), 0, "{len} bytes");
+        }
+        assert_eq!(run(&program, &frame[..24], 0), ALL);
+    }
+
+    #[test]
+    fn frames_for_others_pass_only_where_all_are_wanted() {
+        let frame = frame(&[0x0800], 9, 17);
+        let other = libc::PACKET_OTHERHOST as u32;
+        assert_eq!(run(&program(Accept::All), &frame, other), ALL);
+        assert_eq!(run(&program(Accept::Ours), &frame, other), 0);
+        assert_eq!(run(&program(Accept::Ours), &frame, libc::PACKET_HOST as u32), ALL);
+        assert_eq!(run(&program(Accept::Ours), &frame, libc::PACKET_BROADCAST as u32), ALL);
+    }
+}

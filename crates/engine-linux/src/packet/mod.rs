@@ -1,0 +1,214 @@
+//! The packet engine: frames through AF_PACKET sockets, on any interface, with CAP_NET_RAW.
+//!
+//! A [`PacketPort`] has two halves on sockets of their own: `transmit` hands over batches of frames
+//! past the queueing discipline, `receive` reads a ring that the kernel fills (`ring`) with what
+//! passes a filter (`filter`), stamped by the kernel. Knows frames, and nothing of what is in them
+//! beyond what it takes to tell UDP.
+
+mod filter;
+mod receive;
+mod ring;
+mod segments;
+mod socket;
+mod transmit;
+
+use wirebeat_engine::port::{Arrival, Caps, Port, PortError, TxMeta, TxPlan, TxTotals, View};
+use wirebeat_netlink::{Link, LinkError, Netlink};
+use wirebeat_units::{Bytes, Nanos};
+
+use crate::slots::BATCH;
+use receive::Receiver;
+use transmit::Transmitter;
+
+const ENGINE: &str = "packet";
+/// What a frame may have beyond the MTU: the Ethernet header and a VLAN tag.
+const HEADER_MAX: u32 = 14 + 4;
+
+/// How a packet port is opened.
+#[derive(Clone, Debug)]
+pub struct PacketOptions {
+    /// Name of the interface, in the calling thread's namespace.
+    pub interface: String,
+    /// What is going to be sent; `None`: nothing.
+    pub transmit: Option<TxPlan>,
+    /// How frames are received; `None`: not at all.
+    pub receive: Option<PacketReceive>,
+}
+
+/// How frames are received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketReceive {
+    /// Memory of the ring, at least half a MiB. A 64-byte frame takes 144 bytes of it.
+    pub ring: Bytes,
+    /// Which frames are taken.
+    pub accept: Accept,
+    /// Whether other ports share the interface's frames.
+    pub fanout: Fanout,
+}
+
+impl Default for PacketReceive {
+    /// 32 MiB: a quarter of a second at 900 thousand 64-byte frames per second.
+    fn default() -> Self {
+        PacketReceive { ring: Bytes::new(32 << 20), accept: Accept::Ours, fanout: Fanout::Alone }
+    }
+}
+
+/// Which frames are taken, by their destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accept {
+    /// Those to this interface, to groups and to everybody.
+    Ours,
+    /// All (promiscuous mode).
+    All,
+}
+
+/// Whether several ports divide the frames of an interface among them. Frames of one pair of
+/// addresses and ports stay together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fanout {
+    /// This port gets all.
+    Alone,
+    /// This port is the first of a group; [`PacketPort::group`] tells its number.
+    New,
+    /// This port joins a group.
+    Join(u16),
+}
+
+/// A port of the packet engine.
+#[derive(Debug)]
+pub struct PacketPort {
+    caps: Caps,
+    transmitter: Option<Transmitter>,
+    receiver: Option<Receiver>,
+}
+
+impl PacketPort {
+    /// Opens a port. It receives from now on, and sends nothing yet.
+    pub fn open(options: &PacketOptions) -> Result<Self, PortError> {
+        let interface = &options.interface;
+        let link = find(interface)?;
+        let (index, frame_max) = (link.index.get(), link.mtu.saturating_add(HEADER_MAX));
+        if let Some(plan) = &options.transmit
+            && u32::from(plan.frame_max) > frame_max
+        {
+            return Err(PortError::Unsupported {
+                engine: ENGINE,
+                what: format!(
+                    "send frames of {} bytes by {interface}: its MTU of {} allows {} with FCS; \
+                     send shorter ones, or raise the MTU",
+                    u32::from(plan.frame_max) + 4,
+                    link.mtu,
+                    frame_max + 4
+                ),
+            });
+        }
+        let transmit = |plan| Transmitter::open(interface, index, plan);
+        let receive = |options| Receiver::open(interface, index, options);
+        Ok(PacketPort {
+            transmitter: options.transmit.as_ref().map(transmit).transpose()?,
+            receiver: options.receive.as_ref().map(receive).transpose()?,
+            caps: Caps {
+                engine: ENGINE,
+                mode: mode(options),
+                frame_max: options.transmit.map_or(frame_max as usize, |p| p.frame_max.into()),
+                batch: BATCH,
+                view: View::Frame,
+                holds: false,
+                repeats: 0,
+                link: link.speed,
+            },
+        })
+    }
+
+    /// The group of ports that divide the interface's frames among them.
+    pub fn group(&self) -> Option<u16> {
+        self.receiver.as_ref().and_then(Receiver::group)
+    }
+
+    /// How often the driver had no room for a frame, so that it had to wait.
+    pub fn stalls(&self) -> u64 {
+        self.transmitter.as_ref().map_or(0, Transmitter::stalls)
+    }
+
+    fn transmitter(&mut self) -> Result<&mut Transmitter, PortError> {
+        let what = "send: the port was opened to receive only";
+        self.transmitter
+            .as_mut()
+            .ok_or_else(|| PortError::Unsupported { engine: ENGINE, what: what.to_owned() })
+    }
+}
+
+fn find(interface: &str) -> Result<Link, PortError> {
+    let missing =
+        |missing| PortError::Missing { engine: ENGINE, on: interface.to_owned(), missing };
+    let mut netlink = Netlink::open().map_err(|error| missing(error.to_string()))?;
+    netlink.link_by_name(interface).map_err(|error: LinkError| missing(error.to_string()))
+}
+
+fn mode(options: &PacketOptions) -> String {
+    match (options.transmit.is_some(), options.receive.is_some()) {
+        (true, true) => "AF_PACKET, qdisc bypass; TPACKET_V3",
+        (true, false) => "AF_PACKET, qdisc bypass",
+        (false, _) => "AF_PACKET, TPACKET_V3",
+    }
+    .to_owned()
+}
+
+impl Port for PacketPort {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn reserve(&mut self, want: usize) -> Result<usize, PortError> {
+        Ok(self.transmitter()?.slots.reserve(want))
+    }
+
+    fn slot(&mut self, index: usize) -> &mut [u8] {
+        match &mut self.transmitter {
+            Some(transmitter) => transmitter.slots.slot(index),
+            None => unreachable!("nothing is reserved in a port that only receives"),
+        }
+    }
+
+    fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
+        self.transmitter()?.commit(metas)
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.transmitter.as_mut().map_or(Ok(()), Transmitter::flush)
+    }
+
+    fn drain(&mut self, deadline: Nanos) -> Result<bool, PortError> {
+        self.transmitter.as_mut().map_or(Ok(true), |transmitter| transmitter.drain(deadline))
+    }
+
+    fn totals(&self, totals: &mut [TxTotals]) {
+        if let Some(transmitter) = &self.transmitter {
+            transmitter.slots.totals(totals);
+        }
+    }
+
+    fn stop(&mut self) -> Result<(), PortError> {
+        if let Some(transmitter) = &mut self.transmitter {
+            transmitter.slots.withdraw_all();
+        }
+        Ok(())
+    }
+
+    fn receive<F>(&mut self, until: Nanos, sink: F) -> Result<usize, PortError>
+    where
+        F: FnMut(&Arrival<'_>),
+    {
+        match &mut self.receiver {
+            Some(receiver) => receiver.receive(until, sink),
+            None => Err(PortError::Unsupported {
+                engine: ENGINE,
+                what: "receive: the port was opened to send only".to_owned(),
+            }),
+        }
+    }
+
+    fn receive_drops(&self) -> u64 {
+        self.receiver.as_ref().map_or(0, Receiver::drops)
+    }
+}

@@ -1,0 +1,206 @@
+//! The receiving half: a socket that fills a ring, and the ring's frames as arrivals.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_engine::port::{Arrival, PortError};
+use wirebeat_units::{FCS, Nanos};
+
+use super::ring::{Frame, Ring};
+use super::socket::{self, Protocol};
+use super::{Accept, Fanout, PacketReceive, filter};
+use crate::memory::Memory;
+use crate::sys::{self, poll_until, refused};
+use crate::time::RealtimeToMonotonic;
+
+/// Bytes of a block: the longest packet that the kernel hands over (64 KiB of joined datagrams and
+/// their headers) fits, and a full one holds two milliseconds of 64-byte frames at 700 thousand a
+/// second.
+const BLOCK_LEN: usize = 256 * 1024;
+/// What the kernel divides a block by to count the frames of a ring; of no effect with this version.
+const FRAME_LEN: usize = 2048;
+/// After so long the kernel hands over a block that is not full; its timer counts milliseconds.
+const RETIRE: Nanos = Nanos::from_millis(1);
+
+/// A receiving socket and its ring.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    socket: OwnedFd,
+    interface: String,
+    ring: Ring,
+    time: RealtimeToMonotonic,
+    /// Where joined datagrams are taken apart.
+    scratch: Vec<u8>,
+    drops: Cell<u64>,
+    gone: bool,
+}
+
+impl Receiver {
+    /// Receives on the interface from now on.
+    pub(super) fn open(
+        interface: &str,
+        index: u32,
+        options: &PacketReceive,
+    ) -> Result<Self, PortError> {
+        let socket = socket::open(interface)?;
+        let blocks = (options.ring.get() as usize).div_ceil(BLOCK_LEN).max(2);
+        prepare(&socket, options.accept)
+            .map_err(|e| refused("preparing a packet socket to receive", interface, e))?;
+        let memory = map_ring(&socket, blocks)
+            .map_err(|e| refused("making a receive ring", interface, e))?;
+        socket::bind(&socket, index, Protocol::All)
+            .map_err(|e| refused("binding a packet socket", interface, e))?;
+        let receiver = Receiver {
+            socket,
+            interface: interface.to_owned(),
+            ring: Ring::new(memory, BLOCK_LEN),
+            time: RealtimeToMonotonic::new(),
+            scratch: Vec::with_capacity(usize::from(u16::MAX)),
+            drops: Cell::new(0),
+            gone: false,
+        };
+        receiver.share(options.fanout)?;
+        if options.accept == Accept::All {
+            socket::be_promiscuous(&receiver.socket, index)
+                .map_err(|e| refused("switching on promiscuous mode", interface, e))?;
+        }
+        Ok(receiver)
+    }
+
+    /// Joins a group of sockets that divide the frames among them.
+    fn share(&self, fanout: Fanout) -> Result<(), PortError> {
+        let request = match fanout {
+            Fanout::Alone => return Ok(()),
+            Fanout::New => libc::PACKET_FANOUT_FLAG_UNIQUEID << 16,
+            Fanout::Join(group) => u32::from(group),
+        } | libc::PACKET_FANOUT_HASH << 16;
+        sys::set_option(&self.socket, (libc::SOL_PACKET, libc::PACKET_FANOUT), &request)
+            .map_err(|e| refused("sharing the frames among several queues", &self.interface, e))
+    }
+
+    /// The group that it shares frames with.
+    pub(super) fn group(&self) -> Option<u16> {
+        let [group] = sys::option(&self.socket, (libc::SOL_PACKET, libc::PACKET_FANOUT)).ok()?;
+        (group != 0).then_some(group as u16)
+    }
+
+    /// [`wirebeat_engine::port::Port::receive`].
+    pub(super) fn receive(
+        &mut self,
+        until: Nanos,
+        mut sink: impl FnMut(&Arrival<'_>),
+    ) -> Result<usize, PortError> {
+        loop {
+            let count = self.take(&mut sink);
+            if count > 0 {
+                return Ok(count);
+            }
+            if self.gone {
+                return Err(PortError::Gone(self.interface.clone()));
+            }
+            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+            let ready = poll_until(&mut fds, until)
+                .map_err(|e| refused("waiting for frames", &self.interface, e))?;
+            if fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+                self.check()?;
+            } else if !ready {
+                return Ok(0);
+            }
+        }
+    }
+
+    /// Gives what the ring holds to `sink`; once around at most.
+    fn take(&mut self, sink: &mut impl FnMut(&Arrival<'_>)) -> usize {
+        self.time.refresh(MonotonicClock.now());
+        let mut count = 0;
+        for _ in 0..self.ring.blocks() {
+            let (time, scratch) = (&self.time, &mut self.scratch);
+            let taken = self.ring.take(|frame| {
+                let at = time.convert(frame.realtime);
+                count += deliver(&frame, at, scratch, sink);
+            });
+            if taken.is_none() {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Why the socket reports an error. A block that was not full when the interface went away still
+    /// comes.
+    fn check(&mut self) -> Result<(), PortError> {
+        let error = rustix::net::sockopt::socket_error(&self.socket);
+        match error.and_then(|pending| pending) {
+            Ok(()) => Ok(()),
+            Err(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => {
+                self.gone = true;
+                let now = MonotonicClock.now();
+                MonotonicClock.sleep_until(now.saturating_add(RETIRE).saturating_add(RETIRE));
+                Ok(())
+            }
+            Err(error) => Err(refused("receiving", &self.interface, error.into())),
+        }
+    }
+
+    /// [`wirebeat_engine::port::Port::receive_drops`].
+    pub(super) fn drops(&self) -> u64 {
+        // struct tpacket_stats_v3: packets, drops, freezes; reading sets them to zero
+        let statistics: io::Result<[u32; 3]> =
+            sys::option(&self.socket, (libc::SOL_PACKET, libc::PACKET_STATISTICS));
+        if let Ok([_, drops, _]) = statistics {
+            self.drops.set(self.drops.get() + u64::from(drops));
+        }
+        self.drops.get()
+    }
+}
+
+/// Gives a frame to `sink`, or each of the datagrams that it consists of.
+fn deliver(
+    frame: &Frame<'_>,
+    at: Nanos,
+    scratch: &mut Vec<u8>,
+    sink: &mut impl FnMut(&Arrival<'_>),
+) -> usize {
+    let fcs = u32::from(FCS);
+    match frame.joined {
+        None => {
+            sink(&Arrival { at, bytes: frame.bytes, frame_len: frame.len as u32 + fcs });
+            1
+        }
+        Some(joined) => joined.split(frame.bytes, scratch, |bytes| {
+            sink(&Arrival { at, bytes, frame_len: bytes.len() as u32 + fcs });
+        }),
+    }
+}
+
+/// Everything that must be set before there is a ring.
+fn prepare(socket: &OwnedFd, accept: Accept) -> io::Result<()> {
+    const ON: libc::c_int = 1;
+    let packet = |name| (libc::SOL_PACKET, name);
+    sys::set_option(socket, packet(libc::PACKET_VERSION), &libc::tpacket_versions::TPACKET_V3)?;
+    sys::set_option(socket, packet(libc::PACKET_VNET_HDR), &ON)?;
+    sys::set_option(socket, packet(libc::PACKET_IGNORE_OUTGOING), &ON)?;
+    // stamped when the frame enters the stack, not when it gets here
+    let stamping = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+    sys::set_option(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPING), &stamping)?;
+    sys::attach_filter(socket, &filter::program(accept))
+}
+
+fn map_ring(socket: &OwnedFd, blocks: usize) -> io::Result<Memory> {
+    let count = |n: usize| libc::c_uint::try_from(n).map_err(|_| io::ErrorKind::OutOfMemory);
+    let request = libc::tpacket_req3 {
+        tp_block_size: count(BLOCK_LEN)?,
+        tp_block_nr: count(blocks)?,
+        tp_frame_size: count(FRAME_LEN)?,
+        tp_frame_nr: count(blocks * (BLOCK_LEN / FRAME_LEN))?,
+        tp_retire_blk_tov: (RETIRE.get() / 1_000_000) as libc::c_uint,
+        tp_sizeof_priv: 0,
+        tp_feature_req_word: 0,
+    };
+    sys::set_option(socket, (libc::SOL_PACKET, libc::PACKET_RX_RING), &request)?;
+    Memory::of_socket(socket.as_fd(), blocks * BLOCK_LEN)
+}
