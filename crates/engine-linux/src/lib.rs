@@ -9,5 +9,6 @@ pub mod kernel;
 mod memory;
 pub mod packet;
 mod slots;
+pub mod socket;
 mod sys;
 pub mod time;

@@ -1,0 +1,118 @@
+//! What the kernel says beside a datagram: when it came, and how long each of several joined ones is.
+//!
+//! Reads the control data of recvmsg(2) (cmsg(3)); pure.
+
+use std::mem::{align_of, size_of};
+
+/// Bytes of control data that a datagram can have: a timestamp and a segment size, each with a header.
+pub(super) const LEN: usize = 64;
+
+const HEADER: usize = size_of::<libc::cmsghdr>();
+const ALIGN: usize = align_of::<libc::cmsghdr>();
+
+/// What was said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Control {
+    /// When it came: nanoseconds of `CLOCK_REALTIME`.
+    pub(super) realtime: Option<u64>,
+    /// Bytes of each datagram but the last, where several are joined.
+    pub(super) segment: Option<usize>,
+}
+
+impl Control {
+    /// Reads control data; ends at what makes no sense.
+    pub(super) fn parse(mut bytes: &[u8]) -> Control {
+        let mut control = Control::default();
+        while let Some((len, level, kind)) = header(bytes) {
+            let Some(data) = bytes.get(HEADER..len) else { break };
+            match (level, kind) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => control.realtime = timespec(data),
+                (libc::SOL_UDP, libc::UDP_GRO) => control.segment = segment(data),
+                _ => {}
+            }
+            let Some(rest) = bytes.get(len.next_multiple_of(ALIGN)..) else { break };
+            bytes = rest;
+        }
+        control
+    }
+}
+
+/// Length with the header, level and kind.
+fn header(bytes: &[u8]) -> Option<(usize, libc::c_int, libc::c_int)> {
+    let (len, rest) = bytes.split_first_chunk()?;
+    let (level, rest) = rest.split_first_chunk()?;
+    let (kind, _) = rest.split_first_chunk()?;
+    let len = usize::from_ne_bytes(*len);
+    let level = libc::c_int::from_ne_bytes(*level);
+    (len >= HEADER).then(|| (len, level, libc::c_int::from_ne_bytes(*kind)))
+}
+
+fn timespec(data: &[u8]) -> Option<u64> {
+    let (seconds, rest) = data.split_first_chunk()?;
+    let nanoseconds = rest.first_chunk()?;
+    let seconds = u64::try_from(i64::from_ne_bytes(*seconds)).ok()?;
+    let nanoseconds = u64::try_from(i64::from_ne_bytes(*nanoseconds)).ok()?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
+}
+
+fn segment(data: &[u8]) -> Option<usize> {
+    let size = libc::c_int::from_ne_bytes(*data.first_chunk()?);
+    usize::try_from(size).ok().filter(|&size| size > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(level: libc::c_int, kind: libc::c_int, data: &[u8]) -> Vec<u8> {
+        let mut bytes = (HEADER + data.len()).to_ne_bytes().to_vec();
+        bytes.extend(level.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(data);
+        bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
+        bytes
+    }
+
+    fn time(seconds: i64, nanoseconds: i64) -> Vec<u8> {
+        let data = [seconds.to_ne_bytes(), nanoseconds.to_ne_bytes()].concat();
+        message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &data)
+    }
+
+    fn joined(size: i32) -> Vec<u8> {
+        message(libc::SOL_UDP, libc::UDP_GRO, &size.to_ne_bytes())
+    }
+
+    #[test]
+    fn time_and_segment_size_are_found_in_any_order() {
+        let expected = Control { realtime: Some(1_800_000_000_999_999_999), segment: Some(18) };
+        let time = time(1_800_000_000, 999_999_999);
+        let other = message(libc::SOL_IP, libc::IP_TTL, &[0; 4]);
+        for parts in [[&time, &joined(18), &other], [&other, &joined(18), &time]] {
+            let bytes = parts.map(Vec::as_slice).concat();
+            assert_eq!(Control::parse(&bytes), expected);
+        }
+        assert!(time.len() + joined(18).len() <= LEN);
+    }
+
+    #[test]
+    fn what_is_absent_is_absent() {
+        assert_eq!(Control::parse(&[]), Control::default());
+        assert_eq!(Control::parse(&[0; LEN]), Control::default());
+    }
+
+    #[test]
+    fn nonsense_is_ignored() {
+        assert_eq!(Control::parse(&time(-1, 0)), Control::default());
+        assert_eq!(Control::parse(&time(i64::MAX, 0)), Control::default());
+        assert_eq!(Control::parse(&joined(0)), Control::default());
+        assert_eq!(Control::parse(&joined(-18)), Control::default());
+        for len in [0, 1, HEADER - 1, HEADER + 17, 1_000, usize::MAX] {
+            let mut bytes = time(1, 1);
+            bytes[..8].copy_from_slice(&len.to_ne_bytes());
+            assert_eq!(Control::parse(&bytes), Control::default(), "length {len}");
+        }
+        for cut in 0..time(1, 1).len() {
+            assert_eq!(Control::parse(&time(1, 1)[..cut]), Control::default(), "cut at {cut}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The sending half: datagrams straight from the slots, in batches, joined where that is allowed.
+//!
+//! Each distinct endpoint has a connected socket: a connected socket looks up its route once (a tenth
+//! faster than one that is told the address each time, measured), and changing sockets within a batch
+//! costs no more than a system call.
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::io::Errno;
+use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_engine::port::{PortError, TxMeta};
+use wirebeat_units::Nanos;
+
+use super::joining::joinable;
+use super::{Checksum, ENGINE, Joining, SocketTransmit};
+use crate::slots::{BATCH, Slots};
+use crate::sys::{self, Messages, refused};
+
+/// How often a datagram is tried again after an error that may have been meant for an earlier one.
+const ATTEMPTS: u32 = 4;
+/// How often a full port is tried again while it drains.
+const RETRY: Nanos = Nanos::from_micros(50);
+/// Words of a control message with one 16-bit number: header and padded number.
+const CONTROL_WORDS: usize = 3;
+
+/// Sockets and slots.
+#[derive(Debug)]
+pub(super) struct Transmitter {
+    peers: Vec<Peer>,
+    /// Index of the peer, by tag.
+    peer_of: Vec<u32>,
+    pub(super) slots: Slots,
+    messages: Messages,
+    /// Frames of each message.
+    counts: Vec<usize>,
+    /// Room for each message's segment size.
+    controls: Vec<[u64; CONTROL_WORDS]>,
+    stalls: u64,
+}
+
+#[derive(Debug)]
+struct Peer {
+    socket: OwnedFd,
+    /// Datagrams of this length and longer are sent singly.
+    join_below: usize,
+    /// For messages.
+    name: String,
+}
+
+impl Transmitter {
+    /// Opens a socket for every distinct endpoint.
+    pub(super) fn open(
+        options: &SocketTransmit,
+        interface: Option<&str>,
+    ) -> Result<Self, PortError> {
+        let mut known = HashMap::new();
+        let mut peers = Vec::new();
+        let mut peer_of = Vec::with_capacity(options.endpoints.len());
+        for endpoint in &options.endpoints {
+            let index = match known.get(endpoint) {
+                Some(&index) => index,
+                None => {
+                    // the kernel refuses to join datagrams without checksum
+                    let joins = options.joining == Joining::WhereSizesAllow
+                        && endpoint.checksum == Checksum::Sent;
+                    peers.push(Peer {
+                        socket: endpoint.connect(interface)?,
+                        join_below: if joins { usize::MAX } else { 0 },
+                        name: endpoint.destination.to_string(),
+                    });
+                    *known.entry(*endpoint).or_insert(peers.len() as u32 - 1)
+                }
+            };
+            peer_of.push(index);
+        }
+        Ok(Transmitter {
+            peers,
+            peer_of,
+            slots: Slots::new(&options.plan).map_err(|e| refused("making slots", ENGINE, e))?,
+            messages: Messages::new(BATCH),
+            counts: vec![0; BATCH],
+            controls: vec![[0; CONTROL_WORDS]; BATCH],
+            stalls: 0,
+        })
+    }
+
+    /// [`wirebeat_engine::port::Port::commit`].
+    pub(super) fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
+        self.slots.commit(ENGINE, metas)
+    }
+
+    /// How often there was no room, so that datagrams had to wait.
+    pub(super) fn stalls(&self) -> u64 {
+        self.stalls
+    }
+
+    /// [`wirebeat_engine::port::Port::flush`].
+    pub(super) fn flush(&mut self) -> Result<(), PortError> {
+        let mut attempts = 0;
+        while !self.slots.is_empty() {
+            let peer = self.peer_of[self.slots.front().tag(0) as usize] as usize;
+            match self.send(peer) {
+                Ok(messages) => {
+                    self.slots.sent(self.counts[..messages].iter().sum());
+                    attempts = 0;
+                }
+                Err(Errno::INTR) => {}
+                // The socket's buffer or a queue below is full: nothing of the message was sent.
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
+                    self.stalls += 1;
+                    return Ok(());
+                }
+                // What an ICMP message says of an earlier datagram is reported once, to the next
+                // call, which sends nothing; that datagram is not to blame, and is sent again.
+                Err(_) if attempts < ATTEMPTS => attempts += 1,
+                Err(errno) => {
+                    attempts = 0;
+                    self.refused(peer, errno)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is in front for one peer; returns how many messages were taken, at least one.
+    fn send(&mut self, peer_index: usize) -> Result<usize, Errno> {
+        let front = self.slots.front();
+        let peer = &self.peers[peer_index];
+        let ours = |index| self.peer_of[front.tag(index) as usize] as usize == peer_index;
+        let messages = self.messages.get();
+        let (mut frames, mut used) = (0, 0);
+        while frames < front.len() && ours(frames) {
+            let size = front.bytes(frames);
+            let joins = size < peer.join_below;
+            let count = if joins { joinable(&front, frames, &self.peer_of) } else { 1 };
+            let header = &mut messages[used].msg_hdr;
+            header.msg_iov = front.iovecs[frames..].as_ptr().cast_mut();
+            header.msg_iovlen = count;
+            if count > 1 {
+                let control = &mut self.controls[used];
+                *control = segment_size(size as u16);
+                header.msg_control = control.as_mut_ptr().cast();
+                header.msg_controllen = size_of_val(control);
+            } else {
+                header.msg_control = std::ptr::null_mut();
+                header.msg_controllen = 0;
+            }
+            self.counts[used] = count;
+            used += 1;
+            frames += count;
+        }
+        if let [datagram] = &front.iovecs[..frames] {
+            // SAFETY: an iovec of the slots is valid for its length.
+            let sent = unsafe {
+                let socket = peer.socket.as_raw_fd();
+                libc::send(socket, datagram.iov_base, datagram.iov_len, libc::MSG_DONTWAIT)
+            };
+            return if sent < 0 { Err(sys::last_error()) } else { Ok(1) };
+        }
+        // SAFETY: iovecs of the slots are valid for their lengths, as many as the message says are
+        // in front; control data lives in `controls`. The kernel only reads them.
+        unsafe { sys::send_messages(&peer.socket, &mut messages[..used]) }
+    }
+
+    /// What to do when the first message in front cannot be sent.
+    fn refused(&mut self, peer_index: usize, errno: Errno) -> Result<(), PortError> {
+        let peer = &mut self.peers[peer_index];
+        if self.counts[0] > 1 {
+            // Joined they are refused: too long for the path to go unfragmented, or the route does not
+            // allow it. Singly they may pass.
+            let size = self.slots.front().bytes(0);
+            peer.join_below = if errno == Errno::MSGSIZE { size } else { 0 };
+            return Ok(());
+        }
+        match errno {
+            // longer than the path takes, forbidden by a filter, or refused over and over
+            Errno::MSGSIZE | Errno::PERM | Errno::ACCESS => self.slots.failed(1),
+            Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::HOSTDOWN => self.slots.failed(1),
+            Errno::PROTO | Errno::NOPROTOOPT | Errno::OPNOTSUPP => self.slots.failed(1),
+            // There was a route when the port was opened. Without its source address the kernel
+            // says EINVAL (ip_route_output_key_hash).
+            Errno::NETUNREACH
+            | Errno::NETDOWN
+            | Errno::NODEV
+            | Errno::NXIO
+            | Errno::INVAL
+            | Errno::ADDRNOTAVAIL => {
+                self.slots.fail_all();
+                return Err(PortError::Gone(format!("towards {}", peer.name)));
+            }
+            errno => {
+                self.slots.fail_all();
+                return Err(refused("sending datagrams", &peer.name, errno.into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// [`wirebeat_engine::port::Port::drain`]. What cannot be sent by the deadline has failed.
+    pub(super) fn drain(&mut self, deadline: Nanos) -> Result<bool, PortError> {
+        loop {
+            self.flush()?;
+            let now = MonotonicClock.now();
+            if self.slots.is_empty() {
+                return Ok(true);
+            }
+            if now >= deadline {
+                self.slots.fail_all();
+                return Ok(false);
+            }
+            MonotonicClock.sleep_until(now.saturating_add(RETRY).min(deadline));
+        }
+    }
+}
+
+/// A control message that says how long each datagram of a message is (cmsg(3), udp(7)).
+fn segment_size(size: u16) -> [u64; CONTROL_WORDS] {
+    let mut control = [0; CONTROL_WORDS];
+    // SAFETY: the words are aligned for a header and hold it and the number.
+    unsafe {
+        let header: *mut libc::cmsghdr = control.as_mut_ptr().cast();
+        (*header).cmsg_level = libc::SOL_UDP;
+        (*header).cmsg_type = libc::UDP_SEGMENT;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as _;
+        libc::CMSG_DATA(header).cast::<u16>().write(size);
+    }
+    control
+}
