@@ -85,7 +85,7 @@ impl FlowMeter {
         self.payload_bytes += u64::from(sample.payload_len);
         self.record_arrival(sample.at);
         let standing = sample.sequence.map(|sequence| self.sequence.record(sequence, sample.sent));
-        // RFC 7679 §3.8: the first copy determines the delay.
+        // RFC 7679: the first copy determines the delay.
         if let (Some(sent), None | Some(Standing::New)) = (sample.sent, standing) {
             self.record_delay(sample.at, sent);
         }

@@ -20,12 +20,6 @@ impl SequenceSummary {
         join(&mut self.range, other.range);
         self.extent.merge(&other.extent);
     }
-
-    /// How many frames the sender must have sent so that these numbers arrived: the length of the
-    /// range. It knows nothing of frames lost before the first and after the last arrival.
-    pub fn expected(&self) -> u64 {
-        self.range.map_or(0, |(lowest, highest)| highest.saturating_sub(lowest).saturating_add(1))
-    }
 }
 
 impl FlowSummary {

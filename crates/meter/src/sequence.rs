@@ -8,10 +8,10 @@
 //! An arrival is judged in this order:
 //!
 //! 1. *Place.* The number is unwrapped to the 64-bit number nearest to the highest seen. It is in
-//!    doubt when it is more than a window ahead; when it is behind the window and was not sent before
-//!    the highest number was (or nobody knows); and when it is not above the highest but was sent more
-//!    than [`RESTART_AFTER`] later. Sent earlier and behind the window, it is merely very late: it
-//!    counts as unique, reordered and `beyond_window`.
+//!    doubt when it is more than a window ahead; when it is not above the highest but was sent more
+//!    than [`RESTART_AFTER`] later; and when it is behind the window and nobody knows when it was sent.
+//!    Behind the window but sent earlier than that, it is very late, or from a transmit core that has
+//!    fallen far behind the others: it counts as unique, reordered and `beyond_window`.
 //! 2. *Doubt.* An arrival in doubt is held, and the next one of the queue decides (as RFC 3550
 //!    appendix A.1 does): when that is in doubt too and within a window of the held one, both are
 //!    believed. Behind or sent later, they mean that the sender restarted, and the tracker counts on
@@ -20,7 +20,7 @@
 //!    it is decided alone: as `beyond_window` when it is behind and nobody knows when it was sent,
 //!    else as `implausible`. So one forged arrival changes no other count.
 //! 3. *Count.* The window says whether the number is new; the queue says whether it is in order and,
-//!    if not, the extent (RFC 4737 §4.2.1) from its last [`GAPS`] gaps.
+//!    if not, the extent (RFC 4737 §4.2) from its last [`GAPS`] gaps.
 
 use wirebeat_units::Nanos;
 
@@ -31,9 +31,9 @@ use crate::summary::SequenceSummary;
 pub const WINDOW: u32 = 65_536;
 /// Gaps that a queue remembers to find extents in.
 pub const GAPS: usize = 64;
-/// A number that was passed before and was sent this much after the highest one means a new
-/// start of the sender: longer than one of several transmit cores is held up, shorter than a person
-/// or a script takes to start a sender again.
+/// A number that was passed before and was sent this much after the highest one means a new start of the
+/// sender: longer than one of several transmit cores is held up, shorter than a person takes to start
+/// a sender again.
 pub const RESTART_AFTER: Nanos = Nanos::from_millis(500);
 /// The unwrapped form of wire number 0, so that numbers from before the first arrival stay positive.
 pub const BASE: u64 = 1 << 32;
@@ -190,11 +190,11 @@ pub enum Standing {
 enum Place {
     /// Within reach of the window, or ahead of it by less.
     Near(u64),
-    /// Sent long ago and behind the window.
+    /// Behind the window, with no sign of a restart.
     Late(u64),
     /// In doubt, ahead.
     Ahead(u64),
-    /// In doubt, behind or sent too late for its number.
+    /// In doubt: behind, or sent too late for its number.
     Behind(u64),
 }
 
@@ -271,18 +271,12 @@ impl SequenceTracker {
             let near = u64::from(distance.unsigned_abs()) <= self.window.numbers();
             return if near { Place::Near(number) } else { Place::Ahead(number) };
         }
-        let later_by = |by: Nanos| match (sent, self.order.highest_sent) {
-            (Some(sent), Some(highest)) => Some(sent > highest.saturating_add(by)),
-            _ => None,
-        };
-        if self.window.reaches(number) {
-            let again = later_by(RESTART_AFTER) == Some(true);
-            return if again { Place::Behind(number) } else { Place::Near(number) };
-        }
-        if later_by(Nanos::ZERO) == Some(false) {
-            Place::Late(number)
-        } else {
-            Place::Behind(number)
+        let times = sent.zip(self.order.highest_sent);
+        let again = |(sent, highest): (Nanos, Nanos)| sent > highest.saturating_add(RESTART_AFTER);
+        match (self.window.reaches(number), times.map(again)) {
+            (_, Some(true)) | (false, None) => Place::Behind(number),
+            (false, Some(false)) => Place::Late(number),
+            (true, _) => Place::Near(number),
         }
     }
 
@@ -388,6 +382,14 @@ impl SequenceTracker {
     }
 }
 
+impl SequenceSummary {
+    /// How many frames the sender must have sent so that these numbers arrived: the length of the
+    /// range. It knows nothing of frames lost before the first and after the last arrival.
+    pub fn expected(&self) -> u64 {
+        self.range.map_or(0, |(lowest, highest)| highest.saturating_sub(lowest).saturating_add(1))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -425,7 +427,7 @@ mod tests {
                     continue;
                 }
                 let here = model.firsts.len();
-                // RFC 4737 §4.2.1: e = i - j for the smallest j with s[j] > s[i].
+                // RFC 4737 §4.2: e = i - j for the smallest j with s[j] > s[i].
                 match model.firsts.iter().position(|&earlier| earlier > number) {
                     Some(opener) => {
                         model.reordered += 1;
@@ -637,6 +639,26 @@ mod tests {
         assert_eq!((summary.unique, summary.duplicates, summary.restarts), (1100, 0, 0));
         assert_eq!((summary.reordered, summary.beyond_window), (10, 10));
         assert_eq!(summary.extent.moments.count, 0);
+    }
+
+    #[test]
+    fn a_transmit_core_that_falls_behind_the_others_loses_nothing() {
+        // Two cores send every second number in batches, one of them at half the speed.
+        let mut tracker = SequenceTracker::new(64);
+        let mut time = 0;
+        for round in 0..1000u32 {
+            for fast in 0..8 {
+                time += 1;
+                tracker.record(2 * (8 * round + fast), Some(Nanos::new(time)));
+            }
+            for slow in 0..4 {
+                time += 1;
+                tracker.record(2 * (4 * round + slow) + 1, Some(Nanos::new(time)));
+            }
+        }
+        let summary = tracker.summary();
+        assert_eq!((summary.unique, summary.duplicates, summary.restarts), (12_000, 0, 0));
+        assert_eq!((summary.implausible, summary.reordered), (0, 4_000));
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub struct SequenceSummary {
     /// The lowest and highest number, unwrapped to 64 bits; `None` before the first. A flow whose first
     /// arrival carries `n` begins at 2^32 + `n`, and a restarted sender counts on after the highest.
     pub range: Option<(u64, u64)>,
-    /// Reordering extent in arrivals (RFC 4737 §4.2.1) of the reordered arrivals for which it is known.
+    /// Reordering extent in arrivals (RFC 4737 §4.2) of the reordered arrivals for which it is known.
     pub extent: Distribution,
 }
 

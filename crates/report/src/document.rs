@@ -1,13 +1,15 @@
 //! The documents that the program writes: a report, or the reason why there is none.
 
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Report, SCHEMA_VERSION};
 
-/// What a file or a pipe receives.
+/// What a file or a pipe receives from Wirebeat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(title = "Wirebeat report")]
 pub enum Document {
     /// A run took place.
     Report(Box<Report>),
@@ -45,7 +47,8 @@ impl ErrorReport {
     }
 }
 
-/// The JSON Schema of [`Document`], which is published as `docs/report.schema.json`.
+/// The JSON Schema of [`Document`] as it is written, which is published as `docs/report.schema.json`.
 pub fn schema() -> Schema {
-    schema_for!(Document)
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    settings.into_generator().into_root_schema_for::<Document>()
 }

@@ -1,5 +1,5 @@
 //! The forms that a report can be written in. A new one is a file beside `json.rs` and a line in
-//! [`Format::TABLE`].
+//! `Format::TABLE`.
 
 use std::fmt;
 use std::str::FromStr;

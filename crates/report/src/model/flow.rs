@@ -86,7 +86,7 @@ pub struct Received {
     pub duplicates: u64,
     /// Arrivals with a number below one seen before (RFC 4737 §3.3).
     pub reordered: u64,
-    /// Reordered of unique (RFC 4737 §3.4); `null` when nothing arrived.
+    /// Reordered of unique (RFC 4737 §4.1); `null` when nothing arrived.
     pub reordered_ratio: Option<f64>,
     /// Arrivals too far behind to tell new from duplicate; they are among unique and reordered.
     pub beyond_window: u64,
@@ -94,7 +94,7 @@ pub struct Received {
     pub implausible: u64,
     /// How often the sender began to count from 0 again.
     pub restarts: u64,
-    /// How late reordered frames were, in arrivals (RFC 4737 §4.2.1).
+    /// How late reordered frames were, in arrivals (RFC 4737 §4.2).
     pub reordering_extent_frames: Stats,
     /// The rate between first and last arrival; `null` for fewer than two.
     pub rates: Option<Rates>,
