@@ -1,7 +1,7 @@
 //! Scenarios as YAML, and so as JSON, which is YAML too.
 //!
-//! Time and memory are bounded whatever the text is: see [`MAX_BYTES`], [`MAX_NODES`], [`MAX_DEPTH`]
-//! and [`MAX_REPLAYED`]. The messages of the parser are put into the words of the language here.
+//! Time and memory are bounded whatever the text is: see [`MAX_BYTES`], [`MAX_NODES`], [`MAX_DEPTH`],
+//! [`MAX_ANCHORED`] and [`MAX_REPLAYED`]. The messages of the parser are put into the words of the language here.
 
 use serde_saphyr::{DuplicateKeyPolicy, Error, MessageFormatter, Options, UserMessageFormatter};
 
@@ -19,6 +19,9 @@ pub const MAX_DEPTH: usize = 32;
 pub const MAX_REPLAYED: usize = 4_000_000;
 /// The longest message, in characters: what a text can put into one is bounded too.
 const MAX_MESSAGE: usize = 600;
+/// The most keys and values that anchors may hold, all together and counted again for an anchor within
+/// an anchor: they are kept in memory until the end.
+pub const MAX_ANCHORED: usize = 500_000;
 /// The most anchors, aliases and merge keys, each: two for every flow.
 const MAX_ALIASES: usize = 2 * super::MAX_FLOWS;
 
@@ -60,7 +63,7 @@ pub(super) fn options() -> Options {
             max_aliases: MAX_ALIASES,
             max_anchors: MAX_ALIASES,
             max_merge_keys: MAX_ALIASES,
-            max_recorded_anchor_events: 2 * MAX_NODES,
+            max_recorded_anchor_events: 2 * MAX_ANCHORED,
             max_recorded_anchor_bytes: 2 * MAX_BYTES,
             // One anchor for the defaults of ten thousand flows is good style.
             enforce_alias_anchor_ratio: false,
@@ -128,7 +131,8 @@ fn problem(error: &Error) -> String {
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => format!(
             "the text is larger than any scenario: at most {MAX_NODES} keys and values, {MAX_DEPTH} \
-             levels, {MAX_ALIASES} aliases, and {MAX_REPLAYED} keys and values by aliases"
+             levels, {MAX_ALIASES} aliases, {MAX_ANCHORED} keys and values with anchors and \
+             {MAX_REPLAYED} by aliases"
         ),
         Error::Message { msg, .. } => match msg.as_str() {
             "invalid IPv4 address syntax" => format!("{msg}; write for example 10.0.0.1"),
