@@ -21,7 +21,9 @@ mod transmit;
 
 pub use error::RunError;
 pub use observe::{Observer, Progress, Silent, Stop};
-pub use options::{Options, Peer};
+pub use options::{KeySource, Options, Peer};
 pub use receive::{ReceiveRequest, receive};
 pub use session::{Prepared, prepare};
+pub use wirebeat_meter::bins::Bins;
+pub use wirebeat_meter::filter::Filter;
 pub use wirebeat_report::model::Report;
