@@ -9,4 +9,5 @@ pub mod clock;
 pub mod collect;
 pub mod drive;
 pub mod loopback;
+pub mod pcap;
 pub mod port;
