@@ -96,7 +96,7 @@ static __always_inline int mark(struct wb_window *window, __u64 number)
 }
 
 /* The reordering extent of the newest arrival: arrivals since the one that opened the gap in which
- * `number` lies (RFC 4737 §4.2.1; `Order::extent`). */
+ * `number` lies (RFC 4737 §4.2; `Order::extent`). */
 static __noinline int record_extent(struct wb_rx_flow *flow, __u64 number)
 {
 	__u64 extent;
@@ -177,7 +177,7 @@ static __always_inline enum place place(struct wb_rx_flow *flow, struct wb_windo
 	/* a CPU that has seen nothing of the flow does not know when its highest was sent */
 	if ((window->highest >> 5) - (*number >> 5) < WB_WINDOW_WORDS)
 		return flow->arrivals && sent > flow->highest_sent + WB_RESTART_AFTER ? BEHIND : NEAR;
-	return flow->arrivals && sent <= flow->highest_sent ? LATE : BEHIND;
+	return flow->arrivals && sent <= flow->highest_sent + WB_RESTART_AFTER ? LATE : BEHIND;
 }
 
 /* Decides the held arrival without another that confirms it (`SequenceTracker::settle_held`). */
@@ -258,6 +258,16 @@ static __noinline int doubt(struct wb_rx_flow *flow, struct wb_window *window, _
 	}
 }
 
+/* A number that is near decides the held one, too. */
+static __noinline int near_after_held(struct wb_rx_flow *flow, struct wb_window *window, __u64 number,
+				      __u64 sent)
+{
+	if (!flow || !window)
+		return 0;
+	settle_held(flow, window);
+	return count(flow, window, number, sent);
+}
+
 /* Judges the arrival of number `wire` (`SequenceTracker::record`). Says whether it is new. */
 static __always_inline int track(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,
 				 __u64 sent)
@@ -268,8 +278,10 @@ static __always_inline int track(struct wb_rx_flow *flow, struct wb_window *wind
 		window->lowest = WB_BASE + wire;
 		return count(flow, window, WB_BASE + wire, sent);
 	}
-	if (flow->held || place(flow, window, wire, sent, &number) != NEAR)
+	if (place(flow, window, wire, sent, &number) != NEAR)
 		return doubt(flow, window, wire, sent);
+	if (flow->held)
+		return near_after_held(flow, window, number, sent);
 	return count(flow, window, number, sent);
 }
 

@@ -26,7 +26,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* set before loading, like the value's size */
-	__type(key, __u32);
+	__uint(key_size, sizeof(__u32));
 	__uint(value_size, WB_SLOT_HEAD + 64);
 } slots SEC(".maps");
 

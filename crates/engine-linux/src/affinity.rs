@@ -16,7 +16,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
 
 /// Asks that sleeps of the calling thread end on time: the default slack is 50 µs (prctl(2),
 /// PR_SET_TIMERSLACK). Best effort: without it, sleeps are only less exact.
-pub(crate) fn precise_timers() {
+pub fn precise_timers() {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory of ours.
     let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) };
 }

@@ -32,7 +32,8 @@ impl Engine {
         }
     }
 
-    fn asked(choice: EngineChoice) -> Option<Engine> {
+    /// The engine that was asked for; `None` leaves it to this machine.
+    pub(crate) fn asked(choice: EngineChoice) -> Option<Engine> {
         match choice {
             EngineChoice::Auto => None,
             EngineChoice::Kernel => Some(Engine::Kernel),

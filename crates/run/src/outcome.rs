@@ -88,7 +88,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
 }
 
 /// An error of a port ends a run that has not ended for another reason.
-fn ended_by(end: &End, error: &wirebeat_engine::port::PortError) -> End {
+pub(crate) fn ended_by(end: &End, error: &wirebeat_engine::port::PortError) -> End {
     match (end, gone(error)) {
         (End::Completed, Some(interface)) => End::InterfaceGone { interface: interface.to_owned() },
         (End::Completed, None) => End::Failed { message: error.to_string() },

@@ -1,19 +1,33 @@
 //! A receiver by itself: counts what arrives until it is stopped, and measures for a sender on another
 //! host when it listens.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::thread;
+use std::time::{Duration, SystemTime};
 
+use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_engine::loopback::VirtualClock;
+use wirebeat_engine_linux::kernel::Fate;
+use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::bins::Bins;
 use wirebeat_meter::filter::Filter;
-use wirebeat_netlink::Namespace;
-use wirebeat_report::model::Report;
-use wirebeat_traffic::spec::EngineChoice;
+use wirebeat_meter::meter::{Flows, MeterConfig};
+use wirebeat_netlink::{Link, LinkWatch, Namespace};
+use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
+use wirebeat_report::model::{End, Report};
+use wirebeat_traffic::spec::{EngineChoice, PortSpec};
 use wirebeat_units::Nanos;
 
+use crate::engines::{self, Engine};
 use crate::error::RunError;
-use crate::observe::{Observer, Stop};
+use crate::facts;
+use crate::observe::{Observer, Progress, Stop};
 use crate::options::KeySource;
+use crate::outcome;
+use crate::ports::{self, PortHere};
+use crate::receivers::{self, Receiver, Receiving};
+use crate::session;
 
 /// What a receiver is asked to do.
 #[derive(Debug)]
@@ -59,12 +73,163 @@ pub struct Listen {
     pub once: bool,
 }
 
+/// How often counters are looked at.
+const WATCH: Duration = Duration::from_millis(10);
+
 /// Receives until it is stopped, its time is over or its count is reached.
 pub fn receive(
     request: &ReceiveRequest,
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Report, RunError> {
-    let _ = (request, observer, stop);
-    Err(RunError::Machine("receiving is being built".to_owned()))
+    let port = find(request)?;
+    let engine = engine(request, &port);
+    let config = MeterConfig {
+        flows: Flows::Any(request.flows),
+        filter: request.filter,
+        bins: request.bins,
+        ..MeterConfig::default()
+    };
+    let machine = Machine::observe();
+    let (started, cpu, begun) = (SystemTime::now(), CpuTimes::now(), MonotonicClock.now());
+    let receiver = open(request, (&port, engine), config)?;
+    let mut watch = match &port.link {
+        Some(link) => Some(session::watch(&port, link)?),
+        None => None,
+    };
+    observer.notice(&format!(
+        "receiving on {} by the {} engine ({})",
+        port.interface(),
+        engine.name(),
+        receiver.mode
+    ));
+    let end = wait(request, observer, stop, (&receiver, watch.as_mut()));
+    let elapsed = MonotonicClock.now().saturating_sub(begun);
+    let station = facts::station(&port, engine, &receiver.mode, &machine);
+    let received = receiver.finish();
+    let frames = received.summary.flows.values().map(|flow| flow.frames).sum::<u64>()
+        + received.summary.unprobed.frames;
+    let (costs, spent) = facts::cost(&cpu, frames);
+    let end = received.error.as_ref().map_or(end.clone(), |error| outcome::ended_by(&end, error));
+    let facts = RunFacts {
+        wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command_line: request.command_line.clone(),
+        started,
+        duration: elapsed,
+        end,
+        clocks: Clocks::Unbounded(
+            "a receiver by itself does not know whose clock stamped the probes; let the sender connect \
+             to it ('--listen' here, '--peer' there)"
+                .to_owned(),
+        ),
+        costs,
+        machine: facts::disturbances(&spent, &machine),
+    };
+    let summary = received.summary;
+    let side = ReceiverSide { stations: vec![station], summary, delivered: None };
+    Ok(assemble(facts, None, Some(side)))
+}
+
+/// The port that a request means.
+pub(crate) fn find(request: &ReceiveRequest) -> Result<PortHere, RunError> {
+    let spec = PortSpec {
+        interface: request.interface.clone(),
+        namespace: request.namespace.clone(),
+        engine: request.engine,
+        ..PortSpec::default()
+    };
+    let namespace = ports::namespace(request.namespace.as_deref(), &request.namespaces)?;
+    let mut port = PortHere { name: "here".to_owned(), spec, namespace, link: None };
+    if let Some(interface) = &request.interface {
+        let link = port.netlink()?.link_by_name(interface);
+        port.link = Some(link.map_err(|error| RunError::Usage(error.to_string()))?);
+    }
+    Ok(port)
+}
+
+/// The engine for it.
+pub(crate) fn engine(request: &ReceiveRequest, port: &PortHere) -> Engine {
+    match Engine::asked(request.engine) {
+        Some(engine) => engine,
+        None if port.link.is_none() => Engine::Socket,
+        None => engines::by_privilege(),
+    }
+}
+
+/// Opens the receiver that a request means.
+pub(crate) fn open(
+    request: &ReceiveRequest,
+    (port, engine): (&PortHere, Engine),
+    meter: MeterConfig,
+) -> Result<Receiver, RunError> {
+    if matches!(engine, Engine::Pcap | Engine::Loopback) {
+        return Err(RunError::Usage(format!(
+            "the engine '{}' has no network to receive from; use kernel, packet or socket",
+            engine.name()
+        )));
+    }
+    if engine != Engine::Socket && port.link.is_none() {
+        return Err(RunError::Usage(format!(
+            "the {} engine receives on an interface; give one with --interface",
+            engine.name()
+        )));
+    }
+    let cable = |link: &Link| link.kind.as_deref() == Some("veth") || link.rx_queues == 1;
+    let how = Receiving {
+        meter,
+        fate: if request.pass { Fate::Pass } else { Fate::Drop },
+        several_queues: !port.link.as_ref().is_some_and(cable),
+        promiscuous: request.promiscuous,
+        listen: listen_on(request, engine)?,
+    };
+    receivers::open(0, (port, engine), how, &mut HashMap::new(), &VirtualClock::default())
+}
+
+/// Where the socket engine listens: all addresses of both families, on the port of the filter.
+fn listen_on(request: &ReceiveRequest, engine: Engine) -> Result<Vec<SocketAddr>, RunError> {
+    if engine != Engine::Socket {
+        return Ok(Vec::new());
+    }
+    let Some(port) = request.filter.destination_port else {
+        return Err(RunError::Usage(
+            "the socket engine has to know where to listen; give it a port, for example --port 9000"
+                .to_owned(),
+        ));
+    };
+    let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+    Ok(any.map(|address| SocketAddr::new(address, port)).into())
+}
+
+/// Waits for the end, and says why it came.
+fn wait(
+    request: &ReceiveRequest,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+    (receiver, mut watch): (&Receiver, Option<&mut LinkWatch>),
+) -> End {
+    let begun = MonotonicClock.now();
+    let mut next = Nanos::ZERO;
+    loop {
+        let elapsed = MonotonicClock.now().saturating_sub(begun);
+        let received = receiver.received();
+        if elapsed >= next {
+            observer.progress(&Progress {
+                elapsed,
+                duration: request.time,
+                expected: request.count,
+                received: Some(received),
+                ..Progress::default()
+            });
+            next = elapsed.saturating_add(request.interval);
+        }
+        let watched = watch.as_mut().map_or(&mut [][..], |watch| std::slice::from_mut(*watch));
+        if let Some(end) = session::interrupted(stop, watched) {
+            return end;
+        }
+        let over = request.time.is_some_and(|time| elapsed >= time);
+        if over || request.count.is_some_and(|count| received.0 >= count) {
+            return End::Completed;
+        }
+        thread::sleep(WATCH);
+    }
 }

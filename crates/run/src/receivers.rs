@@ -1,14 +1,18 @@
 //! The receiving ports of a run: opened beforehand, metering until they are told to stop.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
+use wirebeat_engine::clock::MonotonicClock;
 use wirebeat_engine::collect::{LiveRx, collect};
 use wirebeat_engine::loopback::{LoopbackPort, VirtualClock};
 use wirebeat_engine::port::{Port, PortError};
 use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
+use wirebeat_engine_linux::packet::{Accept, PacketOptions, PacketPort, PacketReceive};
+use wirebeat_engine_linux::socket::{SocketOptions, SocketPort, SocketReceive};
 use wirebeat_host::CpuTime;
 use wirebeat_meter::meter::{Meter, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
@@ -27,6 +31,8 @@ pub(crate) struct Receiving {
     pub(crate) several_queues: bool,
     /// Also frames that are addressed to other machines.
     pub(crate) promiscuous: bool,
+    /// Where the socket engine listens.
+    pub(crate) listen: Vec<SocketAddr>,
 }
 
 /// A receiver at work.
@@ -78,9 +84,18 @@ pub(crate) fn open(
                 port.name
             ))),
         },
-        Engine::Packet | Engine::Socket | Engine::Pcap => {
-            Err(RunError::Machine(format!("the {} engine is being built", engine.name())))
+        Engine::Packet => {
+            let opened = open_packet(port, &how)?;
+            start(place, opened, MonotonicClock, how.meter)
         }
+        Engine::Socket => {
+            let opened = open_socket(port, &how)?;
+            start(place, opened, MonotonicClock, how.meter)
+        }
+        Engine::Pcap => Err(RunError::Usage(format!(
+            "port '{}' of the engine 'pcap' only writes; leave out 'to' in the flows that go to it",
+            port.name
+        ))),
     }
 }
 
@@ -106,6 +121,31 @@ fn open_kernel(place: usize, port: &PortHere, how: Receiving) -> Result<Receiver
         |attached| format!("{} XDP, metered before the stack", attached.mode),
     );
     Ok(Receiver { place, mode, work: Work::Kernel(Box::new(receiver)) })
+}
+
+fn open_packet(port: &PortHere, how: &Receiving) -> Result<PacketPort, RunError> {
+    let Some(link) = &port.link else {
+        return Err(RunError::Usage(format!(
+            "port '{}' has no interface, and the packet engine needs one",
+            port.name
+        )));
+    };
+    let accept = if how.promiscuous { Accept::All } else { Accept::Ours };
+    let options = PacketOptions {
+        interface: link.name.clone(),
+        transmit: None,
+        receive: Some(PacketReceive { accept, ..PacketReceive::default() }),
+    };
+    Ok(port.enter(|| PacketPort::open(&options))??)
+}
+
+fn open_socket(port: &PortHere, how: &Receiving) -> Result<SocketPort, RunError> {
+    let options = SocketOptions {
+        interface: port.spec.interface.clone(),
+        transmit: None,
+        receive: Some(SocketReceive { listen: how.listen.clone(), ..SocketReceive::default() }),
+    };
+    Ok(port.enter(|| SocketPort::open(&options))??)
 }
 
 /// Starts a thread that meters what `port` delivers.

@@ -161,6 +161,12 @@ impl Prepared {
         if expected.is_empty() {
             return Ok(());
         }
+        let mut listen: Vec<_> = (self.program.flows.iter())
+            .filter(|flow| flow.to.as_deref() == name)
+            .map(|flow| flow.endpoint.destination)
+            .collect();
+        listen.sort_unstable();
+        listen.dedup();
         let cores: u16 = self.ports.iter().map(|port| port.spec.senders()).sum();
         let virtual_cable = |link: &wirebeat_netlink::Link| link.kind.as_deref() == Some("veth");
         let one_queue = cores <= self.ports.len() as u16
@@ -177,6 +183,7 @@ impl Prepared {
             fate: Fate::Drop,
             several_queues: !one_queue,
             promiscuous: true,
+            listen,
         };
         let at = (port, self.engines[place]);
         let receiver = receivers::open(place, at, how, ends, &self.virtual_clock)?;
@@ -188,14 +195,7 @@ impl Prepared {
     fn watch(&mut self) -> Result<(), RunError> {
         for port in &self.ports {
             let Some(link) = &port.link else { continue };
-            let links = std::slice::from_ref(link);
-            let machine = |error: &dyn std::fmt::Display| RunError::Machine(error.to_string());
-            let watch = match &port.namespace {
-                Some(namespace) => {
-                    LinkWatch::open_in(namespace, links).map_err(|error| machine(&error))?
-                }
-                None => LinkWatch::open(links).map_err(|error| machine(&error))?,
-            };
+            let watch = watch(port, link)?;
             self.watches.push(watch);
         }
         Ok(())
@@ -304,6 +304,16 @@ impl Prepared {
     }
 }
 
+/// Watches the link of a port.
+pub(crate) fn watch(port: &PortHere, link: &wirebeat_netlink::Link) -> Result<LinkWatch, RunError> {
+    let links = std::slice::from_ref(link);
+    match &port.namespace {
+        Some(namespace) => LinkWatch::open_in(namespace, links)
+            .map_err(|error| RunError::Machine(error.to_string())),
+        None => LinkWatch::open(links).map_err(|error| RunError::Machine(error.to_string())),
+    }
+}
+
 /// What a look at the run needs.
 struct Looking<'a> {
     receivers: &'a [Receiver],
@@ -327,7 +337,7 @@ impl Looking<'_> {
 }
 
 /// Why a run has to end now, if it has to.
-fn interrupted(stop: &Stop, watches: &mut [LinkWatch]) -> Option<End> {
+pub(crate) fn interrupted(stop: &Stop, watches: &mut [LinkWatch]) -> Option<End> {
     if stop.asked() {
         let signal = match stop.signal() {
             2 => "SIGINT".to_owned(),

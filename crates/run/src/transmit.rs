@@ -8,9 +8,13 @@ use std::thread::{self, ScopedJoinHandle};
 use wirebeat_engine::clock::{MonotonicClock, Wait};
 use wirebeat_engine::drive::{Driven, Job, LiveTx, Plan, Sequences, drive};
 use wirebeat_engine::loopback::{LoopbackPort, VirtualClock};
-use wirebeat_engine::port::{Caps, Port, PortError};
+use wirebeat_engine::port::{Caps, Port, PortError, TxPlan};
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::kernel::{KernelOptions, KernelPort, SharedSequences};
+use wirebeat_engine_linux::packet::{PacketOptions, PacketPort};
+use wirebeat_engine_linux::socket::{
+    Checksum, Endpoint, Joining, SocketOptions, SocketPort, SocketTransmit,
+};
 use wirebeat_host::CpuTime;
 use wirebeat_traffic::program::Program;
 use wirebeat_traffic::schedule::Shard;
@@ -27,6 +31,8 @@ const ROUND_MAX: usize = 4096;
 #[derive(Debug)]
 pub(crate) enum AnyPort {
     Kernel(Box<KernelPort>),
+    Packet(Box<PacketPort>),
+    Socket(Box<SocketPort>),
     Loopback(Box<LoopbackPort>),
 }
 
@@ -34,6 +40,8 @@ impl AnyPort {
     pub(crate) fn caps(&self) -> &Caps {
         match self {
             AnyPort::Kernel(port) => port.caps(),
+            AnyPort::Packet(port) => port.caps(),
+            AnyPort::Socket(port) => port.caps(),
             AnyPort::Loopback(port) => port.caps(),
         }
     }
@@ -131,7 +139,15 @@ pub(crate) fn open(
                     )));
                 }
             },
-            Engine::Packet | Engine::Socket | Engine::Pcap => {
+            Engine::Packet => {
+                let options = packet_options(port, &plan)?;
+                AnyPort::Packet(Box::new(port.enter(|| PacketPort::open(&options))??))
+            }
+            Engine::Socket => {
+                let options = socket_options(port, program, &flows, &plan);
+                AnyPort::Socket(Box::new(port.enter(|| SocketPort::open(&options))??))
+            }
+            Engine::Pcap => {
                 return Err(RunError::Machine(format!(
                     "the {} engine is being built",
                     engine.name()
@@ -173,6 +189,44 @@ fn kernel_options(
     })
 }
 
+fn packet_options(port: &PortHere, plan: &Plan) -> Result<PacketOptions, RunError> {
+    let Some(link) = &port.link else {
+        return Err(RunError::Usage(format!(
+            "port '{}' has no interface, and the packet engine needs one",
+            port.name
+        )));
+    };
+    let interface = link.name.clone();
+    Ok(PacketOptions { interface, transmit: Some(plan.tx), receive: None })
+}
+
+fn socket_options(port: &PortHere, program: &Program, flows: &[u32], plan: &Plan) -> SocketOptions {
+    let endpoint = |flow: &wirebeat_traffic::program::Flow| Endpoint {
+        source: flow.endpoint.source,
+        destination: flow.endpoint.destination,
+        ttl: flow.endpoint.ttl,
+        tos: flow.endpoint.tos,
+        checksum: if flow.endpoint.checksum { Checksum::Sent } else { Checksum::Omitted },
+    };
+    // lengths are those of payloads here
+    let lengths = || flows.iter().map(|&flow| program.flows[flow as usize].template.payload_len);
+    let frame_max = lengths().max().unwrap_or(0);
+    let frame_len = lengths().all(|len| len == frame_max).then_some(frame_max);
+    SocketOptions {
+        // an interface that was not asked for is left to the routes
+        interface: port.spec.interface.clone(),
+        transmit: Some(SocketTransmit {
+            plan: TxPlan { frame_max, frame_len, ..plan.tx },
+            endpoints: (0u32..)
+                .zip(&program.flows)
+                .map(|(index, flow)| flows.contains(&index).then(|| endpoint(flow)))
+                .collect(),
+            joining: Joining::WhereSizesAllow,
+        }),
+        receive: None,
+    }
+}
+
 impl Sender {
     /// Starts the thread that drives this core.
     pub(crate) fn spawn<'scope, 'env: 'scope>(
@@ -185,6 +239,14 @@ impl Sender {
     }
 
     fn run(&mut self, marching: &Marching<'_>) -> Sent {
+        if let (AnyPort::Packet(_) | AnyPort::Socket(_), Some(cpu)) = (&self.port, self.cpu)
+            && let Err(source) = affinity::pin(cpu)
+        {
+            let (what, on) = ("pinning the sending thread".into(), format!("CPU {cpu}"));
+            let error = Some(PortError::System { what, on, source });
+            return Sent { driven: Driven { flows: Vec::new(), error }, cpu: None };
+        }
+        affinity::precise_timers();
         let before = CpuTime::of_thread();
         let live = Arc::clone(&self.live);
         let job = Job {
@@ -200,6 +262,8 @@ impl Sender {
         };
         let driven = match &mut self.port {
             AnyPort::Kernel(port) => drive(&mut **port, &MonotonicClock, &job, &self.plan),
+            AnyPort::Packet(port) => drive(&mut **port, &MonotonicClock, &job, &self.plan),
+            AnyPort::Socket(port) => drive(&mut **port, &MonotonicClock, &job, &self.plan),
             AnyPort::Loopback(port) => drive(&mut **port, marching.virtual_clock, &job, &self.plan),
         };
         let cpu = CpuTime::of_thread().zip(before).map(|(now, before)| now.since(&before));

@@ -27,7 +27,7 @@ const NEAR: Nanos = Nanos::from_micros(150);
 /// How long before a launch time the thread is back from a sleep.
 const HEAD_START: Nanos = Nanos::from_micros(100);
 /// Frames of a flat-out batch. Measured: 64 reaches 0.93 of what 256 does and stays cheap to stop.
-const FLOOD_BATCH: u32 = 128;
+const FLOOD_BATCH: u32 = 64;
 /// Runs of a flat-out call: some 15 ms.
 const FLOOD_RUNS: u32 = 1 << 16;
 /// How long a paced call lasts at most, so that a stop is obeyed and the set-up cost is spread.
