@@ -4,7 +4,7 @@ use std::io;
 use std::thread::ScopedJoinHandle;
 use std::time::SystemTime;
 
-use wirebeat_engine::drive::FlowSent;
+use wirebeat_engine::drive::{Driven, FlowSent};
 use wirebeat_host::CpuTimes;
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::LinkStats;
@@ -16,11 +16,11 @@ use wirebeat_units::Nanos;
 use crate::engines::Engine;
 use crate::facts;
 use crate::session::Prepared;
-use crate::transmit::{Sent, gone};
+use crate::transmit::gone;
 
 /// What a run left.
 pub(crate) struct Outcome {
-    pub(crate) sent: Vec<io::Result<Sent>>,
+    pub(crate) sent: Vec<io::Result<Driven>>,
     pub(crate) end: End,
     pub(crate) started: SystemTime,
     pub(crate) start: Nanos,
@@ -32,7 +32,7 @@ pub(crate) struct Outcome {
 }
 
 /// Waits for a sending thread.
-pub(crate) fn join(thread: io::Result<ScopedJoinHandle<'_, Sent>>) -> io::Result<Sent> {
+pub(crate) fn join(thread: io::Result<ScopedJoinHandle<'_, Driven>>) -> io::Result<Driven> {
     thread?.join().map_err(|_| io::Error::other("a sending thread panicked"))
 }
 
@@ -52,11 +52,11 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     let mut flows = vec![FlowSent::default(); run.program.flows.len()];
     for sent in outcome.sent {
         match sent {
-            Ok(sent) => {
-                if let Some(error) = sent.driven.error {
+            Ok(driven) => {
+                if let Some(error) = driven.error {
                     end = ended_by(&end, &error);
                 }
-                add(&mut flows, sent.driven.flows);
+                add(&mut flows, driven.flows);
             }
             Err(error) => end = End::Failed { message: error.to_string() },
         }

@@ -13,7 +13,6 @@ use wirebeat_engine::port::{Port, PortError};
 use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
 use wirebeat_engine_linux::packet::{Accept, PacketOptions, PacketPort, PacketReceive};
 use wirebeat_engine_linux::socket::{SocketOptions, SocketPort, SocketReceive};
-use wirebeat_host::CpuTime;
 use wirebeat_meter::meter::{Meter, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
 
@@ -56,7 +55,6 @@ enum Work {
 struct Collected {
     summary: MeterSummary,
     error: Option<PortError>,
-    cpu: Option<CpuTime>,
 }
 
 /// What a receiver measured, at its end.
@@ -64,7 +62,6 @@ struct Collected {
 pub(crate) struct Received {
     pub(crate) summary: MeterSummary,
     pub(crate) error: Option<PortError>,
-    pub(crate) cpu: Option<CpuTime>,
 }
 
 /// Opens the receiver of a port and starts it.
@@ -166,13 +163,11 @@ where
     let thread = thread::Builder::new()
         .name("wb-receive".to_owned())
         .spawn(move || {
-            let before = CpuTime::of_thread();
             let mut meter = Meter::new(config);
             let error = collect(&mut port, &clock, &mut meter, &stopped, &seen).err();
             let mut summary = meter.summary();
             summary.receiver_drops = port.receive_drops();
-            let cpu = CpuTime::of_thread().zip(before).map(|(now, before)| now.since(&before));
-            Collected { summary, error, cpu }
+            Collected { summary, error }
         })
         .map_err(|error| RunError::Machine(format!("cannot start a receiving thread: {error}")))?;
     Ok(Receiver { place, mode, work: Work::Thread { thread, stop, live } })
@@ -192,13 +187,11 @@ impl Receiver {
     /// Stops and says what was measured.
     pub(crate) fn finish(self) -> Received {
         match self.work {
-            Work::Kernel(receiver) => {
-                Received { summary: receiver.summary(), error: None, cpu: None }
-            }
+            Work::Kernel(receiver) => Received { summary: receiver.summary(), error: None },
             Work::Thread { thread, stop, .. } => {
                 stop.store(true, Ordering::Release);
                 match thread.join() {
-                    Ok(Collected { summary, error, cpu }) => Received { summary, error, cpu },
+                    Ok(Collected { summary, error }) => Received { summary, error },
                     Err(_) => Received {
                         summary: MeterSummary::default(),
                         error: Some(PortError::System {
@@ -206,7 +199,6 @@ impl Receiver {
                             on: "a receiving thread".to_owned(),
                             source: std::io::Error::other("it panicked"),
                         }),
-                        cpu: None,
                     },
                 }
             }

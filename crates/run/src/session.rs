@@ -32,6 +32,8 @@ use crate::transmit::{self, Marching, Sender};
 
 /// From the decision to start until the first deadline: threads get going in the meantime.
 const LEAD: Nanos = Nanos::from_millis(20);
+/// When a run on a virtual clock starts: a round number, the same every time.
+const VIRTUAL_START: Nanos = Nanos::from_secs(1);
 /// How often links are looked at, and the longest that a stop waits.
 const WATCH: Duration = Duration::from_millis(10);
 
@@ -72,7 +74,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         WaitChoice::Hybrid => Wait::Hybrid,
         WaitChoice::Sleep => Wait::Sleep,
     };
-    let virtual_clock = VirtualClock::new(Nanos::from_secs(1));
+    let virtual_clock = VirtualClock::default();
     let mut prepared = Prepared {
         program,
         options,
@@ -132,8 +134,7 @@ impl Prepared {
             let port = &self.ports[place];
             self.engines[place] = engines::settle(port, self.engines[place], longest)?;
             let engine = self.engines[place];
-            let senders =
-                transmit::open(place, (port, engine), &self.program, self.wait, &mut ends)?;
+            let senders = transmit::open((port, engine), &self.program, self.wait, &mut ends)?;
             self.sending.extend(senders.iter().map(|sender| Sending {
                 place,
                 cpu: sender.cpu,
@@ -222,9 +223,8 @@ impl Prepared {
         let duration = self.duration();
         let virtual_time =
             self.engines.iter().any(|engine| matches!(engine, Engine::Loopback | Engine::Pcap));
-        let now = if virtual_time { self.virtual_clock.now() } else { MonotonicClock.now() };
         let begun = MonotonicClock.now();
-        let start = now.saturating_add(LEAD);
+        let start = if virtual_time { VIRTUAL_START } else { begun.saturating_add(LEAD) };
         let sequences = Sequences::new(self.program.flows.len());
         let halt = AtomicBool::new(false);
         let marching = Marching {

@@ -1,6 +1,9 @@
 //! The sending ports of a run: opened beforehand, driven by one thread for each transmit core.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -8,6 +11,7 @@ use std::thread::{self, ScopedJoinHandle};
 use wirebeat_engine::clock::{MonotonicClock, Wait};
 use wirebeat_engine::drive::{Driven, Job, LiveTx, Plan, Sequences, drive};
 use wirebeat_engine::loopback::{LoopbackPort, VirtualClock};
+use wirebeat_engine::pcap::{PcapOptions, PcapPort};
 use wirebeat_engine::port::{Caps, Port, PortError, TxPlan};
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::kernel::{KernelOptions, KernelPort, SharedSequences};
@@ -15,7 +19,6 @@ use wirebeat_engine_linux::packet::{PacketOptions, PacketPort};
 use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Joining, SocketOptions, SocketPort, SocketTransmit,
 };
-use wirebeat_host::CpuTime;
 use wirebeat_traffic::program::Program;
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_units::Nanos;
@@ -33,6 +36,7 @@ pub(crate) enum AnyPort {
     Kernel(Box<KernelPort>),
     Packet(Box<PacketPort>),
     Socket(Box<SocketPort>),
+    Pcap(Box<PcapPort<BufWriter<File>>>),
     Loopback(Box<LoopbackPort>),
 }
 
@@ -42,6 +46,7 @@ impl AnyPort {
             AnyPort::Kernel(port) => port.caps(),
             AnyPort::Packet(port) => port.caps(),
             AnyPort::Socket(port) => port.caps(),
+            AnyPort::Pcap(port) => port.caps(),
             AnyPort::Loopback(port) => port.caps(),
         }
     }
@@ -50,8 +55,6 @@ impl AnyPort {
 /// One transmit core: a port and its share of the flows.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    /// Index of the port in the scenario.
-    pub(crate) place: usize,
     pub(crate) port: AnyPort,
     pub(crate) plan: Plan,
     pub(crate) flows: Vec<u32>,
@@ -59,13 +62,6 @@ pub(crate) struct Sender {
     /// The CPU that it is pinned to.
     pub(crate) cpu: Option<usize>,
     pub(crate) live: Arc<LiveTx>,
-}
-
-/// What a transmit core did, and the CPU time of its thread.
-#[derive(Debug)]
-pub(crate) struct Sent {
-    pub(crate) driven: Driven,
-    pub(crate) cpu: Option<CpuTime>,
 }
 
 /// What all transmit cores are told.
@@ -97,7 +93,6 @@ pub(crate) fn cpus(port: &PortHere) -> Vec<Option<usize>> {
 
 /// Opens the transmit cores of a port. `ends` holds the ends of loopback links.
 pub(crate) fn open(
-    place: usize,
     (port, engine): (&PortHere, Engine),
     program: &Program,
     wait: Wait,
@@ -106,6 +101,9 @@ pub(crate) fn open(
     let flows = program.flows_from(&port.name);
     if flows.is_empty() {
         return Ok(Vec::new());
+    }
+    if matches!(engine, Engine::Pcap | Engine::Loopback) {
+        check_end(port, program, &flows)?;
     }
     let cpus = match engine {
         Engine::Loopback | Engine::Pcap => vec![None],
@@ -147,16 +145,11 @@ pub(crate) fn open(
                 let options = socket_options(port, program, &flows, &plan);
                 AnyPort::Socket(Box::new(port.enter(|| SocketPort::open(&options))??))
             }
-            Engine::Pcap => {
-                return Err(RunError::Machine(format!(
-                    "the {} engine is being built",
-                    engine.name()
-                )));
-            }
+            Engine::Pcap => AnyPort::Pcap(Box::new(open_pcap(port, &plan)?)),
         };
         let live = Arc::new(LiveTx::default());
         let flows = flows.clone();
-        senders.push(Sender { place, port: opened, plan, flows, shard, cpu, live });
+        senders.push(Sender { port: opened, plan, flows, shard, cpu, live });
     }
     Ok(senders)
 }
@@ -187,6 +180,33 @@ fn kernel_options(
         egress_program: !occupied && link.kind.as_deref() != Some("veth"),
         link: link.speed,
     })
+}
+
+/// On a virtual clock no time passes while frames are sent flat out: only a count ends them.
+fn check_end(port: &PortHere, program: &Program, flows: &[u32]) -> Result<(), RunError> {
+    let endless = flows
+        .iter()
+        .filter_map(|&flow| program.flows.get(flow as usize))
+        .find(|flow| flow.departures.rate.is_none() && flow.departures.count == u64::MAX);
+    match endless {
+        Some(flow) => Err(RunError::Usage(format!(
+            "flow '{}' has neither rate nor count, and port '{}' is on a virtual clock, where it would \
+             never end; give it one of them",
+            flow.name, port.name
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn open_pcap(port: &PortHere, plan: &Plan) -> Result<PcapPort<BufWriter<File>>, RunError> {
+    let Some(file) = &port.spec.file else {
+        return Err(RunError::Usage(format!(
+            "port '{}' writes a capture and has no file; give it one, for example 'file: run.pcapng'",
+            port.name
+        )));
+    };
+    let options = PcapOptions { plan: plan.tx, epoch: Nanos::ZERO };
+    Ok(PcapPort::create(Path::new(file), &options)?)
 }
 
 fn packet_options(port: &PortHere, plan: &Plan) -> Result<PacketOptions, RunError> {
@@ -233,21 +253,20 @@ impl Sender {
         &'env mut self,
         scope: &'scope thread::Scope<'scope, 'env>,
         marching: Marching<'env>,
-    ) -> std::io::Result<ScopedJoinHandle<'scope, Sent>> {
+    ) -> std::io::Result<ScopedJoinHandle<'scope, Driven>> {
         let name = format!("wb-send-{}", self.shard.core);
         thread::Builder::new().name(name).spawn_scoped(scope, move || self.run(&marching))
     }
 
-    fn run(&mut self, marching: &Marching<'_>) -> Sent {
+    fn run(&mut self, marching: &Marching<'_>) -> Driven {
         if let (AnyPort::Packet(_) | AnyPort::Socket(_), Some(cpu)) = (&self.port, self.cpu)
             && let Err(source) = affinity::pin(cpu)
         {
             let (what, on) = ("pinning the sending thread".into(), format!("CPU {cpu}"));
             let error = Some(PortError::System { what, on, source });
-            return Sent { driven: Driven { flows: Vec::new(), error }, cpu: None };
+            return Driven { flows: Vec::new(), error };
         }
         affinity::precise_timers();
-        let before = CpuTime::of_thread();
         let live = Arc::clone(&self.live);
         let job = Job {
             program: marching.program,
@@ -260,14 +279,13 @@ impl Sender {
             stop: marching.stop,
             live: &live,
         };
-        let driven = match &mut self.port {
+        match &mut self.port {
             AnyPort::Kernel(port) => drive(&mut **port, &MonotonicClock, &job, &self.plan),
             AnyPort::Packet(port) => drive(&mut **port, &MonotonicClock, &job, &self.plan),
             AnyPort::Socket(port) => drive(&mut **port, &MonotonicClock, &job, &self.plan),
+            AnyPort::Pcap(port) => drive(&mut **port, marching.virtual_clock, &job, &self.plan),
             AnyPort::Loopback(port) => drive(&mut **port, marching.virtual_clock, &job, &self.plan),
-        };
-        let cpu = CpuTime::of_thread().zip(before).map(|(now, before)| now.since(&before));
-        Sent { driven, cpu }
+        }
     }
 
     /// Flows with a rate end by their own schedule and get a moment for their last frames.

@@ -65,16 +65,6 @@ impl Ring {
         self.head
     }
 
-    /// The number of slots.
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Launch time in the slot at `position`.
-    pub(crate) fn launch(&self, position: u64) -> u64 {
-        self.slots.load(self.offset(position))
-    }
-
     /// The tag in the slot at `position`.
     pub(crate) fn tag(&self, position: u64) -> u32 {
         self.slots.load(self.offset(position) + 16) as u32

@@ -6,7 +6,8 @@
     clippy::all,
     clippy::undocumented_unsafe_blocks,
     clippy::unwrap_used,
-    clippy::expect_used
+    clippy::expect_used,
+    clippy::panic
 )]
 #![allow(unreachable_pub, dead_code, non_camel_case_types, non_snake_case, rust_2018_idioms)]
 
