@@ -1,0 +1,63 @@
+# Wirebeat from a checkout. `make help` lists what there is.
+#
+# Every target installs first what it needs and this machine lacks (scripts/setup.sh). What is built
+# belongs to the owner of the checkout, also under sudo; CARGO_TARGET_DIR is respected.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+# More arguments for the program that demo or bench runs: make demo ARGS='--time 3s'
+ARGS ?=
+# Only the owner of the checkout compiles: see scripts/lib.sh.
+AS_USER = . scripts/lib.sh && as_user
+
+.DEFAULT_GOAL := help
+# The steps of a check come one after the other.
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s%s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: ## Show exact traffic on a virtual cable, with a report of it
+	@scripts/setup.sh build
+	@scripts/run.sh wirebeat-cli wirebeat demo $(ARGS)
+
+.PHONY: test
+test: ## Run every test, and say which were skipped and why
+	@scripts/setup.sh build test
+	@scripts/test.sh
+
+.PHONY: check
+check: export LOCKED = --locked
+check: ## What CI runs: format, lints, tests (licences of dependencies among them), docs
+	@scripts/setup.sh build test check
+	$(AS_USER) cargo fmt --all --check
+	shellcheck -x .ci/run scripts/*.sh
+	$(AS_USER) cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	@scripts/test.sh
+	$(AS_USER) env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps $(LOCKED)
+
+.PHONY: build
+build: ## Compile the program, optimised
+	@scripts/setup.sh build
+	$(AS_USER) cargo build --release --locked -p wirebeat-cli
+
+.PHONY: install
+install: build ## Install program, man pages and completions below PREFIX (/usr/local)
+	@scripts/install.sh '$(DESTDIR)$(PREFIX)'
+
+.PHONY: bench
+bench: ## Measure Wirebeat and its peers in one run
+	@scripts/setup.sh build
+	@scripts/run.sh wirebeat-bench wirebeat-bench $(ARGS)
+
+.PHONY: audit
+audit: ## Check dependencies with cargo-deny: licences, sources and, over the network, advisories
+	@scripts/setup.sh build
+	@$(AS_USER) cargo deny --version >/dev/null 2>&1 || $(AS_USER) cargo install --locked cargo-deny
+	$(AS_USER) cargo deny --locked check
+
+.PHONY: clean
+clean: ## Remove what was compiled
+	$(AS_USER) cargo clean

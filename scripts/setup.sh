@@ -1,0 +1,143 @@
+#!/bin/sh
+# Installs what is missing, and nothing when nothing is: setup.sh build|test|check…
+#
+#   build  compiles Wirebeat: a C compiler, clang for the kernel programs, libelf, zlib, Rust
+#   test   programs that tests compare Wirebeat with
+#   check  what CI looks at the sources with
+#
+# Looks for the things themselves, not for packages, so that it serves on any distribution; it can
+# install them where there is apt.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+packages=
+missing=
+
+# Notes that `$1` is missing, which the Debian packages `$2` hold.
+lack() {
+    missing="$missing, $1"
+    packages="$packages $2"
+}
+
+program() {
+    command -v "$1" >/dev/null || lack "$1" "$2"
+}
+
+library() {
+    pkg-config --exists "$1" 2>/dev/null || lack "$1" "$2"
+}
+
+header() {
+    # Debian has some in a folder of the architecture.
+    for file in /usr/include/"$1" /usr/include/*-linux-gnu/"$1"; do
+        [ ! -e "$file" ] || return 0
+    done
+    lack "$1" "$2"
+}
+
+# The oldest Rust that will do, as Cargo.toml says.
+rust_needed() {
+    sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml
+}
+
+rust_found() {
+    as_user cargo --version 2>/dev/null | sed -n 's/^cargo \([0-9.]*\).*/\1/p'
+}
+
+rust_serves() {
+    found=$(rust_found)
+    [ -n "$found" ] && printf '%s\n' "$(rust_needed)" "$found" | sort -C -V
+}
+
+for group in "$@"; do
+    case $group in
+    build)
+        program make make
+        program cc gcc
+        program pkg-config pkg-config
+        program clang clang
+        library libelf libelf-dev
+        library zlib zlib1g-dev
+        header stdio.h libc6-dev
+        header linux/bpf.h linux-libc-dev
+        ;;
+    test)
+        program tshark tshark
+        ;;
+    check)
+        program shellcheck shellcheck
+        ;;
+    *)
+        die "setup.sh knows the groups build, test and check, not '$group'"
+        ;;
+    esac
+done
+
+want_rustup=
+if ! rust_serves && ! as_user rustup --version >/dev/null 2>&1; then
+    want_rustup=yes
+fi
+
+if [ -n "$packages$want_rustup" ]; then
+    if command -v apt-get >/dev/null && can_be_root; then
+        say "installing what is missing: ${missing#, }${want_rustup:+${missing:+ and }Rust}"
+        DEBIAN_FRONTEND=noninteractive
+        export DEBIAN_FRONTEND
+        as_root apt-get update -qq
+        if [ -n "$want_rustup" ]; then
+            # Debian has rustup from 13 on, Ubuntu from 24.04 on.
+            if apt-cache show rustup >/dev/null 2>&1; then
+                packages="$packages rustup"
+            else
+                command -v curl >/dev/null || packages="$packages curl ca-certificates"
+            fi
+        fi
+        # shellcheck disable=SC2086 # a list of words
+        [ -z "$packages" ] || as_root apt-get install -y -qq --no-install-recommends $packages >/dev/null
+    elif [ -n "$packages" ]; then
+        die "missing: ${missing#, }. Install them as root, on Debian or Ubuntu with: apt-get install$packages"
+    fi
+fi
+
+# The installer of rustup.rs from the place where it lies, without the shell script around it.
+install_rustup() {
+    command -v curl >/dev/null || die "missing: Rust $(rust_needed) or newer. See https://rustup.rs"
+    host="$(uname -m)-unknown-linux-gnu"
+    from="https://static.rust-lang.org/rustup/dist/$host/rustup-init"
+    folder=$(as_user mktemp -d)
+    say "installing Rust in ${CARGO_HOME:-the home directory} from $from"
+    for name in rustup-init rustup-init.sha256; do
+        as_user curl --proto '=https' --tlsv1.2 -sSf -o "$folder/$name" "${from%rustup-init}$name" ||
+            die "cannot load $name; see https://rustup.rs"
+    done
+    # The file names a path of its own, of which only the sum matters.
+    sum=$(cut -d' ' -f1 "$folder/rustup-init.sha256")
+    printf '%s  %s\n' "$sum" "$folder/rustup-init" | sha256sum -c --quiet - ||
+        die "$from is not what its checksum says"
+    chmod +x "$folder/rustup-init"
+    as_user "$folder/rustup-init" -y --quiet --profile minimal --no-modify-path
+    rm -r "$folder"
+}
+
+if ! rust_serves; then
+    if [ -n "$want_rustup" ] && ! as_user rustup --version >/dev/null 2>&1; then
+        install_rustup
+    fi
+    # rustup of a distribution comes without a toolchain; one that somebody chose is left alone.
+    if ! as_user rustup default >/dev/null 2>&1; then
+        as_user rustup set profile minimal
+        as_user rustup default stable
+    fi
+    rust_serves || die "this is Rust $(rust_found); Wirebeat needs $(rust_needed) or newer. Try: rustup update"
+fi
+
+case " $* " in
+*" check "*)
+    for component in clippy fmt; do
+        as_user cargo "$component" --version >/dev/null 2>&1 ||
+            as_user rustup component add clippy rustfmt ||
+            die "missing: cargo $component. Install it from where this Rust came from"
+    done
+    ;;
+esac

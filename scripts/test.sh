@@ -1,0 +1,47 @@
+#!/bin/sh
+# Runs every test of the workspace, as root where that is possible without asking, and says at the end
+# how many passed and which were skipped, with the reason.
+#
+# Compiles as the owner of the checkout. LOCKED=--locked refuses a Cargo.lock that is out of date.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+# shellcheck disable=SC2086 # LOCKED is an option or nothing
+as_user cargo test --workspace ${LOCKED-} --no-run
+
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+
+# Without root, a user namespace gives everything but eBPF.
+run() {
+    if can_be_root; then
+        as_root "$@"
+    elif unshare --user --map-root-user --net true 2>/dev/null; then
+        say "running the tests in a user namespace; as root there are more"
+        unshare --user --map-root-user "$@"
+    else
+        say "running the tests without root; as root there are more"
+        "$@"
+    fi
+}
+
+[ ! -t 2 ] || export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-always}"
+{
+    # Everything is compiled: cargo has no reason to write, or to ask the network.
+    status=0
+    run cargo test --workspace --locked --offline --no-fail-fast || status=$?
+    echo "$status" >"$work/status"
+} 2>&1 | tee "$work/log"
+
+give_back "$(target_dir)"
+
+grep -o 'SKIPPED .*' "$work/log" | sort -u >"$work/skipped" || true
+awk -v skipped="$(wc -l <"$work/skipped")" '
+    /^test result:/ { passed += $4; failed += $6; ignored += $8 }
+    END {
+        printf "\n%d tests passed, %d failed, %d skipped, %d ignored\n",
+            passed - skipped, failed, skipped, ignored
+    }' "$work/log"
+cat "$work/skipped"
+exit "$(cat "$work/status")"
