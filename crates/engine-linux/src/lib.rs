@@ -6,6 +6,7 @@
 
 pub mod affinity;
 pub mod kernel;
+mod link;
 mod memory;
 pub mod packet;
 mod slots;

@@ -13,9 +13,10 @@ mod socket;
 mod transmit;
 
 use wirebeat_engine::port::{Arrival, Caps, Port, PortError, TxMeta, TxPlan, TxTotals, View};
-use wirebeat_netlink::{Link, LinkError, Netlink};
+use wirebeat_netlink::{Link, LinkLayer};
 use wirebeat_units::{Bytes, Nanos};
 
+use crate::link;
 use crate::slots::BATCH;
 use receive::Receiver;
 use transmit::Transmitter;
@@ -38,7 +39,8 @@ pub struct PacketOptions {
 /// How frames are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketReceive {
-    /// Memory of the ring, at least half a MiB. A 64-byte frame takes 144 bytes of it.
+    /// Memory of the ring, at least 256 KiB. A 64-byte frame takes 144 bytes of it; and what comes within
+    /// a millisecond takes 128 KiB, however little it is.
     pub ring: Bytes,
     /// Which frames are taken.
     pub accept: Accept,
@@ -47,7 +49,7 @@ pub struct PacketReceive {
 }
 
 impl Default for PacketReceive {
-    /// 32 MiB: a quarter of a second at 900 thousand 64-byte frames per second.
+    /// 32 MiB: a quarter of a second at 900 thousand 64-byte frames per second, and at less.
     fn default() -> Self {
         PacketReceive { ring: Bytes::new(32 << 20), accept: Accept::Ours, fanout: Fanout::Alone }
     }
@@ -86,7 +88,8 @@ impl PacketPort {
     /// Opens a port. It receives from now on, and sends nothing yet.
     pub fn open(options: &PacketOptions) -> Result<Self, PortError> {
         let interface = &options.interface;
-        let link = find(interface)?;
+        let link = link::find(ENGINE, interface)?;
+        check(&link)?;
         let (index, frame_max) = (link.index.get(), link.mtu.saturating_add(HEADER_MAX));
         if let Some(plan) = &options.transmit
             && u32::from(plan.frame_max) > frame_max
@@ -138,11 +141,16 @@ impl PacketPort {
     }
 }
 
-fn find(interface: &str) -> Result<Link, PortError> {
-    let missing =
-        |missing| PortError::Missing { engine: ENGINE, on: interface.to_owned(), missing };
-    let mut netlink = Netlink::open().map_err(|error| missing(error.to_string()))?;
-    netlink.link_by_name(interface).map_err(|error: LinkError| missing(error.to_string()))
+/// Whether the interface carries what this engine makes.
+fn check(link: &Link) -> Result<(), PortError> {
+    match link.layer {
+        LinkLayer::Ethernet | LinkLayer::Loopback => Ok(()),
+        LinkLayer::Other(_) => Err(PortError::Missing {
+            engine: ENGINE,
+            on: link.name.clone(),
+            missing: "the interface does not carry Ethernet frames; use --engine socket".to_owned(),
+        }),
+    }
 }
 
 fn mode(options: &PacketOptions) -> String {

@@ -18,13 +18,16 @@ use crate::sys::{self, poll_until, refused};
 use crate::time::RealtimeToMonotonic;
 
 /// Bytes of a block: the longest packet that the kernel hands over (64 KiB of joined datagrams and
-/// their headers) fits, and a full one holds two milliseconds of 64-byte frames at 700 thousand a
-/// second.
-const BLOCK_LEN: usize = 256 * 1024;
+/// their headers) fits, and at 900 thousand 64-byte frames a second a block is full when it is due
+/// anyway. Few blocks would do for less traffic, but each is handed over after a millisecond, so that
+/// their number is also how many milliseconds a reader may be kept from reading.
+const BLOCK_LEN: usize = 128 * 1024;
 /// What the kernel divides a block by to count the frames of a ring; of no effect with this version.
 const FRAME_LEN: usize = 2048;
 /// After so long the kernel hands over a block that is not full; its timer counts milliseconds.
 const RETIRE: Nanos = Nanos::from_millis(1);
+/// How long a block may take to come when the interface is gone, on a busy machine.
+const GRACE: Nanos = Nanos::from_millis(20);
 
 /// A receiving socket and its ring.
 #[derive(Debug)]
@@ -139,7 +142,7 @@ impl Receiver {
             Err(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => {
                 self.gone = true;
                 let now = MonotonicClock.now();
-                MonotonicClock.sleep_until(now.saturating_add(RETIRE).saturating_add(RETIRE));
+                MonotonicClock.sleep_until(now.saturating_add(GRACE));
                 Ok(())
             }
             Err(error) => Err(refused("receiving", &self.interface, error.into())),

@@ -12,8 +12,8 @@ const BYTES_MAX: usize = 65_507;
 
 /// How many frames from `first` on can be one message. Only frames that were committed together are
 /// joined, so that a frame that is committed alone leaves alone.
-pub(super) fn joinable(front: &Front<'_>, first: usize, endpoint_of: &[u32]) -> usize {
-    let endpoint = |index: usize| endpoint_of.get(front.tag(index) as usize);
+pub(super) fn joinable(front: &Front<'_>, first: usize, endpoint_of: &[Option<u32>]) -> usize {
+    let endpoint = |index: usize| endpoint_of.get(front.tag(index) as usize).copied().flatten();
     let size = front.bytes(first);
     let (mut count, mut bytes) = (1, size);
     while count < SEGMENTS_MAX && first + count < front.len() {
@@ -40,7 +40,7 @@ mod tests {
     use crate::slots::{BATCH, Slots};
 
     /// Two tags for endpoint 0, one for endpoint 1.
-    const ENDPOINTS: [u32; 3] = [0, 0, 1];
+    const ENDPOINTS: [Option<u32>; 3] = [Some(0), Some(0), Some(1)];
 
     /// The messages that commits of `(length, tag)` become.
     fn messages(commits: &[&[(u16, u32)]]) -> Vec<usize> {

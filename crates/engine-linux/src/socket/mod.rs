@@ -18,9 +18,9 @@ mod transmit;
 use std::net::SocketAddr;
 
 use wirebeat_engine::port::{Arrival, Caps, Port, PortError, TxMeta, TxPlan, TxTotals, View};
-use wirebeat_netlink::{Link, Netlink};
 use wirebeat_units::{Bytes, Nanos};
 
+use crate::link;
 use crate::slots::BATCH;
 pub use endpoint::{Checksum, Endpoint};
 use receive::Receiver;
@@ -47,8 +47,8 @@ pub struct SocketOptions {
 pub struct SocketTransmit {
     /// The datagrams; lengths are those of payloads.
     pub plan: TxPlan,
-    /// Where to, by tag.
-    pub endpoints: Vec<Endpoint>,
+    /// Where to, by tag; `None` where nothing is going to be sent.
+    pub endpoints: Vec<Option<Endpoint>>,
     /// Whether datagrams may leave joined.
     pub joining: Joining,
 }
@@ -120,7 +120,7 @@ pub struct SocketPort {
 impl SocketPort {
     /// Opens a port. It receives from now on, and sends nothing yet.
     pub fn open(options: &SocketOptions) -> Result<Self, PortError> {
-        let link = options.interface.as_deref().map(find).transpose()?;
+        let link = options.interface.as_deref().map(|name| link::find(ENGINE, name)).transpose()?;
         if let Some(transmit) = &options.transmit {
             check(transmit)?;
         }
@@ -163,13 +163,6 @@ impl SocketPort {
             .as_mut()
             .ok_or_else(|| PortError::Unsupported { engine: ENGINE, what: what.to_owned() })
     }
-}
-
-fn find(interface: &str) -> Result<Link, PortError> {
-    let missing =
-        |missing| PortError::Missing { engine: ENGINE, on: interface.to_owned(), missing };
-    let mut netlink = Netlink::open().map_err(|error| missing(error.to_string()))?;
-    netlink.link_by_name(interface).map_err(|error| missing(error.to_string()))
 }
 
 /// Whether the plan can be carried out.

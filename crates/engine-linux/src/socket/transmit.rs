@@ -13,7 +13,7 @@ use wirebeat_engine::port::{PortError, TxMeta};
 use wirebeat_units::Nanos;
 
 use super::joining::joinable;
-use super::{Checksum, ENGINE, Joining, SocketTransmit};
+use super::{Checksum, ENGINE, Endpoint, Joining, SocketTransmit};
 use crate::slots::{BATCH, Slots};
 use crate::sys::{self, Messages, refused};
 
@@ -28,8 +28,8 @@ const CONTROL_WORDS: usize = 3;
 #[derive(Debug)]
 pub(super) struct Transmitter {
     peers: Vec<Peer>,
-    /// Index of the peer, by tag.
-    peer_of: Vec<u32>,
+    /// Index of the peer, by tag; `None` for flows of other ports.
+    peer_of: Vec<Option<u32>>,
     pub(super) slots: Slots,
     messages: Messages,
     /// Frames of each message.
@@ -48,6 +48,22 @@ struct Peer {
     name: String,
 }
 
+impl Peer {
+    fn open(
+        endpoint: &Endpoint,
+        joining: Joining,
+        interface: Option<&str>,
+    ) -> Result<Self, PortError> {
+        // the kernel refuses to join datagrams without checksum
+        let joins = joining == Joining::WhereSizesAllow && endpoint.checksum == Checksum::Sent;
+        Ok(Peer {
+            socket: endpoint.connect(interface)?,
+            join_below: if joins { usize::MAX } else { 0 },
+            name: endpoint.destination.to_string(),
+        })
+    }
+}
+
 impl Transmitter {
     /// Opens a socket for every distinct endpoint.
     pub(super) fn open(
@@ -58,21 +74,16 @@ impl Transmitter {
         let mut peers = Vec::new();
         let mut peer_of = Vec::with_capacity(options.endpoints.len());
         for endpoint in &options.endpoints {
-            let index = match known.get(endpoint) {
-                Some(&index) => index,
-                None => {
-                    // the kernel refuses to join datagrams without checksum
-                    let joins = options.joining == Joining::WhereSizesAllow
-                        && endpoint.checksum == Checksum::Sent;
-                    peers.push(Peer {
-                        socket: endpoint.connect(interface)?,
-                        join_below: if joins { usize::MAX } else { 0 },
-                        name: endpoint.destination.to_string(),
-                    });
-                    *known.entry(*endpoint).or_insert(peers.len() as u32 - 1)
-                }
+            let Some(endpoint) = endpoint else {
+                peer_of.push(None);
+                continue;
             };
-            peer_of.push(index);
+            let next = peers.len() as u32;
+            let index = *known.entry(*endpoint).or_insert(next);
+            if index == next {
+                peers.push(Peer::open(endpoint, options.joining, interface)?);
+            }
+            peer_of.push(Some(index));
         }
         Ok(Transmitter {
             peers,
@@ -87,6 +98,14 @@ impl Transmitter {
 
     /// [`wirebeat_engine::port::Port::commit`].
     pub(super) fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
+        for meta in metas {
+            if let Some(None) = self.peer_of.get(meta.tag as usize) {
+                return Err(PortError::Unsupported {
+                    engine: ENGINE,
+                    what: format!("send flow {}: it was opened without an endpoint", meta.tag),
+                });
+            }
+        }
         self.slots.commit(ENGINE, metas)
     }
 
@@ -99,7 +118,12 @@ impl Transmitter {
     pub(super) fn flush(&mut self) -> Result<(), PortError> {
         let mut attempts = 0;
         while !self.slots.is_empty() {
-            let peer = self.peer_of[self.slots.front().tag(0) as usize] as usize;
+            let tag = self.slots.front().tag(0) as usize;
+            let Some(peer) = self.peer_of.get(tag).copied().flatten() else {
+                // refused on commit; never sent to somebody else
+                self.slots.failed(1);
+                continue;
+            };
             match self.send(peer) {
                 Ok(messages) => {
                     self.slots.sent(self.counts[..messages].iter().sum());
@@ -124,10 +148,10 @@ impl Transmitter {
     }
 
     /// Sends what is in front for one peer; returns how many messages were taken, at least one.
-    fn send(&mut self, peer_index: usize) -> Result<usize, Errno> {
+    fn send(&mut self, peer_index: u32) -> Result<usize, Errno> {
         let front = self.slots.front();
-        let peer = &self.peers[peer_index];
-        let ours = |index| self.peer_of[front.tag(index) as usize] as usize == peer_index;
+        let peer = &self.peers[peer_index as usize];
+        let ours = |index| self.peer_of.get(front.tag(index) as usize) == Some(&Some(peer_index));
         let messages = self.messages.get();
         let (mut frames, mut used) = (0, 0);
         while frames < front.len() && ours(frames) {
@@ -164,8 +188,8 @@ impl Transmitter {
     }
 
     /// What to do when the first message in front cannot be sent.
-    fn refused(&mut self, peer_index: usize, errno: Errno) -> Result<(), PortError> {
-        let peer = &mut self.peers[peer_index];
+    fn refused(&mut self, peer_index: u32, errno: Errno) -> Result<(), PortError> {
+        let peer = &mut self.peers[peer_index as usize];
         if self.counts[0] > 1 {
             // Joined they are refused: too long for the path to go unfragmented, or the route does not
             // allow it. Singly they may pass.

@@ -1,0 +1,219 @@
+//! What the tests share: a cable, frames and datagrams that can be told apart, and the two loops of a
+//! sender and a receiver.
+
+use std::net::{IpAddr, SocketAddr};
+
+use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_engine::port::{Port, PortError, TxMeta, TxPlan, TxTotals};
+use wirebeat_engine_linux::packet::{PacketOptions, PacketPort, PacketReceive};
+use wirebeat_engine_linux::socket::{
+    Checksum, Endpoint, Joining, SocketOptions, SocketPort, SocketReceive, SocketTransmit,
+};
+use wirebeat_testbed::{End, Neighbours, Options, Testbed};
+use wirebeat_units::{FrameLen, Nanos};
+use wirebeat_wire::frame::{IpRepr, UdpFrame};
+use wirebeat_wire::mac::MacAddr;
+use wirebeat_wire::{ethernet, ipv4, ipv6};
+
+/// Long enough for a loaded machine; nothing here takes more than a fraction of it.
+pub const PATIENCE: Nanos = Nanos::from_secs(10);
+/// The port that datagrams are sent to.
+pub const PORT: u16 = 5000;
+
+/// Two ends that know each other's addresses.
+pub fn cable() -> Testbed {
+    Testbed::pair(&Options { neighbours: Neighbours::Fixed, ..Options::default() }).unwrap()
+}
+
+/// Both versions of IP, where the kernel has them.
+pub fn versions(cable: &Testbed) -> Vec<(IpAddr, IpAddr)> {
+    let v4 = (cable.a.ipv4.into(), cable.b.ipv4.into());
+    let v6 = cable.a.ipv6.zip(cable.b.ipv6).map(|(a, b)| (a.into(), b.into()));
+    [Some(v4), v6].into_iter().flatten().collect()
+}
+
+/// A plan for frames of up to `frame_max` bytes.
+pub fn plan(tags: u32, frame_max: u16) -> TxPlan {
+    TxPlan { tags, frame_max, frame_len: None, paced: false, round: 0 }
+}
+
+pub fn packet_port(end: &End, options: &PacketOptions) -> Result<PacketPort, PortError> {
+    end.namespace.run(|| PacketPort::open(options)).unwrap()
+}
+
+pub fn packet_sender(end: &End, tags: u32) -> PacketPort {
+    let transmit = Some(plan(tags, 1518));
+    let interface = end.interface().to_owned();
+    packet_port(end, &PacketOptions { interface, transmit, receive: None }).unwrap()
+}
+
+pub fn packet_receiver(end: &End, receive: PacketReceive) -> PacketPort {
+    let interface = end.interface().to_owned();
+    let options = PacketOptions { interface, transmit: None, receive: Some(receive) };
+    packet_port(end, &options).unwrap()
+}
+
+pub fn socket_port(end: &End, options: &SocketOptions) -> Result<SocketPort, PortError> {
+    end.namespace.run(|| SocketPort::open(options)).unwrap()
+}
+
+/// To `destination`, from wherever the kernel likes.
+pub fn endpoint(destination: SocketAddr) -> Endpoint {
+    let source = match destination {
+        SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
+        SocketAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
+    };
+    Endpoint { source, destination, ttl: 64, tos: 0, checksum: Checksum::Sent }
+}
+
+pub fn socket_sender(end: &End, endpoints: &[Endpoint], joining: Joining) -> SocketPort {
+    let transmit = SocketTransmit {
+        plan: plan(endpoints.len() as u32, 4000),
+        endpoints: endpoints.iter().copied().map(Some).collect(),
+        joining,
+    };
+    socket_port(end, &SocketOptions { transmit: Some(transmit), ..SocketOptions::default() })
+        .unwrap()
+}
+
+pub fn socket_receiver(end: &End, receive: SocketReceive) -> SocketPort {
+    socket_port(end, &SocketOptions { receive: Some(receive), ..SocketOptions::default() }).unwrap()
+}
+
+/// Payload number `index`: its number, then bytes that depend on it.
+pub fn payload(index: u32, len: usize) -> Vec<u8> {
+    let mut state = u64::from(index).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = index.to_be_bytes().to_vec();
+    bytes.resize_with(len, || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    });
+    bytes
+}
+
+/// A frame from `a` to `b` that is filled by `payload`, or padded to the shortest.
+pub fn frame(cable: &Testbed, (source, destination): (IpAddr, IpAddr), payload: &[u8]) -> Vec<u8> {
+    let ip = match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => IpRepr::V4(ipv4::Repr {
+            source,
+            destination,
+            ttl: 64,
+            tos: 0,
+            identification: 7,
+            dont_fragment: true,
+        }),
+        (IpAddr::V6(source), IpAddr::V6(destination)) => IpRepr::V6(ipv6::Repr {
+            source,
+            destination,
+            hop_limit: 64,
+            traffic_class: 0,
+            flow_label: 0,
+        }),
+        _ => panic!("addresses of two versions"),
+    };
+    let ethernet = ethernet::Repr {
+        destination: MacAddr(cable.b.mac.octets()),
+        source: MacAddr(cable.a.mac.octets()),
+    };
+    let frame_len = FrameLen::with_fcs(ip.version().shortest_frame(payload.len()) as u16);
+    let (source_port, destination_port) = (40_000, PORT);
+    let checksum = true;
+    UdpFrame { ethernet, ip, source_port, destination_port, checksum, payload, frame_len }
+        .emit()
+        .unwrap()
+        .bytes
+}
+
+/// Hands all frames over in batches of up to `batch`, each of one commit, and waits until they are sent.
+/// Fails when the port fails or stays full.
+pub fn send<P: Port>(port: &mut P, batch: usize, frames: &[(u32, Vec<u8>)]) {
+    let deadline = MonotonicClock.now().saturating_add(PATIENCE);
+    let mut left = frames;
+    while !left.is_empty() {
+        let want = batch.min(left.len());
+        let got = port.reserve(want).unwrap().min(want);
+        let (now, later) = left.split_at(got);
+        commit(port, now).unwrap();
+        port.flush().unwrap();
+        left = later;
+        assert!(MonotonicClock.now() < deadline, "the port stays full");
+    }
+    assert!(port.drain(deadline).unwrap());
+}
+
+/// Builds frames in reserved slots and commits them.
+pub fn commit<P: Port>(port: &mut P, frames: &[(u32, Vec<u8>)]) -> Result<(), PortError> {
+    let mut metas = Vec::new();
+    for (index, (tag, bytes)) in frames.iter().enumerate() {
+        port.slot(index)[..bytes.len()].copy_from_slice(bytes);
+        metas.push(TxMeta { len: bytes.len() as u16, tag: *tag, ..TxMeta::default() });
+    }
+    port.commit(&metas)
+}
+
+/// Commits copies of `frame` until the port is full; returns how many it took.
+pub fn fill<P: Port>(port: &mut P, frame: &[u8]) -> u64 {
+    let mut committed = 0;
+    loop {
+        let got = port.reserve(16).unwrap();
+        if got == 0 {
+            return committed;
+        }
+        commit(port, &vec![(0, frame.to_vec()); got]).unwrap();
+        committed += got as u64;
+    }
+}
+
+/// What came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    pub at: Nanos,
+    pub bytes: Vec<u8>,
+    pub frame_len: u32,
+}
+
+/// Receives until `count` have come, and looks once more whether there are others.
+pub fn receive<P: Port>(port: &mut P, count: usize) -> Vec<Arrived> {
+    let deadline = MonotonicClock.now().saturating_add(PATIENCE);
+    let mut arrived = Vec::new();
+    loop {
+        // whatever is left comes within a few milliseconds, one after the other
+        let settle = MonotonicClock.now().saturating_add(Nanos::from_millis(20));
+        let until = if arrived.len() < count { deadline } else { settle };
+        let got = port.receive(until, |a| {
+            arrived.push(Arrived { at: a.at, bytes: a.bytes.to_vec(), frame_len: a.frame_len });
+        });
+        if got.unwrap() == 0 && MonotonicClock.now() >= until {
+            return arrived;
+        }
+    }
+}
+
+/// The bytes of arrivals.
+pub fn bytes(arrived: &[Arrived]) -> Vec<Vec<u8>> {
+    arrived.iter().map(|arrival| arrival.bytes.clone()).collect()
+}
+
+/// What became of the frames of each tag.
+pub fn totals<P: Port>(port: &P, tags: usize) -> Vec<TxTotals> {
+    let mut totals = vec![TxTotals::default(); tags];
+    port.totals(&mut totals);
+    totals
+}
+
+/// `count` frames sent.
+pub fn sent(count: u64) -> TxTotals {
+    TxTotals { sent: count, ..TxTotals::default() }
+}
+
+/// Fails unless times are between `from` and `to`, give or take what conversion may cost, and in order.
+pub fn assert_times(arrived: &[Arrived], from: Nanos, to: Nanos) {
+    let slack = Nanos::from_micros(20);
+    let from = from.saturating_sub(slack);
+    let to = to.saturating_add(slack);
+    for arrival in arrived {
+        assert!(from <= arrival.at && arrival.at <= to, "{:?} in {from:?}..{to:?}", arrival.at);
+    }
+    assert!(arrived.is_sorted_by_key(|arrival| arrival.at));
+}

@@ -1,0 +1,15 @@
+//! The engines on virtual cables: what was sent is what arrives, down to the byte and the count.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests fail the test that uses them"
+)]
+
+mod across;
+mod lab;
+mod packet;
+mod packet_faults;
+mod socket;
+mod socket_faults;
