@@ -333,6 +333,12 @@ static __always_inline void meter(struct wb_rx_flow *flow, struct wb_window *win
 	record(&flow->delay, delay);
 }
 
+enum verdict {
+	OURS,
+	FOREIGN,
+	MALFORMED,
+};
+
 static __always_inline int source_matches(const __be32 *source, __u32 words)
 {
 	__u32 i;
@@ -344,19 +350,96 @@ static __always_inline int source_matches(const __be32 *source, __u32 words)
 	return 1;
 }
 
-enum verdict {
-	OURS,
-	FOREIGN,
-	MALFORMED,
+/* What IP carries: where it begins and how long it is. */
+struct carried {
+	__u32 at;
+	__u32 len;
+	__u32 filtered; /* whether the source is not the one that is wanted */
 };
+
+#define OFFSET_MASK 0x3fff /* frames are shorter; for the verifier */
+
+/* The order of checks is that of crates/wire/src/datagram.rs: lengths, fragments, protocol. */
+static __always_inline enum verdict carried_v4(void *data, void *data_end, struct carried *out)
+{
+	struct iphdr *ip = data + (out->at & OFFSET_MASK);
+	__u32 header, total;
+
+	if ((void *)(ip + 1) > data_end)
+		return MALFORMED;
+	header = ip->ihl * 4;
+	total = bpf_ntohs(ip->tot_len);
+	if (ip->version != 4 || header < sizeof(*ip) || total < header ||
+	    (void *)ip + (total & 0xffff) > data_end)
+		return MALFORMED;
+	if (ip->frag_off & bpf_htons(0x3fff))
+		return FOREIGN; /* a fragment is not a datagram */
+	if (ip->protocol != IPPROTO_UDP)
+		return FOREIGN;
+	out->filtered = filter_family && (filter_family != 4 || !source_matches(&ip->saddr, 1));
+	out->at += header;
+	out->len = total - header;
+	return OURS;
+}
+
+/* Skips extension headers, five at most, as crates/wire/src/ipv6.rs does. */
+static __noinline int skip_extensions(void *data, void *data_end, struct carried *out, __u32 next)
+{
+	__u32 i, len;
+	__u8 *header;
+
+	if (!out)
+		return MALFORMED;
+	for (i = 0; i < 5; i++) {
+		if (next != IPPROTO_HOPOPTS && next != IPPROTO_ROUTING && next != IPPROTO_DSTOPTS &&
+		    next != IPPROTO_FRAGMENT)
+			break;
+		header = data + (out->at & OFFSET_MASK);
+		if ((void *)(header + 8) > data_end || out->len < 8)
+			return MALFORMED;
+		len = 8;
+		if (next == IPPROTO_FRAGMENT) {
+			/* offset and "more" flag: only an atomic fragment is whole */
+			if (*(__be16 *)(header + 2) & bpf_htons(0xfff9))
+				return FOREIGN;
+		} else {
+			len += header[1] * 8;
+		}
+		if (len > out->len)
+			return MALFORMED;
+		next = header[0];
+		out->at += len;
+		out->len -= len;
+	}
+	return next == IPPROTO_UDP ? OURS : FOREIGN;
+}
+
+static __always_inline enum verdict carried_v6(void *data, void *data_end, struct carried *out)
+{
+	struct ipv6hdr *ip = data + (out->at & OFFSET_MASK);
+
+	if ((void *)(ip + 1) > data_end)
+		return MALFORMED;
+	out->len = bpf_ntohs(ip->payload_len);
+	if (ip->version != 6 || (void *)(ip + 1) + (out->len & 0xffff) > data_end)
+		return MALFORMED;
+	out->filtered = filter_family &&
+			(filter_family != 6 || !source_matches((__be32 *)&ip->saddr, 4));
+	out->at += sizeof(*ip);
+	if (ip->nexthdr == IPPROTO_UDP)
+		return OURS;
+	return skip_extensions(data, data_end, out, ip->nexthdr);
+}
 
 /* Finds UDP over IPv4 or IPv6, behind up to two VLAN tags, and applies the filter. */
 static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram *out)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
 	struct ethhdr *ethernet = data;
-	__u32 at = sizeof(*ethernet), available, udp_len, i;
+	struct carried carried = { .at = sizeof(*ethernet) };
+	enum verdict verdict;
 	struct udphdr *udp;
+	__u32 len, i;
 	__be16 type;
 
 	if ((void *)(ethernet + 1) > data_end)
@@ -366,61 +449,34 @@ static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram 
 	for (i = 0; i < 2; i++) {
 		if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
 			break;
-		if (data + at + 4 > data_end)
+		if (data + carried.at + 4 > data_end)
 			return MALFORMED;
-		type = *(__be16 *)(data + at + 2);
-		at += 4;
+		type = *(__be16 *)(data + carried.at + 2);
+		carried.at += 4;
 	}
-	if (type == bpf_htons(ETH_P_IP)) {
-		struct iphdr *ip = data + at;
-		__u32 header;
+	if (type == bpf_htons(ETH_P_IP))
+		verdict = carried_v4(data, data_end, &carried);
+	else if (type == bpf_htons(ETH_P_IPV6))
+		verdict = carried_v6(data, data_end, &carried);
+	else
+		return FOREIGN;
+	if (verdict != OURS)
+		return verdict;
 
-		if ((void *)(ip + 1) > data_end)
-			return MALFORMED;
-		if (ip->protocol != IPPROTO_UDP)
-			return FOREIGN;
-		if (filter_family && (filter_family != 4 || !source_matches(&ip->saddr, 1)))
-			return FOREIGN;
-		header = ip->ihl * 4;
-		if (ip->version != 4 || header < sizeof(*ip) || bpf_ntohs(ip->tot_len) < header)
-			return MALFORMED;
-		if (ip->frag_off & bpf_htons(0x3fff))
-			return FOREIGN; /* a fragment is not a datagram */
-		available = bpf_ntohs(ip->tot_len) - header;
-		at += header;
-	} else if (type == bpf_htons(ETH_P_IPV6)) {
-		struct ipv6hdr *ip = data + at;
-
-		if ((void *)(ip + 1) > data_end)
-			return MALFORMED;
-		if (ip->nexthdr != IPPROTO_UDP)
-			return FOREIGN;
-		if (filter_family &&
-		    (filter_family != 6 || !source_matches((__be32 *)&ip->saddr, 4)))
-			return FOREIGN;
-		if (ip->version != 6)
-			return MALFORMED;
-		available = bpf_ntohs(ip->payload_len);
-		at += sizeof(*ip);
-	} else {
-		return FOREIGN;
-	}
-	at &= 0xff;
-	udp = data + at;
-	if ((void *)(udp + 1) > data_end)
+	udp = data + (carried.at & OFFSET_MASK);
+	if ((void *)(udp + 1) > data_end || carried.len < sizeof(*udp))
 		return MALFORMED;
-	if (filter_source_port && bpf_ntohs(udp->source) != filter_source_port)
-		return FOREIGN;
-	if (filter_port && bpf_ntohs(udp->dest) != filter_port)
-		return FOREIGN;
-	udp_len = bpf_ntohs(udp->len);
-	if (udp_len < sizeof(*udp) || udp_len > available || data + at + (udp_len & 0x3fff) > data_end)
+	len = bpf_ntohs(udp->len);
+	if (len < sizeof(*udp) || len > carried.len)
 		return MALFORMED;
+	if (carried.filtered || (filter_source_port && bpf_ntohs(udp->source) != filter_source_port) ||
+	    (filter_port && bpf_ntohs(udp->dest) != filter_port))
+		return FOREIGN;
 	out->frame_len = data_end - data + 4;
 	if (out->frame_len < 64)
 		out->frame_len = 64;
-	out->payload_len = udp_len - sizeof(*udp);
-	out->tail = out->payload_len < WB_PROBE_LEN ? 0 : at + udp_len - WB_PROBE_LEN;
+	out->payload_len = len - sizeof(*udp);
+	out->tail = out->payload_len < WB_PROBE_LEN ? 0 : carried.at + len - WB_PROBE_LEN;
 	return OURS;
 }
 

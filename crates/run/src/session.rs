@@ -215,6 +215,13 @@ impl Prepared {
         self.program.flows.iter().map(end).max().filter(|&end| end < Nanos::MAX)
     }
 
+    /// When the last flow has to end by time, from the start of the run. A flow that ends by its count
+    /// takes as long as it takes.
+    fn time_limit(&self) -> Nanos {
+        let stops = self.program.flows.iter().map(|flow| flow.departures.stop);
+        stops.max().unwrap_or(Nanos::ZERO)
+    }
+
     /// Runs to the end and reports.
     pub fn start(mut self, observer: &mut dyn Observer, stop: &Stop) -> Report {
         let started = SystemTime::now();
@@ -231,7 +238,7 @@ impl Prepared {
             program: &self.program,
             sequences: &sequences,
             start,
-            end: start.saturating_add(duration.unwrap_or(Nanos::MAX)),
+            end: start.saturating_add(self.time_limit()),
             wait: self.wait,
             stop: &halt,
             virtual_clock: &self.virtual_clock,

@@ -288,9 +288,10 @@ impl Sender {
         }
     }
 
-    /// Flows with a rate end by their own schedule and get a moment for their last frames.
+    /// Flows with a rate end by their own schedule and get a moment for their last frames: longer than
+    /// a busy machine keeps a thread from its core.
     fn end(&self, marching: &Marching<'_>) -> Nanos {
-        const GRACE: Nanos = Nanos::from_millis(10);
+        const GRACE: Nanos = Nanos::from_millis(100);
         if self.plan.tx.paced { marching.end.saturating_add(GRACE) } else { marching.end }
     }
 }

@@ -44,7 +44,8 @@ impl SharedSequences {
         options.map_flags = libbpf_sys::BPF_F_MMAPABLE;
         let map = libbpf_rs::MapHandle::create(
             libbpf_rs::MapType::Array,
-            Some("wb_sequences"),
+            // the name of the map that it takes the place of: the skeleton looks it up by name
+            Some("sequences"),
             4,
             8,
             tags.max(1),

@@ -64,6 +64,8 @@ pub struct KernelReceiver {
     cpus: usize,
     linear: Option<LinearBins>,
     delay_base: i64,
+    /// Whether the flows were named beforehand; those are reported even if nothing of them arrives.
+    expected: bool,
     _link: Link,
 }
 
@@ -132,6 +134,7 @@ impl KernelReceiver {
             cpus,
             linear,
             delay_base: delay_base(&options.meter.flows),
+            expected: matches!(options.meter.flows, Flows::Expected(_)),
             _link: attach(&skeleton, options)?,
         };
         receiver.set_gaps(options);
@@ -179,7 +182,7 @@ impl KernelReceiver {
         let mut out = MeterSummary::default();
         for flow in 0..self.flow_count {
             let summary = self.flow(flow);
-            if summary.frames > 0 {
+            if summary.frames > 0 || self.expected {
                 out.flows.insert(self.flow_base + flow as u16, summary);
             }
         }

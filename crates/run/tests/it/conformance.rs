@@ -1,0 +1,310 @@
+//! What every engine has to do, checked on each.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use wirebeat_report::model::{End, FlowReport, Report};
+use wirebeat_run::{Silent, Stop};
+use wirebeat_testbed::{Capability, Testbed, require};
+
+use crate::world::{Engine, balanced, cable, ports, prepared, run};
+
+/// Runs `check` on each engine as a test of its own.
+macro_rules! on_every_engine {
+    ($($check:ident),* $(,)?) => {
+        mod loopback { $( #[test] fn $check() { super::$check(crate::world::Engine::Loopback, None) } )* }
+        mod kernel { $(
+            #[test]
+            fn $check() {
+                require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+                let bed = crate::world::cable();
+                super::$check(crate::world::Engine::Kernel, Some(&bed));
+            }
+        )* use super::{Capability, require}; }
+        mod packet { $(
+            #[test]
+            fn $check() {
+                require!(Capability::NetworkNamespaces);
+                let bed = crate::world::cable();
+                super::$check(crate::world::Engine::Packet, Some(&bed));
+            }
+        )* use super::{Capability, require}; }
+        mod socket { $(
+            #[test]
+            fn $check() {
+                require!(Capability::NetworkNamespaces);
+                let bed = crate::world::cable();
+                super::$check(crate::world::Engine::Socket, Some(&bed));
+            }
+        )* use super::{Capability, require}; }
+    };
+}
+
+on_every_engine!(
+    every_frame_arrives_once_and_whole,
+    flat_out_sends_exactly_the_count,
+    both_directions_at_once,
+    late_frames_are_dropped_and_counted,
+    a_stop_ends_at_once_with_balanced_books,
+);
+
+/// The sent and received sides of a flow.
+fn sides(flow: &FlowReport) -> (u64, u64, u64) {
+    let sent = flow.sent.as_ref().unwrap();
+    let received = flow.received.as_ref().unwrap();
+    (sent.requested.frames, sent.sent.frames, received.unique)
+}
+
+fn every_frame_arrives_once_and_whole(engine: Engine, bed: Option<&Testbed>) {
+    let report = run(
+        &format!(
+            "{}flows:
+  short: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{ destination: 9001 }} }} ],
+           size: 64B, rate: 20kpps, count: 4000 }}
+  long:  {{ from: a, to: b, packet: [ {{ ipv6: {{}} }}, {{ udp: {{ destination: 9002 }} }} ],
+           size: 1400B, rate: 10kpps, count: 2000 }}
+",
+            ports(engine, "")
+        ),
+        bed,
+    );
+    balanced(&report);
+    assert_eq!(report.end, End::Completed);
+    for (flow, count, len, headers) in
+        [(&report.flows[0], 4000, 64, 46), (&report.flows[1], 2000, 1400, 66)]
+    {
+        assert_eq!(sides(flow), (count, count, count), "{flow:#?}");
+        let received = flow.received.as_ref().unwrap();
+        assert_eq!(received.received.frames, count);
+        assert_eq!(received.received.frame_bytes, count * len);
+        assert_eq!(received.received.payload_bytes, count * (len - headers));
+        assert_eq!((received.duplicates, received.reordered, received.implausible), (0, 0, 0));
+        assert_eq!(flow.loss.as_ref().unwrap().frames, 0);
+        let delay = received.one_way_delay_ns.as_ref().unwrap();
+        assert_eq!(delay.count, count);
+        assert!(delay.min.unwrap() >= 0, "a frame arrived before it was sent: {delay:?}");
+        assert_eq!(received.delay_variation_rfc4689_ns.count, count - 1);
+        assert_eq!(received.inter_arrival_ns.count, count - 1);
+        assert_eq!(received.gap_error_ns.count, count - 1);
+        let errors = &flow.sent.as_ref().unwrap().departure_error_ns;
+        assert_eq!(errors.count, count);
+        assert!(errors.min.unwrap() >= 0, "a frame left before its deadline: {errors:?}");
+    }
+    let others = report.others.as_ref().unwrap();
+    assert_eq!((others.unprobed, others.unknown_flow, others.malformed), (0, 0, 0));
+}
+
+fn flat_out_sends_exactly_the_count(engine: Engine, bed: Option<&Testbed>) {
+    let report = run(
+        &format!(
+            "{}flows:
+  flood: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], size: 64B, count: 50000 }}
+",
+            ports(engine, "")
+        ),
+        bed,
+    );
+    balanced(&report);
+    let sent = report.total.sent.as_ref().unwrap();
+    assert_eq!(sent.requested.frames, 50_000);
+    assert_eq!(sent.sent.frames + sent.failed, 50_000);
+    assert_eq!(report.total.received.as_ref().unwrap().duplicates, 0);
+}
+
+fn both_directions_at_once(engine: Engine, bed: Option<&Testbed>) {
+    if engine == Engine::Loopback {
+        // an end in memory belongs to one thread: it sends or it receives
+        return;
+    }
+    let report = run(
+        &format!(
+            "{}flows:
+  there: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{ destination: 9001 }} }} ],
+           rate: 5kpps, count: 1500 }}
+  back:  {{ from: b, to: a, packet: [ {{ ipv4: {{}} }}, {{ udp: {{ destination: 9002 }} }} ],
+           rate: 5kpps, count: 1500 }}
+",
+            ports(engine, "")
+        ),
+        bed,
+    );
+    balanced(&report);
+    for flow in &report.flows {
+        assert_eq!(sides(flow), (1500, 1500, 1500), "{flow:#?}");
+    }
+}
+
+fn late_frames_are_dropped_and_counted(engine: Engine, bed: Option<&Testbed>) {
+    // More than any engine can do: most must be late. The link in memory has no such limit, but its
+    // clock moves when it is looked at, twenty nanoseconds at a time.
+    let report = run(
+        &format!(
+            "{}flows:
+  fast: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], size: 64B, rate: 200Mpps }}
+run: {{ time: 50ms, late: drop, drift: 1us }}
+",
+            ports(engine, "")
+        ),
+        bed,
+    );
+    balanced(&report);
+    let sent = report.total.sent.as_ref().unwrap();
+    assert_eq!(sent.requested.frames, 10_000_000);
+    assert!(sent.expired > 0, "{sent:#?}");
+    assert_eq!(sent.sent.frames + sent.expired + sent.failed, 10_000_000);
+}
+
+fn a_stop_ends_at_once_with_balanced_books(engine: Engine, bed: Option<&Testbed>) {
+    if engine == Engine::Loopback {
+        // on a virtual clock a run is over before anybody can stop it
+        return;
+    }
+    let run = prepared(
+        &format!(
+            "{}flows:
+  steady: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], rate: 50kpps }}
+  slow: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], rate: 7pps }}
+run: {{ time: 60s }}
+",
+            ports(engine, "")
+        ),
+        bed,
+    );
+    let stop = Stop::new();
+    let report =
+        after(Duration::from_millis(300), || stop.ask(2), || run.start(&mut Silent, &stop));
+    balanced(&report);
+    assert_eq!(report.end, End::Stopped { signal: "SIGINT".to_owned() });
+    assert!(report.duration_ns < 10_000_000_000, "it took {} ns to stop", report.duration_ns);
+    let sent = report.flows[0].sent.as_ref().unwrap();
+    assert!(sent.sent.frames > 0 && sent.sent.frames < 1_000_000, "{sent:#?}");
+}
+
+/// Does `work` while another thread does `then` after a delay.
+fn after<T>(delay: Duration, then: impl FnOnce() + Send, work: impl FnOnce() -> T) -> T {
+    thread::scope(|scope| {
+        let (done, is_done) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            let _ = is_done.recv_timeout(delay);
+            then();
+        });
+        let result = work();
+        let _ = done.send(());
+        result
+    })
+}
+
+fn shared_by_two_cores(engine: Engine) -> Report {
+    let bed = cable();
+    run(
+        &format!(
+            "{}flows:
+  shared: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], size: 64B, rate: 40kpps,
+            count: 10000 }}
+",
+            ports(engine, ", queues: 2")
+        ),
+        Some(&bed),
+    )
+}
+
+/// No two frames carry one number, and none is left out.
+fn check_shared(report: &Report) {
+    balanced(report);
+    assert_eq!(sides(&report.flows[0]), (10_000, 10_000, 10_000));
+    let received = report.flows[0].received.as_ref().unwrap();
+    assert_eq!((received.duplicates, received.implausible), (0, 0));
+}
+
+#[test]
+fn two_cores_of_the_kernel_engine_share_a_flow() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    check_shared(&shared_by_two_cores(Engine::Kernel));
+}
+
+#[test]
+fn two_cores_of_the_packet_engine_share_a_flow() {
+    require!(Capability::NetworkNamespaces);
+    check_shared(&shared_by_two_cores(Engine::Packet));
+}
+
+#[test]
+fn two_cores_of_the_socket_engine_share_a_flow() {
+    require!(Capability::NetworkNamespaces);
+    check_shared(&shared_by_two_cores(Engine::Socket));
+}
+
+/// The interface goes away in the middle of a run.
+fn without_an_interface(engine: Engine) {
+    let bed = cable();
+    let run = prepared(
+        &format!(
+            "{}flows:
+  steady: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], rate: 20kpps }}
+run: {{ time: 60s }}
+",
+            ports(engine, "")
+        ),
+        Some(&bed),
+    );
+    let mut netlink = bed.a.netlink().unwrap();
+    let index = bed.a.link.index;
+    let report = after(
+        Duration::from_millis(200),
+        move || netlink.delete_link(index).unwrap(),
+        || run.start(&mut Silent, &Stop::new()),
+    );
+    balanced(&report);
+    assert!(matches!(report.end, End::InterfaceGone { .. }), "{:?}", report.end);
+    assert_eq!(report.exit_code, 1);
+    assert!(report.duration_ns < 10_000_000_000);
+    assert!(report.total.sent.as_ref().unwrap().sent.frames > 0);
+}
+
+#[test]
+fn the_kernel_engine_survives_its_interface() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    without_an_interface(Engine::Kernel);
+}
+
+#[test]
+fn the_packet_engine_survives_its_interface() {
+    require!(Capability::NetworkNamespaces);
+    without_an_interface(Engine::Packet);
+}
+
+#[test]
+fn the_socket_engine_survives_its_interface() {
+    require!(Capability::NetworkNamespaces);
+    without_an_interface(Engine::Socket);
+}
+
+#[test]
+fn mixed_sizes_and_rates_without_a_common_period_are_streamed() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let bed = cable();
+    let report = run(
+        &format!(
+            "{}flows:
+  odd: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], size: 64B, rate: 12347pps }}
+  even: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], size: 1518B, rate: 9973pps }}
+  checked: {{ from: a, to: b, packet: [ {{ ipv6: {{}} }}, {{ udp: {{ checksum: true }} }} ], size: 301B,
+             rate: 1009pps, start: 100ms }}
+run: {{ time: 500ms }}
+",
+            ports(Engine::Kernel, "")
+        ),
+        Some(&bed),
+    );
+    balanced(&report);
+    assert!(report.senders[0].mode.contains("streamed"), "{}", report.senders[0].mode);
+    let frames: Vec<u64> = report.flows.iter().map(|flow| sides(flow).0).collect();
+    // the third is staggered by two thirds of its gap
+    assert_eq!(frames, [6174, 4987, 403]);
+    for flow in &report.flows {
+        let (requested, sent, unique) = sides(flow);
+        let sender = flow.sent.as_ref().unwrap();
+        assert_eq!((sent + sender.expired, unique), (requested, sent), "{flow:#?}");
+    }
+}

@@ -1,0 +1,8 @@
+//! Whole runs over virtual cables in namespaces of their own: the one conformance suite, run against
+//! every engine; the kernel's meter against the reference; and an independent observer on the link.
+
+mod conformance;
+mod kernel_meter;
+mod observer;
+mod trace;
+mod world;

@@ -1,0 +1,75 @@
+//! Testbeds and scenarios for the tests of this binary.
+
+use std::collections::BTreeMap;
+
+use wirebeat_report::model::Report;
+use wirebeat_run::{Options, Prepared, Silent, Stop, prepare};
+use wirebeat_testbed::{Neighbours, Options as Cable, Testbed};
+use wirebeat_traffic::spec::Scenario;
+
+/// An engine under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Loopback,
+    Kernel,
+    Packet,
+    Socket,
+}
+
+impl Engine {
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Loopback => "loopback",
+            Engine::Kernel => "kernel",
+            Engine::Packet => "packet",
+            Engine::Socket => "socket",
+        }
+    }
+
+    /// Whether it takes wires and real time.
+    pub fn is_real(self) -> bool {
+        self != Engine::Loopback
+    }
+}
+
+/// Two ends of a cable, with addresses that know each other.
+pub fn cable() -> Testbed {
+    Testbed::pair(&Cable { neighbours: Neighbours::Fixed, ..Cable::default() }).unwrap()
+}
+
+/// The `ports` part of a scenario for `engine`, with `more` keys for the sending one.
+pub fn ports(engine: Engine, more: &str) -> String {
+    let name = engine.name();
+    match engine {
+        Engine::Loopback => {
+            format!("ports: {{ a: {{ engine: {name} }}, b: {{ engine: {name} }} }}\n")
+        }
+        _ => format!(
+            "ports:\n  a: {{ interface: wb0, namespace: a, engine: {name}{more} }}\n  \
+             b: {{ interface: wb1, namespace: b, engine: {name} }}\n"
+        ),
+    }
+}
+
+/// Prepares a scenario on `bed`.
+pub fn prepared(text: &str, bed: Option<&Testbed>) -> Prepared {
+    let scenario = Scenario::from_yaml(text, "test").unwrap_or_else(|error| panic!("{error}"));
+    let mut namespaces = BTreeMap::new();
+    if let Some(bed) = bed {
+        namespaces.insert("a".to_owned(), bed.a.namespace.clone());
+        namespaces.insert("b".to_owned(), bed.b.namespace.clone());
+    }
+    let options = Options { namespaces, ..Options::default() };
+    prepare(&scenario, options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs a scenario to its end.
+pub fn run(text: &str, bed: Option<&Testbed>) -> Report {
+    prepared(text, bed).start(&mut Silent, &Stop::new())
+}
+
+/// That the books balance, with the whole report if they do not.
+pub fn balanced(report: &Report) {
+    assert!(report.books.iter().all(|book| book.balances()), "{:#?}", report.books);
+    assert!(!report.books.is_empty());
+}
