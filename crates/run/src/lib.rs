@@ -6,6 +6,7 @@
 //! a sender on another host ([`remote`]). This crate owns threads, clocks and cores, and does not know
 //! how it is asked.
 
+pub mod doctor;
 mod engines;
 mod error;
 mod facts;
@@ -27,3 +28,4 @@ pub use session::{Prepared, prepare};
 pub use wirebeat_meter::bins::Bins;
 pub use wirebeat_meter::filter::Filter;
 pub use wirebeat_report::model::Report;
+pub use wirebeat_wire::mac::MacAddr;

@@ -1,0 +1,90 @@
+//! What works on this machine, and what on it spoils measurements.
+//!
+//! [`diagnose`] tries each engine (`engines.rs`) without touching an interface that carries traffic, and
+//! judges the facts that `wirebeat-host` gathers (`rules.rs`, one rule for each). The result is plain
+//! data; how it is shown is the business of control planes.
+
+mod address;
+mod engines;
+mod rules;
+
+use std::time::Duration;
+
+use serde::Serialize;
+use wirebeat_host::{CpuTimes, CpuUse, Interface, Machine, Noise, noise};
+use wirebeat_netlink::{LinkLayer, Netlink, NetlinkError};
+
+pub use address::reachable_address;
+pub use engines::{EngineCheck, Usability, kernel};
+pub use rules::Finding;
+
+/// How long the noise of the machine is listened to. CPU time is counted in ticks of 10 ms, so that less
+/// would say nothing of the time that a hypervisor takes.
+const LISTEN: Duration = Duration::from_millis(500);
+
+/// What is known after a look at the machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// Each engine: the fastest first.
+    pub engines: Vec<EngineCheck>,
+    /// What spoils measurements here: the gravest first.
+    pub findings: Vec<Finding>,
+    /// The facts that the findings are made of.
+    pub facts: Facts,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Facts {
+    /// The machine and this process's rights.
+    pub machine: Machine,
+    /// The interfaces of this namespace that carry Ethernet.
+    pub interfaces: Vec<Interface>,
+    /// How often a busy loop was stopped.
+    pub noise: Noise,
+    /// What the CPUs did meanwhile.
+    pub cpu: CpuUse,
+}
+
+/// Looks at the machine; takes about a second.
+pub fn diagnose() -> Result<Diagnosis, NetlinkError> {
+    let facts = Facts::gather()?;
+    Ok(Diagnosis { engines: engines::check(), findings: rules::judge(&facts), facts })
+}
+
+impl Facts {
+    fn gather() -> Result<Facts, NetlinkError> {
+        let mut netlink = Netlink::open()?;
+        let links = netlink.links().unwrap_or_default();
+        let interfaces = links
+            .iter()
+            .filter(|link| link.layer == LinkLayer::Ethernet)
+            .map(|link| Interface::observe(&mut netlink, link))
+            .collect();
+        let machine = Machine::observe();
+        let before = CpuTimes::now();
+        let noise = noise(LISTEN);
+        Ok(Facts { machine, interfaces, noise, cpu: CpuTimes::now().since(&before) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diagnosis_names_every_engine_and_serializes() {
+        let diagnosis = diagnose().unwrap();
+        let names: Vec<_> = diagnosis.engines.iter().map(|engine| engine.engine).collect();
+        assert_eq!(names, ["kernel", "packet", "socket"]);
+        let json = serde_json::to_value(&diagnosis).unwrap();
+        assert!(json["engines"][0]["usability"].is_object(), "{json}");
+        assert!(json["facts"]["noise"]["elapsed_ns"].as_u64().unwrap() > 0);
+    }
+
+    #[test]
+    fn sockets_work_wherever_tests_do() {
+        let socket = engines::check().pop().unwrap();
+        assert!(socket.is_usable(), "{socket:?}");
+    }
+}
