@@ -15,6 +15,7 @@ use wirebeat_units::Nanos;
 
 use crate::engines::Engine;
 use crate::facts;
+use crate::remote::{self, Measurement, RemoteError};
 use crate::session::Prepared;
 use crate::transmit::gone;
 
@@ -29,11 +30,31 @@ pub(crate) struct Outcome {
     /// Device counters of each port before the run.
     pub(crate) counters: Vec<Option<LinkStats>>,
     pub(crate) stopped_early: bool,
+    /// What the receiver on another host says, if there is one.
+    pub(crate) remote: Result<Option<Remote>, RemoteError>,
+}
+
+/// What a receiver on another host measured, and its ports.
+pub(crate) struct Remote {
+    stations: Vec<Station>,
+    outcome: remote::Outcome,
 }
 
 /// Waits for a sending thread.
 pub(crate) fn join(thread: io::Result<ScopedJoinHandle<'_, Driven>>) -> io::Result<Driven> {
     thread?.join().map_err(|_| io::Error::other("a sending thread panicked"))
+}
+
+/// Fetches the result of the receiver on another host.
+pub(crate) fn finish_remote(
+    measurement: Result<Option<Measurement>, RemoteError>,
+    settle: Nanos,
+) -> Result<Option<Remote>, RemoteError> {
+    let finish = |measurement: Measurement| {
+        let stations = measurement.stations().to_vec();
+        measurement.finish(settle).map(|outcome| Remote { stations, outcome })
+    };
+    measurement?.map(finish).transpose()
 }
 
 /// What the devices of all ports have counted so far.
@@ -68,7 +89,17 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     let after = device_counters(&run);
     machine_notes.extend(charge_device(&mut flows, &run, (&outcome.counters, &after)));
 
-    let receiver = receiver_side(&mut run, &mut end);
+    let mut receiver = receiver_side(&mut run, &mut end);
+    let mut clocks = Clocks::Same;
+    match outcome.remote {
+        Ok(None) => {}
+        Ok(Some(remote)) => {
+            clocks = remote.outcome.clocks.clocks();
+            machine_notes.extend(remote.outcome.measured.notes.iter().cloned());
+            receiver = Some(join_remote(receiver, remote));
+        }
+        Err(error) => end = lost_peer(&end, &error),
+    }
     let frames: u64 = flows.iter().map(|flow| flow.sent).sum();
     let sender = (frames > 0 || !run.program.flows.is_empty())
         .then(|| sender_side(&run, &flows, outcome.start));
@@ -80,7 +111,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         started: outcome.started,
         duration: outcome.elapsed,
         end,
-        clocks: Clocks::Same,
+        clocks,
         costs,
         machine: machine_notes,
     };
@@ -94,6 +125,30 @@ pub(crate) fn ended_by(end: &End, error: &wirebeat_engine::port::PortError) -> E
         (End::Completed, None) => End::Failed { message: error.to_string() },
         (other, _) => other.clone(),
     }
+}
+
+/// The receiver on the other host gave no result.
+fn lost_peer(end: &End, error: &RemoteError) -> End {
+    match end {
+        End::Completed | End::Stopped { .. } => match error {
+            RemoteError::Gone { address, .. } => End::PeerGone { peer: address.to_string() },
+            error => End::Failed { message: error.to_string() },
+        },
+        other => other.clone(),
+    }
+}
+
+/// Adds what the receiver on another host measured.
+fn join_remote(here: Option<ReceiverSide>, remote: Remote) -> ReceiverSide {
+    let mut side = here.unwrap_or_else(|| ReceiverSide {
+        stations: Vec::new(),
+        summary: MeterSummary::default(),
+        delivered: None,
+    });
+    side.stations.extend(remote.stations);
+    side.summary.merge(&remote.outcome.measured.summary);
+    side.delivered = side.delivered.or(remote.outcome.measured.delivered);
+    side
 }
 
 /// Adds what one core did.

@@ -22,6 +22,7 @@ use wirebeat_units::Nanos;
 use crate::engines::{self, Engine};
 use crate::error::RunError;
 use crate::facts;
+use crate::listening;
 use crate::observe::{Observer, Progress, Stop};
 use crate::options::KeySource;
 use crate::outcome;
@@ -84,6 +85,9 @@ pub fn receive(
 ) -> Result<Report, RunError> {
     let port = find(request)?;
     let engine = engine(request, &port);
+    if let Some(listen) = &request.listen {
+        return listening::receive(request, (port, engine), listen, (observer, stop));
+    }
     let config = MeterConfig {
         flows: Flows::Any(request.flows),
         filter: request.filter,

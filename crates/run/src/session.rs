@@ -28,6 +28,7 @@ use crate::options::Options;
 use crate::outcome::{self, Outcome};
 use crate::ports::{self, PortHere};
 use crate::receivers::{self, Receiver, Receiving};
+use crate::remote::{Connection, ExpectedFlow, Measurement, RemoteError};
 use crate::transmit::{self, Marching, Sender};
 
 /// From the decision to start until the first deadline: threads get going in the meantime.
@@ -38,7 +39,7 @@ const VIRTUAL_START: Nanos = Nanos::from_secs(1);
 const WATCH: Duration = Duration::from_millis(10);
 
 /// A run that is ready to start: compiled, its ports open, nothing sent.
-#[derive(Debug)]
+#[allow(missing_debug_implementations, reason = "a connection has no readable form")]
 pub struct Prepared {
     pub(crate) program: Program,
     pub(crate) options: Options,
@@ -53,6 +54,8 @@ pub struct Prepared {
     pub(crate) machine: Machine,
     watches: Vec<LinkWatch>,
     virtual_clock: VirtualClock,
+    /// The receiver on another host.
+    connection: Option<Connection>,
 }
 
 /// A sender, as the report names it.
@@ -88,8 +91,12 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         machine: Machine::observe(),
         watches: Vec::new(),
         virtual_clock,
+        connection: None,
     };
     prepared.check_clocks()?;
+    if let Some(peer) = &prepared.options.peer {
+        prepared.connection = Some(Connection::open(peer)?);
+    }
     prepared.open()?;
     prepared.watch()?;
     Ok(prepared)
@@ -222,8 +229,21 @@ impl Prepared {
         stops.max().unwrap_or(Nanos::ZERO)
     }
 
+    /// Lets the receiver on another host begin to measure the flows that no port here receives.
+    fn begin_remote(&mut self) -> Result<Option<Measurement>, RemoteError> {
+        let Some(connection) = self.connection.take() else { return Ok(None) };
+        let flows = self.program.flows.iter().filter(|flow| flow.to.is_none());
+        let expected = flows.map(|flow| ExpectedFlow {
+            id: flow.id,
+            name: flow.name.clone(),
+            nominal_gap_ns: nominal_gap(flow).map(Nanos::get),
+        });
+        connection.begin(expected.collect()).map(Some)
+    }
+
     /// Runs to the end and reports.
     pub fn start(mut self, observer: &mut dyn Observer, stop: &Stop) -> Report {
+        let mut remote = self.begin_remote();
         let started = SystemTime::now();
         let cpu = CpuTimes::now();
         let counters = outcome::device_counters(&self);
@@ -233,7 +253,8 @@ impl Prepared {
         let begun = MonotonicClock.now();
         let start = if virtual_time { VIRTUAL_START } else { begun.saturating_add(LEAD) };
         let sequences = Sequences::new(self.program.flows.len());
-        let halt = AtomicBool::new(false);
+        // without the receiver that was asked for, nothing is sent
+        let halt = AtomicBool::new(remote.is_err());
         let marching = Marching {
             program: &self.program,
             sequences: &sequences,
@@ -247,7 +268,14 @@ impl Prepared {
         let lives: Vec<Arc<LiveTx>> =
             senders.iter().map(|sender| Arc::clone(&sender.live)).collect();
         let mut watches = std::mem::take(&mut self.watches);
-        let looking = Looking { receivers: &self.receivers, lives: &lives, duration };
+        let mut looking = Looking {
+            receivers: &self.receivers,
+            lives: &lives,
+            duration,
+            remote: remote.as_mut().ok().and_then(Option::as_mut),
+            asked: Nanos::ZERO,
+            told: None,
+        };
         let mut end = End::Completed;
         let sent = thread::scope(|scope| {
             let threads: Vec<_> =
@@ -277,6 +305,7 @@ impl Prepared {
             self.settle();
         }
         observer.progress(&looking.at(MonotonicClock.now().saturating_sub(begun)));
+        let remote = outcome::finish_remote(remote, self.settle);
         let elapsed = MonotonicClock.now().saturating_sub(begun);
         outcome::report(
             self,
@@ -289,6 +318,7 @@ impl Prepared {
                 cpu,
                 counters,
                 stopped_early: halt.into_inner(),
+                remote,
             },
         )
     }
@@ -326,12 +356,17 @@ struct Looking<'a> {
     receivers: &'a [Receiver],
     lives: &'a [Arc<LiveTx>],
     duration: Option<Nanos>,
+    remote: Option<&'a mut Measurement>,
+    /// When the receiver on the other host was asked last, and what it told.
+    asked: Nanos,
+    told: Option<(u64, u64)>,
 }
 
 impl Looking<'_> {
-    fn at(&self, elapsed: Nanos) -> Progress {
+    fn at(&mut self, elapsed: Nanos) -> Progress {
         let (frames, bytes, expired) = transmit::progress(self.lives);
         let received = self.receivers.iter().map(Receiver::received);
+        let received = received.chain(self.ask(elapsed));
         Progress {
             elapsed,
             duration: self.duration,
@@ -340,6 +375,19 @@ impl Looking<'_> {
             received: received.reduce(|a, b| (a.0 + b.0, a.1 + b.1)),
             expired,
         }
+    }
+
+    /// Asks the receiver on the other host, not too often: it is a message both ways.
+    fn ask(&mut self, elapsed: Nanos) -> Option<(u64, u64)> {
+        const PAUSE: Nanos = Nanos::from_millis(500);
+        let remote = self.remote.as_mut()?;
+        if self.told.is_none() || elapsed >= self.asked.saturating_add(PAUSE) {
+            self.asked = elapsed;
+            // that it is gone is found at the end, when its result is asked for
+            self.told =
+                remote.received().ok().map(|count| (count.frames, count.bytes)).or(self.told);
+        }
+        self.told
     }
 }
 

@@ -4,6 +4,7 @@
 //! CPU; [`KernelReceiver::summary`] adds them up at any time without stopping it. The algorithms are
 //! those of `wirebeat-meter`; a test feeds both the same frames.
 
+use std::collections::BTreeSet;
 use std::mem::{MaybeUninit, offset_of};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -41,8 +42,7 @@ pub struct ReceiveOptions {
     pub index: u32,
     /// Its name, for messages.
     pub interface: String,
-    /// What is metered. Expected flows must have numbers in one range; the window is always
-    /// `WB_WINDOW_WORDS` words.
+    /// What is metered. The window is always `WB_WINDOW_WORDS` words.
     pub meter: MeterConfig,
     /// The nominal gap of datagrams without a probe, in ns.
     pub unprobed_gap: Option<u64>,
@@ -64,25 +64,22 @@ pub struct KernelReceiver {
     cpus: usize,
     linear: Option<LinearBins>,
     delay_base: i64,
-    /// Whether the flows were named beforehand; those are reported even if nothing of them arrives.
-    expected: bool,
+    /// The flows that were named beforehand; they are reported even if nothing of them arrives, and no
+    /// others are.
+    expected: Option<BTreeSet<u16>>,
     _link: Link,
 }
 
-/// The range of flow numbers that is metered.
-fn range(flows: &Flows) -> Result<(u16, u32), String> {
+/// The first flow number that is metered, and how many from there on. Numbers between expected ones
+/// are metered too; it costs memory only.
+fn range(flows: &Flows) -> (u16, u32) {
     match flows {
-        Flows::Any(count) => Ok((0, u32::from(*count))),
+        Flows::Any(count) => (0, u32::from(*count)),
         Flows::Expected(flows) => {
             let (Some(first), Some(last)) = (flows.keys().next(), flows.keys().next_back()) else {
-                return Ok((0, 0));
+                return (0, 0);
             };
-            let count = u32::from(last - first) + 1;
-            if count as usize == flows.len() {
-                Ok((*first, count))
-            } else {
-                Err("meter flows whose numbers are not one range".to_owned())
-            }
+            (*first, u32::from(last - first) + 1)
         }
     }
 }
@@ -93,7 +90,7 @@ impl KernelReceiver {
         let on = options.interface.as_str();
         let failed = |what| move |error| system(what, on, error);
         let unsupported = |what| PortError::Unsupported { engine: "kernel", what };
-        let (flow_base, flow_count) = range(&options.meter.flows).map_err(unsupported)?;
+        let (flow_base, flow_count) = range(&options.meter.flows);
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("counting CPUs"))?;
         let entries_needed = (flow_count as usize + 1) * cpus;
         let memory = entries_needed * size_of::<RxFlow>();
@@ -134,7 +131,10 @@ impl KernelReceiver {
             cpus,
             linear,
             delay_base: delay_base(&options.meter.flows),
-            expected: matches!(options.meter.flows, Flows::Expected(_)),
+            expected: match &options.meter.flows {
+                Flows::Any(_) => None,
+                Flows::Expected(flows) => Some(flows.keys().copied().collect()),
+            },
             _link: attach(&skeleton, options)?,
         };
         receiver.set_gaps(options);
@@ -181,9 +181,13 @@ impl KernelReceiver {
     pub fn summary(&self) -> MeterSummary {
         let mut out = MeterSummary::default();
         for flow in 0..self.flow_count {
+            let id = self.flow_base + flow as u16;
             let summary = self.flow(flow);
-            if summary.frames > 0 || self.expected {
-                out.flows.insert(self.flow_base + flow as u16, summary);
+            match &self.expected {
+                Some(expected) if expected.contains(&id) => drop(out.flows.insert(id, summary)),
+                Some(_) => out.unknown_flow += summary.frames,
+                None if summary.frames > 0 => drop(out.flows.insert(id, summary)),
+                None => {}
             }
         }
         out.unprobed = self.flow(self.flow_count);
@@ -194,7 +198,7 @@ impl KernelReceiver {
         };
         out.foreign = counter(offset_of!(RxCounters, foreign));
         out.malformed = counter(offset_of!(RxCounters, malformed));
-        out.unknown_flow = counter(offset_of!(RxCounters, unknown_flow));
+        out.unknown_flow += counter(offset_of!(RxCounters, unknown_flow));
         out.stale = counter(offset_of!(RxCounters, stale));
         out
     }

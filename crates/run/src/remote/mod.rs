@@ -1,21 +1,239 @@
 //! The control connection between a sender and a receiver on another host.
+//!
+//! A receiver listens ([`Listener`], [`serve`]) and a sender connects ([`Connection`]), so that one
+//! report holds both ends. From the wire upwards: `transport` (bytes, with the `key`), `message` (what
+//! is said), `session` (what follows from it), `door` and `server` (who is served), `client` (the
+//! sender), `clock` (how two clocks relate). The receiver is passive: a peer can make it count and
+//! answer, and nothing else. How frames are sent and measured is not known here: a receiver brings
+//! its [`Metering`]. `docs/control-connection.md` has the wire shapes, the bounds and the threats.
 
-/// Why a receiver on another host could not be won.
+mod any_bytes;
+mod client;
+mod clock;
+mod door;
+mod key;
+mod message;
+mod server;
+mod session;
+#[cfg(test)]
+mod tests;
+mod transport;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+#[doc(hidden)]
+pub use any_bytes::feed;
+pub use client::{Caller, Connection, Measurement, Outcome};
+pub use clock::{ClockIdentity, ClockRelation};
+pub use key::{Key, KeyError, generate as generate_key};
+pub use message::{
+    Count, CpuSpent, Expected, ExpectedFlow, Limits, Measured, PROTOCOL, Version, Welcome,
+};
+pub use server::{Listener, Served, Service, serve};
+pub use session::{Identity, Metering};
+
+use crate::options::KeySource;
+use transport::TransportError;
+
+/// How long the parts of a conversation may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Connecting; then from the first byte to the greeting.
+    pub handshake: Duration,
+    /// A message from its first byte to its last; an answer beyond what it has to wait for.
+    pub answer: Duration,
+    /// A sender that says nothing for so long is gone.
+    pub silence: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts {
+            handshake: Duration::from_secs(5),
+            answer: Duration::from_secs(10),
+            silence: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why a receiver on another host could not be won, or what became of it; or why this one cannot
+/// listen.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
+    /// The key cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// There is no key, and the address is not a loopback one.
+    #[error(
+        "others can reach {address}, so the control connection there needs a key; give both ends the \
+         same, for example {example}, which was made just now, or use a loopback address"
+    )]
+    KeyNeeded {
+        /// The address.
+        address: SocketAddr,
+        /// A key that will do.
+        example: String,
+    },
+    /// This machine cannot listen there.
+    #[error("cannot listen for senders on {address}: {source}; choose another address or port")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
     /// It could not be reached.
-    #[error("cannot reach the receiver at {address}: {source}")]
+    #[error(
+        "cannot reach the receiver at {address}: {source}; check that it listens there and that no \
+         firewall is between"
+    )]
     Unreachable {
         /// Where.
-        address: std::net::SocketAddr,
+        address: SocketAddr,
         /// The system's error.
-        source: std::io::Error,
+        source: io::Error,
+    },
+    /// Something else listens there.
+    #[error(
+        "what listens at {address} is no Wirebeat receiver; check the port, which the receiver prints \
+         when it starts"
+    )]
+    NotAReceiver {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// The keys differ.
+    #[error("the receiver at {address} has another key; give both ends the same one")]
+    WrongKey {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// It serves another sender.
+    #[error(
+        "the receiver at {address} is busy with another sender; wait until that has its result, or \
+         start a second receiver on another port"
+    )]
+    Busy {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// It speaks another version of the protocol.
+    #[error(
+        "the receiver at {address} is Wirebeat {} and speaks version {} of the control protocol, this \
+         is {} with version {PROTOCOL}; run the same Wirebeat on both hosts",
+        version.wirebeat, version.protocol, env!("CARGO_PKG_VERSION")
+    )]
+    Incompatible {
+        /// Where.
+        address: SocketAddr,
+        /// Its version.
+        version: Version,
+    },
+    /// Its handshake is of another version.
+    #[error(
+        "the receiver at {address} shakes hands by version {theirs}, this is version {}; run the same \
+         Wirebeat on both hosts",
+        transport::VERSION
+    )]
+    OtherHandshake {
+        /// Where.
+        address: SocketAddr,
+        /// Its version.
+        theirs: u8,
+    },
+    /// It measures fewer flows than are going to be sent.
+    #[error(
+        "the receiver at {address} measures at most {limit} flows, and {asked} are to be sent; start \
+         it with room for more, or send fewer"
+    )]
+    TooManyFlows {
+        /// Where.
+        address: SocketAddr,
+        /// How many it measures.
+        limit: u16,
+        /// How many there are.
+        asked: usize,
+    },
+    /// It does not do what it was asked.
+    #[error("the receiver at {address} refused: {reason}")]
+    Refused {
+        /// Where.
+        address: SocketAddr,
+        /// Its words.
+        reason: String,
+    },
+    /// It no longer answers.
+    #[error("the receiver at {address} is gone: {how}; its own messages may say why")]
+    Gone {
+        /// Where it was.
+        address: SocketAddr,
+        /// How that was noticed.
+        how: String,
+    },
+    /// It says what cannot be true.
+    #[error("the receiver at {address} cannot be believed: {what}; its numbers are not used")]
+    Untrue {
+        /// Where.
+        address: SocketAddr,
+        /// What is wrong.
+        what: String,
+    },
+    /// The cipher does not work on this machine.
+    #[error("cannot secure the control connection with {address}: {what}")]
+    Cipher {
+        /// The other end.
+        address: SocketAddr,
+        /// Why.
+        what: String,
     },
 }
 
 impl RemoteError {
     /// 2: wrong usage; 3: the machines can't.
     pub fn exit_code(&self) -> u8 {
-        3
+        match self {
+            RemoteError::Key(KeyError::Random(_)) => 3,
+            RemoteError::Key(_)
+            | RemoteError::KeyNeeded { .. }
+            | RemoteError::WrongKey { .. }
+            | RemoteError::TooManyFlows { .. } => 2,
+            RemoteError::Listen { .. }
+            | RemoteError::Unreachable { .. }
+            | RemoteError::NotAReceiver { .. }
+            | RemoteError::Busy { .. }
+            | RemoteError::Incompatible { .. }
+            | RemoteError::OtherHandshake { .. }
+            | RemoteError::Refused { .. }
+            | RemoteError::Gone { .. }
+            | RemoteError::Untrue { .. }
+            | RemoteError::Cipher { .. } => 3,
+        }
+    }
+
+    /// What a connection to `address` ended by.
+    fn broken(address: SocketAddr, error: TransportError) -> RemoteError {
+        match error {
+            TransportError::Foreign => RemoteError::NotAReceiver { address },
+            TransportError::Version(theirs) => RemoteError::OtherHandshake { address, theirs },
+            TransportError::Key => RemoteError::WrongKey { address },
+            TransportError::Closed | TransportError::TimedOut | TransportError::Failed(_) => {
+                RemoteError::Gone { address, how: error.to_string() }
+            }
+            TransportError::Damaged | TransportError::TooLong(_) => {
+                RemoteError::Untrue { address, what: error.to_string() }
+            }
+            TransportError::Cipher(_) => RemoteError::Cipher { address, what: error.to_string() },
+        }
+    }
+}
+
+/// The key for a connection at `address`. None is needed on a loopback address.
+fn key_for(address: SocketAddr, source: Option<&KeySource>) -> Result<Key, RemoteError> {
+    match source {
+        Some(source) => Ok(Key::from_source(source)?),
+        None if address.ip().to_canonical().is_loopback() => Ok(Key::public()),
+        None => Err(RemoteError::KeyNeeded { address, example: key::generate()? }),
     }
 }

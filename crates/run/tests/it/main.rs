@@ -5,4 +5,5 @@ mod conformance;
 mod kernel_meter;
 mod observer;
 mod trace;
+mod two_hosts;
 mod world;

@@ -1,0 +1,210 @@
+//! A receiver that measures for senders on other hosts: the local side of the control connection.
+//!
+//! Interface, engine, filter and limits are those of the request, made here before anyone connects. A
+//! sender can only say which flow numbers to expect, and ask for the result.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_host::{CpuTimes, Machine};
+use wirebeat_meter::flow::Expectation;
+use wirebeat_meter::meter::{Flows, MeterConfig};
+use wirebeat_meter::summary::MeterSummary;
+use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
+use wirebeat_report::model::{End, Relation, Report, Station};
+use wirebeat_units::Nanos;
+
+use crate::engines::Engine;
+use crate::error::RunError;
+use crate::facts;
+use crate::observe::{Observer, Stop};
+use crate::ports::PortHere;
+use crate::receive::{self, Listen, ReceiveRequest};
+use crate::receivers::Receiver;
+use crate::remote::{
+    ClockIdentity, Count, CpuSpent, Expected, Identity, Limits, Listener, Measured, Metering,
+    Service, Timeouts, serve,
+};
+use crate::session;
+
+/// Nothing new for so long: what was on its way has arrived.
+const QUIET: Duration = Duration::from_millis(30);
+
+/// Measures for senders until `stop` is asked, or for one sender. The report is of the last
+/// measurement.
+pub(crate) fn receive(
+    request: &ReceiveRequest,
+    (port, engine): (PortHere, Engine),
+    listen: &Listen,
+    (observer, stop): (&mut dyn Observer, &Stop),
+) -> Result<Report, RunError> {
+    let listener = Listener::bind(listen)?;
+    let machine = Machine::observe();
+    // Open while nobody is served, too: what is missing is known before anyone connects, and a sender
+    // on a virtual cable finds that redirected frames are taken here.
+    let idle = receive::open(request, (&port, engine), idle_meter(request))?;
+    let station = facts::station(&port, engine, &idle.mode, &machine);
+    let (started, begun) = (SystemTime::now(), MonotonicClock.now());
+    let mut local =
+        Local { request, port: &port, engine, station, idle: Some(idle), work: Work::Idle };
+    let service = Service {
+        identity: Identity {
+            limits: Limits { flows: request.flows },
+            clock: Arc::new(MonotonicClock),
+            clock_identity: ClockIdentity::here(),
+        },
+        interval: request.interval,
+        timeouts: Timeouts::default(),
+    };
+    serve(&listener, &mut local, &service, observer, stop)?;
+    let (summary, relation) = match mem::take(&mut local.work) {
+        Work::Done { summary, relation } => (summary, relation),
+        Work::Idle | Work::Measuring { .. } => (MeterSummary::default(), Relation::Unbounded),
+    };
+    let end = session::interrupted(stop, &mut []).unwrap_or(End::Completed);
+    let facts = RunFacts {
+        wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command_line: request.command_line.clone(),
+        started,
+        duration: MonotonicClock.now().saturating_sub(begun),
+        end,
+        clocks: match relation {
+            Relation::Same => Clocks::Same,
+            _ => Clocks::Unbounded(
+                "how far the clocks are apart is in the sender's report, which has both ends"
+                    .to_owned(),
+            ),
+        },
+        costs: Vec::new(),
+        machine: Vec::new(),
+    };
+    let side = ReceiverSide { stations: vec![local.station], summary, delivered: None };
+    Ok(assemble(facts, None, Some(side)))
+}
+
+/// A meter for nobody.
+fn idle_meter(request: &ReceiveRequest) -> MeterConfig {
+    MeterConfig { flows: Flows::Any(1), filter: request.filter, ..MeterConfig::default() }
+}
+
+/// The local side of a measurement.
+struct Local<'a> {
+    request: &'a ReceiveRequest,
+    port: &'a PortHere,
+    engine: Engine,
+    station: Station,
+    /// The port while nobody is served.
+    idle: Option<Receiver>,
+    work: Work,
+}
+
+impl Local<'_> {
+    /// Nobody is served any more.
+    fn rest(&mut self) {
+        self.idle =
+            receive::open(self.request, (self.port, self.engine), idle_meter(self.request)).ok();
+    }
+}
+
+#[derive(Default)]
+enum Work {
+    #[default]
+    Idle,
+    Measuring {
+        receiver: Box<Receiver>,
+        cpu: CpuTimes,
+        relation: Relation,
+    },
+    Done {
+        summary: MeterSummary,
+        relation: Relation,
+    },
+}
+
+impl Metering for Local<'_> {
+    fn stations(&self) -> Vec<Station> {
+        vec![self.station.clone()]
+    }
+
+    fn begin(&mut self, expected: &Expected) -> Result<(), String> {
+        self.work = Work::Idle;
+        let expectation = |gap: Option<u64>| Expectation {
+            nominal_gap: gap.map(Nanos::new),
+            delay_base: expected.delay_base,
+        };
+        let flows: BTreeMap<u16, Expectation> =
+            expected.flows.iter().map(|flow| (flow.id, expectation(flow.nominal_gap_ns))).collect();
+        let meter = MeterConfig {
+            flows: Flows::Expected(flows),
+            filter: self.request.filter,
+            bins: self.request.bins,
+            run_start: Some(Nanos::new(expected.sent_from_ns)),
+            ..MeterConfig::default()
+        };
+        if let Some(idle) = self.idle.take() {
+            idle.finish();
+        }
+        let opened = receive::open(self.request, (self.port, self.engine), meter);
+        let receiver = opened.map_err(|error| error.to_string())?;
+        let (receiver, cpu) = (Box::new(receiver), CpuTimes::now());
+        self.work = Work::Measuring { receiver, cpu, relation: expected.relation };
+        Ok(())
+    }
+
+    fn received(&self) -> Count {
+        match &self.work {
+            Work::Measuring { receiver, .. } => {
+                let (frames, bytes) = receiver.received();
+                Count { frames, bytes }
+            }
+            Work::Idle | Work::Done { .. } => Count::default(),
+        }
+    }
+
+    fn finish(&mut self, settle: Nanos) -> Result<Measured, String> {
+        let Work::Measuring { receiver, cpu, relation } = mem::take(&mut self.work) else {
+            return Err("no measurement has begun".to_owned());
+        };
+        wait_for_quiet(&receiver, settle);
+        let spent = CpuTimes::now().since(&cpu);
+        let received = receiver.finish();
+        let frames = received.summary.flows.values().map(|flow| flow.frames).sum();
+        let costs = spent.process.iter().map(|process| CpuSpent {
+            role: "receive".to_owned(),
+            user_ns: process.user_ns,
+            system_ns: process.system_ns,
+            interrupt_ns: spent.interrupt_ns(),
+            frames,
+        });
+        let notes = received.error.iter().map(|error| format!("at the receiver: {error}"));
+        let summary = received.summary;
+        self.work = Work::Done { summary: summary.clone(), relation };
+        self.rest();
+        Ok(Measured { costs: costs.collect(), notes: notes.collect(), summary, delivered: None })
+    }
+
+    fn abandon(&mut self) {
+        if let Work::Measuring { receiver, .. } = mem::take(&mut self.work) {
+            receiver.finish();
+        }
+        self.rest();
+    }
+}
+
+/// Waits until nothing has arrived for a while, `settle` at most.
+fn wait_for_quiet(receiver: &Receiver, settle: Nanos) {
+    let until = MonotonicClock.now().saturating_add(settle);
+    let mut before = None;
+    while MonotonicClock.now() < until {
+        thread::sleep(QUIET.min(settle.to_duration()));
+        let now = receiver.received().0;
+        if before == Some(now) {
+            return;
+        }
+        before = Some(now);
+    }
+}

@@ -1,0 +1,280 @@
+//! The sender's end of a control connection.
+//!
+//! [`Connection::open`] shakes hands and greets, [`Connection::begin`] makes the receiver measure,
+//! [`Measurement::received`] asks how it goes, [`Measurement::finish`] fetches the result. A receiver
+//! gives up a sender that is silent, so ask about once a second, or [`Connection::keep`] it while
+//! nothing has begun. Nothing that a receiver says is believed before it has been checked.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_report::model::{Relation, Station};
+use wirebeat_units::Nanos;
+
+use super::clock::{Ahead, ClockIdentity, ClockRelation, Exchange};
+use super::message::{
+    Count, Expected, ExpectedFlow, LONGEST_SETTLE, Measured, PROTOCOL, REPLY_LIMIT, Reply, Request,
+    Version, Welcome,
+};
+use super::session::Collector;
+use super::transport::Channel;
+use super::{RemoteError, Timeouts, key_for};
+use crate::options::{KeySource, Peer};
+
+/// How many exchanges compare the clocks.
+const EXCHANGES: usize = 64;
+/// The least number of them, however long they take.
+const FEWEST: usize = 8;
+/// How long they may take altogether, beyond the fewest.
+const COMPARING: Duration = Duration::from_millis(500);
+
+/// Who calls: the sender's own side of a connection.
+#[derive(Clone)]
+pub struct Caller {
+    /// The clock that probes are stamped with.
+    pub clock: Arc<dyn Clock>,
+    /// Which clock that is.
+    pub clock_identity: ClockIdentity,
+    /// How long anything may take.
+    pub timeouts: Timeouts,
+}
+
+impl Default for Caller {
+    /// This host, with its monotonic clock.
+    fn default() -> Self {
+        Caller {
+            clock: Arc::new(MonotonicClock),
+            clock_identity: ClockIdentity::here(),
+            timeouts: Timeouts::default(),
+        }
+    }
+}
+
+/// A connection to a receiver that has said who it is.
+pub struct Connection {
+    line: Line,
+    caller: Caller,
+    welcome: Welcome,
+    /// What all comparisons of the clocks so far allow, and how many exchanges those took.
+    compared: Option<(Ahead, usize)>,
+}
+
+/// A measurement by the receiver at the other end.
+pub struct Measurement {
+    connection: Connection,
+    expected: Expected,
+    stations: Vec<Station>,
+}
+
+/// What a receiver measured, and how its clock relates to ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The measurements, validated. The delay base of each flow has been corrected: the delays that it
+    /// makes are those on one clock, up to the uncertainty in [`Outcome::clocks`].
+    pub measured: Measured,
+    /// How the clocks relate, judged by comparisons before and after the run.
+    pub clocks: ClockRelation,
+}
+
+impl Connection {
+    /// Connects to the receiver at `peer`, and greets it.
+    pub fn open(peer: &Peer) -> Result<Connection, RemoteError> {
+        Connection::open_as(Caller::default(), peer.address, Some(&peer.key))
+    }
+
+    /// Connects as `caller`; a receiver on a loopback address may need no key.
+    pub fn open_as(
+        caller: Caller,
+        address: SocketAddr,
+        key: Option<&KeySource>,
+    ) -> Result<Connection, RemoteError> {
+        let key = key_for(address, key)?;
+        let unreachable = |source| RemoteError::Unreachable { address, source };
+        let patience = caller.timeouts.handshake;
+        let stream = TcpStream::connect_timeout(&address, patience).map_err(unreachable)?;
+        stream.set_nodelay(true).map_err(unreachable)?;
+        let clock = Arc::clone(&caller.clock);
+        let channel = Channel::initiate(stream, &key, clock, Instant::now() + patience)
+            .map_err(|error| RemoteError::broken(address, error))?;
+        let mut line = Line { channel, address, patience: caller.timeouts.answer };
+        let welcome = line.greet()?;
+        Ok(Connection { line, caller, welcome, compared: None })
+    }
+
+    /// Who receives: its version, ports and limits.
+    pub fn receiver(&self) -> &Welcome {
+        &self.welcome
+    }
+
+    /// Compares the clocks; takes half a second at most, or eight round trips if those take longer. The
+    /// result covers every earlier comparison.
+    pub fn relate_clocks(&mut self) -> Result<ClockRelation, RemoteError> {
+        Ok(self.compare()?.1)
+    }
+
+    /// Lets the receiver know that this sender is still there.
+    pub fn keep(&mut self) -> Result<(), RemoteError> {
+        self.line.count().map(drop)
+    }
+
+    /// Compares the clocks and makes the receiver measure `flows` from now on.
+    pub fn begin(mut self, flows: Vec<ExpectedFlow>) -> Result<Measurement, RemoteError> {
+        let limit = self.welcome.limits.flows;
+        if flows.len() > usize::from(limit) {
+            let (address, asked) = (self.line.address, flows.len());
+            return Err(RemoteError::TooManyFlows { address, limit, asked });
+        }
+        let (ahead, clocks) = self.compare()?;
+        let mut expected = Expected {
+            flows,
+            delay_base: match clocks.relation {
+                Relation::Same => 0,
+                // The least that is possible: no delay is negative then, which a histogram could
+                // not hold.
+                Relation::Bounded | Relation::Unbounded => ahead.low(),
+            },
+            relation: clocks.relation,
+            sent_from_ns: self.caller.clock.now().get(),
+        };
+        expected.tame();
+        match self.line.ask(&Request::Begin(expected.clone()))? {
+            Reply::Begun { stations } => Ok(Measurement { connection: self, expected, stations }),
+            _ => Err(self.line.unexpected()),
+        }
+    }
+
+    /// Compares the clocks anew. What is known then covers this and every earlier comparison.
+    fn compare(&mut self) -> Result<(Ahead, ClockRelation), RemoteError> {
+        let begun = Instant::now();
+        let mut exchanges = Vec::with_capacity(EXCHANGES);
+        while exchanges.len() < FEWEST
+            || (exchanges.len() < EXCHANGES && begun.elapsed() < COMPARING)
+        {
+            exchanges.push(self.line.exchange()?);
+        }
+        let mut ahead = Ahead::of(&exchanges)
+            .ok_or_else(|| self.line.untrue("its clock gives times that cannot be".to_owned()))?;
+        let mut taken = exchanges.len();
+        if let Some((earlier, exchanges)) = self.compared {
+            (ahead, taken) = (ahead.or(earlier), taken + exchanges);
+        }
+        self.compared = Some((ahead, taken));
+        let identities = (&self.caller.clock_identity, &self.welcome.clock);
+        Ok((ahead, ClockRelation::new(identities, ahead, taken)))
+    }
+}
+
+impl Measurement {
+    /// The receiver's ports.
+    pub fn stations(&self) -> &[Station] {
+        &self.stations
+    }
+
+    /// What the receiver has counted so far.
+    pub fn received(&mut self) -> Result<Count, RemoteError> {
+        self.connection.line.count()
+    }
+
+    /// Lets the receiver wait for frames on their way, `settle` at most, and fetches its result.
+    pub fn finish(mut self, settle: Nanos) -> Result<Outcome, RemoteError> {
+        let (_, clocks) = self.connection.compare()?;
+        let line = &mut self.connection.line;
+        line.say(&Request::Finish { settle_ns: settle.get() })?;
+        let mut patience = line.patience + settle.min(LONGEST_SETTLE).to_duration();
+        let mut collector = Collector::new(&self.expected);
+        let mut measured = loop {
+            let (reply, _) = line.hear_within(patience)?;
+            patience = line.patience;
+            if let Some(measured) = collector.take(reply).map_err(|what| line.untrue(what))? {
+                break measured;
+            }
+        };
+        for flow in measured.summary.flows.values_mut() {
+            // What was taken off was a guess; the offset is what should have been.
+            flow.delay_base = flow.delay_base.saturating_sub(clocks.ahead_ns);
+        }
+        Ok(Outcome { measured, clocks })
+    }
+}
+
+/// Questions and answers.
+struct Line {
+    channel: Channel<TcpStream>,
+    address: SocketAddr,
+    /// How long a message, or an answer, may take.
+    patience: Duration,
+}
+
+impl Line {
+    /// Says hello.
+    fn greet(&mut self) -> Result<Welcome, RemoteError> {
+        let address = self.address;
+        match self.ask(&Request::Hello(Version::ours()))? {
+            Reply::Welcome(welcome) if welcome.version.protocol == PROTOCOL => Ok(*welcome),
+            Reply::Welcome(welcome) => {
+                Err(RemoteError::Incompatible { address, version: welcome.version })
+            }
+            Reply::Incompatible(version) => Err(RemoteError::Incompatible { address, version }),
+            Reply::Busy => Err(RemoteError::Busy { address }),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Asks for the time.
+    fn exchange(&mut self) -> Result<Exchange, RemoteError> {
+        let asked = self.say(&Request::Clock)?;
+        let (reply, heard) = self.hear_within(self.patience)?;
+        match reply {
+            Reply::Clock { received_ns, sent_ns } => Ok(Exchange {
+                asked: asked.get(),
+                received: received_ns,
+                answered: sent_ns,
+                heard: heard.get(),
+            }),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn count(&mut self) -> Result<Count, RemoteError> {
+        match self.ask(&Request::Received)? {
+            Reply::Received(count) => Ok(count),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Reply, RemoteError> {
+        self.say(request)?;
+        Ok(self.hear_within(self.patience)?.0)
+    }
+
+    /// Gives the time when the request left.
+    fn say(&mut self, request: &Request) -> Result<Nanos, RemoteError> {
+        let bytes = request.encode().map_err(|error| self.untrue(error.to_string()))?;
+        self.channel
+            .send(&bytes, Instant::now() + self.patience)
+            .map_err(|error| RemoteError::broken(self.address, error))
+    }
+
+    /// The next reply, unless it is a refusal, and when it had arrived.
+    fn hear_within(&mut self, patience: Duration) -> Result<(Reply, Nanos), RemoteError> {
+        let address = self.address;
+        let message = self
+            .channel
+            .receive(REPLY_LIMIT, Instant::now() + patience)
+            .map_err(|error| RemoteError::broken(address, error))?;
+        match Reply::decode(&message.bytes).map_err(|error| self.untrue(error.to_string()))? {
+            Reply::Refused { reason } => Err(RemoteError::Refused { address, reason }),
+            reply => Ok((reply, message.at)),
+        }
+    }
+
+    fn untrue(&self, what: String) -> RemoteError {
+        RemoteError::Untrue { address: self.address, what }
+    }
+
+    fn unexpected(&self) -> RemoteError {
+        self.untrue("it answered something else than it was asked".to_owned())
+    }
+}

@@ -1,0 +1,346 @@
+//! What is said over a control connection, as JSON.
+//!
+//! The sender asks ([`Request`]), the receiver answers ([`Reply`]); `docs/control-connection.md` shows
+//! each shape. A receiver can only be asked to count and to tell: no request names an interface, a file,
+//! an address or anything else that is its owner's choice. Whatever a peer wrote into a text is made
+//! harmless ([`tame`]) before anyone sees it.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use wirebeat_meter::summary::{FlowSummary, MeterSummary};
+use wirebeat_report::assemble::CpuTime;
+use wirebeat_report::model::{Relation, Station};
+use wirebeat_units::Nanos;
+
+use super::clock::ClockIdentity;
+
+/// The version of the messages. Both ends must have the same.
+pub const PROTOCOL: u32 = 1;
+
+/// The longest greeting, in bytes.
+pub const GREETING_LIMIT: usize = 4096;
+/// The longest reply, in bytes. The longest that can be is the summary of one flow: five histograms of
+/// 3,968 buckets and 65,536 linear bins take less than 2 MiB.
+pub const REPLY_LIMIT: usize = 4 << 20;
+/// The longest name of a flow, in characters.
+const NAME: usize = 64;
+/// The longest text of another kind, in characters.
+const TEXT: usize = 400;
+/// The most entries of a list that only describes: stations, notes, roles.
+const ENTRIES: usize = 64;
+/// The most CPUs of a station.
+const CPUS: usize = 1024;
+
+/// What a sender asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// The first message: who asks. Its shape is the same in all versions.
+    Hello(Version),
+    /// What time is it?
+    Clock,
+    /// Forget what was counted, and measure these flows.
+    Begin(Expected),
+    /// How much has arrived?
+    Received,
+    /// The last frame has been sent: let arrivals end, then tell what was measured.
+    Finish {
+        /// How long to wait for frames on their way, in ns. The receiver waits no longer than
+        /// [`LONGEST_SETTLE`].
+        settle_ns: u64,
+    },
+}
+
+/// The longest time that a receiver waits for frames on their way.
+pub const LONGEST_SETTLE: Nanos = Nanos::from_secs(30);
+
+/// What a receiver answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// To `hello`: who answers.
+    Welcome(Box<Welcome>),
+    /// To `hello`: the protocols differ. Its shape is the same in all versions.
+    Incompatible(Version),
+    /// To `hello`: another sender is being served.
+    Busy,
+    /// To `clock`.
+    Clock {
+        /// When the question had arrived, in ns of the receiver's clock.
+        received_ns: u64,
+        /// When the answer left.
+        sent_ns: u64,
+    },
+    /// To `begin`: measuring, at these ports.
+    Begun {
+        /// The ports.
+        stations: Vec<Station>,
+    },
+    /// To `received`.
+    Received(Count),
+    /// To `finish`, once for each flow.
+    Flow {
+        /// The flow's number in probes.
+        id: u16,
+        /// What was measured of it.
+        summary: Box<FlowSummary>,
+    },
+    /// To `finish`, at the end: all but the flows.
+    Finished(Box<Measured>),
+    /// To anything: not done, for this reason.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A version of the protocol, and of the program that speaks it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// [`PROTOCOL`].
+    pub protocol: u32,
+    /// The program's version.
+    pub wirebeat: String,
+}
+
+impl Version {
+    /// This program's.
+    pub fn ours() -> Version {
+        Version { protocol: PROTOCOL, wirebeat: env!("CARGO_PKG_VERSION").to_owned() }
+    }
+}
+
+/// Who receives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// The receiver's version.
+    pub version: Version,
+    /// Its ports.
+    pub stations: Vec<Station>,
+    /// What it takes.
+    pub limits: Limits,
+    /// Which clock it reads.
+    pub clock: ClockIdentity,
+}
+
+/// What a receiver takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// The most flows that it measures at a time.
+    pub flows: u16,
+}
+
+impl Limits {
+    /// The longest request, in bytes: room for as many flows.
+    pub fn request(&self) -> usize {
+        GREETING_LIMIT + usize::from(self.flows) * 512
+    }
+}
+
+/// What a sender is going to send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expected {
+    /// Its flows.
+    pub flows: Vec<ExpectedFlow>,
+    /// To be taken off each delay, in ns: see [`FlowSummary::delay_base`].
+    pub delay_base: i64,
+    /// How the clocks of the two ends relate.
+    pub relation: Relation,
+    /// The sender's time now, in ns: probes that were sent before are none of this run.
+    pub sent_from_ns: u64,
+}
+
+/// A flow that a sender is going to send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpectedFlow {
+    /// Its number in probes.
+    pub id: u16,
+    /// Its name.
+    pub name: String,
+    /// Time between its frames in ns, where that is constant.
+    pub nominal_gap_ns: Option<u64>,
+}
+
+/// Frames that arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes with FCS.
+    pub bytes: u64,
+}
+
+/// What a receiver tells at the end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The measurements.
+    pub summary: MeterSummary,
+    /// Frames that the engine delivered to the meter, by the engine's own count, if it keeps one.
+    pub delivered: Option<u64>,
+    /// CPU time that it took, by role.
+    pub costs: Vec<CpuSpent>,
+    /// What a reader of the numbers must know of the receiver, each in one sentence.
+    pub notes: Vec<String>,
+}
+
+/// CPU time that a role took, in ns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuSpent {
+    /// Who took it: "receive".
+    pub role: String,
+    /// In the program.
+    pub user_ns: u64,
+    /// In the kernel on its behalf.
+    pub system_ns: u64,
+    /// In interrupts on its CPUs, where the system tells.
+    pub interrupt_ns: Option<u64>,
+    /// Frames that it received.
+    pub frames: u64,
+}
+
+impl From<CpuTime> for CpuSpent {
+    fn from(time: CpuTime) -> Self {
+        CpuSpent {
+            role: time.role,
+            user_ns: time.user.get(),
+            system_ns: time.system.get(),
+            interrupt_ns: time.interrupt.map(Nanos::get),
+            frames: time.frames,
+        }
+    }
+}
+
+impl From<CpuSpent> for CpuTime {
+    fn from(spent: CpuSpent) -> Self {
+        CpuTime {
+            role: spent.role,
+            user: Nanos::new(spent.user_ns),
+            system: Nanos::new(spent.system_ns),
+            interrupt: spent.interrupt_ns.map(Nanos::new),
+            frames: spent.frames,
+        }
+    }
+}
+
+/// What a peer sent is no message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotAMessage(String);
+
+impl From<serde_json::Error> for NotAMessage {
+    fn from(error: serde_json::Error) -> Self {
+        // Its text may quote the peer's.
+        let mut text = error.to_string();
+        tame(&mut text, TEXT);
+        NotAMessage(text)
+    }
+}
+
+impl Request {
+    /// The bytes of this message.
+    pub fn encode(&self) -> Result<Vec<u8>, NotAMessage> {
+        Ok(serde_json::to_vec(self)?)
+    }
+
+    /// The message that a sender sent as `bytes`, with its texts made harmless.
+    pub fn decode(bytes: &[u8]) -> Result<Request, NotAMessage> {
+        let mut request = serde_json::from_slice(bytes)?;
+        match &mut request {
+            Request::Hello(version) => version.tame(),
+            Request::Begin(expected) => expected.tame(),
+            Request::Clock | Request::Received | Request::Finish { .. } => {}
+        }
+        Ok(request)
+    }
+}
+
+impl Reply {
+    /// The bytes of this message.
+    pub fn encode(&self) -> Result<Vec<u8>, NotAMessage> {
+        Ok(serde_json::to_vec(self)?)
+    }
+
+    /// The message that a receiver sent as `bytes`, with its texts made harmless. Its numbers are still
+    /// to be validated.
+    pub fn decode(bytes: &[u8]) -> Result<Reply, NotAMessage> {
+        let mut reply = serde_json::from_slice(bytes)?;
+        match &mut reply {
+            Reply::Welcome(welcome) => {
+                welcome.version.tame();
+                tame_stations(&mut welcome.stations);
+            }
+            Reply::Incompatible(version) => version.tame(),
+            Reply::Begun { stations } => tame_stations(stations),
+            Reply::Finished(measured) => measured.tame(),
+            Reply::Refused { reason } => tame(reason, TEXT),
+            Reply::Busy | Reply::Clock { .. } | Reply::Received(_) | Reply::Flow { .. } => {}
+        }
+        Ok(reply)
+    }
+}
+
+impl Version {
+    fn tame(&mut self) {
+        tame(&mut self.wirebeat, NAME);
+    }
+}
+
+impl Expected {
+    /// Makes its names harmless and short enough for [`Limits::request`].
+    pub fn tame(&mut self) {
+        self.flows.iter_mut().for_each(|flow| tame(&mut flow.name, NAME));
+    }
+
+    /// Whether a receiver with `limits` can measure it; if not, why.
+    pub fn check(&self, limits: &Limits) -> Result<(), String> {
+        if self.flows.len() > usize::from(limits.flows) {
+            return Err(format!(
+                "it measures at most {} flows at a time, and {} were announced",
+                limits.flows,
+                self.flows.len()
+            ));
+        }
+        let mut seen = BTreeSet::new();
+        match self.flows.iter().find(|flow| !seen.insert(flow.id)) {
+            Some(flow) => Err(format!("flow {} was announced twice", flow.id)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Measured {
+    fn tame(&mut self) {
+        self.notes.truncate(ENTRIES);
+        self.notes.iter_mut().for_each(|note| tame(note, TEXT));
+        self.costs.truncate(ENTRIES);
+        self.costs.iter_mut().for_each(|cost| tame(&mut cost.role, NAME));
+    }
+}
+
+fn tame_stations(stations: &mut Vec<Station>) {
+    stations.truncate(ENTRIES);
+    for station in stations {
+        let Station { host, interface, namespace, engine, mode, wait, cpus, clock, .. } = station;
+        let texts = [&mut host.name, &mut host.kernel, &mut host.cpu_model, engine, mode];
+        let optional = [interface, namespace, wait].into_iter().flatten();
+        let clock = [&mut clock.name, &mut clock.synchronisation];
+        texts.into_iter().chain(optional).chain(clock).for_each(|text| tame(text, TEXT));
+        cpus.truncate(CPUS);
+    }
+}
+
+/// Cuts `text` to `longest` characters and replaces those that act on a terminal or on the text
+/// around them: control characters, and marks that turn the direction of writing.
+pub fn tame(text: &mut String, longest: usize) {
+    let acts = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if let Some((end, _)) = text.char_indices().nth(longest) {
+        text.truncate(end);
+    }
+    if text.contains(acts) {
+        *text = text.replace(acts, "\u{fffd}");
+    }
+}

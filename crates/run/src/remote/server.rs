@@ -1,0 +1,305 @@
+//! Listening for senders and serving them, one after the other.
+//!
+//! The thread that calls [`serve`] measures and answers; another keeps the [`Door`]. Nothing listens
+//! unless its owner asked for it, and an address that others can reach needs a key.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirebeat_units::Nanos;
+
+use super::door::{Door, Guest};
+use super::key::Key;
+use super::message::{Reply, Request};
+use super::session::{Identity, Metering, Phase, Session};
+use super::transport::{Channel, TransportError};
+use super::{RemoteError, Timeouts};
+use crate::observe::{Observer, Progress, Stop};
+use crate::receive::Listen;
+
+/// How often a stop is looked for, at least.
+const LOOK: Duration = Duration::from_millis(100);
+/// The observer hears of connections that were turned away no more often than this.
+const NOTICE: Duration = Duration::from_secs(1);
+
+/// An address that is listened on, and the key that its guests have to know.
+#[derive(Debug)]
+pub struct Listener {
+    listener: TcpListener,
+    address: SocketAddr,
+    key: Key,
+    once: bool,
+}
+
+impl Listener {
+    /// Listens. Refuses to without a key, unless the address is a loopback one.
+    pub fn bind(listen: &Listen) -> Result<Listener, RemoteError> {
+        let key = super::key_for(listen.address, listen.key.as_ref())?;
+        let failed = |source| RemoteError::Listen { address: listen.address, source };
+        let listener = TcpListener::bind(listen.address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Listener { listener, address, key, once: listen.once })
+    }
+
+    /// Where: with the port that the system chose if none was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// How senders are served.
+#[derive(Clone)]
+pub struct Service {
+    /// What the receiver says of itself.
+    pub identity: Identity,
+    /// How often the observer looks at a measurement.
+    pub interval: Nanos,
+    /// How long anything may take.
+    pub timeouts: Timeouts,
+}
+
+/// What was served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Senders that were told a result.
+    pub finished: u64,
+    /// Senders that went away while they were measured.
+    pub lost: u64,
+    /// Connections of anyone else.
+    pub turned_away: u64,
+}
+
+/// Serves senders until `stop` is asked, or until the first has been served if the listener is to
+/// serve one only.
+pub fn serve(
+    listener: &Listener,
+    metering: &mut dyn Metering,
+    service: &Service,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Served, RemoteError> {
+    let failed = |source| RemoteError::Listen { address: listener.address, source };
+    let clock = service.identity.clock.clone();
+    let door = Door::new(&listener.listener, &listener.key, clock, service.timeouts);
+    // Holds the one guest that may be inside.
+    let (guests, arrivals) = sync_channel(1);
+    thread::scope(|scope| {
+        let keep = || door.keep(scope, &guests);
+        thread::Builder::new().spawn_scoped(scope, keep).map_err(failed)?;
+        let host = Host { listener, metering, service, observer, stop };
+        let served = host.receive_guests(&door, &arrivals);
+        door.close();
+        Ok(served)
+    })
+}
+
+/// Everything that the serving thread works with.
+struct Host<'a> {
+    listener: &'a Listener,
+    metering: &'a mut dyn Metering,
+    service: &'a Service,
+    observer: &'a mut dyn Observer,
+    stop: &'a Stop,
+}
+
+/// How a session ended.
+struct Ending {
+    /// How far it was.
+    phase: Phase,
+    how: How,
+}
+
+enum How {
+    /// The sender closed the connection, or had all that it can have.
+    Left,
+    /// The sender was refused something.
+    Refused(String),
+    /// The connection broke, or the sender fell silent.
+    Broke(TransportError),
+    /// This receiver was stopped.
+    Stopped,
+}
+
+impl Host<'_> {
+    fn receive_guests(mut self, door: &Door<'_>, arrivals: &Receiver<Guest>) -> Served {
+        self.observer.notice(&format!("listening on {} for a sender", self.listener.address));
+        let mut served = Served::default();
+        let mut noticed = Instant::now();
+        while !self.stop.asked() {
+            match arrivals.recv_timeout(LOOK) {
+                Ok(guest) => {
+                    let address = guest.address;
+                    let ending = self.entertain(guest);
+                    door.vacate();
+                    self.note(&mut served, address, &ending);
+                    if self.listener.once && ending.phase != Phase::Greeted {
+                        break;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let strangers = door.turned_away() - served.turned_away;
+            if strangers > 0 && noticed.elapsed() >= NOTICE {
+                noticed = Instant::now();
+                served.turned_away += strangers;
+                self.observer.notice(&format!(
+                    "turned away {strangers} connections that did not show the right key"
+                ));
+            }
+        }
+        served.turned_away = door.turned_away();
+        served
+    }
+
+    /// Counts and tells how a session ended.
+    fn note(&mut self, served: &mut Served, address: SocketAddr, ending: &Ending) {
+        match (&ending.how, ending.phase) {
+            (How::Refused(reason), _) => {
+                self.observer.notice(&format!("refused the sender at {address}: {reason}"));
+            }
+            (How::Left | How::Broke(_), Phase::Done) => {
+                served.finished += 1;
+                self.observer.notice(&format!("the sender at {address} has its result"));
+            }
+            (how @ (How::Left | How::Broke(_)), Phase::Measuring) => {
+                served.lost += 1;
+                let error = match how {
+                    How::Broke(error) => error,
+                    _ => &TransportError::Closed,
+                };
+                self.observer.notice(&format!("lost the sender at {address}: {error}"));
+            }
+            (How::Left | How::Broke(_), Phase::Greeted) | (How::Stopped, _) => {}
+        }
+    }
+
+    /// Serves a sender until its session ends.
+    fn entertain(&mut self, guest: Guest) -> Ending {
+        let address = guest.address;
+        let mut talk = Talk::new(guest, self.metering, self.service);
+        let how = loop {
+            if self.stop.asked() {
+                break How::Stopped;
+            }
+            let before = talk.reached;
+            if let Err(how) = talk.turn() {
+                break how;
+            }
+            if (before, talk.reached) == (Phase::Greeted, Phase::Measuring) {
+                self.observer.notice(&format!("measuring for the sender at {address}"));
+            }
+            if let Some(progress) = talk.look() {
+                self.observer.progress(&progress);
+            }
+        };
+        Ending { phase: talk.reached, how }
+    }
+}
+
+/// A session and the connection that it runs over.
+struct Talk<'a> {
+    channel: Channel<TcpStream>,
+    session: Session<'a>,
+    service: &'a Service,
+    /// The greeting, until it has been sent.
+    welcome: Option<Reply>,
+    /// How far the session is, by what the sender has been told.
+    reached: Phase,
+    /// When that changed.
+    since: Instant,
+    /// When the sender last said something, and had its answer.
+    heard: Instant,
+    /// When the observer last looked.
+    looked: Instant,
+}
+
+impl<'a> Talk<'a> {
+    fn new(guest: Guest, metering: &'a mut dyn Metering, service: &'a Service) -> Talk<'a> {
+        let (session, welcome) = Session::welcome(metering, &service.identity);
+        let now = Instant::now();
+        Talk {
+            channel: guest.channel,
+            reached: session.phase(),
+            session,
+            service,
+            welcome: Some(welcome),
+            since: now,
+            heard: now,
+            looked: now,
+        }
+    }
+
+    /// Answers the next request, if there is one soon. An error ends the session.
+    fn turn(&mut self) -> Result<(), How> {
+        if let Some(welcome) = self.welcome.take() {
+            self.say(&welcome)?;
+        }
+        let Some((request, at)) = self.hear()? else {
+            let silent = self.heard.elapsed() >= self.service.timeouts.silence;
+            return if silent { Err(How::Broke(TransportError::TimedOut)) } else { Ok(()) };
+        };
+        let answer = self.session.answer(request, at);
+        let phase = self.session.phase();
+        match answer {
+            Ok(replies) => replies.iter().try_for_each(|reply| self.say(reply))?,
+            Err(reason) => {
+                self.reached = phase;
+                self.say(&Reply::Refused { reason: reason.clone() })?;
+                return Err(How::Refused(reason));
+            }
+        }
+        self.heard = Instant::now();
+        if self.reached != phase {
+            (self.reached, self.since) = (phase, self.heard);
+        }
+        // Nothing is left to say then, and the next sender may be waiting.
+        if phase == Phase::Done { Err(How::Left) } else { Ok(()) }
+    }
+
+    /// The next request and when it had arrived, if one begins to arrive soon.
+    fn hear(&mut self) -> Result<Option<(Request, Nanos)>, TransportError> {
+        if !self.channel.readable(LOOK)? {
+            return Ok(None);
+        }
+        let Service { identity, timeouts, .. } = self.service;
+        let deadline = Instant::now() + timeouts.answer;
+        let message = self.channel.receive(identity.limits.request(), deadline)?;
+        let request = Request::decode(&message.bytes).map_err(|_| TransportError::Damaged)?;
+        Ok(Some((request, message.at)))
+    }
+
+    fn say(&mut self, reply: &Reply) -> Result<(), TransportError> {
+        let bytes = reply.encode().map_err(|_| TransportError::Damaged)?;
+        self.channel.send(&bytes, Instant::now() + self.service.timeouts.answer)?;
+        Ok(())
+    }
+
+    /// How the measurement goes, if it is time for the observer to look.
+    fn look(&mut self) -> Option<Progress> {
+        let due = self.looked.elapsed() >= self.service.interval.to_duration();
+        if self.reached != Phase::Measuring || !due {
+            return None;
+        }
+        self.looked = Instant::now();
+        let elapsed = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let count = self.session.received();
+        Some(Progress {
+            elapsed: Nanos::new(elapsed),
+            received: Some((count.frames, count.bytes)),
+            ..Progress::default()
+        })
+    }
+}
+
+impl From<TransportError> for How {
+    fn from(error: TransportError) -> Self {
+        match error {
+            TransportError::Closed => How::Left,
+            error => How::Broke(error),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What a receiver answers to a sender that knows the key. No sockets here.
+//!
+//! A sender can begin one measurement, ask how it goes and have its result. Whatever else it says is
+//! refused and ends its session; nothing that it says makes the receiver send, read or write anything
+//! but the answer. [`Metering`] is the receiver's own side.
+
+use std::collections::BTreeSet;
+use std::mem;
+use std::sync::Arc;
+
+use wirebeat_engine::clock::Clock;
+use wirebeat_meter::summary::MeterSummary;
+use wirebeat_report::model::Station;
+use wirebeat_units::Nanos;
+
+use super::clock::ClockIdentity;
+use super::message::{
+    Count, Expected, LONGEST_SETTLE, Limits, Measured, Reply, Request, Version, Welcome,
+};
+
+/// The part of a receiver that measures. Which interface, engine, filter and ports it uses is its own
+/// choice, made before anyone connects.
+pub trait Metering {
+    /// Its ports.
+    fn stations(&self) -> Vec<Station>;
+
+    /// Forgets what was counted and measures `expected` from now on; if that is not possible, why.
+    fn begin(&mut self, expected: &Expected) -> Result<(), String>;
+
+    /// What has arrived since then, cheaply.
+    fn received(&self) -> Count;
+
+    /// Waits until nothing has arrived for a while, `settle` at most, and tells what was measured; if
+    /// that is not possible, why. Measuring ends in both cases.
+    fn finish(&mut self, settle: Nanos) -> Result<Measured, String>;
+
+    /// The sender is gone without asking for the result: measuring ends.
+    fn abandon(&mut self);
+}
+
+/// What a receiver says of itself, and the clock that it stamps arrivals with.
+#[derive(Clone)]
+pub struct Identity {
+    /// What it takes.
+    pub limits: Limits,
+    /// Its clock.
+    pub clock: Arc<dyn Clock>,
+    /// Which clock that is.
+    pub clock_identity: ClockIdentity,
+}
+
+/// How far a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing has begun.
+    Greeted,
+    /// It measures.
+    Measuring,
+    /// The result was told, or could not be had.
+    Done,
+}
+
+/// One sender being served.
+pub struct Session<'a> {
+    metering: &'a mut dyn Metering,
+    identity: &'a Identity,
+    phase: Phase,
+}
+
+impl<'a> Session<'a> {
+    /// A sender has said hello; its session, and the reply.
+    pub fn welcome(metering: &'a mut dyn Metering, identity: &'a Identity) -> (Self, Reply) {
+        let welcome = Welcome {
+            version: Version::ours(),
+            stations: metering.stations(),
+            limits: identity.limits,
+            clock: identity.clock_identity.clone(),
+        };
+        let session = Session { metering, identity, phase: Phase::Greeted };
+        (session, Reply::Welcome(Box::new(welcome)))
+    }
+
+    /// How far it is.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// What has arrived.
+    pub fn received(&self) -> Count {
+        match self.phase {
+            Phase::Greeted | Phase::Done => Count::default(),
+            Phase::Measuring => self.metering.received(),
+        }
+    }
+
+    /// The replies to `request`, which had arrived at `at`. An error is why it is refused; the session is
+    /// over then.
+    pub fn answer(&mut self, request: Request, at: Nanos) -> Result<Vec<Reply>, String> {
+        match (self.phase, request) {
+            (_, Request::Clock) => Ok(vec![Reply::Clock {
+                received_ns: at.get(),
+                sent_ns: self.identity.clock.now().get(),
+            }]),
+            (_, Request::Received) => Ok(vec![Reply::Received(self.received())]),
+            (Phase::Greeted, Request::Begin(expected)) => self.begin(&expected),
+            (Phase::Measuring, Request::Finish { settle_ns }) => {
+                self.phase = Phase::Done;
+                let settle = Nanos::new(settle_ns).min(LONGEST_SETTLE);
+                self.metering.finish(settle).map(pieces)
+            }
+            (_, Request::Hello(_)) => Err("the sender was greeted before".to_owned()),
+            (_, Request::Begin(_)) => Err("a measurement has begun before".to_owned()),
+            (_, Request::Finish { .. }) => Err("nothing is being measured".to_owned()),
+        }
+    }
+
+    fn begin(&mut self, expected: &Expected) -> Result<Vec<Reply>, String> {
+        expected.check(&self.identity.limits)?;
+        self.metering.begin(expected)?;
+        self.phase = Phase::Measuring;
+        Ok(vec![Reply::Begun { stations: self.metering.stations() }])
+    }
+}
+
+/// A session that ends while it measures has lost its sender.
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        if self.phase == Phase::Measuring {
+            self.metering.abandon();
+        }
+    }
+}
+
+/// A result as replies of bounded length: each flow, then the rest.
+fn pieces(mut measured: Measured) -> Vec<Reply> {
+    let flows = mem::take(&mut measured.summary.flows);
+    let flow = |(id, summary)| Reply::Flow { id, summary: Box::new(summary) };
+    flows.into_iter().map(flow).chain([Reply::Finished(Box::new(measured))]).collect()
+}
+
+/// Puts the pieces of a result together again, at the other end.
+#[derive(Debug)]
+pub struct Collector {
+    /// The numbers of flows that were announced and are still missing.
+    missing: BTreeSet<u16>,
+    delay_base: i64,
+    summary: MeterSummary,
+}
+
+impl Collector {
+    /// For what was announced as `expected`.
+    pub fn new(expected: &Expected) -> Collector {
+        Collector {
+            missing: expected.flows.iter().map(|flow| flow.id).collect(),
+            delay_base: expected.delay_base,
+            summary: MeterSummary::default(),
+        }
+    }
+
+    /// Takes a reply; gives the whole after the last one. An error says what cannot be true.
+    pub fn take(&mut self, reply: Reply) -> Result<Option<Measured>, String> {
+        match reply {
+            Reply::Flow { id, .. } if !self.missing.remove(&id) => {
+                Err(format!("flow {id} was not announced, or told twice"))
+            }
+            Reply::Flow { id, summary } if summary.delay_base != self.delay_base => {
+                Err(format!("the delays of flow {id} are not what was asked for"))
+            }
+            Reply::Flow { id, summary } => {
+                self.summary.flows.insert(id, *summary);
+                Ok(None)
+            }
+            Reply::Finished(measured) if !measured.summary.flows.is_empty() => {
+                Err("flows were told where they have no place".to_owned())
+            }
+            Reply::Finished(mut measured) => {
+                measured.summary.flows = mem::take(&mut self.summary.flows);
+                measured.summary.validate().map_err(|error| error.to_string())?;
+                Ok(Some(*measured))
+            }
+            _ => Err("it answered something else than it was asked".to_owned()),
+        }
+    }
+}

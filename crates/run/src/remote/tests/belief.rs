@@ -1,0 +1,100 @@
+//! What a sender does not believe.
+
+use super::*;
+
+/// A receiver that answers each request with the next of `replies`, in the bytes given.
+fn impostor(replies: Vec<Vec<u8>>) -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let thread = thread::spawn(move || {
+        let stream = listener.accept().unwrap().0;
+        let key = key_for(address, None).unwrap();
+        let mut channel = Channel::accept(stream, &key, Arc::new(MonotonicClock), soon()).unwrap();
+        for reply in replies {
+            if channel.receive(REPLY_LIMIT, soon()).is_err()
+                || channel.send(&reply, soon()).is_err()
+            {
+                break;
+            }
+        }
+    });
+    (address, thread)
+}
+
+/// What a sender makes of such a receiver.
+fn verdict(replies: Vec<Vec<u8>>) -> RemoteError {
+    let (address, thread) = impostor(replies);
+    let error = call(address, None)
+        .and_then(|connection| connection.begin(flows(&[1])))
+        .and_then(|mut measurement| measurement.received())
+        .unwrap_err();
+    thread.join().unwrap();
+    error
+}
+
+fn welcome(version: Version) -> Vec<u8> {
+    let limits = Limits { flows: 4 };
+    let welcome =
+        Welcome { version, stations: Vec::new(), limits, clock: ClockIdentity::default() };
+    Reply::Welcome(Box::new(welcome)).encode().unwrap()
+}
+
+#[test]
+fn receivers_that_cannot_be_believed_are_not() {
+    let later = Version { protocol: 7, wirebeat: "9\x1b[2J".to_owned() };
+    let incompatible = Reply::Incompatible(later.clone()).encode().unwrap();
+    for reply in [incompatible, welcome(later)] {
+        let error = verdict(vec![reply]);
+        assert!(matches!(error, RemoteError::Incompatible { .. }), "{error}");
+        assert!(error.to_string().contains("version 7") && !error.to_string().contains('\x1b'));
+    }
+    for reply in [&b"no JSON"[..], b"\"busy\"]", b"{\"clock\":{}}", b"[[[[[[[[", b""] {
+        let error = verdict(vec![reply.to_vec()]);
+        assert!(matches!(error, RemoteError::Untrue { .. }), "{error}");
+    }
+    // Time that runs backwards.
+    let clock = Reply::Clock { received_ns: 5, sent_ns: 4 }.encode().unwrap();
+    let mut replies = vec![welcome(Version::ours())];
+    replies.extend(vec![clock; 64]);
+    assert!(matches!(verdict(replies), RemoteError::Untrue { .. }));
+    let bad = vec![b' '; REPLY_LIMIT + 1];
+    let error = verdict(vec![bad]);
+    assert!(error.to_string().contains("a message of more than"), "{error}");
+}
+
+#[test]
+fn results_that_cannot_be_true_are_not_used() {
+    type Lie = fn(&mut Measured);
+    let lies: [(Lie, &str); 4] = [
+        (|measured| measured.summary.flows.values_mut().for_each(|flow| flow.frames = 1), "flow 1"),
+        (|measured| _ = measured.summary.flows.insert(2, FlowSummary::default()), "not announced"),
+        (
+            |measured| measured.summary.flows.values_mut().for_each(|flow| flow.delay_base = 1),
+            "not what was asked for",
+        ),
+        (|measured| measured.summary.unprobed.payload_bytes = 1, "without a probe"),
+    ];
+    for (tamper, what) in lies {
+        let server = Server::start(None, Fake { tamper: Some(tamper), ..Fake::default() });
+        let measurement = server.open(None).unwrap().begin(flows(&[1])).unwrap();
+        let error = measurement.finish(Nanos::from_millis(5)).unwrap_err();
+        assert!(matches!(error, RemoteError::Untrue { .. }), "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
+
+#[test]
+fn texts_of_a_peer_are_harmless() {
+    let wild = "\x1b]0;owned\x07\u{202e}name".to_owned() + &"x".repeat(5000);
+    let station = Station { engine: wild.clone(), mode: wild.clone(), ..Station::default() };
+    let reply = Reply::Begun { stations: vec![station; 1000] };
+    let Reply::Begun { stations } = Reply::decode(&reply.encode().unwrap()).unwrap() else {
+        panic!("another message")
+    };
+    assert_eq!(stations.len(), 64);
+    assert_eq!(stations[0].engine.chars().count(), 400);
+    assert!(stations[0].mode.starts_with("\u{fffd}]0;owned\u{fffd}\u{fffd}namexx"));
+    // And an error does not quote them.
+    let error = Reply::decode(br#"{"\u001b[2J": 1}"#).unwrap_err().to_string();
+    assert!(!error.contains('\x1b'), "{error}");
+}

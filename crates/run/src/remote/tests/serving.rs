@@ -1,0 +1,176 @@
+//! Who is served, and how a session ends.
+
+use super::*;
+
+#[test]
+fn a_sender_has_its_result() {
+    let server = Server::start(Some(right()), Fake::default());
+    let mut connection = server.open(Some(&right())).unwrap();
+    assert_eq!(connection.receiver().stations[0].engine, "fake");
+    assert_eq!(connection.receiver().limits.flows, 4);
+    connection.keep().unwrap();
+    let mut measurement = connection.begin(flows(&[1, 7])).unwrap();
+    assert_eq!(measurement.stations()[0].engine, "fake");
+    assert_eq!(measurement.received().unwrap(), Count { frames: 10, bytes: 640 });
+    thread::sleep(Duration::from_millis(120));
+    let outcome = measurement.finish(Nanos::from_millis(5)).unwrap();
+    assert_eq!(outcome.clocks.relation, Relation::Same);
+    let summary = &outcome.measured.summary;
+    assert_eq!(summary.flows.keys().collect::<Vec<_>>(), [&1, &7]);
+    assert_eq!((summary.flows[&7].frames, summary.foreign), (10, 3));
+    assert_eq!(outcome.measured.delivered, Some(13));
+    assert_eq!((summary.flows[&1].delay_base, summary.flows[&1].delay.moments.min), (0, DELAY));
+    assert!(server.notes.looks.load(Ordering::Relaxed) > 0);
+    let log = Arc::clone(&server.log);
+    assert_eq!(server.end(), Served { finished: 1, ..Served::default() });
+    assert_eq!(*log.lock().unwrap(), ["begin", "finish"]);
+}
+
+#[test]
+fn delays_across_hosts_are_those_on_one_clock() {
+    let ahead = 86_400_000_000_000;
+    let server = Server::start(None, Fake { ahead, ..Fake::default() });
+    let measurement = server.open(None).unwrap().begin(flows(&[1])).unwrap();
+    let outcome = measurement.finish(Nanos::from_millis(5)).unwrap();
+    let (clocks, flow) = (&outcome.clocks, &outcome.measured.summary.flows[&1]);
+    assert_eq!(clocks.relation, Relation::Bounded);
+    assert!(clocks.uncertainty > Nanos::ZERO && clocks.uncertainty < Nanos::from_millis(50));
+    assert!(clocks.ahead_ns.abs_diff(ahead) <= clocks.uncertainty.get(), "{clocks:?}");
+    assert!(clocks.explanation.contains("128 exchanges"), "{clocks:?}");
+    // As recorded it is not negative, and corrected it is the truth within the bound.
+    assert!(flow.delay.moments.min >= 0 && flow.delay.negative == 0);
+    let delay = flow.delay.moments.min + flow.delay_base;
+    assert!(delay.abs_diff(DELAY) <= clocks.uncertainty.get(), "{delay} {clocks:?}");
+}
+
+#[test]
+fn a_second_sender_is_told_that_the_receiver_is_busy() {
+    let server = Server::start(None, Fake::default());
+    let first = server.open(None).unwrap();
+    let begun = Instant::now();
+    let error = server.open(None).err().unwrap();
+    assert!(matches!(error, RemoteError::Busy { .. }), "{error}");
+    assert!(begun.elapsed() < PATIENT.handshake);
+    // The first has lost nothing by that.
+    first.begin(flows(&[1])).unwrap().finish(Nanos::from_millis(5)).unwrap();
+    a_sender_is_still_served(&server);
+}
+
+#[test]
+fn a_sender_that_vanishes_frees_its_place() {
+    let server = Server::start(None, Fake::default());
+    drop(server.open(None).unwrap().begin(flows(&[1])).unwrap());
+    server.await_event("abandon");
+    a_sender_is_still_served(&server);
+    assert_eq!(server.end(), Served { finished: 1, lost: 1, turned_away: 0 });
+}
+
+#[test]
+fn a_sender_that_falls_silent_is_given_up() {
+    let server = Server::start_with(HASTY, None, Fake::default());
+    let measurement = server.open(None).unwrap().begin(flows(&[1])).unwrap();
+    let begun = Instant::now();
+    server.await_event("abandon");
+    assert!(begun.elapsed() >= HASTY.silence / 2);
+    let error = measurement.finish(Nanos::ZERO).unwrap_err();
+    assert!(matches!(error, RemoteError::Gone { .. }), "{error}");
+    let lines = server.notes.lines.lock().unwrap().join("\n");
+    assert!(lines.contains("it did not answer in time"), "{lines}");
+}
+
+#[test]
+fn a_receiver_that_is_stopped_is_gone() {
+    let server = Server::start(None, Fake::default());
+    let mut measurement = server.open(None).unwrap().begin(flows(&[1])).unwrap();
+    let log = Arc::clone(&server.log);
+    server.end();
+    let error = measurement.received().unwrap_err();
+    assert!(matches!(error, RemoteError::Gone { .. }), "{error}");
+    assert_eq!(error.exit_code(), 3);
+    assert_eq!(*log.lock().unwrap(), ["begin", "abandon"]);
+}
+
+#[test]
+fn a_listener_for_one_sender_ends_after_it() {
+    let listen = Listen { address: ([127, 0, 0, 1], 0).into(), key: None, once: true };
+    let listener = Listener::bind(&listen).unwrap();
+    let service = Service {
+        identity: Identity {
+            limits: Limits { flows: 1 },
+            clock: Arc::new(MonotonicClock),
+            clock_identity: ClockIdentity::here(),
+        },
+        interval: Nanos::from_millis(50),
+        timeouts: PATIENT,
+    };
+    let address = listener.address();
+    let sender = thread::spawn(move || {
+        // One that only looks is not served.
+        drop(call(address, None).unwrap());
+        loop {
+            match call(address, None) {
+                Err(RemoteError::Busy { .. }) => {}
+                other => break other.unwrap(),
+            }
+        }
+        .begin(flows(&[9]))
+        .unwrap()
+        .finish(Nanos::from_millis(5))
+        .unwrap()
+    });
+    let mut fake = Fake::default();
+    let served =
+        serve(&listener, &mut fake, &service, &mut Notes::default(), &Stop::new()).unwrap();
+    assert_eq!(served, Served { finished: 1, ..Served::default() });
+    assert_eq!(sender.join().unwrap().measured.summary.flows.len(), 1);
+}
+
+#[test]
+fn more_flows_than_the_receiver_measures_are_not_sent() {
+    let server = Server::start(None, Fake::default());
+    let error = server.open(None).unwrap().begin(flows(&[1, 2, 3, 4, 5])).err().unwrap();
+    assert!(matches!(error, RemoteError::TooManyFlows { limit: 4, asked: 5, .. }), "{error}");
+    assert_eq!(error.exit_code(), 2);
+    // And if they were, the receiver would not take them.
+    let expected = |ids| Expected {
+        flows: flows(ids),
+        delay_base: 0,
+        relation: Relation::Same,
+        sent_from_ns: 0,
+    };
+    for (ids, why) in [(&[1, 2, 3, 4, 5][..], "at most 4 flows"), (&[3, 3], "announced twice")] {
+        let mut channel = server.shake();
+        while ask(&mut channel, &Request::Hello(Version::ours())).unwrap() == Reply::Busy {
+            channel = server.shake();
+        }
+        let reply = ask(&mut channel, &Request::Begin(expected(ids))).unwrap();
+        let Reply::Refused { reason } = reply else { panic!("{reply:?}") };
+        assert!(reason.contains(why), "{reason}");
+        // The session is over.
+        assert!(ask(&mut channel, &Request::Received).is_err());
+    }
+    assert_eq!(*server.log.lock().unwrap(), [""; 0]);
+}
+
+#[test]
+fn a_receiver_says_why_it_refuses() {
+    let server = Server::start(None, Fake::default());
+    let mut unwanted = flows(&[1]);
+    unwanted[0].name = "unwanted".to_owned();
+    let error = server.open(None).unwrap().begin(unwanted).err().unwrap();
+    assert!(error.to_string().ends_with("refused: it does not want that flow"), "{error}");
+    a_sender_is_still_served(&server);
+}
+
+#[test]
+fn requests_out_of_order_end_the_session() {
+    let server = Server::start(None, Fake::default());
+    for request in [Request::Hello(Version::ours()), Request::Finish { settle_ns: u64::MAX }] {
+        let mut channel = server.shake();
+        while ask(&mut channel, &Request::Hello(Version::ours())).unwrap() == Reply::Busy {
+            channel = server.shake();
+        }
+        assert!(matches!(ask(&mut channel, &request), Ok(Reply::Refused { .. })));
+        assert!(ask(&mut channel, &Request::Clock).is_err());
+    }
+}

@@ -1,0 +1,137 @@
+//! A sender and a receiver that know of each other by the control connection only, each in a namespace
+//! of its own.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use wirebeat_meter::filter::Filter;
+use wirebeat_report::model::{End, Relation, Report};
+use wirebeat_run::options::KeySource;
+use wirebeat_run::receive::{Listen, ReceiveRequest};
+use wirebeat_run::{Observer, Options, Peer, Progress, RunError, Silent, Stop, prepare, receive};
+use wirebeat_testbed::{Capability, Testbed, require};
+use wirebeat_traffic::spec::{EngineChoice, Scenario};
+use wirebeat_units::Nanos;
+
+use crate::world::{balanced, cable};
+
+const KEY: &str = "correct-horse-battery-staple-4790";
+
+fn request(bed: &Testbed, engine: EngineChoice, key: &str) -> ReceiveRequest {
+    ReceiveRequest {
+        command_line: Vec::new(),
+        interface: Some("wb1".to_owned()),
+        namespace: None,
+        namespaces: BTreeMap::new(),
+        engine,
+        filter: Filter { destination_port: Some(9000), ..Filter::default() },
+        bins: None,
+        flows: 16,
+        promiscuous: false,
+        pass: false,
+        time: None,
+        count: None,
+        interval: Nanos::from_millis(100),
+        listen: Some(Listen {
+            address: SocketAddr::new(bed.b.ipv4.into(), 4790),
+            key: Some(KeySource::Text(key.to_owned())),
+            once: true,
+        }),
+    }
+}
+
+/// Tells when the receiver listens.
+struct Listening(mpsc::Sender<()>);
+
+impl Observer for Listening {
+    fn progress(&mut self, _progress: &Progress) {}
+
+    fn notice(&mut self, message: &str) {
+        if message.contains("listening") {
+            let _ = self.0.send(());
+        }
+    }
+}
+
+fn send(bed: &Testbed, engine: &str, key: &str) -> Result<Report, RunError> {
+    let text = format!(
+        "ports: {{ here: {{ interface: wb0, engine: {engine} }} }}\nflows:\n  far: {{ from: here, packet: \
+         [ {{ ipv4: {{ destination: {} }} }}, {{ udp: {{ destination: 9000 }} }} ], rate: 10kpps, \
+         count: 3000 }}\n",
+        bed.b.ipv4
+    );
+    let scenario = Scenario::from_yaml(&text, "test").unwrap_or_else(|error| panic!("{error}"));
+    let address = SocketAddr::new(bed.b.ipv4.into(), 4790);
+    let peer = Some(Peer { address, key: KeySource::Text(key.to_owned()) });
+    let options = Options { peer, ..Options::default() };
+    Ok(prepare(&scenario, options)?.start(&mut Silent, &Stop::new()))
+}
+
+/// Both ends; the sender with `key`.
+fn both(engine: EngineChoice, name: &str, key: &str) -> (Result<Report, RunError>, Report) {
+    let bed = cable();
+    let stop = Stop::new();
+    thread::scope(|scope| {
+        let (listening, is_listening) = mpsc::channel();
+        let (bed, stopped) = (&bed, stop.clone());
+        let receiver = scope.spawn(move || {
+            let request = request(bed, engine, KEY);
+            let work = || receive(&request, &mut Listening(listening), &stopped);
+            bed.b.namespace.run(work).unwrap().unwrap_or_else(|error| panic!("{error}"))
+        });
+        is_listening.recv_timeout(Duration::from_secs(20)).unwrap();
+        let sent = bed.a.namespace.run(|| send(bed, name, key)).unwrap();
+        if sent.is_err() {
+            stop.ask(0);
+        }
+        (sent, receiver.join().unwrap())
+    })
+}
+
+fn check(engine: EngineChoice, name: &str) {
+    let (sent, received) = both(engine, name, KEY);
+    let report = sent.unwrap_or_else(|error| panic!("{error}"));
+    balanced(&report);
+    assert_eq!(report.end, End::Completed, "{:#?}", report.findings);
+    assert_eq!(report.receivers.len(), 1);
+    assert_eq!(report.receivers[0].interface.as_deref(), Some("wb1"));
+    let far = report.flows[0].received.as_ref().unwrap();
+    assert_eq!((far.unique, far.duplicates), (3000, 0));
+    // both are on one host, and the connection finds that out
+    assert_eq!(report.delay_clock.as_ref().unwrap().relation, Relation::Same);
+    let delay = far.one_way_delay_ns.as_ref().unwrap();
+    assert_eq!(delay.count, 3000);
+    assert!(delay.min.unwrap() >= 0);
+    assert_eq!(received.flows[0].received.as_ref().unwrap().unique, 3000);
+}
+
+#[test]
+fn kernel_engines_on_two_hosts_make_one_report() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    check(EngineChoice::Kernel, "kernel");
+}
+
+#[test]
+fn packet_engines_on_two_hosts_make_one_report() {
+    require!(Capability::NetworkNamespaces);
+    check(EngineChoice::Packet, "packet");
+}
+
+#[test]
+fn socket_engines_on_two_hosts_make_one_report() {
+    require!(Capability::NetworkNamespaces);
+    check(EngineChoice::Socket, "socket");
+}
+
+#[test]
+fn nothing_is_sent_with_a_wrong_key() {
+    require!(Capability::NetworkNamespaces);
+    let (sent, received) =
+        both(EngineChoice::Packet, "packet", "another-key-of-enough-length-here");
+    let error = sent.err().map(|error| error.to_string()).unwrap();
+    assert!(error.contains("has another key"), "{error}");
+    assert!(received.flows.is_empty() || received.flows[0].received.is_none());
+}
