@@ -74,62 +74,68 @@ for group in "$@"; do
     esac
 done
 
-want_rustup=
-if ! rust_serves && ! as_user rustup --version >/dev/null 2>&1; then
-    want_rustup=yes
+rustup_found() {
+    as_user rustup --version >/dev/null 2>&1
+}
+
+want_rust=
+if ! rust_serves; then
+    want_rust=yes
+    # A toolchain that somebody chose is left alone.
+    if rustup_found && [ -n "$(rust_found)" ]; then
+        die "this is Rust $(rust_found); Wirebeat needs $(rust_needed) or newer. Try: rustup update"
+    fi
 fi
 
-if [ -n "$packages$want_rustup" ]; then
-    if command -v apt-get >/dev/null && can_be_root; then
-        say "installing what is missing: ${missing#, }${want_rustup:+${missing:+ and }Rust}"
-        DEBIAN_FRONTEND=noninteractive
-        export DEBIAN_FRONTEND
-        as_root apt-get update -qq
-        if [ -n "$want_rustup" ]; then
-            # Debian has rustup from 13 on, Ubuntu from 24.04 on.
-            if apt-cache show rustup >/dev/null 2>&1; then
-                packages="$packages rustup"
-            else
-                command -v curl >/dev/null || packages="$packages curl ca-certificates"
-            fi
+if [ -n "$packages$want_rust" ] && command -v apt-get >/dev/null && can_be_root; then
+    say "installing what is missing: ${missing#, }${want_rust:+${missing:+ and }Rust}"
+    DEBIAN_FRONTEND=noninteractive
+    export DEBIAN_FRONTEND
+    as_root apt-get update -qq
+    if [ -n "$want_rust" ]; then
+        packages="$packages ca-certificates"
+        # Debian has rustup from 13 on, Ubuntu from 24.04 on.
+        if rustup_found; then
+            :
+        elif LC_ALL=C apt-cache policy rustup | grep -q 'Candidate: [0-9]'; then
+            packages="$packages rustup"
+        else
+            packages="$packages curl"
         fi
-        # shellcheck disable=SC2086 # a list of words
-        [ -z "$packages" ] || as_root apt-get install -y -qq --no-install-recommends $packages >/dev/null
-    elif [ -n "$packages" ]; then
-        die "missing: ${missing#, }. Install them as root, on Debian or Ubuntu with: apt-get install$packages"
     fi
+    # shellcheck disable=SC2086 # a list of words
+    as_root apt-get install -y -qq --no-install-recommends $packages >/dev/null
+elif [ -n "$packages" ]; then
+    die "missing: ${missing#, }. Install them as root, on Debian or Ubuntu with: apt-get install$packages"
 fi
 
 # The installer of rustup.rs from the place where it lies, without the shell script around it.
 install_rustup() {
     command -v curl >/dev/null || die "missing: Rust $(rust_needed) or newer. See https://rustup.rs"
-    host="$(uname -m)-unknown-linux-gnu"
-    from="https://static.rust-lang.org/rustup/dist/$host/rustup-init"
+    from="https://static.rust-lang.org/rustup/dist/$(uname -m)-unknown-linux-gnu"
     folder=$(as_user mktemp -d)
-    say "installing Rust in ${CARGO_HOME:-the home directory} from $from"
+    say "installing Rust from $from"
     for name in rustup-init rustup-init.sha256; do
-        as_user curl --proto '=https' --tlsv1.2 -sSf -o "$folder/$name" "${from%rustup-init}$name" ||
-            die "cannot load $name; see https://rustup.rs"
+        as_user curl --proto '=https' --tlsv1.2 -sSf -o "$folder/$name" "$from/$name" ||
+            die "cannot load $from/$name; see https://rustup.rs"
     done
     # The file names a path of its own, of which only the sum matters.
     sum=$(cut -d' ' -f1 "$folder/rustup-init.sha256")
     printf '%s  %s\n' "$sum" "$folder/rustup-init" | sha256sum -c --quiet - ||
-        die "$from is not what its checksum says"
+        die "$from/rustup-init is not what its checksum says"
     chmod +x "$folder/rustup-init"
-    as_user "$folder/rustup-init" -y --quiet --profile minimal --no-modify-path
+    as_user "$folder/rustup-init" -y --quiet --profile minimal --no-modify-path >/dev/null
     rm -r "$folder"
 }
 
-if ! rust_serves; then
-    if [ -n "$want_rustup" ] && ! as_user rustup --version >/dev/null 2>&1; then
-        install_rustup
-    fi
-    # rustup of a distribution comes without a toolchain; one that somebody chose is left alone.
-    if ! as_user rustup default >/dev/null 2>&1; then
+if [ -n "$want_rust" ]; then
+    rustup_found || install_rustup
+    # A distribution's rustup comes without a toolchain.
+    if ! rust_serves; then
         as_user rustup set profile minimal
         as_user rustup default stable
     fi
-    rust_serves || die "this is Rust $(rust_found); Wirebeat needs $(rust_needed) or newer. Try: rustup update"
+    rust_serves || die "this is Rust $(rust_found); Wirebeat needs $(rust_needed) or newer"
 fi
 
 case " $* " in
