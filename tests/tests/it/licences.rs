@@ -28,6 +28,21 @@ fn every_dependency_has_a_licence_that_deny_toml_allows() {
     assert_none(&violations, "licences that are not in the list 'allow' of deny.toml");
 }
 
+#[test]
+fn every_kernel_program_names_its_licences() {
+    const SPDX: &str = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause";
+    let folder = Workspace::load().root.join("bpf");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let programs: Vec<_> = files.filter(|path| path.is_file()).collect();
+    assert!(!programs.is_empty());
+    let unnamed = programs.iter().filter(|path| {
+        let text = fs::read_to_string(path).unwrap();
+        !text.lines().next().is_some_and(|line| line.contains(SPDX))
+    });
+    let unnamed: Vec<String> = unnamed.map(|path| path.display().to_string()).collect();
+    assert_none(&unnamed, &format!("files whose first line does not say '{SPDX}'"));
+}
+
 /// The strings of `allow = [ … ]` in the table `[licenses]`.
 fn allowed(deny: &str) -> Vec<&str> {
     let table = deny.split_once("[licenses]").expect("deny.toml has no table [licenses]").1;
