@@ -139,6 +139,7 @@ struct wb_rx_flow {
 	__u64 held_wire;
 	__u64 held_sent;
 	__u64 gap_count;
+	__u64 reserved[4]; /* keeps the distributions on cache lines of their own */
 	struct wb_gap gaps[WB_GAPS];
 	__u64 extents[WB_EXTENTS];
 

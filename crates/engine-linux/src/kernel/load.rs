@@ -97,6 +97,12 @@ fn map_error(what: &'static str) -> impl Fn(std::io::Error) -> PortError {
     move |source| PortError::System { what: what.into(), on: "the kernel engine".into(), source }
 }
 
+/// Keeps libbpf from writing to standard error: what went wrong is in the errors that we return.
+pub(crate) fn quiet() {
+    fn swallow(_level: libbpf_rs::PrintLevel, _message: String) {}
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, swallow)));
+}
+
 /// Sets the entries of a map before it is made.
 pub(crate) fn entries(map: &mut OpenMapMut<'_>, entries: u32) -> Result<(), PortError> {
     map.set_max_entries(entries.max(1)).map_err(|error| system("sizing a map", "the kernel", error))
@@ -109,6 +115,7 @@ impl Transmitter {
         sequences: Option<&SharedSequences>,
         on: &str,
     ) -> Result<Transmitter, PortError> {
+        quiet();
         let failed = |what| move |error| system(what, on, error);
         let slots = layout.slots.next_power_of_two();
         let slot_size = SLOT_HEAD + usize::from(layout.plan.frame_max).next_multiple_of(8);

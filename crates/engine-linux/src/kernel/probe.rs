@@ -13,6 +13,7 @@ use super::test_run::{self, Call};
 /// Loads the programs and makes a test run with no frame to send. `Err` says what is missing and what
 /// would mend it. Touches no interface; takes some milliseconds.
 pub fn probe() -> Result<(), String> {
+    super::load::quiet();
     let mut storage = MaybeUninit::uninit();
     let transmit = TransmitSkelBuilder::default()
         .open(&mut storage)

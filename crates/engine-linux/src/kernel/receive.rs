@@ -18,7 +18,7 @@ use wirebeat_meter::summary::{FlowSummary, LinearBins, MeterSummary, SequenceSum
 
 use super::abi::{RxCounters, RxFlow, Window};
 use super::convert;
-use super::load::{entries, system};
+use super::load::{entries, quiet, system};
 use super::mapped::Mapped;
 use super::skeletons::receive::types::rodata;
 use super::skeletons::receive::{OpenReceiveSkel, ReceiveSkelBuilder};
@@ -87,6 +87,7 @@ fn range(flows: &Flows) -> (u16, u32) {
 impl KernelReceiver {
     /// Loads the metering program and attaches it to the interface.
     pub fn open(options: &ReceiveOptions) -> Result<KernelReceiver, PortError> {
+        quiet();
         let on = options.interface.as_str();
         let failed = |what| move |error| system(what, on, error);
         let unsupported = |what| PortError::Unsupported { engine: "kernel", what };

@@ -144,3 +144,126 @@ impl Outlook<'_> {
         self.launch(0).map_or(Next::Nothing, Next::At)
     }
 }
+
+/// A ring without a program, in memory that no kernel map backs.
+#[cfg(test)]
+pub(super) mod testing {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    pub(in super::super) struct World {
+        pub(in super::super) ring: Ring,
+        view: RingView,
+        orders: Mapped,
+        pub(in super::super) progress: Mapped,
+    }
+
+    fn memory(len: usize) -> Mapped {
+        let file = rustix::fs::memfd_create("ring", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, len as u64).unwrap();
+        Mapped::new(file.as_fd(), len).unwrap()
+    }
+
+    impl World {
+        fn new(slots: u32, repeat: bool) -> World {
+            let slot_size = SLOT_HEAD + 64;
+            let len = (slots as usize * slot_size).next_multiple_of(4096);
+            let file = rustix::fs::memfd_create("slots", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+            rustix::fs::ftruncate(&file, len as u64).unwrap();
+            let map = || Mapped::new(file.as_fd(), len).unwrap();
+            World {
+                ring: Ring::new(map(), slot_size, slots),
+                view: RingView { slots: map(), slot_size, count: u64::from(slots), repeat },
+                orders: memory(4096),
+                progress: memory(4096),
+            }
+        }
+
+        pub(in super::super) fn stream(slots: u32) -> World {
+            World::new(slots, false)
+        }
+
+        /// A round that is repeated from `start` on.
+        pub(super) fn repeating(launches: &[u64], length_ns: u64, limit: u64) -> World {
+            let mut world = World::new(64, true);
+            for &launch in launches {
+                world.push(Nanos::new(launch));
+            }
+            world.orders.store(orders::ROUND_SLOTS, launches.len() as u64);
+            world.orders.store(orders::ROUND_NS, length_ns);
+            world.orders.store(orders::LIMIT, limit);
+            world
+        }
+
+        /// Commits a frame with this launch time.
+        pub(in super::super) fn push(&mut self, launch: Nanos) {
+            let consumed = self.progress.load(progress::CONSUMED);
+            assert!(self.ring.reserve(1, consumed) > 0, "the ring is full");
+            self.ring.commit(&[TxMeta { len: 60, tag: 7, launch, ..TxMeta::default() }]);
+            self.orders.store(orders::HEAD, self.ring.head());
+        }
+
+        pub(super) fn orders_for_tests(&self) -> &Mapped {
+            &self.orders
+        }
+
+        pub(in super::super) fn outlook(&self) -> Outlook<'_> {
+            Outlook { ring: &self.view, orders: &self.orders, progress: &self.progress }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::World;
+    use super::*;
+
+    #[test]
+    fn a_full_ring_gives_no_slots_until_some_are_consumed() {
+        let mut world = World::stream(4);
+        for launch in 1..=4 {
+            world.push(Nanos::new(launch));
+        }
+        assert_eq!(world.ring.reserve(10, 0), 0);
+        world.progress.store(progress::CONSUMED, 3);
+        assert_eq!(world.ring.reserve(10, 3), 3);
+        assert_eq!(world.outlook().launch(0), Some(Nanos::new(4)));
+        assert_eq!(world.outlook().launch(1), None);
+    }
+
+    #[test]
+    fn slots_that_stay_reserved_move_to_the_front() {
+        let mut world = World::stream(8);
+        assert_eq!(world.ring.reserve(3, 0), 3);
+        for index in 0..3 {
+            world.ring.frame(index)[0] = index as u8;
+        }
+        world.ring.commit(&[TxMeta { len: 1, ..TxMeta::default() }]);
+        assert_eq!((world.ring.frame(0)[0], world.ring.frame(1)[0]), (1, 2));
+        assert_eq!(world.ring.reserve(1, 0), 2);
+    }
+
+    #[test]
+    fn slots_are_used_again_after_a_lap() {
+        let mut world = World::stream(4);
+        for launch in 0..100u64 {
+            world.push(Nanos::new(launch));
+            assert_eq!(world.outlook().launch(0), Some(Nanos::new(launch)));
+            assert_eq!(world.ring.tag(launch), 7);
+            world.progress.store(progress::CONSUMED, launch + 1);
+        }
+        assert_eq!(world.outlook().next(), Next::Nothing);
+    }
+
+    #[test]
+    fn a_repeating_ring_looks_into_later_rounds() {
+        let world = World::repeating(&[0, 300, 700], 1000, 7);
+        world.progress.store(progress::ROUND_START, 5000);
+        let at = |ahead| world.outlook().launch(ahead).map(Nanos::get);
+        assert_eq!([at(0), at(2), at(3), at(5)], [Some(5000), Some(5700), Some(6000), Some(6700)]);
+        assert_eq!([at(6), at(7)], [Some(7000), None]);
+        world.orders_for_tests().store(orders::STOP, 1);
+        assert_eq!(world.outlook().launch(0), None);
+    }
+}
