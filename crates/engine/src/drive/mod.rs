@@ -9,6 +9,8 @@
 mod feed;
 mod pace;
 mod repeat;
+#[cfg(test)]
+mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
