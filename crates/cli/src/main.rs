@@ -1,3 +1,28 @@
-//! The `wirebeat` command.
+//! The `wirebeat` command: what is asked for on a command line becomes a call of `wirebeat-run`.
+//!
+//! `command.rs` is the table of the subcommands; each has a file of its own with its arguments and
+//! what it does. `failure.rs` is how the command says no, `output.rs` where its results go. Nothing
+//! here measures or sends: that is all behind `wirebeat_run`.
 
-fn main() {}
+mod command;
+mod completions;
+mod demo;
+mod doctor;
+mod execute;
+mod failure;
+mod key;
+mod man;
+mod output;
+mod progress;
+mod receive;
+mod run;
+mod send;
+mod signals;
+mod usage;
+mod values;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(command::run(std::env::args_os().collect()))
+}

@@ -40,8 +40,8 @@ impl Default for Options {
 pub struct Peer {
     /// Where it listens.
     pub address: SocketAddr,
-    /// The key, or the file that holds it.
-    pub key: KeySource,
+    /// The key, or the file that holds it; needed unless the address is a loopback one.
+    pub key: Option<KeySource>,
 }
 
 /// Where a key comes from.

@@ -81,7 +81,7 @@ pub struct Outcome {
 impl Connection {
     /// Connects to the receiver at `peer`, and greets it.
     pub fn open(peer: &Peer) -> Result<Connection, RemoteError> {
-        Connection::open_as(Caller::default(), peer.address, Some(&peer.key))
+        Connection::open_as(Caller::default(), peer.address, peer.key.as_ref())
     }
 
     /// Connects as `caller`; a receiver on a loopback address may need no key.

@@ -65,7 +65,7 @@ fn send(bed: &Testbed, engine: &str, key: &str) -> Result<Report, RunError> {
     );
     let scenario = Scenario::from_yaml(&text, "test").unwrap_or_else(|error| panic!("{error}"));
     let address = SocketAddr::new(bed.b.ipv4.into(), 4790);
-    let peer = Some(Peer { address, key: KeySource::Text(key.to_owned()) });
+    let peer = Some(Peer { address, key: Some(KeySource::Text(key.to_owned())) });
     let options = Options { peer, ..Options::default() };
     Ok(prepare(&scenario, options)?.start(&mut Silent, &Stop::new()))
 }

@@ -1,0 +1,142 @@
+//! The table of the subcommands, and the way through one.
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::failure::Failure;
+use crate::output::{self, Output, ReportArgs};
+use crate::{completions, demo, doctor, man, receive, run, send, usage};
+
+/// What the program is called.
+pub const NAME: &str = "wirebeat";
+
+/// Columns of help texts on a wide terminal; wider lines are hard to read.
+const HELP_WIDTH: usize = 100;
+
+const FIRST_STEPS: &str = "\
+First steps:
+  wirebeat demo                                exact traffic on a virtual cable
+  wirebeat doctor                              what works on this machine
+  wirebeat receive --interface eth1            on one host, and then
+  wirebeat send --to 10.0.0.2 --rate 100kpps   on another";
+
+const CONVENTIONS: &str = "\
+Exit codes:
+  0  done
+  1  it ran, but did not finish, or its books do not balance; the report says which
+  2  the command line or the scenario is wrong; nothing was sent
+  3  this machine, or the other one, cannot do it; nothing was sent
+
+Signals:
+  The first SIGINT or SIGTERM ends a run with its report, the second ends it at once.
+
+Environment:
+  WIREBEAT_KEY  the key for --peer and --listen
+  NO_COLOR      if it is set, reports have no colours";
+
+/// Sends exactly timed traffic and measures what arrives
+#[derive(Parser, Debug)]
+#[command(
+    name = NAME,
+    version,
+    max_term_width = HELP_WIDTH,
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = FIRST_STEPS,
+    after_long_help = format!("{FIRST_STEPS}\n\n{CONVENTIONS}")
+)]
+struct Wirebeat {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The table. Help texts stand with the arguments of each.
+#[derive(Subcommand, Debug)]
+enum Command {
+    Send(Box<send::Args>),
+    Receive(receive::Args),
+    Run(run::Args),
+    Demo(demo::Args),
+    Doctor(doctor::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+impl Command {
+    /// How its result is wanted.
+    fn report(&self) -> ReportArgs {
+        match self {
+            Command::Send(args) => args.report.clone(),
+            Command::Receive(args) => args.report.clone(),
+            Command::Run(args) => args.report.clone(),
+            Command::Demo(args) => args.report.clone(),
+            Command::Doctor(args) => args.report(),
+            Command::Completions(_) | Command::Man(_) => ReportArgs::default(),
+        }
+    }
+
+    fn run(&self, output: &mut Output) -> Result<u8, Failure> {
+        match self {
+            Command::Send(args) => send::run(args, output),
+            Command::Receive(args) => receive::run(args, output),
+            Command::Run(args) => run::run(args, output),
+            Command::Demo(args) => demo::run(args, output),
+            Command::Doctor(_) => doctor::run(output),
+            Command::Completions(args) => completions::run(args),
+            Command::Man(args) => man::run(args),
+        }
+    }
+}
+
+/// The whole command line.
+pub fn definition() -> clap::Command {
+    // What looks like a negative number is a wrong value, not an unknown flag.
+    let valued = |argument: Arg| match argument.get_action().takes_values() {
+        true => argument.allow_negative_numbers(true),
+        false => argument,
+    };
+    Wirebeat::command().mut_subcommands(|command| command.mut_args(valued))
+}
+
+/// Runs a command line, and gives the exit code.
+pub fn run(arguments: Vec<OsString>) -> u8 {
+    let mut output = Output::before_parsing(&arguments);
+    let outcome = parse(&arguments).and_then(|parsed| match parsed {
+        Parsed::Answered(code) => Ok(code),
+        Parsed::Command(command) => {
+            output = Output::open(command.report(), &arguments)?;
+            command.run(&mut output)
+        }
+    });
+    outcome.unwrap_or_else(|failure| {
+        output.failure(&failure);
+        failure.exit_code()
+    })
+}
+
+enum Parsed {
+    Command(Command),
+    /// Help or version was asked for and given.
+    Answered(u8),
+}
+
+fn parse(arguments: &[OsString]) -> Result<Parsed, Failure> {
+    let matches = definition().try_get_matches_from(arguments);
+    match matches.and_then(|matches| Wirebeat::from_arg_matches(&matches)) {
+        Ok(parsed) => Ok(Parsed::Command(parsed.command)),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                output::print(&error.render().to_string())?;
+                Ok(Parsed::Answered(0))
+            }
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                output::tell(&error.render().to_string());
+                Ok(Parsed::Answered(2))
+            }
+            _ => Err(usage::explain(&error)),
+        },
+    }
+}

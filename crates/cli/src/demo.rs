@@ -1,0 +1,168 @@
+//! `wirebeat demo`: exact traffic on a virtual cable, measured at its far end.
+//!
+//! The cable and the two namespaces at its ends are made for the demo and have no names: they are gone
+//! when the program ends, however it ends.
+
+use clap::Args as ClapArgs;
+use rustix::thread::{CapabilitySet, capabilities};
+use wirebeat_run::doctor;
+use wirebeat_testbed::{Addressing, Options as Cabling, Testbed, userns};
+use wirebeat_traffic::spec::header::Header;
+use wirebeat_traffic::spec::header::ipv4::Ipv4;
+use wirebeat_traffic::spec::header::udp::Udp;
+use wirebeat_traffic::spec::{EngineChoice, FlowSpec, PortSpec, RunSpec, Scenario};
+use wirebeat_units::{FrameLen, FrameRate, Nanos, Rate};
+
+use crate::execute::execute;
+use crate::failure::Failure;
+use crate::output::{Output, ReportArgs};
+use crate::values;
+
+const SENDER: &str = "sender";
+const RECEIVER: &str = "receiver";
+/// A rate that the kernel engine keeps on one core of a current machine.
+const KERNEL_RATE: FrameRate = FrameRate { frames: 1_000_000, per: Nanos::from_secs(1) };
+/// One that the other engines keep.
+const OTHER_RATE: FrameRate = FrameRate { frames: 100_000, per: Nanos::from_secs(1) };
+
+/// Show exact traffic on a virtual cable, which is removed again
+///
+/// Lays a virtual cable between two network namespaces of its own, sends over it, measures what arrives,
+/// and leaves nothing behind. Needs no hardware and touches no interface of this machine.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// How frames are sent and received [default: kernel; without root packet]
+    #[arg(long, value_parser = values::engine(), hide_default_value = true, default_value = "auto")]
+    engine: EngineChoice,
+    /// How fast; 'unlimited' is as fast as the engine can [default: 1Mpps with kernel, else 100kpps]
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+    /// Length of the frames, header and FCS included
+    #[arg(long, value_name = "LENGTH", default_value = "64B")]
+    size: FrameLen,
+    /// How long to send
+    #[arg(long, value_name = "TIME", value_parser = values::time, default_value = "10s")]
+    time: Nanos,
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+/// What this process may do to networks of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rights {
+    /// Everything, eBPF included.
+    Root,
+    /// Everything but eBPF: it is in a user namespace.
+    UserNamespace,
+}
+
+/// Shows it.
+pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
+    // First of all: a user namespace can only be entered while there is one thread.
+    let rights = rights()?;
+    let engine = engine(args.engine, rights, output);
+    let cabling = Cabling { addressing: Addressing::V4, ..Cabling::default() };
+    let cable = Testbed::pair(&cabling).map_err(|error| {
+        Failure::machine(&error.to_string()).hint("run as root; a container needs --privileged")
+    })?;
+    let (a, b) = (&cable.a, &cable.b);
+    let scenario = scenario(args, engine, (a.interface(), b.interface()));
+    output.notice(&format!(
+        "sending {} for {} over a virtual cable, from {} ({}) to {} ({})",
+        scenario
+            .flows
+            .values()
+            .next()
+            .map_or_else(String::new, |flow| { format!("{} frames at {}", args.size, flow.rate) }),
+        args.time,
+        a.interface(),
+        a.ipv4,
+        b.interface(),
+        b.ipv4,
+    ));
+    let mut options = output.options();
+    for (name, end) in [(SENDER, a), (RECEIVER, b)] {
+        options.namespaces.insert(name.to_owned(), end.namespace.with_label(name));
+    }
+    execute(&scenario, options, output, Failure::from)
+}
+
+/// Finds out, and enters a user namespace where that is needed.
+fn rights() -> Result<Rights, Failure> {
+    let effective = capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());
+    let own_networks = effective.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN);
+    match (own_networks, userns::is_initial()) {
+        (true, true) => Ok(Rights::Root),
+        (true, false) => Ok(Rights::UserNamespace),
+        (false, _) => match userns::enter() {
+            Ok(()) => Ok(Rights::UserNamespace),
+            Err(error) => Err(Failure::machine(&error.to_string())),
+        },
+    }
+}
+
+/// The engine that was asked for, or the best one, with what a better one would take.
+fn engine(asked: EngineChoice, rights: Rights, output: &Output) -> EngineChoice {
+    if asked != EngineChoice::Auto {
+        return asked;
+    }
+    let why = match rights {
+        Rights::Root => match doctor::kernel() {
+            Ok(_) => return EngineChoice::Kernel,
+            Err(why) => why,
+        },
+        Rights::UserNamespace => {
+            "eBPF needs root; `sudo wirebeat demo` shows the kernel engine, which is faster and more exact"
+                .to_owned()
+        }
+    };
+    output.notice(&format!("using the engine packet instead of kernel: {why}"));
+    EngineChoice::Packet
+}
+
+fn scenario(args: &Args, engine: EngineChoice, (from, to): (&str, &str)) -> Scenario {
+    let port = |interface: &str, namespace: &str| PortSpec {
+        interface: Some(interface.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        engine,
+        ..PortSpec::default()
+    };
+    let usual = if engine == EngineChoice::Kernel { KERNEL_RATE } else { OTHER_RATE };
+    let flow = FlowSpec {
+        to: Some(RECEIVER.to_owned()),
+        packet: vec![Header::Ipv4(Ipv4::default()), Header::Udp(Udp::default())],
+        size: Some(args.size),
+        rate: args.rate.unwrap_or(Rate::Frames(usual)),
+        ..FlowSpec::from_port(SENDER)
+    };
+    Scenario {
+        ports: [(SENDER.to_owned(), port(from, SENDER)), (RECEIVER.to_owned(), port(to, RECEIVER))]
+            .into(),
+        flows: [("demo".to_owned(), flow)].into(),
+        run: RunSpec { time: Some(args.time), ..RunSpec::default() },
+        ..Scenario::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demo_is_a_scenario_that_can_be_meant() {
+        let args = Args {
+            engine: EngineChoice::Auto,
+            rate: None,
+            size: FrameLen::MIN,
+            time: Nanos::from_secs(10),
+            report: ReportArgs::default(),
+        };
+        for (engine, rate) in
+            [(EngineChoice::Kernel, KERNEL_RATE), (EngineChoice::Packet, OTHER_RATE)]
+        {
+            let scenario = scenario(&args, engine, ("wb0", "wb1"));
+            assert_eq!(scenario.check(), Ok(()));
+            assert_eq!(scenario.flows["demo"].rate, Rate::Frames(rate));
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `wirebeat doctor`: which engines work here, and what on this machine spoils measurements.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use serde::Serialize;
+use wirebeat_run::doctor::{Diagnosis, EngineCheck, Facts, Finding, Usability, diagnose};
+use wirebeat_units::human;
+
+use crate::failure::{Failure, parts};
+use crate::output::{Output, ReportArgs, VERSION};
+
+/// The version of the JSON document.
+const SCHEMA_VERSION: &str = "1";
+
+/// Say which engines work here, and what spoils measurements
+///
+/// Tries each engine and says whether it works here, why not, and what would mend it; then what on this
+/// machine makes measurements less exact. Takes a second and sends nothing on any interface. Exit code 3
+/// when no engine works.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Write all that was found as JSON to a file; without one, to standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+impl Args {
+    /// How the result is wanted.
+    pub fn report(&self) -> ReportArgs {
+        ReportArgs { json: self.json.clone(), ..ReportArgs::default() }
+    }
+}
+
+/// The JSON document.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema_version: &'static str,
+    wirebeat_version: &'static str,
+    #[serde(flatten)]
+    diagnosis: &'a Diagnosis,
+}
+
+/// Looks and says.
+pub fn run(output: &mut Output) -> Result<u8, Failure> {
+    let diagnosis = diagnose().map_err(|error| Failure::machine(&error.to_string()))?;
+    let json = json(&diagnosis)?;
+    output.result(|| text(&diagnosis), || json)?;
+    Ok(if diagnosis.engines.iter().any(EngineCheck::is_usable) { 0 } else { 3 })
+}
+
+fn json(diagnosis: &Diagnosis) -> Result<String, Failure> {
+    let (schema_version, wirebeat_version) = (SCHEMA_VERSION, VERSION);
+    let document = Document { schema_version, wirebeat_version, diagnosis };
+    let mut json = serde_json::to_string_pretty(&document)
+        .map_err(|error| Failure::machine(&format!("cannot write JSON: {error}")))?;
+    json.push('\n');
+    Ok(json)
+}
+
+/// For a person.
+fn text(diagnosis: &Diagnosis) -> String {
+    let mut text = String::from("Engines\n");
+    for engine in &diagnosis.engines {
+        write_engine(&mut text, engine);
+    }
+    text.push_str("\nWhat makes measurements less exact here\n");
+    if diagnosis.findings.is_empty() {
+        text.push_str("  nothing that is known\n");
+    }
+    let width = diagnosis.findings.iter().map(|finding| finding.about.len()).max().unwrap_or(0);
+    for finding in &diagnosis.findings {
+        write_finding(&mut text, finding, width);
+    }
+    text.push_str("\nMachine\n");
+    write_facts(&mut text, &diagnosis.facts);
+    text
+}
+
+/// Writing to a `String` cannot fail.
+macro_rules! line {
+    ($text:expr, $($format:tt)*) => {{
+        let _ = writeln!($text, $($format)*);
+    }};
+}
+
+fn write_engine(text: &mut String, check: &EngineCheck) {
+    let engine = check.engine;
+    match &check.usability {
+        Usability::Usable { how } => line!(text, "  {engine:<8} ready    {how}"),
+        Usability::Unusable { why } => {
+            let (why, remedy) = parts(why);
+            line!(text, "  {engine:<8} missing  {why}");
+            if let Some(remedy) = remedy {
+                line!(text, "  {:<17} hint: {remedy}", "");
+            }
+        }
+    }
+}
+
+fn write_finding(text: &mut String, finding: &Finding, width: usize) {
+    line!(text, "  {:<width$}  {}", finding.about, finding.what);
+    if let Some(remedy) = &finding.remedy {
+        line!(text, "  {:<width$}  hint: {remedy}", "");
+    }
+}
+
+fn write_facts(text: &mut String, facts: &Facts) {
+    let known = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
+    let (kernel, cpu) = (&facts.machine.kernel, &facts.machine.cpu);
+    line!(text, "  kernel    {} ({})", known(&kernel.release), known(&kernel.architecture));
+    let online = cpu.online.as_ref().map_or(0, |cpus| cpus.cpus().len());
+    line!(text, "  CPU       {} ({online} online)", known(&cpu.model));
+    line!(text, "  clock     {}", known(&kernel.clocksource));
+    let noise = &facts.noise;
+    line!(
+        text,
+        "  noise     a busy loop of {} was stopped {} times for more than 1 µs, at most {}",
+        human::time(noise.elapsed_ns as f64),
+        noise.above_1_us,
+        human::time(noise.longest_gap_ns as f64)
+    );
+    for interface in &facts.interfaces {
+        let driver = interface.driver.as_ref().or(interface.kind.as_ref());
+        let speed = interface.speed_bps.map(|speed| format!(", {}", human::bit_rate(speed as f64)));
+        let xdp = interface.xdp_features.as_deref().unwrap_or("unknown");
+        line!(
+            text,
+            "  {:<9} {}, {}{}, XDP: {xdp}",
+            interface.name,
+            driver.map_or("unknown driver", String::as_str),
+            interface.state,
+            speed.unwrap_or_default(),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_and_finding_is_shown_with_its_remedy() {
+        let mut diagnosis = diagnose().unwrap();
+        let usability = Usability::Unusable { why: "no rights; run as root".to_owned() };
+        diagnosis.engines[0].usability = usability;
+        diagnosis.findings = vec![Finding {
+            about: "eth1".to_owned(),
+            what: "the ring is short".to_owned(),
+            remedy: Some("make it longer".to_owned()),
+        }];
+        let text = text(&diagnosis);
+        for line in [
+            "  kernel   missing  no rights\n                    hint: run as root\n",
+            "  eth1  the ring is short\n        hint: make it longer\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        let json: serde_json::Value = serde_json::from_str(&json(&diagnosis).unwrap()).unwrap();
+        assert_eq!(json["schema_version"], "1");
+        assert_eq!(json["findings"][0]["about"], "eth1");
+    }
+}

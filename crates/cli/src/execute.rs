@@ -1,0 +1,24 @@
+//! Runs a scenario and gives its report: what `send`, `run` and `demo` have in common.
+
+use wirebeat_run::{Options, RunError};
+use wirebeat_traffic::spec::Scenario;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::signals;
+
+/// Runs `scenario`; `explain` says in the words of the caller what is wrong when it cannot be run.
+pub fn execute(
+    scenario: &Scenario,
+    options: Options,
+    output: &mut Output,
+    explain: impl FnOnce(RunError) -> Failure,
+) -> Result<u8, Failure> {
+    let stop = signals::stop()?;
+    let mut observer = output.observer();
+    let prepared = wirebeat_run::prepare(scenario, options).map_err(explain)?;
+    let report = prepared.start(&mut *observer, &stop);
+    drop(observer);
+    output.report(&report)?;
+    Ok(report.exit_code)
+}

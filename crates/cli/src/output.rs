@@ -1,0 +1,258 @@
+//! Where results go: a text for people to standard output, JSON to a file or instead of the text,
+//! progress to standard error.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use wirebeat_report::document::{ErrorBody, ErrorReport};
+use wirebeat_report::format::{Colour, Format};
+use wirebeat_run::{Bins, Observer, Options, Report};
+use wirebeat_units::Nanos;
+
+use crate::failure::Failure;
+use crate::progress::{self, Show};
+use crate::values;
+
+/// The version of the program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The shortest interval between two lines of progress.
+const INTERVAL_MIN: Nanos = Nanos::from_millis(10);
+/// The file name that stands for standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+/// How a result is given.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Report")]
+pub struct ReportArgs {
+    /// Write the report as JSON to a file; with '-', to standard output, with nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Print a line of progress at this interval, for example 1s
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub interval: Option<Nanos>,
+    /// Count inter-arrival times also in bins of one width, for example 100x1us
+    #[arg(long, value_name = "COUNTxWIDTH", value_parser = values::bins)]
+    pub bins: Option<Bins>,
+}
+
+fn interval(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(time) if time < INTERVAL_MIN => {
+            Err(format!("'{text}' is too short an interval; write {INTERVAL_MIN} or more"))
+        }
+        read => read.map_err(|error| error.to_string()),
+    }
+}
+
+/// Where the JSON goes.
+#[derive(Debug)]
+enum Json {
+    None,
+    Standard,
+    File(File, PathBuf),
+}
+
+/// Where the results of a command go.
+#[derive(Debug)]
+pub struct Output {
+    json: Json,
+    interval: Option<Nanos>,
+    bins: Option<Bins>,
+    command_line: Vec<String>,
+}
+
+impl Output {
+    /// For a command line that cannot be understood.
+    pub fn before_parsing(arguments: &[OsString]) -> Output {
+        let json = if asks_for_json(arguments) { Json::Standard } else { Json::None };
+        Output { json, interval: None, bins: None, command_line: recorded(arguments) }
+    }
+
+    /// As `args` ask. The file is made now: that it cannot be written has to be known before traffic
+    /// starts, and a report of an earlier run must not be taken for this one's.
+    pub fn open(args: ReportArgs, arguments: &[OsString]) -> Result<Output, Failure> {
+        let json = match args.json {
+            None => Json::None,
+            Some(path) if path.as_os_str() == STANDARD_OUTPUT => Json::Standard,
+            Some(path) => {
+                let file = File::create(&path).map_err(|error| {
+                    Failure::usage(&format!("cannot write the file: {error}"))
+                        .at(format!("--json {}", path.display()))
+                        .hint("name a file in a folder that you may write to, or '-'")
+                })?;
+                Json::File(file, path)
+            }
+        };
+        let command_line = recorded(arguments);
+        Ok(Output { json, interval: args.interval, bins: args.bins, command_line })
+    }
+
+    /// What a run has to know of how it is asked.
+    pub fn options(&self) -> Options {
+        let usual = Options::default();
+        Options {
+            command_line: self.command_line.clone(),
+            interval: self.interval.unwrap_or(usual.interval),
+            bins: self.bins,
+            ..usual
+        }
+    }
+
+    /// What shows the progress of a run.
+    pub fn observer(&self) -> Box<dyn Observer> {
+        let quiet = matches!(self.json, Json::Standard);
+        progress::observer(match self.interval {
+            Some(_) => Show::Lines,
+            None if quiet => Show::Nothing,
+            None if io::stderr().is_terminal() => Show::Bar,
+            None => Show::Notices,
+        })
+    }
+
+    /// A line for the person who waits.
+    pub fn notice(&self, line: &str) {
+        if !matches!(self.json, Json::Standard) {
+            tell(&format!("{line}\n"));
+        }
+    }
+
+    /// Gives the report of a run.
+    pub fn report(&mut self, report: &Report) -> Result<(), Failure> {
+        self.result(
+            || Format::Text.report(report, colour()),
+            || Format::Json.report(report, Colour::Never),
+        )
+    }
+
+    /// Gives a result in the form, or the forms, that were asked for.
+    pub fn result(
+        &mut self,
+        text: impl FnOnce() -> String,
+        json: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        match &mut self.json {
+            Json::Standard => print(&json()),
+            Json::None => print(&text()),
+            Json::File(file, path) => {
+                save(file, path, &json())?;
+                print(&text())
+            }
+        }
+    }
+
+    /// Says why there is no result.
+    pub fn failure(&mut self, failure: &Failure) {
+        let body = ErrorBody { message: failure.sentence(), exit_code: failure.exit_code() };
+        let error = ErrorReport::new(VERSION.to_owned(), self.command_line.clone(), body);
+        let json = Format::Json.error(&error, Colour::Never);
+        match &mut self.json {
+            // Where even this cannot be written, the exit code still says it.
+            Json::Standard => drop(print(&json)),
+            Json::None => tell(&failure.to_string()),
+            Json::File(file, path) => {
+                tell(&failure.to_string());
+                drop(save(file, path, &json));
+            }
+        }
+    }
+}
+
+fn save(file: &mut File, path: &Path, text: &str) -> Result<(), Failure> {
+    file.write_all(text.as_bytes()).map_err(|error| {
+        Failure::machine(&format!("cannot write the report: {error}"))
+            .at(path.display().to_string())
+    })
+}
+
+/// Writes to standard output. That nobody reads on is no failure.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::machine(&format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes to standard error. If nobody reads it, nothing is lost.
+pub fn tell(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Colours on a terminal, unless the reader wants none (https://no-color.org).
+fn colour() -> Colour {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let plain = set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb");
+    if io::stdout().is_terminal() && !plain { Colour::Ansi } else { Colour::Never }
+}
+
+/// Whether JSON is asked for on standard output, by the words alone.
+fn asks_for_json(arguments: &[OsString]) -> bool {
+    arguments.iter().enumerate().any(|(place, argument)| {
+        argument == "--json=-"
+            || (argument == "--json"
+                && arguments.get(place + 1).is_none_or(|next| next == STANDARD_OUTPUT))
+    })
+}
+
+/// The command line as it may be shown to anybody: a key is a secret.
+fn recorded(arguments: &[OsString]) -> Vec<String> {
+    const HIDDEN: &str = "***";
+    let mut secret = false;
+    let record = |argument: &OsStr| {
+        let argument = argument.to_string_lossy();
+        if std::mem::replace(&mut secret, argument == "--key") {
+            return HIDDEN.to_owned();
+        }
+        match argument.strip_prefix("--key=") {
+            Some(_) => format!("--key={HIDDEN}"),
+            None => argument.into_owned(),
+        }
+    };
+    arguments.iter().map(OsString::as_os_str).map(record).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn keys_are_not_recorded() {
+        for (given, shown) in [
+            ("wirebeat send --key s3cret --to x", "wirebeat send --key *** --to x"),
+            ("wirebeat send --key=s3cret", "wirebeat send --key=***"),
+            ("wirebeat send --key-file f", "wirebeat send --key-file f"),
+        ] {
+            assert_eq!(recorded(&words(given)).join(" "), shown);
+        }
+    }
+
+    #[test]
+    fn json_is_recognised_in_a_command_line_that_is_wrong() {
+        for (line, asked) in [
+            ("wirebeat send --json - --bad", true),
+            ("wirebeat send --bad --json=-", true),
+            ("wirebeat doctor --json", true),
+            ("wirebeat send --json out.json --bad", false),
+            ("wirebeat send --bad -", false),
+        ] {
+            assert_eq!(asks_for_json(&words(line)), asked, "{line}");
+        }
+    }
+
+    #[test]
+    fn intervals_leave_time_to_read() {
+        assert_eq!(interval("1s"), Ok(Nanos::from_secs(1)));
+        for text in ["0", "1ms", "1", "x"] {
+            assert!(interval(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What a person sees of a run while it lasts: a bar on a terminal, lines at an interval, or nothing.
+//!
+//! All of it goes to standard error; standard output is for results.
+
+use std::io::{self, Write};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use wirebeat_run::{Observer, Progress};
+use wirebeat_units::human;
+
+/// How a run is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// Nothing at all.
+    Nothing,
+    /// What it waits for, and no numbers.
+    Notices,
+    /// A line for every look.
+    Lines,
+    /// A bar.
+    Bar,
+}
+
+/// An observer that shows what it sees.
+pub fn observer(show: Show) -> Box<dyn Observer> {
+    match show {
+        Show::Nothing => Box::new(wirebeat_run::Silent),
+        Show::Notices => Box::new(Notices),
+        Show::Lines => Box::new(Lines(Pace::default())),
+        Show::Bar => Box::new(Bar::new()),
+    }
+}
+
+/// A line on standard error. If nobody reads it, nothing is lost.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+struct Notices;
+
+impl Observer for Notices {
+    fn progress(&mut self, _: &Progress) {}
+
+    fn notice(&mut self, message: &str) {
+        say(message);
+    }
+}
+
+struct Lines(Pace);
+
+impl Observer for Lines {
+    fn progress(&mut self, progress: &Progress) {
+        let line = self.0.line(progress);
+        say(&line);
+    }
+
+    fn notice(&mut self, message: &str) {
+        say(message);
+    }
+}
+
+struct Bar {
+    bar: ProgressBar,
+    pace: Pace,
+}
+
+impl Bar {
+    fn new() -> Bar {
+        // Milliseconds, frames, or nothing when neither end is known.
+        let bar = ProgressBar::new(0);
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            bar.set_style(style);
+        }
+        Bar { bar, pace: Pace::default() }
+    }
+}
+
+impl Observer for Bar {
+    fn progress(&mut self, progress: &Progress) {
+        if let Some((done, all)) = share(progress) {
+            if self.bar.length() == Some(0)
+                && let Ok(style) = ProgressStyle::with_template("[{bar:24}] {percent:>3} % {msg}")
+            {
+                self.bar.set_style(style.progress_chars("=> "));
+            }
+            self.bar.set_length(all.max(1));
+            self.bar.set_position(done.min(all));
+        }
+        self.bar.set_message(self.pace.line(progress));
+    }
+
+    fn notice(&mut self, message: &str) {
+        self.bar.suspend(|| say(message));
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// How much is done of how much, where that is known; of time and frames whichever is further.
+fn share(progress: &Progress) -> Option<(u64, u64)> {
+    let time = progress.duration.map(|all| (progress.elapsed.get(), all.get()));
+    let done = progress.sent.or(progress.received).map_or(0, |(frames, _)| frames);
+    let frames = progress.expected.map(|all| (done, all));
+    let further = |a: (u64, u64), b: (u64, u64)| {
+        u128::from(a.0) * u128::from(b.1) > u128::from(b.0) * u128::from(a.1)
+    };
+    match (time, frames) {
+        (Some(time), Some(frames)) if further(frames, time) => Some(frames),
+        (Some(time), _) => Some(time),
+        (None, frames) => frames,
+    }
+}
+
+/// Rates and loss, from the differences between looks.
+#[derive(Debug, Default)]
+struct Pace {
+    last: Progress,
+}
+
+impl Pace {
+    /// "  3.0 s  1.00 Mpps  512 Mbit/s  lost 0", and takes this look as the last one.
+    fn line(&mut self, now: &Progress) -> String {
+        let last = std::mem::replace(&mut self.last, *now);
+        let seconds = now.elapsed.get() as f64 / 1e9;
+        let gap = now.elapsed.get().saturating_sub(last.elapsed.get()) as f64 / 1e9;
+        let per_second = |count: u64| if gap > 0.0 { count as f64 / gap } else { 0.0 };
+        let mut line = format!("{seconds:5.1} s");
+        if let Some((frames, bytes)) = now.sent.or(now.received) {
+            let before = if now.sent.is_some() { last.sent } else { last.received };
+            let (frames_before, bytes_before) = before.unwrap_or_default();
+            let frames = per_second(frames.saturating_sub(frames_before));
+            let bits = per_second(bytes.saturating_sub(bytes_before)) * 8.0;
+            line.push_str(&format!("  {}  {}", human::frame_rate(frames), human::bit_rate(bits)));
+        }
+        match (now.sent, now.received) {
+            // Frames under way are not lost: what was sent by the last look has had time to arrive.
+            (Some(_), Some((received, _))) => {
+                let sent = last.sent.map_or(0, |(frames, _)| frames);
+                line.push_str(&format!("  lost {}", sent.saturating_sub(received)));
+            }
+            (None, Some((received, _))) => line.push_str(&format!("  received {received}")),
+            (Some((sent, _)), None) => line.push_str(&format!("  sent {sent}")),
+            (None, None) => {}
+        }
+        if now.expired > 0 {
+            line.push_str(&format!("  too late {}", now.expired));
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirebeat_units::Nanos;
+
+    use super::*;
+
+    fn look(seconds: u64, sent: Option<u64>, received: Option<u64>) -> Progress {
+        let bytes = |frames: u64| (frames, frames * 64);
+        Progress {
+            elapsed: Nanos::from_secs(seconds),
+            sent: sent.map(bytes),
+            received: received.map(bytes),
+            ..Progress::default()
+        }
+    }
+
+    #[test]
+    fn a_line_has_the_rates_since_the_last() {
+        let mut pace = Pace::default();
+        pace.line(&look(1, Some(500_000), Some(499_000)));
+        assert_eq!(
+            pace.line(&look(3, Some(2_500_000), Some(2_499_000))),
+            "  3.0 s  1.00 Mpps  512 Mbit/s  lost 0"
+        );
+    }
+
+    #[test]
+    fn frames_under_way_are_not_lost_but_missing_ones_are() {
+        let mut pace = Pace::default();
+        assert!(pace.line(&look(1, Some(1000), Some(0))).ends_with("lost 0"));
+        assert!(pace.line(&look(2, Some(2000), Some(900))).ends_with("lost 100"));
+        assert!(pace.line(&look(3, Some(2000), Some(1900))).ends_with("lost 100"));
+    }
+
+    #[test]
+    fn each_end_says_what_it_knows() {
+        let line = |progress| Pace::default().line(&progress);
+        assert_eq!(line(look(1, None, Some(100))), "  1.0 s  100 pps  51.2 kbit/s  received 100");
+        assert_eq!(line(look(1, Some(1), None)), "  1.0 s  1 pps  512 bit/s  sent 1");
+        assert_eq!(line(look(0, None, None)), "  0.0 s");
+        let late = Progress { expired: 7, ..look(1, Some(1), None) };
+        assert!(line(late).ends_with("  too late 7"));
+    }
+
+    #[test]
+    fn the_bar_follows_what_ends_first() {
+        let progress = Progress {
+            duration: Some(Nanos::from_secs(10)),
+            expected: Some(100),
+            ..look(2, Some(50), None)
+        };
+        assert_eq!(share(&progress), Some((50, 100)));
+        let timed = Progress { expected: None, ..progress };
+        assert_eq!(share(&timed), Some((2_000_000_000, 10_000_000_000)));
+        assert_eq!(share(&look(2, Some(50), None)), None);
+    }
+}

@@ -1,0 +1,289 @@
+//! `wirebeat receive`: measures what arrives, for itself or for a sender on another host.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::{NonZeroU16, NonZeroU64};
+use std::path::Path;
+use std::str::FromStr;
+
+use clap::Args as ClapArgs;
+use wirebeat_run::receive::Listen;
+use wirebeat_run::{Filter, KeySource, ReceiveRequest, doctor};
+use wirebeat_traffic::spec::EngineChoice;
+use wirebeat_units::Nanos;
+
+use crate::command::NAME;
+use crate::failure::Failure;
+use crate::key::{self, CONTROL_PORT, KeyArgs, VARIABLE};
+use crate::output::{Output, ReportArgs, tell};
+use crate::{signals, values};
+
+/// Enough for a handful of flows; each takes memory for its histograms on every CPU.
+const FLOWS: &str = "16";
+
+const EXAMPLES: &str = "\
+Examples:
+  wirebeat receive --interface eth1
+  wirebeat receive --interface eth1 --source 10.0.0.1 --port 5001 --time 60s
+  wirebeat receive --interface eth1 --bins 1000x100ns --json report.json
+  wirebeat receive --interface eth1 --listen --once";
+
+/// Measure what arrives
+///
+/// Measures the UDP datagrams that arrive on an interface, until it is stopped, and reports them. With
+/// --listen it also measures for `wirebeat send --peer` on another host; it only counts and answers.
+#[derive(ClapArgs, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    port: PortArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    until: UntilArgs,
+    #[command(flatten)]
+    listen: ListenArgs,
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+/// Where frames arrive.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Port")]
+struct PortArgs {
+    /// The interface to receive on; the engine 'socket' needs none
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// The network namespace of the interface, as `ip netns` names it, or a path
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// How frames are received
+    #[arg(long, value_parser = values::engine(), default_value = "auto")]
+    engine: EngineChoice,
+    /// Also take frames that are addressed to other machines
+    #[arg(long)]
+    promiscuous: bool,
+    /// Let measured datagrams go on to the programs of this host; the engine 'kernel' ends them
+    #[arg(long)]
+    pass: bool,
+}
+
+/// What is measured.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Filter")]
+struct FilterArgs {
+    /// Only datagrams from this address
+    #[arg(long, value_name = "ADDRESS", value_parser = values::ip)]
+    source: Option<IpAddr>,
+    /// Only datagrams from this UDP port
+    #[arg(long, value_name = "PORT", value_parser = values::udp_port)]
+    source_port: Option<u16>,
+    /// Only datagrams to this UDP port
+    #[arg(long, value_name = "PORT", value_parser = values::udp_port)]
+    port: Option<u16>,
+    /// The most flows to measure; datagrams of others are counted only
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>, default_value = FLOWS)]
+    flows: NonZeroU16,
+}
+
+/// When it ends.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "End")]
+struct UntilArgs {
+    /// End after this time [default: when it is stopped]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    time: Option<Nanos>,
+    /// End after so many frames
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU64>)]
+    count: Option<NonZeroU64>,
+}
+
+/// For whom else it measures.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Other host")]
+struct ListenArgs {
+    /// Wait for senders on other hosts [default: at all addresses, port 5960]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        num_args = 0..=1,
+        default_missing_value = "",
+        conflicts_with = "count"
+    )]
+    listen: Option<ListenAt>,
+    #[command(flatten)]
+    key: KeyArgs,
+    /// End after the first sender has been served
+    #[arg(long)]
+    once: bool,
+}
+
+/// Receives.
+pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
+    let listen = args.listen.listen()?;
+    if let (Some(listen), false) = (&listen, args.listen.key_known()) {
+        announce(listen, args);
+    }
+    let options = output.options();
+    let request = ReceiveRequest {
+        command_line: options.command_line,
+        interface: args.port.interface.clone(),
+        namespace: args.port.namespace.clone(),
+        namespaces: options.namespaces,
+        engine: args.port.engine,
+        filter: Filter {
+            source: args.filter.source,
+            source_port: args.filter.source_port,
+            destination_port: args.filter.port,
+        },
+        bins: options.bins,
+        flows: args.filter.flows.get(),
+        promiscuous: args.port.promiscuous,
+        pass: args.port.pass,
+        time: args.until.time,
+        count: args.until.count.map(NonZeroU64::get),
+        interval: options.interval,
+        listen,
+    };
+    let stop = signals::stop()?;
+    let mut observer = output.observer();
+    let report = wirebeat_run::receive(&request, &mut *observer, &stop).map_err(Failure::from)?;
+    drop(observer);
+    output.report(&report)?;
+    Ok(report.exit_code)
+}
+
+impl ListenArgs {
+    fn listen(&self) -> Result<Option<Listen>, Failure> {
+        let Some(at) = &self.listen else {
+            let idle = match (self.once, self.key.given()) {
+                (true, _) => "--once",
+                (false, true) => "a key",
+                (false, false) => return Ok(None),
+            };
+            let message = format!("{idle} is for senders on other hosts, and none is waited for");
+            return Err(Failure::usage(&message).hint("add --listen, or leave it out"));
+        };
+        let address = at.address();
+        let key = match self.key.source() {
+            None if !address.ip().is_loopback() => Some(KeySource::Text(key::generate()?)),
+            given => given,
+        };
+        Ok(Some(Listen { address, key, once: self.once }))
+    }
+
+    /// Whether whoever started this knows the key already, or needs none.
+    fn key_known(&self) -> bool {
+        self.key.source().is_some()
+    }
+}
+
+/// Where to listen, as far as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ListenAt {
+    ip: Option<IpAddr>,
+    port: u16,
+}
+
+impl FromStr for ListenAt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "'{text}' is no address to listen at; write for example 192.0.2.7, 192.0.2.7:5960 or \
+                 :5960"
+            )
+        };
+        if text.is_empty() {
+            return Ok(ListenAt { ip: None, port: CONTROL_PORT });
+        }
+        if let Ok(ip) = values::ip(text) {
+            return Ok(ListenAt { ip: Some(ip), port: CONTROL_PORT });
+        }
+        let (ip, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?;
+        match ip {
+            "" => Ok(ListenAt { ip: None, port }),
+            ip => {
+                let address: SocketAddr = format!("{ip}:{port}").parse().map_err(|_| wrong())?;
+                Ok(ListenAt { ip: Some(address.ip()), port })
+            }
+        }
+    }
+}
+
+impl ListenAt {
+    /// The address; without one, all of IPv6 and IPv4, or of IPv4 where the kernel has no IPv6.
+    fn address(&self) -> SocketAddr {
+        let all = || match Path::new("/proc/net/if_inet6").exists() {
+            true => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+            false => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        };
+        SocketAddr::new(self.ip.unwrap_or_else(all), self.port)
+    }
+}
+
+/// Prints the command for the other host, with the key that was made for it.
+fn announce(listen: &Listen, args: &Args) {
+    let key = match &listen.key {
+        Some(KeySource::Text(key)) => format!("{VARIABLE}={key} "),
+        _ => String::new(),
+    };
+    let (interface, namespace) = (args.port.interface.as_deref(), args.port.namespace.as_deref());
+    let data = match listen.address.ip() {
+        ip if ip.is_loopback() => Some(ip),
+        _ => doctor::reachable_address(interface, namespace),
+    };
+    let control = match listen.address.ip() {
+        ip if !ip.is_unspecified() => Some(ip),
+        // It listens in the namespace of this process, wherever the interface is.
+        _ if namespace.is_none() => data,
+        _ => doctor::reachable_address(None, None),
+    };
+    let usual = Some(listen.address.port()).filter(|port| *port != CONTROL_PORT);
+    tell(&format!(
+        "to measure from another host, run there\n  {key}{NAME} send --to {} --peer {}\n",
+        written(data, args.filter.port),
+        written(control, usual),
+    ));
+}
+
+/// An address as flags take it.
+fn written(ip: Option<IpAddr>, port: Option<u16>) -> String {
+    let ip = ip.map_or_else(|| "ADDRESS-OF-THIS-HOST".to_owned(), |ip| ip.to_string());
+    match port {
+        Some(port) if ip.contains(':') => format!("[{ip}]:{port}"),
+        Some(port) => format!("{ip}:{port}"),
+        None => ip,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_listens_where_it_is_told() {
+        let at = |text: &str| text.parse::<ListenAt>().map(|at| (at.ip, at.port));
+        let ip = |text: &str| Some(text.parse::<IpAddr>().unwrap());
+        for (text, expected) in [
+            ("", (None, CONTROL_PORT)),
+            (":7000", (None, 7000)),
+            ("192.0.2.7", (ip("192.0.2.7"), CONTROL_PORT)),
+            ("192.0.2.7:7000", (ip("192.0.2.7"), 7000)),
+            ("2001:db8::7", (ip("2001:db8::7"), CONTROL_PORT)),
+            ("[2001:db8::7]:7000", (ip("2001:db8::7"), 7000)),
+        ] {
+            assert_eq!(at(text), Ok(expected), "{text}");
+        }
+        for text in [":0", ":x", "eth1", "192.0.2.7:99999", "lab2:7000", ":"] {
+            assert!(at(text).unwrap_err().contains("is no address to listen at"), "{text}");
+        }
+    }
+
+    #[test]
+    fn without_an_address_it_listens_at_all() {
+        let all = "".parse::<ListenAt>().unwrap().address();
+        assert!(all.ip().is_unspecified() && all.port() == CONTROL_PORT);
+    }
+}

@@ -1,0 +1,236 @@
+//! What a flow is: flags that hold for every flow, and the same words as keys of one `--flow`.
+//!
+//! Both are one definition. The text of a `--flow` is turned into flags and read by them, so that a key
+//! means what its flag means, and a mistake in it is told in the same words.
+
+use std::net::IpAddr;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::str::FromStr;
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Args, CommandFactory, Parser};
+use wirebeat_run::MacAddr;
+use wirebeat_traffic::spec::header::dscp::Dscp;
+use wirebeat_traffic::spec::header::ipv4::Identification;
+use wirebeat_traffic::spec::header::payload::Payload;
+use wirebeat_units::{FrameLen, Rate};
+
+use crate::usage;
+use crate::values::{self, Target};
+
+/// How a flow is sent and what its packets are.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Flow")]
+pub struct FlowArgs {
+    /// Where to send: an IP address, and a UDP port unless it is 9, the discard service
+    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    pub to: Option<Target>,
+    /// How fast, for example 100kpps, 2Gbps or 50% of the link [default: as fast as the engine can]
+    ///
+    /// Frames per second (100kpps, 1/10s); bits per second, counted in the frame with its FCS (2Gbps), on
+    /// the line with preamble and gap (2Gbps@line) or in the payload (2Gbps@payload); or a share of the
+    /// line rate (50%).
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<Rate>,
+    /// Length of the frames, header and FCS included: from 64B on [default: the shortest]
+    #[arg(long, value_name = "LENGTH")]
+    pub size: Option<FrameLen>,
+    /// Send so many frames back to back; the pause after them keeps the rate [default: 1]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
+    pub burst: Option<NonZeroU32>,
+    /// End the flow after so many frames
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU64>)]
+    pub count: Option<NonZeroU64>,
+    /// Send the payload as it is asked for, without the 16-byte probe at its end: only counted then
+    #[arg(long)]
+    pub no_probe: bool,
+
+    /// Source address [default: that of the interface]
+    #[arg(long, value_name = "ADDRESS", value_parser = values::ip, help_heading = "Packet")]
+    pub source: Option<IpAddr>,
+    /// Source port [default: 9; the system's choice with the engine 'socket']
+    #[arg(long, value_name = "PORT", value_parser = values::udp_port, help_heading = "Packet")]
+    pub source_port: Option<u16>,
+    /// Time to live, or hop limit [default: 64]
+    #[arg(long, value_name = "N", value_parser = values::byte, help_heading = "Packet")]
+    pub ttl: Option<u8>,
+    /// Differentiated services code point: a name such as ef, af41 or cs5, or 0 to 63
+    #[arg(long, value_name = "DSCP", conflicts_with = "tos", help_heading = "Packet")]
+    pub dscp: Option<Dscp>,
+    /// The whole ToS byte, or traffic class, for example 184 or 0xb8
+    #[arg(long, value_name = "BYTE", value_parser = values::byte, help_heading = "Packet")]
+    pub tos: Option<u8>,
+    /// Identification of IPv4: a number, or 'count' to number the frames [default: 0]
+    #[arg(long, value_name = "N", help_heading = "Packet")]
+    pub ip_id: Option<Identification>,
+    /// Leave out the UDP checksum (IPv4 only)
+    #[arg(long, help_heading = "Packet")]
+    pub no_udp_checksum: bool,
+    /// What fills the payload: zeros, hex:deadbeef (repeated), or text:hello [default: zeros]
+    #[arg(long, value_name = "CONTENT", value_parser = values::payload, help_heading = "Packet")]
+    pub payload: Option<Payload>,
+    /// Ethernet source address [default: that of the interface]
+    #[arg(long, value_name = "MAC", help_heading = "Packet")]
+    pub source_mac: Option<MacAddr>,
+    /// Ethernet destination address [default: the next hop, found by itself]
+    #[arg(long, value_name = "MAC", help_heading = "Packet")]
+    pub destination_mac: Option<MacAddr>,
+}
+
+impl FlowArgs {
+    /// These, and where they say nothing, `usual`.
+    pub fn or(self, usual: &FlowArgs) -> FlowArgs {
+        // The DSCP is part of the ToS byte: whoever gives one means both.
+        let service = if self.dscp.is_some() || self.tos.is_some() { &self } else { usual };
+        FlowArgs {
+            dscp: service.dscp,
+            tos: service.tos,
+            to: self.to.or(usual.to),
+            rate: self.rate.or(usual.rate),
+            size: self.size.or(usual.size),
+            burst: self.burst.or(usual.burst),
+            count: self.count.or(usual.count),
+            no_probe: self.no_probe || usual.no_probe,
+            source: self.source.or(usual.source),
+            source_port: self.source_port.or(usual.source_port),
+            ttl: self.ttl.or(usual.ttl),
+            ip_id: self.ip_id.or(usual.ip_id),
+            no_udp_checksum: self.no_udp_checksum || usual.no_udp_checksum,
+            payload: self.payload.or_else(|| usual.payload.clone()),
+            source_mac: self.source_mac.or(usual.source_mac),
+            destination_mac: self.destination_mac.or(usual.destination_mac),
+        }
+    }
+}
+
+/// A flow of its own: `name=voice,rate=12500pps,size=214B`.
+#[derive(Parser, Clone, Debug, PartialEq)]
+#[command(disable_help_flag = true, no_binary_name = true)]
+pub struct NamedFlow {
+    /// Its name in the report
+    #[arg(long)]
+    pub name: Option<String>,
+    /// What it says of itself.
+    #[command(flatten)]
+    pub flow: FlowArgs,
+}
+
+impl FromStr for NamedFlow {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = split(text);
+        if let Some(part) =
+            parts.iter().find(|part| part.is_empty() || part.starts_with(['-', '=']))
+        {
+            return Err(format!(
+                "'{part}' is no key with a value; write for example name=voice,rate=12500pps,size=214B"
+            ));
+        }
+        let flags = parts.iter().map(|part| format!("--{part}"));
+        NamedFlow::try_parse_from(flags).map_err(|error| explain(&error))
+    }
+}
+
+/// The parts between commas; a doubled comma is one of the text.
+fn split(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter == ',' && letters.next_if_eq(&',').is_none() {
+            parts.push(String::new());
+        } else if let Some(last) = parts.last_mut() {
+            last.push(letter);
+        }
+    }
+    parts
+}
+
+/// A mistake in the words of flags, as one of keys.
+fn explain(error: &clap::Error) -> String {
+    let about = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let key = |flag: String| {
+        let flag = flag.split([' ', '=']).next().unwrap_or_default().to_owned();
+        flag.strip_prefix("--").map(str::to_owned).unwrap_or(flag)
+    };
+    let unknown = key(about(ContextKind::InvalidArg));
+    match error.kind() {
+        ErrorKind::UnknownArgument => match error.get(ContextKind::SuggestedArg) {
+            Some(known) => {
+                format!("there is no key '{unknown}'; did you mean '{}'?", key(known.to_string()))
+            }
+            None => format!("there is no key '{unknown}'; there is {}", keys().join(", ")),
+        },
+        ErrorKind::TooManyValues => {
+            format!("the key '{unknown}' stands alone; leave out its value")
+        }
+        _ => {
+            let told = usage::explain(error).sentence();
+            keys().iter().fold(told, |told, key| told.replace(&format!("--{key}"), key))
+        }
+    }
+}
+
+/// All keys.
+fn keys() -> Vec<String> {
+    let flags = NamedFlow::command();
+    flags.get_arguments().filter_map(clap::Arg::get_long).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(text: &str) -> NamedFlow {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn keys_are_the_flags() {
+        let voice = flow("name=voice,rate=12500pps,size=214B,to=10.0.0.2:5004,dscp=ef,no-probe");
+        assert_eq!(voice.name.as_deref(), Some("voice"));
+        assert_eq!(voice.flow.rate, Some("12500pps".parse().unwrap()));
+        assert_eq!(voice.flow.to.unwrap().port, 5004);
+        assert!(voice.flow.no_probe);
+        let keys = keys();
+        assert!(keys.starts_with(&["name", "to", "rate"].map(str::to_owned)), "{keys:?}");
+    }
+
+    #[test]
+    fn a_doubled_comma_is_one_of_the_text() {
+        let greeting = flow("payload=text:hello,, world,size=100B");
+        assert_eq!(greeting.flow.payload, Some(Payload::Text("hello, world".to_owned())));
+        assert_eq!(greeting.flow.size, Some(FrameLen::with_fcs(100)));
+    }
+
+    #[test]
+    fn mistakes_are_told_as_those_of_keys() {
+        for (text, message) in [
+            ("rat=5pps", "there is no key 'rat'; did you mean 'rate'?"),
+            ("", "'' is no key with a value; write for example"),
+            ("rate=5pps,", "'' is no key with a value; write for example"),
+            ("--rate=5pps", "'--rate=5pps' is no key with a value; write for example"),
+            ("rate=5", "rate 5: '5' is not a rate: it has no unit; write for example"),
+            ("rate", "rate: a value is missing; write rate <RATE>"),
+            ("rate=1pps,rate=2pps", "rate is given twice; give it once"),
+            ("dscp=ef,tos=1", "dscp and tos do not go together; leave one of them out"),
+            ("no-probe=1", "the key 'no-probe' stands alone; leave out its value"),
+        ] {
+            let error = text.parse::<NamedFlow>().unwrap_err();
+            assert!(error.starts_with(message), "{text}: {error}");
+        }
+        let unlike_any = "xyzzy=1".parse::<NamedFlow>().unwrap_err();
+        assert!(unlike_any.contains("there is name, to, rate"), "{unlike_any}");
+    }
+
+    #[test]
+    fn a_flow_overrides_what_is_usual() {
+        let usual = flow("rate=1kpps,size=100B,dscp=ef,no-probe").flow;
+        let own = flow("rate=2kpps,tos=8").flow.or(&usual);
+        assert_eq!(own.rate, Some("2kpps".parse().unwrap()));
+        assert_eq!(own.size, usual.size);
+        assert_eq!((own.dscp, own.tos), (None, Some(8)));
+        assert!(own.no_probe);
+        assert_eq!(FlowArgs::default().or(&usual), usual);
+    }
+}

@@ -1,0 +1,183 @@
+//! `wirebeat send`: flows from the command line.
+//!
+//! The command line is a scenario in short: `scenario.rs` writes it out, `--print-scenario` shows it.
+//! `flow.rs` has the flags that say what a flow is, and `blame.rs` tells what is wrong in their words.
+
+mod blame;
+mod flow;
+mod scenario;
+
+use std::num::NonZeroU16;
+
+use clap::Args as ClapArgs;
+use wirebeat_run::{Options, Peer};
+use wirebeat_traffic::spec::{EngineChoice, LateChoice, WaitChoice};
+use wirebeat_units::{BitRate, Nanos};
+
+use crate::execute::execute;
+use crate::failure::Failure;
+use crate::key::{CONTROL_PORT, KeyArgs, VARIABLE};
+use crate::output::{Output, ReportArgs, print};
+use crate::values::{self, Cpus, HostPort};
+use flow::{FlowArgs, NamedFlow};
+
+const EXAMPLES: &str = "\
+Examples:
+  wirebeat send --to 10.0.0.2:9 --rate 100kpps
+  wirebeat send --to 10.0.0.2 --interface eth1 --engine kernel --size 64B --time 30s
+  wirebeat send --to 10.0.0.2 --flow name=voice,rate=12500pps,size=214B,dscp=ef \\
+                              --flow name=bulk,rate=2Gbps,size=1518B
+  wirebeat send --to 10.0.0.2 --rate 100kpps --peer 10.0.0.2 --key-file lab.key";
+
+/// Send flows of UDP datagrams
+///
+/// Sends flows of UDP datagrams and reports how exactly they left. With --peer, a receiver on another host
+/// measures what arrives, and the report holds both ends.
+#[derive(ClapArgs, Debug)]
+#[command(
+    override_usage = "wirebeat send --to <ADDRESS[:PORT]> [OPTIONS]",
+    after_long_help = EXAMPLES
+)]
+pub struct Args {
+    #[command(flatten)]
+    flow: FlowArgs,
+    /// A flow of its own, given once for each: name=voice,rate=12500pps,size=214B
+    ///
+    /// The keys are 'name' and the flags under 'Flow' and 'Packet', which hold for every flow that does
+    /// not say otherwise. A flag without a value is a key without one: no-probe. A comma within a value
+    /// is doubled.
+    #[arg(
+        long = "flow",
+        visible_alias = "flows",
+        value_name = "KEY=VALUE,...",
+        help_heading = "Flow"
+    )]
+    flows: Vec<NamedFlow>,
+    #[command(flatten)]
+    port: PortArgs,
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(flatten)]
+    peer: PeerArgs,
+    #[command(flatten)]
+    pub report: ReportArgs,
+    /// Print the scenario that this command line means, and send nothing
+    #[arg(long, conflicts_with = "json", help_heading = "Report")]
+    print_scenario: bool,
+}
+
+/// Where frames leave.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Port")]
+struct PortArgs {
+    /// The interface to send from [default: the one on the way to the destination]
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// The network namespace of the interface, as `ip netns` names it, or a path
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// How frames are sent
+    #[arg(long, value_parser = values::engine(), default_value = "auto")]
+    engine: EngineChoice,
+    /// The CPUs that send, one thread on each: 2, 2,3 or 2-5 [default: the system's choice]
+    #[arg(long, visible_alias = "cores", value_name = "CPUS")]
+    cpu: Option<Cpus>,
+    /// How many threads send [default: one for each of --cpu, or one]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>)]
+    queues: Option<NonZeroU16>,
+    /// Speed of the link, for example 10Gbps, where the system does not know it
+    #[arg(long, value_name = "RATE")]
+    speed: Option<BitRate>,
+}
+
+/// How long, and how exactly.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Run")]
+struct RunArgs {
+    /// How long to send [default: 10s, or until --count is reached]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    time: Option<Nanos>,
+    /// How deadlines are awaited
+    #[arg(long, value_name = "HOW", value_parser = values::wait(), default_value = "hybrid")]
+    wait: WaitChoice,
+    /// What happens to a frame that cannot leave in time
+    #[arg(long, value_name = "WHAT", value_parser = values::late(), default_value = "send")]
+    late: LateChoice,
+    /// With --late drop: how late a frame may leave [default: 100us]
+    #[arg(long, value_name = "TIME")]
+    drift: Option<Nanos>,
+    /// How long to go on receiving after the last frame [default: 200ms]
+    #[arg(long, value_name = "TIME")]
+    settle: Option<Nanos>,
+    /// Seed of every random choice: the same seed gives the same traffic [default: 1]
+    #[arg(long, value_name = "N", value_parser = values::number)]
+    seed: Option<u64>,
+}
+
+/// The receiver on another host.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Other host")]
+struct PeerArgs {
+    /// The host where `wirebeat receive --listen` measures what arrives
+    #[arg(long, value_name = "HOST[:PORT]")]
+    peer: Option<HostPort>,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Sends.
+pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
+    let scenario = scenario::scenario(args)?;
+    if args.print_scenario {
+        let yaml = scenario.to_yaml().map_err(|error| Failure::usage(&error.to_string()))?;
+        print(&yaml)?;
+        return Ok(0);
+    }
+    let options = Options { peer: args.peer.peer()?, ..output.options() };
+    execute(&scenario, options, output, |error| blame::error(error, &scenario))
+}
+
+impl PeerArgs {
+    fn peer(&self) -> Result<Option<Peer>, Failure> {
+        let Some(host) = &self.peer else {
+            return match self.key.given() {
+                true => Err(Failure::usage("a key is given, and no receiver that it is for")
+                    .hint("add --peer with the host that receives, or leave the key out")),
+                false => Ok(None),
+            };
+        };
+        let place = format!("--peer {host}");
+        let address = host.resolve(CONTROL_PORT).map_err(|why| {
+            Failure::usage(&why).at(place.clone()).hint("write its address, or check its name")
+        })?;
+        let key = self.key.source();
+        if key.is_none() && !address.ip().is_loopback() {
+            return Err(Failure::usage("the receiver's key is missing").at(place).hint(format!(
+                "give the key that it printed with --key or --key-file, or in {VARIABLE}"
+            )));
+        }
+        Ok(Some(Peer { address, key }))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use clap::Parser;
+    use wirebeat_traffic::spec::Scenario;
+
+    use super::*;
+
+    #[derive(Parser)]
+    #[command(no_binary_name = true)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// The scenario of a command line without quotes.
+    pub(crate) fn scenario(line: &str) -> Result<Scenario, Failure> {
+        let line = Line::try_parse_from(line.split_whitespace());
+        let line = line.map_err(|error| crate::usage::explain(&error))?;
+        super::scenario::scenario(&line.args)
+    }
+}

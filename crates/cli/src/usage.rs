@@ -1,0 +1,123 @@
+//! What is wrong with a command line, in the form that all failures have.
+//!
+//! clap finds the mistakes; its findings are put into our words here, so that every wrong argument gets
+//! one message with what, where and how.
+
+use std::error::Error as _;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::failure::Failure;
+
+/// Most words that a hint lists.
+const LISTED_MAX: usize = 12;
+
+/// The failure that `error` stands for.
+pub fn explain(error: &clap::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::InvalidValue => invalid_value(error),
+        ErrorKind::ValueValidation => {
+            let why = error.source().map(ToString::to_string).unwrap_or_default();
+            Failure::usage(&why).at(place(error))
+        }
+        ErrorKind::UnknownArgument => {
+            let argument = text(error, ContextKind::InvalidArg);
+            let known = text(error, ContextKind::SuggestedArg);
+            let what = if argument.starts_with('-') { "flag" } else { "argument" };
+            Failure::usage(&format!("there is no {what} '{argument}' here")).hint(
+                if known.is_empty() {
+                    "--help lists those there are".to_owned()
+                } else {
+                    format!("did you mean '{known}'?")
+                },
+            )
+        }
+        ErrorKind::InvalidSubcommand => {
+            let command = text(error, ContextKind::InvalidSubcommand);
+            let known = text(error, ContextKind::SuggestedSubcommand);
+            Failure::usage(&format!("there is no command '{command}'")).hint(if known.is_empty() {
+                "wirebeat --help lists those there are".to_owned()
+            } else {
+                format!("did you mean '{known}'?")
+            })
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let missing = text(error, ContextKind::InvalidArg);
+            Failure::usage(&format!("{missing} is missing")).hint("--help shows how it is used")
+        }
+        ErrorKind::ArgumentConflict => conflict(error),
+        ErrorKind::InvalidUtf8 => {
+            Failure::usage("an argument is not valid UTF-8").hint("write names and values in UTF-8")
+        }
+        _ => first_line(error),
+    }
+}
+
+fn invalid_value(error: &clap::Error) -> Failure {
+    let value = text(error, ContextKind::InvalidValue);
+    let known = list(error, ContextKind::ValidValue);
+    if value.is_empty() {
+        let missing = Failure::usage("a value is missing").at(flag(error));
+        return match known.is_empty() {
+            true => missing.hint(format!("write {}", text(error, ContextKind::InvalidArg))),
+            false => missing.hint(one_of(&known)),
+        };
+    }
+    Failure::usage(&format!("'{value}' is not one of the choices"))
+        .at(place(error))
+        .hint(one_of(&known))
+}
+
+fn conflict(error: &clap::Error) -> Failure {
+    let (one, other) = (flag(error), list(error, ContextKind::PriorArg));
+    let other: Vec<&str> = other.iter().map(|other| name(other)).collect();
+    let other = other.join(", ");
+    if other.is_empty() || other == one {
+        return Failure::usage(&format!("{one} is given twice")).hint("give it once");
+    }
+    Failure::usage(&format!("{one} and {other} do not go together")).hint("leave one of them out")
+}
+
+/// For what has no words of its own: clap's.
+fn first_line(error: &clap::Error) -> Failure {
+    let rendered = error.render().to_string();
+    let line = rendered.lines().next().unwrap_or_default();
+    Failure::usage(line.strip_prefix("error: ").unwrap_or(line)).hint("--help shows how it is used")
+}
+
+/// The flag and its value, as they were given.
+fn place(error: &clap::Error) -> String {
+    format!("{} {}", flag(error), text(error, ContextKind::InvalidValue))
+}
+
+/// The flag that the error is about, without the form of its value.
+fn flag(error: &clap::Error) -> String {
+    name(&text(error, ContextKind::InvalidArg)).to_owned()
+}
+
+/// `--rate` of `--rate <RATE>`; an argument by its place stays `<SCENARIO>`.
+fn name(usage: &str) -> &str {
+    usage.split_once(' ').map_or(usage, |(name, _)| name)
+}
+
+fn one_of(known: &[String]) -> String {
+    match known.split_last() {
+        Some((last, rest)) if !rest.is_empty() && known.len() <= LISTED_MAX => {
+            format!("write {} or {last}", rest.join(", "))
+        }
+        _ => "--help lists those there are".to_owned(),
+    }
+}
+
+/// What the error says of `kind`, as one text.
+fn text(error: &clap::Error, kind: ContextKind) -> String {
+    list(error, kind).join(", ")
+}
+
+fn list(error: &clap::Error, kind: ContextKind) -> Vec<String> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => vec![text.clone()],
+        Some(ContextValue::Strings(texts)) => texts.clone(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,340 @@
+//! The values of flags that are not units: how they are written, and what is said when they are wrong.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use wirebeat_run::Bins;
+use wirebeat_traffic::spec::header::payload::{Hex, Payload};
+use wirebeat_traffic::spec::header::udp::DISCARD;
+use wirebeat_traffic::spec::{EngineChoice, LateChoice, WaitChoice};
+use wirebeat_units::Nanos;
+
+/// A word, what it means, and its value.
+type Choice<T> = (&'static str, &'static str, T);
+
+/// The engines that a flag can ask for.
+const ENGINES: [Choice<EngineChoice>; 4] = [
+    (
+        "auto",
+        "The fastest that this machine and the flows allow; the report names it",
+        EngineChoice::Auto,
+    ),
+    ("kernel", "Inside the kernel, by eBPF programs", EngineChoice::Kernel),
+    ("packet", "Packet sockets with memory-mapped rings; any interface", EngineChoice::Packet),
+    ("socket", "UDP sockets; no privilege", EngineChoice::Socket),
+];
+
+const WAITS: [Choice<WaitChoice>; 3] = [
+    ("spin", "Read the clock until it is time: most exact, one core busy", WaitChoice::Spin),
+    ("hybrid", "Sleep until shortly before the deadline, then spin", WaitChoice::Hybrid),
+    ("sleep", "Sleep: cheapest", WaitChoice::Sleep),
+];
+
+const LATES: [Choice<LateChoice>; 2] = [
+    ("send", "Sent late, and its lateness recorded", LateChoice::Send),
+    (
+        "drop",
+        "Not sent once it is later than --drift, and counted as a time violation",
+        LateChoice::Drop,
+    ),
+];
+
+/// Reads an engine.
+pub fn engine() -> impl TypedValueParser<Value = EngineChoice> {
+    choice(&ENGINES)
+}
+
+/// Reads how deadlines are awaited.
+pub fn wait() -> impl TypedValueParser<Value = WaitChoice> {
+    choice(&WAITS)
+}
+
+/// Reads what happens to late frames.
+pub fn late() -> impl TypedValueParser<Value = LateChoice> {
+    choice(&LATES)
+}
+
+/// Reads one of the words of `table`.
+pub fn choice<T: Copy + Send + Sync>(
+    table: &'static [Choice<T>],
+) -> impl TypedValueParser<Value = T> {
+    let words = table.iter().map(|(word, help, _)| PossibleValue::new(*word).help(*help));
+    PossibleValuesParser::new(words).try_map(|given| {
+        let found = table.iter().find(|(word, _, _)| *word == given);
+        found.map(|(_, _, value)| *value).ok_or("this word has no meaning")
+    })
+}
+
+/// Where to send: an address, and a UDP port unless it is the usual one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The address.
+    pub address: IpAddr,
+    /// The port.
+    pub port: u16,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(SocketAddr::V4(_) | SocketAddr::V6(_)) = text.parse::<SocketAddr>()
+            && let Some((address, port)) = text.rsplit_once(':')
+        {
+            return Ok(Target { address: ip(address)?, port: udp_port(port)? });
+        }
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        if let Ok(address) = bare.parse() {
+            return Ok(Target { address, port: DISCARD });
+        }
+        // An address with something else behind it is a mistake about the port.
+        if let Some((address, port)) = text.rsplit_once(':')
+            && ip(address).is_ok()
+        {
+            udp_port(port)?;
+        }
+        Err(format!(
+            "'{text}' is no IP address with a UDP port; write for example 10.0.0.2:9 or [2001:db8::2]:9"
+        ))
+    }
+}
+
+/// Reads an IP address, in brackets or not.
+pub fn ip(text: &str) -> Result<IpAddr, String> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    bare.parse().map_err(|_| {
+        format!("'{text}' is no IP address; write for example 10.0.0.1 or 2001:db8::1")
+    })
+}
+
+/// Reads a UDP port.
+pub fn udp_port(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(port) if port > 0 => Ok(port),
+        _ => Err(format!("'{text}' is no UDP port; write a number from 1 to 65535")),
+    }
+}
+
+/// Reads a byte, in decimal or hexadecimal.
+pub fn byte(text: &str) -> Result<u8, String> {
+    let byte = match text.strip_prefix("0x") {
+        Some(digits) => u8::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    byte.map_err(|_| format!("'{text}' is no number up to 255; write for example 64 or 0x40"))
+}
+
+/// Reads a count: a whole number that is not zero, or what `T` makes of it.
+pub fn count<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| {
+        format!("'{text}' is no count; write a whole number from 1 on, without a unit")
+    })
+}
+
+/// Reads a number of any kind, zero too.
+pub fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("'{text}' is no whole number; write for example 7"))
+}
+
+/// Reads a time that is longer than nothing.
+pub fn time(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(Nanos::ZERO) => Err(format!("'{text}' is no time at all; write for example 10s")),
+        read => read.map_err(|error| error.to_string()),
+    }
+}
+
+/// Reads what fills the payload.
+pub fn payload(text: &str) -> Result<Payload, String> {
+    match text.split_once(':') {
+        None if text == "zeros" => Ok(Payload::Zeros),
+        Some(("hex", digits)) => digits.parse::<Hex>().map(Payload::Pattern),
+        Some(("text", text)) => Ok(Payload::Text(text.to_owned())),
+        _ => Err(format!(
+            "'{text}' is no payload; write zeros, hex:deadbeef, or text:followed by the text"
+        )),
+    }
+}
+
+/// CPUs: "2,3" or "2-5".
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cpus(pub Vec<u16>);
+
+/// The highest number of a CPU that can be written: no kernel has more (`NR_CPUS`).
+const CPU_MAX: u16 = 8191;
+
+impl FromStr for Cpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |part: &str| {
+            format!(
+                "'{part}' is no CPU; write numbers from 0 to {CPU_MAX}, for example 2, 2,3 or 2-5"
+            )
+        };
+        let number = |part: &str, text: &str| match text.parse::<u16>() {
+            Ok(cpu) if cpu <= CPU_MAX => Ok(cpu),
+            _ => Err(wrong(part)),
+        };
+        let mut cpus = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (number(part, first)?, number(part, last)?);
+            if first > last {
+                return Err(wrong(part));
+            }
+            cpus.extend(first..=last);
+        }
+        Ok(Cpus(cpus))
+    }
+}
+
+/// Reads bins: "100x1us".
+pub fn bins(text: &str) -> Result<Bins, String> {
+    let form = || format!("'{text}' are no bins; write COUNTxWIDTH, for example 100x1us");
+    let (count, width) = text.split_once('x').ok_or_else(form)?;
+    let count = count.parse().map_err(|_| form())?;
+    let width: Nanos = width.parse().map_err(|error| format!("{error}"))?;
+    Bins::new(width, count).map_err(|error| error.to_string())
+}
+
+/// The name of a host, or its address, and a TCP port unless it is the usual one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    host: String,
+    port: Option<u16>,
+}
+
+impl FromStr for HostPort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "'{text}' is no host with a port; write for example 192.0.2.7:5960, \
+                 [2001:db8::7]:5960 or lab2:5960"
+            )
+        };
+        let whole = |host: &str| HostPort { host: host.to_owned(), port: None };
+        if let Ok(address) = ip(text) {
+            return Ok(whole(&address.to_string()));
+        }
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) => (host, Some(port.parse().map_err(|_| wrong())?)),
+            None => (text, None),
+        };
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let fits = match bracketed {
+            Some(host) => host.parse::<IpAddr>().is_ok(),
+            None => !host.is_empty() && !host.contains([':', '[', ']', '/', ' ']),
+        };
+        if !fits || port == Some(0) {
+            return Err(wrong());
+        }
+        Ok(HostPort { port, ..whole(bracketed.unwrap_or(host)) })
+    }
+}
+
+impl HostPort {
+    /// Its address, `port` being the usual one. Asks the system for the address of a name.
+    pub fn resolve(&self, port: u16) -> Result<SocketAddr, String> {
+        use std::net::ToSocketAddrs;
+        let mut found = (self.host.as_str(), self.port.unwrap_or(port))
+            .to_socket_addrs()
+            .map_err(|error| format!("cannot find the host '{}': {error}", self.host))?;
+        found.next().ok_or_else(|| format!("the host '{}' has no address", self.host))
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.host)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_addresses_with_or_without_a_port() {
+        let target = |text: &str| {
+            text.parse::<Target>().map(|target| (target.address.to_string(), target.port))
+        };
+        for (text, address, port) in [
+            ("10.0.0.2", "10.0.0.2", 9),
+            ("10.0.0.2:5001", "10.0.0.2", 5001),
+            ("2001:db8::2", "2001:db8::2", 9),
+            ("[2001:db8::2]", "2001:db8::2", 9),
+            ("[2001:db8::2]:5001", "2001:db8::2", 5001),
+        ] {
+            assert_eq!(target(text), Ok((address.to_owned(), port)), "{text}");
+        }
+        for text in ["10.0.0.2:0", "10.0.0.2:65536", "10.0.0.2:x"] {
+            assert!(target(text).unwrap_err().contains("is no UDP port"), "{text}");
+        }
+        for text in ["", "gateway", "10.0.0", "10.0.0.2.3:9", ":9"] {
+            assert!(target(text).unwrap_err().contains("is no IP address"), "{text}");
+        }
+    }
+
+    #[test]
+    fn cpus_are_numbers_and_ranges() {
+        let cpus = |text: &str| text.parse::<Cpus>().map(|cpus| cpus.0);
+        assert_eq!(cpus("2"), Ok(vec![2]));
+        assert_eq!(cpus("3,2"), Ok(vec![3, 2]));
+        assert_eq!(cpus("0-2,7"), Ok(vec![0, 1, 2, 7]));
+        for text in ["", "a", "1,", "3-1", "-1", "8192", "0-65535"] {
+            assert!(cpus(text).unwrap_err().contains("is no CPU"), "{text}");
+        }
+    }
+
+    #[test]
+    fn bins_have_a_count_and_a_width() {
+        assert_eq!(bins("100x1us"), Ok(Bins::new(Nanos::from_micros(1), 100).unwrap()));
+        for text in ["100", "x1us", "100x1", "100x0ns", "0x1us", "70000x1us", "1.5x1us"] {
+            assert!(bins(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn payloads_say_what_they_are() {
+        assert_eq!(payload("zeros"), Ok(Payload::Zeros));
+        assert_eq!(payload("text:a:b"), Ok(Payload::Text("a:b".to_owned())));
+        assert_eq!(payload("hex:00ff"), Ok(Payload::Pattern("00ff".parse().unwrap())));
+        for text in ["", "ones", "hex", "hex:0", "hex:zz", "zeros:1"] {
+            assert!(payload(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_have_names_or_addresses() {
+        let host = |text: &str| text.parse::<HostPort>().map(|host| (host.host, host.port));
+        for (text, name, port) in [
+            ("lab2", "lab2", None),
+            ("lab2:5000", "lab2", Some(5000)),
+            ("192.0.2.7:5000", "192.0.2.7", Some(5000)),
+            ("2001:db8::7", "2001:db8::7", None),
+            ("[2001:db8::7]:5000", "2001:db8::7", Some(5000)),
+        ] {
+            assert_eq!(host(text), Ok((name.to_owned(), port)), "{text}");
+        }
+        for text in ["", ":5000", "lab2:", "lab2:0", "lab2:99999", "[lab2]:1", "a b:1", "a:b:1"] {
+            assert!(host(text).is_err(), "{text}");
+        }
+        let local: HostPort = "127.0.0.1".parse().unwrap();
+        assert_eq!(local.resolve(80), Ok("127.0.0.1:80".parse().unwrap()));
+    }
+
+    #[test]
+    fn small_numbers_are_bounded() {
+        assert_eq!((byte("0xb8"), byte("255")), (Ok(184), Ok(255)));
+        assert!(["256", "-1", "0x100", "", "b8"].iter().all(|text| byte(text).is_err()));
+        assert!(["0", "-1", "65536", "1.5"].iter().all(|text| udp_port(text).is_err()));
+        assert!(["0", "0s", "5", "-1s"].iter().all(|text| time(text).is_err()));
+        assert!(count::<std::num::NonZeroU32>("0").is_err());
+    }
+}

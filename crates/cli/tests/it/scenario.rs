@@ -1,0 +1,67 @@
+//! From a command line to its scenario, in golden files: the command line is the language in short.
+
+use wirebeat_traffic::spec::Scenario;
+
+use crate::{golden, line, run};
+
+/// A command line, and the file with its scenario.
+const LINES: &[(&str, &str)] = &[
+    ("shortest", "--to 10.0.0.2"),
+    ("rate", "--to 10.0.0.2:5001 --rate 2Gbps@line --size 570B --time 30s"),
+    ("share", "--to 10.0.0.2 --interface eth1 --rate 50%"),
+    ("count", "--to 10.0.0.2 --count 1000000 --burst 32 --rate 1.5Mpps"),
+    (
+        "ipv4",
+        "--to 10.0.0.2 --source 10.0.0.1 --source-port 4000 --ttl 3 --dscp ef --ip-id count \
+         --no-udp-checksum --payload hex:deadbeef --no-probe",
+    ),
+    ("ipv6", "--to [2001:db8::2]:5001 --source 2001:db8::1 --ttl 1 --tos 0xb8"),
+    (
+        "ethernet",
+        "--to 10.0.0.2 --source-mac 02:00:00:00:00:01 --destination-mac 02:00:00:00:00:02",
+    ),
+    (
+        "port",
+        "--to 10.0.0.2 --interface eth1 --namespace lab --engine kernel --cpu 2-3 --wait spin \
+         --late drop --drift 50us --settle 1s --seed 7",
+    ),
+    ("queues", "--to 10.0.0.2 --engine packet --interface eth1 --queues 2"),
+    (
+        "flows",
+        "--to 10.0.0.2 --size 100B --flow name=voice,rate=12500pps,size=214B,dscp=ef \
+         --flow name=bulk,rate=2Gbps,to=10.0.0.3:5001 --flow rate=1/10s,count=3",
+    ),
+];
+
+#[test]
+fn command_lines_mean_the_scenarios_that_were_reviewed() {
+    for (name, flags) in LINES {
+        let ended = line(&format!("send --print-scenario {flags}"));
+        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{name}");
+        golden(&format!("scenario/{name}.yaml"), &ended.out);
+    }
+}
+
+#[test]
+fn what_is_printed_is_read_again_as_the_same() {
+    for (name, flags) in LINES {
+        let printed = line(&format!("send --print-scenario {flags}")).out;
+        let scenario = Scenario::from_yaml(&printed, name).unwrap();
+        assert_eq!(scenario.to_yaml().unwrap(), printed, "{name}");
+    }
+}
+
+#[test]
+fn texts_keep_blanks_and_commas() {
+    let flow = "name=greeting,rate=1pps,size=100B,payload=text:hello,, world";
+    let ended = run(&["send", "--print-scenario", "--to", "10.0.0.2", "--flow", flow]);
+    assert!(ended.out.contains("text: hello, world"), "{}", ended.out);
+}
+
+#[test]
+fn several_threads_by_either_name() {
+    let cpu = line("send --print-scenario --to 10.0.0.2 --cpu 2,3").out;
+    assert_eq!(line("send --print-scenario --to 10.0.0.2 --cores 2,3").out, cpu);
+    let flow = line("send --print-scenario --to 10.0.0.2 --flow rate=1pps").out;
+    assert_eq!(line("send --print-scenario --to 10.0.0.2 --flows rate=1pps").out, flow);
+}
