@@ -61,6 +61,7 @@ for group in "$@"; do
         library zlib zlib1g-dev
         header stdio.h libc6-dev
         header linux/bpf.h linux-libc-dev
+        header bpf/bpf_helpers.h libbpf-dev
         ;;
     test)
         program tshark tshark
@@ -138,12 +139,15 @@ if [ -n "$want_rust" ]; then
     rust_serves || die "this is Rust $(rust_found); Wirebeat needs $(rust_needed) or newer"
 fi
 
+# Makes sure of `cargo $1`, which rustup calls `$2`.
+component() {
+    as_user cargo "$1" --version >/dev/null 2>&1 ||
+        as_user rustup component add "$2" ||
+        die "missing: cargo $1. Install it from where this Rust came from"
+}
+
+# The generator of the kernel programs' skeletons formats what it writes.
+component fmt rustfmt
 case " $* " in
-*" check "*)
-    for component in clippy fmt; do
-        as_user cargo "$component" --version >/dev/null 2>&1 ||
-            as_user rustup component add clippy rustfmt ||
-            die "missing: cargo $component. Install it from where this Rust came from"
-    done
-    ;;
+*" check "*) component clippy clippy ;;
 esac
