@@ -4,7 +4,6 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd};
 
-use rustix::event::{PollFd, Timespec, poll};
 use rustix::io::Errno;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::PortError;
@@ -112,18 +111,31 @@ pub(crate) fn bind_to_device(socket: impl AsFd, name: &str) -> io::Result<()> {
     set_option(socket, (libc::SOL_SOCKET, libc::SO_BINDTODEVICE), &padded)
 }
 
-/// Waits until one of `fds` is ready, at most until `until` or a signal; says whether one is. Looks
+/// What to wait for: that `file` can be read.
+pub(crate) fn readable(file: impl AsFd) -> libc::pollfd {
+    libc::pollfd { fd: file.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 }
+}
+
+/// Waits until one of `files` is ready, at most until `until` or a signal; says whether one is. Looks
 /// at least once.
-pub(crate) fn poll_until(fds: &mut [PollFd<'_>], until: Nanos) -> io::Result<bool> {
+pub(crate) fn poll_until(files: &mut [libc::pollfd], until: Nanos) -> io::Result<bool> {
     let left = until.saturating_sub(MonotonicClock.now()).get();
-    let timeout = Timespec {
-        tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX),
-        tv_nsec: (left % 1_000_000_000) as i64,
+    let timeout = libc::timespec {
+        tv_sec: libc::time_t::try_from(left / 1_000_000_000).unwrap_or(libc::time_t::MAX),
+        tv_nsec: (left % 1_000_000_000) as _,
     };
-    match poll(fds, Some(&timeout)) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(errno) => Err(errno.into()),
+    // SAFETY: as many entries as it is told, which the kernel writes `revents` of; no signal mask. A
+    // file that was closed in the meantime is reported as such.
+    let ready = unsafe {
+        let count = files.len() as libc::nfds_t;
+        libc::ppoll(files.as_mut_ptr(), count, &timeout, std::ptr::null())
+    };
+    match ready {
+        0.. => Ok(ready > 0),
+        _ => match last_error() {
+            Errno::INTR => Ok(false),
+            errno => Err(errno.into()),
+        },
     }
 }
 

@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, PortError};
@@ -105,10 +104,10 @@ impl Receiver {
             if self.gone {
                 return Err(PortError::Gone(self.interface.clone()));
             }
-            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
-            let ready = poll_until(&mut fds, until)
+            let mut files = [sys::readable(&self.socket)];
+            let ready = poll_until(&mut files, until)
                 .map_err(|e| refused("waiting for frames", &self.interface, e))?;
-            if fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+            if files[0].revents & (libc::POLLERR | libc::POLLHUP) != 0 {
                 self.check()?;
             } else if !ready {
                 return Ok(0);

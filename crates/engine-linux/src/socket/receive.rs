@@ -3,9 +3,8 @@
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use rustix::event::{PollFd, PollFlags, epoll};
 use rustix::io::Errno;
 use rustix::net::{bind, sockopt};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
@@ -27,8 +26,9 @@ const TURNS: usize = 16;
 #[derive(Debug)]
 pub(super) struct Receiver {
     listeners: Vec<Listener>,
-    /// Readable when one of the listeners is.
-    any: OwnedFd,
+    /// The listeners and the watch, to wait for. Not an epoll instance: it would be called for every
+    /// datagram, waiting or not, at the expense of its sender.
+    files: Vec<libc::pollfd>,
     buffers: Buffers,
     time: RealtimeToMonotonic,
     gather: Nanos,
@@ -49,23 +49,17 @@ struct Listener {
 impl Receiver {
     /// Listens from now on.
     pub(super) fn open(options: &SocketReceive, link: Option<&Link>) -> Result<Self, PortError> {
-        let any = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|e| refused("waiting for several sockets", super::ENGINE, e.into()))?;
-        let mut listeners = Vec::with_capacity(options.listen.len());
-        for address in &options.listen {
-            let listener = Listener::open(address, options, link)?;
-            let data = epoll::EventData::new_u64(0);
-            epoll::add(&any, &listener.socket, data, epoll::EventFlags::IN)
-                .map_err(|e| refused("waiting for several sockets", super::ENGINE, e.into()))?;
-            listeners.push(listener);
-        }
+        let open = |address| Listener::open(address, options, link);
+        let listeners = options.listen.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let watch = match link {
             Some(link) => Some(LinkWatch::open(std::slice::from_ref(link)).map_err(unwatched)?),
             None => None,
         };
+        let mut files: Vec<_> = listeners.iter().map(|l| sys::readable(&l.socket)).collect();
+        files.extend(watch.as_ref().map(sys::readable));
         Ok(Receiver {
             listeners,
-            any,
+            files,
             buffers: Buffers::new().map_err(|e| refused("making buffers", super::ENGINE, e))?,
             time: RealtimeToMonotonic::new(),
             gather: options.gather,
@@ -86,23 +80,25 @@ impl Receiver {
         mut sink: impl FnMut(&Arrival<'_>),
     ) -> Result<usize, PortError> {
         loop {
+            self.gather(until);
             let count = self.take(&mut sink)?;
             if count > 0 {
                 self.flowing = true;
                 return Ok(count);
             }
             self.check()?;
-            let now = MonotonicClock.now();
-            if now >= until {
+            if MonotonicClock.now() >= until || !self.wait(until)? {
                 return Ok(0);
             }
-            if std::mem::take(&mut self.flowing) {
-                // Who sleeps in a socket is woken by each datagram, at the expense of its sender. While
-                // they keep coming it is cheaper for both to look again a little later.
-                MonotonicClock.sleep_until(now.saturating_add(self.gather).min(until));
-            } else if !self.wait(until)? {
-                return Ok(0);
-            }
+        }
+    }
+
+    /// Lets datagrams gather while they keep coming. Who sleeps in a socket, or takes each datagram at
+    /// once, makes it dearer for the sender, who has to wake him or to share the queue's lock.
+    fn gather(&mut self, until: Nanos) {
+        let now = MonotonicClock.now();
+        if std::mem::take(&mut self.flowing) && now < until {
+            MonotonicClock.sleep_until(now.saturating_add(self.gather).min(until));
         }
     }
 
@@ -136,16 +132,9 @@ impl Receiver {
     }
 
     /// Waits until there is something to look at, at most until `until`; says whether there is.
-    fn wait(&self, until: Nanos) -> Result<bool, PortError> {
-        let any = PollFd::new(&self.any, PollFlags::IN);
-        let waited = match &self.watch {
-            None => poll_until(&mut [any], until),
-            Some(watch) => {
-                let watch = PollFd::from_borrowed_fd(watch.as_fd(), PollFlags::IN);
-                poll_until(&mut [any, watch], until)
-            }
-        };
-        waited.map_err(|e| refused("waiting for datagrams", super::ENGINE, e))
+    fn wait(&mut self, until: Nanos) -> Result<bool, PortError> {
+        poll_until(&mut self.files, until)
+            .map_err(|e| refused("waiting for datagrams", super::ENGINE, e))
     }
 
     /// Whether the interface is still there.

@@ -27,6 +27,8 @@ const CONTROL_WORDS: usize = 3;
 /// Sockets and slots.
 #[derive(Debug)]
 pub(super) struct Transmitter {
+    /// The only interface that is used, if it was named.
+    interface: Option<String>,
     peers: Vec<Peer>,
     /// Index of the peer, by tag; `None` for flows of other ports.
     peer_of: Vec<Option<u32>>,
@@ -86,6 +88,7 @@ impl Transmitter {
             peer_of.push(Some(index));
         }
         Ok(Transmitter {
+            interface: interface.map(str::to_owned),
             peers,
             peer_of,
             slots: Slots::new(&options.plan).map_err(|e| refused("making slots", ENGINE, e))?,
@@ -211,7 +214,8 @@ impl Transmitter {
             | Errno::INVAL
             | Errno::ADDRNOTAVAIL => {
                 self.slots.fail_all();
-                return Err(PortError::Gone(format!("towards {}", peer.name)));
+                let towards = || format!("towards {}", peer.name);
+                return Err(PortError::Gone(self.interface.clone().unwrap_or_else(towards)));
             }
             errno => {
                 self.slots.fail_all();
