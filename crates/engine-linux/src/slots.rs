@@ -14,7 +14,7 @@ use crate::memory::Memory;
 /// Slots of a ring: four batches, so that a port that sends part of a batch still has room.
 const SLOTS: usize = 256;
 /// The most frames that are reserved at once. More gains nothing (measured: 16 to 256 frames for a
-/// system call are equally fast), and keeps more memory hot.
+/// system call are equally fast) and takes more of the cache.
 pub(crate) const BATCH: usize = 64;
 /// Bytes of a cache line.
 const LINE: usize = 64;

@@ -133,6 +133,12 @@ impl PacketPort {
         self.transmitter.as_ref().map_or(0, Transmitter::stalls)
     }
 
+    /// How far the times of arrivals can be off, beside what the kernel took to stamp them; `None` for
+    /// a port that does not receive.
+    pub fn timestamp_error(&self) -> Option<Nanos> {
+        self.receiver.as_ref().map(Receiver::timestamp_error)
+    }
+
     fn transmitter(&mut self) -> Result<&mut Transmitter, PortError> {
         let what = "send: the port was opened to receive only";
         self.transmitter

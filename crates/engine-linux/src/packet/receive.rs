@@ -148,6 +148,11 @@ impl Receiver {
         }
     }
 
+    /// How far the times of arrivals can be off by conversion.
+    pub(super) fn timestamp_error(&self) -> Nanos {
+        self.time.error()
+    }
+
     /// [`wirebeat_engine::port::Port::receive_drops`].
     pub(super) fn drops(&self) -> u64 {
         // struct tpacket_stats_v3: packets, drops, freezes; reading sets them to zero

@@ -54,7 +54,8 @@ pub struct SocketTransmit {
 }
 
 /// Whether datagrams leave joined (generic segmentation offload): the cost of the system's stack is
-/// then shared by up to 64 of them, and they follow each other without a gap.
+/// then shared by up to 64 of them, and they follow each other without a gap. A device that has to take
+/// them apart again and has no room for all drops some that count as sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Joining {
     /// Those that are committed together, go to one endpoint and are equally long.
@@ -155,6 +156,12 @@ impl SocketPort {
     /// How often the system had no room for a datagram, so that it had to wait.
     pub fn stalls(&self) -> u64 {
         self.transmitter.as_ref().map_or(0, Transmitter::stalls)
+    }
+
+    /// How far the times of arrivals can be off, beside what the kernel took to stamp them; `None` for
+    /// a port that does not receive.
+    pub fn timestamp_error(&self) -> Option<Nanos> {
+        self.receiver.as_ref().map(Receiver::timestamp_error)
     }
 
     fn transmitter(&mut self) -> Result<&mut Transmitter, PortError> {

@@ -151,6 +151,11 @@ impl Receiver {
         Ok(())
     }
 
+    /// How far the times of arrivals can be off by conversion.
+    pub(super) fn timestamp_error(&self) -> Nanos {
+        self.time.error()
+    }
+
     /// [`wirebeat_engine::port::Port::receive_drops`].
     pub(super) fn drops(&self) -> u64 {
         self.listeners.iter().map(Listener::drops).sum()

@@ -34,6 +34,7 @@ fn every_frame_arrives_with_its_bytes_length_and_a_time() {
         assert_eq!(totals(&sender, 3), [sent(1_667), sent(1_667), sent(1_666)]);
         assert_eq!(receiver.receive_drops(), 0);
         assert!(arrived.iter().all(|a| a.frame_len as usize == a.bytes.len() + 4));
+        assert!(receiver.timestamp_error().unwrap() < Nanos::from_micros(20));
         assert_times(&arrived, from, MonotonicClock.now());
     }
 }

@@ -42,6 +42,7 @@ fn every_datagram_arrives_with_its_bytes_length_and_a_time() {
                     let len = (arrival.bytes.len() + headers + 4).max(64);
                     assert_eq!(arrival.frame_len as usize, len);
                 }
+                assert!(receiver.timestamp_error().unwrap() < Nanos::from_micros(20));
                 assert_times(&arrived, from, MonotonicClock.now());
             }
         }
