@@ -1,0 +1,162 @@
+//! Engines driven without a run around them, for the two modes that a scenario cannot ask for: the
+//! kernel engine streamed by a feeder although its program would repeat, and the socket engine with
+//! single datagrams although their sizes would let them be joined.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
+use wirebeat_engine::collect::{LiveRx, collect};
+use wirebeat_engine::drive::{Driven, Job, LiveTx, Plan, Sequences, drive};
+use wirebeat_engine::port::{Port, TxPlan};
+use wirebeat_engine_linux::affinity;
+use wirebeat_engine_linux::kernel::{
+    Fate, KernelOptions, KernelPort, KernelReceiver, ReceiveOptions,
+};
+use wirebeat_engine_linux::socket::{
+    Checksum, Endpoint, Gro, Joining, SocketOptions, SocketPort, SocketReceive, SocketTransmit,
+};
+use wirebeat_meter::flow::Expectation;
+use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
+use wirebeat_meter::summary::{FlowSummary, MeterSummary};
+use wirebeat_traffic::program::Program;
+use wirebeat_traffic::schedule::Shard;
+use wirebeat_units::Nanos;
+
+use crate::frames::{flow, program};
+use crate::lab::{Failure, Lab};
+use crate::wirebeat::Metered;
+
+const ALONE: Shard = Shard { core: 0, cores: 1 };
+/// From the start of the threads until the first frame.
+const LEAD: Nanos = Nanos::from_millis(20);
+/// Until frames on their way have arrived.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// The kernel engine, fed from the other core.
+pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
+    let program = program(lab, flow(lab))?;
+    let (near, far) = (lab.near(), lab.far());
+    let receive = ReceiveOptions {
+        index: far.link.index.get(),
+        interface: far.link.name.clone(),
+        meter: expected(),
+        unprobed_gap: None,
+        fate: Fate::Drop,
+        several_queues: false,
+    };
+    let receiver = far.namespace.run(|| KernelReceiver::open(&receive))??;
+    let plan = Plan::new(&program, &[0], ALONE, 0);
+    let options = KernelOptions {
+        index: near.link.index.get(),
+        interface: near.link.name.clone(),
+        plan: plan.tx,
+        wait: Wait::Spin,
+        cpu: Some(lab.cores.send),
+        sequences: None,
+        egress_program: false,
+        link: None,
+    };
+    let mut port = near.namespace.run(|| KernelPort::open(options))??;
+    let driven = driven(&mut port, &program, &plan, (lab.cores.other, time))?;
+    thread::sleep(SETTLE);
+    metered(&driven, &receiver.summary())
+}
+
+/// The socket engine, sending and receiving each datagram by itself.
+pub fn socket_single(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
+    let program = program(lab, flow(lab))?;
+    let flow = program.flows.first().ok_or("a scenario lost its flow")?;
+    let (near, far) = (lab.near(), lab.far());
+    let receive = SocketReceive {
+        listen: vec![flow.endpoint.destination],
+        gro: Gro::Off,
+        ..SocketReceive::default()
+    };
+    let receive = SocketOptions { receive: Some(receive), ..SocketOptions::default() };
+    let mut receiver = far.namespace.run(|| SocketPort::open(&receive))??;
+    let plan = Plan::new(&program, &[0], ALONE, 0);
+    let payload = flow.template.payload_len;
+    let transmit = SocketTransmit {
+        plan: TxPlan { frame_max: payload, frame_len: Some(payload), ..plan.tx },
+        endpoints: vec![Some(Endpoint {
+            source: SocketAddr::new(near.ipv4.into(), 0),
+            destination: flow.endpoint.destination,
+            ttl: flow.endpoint.ttl,
+            tos: flow.endpoint.tos,
+            checksum: Checksum::Sent,
+        })],
+        joining: Joining::Never,
+    };
+    let transmit = SocketOptions { transmit: Some(transmit), ..SocketOptions::default() };
+    let mut sender = near.namespace.run(|| SocketPort::open(&transmit))??;
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            affinity::pin(lab.cores.other)?;
+            let mut meter = Meter::new(expected());
+            collect(&mut receiver, &MonotonicClock, &mut meter, &stop, &LiveRx::default())?;
+            Ok::<_, Failure>(meter.summary())
+        });
+        let driven = driven(&mut sender, &program, &plan, (lab.cores.send, time));
+        thread::sleep(SETTLE);
+        stop.store(true, Ordering::Release);
+        let summary = reader.join().map_err(|_| "the receiver panicked")??;
+        metered(&driven?, &summary)
+    })
+}
+
+/// Flow 0, without a rate.
+fn expected() -> MeterConfig {
+    let flows = BTreeMap::from([(0, Expectation::default())]);
+    MeterConfig { flows: Flows::Expected(flows), ..MeterConfig::default() }
+}
+
+/// Drives a port on a thread of its own, bound to a CPU, for a time.
+fn driven<P: Port>(
+    port: &mut P,
+    program: &Program,
+    plan: &Plan,
+    (cpu, time): (usize, Duration),
+) -> Result<Driven, Failure> {
+    let driving = || {
+        affinity::pin(cpu)?;
+        let start = MonotonicClock.now().saturating_add(LEAD);
+        let job = Job {
+            program,
+            flows: &[0],
+            shard: ALONE,
+            sequences: &Sequences::new(1),
+            start,
+            end: start.saturating_add(Nanos::new(time.as_nanos() as u64)),
+            wait: Wait::Spin,
+            stop: &AtomicBool::new(false),
+            live: &LiveTx::default(),
+        };
+        Ok::<_, Failure>(drive(port, &MonotonicClock, &job, plan))
+    };
+    let driven =
+        thread::scope(|scope| scope.spawn(driving).join().map_err(|_| "the sender panicked"))??;
+    match driven.error {
+        Some(error) => Err(error.into()),
+        None => Ok(driven),
+    }
+}
+
+/// Brings both sides together.
+fn metered(driven: &Driven, summary: &MeterSummary) -> Result<Metered, Failure> {
+    let sent = driven.flows.first().ok_or("nothing was sent")?;
+    let received: &FlowSummary = summary.flows.get(&0).ok_or("nothing arrived")?;
+    let unique = received.sequence.unique;
+    let rate = |frames: u64, ns: u64| frames.saturating_sub(1) as f64 * 1e9 / ns.max(1) as f64;
+    let (first, last) = sent.span.ok_or("nothing was sent")?;
+    let (begun, ended) = received.span.ok_or("nothing arrived")?;
+    Ok(Metered {
+        sent: rate(sent.sent, last.saturating_sub(first).get()),
+        received: rate(unique, ended.saturating_sub(begun)),
+        lost: sent.sent.saturating_sub(unique),
+    })
+}

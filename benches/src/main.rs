@@ -1,0 +1,107 @@
+//! The benchmark: Wirebeat and its peers in turn, over one virtual cable, in one run.
+//!
+//! Reading order: `rounds` measures everybody in turn; `sections` are the chapters of the result, one
+//! file each; `peers` are the other tools, one file each; `lab`, `sinks` and `window` are what all
+//! measurements share; `document` writes it down. Verdicts are computed (`verdict`), never written.
+//!
+//! Exit codes: 0 measured, whatever the figures; 2 wrong usage; 3 this machine cannot.
+
+mod direct;
+mod document;
+mod exactness;
+mod format;
+mod frames;
+mod install;
+mod lab;
+mod options;
+mod pcap;
+mod peers;
+mod rounds;
+mod sections;
+mod sinks;
+mod stats;
+mod table;
+mod verdict;
+mod window;
+mod wirebeat;
+
+use std::fs;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::{Instant, SystemTime};
+
+use clap::Parser;
+use wirebeat_host::CpuTimes;
+use wirebeat_report::time::rfc3339;
+use wirebeat_testbed::{Capability, require};
+
+use crate::document::{Heading, document};
+use crate::frames::Files;
+use crate::lab::{Failure, Lab};
+use crate::options::{Chapters, Options};
+use crate::rounds::Bench;
+use crate::sections::{capture, cpu, flat, noise, rates};
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("wirebeat-bench: {why}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), Failure> {
+    require(Capability::NetworkNamespaces)?;
+    require(Capability::XdpLiveFrames)?;
+    if !options.no_install {
+        install::install();
+    }
+    let (begun, started) = (Instant::now(), rfc3339(SystemTime::now()));
+    let lab = Lab::lay()?;
+    let files = Files::write(&lab)?;
+    let mut bench = Bench { lab, files, rounds: options.rounds(), time: options.time() };
+
+    let mut heard = noise::listen(&bench, "before");
+    let before = CpuTimes::now();
+    let mut chapters = Vec::new();
+    for (chapter, measure) in CHAPTERS {
+        if options.wants(chapter) {
+            chapters.push(measure(&mut bench));
+        }
+    }
+    let spent = CpuTimes::now().since(&before);
+    heard.extend(noise::listen(&bench, "after"));
+    chapters.insert(0, noise::chapter(&heard, &spent));
+
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let heading = Heading {
+        command: document::command(options, &arguments),
+        started,
+        elapsed: begun.elapsed(),
+        in_full: options.in_full(),
+    };
+    let text = document(&bench, &heading, &chapters)?;
+    match options.file() {
+        Some(path) => {
+            fs::write(&path, text)
+                .map_err(|why| format!("cannot write {}: {why}", path.display()))?;
+            eprintln!("written to {}", path.display());
+        }
+        None => io::stdout().write_all(text.as_bytes())?,
+    }
+    Ok(())
+}
+
+/// A chapter, and what measures it.
+type Measure = fn(&mut Bench) -> sections::Chapter;
+
+/// The chapters in their order.
+const CHAPTERS: [(Chapters, Measure); 4] = [
+    (Chapters::Flat, flat::measure),
+    (Chapters::Rates, rates::measure),
+    (Chapters::Capture, capture::measure),
+    (Chapters::Cpu, cpu::measure),
+];

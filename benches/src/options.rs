@@ -1,0 +1,112 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use wirebeat_units::Nanos;
+
+/// Measures Wirebeat and its peers in turn over one virtual cable, and writes what came of it as
+/// docs/benchmarks.md. Needs root; sends nothing outside its own namespaces.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "wirebeat-bench")]
+pub struct Options {
+    /// One round of short measurements: to see that it works, not to learn anything.
+    #[arg(long)]
+    pub quick: bool,
+    /// Only these chapters.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "CHAPTER,...")]
+    pub only: Vec<Chapters>,
+    /// Length of one measurement. Default: 2s; 500ms with --quick.
+    #[arg(long, value_name = "TIME")]
+    pub time: Option<Nanos>,
+    /// How often everything is measured. Default: 3; 1 with --quick.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub rounds: Option<u16>,
+    /// Where to write. Default: docs/benchmarks.md for all chapters in full length, else standard
+    /// output, which '-' is as well.
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Install nothing; peers that are missing are reported as missing.
+    #[arg(long)]
+    pub no_install: bool,
+}
+
+/// The chapters that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Chapters {
+    /// As fast as possible.
+    Flat,
+    /// Constant rates.
+    Rates,
+    /// The receiver confirmed by a capture.
+    Capture,
+    /// CPU time of each way to wait.
+    Cpu,
+}
+
+impl Options {
+    /// Whether a chapter is wanted.
+    pub fn wants(&self, chapter: Chapters) -> bool {
+        self.only.is_empty() || self.only.contains(&chapter)
+    }
+
+    /// Whether this is the benchmark as it is meant to be, and not a part or a trial of it.
+    pub fn in_full(&self) -> bool {
+        let shorter = self.rounds().min(3) < 3 || self.time() < FULL;
+        self.only.is_empty() && !shorter
+    }
+
+    /// Length of one measurement.
+    pub fn time(&self) -> Duration {
+        let default = if self.quick { TRIAL } else { FULL };
+        self.time.map_or(default, Nanos::to_duration)
+    }
+
+    /// How often everything is measured.
+    pub fn rounds(&self) -> usize {
+        self.rounds.map_or(if self.quick { 1 } else { 3 }, usize::from)
+    }
+
+    /// The file to write; `None`: standard output.
+    pub fn file(&self) -> Option<PathBuf> {
+        match &self.output {
+            Some(path) if path.as_os_str() == "-" => None,
+            Some(path) => Some(path.clone()),
+            None => self.in_full().then(|| PathBuf::from("docs/benchmarks.md")),
+        }
+    }
+}
+
+const FULL: Duration = Duration::from_secs(2);
+const TRIAL: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(words: &str) -> Options {
+        let words = words.split_ascii_whitespace();
+        Options::try_parse_from(["wirebeat-bench"].into_iter().chain(words)).unwrap()
+    }
+
+    #[test]
+    fn only_the_whole_benchmark_replaces_the_document() {
+        assert_eq!(options("").file(), Some("docs/benchmarks.md".into()));
+        assert_eq!(options("--rounds 5 --time 4s").file(), Some("docs/benchmarks.md".into()));
+        for part in ["--quick", "--only flat", "--rounds 2", "--time 1s", "--output -"] {
+            assert_eq!(options(part).file(), None, "{part}");
+        }
+        assert_eq!(options("--quick --output x.md").file(), Some("x.md".into()));
+    }
+
+    #[test]
+    fn chapters_are_a_list() {
+        let some = options("--only flat,cpu");
+        assert!(some.wants(Chapters::Flat) && some.wants(Chapters::Cpu));
+        assert!(!some.wants(Chapters::Rates));
+        assert!(options("").wants(Chapters::Rates));
+        assert!(Options::try_parse_from(["wirebeat-bench", "--only", "x"]).is_err());
+        assert!(Options::try_parse_from(["wirebeat-bench", "--rounds", "0"]).is_err());
+    }
+}

@@ -1,0 +1,134 @@
+//! Rounds: everybody who is compared is measured once in each round, one after the other, so that what
+//! changes on the machine in the meantime meets all of them.
+
+use std::time::Duration;
+
+use crate::frames::Files;
+use crate::lab::{Failure, Lab};
+use crate::stats::Series;
+
+/// The bench: where, how often and how long is measured.
+#[derive(Debug)]
+pub struct Bench {
+    /// The cable.
+    pub lab: Lab,
+    /// Files for tools.
+    pub files: Files,
+    /// How many rounds.
+    pub rounds: usize,
+    /// How long one measurement takes.
+    pub time: Duration,
+}
+
+/// A measurement.
+pub type Measure<'a, T> = Box<dyn Fn(&Bench) -> Result<T, Failure> + 'a>;
+
+/// Somebody who is compared.
+pub struct Contestant<'a, T> {
+    /// The name, for the one who waits.
+    pub name: String,
+    /// One measurement.
+    pub measure: Measure<'a, T>,
+}
+
+impl<'a, T> Contestant<'a, T> {
+    /// A name and a measurement.
+    pub fn new(
+        name: impl Into<String>,
+        measure: impl Fn(&Bench) -> Result<T, Failure> + 'a,
+    ) -> Self {
+        Contestant { name: name.into(), measure: Box::new(measure) }
+    }
+}
+
+/// What all rounds gave for one contestant.
+#[derive(Clone, Debug)]
+pub struct Measured<T> {
+    /// What succeeded, in the order of the rounds.
+    pub values: Vec<T>,
+    /// Why others did not.
+    pub failures: Vec<String>,
+}
+
+impl<T> Default for Measured<T> {
+    fn default() -> Self {
+        Measured { values: Vec::new(), failures: Vec::new() }
+    }
+}
+
+impl<T> Measured<T> {
+    /// One figure of each value.
+    pub fn series(&self, figure: impl Fn(&T) -> f64) -> Series {
+        Series::new(self.values.iter().map(figure).collect())
+    }
+
+    /// What a reader has to know: nothing, or how many rounds failed, and why the first did.
+    pub fn remark(&self) -> String {
+        let (failed, all) = (self.failures.len(), self.failures.len() + self.values.len());
+        match self.failures.first() {
+            None => String::new(),
+            Some(why) if failed == all => format!("failed: {why}"),
+            Some(why) => format!("{failed} of {all} rounds failed: {why}"),
+        }
+    }
+
+    /// Why there is no value at all.
+    pub fn reason(&self) -> String {
+        self.failures.first().cloned().unwrap_or_else(|| "it was not measured".to_owned())
+    }
+}
+
+/// Measures everybody in turn. `brief` is for the one who waits.
+pub fn in_turn<T>(
+    bench: &mut Bench,
+    contestants: &[Contestant<'_, T>],
+    brief: impl Fn(&T) -> String,
+) -> Vec<Measured<T>> {
+    let mut all: Vec<Measured<T>> = contestants.iter().map(|_| Measured::default()).collect();
+    for round in 1..=bench.rounds {
+        for (contestant, measured) in contestants.iter().zip(&mut all) {
+            let outcome = (contestant.measure)(bench);
+            let said = match &outcome {
+                Ok(value) => brief(value),
+                Err(why) => format!("failed: {why}"),
+            };
+            eprintln!("round {round} of {}: {}: {said}", bench.rounds, contestant.name);
+            match outcome {
+                Ok(value) => measured.values.push(value),
+                Err(why) => measured.failures.push(why.to_string()),
+            }
+            tidy(bench, &contestant.name);
+        }
+    }
+    all
+}
+
+/// Sees to it that nobody leaves anything on the cable for those who come after.
+fn tidy(bench: &mut Bench, name: &str) {
+    match bench.lab.left_behind() {
+        Ok(None) => return,
+        Ok(Some(interface)) => {
+            eprintln!("{name} left an XDP program on {interface}; laying the cable anew");
+        }
+        Err(why) => eprintln!("the cable cannot be looked at: {why}; laying it anew"),
+    }
+    if let Err(why) = bench.lab.renew() {
+        eprintln!("the cable cannot be laid anew: {why}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_rounds_are_reported_beside_the_others() {
+        let mut measured = Measured { values: vec![1.0, 3.0], failures: Vec::new() };
+        assert_eq!(measured.remark(), "");
+        measured.failures.push("it died".to_owned());
+        assert_eq!(measured.remark(), "1 of 3 rounds failed: it died");
+        assert_eq!(measured.series(|value| value * 2.0), Series::new(vec![2.0, 6.0]));
+        measured.values.clear();
+        assert_eq!(measured.remark(), "failed: it died");
+    }
+}

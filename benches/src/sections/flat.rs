@@ -1,0 +1,460 @@
+//! Flat out: as many 64-byte frames as possible, into each of the three sinks.
+
+use std::io;
+use std::time::Duration;
+
+use wirebeat_engine_linux::{affinity, kernel};
+use wirebeat_traffic::spec::{EngineChoice, WaitChoice};
+use wirebeat_units::FrameLen;
+
+use super::Chapter;
+use crate::direct;
+use crate::format::{self, NOTHING};
+use crate::lab::{Failure, Lab};
+use crate::peers::{self, IPERF3, Pace, Peer, TRAFGEN};
+use crate::rounds::{Bench, Contestant, Measured, in_turn};
+use crate::sinks::Sink;
+use crate::stats::{Ratio, Series};
+use crate::table::Table;
+use crate::verdict::Verdict;
+use crate::window::{self, Window};
+use crate::wirebeat::{self, Cores, Metered, Setup};
+
+const PROSE: &str = "\
+Frames of 64 bytes with FCS, except where a tool cannot make them so short (column \"frame\"). The cost \
+of receiving is paid on the sending core, so that each figure belongs to one of three columns: (1) to a \
+program that reads each datagram, (2) to a socket that nobody reads, (3) into an XDP program that drops \
+the frame before the stack. Sent is what arrived at the far interface; read is what the far namespace's \
+UDP counter says. Wirebeat's figures with a receiver of its own are those of its report. The physical \
+limit is a bare eBPF loop that redirects frames without touching them into a program that only counts \
+and drops; in each round the better of batches of 64 and of 256.";
+
+const LIMIT: &str = "physical limit: bare loop";
+const PERIODIC: &str = "Wirebeat kernel, periodic, metered";
+const STREAMED: &str = "Wirebeat kernel, streamed, metered";
+const PACKET: &str = "Wirebeat packet";
+const PACKET_TWO: &str = "Wirebeat packet, two cores";
+const SOCKET: &str = "Wirebeat socket";
+const SOCKET_TWO: &str = "Wirebeat socket, two cores";
+const SINGLE: &str = "Wirebeat socket, single datagrams";
+const JOINED: &str = "Wirebeat socket, GSO and GRO";
+
+/// What somebody reached.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    /// Frames per second that were sent.
+    sent: f64,
+    /// Those per second that were read or metered; `None` where nobody does.
+    read: Option<f64>,
+    /// Frames that were sent and not received, where both ends number them.
+    lost: Option<u64>,
+    /// Mean length of a frame in bytes with FCS.
+    frame_len: f64,
+}
+
+impl Reached {
+    fn counted(window: Window, sink: Sink) -> Reached {
+        let read = (sink == Sink::Reading).then_some(window.read);
+        Reached { sent: window.sent, read, lost: None, frame_len: window.frame_len }
+    }
+
+    fn metered(metered: Metered) -> Reached {
+        let Metered { sent, received, lost } = metered;
+        let frame_len = f64::from(FrameLen::MIN.get());
+        Reached { sent, read: Some(received), lost: Some(lost), frame_len }
+    }
+}
+
+/// Who was measured into what, and what came of it.
+struct Entry {
+    name: &'static str,
+    sink: Sink,
+    measured: Measured<Reached>,
+}
+
+/// All entries.
+struct Entries(Vec<Entry>);
+
+impl Entries {
+    fn find(&self, name: &str, sink: Sink) -> Option<&Measured<Reached>> {
+        let entry = self.0.iter().find(|entry| entry.name == name && entry.sink == sink);
+        entry.map(|entry| &entry.measured)
+    }
+
+    /// One figure of an entry; why there is none.
+    fn series(
+        &self,
+        (name, sink): (&str, Sink),
+        figure: fn(&Reached) -> f64,
+    ) -> Result<Series, String> {
+        let measured = self.find(name, sink).ok_or("it was not measured")?;
+        if measured.values.is_empty() {
+            return Err(format!("{name}: {}", measured.reason()));
+        }
+        Ok(measured.series(figure))
+    }
+
+    fn ratio(
+        &self,
+        a: (&str, Sink),
+        b: (&str, Sink),
+        (of_a, of_b): (fn(&Reached) -> f64, fn(&Reached) -> f64),
+    ) -> Result<Ratio, String> {
+        let (top, bottom) = (self.series(a, of_a)?, self.series(b, of_b)?);
+        top.over(&bottom).ok_or_else(|| format!("{} sent nothing", b.0))
+    }
+}
+
+fn sent(reached: &Reached) -> f64 {
+    reached.sent
+}
+
+/// What came through: where nobody reads, what was sent.
+fn read(reached: &Reached) -> f64 {
+    reached.read.unwrap_or(reached.sent)
+}
+
+/// Measures everything.
+pub fn measure(bench: &mut Bench) -> Chapter {
+    let mut places = Vec::new();
+    let mut contestants = Vec::new();
+    let mut add = |name, sink: Sink, contestant: Contestant<'static, Reached>| {
+        places.push((name, sink));
+        contestants.push(contestant);
+    };
+    for sink in [Sink::Reading, Sink::Unread, Sink::Dropping] {
+        let label = |name: &str| format!("{name}, {}", sink.column());
+        for peer in peers::ALL.iter().filter(|peer| peer.sinks.contains(&sink)) {
+            let measure = move |bench: &Bench| of_peer(bench, peer, sink);
+            add(peer.name, sink, Contestant::new(label(peer.name), measure));
+        }
+        for (name, measure) in ours(sink) {
+            add(name, sink, Contestant::new(label(name), move |bench| measure(bench, sink)));
+        }
+    }
+    let brief = |reached: &Reached| match reached.read {
+        Some(read) => format!("{}, read {}", format::rate(reached.sent), format::rate(read)),
+        None => format::rate(reached.sent),
+    };
+    let all = in_turn(bench, &contestants, brief);
+    let entry = |((name, sink), measured)| Entry { name, sink, measured };
+    let entries = Entries(places.into_iter().zip(all).map(entry).collect());
+    Chapter {
+        title: "Flat out",
+        prose: PROSE,
+        tables: vec![
+            (
+                "The kernel engine and the physical limit, into XDP programs (3):".into(),
+                kernel(&entries),
+            ),
+            ("To a receiver that reads each datagram (1):".into(), reading(&entries)),
+            ("To nobody who reads (2) and (3):".into(), unread(&entries)),
+        ],
+        verdicts: verdicts(&entries),
+    }
+}
+
+/// A measurement of ours into a sink.
+type Own = fn(&Bench, Sink) -> Result<Reached, Failure>;
+
+/// What we measure of Wirebeat into a sink.
+fn ours(sink: Sink) -> Vec<(&'static str, Own)> {
+    match sink {
+        Sink::Reading => vec![
+            (SINGLE, |bench, _| {
+                Ok(Reached::metered(direct::socket_single(&bench.lab, bench.time)?))
+            }),
+            (JOINED, |bench, _| {
+                let receiver = Some(EngineChoice::Socket);
+                let setup = Setup { receiver, ..flat_out(EngineChoice::Socket) };
+                Ok(Reached::metered(wirebeat::flat_out_metered(&bench.lab, &setup, bench.time)?))
+            }),
+        ],
+        Sink::Unread => vec![
+            (PACKET, |bench, sink| counted(bench, sink, EngineChoice::Packet, Cores::One)),
+            (SOCKET, |bench, sink| counted(bench, sink, EngineChoice::Socket, Cores::One)),
+        ],
+        Sink::Dropping => vec![
+            (PACKET, |bench, sink| counted(bench, sink, EngineChoice::Packet, Cores::One)),
+            (PACKET_TWO, |bench, sink| counted(bench, sink, EngineChoice::Packet, Cores::Two)),
+            (SOCKET, |bench, sink| counted(bench, sink, EngineChoice::Socket, Cores::One)),
+            (SOCKET_TWO, |bench, sink| counted(bench, sink, EngineChoice::Socket, Cores::Two)),
+            (LIMIT, |bench, _| bare_limit(&bench.lab, bench.time)),
+            (PERIODIC, |bench, _| {
+                let receiver = Some(EngineChoice::Kernel);
+                let setup = Setup { receiver, ..flat_out(EngineChoice::Kernel) };
+                Ok(Reached::metered(wirebeat::flat_out_metered(&bench.lab, &setup, bench.time)?))
+            }),
+            (STREAMED, |bench, _| {
+                Ok(Reached::metered(direct::kernel_streamed(&bench.lab, bench.time)?))
+            }),
+        ],
+    }
+}
+
+fn flat_out(engine: EngineChoice) -> Setup {
+    let wait = WaitChoice::Spin;
+    Setup { engine, pace: Pace::FlatOut, wait, cores: Cores::One, receiver: None }
+}
+
+fn counted(
+    bench: &Bench,
+    sink: Sink,
+    engine: EngineChoice,
+    cores: Cores,
+) -> Result<Reached, Failure> {
+    let setup = Setup { cores, ..flat_out(engine) };
+    Ok(Reached::counted(wirebeat::flat_out(&bench.lab, &setup, sink, bench.time)?, sink))
+}
+
+fn of_peer(bench: &Bench, peer: &Peer, sink: Sink) -> Result<Reached, Failure> {
+    let Bench { lab, files, time, .. } = bench;
+    let open = sink.open(lab)?;
+    let running = peers::start(lab, files, peer, Pace::FlatOut, Some(sink))?;
+    let counted = window::observe(lab, &open, *time, || true);
+    // what the peer itself said is the better reason
+    running.end()?;
+    Ok(Reached::counted(counted?, sink))
+}
+
+/// The better of two batch sizes, each for half of the time, from the CPU that all senders get.
+fn bare_limit(lab: &Lab, time: Duration) -> Result<Reached, Failure> {
+    let mut best = 0.0_f64;
+    for batch in [64, 256] {
+        let (near, far) = (lab.near().link.index.get(), lab.far().link.index.get());
+        let namespace = lab.far().namespace.clone();
+        let enter = move || namespace.enter().map_err(io::Error::other);
+        let limit = lab.near().namespace.run(|| {
+            affinity::pin(lab.cores.send)?;
+            kernel::bare_limit(near, far, enter, batch, time / 2)
+        })??;
+        best = best.max(limit.received as f64 / limit.elapsed.as_secs_f64());
+    }
+    let frame_len = f64::from(FrameLen::MIN.get());
+    Ok(Reached { sent: best, read: None, lost: None, frame_len })
+}
+
+fn kernel(entries: &Entries) -> Table {
+    let mut table = Table::new(&["what", "frames/s", "of the limit", "lost", "remark"]);
+    for name in [LIMIT, PERIODIC, STREAMED] {
+        let key = (name, Sink::Dropping);
+        let Some(measured) = entries.find(name, Sink::Dropping) else { continue };
+        let share = entries.ratio(key, (LIMIT, Sink::Dropping), (read, sent));
+        let lost = measured.values.iter().map(|reached| reached.lost).sum::<Option<u64>>();
+        table.row(vec![
+            name.to_owned(),
+            format::series(&measured.series(read), format::rate),
+            share.map_or(NOTHING.into(), |share| format::ratio(&share)),
+            lost.filter(|_| !measured.values.is_empty()).map_or(NOTHING.into(), |n| n.to_string()),
+            measured.remark(),
+        ]);
+    }
+    table
+}
+
+/// Length of the frames, which not every tool makes as short as it is told.
+fn frame_len(measured: &Measured<Reached>) -> String {
+    let length = measured.series(|reached| reached.frame_len).median();
+    length.map_or(NOTHING.into(), |bytes| format!("{bytes:.0} B"))
+}
+
+fn reading(entries: &Entries) -> Table {
+    let mut table = Table::new(&[
+        "tool",
+        "frame",
+        "sent/s",
+        "read/s",
+        "sent, of iperf3",
+        "read, of iperf3",
+        "remark",
+    ]);
+    for entry in entries.0.iter().filter(|entry| entry.sink == Sink::Reading) {
+        let iperf3 = (IPERF3.name, Sink::Reading);
+        let of_iperf3 = |figure: fn(&Reached) -> f64| {
+            let ratio = entries.ratio((entry.name, entry.sink), iperf3, (figure, figure));
+            ratio.map_or(NOTHING.into(), |ratio| format::ratio(&ratio))
+        };
+        table.row(vec![
+            entry.name.to_owned(),
+            frame_len(&entry.measured),
+            format::series(&entry.measured.series(sent), format::rate),
+            format::series(&entry.measured.series(read), format::rate),
+            of_iperf3(sent),
+            of_iperf3(read),
+            entry.measured.remark(),
+        ]);
+    }
+    table
+}
+
+fn unread(entries: &Entries) -> Table {
+    let (second, third) = (Sink::Unread, Sink::Dropping);
+    let head =
+        ["tool", "frame", second.column(), "of trafgen", third.column(), "of trafgen", "remark"];
+    let mut table = Table::new(&head);
+    let mut names: Vec<&str> = Vec::new();
+    let others = entries.0.iter().filter(|entry| entry.sink != Sink::Reading);
+    for Entry { name, .. } in others {
+        if !names.contains(name) && ![LIMIT, PERIODIC, STREAMED].contains(name) {
+            names.push(name);
+        }
+    }
+    for name in names {
+        let found = [second, third].map(|sink| entries.find(name, sink));
+        let figure = |sink| {
+            let rate = entries.series((name, sink), sent);
+            let ratio = entries.ratio((name, sink), (TRAFGEN.name, sink), (sent, sent));
+            [
+                rate.map_or(NOTHING.into(), |rate| format::series(&rate, format::rate)),
+                ratio.map_or(NOTHING.into(), |ratio| format::ratio(&ratio)),
+            ]
+        };
+        let length = found.iter().flatten().next().map_or(NOTHING.into(), |m| frame_len(m));
+        let remarks: Vec<String> =
+            found.iter().flatten().map(|m| m.remark()).filter(|text| !text.is_empty()).collect();
+        let mut row = vec![name.to_owned(), length];
+        row.extend([second, third].into_iter().flat_map(figure));
+        row.push(remarks.join("; "));
+        table.row(row);
+    }
+    table
+}
+
+/// A target that one ratio is at least so much.
+fn at_least(target: &str, bound: f64, ratio: Result<Ratio, String>) -> Verdict {
+    match ratio {
+        Ok(ratio) => Verdict::of(target, format::ratio(&ratio), ratio.median >= bound),
+        Err(why) => Verdict::unmeasured(target, why),
+    }
+}
+
+fn verdicts(entries: &Entries) -> Vec<Verdict> {
+    use Sink::{Dropping, Reading, Unread};
+    let periodic = (PERIODIC, Dropping);
+    let limit = |a| entries.ratio(a, (LIMIT, Dropping), (read, sent));
+    let against = |b| entries.ratio(periodic, b, (read, sent));
+    let same = |a, b| entries.ratio(a, b, (sent, sent));
+    vec![
+        at_least("kernel, periodic, metered: ≥ 0.8 of the physical limit", 0.8, limit(periodic)),
+        none_lost(entries),
+        at_least(
+            "kernel, periodic: ≥ 8 × trafgen's single process to a socket nobody reads",
+            8.0,
+            against((TRAFGEN.name, Unread)),
+        ),
+        at_least(
+            "kernel, periodic: ≥ 18 × iperf3 to a reading receiver",
+            18.0,
+            against((IPERF3.name, Reading)),
+        ),
+        at_least(
+            "kernel, streamed from the other core: ≥ 0.6 of the physical limit",
+            0.6,
+            limit((STREAMED, Dropping)),
+        ),
+        at_least(
+            "packet ≥ 1 × trafgen's single process to a socket nobody reads",
+            1.0,
+            same((PACKET, Unread), (TRAFGEN.name, Unread)),
+        ),
+        at_least(
+            "packet ≥ 1 × trafgen's single process into an XDP drop",
+            1.0,
+            same((PACKET, Dropping), (TRAFGEN.name, Dropping)),
+        ),
+        socket(entries, "socket, single datagrams: sent and read ≥ 1.25 × iperf3", (SINGLE, 1.25)),
+        socket(entries, "socket, GSO and GRO: sent and read ≥ 4 × iperf3", (JOINED, 4.0)),
+        at_least(
+            "packet: two transmit cores ≥ 1.6 × one, into an XDP drop",
+            1.6,
+            same((PACKET_TWO, Dropping), (PACKET, Dropping)),
+        ),
+        at_least(
+            "socket: two transmit cores ≥ 1.6 × one, into an XDP drop",
+            1.6,
+            same((SOCKET_TWO, Dropping), (SOCKET, Dropping)),
+        ),
+    ]
+}
+
+fn none_lost(entries: &Entries) -> Verdict {
+    const TARGET: &str = "kernel, periodic, metered: no frame lost in any round";
+    match entries.find(PERIODIC, Sink::Dropping) {
+        Some(measured) if !measured.values.is_empty() => {
+            let lost: u64 = measured.values.iter().filter_map(|reached| reached.lost).sum();
+            Verdict::of(TARGET, format!("{lost} lost"), lost == 0 && measured.failures.is_empty())
+        }
+        Some(measured) => Verdict::unmeasured(TARGET, measured.reason()),
+        None => Verdict::unmeasured(TARGET, "it was not measured"),
+    }
+}
+
+/// Both what is sent and what is read count: a sender is of no use that is faster than its receiver.
+fn socket(entries: &Entries, target: &str, (name, bound): (&str, f64)) -> Verdict {
+    let ratio = |figure: fn(&Reached) -> f64| {
+        entries.ratio((name, Sink::Reading), (IPERF3.name, Sink::Reading), (figure, figure))
+    };
+    match (ratio(sent), ratio(read)) {
+        (Ok(sent), Ok(read)) => {
+            let figure = format!("sent {}, read {}", format::ratio(&sent), format::ratio(&read));
+            Verdict::of(target, figure, sent.median.min(read.median) >= bound)
+        }
+        (Err(why), _) | (_, Err(why)) => Verdict::unmeasured(target, why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Outcome;
+
+    fn entry(name: &'static str, sink: Sink, rates: &[f64]) -> Entry {
+        let reached =
+            |&sent: &f64| Reached { sent, read: Some(sent / 2.0), lost: Some(0), frame_len: 64.0 };
+        let values: Vec<Reached> = rates.iter().map(reached).collect();
+        let failures = if values.is_empty() { vec!["it died".to_owned()] } else { Vec::new() };
+        Entry { name, sink, measured: Measured { values, failures } }
+    }
+
+    #[test]
+    fn ratios_name_who_is_missing() {
+        let entries = Entries(vec![
+            entry(PACKET, Sink::Unread, &[4.0, 6.0]),
+            entry(TRAFGEN.name, Sink::Unread, &[]),
+        ]);
+        let ratio = |a, b| entries.ratio((a, Sink::Unread), (b, Sink::Unread), (sent, sent));
+        assert_eq!(ratio(PACKET, PACKET).unwrap().median, 1.0);
+        assert!(ratio(PACKET, TRAFGEN.name).unwrap_err().contains("it died"));
+        assert_eq!(ratio(PACKET, SOCKET).unwrap_err(), "it was not measured");
+    }
+
+    #[test]
+    fn a_fast_sender_with_a_slow_receiver_misses_the_target() {
+        let mut entries = Entries(vec![
+            entry(SINGLE, Sink::Reading, &[8.0]),
+            entry("iperf3", Sink::Reading, &[2.0]),
+        ]);
+        assert_eq!(socket(&entries, "t", (SINGLE, 4.0)).outcome, Outcome::Met);
+        entries.0[0].measured.values[0].read = Some(1.0);
+        assert_eq!(socket(&entries, "t", (SINGLE, 4.0)).outcome, Outcome::Missed);
+        assert!(matches!(socket(&entries, "t", (JOINED, 4.0)).outcome, Outcome::Unmeasured(_)));
+    }
+
+    #[test]
+    fn a_lost_frame_or_a_failed_round_is_not_none_lost() {
+        let mut entries = Entries(vec![entry(PERIODIC, Sink::Dropping, &[1.0, 2.0])]);
+        assert_eq!(none_lost(&entries).outcome, Outcome::Met);
+        entries.0[0].measured.failures.push("it died".to_owned());
+        assert_eq!(none_lost(&entries).outcome, Outcome::Missed);
+        entries.0[0].measured.failures.clear();
+        entries.0[0].measured.values[1].lost = Some(1);
+        assert_eq!(none_lost(&entries).outcome, Outcome::Missed);
+    }
+
+    #[test]
+    fn every_target_has_its_verdict_also_when_nothing_was_measured() {
+        let verdicts = verdicts(&Entries(Vec::new()));
+        assert_eq!(verdicts.len(), 11);
+        assert!(verdicts.iter().all(|v| matches!(v.outcome, Outcome::Unmeasured(_))));
+    }
+}

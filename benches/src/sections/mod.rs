@@ -1,0 +1,24 @@
+//! The chapters of the benchmark. One chapter is one file: what is measured, its tables, and the verdicts
+//! on its targets.
+
+pub mod capture;
+pub mod cpu;
+pub mod flat;
+pub mod noise;
+pub mod rates;
+
+use crate::table::Table;
+use crate::verdict::Verdict;
+
+/// A chapter of the document.
+#[derive(Clone, Debug, Default)]
+pub struct Chapter {
+    /// Its heading.
+    pub title: &'static str,
+    /// What was measured, and how.
+    pub prose: &'static str,
+    /// Its tables, each with a line above it.
+    pub tables: Vec<(String, Table)>,
+    /// Verdicts on its targets.
+    pub verdicts: Vec<Verdict>,
+}
