@@ -1,4 +1,5 @@
-//! The command from outside: what it prints and how it ends. Nothing here sends traffic.
+//! The command from outside: what it prints and how it ends. Traffic is sent in `whole` only, inside
+//! namespaces of its own.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,7 +12,9 @@ mod generated;
 mod help;
 mod output;
 mod scenario;
+mod signals;
 mod usage;
+mod whole;
 
 use std::fs;
 use std::path::PathBuf;

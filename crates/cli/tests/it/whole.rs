@@ -1,0 +1,140 @@
+//! The command at work: every run here is inside namespaces that the test made, and nothing leaves them.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use wirebeat_testbed::{
+    Capability, End, Neighbours, Options as Cable, Output, Process, Program, Testbed, require,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn cable() -> Testbed {
+    Testbed::pair(&Cable { neighbours: Neighbours::Fixed, ..Cable::default() }).unwrap()
+}
+
+fn wirebeat(end: &End, line: &str) -> Process {
+    let program = Program::new(&end.namespace, env!("CARGO_BIN_EXE_wirebeat"));
+    program.args(line.split_whitespace()).spawn().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// Whether an XDP program is attached to either end.
+fn attached(bed: &Testbed) -> [bool; 2] {
+    [&bed.a, &bed.b]
+        .map(|end| end.netlink().unwrap().link_by_index(end.link.index).unwrap().xdp.is_some())
+}
+
+#[test]
+fn the_demo_shows_balanced_books_and_no_loss() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let nowhere = cable();
+    let line = "demo --time 300ms --rate 5kpps --json -";
+    let ended = wirebeat(&nowhere.a, line).wait(PATIENCE).unwrap();
+    let report = json(&ended);
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert_eq!(report["verdict"], "done");
+    assert_eq!(report["total"]["received"]["unique"], 1500);
+    assert_eq!(report["total"]["loss"]["frames"], 0);
+    assert_eq!(report["senders"][0]["engine"], "kernel");
+}
+
+#[test]
+fn two_commands_find_each_other() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let bed = cable();
+    let key = "a-key-for-two-commands-5960";
+    let address = format!("{}:5960", bed.b.ipv4);
+    let receiver = wirebeat(
+        &bed.b,
+        &format!("receive --interface wb1 --port 9 --listen {address} --key {key} --once"),
+    );
+    receiver.wait_for("listening on", PATIENCE).unwrap();
+    let sender = wirebeat(
+        &bed.a,
+        &format!(
+            "send --to {} --interface wb0 --rate 5kpps --count 1000 --peer {address} --key {key} --json -",
+            bed.b.ipv4
+        ),
+    );
+    let sent = sender.wait(PATIENCE).unwrap();
+    assert_eq!(sent.status.code(), Some(0), "{sent:?}");
+    let report = json(&sent);
+    assert_eq!(report["total"]["received"]["unique"], 1000);
+    assert_eq!(report["delay_clock"]["relation"], "same");
+    assert!(!sent.stdout.contains(key), "the key is in the report");
+    let received = receiver.wait(PATIENCE).unwrap();
+    assert_eq!(received.status.code(), Some(0), "{received:?}");
+    assert!(received.stdout.contains("1,000"), "{}", received.stdout);
+}
+
+#[test]
+fn an_interrupt_ends_a_run_with_its_report() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let line = format!(
+        "send --to {} --interface wb0 --engine packet --rate 2kpps --time 60s --interval 100ms --json -",
+        bed.b.ipv4
+    );
+    let sender = wirebeat(&bed.a, &line);
+    std::thread::sleep(Duration::from_millis(800));
+    sender.interrupt();
+    let ended = sender.wait(PATIENCE).unwrap();
+    let report = json(&ended);
+    assert_eq!(report["end"]["reason"], "stopped", "{ended:?}");
+    assert!(report["books"].as_array().unwrap().iter().all(|book| book["difference"] == 0));
+    assert_eq!(ended.status.code(), Some(0));
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_attached() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let bed = cable();
+    let receiver = wirebeat(&bed.b, "receive --interface wb1 --engine kernel");
+    let mut sender = None;
+    for _ in 0..200 {
+        std::thread::sleep(Duration::from_millis(50));
+        if attached(&bed) == [false, true] {
+            let line = format!("send --to {} --interface wb0 --rate 1kpps --time 60s", bed.b.ipv4);
+            sender = Some(wirebeat(&bed.a, &line));
+            break;
+        }
+    }
+    let sender = sender.expect("the receiver never attached its program");
+    std::thread::sleep(Duration::from_millis(500));
+    sender.kill();
+    receiver.kill();
+    sender.wait(PATIENCE).unwrap();
+    receiver.wait(PATIENCE).unwrap();
+    // the kernel releases a link a moment after its last owner is gone
+    for _ in 0..100 {
+        if attached(&bed) == [false, false] {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("a program is still attached: {:?}", attached(&bed));
+}
+
+#[test]
+fn a_machine_that_cannot_is_told_before_anything_is_sent() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    // the far end takes no redirected frames
+    let bed = cable();
+    let line = format!("send --to {} --interface wb0 --engine kernel --rate 1kpps", bed.b.ipv4);
+    let ended = wirebeat(&bed.a, &line).wait(PATIENCE).unwrap();
+    assert_eq!(ended.status.code(), Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("takes redirected frames only while"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_destination_without_a_way_is_told() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let ended = wirebeat(&bed.a, "send --to 192.0.2.1 --rate 1kpps").wait(PATIENCE).unwrap();
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.starts_with("error: "), "{}", ended.stderr);
+}
