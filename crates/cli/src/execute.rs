@@ -5,7 +5,7 @@ use wirebeat_traffic::spec::Scenario;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::signals;
+use crate::signals::Signals;
 
 /// Runs `scenario`; `explain` says in the words of the caller what is wrong when it cannot be run.
 pub fn execute(
@@ -14,10 +14,10 @@ pub fn execute(
     output: &mut Output,
     explain: impl FnOnce(RunError) -> Failure,
 ) -> Result<u8, Failure> {
-    let stop = signals::stop()?;
+    let signals = Signals::watch()?;
     let mut observer = output.observer();
     let prepared = wirebeat_run::prepare(scenario, options).map_err(explain)?;
-    let report = prepared.start(&mut *observer, &stop);
+    let report = prepared.start(&mut *observer, signals.running());
     drop(observer);
     output.report(&report)?;
     Ok(report.exit_code)

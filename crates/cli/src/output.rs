@@ -183,7 +183,7 @@ pub fn tell(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Colours on a terminal, unless the reader wants none (https://no-color.org).
+/// Colours on a terminal, unless the reader wants none (<https://no-color.org>).
 fn colour() -> Colour {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let plain = set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb");

@@ -2,11 +2,17 @@
 //!
 //! All of it goes to standard error; standard output is for results.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use wirebeat_run::{Observer, Progress};
-use wirebeat_units::human;
+use wirebeat_units::{Nanos, human};
+
+/// The bar shows rates over a second: a shorter time makes them jump.
+const BAR_WINDOW: Nanos = Nanos::from_secs(1);
+/// Less than the shortest interval between looks.
+const START: Nanos = Nanos::from_millis(5);
 
 /// How a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +32,7 @@ pub fn observer(show: Show) -> Box<dyn Observer> {
     match show {
         Show::Nothing => Box::new(wirebeat_run::Silent),
         Show::Notices => Box::new(Notices),
-        Show::Lines => Box::new(Lines(Pace::default())),
+        Show::Lines => Box::new(Lines(Pace::new(Nanos::ZERO))),
         Show::Bar => Box::new(Bar::new()),
     }
 }
@@ -51,7 +57,10 @@ struct Lines(Pace);
 impl Observer for Lines {
     fn progress(&mut self, progress: &Progress) {
         let line = self.0.line(progress);
-        say(&line);
+        // The look at the very start has nothing to tell.
+        if progress.elapsed >= START {
+            say(&line);
+        }
     }
 
     fn notice(&mut self, message: &str) {
@@ -71,7 +80,7 @@ impl Bar {
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);
         }
-        Bar { bar, pace: Pace::default() }
+        Bar { bar, pace: Pace::new(BAR_WINDOW) }
     }
 }
 
@@ -116,15 +125,33 @@ fn share(progress: &Progress) -> Option<(u64, u64)> {
 }
 
 /// Rates and loss, from the differences between looks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pace {
-    last: Progress,
+    /// Rates are over so much time, or since the last look where that is longer ago.
+    window: Nanos,
+    /// Looks within the window, and the one before it; never none.
+    looks: VecDeque<Progress>,
 }
 
 impl Pace {
-    /// "  3.0 s  1.00 Mpps  512 Mbit/s  lost 0", and takes this look as the last one.
+    fn new(window: Nanos) -> Pace {
+        Pace { window, looks: VecDeque::from([Progress::default()]) }
+    }
+
+    /// The look that rates count from.
+    fn since(&mut self, now: &Progress) -> Progress {
+        let begins = now.elapsed.saturating_sub(self.window);
+        while self.looks.get(1).is_some_and(|look| look.elapsed <= begins) {
+            self.looks.pop_front();
+        }
+        let since = self.looks.front().copied().unwrap_or_default();
+        self.looks.push_back(*now);
+        since
+    }
+
+    /// "  3.0 s  1.00 Mpps  512 Mbit/s  lost 0", and notes the look.
     fn line(&mut self, now: &Progress) -> String {
-        let last = std::mem::replace(&mut self.last, *now);
+        let last = self.since(now);
         let seconds = now.elapsed.get() as f64 / 1e9;
         let gap = now.elapsed.get().saturating_sub(last.elapsed.get()) as f64 / 1e9;
         let per_second = |count: u64| if gap > 0.0 { count as f64 / gap } else { 0.0 };
@@ -155,8 +182,6 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use wirebeat_units::Nanos;
-
     use super::*;
 
     fn look(seconds: u64, sent: Option<u64>, received: Option<u64>) -> Progress {
@@ -171,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_line_has_the_rates_since_the_last() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(Nanos::ZERO);
         pace.line(&look(1, Some(500_000), Some(499_000)));
         assert_eq!(
             pace.line(&look(3, Some(2_500_000), Some(2_499_000))),
@@ -181,15 +206,28 @@ mod tests {
 
     #[test]
     fn frames_under_way_are_not_lost_but_missing_ones_are() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(Nanos::ZERO);
         assert!(pace.line(&look(1, Some(1000), Some(0))).ends_with("lost 0"));
         assert!(pace.line(&look(2, Some(2000), Some(900))).ends_with("lost 100"));
         assert!(pace.line(&look(3, Some(2000), Some(1900))).ends_with("lost 100"));
     }
 
     #[test]
+    fn rates_are_over_the_window() {
+        let mut pace = Pace::new(Nanos::from_secs(2));
+        let mut rate = |second, sent| {
+            let line = pace.line(&look(second, Some(sent), None));
+            line.split("  ").nth(2).unwrap().to_owned()
+        };
+        assert_eq!(rate(1, 1000), "1.00 kpps");
+        assert_eq!(rate(2, 2000), "1.00 kpps");
+        assert_eq!(rate(3, 5000), "2.00 kpps");
+        assert_eq!(rate(9, 5000), "0 pps");
+    }
+
+    #[test]
     fn each_end_says_what_it_knows() {
-        let line = |progress| Pace::default().line(&progress);
+        let line = |progress| Pace::new(Nanos::ZERO).line(&progress);
         assert_eq!(line(look(1, None, Some(100))), "  1.0 s  100 pps  51.2 kbit/s  received 100");
         assert_eq!(line(look(1, Some(1), None)), "  1.0 s  1 pps  512 bit/s  sent 1");
         assert_eq!(line(look(0, None, None)), "  0.0 s");

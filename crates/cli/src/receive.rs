@@ -15,7 +15,8 @@ use crate::command::NAME;
 use crate::failure::Failure;
 use crate::key::{self, CONTROL_PORT, KeyArgs, VARIABLE};
 use crate::output::{Output, ReportArgs, tell};
-use crate::{signals, values};
+use crate::signals::Signals;
+use crate::values;
 
 /// Enough for a handful of flows; each takes memory for its histograms on every CPU.
 const FLOWS: &str = "16";
@@ -144,9 +145,9 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         interval: options.interval,
         listen,
     };
-    let stop = signals::stop()?;
+    let signals = Signals::watch()?;
     let mut observer = output.observer();
-    let report = wirebeat_run::receive(&request, &mut *observer, &stop).map_err(Failure::from)?;
+    let report = wirebeat_run::receive(&request, &mut *observer, signals.running())?;
     drop(observer);
     output.report(&report)?;
     Ok(report.exit_code)

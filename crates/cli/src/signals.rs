@@ -1,11 +1,14 @@
-//! Signals that end a run: the first asks it to stop and report, the second ends the program.
+//! Signals that end a run: the first asks it to stop and report, a second one ends the program.
 //!
 //! They are blocked in every thread and awaited by one of their own, so that no handler has to be safe
 //! at any moment of any other thread.
 
 use std::io;
 use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 use wirebeat_run::Stop;
@@ -14,25 +17,86 @@ use crate::failure::Failure;
 
 /// What a shell adds to the number of the signal that ended a program.
 const SHELL_OFFSET: i32 = 128;
+/// Signals that come together are one wish: `timeout` and others send theirs to the process and to its
+/// group. Nobody presses a key twice as fast.
+const ONE_WISH: Duration = Duration::from_millis(100);
 
-/// Gives what SIGINT and SIGTERM ask to stop. Call it before other threads are started: they inherit
-/// that these signals are blocked.
-pub fn stop() -> Result<Stop, Failure> {
-    let failed = |error: io::Error| Failure::machine(&format!("cannot watch for signals: {error}"));
-    let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
-    signals.thread_block().map_err(|error| failed(error.into()))?;
-    let stop = Stop::new();
-    let asked = stop.clone();
-    thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            while let Ok(signal) = signals.wait() {
-                if asked.asked() {
-                    process::exit(SHELL_OFFSET + signal as i32);
+/// What SIGINT and SIGTERM do from now on.
+#[derive(Debug)]
+pub struct Signals {
+    stop: Stop,
+    running: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Takes charge of them. Until [`Signals::running`] they end the program, for there is nothing to
+    /// report. Call it before other threads are started: they inherit that these signals are blocked.
+    pub fn watch() -> Result<Signals, Failure> {
+        let failed =
+            |error: io::Error| Failure::machine(&format!("cannot watch for signals: {error}"));
+        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+        signals.thread_block().map_err(|error| failed(error.into()))?;
+        let (stop, running) = (Stop::new(), Arc::new(AtomicBool::new(false)));
+        let (asked, runs) = (stop.clone(), Arc::clone(&running));
+        thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                let mut first = None;
+                while let Ok(signal) = signals.wait() {
+                    let since = first.map(|first: Instant| first.elapsed());
+                    match answer(runs.load(Ordering::Acquire), since) {
+                        Answer::Stop => {
+                            first = Some(Instant::now());
+                            asked.ask(signal as u8);
+                        }
+                        Answer::Nothing => {}
+                        Answer::End => process::exit(SHELL_OFFSET + signal as i32),
+                    }
                 }
-                asked.ask(signal as u8);
-            }
-        })
-        .map_err(failed)?;
-    Ok(stop)
+            })
+            .map_err(failed)?;
+        Ok(Signals { stop, running })
+    }
+
+    /// From now on the first one asks the run to stop.
+    pub fn running(&self) -> &Stop {
+        self.running.store(true, Ordering::Release);
+        &self.stop
+    }
+}
+
+/// What a signal does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Stop,
+    Nothing,
+    End,
+}
+
+/// What a signal does, so long `after` the first one.
+fn answer(running: bool, after: Option<Duration>) -> Answer {
+    match after {
+        _ if !running => Answer::End,
+        None => Answer::Stop,
+        Some(after) if after < ONE_WISH => Answer::Nothing,
+        Some(_) => Answer::End,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_signal_stops_a_run_and_a_second_ends_it() {
+        let soon = ONE_WISH / 2;
+        assert_eq!(answer(true, None), Answer::Stop);
+        assert_eq!(answer(true, Some(soon)), Answer::Nothing);
+        assert_eq!(answer(true, Some(ONE_WISH)), Answer::End);
+    }
+
+    #[test]
+    fn a_run_that_has_not_begun_has_nothing_to_report() {
+        assert_eq!(answer(false, None), Answer::End);
+    }
 }

@@ -18,20 +18,10 @@ pub fn explain(error: &clap::Error) -> Failure {
         ErrorKind::InvalidValue => invalid_value(error),
         ErrorKind::ValueValidation => {
             let why = error.source().map(ToString::to_string).unwrap_or_default();
-            Failure::usage(&why).at(place(error))
+            let hint = format!("--help describes {}", flag(error));
+            Failure::usage(&why).at(place(error)).hint(hint)
         }
-        ErrorKind::UnknownArgument => {
-            let argument = text(error, ContextKind::InvalidArg);
-            let known = text(error, ContextKind::SuggestedArg);
-            let what = if argument.starts_with('-') { "flag" } else { "argument" };
-            Failure::usage(&format!("there is no {what} '{argument}' here")).hint(
-                if known.is_empty() {
-                    "--help lists those there are".to_owned()
-                } else {
-                    format!("did you mean '{known}'?")
-                },
-            )
-        }
+        ErrorKind::UnknownArgument => unknown_argument(error),
         ErrorKind::InvalidSubcommand => {
             let command = text(error, ContextKind::InvalidSubcommand);
             let known = text(error, ContextKind::SuggestedSubcommand);
@@ -51,6 +41,20 @@ pub fn explain(error: &clap::Error) -> Failure {
         }
         _ => first_line(error),
     }
+}
+
+fn unknown_argument(error: &clap::Error) -> Failure {
+    let argument = text(error, ContextKind::InvalidArg);
+    if argument.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    {
+        return Failure::usage("no value here is negative").at(argument).hint("leave out the '-'");
+    }
+    let what = if argument.starts_with('-') { "flag" } else { "argument" };
+    let known = text(error, ContextKind::SuggestedArg);
+    Failure::usage(&format!("there is no {what} '{argument}' here")).hint(match known.is_empty() {
+        true => "--help lists those there are".to_owned(),
+        false => format!("did you mean '{known}'?"),
+    })
 }
 
 fn invalid_value(error: &clap::Error) -> Failure {

@@ -152,8 +152,8 @@ mod tests {
             (packet("flow-2").key("ipv4").key("ttl"), &two, "--flow name=flow-2, ttl"),
             (KeyPath::root("seed"), &one, "seed of --print-scenario"),
         ] {
-            let failure = invalid(&at.invalid("why"), scenario);
-            assert_eq!(failure.sentence(), format!("{expected}: why"));
+            let failure = invalid(&at.invalid("why; hint"), scenario);
+            assert_eq!(failure.sentence(), format!("{expected}: why; hint"));
         }
     }
 }

@@ -41,7 +41,7 @@ pub struct FlowArgs {
     /// End the flow after so many frames
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU64>)]
     pub count: Option<NonZeroU64>,
-    /// Send the payload as it is asked for, without the 16-byte probe at its end: only counted then
+    /// Leave out the 16-byte probe at the end of the payload: frames are counted, and not measured
     #[arg(long)]
     pub no_probe: bool,
 

@@ -153,7 +153,7 @@ impl PeerArgs {
         let key = self.key.source();
         if key.is_none() && !address.ip().is_loopback() {
             return Err(Failure::usage("the receiver's key is missing").at(place).hint(format!(
-                "give the key that it printed with --key or --key-file, or in {VARIABLE}"
+                "give the key that it printed: with --key or --key-file, or in {VARIABLE}"
             )));
         }
         Ok(Some(Peer { address, key }))

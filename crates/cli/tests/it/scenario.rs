@@ -65,3 +65,24 @@ fn several_threads_by_either_name() {
     let flow = line("send --print-scenario --to 10.0.0.2 --flow rate=1pps").out;
     assert_eq!(line("send --print-scenario --to 10.0.0.2 --flows rate=1pps").out, flow);
 }
+
+#[test]
+fn the_examples_of_the_guide_are_understood() {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let examples: Vec<&str> =
+        guide.lines().filter_map(|line| line.strip_prefix("wirebeat send ")).collect();
+    assert!(examples.len() >= 6);
+    for example in examples {
+        // A shell's quotes, which the examples use around a whole argument.
+        let quoted = example.split('\'').enumerate();
+        let arguments: Vec<&str> = quoted
+            .flat_map(|(place, part)| match place % 2 {
+                0 => part.split_whitespace().collect(),
+                _ => vec![part],
+            })
+            .collect();
+        let ended = run(&[&["send", "--print-scenario"], &arguments[..]].concat());
+        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{example}");
+    }
+}

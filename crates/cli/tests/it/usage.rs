@@ -1,16 +1,170 @@
 //! Every wrong argument gets one message with what, where and how to mend it, and exit code 2.
+//!
+//! The messages are in one golden file, so that they can be read as a person meets them.
 
-use crate::{Scratch, line, run};
+use crate::{Ended, Scratch, golden, line, run};
 
-/// A command line, and what it is told.
-const WRONG: &[(&str, &str)] =
-    &[("snd", "error: there is no command 'snd'\n  hint: did you mean 'send'?\n")];
+/// Command lines that cannot be meant, whatever the machine.
+const WRONG: &[&str] = &[
+    "snd",
+    "send",
+    "send --to",
+    "send --to nowhere",
+    "send --to 10.0.0.2:0",
+    "send --to 10.0.0.2:99999",
+    "send --to 10.0.0.2 --rate 5",
+    "send --to 10.0.0.2 --rate 2gbps",
+    "send --to 10.0.0.2 --rate 100MB/s",
+    "send --to 10.0.0.2 --rate 2Gbps@wire",
+    "send --to 10.0.0.2 --rate 0pps",
+    "send --to 10.0.0.2 --rate 1pps --rate 2pps",
+    "send --to 10.0.0.2 --size 63",
+    "send --to 10.0.0.2 --size 9100B",
+    "send --to 2001:db8::1 --size 64B",
+    "send --to 10.0.0.2 --rat 5pps",
+    "send --to 10.0.0.2 --xyzzy 5",
+    "send --to 10.0.0.2 extra",
+    "send --to 10.0.0.2 --time 10",
+    "send --to 10.0.0.2 --time 0s",
+    "send --to 10.0.0.2 --count 0",
+    "send --to 10.0.0.2 --count 1k",
+    "send --to 10.0.0.2 --burst -1",
+    "send --to 10.0.0.2 --engine kernal",
+    "send --to 10.0.0.2 --engine xyz",
+    "send --to 10.0.0.2 --engine",
+    "send --to 10.0.0.2 --engine kernel",
+    "send --to 10.0.0.2 --wait spinn",
+    "send --to 10.0.0.2 --late never",
+    "send --to 10.0.0.2 --drift 5us",
+    "send --to 10.0.0.2 --ttl 300",
+    "send --to 10.0.0.2 --ttl 0",
+    "send --to 10.0.0.2 --dscp af14",
+    "send --to 10.0.0.2 --dscp ef --tos 3",
+    "send --to 10.0.0.2 --tos 256",
+    "send --to 10.0.0.2 --ip-id 70000",
+    "send --to 2001:db8::1 --ip-id 1",
+    "send --to 2001:db8::1 --no-udp-checksum",
+    "send --to 10.0.0.2 --source 2001:db8::1",
+    "send --to 10.0.0.2 --source x",
+    "send --to 10.0.0.2 --source-port 0",
+    "send --to 10.0.0.2 --payload ones",
+    "send --to 10.0.0.2 --payload hex:abc",
+    "send --to 10.0.0.2 --source-mac 1:2",
+    "send --to 10.0.0.2 --cpu a",
+    "send --to 10.0.0.2 --cpu 1,1",
+    "send --to 10.0.0.2 --cpu 1,2 --queues 3",
+    "send --to 10.0.0.2 --queues 0",
+    "send --to 10.0.0.2 --seed x",
+    "send --to 10.0.0.2 --flow rat=5pps",
+    "send --to 10.0.0.2 --flow rate=5",
+    "send --to 10.0.0.2 --flow name=a,size=64B --flow name=a",
+    "send --to 10.0.0.2 --flow name=a,rate=1pps --flow name=b",
+    "send --flow name=a,rate=1pps",
+    "send --to 10.0.0.2 --flow name=a,ttl=0",
+    "send --to 10.0.0.2 --flow name=,ttl=0",
+    "send --to 10.0.0.2 --interval 1",
+    "send --to 10.0.0.2 --interval 1ms",
+    "send --to 10.0.0.2 --bins 100",
+    "send --to 10.0.0.2 --bins 0x1us",
+    "send --to 10.0.0.2 --json /nonexistent/x",
+    "send --to 10.0.0.2 --peer a:b:c --key x",
+    "send --to 10.0.0.2 --peer 10.0.0.2",
+    "send --to 10.0.0.2 --key 5",
+    "send --to 10.0.0.2 --key 5 --key-file f",
+    "receive --engine kernel",
+    "receive --engine socket",
+    "receive --port 0",
+    "receive --listen eth1",
+    "receive --once",
+    "receive --key x",
+    "receive --flows 0",
+    "receive --listen --count 5",
+    "receive extra",
+    "run",
+    "run /nonexistent",
+    "run - ",
+    "demo --size 1B",
+    "demo --rate 5",
+    "demo --time 0",
+    "doctor --jsno",
+    "completions",
+    "completions tcsh",
+    "man /nonexistent",
+    "send --to 10.0.0.2 --speed 5",
+    "send --to 10.0.0.2 --time 5s --queues -1",
+    "--interface eth1",
+    "demo --engine pcap",
+    "receive --bins x",
+    "receive --time -1s",
+    "run a b",
+    "doctor extra",
+    "man a b",
+];
+
+/// Scenarios that cannot be run, and the place that the message has to name.
+const SCENARIOS: &[(&str, &str)] = &[
+    ("ports:\n  a: {}\nflows:\n  x:\n    from: a\n    rat: 5kpps\n", ":6:5"),
+    ("ports:\n  a: {}\nflows:\n  x:\n    from: a\n    rate: 5kpps\n", ":4:3, flows.x.packet"),
+    ("ports:\n  a: { engine: packet }\nflows: {}\n", ":2:3, ports.a.interface"),
+    ("ports: {}\nflows: {}\nrun: { time: 0s }\n", ":3:8, run.time"),
+    ("", ":1:1"),
+];
+
+/// One message, in its form, on standard error alone.
+fn told(ended: &Ended) {
+    let lines: Vec<&str> = ended.err.lines().collect();
+    assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{ended:?}");
+    assert!(lines[0].starts_with("error: ") && lines[0].len() > 15, "{ended:?}");
+    assert!(lines.last().unwrap().starts_with("  hint: "), "{ended:?}");
+    assert!((2..=3).contains(&lines.len()), "{ended:?}");
+}
 
 #[test]
 fn every_wrong_argument_is_told_what_where_and_how() {
-    for (arguments, message) in WRONG {
+    let mut transcript = String::new();
+    for arguments in WRONG {
         let ended = line(arguments);
-        assert_eq!(ended.err, *message, "{arguments}");
-        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{arguments}");
+        told(&ended);
+        transcript.push_str(&format!("$ wirebeat {arguments}\n{}\n", ended.err));
     }
+    golden("usage.txt", &transcript);
+}
+
+#[test]
+fn what_is_not_on_this_machine_is_named() {
+    for (arguments, named) in [
+        ("send --to 10.0.0.2 --interface nosuch", "there is no interface 'nosuch'"),
+        ("send --to 10.0.0.2 --interface lo --namespace nosuch", "no network namespace 'nosuch'"),
+        ("send --to 127.0.0.1 --rate 50%", "known speed"),
+        ("receive --interface nosuch", "there is no interface 'nosuch'"),
+        ("run /nonexistent/scenario.yaml", "/nonexistent/scenario.yaml"),
+        ("run /tmp", "cannot read the scenario"),
+    ] {
+        let ended = line(arguments);
+        told(&ended);
+        assert!(ended.err.contains(named), "{arguments}: {}", ended.err);
+    }
+}
+
+#[test]
+fn mistakes_in_a_scenario_are_told_with_line_and_column() {
+    let scratch = Scratch::new("scenarios");
+    for (content, place) in SCENARIOS {
+        let file = scratch.file("s.yaml", content.as_bytes());
+        let ended = run(&["run", &file]);
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{ended:?}");
+        assert!(ended.err.contains(&format!("\n  {file}{place}\n")), "{content}: {}", ended.err);
+    }
+    let binary = scratch.file("b.yaml", b"\xff\xfe");
+    told(&run(&["run", &binary]));
+}
+
+#[test]
+fn an_override_that_contradicts_the_scenario_is_told_where() {
+    let scratch = Scratch::new("override");
+    let content = "ports: { a: {} }\nflows: { x: { from: a, to: a, start: 5s } }\n";
+    let file = scratch.file("s.yaml", content.as_bytes());
+    let ended = run(&["run", &file, "--time", "5s"]);
+    assert!(ended.err.contains(&format!("{file}:2:31, flows.x.start")), "{}", ended.err);
+    told(&ended);
 }

@@ -54,10 +54,12 @@ impl EngineCheck {
     }
 }
 
+/// Tries an engine: how it works, or why not.
+type Probe = fn() -> Result<String, String>;
+
 /// Tries every engine, the fastest first.
 pub(super) fn check() -> Vec<EngineCheck> {
-    const PROBES: [(&str, fn() -> Result<String, String>); 3] =
-        [("kernel", kernel), ("packet", packet), ("socket", socket)];
+    const PROBES: [(&str, Probe); 3] = [("kernel", kernel), ("packet", packet), ("socket", socket)];
     PROBES
         .iter()
         .map(|(engine, probe)| EngineCheck {
