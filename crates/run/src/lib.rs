@@ -2,7 +2,7 @@
 //!
 //! [`prepare`] resolves links, compiles the scenario and opens its ports; nothing is sent yet, and
 //! whatever is missing on this machine is found here. [`Prepared::start`] then runs to the end and
-//! always gives a [`Report`]. [`receive`] is a receiver by itself; with a listener it also measures for
+//! always gives a [`Report`]. [`receive()`] is a receiver by itself; with a listener it also measures for
 //! a sender on another host ([`remote`]). This crate owns threads, clocks and cores, and does not know
 //! how it is asked.
 
