@@ -6,7 +6,7 @@
 use clap::Args as ClapArgs;
 use rustix::thread::{CapabilitySet, capabilities};
 use wirebeat_run::doctor;
-use wirebeat_testbed::{Addressing, Options as Cabling, Testbed, userns};
+use wirebeat_testbed::{Addressing, End, Options as Cabling, Testbed, userns};
 use wirebeat_traffic::spec::header::Header;
 use wirebeat_traffic::spec::header::ipv4::Ipv4;
 use wirebeat_traffic::spec::header::udp::Udp;
@@ -24,6 +24,8 @@ const RECEIVER: &str = "receiver";
 const KERNEL_RATE: FrameRate = FrameRate { frames: 1_000_000, per: Nanos::from_secs(1) };
 /// One that the other engines keep.
 const OTHER_RATE: FrameRate = FrameRate { frames: 100_000, per: Nanos::from_secs(1) };
+/// Bytes of a frame that do not count to the MTU: the header and the FCS (IEEE 802.3 §3.1.1).
+const ETHERNET: u16 = 14 + 4;
 
 /// Show exact traffic on a virtual cable, which is removed again
 ///
@@ -35,7 +37,7 @@ pub struct Args {
     #[arg(long, value_parser = values::engine(), hide_default_value = true, default_value = "auto")]
     engine: EngineChoice,
     /// How fast; 'unlimited' is as fast as the engine can [default: 1Mpps with kernel, else 100kpps]
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<Rate>,
     /// Length of the frames, header and FCS included
     #[arg(long, value_name = "LENGTH", default_value = "64B")]
@@ -45,6 +47,16 @@ pub struct Args {
     time: Nanos,
     #[command(flatten)]
     pub report: ReportArgs,
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    match text.parse() {
+        Ok(Rate::LinkShare(_)) => {
+            Err("a virtual cable has no speed to have a share of; write for example 100kpps"
+                .to_owned())
+        }
+        read => read.map_err(|error| error.to_string()),
+    }
 }
 
 /// What this process may do to networks of its own.
@@ -61,30 +73,41 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     // First of all: a user namespace can only be entered while there is one thread.
     let rights = rights()?;
     let engine = engine(args.engine, rights, output);
-    let cabling = Cabling { addressing: Addressing::V4, ..Cabling::default() };
-    let cable = Testbed::pair(&cabling).map_err(|error| {
-        Failure::machine(&error.to_string()).hint("run as root; a container needs --privileged")
-    })?;
+    let cable = lay(args.size)?;
     let (a, b) = (&cable.a, &cable.b);
     let scenario = scenario(args, engine, (a.interface(), b.interface()));
-    output.notice(&format!(
-        "sending {} for {} over a virtual cable, from {} ({}) to {} ({})",
-        scenario
-            .flows
-            .values()
-            .next()
-            .map_or_else(String::new, |flow| { format!("{} frames at {}", args.size, flow.rate) }),
-        args.time,
-        a.interface(),
-        a.ipv4,
-        b.interface(),
-        b.ipv4,
-    ));
+    output.notice(&announcement(args, &scenario, &cable));
     let mut options = output.options();
     for (name, end) in [(SENDER, a), (RECEIVER, b)] {
         options.namespaces.insert(name.to_owned(), end.namespace.with_label(name));
     }
     execute(&scenario, options, output, Failure::from)
+}
+
+/// A cable that takes frames of `size`.
+fn lay(size: FrameLen) -> Result<Testbed, Failure> {
+    let usual = Cabling::default();
+    let mtu = usual.mtu.max(u32::from(size.get().saturating_sub(ETHERNET)));
+    let cabling = Cabling { addressing: Addressing::V4, mtu, ..usual };
+    Testbed::pair(&cabling).map_err(|error| {
+        Failure::machine(&error.to_string()).hint("run as root; a container needs --privileged")
+    })
+}
+
+/// What is going to happen.
+fn announcement(args: &Args, scenario: &Scenario, cable: &Testbed) -> String {
+    let rate = match scenario.flows.values().map(|flow| flow.rate).next() {
+        None | Some(Rate::Unlimited) => "as fast as possible".to_owned(),
+        Some(rate) => format!("at {rate}"),
+    };
+    let end = |end: &End| format!("{} ({})", end.interface(), end.ipv4);
+    format!(
+        "sending frames of {} {rate} for {} over a virtual cable, from {} to {}",
+        args.size,
+        args.time,
+        end(&cable.a),
+        end(&cable.b),
+    )
 }
 
 /// Finds out, and enters a user namespace where that is needed.

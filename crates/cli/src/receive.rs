@@ -242,8 +242,9 @@ fn announce(listen: &Listen, args: &Args) {
         _ => doctor::reachable_address(None, None),
     };
     let usual = Some(listen.address.port()).filter(|port| *port != CONTROL_PORT);
+    let place = if listen.address.ip().is_loopback() { "this host" } else { "another host" };
     tell(&format!(
-        "to measure from another host, run there\n  {key}{NAME} send --to {} --peer {}\n",
+        "for both ends in one report, run on {place}\n  {key}{NAME} send --to {} --peer {}\n",
         written(data, args.filter.port),
         written(control, usual),
     ));

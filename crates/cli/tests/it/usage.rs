@@ -85,6 +85,7 @@ const WRONG: &[&str] = &[
     "run - ",
     "demo --size 1B",
     "demo --rate 5",
+    "demo --rate 50%",
     "demo --time 0",
     "doctor --jsno",
     "completions",
