@@ -1,7 +1,7 @@
 //! The sender's end of a control connection.
 //!
 //! [`Connection::open`] shakes hands and greets, [`Connection::begin`] makes the receiver measure,
-//! [`Measurement::received`] asks how it goes, [`Measurement::finish`] fetches the result. A receiver
+//! [`Measurement::received`] tells how it goes, [`Measurement::finish`] fetches the result. A receiver
 //! gives up a sender that is silent, so ask about once a second, or [`Connection::keep`] it while
 //! nothing has begun. Nothing that a receiver says is believed before it has been checked.
 
@@ -19,7 +19,7 @@ use super::message::{
     Version, Welcome,
 };
 use super::session::Collector;
-use super::transport::Channel;
+use super::transport::{Channel, TransportError};
 use super::{RemoteError, Timeouts, key_for};
 use crate::options::{KeySource, Peer};
 
@@ -29,6 +29,8 @@ const EXCHANGES: usize = 64;
 const FEWEST: usize = 8;
 /// How long they may take altogether, beyond the fewest.
 const COMPARING: Duration = Duration::from_millis(500);
+/// How long a look at the count waits for a fresh one.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// Who calls: the sender's own side of a connection.
 #[derive(Clone)]
@@ -66,6 +68,10 @@ pub struct Measurement {
     connection: Connection,
     expected: Expected,
     stations: Vec<Station>,
+    /// The latest count.
+    count: Count,
+    /// When a count was asked for that has not come yet.
+    asked: Option<Instant>,
 }
 
 /// What a receiver measured, and how its clock relates to ours.
@@ -98,7 +104,7 @@ impl Connection {
         let clock = Arc::clone(&caller.clock);
         let channel = Channel::initiate(stream, &key, clock, Instant::now() + patience)
             .map_err(|error| RemoteError::broken(address, error))?;
-        let mut line = Line { channel, address, patience: caller.timeouts.answer };
+        let mut line = Line { channel, address, patience: caller.timeouts.answer, broken: None };
         let welcome = line.greet()?;
         Ok(Connection { line, caller, welcome, compared: None })
     }
@@ -116,7 +122,10 @@ impl Connection {
 
     /// Lets the receiver know that this sender is still there.
     pub fn keep(&mut self) -> Result<(), RemoteError> {
-        self.line.count().map(drop)
+        match self.line.ask(&Request::Received)? {
+            Reply::Received(_) => Ok(()),
+            _ => Err(self.line.unexpected()),
+        }
     }
 
     /// Compares the clocks and makes the receiver measure `flows` from now on.
@@ -140,7 +149,13 @@ impl Connection {
         };
         expected.tame();
         match self.line.ask(&Request::Begin(expected.clone()))? {
-            Reply::Begun { stations } => Ok(Measurement { connection: self, expected, stations }),
+            Reply::Begun { stations } => Ok(Measurement {
+                connection: self,
+                expected,
+                stations,
+                count: Count::default(),
+                asked: None,
+            }),
             _ => Err(self.line.unexpected()),
         }
     }
@@ -172,13 +187,42 @@ impl Measurement {
         &self.stations
     }
 
-    /// What the receiver has counted so far.
+    /// What the receiver has counted so far, by the latest that it told. Never waits for a receiver that
+    /// does not answer; one that has not answered for long is gone.
     pub fn received(&mut self) -> Result<Count, RemoteError> {
-        self.connection.line.count()
+        let line = &mut self.connection.line;
+        let asked = match self.asked {
+            Some(asked) => asked,
+            None => {
+                line.say(&Request::Received)?;
+                *self.asked.insert(Instant::now())
+            }
+        };
+        if line.readable(GLANCE)? {
+            self.hear_count()?;
+        } else if asked.elapsed() >= line.patience {
+            return Err(line.broke(TransportError::TimedOut));
+        }
+        Ok(self.count)
+    }
+
+    /// The count that was asked for.
+    fn hear_count(&mut self) -> Result<(), RemoteError> {
+        let line = &mut self.connection.line;
+        match line.hear_within(line.patience)? {
+            (Reply::Received(count), _) => {
+                (self.count, self.asked) = (count, None);
+                Ok(())
+            }
+            _ => Err(line.unexpected()),
+        }
     }
 
     /// Lets the receiver wait for frames on their way, `settle` at most, and fetches its result.
     pub fn finish(mut self, settle: Nanos) -> Result<Outcome, RemoteError> {
+        if self.asked.is_some() {
+            self.hear_count()?;
+        }
         let (_, clocks) = self.connection.compare()?;
         let line = &mut self.connection.line;
         line.say(&Request::Finish { settle_ns: settle.get() })?;
@@ -205,6 +249,8 @@ struct Line {
     address: SocketAddr,
     /// How long a message, or an answer, may take.
     patience: Duration,
+    /// How the connection broke. What else there may be to read answers something else.
+    broken: Option<String>,
 }
 
 impl Line {
@@ -237,13 +283,6 @@ impl Line {
         }
     }
 
-    fn count(&mut self) -> Result<Count, RemoteError> {
-        match self.ask(&Request::Received)? {
-            Reply::Received(count) => Ok(count),
-            _ => Err(self.unexpected()),
-        }
-    }
-
     fn ask(&mut self, request: &Request) -> Result<Reply, RemoteError> {
         self.say(request)?;
         Ok(self.hear_within(self.patience)?.0)
@@ -251,23 +290,43 @@ impl Line {
 
     /// Gives the time when the request left.
     fn say(&mut self, request: &Request) -> Result<Nanos, RemoteError> {
+        self.whole()?;
         let bytes = request.encode().map_err(|error| self.untrue(error.to_string()))?;
-        self.channel
-            .send(&bytes, Instant::now() + self.patience)
-            .map_err(|error| RemoteError::broken(self.address, error))
+        let sent = self.channel.send(&bytes, Instant::now() + self.patience);
+        sent.map_err(|error| self.broke(error))
     }
 
     /// The next reply, unless it is a refusal, and when it had arrived.
     fn hear_within(&mut self, patience: Duration) -> Result<(Reply, Nanos), RemoteError> {
-        let address = self.address;
-        let message = self
-            .channel
-            .receive(REPLY_LIMIT, Instant::now() + patience)
-            .map_err(|error| RemoteError::broken(address, error))?;
+        self.whole()?;
+        let message = self.channel.receive(REPLY_LIMIT, Instant::now() + patience);
+        let message = message.map_err(|error| self.broke(error))?;
         match Reply::decode(&message.bytes).map_err(|error| self.untrue(error.to_string()))? {
-            Reply::Refused { reason } => Err(RemoteError::Refused { address, reason }),
+            Reply::Refused { reason } => {
+                Err(RemoteError::Refused { address: self.address, reason })
+            }
             reply => Ok((reply, message.at)),
         }
+    }
+
+    /// Whether a reply begins to arrive within `wait`.
+    fn readable(&mut self, wait: Duration) -> Result<bool, RemoteError> {
+        self.whole()?;
+        self.channel.readable(wait).map_err(|error| self.broke(error))
+    }
+
+    /// Fails as the connection did, if it did.
+    fn whole(&self) -> Result<(), RemoteError> {
+        match &self.broken {
+            Some(how) => Err(RemoteError::Gone { address: self.address, how: how.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The connection is of no use any more.
+    fn broke(&mut self, error: TransportError) -> RemoteError {
+        self.broken = Some(error.to_string());
+        RemoteError::broken(self.address, error)
     }
 
     fn untrue(&self, what: String) -> RemoteError {

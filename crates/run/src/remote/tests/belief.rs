@@ -2,18 +2,20 @@
 
 use super::*;
 
-/// A receiver that answers each request with the next of `replies`, in the bytes given.
-fn impostor(replies: Vec<Vec<u8>>) -> (SocketAddr, JoinHandle<()>) {
+/// A receiver that answers the requests, which it counts, with the bytes that `answer` gives.
+pub fn impostor(
+    answer: impl Fn(usize, Request) -> Option<Vec<u8>> + Send + 'static,
+) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let thread = thread::spawn(move || {
         let stream = listener.accept().unwrap().0;
         let key = key_for(address, None).unwrap();
         let mut channel = Channel::accept(stream, &key, Arc::new(MonotonicClock), soon()).unwrap();
-        for reply in replies {
-            if channel.receive(REPLY_LIMIT, soon()).is_err()
-                || channel.send(&reply, soon()).is_err()
-            {
+        for count in 0.. {
+            let Ok(request) = channel.receive(REPLY_LIMIT, soon()) else { break };
+            let reply = answer(count, Request::decode(&request.bytes).unwrap());
+            if reply.is_some_and(|reply| channel.send(&reply, soon()).is_err()) {
                 break;
             }
         }
@@ -23,7 +25,7 @@ fn impostor(replies: Vec<Vec<u8>>) -> (SocketAddr, JoinHandle<()>) {
 
 /// What a sender makes of such a receiver.
 fn verdict(replies: Vec<Vec<u8>>) -> RemoteError {
-    let (address, thread) = impostor(replies);
+    let (address, thread) = impostor(move |count, _| replies.get(count).cloned());
     let error = call(address, None)
         .and_then(|connection| connection.begin(flows(&[1])))
         .and_then(|mut measurement| measurement.received())
@@ -32,7 +34,7 @@ fn verdict(replies: Vec<Vec<u8>>) -> RemoteError {
     error
 }
 
-fn welcome(version: Version) -> Vec<u8> {
+pub fn welcome(version: Version) -> Vec<u8> {
     let limits = Limits { flows: 4 };
     let welcome =
         Welcome { version, stations: Vec::new(), limits, clock: ClockIdentity::default() };
