@@ -86,14 +86,16 @@ pub fn serve(
     let door = Door::new(&listener.listener, &listener.key, clock, service.timeouts);
     // Holds the one guest that may be inside.
     let (guests, arrivals) = sync_channel(1);
-    thread::scope(|scope| {
+    let served = thread::scope(|scope| {
         let keep = || door.keep(scope, &guests);
         thread::Builder::new().spawn_scoped(scope, keep).map_err(failed)?;
         let host = Host { listener, metering, service, observer, stop };
         let served = host.receive_guests(&door, &arrivals);
         door.close();
-        Ok(served)
-    })
+        Ok::<_, RemoteError>(served)
+    })?;
+    // Of all threads, now that they have ended.
+    Ok(Served { turned_away: door.turned_away(), ..served })
 }
 
 /// Everything that the serving thread works with.
@@ -151,7 +153,6 @@ impl Host<'_> {
                 ));
             }
         }
-        served.turned_away = door.turned_away();
         served
     }
 
