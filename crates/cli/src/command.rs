@@ -118,7 +118,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
 }
 
 enum Parsed {
-    Command(Command),
+    Command(Box<Command>),
     /// Help or version was asked for and given.
     Answered(u8),
 }
@@ -126,7 +126,7 @@ enum Parsed {
 fn parse(arguments: &[OsString]) -> Result<Parsed, Failure> {
     let matches = definition().try_get_matches_from(arguments);
     match matches.and_then(|matches| Wirebeat::from_arg_matches(&matches)) {
-        Ok(parsed) => Ok(Parsed::Command(parsed.command)),
+        Ok(parsed) => Ok(Parsed::Command(Box::new(parsed.command))),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 output::print(&error.render().to_string())?;

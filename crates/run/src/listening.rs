@@ -62,7 +62,7 @@ pub(crate) fn receive(
     };
     serve(&listener, &mut local, &service, observer, stop)?;
     let (summary, relation) = match mem::take(&mut local.work) {
-        Work::Done { summary, relation } => (summary, relation),
+        Work::Done { summary, relation } => (*summary, relation),
         Work::Idle | Work::Measuring { .. } => (MeterSummary::default(), Relation::Unbounded),
     };
     let end = session::interrupted(stop, &mut []).unwrap_or(End::Completed);
@@ -120,7 +120,7 @@ enum Work {
         relation: Relation,
     },
     Done {
-        summary: MeterSummary,
+        summary: Box<MeterSummary>,
         relation: Relation,
     },
 }
@@ -149,7 +149,10 @@ impl Metering for Local<'_> {
             idle.finish();
         }
         let opened = receive::open(self.request, (self.port, self.engine), meter);
-        let receiver = opened.map_err(|error| error.to_string())?;
+        let receiver = opened.map_err(|error| {
+            self.rest();
+            error.to_string()
+        })?;
         let (receiver, cpu) = (Box::new(receiver), CpuTimes::now());
         self.work = Work::Measuring { receiver, cpu, relation: expected.relation };
         Ok(())
@@ -182,7 +185,7 @@ impl Metering for Local<'_> {
         });
         let notes = received.error.iter().map(|error| format!("at the receiver: {error}"));
         let summary = received.summary;
-        self.work = Work::Done { summary: summary.clone(), relation };
+        self.work = Work::Done { summary: Box::new(summary.clone()), relation };
         self.rest();
         Ok(Measured { costs: costs.collect(), notes: notes.collect(), summary, delivered: None })
     }

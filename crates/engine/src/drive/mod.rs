@@ -2,9 +2,9 @@
 //! them, and records how late each one was. It does not know which engine it drives.
 //!
 //! There are three ways through it, chosen by what the port can do ([`Caps`]): a port that repeats a
-//! period by itself is given one round ([`repeat`]); a port that holds frames until their launch time
-//! is fed ahead of it ([`feed`]); for any other the loop waits and hands each frame over when it is due
-//! ([`pace`]). Several cores share a flow by [`Shard`] and number its frames from one [`Sequences`].
+//! period by itself is given one round (`repeat`); a port that holds frames until their launch time
+//! is fed ahead of it (`feed`); for any other the loop waits and hands each frame over when it is due
+//! (`pace`). Several cores share a flow by [`Shard`] and number its frames from one [`Sequences`].
 
 mod feed;
 mod pace;

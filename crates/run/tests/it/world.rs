@@ -25,11 +25,6 @@ impl Engine {
             Engine::Socket => "socket",
         }
     }
-
-    /// Whether it takes wires and real time.
-    pub fn is_real(self) -> bool {
-        self != Engine::Loopback
-    }
 }
 
 /// Two ends of a cable, with addresses that know each other.
