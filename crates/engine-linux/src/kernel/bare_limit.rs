@@ -9,6 +9,7 @@ use std::{io, sync::mpsc, thread};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags};
 
+use super::dispatcher;
 use super::skeletons::bare::BareSkelBuilder;
 use super::test_run::{self, Call};
 
@@ -66,6 +67,7 @@ pub fn flood(index: u32, frame: &[u8], batch: u32, time: Duration) -> io::Result
         .bare_egress
         .update(&0u32.to_ne_bytes(), &index.to_ne_bytes(), MapFlags::ANY)
         .map_err(failed)?;
+    let _entered = dispatcher::enter(skeleton.progs.wb_bare_transmit.as_fd())?;
     let start = Instant::now();
     while start.elapsed() < time {
         test_run::run(

@@ -11,6 +11,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut};
 use wirebeat_engine::port::{PortError, TxPlan};
 
 use super::abi::{self, SLOT_HEAD};
+use super::dispatcher::{self, Entered};
 use super::mapped::Mapped;
 use super::ring::{Ring, RingView};
 use super::skeletons::transmit::{TransmitSkel, TransmitSkelBuilder};
@@ -27,6 +28,8 @@ pub(crate) struct Transmitter {
     pub(crate) lateness: Mapped,
     /// The pass program on the egress, where the driver wants one.
     pub(crate) _egress: Option<Link>,
+    /// What makes calls cheap; `None` where that is not permitted.
+    pub(crate) entered: Option<Entered>,
 }
 
 /// Sequence numbers that several transmit cores share.
@@ -174,6 +177,7 @@ impl Transmitter {
         let tags = layout.plan.tags.max(1) as usize;
         let program = skeleton.progs.wb_transmit.as_fd().try_clone_to_owned().map_err(&failed)?;
         let map = |fd, len| Mapped::new(fd, len).map_err(&failed);
+        let entered = dispatcher::enter(program.as_fd()).ok();
         let ring_len = slots as usize * slot_size;
         Ok(Transmitter {
             program,
@@ -189,6 +193,7 @@ impl Transmitter {
             tags: map(maps.tags.as_fd(), tags * size_of::<abi::Tag>())?,
             lateness: map(maps.lateness.as_fd(), tags * size_of::<abi::Distribution>())?,
             _egress: egress,
+            entered,
         })
     }
 }

@@ -9,6 +9,7 @@
 mod abi;
 mod bare_limit;
 mod convert;
+mod dispatcher;
 mod load;
 mod mapped;
 mod port;

@@ -12,6 +12,7 @@ use wirebeat_units::{BitRate, Nanos};
 
 use super::abi::{self, orders, progress, tag};
 use super::convert;
+use super::dispatcher::Entered;
 use super::load::{Layout, SharedSequences, Transmitter, base_len};
 use super::mapped::Mapped;
 use super::pump::{Engine, Pump, PumpOrders, refused};
@@ -61,6 +62,7 @@ pub struct KernelPort {
     /// Set by `stop`: frames taken back, by tag.
     withdrawn: Vec<u64>,
     _egress: Option<libbpf_rs::Link>,
+    _entered: Option<Entered>,
 }
 
 impl KernelPort {
@@ -105,11 +107,7 @@ impl KernelPort {
         .map_err(|source| system("starting the transmitting thread", &on, source))?;
         let caps = Caps {
             engine: "kernel",
-            mode: if plan.round > 0 {
-                format!("eBPF live frames, repeating a round of {}", plan.round)
-            } else {
-                "eBPF live frames, streamed".to_owned()
-            },
+            mode: mode(&plan, loaded.entered.is_some()),
             frame_max: usize::from(plan.frame_max),
             batch: (slots / 4).max(1) as usize,
             view: View::Frame,
@@ -128,6 +126,7 @@ impl KernelPort {
             pump,
             withdrawn: Vec::new(),
             _egress: loaded._egress,
+            _entered: loaded.entered,
         })
     }
 
@@ -159,6 +158,16 @@ impl KernelPort {
     fn tag_word(&self, index: usize, field: usize) -> u64 {
         self.tags.load(index * size_of::<abi::Tag>() + field)
     }
+}
+
+/// How it works here, for the report.
+fn mode(plan: &TxPlan, entered: bool) -> String {
+    let way = match plan.round {
+        0 => "streamed".to_owned(),
+        frames => format!("repeating a round of {frames}"),
+    };
+    let cost = if entered { "" } else { ", slow calls (no CAP_SYS_ADMIN)" };
+    format!("eBPF live frames, {way}{cost}")
 }
 
 /// What a failed test run means.
