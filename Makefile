@@ -5,7 +5,7 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-# More arguments for the program that demo or bench runs: make demo ARGS='--time 3s'
+# More arguments for what demo, bench or test runs: make demo ARGS='--time 3s', make test ARGS='-p wirebeat-run'
 ARGS ?=
 # Only the owner of the checkout compiles: see scripts/lib.sh.
 AS_USER = . scripts/lib.sh && as_user
@@ -16,7 +16,7 @@ AS_USER = . scripts/lib.sh && as_user
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: ## Show exact traffic on a virtual cable, with a report of it
@@ -26,7 +26,7 @@ demo: ## Show exact traffic on a virtual cable, with a report of it
 .PHONY: test
 test: ## Run every test, and say which were skipped and why
 	@scripts/setup.sh build test
-	@scripts/test.sh
+	@scripts/test.sh $(ARGS)
 
 .PHONY: check
 check: export LOCKED = --locked
@@ -57,6 +57,13 @@ audit: ## Check dependencies with cargo-deny: licences, sources and, over the ne
 	@scripts/setup.sh build
 	@$(AS_USER) cargo deny --version >/dev/null 2>&1 || $(AS_USER) cargo install --locked cargo-deny
 	$(AS_USER) cargo deny --locked check
+
+.PHONY: fuzz-smoke
+fuzz-smoke: ## Feed every parser any bytes for 20 s each (nightly Rust and cargo-fuzz)
+	@$(AS_USER) cargo +nightly fuzz --version
+	@for target in $$($(AS_USER) cargo +nightly fuzz list); do \
+		$(AS_USER) cargo +nightly fuzz run "$$target" -- -max_total_time=20 || exit; \
+	done
 
 .PHONY: clean
 clean: ## Remove what was compiled

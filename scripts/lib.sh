@@ -1,14 +1,8 @@
 # Shared by the scripts here: who builds, and how to become root.
 #
 # What is built belongs to whoever owns the checkout, also under `sudo make`; root only runs it. sudo is
-# used where it asks nothing, and never waits for a password.
+# used where it asks nothing, and never waits for a password. Sourced in the folder of the checkout.
 # shellcheck shell=sh
-
-: "${HOME:=$(getent passwd "$(id -u)" | cut -d: -f6)}"
-export HOME
-# Where rustup puts its programs; a shell that was open before the installation does not know it.
-PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH:/usr/sbin:/sbin"
-export PATH
 
 say() {
     printf '%s\n' "wirebeat: $*" >&2
@@ -24,13 +18,20 @@ under_sudo() {
     [ "$(id -u)" -eq 0 ] && [ "${SUDO_UID:-0}" -ne 0 ] && [ "$(stat -c %u .)" -eq "$SUDO_UID" ]
 }
 
+# The home of the owner, where cargo and rustup keep what they have.
+if under_sudo; then
+    HOME=$(getent passwd "$SUDO_UID" | cut -d: -f6)
+fi
+: "${HOME:=$(getent passwd "$(id -u)" | cut -d: -f6)}"
+# A shell that was open before rustup was installed does not know where its programs are.
+PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH:/usr/sbin:/sbin"
+export HOME PATH
+
 # Runs a command as the owner of the checkout.
 as_user() {
     if under_sudo; then
-        user_home=$(getent passwd "$SUDO_UID" | cut -d: -f6)
         setpriv --reuid "$SUDO_UID" --regid "$SUDO_GID" --init-groups -- \
-            env HOME="$user_home" USER="$SUDO_USER" LOGNAME="$SUDO_USER" \
-            PATH="${CARGO_HOME:-$user_home/.cargo}/bin:$PATH" "$@"
+            env USER="$SUDO_USER" LOGNAME="$SUDO_USER" "$@"
     else
         "$@"
     fi

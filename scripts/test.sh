@@ -1,14 +1,17 @@
 #!/bin/sh
-# Runs every test of the workspace, as root where that is possible without asking, and says at the end
-# how many passed and which were skipped, with the reason.
+# Runs tests: test.sh [ARGUMENTS of cargo test]; without arguments all of the workspace.
 #
-# Compiles as the owner of the checkout. LOCKED=--locked refuses a Cargo.lock that is out of date.
+# Compiles as the owner of the checkout and runs as root where that is possible without asking. Says at
+# the end how many passed and which were skipped, with the reason. LOCKED=--locked refuses a Cargo.lock
+# that is out of date.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
+[ $# -gt 0 ] || set -- --workspace
+
 # shellcheck disable=SC2086 # LOCKED is an option or nothing
-as_user cargo test --workspace ${LOCKED-} --no-run
+as_user cargo test ${LOCKED-} --no-run "$@"
 
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
@@ -30,12 +33,13 @@ run() {
 {
     # Everything is compiled: cargo has no reason to write, or to ask the network.
     status=0
-    run cargo test --workspace --locked --offline --no-fail-fast || status=$?
+    run cargo test --locked --offline --no-fail-fast "$@" || status=$?
     echo "$status" >"$work/status"
 } 2>&1 | tee "$work/log"
 
 give_back "$(target_dir)"
 
+# SKIPPED module::test: what is missing and why
 grep -o 'SKIPPED .*' "$work/log" | sort -u >"$work/skipped" || true
 awk -v skipped="$(wc -l <"$work/skipped")" '
     /^test result:/ { passed += $4; failed += $6; ignored += $8 }
@@ -43,5 +47,11 @@ awk -v skipped="$(wc -l <"$work/skipped")" '
         printf "\n%d tests passed, %d failed, %d skipped, %d ignored\n",
             passed - skipped, failed, skipped, ignored
     }' "$work/log"
-cat "$work/skipped"
+sed -n 's/^test \(.*\) \.\.\. FAILED$/failed: \1/p' "$work/log"
+awk '
+    { name = $2; sub(/:$/, "", name); reason = substr($0, length($1 $2) + 3) }
+    !(reason in names) { reasons[++count] = reason }
+    { names[reason] = names[reason] "\n    " name }
+    END { for (i = 1; i <= count; i++) print "skipped, because " reasons[i] ":" names[reasons[i]] }
+' "$work/skipped"
 exit "$(cat "$work/status")"
