@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use wirebeat_host::Machine;
 
+use crate::frames::Files;
 use crate::options::Options;
 use crate::peers::{self, Need, Pace};
 use crate::rounds::Bench;
@@ -51,12 +52,15 @@ pub fn document(
         writeln!(out, "{}", verdict::table(&verdicts))?;
     }
     for chapter in chapters {
-        writeln!(out, "## {}\n\n{}\n", chapter.title, chapter.prose)?;
+        writeln!(out, "## {}\n\n{}\n", chapter.title, wrapped(chapter.prose))?;
         for (line, table) in &chapter.tables {
             writeln!(out, "{line}\n\n{table}")?;
         }
     }
-    writeln!(out, "## Peers\n\n{}\n\n{}", PEERS, peers_table(bench))?;
+    writeln!(out, "## Peers\n\n{}\n", wrapped(PEERS))?;
+    peers_list(&mut out, bench)?;
+    out.truncate(out.trim_end().len());
+    out.push('\n');
     Ok(out)
 }
 
@@ -68,13 +72,13 @@ fn introduction(out: &mut String, bench: &Bench, heading: &Heading) -> fmt::Resu
             "> A part or a trial of the benchmark, not the whole: its figures are not to be cited.\n"
         )?;
     }
-    writeln!(
-        out,
+    let what = format!(
         "Wirebeat {} and its peers, measured in turn over the same pair of virtual interfaces (veth) \
          between two network namespaces of one machine, in one run. This page is written by the command \
-         that repeats it, figures and verdicts alike:\n\n```sh\n{command}\n```\n",
+         that repeats it, figures and verdicts alike:",
         env!("CARGO_PKG_VERSION"),
-    )?;
+    );
+    writeln!(out, "{}\n\n```sh\n{command}\n```\n", wrapped(&what))?;
     let machine = Machine::observe();
     let unknown = || "unknown".to_owned();
     let mut table = Table::new(&["", ""]);
@@ -93,12 +97,10 @@ fn introduction(out: &mut String, bench: &Bench, heading: &Heading) -> fmt::Resu
         table.row(vec![what.to_owned(), is]);
     }
     writeln!(out, "{table}")?;
-    writeln!(
-        out,
-        "Each figure is the median of the rounds, with the smallest and the largest in brackets. A ratio \
+    let how = "Each figure is the median of the rounds, with the smallest and the largest in brackets. A ratio \
          is that of the medians, with those of the single rounds in brackets. Absolute figures change \
-         from machine to machine and from hour to hour: compare within this page.\n"
-    )
+         from machine to machine and from hour to hour: compare within this page.";
+    writeln!(out, "{}\n", wrapped(how))
 }
 
 fn measurements(bench: &Bench) -> String {
@@ -107,32 +109,83 @@ fn measurements(bench: &Bench) -> String {
 }
 
 const PEERS: &str = "\
-How each was run, at 100,000 frames per second where it was given a rate. RUDE is left out: Debian has no \
-package of it.";
+How each was run: flat out, at 100,000 frames per second where it was given rates, and its receiver. \
+RUDE is left out: Debian has no package of it.";
 
-fn peers_table(bench: &Bench) -> Table {
-    let mut table = Table::new(&["peer", "package", "sender", "receiver"]);
+/// The names of the files in commands.
+fn files() -> Files {
+    Files { capture: "frames.pcap".into(), description: "frame.cfg".into() }
+}
+
+fn peers_list(out: &mut String, bench: &Bench) -> fmt::Result {
     let mac = bench.lab.far().mac.to_string();
+    let files = files();
     for peer in peers::ALL {
-        let pace = if peer.sinks.is_empty() { Pace::Frames(100_000) } else { Pace::FlatOut };
-        let job = |pace| peers::job(&bench.lab, &bench.files, pace, &mac);
-        let line = |command: peers::Command| format!("`{}`", command.join(" "));
-        let mut senders = vec![line((peer.sender)(&job(pace)))];
-        if peer.busy_waits && pace == Pace::FlatOut {
-            senders.push(line((peer.sender)(&job(Pace::Frames(100_000)))));
-        }
-        let receiver = peer.receiver.map_or(format::NOTHING.to_owned(), |receiver| {
-            let when = if peer.needs_receiver == Need::Always { "" } else { " (to read)" };
-            format!("{}{when}", line(receiver(&job(pace))))
-        });
         let version = install::version(peer.package);
         let version = version.unwrap_or_else(|| "not installed".to_owned());
-        table.row(vec![
-            peer.name.to_owned(),
-            format!("{} {version}", peer.package),
-            senders.join("; at a rate "),
-            receiver,
-        ]);
+        writeln!(out, "{}, of the package {} {version}:\n\n```sh", peer.name, peer.package)?;
+        let job = |pace| peers::job(&bench.lab, &files, pace, &mac);
+        let flat_out = (!peer.sinks.is_empty()).then_some(Pace::FlatOut);
+        let paced = peer.busy_waits.then_some(Pace::Frames(100_000));
+        for pace in flat_out.into_iter().chain(paced) {
+            writeln!(out, "{}", line(&(peer.sender)(&job(pace))))?;
+        }
+        if let Some(receiver) = peer.receiver {
+            let when = match peer.needs_receiver {
+                Need::Always => "",
+                Need::ToRead => "  # where somebody reads",
+            };
+            writeln!(out, "{}{when}", line(&receiver(&job(Pace::FlatOut))))?;
+        }
+        writeln!(out, "```\n")?;
     }
-    table
+    Ok(())
+}
+
+/// A command as a shell takes it.
+fn line(command: &peers::Command) -> String {
+    let quoted = |word: &String| match word.contains(|c: char| " []'\"$*".contains(c)) {
+        true => format!("'{word}'"),
+        false => word.clone(),
+    };
+    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// Breaks a paragraph into lines.
+fn wrapped(paragraph: &str) -> String {
+    const WIDTH: usize = 100;
+    let mut out = String::new();
+    let mut width = 0;
+    for word in paragraph.split_ascii_whitespace() {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length > WIDTH {
+            out.push('\n');
+            width = 0;
+        } else if width > 0 {
+            out.push(' ');
+            width += 1;
+        }
+        out.push_str(word);
+        width += length;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_are_broken_between_words() {
+        let words = ["abcdefghi"; 25].join(" ");
+        let lines: Vec<usize> = wrapped(&words).lines().map(str::len).collect();
+        assert_eq!(lines, [99, 99, 49]);
+        assert_eq!(wrapped("  a\n b "), "a b");
+    }
+
+    #[test]
+    fn words_with_spaces_are_quoted_in_commands() {
+        let command = ["mgen", "event", "ON 1 UDP"].map(str::to_owned);
+        assert_eq!(line(&command.to_vec()), "mgen event 'ON 1 UDP'");
+    }
 }

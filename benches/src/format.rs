@@ -44,6 +44,11 @@ pub fn percent(share: f64) -> String {
     if percent.abs() >= 0.1 { format!("{percent:+.1} %") } else { format!("{percent:+.4} %") }
 }
 
+/// A share without a sign: "0.0409 %", "39.3 %".
+pub fn share(share: f64) -> String {
+    percent(share).trim_start_matches('+').to_owned()
+}
+
 /// A plain number of three digits.
 pub fn number(value: f64) -> String {
     digits(value)
@@ -96,6 +101,7 @@ mod tests {
     fn small_errors_of_rates_keep_their_digits() {
         assert_eq!(percent(0.000_001_23), "+0.0001 %");
         assert_eq!(percent(-0.43), "-43.0 %");
+        assert_eq!(share(0.393), "39.3 %");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct Window {
     pub sent: f64,
     /// Datagrams per second that were read there.
     pub read: f64,
-    /// Mean length of a frame in bytes with FCS.
+    /// Mean length of a frame in bytes with FCS, by the interface's counters.
     pub frame_len: f64,
 }
 

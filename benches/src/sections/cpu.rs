@@ -154,35 +154,36 @@ fn median(
 }
 
 fn verdicts(entries: &[Entry]) -> Vec<Verdict> {
-    let mut verdicts = vec![
-        not_more(
-            "100 k/s: kernel, sleep, takes no more CPU than iperf 2",
-            |who| median(entries, who, TARGET, |paced| paced.cpu.own),
-            (format::number, |own, iperf| own <= iperf),
-        ),
-        not_more(
-            "100 k/s: kernel, sleep, has a smaller 99th percentile than iperf 2",
-            |who| median(entries, who, TARGET, |paced| paced.exactness.p99),
-            (format::time, |own, iperf| own < iperf),
-        ),
-    ];
+    let mut verdicts = vec![cheaper(entries), more_exact(entries)];
     verdicts.extend(RATES.map(|rate| in_between(entries, rate)));
     verdicts
 }
 
-/// A figure of the kernel engine in `sleep` against iperf 2's.
-fn not_more(
-    target: &str,
-    figure: impl Fn(Who) -> Result<f64, String>,
-    (show, holds): (fn(f64) -> String, fn(f64, f64) -> bool),
-) -> Verdict {
-    let own = figure(Who::wirebeat(EngineChoice::Kernel, WaitChoice::Sleep));
-    match (own, figure(Who::Iperf)) {
-        (Ok(own), Ok(iperf)) => {
-            let text = format!("{}; {}: {}", show(own), IPERF.name, show(iperf));
-            Verdict::of(target, text, holds(own, iperf))
+/// A figure at the rate of the target: of the kernel engine in `sleep`, and of iperf 2.
+fn both(entries: &[Entry], figure: fn(&Paced) -> f64) -> Result<(f64, f64), String> {
+    let ours = Who::wirebeat(EngineChoice::Kernel, WaitChoice::Sleep);
+    Ok((median(entries, ours, TARGET, figure)?, median(entries, Who::Iperf, TARGET, figure)?))
+}
+
+fn cheaper(entries: &[Entry]) -> Verdict {
+    const WHAT: &str = "100 k/s: kernel, sleep, takes no more CPU than iperf 2";
+    match both(entries, |paced| paced.cpu.own) {
+        Ok((ours, iperf)) => {
+            let [one, other] = [ours, iperf].map(format::number);
+            Verdict::of(WHAT, format!("{one}; iperf 2: {other}"), ours <= iperf)
         }
-        (Err(why), _) | (_, Err(why)) => Verdict::unmeasured(target, why),
+        Err(why) => Verdict::unmeasured(WHAT, why),
+    }
+}
+
+fn more_exact(entries: &[Entry]) -> Verdict {
+    const WHAT: &str = "100 k/s: kernel, sleep, has a smaller 99th percentile than iperf 2";
+    match both(entries, |paced| paced.exactness.p99) {
+        Ok((ours, iperf)) => {
+            let [one, other] = [ours, iperf].map(format::time);
+            Verdict::of(WHAT, format!("{one}; iperf 2: {other}"), ours < iperf)
+        }
+        Err(why) => Verdict::unmeasured(WHAT, why),
     }
 }
 

@@ -25,7 +25,8 @@ Frames of 64 bytes with FCS, except where a tool cannot make them so short (colu
 of receiving is paid on the sending core, so that each figure belongs to one of three columns: (1) to a \
 program that reads each datagram, (2) to a socket that nobody reads, (3) into an XDP program that drops \
 the frame before the stack. Sent is what arrived at the far interface; read is what the far namespace's \
-UDP counter says. Wirebeat's figures with a receiver of its own are those of its report. The physical \
+UDP counter says. Wirebeat's socket engine joins datagrams (GSO) unless told otherwise, and an interface \
+counts joined ones as one: it is measured where they are metered, or taken apart. Wirebeat's figures with a receiver of its own are those of its report. The physical \
 limit is a bare eBPF loop that redirects frames without touching them into a program that only counts \
 and drops; in each round the better of batches of 64 and of 256.";
 
@@ -49,19 +50,21 @@ struct Reached {
     /// Frames that were sent and not received, where both ends number them.
     lost: Option<u64>,
     /// Mean length of a frame in bytes with FCS.
-    frame_len: f64,
+    frame_len: Option<f64>,
 }
 
 impl Reached {
     fn counted(window: Window, sink: Sink) -> Reached {
         let read = (sink == Sink::Reading).then_some(window.read);
-        Reached { sent: window.sent, read, lost: None, frame_len: window.frame_len }
+        // before an XDP program, an interface's counter of bytes leaves out the Ethernet header
+        let frame_len = (sink != Sink::Dropping).then_some(window.frame_len);
+        Reached { sent: window.sent, read, lost: None, frame_len }
     }
 
     fn metered(metered: Metered) -> Reached {
         let Metered { sent, received, lost } = metered;
         let frame_len = f64::from(FrameLen::MIN.get());
-        Reached { sent, read: Some(received), lost: Some(lost), frame_len }
+        Reached { sent, read: Some(received), lost: Some(lost), frame_len: Some(frame_len) }
     }
 }
 
@@ -82,11 +85,7 @@ impl Entries {
     }
 
     /// One figure of an entry; why there is none.
-    fn series(
-        &self,
-        (name, sink): (&str, Sink),
-        figure: fn(&Reached) -> f64,
-    ) -> Result<Series, String> {
+    fn series(&self, (name, sink): (&str, Sink), figure: Figure) -> Result<Series, String> {
         let measured = self.find(name, sink).ok_or("it was not measured")?;
         if measured.values.is_empty() {
             return Err(format!("{name}: {}", measured.reason()));
@@ -98,12 +97,15 @@ impl Entries {
         &self,
         a: (&str, Sink),
         b: (&str, Sink),
-        (of_a, of_b): (fn(&Reached) -> f64, fn(&Reached) -> f64),
+        (of_a, of_b): (Figure, Figure),
     ) -> Result<Ratio, String> {
         let (top, bottom) = (self.series(a, of_a)?, self.series(b, of_b)?);
         top.over(&bottom).ok_or_else(|| format!("{} sent nothing", b.0))
     }
 }
+
+/// What is looked at of a measurement.
+type Figure = fn(&Reached) -> f64;
 
 fn sent(reached: &Reached) -> f64 {
     reached.sent
@@ -170,10 +172,9 @@ fn ours(sink: Sink) -> Vec<(&'static str, Own)> {
                 Ok(Reached::metered(wirebeat::flat_out_metered(&bench.lab, &setup, bench.time)?))
             }),
         ],
-        Sink::Unread => vec![
-            (PACKET, |bench, sink| counted(bench, sink, EngineChoice::Packet, Cores::One)),
-            (SOCKET, |bench, sink| counted(bench, sink, EngineChoice::Socket, Cores::One)),
-        ],
+        Sink::Unread => {
+            vec![(PACKET, |bench, sink| counted(bench, sink, EngineChoice::Packet, Cores::One))]
+        }
         Sink::Dropping => vec![
             (PACKET, |bench, sink| counted(bench, sink, EngineChoice::Packet, Cores::One)),
             (PACKET_TWO, |bench, sink| counted(bench, sink, EngineChoice::Packet, Cores::Two)),
@@ -230,7 +231,7 @@ fn bare_limit(lab: &Lab, time: Duration) -> Result<Reached, Failure> {
         })??;
         best = best.max(limit.received as f64 / limit.elapsed.as_secs_f64());
     }
-    let frame_len = f64::from(FrameLen::MIN.get());
+    let frame_len = Some(f64::from(FrameLen::MIN.get()));
     Ok(Reached { sent: best, read: None, lost: None, frame_len })
 }
 
@@ -253,9 +254,10 @@ fn kernel(entries: &Entries) -> Table {
 }
 
 /// Length of the frames, which not every tool makes as short as it is told.
-fn frame_len(measured: &Measured<Reached>) -> String {
-    let length = measured.series(|reached| reached.frame_len).median();
-    length.map_or(NOTHING.into(), |bytes| format!("{bytes:.0} B"))
+fn frame_len<'a>(measured: impl IntoIterator<Item = &'a Measured<Reached>>) -> String {
+    let values = measured.into_iter().flat_map(|measured| &measured.values);
+    let lengths = Series::new(values.filter_map(|reached| reached.frame_len).collect());
+    lengths.median().map_or(NOTHING.into(), |bytes| format!("{bytes:.0} B"))
 }
 
 fn reading(entries: &Entries) -> Table {
@@ -270,13 +272,13 @@ fn reading(entries: &Entries) -> Table {
     ]);
     for entry in entries.0.iter().filter(|entry| entry.sink == Sink::Reading) {
         let iperf3 = (IPERF3.name, Sink::Reading);
-        let of_iperf3 = |figure: fn(&Reached) -> f64| {
+        let of_iperf3 = |figure: Figure| {
             let ratio = entries.ratio((entry.name, entry.sink), iperf3, (figure, figure));
             ratio.map_or(NOTHING.into(), |ratio| format::ratio(&ratio))
         };
         table.row(vec![
             entry.name.to_owned(),
-            frame_len(&entry.measured),
+            frame_len([&entry.measured]),
             format::series(&entry.measured.series(sent), format::rate),
             format::series(&entry.measured.series(read), format::rate),
             of_iperf3(sent),
@@ -309,7 +311,7 @@ fn unread(entries: &Entries) -> Table {
                 ratio.map_or(NOTHING.into(), |ratio| format::ratio(&ratio)),
             ]
         };
-        let length = found.iter().flatten().next().map_or(NOTHING.into(), |m| frame_len(m));
+        let length = frame_len(found.into_iter().flatten());
         let remarks: Vec<String> =
             found.iter().flatten().map(|m| m.remark()).filter(|text| !text.is_empty()).collect();
         let mut row = vec![name.to_owned(), length];
@@ -391,7 +393,7 @@ fn none_lost(entries: &Entries) -> Verdict {
 
 /// Both what is sent and what is read count: a sender is of no use that is faster than its receiver.
 fn socket(entries: &Entries, target: &str, (name, bound): (&str, f64)) -> Verdict {
-    let ratio = |figure: fn(&Reached) -> f64| {
+    let ratio = |figure: Figure| {
         entries.ratio((name, Sink::Reading), (IPERF3.name, Sink::Reading), (figure, figure))
     };
     match (ratio(sent), ratio(read)) {
@@ -410,7 +412,7 @@ mod tests {
 
     fn entry(name: &'static str, sink: Sink, rates: &[f64]) -> Entry {
         let reached =
-            |&sent: &f64| Reached { sent, read: Some(sent / 2.0), lost: Some(0), frame_len: 64.0 };
+            |&sent: &f64| Reached { sent, read: Some(sent / 2.0), lost: Some(0), frame_len: None };
         let values: Vec<Reached> = rates.iter().map(reached).collect();
         let failures = if values.is_empty() { vec!["it died".to_owned()] } else { Vec::new() };
         Entry { name, sink, measured: Measured { values, failures } }

@@ -61,7 +61,7 @@ pub fn chapter(heard: &[Listening], spent: &CpuUse) -> Chapter {
                 noise.above_20_us.to_string(),
                 noise.above_100_us.to_string(),
                 format::time(noise.longest_gap_ns as f64),
-                format::percent(noise.lost_ns as f64 / noise.elapsed_ns.max(1) as f64),
+                format::share(noise.lost_ns as f64 / noise.elapsed_ns.max(1) as f64),
             ]),
             Err(why) => row.push(format!("failed: {why}")),
         }
@@ -71,7 +71,7 @@ pub fn chapter(heard: &[Listening], spent: &CpuUse) -> Chapter {
         || "The system does not tell how much time the hypervisor took.".to_owned(),
         |steal| {
             let share = steal as f64 / spent.elapsed_ns.max(1) as f64;
-            let share = format::percent(share);
+            let share = format::share(share);
             format!(
                 "During all measurements the hypervisor took {share} of a CPU from this machine."
             )
