@@ -5,7 +5,7 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-# More arguments for what demo, bench or test runs: make demo ARGS='--time 3s', make test ARGS='-p wirebeat-run'
+# More arguments for what demo, bench or test runs: make demo ARGS='--time 3s'
 ARGS ?=
 # Only the owner of the checkout compiles: see scripts/lib.sh.
 AS_USER = . scripts/lib.sh && as_user

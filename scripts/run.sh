@@ -13,9 +13,12 @@ shift 2
 
 as_user cargo build --release --locked -p "$package"
 program="$(target_dir)/release/$program"
+status=0
 if can_be_root; then
-    as_root "$program" "$@"
+    as_root "$program" "$@" || status=$?
+    # The benchmark writes its page there.
     give_back docs
 else
-    "$program" "$@"
+    "$program" "$@" || status=$?
 fi
+exit "$status"
