@@ -10,86 +10,132 @@
 
 #include "wirebeat.h"
 
-/* Position of the highest set bit of a value below 2^37 and not below 2^8. */
-static __always_inline __u32 msb(__u64 value)
-{
-	__u32 low = value, at = 0;
+#define WB_TIMES_4(bit) bit, bit, bit, bit
+#define WB_TIMES_16(bit) WB_TIMES_4(bit), WB_TIMES_4(bit), WB_TIMES_4(bit), WB_TIMES_4(bit)
+#define WB_TIMES_64(bit) WB_TIMES_16(bit), WB_TIMES_16(bit), WB_TIMES_16(bit), WB_TIMES_16(bit)
 
-	if (value >> 32) {
-		low = value >> 32;
-		at = 32;
+/* Position of the highest set bit of a byte. A table, because eBPF has no instruction for it and every
+ * step of a search is a branch that goes another way with each value. */
+const volatile __u8 top_bit[256] = {
+	0, 0, 1, 1, WB_TIMES_4(2), WB_TIMES_4(3), WB_TIMES_4(3), WB_TIMES_16(4), WB_TIMES_16(5),
+	WB_TIMES_16(5), WB_TIMES_64(6), WB_TIMES_64(7), WB_TIMES_64(7),
+};
+
+/* The bucket of a value below 2^32. */
+static __always_inline __u32 near_bucket(__u32 value)
+{
+	__u32 high = value >> 8, shift = 1;
+
+	if (!high)
+		return value;
+	if (high >> 8) {
+		if (high >> 16) {
+			high >>= 16;
+			shift += 16;
+		} else {
+			high >>= 8;
+			shift += 8;
+		}
 	}
-	if (low >> 16) {
-		low >>= 16;
-		at += 16;
-	}
-	if (low >> 8) {
-		low >>= 8;
-		at += 8;
-	}
-	if (low >> 4) {
-		low >>= 4;
-		at += 4;
-	}
-	if (low >> 2) {
-		low >>= 2;
-		at += 2;
-	}
-	return at + (low >> 1);
+	shift += top_bit[high & 0xff];
+	return (shift << WB_SUB_BITS) + (value >> (shift & 31));
 }
 
-static __always_inline __u32 bucket_of(__u64 value)
+/* The bucket of a value of 2^32 and more. */
+static __always_inline __u32 far_bucket(__u64 value)
 {
 	__u32 shift;
 
-	if (value < 2u << WB_SUB_BITS)
-		return value;
 	if (value >> (WB_MAX_MSB + 1))
 		return WB_BUCKETS - 1;
-	shift = msb(value) - WB_SUB_BITS;
-	return (shift << WB_SUB_BITS) + (__u32)(value >> shift);
+	shift = 32 - WB_SUB_BITS + top_bit[(value >> 32) & 0xff];
+	return (shift << WB_SUB_BITS) + (__u32)(value >> (shift & 63));
+}
+
+/* Widens the range of values seen. */
+static __noinline int extend(struct wb_moments *m, __u64 biased)
+{
+	if (!m)
+		return 0;
+	if (!m->lowest) {
+		m->lowest = biased;
+	} else if (biased < m->lowest) {
+		m->range += m->lowest - biased;
+		m->lowest = biased;
+	} else {
+		m->range = biased - m->lowest;
+	}
+	return 0;
+}
+
+/* Takes what has grown beyond 63 bits out of the low words. */
+static __noinline int carry(struct wb_moments *m)
+{
+	if (!m)
+		return 0;
+	m->sum_high += m->sum_low >> 63;
+	m->sum_low &= ~WB_SIGN;
+	m->squares_high += m->squares_low >> 63;
+	m->squares_low &= ~WB_SIGN;
+	return 0;
+}
+
+/* The rest of `record` for values that are negative, or 2.1 s and more. */
+static __noinline int record_far(struct wb_distribution *into, __s64 value)
+{
+	__u64 magnitude = value < 0 ? -value : value, square, shifted;
+	struct wb_moments *m;
+	__u32 bucket;
+
+	if (!into)
+		return 0;
+	m = &into->moments;
+	m->sum_low += (__u64)value & ~WB_SIGN;
+	m->sum_high += value >> 63;
+
+	if (magnitude >> 32) {
+		/* exact to 2^-16 of the value; cut at 2^48 ns (78 h) */
+		shifted = magnitude >> 48 ? 0xffffffff : magnitude >> 16;
+		square = shifted * shifted;
+		m->squares_high += square >> 31;
+		square <<= 32;
+	} else {
+		square = magnitude * magnitude;
+		m->squares_high += square >> 63;
+	}
+	m->squares_low += square & ~WB_SIGN;
+	carry(m);
+
+	if (value < 0) {
+		m->negative++;
+		return 0;
+	}
+	bucket = magnitude >> 32 ? far_bucket(magnitude) : near_bucket(magnitude);
+	if (bucket < WB_BUCKETS)
+		into->counts[bucket]++;
+	return 0;
 }
 
 /* Adds a value to moments and histogram. */
 static __always_inline void record(struct wb_distribution *into, __s64 value)
 {
 	struct wb_moments *m = &into->moments;
-	__u64 magnitude = value < 0 ? -value : value;
-	__u64 low, square, shifted;
+	__u64 magnitude = value, biased = magnitude ^ WB_SIGN, sum, squares;
 	__u32 bucket;
 
-	if (m->count == 0) {
-		m->min = value;
-		m->max = value;
-	} else if (value < m->min) {
-		m->min = value;
-	} else if (value > m->max) {
-		m->max = value;
-	}
-	m->count++;
-
-	low = m->sum_low + (__u64)value;
-	m->sum_high += (value >> 63) + (low < m->sum_low);
-	m->sum_low = low;
-
-	if (magnitude >> 32) {
-		/* exact to 2^-16 of the value from 4.3 s on; cut at 2^48 ns (78 h) */
-		shifted = magnitude >> 48 ? 0xffffffff : magnitude >> 16;
-		square = shifted * shifted;
-		m->squares_high += square >> 32;
-		square <<= 32;
-	} else {
-		square = magnitude * magnitude;
-	}
-	low = m->squares_low + square;
-	m->squares_high += low < square;
-	m->squares_low = low;
-
-	if (value < 0) {
-		m->negative++;
+	if (biased - m->lowest > m->range)
+		extend(m, biased);
+	if (magnitude >> 31) {
+		record_far(into, value);
 		return;
 	}
-	bucket = bucket_of(magnitude);
+	sum = m->sum_low + magnitude;
+	m->sum_low = sum;
+	squares = m->squares_low + magnitude * magnitude;
+	m->squares_low = squares;
+	if ((__s64)(sum | squares) < 0)
+		carry(m);
+	bucket = near_bucket(magnitude);
 	if (bucket < WB_BUCKETS)
 		into->counts[bucket]++;
 }

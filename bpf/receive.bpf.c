@@ -128,7 +128,6 @@ static __always_inline int count(struct wb_rx_flow *flow, struct wb_window *wind
 		flow->duplicates++;
 		return 0;
 	}
-	flow->unique++;
 	arrival = flow->arrivals++;
 	if (number < flow->highest) {
 		flow->reordered++;
@@ -152,7 +151,6 @@ static __always_inline void count_late(struct wb_rx_flow *flow, struct wb_window
 {
 	if (number < window->lowest)
 		window->lowest = number;
-	flow->unique++;
 	flow->reordered++;
 	flow->beyond_window++;
 	flow->arrivals++;
@@ -269,11 +267,13 @@ static __noinline int near_after_held(struct wb_rx_flow *flow, struct wb_window 
 }
 
 /* Judges the arrival of number `wire` (`SequenceTracker::record`). Says whether it is new. */
-static __always_inline int track(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,
-				 __u64 sent)
+static __noinline int track_any(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,
+				__u64 sent)
 {
 	__u64 number;
 
+	if (!flow || !window)
+		return 0;
 	if (!window->highest) {
 		window->lowest = WB_BASE + wire;
 		return count(flow, window, WB_BASE + wire, sent);
@@ -283,6 +283,25 @@ static __always_inline int track(struct wb_rx_flow *flow, struct wb_window *wind
 	if (flow->held)
 		return near_after_held(flow, window, number, sent);
 	return count(flow, window, number, sent);
+}
+
+/* The same for nearly all: the number after the highest, which this CPU has seen itself. */
+static __always_inline int track(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,
+				 __u64 sent)
+{
+	__u64 highest = flow->highest, number = highest + 1, *word;
+
+	if (several_queues || !highest || highest != window->highest || flow->held ||
+	    wire + (__u32)window->offset != (__u32)number)
+		return track_any(flow, window, wire, sent);
+	/* the word holds the number before, or is another's as the number is the first of 32 */
+	word = &window->words[(number >> 5) & (WB_WINDOW_WORDS - 1)];
+	*word = number & 31 ? *word | 1ull << (number & 31) : number >> 5 << 32 | 1;
+	window->highest = number;
+	flow->highest = number;
+	flow->highest_sent = sent;
+	flow->arrivals++;
+	return 1;
 }
 
 /* What is taken of a frame before the meter sees it. */
@@ -337,6 +356,8 @@ enum verdict {
 	OURS,
 	FOREIGN,
 	MALFORMED,
+	UNKNOWN_FLOW,
+	STALE, /* of an earlier run */
 };
 
 static __always_inline int source_matches(const __be32 *source, __u32 words)
@@ -432,7 +453,7 @@ static __always_inline enum verdict carried_v6(void *data, void *data_end, struc
 }
 
 /* Finds UDP over IPv4 or IPv6, behind up to two VLAN tags, and applies the filter. */
-static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram *out)
+static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
 	struct ethhdr *ethernet = data;
@@ -442,7 +463,7 @@ static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram 
 	__u32 len, i;
 	__be16 type;
 
-	if ((void *)(ethernet + 1) > data_end)
+	if (!out || (void *)(ethernet + 1) > data_end)
 		return MALFORMED;
 	type = ethernet->h_proto;
 #pragma unroll
@@ -480,54 +501,100 @@ static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram 
 	return OURS;
 }
 
-SEC("xdp")
-int wb_receive(struct xdp_md *ctx)
+/* Words of a frame in host order, as the loads below give them. */
+#define WORD(a, b, c, d) \
+	(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? \
+		 (__u32)(d) << 24 | (c) << 16 | (b) << 8 | (a) : \
+		 (__u32)(a) << 24 | (b) << 16 | (c) << 8 | (d))
+
+/* The frame that nearly all are, IPv4 without options or tags that carries whole UDP, in few
+ * instructions; `dissect_any` judges all others. */
+static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram *out)
 {
-	__u32 cpu = bpf_get_smp_processor_id(), flow_index = flow_count, slot;
+	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
+	__u32 frame_len = data_end - data, total, len;
+
+	if (data + 42 > data_end)
+		return dissect_any(ctx, out);
+	/* type, version and header length */
+	if ((*(__u32 *)(data + 12) & WORD(0xff, 0xff, 0xff, 0)) != WORD(8, 0, 0x45, 0))
+		return dissect_any(ctx, out);
+	/* fragment offset and "more", protocol */
+	if ((*(__u32 *)(data + 20) & WORD(0x3f, 0xff, 0, 0xff)) != WORD(0, 0, 0, IPPROTO_UDP))
+		return dissect_any(ctx, out);
+	total = bpf_ntohs(*(__be16 *)(data + 16));
+	len = bpf_ntohs(*(__be16 *)(data + 38));
+	if (total + 14 > frame_len || len + 20 > total || len < 8)
+		return dissect_any(ctx, out);
+	if (filter_family && (filter_family != 4 || *(__be32 *)(data + 26) != filter_source[0]))
+		return FOREIGN;
+	if (filter_source_port && *(__be16 *)(data + 34) != bpf_htons(filter_source_port))
+		return FOREIGN;
+	if (filter_port && *(__be16 *)(data + 36) != bpf_htons(filter_port))
+		return FOREIGN;
+	out->frame_len = frame_len < 60 ? 64 : frame_len + 4;
+	out->payload_len = len - 8;
+	out->tail = len < 8 + WB_PROBE_LEN ? 0 : 34 + len - WB_PROBE_LEN;
+	return OURS;
+}
+
+/* What is not metered is counted. */
+static __noinline int leave(enum verdict verdict)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
 	struct wb_rx_counters *mine = bpf_map_lookup_elem(&counters, &cpu);
-	struct wb_rx_flow *flow;
-	struct datagram datagram;
-	struct wb_window *window;
-	__be32 *probe = 0;
-	__u64 now;
 
 	if (!mine)
 		return XDP_PASS;
-	now = bpf_ktime_get_ns();
-	switch (dissect(ctx, &datagram)) {
+	switch (verdict) {
 	case FOREIGN:
 		mine->foreign++;
 		return XDP_PASS;
-	case MALFORMED:
+	case UNKNOWN_FLOW:
+		mine->unknown_flow++;
+		break;
+	case STALE:
+		mine->stale++;
+		break;
+	default:
 		mine->malformed++;
 		return XDP_PASS;
-	case OURS:
-		break;
 	}
+	return pass ? XDP_PASS : XDP_DROP;
+}
+
+SEC("xdp")
+int wb_receive(struct xdp_md *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 flow_index = flow_count, slot;
+	struct wb_rx_flow *flow;
+	struct datagram datagram;
+	struct wb_window *window;
+	enum verdict verdict;
+	__be32 *probe = 0;
+
+	verdict = dissect(ctx, &datagram);
+	if (verdict != OURS)
+		return leave(verdict);
 	if (datagram.tail) {
 		void *data_end = (void *)(long)ctx->data_end;
 
-		probe = (void *)(long)ctx->data + (datagram.tail & 0x3fff);
-		if ((void *)(probe + 4) > data_end) {
-			mine->malformed++;
-			return XDP_PASS;
-		}
+		probe = (void *)(long)ctx->data + (datagram.tail & OFFSET_MASK);
+		if ((void *)(probe + 4) > data_end)
+			return leave(MALFORMED);
 		if (*(__be16 *)probe != bpf_htons(WB_PROBE_MAGIC)) {
 			probe = 0;
 		} else {
 			flow_index = bpf_ntohs(*((__be16 *)probe + 1)) - flow_base;
-			if (flow_index >= flow_count) {
-				mine->unknown_flow++;
-				return pass ? XDP_PASS : XDP_DROP;
-			}
+			if (flow_index >= flow_count)
+				return leave(UNKNOWN_FLOW);
 			if (run_start_ns &&
-			    bpf_be64_to_cpu(*(__be64 *)(probe + 2)) < run_start_ns) {
-				mine->stale++;
-				return pass ? XDP_PASS : XDP_DROP;
-			}
+			    bpf_be64_to_cpu(*(__be64 *)(probe + 2)) < run_start_ns)
+				return leave(STALE);
 		}
 	}
-	slot = flow_index * cpu_count + cpu;
+	slot = flow_index * cpu_count + bpf_get_smp_processor_id();
 	flow = bpf_map_lookup_elem(&flows, &slot);
 	window = bpf_map_lookup_elem(&windows, &flow_index);
 	if (!flow || !window)

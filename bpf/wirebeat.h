@@ -18,16 +18,21 @@
 #define WB_MAX_MSB 36 /* values from 2^37 ns (137 s) on share the last bucket */
 #define WB_BUCKETS 3968
 
-/* A signed 128-bit sum in two words, and the sum of squares likewise. */
+/*
+ * How many values there are is what the buckets and `negative` add up to. Sums are in two words: the
+ * low one takes 63 bits, the high one counts in 2^63, so that one test of a sign says whether anything
+ * has to be carried. The smallest value has its sign bit turned, so that memory begins as "nothing yet".
+ */
+#define WB_SIGN (1ull << 63)
 struct wb_moments {
-	__u64 count;
-	__s64 min;
-	__s64 max;
+	__u64 lowest; /* the smallest value ^ WB_SIGN; 0: no value yet */
+	__u64 range; /* the largest less the smallest */
 	__u64 sum_low;
 	__s64 sum_high;
 	__u64 squares_low;
 	__u64 squares_high;
 	__u64 negative; /* values below zero, which the histogram does not hold */
+	__u64 reserved;
 };
 
 struct wb_distribution {
@@ -73,22 +78,19 @@ struct wb_tx_orders {
 struct wb_tx_progress {
 	__u64 consumed; /* slots done: sent or expired */
 	__u64 slot; /* repeat: index of the next slot */
-	__u64 round; /* repeat: rounds done */
 	__u64 round_start; /* repeat: start of the current round, ns … */
 	__u64 round_start_frac; /* … and 2^-32 ns */
-	__u64 idle; /* runs that found nothing due */
 	__u64 refused; /* runs that could not build their frame; always 0 unless there is a bug */
-	__u64 reserved;
+	__u64 reserved[3];
 };
 
 /* Counters of one tag, one transmit core. */
 struct wb_tx_tag {
-	__u64 sent; /* handed to the driver */
+	__u64 sent; /* handed to the driver; the next number, unless cores share numbers */
 	__u64 expired;
-	__u64 sequence; /* next number; shared by all cores when `shared_sequences` */
 	__u64 first_ns; /* departure of the first and of the last */
 	__u64 last_ns;
-	__u64 reserved[3];
+	__u64 reserved[4];
 };
 
 /* ---- receive ---- */
@@ -125,7 +127,6 @@ struct wb_rx_flow {
 	__s64 last_delay;
 	__u64 delays; /* how many `last_delay` there have been */
 
-	__u64 unique;
 	__u64 duplicates;
 	__u64 reordered;
 	__u64 beyond_window;
@@ -134,12 +135,12 @@ struct wb_rx_flow {
 	/* `Order`: what came before what on this CPU */
 	__u64 highest;
 	__u64 highest_sent;
-	__u64 arrivals; /* new numbers */
+	__u64 arrivals; /* new numbers: how many are unique */
 	__u64 held; /* 1: an arrival in doubt is held */
 	__u64 held_wire;
 	__u64 held_sent;
 	__u64 gap_count;
-	__u64 reserved[4]; /* keeps the distributions on cache lines of their own */
+	__u64 reserved[5]; /* keeps the distributions on cache lines of their own */
 	struct wb_gap gaps[WB_GAPS];
 	__u64 extents[WB_EXTENTS];
 

@@ -15,28 +15,25 @@ type RawMoments = super::skeletons::transmit::types::wb_moments;
 pub(crate) fn distribution(from: &Mapped, offset: usize) -> Distribution {
     let moments = offset + offset_of!(Raw, moments);
     let word = |field: usize| from.load(moments + field);
-    let count = word(offset_of!(RawMoments, count));
-    if count == 0 {
-        return Distribution::default();
-    }
     let counts = offset + offset_of!(Raw, counts);
     let bucket = |index: usize| {
         let count = from.load(counts + index * 8);
         (count > 0).then_some((index as u16, count))
     };
-    Distribution {
-        moments: Moments {
-            count,
-            min: word(offset_of!(RawMoments, min)) as i64,
-            max: word(offset_of!(RawMoments, max)) as i64,
-            sum: i128::from(word(offset_of!(RawMoments, sum_high)) as i64) << 64
-                | i128::from(word(offset_of!(RawMoments, sum_low))),
-            sum_of_squares: u128::from(word(offset_of!(RawMoments, squares_high))) << 64
-                | u128::from(word(offset_of!(RawMoments, squares_low))),
-        },
-        negative: word(offset_of!(RawMoments, negative)),
-        buckets: (0..abi::BUCKETS).filter_map(bucket).collect(),
+    let buckets: Vec<_> = (0..abi::BUCKETS).filter_map(bucket).collect();
+    let negative = word(offset_of!(RawMoments, negative));
+    let count = negative + buckets.iter().map(|(_, count)| count).sum::<u64>();
+    if count == 0 {
+        return Distribution::default();
     }
+    // `struct wb_moments` in bpf/wirebeat.h says how these are kept
+    let min = (word(offset_of!(RawMoments, lowest)) ^ 1 << 63) as i64;
+    let max = min.wrapping_add(word(offset_of!(RawMoments, range)) as i64);
+    let sum = (i128::from(word(offset_of!(RawMoments, sum_high)) as i64) << 63)
+        + i128::from(word(offset_of!(RawMoments, sum_low)));
+    let sum_of_squares = (u128::from(word(offset_of!(RawMoments, squares_high))) << 63)
+        + u128::from(word(offset_of!(RawMoments, squares_low)));
+    Distribution { moments: Moments { count, min, max, sum, sum_of_squares }, negative, buckets }
 }
 
 /// Reads counts by value (extents), as a distribution; the last count stands for its own value.

@@ -166,8 +166,9 @@ fn mode(plan: &TxPlan, entered: bool) -> String {
         0 => "streamed".to_owned(),
         frames => format!("repeating a round of {frames}"),
     };
+    let times = if plan.paced { "" } else { ", one departure time for each 16 frames" };
     let cost = if entered { "" } else { ", slow calls (no CAP_SYS_ADMIN)" };
-    format!("eBPF live frames, {way}{cost}")
+    format!("eBPF live frames, {way}{times}{cost}")
 }
 
 /// What a failed test run means.

@@ -174,7 +174,7 @@ impl KernelReceiver {
     /// Different sequence numbers received so far, over all flows.
     pub fn unique(&self) -> u64 {
         let entries = self.flow_count * self.cpus;
-        let field = offset_of!(RxFlow, unique);
+        let field = offset_of!(RxFlow, arrivals);
         (0..entries).map(|i| self.flows.load(i * size_of::<RxFlow>() + field)).sum()
     }
 
@@ -232,7 +232,7 @@ impl KernelReceiver {
             payload_bytes: word(offset_of!(RxFlow, payload_bytes)),
             span: Some((word(offset_of!(RxFlow, first_ns)), word(offset_of!(RxFlow, last_ns)))),
             sequence: SequenceSummary {
-                unique: word(offset_of!(RxFlow, unique)),
+                unique: word(offset_of!(RxFlow, arrivals)),
                 duplicates: word(offset_of!(RxFlow, duplicates)),
                 reordered: word(offset_of!(RxFlow, reordered)),
                 beyond_window: word(offset_of!(RxFlow, beyond_window)),

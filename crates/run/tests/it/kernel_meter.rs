@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use wirebeat_engine::port::{Port, TxMeta, TxPlan};
 use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
 use wirebeat_engine_linux::packet::{PacketOptions, PacketPort};
+use wirebeat_meter::distribution::Recorder;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
-use wirebeat_meter::summary::{MeterSummary, SequenceSummary};
+use wirebeat_meter::summary::{MeterSummary, Moments, SequenceSummary};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_units::Nanos;
 use wirebeat_wire::probe::Probe;
@@ -56,11 +57,16 @@ fn probe(flow: u16, sequence: u32, transmit_ns: u64) -> Vec<u8> {
     frame(Probe { flow, sequence, transmit_ns })
 }
 
-/// Sends `frames` to a kernel receiver and to the reference, and returns what both say.
-fn both(bed: &Testbed, frames: &[Vec<u8>], several_queues: bool) -> (MeterSummary, MeterSummary) {
-    let expected = [(0, Expectation::default()), (1, Expectation::default())];
-    let config =
-        MeterConfig { flows: Flows::Expected(BTreeMap::from(expected)), ..MeterConfig::default() };
+/// Sends `frames` to a kernel receiver and to the reference, both of which expect flows 0 to `flows`,
+/// and returns what both say.
+fn both(
+    bed: &Testbed,
+    frames: &[Vec<u8>],
+    flows: u16,
+    several_queues: bool,
+) -> (MeterSummary, MeterSummary) {
+    let expected: BTreeMap<_, _> = (0..flows).map(|flow| (flow, Expectation::default())).collect();
+    let config = MeterConfig { flows: Flows::Expected(expected), ..MeterConfig::default() };
     let options = ReceiveOptions {
         index: bed.b.link.index.get(),
         interface: "wb1".to_owned(),
@@ -121,7 +127,7 @@ fn compare(frames: &[Vec<u8>]) -> MeterSummary {
     let bed = cable();
     let mut last = MeterSummary::default();
     for several_queues in [false, true] {
-        let (kernel, reference) = both(&bed, frames, several_queues);
+        let (kernel, reference) = both(&bed, frames, 2, several_queues);
         assert_eq!(
             kernel.flows.keys().collect::<Vec<_>>(),
             reference.flows.keys().collect::<Vec<_>>()
@@ -245,4 +251,58 @@ fn garbage_counts_alike_and_harms_nothing() {
     frames.push(probe(0, 2, 1003));
     let summary = compare(&frames);
     assert!(summary.foreign > 0 && summary.malformed > 0 && summary.unknown_flow == 2);
+}
+
+/// Delays of all magnitudes and signs, two to a flow: what the smallest and the largest of two values
+/// are decides all the rest.
+#[test]
+fn moments_and_buckets_are_those_of_the_values() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let seconds = |seconds: f64| (seconds * 1e9) as i64;
+    let delays: Vec<[i64; 2]> = [
+        [0.0, 0.0],
+        [1e-5, 3e-4],
+        [2.5, 2.1],
+        [3.0, 1e-3],
+        [5.0, 20.0],
+        [-1.0, 1.0],
+        [-3.0, -5.0],
+        [-300.0, 30.0],
+    ]
+    .map(|pair| pair.map(seconds))
+    .into();
+    let now = wirebeat_engine::clock::Clock::now(&wirebeat_engine::clock::MonotonicClock);
+    let mut frames = Vec::new();
+    for sequence in 0..2u32 {
+        for (flow, pair) in (0u16..).zip(&delays) {
+            let sent = now.get().saturating_sub_signed(pair[sequence as usize]);
+            frames.push(probe(flow, sequence, sent));
+        }
+    }
+    let bed = cable();
+    let (kernel, _) = both(&bed, &frames, delays.len() as u16, false);
+    for (flow, pair) in (0u16..).zip(&delays) {
+        let flow = &kernel.flows[&flow];
+        for (distribution, values) in [
+            (&flow.delay, vec![flow.delay.moments.min, flow.delay.moments.max]),
+            (&flow.delay_variation, vec![flow.delay.moments.max - flow.delay.moments.min]),
+        ] {
+            let mut reference = Recorder::default();
+            values.iter().for_each(|value| reference.record(*value));
+            let reference = reference.distribution();
+            assert_eq!(distribution.buckets, reference.buckets, "{pair:?}");
+            assert_eq!(distribution.negative, reference.negative, "{pair:?}");
+            let (is, should) = (distribution.moments, reference.moments);
+            assert_eq!((is.count, is.min, is.max), (should.count, should.min, should.max));
+            assert_eq!(is.sum, should.sum, "{pair:?}");
+            // squares of values from 4.3 s on are exact to 2^-15
+            let off = is.sum_of_squares.abs_diff(should.sum_of_squares);
+            assert!(off <= should.sum_of_squares >> 15, "{pair:?}: {is:?}, {should:?}");
+        }
+        // the frames took less than a second to arrive, and the values are in the right places
+        let [low, high] = [pair[0].min(pair[1]), pair[0].max(pair[1])];
+        let Moments { min, max, .. } = flow.delay.moments;
+        assert!((low..low + seconds(1.0)).contains(&min), "{min} for {pair:?}");
+        assert!((high..high + seconds(1.0)).contains(&max), "{max} for {pair:?}");
+    }
 }
