@@ -62,7 +62,8 @@ fn run(options: &Options) -> Result<(), Failure> {
     let (begun, started) = (Instant::now(), rfc3339(SystemTime::now()));
     let lab = Lab::lay()?;
     let files = Files::write(&lab)?;
-    let mut bench = Bench { lab, files, rounds: options.rounds(), time: options.time() };
+    let (rounds, time, named) = (options.rounds(), options.time(), options.named.clone());
+    let mut bench = Bench { lab, files, rounds, time, named };
 
     let mut heard = noise::listen(&bench, "before");
     let before = CpuTimes::now();

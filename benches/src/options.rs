@@ -17,6 +17,9 @@ pub struct Options {
     /// Only these chapters.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CHAPTER,...")]
     pub only: Vec<Chapters>,
+    /// Only those whose name has this in it, for example "kernel": for comparing changes quickly.
+    #[arg(long, value_name = "TEXT")]
+    pub named: Option<String>,
     /// Length of one measurement. Default: 2s; 500ms with --quick.
     #[arg(long, value_name = "TIME")]
     pub time: Option<Nanos>,
@@ -54,7 +57,7 @@ impl Options {
     /// Whether this is the benchmark as it is meant to be, and not a part or a trial of it.
     pub fn in_full(&self) -> bool {
         let shorter = self.rounds().min(3) < 3 || self.time() < FULL;
-        self.only.is_empty() && !shorter
+        self.only.is_empty() && self.named.is_none() && !shorter
     }
 
     /// Length of one measurement.
@@ -94,7 +97,7 @@ mod tests {
     fn only_the_whole_benchmark_replaces_the_document() {
         assert_eq!(options("").file(), Some("docs/benchmarks.md".into()));
         assert_eq!(options("--rounds 5 --time 4s").file(), Some("docs/benchmarks.md".into()));
-        for part in ["--quick", "--only flat", "--rounds 2", "--time 1s", "--output -"] {
+        for part in ["--quick", "--only flat", "--named kernel", "--rounds 2", "--time 1s", "--output -"] {
             assert_eq!(options(part).file(), None, "{part}");
         }
         assert_eq!(options("--quick --output x.md").file(), Some("x.md".into()));

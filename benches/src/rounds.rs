@@ -18,6 +18,14 @@ pub struct Bench {
     pub rounds: usize,
     /// How long one measurement takes.
     pub time: Duration,
+    /// Only those with this in their names are measured.
+    pub named: Option<String>,
+}
+
+impl Bench {
+    fn wants(&self, name: &str) -> bool {
+        self.named.as_deref().is_none_or(|part| name.contains(part))
+    }
 }
 
 /// A measurement.
@@ -87,6 +95,9 @@ pub fn in_turn<T>(
     let mut all: Vec<Measured<T>> = contestants.iter().map(|_| Measured::default()).collect();
     for round in 1..=bench.rounds {
         for (contestant, measured) in contestants.iter().zip(&mut all) {
+            if !bench.wants(&contestant.name) {
+                continue;
+            }
             let outcome = (contestant.measure)(bench);
             let said = match &outcome {
                 Ok(value) => brief(value),
