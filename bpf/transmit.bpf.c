@@ -19,6 +19,9 @@ const volatile __u32 paced; /* whether any slot has a launch time */
 const volatile __u32 shared_sequences; /* whether several cores number the same tags */
 const volatile __u32 tag_count;
 
+/* Slots of a flat-out stream are given back to the feeder so many at a time. */
+#define RELEASE_EVERY 32
+
 struct wb_tx_orders orders SEC(".bss.orders");
 struct wb_tx_progress progress SEC(".bss.progress");
 
@@ -178,12 +181,22 @@ static __always_inline int build(struct xdp_md *ctx, struct wb_slot *slot)
 	return bpf_xdp_store_bytes(ctx, 0, slot->frame, len);
 }
 
+/* Stream: lets the feeder write over the slots that are done. The exchange is a full barrier: what was
+ * read of a slot was read before. */
+static __always_inline void release(__u64 consumed)
+{
+	(void)__sync_lock_test_and_set(&progress.released, consumed);
+}
+
 /* Moves on to the next slot. */
 static __always_inline void advance(__u64 consumed)
 {
-	progress.consumed = consumed + 1;
-	if (tx_mode != WB_TX_REPEAT)
+	progress.consumed = ++consumed;
+	if (tx_mode != WB_TX_REPEAT) {
+		if (paced || consumed % RELEASE_EVERY == 0)
+			release(consumed);
 		return;
+	}
 	if (++progress.slot < orders.round_slots)
 		return;
 	progress.slot = 0;
@@ -201,6 +214,7 @@ static __always_inline void advance(__u64 consumed)
  * after a run that sent nothing. Batches are multiples of sixteen, so that none of these spans two.
  */
 #define BULK 16
+static __u64 seen_head;
 static __u64 bulk_ns; /* 0: to be read */
 static __u32 run;
 
@@ -237,8 +251,15 @@ int wb_transmit(struct xdp_md *ctx)
 			return idle();
 		index = progress.slot & slot_mask;
 	} else {
-		if (consumed >= *(volatile __u64 *)&orders.head)
-			return idle();
+		/* the head is looked at when what was seen of it is used up; adding nothing to it is a full
+		 * barrier: what is read of a slot is read after */
+		if (consumed >= seen_head) {
+			seen_head = __sync_fetch_and_add(&orders.head, 0);
+			if (consumed >= seen_head) {
+				release(consumed);
+				return idle();
+			}
+		}
 		index = consumed & slot_mask;
 	}
 	slot = bpf_map_lookup_elem(&slots, &index);

@@ -74,14 +74,18 @@ struct wb_tx_orders {
 	__u64 patience_ns; /* longest wait inside the kernel before softirqs get their turn */
 };
 
-/* Written by the program, read by user space. */
+/* Written by the program, read by user space. The second half is on a cache line of its own: the feeder
+ * looks at it all the time, and would take the first away from the program. */
 struct wb_tx_progress {
 	__u64 consumed; /* slots done: sent or expired */
 	__u64 slot; /* repeat: index of the next slot */
 	__u64 round_start; /* repeat: start of the current round, ns … */
 	__u64 round_start_frac; /* … and 2^-32 ns */
+	__u64 reserved[4];
+
+	__u64 released; /* stream: slots that may be written again; follows `consumed` by a few frames */
 	__u64 refused; /* runs that could not build their frame; always 0 unless there is a bug */
-	__u64 reserved[3];
+	__u64 reserved_too[6];
 };
 
 /* Counters of one tag, one transmit core. */

@@ -97,7 +97,9 @@ mod tests {
     fn only_the_whole_benchmark_replaces_the_document() {
         assert_eq!(options("").file(), Some("docs/benchmarks.md".into()));
         assert_eq!(options("--rounds 5 --time 4s").file(), Some("docs/benchmarks.md".into()));
-        for part in ["--quick", "--only flat", "--named kernel", "--rounds 2", "--time 1s", "--output -"] {
+        for part in
+            ["--quick", "--only flat", "--named kernel", "--rounds 2", "--time 1s", "--output -"]
+        {
             assert_eq!(options(part).file(), None, "{part}");
         }
         assert_eq!(options("--quick --output x.md").file(), Some("x.md".into()));

@@ -39,6 +39,7 @@ pub(crate) mod progress {
     pub(crate) const CONSUMED: usize = offset_of!(Progress, consumed);
     pub(crate) const SLOT: usize = offset_of!(Progress, slot);
     pub(crate) const ROUND_START: usize = offset_of!(Progress, round_start);
+    pub(crate) const RELEASED: usize = offset_of!(Progress, released);
     pub(crate) const REFUSED: usize = offset_of!(Progress, refused);
 }
 

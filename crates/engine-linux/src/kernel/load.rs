@@ -121,7 +121,7 @@ impl Transmitter {
         quiet();
         let failed = |what| move |error| system(what, on, error);
         let slots = layout.slots.next_power_of_two();
-        let slot_size = SLOT_HEAD + usize::from(layout.plan.frame_max).next_multiple_of(8);
+        let slot_size = slot_size(layout.plan.frame_max);
         let mut storage = MaybeUninit::uninit();
         let mut open = TransmitSkelBuilder::default()
             .open(&mut storage)
@@ -196,6 +196,12 @@ impl Transmitter {
             entered,
         })
     }
+}
+
+/// The size of a slot for frames of `frame_max` bytes: whole cache lines, so that no line holds slots of
+/// two minds.
+pub(crate) fn slot_size(frame_max: u16) -> usize {
+    (SLOT_HEAD + usize::from(frame_max)).next_multiple_of(64)
 }
 
 /// The length of the pages that the kernel hands to the program: that of all frames, or of the longest.

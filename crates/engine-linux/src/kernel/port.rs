@@ -13,7 +13,7 @@ use wirebeat_units::{BitRate, Nanos};
 use super::abi::{self, orders, progress, tag};
 use super::convert;
 use super::dispatcher::Entered;
-use super::load::{Layout, SharedSequences, Transmitter, base_len};
+use super::load::{Layout, SharedSequences, Transmitter, base_len, slot_size};
 use super::mapped::Mapped;
 use super::pump::{Engine, Pump, PumpOrders, refused};
 use super::ring::Ring;
@@ -80,7 +80,7 @@ impl KernelPort {
                 ),
             });
         }
-        let slot_room = 512 * 1024 / (u32::from(plan.frame_max) + 40);
+        let slot_room = 512 * 1024 / slot_size(plan.frame_max) as u32;
         let slots = SLOTS.min(1 << slot_room.ilog2()).max(plan.round as u32);
         let layout =
             Layout { index: options.index, plan, slots, egress_program: options.egress_program };
@@ -202,8 +202,8 @@ impl Port for KernelPort {
     }
 
     fn reserve(&mut self, want: usize) -> Result<usize, PortError> {
-        let consumed = self.consumed();
-        let got = self.ring.reserve(want.min(self.caps.batch), consumed);
+        let released = self.progress.load(progress::RELEASED);
+        let got = self.ring.reserve(want.min(self.caps.batch), released);
         if got == 0 {
             self.check()?;
         }

@@ -16,6 +16,8 @@ const BATCH: usize = 256;
 const AHEAD: Nanos = Nanos::from_millis(50);
 /// Pause when the port is full of frames that are not due yet, or nothing is due soon.
 const PAUSE: Nanos = Nanos::from_micros(200);
+/// Spin-loop hints (some 10 to 40 ns each) until a full port is looked at again.
+const LOOK_AGAIN: usize = 64;
 /// How often others are shown how far the port is.
 const SHOW: Nanos = Nanos::from_millis(5);
 
@@ -42,13 +44,16 @@ pub(super) fn feed<P: Port, C: Clock>(
             shown = now;
         }
         let horizon = now.saturating_sub(job.start).saturating_add(AHEAD);
+        let rated = job.rated(next.flow);
+        let enough = if rated { 1 } else { batch / 2 };
         let room = if next.at > horizon { 0 } else { port.reserve(batch)? };
-        if room == 0 {
-            // a port that is full of frames to be sent at once has room again in a moment
-            if job.rated(next.flow) {
+        if room < enough.max(1) {
+            // A port that is full of frames to be sent at once has room again in a moment. Looking for it
+            // without a pause would keep taking the line that says so away from the one who writes it.
+            if rated {
                 clock.wait_until(now.saturating_add(PAUSE).min(job.end), Wait::Sleep);
             } else {
-                std::hint::spin_loop();
+                (0..LOOK_AGAIN).for_each(|_| std::hint::spin_loop());
             }
             continue;
         }
