@@ -59,9 +59,16 @@ struct {
 	__type(value, struct wb_distribution);
 } lateness SEC(".maps");
 
+/* Where frames go. */
+enum {
+	EGRESS, /* the interface */
+	WARM_UP, /* a cable that nobody else sees (crates/engine-linux/src/kernel/warm_up.rs), or nothing */
+	TARGETS,
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
-	__uint(max_entries, 1);
+	__uint(max_entries, TARGETS);
 	__type(key, __u32);
 	__type(value, __u32);
 } egress SEC(".maps");
@@ -87,7 +94,7 @@ static __always_inline __u64 wait_for(__u64 deadline)
 	if (wait.now >= deadline)
 		return wait.now;
 	if (deadline - wait.now > 2 * patience) {
-		/* far away: spend our patience, then let softirqs and signals have their turn */
+		/* far away: spend our patience, then softirqs and signals have their turn */
 		wait.deadline = wait.now + patience;
 		bpf_loop(1 << 20, look_at_clock, &wait, 0);
 		return 0;
@@ -239,7 +246,7 @@ static __always_inline int idle(void)
 SEC("xdp")
 int wb_transmit(struct xdp_md *ctx)
 {
-	__u64 consumed = progress.consumed, launch = 0, now, *shared;
+	__u64 consumed = progress.consumed, launch = 0, due, now, *shared;
 	__u32 index, tag, sequence;
 	struct wb_tx_tag *counters;
 	struct wb_slot *slot;
@@ -274,9 +281,11 @@ int wb_transmit(struct xdp_md *ctx)
 		launch = slot->launch_ns;
 		if (tx_mode == WB_TX_REPEAT)
 			launch += progress.round_start;
-		now = wait_for(launch);
+		/* those that are late do not leave in a burst */
+		due = counters->last_ns + slot->spacing_ns;
+		now = wait_for(due > launch ? due : launch);
 		if (!now)
-			return XDP_DROP;
+			return bpf_redirect_map(&egress, WARM_UP, XDP_DROP); /* dropped where there is none */
 		if (now - launch > slot->drift_ns) {
 			counters->expired++;
 			advance(consumed);
@@ -313,7 +322,7 @@ int wb_transmit(struct xdp_md *ctx)
 			record(error, now - launch);
 	}
 	advance(consumed);
-	return bpf_redirect_map(&egress, 0, 0);
+	return bpf_redirect_map(&egress, EGRESS, 0);
 }
 
 /* Attached to the sending interface where its driver wants a program before it takes redirected frames. */
@@ -321,6 +330,13 @@ SEC("xdp")
 int wb_pass(struct xdp_md *ctx)
 {
 	return XDP_PASS;
+}
+
+/* Attached to the far end of the warm-up cable. */
+SEC("xdp")
+int wb_drop(struct xdp_md *ctx)
+{
+	return XDP_DROP;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

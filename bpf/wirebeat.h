@@ -51,7 +51,7 @@ struct wb_slot {
 	__u16 probe_at; /* offsets as in crates/wire/src/stamp.rs; 0: absent */
 	__u16 checksum_at;
 	__u16 identification_at;
-	__u32 reserved;
+	__u32 spacing_ns; /* at the least since the last frame of the tag left, for a frame that is late */
 	__u8 frame[];
 };
 #define WB_SLOT_HEAD 32

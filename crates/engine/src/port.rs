@@ -54,6 +54,8 @@ pub struct TxMeta {
     pub stamp: Stamp,
     /// A port that holds frames drops one that is later than this; `Nanos::MAX`: never.
     pub drift: Nanos,
+    /// A port that holds frames sends a late one no sooner than this after the last of its tag.
+    pub spacing: Nanos,
 }
 
 /// What became of the frames of a tag.

@@ -33,6 +33,11 @@ use crate::transmit::{self, Marching, Sender};
 
 /// From the decision to start until the first deadline: threads get going in the meantime.
 const LEAD: Nanos = Nanos::from_millis(20);
+/// The kernel's timer ticks lie on multiples of this on the monotonic clock (of 4 ms with `CONFIG_HZ=250`,
+/// and so on), and take a CPU away for some microseconds, on a virtual machine for tens.
+const TICK_GRID: Nanos = Nanos::from_millis(20);
+/// A run starts so long before a tick: frames whose period divides that of the ticks then never meet one.
+const BEFORE_TICK: Nanos = Nanos::from_micros(10);
 /// When a run on a virtual clock starts: a round number, the same every time.
 const VIRTUAL_START: Nanos = Nanos::from_secs(1);
 /// How often links are looked at, and the longest that a stop waits.
@@ -100,6 +105,12 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     prepared.open()?;
     prepared.watch()?;
     Ok(prepared)
+}
+
+/// The first time that is [`LEAD`] after `now`, or later, and right before a tick.
+fn before_a_tick(now: Nanos) -> Nanos {
+    let earliest = now.saturating_add(LEAD).saturating_add(BEFORE_TICK).get();
+    Nanos::new(earliest.next_multiple_of(TICK_GRID.get())).saturating_sub(BEFORE_TICK)
 }
 
 impl Prepared {
@@ -251,7 +262,7 @@ impl Prepared {
         let virtual_time =
             self.engines.iter().any(|engine| matches!(engine, Engine::Loopback | Engine::Pcap));
         let begun = MonotonicClock.now();
-        let start = if virtual_time { VIRTUAL_START } else { begun.saturating_add(LEAD) };
+        let start = if virtual_time { VIRTUAL_START } else { before_a_tick(begun) };
         let sequences = Sequences::new(self.program.flows.len());
         // without the receiver that was asked for, nothing is sent
         let halt = AtomicBool::new(remote.is_err());

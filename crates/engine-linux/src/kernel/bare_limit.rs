@@ -67,7 +67,7 @@ pub fn flood(index: u32, frame: &[u8], batch: u32, time: Duration) -> io::Result
         .bare_egress
         .update(&0u32.to_ne_bytes(), &index.to_ne_bytes(), MapFlags::ANY)
         .map_err(failed)?;
-    let _entered = dispatcher::enter(skeleton.progs.wb_bare_transmit.as_fd())?;
+    let (_entered, ()) = dispatcher::enter(skeleton.progs.wb_bare_transmit.as_fd(), || ())?;
     let start = Instant::now();
     while start.elapsed() < time {
         test_run::run(

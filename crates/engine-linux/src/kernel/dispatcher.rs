@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::{fs::File, ptr, thread};
 
 /// The index of the loopback interface, which is the first of every namespace.
-const LOOPBACK: i32 = 1;
+const LOOPBACK: u32 = 1;
 
 /// The attachment; gone with its descriptors.
 #[derive(Debug)]
@@ -22,13 +22,17 @@ pub(crate) struct Entered {
     _namespace: File,
 }
 
-/// Enters `program` into the dispatcher. Needs CAP_SYS_ADMIN for the namespace; without it calls are slow
-/// and everything else works.
-pub(crate) fn enter(program: BorrowedFd<'_>) -> io::Result<Entered> {
+/// Enters `program` into the dispatcher, and does `more` in the namespace that it lives in from then on.
+/// Needs CAP_SYS_ADMIN for the namespace; without it calls are slow and everything else works.
+pub(crate) fn enter<T: Send>(
+    program: BorrowedFd<'_>,
+    more: impl FnOnce() -> T + Send,
+) -> io::Result<(Entered, T)> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("wb-dispatcher".to_owned());
-        let attached = thread.spawn_scoped(scope, || attach(program))?;
-        attached.join().map_err(|_| io::Error::other("the attaching thread panicked"))?
+        let entering = || Ok((attach(program)?, more()));
+        let entered = thread.spawn_scoped(scope, entering)?;
+        entered.join().map_err(|_| io::Error::other("the attaching thread panicked"))?
     })
 }
 
@@ -39,14 +43,23 @@ fn attach(program: BorrowedFd<'_>) -> io::Result<Entered> {
         return Err(io::Error::last_os_error());
     }
     let namespace = File::open("/proc/thread-self/ns/net")?;
-    // SAFETY: the descriptor is open, the interface exists, and no options are given.
+    Ok(Entered { _link: attach_to(program, LOOPBACK)?, _namespace: namespace })
+}
+
+/// Attaches a program to an interface of this thread's namespace for as long as the link is held.
+pub(super) fn attach_to(program: BorrowedFd<'_>, index: u32) -> io::Result<OwnedFd> {
+    // SAFETY: the descriptor is open, and no options are given.
     let link = unsafe {
-        libbpf_sys::bpf_link_create(program.as_raw_fd(), LOOPBACK, libbpf_sys::BPF_XDP, ptr::null())
+        libbpf_sys::bpf_link_create(
+            program.as_raw_fd(),
+            index as i32,
+            libbpf_sys::BPF_XDP,
+            ptr::null(),
+        )
     };
     if link < 0 {
         return Err(io::Error::from_raw_os_error(-link));
     }
     // SAFETY: a descriptor that was just made and that nobody else owns.
-    let link = unsafe { OwnedFd::from_raw_fd(link) };
-    Ok(Entered { _link: link, _namespace: namespace })
+    Ok(unsafe { OwnedFd::from_raw_fd(link) })
 }

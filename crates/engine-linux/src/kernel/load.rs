@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenMapMut};
 use wirebeat_engine::port::{PortError, TxPlan};
 
 use super::abi::{self, SLOT_HEAD};
@@ -15,6 +15,7 @@ use super::dispatcher::{self, Entered};
 use super::mapped::Mapped;
 use super::ring::{Ring, RingView};
 use super::skeletons::transmit::{TransmitSkel, TransmitSkelBuilder};
+use super::warm_up::{self, WarmUp};
 
 /// What a transmit core needs of the loaded program.
 #[derive(Debug)]
@@ -30,12 +31,14 @@ pub(crate) struct Transmitter {
     pub(crate) _egress: Option<Link>,
     /// What makes calls cheap; `None` where that is not permitted.
     pub(crate) entered: Option<Entered>,
+    /// What keeps the way warm while frames are waited for.
+    pub(crate) warm_up: Option<WarmUp>,
 }
 
 /// Sequence numbers that several transmit cores share.
 #[derive(Debug)]
 pub struct SharedSequences {
-    pub(crate) map: libbpf_rs::MapHandle,
+    pub(crate) map: MapHandle,
 }
 
 impl SharedSequences {
@@ -45,7 +48,7 @@ impl SharedSequences {
         let mut options: libbpf_sys::bpf_map_create_opts = unsafe { std::mem::zeroed() };
         options.sz = size_of_val(&options) as libbpf_sys::size_t;
         options.map_flags = libbpf_sys::BPF_F_MMAPABLE;
-        let map = libbpf_rs::MapHandle::create(
+        let map = MapHandle::create(
             libbpf_rs::MapType::Array,
             // the name of the map that it takes the place of: the skeleton looks it up by name
             Some("sequences"),
@@ -177,7 +180,14 @@ impl Transmitter {
         let tags = layout.plan.tags.max(1) as usize;
         let program = skeleton.progs.wb_transmit.as_fd().try_clone_to_owned().map_err(&failed)?;
         let map = |fd, len| Mapped::new(fd, len).map_err(&failed);
-        let entered = dispatcher::enter(program.as_fd()).ok();
+        let dropping = skeleton.progs.wb_drop.as_fd();
+        let targets =
+            MapHandle::try_from(&maps.egress).map_err(std::io::Error::other).map_err(&failed)?;
+        let more = || layout.plan.paced.then(|| warm_up::lay(dropping, &targets).ok()).flatten();
+        let (entered, warm_up) = match dispatcher::enter(program.as_fd(), more) {
+            Ok((entered, warm_up)) => (Some(entered), warm_up),
+            Err(_) => (None, None),
+        };
         let ring_len = slots as usize * slot_size;
         Ok(Transmitter {
             program,
@@ -194,6 +204,7 @@ impl Transmitter {
             lateness: map(maps.lateness.as_fd(), tags * size_of::<abi::Distribution>())?,
             _egress: egress,
             entered,
+            warm_up,
         })
     }
 }

@@ -19,6 +19,7 @@ mod receive;
 mod ring;
 mod skeletons;
 mod test_run;
+mod warm_up;
 
 pub use bare_limit::{BareLimit, Sink, bare_limit, sink};
 pub use load::SharedSequences;

@@ -81,7 +81,8 @@ fn write_head(head: &mut [u8], meta: &TxMeta) {
     head[22..24].copy_from_slice(&meta.stamp.probe_at.to_ne_bytes());
     head[24..26].copy_from_slice(&meta.stamp.checksum_at.to_ne_bytes());
     head[26..28].copy_from_slice(&meta.stamp.identification_at.to_ne_bytes());
-    head[28..32].fill(0);
+    let spacing = u32::try_from(meta.spacing.get()).unwrap_or(u32::MAX);
+    head[28..32].copy_from_slice(&spacing.to_ne_bytes());
 }
 
 /// How the slot that is next in line is found.

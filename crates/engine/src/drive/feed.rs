@@ -95,7 +95,8 @@ fn write<P: Port>(
             true => job.start.saturating_add(departure.at),
             false => Nanos::ZERO,
         };
-        let (tag, drift) = (departure.flow, job.drift(departure.flow));
-        metas.push(TxMeta { len, tag, launch, stamp: image.stamp, drift });
+        let (tag, stamp) = (departure.flow, image.stamp);
+        let (drift, spacing) = (job.drift(tag), job.spacing(tag));
+        metas.push(TxMeta { len, tag, launch, stamp, drift, spacing });
     }
 }

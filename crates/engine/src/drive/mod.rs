@@ -23,6 +23,9 @@ use wirebeat_units::Nanos;
 use crate::clock::{Clock, Wait};
 use crate::port::{Caps, Port, PortError, TxPlan, TxTotals, View};
 
+/// The longest time between frames that catch up: waiting for one holds up those of other flows.
+const SPACING_MAX: Nanos = Nanos::from_micros(5);
+
 /// Numbers of the frames of each flow, shared by all cores that send it, so that no two frames carry
 /// one number. A number is taken when a frame leaves, so that frames which never leave make no gap.
 #[derive(Debug)]
@@ -102,6 +105,22 @@ impl Job<'_> {
         match self.program.flows.get(flow as usize).map(|flow| flow.late) {
             Some(Late::Drop(drift)) => drift,
             Some(Late::Send) | None => Nanos::MAX,
+        }
+    }
+
+    /// How long after the frame before it a late frame of `flow` leaves at the soonest: half the time that
+    /// is meant to lie between them, so that a sender which was held up catches up at twice the rate and
+    /// not in a burst that the device has to swallow. Zero for bursts, which are asked for; for time
+    /// violations, where nothing counts but the deadline; and where frames are slept for, which leave
+    /// together anyhow.
+    fn spacing(&self, flow: u32) -> Nanos {
+        let Some(flow) = self.program.flows.get(flow as usize) else { return Nanos::ZERO };
+        match (flow.departures.rate, flow.late) {
+            (Some(rate), Late::Send) if flow.departures.burst == 1 && self.wait != Wait::Sleep => {
+                let gap = rate.deadline(u64::from(self.shard.cores));
+                Nanos::new(gap.get() / 2).min(SPACING_MAX)
+            }
+            _ => Nanos::ZERO,
         }
     }
 }

@@ -90,8 +90,9 @@ fn write_round<P: Port>(port: &mut P, job: &Job<'_>, period: &Period) -> Result<
         for (index, departure) in departures.by_ref().take(room).enumerate() {
             let Some(image) = images.get(departure.flow as usize) else { continue };
             let len = image.build(port.slot(index)) as u16;
-            let (tag, drift) = (departure.flow, job.drift(departure.flow));
-            metas.push(TxMeta { len, tag, launch: departure.at, stamp: image.stamp, drift });
+            let (tag, launch, stamp) = (departure.flow, departure.at, image.stamp);
+            let (drift, spacing) = (job.drift(tag), job.spacing(tag));
+            metas.push(TxMeta { len, tag, launch, stamp, drift, spacing });
         }
         port.commit(&metas)?;
     }

@@ -201,3 +201,31 @@ fn the_link_loses_duplicates_and_swaps_as_told() {
     // the 5th and 10th are lost, the 4th, 8th and 12th come twice, the 7th after the 8th
     assert_eq!(numbers, [0, 1, 2, 3, 3, 5, 7, 7, 6, 8, 10, 11, 11]);
 }
+
+#[test]
+fn late_frames_are_spaced_by_half_their_gap_unless_something_else_counts() {
+    let mut drop = flow(1, Some(100_000), 1);
+    drop.late = Late::Drop(Nanos::from_micros(5));
+    let mut burst = flow(2, Some(100_000), 8);
+    burst.departures.burst = 8;
+    let flows =
+        vec![flow(0, Some(400_000), 1), drop, burst, flow(3, None, 1), flow(4, Some(1_000), 1)];
+    let world = World::new(flows);
+    let spacings = |cores: u32, wait: Wait| {
+        let job = Job {
+            program: &world.program,
+            flows: &[],
+            shard: Shard { core: 0, cores },
+            sequences: &world.sequences,
+            start: START,
+            end: world.end,
+            wait,
+            stop: &world.stop,
+            live: &world.live,
+        };
+        [0, 1, 2, 3, 4].map(|flow| job.spacing(flow).get())
+    };
+    assert_eq!(spacings(1, Wait::Spin), [1250, 0, 0, 0, 5000]);
+    assert_eq!(spacings(2, Wait::Hybrid), [2500, 0, 0, 0, 5000]);
+    assert_eq!(spacings(1, Wait::Sleep), [0; 5]);
+}

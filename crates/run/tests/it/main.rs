@@ -10,6 +10,7 @@
 
 mod conformance;
 mod kernel_meter;
+mod kernel_sender;
 mod observer;
 mod trace;
 mod two_hosts;

@@ -1,0 +1,55 @@
+//! What the transmit program promises of its own accord, with frames handed to its port directly.
+
+use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
+use wirebeat_engine::port::{DepartureRecord, Port, TxMeta, TxPlan, TxTotals};
+use wirebeat_engine_linux::kernel::{KernelOptions, KernelPort};
+use wirebeat_testbed::{Capability, require};
+use wirebeat_units::Nanos;
+
+use crate::world::cable;
+
+const FRAMES: u64 = 100;
+
+/// Sends frames that are a millisecond late already, and says when they left.
+fn late(spacing: Nanos) -> DepartureRecord {
+    let bed = cable();
+    let plan = TxPlan { tags: 1, frame_max: 60, frame_len: Some(60), paced: true, round: 0 };
+    let options = KernelOptions {
+        index: bed.a.link.index.get(),
+        interface: "wb0".to_owned(),
+        plan,
+        wait: Wait::Spin,
+        cpu: Some(0),
+        sequences: None,
+        egress_program: false,
+        link: None,
+    };
+    let mut port = bed.a.namespace.run(|| KernelPort::open(options)).unwrap().unwrap();
+    let now = MonotonicClock.now();
+    let first = now.saturating_sub(Nanos::from_millis(1));
+    for n in 0..FRAMES {
+        assert!(port.reserve(1).unwrap() > 0);
+        port.slot(0)[..60].fill(0xff);
+        let launch = first.saturating_add(Nanos::from_micros(n));
+        let meta = TxMeta { len: 60, launch, drift: Nanos::MAX, spacing, ..TxMeta::default() };
+        port.commit(&[meta]).unwrap();
+    }
+    port.flush().unwrap();
+    assert!(port.drain(now.saturating_add(Nanos::from_secs(5))).unwrap());
+    let mut totals = [TxTotals::default()];
+    port.totals(&mut totals);
+    assert_eq!(totals[0].sent, FRAMES);
+    port.departures(0)
+}
+
+#[test]
+fn late_frames_keep_their_spacing() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let spacing = Nanos::from_micros(20);
+    let record = late(spacing);
+    let (first, last) = record.span.unwrap();
+    assert!(last.saturating_sub(first).get() >= (FRAMES - 1) * spacing.get(), "{record:?}");
+    // the lateness is that against the schedule: it grows by what the spacing adds
+    let grown = record.error.moments.max - record.error.moments.min;
+    assert!(grown >= ((FRAMES - 1) * (spacing.get() - 1000)) as i64, "{record:?}");
+}
