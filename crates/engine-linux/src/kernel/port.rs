@@ -28,6 +28,9 @@ const SLOTS: u32 = 4096;
 /// (measured: 10 µs and more leave it colder, less gains nothing).
 const PATIENCE: Nanos = Nanos::from_micros(5);
 
+/// How often one who waits for the program to finish looks at how far it is.
+const LOOK: Nanos = Nanos::from_millis(2);
+
 /// How a kernel port is opened.
 #[derive(Clone, Debug)]
 pub struct KernelOptions {
@@ -248,7 +251,7 @@ impl Port for KernelPort {
                 return Ok(done);
             }
             self.check()?;
-            MonotonicClock.sleep_until(now.saturating_add(Nanos::from_micros(200)).min(deadline));
+            MonotonicClock.sleep_until(now.saturating_add(LOOK).min(deadline));
         }
     }
 

@@ -36,7 +36,7 @@ const FLOOD_RUNS: u32 = 1 << 16;
 /// How long a paced call lasts at most, so that a stop is obeyed and the set-up cost is spread.
 const CALL_TIME: Nanos = Nanos::from_millis(100);
 /// In `sleep` mode, the shortest sleep: what becomes due in the meantime leaves together.
-const NAP: Nanos = Nanos::from_micros(100);
+const NAP: Nanos = Nanos::from_micros(125);
 
 /// How the program is run.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ const BUILD_AHEAD: Nanos = Nanos::from_millis(1);
 /// Longest sleep before the stop flag is looked at again.
 const STEP: Nanos = Nanos::from_millis(20);
 /// In [`Wait::Sleep`], the shortest sleep: what becomes due in the meantime leaves together.
-const NAP: Nanos = Nanos::from_micros(100);
+const NAP: Nanos = Nanos::from_micros(125);
 /// How long frames may be on their way once the last is handed over.
 const SETTLE: Nanos = Nanos::from_secs(1);
 
@@ -144,20 +144,21 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         due - gone
     }
 
-    /// Stamps the first `due` frames and hands them over.
+    /// Stamps the first `due` frames and hands them over. They leave together, so that they carry one
+    /// time.
     fn hand_over(&mut self, due: usize) -> Result<(), PortError> {
         if due == 0 {
             return Ok(());
         }
         self.metas.clear();
         let mut bytes = 0;
+        let now = self.clock.now();
         for (index, departure) in self.departures.drain(..due).enumerate() {
             let flow = departure.flow as usize;
             let Some((image, flow)) = self.images.get(flow).zip(self.job.program.flows.get(flow))
             else {
                 continue;
             };
-            let now = self.clock.now();
             let sequence = self.job.sequences.next(departure.flow);
             image.stamp(self.port.slot(index), sequence, now.get());
             let deadline = self.job.start.saturating_add(departure.at);
