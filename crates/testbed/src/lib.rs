@@ -11,6 +11,7 @@ mod namespaces;
 mod options;
 mod process;
 mod require;
+mod steering;
 mod testbed;
 pub mod userns;
 

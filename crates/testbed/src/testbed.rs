@@ -13,6 +13,7 @@ use wirebeat_netlink::{
 
 use crate::namespaces::{self, Forwarding, create};
 use crate::options::{Addressing, Neighbours, Options};
+use crate::steering;
 
 /// How long the kernel gets to report a cable as connected; it takes it microseconds.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -289,6 +290,7 @@ fn configure(
         netlink.set_features(index, &features)?;
     }
     netlink.set_up(index)?;
+    steering::steer(&namespace, name, options.queues);
     Ok(End { namespace, link, mac: place.mac(), ipv4: place.ipv4(), ipv6 })
 }
 
