@@ -3,7 +3,7 @@
 
 use std::net::UdpSocket;
 
-use wirebeat_engine_linux::kernel;
+use wirebeat_engine_linux::kernel::{self, FarEnd};
 
 use crate::lab::{Failure, Lab, Volume};
 
@@ -39,7 +39,7 @@ impl Sink {
             Sink::Unread => OpenSink::Unread { _socket: unread(lab)? },
             Sink::Dropping => {
                 let index = far.link.index.get();
-                OpenSink::Dropping(far.namespace.run(|| kernel::sink(index))??)
+                OpenSink::Dropping(far.namespace.run(|| kernel::sink(index, FarEnd::Counts))??)
             }
         })
     }

@@ -28,6 +28,15 @@ fn failed(error: libbpf_rs::Error) -> io::Error {
     io::Error::other(format!("{error:#}"))
 }
 
+/// What the far end does with a frame before it drops it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FarEnd {
+    /// It counts.
+    Counts,
+    /// It counts and reads the clock: the least that anybody does who measures delay.
+    Times,
+}
+
 /// A program at the far end that counts and drops; detached when dropped.
 #[derive(Debug)]
 pub struct Sink {
@@ -36,10 +45,13 @@ pub struct Sink {
 }
 
 /// Attaches the counting program to interface `index` of the caller's namespace.
-pub fn sink(index: u32) -> io::Result<Sink> {
+pub fn sink(index: u32, far_end: FarEnd) -> io::Result<Sink> {
     let mut storage = MaybeUninit::uninit();
-    let skeleton =
-        BareSkelBuilder::default().open(&mut storage).map_err(failed)?.load().map_err(failed)?;
+    let mut open = BareSkelBuilder::default().open(&mut storage).map_err(failed)?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.timed = u32::from(far_end == FarEnd::Times);
+    }
+    let skeleton = open.load().map_err(failed)?;
     let link = skeleton.progs.wb_count_and_drop.attach_xdp(index as i32).map_err(failed)?;
     let counted = libbpf_rs::MapHandle::try_from(&skeleton.maps.counted).map_err(failed)?;
     Ok(Sink { _link: link, counted })
@@ -80,19 +92,19 @@ pub fn flood(index: u32, frame: &[u8], batch: u32, time: Duration) -> io::Result
     Ok((sent, elapsed))
 }
 
-/// Measures the limit between two interfaces: `far` is called on a thread of its own to enter the
+/// Measures the limit between two interfaces: `enter_far` is called on a thread of its own to enter the
 /// namespace of the far end first.
 pub fn bare_limit(
     index: u32,
     far_index: u32,
-    enter_far: impl FnOnce() -> io::Result<()> + Send + 'static,
+    (enter_far, far_end): (impl FnOnce() -> io::Result<()> + Send + 'static, FarEnd),
     batch: u32,
     time: Duration,
 ) -> io::Result<BareLimit> {
     let (ready, is_ready) = mpsc::channel();
     let (stop, stopped) = mpsc::channel::<()>();
     let receiver = thread::spawn(move || -> io::Result<u64> {
-        let attached = enter_far().and_then(|()| sink(far_index));
+        let attached = enter_far().and_then(|()| sink(far_index, far_end));
         match attached {
             Ok(sink) => {
                 let _ = ready.send(());

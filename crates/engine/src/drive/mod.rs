@@ -195,6 +195,10 @@ impl Plan {
 pub fn drive<P: Port, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: &Plan) -> Driven {
     let mut tally = Tally::new(job.program.flows.len());
     let caps = port.caps().clone();
+    if !plan.tx.paced {
+        // frames without a launch time leave as soon as the port has them
+        await_start(clock, job);
+    }
     let outcome = match &plan.round {
         Some((period, all)) if caps.repeats >= period.round.len() => {
             repeat::repeat(port, clock, job, (period, *all), &mut tally)
@@ -205,6 +209,16 @@ pub fn drive<P: Port, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: &P
     let stopped = port.stop();
     let error = outcome.err().or(stopped.err());
     Driven { flows: tally.finish(port), error }
+}
+
+/// Returns at the start of the job, or when it is stopped.
+fn await_start<C: Clock>(clock: &C, job: &Job<'_>) {
+    const STEP: Nanos = Nanos::from_millis(10);
+    let mut now = clock.now();
+    while now < job.start && !job.stopped(now) {
+        clock.wait_until(now.saturating_add(STEP).min(job.start), Wait::Sleep);
+        now = clock.now();
+    }
 }
 
 /// The image of each flow that a port is given.

@@ -3,10 +3,11 @@
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::port::{DepartureRecord, Port, TxMeta, TxPlan, TxTotals};
 use wirebeat_engine_linux::kernel::{KernelOptions, KernelPort};
+use wirebeat_run::{Silent, Stop};
 use wirebeat_testbed::{Capability, require};
 use wirebeat_units::Nanos;
 
-use crate::world::cable;
+use crate::world::{cable, prepared};
 
 const FRAMES: u64 = 100;
 
@@ -40,6 +41,26 @@ fn late(spacing: Nanos) -> DepartureRecord {
     port.totals(&mut totals);
     assert_eq!(totals[0].sent, FRAMES);
     port.departures(0)
+}
+
+/// Flat out there are no launch times to hold a frame back: the loop must.
+#[test]
+fn nothing_leaves_before_the_start() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let bed = cable();
+    let scenario = "ports:\n  a: { interface: wb0, namespace: a, engine: kernel }\n  \
+                    b: { interface: wb1, namespace: b, engine: kernel }\n\
+                    flows:\n  f: { from: a, to: b, size: 64B, count: 1000 }\n\
+                    run: { time: 1s }\n";
+    let report = prepared(scenario, Some(&bed)).start(&mut Silent, &Stop::new());
+    let total = &report.total;
+    let (sent, received) = (total.sent.as_ref().unwrap(), total.received.as_ref().unwrap());
+    let (first, last) = (sent.first_departure_ns.unwrap(), sent.last_departure_ns.unwrap());
+    // counted from the start of the run, where zero would also stand for any time before it
+    assert!(first > 0, "{sent:?}");
+    // a thousand frames take less than a millisecond; a receiver that saw more saw those before
+    let spans = (last - first, received.span_ns.unwrap());
+    assert!(spans.0.abs_diff(spans.1) < 20_000_000, "{spans:?}");
 }
 
 #[test]
