@@ -67,11 +67,13 @@ const FRAME_MAX: usize = 9014;
 #[derive(Debug, Default)]
 struct Direction {
     link: Link,
-    /// Arrival time and bytes.
-    frames: VecDeque<(Nanos, Vec<u8>)>,
+    /// Arrival time and length of the frames on the way.
+    frames: VecDeque<(Nanos, usize)>,
+    /// Their bytes, one after the other.
+    bytes: VecDeque<u8>,
     count: u64,
-    /// A frame that waits to change places.
-    swapped: Option<(Nanos, Vec<u8>)>,
+    /// The frame that waits to change places; empty when none does.
+    swapped: Vec<u8>,
 }
 
 impl Direction {
@@ -82,19 +84,39 @@ impl Direction {
         if hits(self.link.lose_every) {
             return;
         }
-        let arrival = (now.saturating_add(self.link.delay), bytes.to_vec());
-        if swap && self.swapped.is_none() {
-            self.swapped = Some(arrival);
+        if swap && self.swapped.is_empty() && !bytes.is_empty() {
+            self.swapped.extend_from_slice(bytes);
             return;
         }
-        if duplicate {
-            self.frames.push_back(arrival.clone());
+        let at = now.saturating_add(self.link.delay);
+        for _ in 0..=usize::from(duplicate) {
+            self.frames.push_back((at, bytes.len()));
+            self.bytes.extend(bytes);
         }
-        self.frames.push_back(arrival);
-        if let Some((_, late)) = self.swapped.take() {
-            let at = now.saturating_add(self.link.delay);
-            self.frames.push_back((at, late));
+        if !self.swapped.is_empty() {
+            self.frames.push_back((at, self.swapped.len()));
+            self.bytes.extend(&self.swapped);
+            self.swapped.clear();
         }
+    }
+}
+
+/// Frames that are being delivered; kept from one delivery to the next for its memory.
+#[derive(Debug, Default)]
+struct Delivery {
+    frames: Vec<(Nanos, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl Delivery {
+    /// Takes the first frames of `direction`, up to [`BATCH`] of them.
+    fn take(&mut self, direction: &mut Direction) {
+        let some = direction.frames.len().min(BATCH);
+        self.frames.clear();
+        self.frames.extend(direction.frames.drain(..some));
+        let len = self.frames.iter().map(|(_, len)| len).sum::<usize>();
+        self.bytes.clear();
+        self.bytes.extend(direction.bytes.drain(..len));
     }
 }
 
@@ -108,6 +130,7 @@ pub struct LoopbackPort {
     slots: Vec<Vec<u8>>,
     reserved: usize,
     totals: Vec<TxTotals>,
+    delivery: Delivery,
 }
 
 /// Two ends of a link; what either sends, the other receives.
@@ -131,6 +154,7 @@ pub fn pair(clock: &VirtualClock, link: Link) -> (LoopbackPort, LoopbackPort) {
         slots: Vec::new(),
         reserved: 0,
         totals: Vec::new(),
+        delivery: Delivery::default(),
     };
     (port(&there, &back), port(&back, &there))
 }
@@ -196,16 +220,15 @@ impl Port for LoopbackPort {
     where
         F: FnMut(&Arrival<'_>),
     {
-        let batch: Vec<_> = {
-            let mut inward = self.inward.lock().unwrap_or_else(PoisonError::into_inner);
-            let some = inward.frames.len().min(BATCH);
-            inward.frames.drain(..some).collect()
-        };
-        for (at, bytes) in &batch {
-            let len = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+        self.delivery.take(&mut self.inward.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut rest = self.delivery.bytes.as_slice();
+        for (at, len) in &self.delivery.frames {
+            let Some((bytes, after)) = rest.split_at_checked(*len) else { break };
+            rest = after;
+            let len = u16::try_from(*len).unwrap_or(u16::MAX);
             let frame_len = u32::from(FrameLen::without_fcs(len).get());
             sink(&Arrival { at: *at, bytes, frame_len });
         }
-        Ok(batch.len())
+        Ok(self.delivery.frames.len())
     }
 }

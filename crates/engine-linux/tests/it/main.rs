@@ -8,6 +8,8 @@
 )]
 
 mod across;
+mod allocations;
+mod counting;
 mod lab;
 mod packet;
 mod packet_faults;
