@@ -12,7 +12,6 @@ use wirebeat_traffic::spec::header::ipv4::Ipv4;
 use wirebeat_traffic::spec::header::udp::Udp;
 use wirebeat_traffic::spec::{FlowSpec, PortSpec, Scenario};
 use wirebeat_units::{FrameLen, Nanos};
-use wirebeat_wire::mac::MacAddr;
 
 use crate::lab::{Failure, Lab};
 use crate::{pcap, peers};
@@ -71,9 +70,9 @@ pub fn program(lab: &Lab, flow: FlowSpec) -> Result<Program, Failure> {
     scenario.flows.insert("bench".to_owned(), flow);
     scenario.run.time = Some(LONG);
     let (near, far) = (lab.near(), lab.far());
-    let route = Route { source: Some(near.ipv4.into()), next_hop: Some(MacAddr(far.mac.octets())) };
+    let route = Route { source: Some(near.ipv4.into()), next_hop: Some(far.mac) };
     let link = Link {
-        mac: Some(MacAddr(near.mac.octets())),
+        mac: Some(near.mac),
         addresses: vec![near.ipv4.into()],
         routes: HashMap::from([(far.ipv4.into(), route)]),
         ..Link::default()

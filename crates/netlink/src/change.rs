@@ -21,7 +21,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::neighbour::message as neighbour_message;
-use crate::{LinkIndex, MacAddress, Namespace, Netlink, NetlinkError};
+use crate::{LinkIndex, MacAddr, Namespace, Netlink, NetlinkError};
 
 /// An interface to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct NewLink {
     /// Its name, 1 to 15 bytes.
     pub name: String,
     /// Its address; the kernel makes one up where there is none.
-    pub mac: Option<MacAddress>,
+    pub mac: Option<MacAddr>,
     /// Bytes that a frame may carry after the Ethernet header.
     pub mtu: u32,
     /// Transmit and receive queues, each.
@@ -44,7 +44,7 @@ impl NewLink {
             LinkAttribute::NumTxQueues(self.queues),
             LinkAttribute::NumRxQueues(self.queues),
         ];
-        attributes.extend(self.mac.map(|mac| LinkAttribute::Address(mac.octets().to_vec())));
+        attributes.extend(self.mac.map(|mac| LinkAttribute::Address(mac.0.to_vec())));
         attributes
     }
 }
@@ -172,11 +172,11 @@ impl Netlink {
         &mut self,
         link: LinkIndex,
         address: IpAddr,
-        mac: MacAddress,
+        mac: MacAddr,
     ) -> Result<(), NetlinkError> {
         let mut message = neighbour_message(address, link);
         message.header.state = NeighbourState::Permanent;
-        message.attributes.push(NeighbourAttribute::LinkLayerAddress(mac.octets().to_vec()));
+        message.attributes.push(NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()));
         let attempt = format!("add the neighbour {address} at {mac}");
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
         self.change(&attempt, RouteNetlinkMessage::NewNeighbour(message), flags)

@@ -3,7 +3,7 @@
 //! [`Netlink`] is a handle on one network namespace; the files add what can be asked of it. Start
 //! with [`Netlink::resolve`], which turns a destination into the interface and the addresses that
 //! a frame needs. Everything is synchronous: a request goes out, its answer comes back. No
-//! programs are started and no runtime is needed. This crate knows nothing of frames, engines or flows,
+//! programs are started and no runtime is needed. This crate knows nothing of engines or flows,
 //! and changes nothing unless one of the methods of `change.rs` is called.
 
 mod address;
@@ -13,7 +13,6 @@ mod channel;
 mod ethtool;
 mod generic;
 mod link;
-mod mac;
 mod namespace;
 mod neighbour;
 mod resolve;
@@ -31,12 +30,12 @@ pub use change::NewLink;
 pub use channel::NetlinkError;
 pub use ethtool::{Channels, Coalescing, EthtoolError, Feature, Rings};
 pub use link::{Link, LinkError, LinkIndex, LinkLayer, LinkState, LinkStats, Peer};
-pub use mac::{MacAddress, MacAddressError};
 pub use namespace::{Namespace, NamespaceError};
 pub use neighbour::NeighbourError;
 pub use resolve::{ResolveError, ResolveOptions, Resolved};
 pub use route::{Route, RouteError, RouteKind};
 pub use watch::{LinkEvent, LinkWatch};
+pub use wirebeat_wire::mac::MacAddr;
 pub use xdp::{XdpAttachment, XdpFeatures, XdpMode};
 
 /// A handle on the links, addresses, routes and neighbours of one network namespace.

@@ -13,7 +13,7 @@ use netlink_packet_route::link::{
 use rustix::io::Errno;
 use wirebeat_units::BitRate;
 
-use crate::{MacAddress, Netlink, NetlinkError, XdpAttachment, XdpFeatures, attributes};
+use crate::{MacAddr, Netlink, NetlinkError, XdpAttachment, XdpFeatures, attributes};
 
 pub(crate) const RTM_NEWLINK: u16 = 16;
 pub(crate) const RTM_DELLINK: u16 = 17;
@@ -115,7 +115,7 @@ pub struct Link {
     /// What it carries.
     pub layer: LinkLayer,
     /// Its address, where it has one of Ethernet's form.
-    pub mac: Option<MacAddress>,
+    pub mac: Option<MacAddr>,
     /// Bytes that a frame may carry after the Ethernet header.
     pub mtu: u32,
     /// Whether frames can pass.
@@ -291,7 +291,7 @@ fn parse(payload: &[u8]) -> Option<Link> {
 fn apply(link: &mut Link, attribute: LinkAttribute) {
     match attribute {
         LinkAttribute::IfName(name) => link.name = name,
-        LinkAttribute::Address(bytes) => link.mac = bytes.try_into().ok().map(MacAddress::new),
+        LinkAttribute::Address(bytes) => link.mac = bytes.try_into().ok().map(MacAddr),
         LinkAttribute::Mtu(mtu) => link.mtu = mtu,
         LinkAttribute::Link(0) => {}
         LinkAttribute::Link(index) => {
@@ -340,7 +340,7 @@ mod tests {
         let mut netlink = Netlink::open().unwrap();
         let lo = netlink.link_by_name("lo").unwrap();
         assert_eq!(lo.layer, LinkLayer::Loopback);
-        assert_eq!(lo.mac, Some(MacAddress::default()));
+        assert_eq!(lo.mac, Some(MacAddr::default()));
         assert!(!lo.resolves);
         assert_eq!(netlink.link_by_index(lo.index).unwrap().name, "lo");
         assert!(netlink.links().unwrap().iter().any(|link| link.index == lo.index));

@@ -14,7 +14,7 @@ use netlink_packet_route::neighbour::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::io::Errno;
 
-use crate::{LinkIndex, MacAddress, Netlink, NetlinkError, attributes};
+use crate::{LinkIndex, MacAddr, Netlink, NetlinkError, attributes};
 
 const RTM_NEWNEIGH: u16 = 28;
 /// Bytes of `struct ndmsg`.
@@ -51,7 +51,7 @@ pub enum NeighbourError {
 
 /// What the table says.
 enum Entry {
-    Known(MacAddress),
+    Known(MacAddr),
     /// Being asked for at this moment.
     Pending,
     /// Asked for, without answer.
@@ -62,13 +62,13 @@ enum Entry {
 impl Netlink {
     /// The link-layer address of `address` on `link`, waiting at most `timeout` for the neighbour.
     ///
-    /// Group addresses are not neighbours: see [`MacAddress::of_multicast_v4`].
+    /// Group addresses are not neighbours: see [`MacAddr::of_group`].
     pub fn neighbour(
         &mut self,
         address: IpAddr,
         link: LinkIndex,
         timeout: Duration,
-    ) -> Result<MacAddress, NeighbourError> {
+    ) -> Result<MacAddr, NeighbourError> {
         if let Entry::Known(mac) = self.look_up(address, link)? {
             return Ok(mac);
         }
@@ -147,7 +147,7 @@ fn parse(payload: &[u8]) -> Option<Entry> {
             _ => None,
         }
     });
-    Some(mac.map_or(Entry::Absent, |octets| Entry::Known(MacAddress::new(octets))))
+    Some(mac.map_or(Entry::Absent, |octets| Entry::Known(MacAddr(octets))))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::{
-    AddressError, Link, LinkError, LinkIndex, LinkLayer, LinkState, MacAddress, NeighbourError,
+    AddressError, Link, LinkError, LinkIndex, LinkLayer, LinkState, MacAddr, NeighbourError,
     Netlink, Route, RouteError, RouteKind,
 };
 
@@ -22,7 +22,7 @@ pub struct ResolveOptions {
     /// Send from this address; it need not be one of this host.
     pub source: Option<IpAddr>,
     /// Send to this station; nobody is asked.
-    pub destination_mac: Option<MacAddress>,
+    pub destination_mac: Option<MacAddr>,
     /// How long to wait for a neighbour.
     pub timeout: Duration,
 }
@@ -39,11 +39,11 @@ pub struct Resolved {
     /// The interface to send on; its speed, MTU and queues are here too.
     pub link: Link,
     /// The interface's own link-layer address.
-    pub source_mac: MacAddress,
+    pub source_mac: MacAddr,
     /// The address to send from; `None` when the interface has none of this family.
     pub source_address: Option<IpAddr>,
     /// The link-layer address of the destination or of the router on the way.
-    pub destination_mac: MacAddress,
+    pub destination_mac: MacAddr,
     /// The router on the way; `None` when the destination is on the link.
     pub via: Option<IpAddr>,
 }
@@ -154,7 +154,7 @@ impl Netlink {
         match self.route_to(destination, Some(index)) {
             Ok(route) if route.link == index => Ok((link, Some(route))),
             // With the station given no route is needed; groups and broadcasts need none either.
-            _ if options.destination_mac.is_some() || group(destination).is_some() => {
+            _ if options.destination_mac.is_some() || MacAddr::of_group(destination).is_some() => {
                 Ok((link, None))
             }
             Ok(route) if route.kind == RouteKind::Local => {
@@ -173,15 +173,15 @@ impl Netlink {
         link: &Link,
         route: Option<Route>,
         timeout: Duration,
-    ) -> Result<MacAddress, ResolveError> {
-        if let Some(mac) = group(destination) {
+    ) -> Result<MacAddr, ResolveError> {
+        if let Some(mac) = MacAddr::of_group(destination) {
             return Ok(mac);
         }
         if route.is_some_and(|route| route.kind == RouteKind::Broadcast) {
-            return Ok(MacAddress::BROADCAST);
+            return Ok(MacAddr::BROADCAST);
         }
         if link.layer == LinkLayer::Loopback {
-            return Ok(MacAddress::default());
+            return Ok(MacAddr::default());
         }
         if !link.resolves {
             return Err(ResolveError::NoResolution(link.name.clone()));
@@ -193,16 +193,6 @@ impl Netlink {
             }
             error => ResolveError::Neighbour(error),
         })
-    }
-}
-
-/// The station of a group or of everybody, which needs no asking.
-fn group(destination: IpAddr) -> Option<MacAddress> {
-    match destination {
-        IpAddr::V4(address) if address.is_broadcast() => Some(MacAddress::BROADCAST),
-        IpAddr::V4(address) if address.is_multicast() => Some(MacAddress::of_multicast_v4(address)),
-        IpAddr::V6(address) if address.is_multicast() => Some(MacAddress::of_multicast_v6(address)),
-        _ => None,
     }
 }
 
@@ -219,17 +209,8 @@ mod tests {
         let to = IpAddr::from([127, 0, 0, 1]);
         let resolved = netlink.resolve(to, &ResolveOptions::default()).unwrap();
         assert_eq!(resolved.link.name, "lo");
-        assert_eq!(resolved.destination_mac, MacAddress::default());
+        assert_eq!(resolved.destination_mac, MacAddr::default());
         assert_eq!(resolved.source_address, Some(to));
-    }
-
-    #[test]
-    fn groups_and_everybody_map_without_asking() {
-        let mac = |text: &str| group(text.parse().unwrap()).map(|mac| mac.to_string());
-        assert_eq!(mac("224.0.0.251").as_deref(), Some("01:00:5e:00:00:fb"));
-        assert_eq!(mac("ff02::1").as_deref(), Some("33:33:00:00:00:01"));
-        assert_eq!(mac("255.255.255.255").as_deref(), Some("ff:ff:ff:ff:ff:ff"));
-        assert_eq!(mac("10.0.0.1"), None);
     }
 
     #[test]

@@ -5,11 +5,10 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use wirebeat_netlink::{
-    Link, LinkIndex, MacAddress, Namespace, Netlink, ResolveError, ResolveOptions, XdpFeatures,
+    Link, LinkIndex, Namespace, Netlink, ResolveError, ResolveOptions, XdpFeatures,
 };
 use wirebeat_traffic::compile::{Destination, Link as Facts, Links, Route, destinations};
 use wirebeat_traffic::spec::{EngineChoice, PortSpec, Scenario};
-use wirebeat_wire::mac::MacAddr;
 
 use crate::engines::Engine;
 use crate::error::RunError;
@@ -156,11 +155,7 @@ fn link_facts(number: u16, port: &PortHere, engine: Engine) -> Result<Facts, Run
         // a port that is sent to still has the addresses of its interface
         return Ok(Facts { addresses, speed: link.speed, ..Facts::of_sockets() });
     }
-    Ok(Facts { mac: link.mac.map(mac), addresses, speed: link.speed, ..Facts::default() })
-}
-
-fn mac(address: MacAddress) -> MacAddr {
-    MacAddr(address.octets())
+    Ok(Facts { mac: link.mac, addresses, speed: link.speed, ..Facts::default() })
 }
 
 /// The way from a port to a destination.
@@ -168,7 +163,7 @@ fn route(port: &PortHere, interface: LinkIndex, to: IpAddr) -> Result<Route, Run
     let options = ResolveOptions {
         interface: Some(interface),
         source: port.spec.addresses.iter().copied().find(|from| from.is_ipv4() == to.is_ipv4()),
-        destination_mac: port.spec.next_hop.map(|mac| MacAddress::new(mac.0)),
+        destination_mac: port.spec.next_hop,
         ..ResolveOptions::default()
     };
     let resolved = port.netlink()?.resolve(to, &options).map_err(|error| match error {
@@ -177,5 +172,5 @@ fn route(port: &PortHere, interface: LinkIndex, to: IpAddr) -> Result<Route, Run
         }
         error => RunError::Usage(format!("port '{}': {error}", port.name)),
     })?;
-    Ok(Route { source: resolved.source_address, next_hop: Some(mac(resolved.destination_mac)) })
+    Ok(Route { source: resolved.source_address, next_hop: Some(resolved.destination_mac) })
 }

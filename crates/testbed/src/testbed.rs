@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirebeat_netlink::{
-    EthtoolError, Link, LinkError, LinkIndex, LinkState, MacAddress, Namespace, NamespaceError,
+    EthtoolError, Link, LinkError, LinkIndex, LinkState, MacAddr, Namespace, NamespaceError,
     Netlink, NetlinkError, NewLink,
 };
 
@@ -33,7 +33,7 @@ pub struct End {
     /// The interface as it was when the testbed was ready.
     pub link: Link,
     /// Its link-layer address.
-    pub mac: MacAddress,
+    pub mac: MacAddr,
     /// Its IPv4 address, with a prefix of 24 bits.
     pub ipv4: Ipv4Addr,
     /// Its IPv6 address, with a prefix of 64 bits, unless IPv6 is off.
@@ -128,8 +128,8 @@ impl Place {
         Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, u16::from(self.network), u16::from(self.host))
     }
     /// Locally administered, the same in every run.
-    fn mac(self) -> MacAddress {
-        MacAddress::new([0x02, 0x77, 0x62, 0, self.network, self.host])
+    fn mac(self) -> MacAddr {
+        MacAddr([0x02, 0x77, 0x62, 0, self.network, self.host])
     }
     fn new_link(self, name: &str, options: &Options) -> NewLink {
         let name = name.to_owned();

@@ -1,6 +1,7 @@
 //! MAC addresses (IEEE 802's EUI-48).
 
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -30,6 +31,25 @@ impl MacAddr {
     /// Whether it means a group of stations; the broadcast address does.
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 == 1
+    }
+
+    /// What frames to a group, or to every host of the link, are addressed to: it follows from the IP
+    /// address. `None` for the address of one host.
+    pub const fn of_group(address: IpAddr) -> Option<MacAddr> {
+        match address {
+            IpAddr::V4(Ipv4Addr::BROADCAST) => Some(MacAddr::BROADCAST),
+            // RFC 1112 §6.4: the low 23 bits.
+            IpAddr::V4(group) if group.is_multicast() => {
+                let [_, b, c, d] = group.octets();
+                Some(MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d]))
+            }
+            // RFC 2464 §7: the low 32 bits.
+            IpAddr::V6(group) if group.is_multicast() => {
+                let [.., a, b, c, d] = group.octets();
+                Some(MacAddr([0x33, 0x33, a, b, c, d]))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -114,6 +134,23 @@ mod tests {
     fn groups_are_told_from_stations() {
         assert!(MacAddr::BROADCAST.is_multicast());
         assert!(!ADDRESS.is_multicast());
+    }
+
+    #[test]
+    fn groups_and_everybody_map_as_the_standards_say() {
+        for (address, expected) in [
+            ("224.0.0.251", Some("01:00:5e:00:00:fb")),
+            // The top bit of the second byte is lost.
+            ("239.129.2.3", Some("01:00:5e:01:02:03")),
+            ("255.255.255.255", Some("ff:ff:ff:ff:ff:ff")),
+            ("ff02::1", Some("33:33:00:00:00:01")),
+            ("ff02::1:ff00:1234", Some("33:33:ff:00:12:34")),
+            ("10.0.0.1", None),
+            ("fd00::1", None),
+        ] {
+            let mac = MacAddr::of_group(address.parse().expect(address));
+            assert_eq!(mac.map(|mac| mac.to_string()).as_deref(), expected, "{address}");
+        }
     }
 
     proptest! {

@@ -48,9 +48,9 @@ const TABLE: &[Row] = &[
     },
     Row {
         name: "netlink",
-        may_know: &["units"],
+        may_know: &["units", "wire"],
         tests: &[],
-        rule: "links and addresses know nothing of frames, engines or flows",
+        rule: "links and addresses know nothing of engines or flows",
     },
     Row {
         name: "host",

@@ -12,7 +12,6 @@ use wirebeat_engine_linux::socket::{
 use wirebeat_testbed::{End, Neighbours, Options, Testbed};
 use wirebeat_units::{FrameLen, Nanos};
 use wirebeat_wire::frame::{IpRepr, UdpFrame};
-use wirebeat_wire::mac::MacAddr;
 use wirebeat_wire::{ethernet, ipv4, ipv6};
 
 /// Long enough for a loaded machine; nothing here takes more than a fraction of it.
@@ -112,10 +111,7 @@ pub fn frame(cable: &Testbed, (source, destination): (IpAddr, IpAddr), payload: 
         }),
         _ => panic!("addresses of two versions"),
     };
-    let ethernet = ethernet::Repr {
-        destination: MacAddr(cable.b.mac.octets()),
-        source: MacAddr(cable.a.mac.octets()),
-    };
+    let ethernet = ethernet::Repr { destination: cable.b.mac, source: cable.a.mac };
     let frame_len = FrameLen::with_fcs(ip.version().shortest_frame(payload.len()) as u16);
     let (source_port, destination_port) = (40_000, PORT);
     let checksum = true;

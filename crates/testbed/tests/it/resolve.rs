@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use wirebeat_netlink::{
-    LinkError, MacAddress, Netlink, ResolveError, ResolveOptions, RouteError, RouteKind,
+    LinkError, MacAddr, Netlink, ResolveError, ResolveOptions, RouteError, RouteKind,
 };
 use wirebeat_testbed::{Addressing, Capability, End, Neighbours, Options, Testbed, require};
 
@@ -88,8 +88,8 @@ fn nobody_is_asked_for_a_given_station_a_group_or_everybody() {
     assert_eq!(mac("10.77.0.99", &given), "02:00:00:00:00:09");
     assert_eq!(mac("192.0.2.1", &given), "02:00:00:00:00:09", "without any route");
     assert_eq!(mac("239.1.2.3", &over), "01:00:5e:01:02:03");
-    assert_eq!(mac("10.77.0.255", &over), MacAddress::BROADCAST.to_string());
-    assert_eq!(mac("255.255.255.255", &over), MacAddress::BROADCAST.to_string());
+    assert_eq!(mac("10.77.0.255", &over), MacAddr::BROADCAST.to_string());
+    assert_eq!(mac("255.255.255.255", &over), MacAddr::BROADCAST.to_string());
     assert_eq!(sent(&testbed.a), 0);
 }
 

@@ -219,7 +219,7 @@ impl<'a> Ends<'a> {
         self.ethernet
             .and_then(|ethernet| ethernet.destination)
             .or_else(|| self.from?.next_hop)
-            .or_else(|| group_address(destination))
+            .or_else(|| MacAddr::of_group(destination))
     }
 
     fn destination_mac(&self, destination: IpAddr) -> Result<MacAddr, CompileError> {
@@ -248,24 +248,6 @@ impl<'a> Ends<'a> {
 
     fn unknown(&self, why: String) -> CompileError {
         CompileError::Unknown(KeyPath::flow(self.name).key("packet").invalid(why))
-    }
-}
-
-/// The link-layer address of a group, which nobody has to be asked for.
-fn group_address(destination: IpAddr) -> Option<MacAddr> {
-    match destination {
-        IpAddr::V4(Ipv4Addr::BROADCAST) => Some(MacAddr::BROADCAST),
-        // RFC 1112 §6.4: the low 23 bits.
-        IpAddr::V4(group) if group.is_multicast() => {
-            let [_, b, c, d] = group.octets();
-            Some(MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d]))
-        }
-        // RFC 2464 §7: the low 32 bits.
-        IpAddr::V6(group) if group.is_multicast() => {
-            let [.., a, b, c, d] = group.octets();
-            Some(MacAddr([0x33, 0x33, a, b, c, d]))
-        }
-        _ => None,
     }
 }
 
