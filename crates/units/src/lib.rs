@@ -22,4 +22,4 @@ pub use frame_len::{FCS, FrameLen, LINE_OVERHEAD};
 pub use frame_rate::FrameRate;
 pub use nanos::Nanos;
 pub use parse::UnitError;
-pub use rate::{Layer, Rate};
+pub use rate::{Layer, Rate, RateError};

@@ -55,18 +55,28 @@ pub enum Rate {
     LinkShare(u32),
 }
 
+/// Why a [`Rate`] does not say how many frames per second it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RateError {
+    /// It is a share of a link whose speed is not known.
+    #[error("a share of the link needs a link with a known speed; give the rate in bps or pps")]
+    NoLinkSpeed,
+    /// It counts payload, and the frames carry none.
+    #[error("a payload bit rate needs frames with payload")]
+    NoPayload,
+}
+
 impl Rate {
     /// The frame rate that this rate means for frames of `len` with `payload` bytes after the
     /// transport header, on a link of `link` bits per second.
     ///
-    /// `None` for [`Rate::Unlimited`]. An error when a share is asked of a link whose speed is not
-    /// known, or when a payload rate is asked of frames that carry none.
+    /// `None` for [`Rate::Unlimited`].
     pub fn frame_rate(
         &self,
         len: FrameLen,
         payload: u16,
         link: Option<BitRate>,
-    ) -> Result<Option<FrameRate>, String> {
+    ) -> Result<Option<FrameRate>, RateError> {
         let bits = |rate: u64, bytes: u32| {
             // rate / (8 * bytes) frames per second, kept as an exact fraction.
             let per = Nanos::new(u64::from(bytes) * 8 * 1_000_000_000);
@@ -77,9 +87,7 @@ impl Rate {
             Rate::Frames(rate) => Ok(Some(rate)),
             Rate::Bits(rate, Layer::Line) => Ok(Some(bits(rate.0, len.on_line()))),
             Rate::Bits(rate, Layer::Frame) => Ok(Some(bits(rate.0, u32::from(len.get())))),
-            Rate::Bits(_, Layer::Payload) if payload == 0 => {
-                Err("a payload bit rate needs frames with payload".to_owned())
-            }
+            Rate::Bits(_, Layer::Payload) if payload == 0 => Err(RateError::NoPayload),
             Rate::Bits(rate, Layer::Payload) => Ok(Some(bits(rate.0, u32::from(payload)))),
             Rate::LinkShare(ppm) => match link {
                 Some(BitRate(speed)) if speed > 0 => {
@@ -87,9 +95,7 @@ impl Rate {
                     let rate = u64::try_from(rate).unwrap_or(u64::MAX);
                     Ok(Some(bits(rate, len.on_line())))
                 }
-                _ => Err("a share of the link needs a link with a known speed; \
-                             give the rate in bps or pps"
-                    .to_owned()),
+                _ => Err(RateError::NoLinkSpeed),
             },
         }
     }
@@ -289,10 +295,12 @@ mod tests {
     #[test]
     fn what_cannot_be_turned_into_frames_says_why() {
         let share = Rate::LinkShare(500_000);
-        assert!(share.frame_rate(FrameLen::MIN, 18, None).is_err());
-        assert!(share.frame_rate(FrameLen::MIN, 18, Some(BitRate(0))).is_err());
+        for link in [None, Some(BitRate(0))] {
+            let rate = share.frame_rate(FrameLen::MIN, 18, link);
+            assert_eq!(rate, Err(RateError::NoLinkSpeed), "{link:?}");
+        }
         let payload = Rate::Bits(BitRate(1), Layer::Payload);
-        assert!(payload.frame_rate(FrameLen::MIN, 0, None).is_err());
+        assert_eq!(payload.frame_rate(FrameLen::MIN, 0, None), Err(RateError::NoPayload));
         assert_eq!(Rate::Unlimited.frame_rate(FrameLen::MIN, 0, None), Ok(None));
     }
 

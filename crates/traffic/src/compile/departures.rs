@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use wirebeat_units::{BitRate, FrameLen, FrameRate, Nanos};
+use wirebeat_units::{BitRate, FrameLen, FrameRate, Nanos, RateError};
 
 use super::{CompileError, Links};
 use crate::program::Departures;
@@ -47,12 +47,14 @@ fn frame_rate(
 ) -> Result<Option<FrameRate>, CompileError> {
     let len = flow.frame_len();
     let payload = flow.headers(name)?.network.version().payload_len(len).unwrap_or(0);
-    flow.rate.frame_rate(len, payload, speed).map_err(|why| {
-        CompileError::Unknown(
-            KeyPath::flow(name)
-                .key("rate")
-                .invalid(format!("{why}, or give port '{}' its 'speed'", flow.from)),
-        )
+    flow.rate.frame_rate(len, payload, speed).map_err(|error| {
+        let at = KeyPath::flow(name).key("rate");
+        match error {
+            RateError::NoLinkSpeed => CompileError::Unknown(
+                at.invalid(format!("{error}, or give port '{}' its 'speed'", flow.from)),
+            ),
+            RateError::NoPayload => at.invalid(error.to_string()).into(),
+        }
     })
 }
 
@@ -172,6 +174,30 @@ mod tests {
         assert_eq!(rate("472kbps@payload"), Some(1000.0));
         assert_eq!(rate("10%"), Some(1_000_000.0));
         assert_eq!(rate("unlimited"), None);
+    }
+
+    #[test]
+    fn a_rate_without_an_answer_is_told_from_a_rate_that_cannot_be() {
+        let error = |flow: &str, speed| {
+            departures(&scenario(&format!("x: {{ from: a, to: b, {flow} }}"), ""), &links(speed))
+                .unwrap_err()
+        };
+        assert_eq!(
+            error("rate: 50%", None),
+            CompileError::Unknown(KeyPath::flow("x").key("rate").invalid(
+                "a share of the link needs a link with a known speed; give the rate in bps or pps, \
+                 or give port 'a' its 'speed'"
+            ))
+        );
+        let empty = "packet: [ { ipv6: {} }, { udp: {} } ], probe: off, size: 66B";
+        assert_eq!(
+            error(&format!("{empty}, rate: 1Mbps@payload"), None),
+            CompileError::Invalid(
+                KeyPath::flow("x")
+                    .key("rate")
+                    .invalid("a payload bit rate needs frames with payload")
+            )
+        );
     }
 
     #[test]
