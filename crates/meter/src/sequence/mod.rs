@@ -1,0 +1,261 @@
+//! Loss, duplicates and reordering from 32-bit sequence numbers, in bounded memory.
+//!
+//! Two parts, so that several receive queues can share one of them (the kernel programs do, with
+//! atomics on the words and on the highest number): the `Window` of a flow says which numbers were
+//! seen, and the `Order` of each queue says what came before what, because order across queues is
+//! not defined. [`SequenceTracker`] joins one of each, and holds the judgement that both need.
+//!
+//! An arrival is judged in this order:
+//!
+//! 1. *Place.* The number is unwrapped to the 64-bit number nearest to the highest seen. It is in
+//!    doubt when it is more than a window ahead; when it is not above the highest but was sent more
+//!    than [`RESTART_AFTER`] later; and when it is behind the window and nobody knows when it was sent.
+//!    Behind the window but sent earlier than that, it is very late, or from a transmit core that has
+//!    fallen far behind the others: it counts as unique, reordered and `beyond_window`.
+//! 2. *Doubt.* An arrival in doubt is held, and the next one of the queue decides (as RFC 3550
+//!    appendix A.1 does): when that is in doubt too and within a window of the held one, both are
+//!    believed. Behind or sent later, they mean that the sender restarted, and the tracker counts on
+//!    as if its number 0 followed the highest number; ahead, they mean a long loss. Otherwise the
+//!    held one is placed again (another queue may have moved the window), and if it is still in doubt
+//!    it is decided alone: as `beyond_window` when it is behind and nobody knows when it was sent,
+//!    else as `implausible`. So one forged arrival changes no other count.
+//! 3. *Count.* The window says whether the number is new; the queue says whether it is in order and,
+//!    if not, the extent (RFC 4737 §4.2) from its last [`GAPS`] gaps.
+
+mod order;
+mod window;
+
+use wirebeat_units::Nanos;
+
+use crate::distribution::Recorder;
+use crate::summary::SequenceSummary;
+pub use order::GAPS;
+use order::{Doubtful, Order};
+use window::Window;
+
+/// Numbers that a window tells apart unless asked otherwise; at least `WINDOW - 31` behind the highest.
+pub const WINDOW: u32 = 65_536;
+/// A number that was passed before and was sent this much after the highest one means a new start of the
+/// sender: longer than one of several transmit cores is held up, shorter than a person takes to start
+/// a sender again.
+pub const RESTART_AFTER: Nanos = Nanos::from_millis(500);
+/// The unwrapped form of wire number 0, so that numbers from before the first arrival stay positive.
+pub const BASE: u64 = 1 << 32;
+
+/// What an arrival turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The first of its number.
+    New,
+    /// Its number was seen before.
+    Duplicate,
+    /// In doubt: counted when the next one has arrived, or when a summary is asked for.
+    Held,
+}
+
+/// Where a number belongs.
+enum Place {
+    /// Within reach of the window, or ahead of it by less.
+    Near(u64),
+    /// Behind the window, with no sign of a restart.
+    Late(u64),
+    /// In doubt, ahead.
+    Ahead(u64),
+    /// In doubt: behind, or sent too late for its number.
+    Behind(u64),
+}
+
+/// Counts that only grow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    unique: u64,
+    duplicates: u64,
+    reordered: u64,
+    beyond_window: u64,
+    implausible: u64,
+    restarts: u64,
+}
+
+/// Judges the sequence numbers of one flow on one receive queue. See the module's documentation.
+#[derive(Clone, Debug)]
+pub struct SequenceTracker {
+    window: Window,
+    order: Order,
+    counts: Counts,
+    extent: Recorder,
+}
+
+impl Default for SequenceTracker {
+    fn default() -> Self {
+        SequenceTracker::new(WINDOW)
+    }
+}
+
+impl SequenceTracker {
+    /// With a window of `numbers` (a power of two from 64 to 2^30; others are rounded up or clamped).
+    /// The window's memory, a quarter of a byte per number, is taken at the first arrival.
+    pub fn new(numbers: u32) -> Self {
+        SequenceTracker {
+            window: Window::new(numbers),
+            order: Order::new(),
+            counts: Counts::default(),
+            extent: Recorder::default(),
+        }
+    }
+
+    /// Judges the arrival of number `wire`, sent at `sent` of the sender's clock if that is known.
+    #[inline]
+    pub fn record(&mut self, wire: u32, sent: Option<Nanos>) -> Standing {
+        match self.place(wire, sent) {
+            Place::Near(number) => {
+                if self.order.held.is_some() {
+                    self.settle_held();
+                }
+                self.count(number, sent)
+            }
+            place => self.doubt(place, Doubtful { wire, sent }),
+        }
+    }
+
+    /// The first number ever is believed.
+    #[cold]
+    fn begin(&mut self, wire: u32) -> Place {
+        self.window.begin();
+        Place::Near(BASE + u64::from(wire))
+    }
+
+    /// Finds where a number belongs.
+    #[inline]
+    fn place(&mut self, wire: u32, sent: Option<Nanos>) -> Place {
+        if self.window.highest == 0 {
+            return self.begin(wire);
+        }
+        let highest = self.window.highest;
+        let shifted = wire.wrapping_add(self.window.offset);
+        let distance = shifted.wrapping_sub(highest as u32) as i32;
+        let number = highest.wrapping_add_signed(i64::from(distance));
+        if distance > 0 {
+            let near = u64::from(distance.unsigned_abs()) <= self.window.numbers();
+            return if near { Place::Near(number) } else { Place::Ahead(number) };
+        }
+        let times = sent.zip(self.order.highest_sent);
+        let again = |(sent, highest): (Nanos, Nanos)| sent > highest.saturating_add(RESTART_AFTER);
+        match (self.window.reaches(number), times.map(again)) {
+            (_, Some(true)) | (false, None) => Place::Behind(number),
+            (false, Some(false)) => Place::Late(number),
+            (true, _) => Place::Near(number),
+        }
+    }
+
+    /// Counts an arrival that is placed.
+    #[inline]
+    fn count(&mut self, number: u64, sent: Option<Nanos>) -> Standing {
+        if !self.window.mark(number) {
+            self.counts.duplicates += 1;
+            return Standing::Duplicate;
+        }
+        self.counts.unique += 1;
+        if !self.order.note(number, sent) {
+            self.counts.reordered += 1;
+            if let Some(extent) = self.order.extent(number) {
+                self.extent.record(i64::try_from(extent).unwrap_or(i64::MAX));
+            }
+        }
+        Standing::New
+    }
+
+    /// Deals with an arrival that is not simply near.
+    #[cold]
+    fn doubt(&mut self, place: Place, arrival: Doubtful) -> Standing {
+        if let Place::Late(number) = place {
+            self.settle_held();
+            self.count_late(number);
+            return Standing::New;
+        }
+        if let Some(held) = self.order.held {
+            let step = arrival.wire.wrapping_sub(held.wire) as i32;
+            if step != 0 && u64::from(step.unsigned_abs()) <= self.window.numbers() {
+                self.order.held = None;
+                return self.believe(held, arrival);
+            }
+        }
+        self.settle_held();
+        self.order.held = Some(arrival);
+        Standing::Held
+    }
+
+    /// Two arrivals in doubt agree: the sender restarted, or very much was lost.
+    fn believe(&mut self, held: Doubtful, arrival: Doubtful) -> Standing {
+        match self.place(held.wire, held.sent) {
+            Place::Behind(_) => {
+                // Its number 0 follows the highest. Wraps after 2^32 forged restarts at the least.
+                let zero = self.window.highest.wrapping_add(1);
+                self.counts.restarts += 1;
+                self.window.offset = zero as u32;
+                self.count(zero.wrapping_add(u64::from(held.wire)), held.sent);
+            }
+            Place::Near(number) | Place::Ahead(number) => {
+                self.count(number, held.sent);
+            }
+            Place::Late(number) => self.count_late(number),
+        }
+        // Nothing is held now, so this goes no deeper than holding the second.
+        self.record(arrival.wire, arrival.sent)
+    }
+
+    /// Decides the held arrival, if there is one, without another that confirms it.
+    fn settle_held(&mut self) {
+        let Some(held) = self.order.held.take() else { return };
+        match self.place(held.wire, held.sent) {
+            Place::Near(number) => {
+                self.count(number, held.sent);
+            }
+            Place::Late(number) => self.count_late(number),
+            // Nothing speaks against it but the distance.
+            Place::Behind(number) if held.sent.is_none() => self.count_late(number),
+            Place::Ahead(_) | Place::Behind(_) => self.counts.implausible += 1,
+        }
+    }
+
+    /// Counts an arrival behind the window.
+    fn count_late(&mut self, number: u64) {
+        self.window.stretch(number);
+        self.counts.unique += 1;
+        self.counts.reordered += 1;
+        self.counts.beyond_window += 1;
+        self.order.arrivals += 1;
+    }
+
+    /// The counts so far. An arrival still in doubt is decided as if no other came.
+    pub fn summary(&self) -> SequenceSummary {
+        if self.order.held.is_some() {
+            let mut end = self.clone();
+            end.settle_held();
+            return end.summary();
+        }
+        let Counts { unique, duplicates, reordered, beyond_window, implausible, restarts } =
+            self.counts;
+        let window = &self.window;
+        SequenceSummary {
+            unique,
+            duplicates,
+            reordered,
+            beyond_window,
+            implausible,
+            restarts,
+            range: (window.highest > 0).then_some((window.lowest, window.highest)),
+            extent: self.extent.distribution(),
+        }
+    }
+}
+
+impl SequenceSummary {
+    /// How many frames the sender must have sent so that these numbers arrived: the length of the
+    /// range. It knows nothing of frames lost before the first and after the last arrival.
+    pub fn expected(&self) -> u64 {
+        self.range.map_or(0, |(lowest, highest)| highest.saturating_sub(lowest).saturating_add(1))
+    }
+}
+
+#[cfg(test)]
+mod tests;

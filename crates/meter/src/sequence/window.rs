@@ -1,0 +1,71 @@
+//! Which numbers of a flow were seen: a bit for each, in a window that moves with the highest.
+//!
+//! Knows nothing of order, times or doubt: who asks has decided that a number belongs here.
+
+/// Binary logarithm of the numbers in a word of the window.
+const WORD_BITS: u32 = 5;
+
+/// Which numbers of a flow were seen. Shared by all queues of the flow.
+///
+/// The word of number `n` is `words[(n >> 5) & mask]`: `n >> 5` (its low 32 bits) as a tag in the upper
+/// half, and a bit for `n & 31` in the lower. A word with another tag holds nothing of interest any
+/// more, so the window moves without clearing anything.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    /// Empty before the first arrival.
+    words: Box<[u64]>,
+    /// Words that the window will have, a power of two.
+    length: usize,
+    /// The highest number believed; 0 before the first arrival.
+    pub(super) highest: u64,
+    /// The lowest.
+    pub(super) lowest: u64,
+    /// Added to numbers from the wire; changes when the sender restarts.
+    pub(super) offset: u32,
+}
+
+impl Window {
+    /// A window of `numbers`, rounded up to a power of two from 64 to 2^30.
+    pub(super) fn new(numbers: u32) -> Self {
+        let numbers = numbers.clamp(64, 1 << 30).next_power_of_two();
+        let length = (numbers >> WORD_BITS) as usize;
+        Window { words: Box::default(), length, highest: 0, lowest: u64::MAX, offset: 0 }
+    }
+
+    /// Takes its memory.
+    pub(super) fn begin(&mut self) {
+        self.words = vec![0; self.length].into_boxed_slice();
+    }
+
+    /// How many numbers the window spans.
+    #[inline]
+    pub(super) fn numbers(&self) -> u64 {
+        (self.length as u64) << WORD_BITS
+    }
+
+    /// Whether `number`, not above the highest, can still be told apart.
+    #[inline]
+    pub(super) fn reaches(&self, number: u64) -> bool {
+        (self.highest >> WORD_BITS).wrapping_sub(number >> WORD_BITS) < self.length as u64
+    }
+
+    /// Notes `number`, which [`Window::reaches`] or is above the highest; says whether it is new.
+    #[inline]
+    pub(super) fn mark(&mut self, number: u64) -> bool {
+        self.stretch(number);
+        let tag = (number >> WORD_BITS) as u32;
+        let bit = 1u32 << (number & 31);
+        let index = tag as usize & (self.words.len().wrapping_sub(1));
+        let Some(word) = self.words.get_mut(index) else { return true };
+        let seen = if (*word >> 32) as u32 == tag { *word as u32 } else { 0 };
+        *word = (u64::from(tag) << 32) | u64::from(seen | bit);
+        seen & bit == 0
+    }
+
+    /// Takes `number` into the range.
+    #[inline]
+    pub(super) fn stretch(&mut self, number: u64) {
+        self.highest = self.highest.max(number);
+        self.lowest = self.lowest.min(number);
+    }
+}
