@@ -5,6 +5,7 @@
 //! and delivers what `wirebeat-meter` defines.
 
 pub mod affinity;
+mod halves;
 pub mod kernel;
 mod link;
 mod memory;

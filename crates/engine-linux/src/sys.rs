@@ -5,6 +5,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::PortError;
 use wirebeat_units::Nanos;
@@ -51,6 +52,20 @@ pub(crate) fn option<T: Plain>(
     }
     // SAFETY: zeroed at the start, and every bit pattern is a `T` by the promise of `Plain`.
     Ok(unsafe { value.assume_init() })
+}
+
+/// Sends one message without waiting.
+///
+/// # Safety
+/// `message` must be valid for reading as long as it says.
+#[inline]
+pub(crate) unsafe fn send_message(socket: impl AsFd, message: &libc::iovec) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    let sent = unsafe {
+        let socket = socket.as_fd().as_raw_fd();
+        libc::send(socket, message.iov_base, message.iov_len, libc::MSG_DONTWAIT)
+    };
+    if sent < 0 { Err(last_error()) } else { Ok(()) }
 }
 
 /// Sends messages without waiting; returns how many the kernel took, at least one.
@@ -101,6 +116,15 @@ pub(crate) fn attach_filter(socket: impl AsFd, program: &[libc::sock_filter]) ->
     };
     // the kernel copies the instructions and changes none
     set_option(socket, (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER), &program)
+}
+
+/// Has what was sent wait in up to `bytes` of the kernel's memory. More than the system's limit takes
+/// CAP_NET_ADMIN; with less the socket is full sooner.
+pub(crate) fn set_send_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
+    if sockopt::set_socket_send_buffer_size_force(&socket, bytes).is_err() {
+        sockopt::set_socket_send_buffer_size(&socket, bytes)?;
+    }
+    Ok(())
 }
 
 /// Has the socket use one interface only. Needs no privilege since Linux 5.7.

@@ -5,24 +5,20 @@
 //! is a tenth slower there, a quarter with single frames (measured with 64 and 1518-byte frames). What
 //! the kernel took is known when the call returns; a frame it had no room for stays in front.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::net::sockopt;
-use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{PortError, TxMeta, TxPlan};
-use wirebeat_units::Nanos;
 
 use super::ENGINE;
 use super::socket::{self, Protocol};
+use crate::halves::Transmit;
 use crate::slots::{BATCH, Front, Slots};
 use crate::sys::{self, Messages, refused};
 
 /// How much may be in the hands of the driver, with what the kernel adds to each frame (about 700
 /// bytes): enough for the transmit ring of any card.
 const BUFFER: usize = 4 << 20;
-/// How often a full port is tried again while it drains.
-const RETRY: Nanos = Nanos::from_micros(50);
 
 /// A sending socket and its slots.
 #[derive(Debug)]
@@ -41,11 +37,8 @@ impl Transmitter {
         const ON: libc::c_int = 1;
         sys::set_option(&socket, (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS), &ON)
             .map_err(|e| refused("bypassing the queueing discipline", interface, e))?;
-        // more than the system's limit takes CAP_NET_ADMIN; with less a port is full sooner
-        if sockopt::set_socket_send_buffer_size_force(&socket, BUFFER).is_err() {
-            sockopt::set_socket_send_buffer_size(&socket, BUFFER)
-                .map_err(|e| refused("setting the send buffer", interface, e.into()))?;
-        }
+        sys::set_send_buffer(&socket, BUFFER)
+            .map_err(|e| refused("setting the send buffer", interface, e))?;
         socket::bind(&socket, index, Protocol::None)
             .map_err(|e| refused("binding a packet socket", interface, e))?;
         let slots = Slots::new(plan).map_err(|e| refused("making slots", interface, e))?;
@@ -62,9 +55,14 @@ impl Transmitter {
     pub(super) fn stalls(&self) -> u64 {
         self.stalls
     }
+}
 
-    /// [`wirebeat_engine::port::Port::flush`].
-    pub(super) fn flush(&mut self) -> Result<(), PortError> {
+impl Transmit for Transmitter {
+    fn slots(&mut self) -> &mut Slots {
+        &mut self.slots
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
         while !self.slots.is_empty() {
             match send(&self.socket, &self.slots.front(), &mut self.messages) {
                 Ok(count) => self.slots.sent(count),
@@ -89,22 +87,6 @@ impl Transmitter {
         }
         Ok(())
     }
-
-    /// [`wirebeat_engine::port::Port::drain`]. What cannot be sent by the deadline has failed.
-    pub(super) fn drain(&mut self, deadline: Nanos) -> Result<bool, PortError> {
-        loop {
-            self.flush()?;
-            let now = MonotonicClock.now();
-            if self.slots.is_empty() {
-                return Ok(true);
-            }
-            if now >= deadline {
-                self.slots.fail_all();
-                return Ok(false);
-            }
-            MonotonicClock.sleep_until(now.saturating_add(RETRY).min(deadline));
-        }
-    }
 }
 
 /// Sends the frames in front; returns how many were taken, at least one.
@@ -112,10 +94,7 @@ fn send(socket: &OwnedFd, front: &Front<'_>, messages: &mut Messages) -> Result<
     if let [frame] = front.iovecs {
         // a seventh cheaper than a batch of one
         // SAFETY: an iovec of the slots is valid for its length.
-        let sent = unsafe {
-            libc::send(socket.as_raw_fd(), frame.iov_base, frame.iov_len, libc::MSG_DONTWAIT)
-        };
-        return if sent < 0 { Err(sys::last_error()) } else { Ok(1) };
+        return unsafe { sys::send_message(socket, frame) }.map(|()| 1);
     }
     let messages = &mut messages.get()[..front.len()];
     for (message, frame) in messages.iter_mut().zip(front.iovecs) {

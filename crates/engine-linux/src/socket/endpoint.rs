@@ -130,10 +130,6 @@ impl Endpoint {
         sockopt::set_socket_reuseport(socket, true)?;
         sys::attach_filter(socket, &[DROP])?;
         sockopt::set_socket_recv_buffer_size(socket, 0)?;
-        // more than the system's limit takes CAP_NET_ADMIN; with less a port is full sooner
-        if sockopt::set_socket_send_buffer_size_force(socket, BUFFER).is_err() {
-            sockopt::set_socket_send_buffer_size(socket, BUFFER)?;
-        }
-        Ok(())
+        sys::set_send_buffer(socket, BUFFER)
     }
 }

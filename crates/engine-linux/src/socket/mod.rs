@@ -20,6 +20,7 @@ use std::net::SocketAddr;
 use wirebeat_engine::port::{Arrival, Caps, Port, PortError, TxMeta, TxPlan, TxTotals, View};
 use wirebeat_units::{Bytes, Nanos};
 
+use crate::halves::{Transmit, port_of_halves};
 use crate::link;
 use crate::slots::BATCH;
 pub use endpoint::{Checksum, Endpoint};
@@ -118,6 +119,8 @@ pub struct SocketPort {
     receiver: Option<Receiver>,
 }
 
+port_of_halves!(SocketPort);
+
 impl SocketPort {
     /// Opens a port. It receives from now on, and sends nothing yet.
     pub fn open(options: &SocketOptions) -> Result<Self, PortError> {
@@ -152,24 +155,6 @@ impl SocketPort {
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.receiver.iter().flat_map(Receiver::addresses).collect()
     }
-
-    /// How often the system had no room for a datagram, so that it had to wait.
-    pub fn stalls(&self) -> u64 {
-        self.transmitter.as_ref().map_or(0, Transmitter::stalls)
-    }
-
-    /// How far the times of arrivals can be off, beside what the kernel took to stamp them; `None` for
-    /// a port that does not receive.
-    pub fn timestamp_error(&self) -> Option<Nanos> {
-        self.receiver.as_ref().map(Receiver::timestamp_error)
-    }
-
-    fn transmitter(&mut self) -> Result<&mut Transmitter, PortError> {
-        let what = "send: the port was opened to receive only";
-        self.transmitter
-            .as_mut()
-            .ok_or_else(|| PortError::Unsupported { engine: ENGINE, what: what.to_owned() })
-    }
 }
 
 /// Whether the plan can be carried out.
@@ -198,63 +183,4 @@ fn mode(options: &SocketOptions) -> String {
         parts.push(if receive.gro == Gro::On { "recvmmsg, GRO" } else { "recvmmsg" });
     }
     format!("UDP sockets, {}", parts.join("; "))
-}
-
-impl Port for SocketPort {
-    fn caps(&self) -> &Caps {
-        &self.caps
-    }
-
-    fn reserve(&mut self, want: usize) -> Result<usize, PortError> {
-        Ok(self.transmitter()?.slots.reserve(want))
-    }
-
-    fn slot(&mut self, index: usize) -> &mut [u8] {
-        match &mut self.transmitter {
-            Some(transmitter) => transmitter.slots.slot(index),
-            None => unreachable!("nothing is reserved in a port that only receives"),
-        }
-    }
-
-    fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
-        self.transmitter()?.commit(metas)
-    }
-
-    fn flush(&mut self) -> Result<(), PortError> {
-        self.transmitter.as_mut().map_or(Ok(()), Transmitter::flush)
-    }
-
-    fn drain(&mut self, deadline: Nanos) -> Result<bool, PortError> {
-        self.transmitter.as_mut().map_or(Ok(true), |transmitter| transmitter.drain(deadline))
-    }
-
-    fn totals(&self, totals: &mut [TxTotals]) {
-        if let Some(transmitter) = &self.transmitter {
-            transmitter.slots.totals(totals);
-        }
-    }
-
-    fn stop(&mut self) -> Result<(), PortError> {
-        if let Some(transmitter) = &mut self.transmitter {
-            transmitter.slots.withdraw_all();
-        }
-        Ok(())
-    }
-
-    fn receive<F>(&mut self, until: Nanos, sink: F) -> Result<usize, PortError>
-    where
-        F: FnMut(&Arrival<'_>),
-    {
-        match &mut self.receiver {
-            Some(receiver) => receiver.receive(until, sink),
-            None => Err(PortError::Unsupported {
-                engine: ENGINE,
-                what: "receive: the port was opened to send only".to_owned(),
-            }),
-        }
-    }
-
-    fn receive_drops(&self) -> u64 {
-        self.receiver.as_ref().map_or(0, Receiver::drops)
-    }
 }

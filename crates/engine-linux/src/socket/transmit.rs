@@ -5,22 +5,19 @@
 //! costs no more than a system call.
 
 use std::collections::HashMap;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{PortError, TxMeta};
-use wirebeat_units::Nanos;
 
 use super::joining::joinable;
 use super::{Checksum, ENGINE, Endpoint, Joining, SocketTransmit};
+use crate::halves::Transmit;
 use crate::slots::{BATCH, Slots};
 use crate::sys::{self, Messages, refused};
 
 /// How often a datagram is tried again after an error that may have been meant for an earlier one.
 const ATTEMPTS: u32 = 4;
-/// How often a full port is tried again while it drains.
-const RETRY: Nanos = Nanos::from_micros(50);
 /// Words of a control message with one 16-bit number: header and padded number.
 const CONTROL_WORDS: usize = 3;
 
@@ -117,39 +114,6 @@ impl Transmitter {
         self.stalls
     }
 
-    /// [`wirebeat_engine::port::Port::flush`].
-    pub(super) fn flush(&mut self) -> Result<(), PortError> {
-        let mut attempts = 0;
-        while !self.slots.is_empty() {
-            let tag = self.slots.front().tag(0) as usize;
-            let Some(peer) = self.peer_of.get(tag).copied().flatten() else {
-                // refused on commit; never sent to somebody else
-                self.slots.failed(1);
-                continue;
-            };
-            match self.send(peer) {
-                Ok(messages) => {
-                    self.slots.sent(self.counts[..messages].iter().sum());
-                    attempts = 0;
-                }
-                Err(Errno::INTR) => {}
-                // The socket's buffer or a queue below is full: nothing of the message was sent.
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
-                    self.stalls += 1;
-                    return Ok(());
-                }
-                // What an ICMP message says of an earlier datagram is reported once, to the next
-                // call, which sends nothing; that datagram is not to blame, and is sent again.
-                Err(_) if attempts < ATTEMPTS => attempts += 1,
-                Err(errno) => {
-                    attempts = 0;
-                    self.refused(peer, errno)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Sends what is in front for one peer; returns how many messages were taken, at least one.
     fn send(&mut self, peer_index: u32) -> Result<usize, Errno> {
         let front = self.slots.front();
@@ -179,11 +143,7 @@ impl Transmitter {
         }
         if let [datagram] = &front.iovecs[..frames] {
             // SAFETY: an iovec of the slots is valid for its length.
-            let sent = unsafe {
-                let socket = peer.socket.as_raw_fd();
-                libc::send(socket, datagram.iov_base, datagram.iov_len, libc::MSG_DONTWAIT)
-            };
-            return if sent < 0 { Err(sys::last_error()) } else { Ok(1) };
+            return unsafe { sys::send_message(&peer.socket, datagram) }.map(|()| 1);
         }
         // SAFETY: iovecs of the slots are valid for their lengths, as many as the message says are
         // in front; control data lives in `controls`. The kernel only reads them.
@@ -224,21 +184,43 @@ impl Transmitter {
         }
         Ok(())
     }
+}
 
-    /// [`wirebeat_engine::port::Port::drain`]. What cannot be sent by the deadline has failed.
-    pub(super) fn drain(&mut self, deadline: Nanos) -> Result<bool, PortError> {
-        loop {
-            self.flush()?;
-            let now = MonotonicClock.now();
-            if self.slots.is_empty() {
-                return Ok(true);
+impl Transmit for Transmitter {
+    fn slots(&mut self) -> &mut Slots {
+        &mut self.slots
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        let mut attempts = 0;
+        while !self.slots.is_empty() {
+            let tag = self.slots.front().tag(0) as usize;
+            let Some(peer) = self.peer_of.get(tag).copied().flatten() else {
+                // refused on commit; never sent to somebody else
+                self.slots.failed(1);
+                continue;
+            };
+            match self.send(peer) {
+                Ok(messages) => {
+                    self.slots.sent(self.counts[..messages].iter().sum());
+                    attempts = 0;
+                }
+                Err(Errno::INTR) => {}
+                // The socket's buffer or a queue below is full: nothing of the message was sent.
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
+                    self.stalls += 1;
+                    return Ok(());
+                }
+                // What an ICMP message says of an earlier datagram is reported once, to the next
+                // call, which sends nothing; that datagram is not to blame, and is sent again.
+                Err(_) if attempts < ATTEMPTS => attempts += 1,
+                Err(errno) => {
+                    attempts = 0;
+                    self.refused(peer, errno)?;
+                }
             }
-            if now >= deadline {
-                self.slots.fail_all();
-                return Ok(false);
-            }
-            MonotonicClock.sleep_until(now.saturating_add(RETRY).min(deadline));
         }
+        Ok(())
     }
 }
 
