@@ -28,6 +28,7 @@ const volatile __s64 delay_base_ns; /* taken off each delay before it is recorde
 const volatile __u64 run_start_ns; /* probes sent before this are of an earlier run */
 
 /* The filter; zero: any. */
+const volatile __u32 filtered; /* whether there is one at all */
 const volatile __u32 filter_family; /* 4 or 6: that of the source address */
 const volatile __u32 filter_source[4]; /* network order */
 const volatile __u16 filter_source_port;
@@ -526,12 +527,14 @@ static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram 
 	len = bpf_ntohs(*(__be16 *)(data + 38));
 	if (total + 14 > frame_len || len + 20 > total || len < 8)
 		return dissect_any(ctx, out);
-	if (filter_family && (filter_family != 4 || *(__be32 *)(data + 26) != filter_source[0]))
-		return FOREIGN;
-	if (filter_source_port && *(__be16 *)(data + 34) != bpf_htons(filter_source_port))
-		return FOREIGN;
-	if (filter_port && *(__be16 *)(data + 36) != bpf_htons(filter_port))
-		return FOREIGN;
+	if (filtered) {
+		if (filter_family && (filter_family != 4 || *(__be32 *)(data + 26) != filter_source[0]))
+			return FOREIGN;
+		if (filter_source_port && *(__be16 *)(data + 34) != bpf_htons(filter_source_port))
+			return FOREIGN;
+		if (filter_port && *(__be16 *)(data + 36) != bpf_htons(filter_port))
+			return FOREIGN;
+	}
 	out->frame_len = frame_len < 60 ? 64 : frame_len + 4;
 	out->payload_len = len - 8;
 	out->tail = len < 8 + WB_PROBE_LEN ? 0 : 34 + len - WB_PROBE_LEN;
@@ -566,7 +569,6 @@ static __noinline int leave(enum verdict verdict)
 SEC("xdp")
 int wb_receive(struct xdp_md *ctx)
 {
-	__u64 now = bpf_ktime_get_ns();
 	__u32 flow_index = flow_count, slot;
 	struct wb_rx_flow *flow;
 	struct datagram datagram;
@@ -599,7 +601,8 @@ int wb_receive(struct xdp_md *ctx)
 	window = bpf_map_lookup_elem(&windows, &flow_index);
 	if (!flow || !window)
 		return XDP_ABORTED;
-	meter(flow, window, &datagram, probe, now, slot);
+	/* here and not first: the read waits for all loads before it, and lets those after it wait */
+	meter(flow, window, &datagram, probe, bpf_ktime_get_ns(), slot);
 	return pass ? XDP_PASS : XDP_DROP;
 }
 

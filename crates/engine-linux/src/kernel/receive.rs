@@ -12,6 +12,7 @@ use std::os::fd::AsFd;
 use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use wirebeat_engine::port::PortError;
+use wirebeat_meter::filter::Filter;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_meter::summary::{FlowSummary, LinearBins, MeterSummary, SequenceSummary};
@@ -324,6 +325,7 @@ fn configure(
         }
         None => {}
     }
+    rodata.filtered = u32::from(*filter != Filter::default());
     rodata.filter_source_port = filter.source_port.unwrap_or(0);
     rodata.filter_port = filter.destination_port.unwrap_or(0);
 }
