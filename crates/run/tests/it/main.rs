@@ -12,6 +12,7 @@ mod conformance;
 mod kernel_meter;
 mod kernel_sender;
 mod observer;
+mod same_frames;
 mod trace;
 mod two_hosts;
 mod world;
