@@ -103,9 +103,9 @@ struct wb_tx_tag {
 #define WB_EXTENTS 1024 /* extents counted singly; the last takes all larger ones */
 #define WB_WINDOW_WORDS 2048 /* of 32 sequence numbers each: a window of 65,536 */
 #define WB_BASE (1ull << 32) /* the unwrapped form of wire number 0 */
-#define WB_RESTART_AFTER 500000000ull /* ns; crates/meter/src/sequence.rs says why */
+#define WB_RESTART_AFTER 500000000ull /* ns; crates/meter/src/sequence/mod.rs says why */
 
-/* Which numbers of a flow were seen; shared by all CPUs (`Window` in crates/meter/src/sequence.rs). */
+/* Which numbers of a flow were seen; shared by all CPUs (`Window` in crates/meter/src/sequence/window.rs). */
 struct wb_window {
 	__u64 highest; /* the highest number believed; 0 before the first */
 	__u64 lowest;
