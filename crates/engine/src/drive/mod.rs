@@ -37,9 +37,9 @@ impl Sequences {
         Sequences((0..flows).map(|_| AtomicU32::new(0)).collect())
     }
 
-    /// The next number of `flow`.
-    fn next(&self, flow: u32) -> u32 {
-        self.0.get(flow as usize).map_or(0, |next| next.fetch_add(1, Ordering::Relaxed))
+    /// Takes the next `count` numbers of `flow`, and returns the first.
+    fn take(&self, flow: u32, count: u32) -> u32 {
+        self.0.get(flow as usize).map_or(0, |next| next.fetch_add(count, Ordering::Relaxed))
     }
 }
 
@@ -108,9 +108,9 @@ impl Job<'_> {
         }
     }
 
-    /// How long after the frame before it a late frame of `flow` leaves at the soonest: half the time that
-    /// is meant to lie between them, so that a sender which was held up catches up at twice the rate and
-    /// not in a burst that the device has to swallow. Zero for bursts, which are asked for; for time
+    /// How long after the frame before it a late frame of `flow` leaves at the soonest: three quarters of
+    /// the time that is meant to lie between them, so that a sender which was held up catches up at 4/3 of
+    /// the rate and not in a burst that the device has to swallow. Zero for bursts, which are asked for; for time
     /// violations, where nothing counts but the deadline; and where frames are slept for, which leave
     /// together anyhow.
     fn spacing(&self, flow: u32) -> Nanos {
@@ -118,7 +118,7 @@ impl Job<'_> {
         match (flow.departures.rate, flow.late) {
             (Some(rate), Late::Send) if flow.departures.burst == 1 && self.wait != Wait::Sleep => {
                 let gap = rate.deadline(u64::from(self.shard.cores));
-                Nanos::new(gap.get() / 2).min(SPACING_MAX)
+                Nanos::new(gap.get().saturating_mul(3) / 4).min(SPACING_MAX)
             }
             _ => Nanos::ZERO,
         }

@@ -153,13 +153,21 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         self.metas.clear();
         let mut bytes = 0;
         let now = self.clock.now();
+        // numbers are shared by all cores: those of one flow are taken at once where it has the batch
+        // for itself
+        let first = self.departures[0].flow;
+        let alone = self.departures[..due].iter().all(|departure| departure.flow == first);
+        let base = alone.then(|| self.job.sequences.take(first, due as u32));
         for (index, departure) in self.departures.drain(..due).enumerate() {
             let flow = departure.flow as usize;
             let Some((image, flow)) = self.images.get(flow).zip(self.job.program.flows.get(flow))
             else {
                 continue;
             };
-            let sequence = self.job.sequences.next(departure.flow);
+            let sequence = match base {
+                Some(base) => base.wrapping_add(index as u32),
+                None => self.job.sequences.take(departure.flow, 1),
+            };
             image.stamp(self.port.slot(index), sequence, now.get());
             let deadline = self.job.start.saturating_add(departure.at);
             let late = flow.departures.rate.map(|_| now.signed_sub(deadline));

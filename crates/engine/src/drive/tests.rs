@@ -204,7 +204,7 @@ fn the_link_loses_duplicates_and_swaps_as_told() {
 }
 
 #[test]
-fn late_frames_are_spaced_by_half_their_gap_unless_something_else_counts() {
+fn late_frames_are_spaced_by_most_of_their_gap_unless_something_else_counts() {
     let mut drop = flow(1, Some(100_000), 1);
     drop.late = Late::Drop(Nanos::from_micros(5));
     let mut burst = flow(2, Some(100_000), 8);
@@ -226,7 +226,7 @@ fn late_frames_are_spaced_by_half_their_gap_unless_something_else_counts() {
         };
         [0, 1, 2, 3, 4].map(|flow| job.spacing(flow).get())
     };
-    assert_eq!(spacings(1, Wait::Spin), [1250, 0, 0, 0, 5000]);
-    assert_eq!(spacings(2, Wait::Hybrid), [2500, 0, 0, 0, 5000]);
+    assert_eq!(spacings(1, Wait::Spin), [1875, 0, 0, 0, 5000]);
+    assert_eq!(spacings(2, Wait::Hybrid), [3750, 0, 0, 0, 5000]);
     assert_eq!(spacings(1, Wait::Sleep), [0; 5]);
 }
