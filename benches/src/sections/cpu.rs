@@ -24,8 +24,9 @@ const SAME: f64 = 0.02;
 
 const PROSE: &str = "\
 CPU seconds for each second of sending: of the sending process, in user space and in the kernel; and of \
-everything on the machine, interrupts included, which is counted in ticks and holds what other programs \
-do as well. All send into the receiver that meters before the stack and drops: (3). Gap errors as in \
+everything on the machine, interrupts included, which holds what other programs do as well and is counted \
+in ticks: who keeps step with the ticks, as a sender of a constant rate may, is always there or never when \
+they look. All send into the receiver that meters before the stack and drops: (3). Gap errors as in \
 \"Constant rates\".";
 
 /// Who waits how.

@@ -15,7 +15,7 @@ use super::convert;
 use super::dispatcher::Entered;
 use super::load::{Layout, SharedSequences, Transmitter, base_len, slot_size};
 use super::mapped::Mapped;
-use super::pump::{Engine, Pump, PumpOrders, refused};
+use super::pump::{Engine, PATIENCE, Pump, PumpOrders, refused};
 use super::ring::Ring;
 use super::warm_up::WarmUp;
 
@@ -24,10 +24,6 @@ use super::warm_up::WarmUp;
 pub const FRAME_MAX: u16 = 3500;
 /// Slots of a ring for short frames; longer frames get fewer, so that a ring stays within 512 KiB.
 const SLOTS: u32 = 4096;
-/// Longest wait inside the kernel before softirqs get their turn and the way is warmed up once more
-/// (measured: 10 µs and more leave it colder, less gains nothing).
-const PATIENCE: Nanos = Nanos::from_micros(5);
-
 /// How often one who waits for the program to finish looks at how far it is.
 const LOOK: Nanos = Nanos::from_millis(2);
 

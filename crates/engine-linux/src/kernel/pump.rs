@@ -38,6 +38,10 @@ const CALL_TIME: Nanos = Nanos::from_millis(100);
 /// In `sleep` mode, the shortest sleep: what becomes due in the meantime leaves together.
 const NAP: Nanos = Nanos::from_micros(125);
 
+/// Longest wait inside the kernel before softirqs get their turn and the way is warmed up once more
+/// (measured: 10 µs and more leave it colder, less gains nothing).
+pub(crate) const PATIENCE: Nanos = Nanos::from_micros(5);
+
 /// How the program is run.
 #[derive(Clone, Debug)]
 pub(crate) struct PumpOrders {
@@ -159,7 +163,7 @@ fn paced_call<'a>(
             nap(clock, launch.saturating_sub(HEAD_START));
             None
         }
-        Wait::Hybrid => call(runs_until_pause(outlook), 1),
+        Wait::Hybrid => call(runs_until_pause(outlook, now), 1),
         Wait::Sleep => {
             nap(clock, launch.max(now.saturating_add(NAP)));
             let due = due_by(outlook, clock.now());
@@ -174,32 +178,41 @@ fn nap(clock: &MonotonicClock, until: Nanos) {
     clock.sleep_until(until.min(step));
 }
 
+/// Frames that are looked ahead at.
+const LOOK: u64 = 64;
+
+/// How often the program runs, and finds it too early, before a frame that is due in `wait`.
+fn idle_runs(wait: Nanos) -> u64 {
+    // it waits for the last two patiences at once
+    (wait.get() / PATIENCE.get()).saturating_sub(1)
+}
+
 /// About how many runs take `time`, judged by the next frames.
 fn runs_within(outlook: &Outlook<'_>, time: Nanos) -> u64 {
-    const LOOK: u64 = 64;
     let Some(first) = outlook.launch(0) else { return 1 };
     let last = (1..=LOOK).rev().find_map(|ahead| outlook.launch(ahead).map(|at| (ahead, at)));
     match last {
         Some((ahead, at)) => {
-            let gap = at.saturating_sub(first).get() / ahead;
-            time.get() / gap.max(100)
+            let gap = Nanos::new((at.saturating_sub(first).get() / ahead).max(100));
+            (time.get() / gap.get()).saturating_mul(1 + idle_runs(gap))
         }
         None => 1,
     }
 }
 
-/// How many runs there are until a pause that is worth sleeping through.
-fn runs_until_pause(outlook: &Outlook<'_>) -> u64 {
-    const LOOK: u64 = 64;
+/// How many runs there are from `now` until a pause that is worth sleeping through.
+fn runs_until_pause(outlook: &Outlook<'_>, now: Nanos) -> u64 {
     let Some(mut before) = outlook.launch(0) else { return 1 };
+    let mut runs = 1 + idle_runs(before.saturating_sub(now));
     for ahead in 1..LOOK {
-        let Some(at) = outlook.launch(ahead) else { return ahead };
+        let Some(at) = outlook.launch(ahead) else { return runs };
         if at > before.saturating_add(NEAR) {
-            return ahead;
+            return runs;
         }
+        runs += 1 + idle_runs(at.saturating_sub(before));
         before = at;
     }
-    runs_within(outlook, CALL_TIME).max(LOOK)
+    runs_within(outlook, CALL_TIME).max(runs)
 }
 
 /// How many frames are due by `now`.
@@ -229,15 +242,22 @@ mod tests {
 
     #[test]
     fn a_pause_that_is_worth_a_sleep_ends_a_call() {
-        assert_eq!(runs_until_pause(&world(&[10, 20, 30, 400, 410]).outlook()), 3);
-        assert_eq!(runs_until_pause(&world(&[10]).outlook()), 1);
-        assert_eq!(runs_until_pause(&world(&[]).outlook()), 1);
+        let runs = |launches: &[u64], now| {
+            runs_until_pause(&world(launches).outlook(), Nanos::from_micros(now))
+        };
+        assert_eq!(runs(&[10, 20, 30, 400, 410], 10), 5, "10 µs: one run finds it too early");
+        assert_eq!(runs(&[10, 12, 14, 400], 10), 3);
+        assert_eq!(runs(&[10], 10), 1);
+        assert_eq!(runs(&[110], 10), 20, "100 µs of waiting, 5 at a time, the last ten at once");
+        assert_eq!(runs(&[], 10), 1);
     }
 
     #[test]
     fn frames_without_a_pause_are_sent_by_one_long_call() {
-        let close: Vec<u64> = (0..200).map(|n| n * 10).collect();
-        assert_eq!(runs_until_pause(&world(&close).outlook()), 10_000);
+        let every = |us: u64| (0..200).map(|n| n * us).collect::<Vec<_>>();
+        let runs = |us| runs_until_pause(&world(&every(us)).outlook(), Nanos::ZERO) / 1000 * 1000;
+        assert_eq!(runs(2), 50_000, "100 ms");
+        assert_eq!(runs(20), 20_000, "5,000 frames, and three runs before each");
     }
 
     #[test]
