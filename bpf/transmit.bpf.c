@@ -17,7 +17,6 @@ const volatile __u32 frame_max; /* largest frame that a slot can hold */
 const volatile __u32 base_len; /* length of the frames that the kernel hands to the program */
 const volatile __u32 paced; /* whether any slot has a launch time */
 const volatile __u32 shared_sequences; /* whether several cores number the same tags */
-const volatile __u32 tag_count;
 
 /* Slots of a flat-out stream are given back to the feeder so many at a time. */
 #define RELEASE_EVERY 32
@@ -305,7 +304,7 @@ int wb_transmit(struct xdp_md *ctx)
 		return XDP_ABORTED;
 	}
 	sequence = counters->sent++;
-	if (!sequence && counters->sent == 1)
+	if (counters->sent == 1)
 		counters->first_ns = now;
 	counters->last_ns = now;
 	if (shared_sequences) {

@@ -30,6 +30,9 @@ pub struct MonotonicClock;
 /// a wake-up takes on a busy machine (measured: 60 µs at the 99th percentile on two virtual cores).
 pub const SPIN_BEFORE: Nanos = Nanos::from_micros(100);
 
+/// In [`Wait::Sleep`], the shortest sleep: what becomes due in the meantime leaves together.
+pub const NAP: Nanos = Nanos::from_micros(125);
+
 impl MonotonicClock {
     /// Sleeps until `deadline`, to the exactness of the kernel's timers.
     pub fn sleep_until(&self, deadline: Nanos) {

@@ -437,3 +437,17 @@ pub(crate) fn nominal_gap(flow: &Flow) -> Option<Nanos> {
     let frames = rate.frames.max(1);
     Some(Nanos::new(rate.per.get().saturating_add(frames / 2) / frames))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_starts_right_before_a_tick_and_not_too_soon() {
+        for now in [0, 1, 7_777_777, 19_999_999, 20_000_000, 123_456_789_012] {
+            let start = before_a_tick(Nanos::new(now)).get();
+            assert!((start + BEFORE_TICK.get()).is_multiple_of(TICK_GRID.get()));
+            assert!((LEAD.get()..LEAD.get() + TICK_GRID.get()).contains(&(start - now)));
+        }
+    }
+}

@@ -15,6 +15,10 @@ type RawMoments = super::skeletons::transmit::types::wb_moments;
 pub(crate) fn distribution(from: &Mapped, offset: usize) -> Distribution {
     let moments = offset + offset_of!(Raw, moments);
     let word = |field: usize| from.load(moments + field);
+    let lowest = word(offset_of!(RawMoments, lowest));
+    if lowest == 0 {
+        return Distribution::default();
+    }
     let counts = offset + offset_of!(Raw, counts);
     let bucket = |index: usize| {
         let count = from.load(counts + index * 8);
@@ -23,11 +27,8 @@ pub(crate) fn distribution(from: &Mapped, offset: usize) -> Distribution {
     let buckets: Vec<_> = (0..abi::BUCKETS).filter_map(bucket).collect();
     let negative = word(offset_of!(RawMoments, negative));
     let count = negative + buckets.iter().map(|(_, count)| count).sum::<u64>();
-    if count == 0 {
-        return Distribution::default();
-    }
     // `struct wb_moments` in bpf/wirebeat.h says how these are kept
-    let min = (word(offset_of!(RawMoments, lowest)) ^ 1 << 63) as i64;
+    let min = (lowest ^ 1 << 63) as i64;
     let max = min.wrapping_add(word(offset_of!(RawMoments, range)) as i64);
     let sum = (i128::from(word(offset_of!(RawMoments, sum_high)) as i64) << 63)
         + i128::from(word(offset_of!(RawMoments, sum_low)));

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{io, thread};
 
-use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
+use wirebeat_engine::clock::{Clock, MonotonicClock, NAP, SPIN_BEFORE, Wait};
 use wirebeat_units::Nanos;
 
 use super::abi::{orders, progress};
@@ -24,20 +24,16 @@ use super::test_run::{self, Call};
 /// Pauses up to this are waited out in the kernel. A call costs about 26 µs to set up (measured:
 /// page pool and program), waking up from a sleep tens more.
 const NEAR: Nanos = Nanos::from_micros(150);
-/// How long before a launch time the thread is back from a sleep.
-const HEAD_START: Nanos = Nanos::from_micros(100);
 /// Frames of a flat-out batch. The ring of a virtual cable holds 256: with batches of 128 and more it
 /// overflows once in some million frames when the machine is busy (measured), with 64 it does not, and
 /// 64 reaches 0.98 of the rate of 256. A multiple of the sixteen that share a departure time
 /// (`BULK` in `bpf/transmit.bpf.c`).
 const FLOOD_BATCH: u32 = 64;
+const _: () = assert!(FLOOD_BATCH.is_multiple_of(16));
 /// Runs of a flat-out call: some 15 ms.
 const FLOOD_RUNS: u32 = 1 << 16;
 /// How long a paced call lasts at most, so that a stop is obeyed and the set-up cost is spread.
 const CALL_TIME: Nanos = Nanos::from_millis(100);
-/// In `sleep` mode, the shortest sleep: what becomes due in the meantime leaves together.
-const NAP: Nanos = Nanos::from_micros(125);
-
 /// Longest wait inside the kernel before softirqs get their turn and the way is warmed up once more
 /// (measured: 10 µs and more leave it colder, less gains nothing).
 pub(crate) const PATIENCE: Nanos = Nanos::from_micros(5);
@@ -160,7 +156,7 @@ fn paced_call<'a>(
     match how.wait {
         Wait::Spin => call(runs_within(outlook, CALL_TIME), 1),
         Wait::Hybrid if launch > now.saturating_add(NEAR) => {
-            nap(clock, launch.saturating_sub(HEAD_START));
+            nap(clock, launch.saturating_sub(SPIN_BEFORE));
             None
         }
         Wait::Hybrid => call(runs_until_pause(outlook, now), 1),

@@ -7,7 +7,7 @@ use wirebeat_traffic::schedule::{Departure, Schedule};
 use wirebeat_units::Nanos;
 
 use super::{Job, Tally, images};
-use crate::clock::{Clock, Wait};
+use crate::clock::{Clock, NAP, Wait};
 use crate::port::{Port, PortError, TxMeta};
 
 /// Frames built ahead, and the most that are handed over at once.
@@ -16,8 +16,6 @@ const BATCH: usize = 64;
 const BUILD_AHEAD: Nanos = Nanos::from_millis(1);
 /// Longest sleep before the stop flag is looked at again.
 const STEP: Nanos = Nanos::from_millis(20);
-/// In [`Wait::Sleep`], the shortest sleep: what becomes due in the meantime leaves together.
-const NAP: Nanos = Nanos::from_micros(125);
 /// How long frames may be on their way once the last is handed over.
 const SETTLE: Nanos = Nanos::from_secs(1);
 

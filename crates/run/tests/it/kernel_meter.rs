@@ -2,12 +2,14 @@
 //! reordering, restarts, forgeries and garbage, and must count the same.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use wirebeat_engine::port::{Port, TxMeta, TxPlan};
 use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
 use wirebeat_engine_linux::packet::{PacketOptions, PacketPort};
 use wirebeat_meter::distribution::Recorder;
+use wirebeat_meter::filter::Filter;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
 use wirebeat_meter::summary::{MeterSummary, Moments, SequenceSummary};
@@ -57,16 +59,19 @@ fn probe(flow: u16, sequence: u32, transmit_ns: u64) -> Vec<u8> {
     frame(Probe { flow, sequence, transmit_ns })
 }
 
-/// Sends `frames` to a kernel receiver and to the reference, both of which expect flows 0 to `flows`,
-/// and returns what both say.
+/// Expects flows 0 to `flows`.
+fn expecting(flows: u16) -> MeterConfig {
+    let expected: BTreeMap<_, _> = (0..flows).map(|flow| (flow, Expectation::default())).collect();
+    MeterConfig { flows: Flows::Expected(expected), ..MeterConfig::default() }
+}
+
+/// Sends `frames` to a kernel receiver and to the reference, and returns what both say.
 fn both(
     bed: &Testbed,
     frames: &[Vec<u8>],
-    flows: u16,
+    config: MeterConfig,
     several_queues: bool,
 ) -> (MeterSummary, MeterSummary) {
-    let expected: BTreeMap<_, _> = (0..flows).map(|flow| (flow, Expectation::default())).collect();
-    let config = MeterConfig { flows: Flows::Expected(expected), ..MeterConfig::default() };
     let options = ReceiveOptions {
         index: bed.b.link.index.get(),
         interface: "wb1".to_owned(),
@@ -127,7 +132,7 @@ fn compare(frames: &[Vec<u8>]) -> MeterSummary {
     let bed = cable();
     let mut last = MeterSummary::default();
     for several_queues in [false, true] {
-        let (kernel, reference) = both(&bed, frames, 2, several_queues);
+        let (kernel, reference) = both(&bed, frames, expecting(2), several_queues);
         assert_eq!(
             kernel.flows.keys().collect::<Vec<_>>(),
             reference.flows.keys().collect::<Vec<_>>()
@@ -280,7 +285,7 @@ fn moments_and_buckets_are_those_of_the_values() {
         }
     }
     let bed = cable();
-    let (kernel, _) = both(&bed, &frames, delays.len() as u16, false);
+    let (kernel, _) = both(&bed, &frames, expecting(delays.len() as u16), false);
     for (flow, pair) in (0u16..).zip(&delays) {
         let flow = &kernel.flows[&flow];
         for (distribution, values) in [
@@ -304,5 +309,54 @@ fn moments_and_buckets_are_those_of_the_values() {
         let Moments { min, max, .. } = flow.delay.moments;
         assert!((low..low + seconds(1.0)).contains(&min), "{min} for {pair:?}");
         assert!((high..high + seconds(1.0)).contains(&max), "{max} for {pair:?}");
+    }
+}
+
+#[test]
+fn filters_take_the_same_datagrams() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let mut frames = Vec::new();
+    let base = probe(0, 0, 1000);
+    // as it is, then another source, source port and destination port; each plain and behind a VLAN tag,
+    // which the program takes the long way
+    for (at, sequence) in [None, Some(29), Some(35), Some(37)].into_iter().zip(0u8..) {
+        let mut frame = base.clone();
+        frame[51] = sequence;
+        if let Some(at) = at {
+            frame[at] ^= 0x50;
+        }
+        let mut tagged = frame[..12].to_vec();
+        tagged.extend([0x81, 0, 0, 5]);
+        tagged.extend(&frame[12..]);
+        tagged[55] = 4 + sequence;
+        frames.extend([frame, tagged]);
+    }
+    frames.push(v6(&[], 0));
+    frames.push(v6(&[60, 0], 0));
+
+    let bed = cable();
+    let any = Filter::default();
+    let v4 = IpAddr::from([10, 0, 0, 1]);
+    let v6 = IpAddr::from([0xfdfd; 8]);
+    let (nine, other) = (Some(9), Some(9 ^ 0x50));
+    for (filter, taken) in [
+        (any, 10),
+        (Filter { source: Some(v4), ..any }, 6),
+        (Filter { source: Some(v6), ..any }, 2),
+        (Filter { source_port: nine, ..any }, 8),
+        (Filter { source_port: other, ..any }, 2),
+        (Filter { destination_port: nine, ..any }, 8),
+        (Filter { destination_port: other, ..any }, 2),
+        (Filter { source: Some(v4), source_port: nine, destination_port: nine }, 2),
+        (Filter { source: Some(v6), source_port: other, destination_port: nine }, 0),
+    ] {
+        let config = MeterConfig { filter, ..expecting(2) };
+        let (kernel, reference) = both(&bed, &frames, config, false);
+        let frames = |summary: &MeterSummary| {
+            let of = |flow| summary.flows.get(&flow).map_or(0, |flow| flow.frames);
+            (of(0) + of(1), summary.foreign, summary.malformed)
+        };
+        assert_eq!(frames(&kernel), frames(&reference), "{filter:?}");
+        assert_eq!(frames(&kernel), (taken, 10 - taken, 0), "{filter:?}");
     }
 }

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Finds the UDP datagram in a frame and applies the filter. The reference is crates/wire/src/datagram.rs.
+ * It knows no flows.
+ */
+#ifndef WIREBEAT_DISSECT_H
+#define WIREBEAT_DISSECT_H
+
+#include "common.h"
+
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+
+/* The filter; zero: any. */
+const volatile __u32 filtered; /* whether there is one at all */
+const volatile __u32 filter_family; /* 4 or 6: that of the source address */
+const volatile __u32 filter_source[4]; /* network order */
+const volatile __u16 filter_source_port;
+const volatile __u16 filter_port;
+
+/* What is taken of a frame before the meter sees it. */
+struct datagram {
+	__u32 payload_len;
+	__u32 frame_len; /* with FCS */
+	__u32 tail; /* offset of the last 16 bytes of payload, or 0 */
+};
+
+enum verdict {
+	OURS,
+	FOREIGN,
+	MALFORMED,
+	UNKNOWN_FLOW,
+	STALE, /* of an earlier run */
+};
+
+static __always_inline int source_wanted(__u32 family, const __be32 *source)
+{
+	__u32 words = family == 4 ? 1 : 4, i;
+
+	if (!filter_family)
+		return 1;
+	if (filter_family != family)
+		return 0;
+#pragma unroll
+	for (i = 0; i < 4; i++)
+		if (i < words && source[i] != filter_source[i])
+			return 0;
+	return 1;
+}
+
+static __always_inline int ports_wanted(const struct udphdr *udp)
+{
+	return (!filter_source_port || udp->source == bpf_htons(filter_source_port)) &&
+	       (!filter_port || udp->dest == bpf_htons(filter_port));
+}
+
+/* What IP carries: where it begins and how long it is. */
+struct carried {
+	__u32 at;
+	__u32 len;
+	__u32 filtered; /* whether the source is not the one that is wanted */
+};
+
+#define OFFSET_MASK 0x3fff /* frames are shorter; for the verifier */
+
+/* The order of checks is that of crates/wire/src/datagram.rs: lengths, fragments, protocol. */
+static __always_inline enum verdict carried_v4(void *data, void *data_end, struct carried *out)
+{
+	struct iphdr *ip = data + (out->at & OFFSET_MASK);
+	__u32 header, total;
+
+	if ((void *)(ip + 1) > data_end)
+		return MALFORMED;
+	header = ip->ihl * 4;
+	total = bpf_ntohs(ip->tot_len);
+	if (ip->version != 4 || header < sizeof(*ip) || total < header ||
+	    (void *)ip + (total & 0xffff) > data_end)
+		return MALFORMED;
+	if (ip->frag_off & bpf_htons(0x3fff))
+		return FOREIGN; /* a fragment is not a datagram */
+	if (ip->protocol != IPPROTO_UDP)
+		return FOREIGN;
+	out->filtered = !source_wanted(4, &ip->saddr);
+	out->at += header;
+	out->len = total - header;
+	return OURS;
+}
+
+/* Skips extension headers, five at most, as crates/wire/src/ipv6.rs does. */
+static __noinline int skip_extensions(void *data, void *data_end, struct carried *out, __u32 next)
+{
+	__u32 i, len;
+	__u8 *header;
+
+	if (!out)
+		return MALFORMED;
+	for (i = 0; i < 5; i++) {
+		if (next != IPPROTO_HOPOPTS && next != IPPROTO_ROUTING && next != IPPROTO_DSTOPTS &&
+		    next != IPPROTO_FRAGMENT)
+			break;
+		header = data + (out->at & OFFSET_MASK);
+		if ((void *)(header + 8) > data_end || out->len < 8)
+			return MALFORMED;
+		len = 8;
+		if (next == IPPROTO_FRAGMENT) {
+			/* offset and "more" flag: only an atomic fragment is whole */
+			if (*(__be16 *)(header + 2) & bpf_htons(0xfff9))
+				return FOREIGN;
+		} else {
+			len += header[1] * 8;
+		}
+		if (len > out->len)
+			return MALFORMED;
+		next = header[0];
+		out->at += len;
+		out->len -= len;
+	}
+	return next == IPPROTO_UDP ? OURS : FOREIGN;
+}
+
+static __always_inline enum verdict carried_v6(void *data, void *data_end, struct carried *out)
+{
+	struct ipv6hdr *ip = data + (out->at & OFFSET_MASK);
+
+	if ((void *)(ip + 1) > data_end)
+		return MALFORMED;
+	out->len = bpf_ntohs(ip->payload_len);
+	if (ip->version != 6 || (void *)(ip + 1) + (out->len & 0xffff) > data_end)
+		return MALFORMED;
+	out->filtered = !source_wanted(6, (__be32 *)&ip->saddr);
+	out->at += sizeof(*ip);
+	if (ip->nexthdr == IPPROTO_UDP)
+		return OURS;
+	return skip_extensions(data, data_end, out, ip->nexthdr);
+}
+
+/* Finds UDP over IPv4 or IPv6, behind up to two VLAN tags, and applies the filter. */
+static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
+{
+	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
+	struct ethhdr *ethernet = data;
+	struct carried carried = { .at = sizeof(*ethernet) };
+	enum verdict verdict;
+	struct udphdr *udp;
+	__u32 len, i;
+	__be16 type;
+
+	if (!out || (void *)(ethernet + 1) > data_end)
+		return MALFORMED;
+	type = ethernet->h_proto;
+#pragma unroll
+	for (i = 0; i < 2; i++) {
+		if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
+			break;
+		if (data + carried.at + 4 > data_end)
+			return MALFORMED;
+		type = *(__be16 *)(data + carried.at + 2);
+		carried.at += 4;
+	}
+	if (type == bpf_htons(ETH_P_IP))
+		verdict = carried_v4(data, data_end, &carried);
+	else if (type == bpf_htons(ETH_P_IPV6))
+		verdict = carried_v6(data, data_end, &carried);
+	else
+		return FOREIGN;
+	if (verdict != OURS)
+		return verdict;
+
+	udp = data + (carried.at & OFFSET_MASK);
+	if ((void *)(udp + 1) > data_end || carried.len < sizeof(*udp))
+		return MALFORMED;
+	len = bpf_ntohs(udp->len);
+	if (len < sizeof(*udp) || len > carried.len)
+		return MALFORMED;
+	if (carried.filtered || !ports_wanted(udp))
+		return FOREIGN;
+	out->frame_len = data_end - data + 4;
+	if (out->frame_len < 64)
+		out->frame_len = 64;
+	out->payload_len = len - sizeof(*udp);
+	out->tail = out->payload_len < WB_PROBE_LEN ? 0 : carried.at + len - WB_PROBE_LEN;
+	return OURS;
+}
+
+/* Words of a frame in host order, as the loads below give them. */
+#define WORD(a, b, c, d) \
+	(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? \
+		 (__u32)(d) << 24 | (c) << 16 | (b) << 8 | (a) : \
+		 (__u32)(a) << 24 | (b) << 16 | (c) << 8 | (d))
+
+/* The frame that nearly all are, IPv4 without options or tags that carries whole UDP, in few
+ * instructions; `dissect_any` judges all others. */
+static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram *out)
+{
+	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
+	__u32 frame_len = data_end - data, total, len;
+
+	if (data + 42 > data_end)
+		return dissect_any(ctx, out);
+	/* type, version and header length */
+	if ((*(__u32 *)(data + 12) & WORD(0xff, 0xff, 0xff, 0)) != WORD(8, 0, 0x45, 0))
+		return dissect_any(ctx, out);
+	/* fragment offset and "more", protocol */
+	if ((*(__u32 *)(data + 20) & WORD(0x3f, 0xff, 0, 0xff)) != WORD(0, 0, 0, IPPROTO_UDP))
+		return dissect_any(ctx, out);
+	total = bpf_ntohs(*(__be16 *)(data + 16));
+	len = bpf_ntohs(*(__be16 *)(data + 38));
+	if (total + 14 > frame_len || len + 20 > total || len < 8)
+		return dissect_any(ctx, out);
+	if (filtered && (!source_wanted(4, data + 26) || !ports_wanted(data + 34)))
+		return FOREIGN;
+	out->frame_len = frame_len < 60 ? 64 : frame_len + 4;
+	out->payload_len = len - 8;
+	out->tail = len < 8 + WB_PROBE_LEN ? 0 : 34 + len - WB_PROBE_LEN;
+	return OURS;
+}
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a sequence number says: new, a duplicate, reordered, of a sender that restarted, or made up. The
+ * reference is crates/meter/src/sequence. It knows no frames.
+ */
+#ifndef WIREBEAT_SEQUENCE_H
+#define WIREBEAT_SEQUENCE_H
+
+#include "common.h"
+
+/* Set before loading. */
+const volatile __u32 several_queues; /* whether frames of a flow may arrive on several CPUs at once */
+
+/* Notes `number` in the window; says whether it is new (`Window::mark`). */
+static __always_inline int mark(struct wb_window *window, __u64 number)
+{
+	__u64 *word = &window->words[(number >> 5) & (WB_WINDOW_WORDS - 1)];
+	__u64 bit = 1ull << (number & 31), tag = number >> 5 << 32, old, new;
+	int tries;
+
+	if (number > window->highest)
+		window->highest = number;
+	if (number < window->lowest)
+		window->lowest = number;
+	if (!several_queues) {
+		old = *word;
+		new = (old & ~0xffffffffull) == tag ? old | bit : tag | bit;
+		*word = new;
+		return old != new;
+	}
+	/* several CPUs update the word: try again when another was faster */
+	for (tries = 0; tries < 16; tries++) {
+		old = *(volatile __u64 *)word;
+		new = (old & ~0xffffffffull) == tag ? old | bit : tag | bit;
+		if (old == new)
+			return 0;
+		if (__sync_val_compare_and_swap(word, old, new) == old)
+			return 1;
+	}
+	return 1;
+}
+
+/* The reordering extent of the newest arrival: arrivals since the one that opened the gap in which
+ * `number` lies (RFC 4737 §4.2; `Order::extent`). */
+static __noinline int record_extent(struct wb_rx_flow *flow, __u64 number)
+{
+	__u64 extent;
+	__u32 i;
+
+	if (!flow)
+		return 0;
+	for (i = 0; i < WB_GAPS; i++) {
+		struct wb_gap *gap = &flow->gaps[i];
+
+		if (gap->before < number && number < gap->after) {
+			extent = flow->arrivals - 1 - gap->arrival;
+			if (extent >= WB_EXTENTS)
+				extent = WB_EXTENTS - 1;
+			flow->extents[extent & (WB_EXTENTS - 1)]++;
+			break;
+		}
+	}
+	return 0;
+}
+
+/* Counts an arrival that is placed (`SequenceTracker::count`). Says whether it is new. */
+static __always_inline int count(struct wb_rx_flow *flow, struct wb_window *window, __u64 number,
+				 __u64 sent)
+{
+	__u64 arrival;
+
+	if (!mark(window, number)) {
+		flow->duplicates++;
+		return 0;
+	}
+	arrival = flow->arrivals++;
+	if (number < flow->highest) {
+		flow->reordered++;
+		record_extent(flow, number);
+		return 1;
+	}
+	if (number != flow->highest + 1) {
+		struct wb_gap *gap = &flow->gaps[flow->gap_count++ & (WB_GAPS - 1)];
+
+		gap->arrival = arrival;
+		gap->before = flow->highest;
+		gap->after = number;
+	}
+	flow->highest = number;
+	flow->highest_sent = sent;
+	return 1;
+}
+
+static __always_inline void count_late(struct wb_rx_flow *flow, struct wb_window *window,
+				       __u64 number)
+{
+	if (number < window->lowest)
+		window->lowest = number;
+	flow->reordered++;
+	flow->beyond_window++;
+	flow->arrivals++;
+}
+
+/* Where a number belongs (`SequenceTracker::place`). */
+enum place {
+	NEAR,
+	LATE,
+	AHEAD,
+	BEHIND,
+};
+
+static __always_inline enum place place(struct wb_rx_flow *flow, struct wb_window *window,
+					__u32 wire, __u64 sent, __u64 *number)
+{
+	__s64 distance = (__s32)(wire + (__u32)window->offset - (__u32)window->highest);
+
+	*number = window->highest + distance;
+	if (distance > 0)
+		return distance <= WB_WINDOW_WORDS * 32 ? NEAR : AHEAD;
+	/* a CPU that has seen nothing of the flow does not know when its highest was sent */
+	if ((window->highest >> 5) - (*number >> 5) < WB_WINDOW_WORDS)
+		return flow->arrivals && sent > flow->highest_sent + WB_RESTART_AFTER ? BEHIND : NEAR;
+	return flow->arrivals && sent <= flow->highest_sent + WB_RESTART_AFTER ? LATE : BEHIND;
+}
+
+/* Decides the held arrival without another that confirms it (`SequenceTracker::settle_held`). */
+static __always_inline void settle_held(struct wb_rx_flow *flow, struct wb_window *window)
+{
+	__u64 number;
+
+	if (!flow->held)
+		return;
+	flow->held = 0;
+	switch (place(flow, window, flow->held_wire, flow->held_sent, &number)) {
+	case NEAR:
+		count(flow, window, number, flow->held_sent);
+		break;
+	case LATE:
+		count_late(flow, window, number);
+		break;
+	default:
+		flow->implausible++;
+	}
+}
+
+static __always_inline void hold(struct wb_rx_flow *flow, __u32 wire, __u64 sent)
+{
+	flow->held = 1;
+	flow->held_wire = wire;
+	flow->held_sent = sent;
+}
+
+/* Deals with an arrival that is not simply near (`SequenceTracker::doubt` and `believe`). Says whether
+ * it is new. */
+static __noinline int doubt(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire, __u64 sent)
+{
+	__u64 number, held_number;
+	enum place at;
+	__s32 step;
+
+	if (!flow || !window)
+		return 0;
+	at = place(flow, window, wire, sent, &number);
+	if (at == LATE) {
+		settle_held(flow, window);
+		count_late(flow, window, number);
+		return 1;
+	}
+	step = wire - (__u32)flow->held_wire;
+	if (!flow->held || !step || step > WB_WINDOW_WORDS * 32 || step < -WB_WINDOW_WORDS * 32) {
+		settle_held(flow, window);
+		hold(flow, wire, sent);
+		return 0;
+	}
+
+	/* two in doubt agree: the sender restarted, or very much was lost */
+	flow->held = 0;
+	switch (place(flow, window, flow->held_wire, flow->held_sent, &held_number)) {
+	case BEHIND:
+		/* its number 0 follows the highest */
+		held_number = window->highest + 1;
+		window->restarts++;
+		window->offset = (__u32)held_number;
+		count(flow, window, held_number + (__u32)flow->held_wire, flow->held_sent);
+		break;
+	case LATE:
+		count_late(flow, window, held_number);
+		break;
+	default:
+		count(flow, window, held_number, flow->held_sent);
+	}
+	switch (place(flow, window, wire, sent, &number)) {
+	case NEAR:
+		return count(flow, window, number, sent);
+	case LATE:
+		count_late(flow, window, number);
+		return 1;
+	default:
+		hold(flow, wire, sent);
+		return 0;
+	}
+}
+
+/* A number that is near decides the held one, too. */
+static __noinline int near_after_held(struct wb_rx_flow *flow, struct wb_window *window, __u64 number,
+				      __u64 sent)
+{
+	if (!flow || !window)
+		return 0;
+	settle_held(flow, window);
+	return count(flow, window, number, sent);
+}
+
+/* Judges the arrival of number `wire` (`SequenceTracker::record`). Says whether it is new. */
+static __noinline int track_any(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,
+				__u64 sent)
+{
+	__u64 number;
+
+	if (!flow || !window)
+		return 0;
+	if (!window->highest) {
+		window->lowest = WB_BASE + wire;
+		return count(flow, window, WB_BASE + wire, sent);
+	}
+	if (place(flow, window, wire, sent, &number) != NEAR)
+		return doubt(flow, window, wire, sent);
+	if (flow->held)
+		return near_after_held(flow, window, number, sent);
+	return count(flow, window, number, sent);
+}
+
+/* The same for nearly all: the number after the highest, which this CPU has seen itself. */
+static __always_inline int track(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,
+				 __u64 sent)
+{
+	__u64 highest = flow->highest, number = highest + 1, *word;
+
+	if (several_queues || !highest || highest != window->highest || flow->held ||
+	    wire + (__u32)window->offset != (__u32)number)
+		return track_any(flow, window, wire, sent);
+	/* the word holds the number before, or is another's as the number is the first of 32 */
+	word = &window->words[(number >> 5) & (WB_WINDOW_WORDS - 1)];
+	*word = number & 31 ? *word | 1ull << (number & 31) : number >> 5 << 32 | 1;
+	window->highest = number;
+	flow->highest = number;
+	flow->highest_sent = sent;
+	flow->arrivals++;
+	return 1;
+}
+
+#endif
