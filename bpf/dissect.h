@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Finds the UDP datagram in a frame and applies the filter. The reference is crates/wire/src/datagram.rs.
- * It knows no flows.
+ * Finds the UDP datagram in a frame, or the payload of any other, and applies the filter. The references are
+ * datagram.rs and carrier.rs of crates/wire/src. It knows no flows.
  */
 #ifndef WIREBEAT_DISSECT_H
 #define WIREBEAT_DISSECT_H
@@ -26,6 +26,7 @@ struct datagram {
 	__u32 payload_len;
 	__u32 frame_len; /* with FCS */
 	__u32 tail; /* offset of the last 16 bytes of payload, or 0 */
+	__u32 other; /* not zero: no UDP datagram, and ours only if it ends with a probe of a known flow */
 };
 
 enum verdict {
@@ -62,6 +63,7 @@ struct carried {
 	__u32 at;
 	__u32 len;
 	__u32 filtered; /* whether the source is not the one that is wanted */
+	__u32 protocol;
 };
 
 #define OFFSET_MASK 0x3fff /* frames are shorter; for the verifier */
@@ -81,8 +83,7 @@ static __always_inline enum verdict carried_v4(void *data, void *data_end, struc
 		return MALFORMED;
 	if (ip->frag_off & bpf_htons(0x3fff))
 		return FOREIGN; /* a fragment is not a datagram */
-	if (ip->protocol != IPPROTO_UDP)
-		return FOREIGN;
+	out->protocol = ip->protocol;
 	out->filtered = !source_wanted(4, &ip->saddr);
 	out->at += header;
 	out->len = total - header;
@@ -118,7 +119,8 @@ static __noinline int skip_extensions(void *data, void *data_end, struct carried
 		out->at += len;
 		out->len -= len;
 	}
-	return next == IPPROTO_UDP ? OURS : FOREIGN;
+	out->protocol = next;
+	return OURS;
 }
 
 static __always_inline enum verdict carried_v6(void *data, void *data_end, struct carried *out)
@@ -132,12 +134,94 @@ static __always_inline enum verdict carried_v6(void *data, void *data_end, struc
 		return MALFORMED;
 	out->filtered = !source_wanted(6, (__be32 *)&ip->saddr);
 	out->at += sizeof(*ip);
+	out->protocol = ip->nexthdr;
 	if (ip->nexthdr == IPPROTO_UDP)
 		return OURS;
 	return skip_extensions(data, data_end, out, ip->nexthdr);
 }
 
-/* Finds UDP over IPv4 or IPv6, behind up to two VLAN tags, and applies the filter. */
+/* What a frame has that is no UDP datagram: `len` bytes from `at` on. */
+static __always_inline enum verdict other_payload(struct datagram *out, __u32 frame_len, __u32 at, __u32 len)
+{
+	out->other = 1;
+	out->frame_len = frame_len < 60 ? 64 : frame_len + 4;
+	out->payload_len = len;
+	out->tail = len < WB_PROBE_LEN ? 0 : at + len - WB_PROBE_LEN;
+	return OURS;
+}
+
+/* Skips the transport header, where it is one that is known. */
+static __noinline int other_protocol(struct xdp_md *ctx, struct carried *carried, struct datagram *out)
+{
+	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
+	__u32 header = 0;
+	__u8 *p;
+
+	if (!carried || !out)
+		return MALFORMED;
+	if (carried->filtered || filter_source_port || filter_port)
+		return FOREIGN;
+	p = data + (carried->at & OFFSET_MASK);
+	switch (carried->protocol) {
+	case IPPROTO_TCP:
+		if ((void *)(p + 13) > data_end)
+			return MALFORMED;
+		header = (p[12] >> 4) * 4;
+		break;
+	case IPPROTO_DCCP:
+		if ((void *)(p + 5) > data_end)
+			return MALFORMED;
+		header = p[4] * 4;
+		break;
+	case IPPROTO_SCTP:
+		header = 12 + 16; /* the common header and that of a DATA chunk (RFC 9260) */
+		break;
+	case IPPROTO_UDP:
+	case IPPROTO_ICMP:
+	case IPPROTO_ICMPV6:
+	case IPPROTO_IGMP:
+		header = 8;
+		break;
+	}
+	if (header > carried->len)
+		return MALFORMED;
+	return other_payload(out, data_end - data, carried->at + header, carried->len - header);
+}
+
+#define MAX_LABELS 4
+
+/* MPLS: IP behind the labels, or anything else (carrier.rs). */
+static __noinline int behind_labels(struct xdp_md *ctx, struct carried *carried, struct datagram *out)
+{
+	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
+	__u32 i, bottom = 0;
+	__u8 *p;
+
+	if (!carried || !out)
+		return MALFORMED;
+	for (i = 0; i < MAX_LABELS && !bottom; i++) {
+		p = data + (carried->at & OFFSET_MASK);
+		if ((void *)(p + 4) > data_end)
+			return MALFORMED;
+		bottom = p[2] & 1;
+		carried->at += 4;
+	}
+	if (!bottom)
+		return FOREIGN;
+	p = data + (carried->at & OFFSET_MASK);
+	if ((void *)(p + 1) <= data_end && (*p >> 4 == 4 || *p >> 4 == 6)) {
+		enum verdict verdict = *p >> 4 == 4 ? carried_v4(data, data_end, carried) :
+						      carried_v6(data, data_end, carried);
+
+		return verdict == OURS ? other_protocol(ctx, carried, out) : verdict;
+	}
+	if (filtered)
+		return FOREIGN;
+	return other_payload(out, data_end - data, carried->at, data_end - data - carried->at);
+}
+
+/* Finds UDP over IPv4 or IPv6, behind up to two VLAN tags, or else whatever there is, and applies the
+ * filter. */
 static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
@@ -164,10 +248,16 @@ static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
 		verdict = carried_v4(data, data_end, &carried);
 	else if (type == bpf_htons(ETH_P_IPV6))
 		verdict = carried_v6(data, data_end, &carried);
-	else
+	else if (type == bpf_htons(ETH_P_MPLS_UC) || type == bpf_htons(ETH_P_MPLS_MC))
+		return behind_labels(ctx, &carried, out);
+	else if (filtered)
 		return FOREIGN;
+	else
+		return other_payload(out, data_end - data, carried.at, data_end - data - carried.at);
 	if (verdict != OURS)
 		return verdict;
+	if (carried.protocol != IPPROTO_UDP)
+		return other_protocol(ctx, &carried, out);
 
 	udp = data + (carried.at & OFFSET_MASK);
 	if ((void *)(udp + 1) > data_end || carried.len < sizeof(*udp))
@@ -180,6 +270,7 @@ static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
 	out->frame_len = data_end - data + 4;
 	if (out->frame_len < 64)
 		out->frame_len = 64;
+	out->other = 0;
 	out->payload_len = len - sizeof(*udp);
 	out->tail = out->payload_len < WB_PROBE_LEN ? 0 : carried.at + len - WB_PROBE_LEN;
 	return OURS;
@@ -213,6 +304,7 @@ static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram 
 	if (filtered && (!source_wanted(4, data + 26) || !ports_wanted(data + 34)))
 		return FOREIGN;
 	out->frame_len = frame_len < 60 ? 64 : frame_len + 4;
+	out->other = 0;
 	out->payload_len = len - 8;
 	out->tail = len < 8 + WB_PROBE_LEN ? 0 : 34 + len - WB_PROBE_LEN;
 	return OURS;

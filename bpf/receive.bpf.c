@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The receiving program: attached to an interface, it finds UDP datagrams that match the filter,
- * meters those that carry a probe by flow and CPU, and passes or drops them before the stack.
+ * The receiving program: attached to an interface, it finds UDP datagrams that match the filter and other
+ * frames that end with a probe, meters those that carry a probe by flow and CPU, and passes or drops them
+ * before the stack.
  *
  * The measurements are those of crates/meter, which is their reference and documents them; user space
  * adds the CPUs up (crates/engine-linux/src/kernel/receive.rs). Whatever arrives, memory stays as it
@@ -145,12 +146,15 @@ int wb_receive(struct xdp_md *ctx)
 		} else {
 			flow_index = bpf_ntohs(*((__be16 *)probe + 1)) - flow_base;
 			if (flow_index >= flow_count)
-				return leave(UNKNOWN_FLOW);
+				return leave(datagram.other ? FOREIGN : UNKNOWN_FLOW);
 			if (run_start_ns &&
 			    bpf_be64_to_cpu(*(__be64 *)(probe + 2)) < run_start_ns)
 				return leave(STALE);
 		}
 	}
+	/* anything at all may be on a link */
+	if (datagram.other && !probe)
+		return leave(FOREIGN);
 	slot = flow_index * cpu_count + bpf_get_smp_processor_id();
 	flow = bpf_map_lookup_elem(&flows, &slot);
 	window = bpf_map_lookup_elem(&windows, &flow_index);

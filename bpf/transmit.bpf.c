@@ -17,6 +17,7 @@ const volatile __u32 frame_max; /* largest frame that a slot can hold */
 const volatile __u32 base_len; /* length of the frames that the kernel hands to the program */
 const volatile __u32 paced; /* whether any slot has a launch time */
 const volatile __u32 shared_sequences; /* whether several cores number the same tags */
+const volatile __u64 unix_offset_ns; /* the clock of the day less the monotonic one */
 
 /* Slots of a flat-out stream are given back to the feeder so many at a time. */
 #define RELEASE_EVERY 32
@@ -120,26 +121,65 @@ static __always_inline __u16 *field_at(void *data, void *data_end, __u32 at, __u
 	return p + len > data_end ? 0 : p;
 }
 
+#define SECOND_NS 1000000000ull
+#define DAY_NS (86400 * SECOND_NS)
+
+/* Writes a word of a probe; returns what it adds to a checksum. */
+static __always_inline __u64 put(struct xdp_md *ctx, __u32 at, __u32 value)
+{
+	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
+	__be32 word = bpf_htonl(value);
+	__be32 *p = (void *)field_at(data, data_end, at, sizeof(word));
+
+	if (!p)
+		return 0;
+	*p = word;
+	return word;
+}
+
+/* Number and time of a probe of another tool: Marks::write of crates/wire. All words lie at even offsets.
+ * Returns the sum of what was written. */
+static __always_inline __u64 write_marks(struct xdp_md *ctx, struct wb_slot *slot, __u32 number, __u64 now)
+{
+	__u64 sum = put(ctx, slot->sequence_at, number), unix_ns = now + unix_offset_ns;
+	__u32 high = now >> 32, low = now;
+
+	if (!slot->time_at)
+		return sum;
+	if (slot->form == WB_PROBE_OF_DAY)
+		unix_ns %= DAY_NS;
+	if (slot->form != WB_PROBE_NANOSECONDS) {
+		high = unix_ns / SECOND_NS;
+		low = unix_ns % SECOND_NS / 1000;
+	}
+	return sum + put(ctx, slot->time_at, high) + put(ctx, slot->time_at + 4, low);
+}
+
 /* Writes sequence, time and identification and mends the checksums: Stamp::write of crates/wire. */
 static __always_inline void stamp(struct xdp_md *ctx, struct wb_slot *slot, __u32 sequence, __u64 now)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
 	__u32 probe_at = slot->probe_at, checksum_at = slot->checksum_at;
-	__be32 sequence_be = bpf_htonl(sequence);
+	__be32 sequence_be = bpf_htonl(sequence + slot->first);
 	__be64 now_be = bpf_cpu_to_be64(now);
+	/* a sum of words is the sum of their halves, once folded (RFC 1071) */
+	__u64 sum = (__u64)sequence_be + (__u32)now_be + (now_be >> 32);
 	__u16 *p;
 
-	p = probe_at ? field_at(data, data_end, probe_at, WB_PROBE_LEN) : 0;
-	if (p) {
-		/* the offset is known at run time only: bytes may be unaligned */
-		*(__be32 *)((void *)p + 4) = sequence_be;
-		*(__be64 *)((void *)p + 8) = now_be;
+	if (slot->form == WB_PROBE_OWN) {
+		p = probe_at ? field_at(data, data_end, probe_at, WB_PROBE_LEN) : 0;
+		if (p) {
+			/* the offset is known at run time only: bytes may be unaligned */
+			*(__be32 *)((void *)p + 4) = sequence_be;
+			*(__be64 *)((void *)p + 8) = now_be;
+		}
+	} else if (probe_at) {
+		sum = write_marks(ctx, slot, sequence + slot->first, now);
+		data = (void *)(long)ctx->data;
+		data_end = (void *)(long)ctx->data_end;
 	}
 	p = checksum_at ? field_at(data, data_end, checksum_at, 2) : 0;
 	if (p) {
-		/* a sum of words is the sum of their halves, once folded (RFC 1071) */
-		__u64 sum = (__u64)sequence_be + (__u32)now_be + (now_be >> 32);
-
 		if ((probe_at - checksum_at) & 1) {
 			sum = fold(sum);
 			sum = ((sum & 0xff) << 8) | (sum >> 8);
@@ -287,6 +327,8 @@ int wb_transmit(struct xdp_md *ctx)
 			return bpf_redirect_map(&egress, WARM_UP, XDP_DROP); /* dropped where there is none */
 		if (now - launch > slot->drift_ns) {
 			counters->expired++;
+			counters->expired_bytes += slot->frame_len;
+			counters->expired_payload += slot->payload_len;
 			advance(consumed);
 			return XDP_DROP;
 		}
@@ -304,6 +346,8 @@ int wb_transmit(struct xdp_md *ctx)
 		return XDP_ABORTED;
 	}
 	sequence = counters->sent++;
+	counters->sent_bytes += slot->frame_len;
+	counters->sent_payload += slot->payload_len;
 	if (counters->sent == 1)
 		counters->first_ns = now;
 	counters->last_ns = now;

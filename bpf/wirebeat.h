@@ -52,9 +52,24 @@ struct wb_slot {
 	__u16 checksum_at;
 	__u16 identification_at;
 	__u32 spacing_ns; /* at the least since the last frame of the tag left, for a frame that is late */
+	__u16 frame_len; /* to count by: with FCS … */
+	__u16 payload_len; /* … and of the payload */
+	__u16 sequence_at; /* from the start of the frame, like all that follow; for forms other than 0 */
+	__u16 time_at; /* 0: no time is written */
+	__u8 form; /* enum wb_probe_form */
+	__u8 first; /* the number of the first frame */
+	__u16 reserved[3];
 	__u8 frame[];
 };
-#define WB_SLOT_HEAD 32
+#define WB_SLOT_HEAD 48
+
+/* How number and time are written: crates/wire/src/codec/marks.rs. */
+enum wb_probe_form {
+	WB_PROBE_OWN = 0, /* number at 4 and nanoseconds at 8 bytes from probe_at */
+	WB_PROBE_NANOSECONDS = 1,
+	WB_PROBE_MICROSECONDS = 2, /* seconds and microseconds since 1970 */
+	WB_PROBE_OF_DAY = 3, /* the same since midnight */
+};
 
 /* How the transmit program treats its ring (rodata; one program is loaded per transmit core). */
 enum wb_tx_mode {
@@ -94,7 +109,10 @@ struct wb_tx_tag {
 	__u64 expired;
 	__u64 first_ns; /* departure of the first and of the last */
 	__u64 last_ns;
-	__u64 reserved[4];
+	__u64 sent_bytes; /* of frames with FCS */
+	__u64 sent_payload;
+	__u64 expired_bytes;
+	__u64 expired_payload;
 };
 
 /* ---- receive ---- */

@@ -1,8 +1,10 @@
 #!/bin/sh
-# Installs what is missing, and nothing when nothing is: setup.sh build|test|check…
+# Installs what is missing, and nothing when nothing is: setup.sh build|test|peers|check…
 #
 #   build  compiles Wirebeat: a C compiler, clang for the kernel programs, libelf, zlib, Rust
 #   test   programs that tests compare Wirebeat with
+#   peers  generators whose packets Wirebeat sends and reads: not every distribution has them, and tests
+#          skip without
 #   check  what CI looks at the sources with
 #
 # Looks for the things themselves, not for packages, so that it serves on any distribution; it can
@@ -65,12 +67,18 @@ for group in "$@"; do
         ;;
     test)
         program tshark tshark
+        program ip iproute2
+        ;;
+    peers)
+        program mgen mgen
+        program iperf iperf
+        program ITGSend d-itg
         ;;
     check)
         program shellcheck shellcheck
         ;;
     *)
-        die "setup.sh knows the groups build, test and check, not '$group'"
+        die "setup.sh knows the groups build, test, peers and check, not '$group'"
         ;;
     esac
 done

@@ -49,7 +49,7 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
         several_queues: false,
     };
     let receiver = far.namespace.run(|| KernelReceiver::open(&receive))??;
-    let plan = Plan::new(&program, &[0], ALONE, 0);
+    let plan = Plan::new(&program, &[0], ALONE, (0, 0));
     let options = KernelOptions {
         index: near.link.index.get(),
         interface: near.link.name.clone(),
@@ -70,23 +70,24 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
 pub fn socket_single(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
     let program = program(lab, flow(lab))?;
     let flow = program.flows.first().ok_or("a scenario lost its flow")?;
+    let endpoint = flow.endpoint.ok_or("a scenario lost its endpoint")?;
     let (near, far) = (lab.near(), lab.far());
     let receive = SocketReceive {
-        listen: vec![flow.endpoint.destination],
+        listen: vec![endpoint.destination],
         gro: Gro::Off,
         ..SocketReceive::default()
     };
     let receive = SocketOptions { receive: Some(receive), ..SocketOptions::default() };
     let mut receiver = far.namespace.run(|| SocketPort::open(&receive))??;
-    let plan = Plan::new(&program, &[0], ALONE, 0);
-    let payload = flow.template.payload_len;
+    let plan = Plan::new(&program, &[0], ALONE, (0, 0));
+    let image = program.streams.first().ok_or("a scenario lost its frames")?.frames.datagram();
     let transmit = SocketTransmit {
-        plan: TxPlan { frame_max: payload, frame_len: Some(payload), ..plan.tx },
+        plan: TxPlan { frame_max: image.longest(), frame_len: image.fixed_len(), ..plan.tx },
         endpoints: vec![Some(Endpoint {
             source: SocketAddr::new(near.ipv4.into(), 0),
-            destination: flow.endpoint.destination,
-            ttl: flow.endpoint.ttl,
-            tos: flow.endpoint.tos,
+            destination: endpoint.destination,
+            ttl: endpoint.ttl,
+            tos: endpoint.tos,
             checksum: Checksum::Sent,
         })],
         joining: Joining::Never,
@@ -133,8 +134,10 @@ fn driven<P: Port>(
             start,
             end: start.saturating_add(Nanos::new(time.as_nanos() as u64)),
             wait: Wait::Spin,
+            unix_offset: 0,
             stop: &AtomicBool::new(false),
             live: &LiveTx::default(),
+            changes: None,
         };
         Ok::<_, Failure>(drive(port, &MonotonicClock, &job, plan))
     };
@@ -155,8 +158,8 @@ fn metered(driven: &Driven, summary: &MeterSummary) -> Result<Metered, Failure> 
     let (first, last) = sent.span.ok_or("nothing was sent")?;
     let (begun, ended) = received.span.ok_or("nothing arrived")?;
     Ok(Metered {
-        sent: rate(sent.sent, last.saturating_sub(first).get()),
+        sent: rate(sent.sent.frames, last.saturating_sub(first).get()),
         received: rate(unique, ended.saturating_sub(begun)),
-        lost: sent.sent.saturating_sub(unique),
+        lost: sent.sent.frames.saturating_sub(unique),
     })
 }

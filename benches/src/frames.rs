@@ -10,7 +10,8 @@ use wirebeat_traffic::program::Program;
 use wirebeat_traffic::spec::header::Header;
 use wirebeat_traffic::spec::header::ipv4::Ipv4;
 use wirebeat_traffic::spec::header::udp::Udp;
-use wirebeat_traffic::spec::{FlowSpec, PortSpec, Scenario};
+use wirebeat_traffic::spec::pattern::Field;
+use wirebeat_traffic::spec::{FlowSpec, PortSpec, Probe, Scenario, Size};
 use wirebeat_units::{FrameLen, Nanos};
 
 use crate::lab::{Failure, Lab};
@@ -37,25 +38,28 @@ pub struct Files {
 impl Files {
     /// Writes them.
     pub fn write(lab: &Lab) -> Result<Files, Failure> {
-        let flow = FlowSpec { probe: false, ..flow(lab) };
+        let flow = FlowSpec { probe: Probe::Off, ..flow(lab) };
         let program = program(lab, flow)?;
-        let frame = &program.flows.first().ok_or("a scenario lost its flow")?.template.bytes;
+        let image = program.streams.first().ok_or("a scenario lost its frames")?.frames.frame();
+        let mut frame = vec![0; usize::from(image.longest())];
+        image.build(0, &mut frame);
         let files = Files {
             capture: lab.folder.file("frames.pcap"),
             description: lab.folder.file("frame.cfg"),
         };
-        fs::write(&files.capture, pcap::repeated(frame, CAPTURED))?;
-        fs::write(&files.description, peers::describe(frame))?;
+        fs::write(&files.capture, pcap::repeated(&frame, CAPTURED))?;
+        fs::write(&files.description, peers::describe(&frame))?;
         Ok(files)
     }
 }
 
 /// The flow from the near to the far end, as fast as possible, with a probe, to no receiver of ours.
 pub fn flow(lab: &Lab) -> FlowSpec {
-    let ipv4 = Ipv4 { destination: Some(lab.far().ipv4), ..Ipv4::default() };
+    let destination = Some(Field::Fixed(lab.far().ipv4));
+    let ipv4 = Ipv4 { destination, ..Ipv4::default() };
     FlowSpec {
         packet: vec![Header::Ipv4(ipv4), Header::Udp(Udp::default())],
-        size: Some(FrameLen::MIN),
+        size: Some(Size::frame(FrameLen::MIN)),
         ..FlowSpec::from_port(NEAR)
     }
 }
@@ -79,5 +83,5 @@ pub fn program(lab: &Lab, flow: FlowSpec) -> Result<Program, Failure> {
     };
     let other = Link { addresses: vec![far.ipv4.into()], ..Link::default() };
     let links = Links { ports: HashMap::from([(NEAR.to_owned(), link), (FAR.to_owned(), other)]) };
-    Ok(compile(&scenario, &links)?)
+    Ok(compile(&scenario, &links, &Default::default())?)
 }

@@ -40,7 +40,7 @@ use crate::frames::Files;
 use crate::lab::{Failure, Lab};
 use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
-use crate::sections::{capture, cpu, flat, noise, rates};
+use crate::sections::{capture, cpu, flat, model, noise, rates};
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -100,8 +100,9 @@ fn run(options: &Options) -> Result<(), Failure> {
 type Measure = fn(&mut Bench) -> sections::Chapter;
 
 /// The chapters in their order.
-const CHAPTERS: [(Chapters, Measure); 4] = [
+const CHAPTERS: [(Chapters, Measure); 5] = [
     (Chapters::Flat, flat::measure),
+    (Chapters::Model, model::measure),
     (Chapters::Rates, rates::measure),
     (Chapters::Capture, capture::measure),
     (Chapters::Cpu, cpu::measure),

@@ -40,6 +40,8 @@ pub struct Options {
 pub enum Chapters {
     /// As fast as possible.
     Flat,
+    /// The traffic model at speed.
+    Model,
     /// Constant rates.
     Rates,
     /// The receiver confirmed by a capture.

@@ -71,7 +71,7 @@ impl Setup {
             flow.to = Some(FAR.to_owned());
         }
         if let Pace::Frames(frames) = self.pace {
-            flow.rate = Rate::Frames(FrameRate { frames, per: Nanos::from_secs(1) });
+            flow.rate = Rate::Frames(FrameRate { frames, per: Nanos::from_secs(1) }).into();
         }
         scenario.flows.insert("bench".to_owned(), flow);
         scenario.run.time = Some(Nanos::new(time.as_nanos() as u64));

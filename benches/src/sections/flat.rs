@@ -66,6 +66,11 @@ impl Reached {
         Reached { sent: window.sent, read, lost: None, frame_len }
     }
 
+    fn limit(rate: f64) -> Reached {
+        let frame_len = Some(f64::from(FrameLen::MIN.get()));
+        Reached { sent: rate, read: None, lost: None, frame_len }
+    }
+
     fn metered(metered: Metered) -> Reached {
         let Metered { sent, received, lost } = metered;
         let frame_len = f64::from(FrameLen::MIN.get());
@@ -185,8 +190,8 @@ fn ours(sink: Sink) -> Vec<(&'static str, Own)> {
             (PACKET_TWO, |bench, sink| counted(bench, sink, EngineChoice::Packet, Cores::Two)),
             (SOCKET, |bench, sink| counted(bench, sink, EngineChoice::Socket, Cores::One)),
             (SOCKET_TWO, |bench, sink| counted(bench, sink, EngineChoice::Socket, Cores::Two)),
-            (LIMIT, |bench, _| bare_limit(&bench.lab, FarEnd::Counts, bench.time)),
-            (TIMED, |bench, _| bare_limit(&bench.lab, FarEnd::Times, bench.time)),
+            (LIMIT, |bench, _| Ok(Reached::limit(bare_limit(&bench.lab, bench.time)?))),
+            (TIMED, |bench, _| Ok(Reached::limit(timed_limit(&bench.lab, bench.time)?))),
             (PERIODIC, |bench, _| {
                 let receiver = Some(EngineChoice::Kernel);
                 let setup = Setup { receiver, ..flat_out(EngineChoice::Kernel) };
@@ -224,8 +229,18 @@ fn of_peer(bench: &Bench, peer: &Peer, sink: Sink) -> Result<Reached, Failure> {
     Ok(Reached::counted(counted?, sink))
 }
 
+/// Frames per second of the bare loop, which only counts at the far end.
+pub(super) fn bare_limit(lab: &Lab, time: Duration) -> Result<f64, Failure> {
+    bare_loop(lab, FarEnd::Counts, time)
+}
+
+/// The same, with the clock read for each arrival.
+pub(super) fn timed_limit(lab: &Lab, time: Duration) -> Result<f64, Failure> {
+    bare_loop(lab, FarEnd::Times, time)
+}
+
 /// The better of two batch sizes, each for half of the time, from the CPU that all senders get.
-fn bare_limit(lab: &Lab, far_end: FarEnd, time: Duration) -> Result<Reached, Failure> {
+fn bare_loop(lab: &Lab, far_end: FarEnd, time: Duration) -> Result<f64, Failure> {
     let mut best = 0.0_f64;
     for batch in [64, 256] {
         let (near, far) = (lab.near().link.index.get(), lab.far().link.index.get());
@@ -237,8 +252,7 @@ fn bare_limit(lab: &Lab, far_end: FarEnd, time: Duration) -> Result<Reached, Fai
         })??;
         best = best.max(limit.received as f64 / limit.elapsed.as_secs_f64());
     }
-    let frame_len = Some(f64::from(FrameLen::MIN.get()));
-    Ok(Reached { sent: best, read: None, lost: None, frame_len })
+    Ok(best)
 }
 
 fn kernel(entries: &Entries) -> Table {

@@ -4,6 +4,7 @@
 pub mod capture;
 pub mod cpu;
 pub mod flat;
+pub mod model;
 pub mod noise;
 pub mod rates;
 

@@ -7,7 +7,9 @@ use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Failure;
 use crate::output::{self, Output, ReportArgs};
-use crate::{completions, demo, doctor, man, receive, run, send, usage};
+use crate::{
+    check, completions, convert, ctl, demo, doctor, explain, man, receive, run, send, usage,
+};
 
 /// What the program is called.
 pub const NAME: &str = "wirebeat";
@@ -59,6 +61,10 @@ enum Command {
     Send(Box<send::Args>),
     Receive(receive::Args),
     Run(run::Args),
+    Check(check::Args),
+    Explain(explain::Args),
+    Convert(convert::Args),
+    Ctl(ctl::Args),
     Demo(demo::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -72,9 +78,14 @@ impl Command {
             Command::Send(args) => args.report.clone(),
             Command::Receive(args) => args.report.clone(),
             Command::Run(args) => args.report.clone(),
+            Command::Check(args) => args.report(),
             Command::Demo(args) => args.report.clone(),
             Command::Doctor(args) => args.report(),
-            Command::Completions(_) | Command::Man(_) => ReportArgs::default(),
+            Command::Explain(_)
+            | Command::Convert(_)
+            | Command::Ctl(_)
+            | Command::Completions(_)
+            | Command::Man(_) => ReportArgs::default(),
         }
     }
 
@@ -83,6 +94,10 @@ impl Command {
             Command::Send(args) => send::run(args, output),
             Command::Receive(args) => receive::run(args, output),
             Command::Run(args) => run::run(args, output),
+            Command::Check(args) => check::run(args, output),
+            Command::Explain(args) => explain::run(args),
+            Command::Convert(args) => convert::run(args),
+            Command::Ctl(args) => ctl::run(args),
             Command::Demo(args) => demo::run(args, output),
             Command::Doctor(_) => doctor::run(output),
             Command::Completions(args) => completions::run(args),

@@ -10,7 +10,7 @@ use wirebeat_testbed::{Addressing, End, Options as Cabling, Testbed, userns};
 use wirebeat_traffic::spec::header::Header;
 use wirebeat_traffic::spec::header::ipv4::Ipv4;
 use wirebeat_traffic::spec::header::udp::Udp;
-use wirebeat_traffic::spec::{EngineChoice, FlowSpec, PortSpec, RunSpec, Scenario};
+use wirebeat_traffic::spec::{EngineChoice, FlowRate, FlowSpec, PortSpec, RunSpec, Scenario, Size};
 use wirebeat_units::{FrameLen, FrameRate, Nanos, Rate};
 
 use crate::execute::execute;
@@ -96,9 +96,9 @@ fn lay(size: FrameLen) -> Result<Testbed, Failure> {
 
 /// What is going to happen.
 fn announcement(args: &Args, scenario: &Scenario, cable: &Testbed) -> String {
-    let rate = match scenario.flows.values().map(|flow| flow.rate).next() {
-        None | Some(Rate::Unlimited) => "as fast as possible".to_owned(),
-        Some(rate) => format!("at {rate}"),
+    let rate = match scenario.flows.values().map(|flow| &flow.rate).next() {
+        Some(FlowRate::Fixed(rate)) if *rate != Rate::Unlimited => format!("at {rate}"),
+        _ => "as fast as possible".to_owned(),
     };
     let end = |end: &End| format!("{} ({})", end.interface(), end.ipv4);
     format!(
@@ -154,8 +154,8 @@ fn scenario(args: &Args, engine: EngineChoice, (from, to): (&str, &str)) -> Scen
     let flow = FlowSpec {
         to: Some(RECEIVER.to_owned()),
         packet: vec![Header::Ipv4(Ipv4::default()), Header::Udp(Udp::default())],
-        size: Some(args.size),
-        rate: args.rate.unwrap_or(Rate::Frames(usual)),
+        size: Some(Size::frame(args.size)),
+        rate: args.rate.unwrap_or(Rate::Frames(usual)).into(),
         ..FlowSpec::from_port(SENDER)
     };
     Scenario {
@@ -185,7 +185,7 @@ mod tests {
         {
             let scenario = scenario(&args, engine, ("wb0", "wb1"));
             assert_eq!(scenario.check(), Ok(()));
-            assert_eq!(scenario.flows["demo"].rate, Rate::Frames(rate));
+            assert_eq!(scenario.flows["demo"].rate, Rate::Frames(rate).into());
         }
     }
 }

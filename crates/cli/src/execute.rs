@@ -17,6 +17,9 @@ pub fn execute(
     let signals = Signals::watch()?;
     let mut observer = output.observer();
     let prepared = wirebeat_run::prepare(scenario, options).map_err(explain)?;
+    if let Some(path) = prepared.control_path() {
+        observer.notice(&format!("control socket: {}", path.display()));
+    }
     let report = prepared.start(&mut *observer, signals.running());
     drop(observer);
     output.report(&report)?;

@@ -4,18 +4,24 @@
 //! what it does. `failure.rs` is how the command says no, `output.rs` where its results go. Nothing
 //! here measures or sends: that is all behind `wirebeat_run`.
 
+mod check;
 mod command;
 mod completions;
+mod convert;
+mod ctl;
 mod demo;
 mod doctor;
 mod execute;
+mod explain;
 mod failure;
+mod file;
 mod key;
 mod man;
 mod output;
 mod progress;
 mod receive;
 mod run;
+mod script;
 mod send;
 mod signals;
 mod usage;

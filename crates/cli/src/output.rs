@@ -184,7 +184,7 @@ pub fn tell(text: &str) {
 }
 
 /// Colours on a terminal, unless the reader wants none (<https://no-color.org>).
-fn colour() -> Colour {
+pub fn colour() -> Colour {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let plain = set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb");
     if io::stdout().is_terminal() && !plain { Colour::Ansi } else { Colour::Never }

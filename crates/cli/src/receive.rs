@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroU64};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::receive::Listen;
-use wirebeat_run::{Filter, KeySource, ReceiveRequest, doctor};
+use wirebeat_run::{Codec, Filter, Group, KeySource, LogForm, LogRequest, ReceiveRequest, doctor};
 use wirebeat_traffic::spec::EngineChoice;
 use wirebeat_units::Nanos;
 
@@ -43,8 +43,51 @@ pub struct Args {
     until: UntilArgs,
     #[command(flatten)]
     listen: ListenArgs,
+    /// Also read the probes of another tool: pktgen, mgen, rude, iperf2, d-itg …; may be given several times
+    #[arg(long = "codec", value_name = "NAME", value_parser = values::codec, help_heading = "Probes")]
+    codecs: Vec<Codec>,
+    /// Write a line for each packet, in the form of another tool's log: mgen or crude
+    #[arg(long, value_name = "FORM", value_parser = values::log_form, help_heading = "Probes")]
+    log: Option<LogForm>,
+    /// Where the log goes [default: standard output]
+    #[arg(long, value_name = "FILE", requires = "log", help_heading = "Probes")]
+    log_file: Option<PathBuf>,
     #[command(flatten)]
     pub report: ReportArgs,
+}
+
+impl Args {
+    /// The codecs that are asked for, and the one that goes with the form of the log.
+    fn codecs(&self) -> Vec<Codec> {
+        let of_log = match self.log {
+            Some(LogForm::Mgen) => Some(Codec::Mgen),
+            Some(LogForm::Crude) => Some(Codec::Rude),
+            None => None,
+        };
+        let mut codecs = self.codecs.clone();
+        codecs.extend(of_log.filter(|_| self.codecs.is_empty()));
+        codecs
+    }
+}
+
+/// A group as it is written: its address, and perhaps `@` and that of the source.
+#[derive(Clone, Copy, Debug)]
+struct GroupText(Group);
+
+impl FromStr for GroupText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (group, source) = match text.split_once('@') {
+            Some((group, source)) => (group, Some(values::ip(source)?)),
+            None => (text, None),
+        };
+        let group = values::ip(group)?;
+        match group.is_multicast() {
+            true => Ok(GroupText(Group { group, source })),
+            false => Err(format!("{group} is no multicast address; write for example 239.1.1.1")),
+        }
+    }
 }
 
 /// Where frames arrive.
@@ -81,6 +124,10 @@ struct FilterArgs {
     /// Only datagrams to this UDP port
     #[arg(long, value_name = "PORT", value_parser = values::udp_port)]
     port: Option<u16>,
+    /// Join this multicast group, from any source or one: 239.1.1.1 or 232.1.1.1@10.0.0.1; may be given
+    /// several times
+    #[arg(long = "group", value_name = "GROUP[@SOURCE]")]
+    groups: Vec<GroupText>,
     /// The most flows to measure; datagrams of others are counted only
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>, default_value = FLOWS)]
     flows: NonZeroU16,
@@ -144,6 +191,9 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         count: args.until.count.map(NonZeroU64::get),
         interval: options.interval,
         listen,
+        codecs: args.codecs(),
+        log: args.log.map(|form| LogRequest { form, file: args.log_file.clone() }),
+        groups: args.filter.groups.iter().map(|group| group.0).collect(),
     };
     let signals = Signals::watch()?;
     let mut observer = output.observer();

@@ -5,11 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use wirebeat_run::Bins;
-use wirebeat_traffic::spec::header::payload::{Hex, Payload};
+use serde::de::DeserializeOwned;
+use wirebeat_run::{Bins, Codec, LogForm};
+use wirebeat_scripts::Dialect;
+use wirebeat_traffic::spec::header::hex::Hex;
+use wirebeat_traffic::spec::header::payload::Payload;
 use wirebeat_traffic::spec::header::udp::DISCARD;
+use wirebeat_traffic::spec::{Departures, FlowRate, Size, yaml};
 use wirebeat_traffic::spec::{EngineChoice, LateChoice, WaitChoice};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, Rate};
 
 /// A word, what it means, and its value.
 type Choice<T> = (&'static str, &'static str, T);
@@ -156,6 +160,44 @@ pub fn payload(text: &str) -> Result<Payload, String> {
             "'{text}' is no payload; write zeros, hex:deadbeef, or text:followed by the text"
         )),
     }
+}
+
+/// Reads how the times between frames vary: a law that needs no parameters beside the rate.
+pub fn departures(text: &str) -> Result<Departures, String> {
+    word_or_yaml(text)
+}
+
+/// Reads how long frames are.
+pub fn size(text: &str) -> Result<Size, String> {
+    word_or_yaml(text)
+}
+
+/// Reads how fast a flow is.
+pub fn rate(text: &str) -> Result<FlowRate, String> {
+    match text.trim_start().starts_with('{') {
+        true => yaml::value(text),
+        false => text.parse::<Rate>().map(FlowRate::Fixed).map_err(|error| error.to_string()),
+    }
+}
+
+/// What a scenario has in its place: a word, or a map in braces.
+fn word_or_yaml<T: FromStr<Err = String> + DeserializeOwned>(text: &str) -> Result<T, String> {
+    if text.trim_start().starts_with('{') { yaml::value(text) } else { text.parse() }
+}
+
+/// Reads whose script it is.
+pub fn dialect(text: &str) -> Result<Dialect, String> {
+    text.parse().map_err(|error: <Dialect as FromStr>::Err| error.to_string())
+}
+
+/// Reads whose probe it is.
+pub fn codec(text: &str) -> Result<Codec, String> {
+    text.parse().map_err(|error: <Codec as FromStr>::Err| error.to_string())
+}
+
+/// Reads the form of a log.
+pub fn log_form(text: &str) -> Result<LogForm, String> {
+    text.parse()
 }
 
 /// CPUs: "2,3" or "2-5".

@@ -5,6 +5,7 @@
 //! and delivers what `wirebeat-meter` defines.
 
 pub mod affinity;
+pub mod group;
 mod halves;
 pub mod kernel;
 mod link;

@@ -7,7 +7,7 @@
 
 use std::io;
 
-use wirebeat_engine::port::{PortError, TxMeta, TxPlan, TxTotals};
+use wirebeat_engine::port::{Amount, PortError, TxMeta, TxPlan, TxTotals};
 
 use crate::memory::Memory;
 
@@ -42,6 +42,9 @@ unsafe impl Send for Slots {}
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     tag: u32,
+    /// What it is counted as.
+    frame_len: u16,
+    payload_len: u16,
     /// Whether it was committed in one call with the frame before it.
     with_previous: bool,
 }
@@ -142,7 +145,12 @@ impl Slots {
         for (index, meta) in metas.iter().enumerate() {
             let slot = (self.head + self.committed + index) % SLOTS;
             self.iovecs[slot].iov_len = usize::from(meta.len);
-            self.entries[slot] = Entry { tag: meta.tag, with_previous: index > 0 };
+            self.entries[slot] = Entry {
+                tag: meta.tag,
+                frame_len: meta.frame_len,
+                payload_len: meta.payload_len,
+                with_previous: index > 0,
+            };
         }
         self.committed += metas.len();
         self.reserved -= metas.len();
@@ -181,13 +189,13 @@ impl Slots {
         self.settle(self.committed, |totals| &mut totals.withdrawn);
     }
 
-    fn settle(&mut self, count: usize, counter: impl Fn(&mut TxTotals) -> &mut u64) {
+    fn settle(&mut self, count: usize, counter: impl Fn(&mut TxTotals) -> &mut Amount) {
         let count = count.min(self.committed);
         for position in self.head..self.head + count {
-            let tag = self.entries[position % SLOTS].tag;
+            let Entry { tag, frame_len, payload_len, .. } = self.entries[position % SLOTS];
             // tags were checked on commit
             if let Some(totals) = self.totals.get_mut(tag as usize) {
-                *counter(totals) += 1;
+                counter(totals).add_frame(frame_len, payload_len);
             }
         }
         self.head = (self.head + count) % SLOTS;
@@ -197,9 +205,7 @@ impl Slots {
     /// [`wirebeat_engine::port::Port::totals`].
     pub(crate) fn totals(&self, totals: &mut [TxTotals]) {
         for (sum, ours) in totals.iter_mut().zip(&self.totals) {
-            sum.sent += ours.sent;
-            sum.failed += ours.failed;
-            sum.withdrawn += ours.withdrawn;
+            *sum += *ours;
         }
     }
 }
@@ -209,7 +215,7 @@ mod tests {
     use super::*;
 
     fn slots(frame_max: u16) -> Slots {
-        let plan = TxPlan { tags: 3, frame_max, frame_len: None, paced: false, round: 0 };
+        let plan = TxPlan { tags: 3, frame_max, ..TxPlan::default() };
         Slots::new(&plan).unwrap()
     }
 
@@ -220,7 +226,8 @@ mod tests {
     fn counts(slots: &Slots) -> Vec<(u64, u64, u64)> {
         let mut totals = [TxTotals::default(); 3];
         slots.totals(&mut totals);
-        totals.iter().map(|t| (t.sent, t.failed, t.withdrawn)).collect()
+        let count = |t: &TxTotals| (t.sent.frames, t.failed.frames, t.withdrawn.frames);
+        totals.iter().map(count).collect()
     }
 
     fn bytes(front: &Front<'_>, index: usize) -> Vec<u8> {

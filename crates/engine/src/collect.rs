@@ -8,7 +8,7 @@ use wirebeat_meter::meter::Meter;
 use wirebeat_units::Nanos;
 
 use crate::clock::Clock;
-use crate::port::{Port, PortError, View};
+use crate::port::{Arrival, Port, PortError, View};
 
 /// What a receiver has seen so far, to look at from another thread. Updated by batches.
 #[derive(Debug, Default)]
@@ -31,6 +31,16 @@ pub fn collect<P: Port, C: Clock>(
     stop: &AtomicBool,
     live: &LiveRx,
 ) -> Result<(), PortError> {
+    collect_and_tell((port, clock), meter, (stop, live), |_| {})
+}
+
+/// The same, and shows each arrival to `tap` as well.
+pub fn collect_and_tell<P: Port, C: Clock>(
+    (port, clock): (&mut P, &C),
+    meter: &mut Meter,
+    (stop, live): (&AtomicBool, &LiveRx),
+    mut tap: impl FnMut(&Arrival<'_>),
+) -> Result<(), PortError> {
     let view = port.caps().view;
     // One more look after the stop: what had arrived before it is waiting in the port.
     let mut last = false;
@@ -41,6 +51,7 @@ pub fn collect<P: Port, C: Clock>(
             let mut bytes = 0;
             let frames = port.receive(until, |arrival| {
                 bytes += u64::from(arrival.frame_len);
+                tap(arrival);
                 match view {
                     View::Frame => meter.record_frame(arrival.at, arrival.bytes, arrival.frame_len),
                     View::Datagram => {

@@ -191,9 +191,9 @@ impl Port for LoopbackPort {
             match slot.get(..usize::from(meta.len)) {
                 Some(bytes) => {
                     outward.carry(now, bytes);
-                    self.totals[tag].sent += 1;
+                    self.totals[tag].sent.add_frame(meta.frame_len, meta.payload_len);
                 }
-                None => self.totals[tag].failed += 1,
+                None => self.totals[tag].failed.add_frame(meta.frame_len, meta.payload_len),
             }
         }
         self.slots.rotate_left(metas.len());
@@ -211,8 +211,7 @@ impl Port for LoopbackPort {
 
     fn totals(&self, totals: &mut [TxTotals]) {
         for (total, mine) in totals.iter_mut().zip(&self.totals) {
-            total.sent += mine.sent;
-            total.failed += mine.failed;
+            *total += *mine;
         }
     }
 

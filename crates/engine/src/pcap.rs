@@ -23,6 +23,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::{DataLink, Endianness, PcapError};
 use wirebeat_meter::distribution::Recorder;
 use wirebeat_units::Nanos;
+use wirebeat_wire::codec::Moment;
 
 use crate::port::{
     Arrival, Caps, DepartureRecord, Port, PortError, TxMeta, TxPlan, TxTotals, View,
@@ -61,6 +62,7 @@ pub struct PcapPort<W: Write> {
     /// What the file is called in messages.
     name: String,
     epoch: Nanos,
+    unix_offset: u64,
     slots: Vec<Vec<u8>>,
     reserved: usize,
     tags: Vec<Tag>,
@@ -108,6 +110,7 @@ impl<W: Write + Send> PcapPort<W> {
             writer,
             name: name.to_owned(),
             epoch: options.epoch,
+            unix_offset: options.plan.unix_offset,
             slots: vec![vec![0; frame_max]; BATCH],
             reserved: 0,
             tags: vec![Tag::default(); options.plan.tags as usize],
@@ -150,7 +153,9 @@ impl<W: Write + Send> PcapPort<W> {
         if meta.launch != Nanos::ZERO {
             self.last = meta.launch;
         }
-        meta.stamp.write(frame, tag.next, self.last.get());
+        let monotonic_ns = self.last.get();
+        let unix_ns = monotonic_ns.wrapping_add(self.unix_offset);
+        meta.stamp.write(frame, tag.next, Moment { monotonic_ns, unix_ns });
         let block = EnhancedPacketBlock {
             interface_id: 0,
             timestamp: Duration::from_nanos(self.epoch.saturating_add(self.last).get()),
@@ -159,11 +164,11 @@ impl<W: Write + Send> PcapPort<W> {
             options: Vec::new(),
         };
         if let Err(error) = self.writer.write_pcapng_block(block) {
-            tag.totals.failed += 1;
+            tag.totals.failed.add_frame(meta.frame_len, meta.payload_len);
             return Err(refused(&self.name, io_error(error)));
         }
         tag.next = tag.next.wrapping_add(1);
-        tag.totals.sent += 1;
+        tag.totals.sent.add_frame(meta.frame_len, meta.payload_len);
         tag.span = Some((tag.span.map_or(self.last, |(first, _)| first), self.last));
         if meta.launch != Nanos::ZERO {
             tag.error.record(0);
@@ -210,7 +215,10 @@ impl<W: Write + Send> Port for PcapPort<W> {
         for (index, meta) in metas.iter().enumerate() {
             match &outcome {
                 Ok(()) => outcome = self.write(index, meta),
-                Err(_) => self.tags[meta.tag as usize].totals.failed += 1,
+                Err(_) => {
+                    let failed = &mut self.tags[meta.tag as usize].totals.failed;
+                    failed.add_frame(meta.frame_len, meta.payload_len);
+                }
             }
         }
         // those that stay reserved come first now
@@ -229,8 +237,7 @@ impl<W: Write + Send> Port for PcapPort<W> {
 
     fn totals(&self, totals: &mut [TxTotals]) {
         for (sum, tag) in totals.iter_mut().zip(&self.tags) {
-            sum.sent += tag.totals.sent;
-            sum.failed += tag.totals.failed;
+            *sum += tag.totals;
         }
     }
 
@@ -257,7 +264,14 @@ mod tests {
     use super::*;
 
     const OPTIONS: PcapOptions = PcapOptions {
-        plan: TxPlan { tags: 2, frame_max: 64, frame_len: None, paced: true, round: 0 },
+        plan: TxPlan {
+            tags: 2,
+            frame_max: 64,
+            frame_len: None,
+            paced: true,
+            unix_offset: 0,
+            round: 0,
+        },
         epoch: Nanos::ZERO,
     };
 
@@ -423,7 +437,10 @@ mod tests {
         assert_eq!(error.to_string(), "writing the capture file on test.pcapng: no storage space");
         let mut totals = [TxTotals::default(); 2];
         port.totals(&mut totals);
-        assert_eq!((totals[0].sent, totals[0].failed, totals[1].failed), (1, 1, 1));
+        assert_eq!(
+            (totals[0].sent.frames, totals[0].failed.frames, totals[1].failed.frames),
+            (1, 1, 1)
+        );
         assert_eq!(port.reserve(0).unwrap(), 0, "none is committed twice");
     }
 

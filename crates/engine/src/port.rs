@@ -6,6 +6,7 @@
 //! carries a `tag` that the port only counts by.
 
 use std::borrow::Cow;
+use std::ops::{AddAssign, SubAssign};
 
 use wirebeat_meter::summary::Distribution;
 use wirebeat_units::{BitRate, Nanos};
@@ -46,6 +47,10 @@ pub struct Caps {
 pub struct TxMeta {
     /// Bytes of the slot that are the frame, without FCS.
     pub len: u16,
+    /// The length of the whole frame with FCS, to count by.
+    pub frame_len: u16,
+    /// Bytes of its payload, to count by.
+    pub payload_len: u16,
     /// Counted by; below the number of tags the port was opened with.
     pub tag: u32,
     /// Absolute launch time; only ports that hold frames look at it. Zero: at once.
@@ -58,21 +63,68 @@ pub struct TxMeta {
     pub spacing: Nanos,
 }
 
+/// Frames, and how much they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// How many.
+    pub frames: u64,
+    /// Their bytes with FCS.
+    pub bytes: u64,
+    /// Bytes of their payload.
+    pub payload: u64,
+}
+
+impl Amount {
+    /// One frame more.
+    #[inline]
+    pub fn add_frame(&mut self, frame_len: u16, payload_len: u16) {
+        self.frames += 1;
+        self.bytes += u64::from(frame_len);
+        self.payload += u64::from(payload_len);
+    }
+}
+
+impl AddAssign for Amount {
+    fn add_assign(&mut self, other: Amount) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
+        self.payload += other.payload;
+    }
+}
+
+impl SubAssign for Amount {
+    /// Stops at zero.
+    fn sub_assign(&mut self, other: Amount) {
+        self.frames = self.frames.saturating_sub(other.frames);
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+        self.payload = self.payload.saturating_sub(other.payload);
+    }
+}
+
 /// What became of the frames of a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxTotals {
     /// Frames that the engine below accepted.
-    pub sent: u64,
+    pub sent: Amount,
     /// Frames that it refused or that failed on the way to the device.
-    pub failed: u64,
+    pub failed: Amount,
     /// Frames that a holding port dropped because they were later than their drift.
-    pub expired: u64,
+    pub expired: Amount,
     /// Frames that were committed and taken back by [`Port::stop`] before they were due.
-    pub withdrawn: u64,
+    pub withdrawn: Amount,
+}
+
+impl AddAssign for TxTotals {
+    fn add_assign(&mut self, other: TxTotals) {
+        self.sent += other.sent;
+        self.failed += other.failed;
+        self.expired += other.expired;
+        self.withdrawn += other.withdrawn;
+    }
 }
 
 /// What a port is going to be asked to send, so that it can lay out its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxPlan {
     /// Tags are below this.
     pub tags: u32,
@@ -82,6 +134,9 @@ pub struct TxPlan {
     pub frame_len: Option<u16>,
     /// Whether frames have launch times.
     pub paced: bool,
+    /// Where the clock of the day is ahead of the monotonic one, in nanoseconds (modulo 2^64), for ports
+    /// that stamp by themselves.
+    pub unix_offset: u64,
     /// Frames of the round that the port is to repeat; 0: frames are streamed.
     pub round: usize,
 }

@@ -30,6 +30,14 @@ impl Filter {
             && is(self.source_port, source.map(|source| source.port()))
             && is(self.destination_port, destination_port)
     }
+
+    /// Whether a frame that is no UDP datagram is wanted: one without ports is not, where a port is asked for.
+    pub fn matches_portless(&self, source: Option<IpAddr>) -> bool {
+        let source = source.map(|source| SocketAddr::new(source, 0));
+        let ports = self.source_port.is_none() && self.destination_port.is_none();
+        // Without a network header there is no address that could be the wanted one.
+        ports && (self.source.is_none() || source.is_some()) && self.matches(source, None)
+    }
 }
 
 #[cfg(test)]

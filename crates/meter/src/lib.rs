@@ -6,6 +6,7 @@
 //! [`histogram`] is the one bucket layout that eBPF, Rust and reports share.
 
 pub mod bins;
+pub mod codecs;
 pub mod distribution;
 pub mod filter;
 pub mod flow;

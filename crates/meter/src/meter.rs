@@ -7,10 +7,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use wirebeat_units::Nanos;
+use wirebeat_wire::carrier::Carrier;
+use wirebeat_wire::codec::Codec;
 use wirebeat_wire::datagram::{Datagram, NotADatagram};
 use wirebeat_wire::probe::Probe;
 
 use crate::bins::Bins;
+use crate::codecs::{Codecs, Foreign};
 use crate::filter::Filter;
 use crate::flow::{Expectation, FlowMeter, Sample};
 use crate::sequence::WINDOW;
@@ -48,6 +51,8 @@ pub struct MeterConfig {
     pub window: u32,
     /// Probes sent before this, on the sender's clock, are left over from an earlier run.
     pub run_start: Option<Nanos>,
+    /// Probes of other tools.
+    pub codecs: Codecs,
 }
 
 impl Default for MeterConfig {
@@ -58,6 +63,7 @@ impl Default for MeterConfig {
             bins: None,
             window: WINDOW,
             run_start: None,
+            codecs: Codecs::default(),
         }
     }
 }
@@ -84,6 +90,7 @@ pub struct Meter {
     bins: Option<Bins>,
     window: u32,
     run_start: Option<Nanos>,
+    codecs: Codecs,
     unprobed: FlowMeter,
     unknown_flow: u64,
     stale: u64,
@@ -94,7 +101,7 @@ pub struct Meter {
 impl Meter {
     /// A meter that has seen nothing.
     pub fn new(config: MeterConfig) -> Self {
-        let MeterConfig { flows, filter, bins, window, run_start } = config;
+        let MeterConfig { flows, filter, bins, window, run_start, codecs } = config;
         let mut meter = Meter {
             flows: Vec::new(),
             places: vec![NOWHERE; 1 << 16].into_boxed_slice(),
@@ -103,6 +110,7 @@ impl Meter {
             bins,
             window,
             run_start,
+            codecs,
             unprobed: FlowMeter::new(Expectation::default(), window, bins),
             unknown_flow: 0,
             stale: 0,
@@ -130,14 +138,37 @@ impl Meter {
             Ok(datagram) => {
                 let source = SocketAddr::new(datagram.source, datagram.source_port);
                 if self.filter.matches(Some(source), Some(datagram.destination_port)) {
-                    self.record_payload(at, datagram.payload, frame_len);
+                    let port = Some(datagram.destination_port);
+                    self.record_payload(at, datagram.payload, frame_len, port);
                 } else {
                     self.foreign += 1;
                 }
             }
-            Err(NotADatagram::Foreign) => self.foreign += 1,
+            Err(NotADatagram::Foreign) => self.record_other(at, bytes, frame_len),
             Err(NotADatagram::Malformed) => self.malformed += 1,
         }
+    }
+
+    /// Takes a frame that is no UDP datagram. It is ours only if it carries the probe of a flow that is
+    /// measured: anything at all may be on a link.
+    #[cold]
+    fn record_other(&mut self, at: Nanos, bytes: &[u8], frame_len: u32) {
+        let carrier = Carrier::parse(bytes).ok();
+        let payload = carrier
+            .filter(|carrier| self.filter.matches_portless(carrier.source))
+            .map(|carrier| carrier.payload)
+            .filter(|payload| {
+                Probe::from_tail(payload).is_some_and(|probe| self.knows(probe.flow))
+            });
+        match payload {
+            Some(payload) => self.record_payload(at, payload, frame_len, None),
+            None => self.foreign += 1,
+        }
+    }
+
+    /// Whether flow `id` is measured, or may be.
+    fn knows(&self, id: u16) -> bool {
+        self.room > 0 || self.places[usize::from(id)] != NOWHERE
     }
 
     /// Takes a datagram that arrived at `at` in a frame of `frame_len` bytes with FCS. Where it comes
@@ -151,7 +182,7 @@ impl Meter {
         frame_len: u32,
     ) {
         if self.filter.matches(source, None) {
-            self.record_payload(at, payload, frame_len);
+            self.record_payload(at, payload, frame_len, None);
         } else {
             self.foreign += 1;
         }
@@ -159,12 +190,11 @@ impl Meter {
 
     /// Gives the payload to its flow.
     #[inline]
-    fn record_payload(&mut self, at: Nanos, payload: &[u8], frame_len: u32) {
+    fn record_payload(&mut self, at: Nanos, payload: &[u8], frame_len: u32, port: Option<u16>) {
         let payload_len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         let bare = Sample { at, sent: None, sequence: None, frame_len, payload_len };
         let Some(probe) = Probe::from_tail(payload) else {
-            self.unprobed.record(&bare);
-            return;
+            return self.record_foreign(&bare, payload, port);
         };
         let sent = Nanos::new(probe.transmit_ns);
         if self.run_start.is_some_and(|start| sent < start) {
@@ -177,6 +207,36 @@ impl Meter {
             }
             None => self.unknown_flow += 1,
         }
+    }
+
+    /// Gives a payload without a probe of ours to the flow whose probe of another tool it carries.
+    fn record_foreign(&mut self, bare: &Sample, payload: &[u8], port: Option<u16>) {
+        if self.codecs.is_empty() {
+            return self.unprobed.record(bare);
+        }
+        let Some(Foreign { flow, sequence, sent }) = self.codecs.read(payload, bare.at, port)
+        else {
+            return self.unprobed.record(bare);
+        };
+        let known = self.codecs.flows.get(&flow).copied().or_else(|| self.number(flow));
+        match known.and_then(|id| self.place(id)) {
+            Some(meter) => meter.record(&Sample { sent, sequence: Some(sequence), ..*bare }),
+            None => self.unknown_flow += 1,
+        }
+    }
+
+    /// Gives a flow of another tool a number of ours, if there is room for one more: its own, if nobody else
+    /// has it.
+    #[cold]
+    fn number(&mut self, flow: (Codec, Option<u32>)) -> Option<u16> {
+        if self.room == 0 {
+            return None;
+        }
+        let free = |id: &u16| self.places[usize::from(*id)] == NOWHERE;
+        let own = flow.1.and_then(|number| u16::try_from(number).ok()).filter(free);
+        let id = own.or_else(|| (0..u16::MAX).find(free))?;
+        self.codecs.flows.insert(flow, id);
+        Some(id)
     }
 
     /// The meter of flow `id`, if that is measured.

@@ -13,7 +13,7 @@ use wirebeat_units::{FrameRate, Nanos};
 use crate::assemble::{Clocks, CpuTime, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
 use crate::document::{Document, ErrorBody, ErrorReport, schema};
 use crate::format::{Colour, Format};
-use crate::model::{Clock, End, Host, Report, Station, Volume};
+use crate::model::{Change, ChangeOrigin, Clock, End, Host, Report, Station, Volume};
 
 /// Compares `found` with the file at `path` in this crate, or writes it.
 fn golden(path: &str, found: &str) {
@@ -136,6 +136,7 @@ impl Plan {
             name: self.name.to_owned(),
             id: Some(self.id),
             offered: Some(rate),
+            steady: true,
             burst: 1,
             requested: self.volume(self.frames),
             sent: self.volume(self.frames),
@@ -192,6 +193,7 @@ fn facts(command: &str) -> RunFacts {
             frames: 625_000,
         }],
         machine: Vec::new(),
+        changes: Vec::new(),
     }
 }
 
@@ -228,7 +230,17 @@ fn sending_without_a_receiver() {
     (sent.sent, sent.expired) = (plan.volume(49_990), 10);
     let sender = SenderSide { stations: vec![station("eth1", Some("hybrid"))], flows: vec![sent] };
     let command = "wirebeat send --to 10.0.0.2:9 --interface eth1 --rate 200kpps --late drop";
-    let report = assemble(facts(command), Some(sender), None);
+    let change = |at_ns, change: &str, origin| Change {
+        at_ns,
+        flow: "flow 0".to_owned(),
+        change: change.to_owned(),
+        origin,
+    };
+    let changes = vec![
+        change(50_000_000, "rate 200kpps", ChangeOrigin::Scenario),
+        change(171_000_000, "paused", ChangeOrigin::Control),
+    ];
+    let report = assemble(RunFacts { changes, ..facts(command) }, Some(sender), None);
     golden("tests/golden/send_only.txt", &text(&report));
 }
 
@@ -287,6 +299,7 @@ fn a_run_in_which_much_went_wrong() {
     let facts = RunFacts {
         end: End::InterfaceGone { interface: "wb1".to_owned() },
         machine: vec!["the CPU frequency governor is powersave, which delays wake-ups".to_owned()],
+        changes: Vec::new(),
         ..facts("wirebeat run voice.yaml")
     };
     let report = assemble(facts, Some(sender), Some(receiver));

@@ -77,9 +77,10 @@ fn sends_to_itself(port: &PortHere, scenario: &Scenario) -> Result<bool, RunErro
     let mut flows = scenario.flows.iter().filter(|(_, flow)| flow.from == port.name);
     Ok(flows.any(|(name, flow)| {
         let packet = flow.headers(name).ok();
-        let written = packet.and_then(|packet| packet.ethernet?.destination);
-        let destination = packet.and_then(|packet| packet.network.destination());
-        written.is_none()
+        let ethernet = packet.as_ref().and_then(|packet| packet.ethernet);
+        let written = ethernet.is_some_and(|ethernet| ethernet.destination.is_some());
+        let destination = packet.and_then(|packet| packet.network?.destination());
+        !written
             && destination.is_some_and(|destination| {
                 let route = netlink.route_to(destination, None);
                 route.is_ok_and(|route| route.kind == RouteKind::Local)

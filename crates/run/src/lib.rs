@@ -2,18 +2,21 @@
 //!
 //! [`prepare`] resolves links, compiles the scenario and opens its ports; nothing is sent yet, and
 //! whatever is missing on this machine is found here. [`Prepared::start`] then runs to the end and
-//! always gives a [`Report`]. [`receive()`] is a receiver by itself; with a listener it also measures for
+//! always gives a [`Report`]; on the way its flows can be changed by a [`Control`]. [`receive()`] is a receiver by itself; with a listener it also measures for
 //! a sender on another host ([`remote`]). This crate owns threads, clocks and cores, and does not know
 //! how it is asked.
 
+pub mod control;
 pub mod doctor;
 mod engines;
 mod error;
 mod facts;
+mod files;
 mod listening;
 mod observe;
 pub mod options;
 mod outcome;
+mod packet_log;
 mod ports;
 pub mod receive;
 mod receivers;
@@ -21,12 +24,17 @@ pub mod remote;
 mod session;
 mod transmit;
 
+pub use control::{Control, ControlError, Controlled};
 pub use error::RunError;
+pub use files::read as read_files;
 pub use observe::{Observer, Progress, Silent, Stop};
 pub use options::{KeySource, Options, Peer};
+pub use packet_log::{LogForm, LogRequest};
 pub use receive::{ReceiveRequest, receive};
 pub use session::{Prepared, prepare};
+pub use wirebeat_engine_linux::group::Group;
 pub use wirebeat_meter::bins::Bins;
 pub use wirebeat_meter::filter::Filter;
 pub use wirebeat_report::model::Report;
+pub use wirebeat_wire::codec::Codec;
 pub use wirebeat_wire::mac::MacAddr;

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 
 use wirebeat_meter::bins::Bins;
 use wirebeat_netlink::Namespace;
+use wirebeat_traffic::compile::Files;
 use wirebeat_units::Nanos;
+
+use crate::control::Controlled;
 
 /// How a scenario is run, beyond what it says itself.
 #[derive(Debug)]
@@ -21,6 +24,12 @@ pub struct Options {
     pub bins: Option<Bins>,
     /// The receiver on another host.
     pub peer: Option<Peer>,
+    /// What the names of files in the scenario are relative to; `None`: the current directory.
+    pub directory: Option<PathBuf>,
+    /// Contents of files that the scenario names and that need not be read.
+    pub files: Files,
+    /// Whether its flows can be changed while it runs.
+    pub control: Controlled,
 }
 
 impl Default for Options {
@@ -31,6 +40,9 @@ impl Default for Options {
             interval: Nanos::from_millis(200),
             bins: None,
             peer: None,
+            directory: None,
+            files: Files::default(),
+            control: Controlled::No,
         }
     }
 }

@@ -5,11 +5,12 @@ use std::thread::ScopedJoinHandle;
 use std::time::SystemTime;
 
 use wirebeat_engine::drive::{Driven, FlowSent};
+use wirebeat_engine::port::Amount;
 use wirebeat_host::CpuTimes;
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::LinkStats;
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
-use wirebeat_report::model::{End, Report, Station, Volume};
+use wirebeat_report::model::{Change, End, Report, Station, Volume};
 use wirebeat_traffic::program::Flow;
 use wirebeat_units::Nanos;
 
@@ -69,6 +70,10 @@ pub(crate) fn device_counters(run: &Prepared) -> Vec<Option<LinkStats>> {
 /// Puts everything together.
 pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     let mut end = outcome.end.clone();
+    let changes = changes(&run, outcome.elapsed);
+    if let Some(control) = &run.control {
+        run.program = control.program();
+    }
     let mut machine_notes = Vec::new();
     let mut flows = vec![FlowSent::default(); run.program.flows.len()];
     for sent in outcome.sent {
@@ -84,7 +89,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     }
     let stopped_early = outcome.stopped_early || end != End::Completed;
     if !stopped_early {
-        charge_unsent(&mut flows, &run.program.flows);
+        charge_unsent(&mut flows);
     }
     let after = device_counters(&run);
     machine_notes.extend(charge_device(&mut flows, &run, (&outcome.counters, &after)));
@@ -100,7 +105,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         }
         Err(error) => end = lost_peer(&end, &error),
     }
-    let frames: u64 = flows.iter().map(|flow| flow.sent).sum();
+    let frames: u64 = flows.iter().map(|flow| flow.sent.frames).sum();
     let sender = (frames > 0 || !run.program.flows.is_empty())
         .then(|| sender_side(&run, &flows, outcome.start));
     let (costs, spent) = facts::cost(&outcome.cpu, frames);
@@ -114,8 +119,21 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         clocks,
         costs,
         machine: machine_notes,
+        changes,
     };
     assemble(facts, sender, receiver)
+}
+
+/// What changed in the flows until the run had ended.
+fn changes(run: &Prepared, elapsed: Nanos) -> Vec<Change> {
+    match &run.control {
+        Some(control) => control.noted(elapsed),
+        None => {
+            let mut changes = run.planned.clone();
+            changes.retain(|change| change.at_ns < elapsed.get());
+            changes
+        }
+    }
 }
 
 /// An error of a port ends a run that has not ended for another reason.
@@ -158,6 +176,7 @@ fn add(flows: &mut [FlowSent], core: Vec<FlowSent>) {
         sum.sent += one.sent;
         sum.expired += one.expired;
         sum.failed += one.failed;
+        sum.unsent += one.unsent;
         sum.error.merge(&one.error);
         sum.span = match (sum.span, one.span) {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
@@ -168,14 +187,10 @@ fn add(flows: &mut [FlowSent], core: Vec<FlowSent>) {
 
 /// Frames that were due and were never taken, because the sender did not keep up until the end of its
 /// time, count as time violations: they were asked for.
-fn charge_unsent(flows: &mut [FlowSent], program: &[Flow]) {
-    for (sent, flow) in flows.iter_mut().zip(program) {
-        if flow.departures.rate.is_none() {
-            continue;
-        }
-        let unsent = flow.departures.due_before(Nanos::MAX).saturating_sub(sent.requested);
-        sent.requested += unsent;
-        sent.expired += unsent;
+fn charge_unsent(flows: &mut [FlowSent]) {
+    for sent in flows {
+        sent.requested += sent.unsent;
+        sent.expired += sent.unsent;
     }
 }
 
@@ -193,7 +208,7 @@ fn charge_device(
         if run.engines[place] != Engine::Kernel || mine.is_empty() {
             continue;
         }
-        let handed: u64 = mine.iter().map(|&flow| flows[flow as usize].sent).sum();
+        let handed: u64 = mine.iter().map(|&flow| flows[flow as usize].sent.frames).sum();
         let left = after.tx_packets.saturating_sub(before.tx_packets);
         let missing = handed.saturating_sub(left);
         if missing == 0 {
@@ -216,33 +231,42 @@ fn spread(flows: &mut [FlowSent], mine: &[u32], missing: u64, handed: u64) {
     let (mut left, mut of) = (missing, handed);
     for &flow in mine {
         let flow = &mut flows[flow as usize];
-        let share = (u128::from(flow.sent) * u128::from(left)).div_ceil(u128::from(of.max(1)));
-        let share = u64::try_from(share).unwrap_or(u64::MAX).min(left).min(flow.sent);
-        of -= flow.sent;
+        let sent = flow.sent.frames;
+        let share = (u128::from(sent) * u128::from(left)).div_ceil(u128::from(of.max(1)));
+        let share = u64::try_from(share).unwrap_or(u64::MAX).min(left).min(sent);
+        of -= sent;
         left -= share;
+        let share = part(flow.sent, share);
         flow.sent -= share;
         flow.failed += share;
     }
 }
 
-fn volume(flow: &Flow, frames: u64) -> Volume {
-    Volume {
-        frames,
-        frame_bytes: frames * u64::from(flow.template.len().get()),
-        payload_bytes: frames * u64::from(flow.template.payload_len),
-    }
+/// `frames` of an amount; which of them is not known, so they are as long as all are on average.
+fn part(of: Amount, frames: u64) -> Amount {
+    let share = |bytes: u64| {
+        let share = u128::from(bytes) * u128::from(frames) / u128::from(of.frames.max(1));
+        u64::try_from(share).unwrap_or(u64::MAX)
+    };
+    Amount { frames, bytes: share(of.bytes), payload: share(of.payload) }
+}
+
+fn volume(amount: Amount) -> Volume {
+    Volume { frames: amount.frames, frame_bytes: amount.bytes, payload_bytes: amount.payload }
 }
 
 fn sender_side(run: &Prepared, flows: &[FlowSent], start: Nanos) -> SenderSide {
+    let program = &run.program;
     let sent = |(sent, flow): (&FlowSent, &Flow)| SentFlow {
         name: flow.name.clone(),
-        id: (flow.template.stamp.probe_at != 0).then_some(flow.id),
-        offered: flow.departures.rate,
-        burst: flow.departures.burst,
-        requested: volume(flow, sent.requested),
-        sent: volume(flow, sent.sent),
-        expired: sent.expired,
-        failed: sent.failed,
+        id: program.codec(flow.id.into()).map(|_| flow.id),
+        offered: program.offered(flow.id.into()).map(|(rate, _)| rate),
+        steady: program.offered(flow.id.into()).is_some_and(|(_, steady)| steady),
+        burst: program.streams(flow.id.into()).first().map_or(1, |first| first.departures.burst),
+        requested: volume(sent.requested),
+        sent: volume(sent.sent),
+        expired: sent.expired.frames,
+        failed: sent.failed.frames,
         departures: sent
             .span
             .map(|(first, last)| (first.saturating_sub(start), last.saturating_sub(start))),
@@ -291,7 +315,7 @@ fn receiver_side(run: &mut Prepared, end: &mut End) -> Option<ReceiverSide> {
     for receiver in receivers {
         let place = receiver.place;
         let mode = receiver.mode.clone();
-        stations.push(facts::station(&run.ports[place], run.engines[place], &mode, &run.machine));
+        stations.push(facts::station(&run.ports[place], receiver.engine, &mode, &run.machine));
         let received = receiver.finish();
         if let Some(error) = received.error {
             *end = ended_by(end, &error);

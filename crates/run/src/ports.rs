@@ -44,6 +44,15 @@ impl PortHere {
         }
     }
 
+    /// The longest frame, without FCS, that a session which can be changed has room for in any case: what the link
+    /// carries, up to that of plain Ethernet.
+    pub(crate) fn room(&self) -> u16 {
+        const PLAIN: u32 = 1500;
+        const HEADER: u16 = 14;
+        let mtu = self.link.as_ref().map_or(PLAIN, |link| link.mtu.min(PLAIN));
+        HEADER + mtu as u16
+    }
+
     /// Its interface, for messages.
     pub(crate) fn interface(&self) -> &str {
         self.link.as_ref().map_or("no interface", |link| link.name.as_str())
@@ -104,7 +113,7 @@ fn link(port: &PortHere, scenario: &Scenario) -> Result<Option<Link>, RunError> 
         return Ok(Some(link));
     }
     let destination = scenario.flows.iter().find_map(|(name, flow)| {
-        (flow.from == port.name).then(|| flow.headers(name).ok()?.network.destination()).flatten()
+        (flow.from == port.name).then(|| flow.headers(name).ok()?.network?.destination()).flatten()
     });
     match destination {
         Some(destination) => match netlink.route_to(destination, None) {

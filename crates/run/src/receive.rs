@@ -8,9 +8,11 @@ use std::time::{Duration, SystemTime};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::loopback::VirtualClock;
+use wirebeat_engine_linux::group::Group;
 use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::bins::Bins;
+use wirebeat_meter::codecs::Codecs;
 use wirebeat_meter::filter::Filter;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_netlink::{Link, LinkWatch, Namespace};
@@ -18,6 +20,7 @@ use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::model::{End, Report};
 use wirebeat_traffic::spec::{EngineChoice, PortSpec};
 use wirebeat_units::Nanos;
+use wirebeat_wire::codec::Codec;
 
 use crate::engines::{self, Engine};
 use crate::error::RunError;
@@ -26,6 +29,7 @@ use crate::listening;
 use crate::observe::{Observer, Progress, Stop};
 use crate::options::KeySource;
 use crate::outcome;
+use crate::packet_log::{LogRequest, PacketLog};
 use crate::ports::{self, PortHere};
 use crate::receivers::{self, Receiver, Receiving};
 use crate::session;
@@ -61,6 +65,12 @@ pub struct ReceiveRequest {
     pub interval: Nanos,
     /// Wait for senders on other hosts.
     pub listen: Option<Listen>,
+    /// Probes of other tools that are read beside Wirebeat's own.
+    pub codecs: Vec<Codec>,
+    /// A log of each packet.
+    pub log: Option<LogRequest>,
+    /// Multicast groups to join while receiving.
+    pub groups: Vec<Group>,
 }
 
 /// How a receiver listens for senders.
@@ -92,6 +102,11 @@ pub fn receive(
         flows: Flows::Any(request.flows),
         filter: request.filter,
         bins: request.bins,
+        codecs: Codecs {
+            read: request.codecs.clone(),
+            unix_offset: session::unix_offset(),
+            ..Codecs::default()
+        },
         ..MeterConfig::default()
     };
     let machine = Machine::observe();
@@ -128,6 +143,7 @@ pub fn receive(
         ),
         costs,
         machine: facts::disturbances(&spent, &machine),
+        changes: Vec::new(),
     };
     let summary = received.summary;
     let side = ReceiverSide { stations: vec![station], summary, delivered: None };
@@ -156,6 +172,8 @@ pub(crate) fn engine(request: &ReceiveRequest, port: &PortHere) -> Engine {
     match Engine::asked(request.engine) {
         Some(engine) => engine,
         None if port.link.is_none() => Engine::Socket,
+        // the kernel reads Wirebeat's own probes only, and logs nothing
+        None if !request.codecs.is_empty() || request.log.is_some() => Engine::Packet,
         None => engines::by_privilege(),
     }
 }
@@ -178,6 +196,31 @@ pub(crate) fn open(
             engine.name()
         )));
     }
+    if engine == Engine::Kernel && (!request.codecs.is_empty() || request.log.is_some()) {
+        return Err(RunError::Usage(
+            "the kernel engine reads Wirebeat's own probes only, and logs no packets; use the engine \
+             'packet' for --codec and --log"
+                .to_owned(),
+        ));
+    }
+    if engine == Engine::Socket && request.log.is_some() {
+        return Err(RunError::Usage(
+            "the engine 'socket' does not see the headers that a log of packets names; use the engine \
+             'packet'"
+                .to_owned(),
+        ));
+    }
+    let log = match &request.log {
+        Some(log) => {
+            let own = [Codec::Wirebeat];
+            let codecs: Vec<Codec> = request.codecs.iter().chain(&own).copied().collect();
+            let offset = meter.codecs.unix_offset;
+            let now = (MonotonicClock.now(), request.filter.destination_port);
+            Some(PacketLog::open(log, &codecs, offset, now)?)
+        }
+        None => None,
+    };
+    let groups = receivers::join(port, &request.groups)?;
     let cable = |link: &Link| link.kind.as_deref() == Some("veth") || link.rx_queues == 1;
     let how = Receiving {
         meter,
@@ -185,6 +228,8 @@ pub(crate) fn open(
         several_queues: !port.link.as_ref().is_some_and(cable),
         promiscuous: request.promiscuous,
         listen: listen_on(request, engine)?,
+        log,
+        groups,
     };
     receivers::open(0, (port, engine), how, &mut HashMap::new(), &VirtualClock::default())
 }

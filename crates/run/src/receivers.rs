@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use wirebeat_engine::clock::MonotonicClock;
-use wirebeat_engine::collect::{LiveRx, collect};
+use wirebeat_engine::collect::{LiveRx, collect_and_tell};
 use wirebeat_engine::loopback::{LoopbackPort, VirtualClock};
-use wirebeat_engine::port::{Port, PortError};
+use wirebeat_engine::port::{Arrival, Port, PortError};
+use wirebeat_engine_linux::group::{Group, Membership};
 use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
 use wirebeat_engine_linux::packet::{Accept, PacketOptions, PacketPort, PacketReceive};
 use wirebeat_engine_linux::socket::{SocketOptions, SocketPort, SocketReceive};
@@ -18,10 +19,11 @@ use wirebeat_meter::summary::MeterSummary;
 
 use crate::engines::Engine;
 use crate::error::RunError;
+use crate::packet_log::PacketLog;
 use crate::ports::PortHere;
 
 /// How a port receives.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Receiving {
     pub(crate) meter: MeterConfig,
     /// Whether metered datagrams go on to the stack.
@@ -32,14 +34,33 @@ pub(crate) struct Receiving {
     pub(crate) promiscuous: bool,
     /// Where the socket engine listens.
     pub(crate) listen: Vec<SocketAddr>,
+    /// A log of each packet.
+    pub(crate) log: Option<PacketLog>,
+    /// Groups that were joined; they are left when the receiver ends.
+    pub(crate) groups: Vec<Membership>,
+}
+
+/// Joins multicast groups at a port. An engine without an interface has nobody to tell.
+pub(crate) fn join(port: &PortHere, groups: &[Group]) -> Result<Vec<Membership>, RunError> {
+    let Some(link) = port.link.as_ref().filter(|_| !groups.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let joined = |group: &Group| {
+        Membership::join(link.index.get(), group).map_err(|error| {
+            RunError::Usage(format!("port '{}' cannot join the group {group}: {error}", port.name))
+        })
+    };
+    port.enter(|| groups.iter().map(joined).collect::<Result<Vec<_>, _>>())?
 }
 
 /// A receiver at work.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     pub(crate) place: usize,
+    pub(crate) engine: Engine,
     pub(crate) mode: String,
     work: Work,
+    _groups: Vec<Membership>,
 }
 
 #[derive(Debug)]
@@ -75,7 +96,7 @@ pub(crate) fn open(
     match engine {
         Engine::Kernel => open_kernel(place, port, how),
         Engine::Loopback => match ends.remove(&port.name) {
-            Some(end) => start(place, end, virtual_clock.clone(), how.meter),
+            Some(end) => start((place, engine), end, virtual_clock.clone(), how),
             None => Err(RunError::Usage(format!(
                 "port '{}' of the engine 'loopback' can be one end of one link only",
                 port.name
@@ -83,11 +104,11 @@ pub(crate) fn open(
         },
         Engine::Packet => {
             let opened = open_packet(port, &how)?;
-            start(place, opened, MonotonicClock, how.meter)
+            start((place, engine), opened, MonotonicClock, how)
         }
         Engine::Socket => {
             let opened = open_socket(port, &how)?;
-            start(place, opened, MonotonicClock, how.meter)
+            start((place, engine), opened, MonotonicClock, how)
         }
         Engine::Pcap => Err(RunError::Usage(format!(
             "port '{}' of the engine 'pcap' only writes; leave out 'to' in the flows that go to it",
@@ -117,7 +138,9 @@ fn open_kernel(place: usize, port: &PortHere, how: Receiving) -> Result<Receiver
         || "XDP".to_owned(),
         |attached| format!("{} XDP, metered before the stack", attached.mode),
     );
-    Ok(Receiver { place, mode, work: Work::Kernel(Box::new(receiver)) })
+    let engine = Engine::Kernel;
+    let work = Work::Kernel(Box::new(receiver));
+    Ok(Receiver { place, engine, mode, work, _groups: how.groups })
 }
 
 fn open_packet(port: &PortHere, how: &Receiving) -> Result<PacketPort, RunError> {
@@ -147,10 +170,10 @@ fn open_socket(port: &PortHere, how: &Receiving) -> Result<SocketPort, RunError>
 
 /// Starts a thread that meters what `port` delivers.
 fn start<P, C>(
-    place: usize,
+    (place, engine): (usize, Engine),
     mut port: P,
     clock: C,
-    config: MeterConfig,
+    how: Receiving,
 ) -> Result<Receiver, RunError>
 where
     P: Port + 'static,
@@ -159,18 +182,32 @@ where
     let stop = Arc::new(AtomicBool::new(false));
     let live = Arc::new(LiveRx::default());
     let mode = port.caps().mode.clone();
+    let Receiving { meter: config, mut log, groups, .. } = how;
     let (stopped, seen) = (Arc::clone(&stop), Arc::clone(&live));
     let thread = thread::Builder::new()
         .name("wb-receive".to_owned())
         .spawn(move || {
             let mut meter = Meter::new(config);
-            let error = collect(&mut port, &clock, &mut meter, &stopped, &seen).err();
+            let tap = |arrival: &Arrival<'_>| {
+                if let Some(log) = &mut log {
+                    log.record(arrival.at, arrival.bytes);
+                }
+            };
+            let told = (&*stopped, &*seen);
+            let error = collect_and_tell((&mut port, &clock), &mut meter, told, tap).err();
+            let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
+            let error = error.or(written.err().map(|source| PortError::System {
+                what: "writing the log of packets".into(),
+                on: "its file".to_owned(),
+                source,
+            }));
             let mut summary = meter.summary();
             summary.receiver_drops = port.receive_drops();
             Collected { summary, error }
         })
         .map_err(|error| RunError::Machine(format!("cannot start a receiving thread: {error}")))?;
-    Ok(Receiver { place, mode, work: Work::Thread { thread, stop, live } })
+    let work = Work::Thread { thread, stop, live };
+    Ok(Receiver { place, engine, mode, work, _groups: groups })
 }
 
 impl Receiver {

@@ -2,6 +2,7 @@
 //! one time, watch, settle, and report.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,26 +11,32 @@ use std::time::{Duration, SystemTime};
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::drive::{LiveTx, Sequences};
 use wirebeat_engine::loopback::VirtualClock;
+use wirebeat_engine_linux::group::Group;
 use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_host::{CpuTimes, Machine};
+use wirebeat_meter::codecs::Codecs;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_netlink::{LinkEvent, LinkWatch};
-use wirebeat_report::model::{End, Report};
-use wirebeat_traffic::compile::compile;
+use wirebeat_report::model::{Change, End, Report};
+use wirebeat_traffic::compile::{Live, compile};
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_traffic::spec::{Scenario, WaitChoice};
-use wirebeat_units::Nanos;
+use wirebeat_traffic::spec::{EngineChoice, Scenario, WaitChoice};
+use wirebeat_units::{Nanos, WallTime};
+use wirebeat_wire::codec::Codec;
 
+use crate::control::socket::ControlSocket;
+use crate::control::{self, Control, Controlled};
 use crate::engines::{self, Engine};
 use crate::error::RunError;
+use crate::files;
 use crate::observe::{Observer, Progress, Stop};
 use crate::options::Options;
 use crate::outcome::{self, Outcome};
 use crate::ports::{self, PortHere};
 use crate::receivers::{self, Receiver, Receiving};
 use crate::remote::{Connection, ExpectedFlow, Measurement, RemoteError};
-use crate::transmit::{self, Marching, Sender};
+use crate::transmit::{self, Marching, Opening, Sender};
 
 /// From the decision to start until the first deadline: threads get going in the meantime.
 const LEAD: Nanos = Nanos::from_millis(20);
@@ -56,11 +63,22 @@ pub struct Prepared {
     pub(crate) receivers: Vec<Receiver>,
     pub(crate) wait: Wait,
     pub(crate) settle: Nanos,
+    /// When it starts by the clock of the day, if that was said.
+    start_at: Option<WallTime>,
+    /// The clock of the day less the monotonic one, in nanoseconds modulo 2^64.
+    unix_offset: u64,
     pub(crate) machine: Machine,
     watches: Vec<LinkWatch>,
     virtual_clock: VirtualClock,
     /// The receiver on another host.
     connection: Option<Connection>,
+    /// Where its flows may change while it runs: the handle, and the socket if there is one.
+    pub(crate) control: Option<Control>,
+    control_socket: Option<ControlSocket>,
+    /// What the scenario changes while it runs, in the order of time.
+    pub(crate) planned: Vec<Change>,
+    /// The longest frame of each port that there is room for, without FCS.
+    room: Vec<u16>,
 }
 
 /// A sender, as the report names it.
@@ -76,7 +94,9 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     let ports = ports::find(scenario, &options.namespaces)?;
     let engines =
         ports.iter().map(|port| engines::choose(port, scenario)).collect::<Result<Vec<_>, _>>()?;
-    let program = compile(scenario, &ports::links(scenario, &ports, &engines)?)?;
+    let files = files::read(scenario, &options)?;
+    let links = ports::links(scenario, &ports, &engines)?;
+    let program = compile(scenario, &links, &files)?;
     let wait = match scenario.run.wait {
         WaitChoice::Spin => Wait::Spin,
         WaitChoice::Hybrid => Wait::Hybrid,
@@ -93,18 +113,53 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         receivers: Vec::new(),
         wait,
         settle: scenario.run.settle,
+        unix_offset: unix_offset(),
+        start_at: scenario.run.start_at,
         machine: Machine::observe(),
         watches: Vec::new(),
         virtual_clock,
         connection: None,
+        control: None,
+        control_socket: None,
+        planned: planned(scenario),
+        room: Vec::new(),
     };
     prepared.check_clocks()?;
+    prepared.check_start()?;
+    if let Controlled::BySocket(path) = &prepared.options.control {
+        prepared.control_socket = Some(ControlSocket::open(path.as_deref())?);
+    }
     if let Some(peer) = &prepared.options.peer {
         prepared.connection = Some(Connection::open(peer)?);
     }
     prepared.open()?;
     prepared.watch()?;
+    if prepared.is_controlled() {
+        let live = Live::new(scenario.clone(), links, files, &prepared.program);
+        prepared.control = Some(prepared.control_of(live));
+    }
     Ok(prepared)
+}
+
+/// What a scenario plans to change.
+fn planned(scenario: &Scenario) -> Vec<Change> {
+    let name = |flow: u32| {
+        let flow = scenario.flows.get_index(flow as usize);
+        flow.map_or("", |(name, _)| name.as_str())
+    };
+    let flows = (0..).zip(scenario.flows.values());
+    let changes =
+        flows.flat_map(|(flow, spec)| spec.at.iter().map(move |(&at, change)| (flow, at, change)));
+    let mut planned = control::planned(changes, name);
+    planned.sort_by_key(|change| change.at_ns);
+    planned
+}
+
+/// The clock of the day less the monotonic one: probes of other tools carry the former.
+pub(crate) fn unix_offset() -> u64 {
+    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let unix_ns = u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX);
+    unix_ns.wrapping_sub(MonotonicClock.now().get())
 }
 
 /// The first time that is [`LEAD`] after `now`, or later, and right before a tick.
@@ -118,6 +173,13 @@ impl Prepared {
     fn check_clocks(&self) -> Result<(), RunError> {
         let virtual_time = |engine: &&Engine| matches!(engine, Engine::Loopback | Engine::Pcap);
         let count = self.engines.iter().filter(virtual_time).count();
+        if count > 0 && self.is_controlled() {
+            return Err(RunError::Usage(
+                "a run on a virtual clock is over before anyone could change it; use the engine 'kernel', \
+                 'packet' or 'socket', or run it without control"
+                    .to_owned(),
+            ));
+        }
         if count == 0 || count == self.engines.len() {
             return Ok(());
         }
@@ -126,6 +188,46 @@ impl Prepared {
              scenario with ports on a real one; give all ports a virtual engine, or none"
                 .to_owned(),
         ))
+    }
+
+    /// A start that has passed cannot be kept.
+    fn check_start(&self) -> Result<(), RunError> {
+        let Some(moment) = self.start_at else { return Ok(()) };
+        if self.monotonic(moment) >= MonotonicClock.now() {
+            return Ok(());
+        }
+        let why = format!(
+            "the start at {moment} has passed; give a later one, or leave 'run.start-at' out"
+        );
+        Err(RunError::Usage(why))
+    }
+
+    /// Whether flows may change while it runs.
+    fn is_controlled(&self) -> bool {
+        self.options.control != Controlled::No
+    }
+
+    /// The handle for those who change its flows, where [`Options::control`] asks for one. It works while the
+    /// session runs.
+    pub fn control(&self) -> Option<Control> {
+        self.control.clone()
+    }
+
+    /// Where the control socket lies, if there is one.
+    pub fn control_path(&self) -> Option<&std::path::Path> {
+        self.control_socket.as_ref().map(ControlSocket::path)
+    }
+
+    fn control_of(&mut self, live: Live) -> Control {
+        for (place, sender) in self.senders.iter_mut().enumerate() {
+            sender.place = place;
+        }
+        let room = |flow: &Flow| {
+            let place = self.ports.iter().position(|port| port.name == flow.from);
+            place.and_then(|place| self.room.get(place)).copied().unwrap_or(0)
+        };
+        let room = self.program.flows.iter().map(room).collect();
+        Control::new(live, self.senders.len(), room)
     }
 
     /// Opens receivers first, because some drivers take frames only once somebody receives them.
@@ -137,11 +239,17 @@ impl Prepared {
             .filter_map(|flow| Some((flow.from.as_str(), flow.to.as_deref()?)));
         let mut ends = receivers::loopback_ends(pairs, &self.virtual_clock);
         let frame_max = |place: usize| {
-            let flows =
-                self.program.flows.iter().filter(|flow| flow.from == self.ports[place].name);
-            flows.map(|flow| flow.template.bytes.len() as u16).max().unwrap_or(0)
+            let flows = self.program.flows_from(&self.ports[place].name);
+            let lengths = flows.iter().map(|&flow| self.program.longest(flow).buffer());
+            lengths.max().unwrap_or(0)
         };
-        let frame_max: Vec<u16> = (0..self.ports.len()).map(frame_max).collect();
+        let mut frame_max: Vec<u16> = (0..self.ports.len()).map(frame_max).collect();
+        if self.is_controlled() {
+            for (longest, port) in frame_max.iter_mut().zip(&self.ports) {
+                *longest = if *longest == 0 { 0 } else { port.room().max(*longest) };
+            }
+            self.room.clone_from(&frame_max);
+        }
         for place in 0..self.ports.len() {
             self.open_receiver(place, &mut ends)?;
         }
@@ -152,7 +260,12 @@ impl Prepared {
             let port = &self.ports[place];
             self.engines[place] = engines::settle(port, self.engines[place], longest)?;
             let engine = self.engines[place];
-            let senders = transmit::open((port, engine), &self.program, self.wait, &mut ends)?;
+            let opening = Opening {
+                wait: self.wait,
+                unix_offset: self.unix_offset,
+                room: self.is_controlled().then_some(longest),
+            };
+            let senders = transmit::open((port, engine), &self.program, opening, &mut ends)?;
             self.sending.extend(senders.iter().map(|sender| Sending {
                 place,
                 cpu: sender.cpu,
@@ -175,14 +288,17 @@ impl Prepared {
             .flows
             .iter()
             .filter(|flow| flow.to.as_deref() == name)
-            .map(|flow| (flow.id, Expectation { nominal_gap: nominal_gap(flow), delay_base: 0 }))
+            .map(|flow| {
+                let nominal_gap = self.nominal_gap(flow);
+                (flow.id, Expectation { nominal_gap, delay_base: 0 })
+            })
             .collect();
         if expected.is_empty() {
             return Ok(());
         }
         let mut listen: Vec<_> = (self.program.flows.iter())
             .filter(|flow| flow.to.as_deref() == name)
-            .map(|flow| flow.endpoint.destination)
+            .filter_map(|flow| Some(flow.endpoint?.destination))
             .collect();
         listen.sort_unstable();
         listen.dedup();
@@ -191,23 +307,91 @@ impl Prepared {
         let one_queue = cores <= self.ports.len() as u16
             && port.link.as_ref().is_some_and(|link| virtual_cable(link) || link.rx_queues == 1);
         let virtual_time = matches!(self.engines[place], Engine::Loopback | Engine::Pcap);
+        let codecs = self.codecs(port)?;
+        let engine = self.receiving_engine(place, &codecs)?;
+        let groups = receivers::join(port, &self.groups(port))?;
         let how = Receiving {
             meter: MeterConfig {
                 flows: Flows::Expected(expected),
                 bins: self.options.bins,
                 // what an earlier run left in queues on the way is not ours
                 run_start: (!virtual_time).then(|| MonotonicClock.now()),
+                codecs,
                 ..MeterConfig::default()
             },
             fate: Fate::Drop,
             several_queues: !one_queue,
             promiscuous: true,
             listen,
+            log: None,
+            groups,
         };
-        let at = (port, self.engines[place]);
+        let at = (port, engine);
         let receiver = receivers::open(place, at, how, ends, &self.virtual_clock)?;
         self.receivers.push(receiver);
         Ok(())
+    }
+
+    /// The probes of other tools that a port is to read.
+    fn codecs(&self, port: &PortHere) -> Result<Codecs, RunError> {
+        let mut codecs = Codecs { unix_offset: self.unix_offset, ..Codecs::default() };
+        let mut shared = Vec::new();
+        for flow in self.program.flows.iter().filter(|flow| flow.to.as_ref() == Some(&port.name)) {
+            let Some((codec, number)) = self.program.probe(flow.id.into()) else { continue };
+            if codec == Codec::Wirebeat {
+                continue;
+            }
+            if !codecs.read.contains(&codec) {
+                codecs.read.push(codec);
+            }
+            if let Some(endpoint) = flow.endpoint {
+                let at = endpoint.destination.port();
+                let other = codecs.ports.insert(at, codec);
+                shared.extend(other.filter(|other| *other != codec).map(|_| at));
+            }
+            if let Some(other) = codecs.flows.insert((codec, number), flow.id) {
+                let other = &self.program.flows[usize::from(other)].name;
+                return Err(RunError::Usage(format!(
+                    "flows '{other}' and '{}' cannot be told apart at port '{}': their probes ({codec}) \
+                     carry the same number, or none; give them numbers of their own, or another codec",
+                    flow.name, port.name
+                )));
+            }
+        }
+        codecs.ports.retain(|port, _| !shared.contains(port));
+        Ok(codecs)
+    }
+
+    /// The groups that the flows to a port are sent to.
+    fn groups(&self, port: &PortHere) -> Vec<Group> {
+        let flows = self.program.flows.iter().filter(|flow| flow.to.as_ref() == Some(&port.name));
+        let destinations = flows.filter_map(|flow| Some(flow.endpoint?.destination.ip()));
+        let groups = destinations.filter(IpAddr::is_multicast);
+        let mut groups: Vec<Group> = groups.map(|group| Group { group, source: None }).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+
+    /// The engine that receives at a port: the kernel reads Wirebeat's own probes only.
+    fn receiving_engine(&self, place: usize, codecs: &Codecs) -> Result<Engine, RunError> {
+        let (port, engine) = (&self.ports[place], self.engines[place]);
+        if engine != Engine::Kernel || codecs.read.is_empty() {
+            return Ok(engine);
+        }
+        if port.spec.engine == EngineChoice::Auto {
+            return Ok(Engine::Packet);
+        }
+        Err(RunError::Usage(format!(
+            "the kernel engine reads Wirebeat's own probes only, and port '{}' receives those of {}; let it \
+             receive with 'engine: packet', or 'auto'",
+            port.name, codecs.read[0]
+        )))
+    }
+
+    /// The gap between frames of a flow, where it is sure to stay the same.
+    fn nominal_gap(&self, flow: &Flow) -> Option<Nanos> {
+        nominal_gap(&self.program, flow).filter(|_| !self.is_controlled())
     }
 
     /// Watches the links that are in use.
@@ -222,21 +406,14 @@ impl Prepared {
 
     /// How long the flows are going to send, where their schedule says so.
     fn duration(&self) -> Option<Nanos> {
-        let end = |flow: &Flow| {
-            let departures = &flow.departures;
-            let by_count = departures.rate.filter(|_| departures.count < u64::MAX).map(|rate| {
-                let last = departures.count.saturating_sub(1);
-                departures.start.saturating_add(rate.deadline(last))
-            });
-            by_count.unwrap_or(Nanos::MAX).min(departures.stop)
-        };
-        self.program.flows.iter().map(end).max().filter(|&end| end < Nanos::MAX)
+        let flows = 0..self.program.flows.len() as u32;
+        flows.map(|flow| self.program.end(flow)).max().filter(|&end| end < Nanos::MAX)
     }
 
     /// When the last flow has to end by time, from the start of the run. A flow that ends by its count
     /// takes as long as it takes.
     fn time_limit(&self) -> Nanos {
-        let stops = self.program.flows.iter().map(|flow| flow.departures.stop);
+        let stops = self.program.streams.iter().map(|stream| stream.departures.stop);
         stops.max().unwrap_or(Nanos::ZERO)
     }
 
@@ -247,9 +424,14 @@ impl Prepared {
         let expected = flows.map(|flow| ExpectedFlow {
             id: flow.id,
             name: flow.name.clone(),
-            nominal_gap_ns: nominal_gap(flow).map(Nanos::get),
+            nominal_gap_ns: self.nominal_gap(flow).map(Nanos::get),
         });
         connection.begin(expected.collect()).map(Some)
+    }
+
+    /// A moment on the monotonic clock, as the two clocks stand now.
+    fn monotonic(&self, moment: WallTime) -> Nanos {
+        Nanos::new(moment.unix().get().saturating_sub(unix_offset()))
     }
 
     /// Runs to the end and reports.
@@ -262,7 +444,11 @@ impl Prepared {
         let virtual_time =
             self.engines.iter().any(|engine| matches!(engine, Engine::Loopback | Engine::Pcap));
         let begun = MonotonicClock.now();
-        let start = if virtual_time { VIRTUAL_START } else { before_a_tick(begun) };
+        let start = match self.start_at {
+            _ if virtual_time => VIRTUAL_START,
+            Some(moment) => self.monotonic(moment).max(before_a_tick(begun)),
+            None => before_a_tick(begun),
+        };
         let sequences = Sequences::new(self.program.flows.len());
         // without the receiver that was asked for, nothing is sent
         let halt = AtomicBool::new(remote.is_err());
@@ -272,9 +458,19 @@ impl Prepared {
             start,
             end: start.saturating_add(self.time_limit()),
             wait: self.wait,
+            unix_offset: self.unix_offset,
             stop: &halt,
+            changes: self.control.as_ref().map(Control::changes),
             virtual_clock: &self.virtual_clock,
         };
+        let socket = self.control_socket.take().zip(self.control.clone());
+        let serving = socket.map(|(socket, control)| socket.serve(control));
+        if let Some(Err(error)) = &serving {
+            observer.notice(&format!("nothing answers on the control socket: {error}"));
+        }
+        if let Some(control) = &self.control {
+            control.begin(start);
+        }
         let mut senders = std::mem::take(&mut self.senders);
         let lives: Vec<Arc<LiveTx>> =
             senders.iter().map(|sender| Arc::clone(&sender.live)).collect();
@@ -291,6 +487,10 @@ impl Prepared {
         let sent = thread::scope(|scope| {
             let threads: Vec<_> =
                 senders.iter_mut().map(|sender| sender.spawn(scope, marching)).collect();
+            for (place, _) in threads.iter().enumerate().filter(|(_, thread)| thread.is_err()) {
+                // The others would wait for it.
+                marching.changes.inspect(|changes| changes.leave(place));
+            }
             let running = |threads: &[std::io::Result<thread::ScopedJoinHandle<'_, _>>]| {
                 threads.iter().flatten().any(|thread| !thread.is_finished())
             };
@@ -311,7 +511,7 @@ impl Prepared {
             }
             threads.into_iter().map(outcome::join).collect::<Vec<_>>()
         });
-        drop(senders);
+        drop((senders, serving));
         if !virtual_time {
             self.settle();
         }
@@ -432,8 +632,9 @@ pub(crate) fn interrupted(stop: &Stop, watches: &mut [LinkWatch]) -> Option<End>
 }
 
 /// The gap between frames of a flow, where it is always the same.
-pub(crate) fn nominal_gap(flow: &Flow) -> Option<Nanos> {
-    let rate = flow.departures.rate.filter(|_| flow.departures.burst == 1)?;
+pub(crate) fn nominal_gap(program: &Program, flow: &Flow) -> Option<Nanos> {
+    let [stream] = program.streams(flow.id.into()) else { return None };
+    let rate = stream.departures.pace.constant().filter(|_| stream.departures.burst == 1)?;
     let frames = rate.frames.max(1);
     Some(Nanos::new(rate.per.get().saturating_add(frames / 2) / frames))
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
 use wirebeat_engine::clock::{MonotonicClock, Wait};
-use wirebeat_engine::drive::{Driven, Job, LiveTx, Plan, Sequences, drive};
+use wirebeat_engine::drive::{Changes, Driven, Job, Listener, LiveTx, Plan, Sequences, drive};
 use wirebeat_engine::loopback::{LoopbackPort, VirtualClock};
 use wirebeat_engine::pcap::{PcapOptions, PcapPort};
 use wirebeat_engine::port::{Caps, Port, PortError, TxPlan};
@@ -19,7 +19,7 @@ use wirebeat_engine_linux::packet::{PacketOptions, PacketPort};
 use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Joining, SocketOptions, SocketPort, SocketTransmit,
 };
-use wirebeat_traffic::program::Program;
+use wirebeat_traffic::program::{Program, Stream};
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_units::Nanos;
 
@@ -62,6 +62,17 @@ pub(crate) struct Sender {
     /// The CPU that it is pinned to.
     pub(crate) cpu: Option<usize>,
     pub(crate) live: Arc<LiveTx>,
+    /// Its place among all transmit cores of the run.
+    pub(crate) place: usize,
+}
+
+/// What opening a port takes beside the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    pub(crate) wait: Wait,
+    pub(crate) unix_offset: u64,
+    /// Of a session that can be changed: the longest frame to have room for, without FCS.
+    pub(crate) room: Option<u16>,
 }
 
 /// What all transmit cores are told.
@@ -72,7 +83,10 @@ pub(crate) struct Marching<'a> {
     pub(crate) start: Nanos,
     pub(crate) end: Nanos,
     pub(crate) wait: Wait,
+    pub(crate) unix_offset: u64,
     pub(crate) stop: &'a AtomicBool,
+    /// Changes from outside, if there may be some.
+    pub(crate) changes: Option<&'a Changes>,
     /// The clock of ports in memory.
     pub(crate) virtual_clock: &'a VirtualClock,
 }
@@ -95,7 +109,7 @@ pub(crate) fn cpus(port: &PortHere) -> Vec<Option<usize>> {
 pub(crate) fn open(
     (port, engine): (&PortHere, Engine),
     program: &Program,
-    wait: Wait,
+    opening: Opening,
     ends: &mut HashMap<String, LoopbackPort>,
 ) -> Result<Vec<Sender>, RunError> {
     let flows = program.flows_from(&port.name);
@@ -105,12 +119,16 @@ pub(crate) fn open(
     if matches!(engine, Engine::Pcap | Engine::Loopback) {
         check_end(port, program, &flows)?;
     }
+    if engine == Engine::Socket {
+        check_endpoints(port, program, &flows)?;
+    }
     let cpus = match engine {
         Engine::Loopback | Engine::Pcap => vec![None],
         _ => cpus(port),
     };
     let cores = cpus.len() as u32;
-    let repeats = if engine == Engine::Kernel { ROUND_MAX } else { 0 };
+    let Opening { wait, unix_offset, room } = opening;
+    let repeats = if engine == Engine::Kernel && room.is_none() { ROUND_MAX } else { 0 };
     let shared = match engine {
         Engine::Kernel if cores > 1 => {
             Some(Arc::new(SharedSequences::new(program.flows.len() as u32)?))
@@ -120,7 +138,11 @@ pub(crate) fn open(
     let mut senders = Vec::with_capacity(cpus.len());
     for (core, cpu) in (0u32..).zip(cpus) {
         let shard = Shard { core, cores };
-        let plan = Plan::new(program, &flows, shard, repeats);
+        let mut plan = Plan::new(program, &flows, shard, (repeats, unix_offset));
+        if let Some(room) = room {
+            plan.tx.frame_max = plan.tx.frame_max.max(room);
+            plan.tx.frame_len = None;
+        }
         let opened = match engine {
             Engine::Kernel => {
                 let options = kernel_options(port, &plan, wait, cpu, shared.clone())?;
@@ -142,14 +164,14 @@ pub(crate) fn open(
                 AnyPort::Packet(Box::new(port.enter(|| PacketPort::open(&options))??))
             }
             Engine::Socket => {
-                let options = socket_options(port, program, &flows, &plan);
+                let options = socket_options(port, program, &flows, (&plan, room));
                 AnyPort::Socket(Box::new(port.enter(|| SocketPort::open(&options))??))
             }
             Engine::Pcap => AnyPort::Pcap(Box::new(open_pcap(port, &plan)?)),
         };
         let live = Arc::new(LiveTx::default());
         let flows = flows.clone();
-        senders.push(Sender { port: opened, plan, flows, shard, cpu, live });
+        senders.push(Sender { port: opened, plan, flows, shard, cpu, live, place: 0 });
     }
     Ok(senders)
 }
@@ -184,14 +206,28 @@ fn kernel_options(
 
 /// On a virtual clock no time passes while frames are sent flat out: only a count ends them.
 fn check_end(port: &PortHere, program: &Program, flows: &[u32]) -> Result<(), RunError> {
-    let endless = flows
-        .iter()
-        .filter_map(|&flow| program.flows.get(flow as usize))
-        .find(|flow| flow.departures.rate.is_none() && flow.departures.count == u64::MAX);
-    match endless {
+    let endless = |stream: &&Stream| {
+        !stream.departures.pace.is_limited() && stream.departures.count == u64::MAX
+    };
+    let endless = program.streams_of(flows).find(endless);
+    match endless.and_then(|stream| program.flows.get(stream.flow as usize)) {
         Some(flow) => Err(RunError::Usage(format!(
             "flow '{}' has neither rate nor count, and port '{}' is on a virtual clock, where it would \
              never end; give it one of them",
+            flow.name, port.name
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// A socket sends what the system makes headers for.
+fn check_endpoints(port: &PortHere, program: &Program, flows: &[u32]) -> Result<(), RunError> {
+    let flows = flows.iter().filter_map(|&flow| program.flows.get(flow as usize));
+    match flows.into_iter().find(|flow| flow.endpoint.is_none()) {
+        Some(flow) => Err(RunError::Usage(format!(
+            "flow '{}' cannot be sent by the engine 'socket' of port '{}': the system makes the headers \
+             there, and these are not plain UDP over IP with fields that stay the same; use the engine \
+             'packet' or 'kernel'",
             flow.name, port.name
         ))),
         None => Ok(()),
@@ -220,18 +256,28 @@ fn packet_options(port: &PortHere, plan: &Plan) -> Result<PacketOptions, RunErro
     Ok(PacketOptions { interface, transmit: Some(plan.tx), receive: None })
 }
 
-fn socket_options(port: &PortHere, program: &Program, flows: &[u32], plan: &Plan) -> SocketOptions {
-    let endpoint = |flow: &wirebeat_traffic::program::Flow| Endpoint {
-        source: flow.endpoint.source,
-        destination: flow.endpoint.destination,
-        ttl: flow.endpoint.ttl,
-        tos: flow.endpoint.tos,
-        checksum: if flow.endpoint.checksum { Checksum::Sent } else { Checksum::Omitted },
+fn socket_options(
+    port: &PortHere,
+    program: &Program,
+    flows: &[u32],
+    (plan, room): (&Plan, Option<u16>),
+) -> SocketOptions {
+    let endpoint = |flow: &wirebeat_traffic::program::Flow| {
+        let endpoint = flow.endpoint?;
+        Some(Endpoint {
+            source: endpoint.source,
+            destination: endpoint.destination,
+            ttl: endpoint.ttl,
+            tos: endpoint.tos,
+            checksum: if endpoint.checksum { Checksum::Sent } else { Checksum::Omitted },
+        })
     };
     // lengths are those of payloads here
-    let lengths = || flows.iter().map(|&flow| program.flows[flow as usize].template.payload_len);
-    let frame_max = lengths().max().unwrap_or(0);
-    let frame_len = lengths().all(|len| len == frame_max).then_some(frame_max);
+    let images = || program.streams_of(flows).map(|stream| stream.frames.datagram());
+    let frame_max = images().map(|image| image.longest()).max().unwrap_or(0);
+    let fixed = images().all(|image| image.fixed_len() == Some(frame_max));
+    let frame_len = fixed.then_some(frame_max).filter(|_| room.is_none());
+    let frame_max = frame_max.max(room.unwrap_or(0));
     SocketOptions {
         // an interface that was not asked for is left to the routes
         interface: port.spec.interface.clone(),
@@ -239,7 +285,7 @@ fn socket_options(port: &PortHere, program: &Program, flows: &[u32], plan: &Plan
             plan: TxPlan { frame_max, frame_len, ..plan.tx },
             endpoints: (0u32..)
                 .zip(&program.flows)
-                .map(|(index, flow)| flows.contains(&index).then(|| endpoint(flow)))
+                .map(|(index, flow)| flows.contains(&index).then(|| endpoint(flow)).flatten())
                 .collect(),
             joining: Joining::WhereSizesAllow,
         }),
@@ -255,7 +301,19 @@ impl Sender {
         marching: Marching<'env>,
     ) -> std::io::Result<ScopedJoinHandle<'scope, Driven>> {
         let name = format!("wb-send-{}", self.shard.core);
-        thread::Builder::new().name(name).spawn_scoped(scope, move || self.run(&marching))
+        thread::Builder::new().name(name).spawn_scoped(scope, move || {
+            let driven = self.run(&marching);
+            // The others wait for it to end.
+            self.leave(&marching);
+            driven
+        })
+    }
+
+    /// It sends nothing, or nothing more.
+    fn leave(&self, marching: &Marching<'_>) {
+        if let Some(changes) = marching.changes {
+            changes.leave(self.place);
+        }
     }
 
     fn run(&mut self, marching: &Marching<'_>) -> Driven {
@@ -276,8 +334,10 @@ impl Sender {
             start: marching.start,
             end: self.end(marching),
             wait: marching.wait,
+            unix_offset: marching.unix_offset,
             stop: marching.stop,
             live: &live,
+            changes: marching.changes.map(|changes| Listener { changes, core: self.place }),
         };
         match &mut self.port {
             AnyPort::Kernel(port) => drive(&mut **port, &MonotonicClock, &job, &self.plan),

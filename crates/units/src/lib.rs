@@ -15,6 +15,7 @@ mod nanos;
 mod parse;
 mod rate;
 mod text;
+mod wall_time;
 
 pub use bit_rate::BitRate;
 pub use bytes::Bytes;
@@ -23,3 +24,4 @@ pub use frame_rate::FrameRate;
 pub use nanos::Nanos;
 pub use parse::UnitError;
 pub use rate::{Layer, Rate, RateError};
+pub use wall_time::WallTime;

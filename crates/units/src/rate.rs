@@ -7,7 +7,7 @@ use crate::bit_rate::{self, BIT_RATE};
 use crate::frame_rate::{self, FRAME_RATE};
 use crate::parse::{Bare, Decimal, Misfit, Quantity, unknown_unit};
 use crate::text::serde_as_text;
-use crate::{BitRate, FrameLen, FrameRate, Nanos, UnitError};
+use crate::{BitRate, FrameRate, UnitError};
 
 const RATE: Quantity = Quantity {
     what: "a rate",
@@ -67,33 +67,32 @@ pub enum RateError {
 }
 
 impl Rate {
-    /// The frame rate that this rate means for frames of `len` with `payload` bytes after the
-    /// transport header, on a link of `link` bits per second.
+    /// The frame rate that this rate means, as frames in so many nanoseconds: for `frames` frames that have
+    /// together so many bytes on the line, with FCS, and of payload, on a link of `link` bits per second.
     ///
     /// `None` for [`Rate::Unlimited`].
-    pub fn frame_rate(
+    pub fn frames_of(
         &self,
-        len: FrameLen,
-        payload: u16,
+        frames: u64,
+        [line, frame, payload]: [u64; 3],
         link: Option<BitRate>,
-    ) -> Result<Option<FrameRate>, RateError> {
-        let bits = |rate: u64, bytes: u32| {
-            // rate / (8 * bytes) frames per second, kept as an exact fraction.
-            let per = Nanos::new(u64::from(bytes) * 8 * 1_000_000_000);
-            FrameRate { frames: rate, per }
+    ) -> Result<Option<(u128, u128)>, RateError> {
+        let bits = |rate: u128, bytes: u64| {
+            // rate * frames / (8 * bytes) frames per second, kept as an exact fraction.
+            let per = u128::from(bytes) * 8 * 1_000_000_000;
+            Some((rate * u128::from(frames), per))
         };
         match *self {
             Rate::Unlimited => Ok(None),
-            Rate::Frames(rate) => Ok(Some(rate)),
-            Rate::Bits(rate, Layer::Line) => Ok(Some(bits(rate.0, len.on_line()))),
-            Rate::Bits(rate, Layer::Frame) => Ok(Some(bits(rate.0, u32::from(len.get())))),
+            Rate::Frames(rate) => Ok(Some((rate.frames.into(), rate.per.get().into()))),
+            Rate::Bits(rate, Layer::Line) => Ok(bits(rate.0.into(), line)),
+            Rate::Bits(rate, Layer::Frame) => Ok(bits(rate.0.into(), frame)),
             Rate::Bits(_, Layer::Payload) if payload == 0 => Err(RateError::NoPayload),
-            Rate::Bits(rate, Layer::Payload) => Ok(Some(bits(rate.0, u32::from(payload)))),
+            Rate::Bits(rate, Layer::Payload) => Ok(bits(rate.0.into(), payload)),
             Rate::LinkShare(ppm) => match link {
                 Some(BitRate(speed)) if speed > 0 => {
                     let rate = u128::from(speed) * u128::from(ppm) / u128::from(WHOLE_PPM);
-                    let rate = u64::try_from(rate).unwrap_or(u64::MAX);
-                    Ok(Some(bits(rate, len.on_line())))
+                    Ok(bits(rate, line))
                 }
                 _ => Err(RateError::NoLinkSpeed),
             },
@@ -200,6 +199,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Nanos;
 
     fn pps(frames: u64) -> FrameRate {
         FrameRate { frames, per: Nanos::from_secs(1) }
@@ -280,8 +280,9 @@ mod tests {
     fn a_bit_rate_means_frames_by_the_layer_it_counts() {
         let of = |rate: &str| {
             let rate: Rate = rate.parse().expect(rate);
-            let rate = rate.frame_rate(FrameLen::MIN, 18, Some(BitRate(10_000_000_000)));
-            rate.expect("a rate").expect("a limit")
+            let rate = rate.frames_of(1, [84, 64, 18], Some(BitRate(10_000_000_000)));
+            let (frames, per) = rate.expect("a rate").expect("a limit");
+            FrameRate { frames: frames as u64, per: Nanos::new(per as u64) }
         };
         // 10 Gbit/s of 64-byte frames are 14.88 million a second (RFC 2544's arithmetic).
         let line_rate =
@@ -290,18 +291,24 @@ mod tests {
         assert_eq!(of("100%"), line_rate);
         assert_eq!(of("512bps"), pps(1));
         assert_eq!(of("144bps@payload"), pps(1));
+        // Three frames of 64, 64 and 1518 bytes.
+        let mixed: Rate = "13168bps".parse().expect("a rate");
+        assert_eq!(
+            mixed.frames_of(3, [1706, 1646, 1508], None),
+            Ok(Some((39_504, 13_168_000_000_000)))
+        );
     }
 
     #[test]
     fn what_cannot_be_turned_into_frames_says_why() {
         let share = Rate::LinkShare(500_000);
         for link in [None, Some(BitRate(0))] {
-            let rate = share.frame_rate(FrameLen::MIN, 18, link);
+            let rate = share.frames_of(1, [84, 64, 18], link);
             assert_eq!(rate, Err(RateError::NoLinkSpeed), "{link:?}");
         }
         let payload = Rate::Bits(BitRate(1), Layer::Payload);
-        assert_eq!(payload.frame_rate(FrameLen::MIN, 0, None), Err(RateError::NoPayload));
-        assert_eq!(Rate::Unlimited.frame_rate(FrameLen::MIN, 0, None), Ok(None));
+        assert_eq!(payload.frames_of(1, [84, 64, 0], None), Err(RateError::NoPayload));
+        assert_eq!(Rate::Unlimited.frames_of(1, [84, 64, 0], None), Ok(None));
     }
 
     fn any_rate() -> impl Strategy<Value = Rate> {

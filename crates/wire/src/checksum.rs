@@ -64,7 +64,7 @@ impl Sum {
 
 /// The ones' complement sum of the four 16-bit words of `sum`; 0 only when `sum` is.
 #[inline]
-pub(crate) fn fold(sum: u64) -> u16 {
+pub fn fold(sum: u64) -> u16 {
     let sum = (sum >> 32) + (sum & 0xffff_ffff); // at most 33 bits
     let sum = (sum >> 32) + (sum & 0xffff_ffff); // 32
     let sum = (sum >> 16) + (sum & 0xffff); // 17

@@ -47,16 +47,16 @@ pub enum NotADatagram {
 use NotADatagram::{Foreign, Malformed};
 
 /// What an IP header says, whichever version it is.
-struct Carried<'a> {
-    source: IpAddr,
+pub(crate) struct Carried<'a> {
+    pub(crate) source: IpAddr,
     destination: IpAddr,
     ttl: u8,
     tos: u8,
-    protocol: Protocol,
+    pub(crate) protocol: Protocol,
     /// Bytes of the IP header with its options or extension headers.
     headers_len: usize,
     /// What follows them.
-    bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> Datagram<'a> {
@@ -89,7 +89,7 @@ impl<'a> Datagram<'a> {
     }
 }
 
-fn carried_v4(bytes: &[u8]) -> Result<Carried<'_>, NotADatagram> {
+pub(crate) fn carried_v4(bytes: &[u8]) -> Result<Carried<'_>, NotADatagram> {
     let packet = ipv4::Packet::parse(bytes).ok_or(Malformed)?;
     // Even the first fragment is not the datagram, only its beginning; its probe is in the last one.
     if packet.is_fragment() {
@@ -106,7 +106,7 @@ fn carried_v4(bytes: &[u8]) -> Result<Carried<'_>, NotADatagram> {
     })
 }
 
-fn carried_v6(bytes: &[u8]) -> Result<Carried<'_>, NotADatagram> {
+pub(crate) fn carried_v6(bytes: &[u8]) -> Result<Carried<'_>, NotADatagram> {
     let packet = ipv6::Packet::parse(bytes).ok_or(Malformed)?;
     let (protocol, bytes) = packet.upper_layer().ok_or(Malformed)?;
     Ok(Carried {

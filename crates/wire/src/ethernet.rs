@@ -20,6 +20,10 @@ impl EtherType {
     pub const IPV6: EtherType = EtherType(0x86dd);
     /// A customer VLAN tag (IEEE 802.1Q).
     pub const VLAN: EtherType = EtherType(0x8100);
+    /// MPLS labels (RFC 3032 §5).
+    pub const MPLS: EtherType = EtherType(0x8847);
+    /// MPLS labels of multicast (RFC 5332).
+    pub const MPLS_MULTICAST: EtherType = EtherType(0x8848);
     /// A service VLAN tag (IEEE 802.1ad).
     pub const SERVICE_VLAN: EtherType = EtherType(0x88a8);
 }

@@ -10,24 +10,15 @@ use wirebeat_units::{FCS, FrameLen};
 
 use crate::checksum::Sum;
 use crate::ethernet::EtherType;
-use crate::ip::Protocol;
+use crate::ip::{Protocol, Version};
 use crate::{ethernet, ipv4, ipv6, udp};
 
-/// A version of the Internet Protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IpVersion {
-    /// RFC 791.
-    V4,
-    /// RFC 8200.
-    V6,
-}
-
-impl IpVersion {
+impl Version {
     /// Bytes of the Ethernet, IP and UDP headers.
     pub const fn headers_len(self) -> u16 {
         let ip = match self {
-            IpVersion::V4 => ipv4::LEN,
-            IpVersion::V6 => ipv6::LEN,
+            Version::V4 => ipv4::LEN,
+            Version::V6 => ipv6::LEN,
         };
         (ethernet::LEN + ip + udp::LEN) as u16
     }
@@ -55,10 +46,10 @@ pub enum IpRepr {
 
 impl IpRepr {
     /// Which version it is.
-    pub const fn version(&self) -> IpVersion {
+    pub const fn version(&self) -> Version {
         match self {
-            IpRepr::V4(_) => IpVersion::V4,
-            IpRepr::V6(_) => IpVersion::V6,
+            IpRepr::V4(_) => Version::V4,
+            IpRepr::V6(_) => Version::V6,
         }
     }
 
@@ -107,7 +98,7 @@ pub struct UdpFrame<'a> {
     pub destination_port: u16,
     /// Whether the datagram carries a checksum; over IPv6 it must.
     pub checksum: bool,
-    /// The payload: [`IpVersion::payload_len`] bytes, so that it fills the frame, or fewer in the
+    /// The payload: [`Version::payload_len`] bytes, so that it fills the frame, or fewer in the
     /// shortest frame, which is then padded.
     pub payload: &'a [u8],
     /// The length of the frame.
@@ -159,7 +150,7 @@ impl UdpFrame<'_> {
     /// Makes the frame.
     pub fn emit(&self) -> Result<Built, FrameError> {
         let version = self.ip.version();
-        if version == IpVersion::V6 && !self.checksum {
+        if version == Version::V6 && !self.checksum {
             return Err(FrameError::ChecksumRequired);
         }
         self.check_lengths()?;
@@ -172,7 +163,7 @@ impl UdpFrame<'_> {
             bytes,
             payload_at,
             checksum_at: if self.checksum { checksum_at } else { 0 },
-            identification_at: if version == IpVersion::V4 { identification_at } else { 0 },
+            identification_at: if version == Version::V4 { identification_at } else { 0 },
         })
     }
 
@@ -232,6 +223,7 @@ mod tests {
 
     use super::*;
     use crate::checksum::checksum;
+    use crate::codec::Moment;
     use crate::datagram::Datagram;
     use crate::mac::MacAddr;
     use crate::probe::Probe;
@@ -434,8 +426,10 @@ mod tests {
                 probe_at: template.payload_at + filling.len() as u16,
                 checksum_at: template.checksum_at,
                 identification_at: template.identification_at,
+                ..Stamp::default()
             };
-            stamp.write(&mut template.bytes, sequence, transmit_ns);
+            let now = Moment { monotonic_ns: transmit_ns, unix_ns: 0 };
+            stamp.write(&mut template.bytes, sequence, now);
 
             let probe = Probe { sequence, transmit_ns, ..PROBE };
             let payload = [&filling, &probe.to_bytes()[..]].concat();

@@ -4,15 +4,18 @@
 //! never panic; builders write into the caller's buffer. One protocol is one file, in the order
 //! constants, view, representation, display, tests, and knows none of the others: [`frame`] stacks
 //! them for sending, [`datagram`] takes them apart on arrival. Read those two, then [`probe`] and
-//! [`stamp`].
+//! [`stamp`]. The packets of other tools are [`codec`]'s, their text logs [`log`]'s.
 
+pub mod carrier;
 pub mod checksum;
+pub mod codec;
 pub mod datagram;
 pub mod ethernet;
 pub mod frame;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
+pub mod log;
 pub mod mac;
 pub mod probe;
 pub mod stamp;

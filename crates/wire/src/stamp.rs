@@ -6,21 +6,37 @@
 //! frame: its cost does not depend on the length of the frame, and it cannot panic.
 
 use crate::checksum::fold;
-use crate::probe;
+use crate::codec::{Marks, Moment};
 
 /// Where the last-moment fields of a frame lie: byte offsets from the start of the frame. Zero means
-/// that the field is absent, for no such field can begin a frame. (A datagram's payload may be nothing
-/// but a probe, at offset zero: write that one with [`probe::write`].)
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// that the field is absent, for no such field can begin a frame. (A datagram's payload may begin with
+/// its probe: write that one with [`Marks::write`].)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// The 16-byte probe whose magic and flow are already in the frame.
+    /// The probe, in which everything is written already but number and time, which are zero.
     pub probe_at: u16,
+    /// Where in the probe these lie.
+    pub marks: Marks,
+    /// The number of a flow's first frame.
+    pub first: u8,
     /// The transport checksum that covers the probe. The bytes there hold the checksum of the frame
     /// with sequence and time zero.
     pub checksum_at: u16,
     /// The IPv4 identification, when it counts frames; its header checksum is 6 bytes further and
     /// holds the checksum of the header with identification zero.
     pub identification_at: u16,
+}
+
+impl Default for Stamp {
+    fn default() -> Self {
+        Stamp {
+            probe_at: 0,
+            marks: Marks::WIREBEAT,
+            first: 0,
+            checksum_at: 0,
+            identification_at: 0,
+        }
+    }
 }
 
 impl Stamp {
@@ -30,25 +46,30 @@ impl Stamp {
     /// Call it once per build of a frame: it takes the template's checksums as its base. Fields that
     /// do not lie within `frame` are left out.
     #[inline]
-    pub fn write(&self, frame: &mut [u8], sequence: u32, transmit_ns: u64) {
-        if self.probe_at != 0
-            && let Some(probe) = field(frame, self.probe_at)
+    pub fn write(&self, frame: &mut [u8], sequence: u32, now: Moment) {
+        self.write_number(frame, u64::from(sequence) + u64::from(self.first), now);
+        if self.identification_at != 0
+            && let Some(fields) = field(frame, self.identification_at)
         {
-            probe::write(probe, sequence, transmit_ns);
+            write_identification(fields, sequence as u16);
+        }
+    }
+
+    /// Writes a number as it is into the probe, and the time; the identification stays as it is.
+    #[inline]
+    pub fn write_number(&self, frame: &mut [u8], number: u64, now: Moment) {
+        if self.probe_at != 0
+            && let Some(probe) = frame.get_mut(usize::from(self.probe_at)..)
+        {
+            let sum = self.marks.write(probe, number, now.on(self.marks.time));
             if self.checksum_at != 0
                 && let Some(checksum) = field(frame, self.checksum_at)
             {
                 // A transport checksum lies at an even offset of its header, so that this tells
                 // whether the probe does. Bytes at an odd offset add to the other half of each word.
                 let odd = (self.probe_at ^ self.checksum_at) & 1 == 1;
-                let sum = sum_of(sequence, transmit_ns);
                 mend_transport(checksum, if odd { sum.swap_bytes() } else { sum });
             }
-        }
-        if self.identification_at != 0
-            && let Some(fields) = field(frame, self.identification_at)
-        {
-            write_identification(fields, sequence as u16);
         }
     }
 }
@@ -60,12 +81,6 @@ const IDENTIFICATION_TO_CHECKSUM: usize = 8;
 #[inline]
 fn field<const N: usize>(frame: &mut [u8], at: u16) -> Option<&mut [u8; N]> {
     frame.get_mut(usize::from(at)..)?.first_chunk_mut()
-}
-
-/// The ones' complement sum of the words that [`probe::write`] writes.
-#[inline]
-fn sum_of(sequence: u32, transmit_ns: u64) -> u16 {
-    fold(u64::from(sequence) + (transmit_ns >> 32) + (transmit_ns & 0xffff_ffff))
 }
 
 /// Writes `identification` into the bytes from that field to the header checksum.
@@ -113,7 +128,11 @@ mod tests {
         let checksum_at = start as u16 + 6;
         let udp = sum(&frame[start..]);
         frame[start + 6..start + 8].copy_from_slice(&udp.to_be_bytes());
-        (frame, Stamp { probe_at, checksum_at, identification_at: 0 })
+        (frame, Stamp { probe_at, checksum_at, ..Stamp::default() })
+    }
+
+    fn at(monotonic_ns: u64) -> Moment {
+        Moment { monotonic_ns, unix_ns: 0 }
     }
 
     /// The checksum as UDP sends it, summed anew; the field itself must be zero.
@@ -137,7 +156,7 @@ mod tests {
     #[test]
     fn a_stamp_without_fields_changes_nothing() {
         let mut frame = [0x55; 64];
-        Stamp::default().write(&mut frame, u32::MAX, u64::MAX);
+        Stamp::default().write(&mut frame, u32::MAX, at(u64::MAX));
         assert_eq!(frame, [0x55; 64]);
     }
 
@@ -147,7 +166,7 @@ mod tests {
         // The sequence number whose words complete the sum to 0xffff.
         let sequence = u32::from(checksum_of(&frame, 0));
         let mut stamped = frame;
-        stamp.write(&mut stamped, sequence, 0);
+        stamp.write(&mut stamped, sequence, at(0));
         assert_eq!(checksum_of(&stamped, 0), 0xffff);
         assert_eq!(summed_anew(&stamped, 0), 0xffff);
     }
@@ -161,7 +180,7 @@ mod tests {
             time: u64,
         ) {
             let (mut frame, stamp) = datagram(start, &filling);
-            stamp.write(&mut frame, sequence, time);
+            stamp.write(&mut frame, sequence, at(time));
             let expected = Probe { flow: 7, sequence, transmit_ns: time };
             prop_assert_eq!(Probe::from_tail(&frame), Some(expected));
             prop_assert_eq!(checksum_of(&frame, start), summed_anew(&frame, start));
@@ -178,7 +197,7 @@ mod tests {
             let blank = checksum(&header);
             header[10..12].copy_from_slice(&blank.to_be_bytes());
             let mut frame = [vec![0; 14], header.to_vec()].concat();
-            Stamp { identification_at: 18, ..Stamp::default() }.write(&mut frame, sequence, 1);
+            Stamp { identification_at: 18, ..Stamp::default() }.write(&mut frame, sequence, at(1));
             prop_assert_eq!(&frame[18..20], &(sequence as u16).to_be_bytes());
             prop_assert_eq!(checksum(&frame[14..]), 0);
         }
@@ -190,9 +209,9 @@ mod tests {
             checksum_at in 0..100_u16,
             identification_at: u16,
         ) {
-            let stamp = Stamp { probe_at, checksum_at, identification_at };
+            let stamp = Stamp { probe_at, checksum_at, identification_at, ..Stamp::default() };
             let len = frame.len();
-            stamp.write(&mut frame, u32::MAX, u64::MAX);
+            stamp.write(&mut frame, u32::MAX, at(u64::MAX));
             prop_assert_eq!(frame.len(), len);
         }
     }

@@ -31,8 +31,14 @@ const TABLE: &[Row] = &[
     Row {
         name: "traffic",
         may_know: &["units", "wire"],
-        tests: &[],
+        tests: &["testbed"],
         rule: "what to send and when knows no engines, threads, sockets or clocks",
+    },
+    Row {
+        name: "scripts",
+        may_know: &["units", "wire", "traffic"],
+        tests: &[],
+        rule: "another tool's script becomes a scenario; how that is run is not its business",
     },
     Row {
         name: "meter",
@@ -89,21 +95,33 @@ const TABLE: &[Row] = &[
             "host",
             "report",
         ],
-        tests: &["testbed"],
+        tests: &["testbed", "scripts"],
         rule: "a run does not know how it was asked for",
     },
     Row {
         name: "cli",
-        may_know: &["units", "traffic", "report", "run", "testbed"],
+        may_know: &["units", "traffic", "scripts", "report", "run", "testbed"],
         tests: &[],
         rule: "a control plane knows the language, a run and its report; what is below is the run's",
     },
 ];
 
 /// Crates without input and output, and all that they may use from elsewhere: data, not systems.
-const PURE: [&str; 5] = ["units", "wire", "traffic", "meter", "report"];
-const PURE_MAY_USE: [&str; 6] =
-    ["indexmap", "schemars", "serde", "serde-saphyr", "serde_json", "thiserror"];
+const PURE: [&str; 6] = ["units", "wire", "traffic", "scripts", "meter", "report"];
+const PURE_MAY_USE: [&str; 12] = [
+    "crc32c",
+    "humantime",
+    "indexmap",
+    "libm",
+    "pcap-file",
+    "rand_core",
+    "rand_distr",
+    "schemars",
+    "serde",
+    "serde-saphyr",
+    "serde_json",
+    "thiserror",
+];
 
 /// The crates for which there is no row: they stand above the table, and nothing may know them.
 const ABOVE: [&str; 2] = ["bench", "tests"];

@@ -116,7 +116,7 @@ mod tests {
     /// What is said of a command line when `links` are all that is known of the machine.
     fn told(line: &str, links: Links) -> String {
         let scenario = scenario(line).unwrap();
-        let error = compile(&scenario, &links).unwrap_err();
+        let error = compile(&scenario, &links, &Default::default()).unwrap_err();
         super::error(RunError::Scenario(error), &scenario).sentence()
     }
 

@@ -13,7 +13,7 @@ use wirebeat_run::MacAddr;
 use wirebeat_traffic::spec::header::dscp::Dscp;
 use wirebeat_traffic::spec::header::ipv4::Identification;
 use wirebeat_traffic::spec::header::payload::Payload;
-use wirebeat_units::{FrameLen, Rate};
+use wirebeat_traffic::spec::{Departures, FlowRate, Size};
 
 use crate::usage;
 use crate::values::{self, Target};
@@ -29,12 +29,21 @@ pub struct FlowArgs {
     ///
     /// Frames per second (100kpps, 1/10s); bits per second, counted in the frame with its FCS (2Gbps), on
     /// the line with preamble and gap (2Gbps@line) or in the payload (2Gbps@payload); or a share of the
-    /// line rate (50%).
-    #[arg(long, value_name = "RATE")]
-    pub rate: Option<Rate>,
-    /// Length of the frames, header and FCS included: from 64B on [default: the shortest]
-    #[arg(long, value_name = "LENGTH")]
-    pub size: Option<FrameLen>,
+    /// line rate (50%). One that changes with time is written as in a scenario:
+    /// '{ ramp: { from: 1kpps, to: 10kpps, over: 10s } }'.
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    pub rate: Option<FlowRate>,
+    /// How the times between frames vary: constant, exponential, poisson [default: constant]
+    ///
+    /// With parameters as in a scenario: '{ gamma: { shape: 2 } }', '{ jitter: 10% }'.
+    #[arg(long, value_name = "LAW", value_parser = values::departures)]
+    pub departures: Option<Departures>,
+    /// Length of the frames, header and FCS included: from 64B on, or imix [default: the shortest]
+    ///
+    /// With @payload, the length of what follows the headers: 20B@payload. Sizes that vary are written as
+    /// in a scenario: '{ mix: { 64B: 7, 1518B: 1 } }'.
+    #[arg(long, value_name = "LENGTH", value_parser = values::size)]
+    pub size: Option<Size>,
     /// Send so many frames back to back; the pause after them keeps the rate [default: 1]
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
     pub burst: Option<NonZeroU32>,
@@ -86,15 +95,16 @@ impl FlowArgs {
             dscp: service.dscp,
             tos: service.tos,
             to: self.to.or(usual.to),
-            rate: self.rate.or(usual.rate),
-            size: self.size.or(usual.size),
+            rate: self.rate.or_else(|| usual.rate.clone()),
+            departures: self.departures.or_else(|| usual.departures.clone()),
+            size: self.size.or_else(|| usual.size.clone()),
             burst: self.burst.or(usual.burst),
             count: self.count.or(usual.count),
             no_probe: self.no_probe || usual.no_probe,
             source: self.source.or(usual.source),
             source_port: self.source_port.or(usual.source_port),
             ttl: self.ttl.or(usual.ttl),
-            ip_id: self.ip_id.or(usual.ip_id),
+            ip_id: self.ip_id.or_else(|| usual.ip_id.clone()),
             no_udp_checksum: self.no_udp_checksum || usual.no_udp_checksum,
             payload: self.payload.or_else(|| usual.payload.clone()),
             source_mac: self.source_mac.or(usual.source_mac),
@@ -132,12 +142,19 @@ impl FromStr for NamedFlow {
     }
 }
 
-/// The parts between commas; a doubled comma is one of the text.
+/// The parts between commas; a doubled comma is one of the text, and one in braces or brackets is too.
 fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut letters = text.chars().peekable();
+    let mut depth = 0_usize;
     while let Some(letter) = letters.next() {
-        if letter == ',' && letters.next_if_eq(&',').is_none() {
+        let in_map = parts.last().is_some_and(|part| depth > 0 || part.ends_with('='));
+        match letter {
+            '{' | '[' if in_map => depth += 1,
+            '}' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if letter == ',' && depth == 0 && letters.next_if_eq(&',').is_none() {
             parts.push(String::new());
         } else if let Some(last) = parts.last_mut() {
             last.push(letter);
@@ -189,7 +206,7 @@ mod tests {
     fn keys_are_the_flags() {
         let voice = flow("name=voice,rate=12500pps,size=214B,to=10.0.0.2:5004,dscp=ef,no-probe");
         assert_eq!(voice.name.as_deref(), Some("voice"));
-        assert_eq!(voice.flow.rate, Some("12500pps".parse().unwrap()));
+        assert_eq!(voice.flow.rate, values::rate("12500pps").ok());
         assert_eq!(voice.flow.to.unwrap().port, 5004);
         assert!(voice.flow.no_probe);
         let keys = keys();
@@ -200,7 +217,15 @@ mod tests {
     fn a_doubled_comma_is_one_of_the_text() {
         let greeting = flow("payload=text:hello,, world,size=100B");
         assert_eq!(greeting.flow.payload, Some(Payload::Text("hello, world".to_owned())));
-        assert_eq!(greeting.flow.size, Some(FrameLen::with_fcs(100)));
+        assert_eq!(greeting.flow.size, "100B".parse().ok());
+    }
+
+    #[test]
+    fn commas_in_braces_are_those_of_the_value() {
+        let mixed = flow("name=a,size={ mix: { 64B: 7, 1518B: 1 } },burst=2");
+        assert_eq!(mixed.flow.size, values::size("{ mix: { 64B: 7, 1518B: 1 } }").ok());
+        assert!(mixed.flow.size.is_some() && mixed.flow.burst.is_some());
+        assert_eq!(split("payload=text:{,a=1"), ["payload=text:{", "a=1"]);
     }
 
     #[test]
@@ -227,7 +252,7 @@ mod tests {
     fn a_flow_overrides_what_is_usual() {
         let usual = flow("rate=1kpps,size=100B,dscp=ef,no-probe").flow;
         let own = flow("rate=2kpps,tos=8").flow.or(&usual);
-        assert_eq!(own.rate, Some("2kpps".parse().unwrap()));
+        assert_eq!(own.rate, values::rate("2kpps").ok());
         assert_eq!(own.size, usual.size);
         assert_eq!((own.dscp, own.tos), (None, Some(8)));
         assert!(own.no_probe);

@@ -10,12 +10,15 @@ mod scenario;
 use std::num::NonZeroU16;
 
 use clap::Args as ClapArgs;
-use wirebeat_run::{Options, Peer};
-use wirebeat_traffic::spec::{EngineChoice, LateChoice, WaitChoice};
-use wirebeat_units::{BitRate, Nanos};
+use wirebeat_run::{Options, Peer, read_files};
+use wirebeat_traffic::compile::compile;
+use wirebeat_traffic::spec::{EngineChoice, LateChoice, Scenario, WaitChoice};
+use wirebeat_units::{BitRate, Nanos, WallTime};
 
+use crate::ctl::ControlArgs;
 use crate::execute::execute;
 use crate::failure::Failure;
+use crate::file::imaginary_links;
 use crate::key::{CONTROL_PORT, KeyArgs, VARIABLE};
 use crate::output::{Output, ReportArgs, print};
 use crate::values::{self, Cpus, HostPort};
@@ -60,6 +63,8 @@ pub struct Args {
     #[command(flatten)]
     peer: PeerArgs,
     #[command(flatten)]
+    control: ControlArgs,
+    #[command(flatten)]
     pub report: ReportArgs,
     /// Print the scenario that this command line means, and send nothing
     #[arg(long, conflicts_with = "json", help_heading = "Report")]
@@ -97,6 +102,9 @@ struct RunArgs {
     /// How long to send [default: 10s, or until --count is reached]
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     time: Option<Nanos>,
+    /// Start at this moment, in UTC: 2026-11-20T18:00:00Z [default: at once]
+    #[arg(long, value_name = "MOMENT")]
+    start_at: Option<WallTime>,
     /// How deadlines are awaited
     #[arg(long, value_name = "HOW", value_parser = values::wait(), default_value = "hybrid")]
     wait: WaitChoice,
@@ -133,8 +141,19 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         print(&yaml)?;
         return Ok(0);
     }
-    let options = Options { peer: args.peer.peer()?, ..output.options() };
+    let (peer, control) = (args.peer.peer()?, args.control.wanted());
+    let options = Options { peer, control, ..output.options() };
+    check(&scenario, &options)?;
     execute(&scenario, options, output, |error| blame::error(error, &scenario))
+}
+
+/// Finds what cannot be meant on any machine, before this one is asked.
+fn check(scenario: &Scenario, options: &Options) -> Result<(), Failure> {
+    let files = read_files(scenario, options)?;
+    match compile(scenario, &imaginary_links(scenario), &files) {
+        Err(error) => Err(blame::invalid(error.problem(), scenario)),
+        Ok(_) => Ok(()),
+    }
 }
 
 impl PeerArgs {
@@ -163,7 +182,6 @@ impl PeerArgs {
 #[cfg(test)]
 pub(crate) mod tests {
     use clap::Parser;
-    use wirebeat_traffic::spec::Scenario;
 
     use super::*;
 

@@ -2,13 +2,17 @@
 
 use std::net::IpAddr;
 
+use wirebeat_run::MacAddr;
 use wirebeat_traffic::spec::header::Header;
+use wirebeat_traffic::spec::header::checksum::Checksum;
 use wirebeat_traffic::spec::header::ethernet::Ethernet;
 use wirebeat_traffic::spec::header::ipv4::Ipv4;
 use wirebeat_traffic::spec::header::ipv6::Ipv6;
 use wirebeat_traffic::spec::header::payload::Payload;
-use wirebeat_traffic::spec::header::udp::Udp;
-use wirebeat_traffic::spec::{FlowSpec, PortSpec, RunSpec, Scenario};
+use wirebeat_traffic::spec::header::udp::{DISCARD, Udp};
+use wirebeat_traffic::spec::number::Number;
+use wirebeat_traffic::spec::pattern::{Field, Mac};
+use wirebeat_traffic::spec::{FlowSpec, PortSpec, Probe, RunSpec, Scenario};
 
 use super::flow::FlowArgs;
 use super::{Args, blame};
@@ -58,6 +62,7 @@ fn run(args: &Args) -> RunSpec {
     let usual = RunSpec::default();
     RunSpec {
         time: args.run.time,
+        start_at: args.run.start_at,
         wait: args.run.wait,
         late: args.run.late,
         drift: args.run.drift.unwrap_or(usual.drift),
@@ -74,11 +79,12 @@ fn flow(args: &FlowArgs) -> Result<FlowSpec, Failure> {
     let usual = FlowSpec::from_port(PORT);
     Ok(FlowSpec {
         packet: packet(args, to)?,
-        size: args.size,
-        rate: args.rate.unwrap_or(usual.rate),
+        size: args.size.clone(),
+        rate: args.rate.clone().unwrap_or_default(),
+        departures: args.departures.clone().unwrap_or_default(),
         burst: args.burst.unwrap_or(usual.burst),
         count: args.count,
-        probe: !args.no_probe,
+        probe: if args.no_probe { Probe::Off } else { Probe::Auto },
         ..usual
     })
 }
@@ -86,20 +92,27 @@ fn flow(args: &FlowArgs) -> Result<FlowSpec, Failure> {
 fn packet(args: &FlowArgs, to: Target) -> Result<Vec<Header>, Failure> {
     let mut packet = Vec::new();
     if args.source_mac.is_some() || args.destination_mac.is_some() {
-        let ethernet = Ethernet { source: args.source_mac, destination: args.destination_mac };
+        let field = |mac: Option<MacAddr>| mac.map(|mac| Field::Fixed(Mac(mac)));
+        let (source, destination) = (field(args.source_mac), field(args.destination_mac));
+        let ethernet = Ethernet { source, destination, ether_type: None };
         packet.push(Header::Ethernet(ethernet));
     }
     packet.push(network(args, to.address)?);
     packet.push(Header::Udp(Udp {
-        source: args.source_port,
-        destination: to.port,
-        checksum: !args.no_udp_checksum,
+        source: args.source_port.map(number),
+        destination: (to.port != DISCARD).then(|| number(to.port)),
+        checksum: if args.no_udp_checksum { Checksum::Off } else { Checksum::On },
+        ..Udp::default()
     }));
     match &args.payload {
         None | Some(Payload::Zeros) => {}
         Some(payload) => packet.push(Header::Payload(payload.clone())),
     }
     Ok(packet)
+}
+
+fn number(value: impl Into<u64>) -> Field<Number> {
+    Field::Fixed(Number::new(value.into()))
 }
 
 fn network(args: &FlowArgs, to: IpAddr) -> Result<Header, Failure> {
@@ -118,12 +131,13 @@ fn network(args: &FlowArgs, to: IpAddr) -> Result<Header, Failure> {
             };
             let usual = Ipv4::default();
             Ok(Header::Ipv4(Ipv4 {
-                source,
-                destination: Some(destination),
-                ttl: args.ttl.unwrap_or(usual.ttl),
-                dscp: args.dscp,
-                tos: args.tos,
-                identification: args.ip_id.unwrap_or(usual.identification),
+                source: source.map(Field::Fixed),
+                destination: Some(Field::Fixed(destination)),
+                ttl: args.ttl.map_or(usual.ttl.clone(), number),
+                dscp: args.dscp.map(Field::Fixed),
+                tos: args.tos.map(number),
+                identification: args.ip_id.clone().unwrap_or_default(),
+                ..usual
             }))
         }
         IpAddr::V6(destination) => {
@@ -139,11 +153,11 @@ fn network(args: &FlowArgs, to: IpAddr) -> Result<Header, Failure> {
             }
             let usual = Ipv6::default();
             Ok(Header::Ipv6(Ipv6 {
-                source,
-                destination: Some(destination),
-                hop_limit: args.ttl.unwrap_or(usual.hop_limit),
-                dscp: args.dscp,
-                traffic_class: args.tos,
+                source: source.map(Field::Fixed),
+                destination: Some(Field::Fixed(destination)),
+                hop_limit: args.ttl.map_or(usual.hop_limit.clone(), number),
+                dscp: args.dscp.map(Field::Fixed),
+                traffic_class: args.tos.map(number),
                 ..usual
             }))
         }

@@ -2,7 +2,19 @@
 
 use crate::{golden, run};
 
-const COMMANDS: [&str; 7] = ["send", "receive", "run", "demo", "doctor", "completions", "man"];
+const COMMANDS: [&str; 11] = [
+    "send",
+    "receive",
+    "run",
+    "check",
+    "explain",
+    "convert",
+    "ctl",
+    "demo",
+    "doctor",
+    "completions",
+    "man",
+];
 
 #[test]
 fn help_texts_are_as_reviewed() {

@@ -8,6 +8,9 @@
     reason = "helpers of tests fail the test that uses them"
 )]
 
+mod check;
+mod control;
+mod explain;
 mod generated;
 mod help;
 mod output;
@@ -61,6 +64,22 @@ fn golden(name: &str, text: &str) {
         "{} differs; look at it with UPDATE_GOLDEN=1 and git diff. It should be:\n{text}",
         path.display()
     );
+}
+
+/// The names and paths of the examples.
+fn examples() -> Vec<(String, String)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let mut examples: Vec<(String, String)> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, path.to_str().unwrap().to_owned())
+        })
+        .collect();
+    examples.sort();
+    examples
 }
 
 /// A folder that is gone at the end of the test.

@@ -52,6 +52,29 @@ fn what_is_printed_is_read_again_as_the_same() {
 }
 
 #[test]
+fn parameters_are_written_as_in_a_scenario() {
+    let flags = [
+        ("--departures", "{ gamma: { shape: 2 } }", "departures:\n      gamma:\n        shape: 2"),
+        ("--departures", "{ jitter: 10% }", "jitter: 10%"),
+        ("--size", "{ mix: { 64B: 7, 1518B: 1 } }", "mix:\n        64B: 7\n        1518B: 1"),
+        ("--rate", "{ ramp: { from: 1kpps, to: 10kpps, over: 10s } }", "over: 10s"),
+    ];
+    for (flag, value, written) in flags {
+        let mut line = vec!["send", "--print-scenario", "--to", "10.0.0.2", flag, value];
+        if flag == "--departures" {
+            line.extend(["--rate", "5kpps"]);
+        }
+        let ended = run(&line);
+        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{value}");
+        assert!(ended.out.contains(written), "{}", ended.out);
+        assert!(Scenario::from_yaml(&ended.out, "printed").is_ok());
+    }
+    let flow = "name=x,rate={ sine: { mean: 5kpps, amplitude: 1kpps, period: 2s } },size={ exponential: { mean: 200B } }";
+    let ended = run(&["send", "--print-scenario", "--to", "10.0.0.2", "--flow", flow]);
+    assert!(ended.out.contains("amplitude: 1kpps"), "{ended:?}");
+}
+
+#[test]
 fn texts_keep_blanks_and_commas() {
     let flow = "name=greeting,rate=1pps,size=100B,payload=text:hello,, world";
     let ended = run(&["send", "--print-scenario", "--to", "10.0.0.2", "--flow", flow]);

@@ -100,6 +100,14 @@ const WRONG: &[&str] = &[
     "run a b",
     "doctor extra",
     "man a b",
+    "check",
+    "check /nonexistent",
+    "explain",
+    "explain /nonexistent --frames x",
+    "run /nonexistent --set rate",
+    "send --to 10.0.0.2 --size {mix:5}",
+    "send --to 10.0.0.2 --departures {gama:{}}",
+    "send --to 10.0.0.2 --rate {ramp:",
 ];
 
 /// Scenarios that cannot be run, and the place that the message has to name.

@@ -13,7 +13,12 @@ pub(crate) use rx::{
 pub(crate) use tx::{wb_tx_orders as Orders, wb_tx_progress as Progress, wb_tx_tag as Tag};
 
 /// `WB_SLOT_HEAD`: bytes of a slot before its frame.
-pub(crate) const SLOT_HEAD: usize = 32;
+pub(crate) const SLOT_HEAD: usize = 48;
+/// `enum wb_probe_form`.
+pub(crate) const PROBE_OWN: u8 = 0;
+pub(crate) const PROBE_NANOSECONDS: u8 = 1;
+pub(crate) const PROBE_MICROSECONDS: u8 = 2;
+pub(crate) const PROBE_OF_DAY: u8 = 3;
 /// `WB_TX_STREAM` and `WB_TX_REPEAT`.
 pub(crate) const MODE_STREAM: u32 = 0;
 pub(crate) const MODE_REPEAT: u32 = 1;
@@ -50,6 +55,10 @@ pub(crate) mod tag {
     pub(crate) const EXPIRED: usize = offset_of!(Tag, expired);
     pub(crate) const FIRST_NS: usize = offset_of!(Tag, first_ns);
     pub(crate) const LAST_NS: usize = offset_of!(Tag, last_ns);
+    pub(crate) const SENT_BYTES: usize = offset_of!(Tag, sent_bytes);
+    pub(crate) const SENT_PAYLOAD: usize = offset_of!(Tag, sent_payload);
+    pub(crate) const EXPIRED_BYTES: usize = offset_of!(Tag, expired_bytes);
+    pub(crate) const EXPIRED_PAYLOAD: usize = offset_of!(Tag, expired_payload);
 }
 
 const _: () = assert!(BUCKETS == wirebeat_meter::histogram::BUCKETS);

@@ -147,6 +147,7 @@ impl Transmitter {
             rodata.frame_max = (slot_size - SLOT_HEAD) as u32;
             rodata.base_len = u32::from(base_len(&layout.plan));
             rodata.paced = u32::from(layout.plan.paced);
+            rodata.unix_offset_ns = layout.plan.unix_offset;
             rodata.shared_sequences = u32::from(sequences.is_some());
         }
         let skeleton = open.load().map_err(failed("loading the transmit program"))?;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::port::{
-    Arrival, Caps, DepartureRecord, Port, PortError, Repeat, TxMeta, TxPlan, TxTotals, View,
+    Amount, Arrival, Caps, DepartureRecord, Port, PortError, Repeat, TxMeta, TxPlan, TxTotals, View,
 };
 use wirebeat_units::{BitRate, Nanos};
 
@@ -61,7 +61,7 @@ pub struct KernelPort {
     lateness: Mapped,
     pump: Pump,
     /// Set by `stop`: frames taken back, by tag.
-    withdrawn: Vec<u64>,
+    withdrawn: Vec<Amount>,
     _egress: Option<libbpf_rs::Link>,
     _entered: Option<Entered>,
     _warm_up: Option<WarmUp>,
@@ -253,9 +253,18 @@ impl Port for KernelPort {
 
     fn totals(&self, totals: &mut [TxTotals]) {
         for (index, total) in totals.iter_mut().enumerate().take(self.options.plan.tags as usize) {
-            total.sent += self.tag_word(index, tag::SENT);
-            total.expired += self.tag_word(index, tag::EXPIRED);
-            total.withdrawn += self.withdrawn.get(index).copied().unwrap_or(0);
+            let word = |field| self.tag_word(index, field);
+            total.sent += Amount {
+                frames: word(tag::SENT),
+                bytes: word(tag::SENT_BYTES),
+                payload: word(tag::SENT_PAYLOAD),
+            };
+            total.expired += Amount {
+                frames: word(tag::EXPIRED),
+                bytes: word(tag::EXPIRED_BYTES),
+                payload: word(tag::EXPIRED_PAYLOAD),
+            };
+            total.withdrawn += self.withdrawn.get(index).copied().unwrap_or_default();
         }
     }
 
@@ -276,12 +285,12 @@ impl Port for KernelPort {
     fn stop(&mut self) -> Result<(), PortError> {
         self.orders.store(orders::STOP, 1);
         self.pump.finish().map_err(|error| explain(&self.options.interface, error))?;
-        self.withdrawn = vec![0; self.options.plan.tags as usize];
+        self.withdrawn = vec![Amount::default(); self.options.plan.tags as usize];
         if self.options.plan.round == 0 {
             for position in self.consumed()..self.ring.head() {
-                let index = self.ring.tag(position) as usize;
-                if let Some(count) = self.withdrawn.get_mut(index) {
-                    *count += 1;
+                let (tag, frame_len, payload_len) = self.ring.counted(position);
+                if let Some(withdrawn) = self.withdrawn.get_mut(tag as usize) {
+                    withdrawn.add_frame(frame_len, payload_len);
                 }
             }
         }

@@ -6,7 +6,12 @@
 use wirebeat_engine::port::TxMeta;
 use wirebeat_units::Nanos;
 
-use super::abi::{SLOT_HEAD, orders, progress};
+use wirebeat_wire::codec::{Marks, SequenceForm, TimeForm};
+use wirebeat_wire::stamp::Stamp;
+
+use super::abi::{
+    PROBE_MICROSECONDS, PROBE_NANOSECONDS, PROBE_OF_DAY, PROBE_OWN, SLOT_HEAD, orders, progress,
+};
 use super::mapped::Mapped;
 
 /// The slots and where they stand.
@@ -65,9 +70,12 @@ impl Ring {
         self.head
     }
 
-    /// The tag in the slot at `position`.
-    pub(crate) fn tag(&self, position: u64) -> u32 {
-        self.slots.load(self.offset(position) + 16) as u32
+    /// The tag in the slot at `position`, and what the frame is counted as: its length with FCS, and that of
+    /// its payload.
+    pub(crate) fn counted(&self, position: u64) -> (u32, u16, u16) {
+        let at = self.offset(position);
+        let lengths = self.slots.load(at + 32);
+        (self.slots.load(at + 16) as u32, lengths as u16, (lengths >> 16) as u16)
     }
 }
 
@@ -83,6 +91,43 @@ fn write_head(head: &mut [u8], meta: &TxMeta) {
     head[26..28].copy_from_slice(&meta.stamp.identification_at.to_ne_bytes());
     let spacing = u32::try_from(meta.spacing.get()).unwrap_or(u32::MAX);
     head[28..32].copy_from_slice(&spacing.to_ne_bytes());
+    head[32..34].copy_from_slice(&meta.frame_len.to_ne_bytes());
+    head[34..36].copy_from_slice(&meta.payload_len.to_ne_bytes());
+    head[41] = meta.stamp.first;
+    let Some(marks) = Places::of(&meta.stamp) else {
+        head[40] = PROBE_OWN;
+        return;
+    };
+    head[36..38].copy_from_slice(&marks.sequence_at.to_ne_bytes());
+    head[38..40].copy_from_slice(&marks.time_at.to_ne_bytes());
+    head[40] = marks.form;
+}
+
+/// Where number and time of a probe lie, from the start of the frame.
+struct Places {
+    sequence_at: u16,
+    time_at: u16,
+    form: u8,
+}
+
+impl Places {
+    /// `None` for Wirebeat's own, whose places the program knows.
+    fn of(stamp: &Stamp) -> Option<Places> {
+        if stamp.marks == Marks::WIREBEAT {
+            return None;
+        }
+        let from = |at: u16| stamp.probe_at.saturating_add(at);
+        // The program counts with 32 bits: a high word stays zero.
+        let (SequenceForm::Word { at } | SequenceForm::Halves { low_at: at, .. }) =
+            stamp.marks.sequence;
+        let (time_at, form) = match stamp.marks.time {
+            TimeForm::None => (0, PROBE_NANOSECONDS),
+            TimeForm::Nanoseconds { at } => (from(at), PROBE_NANOSECONDS),
+            TimeForm::Microseconds { at } => (from(at), PROBE_MICROSECONDS),
+            TimeForm::OfDay { at } => (from(at), PROBE_OF_DAY),
+        };
+        Some(Places { sequence_at: from(at), time_at, form })
+    }
 }
 
 /// How the slot that is next in line is found.
@@ -201,7 +246,15 @@ pub(super) mod testing {
         pub(in super::super) fn push(&mut self, launch: Nanos) {
             let consumed = self.progress.load(progress::CONSUMED);
             assert!(self.ring.reserve(1, consumed) > 0, "the ring is full");
-            self.ring.commit(&[TxMeta { len: 60, tag: 7, launch, ..TxMeta::default() }]);
+            let meta = TxMeta {
+                len: 60,
+                frame_len: 64,
+                payload_len: 18,
+                tag: 7,
+                launch,
+                ..TxMeta::default()
+            };
+            self.ring.commit(&[meta]);
             self.orders.store(orders::HEAD, self.ring.head());
         }
 
@@ -251,7 +304,7 @@ mod tests {
         for launch in 0..100u64 {
             world.push(Nanos::new(launch));
             assert_eq!(world.outlook().launch(0), Some(Nanos::new(launch)));
-            assert_eq!(world.ring.tag(launch), 7);
+            assert_eq!(world.ring.counted(launch), (7, 64, 18));
             world.progress.store(progress::CONSUMED, launch + 1);
         }
         assert_eq!(world.outlook().next(), Next::Nothing);

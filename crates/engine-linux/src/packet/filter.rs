@@ -1,9 +1,11 @@
-//! Which frames the kernel queues for us: UDP over IP, at most one VLAN tag besides the outermost.
+//! Which frames the kernel queues for us: UDP over IP, at most one VLAN tag besides the outermost, and
+//! whatever else ends with a probe.
 //!
 //! A classic BPF program (`linux/filter.h`) at the socket. Everything else would only fill the
 //! ring. The outermost VLAN tag is out of the frame by then (`skb_vlan_untag`). Fragments pass: the
-//! reader tells them apart. IPv6 extension headers are not walked; who sends them is not a generator
-//! of plain UDP.
+//! reader tells them apart, and looks at all of it once more.
+
+use wirebeat_wire::probe;
 
 use super::Accept;
 
@@ -14,6 +16,10 @@ const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
 const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
 const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const LOAD_LEN: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_LEN) as u16;
+const LOAD_INDEXED_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
+const SUBTRACT: u16 = (libc::BPF_ALU | libc::BPF_SUB | libc::BPF_K) as u16;
+const TO_INDEX: u16 = (libc::BPF_MISC | libc::BPF_TAX) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 /// Where a load finds `skb->pkt_type`.
 const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
@@ -63,9 +69,22 @@ pub(super) fn program(accept: Accept) -> Vec<libc::sock_filter> {
     program
 }
 
-/// Decides, with the EtherType loaded and the IP header `shift` bytes further than usual.
-fn udp_over_ip(shift: u32) -> [libc::sock_filter; 8] {
+/// Whether the frame ends with a probe.
+fn probed() -> [libc::sock_filter; 7] {
     [
+        op(LOAD_LEN, 0),
+        op(SUBTRACT, probe::LEN as u32),
+        op(TO_INDEX, 0),
+        op(LOAD_INDEXED_HALF, 0),
+        when(u32::from(probe::MAGIC), 0, 1),
+        op(RETURN, ALL),
+        op(RETURN, 0),
+    ]
+}
+
+/// Decides, with the EtherType loaded and the IP header `shift` bytes further than usual.
+fn udp_over_ip(shift: u32) -> Vec<libc::sock_filter> {
+    let mut program = vec![
         when(IPV4, 0, 2),
         op(LOAD_BYTE, IPV4_PROTOCOL + shift),
         when(UDP, 3, 4),
@@ -73,8 +92,9 @@ fn udp_over_ip(shift: u32) -> [libc::sock_filter; 8] {
         op(LOAD_BYTE, IPV6_NEXT_HEADER + shift),
         when(UDP, 0, 1),
         op(RETURN, ALL),
-        op(RETURN, 0),
-    ]
+    ];
+    program.extend(probed());
+    program
 }
 
 #[cfg(test)]
@@ -84,7 +104,9 @@ mod tests {
     /// What the kernel would return for `frame`: the instructions above, and no others.
     fn run(program: &[libc::sock_filter], frame: &[u8], packet_type: u32) -> u32 {
         let byte = |at: u32| frame.get(at as usize).map(|&byte| u32::from(byte));
-        let (mut at, mut accumulator) = (0, 0);
+        let half =
+            |at: u32| byte(at).zip(byte(at.wrapping_add(1))).map(|(high, low)| high << 8 | low);
+        let (mut at, mut accumulator, mut index) = (0, 0_u32, 0);
         loop {
             let op = program[at];
             at += 1;
@@ -94,9 +116,16 @@ mod tests {
                     at += usize::from(if accumulator == op.k { op.jt } else { op.jf });
                     continue;
                 }
+                TO_INDEX => {
+                    index = accumulator;
+                    continue;
+                }
                 LOAD_WORD if op.k == PACKET_TYPE => Some(packet_type),
+                LOAD_LEN => Some(frame.len() as u32),
+                SUBTRACT => Some(accumulator.wrapping_sub(op.k)),
                 LOAD_BYTE => byte(op.k),
-                LOAD_HALF => byte(op.k).zip(byte(op.k + 1)).map(|(high, low)| high << 8 | low),
+                LOAD_HALF => half(op.k),
+                LOAD_INDEXED_HALF => half(index.wrapping_add(op.k)),
                 code => panic!("unknown instruction {code:#x}"),
             };
             match loaded {
@@ -114,6 +143,18 @@ mod tests {
         }
         frame[14 + 4 * (types.len() - 1) + protocol_at] = protocol;
         frame
+    }
+
+    #[test]
+    fn whatever_ends_with_a_probe_passes() {
+        let program = program(Accept::All);
+        for (types, protocol) in [(&[0x0800_u16][..], 6), (&[0x8847], 0), (&[0x8100, 0x0806], 0)] {
+            let mut frame = frame(types, 9, protocol);
+            assert_eq!(run(&program, &frame, 0), 0, "{types:x?}");
+            frame[44..46].copy_from_slice(&probe::MAGIC.to_be_bytes());
+            assert_eq!(run(&program, &frame, 0), ALL, "{types:x?}");
+        }
+        assert_eq!(run(&program, &[0xff; 14], 0), 0, "too short for a probe");
     }
 
     #[test]

@@ -44,7 +44,7 @@ mod tests {
 
     /// The messages that commits of `(length, tag)` become.
     fn messages(commits: &[&[(u16, u32)]]) -> Vec<usize> {
-        let plan = TxPlan { tags: 3, frame_max: u16::MAX, frame_len: None, paced: false, round: 0 };
+        let plan = TxPlan { tags: 3, frame_max: u16::MAX, ..TxPlan::default() };
         let mut slots = Slots::new(&plan).unwrap();
         for commit in commits {
             slots.reserve(commit.len());

@@ -11,7 +11,7 @@ use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, PortError};
 use wirebeat_netlink::{Link, LinkEvent, LinkState, LinkWatch, NetlinkError};
 use wirebeat_units::Nanos;
-use wirebeat_wire::frame::IpVersion;
+use wirebeat_wire::ip::Version;
 
 use super::buffers::Buffers;
 use super::control::Control;
@@ -40,7 +40,7 @@ pub(super) struct Receiver {
 #[derive(Debug)]
 struct Listener {
     socket: OwnedFd,
-    version: IpVersion,
+    version: Version,
     address: SocketAddr,
     /// The kernel's counter of drops as it was last read, and all drops so far.
     drops: Cell<(u32, u64)>,
@@ -181,7 +181,7 @@ impl Listener {
             rustix::net::getsockname(&socket).map_err(|e| refused("listening", &on, e.into()))?;
         Ok(Listener {
             socket,
-            version: if address.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 },
+            version: if address.is_ipv4() { Version::V4 } else { Version::V6 },
             address: SocketAddr::try_from(bound).unwrap_or(*address),
             drops: Cell::new((0, 0)),
         })

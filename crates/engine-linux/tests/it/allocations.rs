@@ -29,6 +29,7 @@ use wirebeat_traffic::program::Program;
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_traffic::spec::Scenario;
 use wirebeat_units::Nanos;
+use wirebeat_wire::codec::Moment;
 
 use crate::counting::allocations;
 use crate::lab::{
@@ -52,7 +53,7 @@ fn program(frames: u64, links: &Links) -> Program {
     let short = flow("64B", frames * 3 / 4);
     let long = flow("300B", frames / 4);
     let text = format!("ports: {{ a: {{}}, b: {{}} }}\nflows:\n  short: {short}\n  long: {long}\n");
-    compile(&Scenario::from_yaml(&text, "test").unwrap(), links).unwrap()
+    compile(&Scenario::from_yaml(&text, "test").unwrap(), links, &Default::default()).unwrap()
 }
 
 /// A link from `a` to `b` with these addresses, or with ones of its own; those of the link layer are
@@ -83,10 +84,12 @@ fn counted_drive<P: Port, C: Clock>(
         start,
         end: Nanos::MAX,
         wait: Wait::Sleep,
+        unix_offset: 0,
         stop: &AtomicBool::new(false),
         live: &LiveTx::default(),
+        changes: None,
     };
-    let plan = Plan::new(program, &flows, Shard::WHOLE, 0);
+    let plan = Plan::new(program, &flows, Shard::WHOLE, (0, 0));
     allocations(|| drive(port, clock, &job, &plan))
 }
 
@@ -168,7 +171,7 @@ fn frames_of_the_packet_engine_cost_no_allocation() {
     let cable = cable();
     let [few, many] = [FEW, MANY].map(|frames| {
         let program = program(frames, &links(Some(&cable)));
-        let transmit = Some(Plan::new(&program, &[0, 1], Shard::WHOLE, 0).tx);
+        let transmit = Some(Plan::new(&program, &[0, 1], Shard::WHOLE, (0, 0)).tx);
         let interface = cable.a.interface().to_owned();
         let options = PacketOptions { interface, transmit, receive: None };
         let mut sender = packet_port(&cable.a, &options).unwrap();
@@ -186,7 +189,7 @@ fn fed(cable: &Testbed, frames: u64) -> u64 {
     let options = KernelOptions {
         index: cable.a.link.index.get(),
         interface: cable.a.interface().to_owned(),
-        plan: Plan::new(&program, &[0, 1], Shard::WHOLE, 0).tx,
+        plan: Plan::new(&program, &[0, 1], Shard::WHOLE, (0, 0)).tx,
         wait: Wait::Sleep,
         cpu: Some(0),
         sequences: None,
@@ -197,7 +200,7 @@ fn fed(cable: &Testbed, frames: u64) -> u64 {
     let start = MonotonicClock.now().saturating_add(Nanos::from_millis(5));
     let (driven, sending) = counted_drive(&mut port, &MonotonicClock, &program, start);
     assert!(driven.error.is_none(), "{driven:?}");
-    assert_eq!(driven.flows.iter().map(|flow| flow.sent).sum::<u64>(), frames);
+    assert_eq!(driven.flows.iter().map(|flow| flow.sent.frames).sum::<u64>(), frames);
     sending
 }
 
@@ -218,15 +221,18 @@ fn datagrams_of_the_socket_engine_cost_no_allocation() {
     let cable = cable();
     let [few, many] = [FEW, MANY].map(|frames| {
         let program = program(frames, &links(Some(&cable)));
-        let endpoint = |flow: &wirebeat_traffic::program::Flow| Endpoint {
-            source: flow.endpoint.source,
-            destination: flow.endpoint.destination,
-            ttl: flow.endpoint.ttl,
-            tos: flow.endpoint.tos,
-            checksum: Checksum::Sent,
+        let endpoint = |flow: &wirebeat_traffic::program::Flow| {
+            let endpoint = flow.endpoint.unwrap();
+            Endpoint {
+                source: endpoint.source,
+                destination: endpoint.destination,
+                ttl: endpoint.ttl,
+                tos: endpoint.tos,
+                checksum: Checksum::Sent,
+            }
         };
         let transmit = SocketTransmit {
-            plan: Plan::new(&program, &[0, 1], Shard::WHOLE, 0).tx,
+            plan: Plan::new(&program, &[0, 1], Shard::WHOLE, (0, 0)).tx,
             endpoints: program.flows.iter().map(endpoint).map(Some).collect(),
             joining: Joining::WhereSizesAllow,
         };
@@ -244,13 +250,13 @@ fn datagrams_of_the_socket_engine_cost_no_allocation() {
 /// after the next; says how often that allocated.
 fn measured(frames: u64) -> (MeterSummary, u64) {
     let program = program(frames, &links(None));
-    let image = program.flows[0].template.frame();
+    let image = program.streams[0].frames.frame();
     let mut meter = Meter::new(MeterConfig::default());
     let mut bytes = [0; 60];
     let ((), count) = allocations(|| {
         let mut record = |number: u64| {
-            image.build(&mut bytes);
-            image.stamp(&mut bytes, number as u32, number * 1_000);
+            let now = Moment { monotonic_ns: number * 1_000, unix_ns: 0 };
+            image.build(number, &mut bytes).stamp(&mut bytes, number as u32, now);
             meter.record_frame(Nanos::new(number * 1_000 + 500 + number % 97), &bytes, 64);
         };
         for number in 0..frames {

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::port::{Port, PortError, TxMeta, TxPlan, TxTotals};
+use wirebeat_engine::port::{Amount, Port, PortError, TxMeta, TxPlan, TxTotals};
 use wirebeat_engine_linux::packet::{PacketOptions, PacketPort, PacketReceive};
 use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Joining, SocketOptions, SocketPort, SocketReceive, SocketTransmit,
@@ -33,7 +33,7 @@ pub fn versions(cable: &Testbed) -> Vec<(IpAddr, IpAddr)> {
 
 /// A plan for frames of up to `frame_max` bytes.
 pub fn plan(tags: u32, frame_max: u16) -> TxPlan {
-    TxPlan { tags, frame_max, frame_len: None, paced: false, round: 0 }
+    TxPlan { tags, frame_max, ..TxPlan::default() }
 }
 
 pub fn packet_port(end: &End, options: &PacketOptions) -> Result<PacketPort, PortError> {
@@ -200,7 +200,12 @@ pub fn totals<P: Port>(port: &P, tags: usize) -> Vec<TxTotals> {
 
 /// `count` frames sent.
 pub fn sent(count: u64) -> TxTotals {
-    TxTotals { sent: count, ..TxTotals::default() }
+    TxTotals { sent: frames(count), ..TxTotals::default() }
+}
+
+/// `count` frames, as the tests here commit them: without saying how long they are.
+pub fn frames(count: u64) -> Amount {
+    Amount { frames: count, ..Amount::default() }
 }
 
 /// Fails unless times are between `from` and `to`, give or take what conversion may cost, and in order.

@@ -10,8 +10,8 @@ use wirebeat_testbed::{Capability, require};
 use wirebeat_units::{Bytes, Nanos};
 
 use crate::lab::{
-    PATIENCE, bytes, cable, commit, fill, frame, packet_port, packet_receiver, packet_sender,
-    payload, plan, receive, send, sent, totals, versions,
+    PATIENCE, bytes, cable, commit, fill, frame, frames, packet_port, packet_receiver,
+    packet_sender, payload, plan, receive, send, sent, totals, versions,
 };
 
 fn soon() -> Nanos {
@@ -72,7 +72,7 @@ fn what_cannot_be_sent_by_the_deadline_has_failed() {
     cable.b.netlink().unwrap().set_down(cable.b.link.index).unwrap();
     let committed = fill(&mut sender, &frame);
     assert!(!sender.drain(soon()).unwrap());
-    assert_eq!(totals(&sender, 1), [TxTotals { failed: committed, ..sent(10) }]);
+    assert_eq!(totals(&sender, 1), [TxTotals { failed: frames(committed), ..sent(10) }]);
     assert!(sender.drain(soon()).unwrap(), "nothing is left");
 }
 
@@ -86,7 +86,7 @@ fn what_waits_at_a_stop_is_withdrawn() {
     let committed = fill(&mut sender, &frame);
     sender.flush().unwrap();
     sender.stop().unwrap();
-    assert_eq!(totals(&sender, 1), [TxTotals { withdrawn: committed, ..sent(0) }]);
+    assert_eq!(totals(&sender, 1), [TxTotals { withdrawn: frames(committed), ..sent(0) }]);
 }
 
 #[test]
@@ -107,8 +107,8 @@ fn an_interface_that_goes_away_ends_the_run_with_its_books() {
         remover.join().unwrap();
         assert_eq!(error.to_string(), "interface wb0 went down or was removed");
         let [sum] = totals(&sender, 1)[..] else { panic!("one tag") };
-        assert_eq!(sum.sent + sum.failed, committed);
-        assert!(sum.sent > 0 && sum.failed > 0, "{sum:?}");
+        assert_eq!(sum.sent.frames + sum.failed.frames, committed);
+        assert!(sum.sent.frames > 0 && sum.failed.frames > 0, "{sum:?}");
         // what was sent arrives, although the far end lost its carrier; if it went away with the near
         // one, the kernel may have thrown away what it was just going to deliver
         let mut arrived = 0;
@@ -120,7 +120,10 @@ fn an_interface_that_goes_away_ends_the_run_with_its_books() {
             }
         };
         assert_eq!(end.is_some(), removed, "{end:?}");
-        assert!(arrived == sum.sent || removed && arrived < sum.sent, "{arrived} of {sum:?}");
+        assert!(
+            arrived == sum.sent.frames || removed && arrived < sum.sent.frames,
+            "{arrived} of {sum:?}"
+        );
     }
 }
 
@@ -134,11 +137,11 @@ fn frames_that_became_too_long_fail_and_the_others_pass() {
     assert!(cable.a.namespace.run(lower).unwrap().unwrap().success());
     let short = frame(&cable, versions(&cable)[0], &payload(1, 1_372));
     let long = frame(&cable, versions(&cable)[0], &payload(2, 1_373));
-    let frames: Vec<_> =
+    let sent_frames: Vec<_> =
         (0..90).map(|n| if n % 3 == 0 { (1, long.clone()) } else { (0, short.clone()) }).collect();
-    send(&mut sender, 30, &frames);
+    send(&mut sender, 30, &sent_frames);
     assert_eq!(bytes(&receive(&mut receiver, 60)), vec![short; 60]);
-    let failed = TxTotals { failed: 30, ..sent(0) };
+    let failed = TxTotals { failed: frames(30), ..sent(0) };
     assert_eq!(totals(&sender, 2), [sent(60), failed]);
 }
 

@@ -10,8 +10,8 @@ use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_units::{Bytes, Nanos};
 
 use crate::lab::{
-    PATIENCE, PORT, bytes, cable, commit, endpoint, fill, packet_receiver, payload, plan, receive,
-    send, sent, socket_port, socket_receiver, socket_sender, totals,
+    PATIENCE, PORT, bytes, cable, commit, endpoint, fill, frames, packet_receiver, payload, plan,
+    receive, send, sent, socket_port, socket_receiver, socket_sender, totals,
 };
 
 fn address(cable: &Testbed) -> SocketAddr {
@@ -56,7 +56,7 @@ fn what_cannot_be_sent_by_the_deadline_has_failed() {
     let committed = fill(&mut sender, &payload(1, 18));
     let soon = MonotonicClock.now().saturating_add(Nanos::from_millis(20));
     assert!(!sender.drain(soon).unwrap());
-    assert_eq!(totals(&sender, 1), [TxTotals { failed: committed, ..sent(0) }]);
+    assert_eq!(totals(&sender, 1), [TxTotals { failed: frames(committed), ..sent(0) }]);
 }
 
 #[test]
@@ -88,13 +88,13 @@ fn an_interface_that_goes_away_ends_the_run_with_its_books() {
         let expected = format!("interface towards {} went down or was removed", address(&cable));
         assert_eq!(error.to_string(), expected);
         let [sum] = totals(&sender, 1)[..] else { panic!("one tag") };
-        assert_eq!(sum.sent + sum.failed, committed);
-        assert!(sum.sent > 0 && sum.failed > 0, "{sum:?}");
+        assert_eq!(sum.sent.frames + sum.failed.frames, committed);
+        assert!(sum.sent.frames > 0 && sum.failed.frames > 0, "{sum:?}");
         let mut arrived = 0;
         let soon = || MonotonicClock.now().saturating_add(Nanos::from_millis(20));
         while !matches!(far.receive(soon(), |_| arrived += 1), Ok(0) | Err(_)) {}
         // what the stack took in the last moment it may have thrown away with the route
-        assert!(arrived > 0 && arrived <= sum.sent, "{arrived} of {sum:?} arrived");
+        assert!(arrived > 0 && arrived <= sum.sent.frames, "{arrived} of {sum:?} arrived");
     }
 }
 

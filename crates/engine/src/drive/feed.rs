@@ -1,11 +1,12 @@
 //! For ports that hold frames until their launch time: frames are built and handed over ahead of it.
 
-use wirebeat_traffic::program::Image;
 use wirebeat_traffic::schedule::Departure;
 use wirebeat_units::Nanos;
 
+use super::changes::{IDLE, Outgoing};
+use super::farewell::{AFTER, farewell};
 use super::repeat::show;
-use super::{Job, Tally, images};
+use super::{Job, Tally};
 use crate::clock::{Clock, Wait};
 use crate::port::{Port, PortError, TxMeta};
 
@@ -27,15 +28,14 @@ pub(super) fn feed<P: Port, C: Clock>(
     job: &Job<'_>,
     tally: &mut Tally,
 ) -> Result<(), PortError> {
-    let images = images(job.program, port.caps());
-    let mut schedule = job.schedule();
+    let mut out = Outgoing::new(job, port.caps());
     let batch = BATCH.min(port.caps().batch).max(1);
     let mut departures = Vec::with_capacity(batch);
     let mut metas = Vec::with_capacity(batch);
-    let mut shown = Nanos::ZERO;
+    let (mut shown, mut last) = (Nanos::ZERO, Nanos::ZERO);
     loop {
         let now = clock.now();
-        let Some(next) = schedule.peek() else { break };
+        out.listen(now);
         if job.stopped(now) {
             break;
         }
@@ -43,8 +43,15 @@ pub(super) fn feed<P: Port, C: Clock>(
             show(job, port);
             shown = now;
         }
+        let Some(next) = out.schedule.peek() else {
+            if out.is_over(now) {
+                break;
+            }
+            clock.wait_until(now.saturating_add(IDLE).min(job.end), Wait::Sleep);
+            continue;
+        };
         let horizon = now.saturating_sub(job.start).saturating_add(AHEAD);
-        let rated = job.rated(next.flow);
+        let rated = out.hand(next.stream).is_some_and(|hand| hand.limited);
         let enough = if rated { 1 } else { batch / 2 };
         let room = if next.at > horizon { 0 } else { port.reserve(batch)? };
         if room < enough.max(1) {
@@ -58,14 +65,15 @@ pub(super) fn feed<P: Port, C: Clock>(
             continue;
         }
         departures.clear();
-        schedule.next_due(horizon, &mut departures, room.min(batch));
-        write(port, job, &images, &departures, &mut metas);
-        for departure in &departures {
-            tally.requested(departure.flow, 1);
+        out.schedule.next_due(horizon, &mut departures, room.min(batch));
+        write(port, job, &out, (&departures, tally), &mut metas);
+        if let Some(departure) = departures.last() {
+            last = job.start.saturating_add(departure.at);
         }
         port.commit(&metas)?;
         port.flush()?;
     }
+    farewell(port, job, tally, last.max(clock.now()).saturating_add(AFTER))?;
     // the last frames wait for their launch times
     while !job.stopped(clock.now()) {
         let step = clock.now().saturating_add(Nanos::from_millis(20)).min(job.end);
@@ -76,6 +84,8 @@ pub(super) fn feed<P: Port, C: Clock>(
     }
     port.stop()?;
     show(job, port);
+    let (rest, added) = out.into_rest();
+    tally.unsent(job, &added, rest);
     Ok(())
 }
 
@@ -83,20 +93,20 @@ pub(super) fn feed<P: Port, C: Clock>(
 fn write<P: Port>(
     port: &mut P,
     job: &Job<'_>,
-    images: &[Image<'_>],
-    departures: &[Departure],
+    out: &Outgoing<'_>,
+    (departures, tally): (&[Departure], &mut Tally),
     metas: &mut Vec<TxMeta>,
 ) {
     metas.clear();
     for (index, departure) in departures.iter().enumerate() {
-        let Some(image) = images.get(departure.flow as usize) else { continue };
-        let len = image.build(port.slot(index)) as u16;
-        let launch = match job.rated(departure.flow) {
+        let stream = departure.stream;
+        let Some((image, hand)) = out.image(stream).zip(out.hand(stream)) else { continue };
+        let built = image.build(departure.index, port.slot(index));
+        let launch = match hand.limited {
             true => job.start.saturating_add(departure.at),
             false => Nanos::ZERO,
         };
-        let (tag, stamp) = (departure.flow, image.stamp);
-        let (drift, spacing) = (job.drift(tag), job.spacing(tag));
-        metas.push(TxMeta { len, tag, launch, stamp, drift, spacing });
+        tally.requested(departure.flow, &built);
+        metas.push(hand.meta(&built, departure.flow, launch));
     }
 }

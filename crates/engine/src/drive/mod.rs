@@ -4,8 +4,11 @@
 //! There are three ways through it, chosen by what the port can do ([`Caps`]): a port that repeats a
 //! period by itself is given one round (`repeat`); a port that holds frames until their launch time
 //! is fed ahead of it (`feed`); for any other the loop waits and hands each frame over when it is due
-//! (`pace`). Several cores share a flow by [`Shard`] and number its frames from one [`Sequences`].
+//! (`pace`). Several cores share a flow by [`Shard`] and number its frames from one [`Sequences`]. What changes
+//! from outside while they are at work comes by [`Changes`].
 
+mod changes;
+mod farewell;
 mod feed;
 mod pace;
 mod repeat;
@@ -16,12 +19,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use wirebeat_meter::distribution::Recorder;
 use wirebeat_meter::summary::Distribution;
-use wirebeat_traffic::program::{Image, Late, Program};
-use wirebeat_traffic::schedule::{Period, Schedule, Shard, period};
+use wirebeat_traffic::program::{Built, Image, Late, Program, Stream};
+use wirebeat_traffic::schedule::{Departure, Period, Schedule, Shard, period};
 use wirebeat_units::Nanos;
+use wirebeat_wire::codec::Moment;
+
+pub use changes::{Changes, Listener, Refused, Update};
 
 use crate::clock::{Clock, Wait};
-use crate::port::{Caps, Port, PortError, TxPlan, TxTotals, View};
+use crate::port::{Amount, Caps, Port, PortError, TxMeta, TxPlan, TxTotals, View};
 
 /// The longest time between frames that catch up: waiting for one holds up those of other flows.
 const SPACING_MAX: Nanos = Nanos::from_micros(5);
@@ -79,10 +85,16 @@ pub struct Job<'a> {
     pub end: Nanos,
     /// How deadlines are awaited.
     pub wait: Wait,
+    /// Where the clock of the day is ahead of the port's, in nanoseconds (modulo 2^64): for probes that carry
+    /// it.
+    pub unix_offset: u64,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
     /// What others see of it.
     pub live: &'a LiveTx,
+    /// Changes from outside, if there may be some: then all cores of the run end together, and a port does not
+    /// repeat a round by itself.
+    pub changes: Option<Listener<'a>>,
 }
 
 impl Job<'_> {
@@ -94,10 +106,28 @@ impl Job<'_> {
         Schedule::new(self.program, self.flows, self.shard)
     }
 
-    /// Whether the frames of `flow` have deadlines of their own.
-    fn rated(&self, flow: u32) -> bool {
-        let flow = self.program.flows.get(flow as usize);
-        flow.is_some_and(|flow| flow.departures.rate.is_some())
+    /// The images of all streams.
+    fn images(&self, caps: &Caps) -> Vec<Image> {
+        self.program.streams.iter().map(|stream| caps.view.image(stream)).collect()
+    }
+
+    /// How every stream is handed over.
+    fn handing(&self) -> Vec<Handing> {
+        self.program.streams.iter().map(|stream| self.hand(stream)).collect()
+    }
+
+    fn hand(&self, stream: &Stream) -> Handing {
+        Handing {
+            limited: stream.departures.pace.is_limited(),
+            drift: self.drift(stream.flow),
+            spacing: self.spacing(stream),
+        }
+    }
+
+    /// A time on both clocks.
+    fn moment(&self, now: Nanos) -> Moment {
+        let monotonic_ns = now.get();
+        Moment { monotonic_ns, unix_ns: monotonic_ns.wrapping_add(self.unix_offset) }
     }
 
     /// How late a frame of `flow` may be.
@@ -108,15 +138,17 @@ impl Job<'_> {
         }
     }
 
-    /// How long after the frame before it a late frame of `flow` leaves at the soonest: three quarters of
+    /// How long after the frame before it a late frame of a stream leaves at the soonest: three quarters of
     /// the time that is meant to lie between them, so that a sender which was held up catches up at 4/3 of
-    /// the rate and not in a burst that the device has to swallow. Zero for bursts, which are asked for; for time
-    /// violations, where nothing counts but the deadline; and where frames are slept for, which leave
-    /// together anyhow.
-    fn spacing(&self, flow: u32) -> Nanos {
-        let Some(flow) = self.program.flows.get(flow as usize) else { return Nanos::ZERO };
-        match (flow.departures.rate, flow.late) {
-            (Some(rate), Late::Send) if flow.departures.burst == 1 && self.wait != Wait::Sleep => {
+    /// the rate and not in a burst that the device has to swallow. Zero for bursts, which are asked for, and times
+    /// that vary by themselves; for time violations, where nothing counts but the deadline; and where frames
+    /// are slept for, which leave together anyhow.
+    fn spacing(&self, stream: &Stream) -> Nanos {
+        let late = self.program.flows.get(stream.flow as usize).map(|flow| flow.late);
+        match (stream.departures.pace.constant(), late) {
+            (Some(rate), Some(Late::Send))
+                if stream.departures.burst == 1 && self.wait != Wait::Sleep =>
+            {
                 let gap = rate.deadline(u64::from(self.shard.cores));
                 Nanos::new(gap.get().saturating_mul(3) / 4).min(SPACING_MAX)
             }
@@ -125,17 +157,29 @@ impl Job<'_> {
     }
 }
 
+impl View {
+    /// What a port with this view is given of a stream.
+    fn image(self, stream: &Stream) -> Image {
+        match self {
+            View::Frame => stream.frames.frame(),
+            View::Datagram => stream.frames.datagram(),
+        }
+    }
+}
+
 /// What became of the frames of one flow on one core.
 #[derive(Clone, Debug, Default)]
 pub struct FlowSent {
     /// Frames taken from the schedule because they were due.
-    pub requested: u64,
+    pub requested: Amount,
     /// Frames that the engine accepted.
-    pub sent: u64,
+    pub sent: Amount,
     /// Frames that were later than their drift.
-    pub expired: u64,
+    pub expired: Amount,
     /// Frames that the engine refused or lost.
-    pub failed: u64,
+    pub failed: Amount,
+    /// Frames that the schedule still had when the time was over.
+    pub unsent: Amount,
     /// Departure of the first and of the last frame.
     pub span: Option<(Nanos, Nanos)>,
     /// Departure minus deadline, in ns, of the frames that had a deadline.
@@ -160,20 +204,49 @@ pub struct Plan {
     pub round: Option<(Period, u64)>,
 }
 
+/// How the frames of a stream are handed over.
+#[derive(Clone, Copy, Debug)]
+struct Handing {
+    /// Whether they have deadlines of their own.
+    limited: bool,
+    /// How late they may be.
+    drift: Nanos,
+    /// How close to the one before it a late one may follow.
+    spacing: Nanos,
+}
+
+impl Handing {
+    /// What goes with a frame that was built.
+    #[inline]
+    fn meta(&self, built: &Built, tag: u32, launch: Nanos) -> TxMeta {
+        TxMeta {
+            len: built.len,
+            frame_len: built.frame_len,
+            payload_len: built.payload_len,
+            tag,
+            launch,
+            stamp: built.stamp,
+            drift: self.drift,
+            spacing: self.spacing,
+        }
+    }
+}
+
 impl Plan {
     /// Plans for a core's share of a program. `repeats` is the longest round that the engine repeats,
-    /// 0 if it does not.
-    pub fn new(program: &Program, flows: &[u32], shard: Shard, repeats: usize) -> Plan {
-        let lengths = || {
-            let templates = flows.iter().filter_map(|&flow| program.flows.get(flow as usize));
-            templates.map(|flow| flow.template.bytes.len() as u16)
-        };
-        let frame_max = lengths().max().unwrap_or(0);
-        let rated = |&flow: &u32| {
-            program.flows.get(flow as usize).is_some_and(|flow| flow.departures.rate.is_some())
-        };
-        let paced = flows.iter().any(rated);
-        let round = (repeats > 0)
+    /// 0 if it does not; `unix_offset` is that of [`Job`].
+    pub fn new(
+        program: &Program,
+        flows: &[u32],
+        shard: Shard,
+        (repeats, unix_offset): (usize, u64),
+    ) -> Plan {
+        let images = || program.streams_of(flows).map(|stream| stream.frames.frame());
+        let frame_max = images().map(|image| image.longest()).max().unwrap_or(0);
+        let paced = program.streams_of(flows).any(|stream| stream.departures.pace.is_limited());
+        // What is repeated has no end to say farewell at.
+        let endless = !flows.iter().any(|&flow| farewell::has_last(program, flow));
+        let round = (repeats > 0 && endless)
             .then(|| period(program, flows, shard, repeats))
             .flatten()
             .and_then(|period| {
@@ -182,8 +255,11 @@ impl Plan {
         let tx = TxPlan {
             tags: program.flows.len() as u32,
             frame_max,
-            frame_len: lengths().all(|len| len == frame_max).then_some(frame_max),
+            frame_len: images()
+                .all(|image| image.fixed_len() == Some(frame_max))
+                .then_some(frame_max),
             paced,
+            unix_offset,
             round: round.as_ref().map_or(0, |(period, _)| period.round.len()),
         };
         Plan { tx, round }
@@ -200,13 +276,16 @@ pub fn drive<P: Port, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: &P
         await_start(clock, job);
     }
     let outcome = match &plan.round {
-        Some((period, all)) if caps.repeats >= period.round.len() => {
+        Some((period, all)) if job.changes.is_none() && caps.repeats >= period.round.len() => {
             repeat::repeat(port, clock, job, (period, *all), &mut tally)
         }
         _ if caps.holds => feed::feed(port, clock, job, &mut tally),
         _ => pace::pace(port, clock, job, &mut tally),
     };
     let stopped = port.stop();
+    if let Some(listener) = job.changes {
+        listener.changes.leave(listener.core);
+    }
     let error = outcome.err().or(stopped.err());
     Driven { flows: tally.finish(port), error }
 }
@@ -221,15 +300,6 @@ fn await_start<C: Clock>(clock: &C, job: &Job<'_>) {
     }
 }
 
-/// The image of each flow that a port is given.
-fn images<'a>(program: &'a Program, caps: &Caps) -> Vec<Image<'a>> {
-    let image = |flow: &'a wirebeat_traffic::program::Flow| match caps.view {
-        View::Frame => flow.template.frame(),
-        View::Datagram => flow.template.datagram(),
-    };
-    program.flows.iter().map(image).collect()
-}
-
 /// Counts and departure errors of one core, by flow.
 #[derive(Debug)]
 struct Tally {
@@ -238,8 +308,9 @@ struct Tally {
 
 #[derive(Clone, Debug, Default)]
 struct Line {
-    requested: u64,
-    expired: u64,
+    requested: Amount,
+    expired: Amount,
+    unsent: Amount,
     span: Option<(Nanos, Nanos)>,
     error: Recorder,
 }
@@ -249,15 +320,41 @@ impl Tally {
         Tally { flows: vec![Line::default(); flows] }
     }
 
-    fn requested(&mut self, flow: u32, frames: u64) {
+    /// A frame was taken from the schedule.
+    #[inline]
+    fn requested(&mut self, flow: u32, built: &Built) {
         if let Some(line) = self.flows.get_mut(flow as usize) {
-            line.requested += frames;
+            line.requested.add_frame(built.frame_len, built.payload_len);
         }
     }
 
-    fn expired(&mut self, flow: u32) {
+    /// A frame was too late.
+    fn expired(&mut self, flow: u32, built: &Built) {
         if let Some(line) = self.flows.get_mut(flow as usize) {
-            line.expired += 1;
+            line.expired.add_frame(built.frame_len, built.payload_len);
+        }
+    }
+
+    /// What the schedule still has was not sent in time. A job that was told to stop leaves nothing unsent:
+    /// what it did not send is no longer asked for.
+    /// `added` are streams that the program did not have.
+    fn unsent(
+        &mut self,
+        job: &Job<'_>,
+        added: &[Stream],
+        schedule: impl IntoIterator<Item = Departure>,
+    ) {
+        if job.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        for departure in schedule {
+            // One without a deadline takes turns with others of its kind, and none of them has one.
+            let Some((frame_len, payload_len)) = changes::amount(job, added, &departure) else {
+                return;
+            };
+            if let Some(line) = self.flows.get_mut(departure.flow as usize) {
+                line.unsent.add_frame(frame_len, payload_len);
+            }
         }
     }
 
@@ -279,11 +376,16 @@ impl Tally {
             let held = port.departures(tag);
             let mut error = line.error.distribution();
             error.merge(&held.error);
+            let mut requested = line.requested;
+            requested -= total.withdrawn;
+            let mut expired = line.expired;
+            expired += total.expired;
             FlowSent {
-                requested: line.requested - total.withdrawn.min(line.requested),
+                requested,
                 sent: total.sent,
-                expired: line.expired + total.expired,
+                expired,
                 failed: total.failed,
+                unsent: line.unsent,
                 span: line.span.or(held.span),
                 error,
             }

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use wirebeat_traffic::program::Image;
-use wirebeat_traffic::schedule::{Departure, Schedule};
+use wirebeat_traffic::program::Built;
+use wirebeat_traffic::schedule::Departure;
 use wirebeat_units::Nanos;
 
-use super::{Job, Tally, images};
+use super::changes::{IDLE, Outgoing};
+use super::{Job, Tally, farewell};
 use crate::clock::{Clock, NAP, Wait};
 use crate::port::{Port, PortError, TxMeta};
 
@@ -19,38 +20,42 @@ const STEP: Nanos = Nanos::from_millis(20);
 /// How long frames may be on their way once the last is handed over.
 const SETTLE: Nanos = Nanos::from_secs(1);
 
-/// The loop's state. `departures` are those of the frames built in the port's slots, in order.
+/// The loop's state. `departures` and `built` are those of the frames built in the port's slots, in order.
 struct Pace<'a, P, C> {
     port: &'a mut P,
     clock: &'a C,
     job: &'a Job<'a>,
     tally: &'a mut Tally,
-    images: Vec<Image<'a>>,
-    schedule: Schedule,
+    out: Outgoing<'a>,
     batch: usize,
     departures: Vec<Departure>,
+    built: Vec<Built>,
     metas: Vec<TxMeta>,
 }
 
-pub(super) fn pace<P: Port, C: Clock>(
-    port: &mut P,
-    clock: &C,
-    job: &Job<'_>,
-    tally: &mut Tally,
+pub(super) fn pace<'a, P: Port, C: Clock>(
+    port: &'a mut P,
+    clock: &'a C,
+    job: &'a Job<'a>,
+    tally: &'a mut Tally,
 ) -> Result<(), PortError> {
     let batch = BATCH.min(port.caps().batch).max(1);
     let mut pace = Pace {
-        images: images(job.program, port.caps()),
-        schedule: job.schedule(),
+        out: Outgoing::new(job, port.caps()),
         batch,
         departures: Vec::with_capacity(batch),
+        built: Vec::with_capacity(batch),
         metas: Vec::with_capacity(batch),
         port,
         clock,
         job,
         tally,
     };
-    pace.run()
+    pace.run()?;
+    let (rest, added) = pace.out.into_rest();
+    let built = pace.departures.into_iter();
+    pace.tally.unsent(job, &added, built.chain(rest));
+    Ok(())
 }
 
 impl<P: Port, C: Clock> Pace<'_, P, C> {
@@ -60,6 +65,7 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
             if self.job.stopped(now) {
                 break;
             }
+            self.out.listen(now);
             self.prepare(now)?;
             let due = self.due(now);
             if due > 0 {
@@ -67,13 +73,32 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
                 self.hand_over(due)?;
                 continue;
             }
-            let next = self.departures.first().copied().or_else(|| self.schedule.peek());
-            let Some(next) = next else { break };
+            let next = self.departures.first().copied().or_else(|| self.out.schedule.peek());
+            let Some(next) = next else {
+                if self.out.is_over(now) {
+                    break;
+                }
+                let soon = now.saturating_add(IDLE).min(self.job.end);
+                self.clock.wait_until(soon, Wait::Sleep);
+                continue;
+            };
             self.wait(self.job.start.saturating_add(next.at), now);
         }
         self.port.flush()?;
         self.port.drain(self.clock.now().saturating_add(SETTLE))?;
-        Ok(())
+        self.say_farewell()
+    }
+
+    /// Once everything that is due is gone.
+    fn say_farewell(&mut self) -> Result<(), PortError> {
+        if !self.job.flows.iter().any(|&flow| farewell::has_last(self.job.program, flow)) {
+            return Ok(());
+        }
+        let after = self.clock.now().saturating_add(farewell::AFTER);
+        self.clock.wait_until(after, Wait::Sleep);
+        let now = self.clock.now();
+        farewell::farewell(self.port, self.job, self.tally, now)?;
+        self.port.drain(now.saturating_add(SETTLE)).map(|_| ())
     }
 
     /// Builds frames that will soon be due into free slots.
@@ -81,14 +106,14 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         let have = self.departures.len();
         let ahead = now.saturating_sub(self.job.start).saturating_add(BUILD_AHEAD);
         // top up by halves: a call for every frame would cost more than the frame
-        if have > self.batch / 2 || self.schedule.peek().is_none_or(|next| next.at > ahead) {
+        if have > self.batch / 2 || self.out.schedule.peek().is_none_or(|next| next.at > ahead) {
             return Ok(());
         }
         let room = self.port.reserve(self.batch)?;
         if room <= have {
             return self.port.flush();
         }
-        self.schedule.next_due(ahead, &mut self.departures, room - have);
+        self.out.schedule.next_due(ahead, &mut self.departures, room - have);
         for index in have..self.departures.len() {
             self.build(index);
         }
@@ -96,9 +121,13 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
     }
 
     fn build(&mut self, index: usize) {
-        let flow = self.departures[index].flow as usize;
-        if let Some(image) = self.images.get(flow) {
-            image.build(self.port.slot(index));
+        let departure = self.departures[index];
+        let image = self.out.image(departure.stream);
+        let slot = self.port.slot(index);
+        let built = image.map_or_else(Built::default, |image| image.build(departure.index, slot));
+        match self.built.get_mut(index) {
+            Some(place) => *place = built,
+            None => self.built.push(built),
         }
     }
 
@@ -114,26 +143,28 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
     /// Takes frames that are later than their drift out of the first `due`; returns how many remain.
     fn expire(&mut self, now: Nanos, due: usize) -> usize {
         let elapsed = now.saturating_sub(self.job.start);
-        let job = self.job;
+        let (job, out) = (self.job, &self.out);
         let too_late = |departure: &Departure| {
-            elapsed.saturating_sub(departure.at) > job.drift(departure.flow)
+            let drift = out.hand(departure.stream).map_or(Nanos::MAX, |hand| hand.drift);
+            elapsed.saturating_sub(departure.at) > drift
         };
         if !self.departures[..due].iter().any(too_late) {
             return due;
         }
         let mut index = 0;
         let mut gone = 0;
-        let tally = &mut *self.tally;
+        let (tally, built) = (&mut *self.tally, &self.built);
         self.departures.retain(|departure| {
             let keep = index >= due || !too_late(departure);
-            index += 1;
-            if !keep {
-                tally.requested(departure.flow, 1);
-                tally.expired(departure.flow);
+            if let (false, Some(built)) = (keep, built.get(index)) {
+                tally.requested(departure.flow, built);
+                tally.expired(departure.flow, built);
                 gone += 1;
             }
+            index += 1;
             keep
         });
+        self.built.truncate(self.departures.len());
         job.live.expired.fetch_add(gone as u64, Ordering::Relaxed);
         // the slots hold the frames in their old order: build them anew
         for index in 0..self.departures.len() {
@@ -156,24 +187,21 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         let first = self.departures[0].flow;
         let alone = self.departures[..due].iter().all(|departure| departure.flow == first);
         let base = alone.then(|| self.job.sequences.take(first, due as u32));
-        for (index, departure) in self.departures.drain(..due).enumerate() {
-            let flow = departure.flow as usize;
-            let Some((image, flow)) = self.images.get(flow).zip(self.job.program.flows.get(flow))
-            else {
-                continue;
-            };
+        let moment = self.job.moment(now);
+        let leaving = self.departures.drain(..due).zip(self.built.drain(..due));
+        for (index, (departure, built)) in leaving.enumerate() {
+            let Some(hand) = self.out.hand(departure.stream) else { continue };
             let sequence = match base {
                 Some(base) => base.wrapping_add(index as u32),
                 None => self.job.sequences.take(departure.flow, 1),
             };
-            image.stamp(self.port.slot(index), sequence, now.get());
+            built.stamp(self.port.slot(index), sequence, moment);
             let deadline = self.job.start.saturating_add(departure.at);
-            let late = flow.departures.rate.map(|_| now.signed_sub(deadline));
-            self.tally.requested(departure.flow, 1);
+            let late = hand.limited.then(|| now.signed_sub(deadline));
+            self.tally.requested(departure.flow, &built);
             self.tally.departed(departure.flow, now, late);
-            bytes += u64::from(flow.template.len().get());
-            let len = image.bytes.len() as u16;
-            self.metas.push(TxMeta { len, tag: departure.flow, ..TxMeta::default() });
+            bytes += u64::from(built.frame_len);
+            self.metas.push(hand.meta(&built, departure.flow, Nanos::ZERO));
         }
         self.port.commit(&self.metas)?;
         self.port.flush()?;

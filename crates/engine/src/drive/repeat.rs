@@ -6,9 +6,9 @@ use wirebeat_traffic::program::Program;
 use wirebeat_traffic::schedule::{Period, Schedule, Shard};
 use wirebeat_units::Nanos;
 
-use super::{Job, Tally, images};
+use super::{Job, Tally};
 use crate::clock::Clock;
-use crate::port::{Port, PortError, Repeat, TxMeta, TxTotals};
+use crate::port::{Port, PortError, Repeat, TxTotals};
 
 /// How often the port is looked at.
 const LOOK: Nanos = Nanos::from_millis(5);
@@ -64,15 +64,33 @@ pub(super) fn repeat<P: Port, C: Clock>(
     show(job, port);
     let mut totals = vec![TxTotals::default(); job.program.flows.len()];
     port.totals(&mut totals);
-    for (flow, total) in (0u32..).zip(&totals) {
-        tally.requested(flow, total.sent + total.expired + total.failed);
+    let mut done = 0;
+    for (line, total) in tally.flows.iter_mut().zip(&totals) {
+        for amount in [total.sent, total.expired, total.failed] {
+            line.requested += amount;
+            done += amount.frames;
+        }
+    }
+    if all < u64::MAX && done < all {
+        tally.unsent(job, &[], rest(job, period, done));
     }
     Ok(())
 }
 
+/// The schedule after its first `done` frames, which a port that repeats sends in order.
+fn rest(job: &Job<'_>, period: &Period, done: u64) -> Schedule {
+    let round = period.round.len().max(1) as u64;
+    let rounds = (done / round).min(period.rounds);
+    let mut schedule = Schedule::after_rounds(job.program, job.flows, job.shard, period, rounds);
+    for _ in rounds * round..done {
+        schedule.next();
+    }
+    schedule
+}
+
 /// Builds the frames of the first round into the port.
 fn write_round<P: Port>(port: &mut P, job: &Job<'_>, period: &Period) -> Result<(), PortError> {
-    let images = images(job.program, port.caps());
+    let (images, handing) = (job.images(port.caps()), job.handing());
     let mut departures = period.round.iter();
     loop {
         let left = departures.len();
@@ -88,11 +106,10 @@ fn write_round<P: Port>(port: &mut P, job: &Job<'_>, period: &Period) -> Result<
         }
         let mut metas = Vec::with_capacity(room);
         for (index, departure) in departures.by_ref().take(room).enumerate() {
-            let Some(image) = images.get(departure.flow as usize) else { continue };
-            let len = image.build(port.slot(index)) as u16;
-            let (tag, launch, stamp) = (departure.flow, departure.at, image.stamp);
-            let (drift, spacing) = (job.drift(tag), job.spacing(tag));
-            metas.push(TxMeta { len, tag, launch, stamp, drift, spacing });
+            let stream = departure.stream as usize;
+            let Some((image, hand)) = images.get(stream).zip(handing.get(stream)) else { continue };
+            let built = image.build(departure.index, port.slot(index));
+            metas.push(hand.meta(&built, departure.flow, departure.at));
         }
         port.commit(&metas)?;
     }
@@ -102,11 +119,8 @@ fn write_round<P: Port>(port: &mut P, job: &Job<'_>, period: &Period) -> Result<
 pub(super) fn show<P: Port>(job: &Job<'_>, port: &P) {
     let mut totals = vec![TxTotals::default(); job.program.flows.len()];
     port.totals(&mut totals);
-    let frames: u64 = totals.iter().map(|total| total.sent).sum();
-    let bytes: u64 = (totals.iter().zip(&job.program.flows))
-        .map(|(total, flow)| total.sent * u64::from(flow.template.len().get()))
-        .sum();
-    job.live.frames.store(frames, Ordering::Relaxed);
-    job.live.bytes.store(bytes, Ordering::Relaxed);
-    job.live.expired.store(totals.iter().map(|total| total.expired).sum(), Ordering::Relaxed);
+    let sum = |count: fn(&TxTotals) -> u64| totals.iter().map(count).sum();
+    job.live.frames.store(sum(|total| total.sent.frames), Ordering::Relaxed);
+    job.live.bytes.store(sum(|total| total.sent.bytes), Ordering::Relaxed);
+    job.live.expired.store(sum(|total| total.expired.frames), Ordering::Relaxed);
 }

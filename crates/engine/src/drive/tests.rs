@@ -1,53 +1,38 @@
 //! The transmit loop over a link in memory, on a virtual clock.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 
-use wirebeat_traffic::program::{Departures, Endpoint, Flow, FrameTemplate, Late, Program};
+use wirebeat_traffic::compile::{Link as Imaginary, Links, compile};
+use wirebeat_traffic::program::{Late, Pace, Program};
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_units::{FrameRate, Nanos};
+use wirebeat_traffic::spec::Scenario;
+use wirebeat_units::Nanos;
 use wirebeat_wire::probe::Probe;
-use wirebeat_wire::stamp::Stamp;
 
 use super::{Driven, Job, LiveTx, Plan, Sequences, drive};
 use crate::clock::Wait;
 use crate::loopback::{Link, LoopbackPort, VirtualClock, pair};
-use crate::port::Port;
+use crate::port::{Amount, Port};
 
 const START: Nanos = Nanos::from_secs(1);
 
-/// A flow of 60-byte frames that hold nothing but their probe.
-fn flow(id: u16, rate: Option<u64>, count: u64) -> Flow {
-    let mut bytes = vec![0; 60];
-    bytes[44..].copy_from_slice(&Probe { flow: id, sequence: 0, transmit_ns: 0 }.to_bytes());
-    let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-    Flow {
-        name: format!("flow {id}"),
-        id,
-        from: "a".to_owned(),
-        to: None,
-        template: FrameTemplate {
-            bytes,
-            payload_at: 42,
-            payload_len: 18,
-            stamp: Stamp { probe_at: 44, ..Stamp::default() },
-        },
-        departures: Departures {
-            rate: rate.map(|frames| FrameRate { frames, per: Nanos::from_secs(1) }),
-            burst: 1,
-            start: Nanos::ZERO,
-            stop: Nanos::MAX,
-            count,
-        },
-        late: Late::Send,
-        endpoint: Endpoint {
-            source: nowhere,
-            destination: nowhere,
-            ttl: 64,
-            tos: 0,
-            checksum: false,
-        },
+/// Flows of the shortest frames, each with a rate, if it has one, and a count.
+fn program(flows: &[(Option<u64>, u64)]) -> Program {
+    let mut text = "ports: { a: {} }\nflows:\n".to_owned();
+    for (id, (rate, count)) in flows.iter().enumerate() {
+        let rate = rate.map_or("unlimited".to_owned(), |rate| format!("{rate}pps"));
+        let limit =
+            if *count == u64::MAX { "stop: 1h".to_owned() } else { format!("count: {count}") };
+        text += &format!("  flow{id}: {{ from: a, to: a, rate: {rate}, {limit} }}\n");
     }
+    let scenario = Scenario::from_yaml(&text, "test").unwrap();
+    let links = Links { ports: [("a".to_owned(), Imaginary::imaginary(0))].into() };
+    let mut program = compile(&scenario, &links, &Default::default()).unwrap();
+    for stream in &mut program.streams {
+        // here they are meant to fire together
+        stream.departures.start = Nanos::ZERO;
+    }
+    program
 }
 
 struct World {
@@ -60,10 +45,10 @@ struct World {
 }
 
 impl World {
-    fn new(flows: Vec<Flow>) -> World {
+    fn new(flows: &[(Option<u64>, u64)]) -> World {
         let sequences = Sequences::new(flows.len());
         World {
-            program: Program { seed: 1, flows },
+            program: program(flows),
             clock: VirtualClock::default(),
             sequences,
             stop: AtomicBool::new(false),
@@ -82,10 +67,12 @@ impl World {
             start: START,
             end: self.end,
             wait: Wait::Spin,
+            unix_offset: 0,
             stop: &self.stop,
             live: &self.live,
+            changes: None,
         };
-        drive(port, &self.clock, &job, &Plan::new(&self.program, &flows, shard, 0))
+        drive(port, &self.clock, &job, &Plan::new(&self.program, &flows, shard, (0, 0)))
     }
 }
 
@@ -104,13 +91,13 @@ fn arrivals(port: &mut LoopbackPort) -> Vec<(Nanos, Probe)> {
 
 #[test]
 fn frames_leave_at_their_deadlines_with_number_and_time() {
-    let world = World::new(vec![flow(0, Some(1_000_000), 1000), flow(7, Some(10_000), 10)]);
+    let world = World::new(&[(Some(1_000_000), 1000), (Some(10_000), 10)]);
     let (mut a, mut b) = pair(&world.clock, Link::default());
     let driven = world.drive(&mut a, Shard::WHOLE);
     assert!(driven.error.is_none());
     let arrived = arrivals(&mut b);
     assert_eq!(arrived.len(), 1010);
-    for id in [0, 7] {
+    for id in [0, 1] {
         let of_flow: Vec<_> = arrived.iter().filter(|(_, probe)| probe.flow == id).collect();
         let gap = if id == 0 { 1_000 } else { 100_000 };
         for (n, (at, probe)) in (0u32..).zip(&of_flow) {
@@ -122,20 +109,22 @@ fn frames_leave_at_their_deadlines_with_number_and_time() {
         }
     }
     let sent = &driven.flows[0];
-    assert_eq!((sent.requested, sent.sent, sent.expired, sent.failed), (1000, 1000, 0, 0));
+    let frames = [sent.requested, sent.sent, sent.expired, sent.failed, sent.unsent];
+    assert_eq!(frames.map(|amount| amount.frames), [1000, 1000, 0, 0, 0]);
+    assert_eq!(sent.sent, Amount { frames: 1000, bytes: 64_000, payload: 18_000 });
     assert_eq!(sent.error.moments.count, 1000);
     assert!(sent.error.moments.min >= 0);
 }
 
 #[test]
 fn cores_share_a_flow_without_one_number_twice() {
-    let world = World::new(vec![flow(0, Some(50_000), 999)]);
+    let world = World::new(&[(Some(50_000), 999)]);
     let mut numbers = Vec::new();
     let mut requested = 0;
     for core in 0..3 {
         // each core has its own port, and one after the other here
         let (mut a, mut b) = pair(&world.clock, Link::default());
-        requested += world.drive(&mut a, Shard { core, cores: 3 }).flows[0].requested;
+        requested += world.drive(&mut a, Shard { core, cores: 3 }).flows[0].requested.frames;
         numbers.extend(arrivals(&mut b).iter().map(|(_, probe)| probe.sequence));
     }
     numbers.sort_unstable();
@@ -146,30 +135,30 @@ fn cores_share_a_flow_without_one_number_twice() {
 #[test]
 fn frames_later_than_their_drift_are_dropped_and_take_no_number() {
     // faster than the loop, which looks at the clock (20 ns each) a few times for a batch of 64
-    let mut fast = flow(0, Some(10_000_000_000), 1_000_000);
-    fast.late = Late::Drop(Nanos::from_micros(5));
-    let world = World::new(vec![fast]);
+    let mut world = World::new(&[(Some(2_000_000_000), 1_000_000)]);
+    world.program.flows[0].late = Late::Drop(Nanos::from_micros(5));
     let (mut a, mut b) = pair(&world.clock, Link::default());
     let driven = world.drive(&mut a, Shard::WHOLE);
     let sent = &driven.flows[0];
-    assert!(sent.expired > 0 && sent.sent > 0, "{sent:?}");
-    assert_eq!((sent.requested, sent.sent + sent.expired), (1_000_000, 1_000_000));
+    let (requested, left, expired) = (sent.requested, sent.sent.frames, sent.expired.frames);
+    assert!(expired > 0 && left > 0, "{sent:?}");
+    assert_eq!((requested.frames, left + expired), (1_000_000, 1_000_000));
     let arrived = arrivals(&mut b);
-    assert!(arrived.iter().map(|(_, probe)| probe.sequence).eq(0..sent.sent as u32));
+    assert!(arrived.iter().map(|(_, probe)| probe.sequence).eq(0..left as u32));
     // decided when the batch is taken, with a look or two at the clock until it leaves
     assert!(sent.error.moments.max <= 5_000 + 2 * 20, "{:?}", sent.error.moments);
 }
 
 #[test]
 fn a_stop_ends_a_flood() {
-    let mut world = World::new(vec![flow(0, None, u64::MAX)]);
+    let mut world = World::new(&[(None, u64::MAX)]);
     world.end = START.saturating_add(Nanos::from_micros(100));
     let (mut a, mut b) = pair(&world.clock, Link::default());
     let driven = world.drive(&mut a, Shard::WHOLE);
     let sent = &driven.flows[0];
-    assert!(sent.sent > 0);
+    assert!(sent.sent.frames > 0);
     assert_eq!(sent.sent, sent.requested);
-    assert_eq!(arrivals(&mut b).len() as u64, sent.sent);
+    assert_eq!(arrivals(&mut b).len() as u64, sent.sent.frames);
     // without a rate there is no deadline to be late for
     assert_eq!(sent.error.moments.count, 0);
     assert!(sent.span.unwrap().1 < world.end.saturating_add(Nanos::from_micros(10)));
@@ -177,7 +166,7 @@ fn a_stop_ends_a_flood() {
 
 #[test]
 fn nothing_leaves_before_the_start() {
-    let world = World::new(vec![flow(0, None, 10)]);
+    let world = World::new(&[(None, 10)]);
     let (mut a, mut b) = pair(&world.clock, Link::default());
     world.drive(&mut a, Shard::WHOLE);
     assert!(arrivals(&mut b).iter().all(|(_, probe)| probe.transmit_ns >= START.get()));
@@ -185,16 +174,16 @@ fn nothing_leaves_before_the_start() {
 
 #[test]
 fn a_run_that_is_stopped_beforehand_sends_nothing() {
-    let mut world = World::new(vec![flow(0, Some(1000), 10)]);
+    let mut world = World::new(&[(Some(1000), 10)]);
     world.stop = AtomicBool::new(true);
     let (mut a, mut b) = pair(&world.clock, Link::default());
-    assert_eq!(world.drive(&mut a, Shard::WHOLE).flows[0].requested, 0);
+    assert_eq!(world.drive(&mut a, Shard::WHOLE).flows[0].requested.frames, 0);
     assert!(arrivals(&mut b).is_empty());
 }
 
 #[test]
 fn the_link_loses_duplicates_and_swaps_as_told() {
-    let world = World::new(vec![flow(0, Some(1_000_000), 12)]);
+    let world = World::new(&[(Some(1_000_000), 12)]);
     let link = Link { lose_every: 5, duplicate_every: 4, swap_every: 7, ..Link::default() };
     let (mut a, mut b) = pair(&world.clock, link);
     world.drive(&mut a, Shard::WHOLE);
@@ -205,13 +194,11 @@ fn the_link_loses_duplicates_and_swaps_as_told() {
 
 #[test]
 fn late_frames_are_spaced_by_most_of_their_gap_unless_something_else_counts() {
-    let mut drop = flow(1, Some(100_000), 1);
-    drop.late = Late::Drop(Nanos::from_micros(5));
-    let mut burst = flow(2, Some(100_000), 8);
-    burst.departures.burst = 8;
-    let flows =
-        vec![flow(0, Some(400_000), 1), drop, burst, flow(3, None, 1), flow(4, Some(1_000), 1)];
-    let world = World::new(flows);
+    let rates = [Some(400_000), Some(100_000), Some(100_000), Some(1_000), Some(100_000)];
+    let mut world = World::new(&rates.map(|rate| (rate, 1)));
+    world.program.flows[1].late = Late::Drop(Nanos::from_micros(5));
+    world.program.streams[2].departures.burst = 8;
+    world.program.streams[4].departures.pace = Pace::Silent;
     let spacings = |cores: u32, wait: Wait| {
         let job = Job {
             program: &world.program,
@@ -221,12 +208,14 @@ fn late_frames_are_spaced_by_most_of_their_gap_unless_something_else_counts() {
             start: START,
             end: world.end,
             wait,
+            unix_offset: 0,
             stop: &world.stop,
             live: &world.live,
+            changes: None,
         };
-        [0, 1, 2, 3, 4].map(|flow| job.spacing(flow).get())
+        [0, 1, 2, 3, 4].map(|at: usize| job.spacing(&world.program.streams[at]).get())
     };
-    assert_eq!(spacings(1, Wait::Spin), [1875, 0, 0, 0, 5000]);
-    assert_eq!(spacings(2, Wait::Hybrid), [3750, 0, 0, 0, 5000]);
+    assert_eq!(spacings(1, Wait::Spin), [1875, 0, 0, 5000, 0]);
+    assert_eq!(spacings(2, Wait::Hybrid), [3750, 0, 0, 5000, 0]);
     assert_eq!(spacings(1, Wait::Sleep), [0; 5]);
 }

@@ -16,7 +16,7 @@ use wirebeat_meter::summary::{Distribution, MeterSummary};
 use wirebeat_units::{FrameRate, Nanos};
 
 use crate::model::{
-    Cost, DelayClock, End, Relation, Report, SCHEMA_VERSION, Station, Verdict, Volume,
+    Change, Cost, DelayClock, End, Relation, Report, SCHEMA_VERSION, Station, Verdict, Volume,
 };
 use crate::time::rfc3339;
 
@@ -39,6 +39,8 @@ pub struct RunFacts {
     pub costs: Vec<CpuTime>,
     /// What was noticed on the machine that spoils measurements, each in one sentence.
     pub machine: Vec<String>,
+    /// What changed in the flows while they were sent, in the order of time.
+    pub changes: Vec<Change>,
 }
 
 /// How the clocks of sender and receiver relate.
@@ -88,8 +90,10 @@ pub struct SentFlow {
     pub name: String,
     /// Its number in probes; `None` for a flow that carries no probe.
     pub id: Option<u16>,
-    /// The rate that was asked for; `None` for as fast as possible.
+    /// The rate that was asked for, on average; `None` for as fast as possible.
     pub offered: Option<FrameRate>,
+    /// Whether that rate was asked for all the time, so that the sent rate can be held against it.
+    pub steady: bool,
     /// Frames that leave back to back; 0 counts as 1.
     pub burst: u32,
     /// What the schedule asked for until the run ended.
@@ -146,6 +150,7 @@ pub fn assemble(
         exit_code: verdict.exit_code(),
         total,
         flows,
+        changes: facts.changes,
         others,
         findings: Vec::new(),
         books,

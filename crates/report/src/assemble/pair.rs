@@ -187,7 +187,9 @@ fn sent(flow: &SentFlow) -> Sent {
         late_after_ns: flow.late_after.get(),
         offered,
         rates,
-        rate_error_ppm: rates.and_then(|rates| rates::error_ppm(&rates, offered.as_ref()?)),
+        rate_error_ppm: rates
+            .filter(|_| flow.steady)
+            .and_then(|rates| rates::error_ppm(&rates, offered.as_ref()?)),
         first_departure_ns: flow.departures.map(|(first, _)| first.get()),
         last_departure_ns: flow.departures.map(|(_, last)| last.get()),
         departure_error_ns: Stats::of(&flow.departure_error),

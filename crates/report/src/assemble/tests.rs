@@ -20,6 +20,7 @@ fn facts() -> RunFacts {
         clocks: Clocks::Same,
         costs: Vec::new(),
         machine: Vec::new(),
+        changes: Vec::new(),
     }
 }
 
@@ -33,6 +34,7 @@ fn sent(id: Option<u16>, frames: u64) -> SentFlow {
         name: id.map_or_else(|| "plain".to_owned(), |id| format!("flow {id}")),
         id,
         offered: Some(FrameRate { frames: 1000, per: Nanos::from_secs(1) }),
+        steady: true,
         burst: 1,
         requested: volume(frames),
         sent: volume(frames),

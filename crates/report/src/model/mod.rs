@@ -43,6 +43,9 @@ pub struct Report {
     pub total: FlowReport,
     /// Each flow.
     pub flows: Vec<FlowReport>,
+    /// What changed in the flows while they were sent, in the order of time.
+    #[serde(default)]
+    pub changes: Vec<Change>,
     /// Frames that reached the receiver and belong to no flow; `null` without a receiver.
     pub others: Option<Others>,
     /// What limited the run or makes its numbers less certain; the gravest first.
@@ -57,6 +60,29 @@ pub struct Report {
     pub delay_clock: Option<DelayClock>,
     /// CPU time that the run took, by role.
     pub costs: Vec<Cost>,
+}
+
+/// A change of a flow while it was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// When it took effect, from the start of the run.
+    pub at_ns: u64,
+    /// The flow's name.
+    pub flow: String,
+    /// What changed, in words.
+    pub change: String,
+    /// Who wanted it.
+    pub origin: ChangeOrigin,
+}
+
+/// Who wanted a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeOrigin {
+    /// The scenario, in the flow's `at`.
+    Scenario,
+    /// Somebody from outside, while it ran.
+    Control,
 }
 
 /// Why a run ended.

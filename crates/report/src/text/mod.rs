@@ -23,6 +23,7 @@ pub fn report(report: &Report, colour: Colour) -> String {
     let style = Style::new(colour);
     let mut parts = vec![headline(report, style), overview::table(report, style)];
     parts.extend(overview::findings(report, style));
+    parts.extend(overview::changes(report, style));
     parts.extend(flow::flows(report, style));
     parts.push(run::run(report, style));
     parts.retain(|part| !part.is_empty());

@@ -4,10 +4,12 @@ use super::WIDTH;
 use super::style::{Style, clean, cut, hang};
 use super::table::{Cell, NOTHING, Table};
 use crate::human;
-use crate::model::{FlowReport, Rates, Report, Stats};
+use crate::model::{Change, ChangeOrigin, FlowReport, Rates, Report, Stats};
 
 /// Flows that have a line of their own.
 const FLOWS: usize = 50;
+/// Changes that have a line of their own.
+const CHANGES: usize = 20;
 /// Columns of a flow's name.
 const NAME: usize = 16;
 
@@ -70,6 +72,28 @@ pub fn time(stats: &Stats, value: Option<f64>) -> String {
         (None, Some(bound)) if stats.count > 0 => format!("<{}", human::short_time(bound as f64)),
         (None, _) => nothing(),
     }
+}
+
+/// What changed while the flows were sent; `None` when nothing did.
+pub fn changes(report: &Report, style: Style) -> Option<String> {
+    if report.changes.is_empty() {
+        return None;
+    }
+    let mut out = style.strong("changes") + "\n";
+    for Change { at_ns, flow, change, origin } in report.changes.iter().take(CHANGES) {
+        let by = match origin {
+            ChangeOrigin::Scenario => "planned",
+            ChangeOrigin::Control => "from outside",
+        };
+        let at = human::time(*at_ns as f64);
+        let text = format!("{at}, {}: {} ({by})", cut(&clean(flow), NAME), clean(change));
+        out += &hang("  - ", &text, WIDTH);
+        out.push('\n');
+    }
+    if let Some(more) = report.changes.len().checked_sub(CHANGES).filter(|&more| more > 0) {
+        out += &format!("  - … {} more\n", human::count(more as u64));
+    }
+    Some(out)
 }
 
 /// What limited the run; `None` when nothing did.

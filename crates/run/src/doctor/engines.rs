@@ -141,7 +141,7 @@ fn send(port: &mut SocketPort) -> Result<(), PortError> {
 }
 
 fn plan() -> TxPlan {
-    TxPlan { tags: 1, frame_max: PAYLOAD, frame_len: Some(PAYLOAD), paced: false, round: 0 }
+    TxPlan { tags: 1, frame_max: PAYLOAD, frame_len: Some(PAYLOAD), ..TxPlan::default() }
 }
 
 /// The error without the words that only matter in a run.

@@ -81,7 +81,7 @@ fn both(
         several_queues,
     };
     let receiver = bed.b.namespace.run(|| KernelReceiver::open(&options)).unwrap().unwrap();
-    let plan = TxPlan { tags: 1, frame_max: 1500, frame_len: None, paced: false, round: 0 };
+    let plan = TxPlan { tags: 1, frame_max: 1500, ..TxPlan::default() };
     let options =
         PacketOptions { interface: "wb0".to_owned(), transmit: Some(plan), receive: None };
     // one CPU sends all, so that the frames keep their order

@@ -14,7 +14,8 @@ const FRAMES: u64 = 100;
 /// Sends frames that are a millisecond late already, and says when they left.
 fn late(spacing: Nanos) -> DepartureRecord {
     let bed = cable();
-    let plan = TxPlan { tags: 1, frame_max: 60, frame_len: Some(60), paced: true, round: 0 };
+    let plan =
+        TxPlan { tags: 1, frame_max: 60, frame_len: Some(60), paced: true, ..TxPlan::default() };
     let options = KernelOptions {
         index: bed.a.link.index.get(),
         interface: "wb0".to_owned(),
@@ -41,7 +42,7 @@ fn late(spacing: Nanos) -> DepartureRecord {
     assert!(port.drain(now.saturating_add(Nanos::from_secs(5))).unwrap());
     let mut totals = [TxTotals::default()];
     port.totals(&mut totals);
-    assert_eq!(totals[0].sent, FRAMES);
+    assert_eq!(totals[0].sent.frames, FRAMES);
     port.departures(0)
 }
 

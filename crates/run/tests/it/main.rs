@@ -1,5 +1,6 @@
 //! Whole runs over virtual cables in namespaces of their own: the one conformance suite, run against
-//! every engine; the kernel's meter against the reference; and an independent observer on the link.
+//! every engine; the kernel's meter against the reference; an independent observer on the link; and the
+//! tools whose packets Wirebeat sends and reads.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,8 +10,12 @@
 )]
 
 mod conformance;
+mod control;
+mod interop;
 mod kernel_meter;
 mod kernel_sender;
+mod model;
+mod multicast;
 mod observer;
 mod same_frames;
 mod trace;

@@ -247,7 +247,7 @@ fn assert_same_bytes(golden: &Flows, found: &Flows) {
 /// Sends over the link in memory.
 fn in_memory(bed: &Testbed, load: Load) -> (Flows, [Departures; 3]) {
     let scenario = Scenario::from_yaml(&scenario(bed, "engine: loopback", load), "test").unwrap();
-    let program = compile(&scenario, &Links::default()).unwrap();
+    let program = compile(&scenario, &Links::default(), &Default::default()).unwrap();
     let clock = VirtualClock::default();
     let (mut near, mut far) = pair(&clock, Link::default());
     let start = Nanos::new(VIRTUAL_START);
@@ -259,10 +259,12 @@ fn in_memory(bed: &Testbed, load: Load) -> (Flows, [Departures; 3]) {
         start,
         end: Nanos::MAX,
         wait: Wait::Spin,
+        unix_offset: 0,
         stop: &AtomicBool::new(false),
         live: &LiveTx::default(),
+        changes: None,
     };
-    let driven = drive(&mut near, &clock, &job, &Plan::new(&program, job.flows, job.shard, 0));
+    let driven = drive(&mut near, &clock, &job, &Plan::new(&program, job.flows, job.shard, (0, 0)));
     let departures = [0, 1, 2].map(|flow: usize| {
         let sent = &driven.flows[flow];
         let errors = &sent.error.moments;

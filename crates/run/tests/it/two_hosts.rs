@@ -40,6 +40,9 @@ fn request(bed: &Testbed, engine: EngineChoice, key: &str) -> ReceiveRequest {
             key: Some(KeySource::Text(key.to_owned())),
             once: true,
         }),
+        codecs: Vec::new(),
+        log: None,
+        groups: Vec::new(),
     }
 }
 

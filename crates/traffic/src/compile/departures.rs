@@ -1,96 +1,104 @@
-//! When the frames of each flow leave: rates of any kind become frames per time, limits become one
-//! stop and one count, and flows of a port are staggered.
+//! When the frames of each flow leave: limits become one stop and one count, flows of a port are
+//! staggered, and no link is asked for more than it carries. How departures follow one another is
+//! `pace.rs`.
 
 use std::collections::HashMap;
 
-use wirebeat_units::{BitRate, FrameLen, FrameRate, Nanos, RateError};
+use wirebeat_units::{BitRate, FrameLen, Nanos};
 
-use super::{CompileError, Links};
-use crate::program::Departures;
+use super::Links;
+use super::mean::Mean;
+use crate::program::lengths::Lengths;
+use crate::program::{Departures, Flow, Frames, Stream};
 use crate::spec::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 
 /// Faster than any Ethernet: 1.6 Tb/s, the fastest under way (IEEE P802.3dj). Where the speed of a
 /// link is not known, nothing above this can be meant.
 const FASTEST_LINK: BitRate = BitRate(1_600_000_000_000);
-
-/// The departures of every flow, in order.
-pub(super) fn departures(
-    scenario: &Scenario,
-    links: &Links,
-) -> Result<Vec<Departures>, CompileError> {
-    let mut flows = Vec::with_capacity(scenario.flows.len());
-    for (name, flow) in &scenario.flows {
-        let speed = speed(scenario, links, &flow.from);
-        flows.push(Departures {
-            rate: frame_rate(name, flow, speed)?,
-            burst: flow.burst.get(),
-            start: flow.start,
-            stop: stop(&scenario.run, flow),
-            count: flow.count.map_or(u64::MAX, u64::from),
-        });
-    }
-    check_load(scenario, links, &flows)?;
-    stagger(scenario, &mut flows);
-    Ok(flows)
-}
+/// How many frames are gone through to find which is the last of a number of bytes: some seconds.
+const MOST_FRAMES: u64 = 1 << 28;
 
 /// The speed of a port's link; what the scenario says comes first.
-fn speed(scenario: &Scenario, links: &Links, port: &str) -> Option<BitRate> {
+pub(super) fn speed(scenario: &Scenario, links: &Links, port: &str) -> Option<BitRate> {
     let written = scenario.ports.get(port).and_then(|port| port.speed);
     written.or_else(|| links.ports.get(port)?.speed)
 }
 
-fn frame_rate(
-    name: &str,
-    flow: &FlowSpec,
-    speed: Option<BitRate>,
-) -> Result<Option<FrameRate>, CompileError> {
-    let len = flow.frame_len();
-    let payload = flow.headers(name)?.network.version().payload_len(len).unwrap_or(0);
-    flow.rate.frame_rate(len, payload, speed).map_err(|error| {
-        let at = KeyPath::flow(name).key("rate");
-        match error {
-            RateError::NoLinkSpeed => CompileError::Unknown(
-                at.invalid(format!("{error}, or give port '{}' its 'speed'", flow.from)),
-            ),
-            RateError::NoPayload => at.invalid(error.to_string()).into(),
-        }
-    })
-}
-
 /// Where the flow ends by time.
-fn stop(run: &RunSpec, flow: &FlowSpec) -> Nanos {
+pub(super) fn stop(run: &RunSpec, flow: &FlowSpec) -> Nanos {
+    let limited = flow.count.is_some() || flow.bytes.is_some();
     match (flow.stop, run.time) {
         (Some(stop), Some(time)) => stop.min(time),
         (Some(limit), None) | (None, Some(limit)) => limit,
-        (None, None) if flow.count.is_some() => Nanos::MAX,
+        (None, None) if limited => Nanos::MAX,
         (None, None) => flow.start.saturating_add(RunSpec::DEFAULT_TIME),
     }
 }
 
+/// The most frames of the flow, by its count and by its bytes.
+pub(super) fn count(name: &str, flow: &FlowSpec, frames: &Frames) -> Result<u64, Invalid> {
+    let by_count = flow.count.map_or(u64::MAX, u64::from);
+    let Some(bytes) = flow.bytes else { return Ok(by_count) };
+    let at = || KeyPath::flow(name).key("bytes");
+    if bytes.get() == 0 {
+        return Err(at().invalid("a flow of no bytes sends nothing; give at least 1B"));
+    }
+    if !flow.at.is_empty() {
+        let why = "what changes has no simple end by bytes; give it a 'count' or a 'stop'";
+        return Err(at().invalid(why));
+    }
+    let by_bytes = match frames.lengths() {
+        Lengths::Fixed(_) => bytes.get().div_ceil(frames.longest().get().into()),
+        lengths => {
+            let (mut left, mut frames) = (bytes.get(), 0);
+            while left > 0 && frames < by_count {
+                let frame = FrameLen::without_fcs(lengths.length(frames)).max(FrameLen::MIN);
+                left = left.saturating_sub(frame.get().into());
+                frames += 1;
+                if frames > MOST_FRAMES {
+                    return Err(at().invalid(
+                        "these are too many frames of different sizes to be \
+                                             counted; give a 'count'",
+                    ));
+                }
+            }
+            frames
+        }
+    };
+    Ok(by_count.min(by_bytes))
+}
+
 /// Refuses what no link can carry: more than its speed by the flows of a port that send at one time.
-fn check_load(scenario: &Scenario, links: &Links, flows: &[Departures]) -> Result<(), Invalid> {
-    // By port: when a flow begins or ends, and by how much that changes the load.
+pub(super) fn check_load(
+    scenario: &Scenario,
+    links: &Links,
+    (flows, streams): (&[Flow], &mut dyn Iterator<Item = &Stream>),
+) -> Result<(), Invalid> {
+    // By port: when a stream begins or ends, and by how much that changes the load.
     let mut changes: HashMap<&str, Vec<Change<'_>>> = HashMap::new();
-    for ((name, flow), departures) in scenario.flows.iter().zip(flows) {
-        let Some(rate) = departures.rate else { continue };
-        let load = i128::try_from(line_rate(rate, flow.frame_len())).unwrap_or(i128::MAX);
-        let sent = departures.start.saturating_add(rate.deadline(departures.count));
+    for stream in streams {
+        let Some(flow) = flows.get(stream.flow as usize) else { continue };
+        let departures = &stream.departures;
+        let Some(rate) = departures.pace.peak_rate() else { continue };
+        let load = rate * 1e9 * Mean::of(stream.frames.lengths()).on_line() * 8.0;
+        let lasts = departures.count as f64 / rate;
+        let sent = departures.start.saturating_add(Nanos::new(lasts as u64));
         let end = departures.stop.min(sent).max(departures.start);
         let of_port = changes.entry(&flow.from).or_default();
-        of_port.push(Change { at: departures.start, load, flow: name });
-        of_port.push(Change { at: end, load: -load, flow: name });
+        of_port.push(Change { at: departures.start, load, flow: &flow.name });
+        of_port.push(Change { at: end, load: -load, flow: &flow.name });
     }
     for port in scenario.ports.keys() {
         let mut changes = changes.remove(port.as_str()).unwrap_or_default();
         let speed = speed(scenario, links, port).unwrap_or(FASTEST_LINK);
         // What ends makes room for what begins at the same time.
-        changes.sort_by_key(|change| (change.at, change.load > 0));
-        let mut sum = 0_i128;
+        changes.sort_by_key(|change| (change.at, change.load > 0.0));
+        let mut sum = 0.0;
         for change in changes {
-            sum = sum.saturating_add(change.load);
-            if sum > i128::from(speed.0) {
-                let sum = BitRate(u64::try_from(sum).unwrap_or(u64::MAX));
+            sum += change.load;
+            // A bit per second more is a matter of rounding.
+            if sum > speed.0 as f64 + 1.0 {
+                let sum = BitRate(sum.round() as u64);
                 return Err(KeyPath::flow(change.flow).key("rate").invalid(format!(
                     "with this flow port '{port}' sends {sum} on the line, and its link carries \
                      {speed}; lower the rates, or correct the port's 'speed'"
@@ -101,54 +109,70 @@ fn check_load(scenario: &Scenario, links: &Links, flows: &[Departures]) -> Resul
     Ok(())
 }
 
-/// A flow that begins or ends.
+/// A stream that begins or ends.
 struct Change<'a> {
     at: Nanos,
     /// Bits per second on the line; negative at the end.
-    load: i128,
+    load: f64,
     flow: &'a str,
-}
-
-/// Bits per second on the line.
-fn line_rate(rate: FrameRate, len: FrameLen) -> u128 {
-    let bits_in_a_second = u128::from(len.on_line()) * 8 * 1_000_000_000;
-    u128::from(rate.frames) * bits_in_a_second / u128::from(rate.per.get().max(1))
 }
 
 /// Spreads the flows with a rate that share a port: flow `i` of `n` begins `i/n` of its own gap later,
 /// so that flows of one rate do not fire together. The first begins exactly at its start.
-fn stagger(scenario: &Scenario, flows: &mut [Departures]) {
-    let mut flows_of: HashMap<&str, (u128, u128)> = HashMap::new();
-    for (flow, departures) in scenario.flows.values().zip(flows.iter()) {
-        flows_of.entry(&flow.from).or_default().1 += u128::from(departures.rate.is_some());
+pub(super) fn stagger(flows: &[Flow], streams: &mut [Stream]) {
+    let gap = |departures: &Departures| {
+        departures.pace.mean_rate().filter(|rate| *rate > 0.0).map(|rate| 1.0 / rate)
+    };
+    let mut flows_of: HashMap<&str, (u64, u64)> = HashMap::new();
+    let firsts = flows.iter().map(|flow| (flow.from.as_str(), flow.streams.start as usize));
+    for (from, first) in firsts.clone() {
+        let limited = streams.get(first).is_some_and(|stream| gap(&stream.departures).is_some());
+        flows_of.entry(from).or_default().1 += u64::from(limited);
     }
-    for (flow, departures) in scenario.flows.values().zip(flows) {
-        let Some(rate) = departures.rate else { continue };
-        let (i, n) = flows_of.entry(&flow.from).or_default();
-        let frames = u128::from(rate.frames.max(1));
-        // In units of 1/frames ns: at most 2^64 * 2^32, and 2^64 * 2^64.
-        let gap = u128::from(rate.per.get()) * u128::from(departures.burst);
-        let span = departures.stop.saturating_sub(departures.start).get();
+    for (from, first) in firsts {
+        let Some(stream) = streams.get_mut(first) else { continue };
+        let departures = &mut stream.departures;
+        let Some(gap) = gap(departures) else { continue };
+        let (i, n) = flows_of.entry(from).or_default();
         // A flow that is to send for less than its gap still sends its first burst.
-        let gap = gap.min(u128::from(span) * frames);
-        // The quotients first, so that the product with i stays below 2^128.
-        let parts = frames * (*n).max(1);
-        let offset = gap / parts * *i + gap % parts * *i / parts;
-        let offset = Nanos::new(u64::try_from(offset).unwrap_or(u64::MAX));
-        departures.start = departures.start.saturating_add(offset);
+        let span = departures.stop.saturating_sub(departures.start).get();
+        let gap = Gap::of(departures, gap * f64::from(departures.burst));
+        let offset = gap.part(*i, (*n).max(1)).min(span.saturating_sub(1));
+        departures.start = departures.start.saturating_add(Nanos::new(offset));
         *i += 1;
+    }
+}
+
+/// The time from a burst to the next, exactly where the rate is a fraction.
+struct Gap {
+    ns: u128,
+    of: u128,
+}
+
+impl Gap {
+    fn of(departures: &Departures, ns: f64) -> Gap {
+        match departures.pace.constant() {
+            Some(rate) => Gap {
+                ns: u128::from(rate.per.get()) * u128::from(departures.burst),
+                of: rate.frames.max(1).into(),
+            },
+            None => Gap { ns: ns as u128, of: 1 },
+        }
+    }
+
+    /// `i/n` of it in nanoseconds, saturating.
+    fn part(&self, i: u64, n: u64) -> u64 {
+        // The quotients first, so that the product with i stays below 2^128.
+        let parts = self.of * u128::from(n);
+        let (i, whole, rest) = (u128::from(i), self.ns / parts, self.ns % parts);
+        u64::try_from(whole * i + rest * i / parts).unwrap_or(u64::MAX)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compile::Link;
-
-    fn links(speed: Option<u64>) -> Links {
-        let link = Link { speed: speed.map(BitRate), ..Link::imaginary(0) };
-        Links { ports: [("a".to_owned(), link)].into() }
-    }
+    use crate::compile::{CompileError, Files, Link, compile};
 
     fn scenario(flows: &str, run: &str) -> Scenario {
         let text = format!(
@@ -157,15 +181,22 @@ mod tests {
         Scenario::from_yaml(&text, "").unwrap()
     }
 
+    fn made(scenario: &Scenario, speed: Option<u64>) -> Result<Vec<Departures>, CompileError> {
+        let link = Link { speed: speed.map(BitRate), ..Link::imaginary(0) };
+        let ports = [("a".to_owned(), link), ("b".to_owned(), Link::imaginary(1))];
+        let program = compile(scenario, &Links { ports: ports.into() }, &Files::default())?;
+        Ok(program.streams.into_iter().map(|stream| stream.departures).collect())
+    }
+
     fn of(flows: &str, run: &str) -> Vec<Departures> {
-        departures(&scenario(flows, run), &links(Some(10_000_000_000))).unwrap()
+        made(&scenario(flows, run), Some(10_000_000_000)).unwrap()
     }
 
     #[test]
     fn every_rate_becomes_frames_per_time() {
         let rate = |rate: &str| {
             let flow = format!("x: {{ from: a, to: a, size: 105B, rate: {rate} }}");
-            of(&flow, "")[0].rate.map(|rate| rate.per_second())
+            of(&flow, "")[0].pace.constant().map(|rate| rate.per_second())
         };
         assert_eq!(rate("1500pps"), Some(1500.0));
         assert_eq!(rate("840kbps"), Some(1000.0));
@@ -179,8 +210,7 @@ mod tests {
     #[test]
     fn a_rate_without_an_answer_is_told_from_a_rate_that_cannot_be() {
         let error = |flow: &str, speed| {
-            departures(&scenario(&format!("x: {{ from: a, to: b, {flow} }}"), ""), &links(speed))
-                .unwrap_err()
+            made(&scenario(&format!("x: {{ from: a, to: b, {flow} }}"), ""), speed).unwrap_err()
         };
         assert_eq!(
             error("rate: 50%", None),
@@ -232,9 +262,7 @@ mod tests {
 
     #[test]
     fn no_link_is_asked_for_more_than_it_carries() {
-        let why = |flows: &str, speed| {
-            departures(&scenario(flows, ""), &links(speed)).unwrap_err().to_string()
-        };
+        let why = |flows: &str, speed| made(&scenario(flows, ""), speed).unwrap_err().to_string();
         let two = "x: { from: a, to: b, rate: 60% }, y: { from: a, to: b, rate: 5Gbps@line }";
         assert_eq!(
             why(two, Some(10_000_000_000)),
@@ -246,10 +274,10 @@ mod tests {
         assert!(why(two, None).starts_with("flows.x.rate: a share of the link needs"));
         let one_after_the_other = "x: { from: b, to: a, rate: 60%, stop: 2s }, \
              y: { from: b, to: a, rate: 60%, start: 2s }, z: { from: b, to: a, rate: 40% }";
-        assert!(departures(&scenario(one_after_the_other, ""), &links(None)).is_ok());
+        assert!(made(&scenario(one_after_the_other, ""), None).is_ok());
         let at_once = one_after_the_other.replace("start: 2s", "start: 1999ms");
         assert!(why(&at_once, None).starts_with("flows.y.rate: with this flow"));
         let all = "x: { from: a, to: b, rate: 33.3333% }, y: { from: a, to: b, rate: 66.6667% }";
-        assert!(departures(&scenario(all, ""), &links(Some(9_999_999_999))).is_ok());
+        assert!(made(&scenario(all, ""), Some(9_999_999_999)).is_ok());
     }
 }

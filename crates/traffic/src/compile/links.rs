@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wirebeat_units::BitRate;
-use wirebeat_wire::frame::IpVersion;
+use wirebeat_wire::ip::Version;
 use wirebeat_wire::mac::MacAddr;
 
 use super::CompileError;
@@ -96,7 +96,7 @@ pub fn destinations(scenario: &Scenario, links: &Links) -> Result<Vec<Destinatio
     let mut seen = HashSet::new();
     let mut destinations = Vec::new();
     for (name, flow) in &scenario.flows {
-        let ends = Ends::of(scenario, links, name, flow)?;
+        let Some(ends) = Ends::of(scenario, links, name, flow)? else { continue };
         let address = ends.destination()?;
         if ends.written_source().is_some() && ends.written_next_hop(address).is_some() {
             continue;
@@ -118,21 +118,22 @@ pub(super) struct Addresses {
     pub(super) destination_mac: MacAddr,
 }
 
-/// Finds the addresses of the flow `name`.
+/// Finds the addresses of the flow `name`; `None` for frames without a network header, which say themselves
+/// where they go.
 pub(super) fn addresses(
     scenario: &Scenario,
     links: &Links,
     name: &str,
     flow: &FlowSpec,
-) -> Result<Addresses, CompileError> {
-    let ends = Ends::of(scenario, links, name, flow)?;
+) -> Result<Option<Addresses>, CompileError> {
+    let Some(ends) = Ends::of(scenario, links, name, flow)? else { return Ok(None) };
     let destination = ends.destination()?;
-    Ok(Addresses {
+    Ok(Some(Addresses {
         source: ends.source(destination)?,
         destination,
         source_mac: ends.source_mac()?,
         destination_mac: ends.destination_mac(destination)?,
-    })
+    }))
 }
 
 /// All that is said about the two ends of a flow.
@@ -153,18 +154,19 @@ impl<'a> Ends<'a> {
         links: &'a Links,
         name: &'a str,
         flow: &'a FlowSpec,
-    ) -> Result<Self, Invalid> {
+    ) -> Result<Option<Self>, Invalid> {
         let packet = flow.headers(name)?;
-        Ok(Ends {
+        let Some(network) = packet.network else { return Ok(None) };
+        Ok(Some(Ends {
             name,
             flow,
-            network: packet.network,
+            network,
             ethernet: packet.ethernet,
             scenario,
             links,
             from: scenario.ports.get(&flow.from),
             link: links.ports.get(&flow.from),
-        })
+        }))
     }
 
     fn destination(&self) -> Result<IpAddr, CompileError> {
@@ -205,8 +207,8 @@ impl<'a> Ends<'a> {
     }
 
     fn source_mac(&self) -> Result<MacAddr, CompileError> {
-        let written = self.ethernet.and_then(|ethernet| ethernet.source);
-        written.or_else(|| self.link?.mac).ok_or_else(|| {
+        let written = self.ethernet.and_then(|ethernet| ethernet.source.as_ref());
+        written.map(|mac| mac.first().0).or_else(|| self.link?.mac).ok_or_else(|| {
             self.unknown(format!(
                 "port '{}' has no Ethernet address; give the packet an ethernet header with a 'source'",
                 self.flow.from
@@ -216,8 +218,11 @@ impl<'a> Ends<'a> {
 
     /// The link-layer destination as far as it follows from the scenario.
     fn written_next_hop(&self, destination: IpAddr) -> Option<MacAddr> {
+        // Whoever asks for an address does not know where it is.
+        let request = matches!(self.network, Network::Arp(_)).then_some(MacAddr::BROADCAST);
         self.ethernet
-            .and_then(|ethernet| ethernet.destination)
+            .and_then(|ethernet| ethernet.destination.as_ref().map(|mac| mac.first().0))
+            .or(request)
             .or_else(|| self.from?.next_hop)
             .or_else(|| MacAddr::of_group(destination))
     }
@@ -241,8 +246,8 @@ impl<'a> Ends<'a> {
 
     fn family(&self) -> &'static str {
         match self.network.version() {
-            IpVersion::V4 => "IPv4",
-            IpVersion::V6 => "IPv6",
+            Version::V4 => "IPv4",
+            Version::V6 => "IPv6",
         }
     }
 
@@ -263,7 +268,8 @@ mod tests {
     }
 
     fn of(scenario: &Scenario, links: &Links) -> Result<Addresses, String> {
-        addresses(scenario, links, "x", &scenario.flows["x"]).map_err(|error| error.to_string())
+        let found = addresses(scenario, links, "x", &scenario.flows["x"]);
+        found.map(Option::unwrap).map_err(|error| error.to_string())
     }
 
     fn mac(last: u8) -> MacAddr {

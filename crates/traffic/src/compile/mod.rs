@@ -1,23 +1,45 @@
 //! Lowers a scenario to a program: everything that can be decided before the first packet is.
 //!
-//! What depends on the machine (addresses, link speeds) comes in as [`Links`], so that compiling is
-//! pure: the same scenario, links and seed give the same frames and deadlines everywhere. `links.rs`
-//! finds the addresses of a flow, `template.rs` makes its frame, `departures.rs` says when its frames
-//! leave.
+//! What depends on the machine (addresses, link speeds) comes in as [`Links`] and what lies in files as
+//! [`Files`], so that compiling is pure: the same scenario, links, files and seed give the same frames and
+//! deadlines everywhere. `links.rs` finds the addresses of a flow, `stack.rs` fills its headers in,
+//! `layout.rs` lays them out, `frame.rs` makes its frames, `departures.rs` says when they leave, and `live.rs`
+//! changes what was compiled while it is sent.
 
+pub mod anatomy;
 mod departures;
+mod endpoint;
+mod files;
+mod frame;
+mod layout;
+mod lengths;
 mod links;
-mod template;
+mod live;
+mod mean;
+mod pace;
+mod stack;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
-use crate::program::{Endpoint, Flow, Late, Program};
-use crate::spec::{Invalid, LateChoice, Network, Scenario};
+use wirebeat_units::Nanos;
+
+use self::pace::Since;
+use crate::program::{Departures, Endpoint, Flow, Frames, Late, Pace, Program, Stream};
+use crate::spec::change::Phase;
+use crate::spec::header::Header;
+use crate::spec::number::Number;
+use crate::spec::pattern::Field;
+use crate::spec::{FlowSpec, Invalid, LateChoice, Scenario};
+
+pub use files::Files;
+
+pub use live::{Live, Part};
 
 pub use links::{Destination, Link, Links, Route, destinations};
 
 /// Why a scenario could not be compiled. Prints the key and what would mend it;
-/// [`crate::spec::locate`] finds its line.
+/// [`crate::spec::Sources::locate`] finds its line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// The scenario asks for what cannot be.
@@ -37,39 +59,136 @@ impl CompileError {
     }
 }
 
-/// Compiles `scenario` for the machine that `links` describe.
-pub fn compile(scenario: &Scenario, links: &Links) -> Result<Program, CompileError> {
+/// What the frames of a flow are made from beside what is written of it.
+struct Context<'a> {
+    seed: u64,
+    /// The number of the flow.
+    id: u16,
+    files: &'a Files,
+}
+
+impl Context<'_> {
+    /// Where packets with these headers go, for probes that say so.
+    fn destination(&self, stack: &[Header]) -> SocketAddr {
+        let mut destination = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        for header in stack {
+            let port = |port: &Field<Number>| u16::try_from(port.first().get()).unwrap_or(0);
+            match header {
+                Header::Ipv4(ip) => {
+                    let address = ip.destination.as_ref().map(|field| field.first().into());
+                    destination.set_ip(address.unwrap_or(destination.ip()));
+                }
+                Header::Ipv6(ip) => {
+                    let address = ip.destination.as_ref().map(|field| field.first().into());
+                    destination.set_ip(address.unwrap_or(destination.ip()));
+                }
+                Header::Udp(udp) => destination.set_port(port(&udp.destination_or_default())),
+                Header::Tcp(tcp) => destination.set_port(port(&tcp.destination)),
+                _ => {}
+            }
+        }
+        destination
+    }
+}
+
+/// Compiles `scenario` for the machine that `links` describe, with the contents of the files that it names
+/// ([`Files::named_in`]).
+pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Program, CompileError> {
     scenario.check()?;
-    let departures = departures::departures(scenario, links)?;
     let late = match scenario.run.late {
         LateChoice::Send => Late::Send,
         LateChoice::Drop => Late::Drop(scenario.run.drift),
     };
     let mut flows = Vec::with_capacity(scenario.flows.len());
-    for (id, ((name, spec), departures)) in (0_u16..).zip(scenario.flows.iter().zip(departures)) {
-        let packet = spec.headers(name)?;
-        let addresses = links::addresses(scenario, links, name, spec)?;
-        let (ttl, tos) = match packet.network {
-            Network::V4(header) => (header.ttl, header.tos()),
-            Network::V6(header) => (header.hop_limit, header.traffic_class()),
-        };
-        let endpoint = Endpoint {
-            source: SocketAddr::new(addresses.source, packet.udp.source.unwrap_or(0)),
-            destination: SocketAddr::new(addresses.destination, packet.udp.destination),
-            ttl,
-            tos,
-            checksum: packet.udp.checksum,
-        };
+    let mut streams = Vec::with_capacity(scenario.flows.len());
+    for (id, (name, spec)) in (0_u16..).zip(&scenario.flows) {
+        let context = Context { seed: scenario.seed, id, files };
+        let maker = Maker { scenario, links, context, name };
+        let first = streams.len() as u32;
+        let endpoint = add_streams(&maker, spec, &mut streams)?;
         flows.push(Flow {
             name: name.clone(),
             id,
             from: spec.from.clone(),
             to: spec.to.clone(),
-            template: template::template(name, spec, id, &addresses)?,
-            departures,
+            streams: first..streams.len() as u32,
             late,
             endpoint,
         });
     }
-    Ok(Program { seed: scenario.seed, flows })
+    departures::check_load(scenario, links, (&flows, &mut streams.iter()))?;
+    departures::stagger(&flows, &mut streams);
+    Ok(Program { seed: scenario.seed, flows, streams })
+}
+
+/// Adds what a flow sends from change to change. The endpoint is that of all of them.
+fn add_streams(
+    maker: &Maker<'_>,
+    spec: &FlowSpec,
+    streams: &mut Vec<Stream>,
+) -> Result<Option<Endpoint>, CompileError> {
+    let end = departures::stop(&maker.scenario.run, spec);
+    let mut made: Option<(FlowSpec, Arc<Frames>, Option<Endpoint>)> = None;
+    let mut same_endpoint = true;
+    let phases = spec.phases();
+    let limits: Vec<Nanos> = phases.iter().skip(1).map(|phase| phase.from).chain([end]).collect();
+    for (phase, stop) in phases.into_iter().zip(limits) {
+        let frames = match &made {
+            Some((before, frames, _)) if same_frames(before, &phase.flow) => Arc::clone(frames),
+            _ => {
+                let (frames, endpoint) = maker.frames(&phase.flow)?;
+                same_endpoint &= made.as_ref().is_none_or(|(_, _, before)| *before == endpoint);
+                made = Some((phase.flow.clone(), Arc::clone(&frames), endpoint));
+                frames
+            }
+        };
+        streams.push(maker.stream(&phase, frames, stop.min(end))?);
+    }
+    Ok(made.and_then(|(_, _, endpoint)| endpoint).filter(|_| same_endpoint))
+}
+
+/// Whether two phases of one flow send the same frames.
+fn same_frames(a: &FlowSpec, b: &FlowSpec) -> bool {
+    a.packet == b.packet && a.size == b.size
+}
+
+/// Makes the streams of one flow.
+struct Maker<'a> {
+    scenario: &'a Scenario,
+    links: &'a Links,
+    context: Context<'a>,
+    name: &'a str,
+}
+
+impl Maker<'_> {
+    /// The frames of the flow as it is `now`, and where a system would send their payloads.
+    fn frames(&self, now: &FlowSpec) -> Result<(Arc<Frames>, Option<Endpoint>), CompileError> {
+        let packet = now.headers(self.name)?;
+        let addresses = links::addresses(self.scenario, self.links, self.name, now)?;
+        let stack = stack::stack(self.name, &packet, addresses.as_ref())?;
+        let frames = frame::frames(&self.context, (self.name, now), &packet, &stack)?;
+        Ok((Arc::new(frames), endpoint::endpoint(&packet, addresses.as_ref())))
+    }
+
+    /// What the flow sends of these frames from the beginning of `phase` until `stop`.
+    fn stream(
+        &self,
+        phase: &Phase,
+        frames: Arc<Frames>,
+        stop: Nanos,
+    ) -> Result<Stream, CompileError> {
+        let (name, now) = (self.name, &phase.flow);
+        let pace = match phase.paused {
+            true => Pace::Silent,
+            false => {
+                let speed = departures::speed(self.scenario, self.links, &now.from);
+                let since = Since { number: phase.number.into(), rate_age: phase.rate_age };
+                pace::pace(&self.context, (name, now), &frames, speed, since)?
+            }
+        };
+        let count = departures::count(name, now, &frames)?;
+        let departures =
+            Departures { pace, burst: now.burst.get(), start: phase.from, stop, count };
+        Ok(Stream { flow: self.context.id.into(), frames, departures })
+    }
 }

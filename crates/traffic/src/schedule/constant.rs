@@ -59,6 +59,24 @@ impl Constant {
         self.at = self.at.saturating_add(self.step).saturating_add(carry);
     }
 
+    /// How many bursts of `burst` frames are due before `stop`, over all cores.
+    pub(super) fn bursts_before(&self, stop: u64, burst: u64) -> u64 {
+        if stop == u64::MAX {
+            return u64::MAX;
+        }
+        // Frame i is due before the stop as long as i * per < span * frames.
+        let span = u128::from(stop.saturating_sub(self.start));
+        let per = u128::from(self.per.max(1)).saturating_mul(u128::from(burst.max(1)));
+        let bursts = span.saturating_mul(u128::from(self.frames)).div_ceil(per);
+        u64::try_from(bursts).unwrap_or(u64::MAX)
+    }
+
+    /// To frame 0 of a flow that starts at `at`.
+    pub(super) fn restart(&mut self, at: u64) {
+        self.start = at;
+        self.seek(0);
+    }
+
     /// To the deadline of frame `index`.
     pub(super) fn seek(&mut self, index: u64) {
         let (whole, remainder) = divide(index, self.per, self.frames);

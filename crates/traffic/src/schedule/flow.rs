@@ -1,123 +1,358 @@
-//! The departures of one flow on one core: bursts, shard, stop and count.
+//! The departures of one flow on one core: bursts, shard, limits, and its streams one after the other.
 //!
-//! When bursts are due comes from a `Pace`, one line per kind. This file only counts frames: which
-//! belong to this core, and which is the last. It does not know the other flows.
+//! When bursts are due comes from `constant.rs` or a walker. This file only counts frames: which belong
+//! to this core, which is the last of a stream, and which of the flow. It does not know the other flows.
+//!
+//! A change from outside cuts the present stream short. Its frames are counted on from the new stream's first,
+//! over all cores, so each core has to know how many the others sent before: for a constant rate by division,
+//! otherwise by a walk that begins at a [`Mark`] it made not long ago.
 
 use wirebeat_units::Nanos;
 
 use super::constant::Constant;
+use super::walk::Walker;
 use super::{Departure, Shard};
-use crate::program::Departures;
+use crate::program::{Departures, Pace, Stream};
 
-/// When the bursts of a flow are due.
+/// When the bursts of a stream are due that belong to this core.
 #[derive(Clone, Debug)]
-enum Pace {
-    /// At a constant rate.
+enum Steps {
+    /// At a constant rate; every core goes straight to its own.
     Constant(Constant),
+    /// One after the other; every core walks over those of the others too.
+    Walked(Walker),
     /// As fast as the engine can: all at the start, in turn with the other flows of this kind.
-    Unlimited { start: u64, turn: u64, turns_per_step: u64 },
+    Unlimited { start: u64, turn: u64 },
 }
 
-/// The departures of one flow on one core, in order. Always at a frame that is to be sent.
+/// From how many bursts on, over all cores, a mark is made anew: so far a change has to walk at most.
+const MARK_EVERY: u64 = 4096;
+
+/// Where a walker stood at a burst of this core that has left.
+#[derive(Clone, Debug)]
+struct Mark {
+    /// Its place among the streams.
+    place: usize,
+    walker: Walker,
+    /// How many bursts of the stream, over all cores, came before.
+    number: u64,
+}
+
+/// The departures of one flow on one core, in order. At a frame that is to be sent, unless it has ended.
 #[derive(Clone, Debug)]
 pub(super) struct FlowSchedule {
     flow: u32,
+    stream: u32,
     /// The current frame.
     index: u64,
     /// The first frame of the current burst.
     burst_start: u64,
     /// The first index that is no longer part of the current burst, or of the flow.
     burst_end: u64,
-    pace: Pace,
+    steps: Steps,
     /// Frames of a burst, at least 1.
     burst: u64,
-    /// Frames from a burst of this core to its next.
-    stride: u64,
+    cores: u64,
+    core: u64,
+    /// The first frame of the stream.
+    first: u64,
+    /// How many bursts of the stream, over all cores, came before the current one.
+    number: u64,
     stop: u64,
     count: u64,
+    /// All its streams, by their numbers in the program.
+    streams: Vec<(u32, Departures)>,
+    /// Number of the first frame, over all cores, of those that were reached.
+    firsts: Vec<u64>,
+    /// Bursts of this core that are passed over.
+    skipped: u64,
+    /// With several cores.
+    mark: Option<Box<Mark>>,
+    /// Whether this core has nothing left to send.
+    ended: bool,
 }
 
 impl FlowSchedule {
-    /// The departures of this core from its first burst on; `None` when it has none.
-    pub(super) fn new(flow: u32, departures: &Departures, shard: Shard) -> Option<Self> {
-        Self::from_burst(flow, departures, shard, 0)
+    /// The departures of this core from its first burst on; `None` when it has none. The first of `streams`
+    /// has the number `first_stream`.
+    pub(super) fn new(
+        flow: u32,
+        (first_stream, streams): (u32, &[Stream]),
+        shard: Shard,
+    ) -> Option<Self> {
+        let schedule = Self::from_burst(flow, (first_stream, streams), shard, 0);
+        Some(schedule).filter(|schedule| !schedule.ended)
     }
 
-    /// The departures of this core without its first `skipped` bursts; `None` when none is left.
+    /// The departures of this core without its first `skipped` bursts, which are at a constant rate or without
+    /// one.
     pub(super) fn from_burst(
         flow: u32,
-        departures: &Departures,
+        (first_stream, streams): (u32, &[Stream]),
         shard: Shard,
         skipped: u64,
-    ) -> Option<Self> {
-        let burst = u64::from(departures.burst.max(1));
-        let cores = u64::from(shard.cores.max(1));
-        let number = skipped.checked_mul(cores)?.checked_add(u64::from(shard.core))?;
-        let index = number.checked_mul(burst)?;
-        let stride = burst * cores;
-        let pace = match departures.rate {
-            Some(rate) => Pace::Constant(Constant::new(rate, departures.start, index, stride)),
-            None => {
-                let start = departures.start.get();
-                let turn = start.saturating_add(number);
-                Pace::Unlimited { start, turn, turns_per_step: cores }
+    ) -> Self {
+        let departures = streams.iter().map(|stream| stream.departures.clone());
+        let mut schedule = FlowSchedule {
+            flow,
+            stream: first_stream,
+            index: 0,
+            burst_start: 0,
+            burst_end: 0,
+            steps: Steps::Unlimited { start: 0, turn: 0 },
+            burst: 1,
+            cores: u64::from(shard.cores.max(1)),
+            core: u64::from(shard.core),
+            first: 0,
+            number: 0,
+            stop: 0,
+            count: 0,
+            streams: (first_stream..).zip(departures).collect(),
+            firsts: Vec::with_capacity(streams.len()),
+            skipped,
+            mark: None,
+            ended: true,
+        };
+        schedule.next_stream(0);
+        schedule
+    }
+
+    /// The flow.
+    pub(super) fn flow(&self) -> u32 {
+        self.flow
+    }
+
+    /// Whether this core has nothing left to send. Then it has no departure.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// On to the first burst of the next stream that has one for this core. `first` is the number of its
+    /// first frame.
+    fn next_stream(&mut self, mut first: u64) -> bool {
+        while let Some((stream, departures)) = self.streams.get(self.firsts.len()).cloned() {
+            self.firsts.push(first);
+            self.stream = stream;
+            self.first = first;
+            self.burst = u64::from(departures.burst.max(1));
+            self.stop = departures.stop.get();
+            self.count = departures.count;
+            match self.enter(&departures) {
+                Some(()) if self.is_due() => {
+                    self.ended = false;
+                    return true;
+                }
+                Some(()) => first = self.end(),
+                None => {}
+            }
+        }
+        self.ended = true;
+        false
+    }
+
+    /// The place of the current stream.
+    fn place(&self) -> usize {
+        self.firsts.len().saturating_sub(1)
+    }
+
+    /// To the first burst of this core; `None` when there is none.
+    fn enter(&mut self, departures: &Departures) -> Option<()> {
+        let skipped = std::mem::take(&mut self.skipped);
+        self.number = skipped.checked_mul(self.cores)?.checked_add(self.core)?;
+        let frames = self.number.checked_mul(self.burst)?;
+        self.go_to(self.first.checked_add(frames)?);
+        let start = departures.start;
+        self.steps = match &departures.pace {
+            Pace::Silent => return None,
+            Pace::Unlimited => {
+                let start = start.get();
+                Steps::Unlimited { start, turn: start.saturating_add(self.number) }
+            }
+            Pace::Constant(rate) => {
+                let stride = self.burst.saturating_mul(self.cores);
+                Steps::Constant(Constant::new(*rate, start, frames, stride))
+            }
+            pace => {
+                let mut walker = Walker::new(pace, start, self.burst)?;
+                self.number = walk(&mut walker, self.number, self.stop);
+                Steps::Walked(walker)
             }
         };
-        let schedule = FlowSchedule {
-            flow,
-            index,
-            burst_start: index,
-            burst_end: index.saturating_add(burst).min(departures.count),
-            pace,
-            burst,
-            stride,
-            stop: departures.stop.get(),
-            count: departures.count,
-        };
-        schedule.is_due().then_some(schedule)
+        Some(())
+    }
+
+    fn go_to(&mut self, index: u64) {
+        self.index = index;
+        self.burst_start = index;
+        self.burst_end = index.saturating_add(self.burst).min(self.count);
+    }
+
+    /// Bursts of the stream over all cores, once this core has none left: how many came before the stop.
+    fn bursts(&self) -> u64 {
+        match &self.steps {
+            Steps::Constant(constant) => constant.bursts_before(self.stop, self.burst),
+            // A walker stops at the first burst that is not due.
+            Steps::Walked(_) => self.number,
+            // Without a rate there is but one stream.
+            Steps::Unlimited { .. } => 0,
+        }
     }
 
     /// The current departure.
     pub(super) fn departure(&self) -> Departure {
-        let at = match &self.pace {
-            Pace::Constant(constant) => constant.at(),
-            Pace::Unlimited { start, .. } => *start,
-        };
-        Departure { at: Nanos::new(at), flow: self.flow, index: self.index }
+        Departure {
+            at: Nanos::new(self.at()),
+            flow: self.flow,
+            stream: self.stream,
+            index: self.index,
+        }
+    }
+
+    #[inline]
+    fn at(&self) -> u64 {
+        match &self.steps {
+            Steps::Constant(constant) => constant.at(),
+            Steps::Walked(walker) => walker.at(),
+            Steps::Unlimited { start, .. } => *start,
+        }
     }
 
     /// By what flows are merged: the deadline, and for flows that are as fast as possible the number
     /// of turns they had.
+    #[inline]
     pub(super) fn order(&self) -> u64 {
-        match &self.pace {
-            Pace::Constant(constant) => constant.at(),
-            Pace::Unlimited { turn, .. } => *turn,
+        match &self.steps {
+            Steps::Unlimited { turn, .. } => *turn,
+            _ => self.at(),
         }
     }
 
     /// On to the next departure; false when there is none (then the schedule must not be used again).
+    #[inline]
     pub(super) fn advance(&mut self) -> bool {
         self.index += 1;
         self.index < self.burst_end || self.next_burst()
     }
 
     fn next_burst(&mut self) -> bool {
-        let Some(next) = self.burst_start.checked_add(self.stride) else { return false };
-        match &mut self.pace {
-            Pace::Constant(constant) => constant.advance(),
-            Pace::Unlimited { turn, turns_per_step, .. } => {
-                *turn = turn.saturating_add(*turns_per_step);
+        let stride = self.burst.saturating_mul(self.cores);
+        let next = self.burst_start.checked_add(stride);
+        match &mut self.steps {
+            Steps::Constant(constant) => constant.advance(),
+            Steps::Walked(walker) => {
+                if self.cores > 1 {
+                    mark(&mut self.mark, self.firsts.len().saturating_sub(1), walker, self.number);
+                }
+                // The burst itself, and those of the other cores.
+                walker.advance();
+                let others = walk(walker, self.cores - 1, self.stop);
+                self.number = self.number.saturating_add(1 + others);
+            }
+            Steps::Unlimited { turn, .. } => *turn = turn.saturating_add(self.cores),
+        }
+        if let Some(next) = next {
+            self.go_to(next);
+            if self.is_due() {
+                return true;
             }
         }
-        self.index = next;
-        self.burst_start = next;
-        self.burst_end = next.saturating_add(self.burst).min(self.count);
-        self.is_due()
+        self.next_stream(self.end())
+    }
+
+    /// From `at` on the flow sends `next`, or nothing; what was to come is dropped. No frame that is due at `at`
+    /// or later may have been taken. Returns whether this core has a departure then.
+    ///
+    /// A flow without a rate, whose frames have no deadlines to tell before from after, ends at once.
+    pub(super) fn change(&mut self, at: u64, next: Option<(u32, Departures)>) -> bool {
+        if matches!(self.steps, Steps::Unlimited { .. }) && !self.ended {
+            self.streams.truncate(self.firsts.len());
+            self.ended = true;
+            return false;
+        }
+        let kept = self.streams.partition_point(|(_, departures)| departures.start.get() < at);
+        self.streams.truncate(kept);
+        if let Some((_, departures)) = self.streams.last_mut() {
+            departures.stop = departures.stop.min(Nanos::new(at));
+        }
+        let goes_on = !self.ended && self.at() < at;
+        let first = if goes_on { 0 } else { self.frames_before(kept) };
+        self.streams.extend(next);
+        if goes_on {
+            self.stop = self.stop.min(at);
+            return true;
+        }
+        self.firsts.truncate(kept);
+        // Without a next stream this is still the last one.
+        let before = first.saturating_sub(self.firsts.last().copied().unwrap_or(0));
+        let burst = self.streams.get(self.place()).map_or(1, |(_, last)| last.burst.max(1));
+        self.number = before / u64::from(burst);
+        self.next_stream(first)
+    }
+
+    /// How many frames of the first `kept` streams are due, over all cores, once this core has none left in them.
+    fn frames_before(&self, kept: usize) -> u64 {
+        let Some(place) = kept.checked_sub(1) else { return 0 };
+        let Some(&first) = self.firsts.get(place) else { return 0 };
+        let Some((_, departures)) = self.streams.get(place) else { return first };
+        let burst = u64::from(departures.burst.max(1));
+        let stop = departures.stop.get();
+        let bursts = match &departures.pace {
+            Pace::Silent | Pace::Unlimited => 0,
+            Pace::Constant(rate) => {
+                Constant::new(*rate, departures.start, 0, burst).bursts_before(stop, burst)
+            }
+            // All its bursts were this core's, and have left.
+            _ if self.cores == 1 && place == self.place() => self.number,
+            _ if self.cores == 1 => {
+                let next = self.firsts.get(kept).copied().unwrap_or(first);
+                next.saturating_sub(first) / burst
+            }
+            pace => {
+                let marked = self.mark.as_ref().filter(|mark| mark.place == place);
+                let (walker, number) = match marked {
+                    Some(mark) => (Some(mark.walker.clone()), mark.number),
+                    // No burst of it was this core's, so there are few.
+                    None => (Walker::new(pace, departures.start, burst), 0),
+                };
+                walker.map_or(0, |mut walker| number + walk(&mut walker, u64::MAX, stop))
+            }
+        };
+        first.saturating_add(bursts.saturating_mul(burst))
+    }
+
+    /// Until when the flow pauses after its last frame; `None` where it ends otherwise.
+    pub(super) fn pauses_until(&self) -> Option<Nanos> {
+        let (_, last) = self.streams.last()?;
+        let paused = last.pace == Pace::Silent && self.first < last.count;
+        paused.then_some(last.stop)
+    }
+
+    /// The number of the first frame after this stream, over all cores, once this core has none left in it.
+    fn end(&self) -> u64 {
+        self.first.saturating_add(self.bursts().saturating_mul(self.burst))
     }
 
     fn is_due(&self) -> bool {
-        self.index < self.count && self.departure().at.get() < self.stop
+        self.index < self.count && self.at() < self.stop
     }
+}
+
+/// Notes where a walker stands, if that is not known well enough.
+fn mark(mark: &mut Option<Box<Mark>>, place: usize, walker: &Walker, number: u64) {
+    let recent = |mark: &Mark| mark.place == place && number - mark.number < MARK_EVERY;
+    if !mark.as_deref().is_some_and(recent) {
+        *mark = Some(Box::new(Mark { place, walker: walker.clone(), number }));
+    }
+}
+
+/// Goes up to `bursts` bursts further, but not beyond the first that is not due before `stop`; returns how many.
+fn walk(walker: &mut Walker, bursts: u64, stop: u64) -> u64 {
+    let mut walked = 0;
+    while walked < bursts && walker.at() < stop {
+        walker.advance();
+        walked += 1;
+    }
+    walked
 }
 
 #[cfg(test)]
@@ -126,11 +361,17 @@ mod tests {
     use wirebeat_units::FrameRate;
 
     use super::*;
-    use crate::schedule::tests::{config, departures};
+    use crate::schedule::tests::{config, departures, stream};
+
+    fn schedule(departures: &Departures, shard: Shard, skipped: u64) -> Option<FlowSchedule> {
+        let streams = [stream(departures.clone())];
+        let schedule = FlowSchedule::from_burst(0, (0, &streams), shard, skipped);
+        Some(schedule).filter(|schedule| !schedule.has_ended())
+    }
 
     fn collect(departures: &Departures, shard: Shard, most: usize) -> Vec<Departure> {
         let mut out = Vec::new();
-        let Some(mut schedule) = FlowSchedule::new(0, departures, shard) else { return out };
+        let Some(mut schedule) = schedule(departures, shard, 0) else { return out };
         while out.len() < most {
             out.push(schedule.departure());
             if !schedule.advance() {
@@ -142,7 +383,7 @@ mod tests {
 
     fn kpps(rate: u64) -> Departures {
         Departures {
-            rate: Some(FrameRate { frames: rate * 1000, per: Nanos::from_secs(1) }),
+            pace: Pace::Constant(FrameRate { frames: rate * 1000, per: Nanos::from_secs(1) }),
             burst: 1,
             start: Nanos::ZERO,
             stop: Nanos::MAX,
@@ -182,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_flow_without_a_rate_is_all_due_at_its_start() {
-        let flow = Departures { rate: None, start: Nanos::new(7), count: 4, ..kpps(1) };
+        let flow = Departures { pace: Pace::Unlimited, start: Nanos::new(7), count: 4, ..kpps(1) };
         let seen = collect(&flow, Shard::WHOLE, 100);
         assert_eq!(seen.iter().map(|d| d.index).collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert!(seen.iter().all(|d| d.at == Nanos::new(7)));
@@ -190,12 +431,12 @@ mod tests {
 
     #[test]
     fn the_last_index_ends_the_flow_without_overflow() {
-        let flow = Departures { rate: None, burst: u32::MAX, ..kpps(1) };
+        let flow = Departures { pace: Pace::Unlimited, burst: u32::MAX, ..kpps(1) };
         let shard = Shard { core: u32::MAX - 1, cores: u32::MAX };
-        let mut schedule = FlowSchedule::from_burst(0, &flow, shard, 0).unwrap();
+        let mut schedule = self::schedule(&flow, shard, 0).unwrap();
         schedule.index = schedule.burst_end - 1;
         assert!(!schedule.advance(), "the next burst of this core begins beyond 2^64");
-        assert!(FlowSchedule::from_burst(0, &flow, shard, u64::MAX).is_none());
+        assert!(self::schedule(&flow, shard, u64::MAX).is_none());
     }
 
     proptest! {
@@ -203,7 +444,7 @@ mod tests {
 
         #[test]
         fn every_frame_is_due_where_the_rate_says(flow in departures()) {
-            let Some(rate) = flow.rate else { return Ok(()) };
+            let Some(rate) = flow.pace.constant() else { return Ok(()) };
             for departure in collect(&flow, Shard::WHOLE, 300) {
                 let first = departure.index / u64::from(flow.burst) * u64::from(flow.burst);
                 prop_assert_eq!(departure.at, flow.start.saturating_add(rate.deadline(first)));
@@ -216,7 +457,7 @@ mod tests {
             let shard = Shard { core: 1, cores: 2 };
             let all = collect(&flow, shard, 2000);
             let from = all.iter().position(|d| d.index >= (1 + 2 * skip) * u64::from(flow.burst));
-            let later = FlowSchedule::from_burst(0, &flow, shard, skip).map(|s| s.departure());
+            let later = schedule(&flow, shard, skip).map(|s| s.departure());
             if all.len() < 2000 || from.is_some() {
                 prop_assert_eq!(later, from.map(|from| all[from]));
             }

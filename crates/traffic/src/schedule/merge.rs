@@ -12,7 +12,7 @@ use wirebeat_units::Nanos;
 
 use super::flow::FlowSchedule;
 use super::{Departure, Period, Shard};
-use crate::program::Program;
+use crate::program::{Departures, Program};
 
 /// What orders the flows: their deadline, then their place in `Schedule::flows`.
 type Key = (u64, u32);
@@ -25,7 +25,7 @@ type Key = (u64, u32);
 /// a rate do not move, the caller has to stop it at [`crate::program::Departures::stop`].
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// By flow index; those that have ended are no longer referred to.
+    /// By flow index, with those that have ended.
     flows: Vec<FlowSchedule>,
     /// The place of the flow at work; `None` at the end of the schedule.
     current: Option<u32>,
@@ -37,8 +37,7 @@ impl Schedule {
     /// does not have are passed over.
     pub fn new(program: &Program, flows: &[u32], shard: Shard) -> Schedule {
         Self::merge(flows, |flow| {
-            let departures = &program.flows.get(flow as usize)?.departures;
-            FlowSchedule::new(flow, departures, shard)
+            Some(FlowSchedule::from_burst(flow, program.numbered_streams(flow), shard, 0))
         })
     }
 
@@ -58,10 +57,10 @@ impl Schedule {
             }
         }
         Self::merge(flows, |flow| {
-            let departures = &program.flows.get(flow as usize)?.departures;
-            let frames = in_round.get(flow as usize)?;
-            let bursts = (frames / u64::from(departures.burst.max(1))).checked_mul(rounds)?;
-            FlowSchedule::from_burst(flow, departures, shard, bursts)
+            let (first, streams) = program.numbered_streams(flow);
+            let burst = u64::from(streams.first()?.departures.burst.max(1));
+            let bursts = (in_round.get(flow as usize)? / burst).checked_mul(rounds)?;
+            Some(FlowSchedule::from_burst(flow, (first, streams), shard, bursts))
         })
     }
 
@@ -71,10 +70,18 @@ impl Schedule {
         flows.dedup();
         let flows: Vec<FlowSchedule> = flows.into_iter().filter_map(schedule).collect();
         // Indices of flows are 32 bits wide, so there are no more places than that.
-        let mut waiting: BinaryHeap<Reverse<Key>> =
-            (0..).zip(&flows).map(|(place, flow)| Reverse((flow.order(), place))).collect();
+        let mut waiting: BinaryHeap<Reverse<Key>> = (0..)
+            .zip(&flows)
+            .filter(|(_, flow)| !flow.has_ended())
+            .map(|(place, flow)| Reverse((flow.order(), place)))
+            .collect();
         let current = waiting.pop().map(|Reverse((_, place))| place);
         Schedule { flows, current, waiting }
+    }
+
+    /// One without departures.
+    pub fn empty() -> Schedule {
+        Schedule { flows: Vec::new(), current: None, waiting: BinaryHeap::new() }
     }
 
     /// The next departure, which stays the next.
@@ -106,13 +113,44 @@ impl Schedule {
                 left -= 1;
                 ended = !flow.advance();
             }
-            self.change(ended);
+            self.take_turns(ended);
         }
         out.len() - before
     }
 
+    /// From `at` on `flow` sends what `next` says, with the number of its stream, or nothing more; what the
+    /// program had for it later is dropped: a change from outside overrides the schedule. A flow that has ended
+    /// begins anew with it. Its frames are counted on, the same on every core, just as if the program had had the
+    /// change.
+    ///
+    /// For that no departure at or after `at` may have been taken. A flow without a rate, which has no
+    /// deadlines, ends at once, and can do nothing else.
+    pub fn change(&mut self, flow: u32, at: Nanos, next: Option<(u32, Departures)>) {
+        let found = self.flows.binary_search_by_key(&flow, FlowSchedule::flow);
+        let Some((place, changed)) =
+            found.ok().and_then(|place| Some((place as u32, self.flows.get_mut(place)?)))
+        else {
+            return;
+        };
+        let due = changed.change(at.get(), next).then(|| Reverse((changed.order(), place)));
+        if let Some((current, flow)) =
+            self.current.and_then(|place| Some((place, self.flows.get(place as usize)?)))
+        {
+            self.waiting.push(Reverse((flow.order(), current)));
+        }
+        self.waiting.retain(|Reverse((_, other))| *other != place);
+        self.waiting.extend(due);
+        self.current = self.waiting.pop().map(|Reverse((_, place))| place);
+    }
+
+    /// Until when a flow pauses that sends nothing more unless it is changed; `None` where no flow does.
+    pub fn pauses_until(&self) -> Option<Nanos> {
+        let ended = self.flows.iter().filter(|flow| flow.has_ended());
+        ended.filter_map(FlowSchedule::pauses_until).max()
+    }
+
     /// Gives the work to the flow whose turn it is.
-    fn change(&mut self, ended: bool) {
+    fn take_turns(&mut self, ended: bool) {
         let Some(place) = self.current else { return };
         let Some(mut first) = self.waiting.peek_mut() else {
             if ended {
@@ -142,7 +180,7 @@ impl Iterator for Schedule {
         let flow = self.flows.get_mut(place as usize)?;
         let departure = flow.departure();
         let ended = !flow.advance();
-        self.change(ended);
+        self.take_turns(ended);
         Some(departure)
     }
 }

@@ -6,13 +6,19 @@
 //! engines that walk a round by themselves.
 //!
 //! Nothing here reads a clock: deadlines count from the start of the run, and the caller adds that.
-//! One distribution of inter-departure times is one file (`constant.rs`) and one line of the `Pace`
-//! table in `flow.rs`, which adds bursts, shards and limits; `merge.rs` puts the flows in order.
+//! One kind of pace is one file (`drawn.rs`, `on_off.rs` …) and one line of the table in `walk.rs`;
+//! `flow.rs` adds bursts, shards, limits and changes; `merge.rs` puts the flows in order.
 
 mod constant;
+mod drawn;
 mod flow;
+mod jittered;
 mod merge;
+mod on_off;
 mod period;
+mod profile;
+mod trace;
+mod walk;
 
 use wirebeat_units::Nanos;
 
@@ -27,6 +33,8 @@ pub struct Departure {
     pub at: Nanos,
     /// Index of the flow in the program.
     pub flow: u32,
+    /// Index of the stream in the program: what the flow sends at this time.
+    pub stream: u32,
     /// Number of the frame within its flow, over all cores, from 0.
     pub index: u64,
 }
@@ -58,5 +66,7 @@ pub struct Period {
     pub rounds: u64,
 }
 
+#[cfg(test)]
+mod change_tests;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -6,6 +6,7 @@
 
 use wirebeat_units::Nanos;
 
+use super::constant::Constant;
 use super::flow::FlowSchedule;
 use super::{Departure, Period, Shard};
 use crate::program::{Departures, Program};
@@ -14,28 +15,37 @@ use crate::program::{Departures, Program};
 /// `max_frames` departures.
 ///
 /// `None` also where nothing repeats: no whole round before the first flow ends, flows with a rate
-/// beside flows without, and flows that begin more than one of their own gaps after the first.
+/// beside flows without, flows that begin more than one of their own gaps after the first, times or frames
+/// that are drawn, and flows that change.
 ///
 /// Round `n` is the first round, `n * length_q32` later. Against the plain schedule a deadline can
 /// differ by one nanosecond, because both cut fractions off; frames of different flows that are due
 /// within that nanosecond may have changed places.
 pub fn period(program: &Program, flows: &[u32], shard: Shard, max_frames: usize) -> Option<Period> {
-    let mut members: Vec<Member> = flows
-        .iter()
-        .filter_map(|&flow| Member::new(flow, &program.flows.get(flow as usize)?.departures, shard))
-        .collect();
-    members.sort_unstable_by_key(|member| member.flow);
-    members.dedup_by_key(|member| member.flow);
+    let mut flows = flows.to_vec();
+    flows.sort_unstable();
+    flows.dedup();
+    let mut members = Vec::with_capacity(flows.len());
+    for flow in flows {
+        match Member::of(flow, program, shard) {
+            Repeats::Yes(member) => members.push(member),
+            Repeats::Nothing => {}
+            Repeats::No => return None,
+        }
+    }
     let length = if members.iter().all(|member| member.gap.is_none()) {
         None
     } else {
         Some(common_round(&members)?)
     };
+    // Without a rate all take as many turns.
+    let turns = members.iter().try_fold(1, |turns, member| common_turns(turns, member.bursts))?;
     let mut frames = 0_u64;
     for member in &mut members {
-        if let (Some(length), Some(gap)) = (length, member.gap) {
-            member.bursts = length.multiple_of(gap)?;
-        }
+        member.bursts = match (length, member.gap) {
+            (Some(length), Some(gap)) => length.multiple_of(gap)?.checked_mul(member.bursts)?,
+            _ => turns,
+        };
         frames = frames.checked_add(member.bursts.checked_mul(member.burst)?)?;
     }
     let rounds = members.iter().map(Member::rounds).min()?;
@@ -44,48 +54,68 @@ pub fn period(program: &Program, flows: &[u32], shard: Shard, max_frames: usize)
     }
     let mut round: Vec<Departure> = Vec::with_capacity(frames as usize);
     for member in &members {
-        member.append_round(shard, &mut round);
+        member.append_round(program, shard, &mut round);
     }
     round.sort_unstable_by_key(|departure| (departure.at, departure.flow, departure.index));
     let length_q32 = length.map_or(Some(0), Fraction::to_q32)?;
     Some(Period { round, length_q32, rounds })
 }
 
-/// A flow that has something to send on this core.
+/// Whether a flow repeats.
+enum Repeats {
+    /// It does.
+    Yes(Member),
+    /// It has nothing to send on this core.
+    Nothing,
+    /// It does not.
+    No,
+}
+
+/// A flow that has something to send on this core, again and again.
 struct Member {
     flow: u32,
-    departures: Departures,
     /// Frames of a burst.
     burst: u64,
     /// When its first frame on this core is due.
     first: Nanos,
-    /// From a burst of this core to its next, in nanoseconds; `None` without a rate.
+    /// How long it takes until it repeats, in nanoseconds; `None` without a rate.
     gap: Option<Fraction>,
-    /// Bursts of this core in one round.
+    /// Bursts of this core until it repeats; then those of one round.
     bursts: u64,
     /// Whole bursts of this core before the flow ends; `u64::MAX` if it does not end.
     available: u64,
 }
 
 impl Member {
-    /// `None` for a flow without a departure on this core.
-    fn new(flow: u32, departures: &Departures, shard: Shard) -> Option<Member> {
-        let first = FlowSchedule::new(flow, departures, shard)?.departure().at;
+    fn of(flow: u32, program: &Program, shard: Shard) -> Repeats {
+        let Some(first) = FlowSchedule::new(flow, program.numbered_streams(flow), shard) else {
+            return Repeats::Nothing;
+        };
+        let [stream] = program.streams(flow) else { return Repeats::No };
+        let departures = &stream.departures;
+        let rate = departures.pace.constant();
         let burst = u64::from(departures.burst.max(1));
         let stride = burst * u64::from(shard.cores.max(1));
-        let gap = departures.rate.map(|rate| {
+        // The bursts of this core are `stride` frames apart: how many until their frames are the same again?
+        let Some(frames) =
+            stream.frames.period().filter(|_| rate.is_some() || !departures.pace.is_limited())
+        else {
+            return Repeats::No;
+        };
+        let bursts = frames / gcd(frames.into(), stride.into()).max(1) as u64;
+        let gap = rate.map(|rate| {
             let (frames, per) = (rate.frames.max(1), rate.per.get().max(1));
-            Fraction::new(u128::from(stride) * u128::from(per), u128::from(frames))
+            let bursts = u128::from(stride).saturating_mul(bursts.into());
+            Fraction::new(bursts.saturating_mul(per.into()), u128::from(frames))
         });
         let available = own_bursts(whole_bursts(departures, burst), shard);
-        Some(Member { flow, departures: *departures, burst, first, gap, bursts: 1, available })
+        Repeats::Yes(Member { flow, burst, first: first.departure().at, gap, bursts, available })
     }
 
     /// Appends the frames of its first `bursts` bursts.
-    fn append_round(&self, shard: Shard, round: &mut Vec<Departure>) {
-        let Some(mut schedule) = FlowSchedule::new(self.flow, &self.departures, shard) else {
-            return;
-        };
+    fn append_round(&self, program: &Program, shard: Shard, round: &mut Vec<Departure>) {
+        let streams = program.numbered_streams(self.flow);
+        let Some(mut schedule) = FlowSchedule::new(self.flow, streams, shard) else { return };
         for _ in 0..self.bursts * self.burst {
             round.push(schedule.departure());
             if !schedule.advance() {
@@ -109,16 +139,9 @@ fn whole_bursts(departures: &Departures, burst: u64) -> u64 {
         u64::MAX => u64::MAX,
         count => count / burst,
     };
-    let by_stop = match departures.rate {
-        Some(rate) if departures.stop < Nanos::MAX => {
-            // Burst b is due before the stop as long as b * burst * per / frames is.
-            let span = departures.stop.saturating_sub(departures.start).get();
-            let frames = u128::from(span) * u128::from(rate.frames.max(1));
-            let bursts = frames.div_ceil(u128::from(rate.per.get().max(1)) * u128::from(burst));
-            u64::try_from(bursts).unwrap_or(u64::MAX)
-        }
-        _ => u64::MAX,
-    };
+    let by_stop = departures.pace.constant().map_or(u64::MAX, |rate| {
+        Constant::new(rate, departures.start, 0, burst).bursts_before(departures.stop.get(), burst)
+    });
     by_count.min(by_stop)
 }
 
@@ -130,6 +153,11 @@ fn own_bursts(bursts: u64, shard: Shard) -> u64 {
             bursts.saturating_sub(u64::from(shard.core)).div_ceil(u64::from(shard.cores.max(1)))
         }
     }
+}
+
+/// The least common multiple of turns, where it is not beyond all rounds.
+fn common_turns(a: u64, b: u64) -> Option<u64> {
+    (a / gcd(a.into(), b.into()).max(1) as u64).checked_mul(b)
 }
 
 /// The least common multiple of the gaps, if every flow has one and none begins too late to be in

@@ -1,14 +1,11 @@
 //! Properties that hold the schedule against a plain model: every flow's frames by division, sorted.
 
-use std::net::SocketAddr;
-
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use wirebeat_units::{FrameRate, Nanos};
-use wirebeat_wire::stamp::Stamp;
 
 use super::{Departure, Schedule, Shard, period};
-use crate::program::{Departures, Endpoint, Flow, FrameTemplate, Late, Program};
+use crate::program::{Departures, Flow, Frames, Late, Pace, Program, Stream};
 
 /// Many cases, the same in every run.
 pub(crate) fn config() -> ProptestConfig {
@@ -40,35 +37,31 @@ pub(super) fn departures() -> impl Strategy<Value = Departures> {
             let start = Nanos::new(start);
             let stop = start.saturating_add(rate.deadline(frames)).saturating_add(Nanos::new(1));
             let count = count.unwrap_or(u64::MAX);
-            Departures { rate: Some(rate), burst, start, stop, count }
+            Departures { pace: Pace::Constant(rate), burst, start, stop, count }
         },
     )
 }
 
+/// A stream of the shortest frames.
+pub(super) fn stream(departures: Departures) -> Stream {
+    Stream { flow: 0, frames: Frames::constant(Vec::new()).into(), departures }
+}
+
+/// A flow with a stream for each of the departures.
 fn program_of(departures: Vec<Departures>) -> Program {
-    let nowhere: SocketAddr = ([0, 0, 0, 0], 0).into();
-    let flow = |departures| Flow {
+    let flow = |(number, _): (u32, _)| Flow {
         name: String::new(),
-        id: 0,
+        id: number as u16,
         from: "a".to_owned(),
         to: None,
-        template: FrameTemplate {
-            bytes: Vec::new(),
-            payload_at: 0,
-            payload_len: 0,
-            stamp: Stamp::default(),
-        },
-        departures,
+        streams: number..number + 1,
         late: Late::Send,
-        endpoint: Endpoint {
-            source: nowhere,
-            destination: nowhere,
-            ttl: 64,
-            tos: 0,
-            checksum: true,
-        },
+        endpoint: None,
     };
-    Program { seed: 1, flows: departures.into_iter().map(flow).collect() }
+    let flows = (0..).zip(&departures).map(flow).collect();
+    let numbered = (0..).zip(departures);
+    let streams = numbered.map(|(flow, departures)| Stream { flow, ..stream(departures) });
+    Program { seed: 1, flows, streams: streams.collect() }
 }
 
 /// Departures of flows that share a port.
@@ -86,7 +79,8 @@ fn repeating_programs() -> impl Strategy<Value = Program> {
             let gap = rate.deadline(u64::from(burst)).get();
             let stop = base.deadline(frames).saturating_add(Nanos::new(1));
             let start = Nanos::new((gap * phase / 100).min(gap.saturating_sub(1)));
-            Departures { rate: Some(rate), burst, start, stop, count: count.unwrap_or(u64::MAX) }
+            let count = count.unwrap_or(u64::MAX);
+            Departures { pace: Pace::Constant(rate), burst, start, stop, count }
         };
         program_of(flows.into_iter().map(departures).collect())
     })
@@ -99,15 +93,15 @@ fn all_of(program: &Program) -> Vec<u32> {
 /// Every frame of the program by division, in order.
 fn model(program: &Program) -> Vec<Departure> {
     let mut all = Vec::new();
-    for (flow, Flow { departures, .. }) in (0..).zip(&program.flows) {
-        let rate = departures.rate.unwrap();
+    for (flow, Stream { departures, .. }) in (0..).zip(&program.streams) {
+        let rate = departures.pace.constant().unwrap();
         for index in 0..departures.count {
             let burst = u64::from(departures.burst);
             let at = departures.start.saturating_add(rate.deadline(index / burst * burst));
             if at >= departures.stop {
                 break;
             }
-            all.push(Departure { at, flow, index });
+            all.push(Departure { at, flow, stream: flow, index });
         }
     }
     all.sort_by_key(|d| (d.at, d.flow, d.index));
@@ -115,7 +109,7 @@ fn model(program: &Program) -> Vec<Departure> {
 }
 
 fn shard_of(departure: &Departure, program: &Program, cores: u32) -> u32 {
-    let burst = u64::from(program.flows[departure.flow as usize].departures.burst);
+    let burst = u64::from(program.streams[departure.stream as usize].departures.burst);
     (departure.index / burst % u64::from(cores)) as u32
 }
 
@@ -212,7 +206,7 @@ proptest! {
 
 fn pps(frames: u64) -> Departures {
     Departures {
-        rate: Some(FrameRate { frames, per: Nanos::from_secs(1) }),
+        pace: Pace::Constant(FrameRate { frames, per: Nanos::from_secs(1) }),
         burst: 1,
         start: Nanos::ZERO,
         stop: Nanos::MAX,
@@ -234,8 +228,8 @@ fn ten_thousand_flows_stay_in_order() {
 
 #[test]
 fn flows_without_a_rate_take_turns_by_bursts_on_every_core() {
-    let unlimited = Departures { rate: None, count: 5, ..pps(1) };
-    let program = program_of(vec![unlimited, Departures { burst: 2, ..unlimited }]);
+    let unlimited = Departures { pace: Pace::Unlimited, count: 5, ..pps(1) };
+    let program = program_of(vec![unlimited.clone(), Departures { burst: 2, ..unlimited }]);
     let frames = |shard| -> Vec<(u32, u64)> {
         Schedule::new(&program, &[0, 1], shard).map(|d| (d.flow, d.index)).collect()
     };
@@ -291,15 +285,16 @@ fn the_first_flow_that_ends_ends_the_rounds() {
     let by_count = Departures { count: 7, ..pps(1000) };
     let by_stop = Departures { stop: Nanos::from_millis(5), ..pps(2000) };
     let rounds = |flows| period(&program_of(flows), &[0, 1], Shard::WHOLE, 64).unwrap().rounds;
-    assert_eq!(rounds(vec![by_count, pps(2000)]), 7);
-    assert_eq!(rounds(vec![by_count, by_stop]), 5);
+    assert_eq!(rounds(vec![by_count.clone(), pps(2000)]), 7);
+    assert_eq!(rounds(vec![by_count.clone(), by_stop]), 5);
     assert_eq!(rounds(vec![pps(1000), pps(2000)]), u64::MAX);
 }
 
 #[test]
 fn flows_without_a_rate_repeat_one_burst_each() {
-    let unlimited = Departures { rate: None, ..pps(1) };
-    let program = program_of(vec![unlimited, Departures { burst: 2, count: 9, ..unlimited }]);
+    let unlimited = Departures { pace: Pace::Unlimited, ..pps(1) };
+    let program =
+        program_of(vec![unlimited.clone(), Departures { burst: 2, count: 9, ..unlimited }]);
     let found = period(&program, &[0, 1], Shard::WHOLE, 3).unwrap();
     assert_eq!(
         found.round.iter().map(|d| (d.flow, d.index)).collect::<Vec<_>>(),
@@ -323,6 +318,6 @@ fn what_does_not_repeat_has_no_period() {
     none(vec![]);
     none(vec![Departures { count: 3, burst: 4, ..pps(1000) }]);
     none(vec![pps(1000), Departures { start: Nanos::from_secs(2), ..pps(1000) }]);
-    none(vec![pps(1000), Departures { rate: None, ..pps(1) }]);
+    none(vec![pps(1000), Departures { pace: Pace::Unlimited, ..pps(1) }]);
     none(vec![pps(999_983), pps(1_000_003)]);
 }

@@ -5,12 +5,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use wirebeat_units::{FrameLen, Nanos, Rate};
+use wirebeat_units::Nanos;
 
+use super::header::Header;
+use super::header::checksum::Checksum;
 use super::hint::with_hint;
+
 use super::{
-    EngineChoice, FlowSpec, Invalid, KeyPath, LateChoice, MAX_FLOWS, Network, PortSpec, RunSpec,
-    Scenario,
+    Change, Departures, EngineChoice, FlowSpec, Invalid, KeyPath, LateChoice, MAX_FLOWS, Order,
+    PortSpec, Probe, RunSpec, Scenario,
 };
 
 /// The longest name of a port or flow, in characters: what fits a column of a report.
@@ -39,8 +42,10 @@ impl Scenario {
         for (name, flow) in &self.flows {
             check_name("flows", name)?;
             check_ports_of(self, name, flow)?;
-            check_packet(name, flow)?;
+            flow.check_parts(name)?;
+            check_sub_flows(name, flow)?;
             check_times(name, flow, &self.run)?;
+            flow.check_changes(name)?;
         }
         check_run(&self.run)?;
         check_unlimited(self)
@@ -104,36 +109,124 @@ fn check_ports_of(scenario: &Scenario, name: &str, flow: &FlowSpec) -> Result<()
     flow.to.as_deref().map_or(Ok(()), |to| known("to", to))
 }
 
+impl FlowSpec {
+    /// What cannot be meant of its headers, sizes and departures.
+    pub(super) fn check_parts(&self, name: &str) -> Result<(), Invalid> {
+        let at = |key| KeyPath::flow(name).key(key);
+        check_packet(name, self)?;
+        if let Some(size) = &self.size {
+            size.check().map_err(|why| at("size").invalid(why))?;
+        }
+        self.probe.check().map_err(|why| at("probe").invalid(why))?;
+        self.rate.check().map_err(|why| at("rate").invalid(why))?;
+        self.departures.check().map_err(|why| at("departures").invalid(why))?;
+        if let Some(sub_flows) = &self.sub_flows
+            && sub_flows.order == Order::OneByOne
+            && sub_flows.length.is_none()
+        {
+            let why = "one by one, a sub-flow ends before the next begins: give it a 'length'";
+            return Err(at("sub-flows").invalid(why));
+        }
+        if self.sub_flows.is_none()
+            && let Some((index, header)) =
+                self.packet.iter().enumerate().find(|(_, header)| header.has_sub_flows())
+        {
+            let why = "a pattern advances with sub-flows, and there are none; give the flow \
+                       'sub-flows', or leave 'per' out";
+            return Err(at("packet").index(index).key(header.name()).invalid(why));
+        }
+        if self.departures.file().is_some() && self.size.is_some() {
+            let why = "the file of 'departures' says how long frames are; leave 'size' out";
+            return Err(at("size").invalid(why));
+        }
+        Ok(())
+    }
+}
+
+/// Sub-flows that no frame shows.
+fn check_sub_flows(name: &str, flow: &FlowSpec) -> Result<(), Invalid> {
+    let changed = flow.at.values().filter_map(|change| match change {
+        Change::To(settings) => settings.packet.as_ref(),
+        _ => None,
+    });
+    let shown = |packet: &Vec<Header>| packet.iter().any(Header::has_sub_flows);
+    if flow.sub_flows.is_some() && ![&flow.packet].into_iter().chain(changed).any(shown) {
+        return Err(KeyPath::flow(name).key("sub-flows").invalid(
+            "sub-flows differ in the fields that advance with them, and there are none; give a pattern \
+             'per: sub-flow'",
+        ));
+    }
+    Ok(())
+}
+
 fn check_packet(name: &str, flow: &FlowSpec) -> Result<(), Invalid> {
     let at = |key| KeyPath::flow(name).key(key);
     let packet = flow.headers(name)?;
+    let mut networks = 0;
     for (index, header) in flow.packet.iter().enumerate() {
-        header.spec().check().map_err(|(key, why)| {
-            at("packet").index(index).key(header.name()).key(key).invalid(why)
-        })?;
+        let here =
+            |key: &str, why| at("packet").index(index).key(header.name()).key(key).invalid(why);
+        header.spec().check().map_err(|(key, why)| here(key, why))?;
+        if let Some((key, why)) = header.laid().problem() {
+            return Err(here(key, why));
+        }
+        let ends = match header {
+            Header::Ipv4(ip) => Some((ip.source.is_some(), ip.destination.is_some())),
+            Header::Ipv6(ip) => Some((ip.source.is_some(), ip.destination.is_some())),
+            _ => None,
+        };
+        if let Some((source, destination)) = ends {
+            networks += 1;
+            if networks > 1 && !(source && destination) {
+                let key = if source { "destination" } else { "source" };
+                let why = "the ends of a tunnelled packet are not known; write its addresses";
+                return Err(here(key, why.to_owned()));
+            }
+        }
+        if let Header::Udp(udp) = header
+            && udp.checksum == Checksum::Off
+            && matches!(before_ip(&flow.packet[..index]), Some(Header::Ipv6(_)))
+            // A tunnel may leave it out (RFC 6935).
+            && flow.packet.get(index + 1).is_none_or(|next| !matches!(next, Header::Vxlan(_)))
+        {
+            return Err(here(
+                "checksum",
+                "UDP over IPv6 needs its checksum (RFC 8200 §8.1); remove 'checksum', or use IPv4, or \
+                 write the number that is to stand there"
+                    .to_owned(),
+            ));
+        }
     }
-    if matches!(packet.network, Network::V6(_)) && !packet.udp.checksum {
-        let index = flow.packet.iter().position(|header| header.name() == "udp").unwrap_or(0);
-        return Err(at("packet").index(index).key("udp").key("checksum").invalid(
-            "UDP over IPv6 needs its checksum (RFC 8200 §8.1); remove 'checksum', or use IPv4",
-        ));
-    }
-    if packet.network.destination().is_none() && flow.to.is_none() {
+    if let (Some(network), None) = (packet.network, &flow.to)
+        && network.destination().is_none()
+    {
         return Err(at("packet").invalid(
             "there is no destination; give the network header one, or name the receiving port in 'to'",
         ));
     }
-    match flow.size {
-        Some(size) if size < flow.shortest() => Err(at("size").invalid(format!(
-            "{size} are too short for the headers{}; the shortest frame is {}",
-            if flow.probe { " and the probe" } else { "" },
-            flow.shortest()
-        ))),
-        Some(size) if size > FrameLen::MAX => {
-            Err(at("size").invalid(format!("the longest frame is {}", FrameLen::MAX)))
-        }
-        _ => Ok(()),
+    if packet.raw.is_some() {
+        check_raw(flow).map_err(|(key, why)| at(key).invalid(why))?;
     }
+    Ok(())
+}
+
+/// The IP header that is nearest before the end of `headers`.
+fn before_ip(headers: &[Header]) -> Option<&Header> {
+    headers.iter().rev().find(|header| matches!(header, Header::Ipv4(_) | Header::Ipv6(_)))
+}
+
+/// A whole frame has nothing that could be filled in.
+fn check_raw(flow: &FlowSpec) -> Result<(), (&'static str, &'static str)> {
+    if matches!(flow.probe, Probe::Carried(_)) {
+        return Err(("probe", "a whole frame stays as it is; leave 'probe' out"));
+    }
+    if flow.size.is_some() {
+        return Err(("size", "a whole frame has its length; leave 'size' out"));
+    }
+    if flow.departures.file().is_some() {
+        return Err(("departures", "a whole frame has its length, and the file says another"));
+    }
+    Ok(())
 }
 
 fn check_times(name: &str, flow: &FlowSpec, run: &RunSpec) -> Result<(), Invalid> {
@@ -169,7 +262,8 @@ fn check_unlimited(scenario: &Scenario) -> Result<(), Invalid> {
     let mut first_from: HashMap<&str, (&str, &FlowSpec)> = HashMap::new();
     for (name, flow) in &scenario.flows {
         let (first_name, first) = *first_from.entry(&flow.from).or_insert((name, flow));
-        let unlimited = |flow: &FlowSpec| flow.rate == Rate::Unlimited;
+        let unlimited =
+            |flow: &FlowSpec| flow.rate.is_unlimited() && flow.departures == Departures::Constant;
         let at = |key| KeyPath::flow(name).key(key);
         if unlimited(flow) != unlimited(first) {
             return Err(at("rate").invalid(format!(
@@ -187,6 +281,8 @@ fn check_unlimited(scenario: &Scenario) -> Result<(), Invalid> {
             "stop"
         } else if flow.count.is_some() != first.count.is_some() {
             "count"
+        } else if flow.bytes.is_some() != first.bytes.is_some() {
+            "bytes"
         } else {
             continue;
         };
@@ -222,27 +318,46 @@ mod tests {
     fn packets_that_cannot_be() {
         for (keys, expected) in [
             (
+                "packet: []",
+                "flows.x.packet: a packet needs a header: add '- ipv4: {}' and '- udp: {}'",
+            ),
+            (
                 "packet: [ { udp: {} } ]",
-                "flows.x.packet: a packet needs a network header: add '- ipv4: {}'",
+                "flows.x.packet[0].udp: udp cannot begin a packet: it is carried by another header; \
+                 write that one before it",
             ),
             (
-                "packet: [ { ipv4: {} } ]",
-                "flows.x.packet: a packet needs a transport header: add '- udp: {}'",
+                "packet: [ { ipv4: {} }, { vlan: {} } ]",
+                "flows.x.packet[1].vlan: vlan cannot follow ipv4; a packet is written from the outside \
+                 in, for example ipv4, udp, payload",
             ),
             (
-                "packet: [ { udp: {} }, { ipv4: {} } ]",
-                "flows.x.packet[1].ipv4: ipv4 cannot follow udp; a packet is written from the outside \
-                 in: ethernet, ipv4 or ipv6, udp, payload, each at most once",
+                "packet: [ { ipv4: {} }, { payload: zeros }, { udp: {} } ]",
+                "flows.x.packet[2].udp: nothing follows the payload; a packet is written from the \
+                 outside in",
             ),
             (
-                "packet: [ { ipv4: {} }, { ipv6: {} }, { udp: {} } ]",
-                "flows.x.packet[1].ipv6: ipv6 cannot follow ipv4; a packet is written from the outside \
-                 in: ethernet, ipv4 or ipv6, udp, payload, each at most once",
+                "packet: [ { frame: { hex: 000000000000000000000000ffff } }, { ipv4: {} } ]",
+                "flows.x.packet[1].ipv4: a whole frame stands alone; write headers or a frame",
+            ),
+            (
+                "packet: [ { frame: { hex: 00 } } ]",
+                "flows.x.packet[0].frame.hex: a frame begins with an Ethernet header of 14 bytes, and \
+                 this is 1 long",
+            ),
+            (
+                "packet: [ { frame: { capture: { file: x } } } ], size: 64B",
+                "flows.x.size: a whole frame has its length; leave 'size' out",
+            ),
+            (
+                "packet: [ { ipv4: {} }, { ipv4: { source: 10.0.0.1 } } ]",
+                "flows.x.packet[1].ipv4.destination: the ends of a tunnelled packet are not known; \
+                 write its addresses",
             ),
             (
                 "packet: [ { ipv6: {} }, { udp: { checksum: off } } ]",
                 "flows.x.packet[1].udp.checksum: UDP over IPv6 needs its checksum (RFC 8200 §8.1); \
-                 remove 'checksum', or use IPv4",
+                 remove 'checksum', or use IPv4, or write the number that is to stand there",
             ),
             (
                 "packet: [ { ipv4: { ttl: 0 } }, { udp: {} } ]",
@@ -250,24 +365,77 @@ mod tests {
             ),
             (
                 "packet: [ { ipv4: { dscp: ef, tos: 3 } }, { udp: {} } ]",
-                "flows.x.packet[0].ipv4.tos: the ToS byte holds the DSCP; give one of the two",
+                "flows.x.packet[0].ipv4.tos: the ToS byte holds DSCP and ECN; give it or them, not both",
             ),
             (
                 "packet: [ { ipv6: { flow-label: 1048576 } }, { udp: {} } ]",
-                "flows.x.packet[0].ipv6.flow-label: a flow label is at most 1048575",
+                "flows.x.packet[0].ipv6.flow-label: this field has 20 bits, so at most 1048575",
+            ),
+            (
+                "packet: [ { ipv4: {} }, { udp: { source: { random: [9, 8] } } } ]",
+                "flows.x.packet[1].udp.source: the range ends before it begins; write the smaller \
+                 value first",
             ),
             (
                 "packet: [ { ipv4: {} }, { udp: { destination: 0 } } ]",
                 "flows.x.packet[1].udp.destination: port 0 is reserved; give a port from 1 on",
             ),
             (
-                "packet: [ { ipv6: {} }, { udp: {} } ], size: 81B",
-                "flows.x.size: 81B are too short for the headers and the probe; the shortest frame is \
-                 82B",
+                "packet: [ { ipv4: {} }, { udp: { source: { random: [1, 9], per: sub-flow } } } ]",
+                "flows.x.packet[1].udp: a pattern advances with sub-flows, and there are none; give the \
+                 flow 'sub-flows', or leave 'per' out",
             ),
             (
-                "packet: [ { ipv6: {} }, { udp: {} } ], probe: off, size: 65B",
-                "flows.x.size: 65B are too short for the headers; the shortest frame is 66B",
+                "sub-flows: { count: 5 }",
+                "flows.x.sub-flows: sub-flows differ in the fields that advance with them, and there are \
+                 none; give a pattern 'per: sub-flow'",
+            ),
+            (
+                "sub-flows: { count: 5, order: one-by-one }",
+                "flows.x.sub-flows: one by one, a sub-flow ends before the next begins: give it a \
+                 'length'",
+            ),
+            (
+                "size: { normal: { mean: 500B, deviation: 10% }, min: 400B, max: 300B }",
+                "flows.x.size: 'min' is 400B and 'max' is 300B; exchange them",
+            ),
+            (
+                "size: { mix: { 64B: 0 } }",
+                "flows.x.size: a mix has at least one length with a weight",
+            ),
+            (
+                "departures: { trace: x.txt }, size: 64B",
+                "flows.x.size: the file of 'departures' says how long frames are; leave 'size' out",
+            ),
+            (
+                "rate: { steps: { 1s: 5pps } }",
+                "flows.x.rate: the first step is at 1s; say what holds from 0s on",
+            ),
+            (
+                "rate: { ramp: { from: 1pps, to: unlimited, over: 1s } }",
+                "flows.x.rate: a rate that changes with time has a limit; write it",
+            ),
+            (
+                "departures: { on-off: { on: 1s } }, rate: 1pps",
+                "flows.x.departures: bursts have a pause after them: give 'off', or 'every'",
+            ),
+            (
+                "rate: 1pps, at: { 2s: pause, 1s: resume }",
+                "flows.x.at.1s: it is not after 2s, when it changed last; write changes in the order \
+                 of time",
+            ),
+            ("rate: 1pps, at: { 2s: resume }", "flows.x.at.2s: it does not pause"),
+            (
+                "rate: 1pps, at: { 2s: {} }",
+                "flows.x.at.2s: nothing changes; write what does, or 'pause'",
+            ),
+            (
+                "at: { 2s: pause }",
+                "flows.x.at: a flow that is as fast as the engine can does not change; give it a 'rate'",
+            ),
+            (
+                "rate: 1pps, stop: 2s, at: { 2s: pause }",
+                "flows.x.at.2s: the flow has stopped by then; make 'stop' later",
             ),
         ] {
             assert_eq!(of_flow(keys), expected, "{keys}");
@@ -282,7 +450,7 @@ mod tests {
             let text = format!(
                 "ports: {{ a: {{}} }}\nflows: {{ x: {{ from: a, to: a, packet: {packet}, probe: {probe} }} }}"
             );
-            Scenario::from_yaml(&text, "").unwrap().flows["x"].frame_len().get()
+            Scenario::from_yaml(&text, "").unwrap().flows["x"].shortest("x").unwrap().get()
         };
         assert_eq!(len("[ { ipv4: {} }, { udp: {} } ]", "on"), 64);
         assert_eq!(len("[ { ipv6: {} }, { udp: {} } ]", "on"), 82);

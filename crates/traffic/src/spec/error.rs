@@ -42,6 +42,14 @@ pub enum SpecError {
         /// What is wrong and what would be right.
         problem: Invalid,
     },
+    /// A variable is given a value from outside, and no file has it.
+    #[error("{problem}")]
+    Variable {
+        /// Its name.
+        name: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
     /// It cannot be written as YAML.
     #[error("the scenario cannot be written as YAML: {0}")]
     Write(String),

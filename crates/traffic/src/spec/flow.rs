@@ -2,13 +2,23 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wirebeat_units::{FrameLen, Nanos, Rate};
+use wirebeat_units::{Bytes, Nanos};
+use wirebeat_wire::codec::Codec;
+use wirebeat_wire::ip::Version;
 
+use super::change::Change;
+use super::departures::Departures;
 use super::header::{Header, ipv4::Ipv4, udp::Udp};
 use super::is_default;
-use super::schema::{LengthText, RateText, SwitchText, TimeText};
+use super::packet::Packet;
+use super::probe::{Carried, Probe};
+use super::rate::FlowRate;
+use super::schema::{BytesText, TimeText};
+use super::size::Size;
+use super::sub_flows::SubFlows;
 
 /// A stream of packets from a port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,15 +32,19 @@ pub struct FlowSpec {
     /// The headers from the outside in, then the payload.
     #[serde(default = "default_packet")]
     pub packet: Vec<Header>,
-    /// Length of the frame with FCS. Default: the shortest that holds the headers and the probe, 64
-    /// bytes at least.
+    /// How many sub-flows there are at a time; patterns may advance with them.
     #[serde(default, skip_serializing_if = "is_default")]
-    #[schemars(with = "Option<LengthText>")]
-    pub size: Option<FrameLen>,
-    /// How fast. Default: as fast as the engine can.
+    pub sub_flows: Option<SubFlows>,
+    /// How long frames are. Default: the shortest that holds the headers and the probe, 64 bytes at
+    /// least.
     #[serde(default, skip_serializing_if = "is_default")]
-    #[schemars(with = "RateText")]
-    pub rate: Rate,
+    pub size: Option<Size>,
+    /// How fast. Default: as fast as the engine can, or as `departures` say.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub rate: FlowRate,
+    /// How the times between frames vary. Default: constant.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub departures: Departures,
     /// Frames that leave back to back; the pause after them keeps the mean rate.
     #[serde(default = "default_burst", skip_serializing_if = "is_default_burst")]
     pub burst: NonZeroU32,
@@ -45,10 +59,18 @@ pub struct FlowSpec {
     /// No more frames than this.
     #[serde(default, skip_serializing_if = "is_default")]
     pub count: Option<NonZeroU64>,
-    /// Whether the last 16 bytes of the payload are Wirebeat's probe, from which the receiver measures.
-    #[serde(default = "on", skip_serializing_if = "is_on")]
-    #[schemars(with = "SwitchText")]
-    pub probe: bool,
+    /// No more bytes of frames than this, FCS included; the last frame may go beyond.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<BytesText>")]
+    pub bytes: Option<Bytes>,
+    /// What changes while it sends, by the time from the start of the run.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "std::collections::BTreeMap<String, Change>")]
+    pub at: IndexMap<Nanos, Change>,
+    /// What the receiver measures from. Default: the last 16 bytes of the payload are Wirebeat's probe; a
+    /// whole frame stays as it is.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub probe: Probe,
 }
 
 impl FlowSpec {
@@ -58,13 +80,39 @@ impl FlowSpec {
             from: from.into(),
             to: None,
             packet: default_packet(),
+            sub_flows: None,
             size: None,
-            rate: Rate::Unlimited,
+            rate: FlowRate::default(),
+            departures: Departures::Constant,
             burst: default_burst(),
             start: Nanos::ZERO,
             stop: None,
             count: None,
-            probe: true,
+            bytes: None,
+            at: IndexMap::new(),
+            probe: Probe::Auto,
+        }
+    }
+
+    /// Bytes of payload that the probe takes.
+    pub(crate) fn probe_len(&self, packet: &Packet<'_>) -> usize {
+        // The addresses that a probe repeats are those of the innermost network header.
+        let innermost = packet.headers.iter().rev().find_map(|header| match header {
+            Header::Ipv4(_) => Some(Version::V4),
+            Header::Ipv6(_) => Some(Version::V6),
+            _ => None,
+        });
+        let version = innermost.unwrap_or(Version::V4);
+        self.carried(packet).map_or(0, |carried| carried.codec.min_len(version))
+    }
+
+    /// The probe that its frames carry, if they carry one.
+    pub fn carried(&self, packet: &Packet<'_>) -> Option<Carried> {
+        match self.probe {
+            Probe::Auto if packet.raw.is_some() => None,
+            Probe::Auto => Some(Carried { codec: Codec::Wirebeat, flow: None }),
+            Probe::Carried(carried) => Some(carried),
+            Probe::Off => None,
         }
     }
 }
@@ -79,14 +127,4 @@ fn default_burst() -> NonZeroU32 {
 
 fn is_default_burst(burst: &NonZeroU32) -> bool {
     *burst == default_burst()
-}
-
-/// For switches that are on unless they are turned off.
-pub(super) fn on() -> bool {
-    true
-}
-
-/// For switches that are on unless they are turned off.
-pub(super) fn is_on(switch: &bool) -> bool {
-    *switch
 }

@@ -26,7 +26,7 @@ pub(super) fn nearest<'a>(
 }
 
 /// "{what} '{word}'", and either the nearest candidate or, if there are few, all of them.
-pub(super) fn with_hint<'a>(
+pub(crate) fn with_hint<'a>(
     what: &str,
     word: &str,
     candidates: impl IntoIterator<Item = &'a str> + Clone,

@@ -8,30 +8,47 @@
 //!
 //! Nothing here knows engines, files or the machine: an engine is a word that is passed on.
 
+pub mod change;
 mod check;
+pub mod departures;
 mod error;
 mod flow;
 pub mod header;
-mod hint;
+pub(crate) mod hint;
+pub(crate) mod lay;
+pub mod number;
 mod packet;
+pub mod pattern;
 mod place;
 mod port;
+mod probe;
+pub mod rate;
 mod run;
-mod schema;
-mod text;
+pub(crate) mod schema;
+pub mod size;
+mod sub_flows;
+mod switch;
+mod tagged;
+pub(crate) mod text;
 pub mod yaml;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use change::Change;
+pub use departures::Departures;
 pub use error::{Invalid, KeyPath, Place, SpecError};
 pub use flow::FlowSpec;
 pub use packet::{Network, Packet};
-pub use place::locate;
 pub use port::{EngineChoice, PortSpec};
+pub use probe::{Carried, Probe};
+pub use rate::FlowRate;
 pub use run::{LateChoice, RunSpec, WaitChoice};
 pub use schema::json_schema;
+pub use size::Size;
+pub use sub_flows::{Order, SubFlows};
+pub use yaml::sources::{Reading, Sources};
 
 /// The most flows of a scenario: a probe has 16 bits for the number of its flow.
 pub const MAX_FLOWS: usize = 65_535;

@@ -2,29 +2,39 @@
 
 use std::net::IpAddr;
 
-use wirebeat_units::{FCS, FrameLen};
-use wirebeat_wire::frame::IpVersion;
-use wirebeat_wire::probe;
+use wirebeat_units::FrameLen;
+use wirebeat_wire::ethernet;
+use wirebeat_wire::ip::Version;
 
+use super::header::Header;
+use super::header::arp::Arp;
 use super::header::ethernet::Ethernet;
 use super::header::ipv4::Ipv4;
 use super::header::ipv6::Ipv6;
 use super::header::payload::Payload;
+use super::header::raw::Raw;
 use super::header::udp::Udp;
-use super::header::{Header, HeaderSpec, Position};
+use super::pattern::Field;
 use super::{FlowSpec, Invalid, KeyPath};
 
-/// The headers of a packet by their place.
-#[derive(Clone, Copy, Debug)]
+/// The most headers of a packet.
+pub const MAX_HEADERS: usize = 32;
+
+/// The headers of a packet, as they follow one another.
+#[derive(Clone, Debug)]
 pub struct Packet<'a> {
-    /// The link layer, where it is written out.
-    pub ethernet: Option<&'a Ethernet>,
-    /// The network layer.
-    pub network: Network<'a>,
-    /// The transport layer.
-    pub udp: &'a Udp,
-    /// What follows.
+    /// All of them but the payload, from the outside in. Ethernet comes first whether it is here or not.
+    pub headers: Vec<&'a Header>,
+    /// What follows them.
     pub payload: &'a Payload,
+    /// The outermost Ethernet header, where it is written out.
+    pub ethernet: Option<&'a Ethernet>,
+    /// The outermost network header.
+    pub network: Option<Network<'a>>,
+    /// The UDP header right behind it, where nothing but payload follows: a packet that a socket sends.
+    pub udp: Option<&'a Udp>,
+    /// A whole frame instead of headers.
+    pub raw: Option<&'a Raw>,
 }
 
 /// A network layer.
@@ -34,88 +44,158 @@ pub enum Network<'a> {
     V4(&'a Ipv4),
     /// IPv6.
     V6(&'a Ipv6),
+    /// ARP.
+    Arp(&'a Arp),
 }
 
 impl Network<'_> {
-    /// Which version of the Internet Protocol it is.
-    pub fn version(&self) -> IpVersion {
+    /// Of which version of the Internet Protocol its addresses are.
+    pub fn version(&self) -> Version {
         match self {
-            Network::V4(_) => IpVersion::V4,
-            Network::V6(_) => IpVersion::V6,
+            Network::V4(_) | Network::Arp(_) => Version::V4,
+            Network::V6(_) => Version::V6,
         }
     }
-    /// The source address, where it is written out.
+    /// The source address of the first frame, where it is written out.
     pub fn source(&self) -> Option<IpAddr> {
         match self {
-            Network::V4(header) => header.source.map(IpAddr::V4),
-            Network::V6(header) => header.source.map(IpAddr::V6),
+            Network::V4(header) => first(&header.source).map(IpAddr::V4),
+            Network::V6(header) => first(&header.source).map(IpAddr::V6),
+            Network::Arp(header) => first(&header.sender).map(IpAddr::V4),
         }
     }
-    /// The destination address, where it is written out.
+    /// The destination address of the first frame, where it is written out.
     pub fn destination(&self) -> Option<IpAddr> {
         match self {
-            Network::V4(header) => header.destination.map(IpAddr::V4),
-            Network::V6(header) => header.destination.map(IpAddr::V6),
+            Network::V4(header) => first(&header.destination).map(IpAddr::V4),
+            Network::V6(header) => first(&header.destination).map(IpAddr::V6),
+            Network::Arp(header) => first(&header.target).map(IpAddr::V4),
         }
     }
     /// Whether an address is of this family.
     pub fn speaks(&self, address: &IpAddr) -> bool {
         match self.version() {
-            IpVersion::V4 => address.is_ipv4(),
-            IpVersion::V6 => address.is_ipv6(),
+            Version::V4 => address.is_ipv4(),
+            Version::V6 => address.is_ipv6(),
         }
     }
 }
 
+fn first<T: super::pattern::FieldValue>(field: &Option<Field<T>>) -> Option<T> {
+    field.as_ref().map(Field::first)
+}
+
 impl FlowSpec {
-    /// The headers by their place; an error when one is missing, double, or in the wrong order. `name`
+    /// The headers as they follow one another; an error when one cannot follow the one before it. `name`
     /// is the flow's.
     pub fn headers(&self, name: &str) -> Result<Packet<'_>, Invalid> {
         let at = || KeyPath::flow(name).key("packet");
-        let (mut ethernet, mut network, mut udp) = (None, None, None);
-        let mut payload = &Payload::Zeros;
-        let mut last: Option<&Header> = None;
+        if self.packet.len() > MAX_HEADERS {
+            let why = format!("a packet has at most {MAX_HEADERS} headers");
+            return Err(at().index(MAX_HEADERS).invalid(why));
+        }
+        let (mut headers, mut payload) = (Vec::with_capacity(self.packet.len()), None);
         for (index, header) in self.packet.iter().enumerate() {
-            if let Some(last) = last.filter(|last| last.position() >= header.position()) {
-                return Err(at().index(index).key(header.name()).invalid(format!(
-                    "{} cannot follow {}; a packet is written from the outside in: ethernet, ipv4 or \
-                     ipv6, udp, payload, each at most once",
-                    header.name(),
-                    last.name()
-                )));
-            }
-            last = Some(header);
+            let before = index.checked_sub(1).and_then(|before| self.packet.get(before));
+            check_order(before, header)
+                .map_err(|why| at().index(index).key(header.name()).invalid(why))?;
             match header {
-                Header::Ethernet(header) => ethernet = Some(header),
-                Header::Ipv4(header) => network = Some(Network::V4(header)),
-                Header::Ipv6(header) => network = Some(Network::V6(header)),
-                Header::Udp(header) => udp = Some(header),
-                Header::Payload(content) => payload = content,
+                Header::Payload(content) => payload = Some(content),
+                header => headers.push(header),
             }
         }
-        let network = network
-            .ok_or_else(|| at().invalid("a packet needs a network header: add '- ipv4: {}'"))?;
-        let udp =
-            udp.ok_or_else(|| at().invalid("a packet needs a transport header: add '- udp: {}'"))?;
-        Ok(Packet { ethernet, network, udp, payload })
+        let mut packet = Packet {
+            ethernet: None,
+            network: None,
+            udp: None,
+            raw: None,
+            payload: payload.unwrap_or(&Payload::Zeros),
+            headers,
+        };
+        packet.find_parts();
+        if packet.headers.is_empty() {
+            return Err(at().invalid("a packet needs a header: add '- ipv4: {}' and '- udp: {}'"));
+        }
+        Ok(packet)
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// Names what others ask for.
+    fn find_parts(&mut self) {
+        let mut behind = false;
+        for header in &self.headers {
+            match header {
+                Header::Ethernet(header) if !behind && self.network.is_none() => {
+                    self.ethernet = Some(header);
+                }
+                Header::Ipv4(header) if self.network.is_none() => {
+                    self.network = Some(Network::V4(header));
+                }
+                Header::Ipv6(header) if self.network.is_none() => {
+                    self.network = Some(Network::V6(header));
+                }
+                Header::Arp(header) if self.network.is_none() => {
+                    self.network = Some(Network::Arp(header));
+                }
+                Header::Raw(raw) => self.raw = Some(raw),
+                _ => {}
+            }
+            behind = true;
+        }
+        let written = self.headers.get(usize::from(self.ethernet.is_some())..);
+        if let Some([Header::Ipv4(_) | Header::Ipv6(_), Header::Udp(udp)]) = written {
+            self.udp = Some(udp);
+        }
     }
 
+    /// Bytes of all headers.
+    pub fn headers_len(&self) -> usize {
+        let begun = self.raw.is_some() || self.ethernet.is_some();
+        let ethernet = if begun { 0 } else { ethernet::LEN };
+        let laid = self.headers.iter().map(|header| usize::from(header.laid().len()));
+        ethernet + laid.sum::<usize>()
+    }
+}
+
+/// What stands where it cannot.
+fn check_order(before: Option<&Header>, header: &Header) -> Result<(), String> {
+    let Some(before) = before else {
+        // Whatever has an EtherType may follow the Ethernet header that is not written.
+        let begins = matches!(header, Header::Ethernet(_) | Header::Raw(_))
+            || Header::Ethernet(Ethernet::default()).may_carry(header);
+        return match begins {
+            true if !matches!(header, Header::Payload(_)) => Ok(()),
+            _ => Err(format!(
+                "{} cannot begin a packet: it is carried by another header; write that one before it",
+                header.name()
+            )),
+        };
+    };
+    if before.may_carry(header) && !matches!(before, Header::Payload(_) | Header::Raw(_)) {
+        return Ok(());
+    }
+    Err(match before {
+        Header::Payload(_) => {
+            "nothing follows the payload; a packet is written from the outside in".to_owned()
+        }
+        Header::Raw(_) => "a whole frame stands alone; write headers or a frame".to_owned(),
+        _ => format!(
+            "{} cannot follow {}; a packet is written from the outside in, for example ipv4, udp, payload",
+            header.name(),
+            before.name()
+        ),
+    })
+}
+
+impl FlowSpec {
     /// The shortest frame that holds the headers and, if there is one, the probe.
-    pub fn shortest(&self) -> FrameLen {
-        // There is an Ethernet header whether it is written out or not.
-        let headers: u16 = self
-            .packet
-            .iter()
-            .filter(|header| header.position() > Position::Link)
-            .map(|header| header.spec().header_len())
-            .fold(Ethernet::default().header_len(), u16::saturating_add);
-        let probe = if self.probe { probe::LEN as u16 } else { 0 };
-        let len = headers.saturating_add(probe).saturating_add(FCS);
-        FrameLen::with_fcs(len).max(FrameLen::MIN)
-    }
-
-    /// The length of its frames.
-    pub fn frame_len(&self) -> FrameLen {
-        self.size.unwrap_or_else(|| self.shortest())
+    pub fn shortest(&self, name: &str) -> Result<FrameLen, Invalid> {
+        let packet = self.headers(name)?;
+        let len = packet.headers_len() + self.probe_len(&packet);
+        let align = packet.headers.iter().map(|header| header.laid().alignment()).max();
+        let len = len.next_multiple_of(usize::from(align.unwrap_or(1).max(1)));
+        let len = u16::try_from(len).unwrap_or(u16::MAX);
+        Ok(FrameLen::without_fcs(len).max(FrameLen::MIN))
     }
 }

@@ -1,7 +1,7 @@
 //! Finds the line of a key.
 //!
 //! A scenario is plain data and does not remember its text. When something turns out to be wrong with
-//! it, the text is walked once more along the path of the key.
+//! it, the text is walked once more along the path of the key. `yaml/sources.rs` asks for it.
 
 use std::fmt;
 
@@ -9,12 +9,14 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_saphyr::Spanned;
 
 use super::error::Step;
-use super::{KeyPath, Place, yaml};
+use super::yaml::{self, Variables};
+use super::{KeyPath, Place};
 
-/// Where in `text` the key at `path` stands, or the last key on the way to it that is there.
-pub fn locate(text: &str, path: &KeyPath) -> Option<Place> {
+/// How many steps of `path` lead to a key in `text`, and where the last of them stands. Keys may have
+/// variables in them.
+pub(super) fn locate(text: &str, path: &KeyPath, variables: &Variables) -> Option<(usize, Place)> {
     let mut found = None;
-    let walk = Walk { steps: path.steps(), found: &mut found };
+    let walk = Walk { steps: path.steps(), depth: 0, variables, found: &mut found };
     // A text that breaks off behind the key is no reason to forget the key.
     let _ = serde_saphyr::with_deserializer_from_str_with_options(text, yaml::options(), |yaml| {
         walk.deserialize(yaml)
@@ -25,7 +27,9 @@ pub fn locate(text: &str, path: &KeyPath) -> Option<Place> {
 /// Goes along the steps, and notes how far it came.
 struct Walk<'a> {
     steps: &'a [Step],
-    found: &'a mut Option<Place>,
+    depth: usize,
+    variables: &'a Variables,
+    found: &'a mut Option<(usize, Place)>,
 }
 
 impl<'de> DeserializeSeed<'de> for Walk<'_> {
@@ -52,10 +56,12 @@ impl<'de> Visitor<'de> for Walk<'_> {
             return Err(A::Error::custom("not on the path"));
         };
         while let Some(key) = map.next_key::<Spanned<String>>()? {
-            if key.value == *wanted {
-                *self.found =
-                    Some(Place { line: key.referenced.line(), column: key.referenced.column() });
-                map.next_value_seed(Walk { steps: rest, found: self.found })?;
+            if self.variables.fill(&key.value).is_ok_and(|key| key == *wanted) {
+                let place = Place { line: key.referenced.line(), column: key.referenced.column() };
+                *self.found = Some((self.depth + 1, place));
+                let Walk { depth, variables, .. } = self;
+                let walk = Walk { steps: rest, depth: depth + 1, variables, found: self.found };
+                map.next_value_seed(walk)?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -70,7 +76,9 @@ impl<'de> Visitor<'de> for Walk<'_> {
         for _ in 0..*wanted {
             list.next_element::<IgnoredAny>()?;
         }
-        list.next_element_seed(Walk { steps: rest, found: self.found })?;
+        let Walk { depth, variables, .. } = self;
+        let walk = Walk { steps: rest, depth: depth + 1, variables, found: self.found };
+        list.next_element_seed(walk)?;
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(())
     }
@@ -93,7 +101,8 @@ flows:
 ";
 
     fn line_and_column(path: KeyPath) -> Option<(u64, u64)> {
-        locate(TEXT, &path).map(|place| (place.line, place.column))
+        let found = locate(TEXT, &path, &Variables::default());
+        found.map(|(_, place)| (place.line, place.column))
     }
 
     #[test]
@@ -120,7 +129,8 @@ flows:
     fn a_broken_text_is_walked_as_far_as_it_goes() {
         let path = KeyPath::flow("voice").key("from");
         let broken = format!("{TEXT}  voice: [}}");
-        assert_eq!(locate(&broken, &path).map(|place| place.line), Some(5));
-        assert_eq!(locate("\0{{", &path), None);
+        let none = Variables::default();
+        assert_eq!(locate(&broken, &path, &none).map(|(_, place)| place.line), Some(5));
+        assert_eq!(locate("\0{{", &path, &none), None);
     }
 }

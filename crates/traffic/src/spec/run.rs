@@ -2,10 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, WallTime};
 
 use super::is_default;
-use super::schema::TimeText;
+use super::schema::{MomentText, TimeText};
 
 /// How long to run, and how exactly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +16,10 @@ pub struct RunSpec {
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(with = "Option<TimeText>")]
     pub time: Option<Nanos>,
+    /// When it starts, by the clock of the day. Default: at once.
+    #[serde(skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<MomentText>")]
+    pub start_at: Option<WallTime>,
     /// How a deadline is awaited.
     #[serde(skip_serializing_if = "is_default")]
     pub wait: WaitChoice,
@@ -46,6 +50,7 @@ impl Default for RunSpec {
     fn default() -> Self {
         RunSpec {
             time: None,
+            start_at: None,
             wait: WaitChoice::default(),
             late: LateChoice::default(),
             drift: Self::DEFAULT_DRIFT,
@@ -60,6 +65,28 @@ fn is_default_drift(drift: &Nanos) -> bool {
 
 fn is_default_settle(settle: &Nanos) -> bool {
     *settle == RunSpec::DEFAULT_SETTLE
+}
+
+/// What a file says of it: nothing of what it leaves to others, or to the default.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(super) struct RunPart {
+    time: Option<Nanos>,
+    wait: Option<WaitChoice>,
+    late: Option<LateChoice>,
+    drift: Option<Nanos>,
+    settle: Option<Nanos>,
+}
+
+impl RunPart {
+    /// What is written here holds; the rest stays as it is.
+    pub(super) fn apply(self, run: &mut RunSpec) {
+        run.time = self.time.or(run.time);
+        run.wait = self.wait.unwrap_or(run.wait);
+        run.late = self.late.unwrap_or(run.late);
+        run.drift = self.drift.unwrap_or(run.drift);
+        run.settle = self.settle.unwrap_or(run.settle);
+    }
 }
 
 /// How a deadline is awaited.

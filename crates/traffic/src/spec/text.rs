@@ -13,8 +13,8 @@ pub(super) fn printable(text: &str, max: usize) -> String {
 /// Serde's traits for a word or a number that has `FromStr` and `Display`. YAML gives a number as it is
 /// written when a text is asked for.
 macro_rules! word_or_number {
-    ($type:ty) => {
-        impl serde::Serialize for $type {
+    (<$($q:ident: $bound:path)?> $type:ty) => {
+        impl$(<$q: $bound>)? serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let text = self.to_string();
                 match text.parse::<u64>() {
@@ -23,7 +23,7 @@ macro_rules! word_or_number {
                 }
             }
         }
-        impl<'de> serde::Deserialize<'de> for $type {
+        impl<'de $(, $q: $bound)?> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 <String as serde::Deserialize>::deserialize(from)?
                     .parse()
@@ -31,5 +31,8 @@ macro_rules! word_or_number {
             }
         }
     };
+    ($type:ty) => {
+        $crate::spec::text::word_or_number!(<> $type);
+    };
 }
-pub(super) use word_or_number;
+pub(crate) use word_or_number;

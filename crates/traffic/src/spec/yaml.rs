@@ -1,13 +1,27 @@
 //! Scenarios as YAML, and so as JSON, which is YAML too.
 //!
+//! A file may include others and use variables: `sources.rs` puts files together, `variables.rs` has what
+//! stands for what, and `filled.rs` puts it in.
+//!
 //! Time and memory are bounded whatever the text is: see [`MAX_BYTES`], [`MAX_NODES`], [`MAX_DEPTH`],
 //! [`MAX_ANCHORED`] and [`MAX_REPLAYED`]. The messages of the parser are put into the words of the language here.
 
+use serde::de::DeserializeOwned;
 use serde_saphyr::{DuplicateKeyPolicy, Error, MessageFormatter, Options, UserMessageFormatter};
 
+use std::path::Path;
+
+use self::sources::Reading;
 use super::hint::with_hint;
 use super::text::printable;
-use super::{Place, Scenario, SpecError, locate};
+use super::{Place, Scenario, SpecError};
+pub(super) use variables::Variables;
+
+mod filled;
+pub mod sources;
+mod variables;
+
+pub use variables::{MAX_NESTED, MAX_VALUE};
 
 /// The longest text, in bytes: 65,535 flows take about 250 bytes each.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -27,31 +41,29 @@ const MAX_ALIASES: usize = 2 * super::MAX_FLOWS;
 
 impl Scenario {
     /// Reads a scenario from YAML or JSON and checks it. `name` is what messages call the text: the
-    /// name of its file.
+    /// name of its file. It cannot include others: [`Sources::read`](sources::Sources::read) can.
     pub fn from_yaml(text: &str, name: &str) -> Result<Scenario, SpecError> {
-        let file = || name.to_owned();
-        if text.len() > MAX_BYTES {
-            return Err(SpecError::TooLarge { file: file(), bytes: text.len() });
-        }
-        let scenario: Scenario = serde_saphyr::from_str_with_options(text, options())
-            .map_err(|error| syntax(file(), &error))?;
-        match scenario.check() {
-            Ok(()) => Ok(scenario),
-            Err(problem) => {
-                let place = locate(text, &problem.at);
-                Err(SpecError::Invalid { file: file(), place, problem })
-            }
-        }
+        let nothing =
+            |_: &Path| Err("only a file can include others; give the scenario as one".into());
+        let reading = Reading { set: &[], read: &mut { nothing } };
+        sources::Sources::read(name, text.to_owned(), reading).map(|(scenario, _)| scenario)
     }
 
     /// Writes it as YAML, without what is at its default.
     pub fn to_yaml(&self) -> Result<String, SpecError> {
-        serde_saphyr::to_string(self).map_err(|error| SpecError::Write(error.to_string()))
+        let text = serde_saphyr::to_string(self);
+        text.map(variables::escaped).map_err(|error| SpecError::Write(error.to_string()))
     }
 }
 
+/// Reads a part of the language by itself, for example `{ mix: { 64B: 7, 1518B: 1 } }`. It has no variables.
+pub fn value<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let read = serde_saphyr::from_str_with_options(text, options());
+    read.map_err(|error| printable(&problem(error.without_snippet()), MAX_MESSAGE))
+}
+
 /// How the text is parsed.
-pub(super) fn options() -> Options {
+pub(crate) fn options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_nodes: MAX_NODES,
@@ -85,7 +97,8 @@ fn syntax(file: String, error: &Error) -> SpecError {
         .location()
         .filter(|location| location.line() > 0)
         .map(|location| Place { line: location.line(), column: location.column() });
-    SpecError::Syntax { file, place, problem: printable(&problem(error), MAX_MESSAGE) }
+    let problem = printable(&variables::unmarked(&problem(error)), MAX_MESSAGE);
+    SpecError::Syntax { file, place, problem }
 }
 
 fn problem(error: &Error) -> String {

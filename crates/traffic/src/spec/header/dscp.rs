@@ -74,6 +74,19 @@ impl fmt::Display for Dscp {
 
 word_or_number!(Dscp);
 
+impl schemars::JsonSchema for Dscp {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "dscp".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": ["string", "integer"],
+            "description": "A differentiated services code point: its name, or 0 to 63.",
+            "examples": ["ef", "af41", "cs5", 46]
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

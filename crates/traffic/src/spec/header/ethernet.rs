@@ -2,28 +2,42 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wirebeat_wire::mac::MacAddr;
 
-use super::HeaderSpec;
+use super::{Carries, Header, HeaderSpec, Space};
 use crate::spec::is_default;
-use crate::spec::schema::MacText;
+use crate::spec::lay::Lay;
+use crate::spec::number::Number;
+use crate::spec::pattern::{Field, Mac};
 
-/// The Ethernet header. Its type follows from the next header.
+/// The Ethernet header.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Ethernet {
-    /// Source address. Default: that of the sending interface.
-    #[serde(skip_serializing_if = "is_default")]
-    #[schemars(with = "Option<MacText>")]
-    pub source: Option<MacAddr>,
     /// Destination address. Default: the port's `next-hop`, else the next hop towards the destination.
     #[serde(skip_serializing_if = "is_default")]
-    #[schemars(with = "Option<MacText>")]
-    pub destination: Option<MacAddr>,
+    pub destination: Option<Field<Mac>>,
+    /// Source address. Default: that of the sending interface.
+    #[serde(skip_serializing_if = "is_default")]
+    pub source: Option<Field<Mac>>,
+    /// The EtherType. Default: that of the next header.
+    #[serde(skip_serializing_if = "is_default", rename = "type")]
+    pub ether_type: Option<Number>,
 }
 
 impl HeaderSpec for Ethernet {
-    fn header_len(&self) -> u16 {
-        wirebeat_wire::ethernet::LEN as u16
+    fn lay(&self, out: &mut Lay) {
+        let unknown = Field::Fixed(Mac::default());
+        out.field("destination", 48, self.destination.as_ref().unwrap_or(&unknown));
+        out.field("source", 48, self.source.as_ref().unwrap_or(&unknown));
+        out.next("type", 16, self.ether_type, Space::EtherType);
+    }
+
+    fn number(&self, space: Space, _: Option<&Header>) -> Option<u16> {
+        // Transparent Ethernet bridging (RFC 1701).
+        (space == Space::EtherType).then_some(0x6558)
+    }
+
+    fn carries(&self) -> Carries {
+        Carries::Numbered(Space::EtherType, self.ether_type.is_some())
     }
 }

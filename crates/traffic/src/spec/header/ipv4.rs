@@ -1,17 +1,23 @@
 //! IPv4 (RFC 791).
 
-use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::MapAccess;
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::HeaderSpec;
+use super::checksum::Checksum;
 use super::dscp::Dscp;
+use super::hex::Hex;
+use super::{Carries, Header, HeaderSpec, Space, default_ttl, is_default_ttl};
 use crate::spec::is_default;
-use crate::spec::schema::{DscpText, IdentificationText};
-use crate::spec::text::word_or_number;
+use crate::spec::lay::{Covers, Lay, Span};
+use crate::spec::number::Number;
+use crate::spec::pattern::Field;
+use crate::spec::schema::{ChecksumText, HexText, SwitchText};
+use crate::spec::switch::{is_on, on};
+use crate::spec::tagged::{self, Tagged};
 
 /// The IPv4 header. Length, protocol and checksum fill themselves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,84 +25,150 @@ use crate::spec::text::word_or_number;
 pub struct Ipv4 {
     /// Source address. Default: the sending port's.
     #[serde(skip_serializing_if = "is_default")]
-    pub source: Option<Ipv4Addr>,
+    pub source: Option<Field<Ipv4Addr>>,
     /// Destination address. Default: the receiving port's.
     #[serde(skip_serializing_if = "is_default")]
-    pub destination: Option<Ipv4Addr>,
+    pub destination: Option<Field<Ipv4Addr>>,
     /// Time to live.
     #[serde(skip_serializing_if = "is_default_ttl")]
-    pub ttl: u8,
+    pub ttl: Field<Number>,
     /// Differentiated services code point (RFC 2474): a name or a number.
     #[serde(skip_serializing_if = "is_default")]
-    #[schemars(with = "Option<DscpText>")]
-    pub dscp: Option<Dscp>,
-    /// The whole ToS byte, instead of `dscp`.
+    pub dscp: Option<Field<Dscp>>,
+    /// Explicit congestion notification (RFC 3168), 0 to 3.
     #[serde(skip_serializing_if = "is_default")]
-    pub tos: Option<u8>,
-    /// The identification field: a number, or `count` to count the flow's frames modulo 65536.
+    pub ecn: Option<Field<Number>>,
+    /// The whole ToS byte, instead of `dscp` and `ecn`.
     #[serde(skip_serializing_if = "is_default")]
-    #[schemars(with = "IdentificationText")]
+    pub tos: Option<Field<Number>>,
+    /// The identification field: a number, a pattern, or `count` to count the flow's frames modulo 65536.
+    #[serde(skip_serializing_if = "is_default")]
+    #[schemars(with = "IdentificationSchema")]
     pub identification: Identification,
+    /// Whether routers must not fragment it.
+    #[serde(skip_serializing_if = "is_on", deserialize_with = "crate::spec::switch::read")]
+    #[schemars(with = "SwitchText")]
+    pub dont_fragment: bool,
+    /// More fragments follow. Default: as the packet is fragmented.
+    #[serde(skip_serializing_if = "is_default")]
+    pub more_fragments: Option<Number>,
+    /// Fragment offset in units of 8 bytes. Default: as the packet is fragmented.
+    #[serde(skip_serializing_if = "is_default")]
+    pub fragment_offset: Option<Field<Number>>,
+    /// The options, padded with zeros to a multiple of 4 bytes.
+    #[serde(skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<HexText>")]
+    pub options: Option<Hex>,
+    /// The protocol of what follows. Default: that of the next header.
+    #[serde(skip_serializing_if = "is_default")]
+    pub protocol: Option<Number>,
+    /// The total length. Default: what it is.
+    #[serde(skip_serializing_if = "is_default")]
+    pub length: Option<Number>,
+    /// The header checksum.
+    #[serde(skip_serializing_if = "is_default")]
+    #[schemars(with = "ChecksumText")]
+    pub checksum: Checksum,
 }
-
-/// The time to live that RFC 1700 recommends and Linux uses.
-const DEFAULT_TTL: u8 = 64;
 
 impl Default for Ipv4 {
     fn default() -> Self {
         Ipv4 {
             source: None,
             destination: None,
-            ttl: DEFAULT_TTL,
+            ttl: default_ttl(),
             dscp: None,
+            ecn: None,
             tos: None,
             identification: Identification::default(),
+            dont_fragment: on(),
+            more_fragments: None,
+            fragment_offset: None,
+            options: None,
+            protocol: None,
+            length: None,
+            checksum: Checksum::On,
         }
-    }
-}
-
-fn is_default_ttl(ttl: &u8) -> bool {
-    *ttl == DEFAULT_TTL
-}
-
-impl Ipv4 {
-    /// The ToS byte.
-    pub fn tos(&self) -> u8 {
-        self.tos.or(self.dscp.map(Dscp::to_tos)).unwrap_or(0)
     }
 }
 
 impl HeaderSpec for Ipv4 {
-    fn header_len(&self) -> u16 {
-        wirebeat_wire::ipv4::LEN as u16
+    fn lay(&self, out: &mut Lay) {
+        let nowhere = Field::Fixed(Ipv4Addr::UNSPECIFIED);
+        let options = self.options.as_ref().map(|hex| hex.padded(4)).unwrap_or_default();
+        out.fixed("version", 4, 4);
+        out.fixed("header-length", 4, 5 + options.len() as u128 / 4);
+        super::lay_tos(out, "tos", &self.tos, &self.dscp, &self.ecn);
+        out.length("length", 16, self.length, Span::WithHeader);
+        match &self.identification {
+            Identification::Count => out.count("identification", 16),
+            Identification::Field(field) => out.field("identification", 16, field),
+        }
+        out.fixed("reserved", 1, 0);
+        out.fixed("dont-fragment", 1, self.dont_fragment.into());
+        let zero = Number::default();
+        out.field("more-fragments", 1, &Field::Fixed(self.more_fragments.unwrap_or(zero)));
+        out.field(
+            "fragment-offset",
+            13,
+            self.fragment_offset.as_ref().unwrap_or(&Field::Fixed(zero)),
+        );
+        out.field("ttl", 8, &self.ttl);
+        out.next("protocol", 8, self.protocol, Space::IpProtocol);
+        out.checksum("checksum", self.checksum, Covers::Header);
+        out.field("source", 32, self.source.as_ref().unwrap_or(&nowhere));
+        out.field("destination", 32, self.destination.as_ref().unwrap_or(&nowhere));
+        out.bytes("options", &options);
+    }
+
+    fn number(&self, space: Space, _: Option<&Header>) -> Option<u16> {
+        match space {
+            Space::EtherType => Some(0x0800),
+            // IPv4 in IP (RFC 2003).
+            Space::IpProtocol => Some(4),
+            Space::Bottom => None,
+        }
+    }
+
+    fn carries(&self) -> Carries {
+        Carries::Numbered(Space::IpProtocol, self.protocol.is_some())
     }
 
     fn check(&self) -> Result<(), (&'static str, String)> {
-        if self.dscp.is_some() && self.tos.is_some() {
-            return Err(("tos", "the ToS byte holds the DSCP; give one of the two".to_owned()));
+        if self.tos.is_some() && (self.dscp.is_some() || self.ecn.is_some()) {
+            return Err((
+                "tos",
+                "the ToS byte holds DSCP and ECN; give it or them, not both".to_owned(),
+            ));
         }
-        if self.ttl == 0 {
+        if self.ttl.fixed() == Some(Number::new(0)) {
             return Err((
                 "ttl",
                 "a packet with TTL 0 may not be sent (RFC 1122 §3.2.1.7)".to_owned(),
             ));
         }
-        Ok(())
+        match self.options.as_ref().map(|hex| hex.bytes().len()) {
+            // A header of 60 bytes is the longest (RFC 791 §3.1).
+            Some(len) if len > 40 => {
+                Err(("options", format!("there is room for 40 bytes of options, not {len}")))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
 /// What the identification field holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Identification {
-    /// The same in every frame.
-    Fixed(u16),
+    /// A number or a pattern.
+    Field(Field<Number>),
     /// The number of the frame in its flow, modulo 65536.
     Count,
 }
 
 impl Default for Identification {
     fn default() -> Self {
-        Identification::Fixed(0)
+        Identification::Field(Field::default())
     }
 }
 
@@ -106,20 +178,75 @@ impl FromStr for Identification {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "count" => Ok(Identification::Count),
-            number => number.parse().map(Identification::Fixed).map_err(|_| {
-                "this is no identification: write 'count' or a number up to 65535".to_owned()
-            }),
+            number => {
+                match number.parse::<Number>() {
+                    Ok(number) if number.get() <= 0xffff => {
+                        Ok(Identification::Field(Field::Fixed(number)))
+                    }
+                    _ => Err("this is no identification: write 'count' or a number up to 65535"
+                        .to_owned()),
+                }
+            }
         }
     }
 }
 
-impl fmt::Display for Identification {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Serialize for Identification {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Identification::Fixed(number) => number.fmt(f),
-            Identification::Count => f.pad("count"),
+            Identification::Count => serializer.serialize_str("count"),
+            Identification::Field(field) => field.serialize(serializer),
         }
     }
 }
 
-word_or_number!(Identification);
+impl<'de> Deserialize<'de> for Identification {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        tagged::scalar_or_map(from, |text: String| text.parse())
+    }
+}
+
+impl<'de> Tagged<'de> for Identification {
+    const KINDS: &'static [&'static str] = <Field<Number> as Tagged<'de>>::KINDS;
+    const WHAT: &'static str = "'count', a number, or a pattern";
+    const OTHERS: &'static [&'static str] = <Field<Number> as Tagged<'de>>::OTHERS;
+    type Beside = <Field<Number> as Tagged<'de>>::Beside;
+
+    fn kind<D: Deserializer<'de>>(key: &str, value: D) -> Result<Self, D::Error> {
+        Field::kind(key, value).map(Identification::Field)
+    }
+    fn beside<A: MapAccess<'de>>(
+        key: &str,
+        map: &mut A,
+        beside: &mut Self::Beside,
+    ) -> Result<bool, A::Error> {
+        <Field<Number> as Tagged<'de>>::beside(key, map, beside)
+    }
+    fn join(self, beside: Self::Beside) -> Result<Self, String> {
+        match self {
+            Identification::Field(field) => field.join(beside).map(Identification::Field),
+            Identification::Count => Ok(Identification::Count),
+        }
+    }
+}
+
+/// The schema of [`Identification`].
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "identification")]
+#[expect(dead_code, reason = "it exists for its schema")]
+enum IdentificationSchema {
+    /// It counts the frames.
+    Count(CountWord),
+    /// A number, or a pattern.
+    Field(Field<Number>),
+}
+
+/// The word.
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+#[expect(dead_code, reason = "it exists for its schema")]
+enum CountWord {
+    Count,
+}

@@ -15,7 +15,10 @@ use crate::spec::header::ipv4::{Identification, Ipv4};
 use crate::spec::header::ipv6::Ipv6;
 use crate::spec::header::payload::Payload;
 use crate::spec::header::udp::Udp;
-use crate::spec::{FlowSpec, PortSpec};
+use crate::spec::header::vlan::Vlan;
+use crate::spec::number::Number;
+use crate::spec::pattern::{Field, Mac};
+use crate::spec::{Change, Departures, FlowRate, FlowSpec, PortSpec, Probe, Size};
 
 /// Two ports and one flow with these lines in it, from line 6 on.
 fn flow(lines: &str) -> String {
@@ -34,27 +37,34 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ("    rat: 5kpps", "8:5: unknown key 'rat'; did you mean 'rate'?"),
         (
             "    speed: 5kpps",
-            "8:5: unknown key 'speed'; there is from, to, packet, size, rate, burst, start, stop, count, probe",
+            "8:5: unknown key 'speed'; there is from, to, packet, sub-flows, size, rate, departures, burst, start, stop, count, bytes, at, probe",
         ),
         (
             "    rate: 5",
             "8:11: '5' is not a rate: it has no unit; write for example 100kpps, 2Gbps, 2Gbps@line, 50% or unlimited",
         ),
-        ("    rate: [5]", "8:5: this is a list, and should be a rate"),
+        ("    rate: [5]", "8:5: this is a list, and should be a rate, or how it changes with time"),
         (
             "    size: 10",
             "8:11: '10' is not a frame length: frames are 64 to 9018 bytes long, with FCS; write for example 64B or 1518B",
         ),
         ("    count: 0", "8:5: this is integer `0`, and should be a whole number from 1 on"),
         ("    burst: -1", "8:12: this should be a whole number up to 4294967295"),
-        ("    probe: maybe", "8:12: this should be on or off"),
+        (
+            "    probe: maybe",
+            "8:12: unknown probe 'maybe'; there is on, off, wirebeat, pktgen, pktgen-ns, mgen, rude, \
+             rude-old, iperf2, d-itg, d-itg-short",
+        ),
         ("    from: a", "8:5: 'from' occurs twice; give each of them a name of its own"),
         (
             "    packet: { ipv4: {} }",
             "8:13: this should be a list ('[a, b]', or lines that begin with '- ')",
         ),
         ("    packet: [ { ip4: {} } ]", "8:17: unknown word 'ip4'; did you mean 'ipv4'?"),
-        ("    packet: [ { ipv4: { ttl: 300 } } ]", "8:30: this should be a whole number up to 255"),
+        (
+            "    packet: [ { ipv4: { ttl: 300 } } ]",
+            "8:25: flows.x.packet[0].ipv4.ttl: this field has 8 bits, so at most 255",
+        ),
         (
             "    packet: [ { ipv4: { dscp: eff } } ]",
             "8:31: this is no DSCP: write a name such as ef, af41 or cs5, or 0 to 63",
@@ -77,15 +87,15 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ),
         (
             "    packet: [ { payload: { pattern: 123 } } ]",
-            "8:37: a pattern has two hex digits for each byte, not 3 in all",
+            "8:37: there are two hex digits for each byte, not 3 in all",
         ),
         (
             "    packet: [ { payload: { pattern: xyz } } ]",
-            "8:37: a pattern is written in hex digits, for example deadbeef",
+            "8:37: bytes are written in hex digits, for example deadbeef",
         ),
         (
             "    packet: [ { payload: ones } ]",
-            "8:26: unknown word 'ones'; there is zeros, pattern, text",
+            "8:26: unknown word 'ones'; there is zeros, random, pattern, text, file",
         ),
         (
             "    packet: [ { ethernet: { source: 1:2 } } ]",
@@ -153,8 +163,8 @@ fn mistakes_around_flows_are_named_with_place_and_remedy() {
 #[test]
 fn what_cannot_be_meant_has_the_line_of_its_key() {
     assert_eq!(
-        message(&flow("    size: 70B\n    packet: [ { ipv6: {} }, { udp: {} } ]\n")),
-        "f.yaml:8:5: flows.x.size: 70B are too short for the headers and the probe; the shortest frame is 82B"
+        message(&flow("    stop: 0s\n    packet: [ { ipv6: {} }, { udp: {} } ]\n")),
+        "f.yaml:8:5: flows.x.stop: it stops at 0ns, before anything is due: it starts at 0ns"
     );
 }
 
@@ -189,8 +199,9 @@ fn texts_beyond_the_bounds_are_refused() {
         let aliases = vec![format!("*l{}", i - 1); 10].join(", ");
         laughs.push_str(&format!("  l{i}: &l{i} [{aliases}]\n"));
     }
-    let place = locate(&laughs, &crate::spec::KeyPath::port("l11").key("x"));
-    assert!(place.is_none_or(|place| place.line <= 13));
+    let path = crate::spec::KeyPath::port("l11").key("x");
+    let place = crate::spec::place::locate(&laughs, &path, &Variables::default());
+    assert!(place.is_none_or(|(_, place)| place.line <= 13));
     assert!(message(&laughs).starts_with("f.yaml:2:"));
 
     let many =
@@ -275,35 +286,120 @@ fn names() -> impl Strategy<Value = String> {
     prop_oneof![prop::sample::select(odd.to_vec()).prop_map(str::to_owned), "[a-z0-9 :#-]{1,64}"]
 }
 
+/// A value of the language, from how it is written.
+fn written<T: serde::de::DeserializeOwned>(text: &str) -> T {
+    serde_saphyr::from_str_with_options(text, options()).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+/// One of these values.
+fn one_of<T: serde::de::DeserializeOwned + Clone + std::fmt::Debug + 'static>(
+    texts: &[&str],
+) -> impl Strategy<Value = T> + use<T> {
+    prop::sample::select(texts.iter().map(|text| written(text)).collect::<Vec<T>>())
+}
+
+/// A field of `bits` bits, of any pattern.
+fn fields(bits: u32) -> impl Strategy<Value = Field<Number>> {
+    let most = (1_u64 << bits) - 1;
+    let number = (0..=most).prop_map(Number::new);
+    let per = |text: &str, n: u64| written(&text.replace('N', &n.to_string()));
+    prop_oneof![
+        number.clone().prop_map(Field::Fixed),
+        (0..=most).prop_map(move |n| per("{ list: [N, 0, 1] }", n)),
+        (0..=most).prop_map(move |n| per("{ increment: N, step: 3, count: 7 }", n)),
+        (0..=most).prop_map(move |n| per("{ decrement: N, per: sub-flow }", n)),
+        (0..=most).prop_map(move |n| per("{ random: [0, N], mask: 1 }", n)),
+    ]
+}
+
 fn headers() -> impl Strategy<Value = Vec<Header>> {
-    let mac = any::<Option<[u8; 6]>>().prop_map(|mac| mac.map(MacAddr));
-    let ethernet = (mac.clone(), mac)
-        .prop_map(|(source, destination)| Header::Ethernet(Ethernet { source, destination }));
-    let dscp = prop::option::of((0..64_u8).prop_map(|dscp| Dscp::new(dscp).unwrap()));
-    let v4 = (any::<Option<[u8; 4]>>(), 1..=255_u8, dscp.clone(), any::<Option<u16>>());
+    let mac =
+        any::<Option<[u8; 6]>>().prop_map(|mac| mac.map(|mac| Field::Fixed(Mac(MacAddr(mac)))));
+    let ethernet = (mac.clone(), mac).prop_map(|(source, destination)| {
+        Header::Ethernet(Ethernet { source, destination, ether_type: None })
+    });
+    let vlan = (fields(12), fields(3))
+        .prop_map(|(id, priority)| Header::Vlan(Vlan { id, priority, ..Vlan::default() }));
+    let dscp =
+        || prop::option::of((0..64_u8).prop_map(|dscp| Field::Fixed(Dscp::new(dscp).unwrap())));
+    let v4 = (any::<Option<[u8; 4]>>(), 1..=255_u64, dscp(), prop::option::of(fields(16)));
     let v4 = v4.prop_map(|(source, ttl, dscp, id)| {
-        let identification = id.map_or(Identification::Count, Identification::Fixed);
-        let source = source.map(Into::into);
+        let identification = id.map_or(Identification::Count, Identification::Field);
+        let source = source.map(|source| Field::Fixed(source.into()));
+        let ttl = Field::Fixed(Number::new(ttl));
         Header::Ipv4(Ipv4 { source, ttl, dscp, identification, ..Ipv4::default() })
     });
-    let v6 = (any::<Option<[u8; 16]>>(), 1..=255_u8, dscp, 0..1_048_576_u32);
+    let v6 = (any::<Option<[u8; 16]>>(), 1..=255_u64, dscp(), fields(20));
     let v6 = v6.prop_map(|(destination, hop_limit, dscp, flow_label)| {
-        let destination = destination.map(Into::into);
+        let destination = destination.map(|destination| Field::Fixed(destination.into()));
+        let hop_limit = Field::Fixed(Number::new(hop_limit));
         Header::Ipv6(Ipv6 { destination, hop_limit, dscp, flow_label, ..Ipv6::default() })
     });
-    let udp = (any::<Option<u16>>(), 1..=65535_u16)
-        .prop_map(|(source, destination)| Header::Udp(Udp { source, destination, checksum: true }));
+    let udp = (prop::option::of(fields(16)), 1..=65535_u64).prop_map(|(source, destination)| {
+        let destination = Some(Field::Fixed(Number::new(destination)));
+        Header::Udp(Udp { source, destination, ..Udp::default() })
+    });
+    let others = one_of(&[
+        "tcp: { destination: 80, flags: syn+ack, checksum: wrong }",
+        "icmp: { type: time-exceeded, code: 1 }",
+        "icmpv6: { sequence: { increment: 0 } }",
+        "igmp: { group: 224.1.2.3, type: 17 }",
+        "sctp: { tsn: { increment: 5 }, checksum: 0xffffffff }",
+        "dccp: { sequence: 281474976710655, type: 1 }",
+        "gre: { key: 7, checksum: on, protocol: 0x88be }",
+    ]);
     let payload = prop_oneof![
         Just(Payload::Zeros),
+        Just(Payload::Random),
         "([0-9a-f]{2}){1,20}".prop_map(|hex| Payload::Pattern(hex.parse().unwrap())),
         any::<String>().prop_map(Payload::Text),
     ];
-    (prop::option::of(ethernet), prop_oneof![v4, v6], udp, prop::option::of(payload)).prop_map(
-        |(ethernet, network, udp, payload)| {
-            let (inner, payload) = ([network, udp], payload.map(Header::Payload));
-            ethernet.into_iter().chain(inner).chain(payload).collect()
+    let outer = (prop::option::of(ethernet), prop::collection::vec(vlan, 0..3));
+    let inner = (prop_oneof![v4, v6], prop_oneof![2 => udp, 1 => others]);
+    (outer, inner, prop::option::of(payload)).prop_map(
+        |((ethernet, vlans), (network, transport), payload)| {
+            let (inner, payload) = ([network, transport], payload.map(Header::Payload));
+            ethernet.into_iter().chain(vlans).chain(inner).chain(payload).collect()
         },
     )
+}
+
+fn sizes() -> impl Strategy<Value = Size> {
+    prop_oneof![
+        (160..=9018_u16).prop_map(|len| Size::frame(FrameLen::with_fcs(len))),
+        one_of(&[
+            "imix",
+            "1000B@payload",
+            "{ mix: { 200B: 7, 570B@payload: 0, 1518B: 1 } }",
+            "{ list: [200B, 570B@payload] }",
+            "{ uniform: { min: 200B, max: 300B } }",
+            "{ normal: { mean: 500B, deviation: 20% }, min: 200B, max: 1kB, of: payload }",
+            "{ file: sizes.txt }",
+            "{ capture: x.pcapng }",
+        ]),
+    ]
+}
+
+fn departures() -> impl Strategy<Value = Departures> {
+    one_of(&[
+        "constant",
+        "exponential",
+        "{ gamma: { shape: 2 }, max: 1s }",
+        "{ pareto: { shape: 1.5, scale: 10us } }",
+        "{ jitter: 25% }",
+        "{ jitter: 2us }",
+        "{ trace: x.txt }",
+        "{ on-off: { on: 1s, off: { exponential: { mean: 2s } } } }",
+        "{ on-off: { on: 1s, every: 2s, departures: { on-off: { on: 1ms, off: 1ms, departures: exponential } } } }",
+    ])
+}
+
+fn flow_rates() -> impl Strategy<Value = FlowRate> {
+    one_of(&[
+        "{ steps: { 0s: 1kpps, 10s: 50% }, every: 1m }",
+        "{ ramp: { from: 1kpps, to: 1Mbps@line, over: 10s } }",
+        "{ sine: { mean: 10kpps, amplitude: 5kpps, period: 10s } }",
+    ])
 }
 
 fn scenarios() -> impl Strategy<Value = Scenario> {
@@ -317,14 +413,28 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
         (1..u64::MAX).prop_map(|bits| Rate::Bits(BitRate(bits), Layer::Line)),
         (1..=1_000_000_u32).prop_map(Rate::LinkShare),
     ];
-    let start = (0..u64::MAX).prop_map(Nanos::new);
-    let size = prop::option::of((114..=9018_u16).prop_map(FrameLen::with_fcs));
-    let flow = (headers(), size, rate, any::<NonZeroU32>(), start, any::<Option<NonZeroU64>>());
-    let flow = flow.prop_map(|(packet, size, rate, burst, start, count)| FlowSpec {
-        to: Some("b".to_owned()),
-        stop: count.map(|_| Nanos::MAX),
-        probe: count.is_none(),
-        ..FlowSpec { packet, size, rate, burst, start, count, ..FlowSpec::from_port("a") }
+    let rate = prop_oneof![4 => rate.prop_map(FlowRate::Fixed), 1 => flow_rates()];
+    let start = (0..u64::MAX / 2).prop_map(Nanos::new);
+    let (size, pace) = (prop::option::of(sizes()), (rate, departures()));
+    let flow = (headers(), size, pace, any::<NonZeroU32>(), start, any::<Option<NonZeroU64>>());
+    let flow = flow.prop_map(|(packet, size, (rate, departures), burst, start, count)| {
+        let begun = start.saturating_add(Nanos::from_secs(1));
+        let change = written("{ rate: 1kpps, size: 1000B }");
+        let at = if count.is_some() { vec![(begun, Change::Pause)] } else { vec![(begun, change)] };
+        let from_file = departures.file().is_some();
+        FlowSpec {
+            to: Some("b".to_owned()),
+            stop: count.map(|_| Nanos::MAX),
+            probe: if count.is_none() { Probe::Auto } else { written("{ codec: rude, flow: 7 }") },
+            size: if from_file { None } else { size },
+            sub_flows: packet
+                .iter()
+                .any(Header::has_sub_flows)
+                .then(|| written("{ count: 100, length: 5, order: random }")),
+            at: if from_file { Default::default() } else { at.into_iter().collect() },
+            bytes: Some(wirebeat_units::Bytes::new(u64::from(burst.get()))),
+            ..FlowSpec { packet, rate, departures, burst, start, count, ..FlowSpec::from_port("a") }
+        }
     });
     (any::<u64>(), names(), prop::collection::vec((names(), flow), 0..4)).prop_map(
         |(seed, interface, flows)| {

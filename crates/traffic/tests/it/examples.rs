@@ -1,21 +1,17 @@
 //! The examples: every one of them is read, compiled and scheduled, and the result is held against a
 //! golden file that a person can review. `UPDATE_GOLDEN=1` writes the files anew.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use wirebeat_traffic::compile::{Link, Links, compile};
-use wirebeat_traffic::program::{Departures, Flow, Program};
+use wirebeat_traffic::compile::{Files, compile};
+use wirebeat_traffic::program::{Departures, Flow, Pace, Program, Stream};
 use wirebeat_traffic::schedule::{Schedule, Shard, period};
 use wirebeat_traffic::spec::{FlowSpec, PortSpec, Scenario, json_schema};
-use wirebeat_units::{BitRate, Nanos, Rate};
+use wirebeat_units::{Nanos, Rate};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use crate::world::{imaginary_links, root};
 
 /// Holds `text` against the file, or writes it there.
 fn golden(path: &Path, text: &str) {
@@ -46,50 +42,98 @@ fn examples() -> Vec<(String, Scenario)> {
     examples
 }
 
-/// Links of 10 Gb/s on which everything is made up, in the order of the ports.
-fn imaginary_links(scenario: &Scenario) -> Links {
-    let link = |number| Link { speed: Some(BitRate(10_000_000_000)), ..Link::imaginary(number) };
-    Links { ports: scenario.ports.keys().cloned().zip((0..).map(link)).collect() }
+/// The files that it names, from the folder of the examples.
+fn files(scenario: &Scenario) -> Files {
+    let mut files = Files::default();
+    for name in Files::named_in(scenario) {
+        let content = fs::read(root().join("examples").join(name)).unwrap();
+        files.insert(name.to_owned(), content);
+    }
+    files
 }
 
 fn compiled(scenario: &Scenario) -> Program {
-    compile(scenario, &imaginary_links(scenario)).unwrap_or_else(|error| panic!("{error}"))
+    compile(scenario, &imaginary_links(scenario), &files(scenario))
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn describe_flow(flow: &Flow, out: &mut String) -> std::fmt::Result {
-    let Flow { name, id, from, to, template, departures, late, endpoint } = flow;
+fn describe_flow(program: &Program, flow: &Flow, out: &mut String) -> std::fmt::Result {
+    let Flow { name, id, from, to, late, endpoint, .. } = flow;
     writeln!(out, "flow {id} '{name}': {from} -> {}", to.as_deref().unwrap_or("(elsewhere)"))?;
-    let Departures { rate, burst, start, stop, count } = departures;
-    let rate = rate.map_or("as fast as possible".to_owned(), |rate| rate.to_string());
-    write!(out, "  {rate} in bursts of {burst}, from {start}")?;
+    writeln!(out, "  late: {late:?}")?;
+    match endpoint {
+        Some(endpoint) => writeln!(
+            out,
+            "  datagrams {} -> {}, TTL {}, ToS {:#04x}, checksum {}",
+            endpoint.source, endpoint.destination, endpoint.ttl, endpoint.tos, endpoint.checksum
+        )?,
+        None => writeln!(out, "  frames only")?,
+    }
+    let mut before = None;
+    for stream in program.streams((*id).into()) {
+        describe_departures(&stream.departures, out)?;
+        if before != Some(&stream.frames) {
+            describe_frames(stream, out)?;
+        }
+        before = Some(&stream.frames);
+    }
+    Ok(())
+}
+
+fn describe_departures(departures: &Departures, out: &mut String) -> std::fmt::Result {
+    let Departures { pace, burst, start, stop, count } = departures;
+    let pace = match pace {
+        Pace::Unlimited => "as fast as possible".to_owned(),
+        Pace::Constant(rate) => rate.to_string(),
+        Pace::Silent => "paused".to_owned(),
+        other => {
+            let kind = format!("{other:?}");
+            let kind = kind.split(['(', ' ']).next().unwrap_or_default().to_lowercase();
+            match other.mean_rate() {
+                Some(rate) => format!("{kind}, {:.3} frames a second on average", rate * 1e9),
+                None => kind,
+            }
+        }
+    };
+    write!(out, "  {pace}, in bursts of {burst}, from {start}")?;
     match *stop {
         Nanos::MAX => {}
         stop => write!(out, " to {stop}")?,
     }
     match *count {
-        u64::MAX => writeln!(out, ", late: {late:?}")?,
-        count => writeln!(out, ", {count} frames, late: {late:?}")?,
+        u64::MAX => writeln!(out)?,
+        count => writeln!(out, ", {count} frames")?,
+    }
+    Ok(())
+}
+
+fn describe_frames(stream: &Stream, out: &mut String) -> std::fmt::Result {
+    let frames = &stream.frames;
+    let mut first = vec![0; 9100];
+    let changes = !frames.is_constant();
+    let built = frames.frame().build(0, &mut first);
+    let lengths: Vec<String> = (0..8).map(|n| frames.amount(n).0.to_string()).collect();
+    match frames.period() {
+        Some(1) => writeln!(out, "  frame of {}B", built.frame_len)?,
+        Some(period) => {
+            writeln!(out, "  frames of {}B …, the same after {period}", lengths.join(", "))?;
+        }
+        None => writeln!(out, "  frames of {}B …", lengths.join(", "))?,
     }
     writeln!(
         out,
-        "  datagrams {} -> {}, TTL {}, ToS {:#04x}, checksum {}",
-        endpoint.source, endpoint.destination, endpoint.ttl, endpoint.tos, endpoint.checksum
-    )?;
-    let stamp = template.stamp;
-    writeln!(
-        out,
-        "  frame of {}; payload at {}, {} bytes; probe at {}, checksum at {}, identification at {}",
-        template.len(),
-        template.payload_at,
-        template.payload_len,
-        stamp.probe_at,
-        stamp.checksum_at,
-        stamp.identification_at
+        "  payload at {}, {} bytes; probe at {}, checksum at {}, identification at {}",
+        frames.headers_len(),
+        built.payload_len,
+        built.stamp.probe_at,
+        built.stamp.checksum_at,
+        built.stamp.identification_at
     )?;
     // The middle of a long frame is payload and says nothing new.
-    for (i, line) in template.bytes.chunks(16).enumerate() {
+    let bytes = &first[..usize::from(built.len)];
+    for (i, line) in bytes.chunks(16).enumerate() {
         let offset = i * 16;
-        if (96..template.bytes.len().saturating_sub(32)).contains(&offset) {
+        if (96..bytes.len().saturating_sub(32)).contains(&offset) {
             if offset == 96 {
                 writeln!(out, "    ...")?;
             }
@@ -97,6 +141,23 @@ fn describe_flow(flow: &Flow, out: &mut String) -> std::fmt::Result {
         }
         let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
         writeln!(out, "    {offset:04x}  {}", hex.join(" "))?;
+    }
+    if changes {
+        (1..3).try_for_each(|n| describe_headers(stream, n, out))?;
+    }
+    Ok(())
+}
+
+/// The headers of frame `n`, which the first frame does not tell.
+fn describe_headers(stream: &Stream, n: u64, out: &mut String) -> std::fmt::Result {
+    let mut frame = vec![0; 9100];
+    let built = stream.frames.frame().build(n, &mut frame);
+    writeln!(out, "  headers of frame {n}, which has {}B", built.frame_len)?;
+    for (line, at) in
+        frame[..usize::from(stream.frames.headers_len())].chunks(16).zip((0..).step_by(16))
+    {
+        let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        writeln!(out, "    {at:04x}  {}", hex.join(" "))?;
     }
     Ok(())
 }
@@ -127,7 +188,7 @@ fn describe(scenario: &Scenario) -> String {
     let program = compiled(scenario);
     let mut out = String::new();
     for flow in &program.flows {
-        describe_flow(flow, &mut out).unwrap();
+        describe_flow(&program, flow, &mut out).unwrap();
     }
     for port in scenario.ports.keys() {
         describe_port(&program, port, &mut out).unwrap();
@@ -138,7 +199,7 @@ fn describe(scenario: &Scenario) -> String {
 #[test]
 fn every_example_gives_its_golden_frames_and_departures() {
     let examples = examples();
-    assert!(examples.len() >= 10, "the examples are there");
+    assert!(examples.len() >= 30, "the examples are there");
     for (name, scenario) in examples {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
         golden(&path, &describe(&scenario));
@@ -193,13 +254,30 @@ fn the_reference_lists_every_example_and_its_own_are_right() {
 }
 
 #[test]
+fn what_the_reference_shows_of_a_flow_can_be_meant() {
+    let reference = fs::read_to_string(root().join("docs/scenario.md")).unwrap();
+    let blocks = reference.split("```").filter_map(|block| block.strip_prefix("yaml\n"));
+    let mut flows = 0;
+    for block in blocks.filter(|block| !format!("\n{block}").contains("\nflows:")) {
+        let keys = block.replace('\n', "\n    ");
+        let rate = if block.contains("at:") { "rate: 1kpps\n    " } else { "" };
+        let text = format!(
+            "ports: {{ a: {{}}, b: {{}} }}\nflows:\n  x:\n    from: a\n    to: b\n    {rate}{keys}"
+        );
+        Scenario::from_yaml(&text, "reference").unwrap_or_else(|error| panic!("{error}\n{text}"));
+        flows += 1;
+    }
+    assert!(flows >= 6, "{flows}");
+}
+
+#[test]
 fn ten_thousand_flows_compile() {
     let mut scenario = Scenario::default();
     scenario.ports.insert("a".to_owned(), PortSpec::default());
     for i in 0..10_000 {
         let flow = FlowSpec {
             to: Some("a".to_owned()),
-            rate: format!("{}pps", 50 + i % 100).parse::<Rate>().unwrap(),
+            rate: format!("{}pps", 50 + i % 100).parse::<Rate>().unwrap().into(),
             ..FlowSpec::from_port("a")
         };
         scenario.flows.insert(format!("flow{i}"), flow);

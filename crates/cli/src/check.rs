@@ -1,0 +1,131 @@
+//! `wirebeat check`: whether scenarios can be meant, without this machine's links.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args as ClapArgs;
+use serde::Serialize;
+use wirebeat_run::{Options, read_files};
+use wirebeat_traffic::compile::{Links, compile};
+use wirebeat_traffic::program::Program;
+
+use crate::failure::Failure;
+use crate::file::{FileArgs, ScenarioFile, imaginary_links};
+use crate::output::{self, Output, ReportArgs, VERSION};
+
+/// The version of the JSON document.
+const SCHEMA_VERSION: &str = "1";
+
+const EXAMPLES: &str = "\
+Examples:
+  wirebeat check scenario.yaml
+  wirebeat check examples/*.yaml --set rate=50kpps";
+
+/// Check scenarios, and send nothing
+///
+/// Reads each file with what it includes, and says whether it can be meant: where a mistake is, and what
+/// would mend it. This machine is not asked: what a scenario leaves to it (addresses, next hops, the speed
+/// of links) is made up. Exit code 2 when there is a mistake in any file.
+#[derive(ClapArgs, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    /// The scenarios, in YAML or JSON, or scripts; '-' reads standard input
+    #[arg(value_name = "SCENARIO", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    reading: FileArgs,
+    /// Write the results as JSON to a file; with '-', to standard output, with nothing else
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Args {
+    /// How the result is wanted.
+    pub fn report(&self) -> ReportArgs {
+        ReportArgs { json: self.json.clone(), ..ReportArgs::default() }
+    }
+}
+
+/// A scenario that was compiled for links that do not exist.
+pub struct Checked {
+    /// What was read.
+    pub file: ScenarioFile,
+    /// The links.
+    pub links: Links,
+    /// What it compiles to.
+    pub program: Program,
+}
+
+/// Reads and compiles the scenario in `path`.
+pub fn checked(path: &Path, reading: &FileArgs) -> Result<Checked, Failure> {
+    let file = ScenarioFile::read(path, reading)?;
+    let links = imaginary_links(&file.scenario);
+    let options = file.options(Options::default());
+    let contents = read_files(&file.scenario, &options)
+        .map_err(|error| Failure::from(error).at(file.name.clone()))?;
+    let program = compile(&file.scenario, &links, &contents)
+        .map_err(|error| file.invalid(error.problem()))?;
+    Ok(Checked { file, links, program })
+}
+
+/// The JSON document.
+#[derive(Serialize)]
+struct Document {
+    schema_version: &'static str,
+    wirebeat_version: &'static str,
+    files: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    file: String,
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ports: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flows: Option<usize>,
+    /// What is wrong, where, and what would mend it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// Checks.
+pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
+    let mut files = Vec::with_capacity(args.files.len());
+    let (mut text, mut code) = (String::new(), 0);
+    let quiet = args.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
+    for path in &args.files {
+        let file = path.display().to_string();
+        let entry = match checked(path, &args.reading) {
+            Ok(checked) => {
+                let scenario = &checked.file.scenario;
+                let (ports, flows) = (scenario.ports.len(), scenario.flows.len());
+                let counted = |count, what| match count {
+                    1 => format!("1 {what}"),
+                    many => format!("{many} {what}s"),
+                };
+                text += &format!(
+                    "{}: ok: {}, {}\n",
+                    checked.file.name,
+                    counted(flows, "flow"),
+                    counted(ports, "port")
+                );
+                Entry { file, ok: true, ports: Some(ports), flows: Some(flows), error: None }
+            }
+            Err(failure) => {
+                code = code.max(failure.exit_code());
+                if !quiet {
+                    output::tell(&failure.to_string());
+                }
+                let error = Some(failure.sentence());
+                Entry { file, ok: false, ports: None, flows: None, error }
+            }
+        };
+        files.push(entry);
+    }
+    let document = Document { schema_version: SCHEMA_VERSION, wirebeat_version: VERSION, files };
+    let mut json = serde_json::to_string_pretty(&document)
+        .map_err(|error| Failure::machine(&format!("cannot write JSON: {error}")))?;
+    json.push('\n');
+    output.result(|| text, || json)?;
+    Ok(code)
+}

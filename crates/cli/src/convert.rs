@@ -1,0 +1,108 @@
+//! `wirebeat convert`: another tool's script as a scenario.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use clap::Args as ClapArgs;
+use wirebeat_scripts::{Converted, Dialect, MAX_BYTES};
+use wirebeat_units::Nanos;
+
+use crate::failure::Failure;
+use crate::output::{print, tell};
+use crate::script::{self, How};
+use crate::values;
+
+const EXAMPLES: &str = "\
+Examples:
+  wirebeat convert flows.mgn > scenario.yaml
+  wirebeat convert --dialect d-itg flows.txt --output scenario.yaml
+  wirebeat convert pktgen.sh --interface eth1";
+
+/// Turn another tool's script into a scenario
+///
+/// Takes a RUDE configuration, an MGEN script, a multi-flow file of D-ITG or a shell script for pktgen, and
+/// prints the scenario that does the same. What cannot be carried over is named with its line;
+/// docs/scripts.md lists it. `wirebeat run` takes such scripts as they are.
+#[derive(ClapArgs, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    /// The script; '-' reads standard input
+    #[arg(value_name = "SCRIPT")]
+    script: PathBuf,
+    /// Whose script it is: pktgen, rude, mgen or d-itg [default: as it looks]
+    #[arg(long, value_name = "NAME", value_parser = values::dialect)]
+    dialect: Option<Dialect>,
+    /// The interface that flows leave by, unless the script names one
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// When the run ends
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    time: Option<Nanos>,
+    /// Write the scenario here, and the files that it needs beside it [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Converts.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let (name, text) = read(&args.script)?;
+    let how = How { dialect: args.dialect, interface: args.interface.clone(), time: args.time };
+    let folder = args.script.parent();
+    let converted = script::read((&name, &text), folder, &how)?.ok_or_else(|| {
+        Failure::usage("this looks like no script of pktgen, RUDE, MGEN or D-ITG; say whose it is with --dialect")
+            .at(name.clone())
+    })?;
+    for notice in script::notices(&converted) {
+        tell(&notice);
+    }
+    let yaml = converted.scenario.to_yaml().map_err(|error| Failure::usage(&error.to_string()))?;
+    match &args.output {
+        Some(path) => write(path, &yaml, &converted)?,
+        None if converted.files.is_empty() => print(&yaml)?,
+        None => {
+            let hint = "give --output, and they are written beside the scenario";
+            let why = "the scenario needs files that are made from the script";
+            return Err(Failure::usage(why).at(name).hint(hint));
+        }
+    }
+    Ok(0)
+}
+
+fn read(path: &Path) -> Result<(String, String), Failure> {
+    let standard = path.as_os_str() == "-";
+    let name = if standard { "standard input".to_owned() } else { path.display().to_string() };
+    let failed = |why: String| Failure::usage(&why).at(name.clone());
+    let mut bytes = Vec::new();
+    // One byte more than is allowed, so that the converter can say that it is too much.
+    let most = MAX_BYTES as u64 + 1;
+    let done = match standard {
+        true => io::stdin().take(most).read_to_end(&mut bytes),
+        false => fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)),
+    };
+    done.map_err(|error| failed(format!("cannot read the script: {error}")))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| failed("this is no text in UTF-8".to_owned()))?;
+    Ok((name, text))
+}
+
+/// Writes the scenario and its files; none of them may be there already.
+fn write(path: &Path, yaml: &str, converted: &Converted) -> Result<(), Failure> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    create(path, yaml.as_bytes())?;
+    for (name, content) in &converted.files {
+        // Made names have no folders: nothing is written anywhere else.
+        let name = Path::new(name).file_name().unwrap_or_default();
+        create(&folder.join(name), content)?;
+    }
+    Ok(())
+}
+
+fn create(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    let written =
+        fs::File::create_new(path).and_then(|mut file| io::Write::write_all(&mut file, content));
+    written.map_err(|error| {
+        let failure = Failure::usage(&format!("cannot write it: {error}"));
+        failure.at(path.display().to_string()).hint("choose another name with --output")
+    })
+}

@@ -1,0 +1,178 @@
+//! `wirebeat ctl`: changes the flows of a running session, through its local control socket.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+use wirebeat_run::Controlled;
+use wirebeat_run::control::client::{self, ClientError};
+use wirebeat_run::control::message::{Answer, Effect, FlowState, Request, State};
+use wirebeat_traffic::spec::change::Settings;
+use wirebeat_traffic::spec::{Change, Departures, Size};
+use wirebeat_units::{Nanos, Rate};
+
+use crate::failure::Failure;
+use crate::output::print;
+
+const EXAMPLES: &str = "\
+Examples:
+  wirebeat run scenario.yaml --control
+  wirebeat ctl list
+  wirebeat ctl set voice --rate 20kpps --size 128B
+  wirebeat ctl pause voice
+  wirebeat ctl stop --all";
+
+/// Whether a session can be changed while it runs.
+#[derive(ClapArgs, Debug)]
+pub struct ControlArgs {
+    /// Let `wirebeat ctl` change the flows while they are sent, through a local socket
+    ///
+    /// Only you may use the socket. --control=PATH says where it lies [default: in $XDG_RUNTIME_DIR/wirebeat, or for
+    /// root in /run/wirebeat].
+    ///
+    /// The kernel engine then streams what it could repeat by itself, and there is room for frames of up to 1518
+    /// bytes, or the longest of the scenario.
+    #[arg(
+        long,
+        value_name = "PATH",
+        num_args = 0..=1,
+        require_equals = true,
+        help_heading = "Control"
+    )]
+    control: Option<Option<PathBuf>>,
+}
+
+impl ControlArgs {
+    /// What was asked for.
+    pub fn wanted(&self) -> Controlled {
+        self.control.clone().map_or(Controlled::No, Controlled::BySocket)
+    }
+}
+
+/// Change the flows of a running session
+///
+/// Lists, changes, pauses, resumes and stops flows of a session that was started with --control. A change takes
+/// effect a sixth of a second later, on all transmit cores at once, overrides what the scenario planned for the
+/// flow, and is in the report with its time.
+#[derive(ClapArgs, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    /// The session's socket [default: that of your only session]
+    #[arg(long, value_name = "PATH", global = true)]
+    control: Option<PathBuf>,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// List the flows and what they do
+    List,
+    /// Change what a flow sends
+    Set(Box<SetArgs>),
+    /// Let a flow pause
+    Pause {
+        /// The flow's name
+        #[arg(value_name = "FLOW")]
+        flow: String,
+    },
+    /// Let a flow go on after a pause
+    Resume {
+        /// The flow's name
+        #[arg(value_name = "FLOW")]
+        flow: String,
+    },
+    /// End a flow, or all of them; the session ends with its last flow
+    Stop {
+        /// The flow's name
+        #[arg(value_name = "FLOW", required_unless_present = "all")]
+        flow: Option<String>,
+        /// All flows
+        #[arg(long, conflicts_with = "flow")]
+        all: bool,
+    },
+}
+
+#[derive(ClapArgs, Debug)]
+#[group(id = "settings", required = true, multiple = true, args = ["rate", "size", "departures"])]
+struct SetArgs {
+    /// The flow's name
+    #[arg(value_name = "FLOW")]
+    flow: String,
+    /// How fast, as in `wirebeat send`
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+    /// How long frames are with their FCS, as in `wirebeat send`
+    #[arg(long, value_name = "SIZE", value_parser = crate::values::size)]
+    size: Option<Size>,
+    /// How the times between frames vary, as in `wirebeat send`
+    #[arg(long, value_name = "HOW", value_parser = crate::values::departures)]
+    departures: Option<Departures>,
+}
+
+/// Asks the session and prints its answer.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let path = match &args.control {
+        Some(path) => path.clone(),
+        None => client::find().map_err(|error| failure(&error))?,
+    };
+    let answer = client::ask(&path, &args.what.request()).map_err(|error| failure(&error))?;
+    match answer {
+        Answer::Flows(flows) => print(&table(&flows))?,
+        Answer::Done(effects) => print(&effects.iter().map(effect).collect::<String>())?,
+        Answer::Error(why) => return Err(Failure::usage(&why)),
+    }
+    Ok(0)
+}
+
+fn failure(error: &ClientError) -> Failure {
+    match error {
+        ClientError::Place(_) | ClientError::Unreachable { .. } | ClientError::Answer(_) => {
+            Failure::machine(&error.to_string())
+        }
+        ClientError::None | ClientError::Several(_) => Failure::usage(&error.to_string()),
+    }
+}
+
+fn effect(effect: &Effect) -> String {
+    format!("{} from {} on\n", effect.flow, Nanos::new(effect.at_ns))
+}
+
+fn table(flows: &[FlowState]) -> String {
+    let width = flows.iter().map(|flow| flow.flow.chars().count()).max().unwrap_or(0);
+    let line = |flow: &FlowState| {
+        let state = match flow.state {
+            State::Waiting => "waiting",
+            State::Sending => "sending",
+            State::Paused => "paused",
+            State::Ended => "ended",
+        };
+        let line = format!("{:width$}  {state:7}  {}", flow.flow, flow.sends);
+        line.trim_end().to_owned() + "\n"
+    };
+    flows.iter().map(line).collect()
+}
+
+impl What {
+    fn request(&self) -> Request {
+        let change = |flow: &String, to| Request::Change { flow: flow.clone(), to };
+        match self {
+            What::List => Request::List {},
+            What::Set(set) => change(&set.flow, Change::To(Box::new(set.settings()))),
+            What::Pause { flow } => change(flow, Change::Pause),
+            What::Resume { flow } => change(flow, Change::Resume),
+            What::Stop { flow: Some(flow), .. } => Request::Stop { flow: flow.clone() },
+            What::Stop { flow: None, .. } => Request::StopAll {},
+        }
+    }
+}
+
+impl SetArgs {
+    fn settings(&self) -> Settings {
+        Settings {
+            rate: self.rate.map(Into::into),
+            departures: self.departures.clone(),
+            size: self.size.clone(),
+            packet: None,
+        }
+    }
+}

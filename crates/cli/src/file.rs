@@ -1,0 +1,202 @@
+//! Scenarios from files: what `run`, `check` and `explain` have in common.
+//!
+//! A file is named, or is standard input. It may include others, and have variables that are set here. Or it
+//! is a script of another tool, and becomes a scenario here.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use wirebeat_run::Options;
+use wirebeat_scripts::Dialect;
+use wirebeat_traffic::compile::{Files, Link, Links};
+use wirebeat_traffic::spec::{
+    Change, FlowRate, FlowSpec, Invalid, Place, Reading, Scenario, Sources, SpecError, yaml,
+};
+use wirebeat_units::{BitRate, Rate};
+
+use crate::failure::Failure;
+use crate::output::tell;
+use crate::script::{self, How};
+use crate::values;
+
+/// The file name that stands for standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// The speed of links that are not looked up.
+pub const ASSUMED_SPEED: BitRate = BitRate(10_000_000_000);
+
+/// How a file is read.
+#[derive(Args, Clone, Debug, Default)]
+pub struct FileArgs {
+    /// Give a variable of the scenario this value, whatever its files say; may be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = assignment)]
+    set: Vec<(String, String)>,
+    /// The file is a script of pktgen, rude, mgen or d-itg [default: as it looks]
+    #[arg(long, value_name = "NAME", value_parser = values::dialect, conflicts_with = "set")]
+    dialect: Option<Dialect>,
+    /// The interface that flows of a script leave by, unless it names one
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("'{text}' is no name with a value; write for example rate=10kpps")),
+    }
+}
+
+/// A scenario that was read from a file.
+#[derive(Debug)]
+pub struct ScenarioFile {
+    /// What messages call it.
+    pub name: String,
+    /// What it says.
+    pub scenario: Scenario,
+    /// What the names of files in it are relative to.
+    directory: Option<PathBuf>,
+    /// Files that it names and that were made out of a script.
+    made: Files,
+    /// Of a scenario that is no script.
+    sources: Option<Sources>,
+}
+
+impl ScenarioFile {
+    /// Reads and checks the scenario in the file `path`.
+    pub fn read(path: &Path, how: &FileArgs) -> Result<ScenarioFile, Failure> {
+        let standard = path.as_os_str() == STANDARD_INPUT;
+        let name = match standard {
+            true => "standard input".to_owned(),
+            false => path.display().to_string(),
+        };
+        let text = match standard {
+            true => text_of(io::stdin()),
+            false => text_of_file(path),
+        };
+        let text = text.map_err(|why| {
+            let failure = Failure::usage(&format!("cannot read the scenario: {why}"));
+            failure.at(name.clone()).hint("check the name of the file")
+        })?;
+        let directory = path.parent().filter(|_| !standard).map(Path::to_owned);
+        let script = How { dialect: how.dialect, interface: how.interface.clone(), time: None };
+        if let Some(converted) = script::read((&name, &text), directory.as_deref(), &script)? {
+            script::notices(&converted).iter().for_each(|notice| tell(notice));
+            let (scenario, mut made) = (converted.scenario, Files::default());
+            for (name, content) in converted.files {
+                made.insert(name, content);
+            }
+            return Ok(ScenarioFile { name, scenario, directory, made, sources: None });
+        }
+        let reading = Reading { set: &how.set, read: &mut |path| text_of_file(path) };
+        let (scenario, sources) =
+            Sources::read(&name, text, reading).map_err(|error| unreadable(error, &how.set))?;
+        let (made, sources) = (Files::default(), Some(sources));
+        Ok(ScenarioFile { name, scenario, directory, made, sources })
+    }
+
+    /// `options` with what the names of files in it mean.
+    pub fn options(&self, options: Options) -> Options {
+        Options { directory: self.directory.clone(), files: self.made.clone(), ..options }
+    }
+
+    /// A problem found behind the parser, with its place in the text.
+    pub fn invalid(&self, problem: &Invalid) -> Failure {
+        let (file, place) = match &self.sources {
+            Some(sources) => sources.locate(&problem.at),
+            None => (self.name.as_str(), None),
+        };
+        Failure::usage(&problem.why).at(format!("{}, {}", at(file, place), problem.at))
+    }
+}
+
+/// Links that nobody looked up, of which everything is made up that the scenario does not say. The speed
+/// only where a rate is a share of it: otherwise it could be wrong, and is not needed.
+pub fn imaginary_links(scenario: &Scenario) -> Links {
+    let shares = |port: &str| {
+        scenario.flows.values().any(|flow| flow.from == port && rates(flow).any(has_share))
+    };
+    let ports = scenario.ports.keys().zip(0..).map(|(name, number)| {
+        let speed = shares(name).then_some(ASSUMED_SPEED);
+        (name.clone(), Link { speed, ..Link::imaginary(number) })
+    });
+    Links { ports: ports.collect() }
+}
+
+/// The rates of a flow, from change to change.
+fn rates(flow: &FlowSpec) -> impl Iterator<Item = &FlowRate> {
+    let later = flow.at.values().filter_map(|change| match change {
+        Change::To(settings) => settings.rate.as_ref(),
+        _ => None,
+    });
+    later.chain([&flow.rate])
+}
+
+fn has_share(rate: &FlowRate) -> bool {
+    let share = |rate: &Rate| matches!(rate, Rate::LinkShare(_));
+    match rate {
+        FlowRate::Fixed(rate) => share(rate),
+        FlowRate::Steps(steps) => steps.rates.values().any(share),
+        FlowRate::Ramp(ramp) => share(&ramp.from) || share(&ramp.to),
+        FlowRate::Sine(sine) => share(&sine.mean) || share(&sine.amplitude),
+    }
+}
+
+fn text_of_file(path: &Path) -> Result<String, String> {
+    text_of(File::open(path).map_err(|error| error.to_string())?)
+}
+
+fn text_of(source: impl Read) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    // One byte more than is allowed, so that the parser can say that it is too much.
+    let read = source.take(yaml::MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| error.to_string())?;
+    String::from_utf8(bytes).map_err(|_| "this is no text in UTF-8".to_owned())
+}
+
+fn at(file: &str, place: Option<Place>) -> String {
+    match place {
+        Some(place) => format!("{file}:{}:{}", place.line, place.column),
+        None => file.to_owned(),
+    }
+}
+
+fn unreadable(error: SpecError, set: &[(String, String)]) -> Failure {
+    match error {
+        SpecError::Syntax { file, place, problem } => Failure::usage(&problem).at(at(&file, place)),
+        SpecError::Invalid { file, place, problem } => {
+            Failure::usage(&problem.why).at(format!("{}, {}", at(&file, place), problem.at))
+        }
+        SpecError::Variable { name, problem } => {
+            let value = set.iter().find(|(set, _)| *set == name).map_or("", |(_, value)| value);
+            Failure::usage(&problem)
+                .at(format!("--set {name}={value}"))
+                .hint("declare it under 'variables', or leave it out")
+        }
+        other => Failure::usage(&other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_may_have_anything_in_it() {
+        let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
+        assert_eq!(assignment("rate=10kpps"), pair("rate", "10kpps"));
+        assert_eq!(assignment("a=b=c"), pair("a", "b=c"));
+        assert_eq!(assignment("a="), pair("a", ""));
+        assert!(assignment("rate").is_err() && assignment("=5").is_err());
+    }
+
+    #[test]
+    fn a_speed_is_assumed_only_for_shares() {
+        let text = "ports: { a: {}, b: {} }\nflows:\n  x: { from: a, to: b, rate: 5kpps, at: { 1s: { rate: 50% } } }\n  \
+                    y: { from: b, to: a, rate: { ramp: { from: 1kpps, to: 2kpps, over: 5s } } }\n";
+        let links = imaginary_links(&Scenario::from_yaml(text, "").unwrap());
+        assert_eq!(links.ports["a"].speed, Some(ASSUMED_SPEED));
+        assert_eq!(links.ports["b"].speed, None);
+    }
+}

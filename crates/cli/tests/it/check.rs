@@ -1,0 +1,152 @@
+//! `check`: scenarios that are right, and the messages for those that are not.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::{Scratch, command, examples, run};
+
+const COMMON: &str = "variables: { rate: 10kpps, size: 64B }\nports:\n  a: { engine: pcap, file: a.pcapng }\n  b: { engine: pcap, file: b.pcapng }\n";
+const TOP: &str =
+    "include: common.yaml\nflows:\n  x: { from: a, to: b, rate: ${rate}, size: ${size} }\n";
+
+#[test]
+fn every_example_is_right() {
+    for (name, path) in examples() {
+        let ended = run(&["check", &path]);
+        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{name}");
+        assert!(ended.out.starts_with(&format!("{path}: ok: ")), "{}", ended.out);
+    }
+}
+
+#[test]
+fn files_include_others_and_variables_are_set() {
+    let scratch = Scratch::new("check-set");
+    scratch.file("common.yaml", COMMON.as_bytes());
+    let top = scratch.file("top.yaml", TOP.as_bytes());
+    let right = run(&["check", &top, "--set", "rate=20kpps", "--set", "size=1518B"]);
+    assert_eq!((right.code, right.out), (0, format!("{top}: ok: 1 flow, 2 ports\n")));
+    for (set, message) in [
+        (
+            vec!["--set", "rat=5kpps"],
+            "error: the scenario declares no variable 'rat'\n  --set rat=5kpps\n  hint: did you mean 'rate'?\n"
+                .to_owned(),
+        ),
+        (
+            vec!["--set", "rate=5"],
+            format!("error: '5' is not a rate: it has no unit\n  {top}:3:30\n  hint: write for example"),
+        ),
+        (
+            vec!["--set", "size=65000B"],
+            format!("error: '65000B' is not a frame length: frames are 64 to 9018 bytes long, with FCS\n  {top}:3:45\n"),
+        ),
+        (vec!["--set", "rate"], "error: 'rate' is no name with a value\n  --set rate\n  hint:".to_owned()),
+    ] {
+        let ended = run(&[&["check", &top][..], &set].concat());
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{ended:?}");
+        assert!(ended.err.starts_with(&message), "{}", ended.err);
+    }
+}
+
+#[test]
+fn a_mistake_in_one_file_does_not_hide_the_others() {
+    let scratch = Scratch::new("check-several");
+    let common = scratch.file("common.yaml", COMMON.as_bytes());
+    let top = scratch.file("top.yaml", TOP.as_bytes());
+    let twice = scratch.file(
+        "twice.yaml",
+        format!("include: top.yaml\n{}", "flows: { x: { from: a } }\n").as_bytes(),
+    );
+    let ended = run(&["check", &common, &top, &twice, "/nonexistent"]);
+    assert_eq!(ended.code, 2);
+    assert_eq!(ended.out, format!("{top}: ok: 1 flow, 2 ports\n"));
+    let errors: Vec<&str> = ended.err.split("error: ").skip(1).collect();
+    assert_eq!(errors.len(), 3, "{}", ended.err);
+    assert!(errors[0].starts_with("the key 'flows' is missing"), "{}", errors[0]);
+    let place = format!("'x' of the flows is defined in {top}:3:3 already\n  {twice}:2:10\n");
+    assert!(errors[1].starts_with(&place), "{}", errors[1]);
+    assert!(errors[2].starts_with("cannot read the scenario"), "{}", errors[2]);
+
+    let ended = run(&["check", "--json", "-", &top, "/nonexistent"]);
+    assert_eq!((ended.code, ended.err.as_str()), (2, ""));
+    let found: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(found["files"][0]["flows"], 1);
+    assert_eq!(found["files"][1]["ok"], false);
+    assert!(found["files"][1]["error"].as_str().unwrap().contains("/nonexistent"));
+}
+
+#[test]
+fn mistakes_in_included_files_are_named_there() {
+    let scratch = Scratch::new("check-included");
+    let common = scratch.file("common.yaml", COMMON.replace("file: b", "fil: b").as_bytes());
+    let top = scratch.file("top.yaml", TOP.as_bytes());
+    let ended = run(&["check", &top]);
+    assert_eq!(
+        ended.err,
+        format!("error: unknown key 'fil'\n  {common}:4:22\n  hint: did you mean 'file'?\n")
+    );
+    // What only the compiler sees.
+    let flow = "flows:\n  x: { from: a, to: b, rate: ${rate}, size: { file: sizes.txt } }\n";
+    scratch.file("common.yaml", COMMON.as_bytes());
+    let top = scratch.file("top.yaml", format!("include: common.yaml\n{flow}").as_bytes());
+    let missing = run(&["check", &top]);
+    assert!(missing.err.contains("sizes.txt") && missing.code == 2, "{missing:?}");
+    scratch.file("sizes.txt", b"64B\nhello\n");
+    let wrong = run(&["check", &top]);
+    assert!(wrong.err.contains(&format!("\n  {top}:3:39, flows.x.size\n")), "{}", wrong.err);
+    scratch.file("sizes.txt", b"64B\n128B # and again\n");
+    assert_eq!(run(&["check", &top]).code, 0);
+}
+
+#[test]
+fn standard_input_and_json_are_read() {
+    let mut child = command(&["check", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let json = r#"{"ports": {"a": {}}, "flows": {"x": {"from": "a", "to": "a", "rate": "50%"}}}"#;
+    child.stdin.take().unwrap().write_all(json.as_bytes()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(ended.stdout).unwrap(), "standard input: ok: 1 flow, 1 port\n");
+}
+
+#[test]
+fn a_run_takes_variables_and_files_beside_the_scenario() {
+    let scratch = Scratch::new("run-set");
+    scratch.file("common.yaml", COMMON.as_bytes());
+    let top = scratch.file("top.yaml", TOP.as_bytes());
+    let ended = run(&["run", &top, "--set", "rate=x"]);
+    assert_eq!(ended.code, 2);
+    assert!(ended.err.contains(&format!("{top}:3:30")), "{}", ended.err);
+    let file = "ports: { a: { engine: pcap, file: /dev/null } }\nflows: { x: { from: a, to: a, rate: 1kpps, size: { file: none.txt } } }\n";
+    let missing = scratch.file("missing.yaml", file.as_bytes());
+    let ended = run(&["run", &missing]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.err.contains(&scratch.path("none.txt")), "{}", ended.err);
+}
+
+#[test]
+fn scripts_of_other_tools_are_taken() {
+    let scratch = Scratch::new("check-script");
+    let lines =
+        "0.0 ON 1 UDP DST 198.18.0.2/5000 PERIODIC [1000 100]\n1.0 OFF 1\n2.0 LISTEN UDP 5000\n";
+    let script = scratch.file("flows.mgn", lines.as_bytes());
+    let ended = run(&["check", &script]);
+    assert_eq!((ended.code, ended.out), (0, format!("{script}: ok: 1 flow, 1 port\n")));
+    assert!(
+        ended.err.contains(&format!("{script}:3: the script asks to receive")),
+        "{}",
+        ended.err
+    );
+    // What it becomes means the same.
+    let written = scratch.path("flows.yaml");
+    assert_eq!(run(&["convert", &script, "--output", &written]).code, 0);
+    let explained = |path: &str| run(&["explain", path]);
+    assert_eq!(explained(&script).out, explained(&written).out);
+    // One that looks like nothing known is read as what it is said to be.
+    let named = run(&["check", &script, "--dialect", "rude"]);
+    assert!(named.code == 2 && named.err.contains(&script), "{named:?}");
+}

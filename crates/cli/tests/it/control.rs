@@ -1,0 +1,154 @@
+//! `wirebeat ctl` and the sessions that it changes, each inside namespaces that the test made.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use wirebeat_testbed::{
+    Capability, Neighbours, Options as Cable, Process, Program, Testbed, require,
+};
+
+use crate::{Ended, Scratch, command, line, run};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn cable() -> Testbed {
+    Testbed::pair(&Cable { neighbours: Neighbours::Fixed, ..Cable::default() }).unwrap()
+}
+
+/// A session of a minute with the flow 'x', to be controlled at `socket`. Its report is written beside that.
+fn session(bed: &Testbed, socket: &str) -> Process {
+    let flow = "--flow name=x,rate=1kpps --engine packet --time 60s";
+    let line = format!(
+        "send --to {} --interface wb0 {flow} --control={socket} --json {socket}.json",
+        bed.b.ipv4
+    );
+    let program = Program::new(&bed.a.namespace, env!("CARGO_BIN_EXE_wirebeat"));
+    let session = program.args(line.split_whitespace()).spawn().unwrap();
+    session.wait_for("control socket:", PATIENCE).unwrap();
+    session
+}
+
+/// Asks until the session has begun.
+fn begun(socket: &str) -> Ended {
+    loop {
+        let ended = run(&["ctl", "--control", socket, "list"]);
+        if !ended.err.contains("has not begun") {
+            return ended;
+        }
+    }
+}
+
+/// A folder that is this user's alone.
+fn private(name: &str) -> Scratch {
+    let scratch = Scratch::new(name);
+    fs::set_permissions(&scratch.0, fs::Permissions::from_mode(0o700)).unwrap();
+    scratch
+}
+
+#[test]
+fn a_session_is_changed_and_stopped_and_leaves_no_socket() {
+    require!(Capability::NetworkNamespaces);
+    let (bed, scratch) = (cable(), private("ctl"));
+    let socket = scratch.path("one.sock");
+    let session = session(&bed, &socket);
+    assert_eq!(fs::symlink_metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    let ctl = |rest: &str| line(&format!("ctl --control {socket} {rest}"));
+    assert_eq!(begun(&socket).out, "x  sending  rate 1kpps\n");
+    let set = ctl("set x --rate 5kpps --size 200B");
+    assert!(set.out.starts_with("x from ") && set.code == 0, "{set:?}");
+    assert_eq!(ctl("pause x").code, 0);
+    let twice = ctl("pause x");
+    assert_eq!(twice.code, 2, "{twice:?}");
+    assert!(twice.err.contains("it pauses already"), "{}", twice.err);
+    assert_eq!(ctl("resume x").code, 0);
+    assert_eq!(ctl("stop --all").code, 0);
+    let ended = session.wait(PATIENCE).unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    let report: Value =
+        serde_json::from_str(&fs::read_to_string(socket.clone() + ".json").unwrap()).unwrap();
+    let changes: Vec<_> = report["changes"].as_array().unwrap().iter().collect();
+    let words: Vec<_> = changes.iter().map(|one| one["change"].as_str().unwrap()).collect();
+    assert_eq!(words, ["rate 5kpps, size 200B", "paused", "resumed", "stopped"]);
+    assert!(changes.iter().all(|one| one["origin"] == "control" && one["at_ns"].is_u64()));
+    assert!(report["books"].as_array().unwrap().iter().all(|book| book["difference"] == 0));
+    assert!(!Path::new(&socket).exists(), "the socket is still there");
+    let gone = ctl("list");
+    assert_eq!(gone.code, 3, "{gone:?}");
+    assert!(gone.err.contains("no session answers"), "{}", gone.err);
+}
+
+#[test]
+fn the_socket_of_a_killed_session_is_replaced_and_that_of_a_living_one_is_not() {
+    require!(Capability::NetworkNamespaces);
+    let (bed, scratch) = (cable(), private("killed"));
+    let socket = scratch.path("one.sock");
+    let killed = session(&bed, &socket);
+    begun(&socket);
+    killed.kill();
+    killed.wait(PATIENCE).unwrap();
+    assert!(Path::new(&socket).exists(), "a killed session cannot remove it");
+    let living = session(&bed, &socket);
+    begun(&socket);
+    let line = format!("send --to 127.0.0.1 --count 1 --control={socket}");
+    let program = Program::new(&bed.a.namespace, env!("CARGO_BIN_EXE_wirebeat"));
+    let second = program.args(line.split_whitespace()).spawn().unwrap().wait(PATIENCE).unwrap();
+    assert_eq!(second.status.code(), Some(2), "{second:?}");
+    assert!(second.stderr.contains("there is something already"), "{}", second.stderr);
+    assert_eq!(run(&["ctl", "--control", &socket, "stop", "x"]).code, 0);
+    assert_eq!(living.wait(PATIENCE).unwrap().status.code(), Some(0));
+}
+
+#[test]
+fn another_user_is_sent_away_even_where_the_file_lets_him_in() {
+    require!(Capability::NetworkNamespaces);
+    let (bed, scratch) = (cable(), private("other"));
+    let socket = scratch.path("one.sock");
+    let session = session(&bed, &socket);
+    begun(&socket);
+    let other = || {
+        use std::os::unix::process::CommandExt;
+        // The binary may lie where another user cannot read it: a copy does not.
+        let binary = scratch.path("wirebeat");
+        if !Path::new(&binary).exists() {
+            fs::copy(env!("CARGO_BIN_EXE_wirebeat"), &binary).unwrap();
+        }
+        let mut asking = std::process::Command::new(binary);
+        asking.args(["ctl", "--control", &socket, "stop", "--all"]).uid(65_534).gid(65_534);
+        let ended = asking.output().unwrap();
+        (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+    };
+    fs::set_permissions(&scratch.0, fs::Permissions::from_mode(0o755)).unwrap();
+    let (code, why) = other();
+    assert!(code == Some(3) && why.contains("Permission denied"), "{code:?} {why}");
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
+    let (code, why) = other();
+    assert!(code == Some(2) && why.contains("belongs to another user"), "{code:?} {why}");
+    assert_eq!(run(&["ctl", "--control", &socket, "stop", "--all"]).code, 0);
+    let ended = session.wait(PATIENCE).unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+}
+
+#[test]
+fn the_only_session_is_found_and_none_is_told() {
+    let scratch = private("find");
+    let ended = command(&["ctl", "list"]).env("XDG_RUNTIME_DIR", &scratch.0).output().unwrap();
+    let why = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(2), "{why}");
+    assert!(why.contains("no session of yours can be controlled"), "{why}");
+}
+
+#[test]
+fn a_place_where_others_can_write_is_refused() {
+    require!(Capability::NetworkNamespaces);
+    let (bed, scratch) = (cable(), private("open"));
+    fs::set_permissions(&scratch.0, fs::Permissions::from_mode(0o777)).unwrap();
+    let socket = scratch.path("one.sock");
+    let line = format!("send --to {} --interface wb0 --count 1 --control={socket}", bed.b.ipv4);
+    let program = Program::new(&bed.a.namespace, env!("CARGO_BIN_EXE_wirebeat"));
+    let refused = program.args(line.split_whitespace()).spawn().unwrap().wait(PATIENCE).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("others can write to"), "{}", refused.stderr);
+}

@@ -1,0 +1,67 @@
+//! The last packet of flows whose probes have a mark for it: iperf 2's server reports when it sees that.
+//!
+//! It comes right after the schedule, is one frame more than it, and is counted like any other. Where several
+//! cores send a flow, nobody says farewell: none of them knows which of its frames is the last.
+
+use wirebeat_traffic::program::Program;
+use wirebeat_units::Nanos;
+use wirebeat_wire::stamp::Stamp;
+
+use super::{Job, Tally};
+use crate::port::{Port, PortError, TxMeta};
+
+/// How long after the others it leaves.
+pub(super) const AFTER: Nanos = Nanos::from_millis(2);
+
+/// Whether flow number `flow` has a last packet of its own.
+pub(super) fn has_last(program: &Program, flow: u32) -> bool {
+    program.codec(flow).is_some_and(|codec| codec.last(1).is_some())
+}
+
+/// Hands the last packets over, to leave at `launch`.
+pub(super) fn farewell<P: Port>(
+    port: &mut P,
+    job: &Job<'_>,
+    tally: &mut Tally,
+    launch: Nanos,
+) -> Result<(), PortError> {
+    let sent =
+        |flow: u32| tally.flows.get(flow as usize).is_some_and(|line| line.requested.frames > 0);
+    let marked = |flow: &&u32| has_last(job.program, **flow) && sent(**flow);
+    let flows: Vec<u32> = match job.shard.cores {
+        1 => job.flows.iter().filter(marked).copied().collect(),
+        _ => Vec::new(),
+    };
+    let images = job.images(port.caps());
+    for &flow in &flows {
+        let first = job.program.flows.get(flow as usize).map_or(0, |flow| flow.streams.start);
+        let (Some(image), Some(codec)) = (images.get(first as usize), job.program.codec(flow))
+        else {
+            continue;
+        };
+        if port.reserve(1)? == 0 {
+            port.flush()?;
+            continue;
+        }
+        // Its number follows those of all frames that were handed over; a port that numbers frames by itself
+        // counts the same.
+        let frames = tally.flows.get(flow as usize).map_or(0, |line| line.requested.frames);
+        let slot = port.slot(0);
+        let built = image.build(frames, slot);
+        built.stamp_last(codec, slot, frames as u32, job.moment(launch));
+        tally.requested(flow, &built);
+        port.commit(&[TxMeta {
+            len: built.len,
+            frame_len: built.frame_len,
+            payload_len: built.payload_len,
+            tag: flow,
+            launch,
+            // written already: a port that stamps by itself is to leave it alone
+            stamp: Stamp::default(),
+            drift: Nanos::MAX,
+            spacing: Nanos::ZERO,
+        }])?;
+        port.flush()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Probes of other tools: which are read, and which of our flows they belong to.
+//!
+//! Those formats number flows by 32 bits or not at all, and carry the time of day; here they become a flow of
+//! ours, a number that counts from 0, and a time on the monotonic clock. Knows no measurements.
+
+use std::collections::BTreeMap;
+
+use wirebeat_units::Nanos;
+use wirebeat_wire::codec::{Codec, Sent};
+
+/// Which probes of other tools a meter reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Codecs {
+    /// The formats, in the order in which they are tried. Most have nothing to be known by: whatever is long
+    /// enough can be read as one of them, so only those are to be here that are expected.
+    pub read: Vec<Codec>,
+    /// The flow of ours by the number in its probes, or `None` for formats without one. A probe of any other
+    /// flow is one that is not known, unless the meter takes any.
+    pub flows: BTreeMap<(Codec, Option<u32>), u16>,
+    /// The format of what goes to a UDP port, where only one does: formats without anything to be known by
+    /// may look like one another.
+    pub ports: BTreeMap<u16, Codec>,
+    /// The clock of the day less the monotonic one, in nanoseconds modulo 2^64.
+    pub unix_offset: u64,
+}
+
+/// What a probe of another tool says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Foreign {
+    /// Whose flow it is.
+    pub(crate) flow: (Codec, Option<u32>),
+    /// Its number, from 0.
+    pub(crate) sequence: u32,
+    /// When it was sent, on the monotonic clock of this host.
+    pub(crate) sent: Option<Nanos>,
+}
+
+impl Codecs {
+    /// Whether none is read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.read.is_empty()
+    }
+
+    /// Reads `payload`, which arrived at `at` for a UDP port, if that is known: as the format of the port; else
+    /// as the first that knows the flow; else as the first that can be.
+    pub(crate) fn read(&self, payload: &[u8], at: Nanos, port: Option<u16>) -> Option<Foreign> {
+        let of_port = port.and_then(|port| self.ports.get(&port));
+        let formats = of_port.map_or(&self.read[..], std::slice::from_ref);
+        let mut first = None;
+        for &codec in formats {
+            let Some(seen) = codec.read(payload) else { continue };
+            let found = Foreign {
+                flow: (codec, seen.flow),
+                sequence: seen.sequence.wrapping_sub(codec.first_sequence()) as u32,
+                sent: seen.sent.and_then(|sent| self.monotonic(sent, at)),
+            };
+            if self.flows.contains_key(&found.flow) {
+                return Some(found);
+            }
+            first.get_or_insert(found);
+        }
+        first
+    }
+
+    fn monotonic(&self, sent: Sent, at: Nanos) -> Option<Nanos> {
+        if let Sent::Monotonic(ns) = sent {
+            return Some(Nanos::new(ns));
+        }
+        let unix_ns = sent.unix_ns(at.get().wrapping_add(self.unix_offset))?;
+        // Before the host was started there is no monotonic time: such a clock is not ours.
+        unix_ns.checked_sub(self.unix_offset).map(Nanos::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirebeat_wire::codec::Facts;
+
+    use super::*;
+
+    fn payload(codec: Codec, flow: u32, sequence: u64, time_ns: u64) -> Vec<u8> {
+        let mut payload = vec![0; 60];
+        let destination = ([10, 0, 0, 1], 9).into();
+        codec.blank(&Facts { flow, destination }, &mut payload).unwrap();
+        codec.marks().write(&mut payload, sequence + codec.first_sequence(), time_ns);
+        payload
+    }
+
+    #[test]
+    fn numbers_count_from_zero_and_times_are_monotonic() {
+        const OFFSET: u64 = 1_700_000_000_000_000_000;
+        for codec in [Codec::Mgen, Codec::Rude, Codec::Pktgen, Codec::Iperf2, Codec::DitgStandard] {
+            let codecs = Codecs { read: vec![codec], unix_offset: OFFSET, ..Codecs::default() };
+            let sent = 5_000_001_000;
+            let payload = payload(codec, 7, 3, OFFSET + sent);
+            let found = codecs.read(&payload, Nanos::new(sent + 90), None);
+            let found = found.unwrap();
+            assert_eq!(found.sequence, 3, "{codec}");
+            assert_eq!(found.sent, Some(Nanos::new(sent)), "{codec}");
+            assert_eq!(found.flow.0, codec);
+        }
+    }
+
+    #[test]
+    fn the_format_that_knows_the_flow_comes_first() {
+        let flows = [((Codec::DitgStandard, Some(7)), 1)].into();
+        let read = vec![Codec::Rude, Codec::DitgStandard];
+        let codecs = Codecs { read, flows, ..Codecs::default() };
+        let found = codecs.read(&payload(Codec::DitgStandard, 7, 0, 0), Nanos::ZERO, None);
+        assert_eq!(found.map(|found| found.flow), Some((Codec::DitgStandard, Some(7))));
+        let found = codecs.read(&payload(Codec::DitgStandard, 8, 0, 0), Nanos::ZERO, None);
+        assert_eq!(found.map(|found| found.flow.0), Some(Codec::Rude));
+        assert_eq!(Codecs::default().read(&[0; 60], Nanos::ZERO, None), None);
+    }
+
+    #[test]
+    fn what_looks_like_another_format_is_told_by_its_port() {
+        // number 7 of iperf 2 in the first second of a day is flow 7 of D-ITG as well
+        let datagram = payload(Codec::Iperf2, 0, 6, 1_000);
+        let flows = [((Codec::DitgStandard, Some(7)), 1), ((Codec::Iperf2, None), 2)].into();
+        let ports = [(5001, Codec::Iperf2)].into();
+        let read = vec![Codec::DitgStandard, Codec::Iperf2];
+        let codecs = Codecs { read, flows, ports, ..Codecs::default() };
+        let codec = |port| codecs.read(&datagram, Nanos::ZERO, port).map(|found| found.flow.0);
+        assert_eq!(codec(Some(5001)), Some(Codec::Iperf2));
+        assert_eq!(codec(None), Some(Codec::DitgStandard));
+    }
+}

@@ -1,0 +1,236 @@
+//! What is said on the control socket: one request and one answer a line, each a JSON object.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use wirebeat_traffic::compile::Part;
+use wirebeat_traffic::spec::change::Settings;
+use wirebeat_traffic::spec::{Change, Departures};
+use wirebeat_units::Nanos;
+
+use super::Control;
+
+/// The longest line, in bytes, with its end.
+pub const LINE_MAX: usize = 64 << 10;
+
+/// What can be asked of a session: `{"do": "change", "flow": "voice", "to": {"rate": "2kpps"}}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Which flows there are.
+    List {},
+    /// A flow changes.
+    Change {
+        /// Its name.
+        flow: String,
+        /// What changes: `"pause"`, `"resume"` or new settings, as under `at` in a scenario.
+        to: Change,
+    },
+    /// A flow ends.
+    Stop {
+        /// Its name.
+        flow: String,
+    },
+    /// All flows end.
+    StopAll {},
+}
+
+/// What a session answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The flows.
+    Flows(Vec<FlowState>),
+    /// What was asked is going to be.
+    Done(Vec<Effect>),
+    /// It is not, for this reason.
+    Error(String),
+}
+
+/// When a change takes effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The flow's name.
+    pub flow: String,
+    /// From the start of the run.
+    pub at_ns: u64,
+}
+
+/// A flow as it is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowState {
+    /// Its name.
+    pub flow: String,
+    /// What it does.
+    pub state: State,
+    /// What it sends, in words.
+    pub sends: String,
+}
+
+/// What a flow does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Its start is yet to come.
+    Waiting,
+    /// It sends.
+    Sending,
+    /// It pauses.
+    Paused,
+    /// Its time is over, or it was stopped.
+    Ended,
+}
+
+/// What a change comes to.
+pub(super) enum What {
+    /// The flow goes on with this.
+    Sends(Box<Part>),
+    /// It ends.
+    Stops(u32, Nanos),
+}
+
+impl FlowState {
+    pub(super) fn of(flow: &str, part: Option<&Part>, now: Nanos) -> FlowState {
+        let state = match part {
+            None => State::Ended,
+            Some(part) if part.phase.from > now => State::Waiting,
+            Some(part) if part.phase.paused => State::Paused,
+            Some(_) => State::Sending,
+        };
+        let sends = part.map_or(String::new(), |part| {
+            let flow = &part.phase.flow;
+            settings(&Settings {
+                rate: Some(flow.rate.clone()),
+                departures: Some(flow.departures.clone())
+                    .filter(|law| *law != Departures::Constant),
+                size: flow.size.clone(),
+                packet: None,
+            })
+        });
+        FlowState { flow: flow.to_owned(), state, sends }
+    }
+}
+
+/// A change in words.
+pub(crate) fn words(change: &Change) -> String {
+    match change {
+        Change::Pause => "paused".to_owned(),
+        Change::Resume => "resumed".to_owned(),
+        Change::To(to) => settings(to),
+    }
+}
+
+fn settings(settings: &Settings) -> String {
+    let Ok(Value::Object(settings)) = serde_json::to_value(settings) else { return String::new() };
+    let word = |(key, value): (&String, &Value)| match value {
+        Value::String(text) => format!("{key} {text}"),
+        Value::Array(headers) if key == "packet" => format!("packet of {} parts", headers.len()),
+        other => format!("{key} {other}"),
+    };
+    settings.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// The answer to a line.
+pub(super) fn answer(control: &Control, line: &[u8]) -> Answer {
+    let request = match serde_json::from_slice::<Request>(line) {
+        Ok(request) => request,
+        Err(error) => return Answer::Error(format!("this is no request: {error}")),
+    };
+    let one = |flow: String, at: Nanos| Effect { flow, at_ns: at.get() };
+    let outcome = match request {
+        Request::List {} => control.list().map(Answer::Flows),
+        Request::Change { flow, to } => {
+            control.change(&flow, &to).map(|at| Answer::Done(vec![one(flow, at)]))
+        }
+        Request::Stop { flow } => control.stop(&flow).map(|at| Answer::Done(vec![one(flow, at)])),
+        Request::StopAll {} => control.stop_all().map(|stopped| {
+            Answer::Done(stopped.into_iter().map(|(flow, at)| one(flow, at)).collect())
+        }),
+    };
+    outcome.unwrap_or_else(|error| Answer::Error(error.to_string()))
+}
+
+/// One line of it, with its end.
+pub(super) fn line(message: &impl Serialize) -> Vec<u8> {
+    // The messages have no maps with other keys than text, so this cannot fail.
+    let mut line = serde_json::to_vec(message).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
+
+    use super::*;
+
+    fn read(line: &str) -> Result<Request, String> {
+        serde_json::from_str(line).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn requests_are_what_a_scenario_would_say() {
+        let settings = r#"{"do":"change","flow":"x","to":{"rate":"2kpps","size":{"mix":{"64B":1,"1518B":2}},"departures":"exponential"}}"#;
+        for text in [
+            settings,
+            r#"{"do":"list"}"#,
+            r#"{"do":"change","flow":"x","to":"pause"}"#,
+            r#"{"do":"stop","flow":"x"}"#,
+            r#"{"do":"stop-all"}"#,
+        ] {
+            let request = read(text).unwrap();
+            assert_eq!(read(std::str::from_utf8(&line(&request)).unwrap()).unwrap(), request);
+        }
+        let Ok(Request::Change { to, .. }) = read(settings) else { panic!("no change") };
+        assert_eq!(
+            words(&to),
+            r#"departures exponential, rate 2kpps, size {"mix":{"1518B":2,"64B":1}}"#
+        );
+    }
+
+    #[test]
+    fn what_is_no_request_is_told() {
+        for text in [
+            "",
+            "{}",
+            "[]",
+            r#"{"do":"fly"}"#,
+            r#"{"do":"change","flow":"x","to":"stop"}"#,
+            r#"{"do":"change","flow":"x","to":{"rate":"2"}}"#,
+            r#"{"do":"stop","flow":"x","when":1}"#,
+            r#"{"do":"list"} {"do":"list"}"#,
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        let deep = "[".repeat(LINE_MAX);
+        assert!(read(&deep).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: 2000,
+            rng_seed: RngSeed::Fixed(7),
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
+        #[test]
+        fn any_bytes_are_a_request_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = serde_json::from_slice::<Request>(&bytes);
+        }
+
+        #[test]
+        fn any_change_of_a_request_is_a_request_or_an_error(
+            at in 0..90_usize,
+            with in prop::collection::vec(any::<u8>(), 0..4),
+        ) {
+            let mut bytes = br#"{"do":"change","flow":"x","to":{"rate":"2kpps","size":"64B","departures":{"exponential":{}}}}"#.to_vec();
+            let end = (at + with.len()).min(bytes.len());
+            bytes.splice(at.min(end)..end, with);
+            if let Ok(request) = serde_json::from_slice::<Request>(&bytes) {
+                let again: Request = serde_json::from_slice(&line(&request)).unwrap();
+                prop_assert_eq!(again, request);
+            }
+        }
+    }
+}

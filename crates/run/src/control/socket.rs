@@ -1,0 +1,215 @@
+//! The control socket: one thread that answers the owner of the session, and nobody else.
+//!
+//! The socket is made with its mode before it has a name, listens before it has its final one, and is gone with
+//! its session. The kernel says who is at the other end; anyone but the owner and root is sent away. Everything
+//! a client can use up is bounded: connections, bytes of a line, time without a whole line.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, Mode, RenameFlags, fchmod, renameat_with};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+
+use super::Control;
+use super::message::{Answer, LINE_MAX, answer, line};
+use super::place;
+use crate::error::RunError;
+
+/// The most connections at a time.
+const CONNECTIONS: usize = 8;
+/// A connection without a whole line for so long is closed.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an answer may take to be read.
+const WRITE: Duration = Duration::from_secs(1);
+/// How often the end of the session is looked for.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// A socket that listens and that nobody is answered on yet. Its file is gone when it is dropped.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl ControlSocket {
+    /// Makes one at `path`, or at the default place.
+    pub(crate) fn open(path: Option<&Path>) -> Result<ControlSocket, RunError> {
+        let path = match path {
+            Some(path) => path.to_owned(),
+            None => place::default_path().map_err(RunError::Machine)?,
+        };
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        place::check_directory(directory.unwrap_or(Path::new("."))).map_err(RunError::Usage)?;
+        if place::is_dead(&path) {
+            let _ = fs::remove_file(&path);
+        }
+        let failed = |error: io::Error| {
+            let why = match error.kind() {
+                io::ErrorKind::AlreadyExists => {
+                    "there is something already; choose another path".to_owned()
+                }
+                _ => error.to_string(),
+            };
+            RunError::Usage(format!("no control socket at '{}': {why}", path.display()))
+        };
+        let listener = listening(&path).map_err(failed)?;
+        Ok(ControlSocket { listener, path })
+    }
+
+    /// Where it lies.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Answers until what it returns is dropped.
+    pub(crate) fn serve(self, control: Control) -> io::Result<Serving> {
+        let over = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&over);
+        let work = move || {
+            let mut server = Server { socket: self, control, connections: Vec::new() };
+            while !stop.load(Ordering::Relaxed) {
+                server.turn();
+            }
+        };
+        let thread = thread::Builder::new().name("wb-control".to_owned()).spawn(work)?;
+        Ok(Serving { over, thread: Some(thread) })
+    }
+}
+
+/// A socket at work.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A socket of mode 0600 that listens at `path`, where nothing may be.
+fn listening(path: &Path) -> io::Result<UnixListener> {
+    let new = path.with_extension("new.sock");
+    if place::is_dead(&new) {
+        let _ = fs::remove_file(&new);
+    }
+    // A client that is gone before it is accepted must not hold the thread up.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket: OwnedFd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // The file gets the mode that the socket has when it is bound.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(&new)?)?;
+    let named = listen(&socket, CONNECTIONS as i32)
+        .and_then(|()| renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE));
+    if let Err(error) = named {
+        let _ = fs::remove_file(&new);
+        return Err(error.into());
+    }
+    Ok(UnixListener::from(socket))
+}
+
+struct Server {
+    socket: ControlSocket,
+    control: Control,
+    connections: Vec<Connection>,
+}
+
+/// A client.
+struct Connection {
+    stream: UnixStream,
+    /// What came and is no whole line.
+    rest: Vec<u8>,
+    /// When it is closed unless a line comes.
+    until: Instant,
+}
+
+impl Server {
+    /// Waits for something to do, and does it.
+    fn turn(&mut self) {
+        let mut files = vec![PollFd::new(&self.socket.listener, PollFlags::IN)];
+        let streams = self.connections.iter().map(|connection| connection.stream.as_fd());
+        files.extend(streams.map(|stream| PollFd::from_borrowed_fd(stream, PollFlags::IN)));
+        if poll(&mut files, Some(&LOOK)).is_err() {
+            return;
+        }
+        let ready: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
+        drop(files);
+        let mut came = ready.iter().skip(1);
+        let (control, now) = (&self.control, Instant::now());
+        self.connections.retain_mut(|connection| {
+            let ready = came.next().copied().unwrap_or(false);
+            (!ready || connection.read(control)) && now < connection.until
+        });
+        if ready.first() == Some(&true)
+            && let Ok((stream, _)) = self.socket.listener.accept()
+        {
+            self.welcome(stream);
+        }
+    }
+
+    /// Lets the owner and root in.
+    fn welcome(&mut self, mut stream: UnixStream) {
+        let set = stream.set_write_timeout(Some(WRITE));
+        let user = socket_peercred(&stream).map(|peer| peer.uid.as_raw());
+        let refusal = match user {
+            Ok(user) if user != 0 && user != place::user() => {
+                "this session belongs to another user"
+            }
+            Err(_) => "it is not known who you are",
+            Ok(_) if self.connections.len() >= CONNECTIONS => "too many connections; try again",
+            Ok(_) if set.is_ok() => {
+                let until = Instant::now() + PATIENCE;
+                self.connections.push(Connection { stream, rest: Vec::new(), until });
+                return;
+            }
+            Ok(_) => return,
+        };
+        let _ = stream.write_all(&line(&Answer::Error(refusal.to_owned())));
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+}
+
+impl Connection {
+    /// Reads what came and answers whole lines; whether the connection goes on.
+    fn read(&mut self, control: &Control) -> bool {
+        let mut bytes = [0; 4096];
+        let Ok(count @ 1..) = self.stream.read(&mut bytes) else { return false };
+        self.rest.extend_from_slice(bytes.get(..count).unwrap_or_default());
+        while let Some(end) = self.rest.iter().position(|&byte| byte == b'\n') {
+            let request: Vec<u8> = self.rest.drain(..=end).collect();
+            if self.stream.write_all(&line(&answer(control, &request))).is_err() {
+                return false;
+            }
+            self.until = Instant::now() + PATIENCE;
+        }
+        if self.rest.len() < LINE_MAX {
+            return true;
+        }
+        let why = format!("a line has at most {LINE_MAX} bytes");
+        let _ = self.stream.write_all(&line(&Answer::Error(why)));
+        false
+    }
+}

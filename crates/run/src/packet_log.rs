@@ -1,0 +1,144 @@
+//! A text log of each packet that arrives, in the form of another tool, for scripts that were made for it.
+//!
+//! It is written by the receiving thread, a line for each packet: who asks for it has packets enough time
+//! apart. What cannot be read as a probe of the formats asked for has no line.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use wirebeat_units::Nanos;
+use wirebeat_wire::codec::{Codec, Sent};
+use wirebeat_wire::datagram::Datagram;
+use wirebeat_wire::log::{Received, crude, mgen};
+
+use crate::error::RunError;
+
+/// The form of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogForm {
+    /// MGEN's: one event in each line.
+    Mgen,
+    /// CRUDE's.
+    Crude,
+}
+
+impl FromStr for LogForm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "mgen" => Ok(LogForm::Mgen),
+            "crude" => Ok(LogForm::Crude),
+            _ => Err(format!("'{text}' is no form of a log; write mgen or crude")),
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRequest {
+    /// The form.
+    pub form: LogForm,
+    /// The file; `None`: standard output.
+    pub file: Option<PathBuf>,
+}
+
+/// A log that is being written.
+pub(crate) struct PacketLog {
+    form: LogForm,
+    out: BufWriter<Box<dyn Write + Send>>,
+    codecs: Vec<Codec>,
+    /// The clock of the day less the monotonic one.
+    unix_offset: u64,
+    /// The first error; nothing is written after it.
+    error: Option<io::Error>,
+}
+
+impl std::fmt::Debug for PacketLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PacketLog").field("form", &self.form).finish_non_exhaustive()
+    }
+}
+
+impl PacketLog {
+    /// Begins a log of packets in these formats, received on a UDP port, if it is one.
+    pub(crate) fn open(
+        request: &LogRequest,
+        codecs: &[Codec],
+        unix_offset: u64,
+        (at, port): (Nanos, Option<u16>),
+    ) -> Result<PacketLog, RunError> {
+        let out: Box<dyn Write + Send> = match &request.file {
+            Some(path) => Box::new(create(path)?),
+            None => Box::new(io::stdout()),
+        };
+        let (form, codecs) = (request.form, codecs.to_vec());
+        let mut log =
+            PacketLog { form, out: BufWriter::new(out), codecs, unix_offset, error: None };
+        if form == LogForm::Mgen {
+            let at_ns = log.unix_ns(at);
+            log.line(&mgen::Line::Start { at_ns });
+            if let Some(port) = port {
+                log.line(&mgen::Line::Listen { at_ns, port });
+            }
+        }
+        Ok(log)
+    }
+
+    fn unix_ns(&self, at: Nanos) -> u64 {
+        at.get().wrapping_add(self.unix_offset)
+    }
+
+    fn line(&mut self, line: &dyn std::fmt::Display) {
+        if self.error.is_none() {
+            self.error = writeln!(self.out, "{line}").err();
+        }
+    }
+
+    /// A frame that arrived.
+    pub(crate) fn record(&mut self, at: Nanos, frame: &[u8]) {
+        let Ok(datagram) = Datagram::parse(frame) else { return };
+        let read = |codec: &Codec| codec.read(datagram.payload);
+        let Some(seen) = self.codecs.iter().find_map(read) else { return };
+        let arrived_ns = self.unix_ns(at);
+        let sent_ns = seen.sent.and_then(|sent| match sent {
+            // On one host; between two this is as wrong as their clocks differ.
+            Sent::Monotonic(ns) => Some(ns.wrapping_add(self.unix_offset)),
+            other => other.unix_ns(arrived_ns),
+        });
+        let received = Received {
+            arrived_ns,
+            sent_ns,
+            flow: seen.flow.unwrap_or(0),
+            sequence: seen.sequence,
+            source: (datagram.source, datagram.source_port).into(),
+            destination: (datagram.destination, datagram.destination_port).into(),
+            size: datagram.payload.len() as u32,
+            ttl: Some(datagram.ttl),
+        };
+        match self.form {
+            LogForm::Mgen => self.line(&mgen::Line::Receive(received)),
+            LogForm::Crude => self.line(&crude::Line(received)),
+        }
+    }
+
+    /// Ends the log; says why it is not whole, if it is not.
+    pub(crate) fn finish(mut self, at: Nanos) -> io::Result<()> {
+        if self.form == LogForm::Mgen {
+            let at_ns = self.unix_ns(at);
+            self.line(&mgen::Line::Stop { at_ns });
+        }
+        match self.error {
+            Some(error) => Err(error),
+            None => self.out.flush(),
+        }
+    }
+}
+
+fn create(path: &Path) -> Result<File, RunError> {
+    File::create(path).map_err(|error| {
+        RunError::Usage(format!("the log '{}' cannot be written: {error}", path.display()))
+    })
+}

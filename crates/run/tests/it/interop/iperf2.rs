@@ -1,0 +1,89 @@
+//! iperf 2: its server reports on our datagrams, and we measure its client's.
+
+use wirebeat_run::Codec;
+use wirebeat_testbed::{Capability, Process, Program, Testbed, require};
+
+use super::{
+    BUFFER, FEW, PATIENCE, cable_to_a_program, near, number_after, received, receiver, timely,
+    while_receiving,
+};
+use crate::world::{balanced, run};
+
+/// What iperf's server prints on a client.
+#[derive(Debug, PartialEq, Eq)]
+struct Printed {
+    lost: u64,
+    datagrams: u64,
+}
+
+/// Waits for the server's line on its only client, such as
+/// `[  1] 0.0000-0.1800 sec  17.6 KBytes   800 Kbits/sec   0.012 ms    0/   91 (0%)`.
+fn printed(server: Process) -> (Printed, String) {
+    server.wait_for("%)", PATIENCE).unwrap();
+    // it does not end by being interrupted once
+    server.kill();
+    let text = server.wait(PATIENCE).unwrap().stdout;
+    let line = text.lines().find(|line| line.contains("%)")).unwrap();
+    let (before, after) = line.rsplit_once('/').unwrap();
+    let lost = before.rsplit(' ').next().unwrap().parse().unwrap();
+    let datagrams = number_after(after, "").unwrap();
+    (Printed { lost, datagrams }, line.to_owned())
+}
+
+fn server(bed: &Testbed) -> Process {
+    let server = Program::new(&bed.b.namespace, "iperf");
+    let server = server.args(["-s", "-u", "-p", "5001", "-w", BUFFER]).spawn().unwrap();
+    server.wait_for("UDP buffer size", PATIENCE).unwrap();
+    server
+}
+
+#[test]
+fn the_server_of_iperf_2_reports_on_our_datagrams() {
+    require!(
+        Capability::NetworkNamespaces,
+        Capability::XdpLiveFrames,
+        Capability::Program("iperf")
+    );
+    let bed = cable_to_a_program();
+    for engine in ["socket", "packet", "kernel"] {
+        let server = server(&bed);
+        let report = run(
+            &format!(
+                "{}flows:\n  x: {{ from: a, rate: 500pps, count: {FEW}, size: 242B, probe: iperf2, packet: [ \
+                 {{ ipv4: {{ destination: {} }} }}, {{ udp: {{ destination: 5001 }} }} ] }}\n",
+                near(engine),
+                bed.b.ipv4
+            ),
+            Some(&bed),
+        );
+        balanced(&report);
+        // one more than the schedule has: the one that ends the test
+        let sent = report.total.sent.as_ref().unwrap().sent.frames;
+        assert_eq!(sent, FEW + 1, "{engine}");
+        let (printed, line) = printed(server);
+        assert_eq!(printed, Printed { lost: 0, datagrams: sent }, "{engine}: {line}");
+    }
+}
+
+#[test]
+fn the_client_of_iperf_2_is_measured_as_its_server_does() {
+    require!(Capability::NetworkNamespaces, Capability::Program("iperf"));
+    let bed = cable_to_a_program();
+    let server = server(&bed);
+    let request = receiver(&bed, Codec::Iperf2, Some(5001));
+    let (sent, report) = while_receiving(&request, || {
+        let client = Program::new(&bed.a.namespace, "iperf");
+        let to = bed.b.ipv4.to_string();
+        let client = client.args(["-c", &to, "-u", "-p", "5001", "-b", "200pps", "-l", "200"]);
+        let text = client.args(["-t", "1"]).output(PATIENCE).unwrap().stdout;
+        let said = number_after(&text, "Sent ").unwrap_or_else(|| panic!("{text}"));
+        let (printed, line) = printed(server);
+        assert_eq!(printed.lost, 0, "{line}");
+        // 2.1.8 says that it sent one more than it numbers
+        assert!((said - 1..=said).contains(&printed.datagrams), "{text}\n{line}");
+        (printed.datagrams, printed.datagrams)
+    });
+    let received = received(&report, 0);
+    timely(received, sent);
+    assert_eq!(received.received.payload_bytes, sent * 200);
+}

@@ -1,0 +1,317 @@
+//! A line of a multi-flow file: the options of ITGSend.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU64;
+
+use wirebeat_traffic::spec::departures::Duration;
+use wirebeat_units::Nanos;
+use wirebeat_wire::codec::Codec;
+
+use super::Protocol;
+use super::application::{Model, SizeOf};
+use super::law::{self, Gaps};
+use super::words::Words;
+use crate::ScriptError;
+use crate::datagram::payload_size;
+use crate::draft::Draft;
+use crate::number::{Decimal, c_number};
+use crate::text::printable;
+
+/// What a line asks for. Defaults are those of ITGSend.
+pub(super) struct Command {
+    pub destination: IpAddr,
+    pub source: Option<IpAddr>,
+    pub destination_port: u16,
+    pub source_port: Option<u16>,
+    pub interface: Option<String>,
+    pub protocol: Option<Protocol>,
+    /// The header within the payload.
+    pub codec: Option<Codec>,
+    pub tos: Option<u8>,
+    pub ttl: Option<u8>,
+    pub delay: Nanos,
+    pub duration: Nanos,
+    pub packets: Option<NonZeroU64>,
+    pub kilobytes: Option<NonZeroU64>,
+    pub gaps: Option<Gaps>,
+    /// Milliseconds from a file.
+    pub gaps_file: Option<String>,
+    pub sizes: Option<SizeOf>,
+    /// Bytes from a file.
+    pub sizes_file: Option<String>,
+    pub bursts: Option<(Duration, Duration)>,
+    pub content: Option<String>,
+}
+
+impl Default for Command {
+    fn default() -> Self {
+        Command {
+            destination: Ipv4Addr::LOCALHOST.into(),
+            source: None,
+            destination_port: 8999,
+            source_port: None,
+            interface: None,
+            protocol: None,
+            codec: Some(Codec::DitgStandard),
+            tos: None,
+            ttl: None,
+            delay: Nanos::ZERO,
+            duration: Nanos::from_millis(10_000),
+            packets: None,
+            kilobytes: None,
+            gaps: None,
+            gaps_file: None,
+            sizes: None,
+            sizes_file: None,
+            bursts: None,
+            content: None,
+        }
+    }
+}
+
+/// What an option takes that is left out.
+#[derive(Clone, Copy)]
+enum Takes {
+    Nothing,
+    One,
+    /// So many words at most, if they are there.
+    UpTo(u8),
+}
+
+const NO_SIGNALS: &str = "Wirebeat agrees on nothing with ITGRecv; its own receiver measures";
+const NO_LOG: &str = "Wirebeat's report takes the place of D-ITG's logs";
+
+const LEFT_OUT: &[(&str, Takes, &str)] = &[
+    ("-l", Takes::UpTo(1), NO_LOG),
+    ("-x", Takes::UpTo(1), NO_LOG),
+    ("-L", Takes::UpTo(2), NO_LOG),
+    ("-X", Takes::UpTo(2), NO_LOG),
+    ("-q", Takes::UpTo(1), NO_LOG),
+    ("-Sda", Takes::One, NO_SIGNALS),
+    ("-Sdp", Takes::One, NO_SIGNALS),
+    ("-Ssa", Takes::One, NO_SIGNALS),
+    ("-Ssp", Takes::One, NO_SIGNALS),
+    ("-Si", Takes::One, NO_SIGNALS),
+    ("-H", Takes::Nothing, NO_SIGNALS),
+    ("-D", Takes::Nothing, "segments are sent one by one as they are, without a connection"),
+    ("-P", Takes::UpTo(1), "it is for Windows"),
+    ("-sk", Takes::One, "no modem line is raised"),
+    ("-rk", Takes::One, "no modem line is raised"),
+];
+
+/// Whether a line may begin with this option.
+pub(super) fn is_option(word: &str) -> bool {
+    const READ: [&str; 39] = [
+        "-a", "-sa", "-rp", "-sp", "-i", "-T", "-p", "-b", "-f", "-d", "-t", "-z", "-k", "-m",
+        "-j", "-s", "-poll", "-C", "-U", "-E", "-N", "-O", "-V", "-Y", "-G", "-W", "-Ft", "-Fs",
+        "-Fp", "-B", "-c", "-u", "-e", "-n", "-o", "-v", "-y", "-g", "-w",
+    ];
+    READ.contains(&word) || LEFT_OUT.iter().any(|(name, _, _)| *name == word)
+}
+
+/// Reads a line. `None`: it asks for nothing.
+pub(super) fn read(draft: &mut Draft<'_>, words: &mut Words<'_>) -> Result<Command, ScriptError> {
+    let mut command = Command::default();
+    while let Some(option) = words.option() {
+        if let Some(model) = Model::find(option) {
+            command.model(draft, words, (option, model))?;
+            break;
+        }
+        match option {
+            "-m" => {
+                let meter = words.next("owdm or rttm")?;
+                if meter.eq_ignore_ascii_case("rttm") {
+                    let why = "nothing sends packets back; the receiver measures one way";
+                    draft.leave_out(words.line(), "-m rttm", why);
+                }
+            }
+            "-j" => {
+                if words.next("0 or 1")? != "1" {
+                    let why = "what is late is made up for, as with -j 1";
+                    draft.leave_out(words.line(), "-j 0", why);
+                }
+            }
+            "-s" => {
+                let what = "a seed between 0 and 1";
+                let read = |word: &str| Decimal::parse(word).map(Decimal::to_f64);
+                let seed = words
+                    .value(what, |word| read(word).filter(|seed| *seed < 1.0 && *seed > 0.0))?;
+                draft.scenario.seed = (seed * 1e9).round() as u64;
+            }
+            "-poll" => draft.scenario.run.wait = wirebeat_traffic::spec::WaitChoice::Spin,
+            _ => match LEFT_OUT.iter().find(|(name, _, _)| *name == option) {
+                Some((_, takes, why)) => leave_out(draft, words, (option, *takes, why))?,
+                None => command.option(draft, words, option)?,
+            },
+        }
+    }
+    Ok(command)
+}
+
+fn leave_out(
+    draft: &mut Draft<'_>,
+    words: &mut Words<'_>,
+    (option, takes, why): (&str, Takes, &str),
+) -> Result<(), ScriptError> {
+    let mut what = option.to_owned();
+    let most = match takes {
+        Takes::Nothing => 0,
+        Takes::One => {
+            what = format!("{what} {}", words.next("its value")?);
+            0
+        }
+        Takes::UpTo(most) => most,
+    };
+    for _ in 0..most {
+        let Some(word) = words.optional() else { break };
+        what = format!("{what} {word}");
+    }
+    draft.leave_out(words.line(), &what, why);
+    Ok(())
+}
+
+impl Command {
+    fn option(
+        &mut self,
+        draft: &mut Draft<'_>,
+        words: &mut Words<'_>,
+        option: &str,
+    ) -> Result<(), ScriptError> {
+        let address = "an IP address (names are not looked up)";
+        let port = |word: &str| word.parse::<u16>().ok().filter(|port| *port > 0);
+        let byte = |word: &str| c_number(word).and_then(|byte| u8::try_from(byte).ok());
+        let whole = |word: &str| word.parse::<NonZeroU64>().ok();
+        let ms = |word: &str| word.parse().ok().map(Nanos::from_millis);
+        match option {
+            "-a" => self.destination = words.value(address, |word| word.parse().ok())?,
+            "-sa" => self.source = Some(words.value(address, |word| word.parse().ok())?),
+            "-rp" => self.destination_port = words.value("a port", port)?,
+            "-sp" => self.source_port = Some(words.value("a port", port)?),
+            "-i" => self.interface = Some(words.next("the name of an interface")?.to_owned()),
+            "-T" => self.protocol = Some(protocol(words)?),
+            "-p" => self.codec = words.value("0, 1 or 2", codec)?,
+            "-b" => self.tos = Some(words.value("a byte, 0 to 255", byte)?),
+            "-f" => {
+                self.ttl = Some(
+                    words.value("a TTL of 1 to 255", |word| byte(word).filter(|ttl| *ttl > 0))?,
+                );
+            }
+            "-d" => self.delay = words.value("a time in milliseconds", ms)?,
+            "-t" => {
+                let time = |word: &str| ms(word).filter(|time| *time > Nanos::ZERO);
+                self.duration = words.value("a time in milliseconds above 0", time)?;
+            }
+            "-z" => self.packets = Some(words.value("a number of packets", whole)?),
+            "-k" => self.kilobytes = Some(words.value("a number of KBytes", whole)?),
+            "-Ft" => self.gaps_file = Some(words.next("the name of a file")?.to_owned()),
+            "-Fs" => self.sizes_file = Some(words.next("the name of a file")?.to_owned()),
+            "-Fp" => self.content = Some(words.next("the name of a file")?.to_owned()),
+            "-B" => {
+                let ((on, nearly_on), (off, nearly_off)) =
+                    (law::duration(words)?, law::duration(words)?);
+                if let Some(why) = nearly_on.or(nearly_off) {
+                    draft.leave_out(words.line(), "-B", why);
+                }
+                self.bursts = Some((on, off));
+            }
+            "-c" => {
+                let what = "a size of 1 to 64000 bytes";
+                let size =
+                    |word: &str| word.parse().ok().filter(|bytes| (1..=64_000).contains(bytes));
+                self.sizes = words
+                    .value(what, |word| payload_size(size(word)?))
+                    .map(|size| Some(SizeOf::Written(size)))?;
+            }
+            "-u" | "-e" | "-n" | "-o" | "-v" | "-y" | "-g" | "-w" => {
+                self.sizes = Some(SizeOf::Drawn(law::sizes(letter(option), words)?));
+            }
+            "-C" | "-U" | "-E" | "-N" | "-O" | "-V" | "-Y" | "-G" | "-W" => {
+                let gaps = law::gaps(letter(option), words)?;
+                if let Some(why) = gaps.nearly {
+                    draft.leave_out(words.line(), option, why);
+                }
+                self.gaps = Some(gaps);
+            }
+            other => {
+                let why = "it is no option of ITGSend; see 'ITGSend -h'";
+                return Err(words.line().wrong(format!("{}: {why}", printable(other))));
+            }
+        }
+        Ok(())
+    }
+
+    fn model(
+        &mut self,
+        draft: &mut Draft<'_>,
+        words: &mut Words<'_>,
+        (name, model): (&str, Model),
+    ) -> Result<(), ScriptError> {
+        let written = self.gaps.is_some() || self.sizes.is_some();
+        if written || self.gaps_file.is_some() || self.sizes_file.is_some() {
+            return Err(
+                words.wrong("a model has its own times and sizes; remove those, or the model")
+            );
+        }
+        let traffic = model.read(words)?;
+        if let Some(extra) = words.option() {
+            let why = format!(
+                "{name} is the last word of a line; '{}' stands behind it",
+                printable(extra)
+            );
+            return Err(words.line().wrong(why));
+        }
+        if let Some(why) = traffic.gaps.nearly {
+            draft.leave_out(words.line(), name, why);
+        }
+        if let Some(protocol) = traffic.protocol {
+            if self.protocol.is_some_and(|written| written != protocol) {
+                draft.leave_out(words.line(), "-T", "the model has a protocol of its own");
+            }
+            self.protocol = Some(protocol);
+        }
+        (self.gaps, self.sizes) = (Some(traffic.gaps), Some(traffic.size));
+        Ok(())
+    }
+}
+
+fn letter(option: &str) -> char {
+    option.chars().nth(1).unwrap_or('C')
+}
+
+/// `0`: with number and time; `1`: with number; `2`: none.
+fn codec(word: &str) -> Option<Option<Codec>> {
+    match word {
+        "0" => Some(Some(Codec::DitgStandard)),
+        "1" => Some(Some(Codec::DitgShort)),
+        "2" => Some(None),
+        _ => None,
+    }
+}
+
+fn protocol(words: &mut Words<'_>) -> Result<Protocol, ScriptError> {
+    let word = words.next("a protocol")?.to_ascii_uppercase();
+    Ok(match word.as_str() {
+        "UDP" => Protocol::Udp,
+        "TCP" => Protocol::Tcp,
+        "DCCP" => Protocol::Dccp,
+        "ICMP" => match words.optional() {
+            None => Protocol::Icmp(None),
+            Some(kind) => Protocol::Icmp(Some(kind.parse().map_err(|_| {
+                words.wrong(format!("'{}' is no type of ICMP, 0 to 255", printable(kind)))
+            })?)),
+        },
+        "SCTP" => {
+            let number = |word: &str| word.parse::<u16>().ok();
+            words.value("the number of an association", number)?;
+            words.value("a number of streams", number)?;
+            Protocol::Sctp
+        }
+        other => {
+            let why = format!(
+                "'{}' is no protocol; write UDP, TCP, ICMP, SCTP or DCCP",
+                printable(other)
+            );
+            return Err(words.wrong(why));
+        }
+    })
+}

@@ -1,0 +1,329 @@
+//! MGEN's scripts (version 5): global commands, transmission events and reception events.
+//!
+//! A line that ends in `\` goes on in the next one; `#` begins a comment. Keywords may be shortened and
+//! written in either case. Times are seconds from the start; `OFFSET` begins later in the script. Events
+//! take place in the order of their times, wherever they stand. `event.rs` and `pattern.rs` read what is
+//! sent, `reception.rs` what is received, `flow.rs` makes flows of it.
+
+mod event;
+mod flow;
+mod pattern;
+mod reception;
+mod token;
+
+use std::sync::Arc;
+
+use wirebeat_units::Nanos;
+
+use self::event::Event;
+use self::token::Tokens;
+use crate::draft::Draft;
+use crate::keyword;
+use crate::number::Decimal;
+use crate::text::printable;
+use crate::{Line, MAX_EVENTS, ScriptError, TimeOfDay};
+
+/// How deep scripts may be included within scripts, and how many in all.
+const MAX_DEPTH: usize = 8;
+const MAX_INCLUDED: usize = 256;
+
+/// An event, or what belongs to one.
+pub(crate) fn hint(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let first = words.next().unwrap_or("");
+    let (kind, next) = match Decimal::parse(first) {
+        Some(_) => (words.next().unwrap_or(""), words.next()),
+        None => (first, words.next()),
+    };
+    let whole =
+        |word: &str, names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(word));
+    let number = |word: &str| word.parse::<u32>().is_ok();
+    if whole(kind, &["ON", "MOD", "OFF"]) {
+        next.is_some_and(number)
+    } else if whole(kind, &["LISTEN", "IGNORE"]) {
+        next.is_some_and(|word| whole(word, &["UDP", "TCP"]))
+    } else {
+        whole(kind, &["JOIN", "LEAVE"])
+            && next.is_some_and(|word| word.parse::<std::net::IpAddr>().is_ok())
+    }
+}
+
+/// What global commands say for all flows.
+#[derive(Default)]
+struct Globals {
+    tos: Option<u8>,
+    multicast_ttl: Option<u8>,
+    unicast_ttl: Option<u8>,
+    label: Option<u32>,
+    dont_fragment: Option<bool>,
+    interface: Option<String>,
+    data: Option<Vec<u8>>,
+    offset: Nanos,
+}
+
+#[derive(Default)]
+struct Script {
+    globals: Globals,
+    events: Vec<Event>,
+    included: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Command {
+    Event,
+    Start,
+    Offset,
+    Input,
+    Seed,
+    Tos,
+    Ttl,
+    UnicastTtl,
+    Label,
+    DontFragment,
+    Interface,
+    Data,
+    Nothing,
+    /// Left out, with this reason.
+    LeftOut(&'static str),
+    /// Not a command: an event.
+    No,
+}
+
+const NO_LOG: &str = "Wirebeat's receiver writes the log: 'wirebeat receive --log mgen'";
+const NO_BUFFERS: &str = "Wirebeat sets the buffers of its sockets itself";
+const NO_ANALYTICS: &str =
+    "analytics travel in MGEN's own messages; Wirebeat's receiver reports instead";
+const NO_REMOTE: &str = "commands to a remote MGEN travel in its messages, and are not sent";
+const NO_CHECKSUM: &str = "MGEN's own checksum is neither written nor verified";
+
+const COMMANDS: &[(&str, Command)] = &[
+    ("EVENT", Command::Event),
+    ("START", Command::Start),
+    ("OFFSET", Command::Offset),
+    ("INPUT", Command::Input),
+    ("SEED", Command::Seed),
+    ("TOS", Command::Tos),
+    ("TTL", Command::Ttl),
+    ("UNICAST_TTL", Command::UnicastTtl),
+    ("LABEL", Command::Label),
+    ("DF", Command::DontFragment),
+    ("INTERFACE", Command::Interface),
+    ("DATA", Command::Data),
+    // Addresses say of which version they are.
+    ("IPV4", Command::Nothing),
+    ("IPV6", Command::Nothing),
+    ("OUTPUT", Command::LeftOut(NO_LOG)),
+    ("LOG", Command::LeftOut(NO_LOG)),
+    ("TXLOG", Command::LeftOut(NO_LOG)),
+    ("RXLOG", Command::LeftOut(NO_LOG)),
+    ("DLOG", Command::LeftOut(NO_LOG)),
+    ("NOLOG", Command::LeftOut(NO_LOG)),
+    ("LOGDATA", Command::LeftOut(NO_LOG)),
+    ("LOCALTIME", Command::LeftOut(NO_LOG)),
+    ("EPOCHTIMESTAMP", Command::LeftOut(NO_LOG)),
+    ("BINARY", Command::LeftOut(NO_LOG)),
+    ("FLUSH", Command::LeftOut(NO_LOG)),
+    ("DEBUG", Command::LeftOut(NO_LOG)),
+    ("SAVE", Command::LeftOut("a run does not continue the numbers of the one before")),
+    ("RXBUFFER", Command::LeftOut(NO_BUFFERS)),
+    ("TXBUFFER", Command::LeftOut(NO_BUFFERS)),
+    ("BROADCAST", Command::LeftOut("sending to a broadcast address needs no permission here")),
+    ("CHECKSUM", Command::LeftOut(NO_CHECKSUM)),
+    ("TXCHECKSUM", Command::LeftOut(NO_CHECKSUM)),
+    ("RXCHECKSUM", Command::LeftOut(NO_CHECKSUM)),
+    ("QUEUE", Command::LeftOut("packets leave when they are due, and nothing is queued before")),
+    ("REUSE", Command::LeftOut("it is about MGEN's sockets")),
+    ("ANALYTICS", Command::LeftOut(NO_ANALYTICS)),
+    ("REPORT", Command::LeftOut(NO_ANALYTICS)),
+    ("WINDOW", Command::LeftOut(NO_ANALYTICS)),
+    ("SUSPEND", Command::LeftOut(NO_REMOTE)),
+    ("RESUME", Command::LeftOut(NO_REMOTE)),
+    ("RESET", Command::LeftOut(NO_REMOTE)),
+    ("RETRY", Command::LeftOut("it is about TCP connections")),
+    ("PAUSE", Command::LeftOut("it is for a running MGEN; use 'wirebeat ctl'")),
+    ("RECONNECT", Command::LeftOut("it is for a running MGEN; use 'wirebeat ctl'")),
+    // Not the beginning of OFFSET.
+    ("OFF", Command::No),
+    ("ON", Command::No),
+    ("MOD", Command::No),
+    ("LISTEN", Command::No),
+    ("IGNORE", Command::No),
+    ("JOIN", Command::No),
+    ("LEAVE", Command::No),
+];
+
+pub(crate) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
+    let mut script = Script::default();
+    script.text(draft, draft.source.name, draft.source.text, 0)?;
+    let Script { globals, events, .. } = script;
+    for listen in &mut draft.listens {
+        listen.at = listen.at.saturating_sub(globals.offset);
+    }
+    flow::add(draft, &globals, events)
+}
+
+impl Script {
+    fn text(
+        &mut self,
+        draft: &mut Draft<'_>,
+        name: &str,
+        text: &str,
+        depth: usize,
+    ) -> Result<(), ScriptError> {
+        let file: Arc<str> = name.into();
+        let mut begun: Option<(u64, String)> = None;
+        for (number, part) in (1u64..).zip(text.lines()) {
+            let comment = begun.is_none() && part.trim_start().starts_with('#');
+            if comment || begun.is_none() && part.trim().is_empty() {
+                continue;
+            }
+            let (first, mut whole) = begun.take().unwrap_or((number, String::new()));
+            match part.trim_end().strip_suffix('\\') {
+                Some(part) => {
+                    whole.push_str(part);
+                    whole.push(' ');
+                    begun = Some((first, whole));
+                }
+                None => {
+                    whole.push_str(part);
+                    let line = Line { file: file.clone(), number: first };
+                    self.line(draft, &line, &whole, depth)?;
+                }
+            }
+        }
+        match begun {
+            Some((number, whole)) => self.line(draft, &Line { file, number }, &whole, depth),
+            None => Ok(()),
+        }
+    }
+
+    fn line(
+        &mut self,
+        draft: &mut Draft<'_>,
+        line: &Line,
+        text: &str,
+        depth: usize,
+    ) -> Result<(), ScriptError> {
+        let mut tokens = Tokens::of(line, text);
+        if tokens.is_empty() {
+            return Ok(());
+        }
+        let first = tokens.word("a command or an event")?;
+        match keyword::find(first, COMMANDS) {
+            None | Some(Command::No) => self.event(draft, line, text),
+            Some(Command::Event) => self.event(draft, line, tokens.rest()),
+            Some(Command::Input) => {
+                let file = tokens.word("the name of a script")?;
+                self.included += 1;
+                if depth == MAX_DEPTH || self.included > MAX_INCLUDED {
+                    return Err(line.wrong(format!(
+                        "scripts include one another at most {MAX_DEPTH} deep and {MAX_INCLUDED} in all; \
+                         does one include itself?"
+                    )));
+                }
+                let text = draft.include_text(line, file)?;
+                self.text(draft, file, &text, depth + 1)
+            }
+            Some(Command::LeftOut(why)) => {
+                draft.leave_out(line, text.trim(), why);
+                Ok(())
+            }
+            Some(command) => self.global(draft, &mut tokens, command),
+        }
+    }
+
+    fn global(
+        &mut self,
+        draft: &mut Draft<'_>,
+        tokens: &mut Tokens<'_>,
+        command: Command,
+    ) -> Result<(), ScriptError> {
+        let globals = &mut self.globals;
+        match command {
+            Command::Start => {
+                let when = "NOW or a time of day: START 13:30:00 or START 13:30:00GMT";
+                draft.starts = tokens.value(when, start_time)?;
+            }
+            Command::Offset => globals.offset = tokens.value("a time in seconds", seconds)?,
+            Command::Seed => {
+                draft.scenario.seed = tokens.value("a whole number", |word| word.parse().ok())?;
+            }
+            Command::Tos => globals.tos = Some(tokens.value("a ToS byte, 0 to 255", event::byte)?),
+            Command::Ttl => {
+                globals.multicast_ttl = Some(tokens.value("a TTL of 1 to 255", event::ttl)?);
+            }
+            Command::UnicastTtl => {
+                globals.unicast_ttl = Some(tokens.value("a TTL of 1 to 255", event::ttl)?);
+            }
+            Command::Label => globals.label = Some(tokens.value("a flow label", event::label)?),
+            Command::DontFragment => {
+                globals.dont_fragment = Some(tokens.value("on or off", event::on_off)?);
+            }
+            Command::Interface => {
+                globals.interface = Some(tokens.word("the name of an interface")?.to_owned());
+            }
+            Command::Data => {
+                let line = tokens.line();
+                let wrong = || line.wrong("data are bytes in hex digits, for example [0a1b2c]");
+                globals.data = Some(event::data(tokens.group("the data")?).ok_or_else(wrong)?);
+            }
+            _ => {}
+        }
+        match tokens.is_empty() {
+            true => Ok(()),
+            false => {
+                Err(tokens.line().wrong(format!("'{}' is too much", printable(tokens.rest()))))
+            }
+        }
+    }
+
+    fn event(&mut self, draft: &mut Draft<'_>, line: &Line, text: &str) -> Result<(), ScriptError> {
+        let mut tokens = Tokens::of(line, text);
+        let mut word = tokens.word("an event")?;
+        let mut at = Nanos::ZERO;
+        if let Some(time) = seconds(word) {
+            at = time;
+            word = tokens.word("an event")?;
+        }
+        if let Some(kind) = keyword::find(word, event::KINDS) {
+            let event = event::read(draft, &mut tokens, at, kind)?;
+            self.events.push(event);
+            if self.events.len() > MAX_EVENTS {
+                return Err(line
+                    .wrong(format!("there are more than {MAX_EVENTS} events; divide the script")));
+            }
+            return Ok(());
+        }
+        match keyword::find(word, reception::KINDS) {
+            Some(kind) => reception::read(draft, &mut tokens, at, kind),
+            None => Err(line.wrong(format!(
+                "'{}' is neither an event nor a command; events are {} and {}",
+                printable(word),
+                keyword::names(event::KINDS),
+                keyword::names(reception::KINDS)
+            ))),
+        }
+    }
+}
+
+fn seconds(word: &str) -> Option<Nanos> {
+    Decimal::parse(word)?.times(Nanos::from_secs(1))
+}
+
+/// `NOW`, `13:30:00.5`, `13:30:00GMT`. The outer `None`: neither.
+fn start_time(word: &str) -> Option<Option<TimeOfDay>> {
+    if word.eq_ignore_ascii_case("NOW") {
+        return Some(None);
+    }
+    let upper = word.to_ascii_uppercase();
+    let (time, utc) =
+        upper.strip_suffix("GMT").map_or((upper.as_str(), false), |time| (time, true));
+    let mut parts = time.split(':');
+    let mut number = |most: u64| parts.next()?.parse::<u64>().ok().filter(|number| *number < most);
+    let (hours, minutes) = (number(24)?, number(60)?);
+    let rest = seconds(parts.next()?).filter(|rest| *rest < Nanos::from_secs(60))?;
+    let since_midnight = Nanos::from_secs(hours * 3600 + minutes * 60).saturating_add(rest);
+    // MGEN takes midnight for NOW.
+    let starts = Some(TimeOfDay { since_midnight, utc }).filter(|_| since_midnight != Nanos::ZERO);
+    parts.next().is_none().then_some(starts)
+}

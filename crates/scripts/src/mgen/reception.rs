@@ -1,0 +1,132 @@
+//! MGEN's reception events: what a receiver is asked to do.
+//!
+//! ```text
+//! [<seconds>] LISTEN|IGNORE UDP|TCP <port>[,<port>,<from>-<to>] [RXBUFFER <bytes>]
+//! [<seconds>] JOIN|LEAVE <group> [SRC <source>] [INTERFACE <name>] [PORT <ports>]
+//! ```
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use wirebeat_units::Nanos;
+
+use super::event::{PROTOCOLS, Protocol};
+use super::token::Tokens;
+use crate::draft::Draft;
+use crate::keyword;
+use crate::{Group, Listen, MAX_EVENTS, Reception, ScriptError};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    Listen,
+    Ignore,
+    Join,
+    Leave,
+}
+
+pub(super) const KINDS: &[(&str, Kind)] = &[
+    ("LISTEN", Kind::Listen),
+    ("IGNORE", Kind::Ignore),
+    ("JOIN", Kind::Join),
+    ("LEAVE", Kind::Leave),
+];
+
+#[derive(Clone, Copy)]
+enum Known {
+    Source,
+    Interface,
+    Port,
+    Buffer,
+}
+
+const OPTIONS: &[(&str, Known)] = &[
+    ("SRC", Known::Source),
+    ("INTERFACE", Known::Interface),
+    ("PORT", Known::Port),
+    ("RXBUFFER", Known::Buffer),
+];
+
+/// Reads what follows the first word, and adds it.
+pub(super) fn read(
+    draft: &mut Draft<'_>,
+    tokens: &mut Tokens<'_>,
+    at: Nanos,
+    kind: Kind,
+) -> Result<(), ScriptError> {
+    let line = tokens.line();
+    let what = match kind {
+        Kind::Listen | Kind::Ignore => {
+            let word = tokens.rest();
+            let protocol = tokens.value("UDP or TCP", |word| keyword::find(word, PROTOCOLS))?;
+            let open = tokens.value("a list of ports, 5000,5002-5009", ports)?;
+            options(draft, tokens, None)?;
+            if protocol != Protocol::Udp {
+                draft.leave_out(line, word, "Wirebeat receives datagrams, and no TCP connections");
+                return Ok(());
+            }
+            if kind == Kind::Listen { Reception::Open(open) } else { Reception::Close(open) }
+        }
+        Kind::Join | Kind::Leave => {
+            let address = |word: &str| word.parse().ok().filter(IpAddr::is_multicast);
+            let address = tokens.value("a multicast address", address)?;
+            let mut group = Group { address, source: None, interface: None };
+            options(draft, tokens, Some(&mut group))?;
+            if kind == Kind::Join { Reception::Join(group) } else { Reception::Leave(group) }
+        }
+    };
+    if draft.listens.len() == MAX_EVENTS {
+        return Err(
+            line.wrong(format!("there are more than {MAX_EVENTS} events; divide the script"))
+        );
+    }
+    draft.listens.push(Listen { line: line.clone(), at, what });
+    Ok(())
+}
+
+fn options(
+    draft: &mut Draft<'_>,
+    tokens: &mut Tokens<'_>,
+    mut group: Option<&mut Group>,
+) -> Result<(), ScriptError> {
+    let line = tokens.line();
+    while !tokens.is_empty() {
+        let all = tokens.rest();
+        let known = tokens.value("an option: SRC, INTERFACE, PORT or RXBUFFER", |word| {
+            keyword::find(word, OPTIONS)
+        })?;
+        match (known, &mut group) {
+            (Known::Source, Some(group)) => {
+                let source = |word: &str| {
+                    let source: IpAddr = word.parse().ok()?;
+                    (!source.is_multicast() && !source.is_unspecified()).then_some(source)
+                };
+                group.source = Some(tokens.value("the address of a source", source)?);
+            }
+            (Known::Interface, Some(group)) => {
+                group.interface = Some(tokens.word("the name of an interface")?.to_owned());
+            }
+            (Known::Port, Some(_)) => {
+                tokens.value("a list of ports", ports)?;
+                draft.leave_out(line, all, "groups are joined for all ports");
+            }
+            (Known::Buffer, None) => {
+                tokens.word("a size")?;
+                draft.leave_out(line, all, "Wirebeat sets the buffers of its sockets itself");
+            }
+            _ => return Err(line.wrong("this option does not belong to this event; remove it")),
+        }
+    }
+    Ok(())
+}
+
+/// `5000,5002-5009`.
+fn ports(word: &str) -> Option<Vec<RangeInclusive<u16>>> {
+    let port = |word: &str| word.parse::<u16>().ok().filter(|port| *port > 0);
+    let range = |item: &str| match item.split_once('-') {
+        Some((from, to)) => Some(port(from)?..=port(to)?).filter(|range| !range.is_empty()),
+        None => port(item).map(|port| port..=port),
+    };
+    // More items than ports only repeat them.
+    let items: Option<Vec<_>> = word.split(',').take(65_536).map(range).collect();
+    items.filter(|items| !items.is_empty())
+}

@@ -1,0 +1,260 @@
+//! The sizes of a flow as lengths of packets, and whether they hold what they must.
+
+use wirebeat_units::{FCS, FrameLen};
+use wirebeat_wire::ethernet::FRAME_MIN;
+
+use super::Context;
+use super::frame::LONGEST;
+use super::layout::Layout;
+use crate::law;
+use crate::law::choice::Choice;
+use crate::law::draw::{Key, Purpose};
+use crate::program::lengths::Lengths;
+use crate::spec::size::{Drawn, Length, Of, Size};
+use crate::spec::{FlowSpec, Invalid, KeyPath};
+
+/// The longest frame of a standard link without FCS; a drawn size is longer only where 'max' says so.
+const USUAL_LONGEST: u16 = 1514;
+
+/// Makes the lengths of the flow's packets.
+pub(super) fn lengths(
+    context: &Context<'_>,
+    (name, flow): (&str, &FlowSpec),
+    layout: &Layout,
+    probe_len: u16,
+) -> Result<Lengths, Invalid> {
+    let headers = layout.len() as u16;
+    let least = headers.saturating_add(probe_len);
+    let limits = Limits { headers, least, measured: probe_len > 0, layout };
+    let at = || KeyPath::flow(name).key("size");
+    let invalid = |why: String| at().invalid(why);
+    let all = |lengths: &mut dyn Iterator<Item = &Length>| {
+        lengths.map(|length| limits.packet(*length)).collect::<Result<Vec<u16>, String>>()
+    };
+    let from_list = |list: Vec<Length>| {
+        all(&mut list.iter()).map(|list| Lengths::List(list.into())).map_err(invalid)
+    };
+    if let Some(file) = flow.departures.file() {
+        return from_list(context.files.trace_lengths(file).map_err(invalid)?);
+    }
+    let Some(size) = &flow.size else {
+        // The shortest frame is filled: what is not needed is payload.
+        return Ok(Lengths::Fixed(limits.aligned_up(limits.least.max(FRAME_MIN as u16))));
+    };
+    match size {
+        Size::Fixed(length) => limits.packet(*length).map(Lengths::Fixed).map_err(invalid),
+        Size::List(list) => from_list(list.clone()),
+        Size::Mix(mix) => {
+            let weights: Vec<u32> = mix.values().copied().collect();
+            let choice = Choice::new(&weights).map_err(|error| invalid(error.to_string()))?;
+            let lengths = all(&mut mix.keys()).map_err(invalid)?;
+            let key = Key::new(context.seed, context.id.into(), Purpose::Size);
+            Ok(Lengths::Mix {
+                lengths: lengths.into(),
+                weights: weights.into(),
+                choice: choice.into(),
+                key,
+            })
+        }
+        Size::File(file) => from_list(context.files.lengths(file).map_err(invalid)?),
+        Size::Capture(file) => from_list(context.files.frame_lengths(file).map_err(invalid)?),
+        Size::Drawn(drawn) => limits.drawn(context, drawn).map_err(invalid),
+    }
+}
+
+/// What packets must hold.
+struct Limits<'a> {
+    headers: u16,
+    /// Headers and probe.
+    least: u16,
+    measured: bool,
+    layout: &'a Layout,
+}
+
+impl Limits<'_> {
+    /// The packet that a length means.
+    fn packet(&self, length: Length) -> Result<u16, String> {
+        let packet = match length.of {
+            // A frame is filled: even the shortest is not padded.
+            Of::Frame => length.bytes.saturating_sub(FCS),
+            Of::Payload => length.bytes.saturating_add(self.headers),
+        };
+        if packet < self.least {
+            let shortest = FrameLen::without_fcs(self.aligned_up(self.least)).max(FrameLen::MIN);
+            return Err(match length.of {
+                Of::Frame => format!(
+                    "{length} are too short for the headers{}; the shortest frame is {shortest}",
+                    if self.measured { " and the probe" } else { "" },
+                ),
+                Of::Payload => format!(
+                    "{length} are too short for the probe of {} bytes; make it longer, or write 'probe: \
+                     off'",
+                    self.least - self.headers
+                ),
+            });
+        }
+        if usize::from(packet) > LONGEST {
+            let longest = LONGEST + usize::from(FCS);
+            return Err(format!(
+                "{length} make a frame that is longer than {longest}B, the longest"
+            ));
+        }
+        match self.aligned_down(packet) {
+            aligned if aligned == packet => Ok(packet),
+            aligned => Err(format!(
+                "what these headers carry is a multiple of {} bytes long: the next shorter frame is {}",
+                self.layout.align.1,
+                FrameLen::without_fcs(aligned)
+            )),
+        }
+    }
+
+    fn aligned_down(&self, packet: u16) -> u16 {
+        let (from, to) = self.layout.align;
+        packet - packet.saturating_sub(from) % to.max(1)
+    }
+
+    fn aligned_up(&self, packet: u16) -> u16 {
+        let down = self.aligned_down(packet);
+        if down == packet { packet } else { down + self.layout.align.1 }
+    }
+
+    fn drawn(&self, context: &Context<'_>, drawn: &Drawn) -> Result<Lengths, String> {
+        let beside: i32 = match drawn.of {
+            Of::Frame => -i32::from(FCS),
+            Of::Payload => i32::from(self.headers),
+        };
+        // Frames are at least 64 bytes long; payload may be less, and is padded.
+        let floor = match drawn.of {
+            Of::Frame => self.least.max(FRAME_MIN as u16),
+            Of::Payload => self.least,
+        };
+        let floor = self.aligned_up(floor);
+        let bytes = |packet: u16| f64::from(i32::from(packet) - beside);
+        let least = bytes(floor);
+        let most = drawn.max.map_or(bytes(USUAL_LONGEST.max(floor)), |max| max.get() as f64);
+        let min = drawn.min.map_or(least, |min| min.get() as f64);
+        if min < least {
+            return Err(format!(
+                "sizes from {min}B on are too short for the headers{}; 'min' is at least {least}B",
+                if self.measured { " and the probe" } else { "" }
+            ));
+        }
+        if most > bytes(LONGEST as u16) {
+            return Err(format!("'max' is at most {}B", bytes(LONGEST as u16)));
+        }
+        if min > most {
+            return Err(format!("'min' is {min}B and 'max' is {most}B; no size lies between"));
+        }
+        let bounds = law::Bounds { min: Some(min), max: Some(most) };
+        let sampler = drawn.law.sampler(None, bounds).map_err(|error| error.to_string())?;
+        let packet =
+            |bytes: f64| (bytes as i64 + i64::from(beside)).clamp(0, LONGEST as i64) as u16;
+        Ok(Lengths::Drawn {
+            sampler: Box::new(sampler),
+            beside,
+            within: (packet(min.ceil()), packet(most.floor())),
+            align: self.layout.align,
+            key: Key::new(context.seed, context.id.into(), Purpose::Size),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compile::{Files, Link, Links, compile};
+    use crate::program::Program;
+    use crate::spec::Scenario;
+
+    fn compiled(keys: &str) -> Result<Program, String> {
+        let text = format!("ports: {{ a: {{}} }}\nflows: {{ x: {{ from: a, to: a, {keys} }} }}\n");
+        let links = Links { ports: [("a".to_owned(), Link::imaginary(0))].into() };
+        let mut files = Files::default();
+        files.insert("sizes".to_owned(), b"64B # one\n\n20B@payload\n".to_vec());
+        files.insert("wrong".to_owned(), b"64B\n64x\n".to_vec());
+        let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|e| panic!("{e}"));
+        compile(&scenario, &links, &files).map_err(|error| error.to_string())
+    }
+
+    /// The lengths with FCS of the first frames.
+    fn frames(keys: &str, count: usize) -> Vec<u16> {
+        let program = compiled(keys).unwrap();
+        let frames = &program.streams[0].frames;
+        (0..count as u64).map(|n| frames.amount(n).0).collect()
+    }
+
+    #[test]
+    fn lengths_are_of_frames_or_of_their_payload() {
+        assert_eq!(frames("size: 100B", 2), [100, 100]);
+        assert_eq!(frames("size: 100B@payload", 1), [100 + 42 + 4]);
+        assert_eq!(frames("size: 1B@payload, probe: off", 1), [64], "padded");
+        assert_eq!(frames("size: { list: [64B, 70B, 20B@payload] }", 4), [64, 70, 66, 64]);
+        assert_eq!(frames("size: { file: sizes }", 3), [64, 66, 64]);
+    }
+
+    #[test]
+    fn a_mix_has_its_weights_and_a_law_its_bounds() {
+        let lengths = frames("size: imix", 12_000);
+        let share = |len| lengths.iter().filter(|seen| **seen == len).count() as f64 / 1000.0;
+        for (len, twelfths) in [(64, 7.0), (594, 4.0), (1518, 1.0)] {
+            assert!((share(len) - twelfths).abs() < 0.2, "{len}: {}", share(len));
+        }
+        let law = "{ normal: { mean: 300B, deviation: 300B }, min: 100B, max: 400B }";
+        let lengths = frames(&format!("size: {law}"), 10_000);
+        assert_eq!(lengths.iter().min(), Some(&100));
+        assert_eq!(lengths.iter().max(), Some(&400));
+        let law = "{ exponential: { mean: 100B }, of: payload }";
+        let lengths = frames(&format!("size: {law}, probe: off"), 1000);
+        assert!(lengths.iter().all(|len| (64..=1518).contains(len)));
+    }
+
+    #[test]
+    fn what_must_be_a_multiple_is_one() {
+        let sctp = "packet: [ { ipv4: {} }, { sctp: {} } ], probe: off";
+        assert_eq!(frames(&format!("{sctp}, size: 70B"), 1), [70], "14 and 52, and 4 of FCS");
+        let law = "{ uniform: { min: 100B, max: 200B } }";
+        for len in frames(&format!("{sctp}, size: {law}"), 100) {
+            assert_eq!((len - 4 - 34) % 4, 0);
+        }
+        let why = compiled(&format!("{sctp}, size: 71B")).unwrap_err();
+        assert!(why.contains("a multiple of 4 bytes long: the next shorter frame is 70B"), "{why}");
+    }
+
+    #[test]
+    fn what_does_not_hold_its_headers_is_refused() {
+        for (keys, expected) in [
+            (
+                "packet: [ { ipv6: {} }, { udp: {} } ], size: 81B",
+                "flows.x.size: 81B are too short for the headers and the probe; the shortest frame is \
+                 82B",
+            ),
+            (
+                "packet: [ { ipv6: {} }, { udp: {} } ], probe: off, size: 65B",
+                "flows.x.size: 65B are too short for the headers; the shortest frame is 66B",
+            ),
+            (
+                "size: 15B@payload",
+                "flows.x.size: 15B@payload are too short for the probe of 16 bytes; make it longer, or \
+                 write 'probe: off'",
+            ),
+            (
+                "size: { list: [64B, 9000B@payload] }",
+                "flows.x.size: 9000B@payload make a frame that is longer than 9018B, the longest",
+            ),
+            (
+                "size: { exponential: { mean: 100B }, min: 50B }",
+                "flows.x.size: sizes from 50B on are too short for the headers and the probe; 'min' is \
+                 at least 64B",
+            ),
+            (
+                "size: exponential",
+                "flows.x.size: nothing says how large the values of 'exponential' are; give it 'mean'",
+            ),
+            ("size: { file: gone }", "flows.x.size: the file 'gone' was not read"),
+            ("size: { file: wrong }", "flows.x.size: wrong:2: "),
+        ] {
+            let why = compiled(keys).unwrap_err();
+            assert!(why.starts_with(expected), "{keys}: {why}");
+        }
+    }
+}

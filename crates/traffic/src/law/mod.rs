@@ -1,0 +1,243 @@
+//! The laws of chance: how inter-departure times and sizes vary.
+//!
+//! One law is one file, and one line of the table below. Such a file has the parameters as they are
+//! written ([`Law`] is the enum of them) and the random variable that they describe: how it is drawn,
+//! its distribution function and its mean. What all laws share is in `written.rs` (text) and in
+//! `sampler.rs` (a mean that a rate demands, bounds). [`draw`] is the random source, [`choice`] draws
+//! among weighted entries, and [`fit`] tests whether samples follow a law.
+//!
+//! Everything here is pure. It knows neither flows nor schedules: a mean and bounds are passed in, and
+//! samples are numbers of nanoseconds or bytes.
+//!
+//! **Reproducible.** The same seed gives the same samples on every machine. Random bits are integers, and
+//! what is calculated from them here goes through the crate `libm`, never through the C library, whose
+//! logarithms differ between machines. One thing is left: `rand_distr`, which draws the normal, gamma and
+//! Poisson variables, uses the C library's `exp` and `log`, because `serde-saphyr` turns on `num-traits`'
+//! feature `std` for the whole build. They decide whether a candidate is accepted, and shape the normal
+//! law's tails beyond 3.65 deviations. Two C libraries differ in the last of 53 bits at most, which shows
+//! only where rounding to a nanosecond or byte falls between the two: with gaps of up to a millisecond,
+//! less than once in 10^12.
+
+pub mod cauchy;
+pub mod choice;
+pub mod draw;
+pub mod exponential;
+pub mod fit;
+pub mod gamma;
+pub mod log_normal;
+pub mod normal;
+pub mod pareto;
+pub mod poisson;
+mod quantity;
+mod sampler;
+mod special;
+pub mod uniform;
+pub mod weibull;
+mod written;
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{DeserializeOwned, MapAccess};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::spec::hint::with_hint;
+use draw::Draw;
+pub use quantity::{Deviation, Quantity};
+pub use sampler::{Bounds, LawError, Sampler};
+use written::LawSpec;
+
+/// A random variable: a law with all its parameters as numbers, in nanoseconds or bytes.
+trait Variable {
+    /// A sample.
+    fn draw(&self, draw: &mut Draw) -> f64;
+
+    /// The probability of a value up to `x`, which may be infinite.
+    fn cdf(&self, x: f64) -> f64;
+
+    /// An antiderivative of t dF(t) at `x`, where F is [`cdf`](Variable::cdf): its differences are the
+    /// mean within bounds, times their probability. It may be infinite at infinity.
+    fn moment(&self, x: f64) -> f64;
+
+    /// The mean, where there is one.
+    fn mean(&self) -> Option<f64>;
+
+    /// The largest value it takes below `x`, or `x` where it takes all values.
+    fn before(&self, x: f64) -> f64 {
+        x
+    }
+
+    /// About which value it is mirrored, and is still to be when it is cut at 0.
+    fn centre(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// Makes the enums of the laws and of their variables, and what is the same for all of them.
+macro_rules! laws {
+    ($($(#[doc = $doc:literal])* $name:literal $variant:ident $module:ident;)*) => {
+        /// A law of chance as it is written. `Q` is what it is about: [`wirebeat_units::Nanos`] or
+        /// [`wirebeat_units::Bytes`].
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Law<Q> {
+            $($(#[doc = $doc])* $variant($module::$variant<Q>),)*
+        }
+
+        /// The random variable of a law.
+        #[derive(Clone, Debug, PartialEq)]
+        enum AnyVariable {
+            $($variant($module::Numbers),)*
+        }
+
+        impl<Q: Quantity> Law<Q> {
+            /// The names of all laws: the keys they are written with.
+            pub const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// The key that it is written with.
+            pub fn name(&self) -> &'static str {
+                match self { $(Law::$variant(_) => $name,)* }
+            }
+
+            /// What cannot be meant: the key it is about, and why.
+            pub fn check(&self) -> Result<(), (&'static str, String)> {
+                match self { $(Law::$variant(law) => law.check(),)* }
+            }
+
+            /// What draws from it. `mean` is the mean that is demanded from outside, by a rate, in
+            /// nanoseconds or bytes; it takes the place of the parameter that is left out.
+            pub fn sampler(&self, mean: Option<f64>, bounds: Bounds) -> Result<Sampler, LawError> {
+                match self {
+                    $(Law::$variant(law) => sampler::sampler::<Q, _>($name, law, mean, bounds),)*
+                }
+            }
+
+            /// Its mean without bounds, in nanoseconds or bytes: `None` where it has none, or where one
+            /// is to be demanded.
+            pub fn mean(&self) -> Option<f64> {
+                match self { $(Law::$variant(law) => sampler::mean(law),)* }
+            }
+
+            /// The JSON Schema of the parameters of each law.
+            pub(crate) fn parameters(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
+                vec![$(($name, generator.subschema_for::<$module::$variant<Q>>()),)*]
+            }
+
+            /// The law that a bare word means, or why it needs parameters. `None`: there is no such law.
+            fn from_word(word: &str) -> Option<Result<Self, String>> {
+                match word {
+                    $($name => Some(written::bare().map(Law::$variant)),)*
+                    _ => None,
+                }
+            }
+
+            /// Writes it as an entry of a map that holds more than it.
+            pub(crate) fn write_entry<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+                match self { $(Law::$variant(law) => map.serialize_entry($name, law),)* }
+            }
+
+            /// Reads the parameters of the law of this name. `None`: there is no such law.
+            fn from_entry<'de, A: MapAccess<'de>>(
+                name: &str,
+                map: &mut A,
+            ) -> Result<Option<Self>, A::Error> {
+                match name {
+                    $($name => map.next_value().map(|law| Some(Law::$variant(law))),)*
+                    _ => Ok(None),
+                }
+            }
+        }
+
+        impl<Q: Quantity> Serialize for Law<Q> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self { $(Law::$variant(law) => write($name, law, serializer),)* }
+            }
+        }
+
+        impl<Q: Quantity> JsonSchema for Law<Q> {
+            fn schema_name() -> Cow<'static, str> {
+                Q::LAW.into()
+            }
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                let mut laws = Vec::new();
+                $(
+                    let parameters = generator.subschema_for::<$module::$variant<Q>>();
+                    let doc = concat!($($doc),*).trim();
+                    laws.extend(written::alternatives::<$module::$variant<Q>>($name, doc, &parameters));
+                )*
+                schemars::json_schema!({ "description": "A law of chance.", "anyOf": laws })
+            }
+        }
+
+        $(impl From<$module::Numbers> for AnyVariable {
+            fn from(numbers: $module::Numbers) -> AnyVariable {
+                AnyVariable::$variant(numbers)
+            }
+        })*
+
+        impl Variable for AnyVariable {
+            #[inline]
+            fn draw(&self, draw: &mut Draw) -> f64 {
+                match self { $(AnyVariable::$variant(numbers) => numbers.draw(draw),)* }
+            }
+            fn cdf(&self, x: f64) -> f64 {
+                match self { $(AnyVariable::$variant(numbers) => numbers.cdf(x),)* }
+            }
+            fn moment(&self, x: f64) -> f64 {
+                match self { $(AnyVariable::$variant(numbers) => numbers.moment(x),)* }
+            }
+            fn mean(&self) -> Option<f64> {
+                match self { $(AnyVariable::$variant(numbers) => numbers.mean(),)* }
+            }
+            fn before(&self, x: f64) -> f64 {
+                match self { $(AnyVariable::$variant(numbers) => numbers.before(x),)* }
+            }
+            fn centre(&self) -> Option<f64> {
+                match self { $(AnyVariable::$variant(numbers) => numbers.centre(),)* }
+            }
+        }
+    };
+}
+
+laws! {
+    /// Every whole number from a smallest to a largest one, equally likely.
+    "uniform" Uniform uniform;
+    /// Exponential: the gaps of a Poisson process.
+    "exponential" Exponential exponential;
+    /// Pareto: heavy-tailed.
+    "pareto" Pareto pareto;
+    /// Cauchy: so heavy-tailed that it has no mean.
+    "cauchy" Cauchy cauchy;
+    /// Normal (Gaussian).
+    "normal" Normal normal;
+    /// Poisson: a count. The gaps of a Poisson process are exponential.
+    "poisson" Poisson poisson;
+    /// Gamma; of a whole shape, Erlang.
+    "gamma" Gamma gamma;
+    /// Weibull.
+    "weibull" Weibull weibull;
+    /// Log-normal: its logarithm is normal.
+    "log-normal" LogNormal log_normal;
+}
+
+impl<Q: Quantity> Law<Q> {
+    /// The law that a word means, which needs no parameters.
+    pub(crate) fn from_bare_word(word: &str) -> Result<Self, String> {
+        let unknown = || with_hint("unknown word", word, Self::NAMES.iter().copied());
+        Self::from_word(word).unwrap_or_else(|| Err(unknown()))
+    }
+}
+
+/// A law without parameters as a word, others as a key with them.
+fn write<S: Serializer, T>(name: &'static str, law: &T, serializer: S) -> Result<S::Ok, S::Error>
+where
+    T: LawSpec + Serialize + DeserializeOwned + PartialEq,
+{
+    if written::bare::<T>().is_ok_and(|bare| bare == *law) {
+        return serializer.serialize_str(name);
+    }
+    serializer.collect_map([(name, law)])
+}
+
+#[cfg(test)]
+mod tests;

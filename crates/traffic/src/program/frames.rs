@@ -1,0 +1,486 @@
+//! How the frames of a flow are made: everything that stays the same, and how the rest follows from the
+//! frame's number.
+//!
+//! A frame that does not change is copied. Any other is copied as it is with every changing field zero;
+//! then its length, its fields and their share of each checksum are filled in. Checksums are never
+//! summed anew: what a field adds to them is known from its value (RFC 1071 §2). Sequence number and time come
+//! last, when the frame leaves ([`Built::stamp`]), because they are known last.
+//!
+//! Numbers of frames count over all transmit cores, so any core makes any frame. Nothing is allocated.
+
+use std::sync::Arc;
+
+use wirebeat_units::{FCS, FrameLen};
+use wirebeat_wire::checksum::fold;
+use wirebeat_wire::codec::{Codec, Marks, Moment};
+use wirebeat_wire::ethernet::{self, FRAME_MIN};
+use wirebeat_wire::probe;
+use wirebeat_wire::stamp::Stamp;
+
+use super::lengths::Lengths;
+use super::sub_flows::SubFlowOrder;
+use super::values::Values;
+use crate::spec::pattern::Per;
+
+/// The most checksums of a frame that follow from changing fields.
+pub(crate) const MAX_SUMS: usize = 8;
+
+/// The frames of a flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frames {
+    /// The longest frame without FCS. Changing fields, sequence and time are zero; checksums are as
+    /// [`Stamp`] wants them where nothing changes, and zero where they follow from what does.
+    pub(crate) bytes: Vec<u8>,
+    /// Bytes of all headers.
+    pub(crate) headers_len: u16,
+    /// How long packets are, without padding.
+    pub(crate) lengths: Lengths,
+    /// Lengths that are written into headers, where packets are not all equally long.
+    pub(crate) length_fields: Vec<LengthField>,
+    /// Fields that change.
+    pub(crate) patches: Vec<Patch>,
+    /// Checksums that follow from them, from the innermost on.
+    pub(crate) sums: Vec<SumField>,
+    /// Sums of the first 0, 1, 2 … 16-bit words of the payload; empty where it is zeros, or where all
+    /// packets are equally long.
+    pub(crate) payload_sums: Vec<u16>,
+    /// A CRC32c, if there is one.
+    pub(crate) crc32c: Option<Crc>,
+    /// Which sub-flow a frame belongs to.
+    pub(crate) sub_flows: Option<SubFlowOrder>,
+    /// The probe, if frames carry one.
+    pub(crate) probe: Option<ProbeField>,
+    /// Where the checksum over the probe lies; 0: nowhere.
+    pub(crate) checksum_at: u16,
+    /// Where the identification lies that counts frames; 0: nowhere.
+    pub(crate) identification_at: u16,
+}
+
+/// A probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProbeField {
+    pub(crate) codec: Codec,
+    pub(crate) marks: Marks,
+    pub(crate) first: u8,
+    /// Wirebeat's own, at the end of the payload: with which number of the flow it is written where the end
+    /// is not always the same.
+    pub(crate) tail: Option<u16>,
+}
+
+/// A length in a header, or in the probe: 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LengthField {
+    pub(crate) at: u16,
+    /// From where to the end of the packet it counts.
+    pub(crate) from: u16,
+    /// Which of the sums cover it, a bit each.
+    pub(crate) covered: u8,
+}
+
+/// A field that changes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Patch {
+    /// The bytes it lies in.
+    pub(crate) at: u16,
+    pub(crate) len: u8,
+    /// Bits behind it in the last of these bytes.
+    pub(crate) shift: u8,
+    pub(crate) covered: u8,
+    pub(crate) per: Per,
+    pub(crate) values: Values,
+}
+
+/// A checksum that follows from what changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SumField {
+    pub(crate) at: u16,
+    /// The folded sum of all it covers that does not change.
+    pub(crate) base: u16,
+    /// Where packets are not all equally long: from where to the end the length in its pseudo header counts.
+    pub(crate) pseudo_from: Option<u16>,
+    /// Where packets are not all equally long: whether it covers the payload.
+    pub(crate) payload: bool,
+    /// Zero means that there is none, and is sent as all ones.
+    pub(crate) zero_is_none: bool,
+    /// It is to be one more than it should be.
+    pub(crate) one_more: bool,
+    /// Which of the other sums cover it.
+    pub(crate) covered: u8,
+}
+
+/// A CRC32c over the end of the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Crc {
+    pub(crate) at: u16,
+    /// From where to the end of the packet.
+    pub(crate) from: u16,
+    /// It is to be one more than it should be.
+    pub(crate) one_more: bool,
+    /// Which of the sums cover it.
+    pub(crate) covered: u8,
+}
+
+/// A frame or datagram that was made, and what is still to be written into it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Built {
+    /// Its bytes; 0 when there was no room for it.
+    pub len: u16,
+    /// The frame's length with FCS, whether or not its headers are among these bytes.
+    pub frame_len: u16,
+    /// Bytes of payload.
+    pub payload_len: u16,
+    /// Where checksums, identification and probe lie, for ports that stamp by themselves. Without offsets
+    /// for datagrams, whose probe may lie at offset 0.
+    pub stamp: Stamp,
+    /// Where the probe lies.
+    pub probe_at: Option<u16>,
+}
+
+impl Built {
+    /// Writes the mark of a flow's last packet instead of its number, where the probe's format has one; says
+    /// whether it has.
+    pub fn stamp_last(&self, codec: Codec, out: &mut [u8], sequence: u32, now: Moment) -> bool {
+        let number = u64::from(sequence) + u64::from(self.stamp.first);
+        let Some(last) = codec.last(number) else { return false };
+        if self.stamp.probe_at != 0 {
+            self.stamp.write_number(out, last, now);
+        } else if let Some(probe) = self.probe_at.and_then(|at| out.get_mut(usize::from(at)..)) {
+            self.stamp.marks.write(probe, last, now.on(self.stamp.marks.time));
+        }
+        true
+    }
+
+    /// Writes sequence number and transmit time into what was built, and mends what depends on them.
+    /// Once per build.
+    #[inline]
+    pub fn stamp(&self, out: &mut [u8], sequence: u32, now: Moment) {
+        if self.stamp.probe_at != 0 || self.stamp.identification_at != 0 {
+            self.stamp.write(out, sequence, now);
+        } else if let Some(probe) = self.probe_at.and_then(|at| out.get_mut(usize::from(at)..)) {
+            let number = u64::from(sequence) + u64::from(self.stamp.first);
+            let marks = self.stamp.marks;
+            marks.write(probe, number, now.on(marks.time));
+        }
+    }
+}
+
+/// What a port is given of [`Frames`]. It owns its share of them, so that a sender can be given more while it
+/// is at work.
+#[derive(Clone, Debug)]
+pub struct Image {
+    frames: Arc<Frames>,
+    /// What goes with every frame, where it does not change.
+    constant: Option<Built>,
+    datagram: bool,
+}
+
+impl Frames {
+    /// Frames that are all these bytes, from the Ethernet header on and without FCS; a short one is padded.
+    /// Nothing is stamped.
+    pub fn constant(mut bytes: Vec<u8>) -> Frames {
+        let packet = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+        bytes.resize(bytes.len().max(FRAME_MIN), 0);
+        Frames {
+            bytes,
+            headers_len: ethernet::LEN as u16,
+            lengths: Lengths::Fixed(packet),
+            length_fields: Vec::new(),
+            patches: Vec::new(),
+            sums: Vec::new(),
+            payload_sums: Vec::new(),
+            crc32c: None,
+            sub_flows: None,
+            probe: None,
+            checksum_at: 0,
+            identification_at: 0,
+        }
+    }
+
+    /// What a port is given that sends frames: everything from the Ethernet header on.
+    pub fn frame(self: &Arc<Self>) -> Image {
+        let constant = self.is_constant().then(|| self.built(self.lengths.length(0)));
+        Image { frames: Arc::clone(self), constant, datagram: false }
+    }
+
+    /// What a port is given that sends datagrams: the payload alone, without headers and padding.
+    pub fn datagram(self: &Arc<Self>) -> Image {
+        Image { frames: Arc::clone(self), constant: None, datagram: true }
+    }
+
+    /// Whether nothing changes from frame to frame but what is stamped.
+    pub fn is_constant(&self) -> bool {
+        self.lengths.fixed().is_some() && self.patches.is_empty()
+    }
+
+    /// After how many frames their bytes repeat, but for what is stamped; `None` if they do not.
+    pub fn period(&self) -> Option<u64> {
+        let of = |patch: &Patch| match (patch.per, &self.sub_flows) {
+            (Per::SubFlow, Some(order)) => order.period(patch.values.period()?),
+            _ => patch.values.period(),
+        };
+        let mut period = self.lengths.period()?;
+        for patch in &self.patches {
+            let other = of(patch)?;
+            period = (period / super::gcd(period, other).max(1)).checked_mul(other)?;
+        }
+        Some(period)
+    }
+
+    /// The length of the longest frame, with FCS.
+    pub fn longest(&self) -> FrameLen {
+        FrameLen::without_fcs(u16::try_from(self.bytes.len()).unwrap_or(u16::MAX))
+    }
+
+    /// Bytes of all headers.
+    pub fn headers_len(&self) -> u16 {
+        self.headers_len
+    }
+
+    /// The same, and the number of the flow in it, where the codec has one.
+    pub(crate) fn probe_number(&self) -> Option<(Codec, Option<u32>)> {
+        self.probe.map(|probe| {
+            let bytes = &self.bytes[usize::from(self.headers_len).min(self.bytes.len())..];
+            (probe.codec, probe.codec.read(bytes).and_then(|seen| seen.flow))
+        })
+    }
+
+    /// The length with FCS and the payload of frame `n`.
+    pub fn amount(&self, n: u64) -> (u16, u16) {
+        let packet = self.lengths.length(n);
+        (packet.max(FRAME_MIN as u16) + FCS, packet.saturating_sub(self.headers_len))
+    }
+
+    /// How long packets are: from the Ethernet header on, without padding and FCS.
+    pub fn lengths(&self) -> &Lengths {
+        &self.lengths
+    }
+
+    /// Whose probe they carry, if they carry one.
+    pub fn codec(&self) -> Option<Codec> {
+        self.probe.map(|probe| probe.codec)
+    }
+
+    /// What goes with a frame whose packet has `packet` bytes.
+    #[inline]
+    fn built(&self, packet: u16) -> Built {
+        let len = packet.max(FRAME_MIN as u16);
+        let payload_len = packet.saturating_sub(self.headers_len);
+        let mut stamp = Stamp { identification_at: self.identification_at, ..Stamp::default() };
+        let Some(probe) = self.probe else {
+            return Built { len, frame_len: len + FCS, payload_len, stamp, probe_at: None };
+        };
+        let probe_at = self.probe_at(probe, packet);
+        stamp.probe_at = probe_at;
+        stamp.checksum_at = self.checksum_at;
+        (stamp.marks, stamp.first) = (probe.marks, probe.first);
+        Built { len, frame_len: len + FCS, payload_len, stamp, probe_at: Some(probe_at) }
+    }
+
+    /// Where the probe of a packet begins.
+    #[inline]
+    fn probe_at(&self, probe: ProbeField, packet: u16) -> u16 {
+        match probe.tail {
+            Some(_) => packet.saturating_sub(probe::LEN as u16),
+            None => self.headers_len,
+        }
+    }
+
+    /// Makes frame `n` in `out`; `None` when `out` is too short for it.
+    pub(crate) fn write(&self, n: u64, out: &mut [u8]) -> Option<Built> {
+        let packet = self.lengths.length(n);
+        let built = self.built(packet);
+        let frame = out.get_mut(..usize::from(built.len))?;
+        let (content, padding) = frame.split_at_mut(usize::from(packet));
+        content.copy_from_slice(self.bytes.get(..usize::from(packet))?);
+        padding.fill(0);
+        self.write_tail(content)?;
+        let mut sums = [0_u64; MAX_SUMS];
+        self.write_lengths(frame, packet, &mut sums)?;
+        self.write_patches(frame, n, &mut sums)?;
+        self.write_crc(frame, packet, &mut sums)?;
+        self.write_sums(frame, packet, &mut sums)?;
+        Some(built)
+    }
+
+    /// The CRC covers no checksum, and checksums of headers around it cover it.
+    #[inline]
+    fn write_crc(&self, frame: &mut [u8], packet: u16, sums: &mut [u64; MAX_SUMS]) -> Option<()> {
+        let Some(Crc { at, from, one_more, covered }) = self.crc32c else { return Some(()) };
+        let content = frame.get(usize::from(from)..usize::from(packet))?;
+        let crc = crc32c::crc32c(content).wrapping_add(one_more.into()).to_le_bytes();
+        *frame.get_mut(usize::from(at)..)?.first_chunk_mut()? = crc;
+        add(sums, covered, u32::from_be_bytes(crc).into());
+        Some(())
+    }
+
+    /// Writes the probe at the end of `payload`, where the end is not always the same.
+    #[inline]
+    fn write_tail(&self, payload: &mut [u8]) -> Option<()> {
+        if let (Some(ProbeField { tail: Some(flow), .. }), None) =
+            (self.probe, self.lengths.fixed())
+        {
+            let tail = payload.last_chunk_mut()?;
+            *tail = probe::Probe { flow, sequence: 0, transmit_ns: 0 }.to_bytes();
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn write_lengths(
+        &self,
+        frame: &mut [u8],
+        packet: u16,
+        sums: &mut [u64; MAX_SUMS],
+    ) -> Option<()> {
+        for field in &self.length_fields {
+            let value = packet.saturating_sub(field.from);
+            *frame.get_mut(usize::from(field.at)..)?.first_chunk_mut()? = value.to_be_bytes();
+            add(sums, field.covered, value.into());
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn write_patches(&self, frame: &mut [u8], n: u64, sums: &mut [u64; MAX_SUMS]) -> Option<()> {
+        let sub_flow = self.sub_flows.as_ref().map_or(n, |order| order.number(n));
+        for patch in &self.patches {
+            let number = if patch.per == Per::SubFlow { sub_flow } else { n };
+            let value = patch.values.value(number) << patch.shift;
+            let (at, len) = (usize::from(patch.at), usize::from(patch.len));
+            let field = frame.get_mut(at..at + len)?;
+            let bytes = value.to_be_bytes();
+            // Neighbours in the same byte keep their bits, which the template has zero here.
+            for (to, from) in field.iter_mut().zip(bytes.get(bytes.len() - len..)?) {
+                *to |= from;
+            }
+            if patch.covered != 0 {
+                // Checksummed parts begin at even offsets, so this says whether words are halved.
+                let odd = (at + len) & 1 == 1;
+                let sum = u64::from(fold(fold_wide(value)));
+                add(
+                    sums,
+                    patch.covered,
+                    if odd { u64::from((sum as u16).swap_bytes()) } else { sum },
+                );
+            }
+        }
+        Some(())
+    }
+
+    /// From the innermost to the outermost: an outer checksum covers the inner ones.
+    #[inline]
+    fn write_sums(&self, frame: &mut [u8], packet: u16, sums: &mut [u64; MAX_SUMS]) -> Option<()> {
+        for (index, sum) in self.sums.iter().enumerate() {
+            let mut total = sums.get(index)? + u64::from(sum.base);
+            if let Some(from) = sum.pseudo_from {
+                total += u64::from(packet.saturating_sub(from));
+            }
+            if sum.payload {
+                total += self.payload_sum(frame, packet);
+            }
+            let mut checksum = !fold(total);
+            if sum.one_more {
+                checksum = fold(u64::from(checksum) + 1);
+            }
+            if checksum == 0 && sum.zero_is_none {
+                checksum = 0xffff;
+            }
+            *frame.get_mut(usize::from(sum.at)..)?.first_chunk_mut()? = checksum.to_be_bytes();
+            add(sums, sum.covered, checksum.into());
+        }
+        Some(())
+    }
+
+    /// The sum of the payload of a packet of `packet` bytes, with sequence and time zero.
+    #[inline]
+    fn payload_sum(&self, frame: &[u8], packet: u16) -> u64 {
+        let flow = self.probe.and_then(|probe| probe.tail);
+        let tail = if flow.is_some() { probe::LEN } else { 0 };
+        let end = usize::from(packet).saturating_sub(tail);
+        let content = end.saturating_sub(usize::from(self.headers_len));
+        let mut sum = u64::from(self.payload_sums.get(content / 2).copied().unwrap_or(0));
+        if content % 2 == 1 && !self.payload_sums.is_empty() {
+            sum += u64::from(frame.get(end.wrapping_sub(1)).copied().unwrap_or(0)) << 8;
+        }
+        if let Some(flow) = flow {
+            let constant = fold(u64::from(probe::MAGIC) + u64::from(flow));
+            sum += u64::from(if content % 2 == 1 { constant.swap_bytes() } else { constant });
+        }
+        sum
+    }
+}
+
+impl Image {
+    /// Makes frame number `n` at the beginning of `out`. Its length is 0 when `out` is too short for it.
+    #[inline]
+    pub fn build(&self, n: u64, out: &mut [u8]) -> Built {
+        if let Some(built) = self.constant {
+            let bytes = &self.frames.bytes[..];
+            return match out.get_mut(..bytes.len()) {
+                Some(out) => {
+                    out.copy_from_slice(bytes);
+                    built
+                }
+                None => Built::default(),
+            };
+        }
+        if self.datagram {
+            return self.build_datagram(n, out).unwrap_or_default();
+        }
+        self.frames.write(n, out).unwrap_or_default()
+    }
+
+    fn build_datagram(&self, n: u64, out: &mut [u8]) -> Option<Built> {
+        let frames = &*self.frames;
+        let (begin, end) = (usize::from(frames.headers_len), usize::from(frames.lengths.length(n)));
+        let payload = frames.bytes.get(begin..end.max(begin))?;
+        let out = out.get_mut(..payload.len())?;
+        out.copy_from_slice(payload);
+        frames.write_tail(out)?;
+        for field in &frames.length_fields {
+            // Of those in headers the system knows itself.
+            if let Some(at) = field.at.checked_sub(frames.headers_len) {
+                let value = (end as u16).saturating_sub(field.from);
+                *out.get_mut(usize::from(at)..)?.first_chunk_mut()? = value.to_be_bytes();
+            }
+        }
+        let len = payload.len() as u16;
+        let frame_len = (end as u16).max(FRAME_MIN as u16) + FCS;
+        let built = Built { len, frame_len, payload_len: len, ..Built::default() };
+        let Some(probe) = frames.probe else { return Some(built) };
+        let probe_at = frames.probe_at(probe, end as u16).checked_sub(frames.headers_len);
+        // Checksums and identification lie in the headers, which the system makes.
+        let stamp = Stamp { marks: probe.marks, first: probe.first, ..Stamp::default() };
+        Some(Built { stamp, probe_at, ..built })
+    }
+
+    /// The longest that it makes.
+    pub fn longest(&self) -> u16 {
+        match self.datagram {
+            true => self.frames.lengths.longest().saturating_sub(self.frames.headers_len),
+            false => self.frames.bytes.len() as u16,
+        }
+    }
+
+    /// The length of all that it makes, where that is always the same.
+    pub fn fixed_len(&self) -> Option<u16> {
+        self.frames.lengths.fixed().map(|_| self.longest())
+    }
+}
+
+/// Adds `word` to the sums whose bits are set.
+#[inline]
+fn add(sums: &mut [u64; MAX_SUMS], which: u8, word: u64) {
+    let mut which = which;
+    while which != 0 {
+        sums[which.trailing_zeros() as usize % MAX_SUMS] += word;
+        which &= which - 1;
+    }
+}
+
+/// The sum of the two halves of `value`, with the carry.
+#[inline]
+fn fold_wide(value: u128) -> u64 {
+    let (sum, carry) = ((value >> 64) as u64).overflowing_add(value as u64);
+    sum.wrapping_add(u64::from(carry))
+}

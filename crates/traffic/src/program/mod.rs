@@ -1,0 +1,192 @@
+//! What the compiler makes and the drive loop runs: tables, with every decision taken.
+
+pub mod frames;
+pub mod lengths;
+pub mod pace;
+pub mod sub_flows;
+pub mod values;
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use wirebeat_units::{FrameLen, FrameRate, Nanos};
+use wirebeat_wire::codec::Codec;
+
+pub use frames::{Built, Frames, Image};
+pub use pace::Pace;
+
+use pace::frame_rate;
+
+/// A compiled scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The flows; the index is [`crate::schedule::Departure::flow`].
+    pub flows: Vec<Flow>,
+    /// What they send; the index is [`crate::schedule::Departure::stream`].
+    pub streams: Vec<Stream>,
+}
+
+impl Program {
+    /// The indices of the flows that the port `name` sends, in order.
+    pub fn flows_from(&self, name: &str) -> Vec<u32> {
+        (0..).zip(&self.flows).filter(|(_, flow)| flow.from == name).map(|(i, _)| i).collect()
+    }
+
+    /// What flow number `flow` sends, in the order of time.
+    pub fn streams(&self, flow: u32) -> &[Stream] {
+        let range = self.flows.get(flow as usize).map_or(0..0, |flow| flow.streams.clone());
+        self.streams.get(range.start as usize..range.end as usize).unwrap_or_default()
+    }
+
+    /// The number of the first of these streams, and the streams.
+    pub(crate) fn numbered_streams(&self, flow: u32) -> (u32, &[Stream]) {
+        let first = self.flows.get(flow as usize).map_or(0, |flow| flow.streams.start);
+        (first, self.streams(flow))
+    }
+
+    /// What flows send, in any order.
+    pub fn streams_of<'a>(&'a self, flows: &'a [u32]) -> impl Iterator<Item = &'a Stream> {
+        flows.iter().flat_map(|&flow| self.streams(flow))
+    }
+
+    /// How fast flow number `flow` is meant to be sent on average, and whether it is meant to be as fast all the
+    /// time. `None` for one without a limit, or without an average.
+    pub fn offered(&self, flow: u32) -> Option<(FrameRate, bool)> {
+        let streams = self.streams(flow);
+        if let [Stream { departures: Departures { pace: Pace::Constant(rate), .. }, .. }] = streams
+        {
+            return Some((*rate, true));
+        }
+        let (mut frames, mut time) = (0.0, 0.0);
+        for Stream { departures, .. } in streams {
+            let rate = departures.pace.mean_rate()?;
+            // Without an end, that is how it goes on.
+            let lasts = match departures.stop {
+                Nanos::MAX => return frame_rate(rate).map(|rate| (rate, false)),
+                stop => stop.saturating_sub(departures.start).get() as f64,
+            };
+            frames += rate * lasts;
+            time += lasts;
+        }
+        frame_rate(frames / time).map(|rate| (rate, false))
+    }
+
+    /// When flow number `flow` ends by its schedule, from the start of the run; `Nanos::MAX` where the schedule
+    /// does not say.
+    pub fn end(&self, flow: u32) -> Nanos {
+        let streams = self.streams(flow);
+        let stop = streams.last().map_or(Nanos::ZERO, |stream| stream.departures.stop);
+        let by_count = match streams {
+            [Stream { departures, .. }] if departures.count < u64::MAX => {
+                let last = departures.count.saturating_sub(1);
+                let rate = departures.pace.constant();
+                rate.map(|rate| departures.start.saturating_add(rate.deadline(last)))
+            }
+            _ => None,
+        };
+        by_count.unwrap_or(Nanos::MAX).min(stop)
+    }
+
+    /// Whose probe the frames of flow number `flow` carry, if they carry one.
+    pub fn codec(&self, flow: u32) -> Option<Codec> {
+        self.streams(flow).first()?.frames.codec()
+    }
+
+    /// The same, and the number of the flow in it, where the codec has one.
+    pub fn probe(&self, flow: u32) -> Option<(Codec, Option<u32>)> {
+        self.streams(flow).first()?.frames.probe_number()
+    }
+
+    /// The length of the longest frame of flow number `flow`, with FCS.
+    pub fn longest(&self, flow: u32) -> FrameLen {
+        let lengths = self.streams(flow).iter().map(|stream| stream.frames.longest());
+        lengths.max().unwrap_or(FrameLen::MIN)
+    }
+
+    /// Whether flow number `flow` is sent as fast as the engine can.
+    pub fn is_unlimited(&self, flow: u32) -> bool {
+        self.streams(flow).iter().any(|stream| !stream.departures.pace.is_limited())
+    }
+}
+
+/// One flow, ready to send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// The name in the scenario.
+    pub name: String,
+    /// Its number in probes.
+    pub id: u16,
+    /// The sending port's name.
+    pub from: String,
+    /// The receiving port's name, where the scenario has one.
+    pub to: Option<String>,
+    /// Which of the program's streams it sends, one after the other.
+    pub streams: Range<u32>,
+    /// What happens to a frame that is late.
+    pub late: Late,
+    /// Addresses, for engines that send datagrams rather than frames; `None` where the headers are not
+    /// ones that a system makes by itself.
+    pub endpoint: Option<Endpoint>,
+}
+
+/// A part of a flow: what it sends from one time to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stream {
+    /// The flow it is part of.
+    pub flow: u32,
+    /// The frames.
+    pub frames: Arc<Frames>,
+    /// When they leave.
+    pub departures: Departures,
+}
+
+/// When the frames of a stream are due, relative to the start of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Departures {
+    /// How they follow one another.
+    pub pace: Pace,
+    /// Frames that leave back to back; the pause after them keeps the mean rate. At least 1.
+    pub burst: u32,
+    /// When the first is due (start time and stagger).
+    pub start: Nanos,
+    /// No frame is due at or after this.
+    pub stop: Nanos,
+    /// No more than this many frames of the flow, all its streams together.
+    pub count: u64,
+}
+
+/// What happens to a frame that cannot leave in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// It is sent late; its lateness is recorded.
+    Send,
+    /// It is dropped as a time violation once it is later than this.
+    Drop(Nanos),
+}
+
+/// Where datagrams of a flow come from and go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Source address and port; unspecified address or port 0: the kernel chooses.
+    pub source: SocketAddr,
+    /// Destination address and port.
+    pub destination: SocketAddr,
+    /// Time to live, or hop limit.
+    pub ttl: u8,
+    /// The ToS byte or traffic class.
+    pub tos: u8,
+    /// Whether the UDP checksum is sent.
+    pub checksum: bool,
+}
+
+/// The greatest common divisor; that of anything and 0 is the other.
+pub(crate) fn gcd(a: u64, b: u64) -> u64 {
+    let (mut a, mut b) = (a, b);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

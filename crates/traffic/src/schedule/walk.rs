@@ -1,0 +1,87 @@
+//! Departures that are found one after the other: every kind of pace that is not simply constant.
+//!
+//! A walker stands at the time of a burst and goes to the next. It knows neither cores nor limits.
+
+use super::constant::Constant;
+use super::drawn::Drawn;
+use super::jittered::Jittered;
+use super::on_off::OnOff;
+use super::profile::Profile;
+use super::trace::Trace;
+use crate::program::pace::Pace;
+use wirebeat_units::Nanos;
+
+/// Makes the walkers of all kinds, and what is the same for them.
+macro_rules! walkers {
+    ($($variant:ident $type:ty;)*) => {
+        /// A walker of some kind.
+        #[derive(Clone, Debug)]
+        pub(super) enum Walker { $($variant($type),)* }
+
+        impl Walker {
+            /// The current time in nanoseconds, saturating.
+            #[inline]
+            pub(super) fn at(&self) -> u64 {
+                match self { $(Walker::$variant(walker) => walker.at(),)* }
+            }
+            /// On to the next burst, which is not before this one.
+            #[inline]
+            pub(super) fn advance(&mut self) {
+                match self { $(Walker::$variant(walker) => walker.advance(),)* }
+            }
+            /// Begins anew at a time; what is drawn goes on.
+            pub(super) fn restart(&mut self, at: u64) {
+                match self { $(Walker::$variant(walker) => walker.restart(at),)* }
+            }
+        }
+    };
+}
+
+walkers! {
+    Constant Constant;
+    Drawn Drawn;
+    Jittered Jittered;
+    OnOff Box<OnOff>;
+    Trace Trace;
+    Profile Box<Profile>;
+}
+
+impl Walker {
+    /// At the first of bursts of `burst` frames; `None` where there is none or no time for it.
+    pub(super) fn new(pace: &Pace, start: Nanos, burst: u64) -> Option<Walker> {
+        let at = start.get();
+        Some(match pace {
+            Pace::Unlimited | Pace::Silent => return None,
+            Pace::Constant(rate) => Walker::Constant(Constant::new(*rate, start, 0, burst)),
+            Pace::Drawn(gaps) => Walker::Drawn(Drawn::new(gaps, at, burst)),
+            Pace::Jittered(jittered) => Walker::Jittered(Jittered::new(jittered, start, burst)),
+            Pace::OnOff(on_off) => Walker::OnOff(Box::new(OnOff::new(on_off, at, burst)?)),
+            Pace::Trace(gaps) => Walker::Trace(Trace::new(gaps, at, burst)),
+            Pace::Profile(profile) => Walker::Profile(Box::new(Profile::new(profile, at, burst))),
+        })
+    }
+}
+
+/// A time in nanoseconds and 2^-32 of them, so that a sum of a million million gaps is exact to a
+/// nanosecond.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Time {
+    pub(super) ns: u64,
+    part: u32,
+}
+
+impl Time {
+    pub(super) fn new(ns: u64) -> Time {
+        Time { ns, part: 0 }
+    }
+
+    /// So many nanoseconds later; what is negative or no number is none.
+    #[inline]
+    pub(super) fn add(&mut self, ns: f64) {
+        const PARTS: f64 = (1_u64 << 32) as f64;
+        let whole = ns as u64;
+        let part = ((ns - whole as f64) * PARTS) as u64 + u64::from(self.part);
+        self.ns = self.ns.saturating_add(whole).saturating_add(part >> 32);
+        self.part = part as u32;
+    }
+}

@@ -1,0 +1,224 @@
+//! What changes in a flow at a time: `at: { 10s: { rate: 4Gbps }, 20s: pause, 25s: resume }`.
+
+use indexmap::IndexMap;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+use wirebeat_units::Nanos;
+
+use super::departures::Departures;
+use super::header::Header;
+use super::is_default;
+use super::rate::FlowRate;
+use super::size::Size;
+use super::{FlowSpec, Invalid, KeyPath};
+
+/// The most changes of a flow.
+pub const MAX_CHANGES: usize = 10_000;
+
+/// A change of a flow.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// It sends nothing until it is resumed.
+    Pause,
+    /// It goes on as before the pause.
+    Resume,
+    /// From now on it has these settings; those that are left out stay as they are.
+    To(Box<Settings>),
+}
+
+/// What can change while a flow sends.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Settings {
+    /// How fast.
+    #[serde(skip_serializing_if = "is_default")]
+    pub rate: Option<FlowRate>,
+    /// How the times between frames vary.
+    #[serde(skip_serializing_if = "is_default")]
+    pub departures: Option<Departures>,
+    /// How long frames are.
+    #[serde(skip_serializing_if = "is_default")]
+    pub size: Option<Size>,
+    /// The headers and the payload.
+    #[serde(skip_serializing_if = "is_default")]
+    pub packet: Option<Vec<Header>>,
+}
+
+/// A flow from one change to the next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// How many there were before.
+    pub number: u32,
+    /// From when on.
+    pub from: Nanos,
+    /// The flow as it is then.
+    pub flow: FlowSpec,
+    /// For how long its rate has been in force: a profile goes on when something else changes.
+    pub rate_age: Nanos,
+    /// Whether it pauses.
+    pub paused: bool,
+}
+
+impl FlowSpec {
+    /// The flow from its start to its first change, from there to the next, and so on.
+    pub fn phases(&self) -> Vec<Phase> {
+        let begin = FlowSpec { at: IndexMap::new(), ..self.clone() };
+        let mut phases = vec![Phase::first(self.start, begin)];
+        for (&from, change) in &self.at {
+            let Some(last) = phases.last() else { break };
+            let phase = last.after(from, change);
+            phases.push(phase);
+        }
+        phases
+    }
+
+    /// What cannot be meant of the times of changes.
+    pub(super) fn check_changes(&self, name: &str) -> Result<(), Invalid> {
+        let at = || KeyPath::flow(name).key("at");
+        if self.at.len() > MAX_CHANGES {
+            let why = format!("there are {} changes, and {MAX_CHANGES} is the most", self.at.len());
+            return Err(at().invalid(why));
+        }
+        if !self.at.is_empty()
+            && self.rate.is_unlimited()
+            && self.departures == Departures::Constant
+        {
+            return Err(at().invalid(
+                "a flow that is as fast as the engine can does not change; give it a 'rate'",
+            ));
+        }
+        let (mut before, mut what) = (self.start, "the flow starts");
+        let begin = FlowSpec { at: IndexMap::new(), ..self.clone() };
+        let mut phase = Phase::first(self.start, begin);
+        for (&time, change) in &self.at {
+            let here = || at().key(&time.to_string());
+            if time <= before {
+                return Err(here().invalid(format!(
+                    "it is not after {before}, when {what}; write changes in the order of time"
+                )));
+            }
+            if self.stop.is_some_and(|stop| time >= stop) {
+                return Err(here().invalid("the flow has stopped by then; make 'stop' later"));
+            }
+            phase = phase.changed(name, time, change).map_err(|why| here().invalid(why))?;
+            (before, what) = (time, "it changed last");
+        }
+        Ok(())
+    }
+}
+
+impl Phase {
+    fn first(from: Nanos, flow: FlowSpec) -> Phase {
+        Phase { number: 0, from, flow, rate_age: Nanos::ZERO, paused: false }
+    }
+
+    /// What a change at `from` makes of it; or why it cannot be meant.
+    pub(crate) fn changed(
+        &self,
+        name: &str,
+        from: Nanos,
+        change: &Change,
+    ) -> Result<Phase, String> {
+        match change {
+            Change::Pause if self.paused => return Err("it pauses already".to_owned()),
+            Change::Resume if !self.paused => return Err("it does not pause".to_owned()),
+            Change::To(settings) if **settings == Settings::default() => {
+                return Err("nothing changes; write what does, or 'pause'".to_owned());
+            }
+            _ => {}
+        }
+        let phase = self.after(from, change);
+        if matches!(change, Change::To(_)) {
+            phase.flow.check_parts(name).map_err(|problem| problem.to_string())?;
+        }
+        Ok(phase)
+    }
+
+    /// The same, of a change that was checked.
+    fn after(&self, from: Nanos, change: &Change) -> Phase {
+        let mut phase = Phase { number: self.number.saturating_add(1), from, ..self.clone() };
+        phase.rate_age = self.rate_age.saturating_add(from.saturating_sub(self.from));
+        match change {
+            Change::Pause => phase.paused = true,
+            Change::Resume => phase.paused = false,
+            Change::To(settings) => {
+                settings.apply(&mut phase.flow);
+                if settings.rate.is_some() {
+                    phase.rate_age = Nanos::ZERO;
+                }
+            }
+        }
+        phase
+    }
+}
+
+impl Settings {
+    fn apply(&self, flow: &mut FlowSpec) {
+        if let Some(rate) = &self.rate {
+            flow.rate = rate.clone();
+        }
+        if let Some(departures) = &self.departures {
+            flow.departures = departures.clone();
+        }
+        if let Some(size) = &self.size {
+            flow.size = Some(size.clone());
+        }
+        if let Some(packet) = &self.packet {
+            flow.packet = packet.clone();
+        }
+    }
+}
+
+impl Serialize for Change {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Change::Pause => serializer.serialize_str("pause"),
+            Change::Resume => serializer.serialize_str("resume"),
+            Change::To(settings) => settings.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Change {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(WordOrSettings)
+    }
+}
+
+struct WordOrSettings;
+
+impl<'de> Visitor<'de> for WordOrSettings {
+    type Value = Change;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("'pause', 'resume', or what changes")
+    }
+    fn visit_str<E: Error>(self, word: &str) -> Result<Change, E> {
+        match word {
+            "pause" => Ok(Change::Pause),
+            "resume" => Ok(Change::Resume),
+            other => {
+                Err(E::custom(super::hint::with_hint("unknown change", other, ["pause", "resume"])))
+            }
+        }
+    }
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Change, A::Error> {
+        let settings = Settings::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(Change::To(Box::new(settings)))
+    }
+}
+
+impl JsonSchema for Change {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "change".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let settings = generator.subschema_for::<Settings>();
+        json_schema!({
+            "description": "What changes: 'pause', 'resume', or new settings.",
+            "anyOf": [{ "enum": ["pause", "resume"] }, settings]
+        })
+    }
+}

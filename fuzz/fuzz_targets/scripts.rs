@@ -1,0 +1,20 @@
+//! Texts that may be taken for scripts of other tools.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wirebeat_scripts::{Dialect, MAX_LEFT_OUT, Options, Source, convert, recognise};
+
+fuzz_target!(|text: &str| {
+    // Whatever a script includes is there, and is the script.
+    let read = |_: &str| Ok(text.as_bytes().to_vec());
+    let source = Source { name: "fuzz", text, read: &read };
+    let _ = recognise(text);
+    for dialect in Dialect::ALL {
+        let Ok(converted) = convert(*dialect, &source, &Options::default()) else { continue };
+        if let Err(problem) = converted.scenario.check() {
+            panic!("{dialect}: {problem}");
+        }
+        assert!(converted.left_out.len() <= MAX_LEFT_OUT + 1);
+    }
+});
