@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use serde::Serialize;
+use wirebeat_explain::Checked;
 use wirebeat_run::{Options, read_files};
-use wirebeat_traffic::compile::{Links, compile};
-use wirebeat_traffic::program::Program;
 
 use crate::failure::Failure;
-use crate::file::{FileArgs, ScenarioFile, imaginary_links};
+use crate::file::{FileArgs, ScenarioFile};
 use crate::output::{self, Output, ReportArgs, VERSION};
 
 /// The version of the JSON document.
@@ -45,26 +44,14 @@ impl Args {
     }
 }
 
-/// A scenario that was compiled for links that do not exist.
-pub struct Checked {
-    /// What was read.
-    pub file: ScenarioFile,
-    /// The links.
-    pub links: Links,
-    /// What it compiles to.
-    pub program: Program,
-}
-
-/// Reads and compiles the scenario in `path`.
-pub fn checked(path: &Path, reading: &FileArgs) -> Result<Checked, Failure> {
+/// Reads the scenario in `path`, and compiles it for links that do not exist.
+pub fn checked(path: &Path, reading: &FileArgs) -> Result<(ScenarioFile, Checked), Failure> {
     let file = ScenarioFile::read(path, reading)?;
-    let links = imaginary_links(&file.scenario);
-    let options = file.options(Options::default());
-    let contents = read_files(&file.scenario, &options)
+    let files = read_files(&file.scenario, &file.options(Options::default()))
         .map_err(|error| Failure::from(error).at(file.name.clone()))?;
-    let program = compile(&file.scenario, &links, &contents)
-        .map_err(|error| file.invalid(error.problem()))?;
-    Ok(Checked { file, links, program })
+    let checked =
+        Checked::new(&file.scenario, &files).map_err(|error| file.invalid(error.problem()))?;
+    Ok((file, checked))
 }
 
 /// The JSON document.
@@ -96,8 +83,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     for path in &args.files {
         let file = path.display().to_string();
         let entry = match checked(path, &args.reading) {
-            Ok(checked) => {
-                let scenario = &checked.file.scenario;
+            Ok((read, _)) => {
+                let scenario = &read.scenario;
                 let (ports, flows) = (scenario.ports.len(), scenario.flows.len());
                 let counted = |count, what| match count {
                     1 => format!("1 {what}"),
@@ -105,7 +92,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
                 };
                 text += &format!(
                     "{}: ok: {}, {}\n",
-                    checked.file.name,
+                    read.name,
                     counted(flows, "flow"),
                     counted(ports, "port")
                 );

@@ -10,11 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use wirebeat_run::Options;
 use wirebeat_scripts::Dialect;
-use wirebeat_traffic::compile::{Files, Link, Links};
-use wirebeat_traffic::spec::{
-    Change, FlowRate, FlowSpec, Invalid, Place, Reading, Scenario, Sources, SpecError, yaml,
-};
-use wirebeat_units::{BitRate, Rate};
+use wirebeat_traffic::spec::{Invalid, Place, Reading, Scenario, Sources, SpecError, yaml};
 
 use crate::failure::Failure;
 use crate::output::tell;
@@ -23,9 +19,6 @@ use crate::values;
 
 /// The file name that stands for standard input.
 const STANDARD_INPUT: &str = "-";
-
-/// The speed of links that are not looked up.
-pub const ASSUMED_SPEED: BitRate = BitRate(10_000_000_000);
 
 /// How a file is read.
 #[derive(Args, Clone, Debug, Default)]
@@ -57,8 +50,8 @@ pub struct ScenarioFile {
     pub scenario: Scenario,
     /// What the names of files in it are relative to.
     directory: Option<PathBuf>,
-    /// Files that it names and that were made out of a script.
-    made: Files,
+    /// Files that it names and that were made out of a script: name and content.
+    made: Vec<(String, Vec<u8>)>,
     /// Of a scenario that is no script.
     sources: Option<Sources>,
 }
@@ -83,22 +76,23 @@ impl ScenarioFile {
         let script = How { dialect: how.dialect, interface: how.interface.clone(), time: None };
         if let Some(converted) = script::read((&name, &text), directory.as_deref(), &script)? {
             script::notices(&converted).iter().for_each(|notice| tell(notice));
-            let (scenario, mut made) = (converted.scenario, Files::default());
-            for (name, content) in converted.files {
-                made.insert(name, content);
-            }
+            let (scenario, made) = (converted.scenario, converted.files);
             return Ok(ScenarioFile { name, scenario, directory, made, sources: None });
         }
         let reading = Reading { set: &how.set, read: &mut |path| text_of_file(path) };
         let (scenario, sources) =
             Sources::read(&name, text, reading).map_err(|error| unreadable(error, &how.set))?;
-        let (made, sources) = (Files::default(), Some(sources));
+        let (made, sources) = (Vec::new(), Some(sources));
         Ok(ScenarioFile { name, scenario, directory, made, sources })
     }
 
     /// `options` with what the names of files in it mean.
     pub fn options(&self, options: Options) -> Options {
-        Options { directory: self.directory.clone(), files: self.made.clone(), ..options }
+        let mut options = Options { directory: self.directory.clone(), ..options };
+        for (name, content) in &self.made {
+            options.files.insert(name.clone(), content.clone());
+        }
+        options
     }
 
     /// A problem found behind the parser, with its place in the text.
@@ -108,38 +102,6 @@ impl ScenarioFile {
             None => (self.name.as_str(), None),
         };
         Failure::usage(&problem.why).at(format!("{}, {}", at(file, place), problem.at))
-    }
-}
-
-/// Links that nobody looked up, of which everything is made up that the scenario does not say. The speed
-/// only where a rate is a share of it: otherwise it could be wrong, and is not needed.
-pub fn imaginary_links(scenario: &Scenario) -> Links {
-    let shares = |port: &str| {
-        scenario.flows.values().any(|flow| flow.from == port && rates(flow).any(has_share))
-    };
-    let ports = scenario.ports.keys().zip(0..).map(|(name, number)| {
-        let speed = shares(name).then_some(ASSUMED_SPEED);
-        (name.clone(), Link { speed, ..Link::imaginary(number) })
-    });
-    Links { ports: ports.collect() }
-}
-
-/// The rates of a flow, from change to change.
-fn rates(flow: &FlowSpec) -> impl Iterator<Item = &FlowRate> {
-    let later = flow.at.values().filter_map(|change| match change {
-        Change::To(settings) => settings.rate.as_ref(),
-        _ => None,
-    });
-    later.chain([&flow.rate])
-}
-
-fn has_share(rate: &FlowRate) -> bool {
-    let share = |rate: &Rate| matches!(rate, Rate::LinkShare(_));
-    match rate {
-        FlowRate::Fixed(rate) => share(rate),
-        FlowRate::Steps(steps) => steps.rates.values().any(share),
-        FlowRate::Ramp(ramp) => share(&ramp.from) || share(&ramp.to),
-        FlowRate::Sine(sine) => share(&sine.mean) || share(&sine.amplitude),
     }
 }
 
@@ -189,14 +151,5 @@ mod tests {
         assert_eq!(assignment("a=b=c"), pair("a", "b=c"));
         assert_eq!(assignment("a="), pair("a", ""));
         assert!(assignment("rate").is_err() && assignment("=5").is_err());
-    }
-
-    #[test]
-    fn a_speed_is_assumed_only_for_shares() {
-        let text = "ports: { a: {}, b: {} }\nflows:\n  x: { from: a, to: b, rate: 5kpps, at: { 1s: { rate: 50% } } }\n  \
-                    y: { from: b, to: a, rate: { ramp: { from: 1kpps, to: 2kpps, over: 5s } } }\n";
-        let links = imaginary_links(&Scenario::from_yaml(text, "").unwrap());
-        assert_eq!(links.ports["a"].speed, Some(ASSUMED_SPEED));
-        assert_eq!(links.ports["b"].speed, None);
     }
 }

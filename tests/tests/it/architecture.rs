@@ -77,6 +77,12 @@ const TABLE: &[Row] = &[
         rule: "a report is made from plain numbers, never from live objects",
     },
     Row {
+        name: "explain",
+        may_know: &["units", "traffic", "report"],
+        tests: &[],
+        rule: "what a scenario means is read from its program; no machine and no engine is asked",
+    },
+    Row {
         name: "testbed",
         may_know: &["netlink"],
         tests: &[],
@@ -100,14 +106,14 @@ const TABLE: &[Row] = &[
     },
     Row {
         name: "cli",
-        may_know: &["units", "traffic", "scripts", "report", "run", "testbed"],
+        may_know: &["units", "traffic", "scripts", "explain", "report", "run", "testbed"],
         tests: &[],
         rule: "a control plane knows the language, a run and its report; what is below is the run's",
     },
 ];
 
 /// Crates without input and output, and all that they may use from elsewhere: data, not systems.
-const PURE: [&str; 6] = ["units", "wire", "traffic", "scripts", "meter", "report"];
+const PURE: [&str; 7] = ["units", "wire", "traffic", "scripts", "explain", "meter", "report"];
 const PURE_MAY_USE: [&str; 12] = [
     "crc32c",
     "humantime",

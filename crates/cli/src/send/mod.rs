@@ -10,15 +10,14 @@ mod scenario;
 use std::num::NonZeroU16;
 
 use clap::Args as ClapArgs;
+use wirebeat_explain::Checked;
 use wirebeat_run::{Options, Peer, read_files};
-use wirebeat_traffic::compile::compile;
 use wirebeat_traffic::spec::{EngineChoice, LateChoice, Scenario, WaitChoice};
 use wirebeat_units::{BitRate, Nanos, WallTime};
 
 use crate::ctl::ControlArgs;
 use crate::execute::execute;
 use crate::failure::Failure;
-use crate::file::imaginary_links;
 use crate::key::{CONTROL_PORT, KeyArgs, VARIABLE};
 use crate::output::{Output, ReportArgs, print};
 use crate::values::{self, Cpus, HostPort};
@@ -150,7 +149,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
 /// Finds what cannot be meant on any machine, before this one is asked.
 fn check(scenario: &Scenario, options: &Options) -> Result<(), Failure> {
     let files = read_files(scenario, options)?;
-    match compile(scenario, &imaginary_links(scenario), &files) {
+    match Checked::new(scenario, &files) {
         Err(error) => Err(blame::invalid(error.problem(), scenario)),
         Ok(_) => Ok(()),
     }

@@ -5,10 +5,10 @@ use wirebeat_traffic::schedule::{Shard, period};
 use wirebeat_traffic::spec::{EngineChoice, PortSpec};
 use wirebeat_units::human;
 
-use super::flow::name;
-use super::page::Page;
-use super::words;
-use crate::check::Checked;
+use crate::Checked;
+use crate::flow::name;
+use crate::page::Page;
+use crate::words;
 
 /// The most frames of a round that the engine `kernel` repeats by itself: the slots of its ring.
 const ROUND_MAX: usize = 4096;

@@ -8,9 +8,9 @@ use wirebeat_traffic::spec::change::Phase;
 use wirebeat_traffic::spec::{Change, FlowSpec};
 use wirebeat_units::{FCS, LINE_OVERHEAD, Nanos, human};
 
-use super::page::Page;
-use super::{Shown, frame, words};
-use crate::check::Checked;
+use crate::Checked;
+use crate::page::Page;
+use crate::{Shown, frame, words};
 
 /// The most frames that are gone through for departures.
 const SEEN: usize = 100_000;

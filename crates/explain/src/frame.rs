@@ -7,9 +7,9 @@ use wirebeat_traffic::spec::header::Header;
 use wirebeat_traffic::spec::header::payload::Payload;
 use wirebeat_traffic::spec::{FlowSpec, Probe};
 
-use super::page::Page;
-use super::words;
-use crate::check::Checked;
+use crate::Checked;
+use crate::page::Page;
+use crate::words;
 
 /// How many frames are shown where they differ.
 const DIFFERENT: u64 = 3;
@@ -40,7 +40,7 @@ pub fn explain(
 ) -> Result<(), CompileError> {
     let same = stream.frames.period() == Some(1);
     let count = count.unwrap_or(if same { 1 } else { DIFFERENT });
-    let fields = anatomy(&checked.file.scenario, &checked.links, (name, flow))?;
+    let fields = anatomy(&checked.scenario, &checked.links, (name, flow))?;
     let mut first = Vec::new();
     for n in 0..count {
         let (built, frame) = build(stream, n);

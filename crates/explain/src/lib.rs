@@ -1,0 +1,146 @@
+//! What a scenario means, before anything is sent: for people, page by page.
+//!
+//! Everything is read from the compiled program, so that what is explained is what would be sent. No machine
+//! is asked: what a scenario leaves to it is made up. `flow.rs` explains a flow, `frame.rs` its frames,
+//! `port.rs` what engines make of the flows of a port; `words.rs` puts values into words and `page.rs` lays
+//! them out. Nothing here knows engines, files or terminals.
+
+mod flow;
+mod frame;
+mod page;
+mod port;
+mod words;
+
+use wirebeat_report::format::Colour;
+use wirebeat_traffic::compile::{CompileError, Files, Link, Links, compile};
+use wirebeat_traffic::program::Program;
+use wirebeat_traffic::spec::{Change, FlowRate, FlowSpec, Scenario};
+use wirebeat_units::{BitRate, Rate, human};
+
+use page::Page;
+
+/// The speed of links that are not looked up, where a rate is a share of it.
+pub const ASSUMED_SPEED: BitRate = BitRate(10_000_000_000);
+
+/// A scenario that was compiled for links that do not exist.
+#[derive(Debug)]
+pub struct Checked {
+    scenario: Scenario,
+    links: Links,
+    program: Program,
+}
+
+impl Checked {
+    /// Of a scenario and the files that it names.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be meant, with the key that says it.
+    pub fn new(scenario: &Scenario, files: &Files) -> Result<Checked, CompileError> {
+        let links = imaginary_links(scenario);
+        let program = compile(scenario, &links, files)?;
+        Ok(Checked { scenario: scenario.clone(), links, program })
+    }
+}
+
+/// How much to show.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// So many frames of each flow; `None`: one, or three where they differ.
+    pub frames: Option<u64>,
+    /// So many departures of each flow.
+    pub departures: u64,
+}
+
+/// The page of a scenario, or of the flow `only`, which it has.
+pub fn page(
+    checked: &Checked,
+    only: Option<&str>,
+    shown: Shown,
+    colour: Colour,
+) -> Result<String, CompileError> {
+    let mut page = Page::new(colour);
+    let scenario = &checked.scenario;
+    for (number, (name, spec)) in (0_u32..).zip(&scenario.flows) {
+        if only.is_none_or(|only| only == name) {
+            flow::explain(&mut page, checked, (number, name, spec), shown)?;
+        }
+    }
+    for (name, spec) in &scenario.ports {
+        let flows = checked.program.flows_from(name);
+        let asked = |name| flows.iter().any(|flow| flow::name(checked, *flow) == name);
+        if only.is_none_or(asked) {
+            port::explain(&mut page, checked, (name, spec), &flows);
+        }
+    }
+    if only.is_none() {
+        notes(&mut page, checked);
+    }
+    Ok(page.into_text())
+}
+
+/// What holds for all of it.
+fn notes(page: &mut Page, checked: &Checked) {
+    page.heading("the run");
+    let run = &checked.scenario.run;
+    let time = match run.time {
+        Some(time) => format!("nothing is sent at or after {time}"),
+        None => "until every flow has ended".to_owned(),
+    };
+    page.fact("ends", &format!("{time}; receiving goes on for {} more", run.settle));
+    page.fact("seed", &format!("{}: the same seed gives the same traffic", checked.program.seed));
+    let mut assumed = "addresses and next hops that the scenario does not write are made up here \
+                       (198.18.0.0/15, 2001:2::/48), and found when it runs"
+        .to_owned();
+    if checked.links.ports.values().any(|link| link.speed.is_some()) {
+        let speed = human::bit_rate(ASSUMED_SPEED.0 as f64);
+        assumed += &format!("; shares of a link are those of {speed}");
+    }
+    page.fact("assumed", &assumed);
+}
+
+/// Links that nobody looked up, of which everything is made up that the scenario does not say. The speed
+/// only where a rate is a share of it: otherwise it could be wrong, and is not needed.
+fn imaginary_links(scenario: &Scenario) -> Links {
+    let shares = |port: &str| {
+        scenario.flows.values().any(|flow| flow.from == port && rates(flow).any(has_share))
+    };
+    let ports = scenario.ports.keys().zip(0..).map(|(name, number)| {
+        let speed = shares(name).then_some(ASSUMED_SPEED);
+        (name.clone(), Link { speed, ..Link::imaginary(number) })
+    });
+    Links { ports: ports.collect() }
+}
+
+/// The rates of a flow, from change to change.
+fn rates(flow: &FlowSpec) -> impl Iterator<Item = &FlowRate> {
+    let later = flow.at.values().filter_map(|change| match change {
+        Change::To(settings) => settings.rate.as_ref(),
+        _ => None,
+    });
+    later.chain([&flow.rate])
+}
+
+fn has_share(rate: &FlowRate) -> bool {
+    let share = |rate: &Rate| matches!(rate, Rate::LinkShare(_));
+    match rate {
+        FlowRate::Fixed(rate) => share(rate),
+        FlowRate::Steps(steps) => steps.rates.values().any(share),
+        FlowRate::Ramp(ramp) => share(&ramp.from) || share(&ramp.to),
+        FlowRate::Sine(sine) => share(&sine.mean) || share(&sine.amplitude),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_speed_is_assumed_only_for_shares() {
+        let text = "ports: { a: {}, b: {} }\nflows:\n  x: { from: a, to: b, rate: 5kpps, at: { 1s: { rate: 50% } } }\n  \
+                    y: { from: b, to: a, rate: { ramp: { from: 1kpps, to: 2kpps, over: 5s } } }\n";
+        let links = imaginary_links(&Scenario::from_yaml(text, "").unwrap());
+        assert_eq!(links.ports["a"].speed, Some(ASSUMED_SPEED));
+        assert_eq!(links.ports["b"].speed, None);
+    }
+}
