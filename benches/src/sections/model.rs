@@ -15,6 +15,7 @@ use crate::format::{self, NOTHING};
 use crate::frames::{FAR, NEAR};
 use crate::lab::{Failure, Lab};
 use crate::rounds::{Bench, Contestant, Measured, in_turn};
+use crate::sinks::Sink;
 use crate::stats::{Ratio, Series};
 use crate::table::Table;
 use crate::verdict::Verdict;
@@ -163,6 +164,7 @@ fn port(lab: &Lab, name: &str) -> String {
 
 /// Ten thousand flows of different rates and laws, which nobody receives.
 fn ten_thousand(lab: &Lab, time: Duration) -> Result<Reached, Failure> {
+    let _sink = Sink::Dropping.open(lab)?;
     let destination = lab.far().ipv4;
     let mut text = format!("ports:\n{}flows:\n", port(lab, NEAR));
     flows(
