@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use crate::help::COMMANDS;
 use crate::{Scratch, line, run};
 
 #[test]
@@ -32,19 +33,7 @@ fn the_manual_has_a_page_for_each_command() {
     let scratch = Scratch::new("man");
     let folder = scratch.path("");
     assert_eq!(line(&format!("man {folder}")).code, 0);
-    for command in [
-        "send",
-        "receive",
-        "run",
-        "check",
-        "explain",
-        "convert",
-        "ctl",
-        "demo",
-        "doctor",
-        "completions",
-        "man",
-    ] {
+    for command in COMMANDS {
         let page = fs::read_to_string(scratch.path(&format!("wirebeat-{command}.1"))).unwrap();
         assert!(page.contains(&format!(".TH wirebeat-{command} 1")), "{page}");
     }

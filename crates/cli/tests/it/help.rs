@@ -2,7 +2,8 @@
 
 use crate::{golden, run};
 
-const COMMANDS: [&str; 11] = [
+/// All of them.
+pub const COMMANDS: [&str; 11] = [
     "send",
     "receive",
     "run",

@@ -1,8 +1,10 @@
 //! A run from beginning to end: find the ports, compile, open receivers and then senders, start all at
-//! one time, watch, settle, and report.
+//! one time, watch, settle, and report. `reception.rs` says what each port receives, `watching.rs` what is
+//! looked at meanwhile.
 
-use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+mod reception;
+mod watching;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,32 +13,29 @@ use std::time::{Duration, SystemTime};
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::drive::{LiveTx, Sequences};
 use wirebeat_engine::loopback::VirtualClock;
-use wirebeat_engine_linux::group::Group;
-use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_host::{CpuTimes, Machine};
-use wirebeat_meter::codecs::Codecs;
-use wirebeat_meter::flow::Expectation;
-use wirebeat_meter::meter::{Flows, MeterConfig};
-use wirebeat_netlink::{LinkEvent, LinkWatch};
+use wirebeat_netlink::LinkWatch;
 use wirebeat_report::model::{Change, End, Report};
 use wirebeat_traffic::compile::{Live, compile};
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_traffic::spec::{EngineChoice, Scenario, WaitChoice};
+use wirebeat_traffic::spec::{Scenario, WaitChoice};
 use wirebeat_units::{Nanos, WallTime};
-use wirebeat_wire::codec::Codec;
 
 use crate::control::socket::ControlSocket;
 use crate::control::{self, Control, Controlled};
 use crate::engines::{self, Engine};
 use crate::error::RunError;
 use crate::files;
-use crate::observe::{Observer, Progress, Stop};
+use crate::observe::{Observer, Stop};
 use crate::options::Options;
 use crate::outcome::{self, Outcome};
 use crate::ports::{self, PortHere};
-use crate::receivers::{self, Receiver, Receiving};
+use crate::receivers::{self, Receiver};
 use crate::remote::{Connection, ExpectedFlow, Measurement, RemoteError};
 use crate::transmit::{self, Marching, Opening, Sender};
+
+use watching::Looking;
+pub(crate) use watching::{interrupted, watch};
 
 /// From the decision to start until the first deadline: threads get going in the meantime.
 const LEAD: Nanos = Nanos::from_millis(20);
@@ -276,119 +275,6 @@ impl Prepared {
         Ok(())
     }
 
-    fn open_receiver(
-        &mut self,
-        place: usize,
-        ends: &mut HashMap<String, wirebeat_engine::loopback::LoopbackPort>,
-    ) -> Result<(), RunError> {
-        let port = &self.ports[place];
-        let name = Some(port.name.as_str());
-        let expected: BTreeMap<u16, Expectation> = self
-            .program
-            .flows
-            .iter()
-            .filter(|flow| flow.to.as_deref() == name)
-            .map(|flow| {
-                let nominal_gap = self.nominal_gap(flow);
-                (flow.id, Expectation { nominal_gap, delay_base: 0 })
-            })
-            .collect();
-        if expected.is_empty() {
-            return Ok(());
-        }
-        let mut listen: Vec<_> = (self.program.flows.iter())
-            .filter(|flow| flow.to.as_deref() == name)
-            .filter_map(|flow| Some(flow.endpoint?.destination))
-            .collect();
-        listen.sort_unstable();
-        listen.dedup();
-        let cores: u16 = self.ports.iter().map(|port| port.spec.senders()).sum();
-        let virtual_cable = |link: &wirebeat_netlink::Link| link.kind.as_deref() == Some("veth");
-        let one_queue = cores <= self.ports.len() as u16
-            && port.link.as_ref().is_some_and(|link| virtual_cable(link) || link.rx_queues == 1);
-        let virtual_time = matches!(self.engines[place], Engine::Loopback | Engine::Pcap);
-        let codecs = self.codecs(port)?;
-        let engine = self.receiving_engine(place, &codecs)?;
-        let groups = receivers::join(port, &self.groups(port))?;
-        let how = Receiving {
-            meter: MeterConfig {
-                flows: Flows::Expected(expected),
-                bins: self.options.bins,
-                // what an earlier run left in queues on the way is not ours
-                run_start: (!virtual_time).then(|| MonotonicClock.now()),
-                codecs,
-                ..MeterConfig::default()
-            },
-            fate: Fate::Drop,
-            several_queues: !one_queue,
-            promiscuous: true,
-            listen,
-            log: None,
-            groups,
-        };
-        let at = (port, engine);
-        let receiver = receivers::open(place, at, how, ends, &self.virtual_clock)?;
-        self.receivers.push(receiver);
-        Ok(())
-    }
-
-    /// The probes of other tools that a port is to read.
-    fn codecs(&self, port: &PortHere) -> Result<Codecs, RunError> {
-        let mut codecs = Codecs { unix_offset: self.unix_offset, ..Codecs::default() };
-        let mut shared = Vec::new();
-        for flow in self.program.flows.iter().filter(|flow| flow.to.as_ref() == Some(&port.name)) {
-            let Some((codec, number)) = self.program.probe(flow.id.into()) else { continue };
-            if codec == Codec::Wirebeat {
-                continue;
-            }
-            if !codecs.read.contains(&codec) {
-                codecs.read.push(codec);
-            }
-            if let Some(endpoint) = flow.endpoint {
-                let at = endpoint.destination.port();
-                let other = codecs.ports.insert(at, codec);
-                shared.extend(other.filter(|other| *other != codec).map(|_| at));
-            }
-            if let Some(other) = codecs.flows.insert((codec, number), flow.id) {
-                let other = &self.program.flows[usize::from(other)].name;
-                return Err(RunError::Usage(format!(
-                    "flows '{other}' and '{}' cannot be told apart at port '{}': their probes ({codec}) \
-                     carry the same number, or none; give them numbers of their own, or another codec",
-                    flow.name, port.name
-                )));
-            }
-        }
-        codecs.ports.retain(|port, _| !shared.contains(port));
-        Ok(codecs)
-    }
-
-    /// The groups that the flows to a port are sent to.
-    fn groups(&self, port: &PortHere) -> Vec<Group> {
-        let flows = self.program.flows.iter().filter(|flow| flow.to.as_ref() == Some(&port.name));
-        let destinations = flows.filter_map(|flow| Some(flow.endpoint?.destination.ip()));
-        let groups = destinations.filter(IpAddr::is_multicast);
-        let mut groups: Vec<Group> = groups.map(|group| Group { group, source: None }).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        groups
-    }
-
-    /// The engine that receives at a port: the kernel reads Wirebeat's own probes only.
-    fn receiving_engine(&self, place: usize, codecs: &Codecs) -> Result<Engine, RunError> {
-        let (port, engine) = (&self.ports[place], self.engines[place]);
-        if engine != Engine::Kernel || codecs.read.is_empty() {
-            return Ok(engine);
-        }
-        if port.spec.engine == EngineChoice::Auto {
-            return Ok(Engine::Packet);
-        }
-        Err(RunError::Usage(format!(
-            "the kernel engine reads Wirebeat's own probes only, and port '{}' receives those of {}; let it \
-             receive with 'engine: packet', or 'auto'",
-            port.name, codecs.read[0]
-        )))
-    }
-
     /// The gap between frames of a flow, where it is sure to stay the same.
     fn nominal_gap(&self, flow: &Flow) -> Option<Nanos> {
         nominal_gap(&self.program, flow).filter(|_| !self.is_controlled())
@@ -550,85 +436,6 @@ impl Prepared {
             before = received;
         }
     }
-}
-
-/// Watches the link of a port.
-pub(crate) fn watch(port: &PortHere, link: &wirebeat_netlink::Link) -> Result<LinkWatch, RunError> {
-    let links = std::slice::from_ref(link);
-    match &port.namespace {
-        Some(namespace) => LinkWatch::open_in(namespace, links)
-            .map_err(|error| RunError::Machine(error.to_string())),
-        None => LinkWatch::open(links).map_err(|error| RunError::Machine(error.to_string())),
-    }
-}
-
-/// What a look at the run needs.
-struct Looking<'a> {
-    receivers: &'a [Receiver],
-    lives: &'a [Arc<LiveTx>],
-    duration: Option<Nanos>,
-    remote: Option<&'a mut Measurement>,
-    /// When the receiver on the other host was asked last, and what it told.
-    asked: Nanos,
-    told: Option<(u64, u64)>,
-}
-
-impl Looking<'_> {
-    fn at(&mut self, elapsed: Nanos) -> Progress {
-        let (frames, bytes, expired) = transmit::progress(self.lives);
-        let received = self.receivers.iter().map(Receiver::received);
-        let received = received.chain(self.ask(elapsed));
-        Progress {
-            elapsed,
-            duration: self.duration,
-            expected: None,
-            sent: (!self.lives.is_empty()).then_some((frames, bytes)),
-            received: received.reduce(|a, b| (a.0 + b.0, a.1 + b.1)),
-            expired,
-        }
-    }
-
-    /// Asks the receiver on the other host, not too often: it is a message both ways.
-    fn ask(&mut self, elapsed: Nanos) -> Option<(u64, u64)> {
-        const PAUSE: Nanos = Nanos::from_millis(500);
-        let remote = self.remote.as_mut()?;
-        if self.told.is_none() || elapsed >= self.asked.saturating_add(PAUSE) {
-            self.asked = elapsed;
-            // that it is gone is found at the end, when its result is asked for
-            self.told =
-                remote.received().ok().map(|count| (count.frames, count.bytes)).or(self.told);
-        }
-        self.told
-    }
-}
-
-/// Why a run has to end now, if it has to.
-pub(crate) fn interrupted(stop: &Stop, watches: &mut [LinkWatch]) -> Option<End> {
-    if stop.asked() {
-        let signal = match stop.signal() {
-            2 => "SIGINT".to_owned(),
-            15 => "SIGTERM".to_owned(),
-            0 => "request".to_owned(),
-            other => format!("signal {other}"),
-        };
-        return Some(End::Stopped { signal });
-    }
-    for watch in watches {
-        for event in watch.events().unwrap_or_default() {
-            match event {
-                LinkEvent::Removed { name, .. } => {
-                    return Some(End::InterfaceGone { interface: name });
-                }
-                LinkEvent::State { name, state, .. }
-                    if state != wirebeat_netlink::LinkState::Up =>
-                {
-                    return Some(End::InterfaceGone { interface: name });
-                }
-                LinkEvent::State { .. } => {}
-            }
-        }
-    }
-    None
 }
 
 /// The gap between frames of a flow, where it is always the same.

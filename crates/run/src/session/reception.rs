@@ -1,0 +1,138 @@
+//! What each port of a run receives: whose flows and groups, which probes, by which engine. It knows the
+//! program and the ports, and nothing of senders or of time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_engine::loopback::LoopbackPort;
+use wirebeat_engine_linux::group::Group;
+use wirebeat_engine_linux::kernel::Fate;
+use wirebeat_meter::codecs::Codecs;
+use wirebeat_meter::flow::Expectation;
+use wirebeat_meter::meter::{Flows, MeterConfig};
+use wirebeat_netlink::Link;
+use wirebeat_traffic::program::Flow;
+use wirebeat_traffic::spec::EngineChoice;
+use wirebeat_wire::codec::Codec;
+
+use super::Prepared;
+use crate::engines::Engine;
+use crate::error::RunError;
+use crate::ports::PortHere;
+use crate::receivers::{self, Receiving};
+
+impl Prepared {
+    /// The flows that a port receives.
+    fn flows_to<'a>(&'a self, port: &'a PortHere) -> impl Iterator<Item = &'a Flow> {
+        self.program.flows.iter().filter(|flow| flow.to.as_ref() == Some(&port.name))
+    }
+
+    /// Opens the receiver of the port at `place`, if flows are sent to it.
+    pub(super) fn open_receiver(
+        &mut self,
+        place: usize,
+        ends: &mut HashMap<String, LoopbackPort>,
+    ) -> Result<(), RunError> {
+        let port = &self.ports[place];
+        let expected: BTreeMap<u16, Expectation> = self
+            .flows_to(port)
+            .map(|flow| {
+                let nominal_gap = self.nominal_gap(flow);
+                (flow.id, Expectation { nominal_gap, delay_base: 0 })
+            })
+            .collect();
+        if expected.is_empty() {
+            return Ok(());
+        }
+        let mut listen: Vec<_> =
+            self.flows_to(port).filter_map(|flow| Some(flow.endpoint?.destination)).collect();
+        listen.sort_unstable();
+        listen.dedup();
+        let cores: u16 = self.ports.iter().map(|port| port.spec.senders()).sum();
+        let virtual_cable = |link: &Link| link.kind.as_deref() == Some("veth");
+        let one_queue = cores <= self.ports.len() as u16
+            && port.link.as_ref().is_some_and(|link| virtual_cable(link) || link.rx_queues == 1);
+        let virtual_time = matches!(self.engines[place], Engine::Loopback | Engine::Pcap);
+        let codecs = self.codecs(port)?;
+        let engine = self.receiving_engine(place, &codecs)?;
+        let groups = receivers::join(port, &self.groups(port))?;
+        let how = Receiving {
+            meter: MeterConfig {
+                flows: Flows::Expected(expected),
+                bins: self.options.bins,
+                // what an earlier run left in queues on the way is not ours
+                run_start: (!virtual_time).then(|| MonotonicClock.now()),
+                codecs,
+                ..MeterConfig::default()
+            },
+            fate: Fate::Drop,
+            several_queues: !one_queue,
+            promiscuous: true,
+            listen,
+            log: None,
+            groups,
+        };
+        let at = (port, engine);
+        let receiver = receivers::open(place, at, how, ends, &self.virtual_clock)?;
+        self.receivers.push(receiver);
+        Ok(())
+    }
+
+    /// The probes of other tools that a port is to read.
+    fn codecs(&self, port: &PortHere) -> Result<Codecs, RunError> {
+        let mut codecs = Codecs { unix_offset: self.unix_offset, ..Codecs::default() };
+        let mut shared = Vec::new();
+        for flow in self.flows_to(port) {
+            let Some((codec, number)) = self.program.probe(flow.id.into()) else { continue };
+            if codec == Codec::Wirebeat {
+                continue;
+            }
+            if !codecs.read.contains(&codec) {
+                codecs.read.push(codec);
+            }
+            if let Some(endpoint) = flow.endpoint {
+                let at = endpoint.destination.port();
+                let other = codecs.ports.insert(at, codec);
+                shared.extend(other.filter(|other| *other != codec).map(|_| at));
+            }
+            if let Some(other) = codecs.flows.insert((codec, number), flow.id) {
+                let other = &self.program.flows[usize::from(other)].name;
+                return Err(RunError::Usage(format!(
+                    "flows '{other}' and '{}' cannot be told apart at port '{}': their probes ({codec}) \
+                     carry the same number, or none; give them numbers of their own, or another codec",
+                    flow.name, port.name
+                )));
+            }
+        }
+        codecs.ports.retain(|port, _| !shared.contains(port));
+        Ok(codecs)
+    }
+
+    /// The groups that the flows to a port are sent to.
+    fn groups(&self, port: &PortHere) -> Vec<Group> {
+        let destinations =
+            self.flows_to(port).filter_map(|flow| Some(flow.endpoint?.destination.ip()));
+        let groups = destinations.filter(IpAddr::is_multicast);
+        let mut groups: Vec<Group> = groups.map(|group| Group { group, source: None }).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+
+    /// The engine that receives at a port: the kernel reads Wirebeat's own probes only.
+    fn receiving_engine(&self, place: usize, codecs: &Codecs) -> Result<Engine, RunError> {
+        let (port, engine) = (&self.ports[place], self.engines[place]);
+        if engine != Engine::Kernel || codecs.read.is_empty() {
+            return Ok(engine);
+        }
+        if port.spec.engine == EngineChoice::Auto {
+            return Ok(Engine::Packet);
+        }
+        Err(RunError::Usage(format!(
+            "the kernel engine reads Wirebeat's own probes only, and port '{}' receives those of {}; let it \
+             receive with 'engine: packet', or 'auto'",
+            port.name, codecs.read[0]
+        )))
+    }
+}
