@@ -16,6 +16,8 @@ use crate::{
 
 /// The most bytes of files that are made for a scenario.
 const MAX_MADE: usize = 4 * MAX_BYTES;
+/// The most sizes that are listed one by one, of all flows together.
+const MAX_SIZES: usize = 1 << 22;
 /// The port that sends, where the script names no interface.
 const SENDER: &str = "sender";
 
@@ -42,6 +44,8 @@ pub(crate) struct Draft<'a> {
     room: usize,
     /// Changes that flows may still have.
     changes: usize,
+    /// Sizes that lists may still have.
+    sizes: usize,
 }
 
 /// Names, each of which is given once.
@@ -88,6 +92,7 @@ impl<'a> Draft<'a> {
             names: Names::default(),
             room: MAX_MADE,
             changes: MAX_EVENTS,
+            sizes: MAX_SIZES,
         }
     }
 
@@ -100,16 +105,18 @@ impl<'a> Draft<'a> {
 
     /// Names something that is not carried over.
     pub fn leave_out(&mut self, line: &Line, what: &str, why: impl Into<String>) {
+        let left_out = LeftOut { line: line.clone(), what: printable(what), why: why.into() };
+        // What stands in a loop is named once.
+        if self.named.contains(&left_out) {
+            return;
+        }
         if self.left_out.len() >= MAX_LEFT_OUT {
             let count = self.beyond.take().map_or(0, |(count, _)| count);
             self.beyond = Some((count + 1, line.clone()));
             return;
         }
-        let left_out = LeftOut { line: line.clone(), what: printable(what), why: why.into() };
-        // What stands in a loop is named once.
-        if self.named.insert(left_out.clone()) {
-            self.left_out.push(left_out);
-        }
+        self.named.insert(left_out.clone());
+        self.left_out.push(left_out);
     }
 
     /// The content of a file that a line names.
@@ -154,6 +161,16 @@ impl<'a> Draft<'a> {
     pub fn allow_changes(&mut self, line: &Line, changes: usize) -> Result<(), ScriptError> {
         self.changes = self.changes.checked_sub(changes).ok_or_else(|| {
             line.wrong(format!("the flows change more than {MAX_EVENTS} times; divide the script"))
+        })?;
+        Ok(())
+    }
+
+    /// Allows a flow a list of so many sizes.
+    pub fn allow_sizes(&mut self, line: &Line, sizes: usize) -> Result<(), ScriptError> {
+        self.sizes = self.sizes.checked_sub(sizes).ok_or_else(|| {
+            line.wrong(format!(
+                "the flows have more than {MAX_SIZES} sizes in all; divide the script"
+            ))
         })?;
         Ok(())
     }

@@ -9,6 +9,8 @@ mod contradictions;
 mod mangled;
 #[path = "it/recognise.rs"]
 mod recognised;
+#[path = "it/shell.rs"]
+mod shell;
 
 use std::fmt::Write;
 use std::fs;

@@ -1,5 +1,7 @@
 //! Whole numbers in `(( … ))`: the four rules, remainders, comparisons, and variables.
 
+use super::word::{is_name, is_variable};
+
 /// How deep parentheses may be nested.
 const MAX_DEPTH: usize = 32;
 
@@ -10,32 +12,55 @@ pub(super) fn value(text: &str, variable: &dyn Fn(&str) -> Option<i64>) -> Optio
     expression.rest.is_empty().then_some(value)
 }
 
+/// A variable that a calculation changes.
+pub(super) struct Assigned {
+    pub name: String,
+    /// What it is then.
+    pub after: i64,
+    /// The value of the calculation; that of `i++` is what it was before.
+    pub value: i64,
+}
+
 /// What `i=1`, `i++`, `i+=2` and the like make of a variable.
-pub(super) fn assignment(
-    text: &str,
-    variable: &dyn Fn(&str) -> Option<i64>,
-) -> Option<(String, i64)> {
+pub(super) fn assignment(text: &str, variable: &dyn Fn(&str) -> Option<i64>) -> Option<Assigned> {
     let text = text.trim();
-    let name_end = text.find(|c: char| !super::lexer::is_name(c)).unwrap_or(text.len());
-    let (name, rest) = text.split_at(name_end);
-    if name.is_empty() {
-        let name = text.strip_prefix("++")?.trim();
-        return Some((name.to_owned(), variable(name)?.checked_add(1)?));
+    let plain = |name: &str, after| Some(Assigned { name: name.to_owned(), after, value: after });
+    for (sign, step) in [("++", 1), ("--", -1)] {
+        if let Some(name) = text.strip_prefix(sign).map(str::trim).filter(|name| is_variable(name))
+        {
+            return plain(name, variable(name)?.checked_add(step)?);
+        }
+        if let Some(name) = text.strip_suffix(sign).map(str::trim).filter(|name| is_variable(name))
+        {
+            let value = variable(name)?;
+            return Some(Assigned {
+                name: name.to_owned(),
+                after: value.checked_add(step)?,
+                value,
+            });
+        }
     }
-    let rest = rest.trim();
-    let of = |text: &str| value(text, variable);
-    let value_after = match rest {
-        "++" => variable(name)?.checked_add(1)?,
-        "--" => variable(name)?.checked_sub(1)?,
-        _ => match rest.split_at_checked(rest.find('=')?)? {
-            ("", right) if !right.starts_with("==") => of(right.get(1..)?)?,
-            ("+", right) => variable(name)?.checked_add(of(right.get(1..)?)?)?,
-            ("-", right) => variable(name)?.checked_sub(of(right.get(1..)?)?)?,
-            ("*", right) => variable(name)?.checked_mul(of(right.get(1..)?)?)?,
-            _ => return None,
-        },
+    let (before, right) = text.split_once('=')?;
+    let (name, operator) = match before.strip_suffix(['+', '-', '*', '/', '%']) {
+        Some(name) => (name, before.get(name.len()..)),
+        None => (before, None),
     };
-    Some((name.to_owned(), value_after))
+    let name = name.trim();
+    // `==` compares.
+    if !is_variable(name) || right.starts_with('=') {
+        return None;
+    }
+    let right = value(right, variable)?;
+    plain(
+        name,
+        match operator {
+            None => right,
+            Some(operator) => {
+                let (_, _, operation) = OPERATORS.iter().find(|(text, _, _)| *text == operator)?;
+                operation(variable(name)?, right)?
+            }
+        },
+    )
 }
 
 struct Expression<'a> {
@@ -89,9 +114,20 @@ impl Expression<'_> {
             self.rest = negative.trim_start();
             return self.operand(depth + 1)?.checked_neg();
         }
-        let text = self.rest.strip_prefix('$').unwrap_or(self.rest);
-        let end = text.find(|c: char| !super::lexer::is_name(c)).unwrap_or(text.len());
-        let (word, rest) = text.split_at(end);
+        if let Some(rest) = self.rest.strip_prefix('$') {
+            let braced = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+            let (name, rest) = match braced {
+                Some(both) => both,
+                // Of arguments the name is one character.
+                None if rest.starts_with(|c: char| c == '#' || c.is_ascii_digit()) => {
+                    rest.split_at_checked(1)?
+                }
+                None => split_name(rest),
+            };
+            self.rest = rest.trim_start();
+            return (self.variable)(name);
+        }
+        let (word, rest) = split_name(self.rest);
         self.rest = rest.trim_start();
         match word.chars().next()? {
             c if c.is_ascii_digit() => {
@@ -102,12 +138,21 @@ impl Expression<'_> {
     }
 }
 
+fn split_name(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !is_name(c)).unwrap_or(text.len()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn of(name: &str) -> Option<i64> {
-        (name == "x").then_some(5)
+        match name {
+            "x" => Some(5),
+            "1" => Some(50),
+            "#" => Some(2),
+            _ => None,
+        }
     }
 
     #[test]
@@ -118,6 +163,10 @@ mod tests {
             ("x - 1", Some(4)),
             ("$x % 3 == 2", Some(1)),
             ("-x", Some(-5)),
+            ("$1 + 1", Some(51)),
+            ("${x}*$#", Some(10)),
+            ("$", None),
+            ("${x", None),
             ("10 - 3 - 2", Some(5)),
             ("x <= 4", Some(0)),
             ("1 / 0", None),
@@ -134,11 +183,20 @@ mod tests {
 
     #[test]
     fn assignments_change_a_variable() {
-        for (text, expected) in
-            [("i = 1", 1), ("x++", 6), ("++x", 6), ("x += 2", 7), ("x--", 4), ("x*=2", 10)]
-        {
-            assert_eq!(assignment(text, &of).map(|(_, value)| value), Some(expected), "{text}");
+        for (text, expected) in [
+            ("i = 1", 1),
+            ("x++", 6),
+            ("++x", 6),
+            ("x += 2", 7),
+            ("x--", 4),
+            ("x*=2", 10),
+            ("x %= 3", 2),
+        ] {
+            assert_eq!(assignment(text, &of).map(|done| done.after), Some(expected), "{text}");
         }
-        assert_eq!(assignment("i == 1", &of), None);
+        assert_eq!(assignment("x ++", &of).map(|done| done.value), Some(5));
+        for text in ["i == 1", "x <= 1", "x != 1", "= 1", "x /= 0", "x", "", "++", "x y = 1"] {
+            assert!(assignment(text, &of).is_none(), "{text}");
+        }
     }
 }

@@ -1,34 +1,31 @@
 //! What the commands of a script do: assignments, functions, other scripts, and what is written to pktgen.
 
-use super::interpreter::{Interpreter, Next};
-use super::lexer::{Part, Word, tokens};
-use super::parser::{Command, List, parse};
+use super::condition::holds;
+use super::expand::Field;
+use super::interpreter::{Function, Interpreter, Next, Value};
+use super::lexer::tokens;
+use super::parser::parse;
+use super::syntax::Input;
+use super::word::{Assignment, Part, Word, is_variable};
 use crate::text::printable;
 use crate::{Line, ScriptError};
 
 /// How deep functions and scripts may call and include one another.
 const MAX_CALLS: usize = 8;
-/// Where pktgen's files are.
-const FILES: &str = "/proc/net/pktgen/";
 
-/// Commands that show something, or prepare what needs no preparation here.
-const HARMLESS: [&str; 27] = [
-    "cat",
+/// Commands that prepare what needs no preparation here.
+pub(super) const HARMLESS: [&str; 21] = [
     "clear",
     "date",
     "depmod",
     "err",
-    "fgrep",
-    "grep",
     "info",
     "insmod",
-    "lsmod",
     "modprobe",
     "print_result",
     "printresult",
     "rmmod",
     "root_check_run_with_sudo",
-    "set",
     "shopt",
     "sync",
     "trap",
@@ -39,8 +36,21 @@ const HARMLESS: [&str; 27] = [
     "validate_ports",
     "wait",
     "warn",
-    "which",
 ];
+
+/// Commands that show or test something.
+pub(super) const SHOWS: [&str; 20] = [
+    ":", "[", "[[", "cat", "cut", "echo", "false", "fgrep", "grep", "head", "less", "lsmod",
+    "more", "printf", "sort", "tail", "test", "true", "wc", "which",
+];
+
+/// Commands that run the command behind them.
+pub(super) const RUNS: [&str; 3] = ["command", "sudo", "time"];
+
+/// Commands that say something of variables.
+const DECLARES: [&str; 5] = ["declare", "export", "local", "readonly", "typeset"];
+
+const NO_ARRAYS: &str = "arrays are not read; what it holds is not known here";
 
 /// What `parameters.sh` of the samples sets where the caller gives no options.
 const PARAMETERS: [(&str, &str); 7] = [
@@ -54,58 +64,141 @@ const PARAMETERS: [(&str, &str); 7] = [
 ];
 
 impl Interpreter<'_, '_> {
-    pub(super) fn command(&mut self, line: &Line, command: &Command) -> Result<Next, ScriptError> {
-        let mut words = command.words.as_slice();
-        while let Some((first, rest)) = words.split_first() {
-            let skip = matches!(
-                first.plain(),
-                Some("export" | "local" | "declare" | "readonly" | "typeset" | "sudo")
-            );
-            if !(skip || self.assignment(line, first)?) {
+    /// Assignments, or a command with those that hold for it alone.
+    pub(super) fn simple(
+        &mut self,
+        line: &Line,
+        words: &[Word],
+        input: Option<&Input>,
+    ) -> Result<Next, ScriptError> {
+        let (mut rest, mut assignments) = (words, Vec::new());
+        while let Some((first, behind)) = rest.split_first() {
+            if first.plain().is_some_and(|word| RUNS.contains(&word)) {
+                let is_option =
+                    |word: &&Word| word.plain().is_some_and(|word| word.starts_with('-'));
+                let options = behind.iter().take_while(is_option).count();
+                rest = behind.get(options..).unwrap_or(&[]);
+            } else if let Some(assignment) = first.assignment() {
+                assignments.push(assignment);
+                rest = behind;
+            } else {
                 break;
             }
-            words = rest;
         }
-        let Some((first, rest)) = words.split_first() else {
-            self.succeeded = true;
-            return Ok(Next::Step);
+        let declares = rest.first().and_then(Word::plain).filter(|word| DECLARES.contains(word));
+        let mut before = Vec::new();
+        self.succeeded = Some(true);
+        for assignment in &assignments {
+            if !rest.is_empty() {
+                before.push((assignment.name, self.held(line, assignment.name)?));
+            }
+            self.assign_to(line, assignment, false)?;
+        }
+        let next = match (declares, rest.split_first()) {
+            (_, None) => Next::Step,
+            (Some(name), Some((_, rest))) => {
+                self.declare(line, name, rest)?;
+                Next::Step
+            }
+            (None, Some((first, inside))) if first.plain() == Some("[[") => {
+                let fields = inside.iter().map(|word| self.expand(line, word));
+                let fields = fields.collect::<Result<Vec<_>, _>>()?;
+                self.succeeded = test("[[", &fields);
+                Next::Step
+            }
+            (None, Some(_)) => {
+                let fields = self.fields(line, rest)?;
+                let absent = fields.iter().take_while(|field| field.absent).count();
+                match fields.get(absent..).and_then(<[Field<'_>]>::split_first) {
+                    Some((first, rest)) => {
+                        let name = first.text.clone().unwrap_or_else(|| first.word.shown());
+                        self.named_command(line, &name, rest, input)?
+                    }
+                    None => Next::Step,
+                }
+            }
         };
-        let name = match self.expand(line, first)?.text {
-            Some(name) => name,
-            None => first.text(),
-        };
-        self.named_command(line, &name, rest, command)
+        for (name, value) in before.into_iter().rev() {
+            self.set(name, value);
+        }
+        Ok(next)
     }
 
-    /// Whether it is one: `NAME=value`.
-    fn assignment(&mut self, line: &Line, word: &Word) -> Result<bool, ScriptError> {
-        let Some(Part::Text(text)) = word.parts.first() else { return Ok(false) };
-        let Some((name, value)) = text.split_once('=') else { return Ok(false) };
-        let begins = name.chars().next().is_some_and(|c| !c.is_ascii_digit());
-        if !begins || !name.chars().all(super::lexer::is_name) {
-            return Ok(false);
+    /// What a variable holds, to be put back.
+    fn held(&mut self, line: &Line, name: &str) -> Result<Option<Value>, ScriptError> {
+        let held = self.variables.get(name).cloned();
+        self.take_bytes(line, name.len() + held.iter().flatten().map(String::len).sum::<usize>())?;
+        Ok(held)
+    }
+
+    fn assign_to(
+        &mut self,
+        line: &Line,
+        assignment: &Assignment<'_>,
+        integer: bool,
+    ) -> Result<(), ScriptError> {
+        let Assignment { name, adds, value, rest } = *assignment;
+        self.take_bytes(line, name.len())?;
+        if let ("", Some(Part::Unknown(array))) = (value, rest.first().map(|piece| &piece.part))
+            && array.starts_with('(')
+        {
+            let sign = if adds { "+=" } else { "=" };
+            self.leave_out(line, &format!("{name}{sign}{array}"), NO_ARRAYS);
         }
-        let mut rest = word.clone();
-        if let Some(first) = rest.parts.first_mut() {
-            *first = Part::Text(value.to_owned());
+        let (mut value, _) = self.joined(line, value, rest)?;
+        if integer && let Some(text) = value {
+            value = self.calculate(line, &text)?.map(|number| number.to_string());
         }
-        let value = self.expand(line, &rest)?.text;
-        self.variables.insert(name.to_owned(), value);
-        Ok(true)
+        if adds && let Some(before) = self.held(line, name)? {
+            value = before.zip(value).map(|(before, value)| before + &value);
+        }
+        if value.is_none() {
+            self.succeeded = None;
+        }
+        self.set(name, Some(value));
+        Ok(())
+    }
+
+    /// `local x y=1`, `declare -i n=5`.
+    fn declare(&mut self, line: &Line, command: &str, words: &[Word]) -> Result<(), ScriptError> {
+        let local = self.arguments.is_some() && !matches!(command, "export" | "readonly");
+        let mut integer = false;
+        for word in words {
+            if let Some(options) = word.plain().and_then(|word| word.strip_prefix(['-', '+'])) {
+                integer |= options.contains('i');
+                continue;
+            }
+            let assignment = word.assignment();
+            let name = assignment.as_ref().map(|assignment| assignment.name).or(word.plain());
+            let Some(name) = name.filter(|name| is_variable(name)) else {
+                self.leave_out(line, &word.shown(), "this declaration is not read");
+                continue;
+            };
+            if local {
+                let held = self.held(line, name)?;
+                self.shadowed.push((name.to_owned(), held));
+            }
+            match assignment {
+                Some(assignment) => self.assign_to(line, &assignment, integer)?,
+                None if local => self.set(name, None),
+                None => {}
+            }
+        }
+        self.succeeded = Some(true);
+        Ok(())
     }
 
     fn named_command(
         &mut self,
         line: &Line,
         name: &str,
-        rest: &[Word],
-        command: &Command,
+        rest: &[Field<'_>],
+        input: Option<&Input>,
     ) -> Result<Next, ScriptError> {
         let helper = ["pgset", "pg_set", "pg_ctrl", "pg_thread", "proc_cmd", "pg"].contains(&name);
-        if let Some(body) = self.functions.get(name).filter(|_| !helper).cloned() {
-            return self.call(line, &body, rest);
+        if let Some(function) = self.functions.get(name).filter(|_| !helper).cloned() {
+            return self.call(line, function, rest);
         }
-        self.succeeded = true;
         match name {
             "pgset" => {
                 let device = self.variables.get("PGDEV").cloned().flatten();
@@ -114,132 +207,136 @@ impl Interpreter<'_, '_> {
                         "PGDEV is not set; set it to a file of /proc/net/pktgen before pgset",
                     )
                 })?;
-                self.write(line, &device, rest)?;
+                self.give(line, &device, rest)?;
             }
-            "pg_ctrl" => self.write(line, "pgctrl", rest)?,
-            "pg" => self.write(line, "pgctrl", &[Word::of("start")])?,
+            "pg_ctrl" => self.give(line, "pgctrl", rest)?,
+            "pg" => self.write(line, "pgctrl", "start")?,
             "pg_thread" | "pg_set" | "proc_cmd" => {
                 let Some((target, rest)) = rest.split_first() else {
                     return Err(line.wrong(format!("{name} lacks a device or thread")));
                 };
                 let target = self.known(line, target)?;
                 let prefix = if name == "pg_thread" { "kpktgend_" } else { "" };
-                self.write(line, &format!("{prefix}{target}"), rest)?;
+                self.give(line, &format!("{prefix}{target}"), rest)?;
             }
-            "echo" | "printf" => self.echo(line, rest, command)?,
+            "echo" => self.echo(line, rest)?,
+            "printf" => self.printf(line, rest)?,
+            "cat" => self.cat(line, rest, input)?,
+            "tee" => self.tee(line, rest, input)?,
             "." | "source" => return self.include(line, rest),
-            "read" => self.read(line, rest, command)?,
-            "[" | "[[" | "test" | "true" | "false" | ":" => {
-                // What is not known is taken for not so: the defaults behind && are not set then.
-                self.succeeded = self.test(line, command)?.unwrap_or(false);
-            }
+            "read" => self.read(line, rest, input)?,
+            "[" | "test" | "true" | "false" | ":" => self.succeeded = test(name, rest),
             "unset" => {
-                for name in rest.iter().filter_map(Word::plain) {
-                    self.variables.remove(name);
+                for name in rest.iter().filter_map(|field| field.text.as_deref()) {
+                    self.set(name, None);
                 }
             }
-            "exit" => return Ok(Next::Exit),
-            "return" => return Ok(Next::Return),
-            "shift" | "getopts" | "eval" | "break" | "continue" => {
-                self.leave_out(line, name, "this command of the shell is not read");
+            "set" => self.set_arguments(rest),
+            "shift" => self.shift(line, rest)?,
+            "break" | "continue" => {
+                if rest.iter().any(|field| field.text.as_deref() != Some("1")) {
+                    self.leave_out(line, name, "it is about the innermost loop alone");
+                }
+                return Ok(if name == "break" { Next::Break } else { Next::Continue });
             }
-            _ if HARMLESS.contains(&name) => {}
+            "exit" => {
+                if self.control.devices.is_empty() {
+                    let why = "the script ends here, before it has added a device";
+                    self.leave_out(line, name, why);
+                }
+                return Ok(Next::Exit);
+            }
+            "return" => {
+                if let Some(field) = rest.first() {
+                    self.succeeded = field.text.as_deref().map(|status| status == "0");
+                }
+                return Ok(Next::Return);
+            }
+            "getopts" | "eval" => {
+                self.leave_out(line, name, "this command of the shell is not read");
+                self.succeeded = None;
+            }
+            _ if HARMLESS.contains(&name) => self.unknown_output(line),
+            _ if SHOWS.contains(&name) => {
+                self.unknown_output(line);
+                self.succeeded = None;
+            }
             _ => {
-                let what = printable(name);
-                self.leave_out(
-                    line,
-                    &what,
-                    "it is neither a command of pktgen nor a known one of the shell",
-                );
+                let why = "it is neither a command of pktgen nor a known one of the shell";
+                self.leave_out(line, name, why);
+                self.succeeded = None;
             }
         }
         Ok(Next::Step)
     }
 
-    fn call(&mut self, line: &Line, body: &List, arguments: &[Word]) -> Result<Next, ScriptError> {
+    /// `set -- a b`; other options of the shell change nothing here.
+    fn set_arguments(&mut self, rest: &[Field<'_>]) {
+        let mut words = rest.iter().filter(|field| !field.absent).map(|field| &field.text);
+        if words.any(|text| text.as_deref() == Some("--")) {
+            self.arguments = Some(words.cloned().collect());
+        }
+    }
+
+    fn shift(&mut self, line: &Line, rest: &[Field<'_>]) -> Result<(), ScriptError> {
+        let count = match rest.first() {
+            None => Some(1),
+            Some(field) => field.text.as_ref().and_then(|text| text.parse::<usize>().ok()),
+        };
+        let (Some(given), Some(count)) = (self.arguments.clone(), count) else {
+            self.leave_out(line, "shift", "what the script is given is not known here");
+            return Ok(());
+        };
+        self.take_steps(line, given.len() as u64)?;
+        self.take_bytes(line, given.iter().flatten().map(String::len).sum())?;
+        self.succeeded = Some(count <= given.len());
+        self.arguments = Some(given.iter().skip(count).cloned().collect());
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        line: &Line,
+        function: Function,
+        rest: &[Field<'_>],
+    ) -> Result<Next, ScriptError> {
         if self.calls == MAX_CALLS {
             return Err(
                 line.wrong(format!("functions call one another more than {MAX_CALLS} deep"))
             );
         }
-        let mut values = Vec::new();
-        for argument in arguments {
-            values.push(self.expand(line, argument)?.text);
-        }
-        let all: Option<Vec<String>> = values.iter().cloned().collect();
-        let mut given = vec![("#".to_owned(), Some(values.len().to_string()))];
-        given.extend(
-            ["@", "*"].map(|name| (name.to_owned(), all.as_ref().map(|all| all.join(" ")))),
-        );
-        given.extend(
-            (1..=9).map(|n| (n.to_string(), values.get(n - 1).cloned().unwrap_or_default())),
-        );
-        let before: Vec<_> = given
-            .into_iter()
-            .map(|(name, value)| (name.clone(), self.variables.insert(name, value)))
-            .collect();
-        let before_call = self.caller.clone();
+        let given = rest.iter().filter(|field| !field.absent).map(|field| field.text.clone());
+        let arguments = self.arguments.replace(given.collect());
+        let shadowed = self.shadowed.len();
+        let caller = self.caller.clone();
         self.caller.get_or_insert_with(|| line.clone());
+        let file = std::mem::replace(&mut self.file, function.file);
         self.calls += 1;
-        let next = self.list(body)?;
+        let next = self.list(&function.body)?;
         self.calls -= 1;
-        self.caller = before_call;
-        for (name, value) in before {
-            match value {
-                Some(value) => self.variables.insert(name, value),
-                None => self.variables.remove(&name),
-            };
+        (self.file, self.caller, self.arguments) = (file, caller, arguments);
+        for (name, value) in self.shadowed.split_off(shadowed).into_iter().rev() {
+            self.set(&name, value);
         }
-        Ok(if next == Next::Return { Next::Step } else { next })
+        Ok(if next == Next::Exit { Next::Exit } else { Next::Step })
     }
 
-    /// Only what goes to a file of pktgen matters.
-    fn echo(&mut self, line: &Line, rest: &[Word], command: &Command) -> Result<(), ScriptError> {
-        let Some(out) = &command.out else { return Ok(()) };
-        let target = self.expand(line, out)?.text;
-        let options = rest
-            .iter()
-            .take_while(|word| matches!(word.plain(), Some("-n" | "-e" | "-en")))
-            .count();
-        match target {
-            Some(target) if target.starts_with(FILES) => {
-                self.write(line, &target, rest.get(options..).unwrap_or(&[]))
-            }
-            _ if out.text().contains("/dev/") => Ok(()),
-            _ => {
-                let why = "it writes to a file that is not pktgen's";
-                self.leave_out(line, &out.text(), why);
-                Ok(())
-            }
-        }
-    }
-
-    /// Gives pktgen a command.
-    fn write(&mut self, line: &Line, target: &str, words: &[Word]) -> Result<(), ScriptError> {
-        let target = target.strip_prefix(FILES).unwrap_or(target).trim_matches('/');
-        let mut parts = Vec::new();
-        for word in words {
-            parts.push(self.known(line, word)?);
-        }
-        let line = self.caller.as_ref().unwrap_or(line);
-        self.control.write(self.draft, line, target, &parts.join(" "))
-    }
-
-    fn include(&mut self, line: &Line, rest: &[Word]) -> Result<Next, ScriptError> {
-        let Some(word) = rest.first() else {
+    fn include(&mut self, line: &Line, rest: &[Field<'_>]) -> Result<Next, ScriptError> {
+        let Some(field) = rest.first() else {
             return Err(line.wrong("the name of a script is missing"));
         };
-        let written = word.text();
+        let written = field.word.text();
         match written.rsplit('/').next().unwrap_or("") {
             "functions.sh" => {}
             "parameters.sh" => {
                 for (name, value) in PARAMETERS {
-                    let value = Some(value.to_owned());
-                    self.variables.entry(name.to_owned()).or_insert(value);
+                    if !self.variables.contains_key(name) {
+                        self.set(name, Some(Some(value.to_owned())));
+                    }
                 }
             }
-            _ => match self.expand(line, word)?.text {
-                Some(name) => return self.included(line, &name),
+            _ => match &field.text {
+                Some(name) => return self.included(line, name),
                 None => {
                     self.leave_out(line, &written, "where this script is depends on the machine")
                 }
@@ -266,5 +363,27 @@ impl Interpreter<'_, '_> {
         self.calls -= 1;
         self.file = before;
         Ok(if next? == Next::Exit { Next::Exit } else { Next::Step })
+    }
+}
+
+/// Whether a test holds; `None`: it is not read, or depends on the machine.
+fn test(name: &str, rest: &[Field<'_>]) -> Option<bool> {
+    let patterns = |field: &Field<'_>| {
+        field.word.pieces.iter().any(|piece| match &piece.part {
+            Part::Text(text) => !piece.quoted && text.contains(['*', '?', '[']),
+            _ => false,
+        })
+    };
+    let texts = rest.iter().filter(|field| !field.absent).map(|field| field.text.as_deref());
+    match name {
+        "true" | ":" => Some(true),
+        "false" => Some(false),
+        // What is compared there may be a pattern.
+        "[[" if rest.iter().any(patterns) => None,
+        _ => match (name, texts.collect::<Option<Vec<_>>>()?.as_slice()) {
+            ("[", [inside @ .., "]"]) | ("[[", [inside @ .., "]]"]) => holds(inside),
+            ("test", inside) => holds(inside),
+            _ => None,
+        },
     }
 }

@@ -1,25 +1,35 @@
-//! Conditions of shell scripts: tests of texts and numbers, joined by and, or and not.
+//! Conditions of shell scripts: tests of texts and numbers, joined by and, or and not; and what may be left
+//! out where a condition is not known.
 
-use super::lexer::Word;
-use super::parser::{List, Node};
+use super::command::{HARMLESS, RUNS, SHOWS};
+use super::syntax::{List, Node, Out, Stage};
+use super::word::Word;
 
-/// Whether something in it is for pktgen.
-pub(super) fn concerns(list: &List) -> bool {
-    list.iter().any(|item| match &item.node {
-        Node::Command(command) => {
-            let name = command.words.first().map(Word::text).unwrap_or_default();
-            let out = command.out.as_ref().map(Word::text).unwrap_or_default();
-            name.starts_with("pg")
-                || name == "proc_cmd"
-                || out.contains("pktgen")
-                || out.contains("PGDEV")
+/// Whether leaving it out may change what is sent: all but what only shows or tests something.
+pub(super) fn concerns(stage: &Stage) -> bool {
+    let any = |list: &List| list.iter().any(|item| item.concerns);
+    let writes = match &stage.to.out {
+        Some(Out::File(file)) => !file.text().starts_with("/dev/"),
+        Some(Out::Messages) | None => false,
+    };
+    writes
+        || match &stage.node {
+            Node::Simple(words) => {
+                let skipped = |word: &Option<&str>| {
+                    word.is_some_and(|word| RUNS.contains(&word) || word.starts_with('-'))
+                };
+                words.iter().map(Word::plain).find(|word| !skipped(word)).is_some_and(|first| {
+                    !first.is_some_and(|word| HARMLESS.contains(&word) || SHOWS.contains(&word))
+                })
+            }
+            Node::For { body, .. } | Node::Group(body) | Node::Subshell(body) => any(body),
+            Node::If { arms, otherwise } => {
+                arms.iter().any(|(condition, body)| any(condition) || any(body)) || any(otherwise)
+            }
+            Node::Count { .. } | Node::Arithmetic(_) | Node::Function { .. } | Node::Unknown(_) => {
+                true
+            }
         }
-        Node::For { body, .. } | Node::Count { body, .. } | Node::Group(body) => concerns(body),
-        Node::If { arms, otherwise } => {
-            arms.iter().any(|(_, body)| concerns(body)) || concerns(otherwise)
-        }
-        _ => false,
-    })
 }
 
 /// Whether what stands within the brackets of a test holds; `None`: it is about the machine, or not read.

@@ -1,6 +1,7 @@
 //! pktgen's files: who may be written what, and which devices there are.
 
 use indexmap::IndexMap;
+use wirebeat_traffic::spec::MAX_FLOWS;
 
 use super::device::Device;
 use crate::draft::Draft;
@@ -25,7 +26,8 @@ impl Control {
     ) -> Result<(), ScriptError> {
         let (name, value) =
             command.trim().split_once(char::is_whitespace).unwrap_or((command.trim(), ""));
-        let value = value.trim();
+        // The kernel takes `count = 5` as well.
+        let value = value.trim_start_matches(|c: char| c.is_whitespace() || c == '=').trim_end();
         if self.started {
             if name != "stop" {
                 let why = "the script has started pktgen before; a scenario is one run";
@@ -82,6 +84,10 @@ impl Control {
                         printable(value),
                         printable(value)
                     )));
+                }
+                if self.devices.len() >= MAX_FLOWS {
+                    let why = format!("there are more than {MAX_FLOWS} devices; divide the script");
+                    return Err(line.wrong(why));
                 }
                 self.devices.insert(value.to_owned(), Device::new(line, cpu));
                 Ok(())

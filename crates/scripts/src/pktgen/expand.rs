@@ -1,37 +1,51 @@
-//! What becomes of a word: variables, calculations and the output of known helpers are put into it.
+//! What becomes of a word: variables, calculations and the output of known helpers are put into it, and it
+//! is divided at blanks where it is not quoted.
 
+use super::braces::alternatives;
 use super::helpers::printed;
-use super::interpreter::Interpreter;
-use super::lexer::{Part, Token, Word, tokens};
-use super::parser::Command;
+use super::interpreter::{Interpreter, Value};
+use super::lexer::{Token, tokens};
+use super::syntax::Input;
+use super::word::{Otherwise, Part, Piece, Word};
 use crate::text::printable;
 use crate::{Line, ScriptError};
 
-/// The most bytes that all variables and words may be put together to, in all.
-const MAX_EXPANDED: usize = 64 << 20;
+/// How deep commands may be put into one another: `$(seq $(seq 3))`.
+const MAX_SUBSTITUTIONS: usize = 8;
+/// How many bytes take as long as a piece of a word.
+const PIECE: usize = 4;
+
 /// What a word becomes.
-pub(super) struct Expanded {
+#[derive(Clone)]
+pub(super) struct Field<'w> {
+    pub word: &'w Word,
     /// `None`: that depends on the machine.
     pub text: Option<String>,
-    pub quoted: bool,
     /// A variable in it that is not set.
     pub unset: Option<String>,
+    /// There is nothing of it but that variable.
+    pub absent: bool,
+}
+
+impl Field<'_> {
+    pub fn begins_with(&self, c: char) -> bool {
+        self.text.as_ref().is_some_and(|text| text.starts_with(c))
+    }
 }
 
 impl Interpreter<'_, '_> {
     /// What a word becomes that must be known.
-    pub(super) fn known(&mut self, line: &Line, word: &Word) -> Result<String, ScriptError> {
-        let expanded = self.expand(line, word)?;
-        if let Some(name) = expanded.unset {
+    pub(super) fn known(&self, line: &Line, field: &Field<'_>) -> Result<String, ScriptError> {
+        if let Some(name) = &field.unset {
             return Err(line.wrong(format!(
                 "${} is not set; set it in the script, since what calls the script is not known here",
-                printable(&name)
+                printable(name)
             )));
         }
-        expanded.text.ok_or_else(|| {
+        field.text.clone().ok_or_else(|| {
             line.wrong(format!(
                 "'{}' depends on the machine or on what calls the script; write what it stands for",
-                printable(&word.text())
+                printable(&field.word.shown())
             ))
         })
     }
@@ -40,74 +54,245 @@ impl Interpreter<'_, '_> {
     pub(super) fn read(
         &mut self,
         line: &Line,
-        rest: &[Word],
-        command: &Command,
+        rest: &[Field<'_>],
+        input: Option<&Input>,
     ) -> Result<(), ScriptError> {
-        let names: Vec<String> = rest
-            .iter()
-            .filter_map(Word::plain)
-            .filter(|name| !name.starts_with('-'))
-            .map(str::to_owned)
-            .collect();
-        let values = match command.here.as_ref().map(|word| word.parts.as_slice()) {
-            Some([Part::Command(inside)]) => self.helper(line, inside)?,
-            Some(_) => match &command.here {
-                Some(word) => self.expand(line, word)?.text,
-                None => None,
-            },
-            None => None,
+        let mut names = Vec::new();
+        let mut words = rest.iter().filter_map(|field| field.text.as_deref());
+        while let Some(word) = words.next() {
+            match word {
+                "-a" => {
+                    let why = "arrays are not read; what it holds is not known here";
+                    self.leave_out(line, "read -a", why);
+                }
+                "-d" | "-i" | "-n" | "-N" | "-p" | "-t" | "-u" => {
+                    words.next();
+                }
+                option if option.starts_with('-') => {}
+                name => names.push(name.to_owned()),
+            }
+        }
+        let text = match input {
+            // Other signs than blanks divide it then.
+            _ if self.variables.contains_key("IFS") => None,
+            Some(Input::Text(_, word)) => self.expand(line, word)?.text,
+            _ => None,
         };
-        let mut values = values.as_deref().map(str::split_whitespace);
-        for name in names {
-            let value = values.as_mut().map(|values| values.next().unwrap_or("").to_owned());
-            self.variables.insert(name, value);
+        let mut left = text.as_deref().map(|text| text.lines().next().unwrap_or("").trim());
+        let last = names.len().saturating_sub(1);
+        for (at, name) in names.iter().enumerate() {
+            // The last one has all that is left.
+            let (value, rest) = match left.map(|left| (left, left.split_once(char::is_whitespace)))
+            {
+                Some((_, Some((first, rest)))) if at < last => {
+                    (Some(first), Some(rest.trim_start()))
+                }
+                Some((all, _)) => (Some(all), Some("")),
+                None => (None, None),
+            };
+            self.set(name, Some(value.map(str::to_owned)));
+            left = rest;
         }
         Ok(())
     }
 
     /// What a helper of `functions.sh` prints; `None` for other commands.
     fn helper(&mut self, line: &Line, inside: &str) -> Result<Option<String>, ScriptError> {
+        self.take_bytes(line, inside.len())?;
+        if self.substitutions == MAX_SUBSTITUTIONS {
+            return Err(line.wrong(format!(
+                "commands are put into one another more than {MAX_SUBSTITUTIONS} deep"
+            )));
+        }
+        self.substitutions += 1;
         let mut words = Vec::new();
         for (_, token) in tokens(line, inside)? {
-            let Token::Word(word) = token else { return Ok(None) };
-            match self.expand(line, &word)?.text {
-                Some(text) => words.push(text),
-                None => return Ok(None),
+            match token {
+                Token::Word(word) => words.push(word),
+                _ => {
+                    self.substitutions -= 1;
+                    return Ok(None);
+                }
             }
         }
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        Ok(printed(&words))
+        let fields = self.fields(line, &words)?;
+        self.substitutions -= 1;
+        let texts: Option<Vec<&str>> = fields
+            .iter()
+            .filter(|field| !field.absent)
+            .map(|field| field.text.as_deref())
+            .collect();
+        Ok(texts.and_then(|texts| printed(&texts)))
     }
 
-    pub(super) fn expand(&mut self, line: &Line, word: &Word) -> Result<Expanded, ScriptError> {
-        let mut expanded = Expanded { text: Some(String::new()), quoted: word.quoted, unset: None };
-        for part in &word.parts {
-            let value = match part {
-                Part::Text(text) => Some(text.clone()),
-                Part::Variable { name, default } => match (self.variables.get(name), default) {
-                    (Some(Some(value)), Some(default)) if value.is_empty() => Some(default.clone()),
-                    (Some(value), _) => value.clone(),
-                    (None, Some(default)) => Some(default.clone()),
-                    (None, None) => {
-                        expanded.unset.get_or_insert_with(|| name.clone());
-                        Some(String::new())
-                    }
-                },
-                Part::Arithmetic(text) => self.calculate(text).map(|value| value.to_string()),
-                Part::Command(inside) => self.helper(line, inside)?,
-                Part::Unknown(_) => None,
-            };
-            self.expanded += value.as_ref().map_or(0, String::len);
-            if self.expanded > MAX_EXPANDED {
-                return Err(
-                    line.wrong("the script's words become too long; do its variables double?")
-                );
+    /// A variable or an argument. The outer `None`: it is not set.
+    pub(super) fn lookup(&self, name: &str) -> Option<Value> {
+        let Some(arguments) = &self.arguments else { return self.variables.get(name).cloned() };
+        match name {
+            "#" => Some(Some(arguments.len().to_string())),
+            "@" | "*" => {
+                let all: Option<Vec<String>> = arguments.iter().cloned().collect();
+                Some(all.map(|all| all.join(" ")))
             }
-            match (&mut expanded.text, value) {
+            name if name.starts_with(|c: char| c.is_ascii_digit()) => {
+                let at = name.parse::<usize>().ok()?.checked_sub(1)?;
+                Some(arguments.get(at).cloned().unwrap_or(Some(String::new())))
+            }
+            name => self.variables.get(name).cloned(),
+        }
+    }
+
+    /// The value of a part, and the variable in it that is not set.
+    fn value(&mut self, line: &Line, part: &Part) -> Result<(Value, Option<String>), ScriptError> {
+        // Even what becomes nothing takes its time.
+        let name = if let Part::Variable { name, .. } = part { name.len() } else { 0 };
+        self.take_bytes(line, PIECE + name)?;
+        let value = match part {
+            Part::Text(text) => Some(text.clone()),
+            Part::Variable { name, otherwise } => match (self.lookup(name), otherwise) {
+                (Some(Some(value)), Some(otherwise)) if value.is_empty() && otherwise.if_empty => {
+                    return self.otherwise(line, name, otherwise);
+                }
+                (Some(value), _) => value,
+                (None, Some(otherwise)) => return self.otherwise(line, name, otherwise),
+                (None, None) => {
+                    return Ok((Some(String::new()), Some(name.clone())));
+                }
+            },
+            Part::Arithmetic(text) => self.calculate(line, text)?.map(|value| value.to_string()),
+            Part::Command(inside) => self.helper(line, inside)?,
+            Part::Unknown(_) => None,
+        };
+        self.take_bytes(line, value.as_ref().map_or(0, String::len))?;
+        Ok((value, None))
+    }
+
+    /// What stands for a variable that is not set.
+    fn otherwise(
+        &mut self,
+        line: &Line,
+        name: &str,
+        otherwise: &Otherwise,
+    ) -> Result<(Value, Option<String>), ScriptError> {
+        let (text, unset) = self.joined(line, "", &otherwise.word.pieces)?;
+        if otherwise.assigns {
+            self.set(name, Some(text.clone()));
+        }
+        Ok((text, unset))
+    }
+
+    /// What a word becomes that stays one.
+    pub(super) fn expand<'w>(
+        &mut self,
+        line: &Line,
+        word: &'w Word,
+    ) -> Result<Field<'w>, ScriptError> {
+        let (text, unset) = self.joined(line, "", &word.pieces)?;
+        Ok(Field { word, text, unset, absent: false })
+    }
+
+    /// What pieces become behind a text, and a variable in them that is not set.
+    pub(super) fn joined(
+        &mut self,
+        line: &Line,
+        begins: &str,
+        pieces: &[Piece],
+    ) -> Result<(Value, Option<String>), ScriptError> {
+        self.take_bytes(line, begins.len())?;
+        let (mut text, mut unset) = (Some(begins.to_owned()), None);
+        for piece in pieces {
+            let (value, not_set) = self.value(line, &piece.part)?;
+            match (&mut text, value) {
                 (Some(text), Some(value)) => text.push_str(&value),
                 (text, _) => *text = None,
             }
+            unset = unset.or(not_set);
         }
-        Ok(expanded)
+        Ok((text, unset))
+    }
+
+    /// What words become.
+    pub(super) fn fields<'w>(
+        &mut self,
+        line: &Line,
+        words: &'w [Word],
+    ) -> Result<Vec<Field<'w>>, ScriptError> {
+        let mut fields = Vec::new();
+        for word in words {
+            let room = self.room();
+            match alternatives(word, room).map_err(|what| self.exceeded(line, what))? {
+                None => fields.extend(self.divided(line, word, word)?),
+                Some(words) => {
+                    self.take_steps(line, words.len() as u64)?;
+                    for alternative in &words {
+                        fields.extend(self.divided(line, alternative, word)?);
+                    }
+                }
+            }
+        }
+        Ok(fields)
+    }
+
+    /// What a word without braces becomes; `written` is the word as it stands in the script.
+    fn divided<'w>(
+        &mut self,
+        line: &Line,
+        word: &Word,
+        written: &'w Word,
+    ) -> Result<Vec<Field<'w>>, ScriptError> {
+        let field = |text: Value| Field { word: written, text, unset: None, absent: false };
+        let is_all = |piece: &Piece| {
+            piece.quoted && matches!(&piece.part, Part::Variable { name, .. } if name == "@")
+        };
+        if let ([piece], Some(arguments)) = (word.pieces.as_slice(), self.arguments.clone())
+            && is_all(piece)
+        {
+            self.take_steps(line, arguments.len() as u64)?;
+            self.take_bytes(line, arguments.iter().flatten().map(String::len).sum())?;
+            return Ok(arguments.iter().map(|text| field(text.clone())).collect());
+        }
+        // The text that has not come to its end yet is the current one.
+        let (mut texts, mut current): (Vec<String>, Option<String>) = (Vec::new(), None);
+        let (mut unset, mut known) = (None, true);
+        for piece in &word.pieces {
+            let (value, not_set) = self.value(line, &piece.part)?;
+            unset = unset.or(not_set);
+            let Some(value) = value else {
+                known = false;
+                continue;
+            };
+            if piece.quoted || matches!(piece.part, Part::Text(_)) {
+                current.get_or_insert_default().push_str(&value);
+                continue;
+            }
+            // Other signs than blanks divide it then.
+            known &= !self.variables.contains_key("IFS");
+            self.take_steps(line, value.split_whitespace().skip(1).count() as u64)?;
+            if value.starts_with(char::is_whitespace) {
+                texts.extend(current.take());
+            }
+            for (at, text) in value.split_whitespace().enumerate() {
+                if at > 0 {
+                    texts.extend(current.take());
+                }
+                current.get_or_insert_default().push_str(text);
+            }
+            if value.ends_with(char::is_whitespace) {
+                texts.extend(current.take());
+            }
+        }
+        texts.extend(current);
+        let mut fields: Vec<Field<'w>> = match known {
+            true => texts.into_iter().map(|text| field(Some(text))).collect(),
+            false => vec![field(None)],
+        };
+        if fields.is_empty() && unset.is_some() {
+            fields.push(Field { absent: true, ..field(Some(String::new())) });
+        }
+        // Naming it once is enough.
+        if let Some(first) = fields.first_mut() {
+            first.unset = unset;
+        }
+        Ok(fields)
     }
 }

@@ -1,4 +1,4 @@
-//! What helpers of the kernel's samples print (`functions.sh`), and lists of numbers.
+//! What helpers of the kernel's samples print (`functions.sh`), and `seq` and `echo`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,18 +13,10 @@ pub(super) fn printed(words: &[&str]) -> Option<String> {
         }
         ["seq", last] => sequence("1", last),
         ["seq", first, last] => sequence(first, last),
+        ["echo", words @ ..] if !words.iter().any(|word| word.starts_with('-')) => {
+            Some(words.join(" "))
+        }
         _ => None,
-    }
-}
-
-/// `{0..3}` in a list of words.
-pub(super) fn braces(word: &str) -> Vec<String> {
-    let range = word.strip_prefix('{').and_then(|word| word.strip_suffix('}'));
-    let ends = range.and_then(|range| range.split_once(".."));
-    let numbers = ends.and_then(|(first, last)| sequence(first, last));
-    match numbers {
-        Some(numbers) => numbers.split_whitespace().map(str::to_owned).collect(),
-        None => vec![word.to_owned()],
     }
 }
 
@@ -67,11 +59,11 @@ mod tests {
             (&["parse_ports", "433-444"], Some("433 444")),
             (&["seq", "0", "3"], Some("0 1 2 3")),
             (&["seq", "4000000000"], None),
+            (&["echo", "1", "2"], Some("1 2")),
+            (&["echo", "-e", "1"], None),
             (&["nproc"], None),
         ] {
             assert_eq!(printed(words).as_deref(), expected, "{words:?}");
         }
-        assert_eq!(braces("{0..2}"), ["0", "1", "2"]);
-        assert_eq!(braces("{eth0}"), ["{eth0}"]);
     }
 }

@@ -3,45 +3,77 @@
 //! It knows variables, loops over lists and numbers, conditions on texts and numbers, functions, and the
 //! helpers that pktgen's own samples define (`pgset`, `pg_set`, `pg_ctrl`, `pg_thread`, and those of
 //! `functions.sh` and `parameters.sh`). Nothing is run. What it does not know is named with its line, and
-//! so is what depends on the machine.
+//! so is what depends on the machine. Here is what goes where; `command.rs` has the commands, `expand.rs`
+//! the words and `output.rs` what is written.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::arithmetic;
-use super::condition::{concerns, holds};
+use super::braces::{Exceeded, Room};
 use super::control::Control;
-use super::helpers::braces;
-use super::lexer::{Word, tokens};
-use super::parser::{Command, Item, List, Node, When, parse};
+use super::lexer::tokens;
+use super::output::Output;
+use super::parser::parse;
+use super::syntax::{Item, List, Node, Stage, When};
+use super::word::{Word, is_variable};
 use crate::draft::Draft;
 use crate::{Line, ScriptError};
 
 /// The most steps that a script may take, so that its loops end.
 const MAX_STEPS: u64 = 1_000_000;
+/// The most bytes that all words may be put together from and to, in all.
+const MAX_EXPANDED: usize = 64 << 20;
+/// How many bytes take as long as one that is calculated with.
+const CALCULATING: usize = 4;
+
 /// Whether to go on.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Next {
     Step,
+    /// Out of the loop.
+    Break,
+    /// To the next round of the loop.
+    Continue,
     /// Out of the function.
     Return,
     Exit,
 }
 
+/// A function, and the script that it stands in.
+#[derive(Clone)]
+pub(super) struct Function {
+    pub file: Line,
+    pub body: Rc<List>,
+}
+
+/// A value; `None`: it depends on the machine.
+pub(super) type Value = Option<String>;
+
 pub(super) struct Interpreter<'a, 'd> {
     pub(super) draft: &'a mut Draft<'d>,
     pub(super) control: Control,
-    pub(super) variables: HashMap<String, Option<String>>,
-    pub(super) functions: HashMap<String, Rc<List>>,
-    /// Lines that have been named already, so that a loop names them once.
-    named: HashSet<(std::sync::Arc<str>, u64)>,
+    pub(super) variables: HashMap<String, Value>,
+    pub(super) functions: HashMap<String, Function>,
+    /// Those of the function that is gone through; what the script is given is not known.
+    pub(super) arguments: Option<Rc<[Value]>>,
+    /// What variables were that are local to the functions that are gone through.
+    pub(super) shadowed: Vec<(String, Option<Value>)>,
+    /// What variables were before each change within the subshells that this is in, and how many those are.
+    changed: Vec<(String, Option<Value>)>,
+    subshells: usize,
     pub(super) file: Line,
     /// The line that called the function that is gone through.
     pub(super) caller: Option<Line>,
+    /// Where the command writes that is gone through.
+    pub(super) output: Output,
     steps: u64,
-    pub(super) expanded: usize,
+    expanded: usize,
     pub(super) calls: usize,
-    pub(super) succeeded: bool,
+    /// How many substitutions the word stands in that is put together.
+    pub(super) substitutions: usize,
+    /// Whether the last command succeeded; `None`: that depends on the machine.
+    pub(super) succeeded: Option<bool>,
 }
 
 /// Goes through the script.
@@ -57,13 +89,18 @@ pub(super) fn run(draft: &mut Draft<'_>) -> Result<Control, ScriptError> {
         control: Control::default(),
         variables,
         functions: HashMap::new(),
-        named: HashSet::new(),
+        arguments: None,
+        shadowed: Vec::new(),
+        changed: Vec::new(),
+        subshells: 0,
         file,
         caller: None,
+        output: Output::Nobody,
         steps: 0,
         expanded: 0,
         calls: 0,
-        succeeded: true,
+        substitutions: 0,
+        succeeded: Some(true),
     };
     interpreter.list(&list)?;
     Ok(interpreter.control)
@@ -75,20 +112,78 @@ impl Interpreter<'_, '_> {
     }
 
     pub(super) fn leave_out(&mut self, line: &Line, what: &str, why: &str) {
-        if self.named.insert((line.file.clone(), line.number)) {
-            self.draft.leave_out(line, what, why);
+        self.draft.leave_out(line, what, why);
+    }
+
+    /// Takes so many steps.
+    pub(super) fn take_steps(&mut self, line: &Line, steps: u64) -> Result<(), ScriptError> {
+        self.steps = self.steps.saturating_add(steps);
+        match self.steps > MAX_STEPS {
+            true => Err(self.exceeded(line, Exceeded::Words)),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts together so many bytes.
+    pub(super) fn take_bytes(&mut self, line: &Line, bytes: usize) -> Result<(), ScriptError> {
+        self.expanded = self.expanded.saturating_add(bytes);
+        match self.expanded > MAX_EXPANDED {
+            true => Err(self.exceeded(line, Exceeded::Bytes)),
+            false => Ok(()),
+        }
+    }
+
+    /// The steps and bytes that are left.
+    pub(super) fn room(&self) -> Room {
+        Room {
+            words: MAX_STEPS.saturating_sub(self.steps),
+            bytes: MAX_EXPANDED.saturating_sub(self.expanded),
+        }
+    }
+
+    pub(super) fn exceeded(&self, line: &Line, what: Exceeded) -> ScriptError {
+        match what {
+            Exceeded::Words => line
+                .wrong(format!("the script takes more than {MAX_STEPS} steps; shorten its loops")),
+            Exceeded::Bytes => {
+                line.wrong("the script's words become too long; do its variables double?")
+            }
+        }
+    }
+
+    /// Sets a variable; `None`: it is not set any more.
+    pub(super) fn set(&mut self, name: &str, value: Option<Value>) {
+        let before = self.change(name.to_owned(), value);
+        if self.subshells > 0 {
+            self.changed.push((name.to_owned(), before));
+        }
+    }
+
+    fn change(&mut self, name: String, value: Option<Value>) -> Option<Value> {
+        match value {
+            Some(value) => self.variables.insert(name, value),
+            None => self.variables.remove(&name),
         }
     }
 
     pub(super) fn list(&mut self, list: &List) -> Result<Next, ScriptError> {
         for item in list {
-            let taken = match item.when {
-                When::Always => true,
-                When::Succeeded => self.succeeded,
-                When::Failed => !self.succeeded,
+            let line = self.line(item.number);
+            self.take_steps(&line, 1)?;
+            let taken = match (item.when, self.succeeded) {
+                (When::Always, _) => true,
+                (When::Succeeded, Some(succeeded)) => succeeded,
+                (When::Failed, Some(succeeded)) => !succeeded,
+                (When::Succeeded | When::Failed, None) => {
+                    if item.concerns {
+                        let why = "whether it is done depends on the machine; it is not done here";
+                        self.leave_out(&line, &item.shown(), why);
+                    }
+                    false
+                }
             };
             if taken {
-                match self.item(item)? {
+                match self.item(&line, item)? {
                     Next::Step => {}
                     other => return Ok(other),
                 }
@@ -97,92 +192,159 @@ impl Interpreter<'_, '_> {
         Ok(Next::Step)
     }
 
-    fn item(&mut self, item: &Item) -> Result<Next, ScriptError> {
-        let line = self.line(item.number);
-        self.steps += 1;
-        if self.steps > MAX_STEPS {
-            return Err(line.wrong(format!(
-                "the script takes more than {MAX_STEPS} steps; shorten its loops"
-            )));
+    fn item(&mut self, line: &Line, item: &Item) -> Result<Next, ScriptError> {
+        let outputs = self.outputs(line, &item.stages)?;
+        let next = match item.stages.as_slice() {
+            [stage] => self.with_output(line, stage, outputs.into_iter().next())?,
+            // Each command of a pipe is a process of its own.
+            stages => self.subshell(|shell| {
+                let mut next = Next::Step;
+                for (stage, output) in stages.iter().zip(outputs) {
+                    next = shell.with_output(line, stage, Some(output))?;
+                }
+                Ok(next)
+            })?,
+        };
+        if item.negated {
+            self.succeeded = self.succeeded.map(|succeeded| !succeeded);
         }
-        match &item.node {
-            Node::Command(command) => return self.command(&line, command),
-            Node::Arithmetic(text) => match self.calculate(text) {
-                Some(value) => self.succeeded = value != 0,
-                None => self.leave_out(&line, text, "this calculation is not read"),
-            },
+        Ok(next)
+    }
+
+    /// Goes through something that leaves all variables as they were.
+    fn subshell(
+        &mut self,
+        inside: impl FnOnce(&mut Self) -> Result<Next, ScriptError>,
+    ) -> Result<Next, ScriptError> {
+        let len = self.changed.len();
+        self.subshells += 1;
+        inside(self)?;
+        self.subshells -= 1;
+        for (name, value) in self.changed.split_off(len).into_iter().rev() {
+            self.change(name, value);
+        }
+        Ok(Next::Step)
+    }
+
+    fn with_output(
+        &mut self,
+        line: &Line,
+        stage: &Stage,
+        output: Option<Output>,
+    ) -> Result<Next, ScriptError> {
+        let Some(output) = output else { return Ok(Next::Step) };
+        let outer = std::mem::replace(&mut self.output, output);
+        let next = self.stage(line, stage);
+        self.output = outer;
+        next
+    }
+
+    fn stage(&mut self, line: &Line, stage: &Stage) -> Result<Next, ScriptError> {
+        match &stage.node {
+            // What writes to it has written where it does.
+            _ if matches!(self.output, Output::HandedOn) => self.succeeded = Some(true),
+            Node::Simple(words) => return self.simple(line, words, stage.to.input.as_ref()),
+            Node::Arithmetic(text) => self.arithmetic(line, text)?,
             Node::For { variable, words, body } => {
-                return self.repeat(&line, variable, words, body);
+                return self.repeat(line, variable, words.as_deref(), body);
             }
-            Node::Count { header, body } => return self.count(&line, header, body),
-            Node::If { arms, otherwise } => return self.choose(&line, arms, otherwise),
+            Node::Count { header, body } => return self.count(line, header, body),
+            Node::If { arms, otherwise } => return self.choose(line, arms, otherwise),
             Node::Function { name, body } => {
-                self.functions.insert(name.clone(), body.clone());
+                self.take_bytes(line, name.len())?;
+                let function = Function { file: self.file.clone(), body: body.clone() };
+                self.functions.insert(name.clone(), function);
             }
             Node::Group(list) => return self.list(list),
+            Node::Subshell(list) => return self.subshell(|shell| shell.list(list)),
             Node::Unknown(word) => {
-                self.leave_out(&line, word, "of loops and conditions only 'for' and 'if' are read");
+                self.leave_out(line, word, "of loops and conditions only 'for' and 'if' are read");
+                self.succeeded = None;
             }
         }
         Ok(Next::Step)
+    }
+
+    fn arithmetic(&mut self, line: &Line, text: &str) -> Result<(), ScriptError> {
+        let value = match self.calculate(line, text)? {
+            Some(value) => Some(value),
+            None => self.assign(line, text)?,
+        };
+        if value.is_none() {
+            self.leave_out(line, text, "this calculation is not read, or depends on the machine");
+        }
+        self.succeeded = value.map(|value| value != 0);
+        Ok(())
     }
 
     fn repeat(
         &mut self,
         line: &Line,
         variable: &str,
-        words: &[Word],
+        words: Option<&[Word]>,
         body: &List,
     ) -> Result<Next, ScriptError> {
         let mut values = Vec::new();
-        for word in words {
-            let expanded = self.expand(line, word)?;
-            match expanded.text {
-                None => {
-                    self.leave_out(
-                        line,
-                        &word.text(),
-                        "what the loop goes over depends on the machine",
-                    );
-                    return Ok(Next::Step);
+        match words {
+            Some(words) => {
+                for field in self.fields(line, words)? {
+                    match (field.text, field.unset) {
+                        (Some(_), Some(name)) if field.absent => {
+                            let why = "it is not set, so that the loop does not go over it";
+                            self.leave_out(line, &format!("${name}"), why);
+                        }
+                        (Some(text), _) => values.push(text),
+                        (None, _) => {
+                            let why = "what the loop goes over depends on the machine";
+                            self.leave_out(line, &field.word.shown(), why);
+                            return Ok(Next::Step);
+                        }
+                    }
                 }
-                Some(text) if expanded.quoted => values.push(text),
-                Some(text) => values.extend(text.split_whitespace().flat_map(braces)),
+            }
+            None => {
+                let known: Option<Vec<String>> =
+                    self.arguments.iter().flat_map(|given| given.iter().cloned()).collect();
+                let Some(known) = known.filter(|_| self.arguments.is_some()) else {
+                    let why = "what the loop goes over depends on what calls the script";
+                    self.leave_out(line, "for", why);
+                    return Ok(Next::Step);
+                };
+                values = known;
             }
         }
         for value in values {
-            self.variables.insert(variable.to_owned(), Some(value));
-            let next = self.list(body)?;
-            if next != Next::Step {
-                return Ok(next);
+            self.take_steps(line, 1)?;
+            self.take_bytes(line, variable.len())?;
+            self.set(variable, Some(Some(value)));
+            match self.list(body)? {
+                Next::Step | Next::Continue => {}
+                Next::Break => break,
+                other => return Ok(other),
             }
         }
         Ok(Next::Step)
     }
 
     fn count(&mut self, line: &Line, header: &str, body: &List) -> Result<Next, ScriptError> {
-        let parts: Vec<&str> = header.split(';').collect();
+        self.take_bytes(line, header.len())?;
+        let parts: Vec<&str> = header.splitn(4, ';').collect();
         let [first, condition, then] = parts.as_slice() else {
             return Err(line.wrong("such a loop is written 'for ((i = 0; i < 4; i++))'"));
         };
-        let mut known = self.assign(first);
+        let mut known = self.assign(line, first)?;
         while known.is_some() {
-            let more = self.calculate(condition);
-            match more {
-                None => known = None,
+            match self.calculate(line, condition)? {
+                None => break,
                 Some(0) => return Ok(Next::Step),
                 Some(_) => {
-                    self.steps += 1;
-                    if self.steps > MAX_STEPS {
-                        return Err(
-                            line.wrong(format!("the loop takes more than {MAX_STEPS} steps"))
-                        );
+                    self.take_steps(line, 1)?;
+                    match self.list(body)? {
+                        Next::Step | Next::Continue => {}
+                        Next::Break => return Ok(Next::Step),
+                        other => return Ok(other),
                     }
-                    let next = self.list(body)?;
-                    if next != Next::Step {
-                        return Ok(next);
-                    }
-                    known = self.assign(then);
+                    known = self.assign(line, then)?;
                 }
             }
         }
@@ -190,21 +352,31 @@ impl Interpreter<'_, '_> {
         Ok(Next::Step)
     }
 
-    fn assign(&mut self, text: &str) -> Option<()> {
-        let (name, value) = arithmetic::assignment(text, &|name| self.number(name))?;
-        self.variables.insert(name, Some(value.to_string()));
-        Some(())
+    /// Does what `i=1` or `i++` says. Its value; `None`: it says something else, or that is not known.
+    fn assign(&mut self, line: &Line, text: &str) -> Result<Option<i64>, ScriptError> {
+        self.take_bytes(line, text.len().saturating_mul(CALCULATING))?;
+        let Some(assigned) = arithmetic::assignment(text, &|name| self.number(name)) else {
+            return Ok(None);
+        };
+        self.set(&assigned.name, Some(Some(assigned.after.to_string())));
+        Ok(Some(assigned.value))
     }
 
-    pub(super) fn calculate(&self, text: &str) -> Option<i64> {
-        arithmetic::value(text, &|name| self.number(name))
+    pub(super) fn calculate(
+        &mut self,
+        line: &Line,
+        text: &str,
+    ) -> Result<Option<i64>, ScriptError> {
+        self.take_bytes(line, text.len().saturating_mul(CALCULATING))?;
+        Ok(arithmetic::value(text, &|name| self.number(name)))
     }
 
     /// What is not set is 0 in a calculation.
     fn number(&self, name: &str) -> Option<i64> {
-        match self.variables.get(name) {
-            None => Some(0),
-            Some(value) => value.as_ref()?.trim().parse().ok(),
+        match self.lookup(name) {
+            None if is_variable(name) => Some(0),
+            None => None,
+            Some(value) => value?.trim().parse().ok(),
         }
     }
 
@@ -215,11 +387,16 @@ impl Interpreter<'_, '_> {
         otherwise: &List,
     ) -> Result<Next, ScriptError> {
         for (condition, body) in arms {
-            match self.condition(line, condition)? {
+            let next = self.list(condition)?;
+            if next != Next::Step {
+                return Ok(next);
+            }
+            match self.succeeded {
                 Some(true) => return self.list(body),
                 Some(false) => {}
                 None => {
-                    if arms.iter().any(|(_, body)| concerns(body)) || concerns(otherwise) {
+                    let mut bodies = arms.iter().map(|(_, body)| body).chain([otherwise]);
+                    if bodies.any(|body| body.iter().any(|item| item.concerns)) {
                         let why = "the condition depends on the machine; neither of its branches is followed";
                         self.leave_out(line, "if", why);
                     }
@@ -227,50 +404,7 @@ impl Interpreter<'_, '_> {
                 }
             }
         }
+        self.succeeded = Some(true);
         self.list(otherwise)
-    }
-
-    fn condition(&mut self, line: &Line, list: &List) -> Result<Option<bool>, ScriptError> {
-        let mut holds = Some(true);
-        for item in list {
-            let skipped = match item.when {
-                When::Always => false,
-                When::Succeeded => holds == Some(false),
-                When::Failed => holds == Some(true),
-            };
-            if skipped {
-                continue;
-            }
-            holds = match &item.node {
-                Node::Arithmetic(text) => self.calculate(text).map(|value| value != 0),
-                Node::Command(command) => self.test(line, command)?,
-                _ => None,
-            };
-        }
-        Ok(holds)
-    }
-
-    /// Whether a test holds; `None`: it is none, or depends on the machine.
-    pub(super) fn test(
-        &mut self,
-        line: &Line,
-        command: &Command,
-    ) -> Result<Option<bool>, ScriptError> {
-        let mut texts = Vec::new();
-        for word in &command.words {
-            match self.expand(line, word)?.text {
-                Some(text) => texts.push(text),
-                None => return Ok(None),
-            }
-        }
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        Ok(match texts.as_slice() {
-            ["[", inside @ .., "]"] | ["[[", inside @ .., "]]"] | ["test", inside @ ..] => {
-                holds(inside)
-            }
-            ["true" | ":"] => Some(true),
-            ["false"] => Some(false),
-            _ => None,
-        })
     }
 }

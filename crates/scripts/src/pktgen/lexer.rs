@@ -1,57 +1,9 @@
 //! The words and operators of a shell script, as far as pktgen's scripts use them.
 
-use crate::text::printable;
+use super::pieces::Ends;
+use super::word::{Word, is_variable};
+use crate::text::{closing, printable};
 use crate::{Line, ScriptError};
-
-/// A word, with what is to be put into it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Word {
-    pub parts: Vec<Part>,
-    /// Whether some of it was quoted: then it is one word, however many blanks it has.
-    pub quoted: bool,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Part {
-    Text(String),
-    /// `$NAME`, `${NAME:-default}`.
-    Variable {
-        name: String,
-        default: Option<String>,
-    },
-    /// `$(( … ))`.
-    Arithmetic(String),
-    /// `$( … )` or backquotes.
-    Command(String),
-    /// An expansion that is not read.
-    Unknown(String),
-}
-
-impl Word {
-    pub fn of(text: &str) -> Word {
-        Word { parts: vec![Part::Text(text.to_owned())], quoted: false }
-    }
-
-    /// The word, if nothing is to be put into it and it is not quoted.
-    pub fn plain(&self) -> Option<&str> {
-        match self.parts.as_slice() {
-            [Part::Text(text)] if !self.quoted => Some(text),
-            _ => None,
-        }
-    }
-
-    /// What is written in it, whatever is put into it: the last of it at least is often known.
-    pub fn text(&self) -> String {
-        let text = self.parts.iter().map(|part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Variable { name, .. } => format!("${name}"),
-            Part::Arithmetic(inside) => format!("$(({inside}))"),
-            Part::Command(inside) => format!("$({inside})"),
-            Part::Unknown(inside) => inside.clone(),
-        });
-        text.collect()
-    }
-}
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
@@ -66,48 +18,86 @@ pub(super) enum Token {
     Or,
     Pipe,
     Background,
-    /// `>` and `>>`.
-    Out,
+    /// `>`, `>>` and `>|`, of what.
+    Out(Stream),
     /// `<`.
     In,
     /// `<<<`.
     Here,
+    /// `<<END`: the text up to that line, and the number of its first line.
+    Document(u64, Word),
     Open,
     Close,
 }
 
+/// What a command writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Stream {
+    Output,
+    Messages,
+    Both,
+}
+
 /// All tokens with the numbers of their lines.
 pub(super) fn tokens(line: &Line, text: &str) -> Result<Vec<(u64, Token)>, ScriptError> {
-    let mut lexer = Lexer { file: line, number: line.number, rest: text, tokens: Vec::new() };
+    let mut lexer = Lexer::new(line, line.number, text, 0);
     while lexer.token()? {}
+    lexer.documents()?;
     Ok(lexer.tokens)
 }
 
 /// Operators, longer ones first.
-const OPERATORS: [(&str, Token); 12] = [
+const OPERATORS: [(&str, Token); 19] = [
+    ("&>>", Token::Out(Stream::Both)),
+    (";;&", Token::CaseEnd),
     ("<<<", Token::Here),
-    (">>", Token::Out),
+    ("&>", Token::Out(Stream::Both)),
+    (">>", Token::Out(Stream::Output)),
+    (">|", Token::Out(Stream::Output)),
     ("&&", Token::And),
     ("||", Token::Or),
+    ("|&", Token::Pipe),
     (";;", Token::CaseEnd),
+    (";&", Token::CaseEnd),
     (";", Token::End),
     ("|", Token::Pipe),
     ("&", Token::Background),
-    (">", Token::Out),
+    (">", Token::Out(Stream::Output)),
     ("<", Token::In),
     ("(", Token::Open),
     (")", Token::Close),
+    ("\n", Token::End),
 ];
 
-struct Lexer<'a> {
-    file: &'a Line,
+pub(super) struct Lexer<'a> {
+    pub(super) file: &'a Line,
     number: u64,
-    rest: &'a str,
+    pub(super) rest: &'a str,
     tokens: Vec<(u64, Token)>,
+    /// Documents whose text begins in the next line.
+    announced: Vec<Announced>,
+    /// How many defaults this stands within.
+    pub(super) depth: usize,
+}
+
+/// `<<END`.
+struct Announced {
+    /// Its token.
+    at: usize,
+    number: u64,
+    end: String,
+    /// Nothing is put into it.
+    literal: bool,
+    /// `<<-`: without the tabs that lines begin with.
+    without_tabs: bool,
 }
 
 impl<'a> Lexer<'a> {
-    fn wrong(&self, number: u64, why: &str) -> ScriptError {
+    pub(super) fn new(file: &'a Line, number: u64, rest: &'a str, depth: usize) -> Lexer<'a> {
+        Lexer { file, number, rest, tokens: Vec::new(), announced: Vec::new(), depth }
+    }
+
+    pub(super) fn wrong(&self, number: u64, why: impl Into<String>) -> ScriptError {
         Line { number, ..self.file.clone() }.wrong(why)
     }
 
@@ -115,8 +105,12 @@ impl<'a> Lexer<'a> {
         self.tokens.push((self.number, token));
     }
 
+    pub(super) fn next(&self) -> Option<char> {
+        self.rest.chars().next()
+    }
+
     /// Takes `text` away, counting lines.
-    fn skip(&mut self, bytes: usize) -> &'a str {
+    pub(super) fn skip(&mut self, bytes: usize) -> &'a str {
         let (skipped, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
         self.number += skipped.bytes().filter(|byte| *byte == b'\n').count() as u64;
         self.rest = rest;
@@ -125,27 +119,32 @@ impl<'a> Lexer<'a> {
 
     /// Reads one. `false`: there is none left.
     fn token(&mut self) -> Result<bool, ScriptError> {
-        let Some(c) = self.rest.chars().next() else { return Ok(false) };
+        let Some(c) = self.next() else { return Ok(false) };
         match c {
-            '\n' => {
-                self.push(Token::End);
-                self.skip(1);
-            }
             '\\' if self.rest.starts_with("\\\n") => {
                 self.skip(2);
             }
-            c if c.is_whitespace() => {
+            c if c.is_whitespace() && c != '\n' => {
                 self.skip(c.len_utf8());
             }
             '#' => {
                 self.skip(self.rest.find('\n').unwrap_or(self.rest.len()));
             }
+            '0'..='9' if self.descriptor() => {}
             '(' if self.rest.starts_with("((") => self.arithmetic()?,
-            '<' if self.rest.starts_with("<<") && !self.rest.starts_with("<<<") => self.document(),
+            '<' if self.rest.starts_with("<<") && !self.rest.starts_with("<<<") => {
+                self.announce()?;
+            }
+            '<' | '>' if self.rest.get(1..).is_some_and(|rest| rest.starts_with('(')) => {
+                self.word()?;
+            }
             _ => match OPERATORS.iter().find(|(text, _)| self.rest.starts_with(text)) {
                 Some((text, token)) => {
                     self.push(token.clone());
                     self.skip(text.len());
+                    if c == '\n' {
+                        self.documents()?;
+                    }
                 }
                 None => self.word()?,
             },
@@ -153,171 +152,119 @@ impl<'a> Lexer<'a> {
         Ok(true)
     }
 
-    fn arithmetic(&mut self) -> Result<(), ScriptError> {
-        let begun = self.number;
-        match self.rest.find("))") {
-            Some(end) => {
-                let inside = self.rest.get(2..end).unwrap_or("").to_owned();
-                self.push(Token::Arithmetic(inside));
-                self.skip(end + 2);
-                Ok(())
+    /// The number before `>` or `<` says what is written or read; other numbers are words.
+    fn descriptor(&mut self) -> bool {
+        let digits = self.rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, rest) = self.rest.split_at(digits);
+        let operator = OPERATORS.iter().find(|(text, _)| rest.starts_with(text));
+        match operator {
+            Some((text, Token::Out(_))) if rest.starts_with('>') => {
+                let stream = if number == "1" { Stream::Output } else { Stream::Messages };
+                self.push(Token::Out(stream));
+                self.skip(digits + text.len());
+                true
             }
-            None => Err(self.wrong(begun, "there is a '((' without its '))'")),
+            Some((_, Token::In | Token::Here)) => {
+                self.skip(digits);
+                true
+            }
+            _ => false,
         }
     }
 
-    /// A document within the script (`<<END`) is text for another program.
-    fn document(&mut self) {
+    fn arithmetic(&mut self) -> Result<(), ScriptError> {
+        let inside = self.rest.get(2..).unwrap_or("");
+        match closing(inside, '(', ')') {
+            Some(end) if inside.get(end..).is_some_and(|rest| rest.starts_with("))")) => {
+                self.push(Token::Arithmetic(inside.get(..end).unwrap_or("").to_owned()));
+                self.skip(end + 4);
+            }
+            // A subshell within a subshell.
+            Some(_) => {
+                self.push(Token::Open);
+                self.skip(1);
+            }
+            None => return Err(self.wrong(self.number, "there is a '((' without its '))'")),
+        }
+        Ok(())
+    }
+
+    /// `<<END`: a document begins in the next line.
+    fn announce(&mut self) -> Result<(), ScriptError> {
+        let number = self.number;
         self.skip(2);
-        let line = self.rest.lines().next().unwrap_or("");
-        let mark = line.trim_start_matches('-').split_whitespace().next().unwrap_or("");
-        let mark = mark.trim_matches(['"', '\'']).to_owned();
-        while !self.rest.is_empty() && !mark.is_empty() {
-            self.skip(self.rest.find('\n').map_or(self.rest.len(), |end| end + 1));
-            if self.rest.lines().next().is_some_and(|line| line.trim() == mark) {
-                self.skip(self.rest.find('\n').unwrap_or(self.rest.len()));
-                break;
+        let without_tabs = self.rest.starts_with('-');
+        self.skip(usize::from(without_tabs));
+        let blanks = self.rest.find(|c| c != ' ' && c != '\t').unwrap_or(self.rest.len());
+        self.skip(blanks);
+        self.word()?;
+        let at = self.tokens.len().saturating_sub(1);
+        let Some((_, token @ Token::Word(_))) = self.tokens.get_mut(at) else { return Ok(()) };
+        let word = std::mem::replace(token, Token::Document(number, Word::default()));
+        let Token::Word(word) = word else { return Ok(()) };
+        if word.pieces.is_empty() {
+            return Err(self.wrong(number, "'<<' has the line that ends its text: <<EOF"));
+        }
+        let literal = word.pieces.iter().any(|piece| piece.quoted);
+        let end = word.text();
+        self.announced.push(Announced { at, number, end, literal, without_tabs });
+        Ok(())
+    }
+
+    /// The documents that have been announced.
+    fn documents(&mut self) -> Result<(), ScriptError> {
+        for Announced { at, number, end, literal, without_tabs } in
+            std::mem::take(&mut self.announced)
+        {
+            let (begun, mut body) = (self.number, String::new());
+            loop {
+                if self.rest.is_empty() {
+                    let end = printable(&end);
+                    let why = format!("the text that begins with '<<' has no line '{end}'");
+                    return Err(self.wrong(number, why));
+                }
+                let line = self.skip(self.rest.find('\n').map_or(self.rest.len(), |end| end + 1));
+                let line = if without_tabs { line.trim_start_matches('\t') } else { line };
+                if line.trim_end_matches(['\n', '\r']) == end {
+                    break;
+                }
+                body.push_str(line);
+            }
+            let word = match literal {
+                true => Word::quoted(&body),
+                false => {
+                    let mut word = Word::default();
+                    let mut lexer = Lexer::new(self.file, begun, &body, self.depth);
+                    lexer.quoted(&mut word, number, Ends::WithText)?;
+                    word
+                }
+            };
+            if let Some((_, token)) = self.tokens.get_mut(at) {
+                *token = Token::Document(begun, word);
             }
         }
-        self.push(Token::End);
+        Ok(())
     }
 
     fn word(&mut self) -> Result<(), ScriptError> {
         let (begun, mut word) = (self.number, Word::default());
-        while let Some(c) = self.rest.chars().next() {
+        while let Some(c) = self.next() {
             match c {
-                '\'' => {
-                    word.quoted = true;
-                    self.skip(1);
-                    let end = self.rest.find('\'');
-                    let end = end.ok_or_else(|| self.wrong(begun, "a ' has no second one"))?;
-                    add(&mut word, self.skip(end));
-                    self.skip(1);
-                }
-                '"' => {
-                    word.quoted = true;
-                    self.skip(1);
-                    self.quoted(&mut word, begun)?;
-                }
-                '$' | '`' => self.expansion(&mut word, begun)?,
-                '\\' => {
-                    self.skip(1);
-                    let escaped = self.rest.chars().next().map_or(0, char::len_utf8);
-                    match self.skip(escaped) {
-                        "\n" => {}
-                        escaped => add(&mut word, escaped),
-                    }
+                '(' if is_assigned_to(&word) => self.unread(&mut word, begun)?,
+                '<' | '>' if word.pieces.is_empty() && self.rest.get(1..2) == Some("(") => {
+                    self.unread(&mut word, begun)?;
                 }
                 c if c.is_whitespace() || ";|&<>()".contains(c) => break,
-                c => add(&mut word, self.skip(c.len_utf8())),
+                _ => self.piece(&mut word, begun)?,
             }
         }
         self.tokens.push((begun, Token::Word(word)));
         Ok(())
     }
-
-    fn quoted(&mut self, word: &mut Word, begun: u64) -> Result<(), ScriptError> {
-        // Even "" is a word.
-        add(word, "");
-        loop {
-            match self.rest.chars().next() {
-                None => return Err(self.wrong(begun, "a \" has no second one")),
-                Some('"') => {
-                    self.skip(1);
-                    return Ok(());
-                }
-                Some('$' | '`') => self.expansion(word, begun)?,
-                Some('\\') => {
-                    self.skip(1);
-                    let next = self.rest.chars().next();
-                    match self.skip(next.map_or(0, char::len_utf8)) {
-                        "\n" => {}
-                        escaped @ ("\"" | "\\" | "$" | "`") => add(word, escaped),
-                        other => {
-                            add(word, "\\");
-                            add(word, other);
-                        }
-                    }
-                }
-                Some(c) => add(word, self.skip(c.len_utf8())),
-            }
-        }
-    }
-
-    fn expansion(&mut self, word: &mut Word, begun: u64) -> Result<(), ScriptError> {
-        let open =
-            |lexer: &Lexer<'_>, what: &str| lexer.wrong(begun, &format!("a {what} is not closed"));
-        if self.rest.starts_with('`') {
-            self.skip(1);
-            let end = self.rest.find('`').ok_or_else(|| open(self, "`"))?;
-            let inside = self.skip(end).to_owned();
-            self.skip(1);
-            word.parts.push(Part::Command(inside));
-        } else if let Some(inside) = self.rest.strip_prefix("$((") {
-            let end = inside.find("))").ok_or_else(|| open(self, "$(("))?;
-            word.parts.push(Part::Arithmetic(inside.get(..end).unwrap_or("").to_owned()));
-            self.skip(end + 5);
-        } else if let Some(inside) = self.rest.strip_prefix("$(") {
-            let end = closing(inside).ok_or_else(|| open(self, "$("))?;
-            word.parts.push(Part::Command(inside.get(..end).unwrap_or("").to_owned()));
-            self.skip(end + 3);
-        } else if let Some(inside) = self.rest.strip_prefix("${") {
-            let end = inside.find('}').ok_or_else(|| open(self, "${"))?;
-            word.parts.push(braced(inside.get(..end).unwrap_or("")));
-            self.skip(end + 3);
-        } else {
-            self.skip(1);
-            let special = self.rest.starts_with(['@', '*', '#', '?', '$', '!'])
-                || self.rest.starts_with(|c: char| c.is_ascii_digit());
-            let end = self.rest.find(|c: char| !is_name(c)).unwrap_or(self.rest.len());
-            match if special { 1 } else { end } {
-                0 => add(word, "$"),
-                end => {
-                    let name = self.skip(end).to_owned();
-                    word.parts.push(Part::Variable { name, default: None });
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
-pub(super) fn is_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_'
-}
-
-/// What stands in `${ … }`.
-fn braced(inside: &str) -> Part {
-    let (name, default) = match inside.split_once(":-") {
-        Some((name, default)) => (name, Some(default.to_owned())),
-        None => (inside, None),
-    };
-    let known = !name.is_empty() && name.chars().all(is_name);
-    match known && !default.as_ref().is_some_and(|default| default.contains(['$', '`'])) {
-        true => Part::Variable { name: name.to_owned(), default },
-        false => Part::Unknown(format!("${{{}}}", printable(inside))),
-    }
-}
-
-fn add(word: &mut Word, text: &str) {
-    match word.parts.last_mut() {
-        Some(Part::Text(last)) => last.push_str(text),
-        _ => word.parts.push(Part::Text(text.to_owned())),
-    }
-}
-
-/// Where the parenthesis closes that has been opened.
-fn closing(text: &str) -> Option<usize> {
-    let mut open = 1u32;
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' => open += 1,
-            ')' => open -= 1,
-            _ => continue,
-        }
-        if open == 0 {
-            return Some(at);
-        }
-    }
-    None
+/// Whether what follows is a value: `NAME=`, `NAME+=`.
+fn is_assigned_to(word: &Word) -> bool {
+    let name = word.plain().and_then(|text| text.strip_suffix('='));
+    name.is_some_and(|name| is_variable(name.strip_suffix('+').unwrap_or(name)))
 }

@@ -70,7 +70,7 @@ pub(super) fn add(draft: &mut Draft<'_>, device: &Device, called: &str) -> Resul
         ..FlowSpec::from_port(port)
     };
     let shortest = flow.shortest(&called).map_err(|problem| line.wrong(problem.to_string()))?;
-    flow.size = Some(size(device, shortest)?);
+    flow.size = Some(size(draft, device, shortest)?);
     draft.flow(line, called, flow)
 }
 
@@ -251,7 +251,7 @@ fn sub_flows(device: &Device) -> Option<SubFlows> {
 }
 
 /// Sizes with FCS; what is too short for the headers and the probe is made as long.
-fn size(device: &Device, shortest: FrameLen) -> Result<Size, ScriptError> {
+fn size(draft: &mut Draft<'_>, device: &Device, shortest: FrameLen) -> Result<Size, ScriptError> {
     let frame = |size: u64| {
         let bytes = (size + u64::from(FCS)).max(shortest.get().into());
         match u16::try_from(bytes).ok().filter(|bytes| *bytes <= FrameLen::MAX.get()) {
@@ -275,6 +275,7 @@ fn size(device: &Device, shortest: FrameLen) -> Result<Size, ScriptError> {
         return frame(min).map(Size::Fixed);
     }
     if !device.has(Flag::SizeRandom) {
+        draft.allow_sizes(&device.line, usize::try_from(max - min).unwrap_or(usize::MAX))?;
         return (min..=max).map(frame).collect::<Result<_, _>>().map(Size::List);
     }
     // A random one never is the largest.

@@ -1,11 +1,12 @@
 //! Shell scripts that write to `/proc/net/pktgen`, as they are: with `echo`, with `pgset`, or with the
 //! helpers of the kernel's samples.
 //!
-//! `lexer.rs`, `parser.rs`, `interpreter.rs`, `command.rs` and `expand.rs` go through the script as a shell
-//! would, as far as such scripts need one, and run nothing. What the script writes arrives in `control.rs`
-//! and `device.rs`; `lower.rs` makes a flow of each device.
+//! `lexer.rs`, `pieces.rs` and `parser.rs` read the script; `interpreter.rs`, `command.rs`, `expand.rs` and
+//! `output.rs` go through it as a shell would, as far as such scripts need one, and run nothing. What the
+//! script writes arrives in `control.rs` and `device.rs`; `lower.rs` makes a flow of each device.
 
 mod arithmetic;
+mod braces;
 mod command;
 mod condition;
 mod control;
@@ -15,7 +16,11 @@ mod helpers;
 mod interpreter;
 mod lexer;
 mod lower;
+mod output;
 mod parser;
+mod pieces;
+mod syntax;
+mod word;
 
 use crate::ScriptError;
 use crate::draft::Draft;
@@ -27,8 +32,9 @@ const MAX_SCRIPT: usize = 1 << 20;
 pub(crate) fn hint(line: &str) -> bool {
     let first = line.split(char::is_whitespace).next().unwrap_or("");
     let helper = ["pgset", "pg_set", "pg_ctrl", "pg_thread"].contains(&first);
-    let written =
-        line.contains("/proc/net/pktgen") && line.contains(['>', '=']) && !line.contains(": ");
+    let written = line.contains("/proc/net/pktgen")
+        && (line.contains(['>', '=']) || line.contains("tee "))
+        && !line.contains(": ");
     helper || written
 }
 

@@ -1,72 +1,15 @@
-//! What the words of a shell script are together: commands, loops, conditions and functions.
+//! What the words of a shell script are together.
 
 use std::rc::Rc;
 
-use super::lexer::{Token, Word};
+use super::condition::concerns;
+use super::lexer::{Stream, Token};
+use super::syntax::{Input, Item, List, Node, Out, Redirections, Stage, When};
+use super::word::Word;
 use crate::{Line, ScriptError};
 
 /// How deep loops, conditions and functions may be nested.
 const MAX_DEPTH: usize = 10;
-
-/// One after the other.
-pub(super) type List = Vec<Item>;
-
-/// A step, and when it is taken.
-#[derive(Debug)]
-pub(super) struct Item {
-    pub number: u64,
-    pub when: When,
-    pub node: Node,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum When {
-    Always,
-    /// After `&&`.
-    Succeeded,
-    /// After `||`.
-    Failed,
-}
-
-#[derive(Debug)]
-pub(super) enum Node {
-    Command(Command),
-    /// `(( … ))`.
-    Arithmetic(String),
-    /// `for NAME in WORDS`.
-    For {
-        variable: String,
-        words: Vec<Word>,
-        body: List,
-    },
-    /// `for ((first; while; then))`.
-    Count {
-        header: String,
-        body: List,
-    },
-    /// Conditions with what follows, and what follows otherwise.
-    If {
-        arms: Vec<(List, List)>,
-        otherwise: List,
-    },
-    Function {
-        name: String,
-        body: Rc<List>,
-    },
-    /// `{ … }`.
-    Group(List),
-    /// What is not read: its first word.
-    Unknown(String),
-}
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct Command {
-    pub words: Vec<Word>,
-    /// Where its output goes.
-    pub out: Option<Word>,
-    /// What it reads.
-    pub here: Option<Word>,
-}
 
 pub(super) fn parse(line: &Line, tokens: Vec<(u64, Token)>) -> Result<List, ScriptError> {
     let mut parser = Parser { file: line, tokens, at: 0 };
@@ -131,22 +74,15 @@ impl Parser<'_> {
         let mut when = When::Always;
         while let Some(token) = self.peek() {
             match token {
+                // A list goes on in the next line behind && and ||.
                 Token::End | Token::Background => {
                     self.at += 1;
-                    // A list goes on in the next line behind && and ||.
-                    if list.is_empty() || when == When::Always {
-                        when = When::Always;
-                    }
                     continue;
                 }
-                Token::And => {
-                    self.at += 1;
-                    when = When::Succeeded;
-                    continue;
-                }
-                Token::Or => {
-                    self.at += 1;
-                    when = When::Failed;
+                Token::And | Token::Or => {
+                    let is_and = self.next_is(&Token::And);
+                    self.at += usize::from(!is_and);
+                    when = if is_and { When::Succeeded } else { When::Failed };
                     continue;
                 }
                 Token::Close | Token::CaseEnd => break,
@@ -155,41 +91,72 @@ impl Parser<'_> {
             if self.keyword().is_some_and(|word| until.contains(&word)) {
                 break;
             }
-            let number = self.number();
-            let node = self.node(depth)?;
-            list.push(Item { number, when, node });
+            let item = self.item(when, depth)?;
+            list.push(item);
             when = When::Always;
         }
         Ok(list)
     }
 
-    fn node(&mut self, depth: usize) -> Result<Node, ScriptError> {
-        if let Some(Token::Arithmetic(inside)) = self.peek() {
-            let inside = inside.clone();
+    /// A command, or several in a pipe.
+    fn item(&mut self, when: When, depth: usize) -> Result<Item, ScriptError> {
+        let number = self.number();
+        let mut negated = false;
+        while self.keyword() == Some("!") {
             self.at += 1;
-            return Ok(Node::Arithmetic(inside));
+            negated = !negated;
         }
-        match self.keyword() {
-            Some("for") => self.repeat(depth),
-            Some("if") => self.condition(depth),
-            Some(word @ ("while" | "until" | "select" | "case")) => {
-                let (word, end) = (word.to_owned(), if word == "case" { "esac" } else { "done" });
-                self.skip_to(end)?;
-                Ok(Node::Unknown(word))
-            }
-            Some("{") => {
-                self.at += 1;
-                self.block(depth).map(Node::Group)
-            }
-            Some("function") => {
-                self.at += 1;
-                self.function(depth)
-            }
-            Some(_) if matches!(self.tokens.get(self.at + 1), Some((_, Token::Open))) => {
-                self.function(depth)
-            }
-            _ => self.command(),
+        let mut stages = vec![self.stage(depth)?];
+        while self.next_is(&Token::Pipe) {
+            while self.next_is(&Token::End) {}
+            stages.push(self.stage(depth)?);
         }
+        let concerns = stages.iter().any(concerns);
+        Ok(Item { number, when, negated, stages, concerns })
+    }
+
+    fn stage(&mut self, depth: usize) -> Result<Stage, ScriptError> {
+        let node = match self.peek() {
+            Some(Token::Arithmetic(inside)) => {
+                let inside = inside.clone();
+                self.at += 1;
+                Node::Arithmetic(inside)
+            }
+            Some(Token::Open) => {
+                self.at += 1;
+                let list = self.list(&[], depth + 1)?;
+                if !self.next_is(&Token::Close) {
+                    return Err(self.wrong("a '(' has no second one"));
+                }
+                Node::Subshell(list)
+            }
+            _ => match self.keyword() {
+                Some("for") => self.repeat(depth)?,
+                Some("if") => self.condition(depth)?,
+                Some("case") => self.cases(depth)?,
+                Some("while") => self.other_loop("while", depth)?,
+                Some("until") => self.other_loop("until", depth)?,
+                Some("select") => {
+                    self.repeat(depth)?;
+                    Node::Unknown("select")
+                }
+                Some("{") => {
+                    self.at += 1;
+                    Node::Group(self.block(depth)?)
+                }
+                Some("function") => {
+                    self.at += 1;
+                    self.function(depth)?
+                }
+                Some(_) if matches!(self.tokens.get(self.at + 1), Some((_, Token::Open))) => {
+                    self.function(depth)?
+                }
+                _ => return self.simple(),
+            },
+        };
+        let mut to = Redirections::default();
+        while self.redirection(&mut to)? {}
+        Ok(Stage { node, to })
     }
 
     fn block(&mut self, depth: usize) -> Result<List, ScriptError> {
@@ -218,11 +185,15 @@ impl Parser<'_> {
         }
         let variable = self.keyword().unwrap_or("").to_owned();
         self.at += 1;
-        self.expect("in")?;
-        let mut words = Vec::new();
-        while let Some(Token::Word(word)) = self.peek() {
-            words.push(word.clone());
+        let mut words = None;
+        if self.keyword() == Some("in") {
             self.at += 1;
+            let mut given = Vec::new();
+            while let Some(Token::Word(word)) = self.peek() {
+                given.push(word.clone());
+                self.at += 1;
+            }
+            words = Some(given);
         }
         Ok(Node::For { variable, words, body: self.body(depth)? })
     }
@@ -256,97 +227,127 @@ impl Parser<'_> {
         Ok(Node::If { arms, otherwise })
     }
 
-    /// Goes over what is not read, and what is nested in it.
-    fn skip_to(&mut self, end: &str) -> Result<(), ScriptError> {
-        let opens: &[&str] =
-            if end == "esac" { &["case"] } else { &["while", "until", "for", "select"] };
-        let mut open = 0u32;
-        while let Some(token) = self.peek() {
-            if let Token::Word(word) = token {
-                match word.plain() {
-                    Some(word) if opens.contains(&word) => open += 1,
-                    Some(word) if word == end => open -= 1,
-                    _ => {}
-                }
-            }
-            self.at += 1;
-            if open == 0 {
-                return Ok(());
-            }
-        }
-        Err(self.wrong(&format!("'{end}' is missing")))
+    /// `while` and `until` end where they end, and nothing in them is done.
+    fn other_loop(&mut self, word: &'static str, depth: usize) -> Result<Node, ScriptError> {
+        self.at += 1;
+        self.list(&["do"], depth + 1)?;
+        self.body(depth)?;
+        Ok(Node::Unknown(word))
     }
 
-    fn command(&mut self) -> Result<Node, ScriptError> {
-        let double = self.keyword() == Some("[[");
+    /// `case WORD in PATTERN|PATTERN) … ;; esac`.
+    fn cases(&mut self, depth: usize) -> Result<Node, ScriptError> {
+        // 'case' and its word.
+        self.at += 2;
+        self.expect("in")?;
+        loop {
+            while self.next_is(&Token::End) {}
+            if self.keyword() == Some("esac") {
+                self.at += 1;
+                return Ok(Node::Unknown("case"));
+            }
+            self.next_is(&Token::Open);
+            while matches!(self.peek(), Some(Token::Word(_) | Token::Pipe)) {
+                self.at += 1;
+            }
+            if !self.next_is(&Token::Close) {
+                return Err(self.wrong("a case has patterns, a ')' and ends with 'esac'"));
+            }
+            self.list(&["esac"], depth + 1)?;
+            self.next_is(&Token::CaseEnd);
+        }
+    }
+
+    fn simple(&mut self) -> Result<Stage, ScriptError> {
         let begun = self.at;
-        // The commands of a pipe: what the first one writes is the input of the next.
-        let mut stages = vec![Command::default()];
-        while let (Some(command), Some((_, token))) = (stages.last_mut(), self.tokens.get(self.at))
-        {
-            let within = double && command.words.last().and_then(Word::plain) != Some("]]");
-            match token {
-                Token::Word(word) => command.words.push(word.clone()),
-                Token::And if within => command.words.push(Word::of("&&")),
-                Token::Or if within => command.words.push(Word::of("||")),
-                Token::In if within => command.words.push(Word::of("<")),
-                Token::Out if within => command.words.push(Word::of(">")),
-                Token::Out => {
-                    // `2>` sends messages elsewhere, and `>&2` goes to them.
-                    let messages = command.words.last().and_then(Word::plain) == Some("2");
-                    if messages {
-                        command.words.pop();
-                    }
-                    self.at += 1;
-                    let to_messages = self.next_is(&Token::Background);
-                    let target = self.target();
-                    if let Some(command) = stages.last_mut().filter(|_| !messages && !to_messages) {
-                        command.out = target;
-                    }
-                    continue;
+        let mut words: Vec<Word> = Vec::new();
+        let mut to = Redirections::default();
+        loop {
+            let double = words.first().and_then(Word::plain) == Some("[[")
+                && words.last().and_then(Word::plain) != Some("]]");
+            match self.peek() {
+                Some(Token::Word(word)) => words.push(word.clone()),
+                Some(token) if double && within_double(token).is_some() => {
+                    words.extend(within_double(token).map(Word::bare));
                 }
-                Token::In => {
-                    self.at += 1;
-                    self.target();
-                    continue;
-                }
-                Token::Here => {
-                    self.at += 1;
-                    let here = self.target();
-                    if let Some(command) = stages.last_mut() {
-                        command.here = here;
-                    }
-                    continue;
-                }
-                Token::Pipe => stages.push(Command::default()),
-                _ => break,
+                _ => match self.redirection(&mut to)? {
+                    true => continue,
+                    false => break,
+                },
             }
             self.at += 1;
         }
         if self.at == begun {
             return Err(self.wrong("a command is missing here"));
         }
-        let mut stages = stages.into_iter();
-        let mut command = stages.next().unwrap_or_default();
-        command.out = command.out.or_else(|| stages.find_map(|stage| written_by_tee(&stage)));
-        Ok(Node::Command(command))
+        Ok(Stage { node: Node::Simple(words), to })
     }
 
-    fn target(&mut self) -> Option<Word> {
+    /// Reads where a command writes or what it reads, if that comes next.
+    fn redirection(&mut self, to: &mut Redirections) -> Result<bool, ScriptError> {
+        match self.peek() {
+            Some(Token::Out(stream)) => {
+                let stream = *stream;
+                self.at += 1;
+                let copies = self.next_is(&Token::Background);
+                let file = self.file(copies)?;
+                let out = match file {
+                    Some(file) if !copies || !is_descriptor(&file) => Out::File(file),
+                    Some(one) if one.plain() == Some("1") => return Ok(true),
+                    _ => Out::Messages,
+                };
+                if stream != Stream::Messages {
+                    to.out = Some(out);
+                }
+            }
+            Some(Token::In) => {
+                self.at += 1;
+                let copies = self.next_is(&Token::Background);
+                self.file(copies)?;
+                to.input = Some(Input::File);
+            }
+            Some(Token::Here) => {
+                self.at += 1;
+                to.input = self.file(false)?.map(|word| Input::Text(None, word));
+            }
+            Some(Token::Document(number, word)) => {
+                to.input = Some(Input::Text(Some(*number), word.clone()));
+                self.at += 1;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The file of a redirection, which may be missing behind `&`.
+    fn file(&mut self, may_lack: bool) -> Result<Option<Word>, ScriptError> {
         match self.peek() {
             Some(Token::Word(word)) => {
                 let word = word.clone();
                 self.at += 1;
-                Some(word)
+                Ok(Some(word))
             }
-            _ => None,
+            _ if may_lack => Ok(None),
+            _ => Err(self.wrong("a file is missing behind '<' or '>'")),
         }
     }
 }
 
-/// `| tee FILE` writes what comes before it. Other programs of a pipe only show it.
-fn written_by_tee(stage: &Command) -> Option<Word> {
-    let mut words = stage.words.iter().filter(|word| word.plain() != Some("sudo"));
-    words.next().filter(|word| word.plain() == Some("tee"))?;
-    words.find(|word| !word.text().starts_with('-')).cloned()
+/// Operators that stand within `[[ … ]]`.
+fn within_double(token: &Token) -> Option<&'static str> {
+    Some(match token {
+        Token::And => "&&",
+        Token::Or => "||",
+        Token::In => "<",
+        Token::Out(_) => ">",
+        Token::Open => "(",
+        Token::Close => ")",
+        Token::Pipe => "|",
+        _ => return None,
+    })
+}
+
+fn is_descriptor(word: &Word) -> bool {
+    let digits = |text: &str| text == "-" || text.bytes().all(|byte| byte.is_ascii_digit());
+    word.plain().is_some_and(digits)
 }

@@ -41,6 +41,7 @@ fn what_tells_the_dialects_apart() {
         ("-a 10.0.0.2 -T UDP\n", Dialect::Ditg),
         ("#!/bin/sh\nmodprobe pktgen\nPGDEV=/proc/net/pktgen/kpktgend_0\n", Dialect::Pktgen),
         ("echo start > /proc/net/pktgen/pgctrl", Dialect::Pktgen),
+        ("sleep 1\necho start | sudo tee /proc/net/pktgen/pgctrl\n", Dialect::Pktgen),
     ] {
         assert_eq!(recognise(text), Some(dialect), "{text}");
     }
