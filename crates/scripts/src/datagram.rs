@@ -1,5 +1,7 @@
-//! The headers of what scripts send: datagrams between two ports, over either version of IP.
+//! The headers of what scripts send: datagrams between two ports, over either version of IP; and how long a
+//! packet may be that a tool sends.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use wirebeat_traffic::law::Law;
@@ -14,8 +16,10 @@ use wirebeat_traffic::spec::size::{Drawn, Length, MAX_PAYLOAD, Of, Size};
 use wirebeat_units::Bytes;
 use wirebeat_wire::ip::Version;
 
-/// UDP payload that a packet of 1500 bytes holds without fragmenting, over IPv4.
-const UNFRAGMENTED: u64 = 1500 - 20 - 8;
+/// The longest IP packet that leaves undivided, unless a link is said to take longer ones.
+const MTU: u64 = 1500;
+/// The length of a UDP header.
+pub(crate) const UDP: u64 = 8;
 /// The TTL of multicast where nothing is said (RFC 1112 §6.1).
 const MULTICAST_TTL: u8 = 1;
 
@@ -56,32 +60,41 @@ impl Datagram {
         Version::of(self.destination)
     }
 
-    /// As UDP, of these sizes.
-    pub fn udp(&self, size: Option<&Size>) -> Vec<Header> {
+    /// As UDP, with so much payload at most, where that is known.
+    pub fn udp(&self, longest: Option<u64>) -> Vec<Header> {
         let udp = Udp {
             source: self.source_port.map(number),
             destination: Some(number(self.destination_port)),
             ..Udp::default()
         };
-        self.with(Header::Udp(udp), size)
+        self.with(Header::Udp(udp), longest)
     }
 
     /// With another header behind IP.
-    pub fn with(&self, transport: Header, size: Option<&Size>) -> Vec<Header> {
-        let mut headers = vec![self.network(size), transport];
+    pub fn with(&self, transport: Header, longest: Option<u64>) -> Vec<Header> {
+        let mut headers = vec![self.network(longest), transport];
         if self.payload != Payload::Zeros {
             headers.push(Header::Payload(self.payload.clone()));
         }
         headers
     }
 
-    fn network(&self, size: Option<&Size>) -> Header {
+    /// The most payload that leaves in one undivided packet behind a header of so many bytes.
+    pub fn undivided(&self, header: u64) -> u64 {
+        let network = match self.version() {
+            Version::V4 => 20,
+            Version::V6 => 40,
+        };
+        MTU - network - header
+    }
+
+    fn network(&self, longest: Option<u64>) -> Header {
         let multicast = self.destination.is_multicast();
         let ttl = self.ttl.or_else(|| multicast.then_some(MULTICAST_TTL));
         match self.destination {
             IpAddr::V4(destination) => {
                 let usual = Ipv4::default();
-                let fits = size.and_then(largest).is_none_or(|bytes| bytes <= UNFRAGMENTED);
+                let fits = longest.is_none_or(|bytes| bytes <= self.undivided(UDP));
                 Header::Ipv4(Ipv4 {
                     source: match self.source {
                         Some(IpAddr::V4(source)) => Some(source.into()),
@@ -114,15 +127,34 @@ pub(crate) fn number(value: impl Into<u64>) -> Field<Number> {
     Field::Fixed(Number::new(value.into()))
 }
 
-/// So many bytes of payload. `None`: more than any datagram holds.
-pub(crate) fn payload_size(bytes: u64) -> Option<Size> {
-    payload_length(bytes).map(Size::Fixed)
+/// The payloads that a tool sends in one packet. What is longer than the MTU leaves in fragments; no tool
+/// sends more than [`MAX_PAYLOAD`], the most that a datagram holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Sizes {
+    min: u16,
+    max: u16,
 }
 
-/// So many bytes of payload. `None`: more than any datagram holds.
-pub(crate) fn payload_length(bytes: u64) -> Option<Length> {
-    let bytes = u16::try_from(bytes).ok().filter(|bytes| *bytes <= MAX_PAYLOAD)?;
-    Some(Length { bytes, of: Of::Payload })
+impl Sizes {
+    pub const fn new(min: u16, max: u16) -> Sizes {
+        Sizes { min, max: if max > MAX_PAYLOAD { MAX_PAYLOAD } else { max } }
+    }
+
+    pub fn max(self) -> u64 {
+        self.max.into()
+    }
+
+    /// So many bytes of payload. `None`: the tool does not send them.
+    pub fn length(self, bytes: u64) -> Option<Length> {
+        let bytes = u16::try_from(bytes).ok()?;
+        (self.min..=self.max).contains(&bytes).then_some(Length { bytes, of: Of::Payload })
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {} bytes", self.min, self.max)
+    }
 }
 
 /// Payload that is drawn, with its bounds in bytes.
@@ -143,7 +175,7 @@ pub(crate) fn smallest(size: &Size) -> Option<u64> {
 }
 
 /// The longest payload of a size that is written in payload.
-fn largest(size: &Size) -> Option<u64> {
+pub(crate) fn largest(size: &Size) -> Option<u64> {
     match size {
         Size::Fixed(length) => Some(length.bytes.into()),
         Size::Mix(mix) => mix.keys().map(|length| length.bytes.into()).max(),

@@ -17,13 +17,13 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 
 use indexmap::IndexMap;
-use wirebeat_traffic::spec::size::MAX_LENGTHS;
+use wirebeat_traffic::spec::size::{Length, MAX_LENGTHS, Size};
 use wirebeat_traffic::spec::{Carried, Departures, FlowRate, Probe};
 use wirebeat_units::{Nanos, Rate};
 use wirebeat_wire::codec::Codec;
 use wirebeat_wire::ip::Version;
 
-use crate::datagram::{Datagram, payload_length, payload_size};
+use crate::datagram::{Datagram, Sizes};
 use crate::draft::Draft;
 use crate::keyword;
 use crate::number::{Decimal, c_number, rate};
@@ -32,7 +32,7 @@ use crate::timeline::{Phase, Sends, Timeline};
 use crate::{Line, ScriptError, TimeOfDay};
 
 /// The sizes that RUDE takes (include/rude.h: PMINSIZE, PMAXSIZE).
-const SIZES: std::ops::RangeInclusive<u64> = 20..=32_768;
+const SIZES: Sizes = Sizes::new(20, 32_768);
 
 #[derive(Clone, Copy)]
 enum Command {
@@ -77,14 +77,15 @@ struct Flow {
 enum Behaviour {
     Constant {
         frames: u64,
-        bytes: u64,
+        length: Length,
         copies: NonZeroU32,
         seconds: u64,
     },
-    /// A file in our own form, and its smallest size.
+    /// A file in our own form, and its smallest and its largest size.
     Trace {
         file: String,
         smallest: u64,
+        largest: u64,
     },
 }
 
@@ -271,7 +272,7 @@ impl Flow {
 impl Behaviour {
     fn smallest(&self) -> u64 {
         match self {
-            Behaviour::Constant { bytes, .. } => *bytes,
+            Behaviour::Constant { length, .. } => length.bytes.into(),
             Behaviour::Trace { smallest, .. } => *smallest,
         }
     }
@@ -279,20 +280,19 @@ impl Behaviour {
     /// `None`: nothing.
     fn sends(&self, datagram: &Datagram) -> Option<Sends> {
         match self {
-            Behaviour::Constant { frames, bytes, copies, seconds } => {
+            Behaviour::Constant { frames, length, copies, seconds } => {
                 let per = u128::from(*seconds) * 1_000_000_000;
                 let rate = rate(u128::from(*frames) * u128::from(copies.get()), per)?;
-                let size = payload_size(*bytes);
                 Some(Sends {
-                    packet: datagram.udp(size.as_ref()),
-                    size,
+                    packet: datagram.udp(Some(length.bytes.into())),
+                    size: Some(Size::Fixed(*length)),
                     rate: FlowRate::Fixed(Rate::Frames(rate)),
                     departures: Departures::Constant,
                     burst: *copies,
                 })
             }
-            Behaviour::Trace { file, .. } => Some(Sends {
-                packet: datagram.udp(None),
+            Behaviour::Trace { file, largest, .. } => Some(Sends {
+                packet: datagram.udp(Some(*largest)),
                 size: None,
                 rate: FlowRate::default(),
                 departures: Departures::Trace(file.clone()),
@@ -310,7 +310,7 @@ fn behaviour(draft: &mut Draft<'_>, line: &Line, words: &[&str]) -> Result<Behav
                 let wrong = || line.wrong(format!("'{}' is no {what}", printable(word)));
                 word.parse::<u64>().map_err(|_| wrong())
             };
-            let bytes = checked_size(line, number(bytes, "size in bytes")?)?;
+            let length = length(line, number(bytes, "size in bytes")?)?;
             let copies = match rest.first() {
                 Some(copies) => number(copies, "number of packets")?,
                 None => 1,
@@ -323,7 +323,7 @@ fn behaviour(draft: &mut Draft<'_>, line: &Line, words: &[&str]) -> Result<Behav
             match copies {
                 Some(copies) if seconds > 0 => {
                     let frames = number(frames, "rate in packets per second")?;
-                    Ok(Behaviour::Constant { frames, bytes, copies, seconds })
+                    Ok(Behaviour::Constant { frames, length, copies, seconds })
                 }
                 _ => Err(line.wrong("packets and seconds are at least 1; leave them out for one")),
             }
@@ -344,7 +344,8 @@ fn behaviour(draft: &mut Draft<'_>, line: &Line, words: &[&str]) -> Result<Behav
 /// Reads a trace and writes it in our own form.
 fn trace(draft: &mut Draft<'_>, line: &Line, file: &str) -> Result<Behaviour, ScriptError> {
     let text = draft.include_text(line, file)?;
-    let (mut made, mut smallest, mut count) = (String::new(), u64::MAX, 0);
+    let (mut made, mut count) = (String::new(), 0);
+    let (mut smallest, mut largest) = (u64::MAX, 0);
     for (number, text) in (1u64..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
         let here = Line { file: file.into(), number };
         let mut words = text.split_whitespace();
@@ -354,13 +355,13 @@ fn trace(draft: &mut Draft<'_>, line: &Line, file: &str) -> Result<Behaviour, Sc
             );
         };
         let bytes = bytes.parse().map_err(|_| here.wrong("the size is no whole number"))?;
-        let bytes = checked_size(&here, bytes)?;
+        let length = length(&here, bytes)?;
         let wait = Decimal::parse(wait).and_then(|wait| wait.times(Nanos::from_secs(1)));
         let wait = wait.ok_or_else(|| here.wrong("the time is no number of seconds"))?;
-        let length = payload_length(bytes).ok_or_else(|| here.wrong("the size is too large"))?;
         // Writing to a text cannot fail.
         let _ = writeln!(made, "{length} {wait}");
-        (smallest, count) = (smallest.min(bytes), count + 1);
+        (smallest, largest) = (smallest.min(bytes), largest.max(bytes));
+        count += 1;
         if count > MAX_LENGTHS {
             return Err(here.wrong(format!("a trace has at most {MAX_LENGTHS} lines; shorten it")));
         }
@@ -368,18 +369,12 @@ fn trace(draft: &mut Draft<'_>, line: &Line, file: &str) -> Result<Behaviour, Sc
     if count == 0 {
         return Err(line.wrong(format!("there is nothing in '{}'", printable(file))));
     }
-    Ok(Behaviour::Trace { file: draft.add_file(line, file, made.into_bytes())?, smallest })
+    let file = draft.add_file(line, file, made.into_bytes())?;
+    Ok(Behaviour::Trace { file, smallest, largest })
 }
 
-fn checked_size(line: &Line, bytes: u64) -> Result<u64, ScriptError> {
-    match SIZES.contains(&bytes) {
-        true => Ok(bytes),
-        false => Err(line.wrong(format!(
-            "sizes are {} to {} bytes, not {bytes}",
-            SIZES.start(),
-            SIZES.end()
-        ))),
-    }
+fn length(line: &Line, bytes: u64) -> Result<Length, ScriptError> {
+    SIZES.length(bytes).ok_or_else(|| line.wrong(format!("sizes are {SIZES}, not {bytes}")))
 }
 
 fn number_of(line: &Line, id: &str) -> Result<u32, ScriptError> {

@@ -11,6 +11,8 @@ mod mangled;
 mod recognised;
 #[path = "it/shell.rs"]
 mod shell;
+#[path = "it/sizes.rs"]
+mod sizes;
 
 use std::fmt::Write;
 use std::fs;

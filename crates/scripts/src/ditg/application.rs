@@ -11,10 +11,10 @@ use wirebeat_traffic::spec::FlowRate;
 use wirebeat_traffic::spec::size::Size;
 use wirebeat_units::{Bytes, FrameRate, Nanos, Rate};
 
+use super::SIZES;
 use super::law::Gaps;
 use super::words::Words;
 use crate::ScriptError;
-use crate::datagram::payload_length;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Model {
@@ -67,7 +67,8 @@ pub(super) struct Traffic {
 
 pub(super) enum SizeOf {
     Written(Size),
-    Drawn(Law<Bytes>),
+    /// With what the script calls it.
+    Drawn(Law<Bytes>, String),
 }
 
 impl Model {
@@ -91,7 +92,7 @@ impl Model {
                 let law = Uniform { min: Bytes::new(100), max: Bytes::new(319) };
                 Traffic {
                     gaps: Gaps { rate: FlowRate::Fixed(Rate::Frames(rate)), ..Gaps::default() },
-                    size: SizeOf::Drawn(Law::Uniform(law)),
+                    size: SizeOf::Drawn(Law::Uniform(law), "DNS".to_owned()),
                     protocol: None,
                 }
             }
@@ -102,7 +103,7 @@ impl Model {
                 let law = Normal { mean: Some(Bytes::new(64)), deviation };
                 Traffic {
                     gaps: Gaps { nearly: Some(MIXED), ..gaps },
-                    size: SizeOf::Drawn(Law::Normal(law)),
+                    size: SizeOf::Drawn(Law::Normal(law), "Quake3".to_owned()),
                     protocol: udp,
                 }
             }
@@ -129,7 +130,7 @@ fn student(location: Nanos, scale: Nanos) -> Gaps {
 fn mix((first, weights): Weights) -> SizeOf {
     let sizes = (first..).zip(weights).filter(|(_, weight)| **weight > 0);
     let sizes: IndexMap<_, _> =
-        sizes.filter_map(|(bytes, weight)| Some((payload_length(bytes)?, *weight))).collect();
+        sizes.filter_map(|(bytes, weight)| Some((SIZES.length(bytes)?, *weight))).collect();
     SizeOf::Written(Size::Mix(sizes))
 }
 
@@ -172,7 +173,7 @@ fn voip(words: &mut Words<'_>) -> Result<Traffic, ScriptError> {
     // Voice activity detection makes packets shorter, and cut to whole bytes, not rarer.
     let voice = frame * frames * if detects_activity { 65 } else { 100 } / 100;
     let length =
-        payload_length(voice + header).ok_or_else(|| words.wrong("the packets are too long"))?;
+        SIZES.length(voice + header).ok_or_else(|| words.wrong("the packets are too long"))?;
     let rate = FrameRate { frames: packets, per: Nanos::from_secs(1) };
     Ok(Traffic {
         gaps: Gaps { rate: FlowRate::Fixed(Rate::Frames(rate)), ..Gaps::default() },

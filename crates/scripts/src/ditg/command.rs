@@ -4,15 +4,15 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU64;
 
 use wirebeat_traffic::spec::departures::Duration;
+use wirebeat_traffic::spec::size::Size;
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Codec;
 
-use super::Protocol;
 use super::application::{Model, SizeOf};
 use super::law::{self, Gaps};
 use super::words::Words;
+use super::{Protocol, SIZES};
 use crate::ScriptError;
-use crate::datagram::payload_size;
 use crate::draft::Draft;
 use crate::number::{Decimal, c_number};
 use crate::text::printable;
@@ -215,15 +215,13 @@ impl Command {
                 self.bursts = Some((on, off));
             }
             "-c" => {
-                let what = "a size of 1 to 64000 bytes";
-                let size =
-                    |word: &str| word.parse().ok().filter(|bytes| (1..=64_000).contains(bytes));
-                self.sizes = words
-                    .value(what, |word| payload_size(size(word)?))
-                    .map(|size| Some(SizeOf::Written(size)))?;
+                let length = |word: &str| SIZES.length(word.parse().ok()?);
+                let length = words.value(&format!("a size of {SIZES}"), length)?;
+                self.sizes = Some(SizeOf::Written(Size::Fixed(length)));
             }
             "-u" | "-e" | "-n" | "-o" | "-v" | "-y" | "-g" | "-w" => {
-                self.sizes = Some(SizeOf::Drawn(law::sizes(letter(option), words)?));
+                self.sizes =
+                    Some(SizeOf::Drawn(law::sizes(letter(option), words)?, option.to_owned()));
             }
             "-C" | "-U" | "-E" | "-N" | "-O" | "-V" | "-Y" | "-G" | "-W" => {
                 let gaps = law::gaps(letter(option), words)?;

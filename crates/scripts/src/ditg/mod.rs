@@ -12,7 +12,7 @@ mod words;
 use std::fmt::Write;
 use std::num::{NonZeroU32, NonZeroU64};
 
-use wirebeat_traffic::law::Law;
+use wirebeat_traffic::law::{Bounds, Law};
 use wirebeat_traffic::spec::departures::OnOff;
 use wirebeat_traffic::spec::header::Header;
 use wirebeat_traffic::spec::header::dccp::Dccp;
@@ -20,7 +20,7 @@ use wirebeat_traffic::spec::header::icmp::{Icmp, Icmpv6};
 use wirebeat_traffic::spec::header::payload::Payload;
 use wirebeat_traffic::spec::header::sctp::Sctp;
 use wirebeat_traffic::spec::header::tcp::Tcp;
-use wirebeat_traffic::spec::size::{Length, MAX_LENGTHS, Size};
+use wirebeat_traffic::spec::size::{Length, MAX_LENGTHS, Of, Size};
 use wirebeat_traffic::spec::{Carried, Departures, FlowRate, Probe};
 use wirebeat_units::{Bytes, Nanos};
 use wirebeat_wire::ip::Version;
@@ -29,18 +29,20 @@ use self::application::SizeOf;
 use self::command::Command;
 use self::law::Gaps;
 use self::words::Words;
-use crate::datagram::{Datagram, drawn_payload, number, payload_length};
+use crate::datagram::{Datagram, Sizes, drawn_payload, largest, number};
 use crate::draft::Draft;
 use crate::number::Decimal;
 use crate::text::printable;
 use crate::timeline::{Phase, Sends, Timeline};
 use crate::{Line, ScriptError};
 
-/// The largest payload (ITG.h: MAX_PAYLOAD_SIZE).
-const MAX_SIZE: u64 = 64_000;
-/// The largest payload that is drawn: with any of the headers a frame holds it. D-ITG draws up to
-/// [`MAX_SIZE`], and less than one in a million times beyond this where the mean is some hundred bytes.
+/// The payloads that D-ITG sends (ITG.h: MAX_PAYLOAD_SIZE).
+const SIZES: Sizes = Sizes::new(1, 64_000);
+/// The largest payload that is drawn: with any of the headers a frame holds it. D-ITG draws all of [`SIZES`],
+/// and less than one in a million times beyond this where the mean is some hundred bytes.
 const MAX_DRAWN: u64 = 8900;
+/// The share of what is not drawn that is worth a word: what rounds to 0.01 %.
+const NOTABLE: f64 = 0.000_05;
 /// The smallest payload without a header.
 const MIN_SIZE: u64 = 4;
 /// The port that TCP, SCTP and DCCP segments come from where none is written: the first dynamic one
@@ -77,6 +79,15 @@ pub(crate) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
     Ok(())
 }
 
+/// When packets leave and how long they are.
+struct Sent {
+    gaps: Gaps,
+    /// `None`: that stands with the times.
+    size: Option<Size>,
+    /// The longest, where that is known.
+    longest: Option<u64>,
+}
+
 struct Flow<'a> {
     number: u32,
     line: &'a Line,
@@ -88,7 +99,9 @@ impl Flow<'_> {
         let name = format!("flow-{}", self.number);
         let command = &self.command;
         self.check_addresses()?;
-        let Some((gaps, size)) = self.times_and_sizes(draft, &name)? else { return Ok(()) };
+        let Some(Sent { gaps, size, longest }) = self.times_and_sizes(draft, &name)? else {
+            return Ok(());
+        };
         let mut datagram = Datagram {
             source: command.source,
             source_port: command.source_port,
@@ -99,7 +112,7 @@ impl Flow<'_> {
         if let Some(content) = &command.content {
             datagram.payload = Payload::File(content.clone());
         }
-        let (packet, size) = self.packet(draft, &datagram, size);
+        let (packet, size) = self.packet(draft, &datagram, (size, longest));
         let sends = Sends {
             packet,
             size,
@@ -172,7 +185,7 @@ impl Flow<'_> {
         &self,
         draft: &mut Draft<'_>,
         name: &str,
-    ) -> Result<Option<(Gaps, Option<Size>)>, ScriptError> {
+    ) -> Result<Option<Sent>, ScriptError> {
         let command = &self.command;
         let sizes = match &command.sizes_file {
             Some(file) => Some(self.sizes_of(draft, file)?),
@@ -180,10 +193,11 @@ impl Flow<'_> {
         };
         let Some(file) = &command.gaps_file else {
             let size = match (sizes, &command.sizes) {
-                (Some(sizes), _) => Some(Size::List(sizes)),
-                (None, written) => Some(self.size(written.as_ref())),
+                (Some(sizes), _) => Size::List(sizes),
+                (None, written) => self.size(draft, written.as_ref())?,
             };
-            return Ok(Some((command.gaps.clone().unwrap_or_default(), size)));
+            let gaps = command.gaps.clone().unwrap_or_default();
+            return Ok(Some(Sent { gaps, longest: largest(&size), size: Some(size) }));
         };
         if command.bursts.is_some() {
             let why = "times of a file stand alone in a scenario, not within bursts; the flow is not sent";
@@ -191,7 +205,7 @@ impl Flow<'_> {
             return Ok(None);
         }
         let gaps = self.gaps_of(draft, file)?;
-        let sizes = match (sizes, self.size(command.sizes.as_ref())) {
+        let sizes = match (sizes, self.size(draft, command.sizes.as_ref())?) {
             (Some(sizes), _) => sizes,
             (None, Size::Fixed(length)) => vec![length],
             _ => {
@@ -204,7 +218,8 @@ impl Flow<'_> {
         let file = draft.add_file(self.line, file, self.trace(&sizes, &gaps)?.into_bytes())?;
         let gaps =
             Gaps { rate: FlowRate::default(), departures: Departures::Trace(file), nearly: None };
-        Ok(Some((gaps, None)))
+        let longest = sizes.iter().map(|length| length.bytes.into()).max();
+        Ok(Some(Sent { gaps, size: None, longest }))
     }
 
     /// A trace in our own form: sizes and times go round, each by itself, until both begin again.
@@ -232,9 +247,8 @@ impl Flow<'_> {
     }
 
     fn sizes_of(&self, draft: &mut Draft<'_>, file: &str) -> Result<Vec<Length>, ScriptError> {
-        self.numbers(draft, file, "a size of 1 to 64000 bytes", |word| {
-            let bytes = word.parse::<u64>().ok().filter(|bytes| (1..=MAX_SIZE).contains(bytes))?;
-            payload_length(bytes.max(self.least()))
+        self.numbers(draft, file, &format!("a size of {SIZES}"), |word| {
+            SIZES.length(word.parse().ok()?).map(|length| self.raised(length))
         })
     }
 
@@ -272,28 +286,50 @@ impl Flow<'_> {
         }
     }
 
-    fn size(&self, written: Option<&SizeOf>) -> Size {
-        let raise = |length: &Length| {
-            let bytes = u64::from(length.bytes).max(self.least());
-            payload_length(bytes).unwrap_or(*length)
-        };
-        match written {
-            None => {
-                Size::Fixed(Length { bytes: 512, of: wirebeat_traffic::spec::size::Of::Payload })
-            }
-            Some(SizeOf::Written(Size::Fixed(length))) => Size::Fixed(raise(length)),
+    /// What is shorter than the smallest is as long.
+    fn raised(&self, length: Length) -> Length {
+        SIZES.length(self.least()).map_or(length, |least| least.max(length))
+    }
+
+    fn size(&self, draft: &mut Draft<'_>, written: Option<&SizeOf>) -> Result<Size, ScriptError> {
+        Ok(match written {
+            None => Size::Fixed(Length { bytes: 512, of: Of::Payload }),
+            Some(SizeOf::Written(Size::Fixed(length))) => Size::Fixed(self.raised(*length)),
             Some(SizeOf::Written(Size::Mix(mix))) => {
-                Size::Mix(mix.iter().map(|(length, weight)| (raise(length), *weight)).collect())
+                let raised = |(length, weight): (&Length, &u32)| (self.raised(*length), *weight);
+                Size::Mix(mix.iter().map(raised).collect())
             }
             Some(SizeOf::Written(size)) => size.clone(),
-            Some(SizeOf::Drawn(law)) => {
-                let max = match law {
-                    Law::Uniform(uniform) => uniform.max.get(),
-                    _ => MAX_DRAWN,
-                };
-                drawn_payload(law.clone(), Some(self.least()), Some(max.max(self.least())))
-            }
+            Some(SizeOf::Drawn(law, said)) => self.drawn(draft, law, said)?,
+        })
+    }
+
+    /// Sizes of a law, as far as they are drawn here.
+    fn drawn(
+        &self,
+        draft: &mut Draft<'_>,
+        law: &Law<Bytes>,
+        said: &str,
+    ) -> Result<Size, ScriptError> {
+        let max = match law {
+            Law::Uniform(uniform) => uniform.max.get().min(SIZES.max()),
+            _ => MAX_DRAWN,
+        };
+        let (min, max) = (self.least(), max.max(self.least()));
+        let bounds = Bounds { min: Some(min as f64), max: Some(max as f64) };
+        if let Err(why) = law.sampler(None, bounds) {
+            return Err(self.line.wrong(format!("{said}: {why}")));
         }
+        let all = law.sampler(None, Bounds { min: None, max: None }).ok();
+        let above = all.map_or(0.0, |all| 1.0 - all.cdf(max as f64));
+        if above > NOTABLE {
+            let why = format!(
+                "sizes above {max} bytes, {:.2} % of those of D-ITG, are drawn again",
+                above * 100.0
+            );
+            draft.leave_out(self.line, said, why);
+        }
+        Ok(drawn_payload(law.clone(), Some(min), Some(max)))
     }
 
     /// The headers, and the sizes that go with them.
@@ -301,31 +337,42 @@ impl Flow<'_> {
         &self,
         draft: &mut Draft<'_>,
         datagram: &Datagram,
-        size: Option<Size>,
+        (size, longest): (Option<Size>, Option<u64>),
     ) -> (Vec<Header>, Option<Size>) {
         let source = number(datagram.source_port.unwrap_or(DYNAMIC_PORT));
         let destination = number(datagram.destination_port);
-        let without =
-            "segments are sent without a connection: nothing answers, and nothing slows them down";
-        let header = match self.command.protocol {
-            None | Some(Protocol::Udp) => return (datagram.udp(size.as_ref()), size),
+        // The lengths of the headers: RFC 9293 §3.1, RFC 4340 §5.1, RFC 9260 §3 and §3.3.1.
+        let (what, header, transport) = match self.command.protocol {
+            None | Some(Protocol::Udp) => return (datagram.udp(longest), size),
+            Some(Protocol::Icmp(kind)) => {
+                return (datagram.with(icmp(datagram.version(), kind), longest), size);
+            }
             Some(Protocol::Tcp) => {
-                draft.leave_out(self.line, "TCP", without);
-                Header::Tcp(Tcp { source, destination, ..Tcp::default() })
+                ("TCP", 20, Header::Tcp(Tcp { source, destination, ..Tcp::default() }))
             }
             Some(Protocol::Dccp) => {
-                draft.leave_out(self.line, "DCCP", without);
-                Header::Dccp(Dccp { source, destination, ..Dccp::default() })
+                ("DCCP", 16, Header::Dccp(Dccp { source, destination, ..Dccp::default() }))
             }
             Some(Protocol::Sctp) => {
-                draft.leave_out(self.line, "SCTP", without);
-                let header = Header::Sctp(Sctp { source, destination, ..Sctp::default() });
-                let size = self.in_words(draft, size);
-                return (datagram.with(header, size.as_ref()), size);
+                ("SCTP", 28, Header::Sctp(Sctp { source, destination, ..Sctp::default() }))
             }
-            Some(Protocol::Icmp(kind)) => icmp(datagram.version(), kind),
         };
-        (datagram.with(header, size.as_ref()), size)
+        let why =
+            "segments are sent without a connection: nothing answers, and nothing slows them down";
+        draft.leave_out(self.line, what, why);
+        let most = datagram.undivided(header);
+        if longest.is_some_and(|longest| longest > most) {
+            let why = format!(
+                "messages of more than {most} bytes are divided by D-ITG's system, or not sent; here each is one \
+                 packet"
+            );
+            draft.leave_out(self.line, what, why);
+        }
+        let size = match self.command.protocol {
+            Some(Protocol::Sctp) => self.in_words(draft, size),
+            _ => size,
+        };
+        (datagram.with(transport, longest), size)
     }
 
     /// SCTP's chunks are multiples of 4 bytes long.
@@ -399,7 +446,7 @@ fn mean(size: &Size) -> Option<f64> {
             Some(sum.sum::<f64>() / total)
         }
         Size::Drawn(drawn) => {
-            let bounds = wirebeat_traffic::law::Bounds {
+            let bounds = Bounds {
                 min: drawn.min.map(|min: Bytes| min.get() as f64),
                 max: drawn.max.map(|max: Bytes| max.get() as f64),
             };

@@ -12,7 +12,7 @@ use wirebeat_wire::ip::Version;
 
 use super::Globals;
 use super::event::{Count, Event, Kind, Options, Protocol};
-use crate::datagram::Datagram;
+use crate::datagram::{Datagram, UDP, largest};
 use crate::draft::Draft;
 use crate::timeline::{Phase, Sends, Timeline};
 use crate::{Line, ScriptError};
@@ -188,8 +188,20 @@ impl Flow<'_> {
         if let Some(data) = current.data.as_ref().or(globals.data.as_ref()) {
             datagram.payload = Self::payload(draft, line, datagram.version(), data)?;
         }
+        let longest = pattern.size.as_ref().and_then(largest);
+        let most = datagram.undivided(UDP);
+        if datagram.dont_fragment == Some(true)
+            && address.is_ipv4()
+            && longest.is_some_and(|longest| longest > most)
+        {
+            let why = format!(
+                "messages of more than {most} bytes are not divided then; they leave by links alone that take \
+                 them whole"
+            );
+            draft.leave_out(line, "DF on", why);
+        }
         Ok(Some(Sends {
-            packet: datagram.udp(pattern.size.as_ref()),
+            packet: datagram.udp(longest),
             size: pattern.size.clone(),
             rate: pattern.rate.clone(),
             departures: pattern.departures.clone(),

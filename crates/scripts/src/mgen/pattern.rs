@@ -19,14 +19,14 @@ use wirebeat_traffic::spec::{Departures, FlowRate};
 use wirebeat_units::{Bytes, Nanos, Rate};
 
 use super::token::Tokens;
-use crate::datagram::{drawn_payload, payload_size};
+use crate::datagram::{Sizes, drawn_payload};
 use crate::keyword;
 use crate::number::Decimal;
 use crate::text::printable;
 use crate::{Line, ScriptError};
 
 /// The sizes of messages over UDP (include/mgenGlobals.h: MIN_SIZE, MAX_SIZE).
-const SIZES: std::ops::RangeInclusive<u64> = 28..=8192;
+const SIZES: Sizes = Sizes::new(28, 8192);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
@@ -119,23 +119,19 @@ fn plain(tokens: &mut Tokens<'_>, kind: Kind) -> Result<Option<Pattern>, ScriptE
 }
 
 fn size(tokens: &mut Tokens<'_>) -> Result<Size, ScriptError> {
-    let line = tokens.line();
-    let read = |bytes: &str| bytes.parse::<u64>().ok().filter(|bytes| SIZES.contains(bytes));
+    let read = |bytes: &str| SIZES.length(bytes.parse().ok()?);
     let range = |word: &str| match word.split_once(':') {
         // MGEN exchanges them where they are the wrong way round.
         Some((a, b)) => Some((read(a)?.min(read(b)?), read(a)?.max(read(b)?))),
-        None => read(word).map(|bytes| (bytes, bytes)),
+        None => read(word).map(|length| (length, length)),
     };
-    let what = format!("a size of {} to {} bytes, or min:max", SIZES.start(), SIZES.end());
-    match tokens.value(&what, range)? {
-        (min, max) if min == max => {
-            payload_size(min).ok_or_else(|| line.wrong("no datagram holds as much"))
-        }
-        (min, max) => {
-            let law = Law::Uniform(Uniform { min: Bytes::new(min), max: Bytes::new(max) });
-            Ok(drawn_payload(law, None, Some(max)))
-        }
+    let (min, max) = tokens.value(&format!("a size of {SIZES}, or min:max"), range)?;
+    if min == max {
+        return Ok(Size::Fixed(min));
     }
+    let (min, max) = (u64::from(min.bytes), u64::from(max.bytes));
+    let law = Law::Uniform(Uniform { min: Bytes::new(min), max: Bytes::new(max) });
+    Ok(drawn_payload(law, None, Some(max)))
 }
 
 #[derive(Clone, Copy)]

@@ -22,6 +22,8 @@ const FOREVER: u64 = 0x7fff_ffff;
 pub(super) struct Device {
     pub line: Line,
     pub cpu: u16,
+    /// Where its sizes were said last.
+    pub sizes_line: Line,
     pub sizes: (u64, u64),
     pub imix: Vec<(u64, u32)>,
     pub count: u64,
@@ -102,6 +104,7 @@ impl Device {
         Device {
             line: line.clone(),
             cpu,
+            sizes_line: line.clone(),
             sizes: (60, 60),
             imix: Vec::new(),
             count: 1000,
@@ -139,6 +142,9 @@ impl Device {
         (name, value): (&str, &str),
     ) -> Result<(), ScriptError> {
         let command = Written { line, name, value };
+        if ["pkt_size", "min_pkt_size", "max_pkt_size", "imix_weights"].contains(&name) {
+            self.sizes_line = line.clone();
+        }
         match name {
             "pkt_size" => self.sizes = command.size().map(|size| (size, size))?,
             "min_pkt_size" => self.sizes.0 = command.size()?,

@@ -256,7 +256,7 @@ fn size(draft: &mut Draft<'_>, device: &Device, shortest: FrameLen) -> Result<Si
         let bytes = (size + u64::from(FCS)).max(shortest.get().into());
         match u16::try_from(bytes).ok().filter(|bytes| *bytes <= FrameLen::MAX.get()) {
             Some(bytes) => Ok(Length { bytes, of: Of::Frame }),
-            None => Err(device.line.wrong(format!(
+            None => Err(device.sizes_line.wrong(format!(
                 "packets of {size} bytes make frames of more than {}, the longest",
                 FrameLen::MAX
             ))),
@@ -275,7 +275,7 @@ fn size(draft: &mut Draft<'_>, device: &Device, shortest: FrameLen) -> Result<Si
         return frame(min).map(Size::Fixed);
     }
     if !device.has(Flag::SizeRandom) {
-        draft.allow_sizes(&device.line, usize::try_from(max - min).unwrap_or(usize::MAX))?;
+        draft.allow_sizes(&device.sizes_line, usize::try_from(max - min).unwrap_or(usize::MAX))?;
         return (min..=max).map(frame).collect::<Result<_, _>>().map(Size::List);
     }
     // A random one never is the largest.
