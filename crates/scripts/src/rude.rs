@@ -190,6 +190,7 @@ impl Script {
         };
         let (port, interface) = source_of(line, source)?;
         let mut datagram = destination_of(line, destination)?;
+        check_version(line, source, &datagram)?;
         datagram.source_port = Some(port);
         let behaviours = vec![(time, behaviour(draft, line, rest)?)];
         let flow = Flow { line: line.clone(), interface, datagram, behaviours, stop: None };
@@ -391,7 +392,6 @@ fn source_of(line: &Line, text: &str) -> Result<(u16, Option<String>), ScriptErr
             printable(text)
         ))
     };
-    // The version of IP is that of the destination's address, and need not be chosen.
     let text = text.strip_suffix(":4").or_else(|| text.strip_suffix(":6")).unwrap_or(text);
     let (port, interface) = match text.split_once('(') {
         Some((port, interface)) => {
@@ -404,6 +404,24 @@ fn source_of(line: &Line, text: &str) -> Result<(u16, Option<String>), ScriptErr
         Ok(port @ 1024..) => Ok((port, interface)),
         Ok(port) => Err(line.wrong(format!("RUDE sends from ports from 1024 on, not {port}"))),
         Err(_) => Err(wrong()),
+    }
+}
+
+/// The version of IP is that of the destination's address, and need not be chosen.
+fn check_version(line: &Line, source: &str, datagram: &Datagram) -> Result<(), ScriptError> {
+    let (chosen, other) = match datagram.version() {
+        Version::V4 => (source.ends_with(":6"), ("IPv6", "IPv4")),
+        Version::V6 => (source.ends_with(":4"), ("IPv4", "IPv6")),
+    };
+    match chosen {
+        true => Err(line.wrong(format!(
+            "'{}' asks for {}, and {} is an address of {}",
+            printable(source),
+            other.0,
+            datagram.destination,
+            other.1
+        ))),
+        false => Ok(()),
     }
 }
 

@@ -12,10 +12,10 @@ use super::application::{Model, SizeOf};
 use super::law::{self, Gaps};
 use super::words::Words;
 use super::{Protocol, SIZES};
-use crate::ScriptError;
 use crate::draft::Draft;
 use crate::number::{Decimal, c_number};
 use crate::text::printable;
+use crate::{Line, ScriptError};
 
 /// What a line asks for. Defaults are those of ITGSend.
 pub(super) struct Command {
@@ -41,6 +41,19 @@ pub(super) struct Command {
     pub sizes_file: Option<String>,
     pub bursts: Option<(Duration, Duration)>,
     pub content: Option<String>,
+    /// It waits for its times by polling the clock.
+    pub polls: bool,
+}
+
+/// What lines ask for that holds for all of them.
+#[derive(Default)]
+pub(super) struct Run {
+    /// Where the seed was said first.
+    pub seed: Option<Line>,
+    /// Where polling was asked for first.
+    pub polls: Option<Line>,
+    /// Whether a line does not ask for it.
+    pub sleeps: bool,
 }
 
 impl Default for Command {
@@ -65,6 +78,7 @@ impl Default for Command {
             sizes_file: None,
             bursts: None,
             content: None,
+            polls: false,
         }
     }
 }
@@ -109,8 +123,12 @@ pub(super) fn is_option(word: &str) -> bool {
     READ.contains(&word) || LEFT_OUT.iter().any(|(name, _, _)| *name == word)
 }
 
-/// Reads a line. `None`: it asks for nothing.
-pub(super) fn read(draft: &mut Draft<'_>, words: &mut Words<'_>) -> Result<Command, ScriptError> {
+/// Reads a line.
+pub(super) fn read(
+    draft: &mut Draft<'_>,
+    words: &mut Words<'_>,
+    run: &mut Run,
+) -> Result<Command, ScriptError> {
     let mut command = Command::default();
     while let Some(option) = words.option() {
         if let Some(model) = Model::find(option) {
@@ -119,26 +137,28 @@ pub(super) fn read(draft: &mut Draft<'_>, words: &mut Words<'_>) -> Result<Comma
         }
         match option {
             "-m" => {
-                let meter = words.next("owdm or rttm")?;
-                if meter.eq_ignore_ascii_case("rttm") {
+                let known = |word: &str| {
+                    let meters = [("owdm", false), ("rttm", true)];
+                    let meter = meters.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
+                    meter.map(|(_, back)| *back)
+                };
+                if words.value("owdm or rttm", known)? {
                     let why = "nothing sends packets back; the receiver measures one way";
                     draft.leave_out(words.line(), "-m rttm", why);
                 }
             }
             "-j" => {
-                if words.next("0 or 1")? != "1" {
+                let known = |word: &str| ["0", "1"].contains(&word).then_some(word == "1");
+                if !words.value("0 or 1", known)? {
                     let why = "what is late is made up for, as with -j 1";
                     draft.leave_out(words.line(), "-j 0", why);
                 }
             }
-            "-s" => {
-                let what = "a seed between 0 and 1";
-                let read = |word: &str| Decimal::parse(word).map(Decimal::to_f64);
-                let seed = words
-                    .value(what, |word| read(word).filter(|seed| *seed < 1.0 && *seed > 0.0))?;
-                draft.scenario.seed = (seed * 1e9).round() as u64;
+            "-s" => seed(draft, words, run)?,
+            "-poll" => {
+                draft.scenario.run.wait = wirebeat_traffic::spec::WaitChoice::Spin;
+                command.polls = true;
             }
-            "-poll" => draft.scenario.run.wait = wirebeat_traffic::spec::WaitChoice::Spin,
             _ => match LEFT_OUT.iter().find(|(name, _, _)| *name == option) {
                 Some((_, takes, why)) => leave_out(draft, words, (option, *takes, why))?,
                 None => command.option(draft, words, option)?,
@@ -146,6 +166,28 @@ pub(super) fn read(draft: &mut Draft<'_>, words: &mut Words<'_>) -> Result<Comma
         }
     }
     Ok(command)
+}
+
+/// The first seed is that of the scenario.
+fn seed(draft: &mut Draft<'_>, words: &mut Words<'_>, run: &mut Run) -> Result<(), ScriptError> {
+    let read = |word: &str| Decimal::parse(word).map(Decimal::to_f64);
+    let known = |word: &str| {
+        let seed = read(word).filter(|seed| *seed < 1.0 && *seed > 0.0);
+        seed.map(|seed| (word.to_owned(), (seed * 1e9).round() as u64))
+    };
+    let (word, seed) = words.value("a seed between 0 and 1", known)?;
+    match &run.seed {
+        None => {
+            draft.scenario.seed = seed;
+            run.seed = Some(words.line().clone());
+        }
+        Some(first) if draft.scenario.seed != seed => {
+            let why = format!("a scenario has one seed; that of {first} holds");
+            draft.leave_out(words.line(), &format!("-s {word}"), why);
+        }
+        Some(_) => {}
+    }
+    Ok(())
 }
 
 fn leave_out(

@@ -26,7 +26,7 @@ use wirebeat_units::{Bytes, Nanos};
 use wirebeat_wire::ip::Version;
 
 use self::application::SizeOf;
-use self::command::Command;
+use self::command::{Command, Run};
 use self::law::Gaps;
 use self::words::Words;
 use crate::datagram::{Datagram, Sizes, drawn_payload, largest, number};
@@ -67,14 +67,22 @@ pub(crate) fn hint(line: &str) -> bool {
 
 pub(crate) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
     let mut number = 0;
+    let mut run = Run::default();
     for (line, text) in draft.lines() {
         let text = text.trim();
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
         number += 1;
-        let command = command::read(draft, &mut Words::of(&line, text))?;
+        let command = command::read(draft, &mut Words::of(&line, text), &mut run)?;
+        match command.polls {
+            true => _ = run.polls.get_or_insert_with(|| line.clone()),
+            false => run.sleeps = true,
+        }
         Flow { number, line: &line, command }.add(draft)?;
+    }
+    if let Some(line) = run.polls.filter(|_| run.sleeps) {
+        draft.leave_out(&line, "-poll", "it holds for all flows of a run");
     }
     Ok(())
 }
@@ -187,8 +195,17 @@ impl Flow<'_> {
         name: &str,
     ) -> Result<Option<Sent>, ScriptError> {
         let command = &self.command;
+        let both = |draft: &mut Draft<'_>, file: &str, what: &str| {
+            let why = format!("{what} are those of the file; what else says of them does not hold");
+            draft.leave_out(self.line, file, why);
+        };
         let sizes = match &command.sizes_file {
-            Some(file) => Some(self.sizes_of(draft, file)?),
+            Some(file) => {
+                if command.sizes.is_some() {
+                    both(draft, &format!("-Fs {file}"), "sizes");
+                }
+                Some(self.sizes_of(draft, file)?)
+            }
             None => None,
         };
         let Some(file) = &command.gaps_file else {
@@ -203,6 +220,9 @@ impl Flow<'_> {
             let why = "times of a file stand alone in a scenario, not within bursts; the flow is not sent";
             draft.leave_out(self.line, name, why);
             return Ok(None);
+        }
+        if command.gaps.is_some() {
+            both(draft, &format!("-Ft {file}"), "times");
         }
         let gaps = self.gaps_of(draft, file)?;
         let sizes = match (sizes, self.size(draft, command.sizes.as_ref())?) {

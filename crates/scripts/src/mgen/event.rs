@@ -167,7 +167,9 @@ impl Options {
                 let port: u16 = tokens.value("a port, 0 to 65535", |word| word.parse().ok())?;
                 self.source = Some(port);
             }
-            Known::Count => self.count = Some(tokens.value("a number of messages", count)?),
+            Known::Count => {
+                self.count = Some(tokens.value("a number of messages, 100 or 100,off", count)?);
+            }
             Known::Tos => self.tos = Some(tokens.value("a ToS byte, 0 to 255", byte)?),
             Known::Ttl => self.ttl = Some(tokens.value("a TTL of 1 to 255", ttl)?),
             Known::Label => self.label = Some(tokens.value("a flow label", label)?),
@@ -198,7 +200,11 @@ fn destination(word: &str) -> Option<(IpAddr, u16)> {
 
 /// `,off` only closes the socket as well.
 fn count(word: &str) -> Option<Count> {
-    let number = word.split_once(',').map_or(word, |(number, _)| number);
+    let number = match word.split_once(',') {
+        Some((number, off)) if off.eq_ignore_ascii_case("off") => number,
+        Some(_) => return None,
+        None => word,
+    };
     match c_number(number) {
         Some(number) => NonZeroU64::new(number).map(Count::To),
         None => number.parse::<i64>().ok().filter(|number| *number < 0).map(|_| Count::Unlimited),

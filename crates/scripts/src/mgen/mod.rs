@@ -214,6 +214,7 @@ impl Script {
             Some(Command::Event) => self.event(draft, line, tokens.rest()),
             Some(Command::Input) => {
                 let file = tokens.word("the name of a script")?;
+                tokens.end()?;
                 self.included += 1;
                 if depth == MAX_DEPTH || self.included > MAX_INCLUDED {
                     return Err(line.wrong(format!(
@@ -269,12 +270,7 @@ impl Script {
             }
             _ => {}
         }
-        match tokens.is_empty() {
-            true => Ok(()),
-            false => {
-                Err(tokens.line().wrong(format!("'{}' is too much", printable(tokens.rest()))))
-            }
-        }
+        tokens.end()
     }
 
     fn event(&mut self, draft: &mut Draft<'_>, line: &Line, text: &str) -> Result<(), ScriptError> {

@@ -77,10 +77,8 @@ fn nested(
         Kind::Burst => burst(&mut tokens, level)?,
         Kind::Clone => Some(clone(&mut tokens)?),
     };
-    match tokens.is_empty() {
-        true => Ok(pattern),
-        false => Err(line.wrong(format!("'{}' does not belong there", printable(tokens.rest())))),
-    }
+    tokens.end()?;
+    Ok(pattern)
 }
 
 fn plain(tokens: &mut Tokens<'_>, kind: Kind) -> Result<Option<Pattern>, ScriptError> {

@@ -53,6 +53,14 @@ impl<'a> Tokens<'a> {
         Ok(Some(token))
     }
 
+    /// That nothing comes now.
+    pub fn end(&self) -> Result<(), ScriptError> {
+        match self.rest {
+            "" => Ok(()),
+            rest => Err(self.line.wrong(format!("'{}' is too much", printable(rest)))),
+        }
+    }
+
     /// The word that must come now.
     pub fn word(&mut self, what: &str) -> Result<&'a str, ScriptError> {
         match self.next()? {

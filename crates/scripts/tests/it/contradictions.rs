@@ -5,6 +5,7 @@ use wirebeat_scripts::{Converted, Dialect, MAX_BYTES, Options, ScriptError, Sour
 fn try_convert(dialect: Dialect, text: &str) -> Result<Converted, ScriptError> {
     let read = |name: &str| match name {
         "short.trace" => Ok(b"500 0.02\n10 0.02\n".to_vec()),
+        "bytes" | "ms" => Ok(b"100\n200\n".to_vec()),
         "itself" => Ok(b"INPUT itself\n".to_vec()),
         "itself.sh" => Ok(b". itself.sh\n".to_vec()),
         "large" => Ok(vec![b'#'; MAX_BYTES + 1]),
@@ -53,6 +54,10 @@ fn of_rude() {
              looked up)",
         ),
         ("START 25:00:00\n".to_owned(), "s:1: START has NOW or a time of day: START 13:30:00"),
+        (
+            "START NOW\n0 1 ON 3001:6 10.0.0.2:1 CBR 1 50".to_owned(),
+            "s:2: '3001:6' asks for IPv6, and 10.0.0.2 is an address of IPv4",
+        ),
     ] {
         assert_eq!(why(Dialect::Rude, &text), expected, "{text}");
     }
@@ -94,6 +99,13 @@ fn of_mgen() {
         ),
         ("5 JOIN 10.0.0.1\n", "s:1: '10.0.0.1' is not a multicast address"),
         ("LISTEN UDP 0\n", "s:1: '0' is not a list of ports, 5000,5002-5009"),
+        (
+            "ON 1 UDP DST 10.0.0.2/5000 PERIODIC [1 100] COUNT 5,xyz\n",
+            "s:1: '5,xyz' is not a number of messages, 100 or 100,off",
+        ),
+        ("ON 1 UDP COUNT 5,\n", "s:1: '5,' is not a number of messages, 100 or 100,off"),
+        ("INPUT itself twice\n", "s:1: 'twice' is too much"),
+        ("DATA [0a1]\n", "s:1: data are bytes in hex digits, for example [0a1b2c]"),
     ] {
         assert_eq!(why(Dialect::Mgen, text), expected, "{text}");
     }
@@ -118,6 +130,8 @@ fn of_d_itg() {
             "s:1: -x: 'G.722' is not a codec: G.711.1, G.711.2, G.729.2, G.729.3 or G.723.1",
         ),
         ("\nDNS -C 5\n", "s:2: DNS is the last word of a line; '-C' stands behind it"),
+        ("-j 2\n", "s:1: -j: '2' is not 0 or 1"),
+        ("-m ping\n", "s:1: -m: 'ping' is not owdm or rttm"),
         ("-T QUIC\n", "s:1: -T: 'QUIC' is no protocol; write UDP, TCP, ICMP, SCTP or DCCP"),
         ("-G 1e9 5\n", "s:1: -G: shape: it is 1000000000, and goes from 0.01 to 1000000"),
         (
@@ -189,5 +203,35 @@ fn what_is_too_long_is_refused() {
             text.len()
         );
         assert_eq!(why(*dialect, &text), expected);
+    }
+}
+
+#[test]
+fn what_is_said_again_is_named() {
+    let left_out = |text: &str| -> Vec<String> {
+        let converted = try_convert(Dialect::Ditg, text).unwrap();
+        converted.left_out.iter().map(ToString::to_string).collect()
+    };
+    let text = "-C 1 -s 0.25\n-C 2 -s 0.5\n-C 3 -s 0.25\n-C 4\n";
+    let seed = "s:2: -s 0.5: a scenario has one seed; that of s:1 holds";
+    assert_eq!(left_out(text), [seed]);
+    assert_eq!(try_convert(Dialect::Ditg, text).unwrap().scenario.seed, 250_000_000);
+    let poll = "s:2: -poll: it holds for all flows of a run";
+    assert_eq!(left_out("-C 1\n-C 2 -poll\n-C 3 -poll\n"), [poll]);
+    assert_eq!(left_out("-C 2 -poll\n-C 3 -poll -poll\n"), [""; 0]);
+    let text = "-Fs bytes -c 100\n-Ft ms -Fs bytes -E 5\n-Fs bytes -Ft ms\n";
+    let expected = [
+        "s:1: -Fs bytes: sizes are those of the file; what else says of them does not hold",
+        "s:2: -Ft ms: times are those of the file; what else says of them does not hold",
+    ];
+    assert_eq!(left_out(text), expected);
+}
+
+#[test]
+fn counts_may_turn_a_flow_off() {
+    for count in ["5", "5,off", "5,OFF"] {
+        let text = format!("ON 1 UDP DST 10.0.0.2/5000 PERIODIC [1 100] COUNT {count}\n");
+        let converted = try_convert(Dialect::Mgen, &text).unwrap();
+        assert_eq!(converted.scenario.flows["flow-1"].count.unwrap().get(), 5, "{text}");
     }
 }
