@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use wirebeat_traffic::spec::{Departures, FlowSpec, MAX_FLOWS, Network, PortSpec, Probe, Scenario};
+use wirebeat_traffic::spec::size::MAX_LENGTHS;
+use wirebeat_traffic::spec::{Departures, FlowSpec, MAX_FLOWS, PortSpec, Probe, Scenario};
 use wirebeat_units::Nanos;
 use wirebeat_wire::ip::Version;
 
@@ -135,6 +136,31 @@ impl<'a> Draft<'a> {
             .map_err(|_| line.wrong(format!("'{}' is no text", printable(file))))
     }
 
+    /// What a file says that a line names, line by line; lines without anything say nothing.
+    pub fn entries<T>(
+        &mut self,
+        line: &Line,
+        file: &str,
+        read: impl Fn(&Line, &str) -> Result<T, ScriptError>,
+    ) -> Result<Vec<T>, ScriptError> {
+        let text = self.include_text(line, file)?;
+        let mut entries = Vec::new();
+        let name: Arc<str> = file.into();
+        let lines = (1u64..).zip(text.lines().map(str::trim));
+        for (number, text) in lines.filter(|(_, text)| !text.is_empty()) {
+            let here = Line { file: name.clone(), number };
+            entries.push(read(&here, text)?);
+            if entries.len() > MAX_LENGTHS {
+                let why = format!("a file has at most {MAX_LENGTHS} lines; shorten it");
+                return Err(here.wrong(why));
+            }
+        }
+        match entries.is_empty() {
+            true => Err(line.wrong(format!("there is nothing in '{}'", printable(file)))),
+            false => Ok(entries),
+        }
+    }
+
     /// Adds a file that is made from the script's file `original`; gives its name.
     pub fn add_file(
         &mut self,
@@ -220,8 +246,7 @@ impl<'a> Draft<'a> {
     fn drop_probe_without_room(&mut self, line: &Line, name: &str, flow: &mut FlowSpec) {
         use wirebeat_traffic::spec::Change;
         let Probe::Carried(carried) = flow.probe else { return };
-        let version =
-            flow.headers(name).ok().and_then(|packet| packet.network.map(|net| version(&net)));
+        let version = flow.headers(name).ok().and_then(|packet| Some(packet.network?.version()));
         let needed = carried.codec.min_len(version.unwrap_or(Version::V4)) as u64;
         let changed = flow.at.values().filter_map(|change| match change {
             Change::To(settings) => settings.size.as_ref(),
@@ -322,10 +347,6 @@ fn times(flow: &FlowSpec) -> Times {
 
 fn is_unlimited(flow: &FlowSpec) -> bool {
     flow.rate.is_unlimited() && flow.departures == Departures::Constant
-}
-
-fn version(network: &Network<'_>) -> Version {
-    network.version()
 }
 
 impl Line {

@@ -78,13 +78,43 @@ impl Decimal {
 
 /// `frames` in `per` nanoseconds, in lowest terms.
 pub(crate) fn rate(frames: u128, per: u128) -> Option<FrameRate> {
-    let (mut a, mut b) = (frames, per);
+    let common = gcd(frames, per);
+    let frames = u64::try_from(frames.checked_div(common)?).ok().filter(|frames| *frames > 0)?;
+    let per = u64::try_from(per.checked_div(common)?).ok().filter(|per| *per > 0)?;
+    Some(FrameRate { frames, per: Nanos::new(per) })
+}
+
+/// The greatest common divisor; 0 of 0 and 0.
+pub(crate) fn gcd(mut a: u128, mut b: u128) -> u128 {
     while b != 0 {
         (a, b) = (b, a % b);
     }
-    let frames = u64::try_from(frames.checked_div(a)?).ok().filter(|frames| *frames > 0)?;
-    let per = u64::try_from(per.checked_div(a)?).ok().filter(|per| *per > 0)?;
-    Some(FrameRate { frames, per: Nanos::new(per) })
+    a
+}
+
+/// So many seconds.
+pub(crate) fn seconds(text: &str) -> Option<Nanos> {
+    Decimal::parse(text)?.times(Nanos::from_secs(1))
+}
+
+/// So many milliseconds.
+pub(crate) fn milliseconds(text: &str) -> Option<Nanos> {
+    Decimal::parse(text)?.times(Nanos::from_millis(1))
+}
+
+/// `13:30:00`, `13:30:00.5`: the time since midnight.
+pub(crate) fn since_midnight(text: &str) -> Option<Nanos> {
+    let (hours, rest) = text.split_once(':')?;
+    let (minutes, rest) = rest.split_once(':')?;
+    let number = |text: &str, most: u64| text.parse::<u64>().ok().filter(|number| *number < most);
+    let rest = seconds(rest).filter(|rest| *rest < Nanos::from_secs(60))?;
+    let whole = number(hours, 24)? * 3600 + number(minutes, 60)? * 60;
+    Some(Nanos::from_secs(whole).saturating_add(rest))
+}
+
+/// A byte as C writes it.
+pub(crate) fn byte(text: &str) -> Option<u8> {
+    c_number(text).and_then(|byte| u8::try_from(byte).ok())
 }
 
 /// A whole number as C writes it: decimal, `0x` hexadecimal, or octal from a leading 0.
@@ -137,6 +167,24 @@ mod tests {
         assert_eq!(rate("0.56").unwrap().to_string(), "0.56pps");
         assert_eq!(rate("1000").unwrap().to_string(), "1kpps");
         assert_eq!(rate("0"), None);
+    }
+
+    #[test]
+    fn times_of_day_are_within_a_day() {
+        for (text, expected) in [
+            ("00:00:00", Some(0)),
+            ("13:30:00.5", Some(48_600_500_000_000)),
+            ("23:59:59", Some(86_399_000_000_000)),
+            ("24:00:00", None),
+            ("12:60:00", None),
+            ("12:00:60", None),
+            ("12:00", None),
+            ("12:00:00:00", None),
+            ("-1:00:00", None),
+            ("18446744073709551615:00:00", None),
+        ] {
+            assert_eq!(since_midnight(text).map(Nanos::get), expected, "{text}");
+        }
     }
 
     #[test]

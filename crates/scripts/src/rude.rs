@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 
 use indexmap::IndexMap;
-use wirebeat_traffic::spec::size::{Length, MAX_LENGTHS, Size};
+use wirebeat_traffic::spec::size::{Length, Size};
 use wirebeat_traffic::spec::{Carried, Departures, FlowRate, Probe};
 use wirebeat_units::{Nanos, Rate};
 use wirebeat_wire::codec::Codec;
@@ -26,7 +26,7 @@ use wirebeat_wire::ip::Version;
 use crate::datagram::{Datagram, Sizes};
 use crate::draft::Draft;
 use crate::keyword;
-use crate::number::{Decimal, c_number, rate};
+use crate::number::{byte, rate, seconds, since_midnight};
 use crate::text::printable;
 use crate::timeline::{Phase, Sends, Timeline};
 use crate::{Line, ScriptError, TimeOfDay};
@@ -134,8 +134,8 @@ impl Script {
                 Err(line.wrong("START comes before everything else: begin with 'START NOW'"))
             }
             [tos, id, value] if tos.eq_ignore_ascii_case("TOS") => {
-                let tos = c_number(value).and_then(|tos| u8::try_from(tos).ok());
-                let tos = tos.ok_or_else(|| line.wrong("a ToS byte goes from 0 to 0xff"))?;
+                let tos =
+                    byte(value).ok_or_else(|| line.wrong("a ToS byte goes from 0 to 0xff"))?;
                 self.known(line, id)?.datagram.tos = Some(tos);
                 Ok(())
             }
@@ -344,11 +344,7 @@ fn behaviour(draft: &mut Draft<'_>, line: &Line, words: &[&str]) -> Result<Behav
 
 /// Reads a trace and writes it in our own form.
 fn trace(draft: &mut Draft<'_>, line: &Line, file: &str) -> Result<Behaviour, ScriptError> {
-    let text = draft.include_text(line, file)?;
-    let (mut made, mut count) = (String::new(), 0);
-    let (mut smallest, mut largest) = (u64::MAX, 0);
-    for (number, text) in (1u64..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
-        let here = Line { file: file.into(), number };
+    let packets = draft.entries(line, file, |here, text| {
         let mut words = text.split_whitespace();
         let (Some(bytes), Some(wait), None) = (words.next(), words.next(), words.next()) else {
             return Err(
@@ -356,19 +352,14 @@ fn trace(draft: &mut Draft<'_>, line: &Line, file: &str) -> Result<Behaviour, Sc
             );
         };
         let bytes = bytes.parse().map_err(|_| here.wrong("the size is no whole number"))?;
-        let length = length(&here, bytes)?;
-        let wait = Decimal::parse(wait).and_then(|wait| wait.times(Nanos::from_secs(1)));
-        let wait = wait.ok_or_else(|| here.wrong("the time is no number of seconds"))?;
+        let wait = seconds(wait).ok_or_else(|| here.wrong("the time is no number of seconds"))?;
+        Ok((length(here, bytes)?, wait))
+    })?;
+    let (mut made, mut smallest, mut largest) = (String::new(), u64::MAX, 0);
+    for (length, wait) in packets {
         // Writing to a text cannot fail.
         let _ = writeln!(made, "{length} {wait}");
-        (smallest, largest) = (smallest.min(bytes), largest.max(bytes));
-        count += 1;
-        if count > MAX_LENGTHS {
-            return Err(here.wrong(format!("a trace has at most {MAX_LENGTHS} lines; shorten it")));
-        }
-    }
-    if count == 0 {
-        return Err(line.wrong(format!("there is nothing in '{}'", printable(file))));
+        (smallest, largest) = (smallest.min(length.bytes.into()), largest.max(length.bytes.into()));
     }
     let file = draft.add_file(line, file, made.into_bytes())?;
     Ok(Behaviour::Trace { file, smallest, largest })
@@ -443,12 +434,9 @@ fn start_time(line: &Line, text: &str) -> Result<Option<TimeOfDay>, ScriptError>
     if text.eq_ignore_ascii_case("NOW") {
         return Ok(None);
     }
-    let parts: Vec<u64> = text.split(':').map_while(|part| part.parse().ok()).collect();
-    match parts.as_slice() {
-        [hours @ ..24, minutes @ ..60, seconds @ ..60] if text.split(':').count() == 3 => {
-            let since_midnight = Nanos::from_secs(hours * 3600 + minutes * 60 + seconds);
-            Ok(Some(TimeOfDay { since_midnight, utc: false }))
-        }
-        _ => Err(line.wrong("START has NOW or a time of day: START 13:30:00")),
+    let whole = |time: &Nanos| time.get().is_multiple_of(Nanos::from_secs(1).get());
+    match since_midnight(text).filter(whole) {
+        Some(since_midnight) => Ok(Some(TimeOfDay { since_midnight, utc: false })),
+        None => Err(line.wrong("START has NOW or a time of day: START 13:30:00")),
     }
 }

@@ -5,12 +5,7 @@ const MAX: usize = 64;
 
 /// `text` for a message: cut to 64 characters, control characters replaced.
 pub(crate) fn printable(text: &str) -> String {
-    let replace = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-    let mut printable: String = text.chars().take(MAX).map(replace).collect();
-    if text.chars().nth(MAX).is_some() {
-        printable.push('…');
-    }
-    printable
+    wirebeat_traffic::spec::printable(text, MAX)
 }
 
 /// `text` as the name of a port or flow: 1 to 48 characters, which leaves room for a suffix.

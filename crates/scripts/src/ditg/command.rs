@@ -13,7 +13,7 @@ use super::law::{self, Gaps};
 use super::words::Words;
 use super::{Protocol, SIZES};
 use crate::draft::Draft;
-use crate::number::{Decimal, c_number};
+use crate::number::{Decimal, byte};
 use crate::text::printable;
 use crate::{Line, ScriptError};
 
@@ -95,6 +95,8 @@ enum Takes {
 const NO_SIGNALS: &str = "Wirebeat agrees on nothing with ITGRecv; its own receiver measures";
 const NO_LOG: &str = "Wirebeat's report takes the place of D-ITG's logs";
 
+const NO_MODEM: &str = "no modem line is raised";
+
 const LEFT_OUT: &[(&str, Takes, &str)] = &[
     ("-l", Takes::UpTo(1), NO_LOG),
     ("-x", Takes::UpTo(1), NO_LOG),
@@ -109,8 +111,8 @@ const LEFT_OUT: &[(&str, Takes, &str)] = &[
     ("-H", Takes::Nothing, NO_SIGNALS),
     ("-D", Takes::Nothing, "segments are sent one by one as they are, without a connection"),
     ("-P", Takes::UpTo(1), "it is for Windows"),
-    ("-sk", Takes::One, "no modem line is raised"),
-    ("-rk", Takes::One, "no modem line is raised"),
+    ("-sk", Takes::One, NO_MODEM),
+    ("-rk", Takes::One, NO_MODEM),
 ];
 
 /// Whether a line may begin with this option.
@@ -221,7 +223,6 @@ impl Command {
     ) -> Result<(), ScriptError> {
         let address = "an IP address (names are not looked up)";
         let port = |word: &str| word.parse::<u16>().ok().filter(|port| *port > 0);
-        let byte = |word: &str| c_number(word).and_then(|byte| u8::try_from(byte).ok());
         let whole = |word: &str| word.parse::<NonZeroU64>().ok();
         let ms = |word: &str| word.parse().ok().map(Nanos::from_millis);
         match option {

@@ -31,7 +31,7 @@ use self::law::Gaps;
 use self::words::Words;
 use crate::datagram::{Datagram, Sizes, drawn_payload, largest, number};
 use crate::draft::Draft;
-use crate::number::Decimal;
+use crate::number::{gcd, milliseconds};
 use crate::text::printable;
 use crate::timeline::{Phase, Sends, Timeline};
 use crate::{Line, ScriptError};
@@ -244,11 +244,9 @@ impl Flow<'_> {
 
     /// A trace in our own form: sizes and times go round, each by itself, until both begin again.
     fn trace(&self, sizes: &[Length], gaps: &[Nanos]) -> Result<String, ScriptError> {
-        let (mut a, mut b) = (sizes.len(), gaps.len());
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        let together = sizes.len().checked_mul(gaps.len() / a.max(1));
+        let (of_sizes, of_gaps) = (sizes.len() as u128, gaps.len() as u128);
+        let together = of_sizes / gcd(of_sizes, of_gaps).max(1) * of_gaps;
+        let together = usize::try_from(together).ok();
         let Some(together) = together.filter(|lines| *lines <= MAX_LENGTHS) else {
             return Err(self.line.wrong(format!(
                 "{} sizes and {} times begin again together after more than {MAX_LENGTHS} packets; make the \
@@ -273,9 +271,7 @@ impl Flow<'_> {
     }
 
     fn gaps_of(&self, draft: &mut Draft<'_>, file: &str) -> Result<Vec<Nanos>, ScriptError> {
-        self.numbers(draft, file, "a time in milliseconds", |word| {
-            Decimal::parse(word)?.times(Nanos::from_millis(1))
-        })
+        self.numbers(draft, file, "a time in milliseconds", milliseconds)
     }
 
     /// The numbers of a file, one in each line.
@@ -286,24 +282,9 @@ impl Flow<'_> {
         what: &str,
         read: impl Fn(&str) -> Option<T>,
     ) -> Result<Vec<T>, ScriptError> {
-        let text = draft.include_text(self.line, file)?;
-        let mut values = Vec::new();
-        for (number, text) in (1u64..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty())
-        {
-            let here = Line { file: file.into(), number };
-            let value = read(text.trim());
-            let wrong = || here.wrong(format!("'{}' is not {what}", printable(text)));
-            values.push(value.ok_or_else(wrong)?);
-            if values.len() > MAX_LENGTHS {
-                return Err(
-                    here.wrong(format!("a file has at most {MAX_LENGTHS} lines; shorten it"))
-                );
-            }
-        }
-        match values.is_empty() {
-            true => Err(self.line.wrong(format!("there is nothing in '{}'", printable(file)))),
-            false => Ok(values),
-        }
+        draft.entries(self.line, file, |here, text| {
+            read(text).ok_or_else(|| here.wrong(format!("'{}' is not {what}", printable(text))))
+        })
     }
 
     /// What is shorter than the smallest is as long.

@@ -3,13 +3,17 @@
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 
+use wirebeat_traffic::spec::header::hex::Hex;
 use wirebeat_units::Nanos;
 
-use super::pattern::{self, Pattern};
+use super::pattern::{self, Pattern, SIZES};
+use super::reasons::{
+    NO_ANALYTICS, NO_BUFFERS, NO_CONNECTIONS, NO_PERMISSION, NO_QUEUE, NO_REMOTE, NO_RUN_TIME,
+};
 use super::token::Tokens;
 use crate::draft::Draft;
 use crate::keyword;
-use crate::number::c_number;
+use crate::number::{byte, c_number};
 use crate::text::printable;
 use crate::{Line, ScriptError};
 
@@ -84,12 +88,6 @@ enum Known {
     Valued(&'static str),
 }
 
-const NO_BUFFERS: &str = "Wirebeat sets the buffers of its sockets itself";
-const NO_ANALYTICS: &str =
-    "analytics travel in MGEN's own messages; Wirebeat's receiver reports instead";
-const NO_REMOTE: &str = "commands to a remote MGEN travel in its messages, and are not sent";
-const NO_RUN_TIME: &str = "it is for a running MGEN; use 'wirebeat ctl'";
-
 const OPTIONS: &[(&str, Known)] = &[
     ("DST", Known::Destination),
     ("SRC", Known::Source),
@@ -100,12 +98,12 @@ const OPTIONS: &[(&str, Known)] = &[
     ("DF", Known::DontFragment),
     ("INTERFACE", Known::Interface),
     ("DATA", Known::Data),
-    ("BROADCAST", Known::Valued("sending to a broadcast address needs no permission here")),
+    ("BROADCAST", Known::Valued(NO_PERMISSION)),
     ("TXBUFFER", Known::Valued(NO_BUFFERS)),
-    ("QUEUE", Known::Valued("packets leave when they are due, and nothing is queued before")),
+    ("QUEUE", Known::Valued(NO_QUEUE)),
     ("SEQUENCE", Known::Valued("packets are numbered from 0")),
     ("RSVP", Known::Valued("no version of MGEN reserves bandwidth")),
-    ("RETRY", Known::Valued("it is about TCP connections")),
+    ("RETRY", Known::Valued(NO_CONNECTIONS)),
     ("SUSPEND", Known::Valued(NO_REMOTE)),
     ("RESUME", Known::Valued(NO_REMOTE)),
     ("RESET", Known::Valued(NO_REMOTE)),
@@ -177,12 +175,7 @@ impl Options {
             Known::Interface => {
                 self.interface = Some(tokens.word("the name of an interface")?.to_owned());
             }
-            Known::Data => {
-                let hex = tokens.group("the data")?;
-                let wrong =
-                    || tokens.line().wrong("data are bytes in hex digits, for example [0a1b2c]");
-                self.data = Some(data(hex).ok_or_else(wrong)?);
-            }
+            Known::Data => self.data = Some(data(tokens)?),
             Known::Bare(why) => draft.leave_out(tokens.line(), word, why),
             Known::Valued(why) => {
                 let value = tokens.word("the value of this option")?;
@@ -211,10 +204,6 @@ fn count(word: &str) -> Option<Count> {
     }
 }
 
-pub(super) fn byte(word: &str) -> Option<u8> {
-    c_number(word).and_then(|byte| u8::try_from(byte).ok())
-}
-
 pub(super) fn ttl(word: &str) -> Option<u8> {
     word.parse().ok().filter(|ttl| *ttl > 0)
 }
@@ -228,14 +217,10 @@ pub(super) fn on_off(word: &str) -> Option<bool> {
     keyword::find(word, &[("ON", true), ("OFF", false)])
 }
 
-pub(super) fn data(hex: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = hex
-        .chars()
-        .filter(|c| !c.is_whitespace())
-        .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
-        .collect::<Option<_>>()?;
-    let (pairs, odd) = digits.as_chunks::<2>();
-    // Longer than any message is nothing that MGEN sends.
-    let fits = (1..=8192).contains(&pairs.len()) && odd.is_empty();
-    fits.then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
+/// Bytes in hex. Longer than any message is nothing that MGEN sends.
+pub(super) fn data(tokens: &mut Tokens<'_>) -> Result<Vec<u8>, ScriptError> {
+    let hex = tokens.group("the data")?.parse::<Hex>().ok();
+    let hex = hex.filter(|hex| hex.bytes().len() as u64 <= SIZES.max());
+    let wrong = || tokens.line().wrong("data are bytes in hex digits, for example [0a1b2c]");
+    Ok(hex.ok_or_else(wrong)?.bytes().to_vec())
 }

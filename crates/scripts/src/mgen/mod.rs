@@ -8,6 +8,7 @@
 mod event;
 mod flow;
 mod pattern;
+mod reasons;
 mod reception;
 mod token;
 
@@ -16,10 +17,14 @@ use std::sync::Arc;
 use wirebeat_units::Nanos;
 
 use self::event::Event;
+use self::reasons::{
+    NO_ANALYTICS, NO_BUFFERS, NO_CHECKSUM, NO_CONNECTIONS, NO_LOG, NO_PERMISSION, NO_QUEUE,
+    NO_REMOTE, NO_RUN_TIME,
+};
 use self::token::Tokens;
 use crate::draft::Draft;
 use crate::keyword;
-use crate::number::Decimal;
+use crate::number::{Decimal, byte, seconds, since_midnight};
 use crate::text::printable;
 use crate::{Line, MAX_EVENTS, ScriptError, TimeOfDay};
 
@@ -89,13 +94,6 @@ enum Command {
     No,
 }
 
-const NO_LOG: &str = "Wirebeat's receiver writes the log: 'wirebeat receive --log mgen'";
-const NO_BUFFERS: &str = "Wirebeat sets the buffers of its sockets itself";
-const NO_ANALYTICS: &str =
-    "analytics travel in MGEN's own messages; Wirebeat's receiver reports instead";
-const NO_REMOTE: &str = "commands to a remote MGEN travel in its messages, and are not sent";
-const NO_CHECKSUM: &str = "MGEN's own checksum is neither written nor verified";
-
 const COMMANDS: &[(&str, Command)] = &[
     ("EVENT", Command::Event),
     ("START", Command::Start),
@@ -127,11 +125,11 @@ const COMMANDS: &[(&str, Command)] = &[
     ("SAVE", Command::LeftOut("a run does not continue the numbers of the one before")),
     ("RXBUFFER", Command::LeftOut(NO_BUFFERS)),
     ("TXBUFFER", Command::LeftOut(NO_BUFFERS)),
-    ("BROADCAST", Command::LeftOut("sending to a broadcast address needs no permission here")),
+    ("BROADCAST", Command::LeftOut(NO_PERMISSION)),
     ("CHECKSUM", Command::LeftOut(NO_CHECKSUM)),
     ("TXCHECKSUM", Command::LeftOut(NO_CHECKSUM)),
     ("RXCHECKSUM", Command::LeftOut(NO_CHECKSUM)),
-    ("QUEUE", Command::LeftOut("packets leave when they are due, and nothing is queued before")),
+    ("QUEUE", Command::LeftOut(NO_QUEUE)),
     ("REUSE", Command::LeftOut("it is about MGEN's sockets")),
     ("ANALYTICS", Command::LeftOut(NO_ANALYTICS)),
     ("REPORT", Command::LeftOut(NO_ANALYTICS)),
@@ -139,9 +137,9 @@ const COMMANDS: &[(&str, Command)] = &[
     ("SUSPEND", Command::LeftOut(NO_REMOTE)),
     ("RESUME", Command::LeftOut(NO_REMOTE)),
     ("RESET", Command::LeftOut(NO_REMOTE)),
-    ("RETRY", Command::LeftOut("it is about TCP connections")),
-    ("PAUSE", Command::LeftOut("it is for a running MGEN; use 'wirebeat ctl'")),
-    ("RECONNECT", Command::LeftOut("it is for a running MGEN; use 'wirebeat ctl'")),
+    ("RETRY", Command::LeftOut(NO_CONNECTIONS)),
+    ("PAUSE", Command::LeftOut(NO_RUN_TIME)),
+    ("RECONNECT", Command::LeftOut(NO_RUN_TIME)),
     // Not the beginning of OFFSET.
     ("OFF", Command::No),
     ("ON", Command::No),
@@ -249,7 +247,7 @@ impl Script {
             Command::Seed => {
                 draft.scenario.seed = tokens.value("a whole number", |word| word.parse().ok())?;
             }
-            Command::Tos => globals.tos = Some(tokens.value("a ToS byte, 0 to 255", event::byte)?),
+            Command::Tos => globals.tos = Some(tokens.value("a ToS byte, 0 to 255", byte)?),
             Command::Ttl => {
                 globals.multicast_ttl = Some(tokens.value("a TTL of 1 to 255", event::ttl)?);
             }
@@ -263,11 +261,7 @@ impl Script {
             Command::Interface => {
                 globals.interface = Some(tokens.word("the name of an interface")?.to_owned());
             }
-            Command::Data => {
-                let line = tokens.line();
-                let wrong = || line.wrong("data are bytes in hex digits, for example [0a1b2c]");
-                globals.data = Some(event::data(tokens.group("the data")?).ok_or_else(wrong)?);
-            }
+            Command::Data => globals.data = Some(event::data(tokens)?),
             _ => {}
         }
         tokens.end()
@@ -302,10 +296,6 @@ impl Script {
     }
 }
 
-fn seconds(word: &str) -> Option<Nanos> {
-    Decimal::parse(word)?.times(Nanos::from_secs(1))
-}
-
 /// `NOW`, `13:30:00.5`, `13:30:00GMT`. The outer `None`: neither.
 fn start_time(word: &str) -> Option<Option<TimeOfDay>> {
     if word.eq_ignore_ascii_case("NOW") {
@@ -314,12 +304,7 @@ fn start_time(word: &str) -> Option<Option<TimeOfDay>> {
     let upper = word.to_ascii_uppercase();
     let (time, utc) =
         upper.strip_suffix("GMT").map_or((upper.as_str(), false), |time| (time, true));
-    let mut parts = time.split(':');
-    let mut number = |most: u64| parts.next()?.parse::<u64>().ok().filter(|number| *number < most);
-    let (hours, minutes) = (number(24)?, number(60)?);
-    let rest = seconds(parts.next()?).filter(|rest| *rest < Nanos::from_secs(60))?;
-    let since_midnight = Nanos::from_secs(hours * 3600 + minutes * 60).saturating_add(rest);
+    let since_midnight = since_midnight(time)?;
     // MGEN takes midnight for NOW.
-    let starts = Some(TimeOfDay { since_midnight, utc }).filter(|_| since_midnight != Nanos::ZERO);
-    parts.next().is_none().then_some(starts)
+    Some(Some(TimeOfDay { since_midnight, utc }).filter(|_| since_midnight != Nanos::ZERO))
 }

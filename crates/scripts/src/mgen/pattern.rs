@@ -21,12 +21,12 @@ use wirebeat_units::{Bytes, Nanos, Rate};
 use super::token::Tokens;
 use crate::datagram::{Sizes, drawn_payload};
 use crate::keyword;
-use crate::number::Decimal;
+use crate::number::{Decimal, seconds};
 use crate::text::printable;
 use crate::{Line, ScriptError};
 
 /// The sizes of messages over UDP (include/mgenGlobals.h: MIN_SIZE, MAX_SIZE).
-const SIZES: Sizes = Sizes::new(28, 8192);
+pub(super) const SIZES: Sizes = Sizes::new(28, 8192);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
@@ -170,7 +170,7 @@ fn time(
     varies: Varies,
     what: &str,
 ) -> Result<Option<Duration>, ScriptError> {
-    let mean = tokens.value(what, |word| Decimal::parse(word)?.times(Nanos::from_secs(1)))?;
+    let mean = tokens.value(what, seconds)?;
     let time = match varies {
         Varies::No => Duration::Fixed(mean),
         Varies::Exponentially => {

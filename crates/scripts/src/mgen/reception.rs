@@ -11,6 +11,7 @@ use std::ops::RangeInclusive;
 use wirebeat_units::Nanos;
 
 use super::event::{PROTOCOLS, Protocol};
+use super::reasons::NO_BUFFERS;
 use super::token::Tokens;
 use crate::draft::Draft;
 use crate::keyword;
@@ -111,7 +112,7 @@ fn options(
             }
             (Known::Buffer, None) => {
                 tokens.word("a size")?;
-                draft.leave_out(line, all, "Wirebeat sets the buffers of its sockets itself");
+                draft.leave_out(line, all, NO_BUFFERS);
             }
             _ => return Err(line.wrong("this option does not belong to this event; remove it")),
         }

@@ -1,6 +1,6 @@
 //! The words of an MGEN script: separated by blanks, and what stands in brackets as one.
 
-use crate::text::printable;
+use crate::text::{closing, printable};
 use crate::{Line, ScriptError};
 
 /// A word, or what stands between `[` and the `]` that belongs to it.
@@ -39,7 +39,7 @@ impl<'a> Tokens<'a> {
         let token = if self.rest.is_empty() {
             return Ok(None);
         } else if let Some(inside) = self.rest.strip_prefix('[') {
-            let end = closing(inside)
+            let end = closing(inside, '[', ']')
                 .ok_or_else(|| self.line.wrong("there is a '[' without its ']' on this line"))?;
             self.rest = inside.get(end + 1..).unwrap_or("");
             Token::Group(inside.get(..end).unwrap_or("").trim())
@@ -86,20 +86,4 @@ impl<'a> Tokens<'a> {
             _ => Err(self.line.wrong(format!("{what} stands in brackets: [ … ]"))),
         }
     }
-}
-
-/// Where the bracket closes that has been opened.
-fn closing(text: &str) -> Option<usize> {
-    let mut open = 1u32;
-    for (at, c) in text.char_indices() {
-        match c {
-            '[' => open += 1,
-            ']' => open -= 1,
-            _ => continue,
-        }
-        if open == 0 {
-            return Some(at);
-        }
-    }
-    None
 }

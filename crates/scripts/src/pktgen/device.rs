@@ -90,12 +90,13 @@ flags! {
     "QUEUE_MAP_CPU" NO_QUEUES,
     "IPSEC" NO_IPSEC,
     "NODE_ALLOC" NO_NODE,
-    "SHARED" "it is about the kernel's memory for packets",
+    "SHARED" NO_MEMORY,
 }
 
 const NO_QUEUES: &str = "Wirebeat's engine chooses the queues; see a port's 'queues' and 'cores'";
 const NO_IPSEC: &str = "packets are not encrypted";
 const NO_NODE: &str = "the engine chooses where its memory lies";
+const NO_MEMORY: &str = "it is about the kernel's memory for packets";
 const NO_CLONES: &str =
     "every packet is made anew: its fields, its number and its time are its own";
 
@@ -183,11 +184,7 @@ impl Device {
             "clear_counters" | "debug" => {
                 draft.leave_out(line, name, "counters begin at 0 with each run")
             }
-            "frags" => draft.leave_out(
-                line,
-                &command.text(),
-                "it is about the kernel's memory for packets",
-            ),
+            "frags" => draft.leave_out(line, &command.text(), NO_MEMORY),
             "node" => draft.leave_out(line, &command.text(), NO_NODE),
             "queue_map_min" | "queue_map_max" | "skb_priority" => {
                 draft.leave_out(line, &command.text(), NO_QUEUES);

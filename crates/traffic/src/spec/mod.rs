@@ -48,6 +48,7 @@ pub use run::{LateChoice, RunSpec, WaitChoice};
 pub use schema::json_schema;
 pub use size::Size;
 pub use sub_flows::{Order, SubFlows};
+pub use text::printable;
 pub use yaml::sources::{Reading, Sources};
 
 /// The most flows of a scenario: a probe has 16 bits for the number of its flow.

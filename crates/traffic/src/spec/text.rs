@@ -1,7 +1,7 @@
 //! Text: serde for values that are written as such, and what of it may stand in a message.
 
 /// `text` for a message: no longer than `max` characters, control characters replaced.
-pub(super) fn printable(text: &str, max: usize) -> String {
+pub fn printable(text: &str, max: usize) -> String {
     let replace = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
     let mut printable: String = text.chars().take(max).map(replace).collect();
     if text.chars().nth(max).is_some() {
