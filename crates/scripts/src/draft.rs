@@ -41,6 +41,9 @@ pub(crate) struct Draft<'a> {
     /// The names of files by what they are made from and hold.
     made: HashMap<(String, Vec<u8>), String>,
     names: Names,
+    /// The ports by their interfaces.
+    ports: HashMap<Option<String>, String>,
+    port_names: Names,
     /// Bytes of files that may still be made.
     room: usize,
     /// Changes that flows may still have.
@@ -91,6 +94,8 @@ impl<'a> Draft<'a> {
             allowance: MAX_BYTES,
             made: HashMap::new(),
             names: Names::default(),
+            ports: HashMap::new(),
+            port_names: Names::default(),
             room: MAX_MADE,
             changes: MAX_EVENTS,
             sizes: MAX_SIZES,
@@ -203,11 +208,14 @@ impl<'a> Draft<'a> {
 
     /// The name of the port that sends on an interface; `None`: on that of the options.
     pub fn port(&mut self, interface: Option<&str>) -> String {
-        let interface = interface.or(self.options.interface.as_deref());
-        let port = name(interface.unwrap_or(SENDER));
-        let interface = interface.map(str::to_owned);
-        let spec = PortSpec { interface, ..PortSpec::default() };
-        self.scenario.ports.entry(port.clone()).or_insert(spec);
+        let interface = interface.or(self.options.interface.as_deref()).map(str::to_owned);
+        if let Some(port) = self.ports.get(&interface) {
+            return port.clone();
+        }
+        let port = self.port_names.free(&name(interface.as_deref().unwrap_or(SENDER)), "");
+        let spec = PortSpec { interface: interface.clone(), ..PortSpec::default() };
+        self.scenario.ports.insert(port.clone(), spec);
+        self.ports.insert(interface, port.clone());
         port
     }
 

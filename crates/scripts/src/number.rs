@@ -7,6 +7,9 @@ const MAX_DIGITS: usize = 18;
 /// The smallest fraction that is kept.
 const MAX_SCALE: i32 = 18;
 
+/// The most frames per second: one in each nanosecond.
+pub(crate) const MAX_RATE: u64 = 1_000_000_000;
+
 /// A decimal number from 0 on, exactly: `digits / 10^scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decimal {
@@ -69,10 +72,11 @@ impl Decimal {
         u64::try_from((ns + divisor / 2) / divisor).ok().map(Nanos::new)
     }
 
-    /// So many frames in so many seconds. `None` for none, and where the fraction does not fit 64 bits.
-    pub fn per(self, seconds: u64) -> Option<FrameRate> {
-        let per = 1_000_000_000u128.checked_mul(10u128.checked_pow(self.scale)?)?;
-        rate(self.digits.into(), per.checked_mul(seconds.into())?)
+    /// So many frames in a second. `None` for none, for more than [`MAX_RATE`], and where the fraction does
+    /// not fit 64 bits.
+    pub fn per_second(self) -> Option<FrameRate> {
+        let per = u128::from(MAX_RATE).checked_mul(10u128.checked_pow(self.scale)?)?;
+        rate(self.digits.into(), per).filter(|rate| rate.frames <= rate.per.get())
     }
 }
 
@@ -163,9 +167,11 @@ mod tests {
 
     #[test]
     fn rates_are_fractions() {
-        let rate = |text: &str| Decimal::parse(text).and_then(|decimal| decimal.per(1));
+        let rate = |text: &str| Decimal::parse(text).and_then(|decimal| decimal.per_second());
         assert_eq!(rate("0.56").unwrap().to_string(), "0.56pps");
         assert_eq!(rate("1000").unwrap().to_string(), "1kpps");
+        assert_eq!(rate("1e9").unwrap().to_string(), "1Gpps");
+        assert_eq!(rate("1000000000.1"), None);
         assert_eq!(rate("0"), None);
     }
 

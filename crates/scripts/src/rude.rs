@@ -425,7 +425,8 @@ fn destination_of(line: &Line, text: &str) -> Result<Datagram, ScriptError> {
         ))
     };
     let (address, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-    let address: IpAddr = address.parse().map_err(|_| wrong())?;
+    let address: Option<IpAddr> = address.parse().ok();
+    let address = address.filter(|address| !address.is_unspecified()).ok_or_else(wrong)?;
     let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?;
     Ok(Datagram::to(address, port))
 }

@@ -226,7 +226,11 @@ impl Command {
         let whole = |word: &str| word.parse::<NonZeroU64>().ok();
         let ms = |word: &str| word.parse().ok().map(Nanos::from_millis);
         match option {
-            "-a" => self.destination = words.value(address, |word| word.parse().ok())?,
+            "-a" => {
+                let known =
+                    |word: &str| word.parse().ok().filter(|to: &IpAddr| !to.is_unspecified());
+                self.destination = words.value(address, known)?;
+            }
             "-sa" => self.source = Some(words.value(address, |word| word.parse().ok())?),
             "-rp" => self.destination_port = words.value("a port", port)?,
             "-sp" => self.source_port = Some(words.value("a port", port)?),

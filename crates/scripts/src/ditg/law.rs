@@ -19,7 +19,7 @@ use wirebeat_units::{Bytes, Nanos, Rate};
 
 use super::words::Words;
 use crate::ScriptError;
-use crate::number::Decimal;
+use crate::number::{Decimal, MAX_RATE};
 use crate::text::printable;
 
 /// When packets leave.
@@ -186,7 +186,11 @@ pub(super) struct Positive(pub Decimal);
 
 impl Positive {
     fn rate(self, words: &Words<'_>) -> Result<FlowRate, ScriptError> {
-        let rate = self.0.per(1).ok_or_else(|| words.wrong("the rate has too many digits"))?;
+        let rate = self.0.per_second().ok_or_else(|| {
+            words.wrong(format!(
+                "a rate has at most 18 digits and is at most {MAX_RATE} packets per second"
+            ))
+        })?;
         Ok(FlowRate::Fixed(Rate::Frames(rate)))
     }
 

@@ -43,6 +43,8 @@ const SIZES: Sizes = Sizes::new(1, 64_000);
 const MAX_DRAWN: u64 = 8900;
 /// The share of what is not drawn that is worth a word: what rounds to 0.01 %.
 const NOTABLE: f64 = 0.000_05;
+/// The share of sizes below the smallest that leaves too few to draw.
+const NEARLY_ALL: f64 = 0.99;
 /// The smallest payload without a header.
 const MIN_SIZE: u64 = 4;
 /// The port that TCP, SCTP and DCCP segments come from where none is written: the first dynamic one
@@ -111,7 +113,7 @@ impl Flow<'_> {
             return Ok(());
         };
         let mut datagram = Datagram {
-            source: command.source,
+            source: command.source.filter(|source| !source.is_unspecified()),
             source_port: command.source_port,
             tos: command.tos.filter(|tos| *tos > 0),
             ttl: command.ttl,
@@ -235,7 +237,12 @@ impl Flow<'_> {
                 return Ok(None);
             }
         };
-        let file = draft.add_file(self.line, file, self.trace(&sizes, &gaps)?.into_bytes())?;
+        let sizes = match self.command.protocol {
+            Some(Protocol::Sctp) => self.in_words(draft, sizes),
+            _ => sizes,
+        };
+        let trace = self.trace(draft, &sizes, &gaps)?;
+        let file = draft.add_file(self.line, file, trace.into_bytes())?;
         let gaps =
             Gaps { rate: FlowRate::default(), departures: Departures::Trace(file), nearly: None };
         let longest = sizes.iter().map(|length| length.bytes.into()).max();
@@ -243,7 +250,12 @@ impl Flow<'_> {
     }
 
     /// A trace in our own form: sizes and times go round, each by itself, until both begin again.
-    fn trace(&self, sizes: &[Length], gaps: &[Nanos]) -> Result<String, ScriptError> {
+    fn trace(
+        &self,
+        draft: &mut Draft<'_>,
+        sizes: &[Length],
+        gaps: &[Nanos],
+    ) -> Result<String, ScriptError> {
         let (of_sizes, of_gaps) = (sizes.len() as u128, gaps.len() as u128);
         let together = of_sizes / gcd(of_sizes, of_gaps).max(1) * of_gaps;
         let together = usize::try_from(together).ok();
@@ -255,6 +267,7 @@ impl Flow<'_> {
                 gaps.len()
             )));
         };
+        draft.allow_sizes(self.line, together)?;
         let mut trace = String::new();
         let both = sizes.iter().cycle().zip(gaps.iter().cycle());
         for (size, gap) in both.take(together) {
@@ -317,20 +330,33 @@ impl Flow<'_> {
             _ => MAX_DRAWN,
         };
         let (min, max) = (self.least(), max.max(self.least()));
+        let all = law.sampler(None, Bounds { min: None, max: None });
+        let all = all.map_err(|why| self.line.wrong(format!("{said}: {why}")))?;
+        let (below, above) = (all.cdf((min - 1) as f64), 1.0 - all.cdf(max as f64));
+        // D-ITG makes what is shorter as long as the shortest.
+        let raised = SIZES.length(min).filter(|_| min == max || below > NEARLY_ALL);
+        let mut name = |share: f64, which: &str| {
+            if share > NOTABLE {
+                let why = format!(
+                    "{which}, {:.2} % of those that D-ITG draws, are drawn again",
+                    share * 100.0
+                );
+                draft.leave_out(self.line, said, why);
+            }
+        };
+        if let Some(length) = raised {
+            if min < max {
+                name(1.0 - below, &format!("all sizes are {min} bytes; longer ones"));
+            }
+            return Ok(Size::Fixed(length));
+        }
+        name(below, &format!("sizes below {min} bytes"));
+        name(above, &format!("sizes above {max} bytes"));
         let bounds = Bounds { min: Some(min as f64), max: Some(max as f64) };
-        if let Err(why) = law.sampler(None, bounds) {
-            return Err(self.line.wrong(format!("{said}: {why}")));
+        match law.sampler(None, bounds) {
+            Ok(_) => Ok(drawn_payload(law.clone(), Some(min), Some(max))),
+            Err(why) => Err(self.line.wrong(format!("{said}: {why}"))),
         }
-        let all = law.sampler(None, Bounds { min: None, max: None }).ok();
-        let above = all.map_or(0.0, |all| 1.0 - all.cdf(max as f64));
-        if above > NOTABLE {
-            let why = format!(
-                "sizes above {max} bytes, {:.2} % of those of D-ITG, are drawn again",
-                above * 100.0
-            );
-            draft.leave_out(self.line, said, why);
-        }
-        Ok(drawn_payload(law.clone(), Some(min), Some(max)))
     }
 
     /// The headers, and the sizes that go with them.
@@ -369,25 +395,26 @@ impl Flow<'_> {
             );
             draft.leave_out(self.line, what, why);
         }
-        let size = match self.command.protocol {
-            Some(Protocol::Sctp) => self.in_words(draft, size),
-            _ => size,
+        let size = match (self.command.protocol, size) {
+            (Some(Protocol::Sctp), Some(Size::Fixed(length))) => {
+                self.in_words(draft, vec![length]).first().copied().map(Size::Fixed)
+            }
+            (Some(Protocol::Sctp), Some(Size::List(list))) => {
+                Some(Size::List(self.in_words(draft, list)))
+            }
+            (_, size) => size,
         };
         (datagram.with(transport, longest), size)
     }
 
     /// SCTP's chunks are multiples of 4 bytes long.
-    fn in_words(&self, draft: &mut Draft<'_>, size: Option<Size>) -> Option<Size> {
+    fn in_words(&self, draft: &mut Draft<'_>, sizes: Vec<Length>) -> Vec<Length> {
         let longer = |length: &Length| Length {
             bytes: length.bytes.checked_next_multiple_of(4).unwrap_or(length.bytes),
             ..*length
         };
-        let words = match &size {
-            Some(Size::Fixed(length)) => Some(Size::Fixed(longer(length))),
-            Some(Size::List(list)) => Some(Size::List(list.iter().map(longer).collect())),
-            _ => return size,
-        };
-        if words != size {
+        let words: Vec<Length> = sizes.iter().map(longer).collect();
+        if words != sizes {
             let why = "a chunk is as long as its payload here, and a multiple of 4 bytes; sizes are rounded up";
             draft.leave_out(self.line, "SCTP", why);
         }

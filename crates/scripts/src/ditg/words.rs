@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::str::SplitWhitespace;
 
-use wirebeat_traffic::law::{Law, Quantity};
+use wirebeat_traffic::law::{Bounds, Law, Quantity};
 
 use super::law::Positive;
 use crate::number::Decimal;
@@ -65,7 +65,10 @@ impl<'a> Words<'a> {
         self.value(&format!("{what} above 0"), read).map(Positive)
     }
 
+    /// That there is something to draw from a law.
     pub fn check<Q: Quantity>(&self, law: &Law<Q>) -> Result<(), ScriptError> {
-        law.check().map_err(|(key, why)| self.wrong(format!("{key}: {why}")))
+        law.check().map_err(|(key, why)| self.wrong(format!("{key}: {why}")))?;
+        let anything = law.sampler(None, Bounds { min: None, max: None });
+        anything.map(|_| ()).map_err(|why| self.wrong(why.to_string()))
     }
 }

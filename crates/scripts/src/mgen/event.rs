@@ -188,7 +188,9 @@ impl Options {
 
 fn destination(word: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = word.split_once('/')?;
-    Some((address.parse().ok()?, port.parse().ok().filter(|port| *port > 0)?))
+    let address: IpAddr = address.parse().ok()?;
+    let address = Some(address).filter(|address| !address.is_unspecified())?;
+    Some((address, port.parse().ok().filter(|port| *port > 0)?))
 }
 
 /// `,off` only closes the socket as well.

@@ -21,7 +21,7 @@ use wirebeat_units::{Bytes, Nanos, Rate};
 use super::token::Tokens;
 use crate::datagram::{Sizes, drawn_payload};
 use crate::keyword;
-use crate::number::{Decimal, seconds};
+use crate::number::{Decimal, MAX_RATE, seconds};
 use crate::text::printable;
 use crate::{Line, ScriptError};
 
@@ -106,13 +106,16 @@ fn plain(tokens: &mut Tokens<'_>, kind: Kind) -> Result<Option<Pattern>, ScriptE
         return Ok(Some(Pattern { rate, departures, size: Some(size), without: None }));
     }
     let wrong = || {
-        line.wrong(format!("'{}' is no rate; write messages per second, or -1", printable(rate)))
+        let rate = printable(rate);
+        line.wrong(format!(
+            "'{rate}' is no rate; write up to {MAX_RATE} messages per second, or -1"
+        ))
     };
     let rate = Decimal::parse(rate).ok_or_else(wrong)?;
     if rate.is_zero() {
         return Ok(None);
     }
-    let rate = FlowRate::Fixed(Rate::Frames(rate.per(1).ok_or_else(wrong)?));
+    let rate = FlowRate::Fixed(Rate::Frames(rate.per_second().ok_or_else(wrong)?));
     Ok(Some(Pattern { rate, departures, size: Some(size), without: None }))
 }
 

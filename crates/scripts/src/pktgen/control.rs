@@ -74,7 +74,11 @@ impl Control {
             line.wrong(format!("'kpktgend_{}' is no thread of pktgen", printable(thread)))
         })?;
         match name {
-            "add_device" if value.is_empty() || value.contains(char::is_whitespace) => {
+            "add_device"
+                if value.is_empty()
+                    || value.starts_with('@')
+                    || value.contains(char::is_whitespace) =>
+            {
                 Err(line.wrong("add_device has the name of a device: add_device eth0"))
             }
             "add_device" => {

@@ -162,7 +162,11 @@ fn per(device: &Device) -> Per {
 }
 
 fn ipv4(device: &Device) -> Result<Header, ScriptError> {
-    let Some(destination) = device.destination.0 else {
+    let is_one = |(first, last): (std::net::Ipv4Addr, Option<_>)| {
+        !first.is_unspecified() || last.is_some_and(|last| last > first)
+    };
+    let destination = device.destination.0.filter(|first| is_one((*first, device.destination.1)));
+    let Some(destination) = destination else {
         return Err(device.line.wrong("this device has no destination; add one: dst 10.0.0.2"));
     };
     let addresses =
@@ -190,8 +194,8 @@ fn ipv4(device: &Device) -> Result<Header, ScriptError> {
 fn ipv6(device: &Device) -> Result<Header, ScriptError> {
     let destination = match (device.destination6_range, device.destination6) {
         ((Some(min), max), _) => random6(min.to_bits(), max.map_or(0, |max| max.to_bits())),
-        ((None, _), Some(address)) => address.into(),
-        ((None, _), None) => {
+        ((None, _), Some(address)) if !address.is_unspecified() => address.into(),
+        ((None, _), _) => {
             return Err(device
                 .line
                 .wrong("this device has no destination; add one: dst6 2001:db8::2"));

@@ -11,6 +11,8 @@ use crate::{Line, ScriptError};
 
 /// Where pktgen's files are.
 const FILES: &str = "/proc/net/pktgen/";
+/// How many devices are looked at in one step.
+const DEVICES: u64 = 16;
 /// The most bytes that are written to pktgen at once, in a page of memory.
 const MAX_WRITTEN: usize = 4096;
 
@@ -250,6 +252,10 @@ impl Interpreter<'_, '_> {
         command: &str,
     ) -> Result<(), ScriptError> {
         let file = file.strip_prefix(FILES).unwrap_or(file).trim_matches('/');
+        if command.trim_start().starts_with("rem_device_all") {
+            let devices = self.control.devices.len() as u64;
+            self.take_steps(line, devices / DEVICES)?;
+        }
         let line = self.caller.as_ref().unwrap_or(line);
         self.control.write(self.draft, line, file, command)
     }

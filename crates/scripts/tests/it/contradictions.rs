@@ -53,6 +53,11 @@ fn of_rude() {
             "s:2: 'host:1' is no destination; write an address and a port, 10.0.0.2:10001 (names are not \
              looked up)",
         ),
+        (
+            "START NOW\n0 1 ON 3001 0.0.0.0:1 CBR 1 50".to_owned(),
+            "s:2: '0.0.0.0:1' is no destination; write an address and a port, 10.0.0.2:10001 (names are not \
+             looked up)",
+        ),
         ("START 25:00:00\n".to_owned(), "s:1: START has NOW or a time of day: START 13:30:00"),
         (
             "START NOW\n0 1 ON 3001:6 10.0.0.2:1 CBR 1 50".to_owned(),
@@ -104,6 +109,14 @@ fn of_mgen() {
             "s:1: '5,xyz' is not a number of messages, 100 or 100,off",
         ),
         ("ON 1 UDP COUNT 5,\n", "s:1: '5,' is not a number of messages, 100 or 100,off"),
+        (
+            "ON 1 UDP DST ::/5000 PERIODIC [1 900]\n",
+            "s:1: '::/5000' is not an address and a port, 10.0.0.2/5000 (names are not looked up)",
+        ),
+        (
+            "ON 1 UDP DST 10.0.0.2/5000 POISSON [1000000001 900]\n",
+            "s:1: '1000000001' is no rate; write up to 1000000000 messages per second, or -1",
+        ),
         ("INPUT itself twice\n", "s:1: 'twice' is too much"),
         ("DATA [0a1]\n", "s:1: data are bytes in hex digits, for example [0a1b2c]"),
     ] {
@@ -130,6 +143,21 @@ fn of_d_itg() {
             "s:1: -x: 'G.722' is not a codec: G.711.1, G.711.2, G.729.2, G.729.3 or G.723.1",
         ),
         ("\nDNS -C 5\n", "s:2: DNS is the last word of a line; '-C' stands behind it"),
+        ("-a 0.0.0.0\n", "s:1: -a: '0.0.0.0' is not an IP address (names are not looked up)"),
+        (
+            "-E 1e12\n",
+            "s:1: -E: a rate has at most 18 digits and is at most 1000000000 packets per second",
+        ),
+        (
+            "-N 10 1500\n",
+            "s:1: -N: only 0.53 % of the values of 'normal' lie between 0 ns and 20.0 ms, and at least 1 % \
+             must; widen the bounds, or vary less",
+        ),
+        (
+            "-B C 5 N 10 1500\n",
+            "s:1: -B: only 0.53 % of the values of 'normal' lie between 0 ns and 20.0 ms, and at least 1 % \
+             must; widen the bounds, or vary less",
+        ),
         ("-j 2\n", "s:1: -j: '2' is not 0 or 1"),
         ("-m ping\n", "s:1: -m: 'ping' is not owdm or rttm"),
         ("-T QUIC\n", "s:1: -T: 'QUIC' is no protocol; write UDP, TCP, ICMP, SCTP or DCCP"),
@@ -157,6 +185,18 @@ fn of_pktgen() {
         ),
         (format!("{device}{device}"), "s:2: 'eth0' is on a thread already; add it as eth0@0"),
         (device.to_owned(), "s:1: this device has no destination; add one: dst 10.0.0.2"),
+        (
+            format!("{device}pg_set eth0 dst 0.0.0.0\n"),
+            "s:1: this device has no destination; add one: dst 10.0.0.2",
+        ),
+        (
+            format!("{device}pg_set eth0 dst6 ::\n"),
+            "s:1: this device has no destination; add one: dst6 2001:db8::2",
+        ),
+        (
+            "pg_thread 0 add_device @1\n".to_owned(),
+            "s:1: add_device has the name of a device: add_device eth0",
+        ),
         (
             format!("{device}pg_set eth0 \"dst_mac $MAC\"\n"),
             "s:2: $MAC is not set; set it in the script, since what calls the script is not known here",
@@ -234,4 +274,17 @@ fn counts_may_turn_a_flow_off() {
         let converted = try_convert(Dialect::Mgen, &text).unwrap();
         assert_eq!(converted.scenario.flows["flow-1"].count.unwrap().get(), 5, "{text}");
     }
+}
+
+#[test]
+fn an_interface_has_a_port_of_its_own_whatever_it_is_called() {
+    let long = "x".repeat(60);
+    let text = format!("-C 1\n-i sender\n-i {long}1\n-i {long}2\n-i sender\n");
+    let scenario = try_convert(Dialect::Ditg, &text).unwrap().scenario;
+    let of = |flow: &str| scenario.ports[&scenario.flows[flow].from].interface.clone();
+    let expected = [None, Some("sender".to_owned()), Some(long.clone() + "1"), Some(long + "2")];
+    for (number, expected) in (1..).zip(expected) {
+        assert_eq!(of(&format!("flow-{number}")), expected);
+    }
+    assert_eq!(scenario.ports.len(), 4);
 }

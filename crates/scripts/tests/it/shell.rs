@@ -114,6 +114,12 @@ fn more_devices_and_sizes_than_a_run_has_are_refused() {
 }
 
 #[test]
+fn taking_devices_away_is_as_many_steps_as_there_are() {
+    let text = "for ((i = 0; i < 300000; i++)); do\npg_thread 1 rem_device_all\npg_thread 0 add_device a@$i\ndone\n";
+    refused(text, "s:2: the script takes more than 1000000 steps");
+}
+
+#[test]
 fn conditions_that_depend_on_the_machine_are_named_with_what_is_not_done() {
     for (text, what) in [
         ("if [ -e /x ]; then\n  N=5\nfi\n", "s:1: if: "),

@@ -2,6 +2,7 @@
 
 use wirebeat_scripts::{Converted, Dialect, Options, Source, convert};
 use wirebeat_traffic::spec::header::Header;
+use wirebeat_traffic::spec::size::{Length, Of, Size};
 use wirebeat_traffic::spec::{Change, FlowSpec};
 
 fn try_convert(dialect: Dialect, text: &str) -> Result<Converted, String> {
@@ -81,13 +82,14 @@ fn sizes_that_a_tool_does_not_send_are_refused_with_their_line() {
 fn sizes_of_a_law_that_are_not_drawn_are_named() {
     for (text, expected) in [
         ("\n-u 100 70000\n", "s:2: -u: sizes above 64000 bytes"),
-        ("\n-e 5000\n", "s:2: -e: sizes above 8900 bytes"),
+        ("\n-v 1 100\n", "s:2: -v: sizes above 8900 bytes"),
+        ("\n-e 500\n", "s:2: -e: sizes below 16 bytes"),
     ] {
         let left_out = left_out(Dialect::Ditg, text);
         assert_eq!(left_out.len(), 1, "{left_out:#?}");
         assert!(left_out[0].starts_with(expected), "{left_out:#?}");
     }
-    for text in ["-u 100 64001\n", "-e 500\n", "-n 600 100\n"] {
+    for text in ["-u 100 64001\n", "-n 600 50\n", "-u 5 17\n", "-n 5 1\n"] {
         assert_eq!(left_out(Dialect::Ditg, text), [""; 0], "{text}");
     }
 }
@@ -155,4 +157,21 @@ fn a_datagram_that_may_not_be_divided_and_has_to_is_named() {
     );
     let text = "DF on\nON 1 UDP DST 10.0.0.2/5 PERIODIC [1 100:2000]\n9 OFF 1\n";
     assert!(left_out(Dialect::Mgen, text)[0].starts_with("s:2: DF on: "));
+}
+
+#[test]
+fn sizes_that_are_all_too_short_are_as_long_as_the_shortest() {
+    for text in ["-u 5 16\n", "-n 5 1\n", "-c 5\n"] {
+        let flow = &converted(Dialect::Ditg, text).scenario.flows["flow-1"];
+        let length = Length { bytes: 16, of: Of::Payload };
+        assert_eq!(flow.size, Some(Size::Fixed(length)), "{text}");
+    }
+}
+
+#[test]
+fn chunks_of_sctp_are_whole_words_in_a_trace_too() {
+    let converted = converted(Dialect::Ditg, "-T SCTP 1 1 -c 101 -Ft gaps.ms\n");
+    let (_, trace) = &converted.files[0];
+    assert_eq!(std::str::from_utf8(trace).unwrap(), "104B@payload 1ms\n104B@payload 2ms\n");
+    assert!(converted.left_out.iter().any(|line| line.why.contains("multiple of 4")));
 }
