@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wirebeat_scripts::{Dialect, MAX_LEFT_OUT, Options, Source, convert, recognise};
+use wirebeat_scripts::{Dialect, MAX_BYTES, MAX_LEFT_OUT, Options, Source, convert, recognise};
+use wirebeat_traffic::spec::Scenario;
 
 fuzz_target!(|text: &str| {
     // Whatever a script includes is there, and is the script.
@@ -16,5 +17,15 @@ fuzz_target!(|text: &str| {
             panic!("{dialect}: {problem}");
         }
         assert!(converted.left_out.len() <= MAX_LEFT_OUT + 1);
+        // What was written is what is read.
+        let Ok(written) = converted.scenario.to_yaml() else {
+            panic!("{dialect}: it is not written")
+        };
+        if written.len() < MAX_BYTES {
+            match Scenario::from_yaml(&written, "fuzz") {
+                Ok(again) => assert_eq!(again, converted.scenario),
+                Err(problem) => panic!("{dialect}: {problem}"),
+            }
+        }
     }
 });

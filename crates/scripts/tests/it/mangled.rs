@@ -1,16 +1,25 @@
 //! Whatever a script is, it becomes a scenario or an error, within bounds.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use wirebeat_scripts::{Dialect, MAX_LEFT_OUT, Options, Source, convert, recognise};
+use wirebeat_traffic::spec::Scenario;
 
 use crate::scripts_of;
 
-/// Converts; what comes out must be a scenario that passes its own check and can be written.
+/// How long any script may take on a slow and busy machine: next to what one without bounds takes it is
+/// nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Converts; what comes out must be a scenario that passes its own check, and is the same once it was written
+/// and read.
 fn survive(dialect: Dialect, text: &str) {
+    let begun = Instant::now();
+
     // Half of all files are there.
     let read = |name: &str| match name.len() % 2 {
         0 => Ok(format!("100 0.5\n{text}").into_bytes()),
@@ -21,11 +30,18 @@ fn survive(dialect: Dialect, text: &str) {
     match convert(dialect, &source, &options) {
         Ok(converted) => {
             converted.scenario.check().unwrap();
-            converted.scenario.to_yaml().unwrap();
             assert!(converted.left_out.len() <= MAX_LEFT_OUT + 1);
+            let written = converted.scenario.to_yaml().unwrap();
+            // What is longer than a scenario may be is not read.
+            if written.len() < wirebeat_scripts::MAX_BYTES {
+                let again = Scenario::from_yaml(&written, "again").unwrap();
+                assert_eq!(again, converted.scenario);
+            }
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
+    let took = begun.elapsed();
+    assert!(took < PATIENCE, "{took:?}: {}", text.chars().take(200).collect::<String>());
 }
 
 /// Words of all dialects, and others.
@@ -134,6 +150,52 @@ fn word() -> impl Strategy<Value = String> {
         "source",
         "((",
         "i++",
+        "<<E",
+        "E\n",
+        "> /proc/net/pktgen/eth0",
+        "| tee",
+        "cat",
+        "printf",
+        "%s",
+        "&>",
+        "2>&1",
+        "!",
+        "while",
+        "until",
+        "case",
+        "esac",
+        ";;",
+        "function",
+        "f()",
+        "f",
+        "local",
+        "declare -i",
+        "x+=",
+        "a=(",
+        "{1..9}",
+        "{a,b}",
+        "${x:-",
+        "${x:=y}",
+        "\"$@\"",
+        "set --",
+        "shift",
+        "break",
+        "continue",
+        "return",
+        "exit",
+        "read",
+        "IFS=,",
+        "else",
+        "elif",
+        "[ -e x ]",
+        "COUNT 5,off",
+        "DATA [00]",
+        "DF on",
+        "-s 0.5",
+        "-n 500 50",
+        "-Fs",
+        "MODIFY",
+        "CBR",
     ];
     prop_oneof![9 => select(words.to_vec()).prop_map(str::to_owned), 1 => "\\PC{0,12}"]
 }
@@ -156,6 +218,13 @@ proptest! {
     }
 
     #[test]
+    fn commands_of_the_shell_in_any_order_do_no_harm(words in vec(word(), 0..40), ends in vec(select(vec![" ", "\n", "; "]), 40)) {
+        let device = "pg_thread 0 add_device eth0\npg_set eth0 \"dst 10.0.0.2\"\n";
+        let words: Vec<String> = words.iter().zip(ends).map(|(word, end)| format!("{word}{end}")).collect();
+        survive(Dialect::Pktgen, &format!("{device}{}", words.concat()));
+    }
+
+    #[test]
     fn broken_scripts_do_no_harm(
         dialect in select(Dialect::ALL.to_vec()),
         which: Index,
@@ -169,6 +238,34 @@ proptest! {
             text.splice(from..from + len, word.chars());
         }
         survive(dialect, &text.into_iter().collect::<String>());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_said_again_and_again_takes_its_time_and_no_more(
+        begins in vec(word(), 0..3),
+        again in vec(word(), 1..5),
+        ends in vec(word(), 0..3),
+        sign in select(vec![" ", "\n", ""]),
+        dialect in select(Dialect::ALL.to_vec()),
+    ) {
+        let again = again.join(" ") + sign;
+        let times = 60_000 / again.len().max(1);
+        survive(dialect, &format!("{} {}{}", begins.join(" "), again.repeat(times), ends.join(" ")));
+    }
+
+    #[test]
+    fn what_is_opened_and_closed_again_and_again_does_no_harm(
+        open in vec(select(vec!["(", "((", "$(", "$((", "${", "${x:-", "{", "[", "\"", "`", "{a,", "{ ", "if [ ", "for i in ", "f() { ", "BURST [REGULAR 1 ", "a=("]), 1..4),
+        close in vec(select(vec![")", "))", "}", "]", "\"", "`", ",b}", "; }", "; fi", "; done", " FIXED 1]"]), 1..4),
+        times in select(vec![3usize, 9, 11, 60, 70, 5000]),
+        dialect in select(Dialect::ALL.to_vec()),
+    ) {
+        let text = format!("x={} 1 {}", open.concat().repeat(times), close.concat().repeat(times));
+        survive(dialect, &text);
     }
 }
 
