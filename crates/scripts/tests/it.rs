@@ -18,8 +18,11 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use wirebeat_scripts::{Converted, Dialect, Options, Source, convert, recognise};
-use wirebeat_traffic::compile::{Files, Link, Links, compile};
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use wirebeat_scripts::{Converted, Dialect, Options, ScriptError, Source, convert, recognise};
+use wirebeat_traffic::compile::{CompileError, Files, Link, Links, compile};
+use wirebeat_traffic::program::Program;
 use wirebeat_traffic::spec::Scenario;
 use wirebeat_units::BitRate;
 
@@ -41,13 +44,17 @@ fn scripts_of(dialect: Dialect) -> Vec<PathBuf> {
     scripts
 }
 
-fn convert_file(dialect: Dialect, path: &Path) -> Converted {
-    let text = fs::read_to_string(path).unwrap();
+/// Converts a text that stands in place of the script.
+fn try_convert(dialect: Dialect, path: &Path, text: &str) -> Result<Converted, ScriptError> {
     let read =
         |name: &str| fs::read(path.parent().unwrap().join(name)).map_err(|error| error.to_string());
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
-    let source = Source { name: &name, text: &text, read: &read };
-    convert(dialect, &source, &Options::default()).unwrap_or_else(|error| panic!("{error}"))
+    convert(dialect, &Source { name: &name, text, read: &read }, &Options::default())
+}
+
+fn convert_file(dialect: Dialect, path: &Path) -> Converted {
+    let text = fs::read_to_string(path).unwrap();
+    try_convert(dialect, path, &text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// What a person reviews.
@@ -114,26 +121,78 @@ fn every_script_is_recognised() {
 /// A capture of two frames of 100 bytes, 10 ms apart, where a script names one.
 const CAPTURE: &[u8] = include_bytes!("scripts/mgen/day.pcap");
 
+/// Compiles it for imaginary links.
+fn compiled(converted: Converted) -> Result<Program, CompileError> {
+    let link = |number| Link { speed: Some(BitRate(100_000_000_000)), ..Link::imaginary(number) };
+    let ports = converted.scenario.ports.keys().cloned();
+    let links = Links { ports: ports.zip((0..).map(link)).collect() };
+    let mut files = Files::default();
+    for (name, content) in converted.files {
+        files.insert(name, content);
+    }
+    for name in ["day.pcap", "words.txt"] {
+        files.insert(name.to_owned(), CAPTURE.to_vec());
+    }
+    compile(&converted.scenario, &links, &files)
+}
+
 #[test]
 fn every_scenario_compiles() {
     for dialect in Dialect::ALL {
         for path in scripts_of(*dialect) {
             let converted = convert_file(*dialect, &path);
-            let scenario = converted.scenario;
-            let link =
-                |number| Link { speed: Some(BitRate(100_000_000_000)), ..Link::imaginary(number) };
-            let ports = scenario.ports.keys().cloned();
-            let links = Links { ports: ports.zip((0..).map(link)).collect() };
-            let mut files = Files::default();
-            for (name, content) in converted.files {
-                files.insert(name, content);
-            }
-            for name in ["day.pcap", "words.txt"] {
-                files.insert(name.to_owned(), CAPTURE.to_vec());
-            }
-            let program = compile(&scenario, &links, &files);
+            let flows = converted.scenario.flows.len();
+            let program = compiled(converted);
             let program = program.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            assert_eq!(program.flows.len(), scenario.flows.len());
+            assert_eq!(program.flows.len(), flows);
+        }
+    }
+}
+
+/// What only the link, the files and the fragments can decide: a scenario with it is compiled in vain.
+const NOT_OF_THE_SCRIPT: [&str; 5] = [
+    "and its link carries",
+    "was not read",
+    "make a frame that is longer than",
+    "'max' is at most",
+    // A capture's packets, with headers that are longer than its own.
+    "are too short for the headers and the probe",
+];
+
+/// Where the words and numbers of a text are.
+fn words_of(text: &str) -> Vec<std::ops::Range<usize>> {
+    let (mut words, mut begun) = (Vec::new(), 0);
+    for (at, sign) in
+        text.match_indices(|c: char| c.is_whitespace() || "[](){}\"'`;:=/@,$<>|&".contains(c))
+    {
+        words.push(begun..at);
+        begun = at + sign.len();
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// What cannot be meant is said with a line of the script, and not when it is too late for one.
+    #[test]
+    fn whatever_value_stands_in_a_script_it_is_refused_or_compiles(
+        dialect in select(Dialect::ALL.to_vec()),
+        which: Index,
+        word: Index,
+        value in select(vec!["0", "1", "7", "255", "256", "1500", "9000", "65535", "100000", "2147483647", "4294967296", "1e9", "0.001", "", "-1", "::", "ff02::1", "0.0.0.0", "ff", "x"]),
+    ) {
+        let scripts = scripts_of(dialect);
+        let path = which.get(&scripts);
+        let mut text = fs::read_to_string(path).unwrap();
+        let words = words_of(&text);
+        text.replace_range(word.get(&words).clone(), value);
+        if let Ok(converted) = try_convert(dialect, path, &text)
+            && let Err(error) = compiled(converted)
+        {
+            let why = error.to_string();
+            prop_assert!(NOT_OF_THE_SCRIPT.iter().any(|known| why.contains(known)), "{why}\n{text}");
         }
     }
 }

@@ -226,6 +226,12 @@ impl Interpreter<'_, '_> {
             "." | "source" => return self.include(line, rest),
             "read" => self.read(line, rest, input)?,
             "[" | "test" | "true" | "false" | ":" => self.succeeded = test(name, rest),
+            "let" => {
+                for field in rest {
+                    let text = self.known(line, field)?;
+                    self.arithmetic(line, &text)?;
+                }
+            }
             "unset" => {
                 for name in rest.iter().filter_map(|field| field.text.as_deref()) {
                     self.set(name, None);
@@ -368,18 +374,11 @@ impl Interpreter<'_, '_> {
 
 /// Whether a test holds; `None`: it is not read, or depends on the machine.
 fn test(name: &str, rest: &[Field<'_>]) -> Option<bool> {
-    let patterns = |field: &Field<'_>| {
-        field.word.pieces.iter().any(|piece| match &piece.part {
-            Part::Text(text) => !piece.quoted && text.contains(['*', '?', '[']),
-            _ => false,
-        })
-    };
     let texts = rest.iter().filter(|field| !field.absent).map(|field| field.text.as_deref());
     match name {
         "true" | ":" => Some(true),
         "false" => Some(false),
-        // What is compared there may be a pattern.
-        "[[" if rest.iter().any(patterns) => None,
+        "[[" if rest.iter().any(|field| field.word.is_pattern()) => None,
         _ => match (name, texts.collect::<Option<Vec<_>>>()?.as_slice()) {
             ("[", [inside @ .., "]"]) | ("[[", [inside @ .., "]]"]) => holds(inside),
             ("test", inside) => holds(inside),

@@ -64,6 +64,7 @@ impl Interpreter<'_, '_> {
                 "-a" => {
                     let why = "arrays are not read; what it holds is not known here";
                     self.leave_out(line, "read -a", why);
+                    words.next().into_iter().for_each(|name| self.set(name, Some(None)));
                 }
                 "-d" | "-i" | "-n" | "-N" | "-p" | "-t" | "-u" => {
                     words.next();

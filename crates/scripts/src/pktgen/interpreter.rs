@@ -16,7 +16,7 @@ use super::lexer::tokens;
 use super::output::Output;
 use super::parser::parse;
 use super::syntax::{Item, List, Node, Stage, When};
-use super::word::{Word, is_variable};
+use super::word::{Word, is_name, is_variable};
 use crate::draft::Draft;
 use crate::{Line, ScriptError};
 
@@ -265,13 +265,18 @@ impl Interpreter<'_, '_> {
         Ok(Next::Step)
     }
 
-    fn arithmetic(&mut self, line: &Line, text: &str) -> Result<(), ScriptError> {
+    /// Calculates, and changes the variables that the calculation changes.
+    pub(super) fn arithmetic(&mut self, line: &Line, text: &str) -> Result<(), ScriptError> {
         let value = match self.calculate(line, text)? {
             Some(value) => Some(value),
             None => self.assign(line, text)?,
         };
         if value.is_none() {
             self.leave_out(line, text, "this calculation is not read, or depends on the machine");
+            // It may have changed any of them.
+            for name in text.split(|c| !is_name(c)).filter(|name| is_variable(name)) {
+                self.set(name, Some(None));
+            }
         }
         self.succeeded = value.map(|value| value != 0);
         Ok(())
@@ -293,8 +298,8 @@ impl Interpreter<'_, '_> {
                             let why = "it is not set, so that the loop does not go over it";
                             self.leave_out(line, &format!("${name}"), why);
                         }
-                        (Some(text), _) => values.push(text),
-                        (None, _) => {
+                        (Some(text), _) if !field.word.is_pattern() => values.push(text),
+                        _ => {
                             let why = "what the loop goes over depends on the machine";
                             self.leave_out(line, &field.word.shown(), why);
                             return Ok(Next::Step);

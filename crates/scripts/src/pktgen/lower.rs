@@ -4,6 +4,7 @@
 //! are counted up do not either, and addresses that are counted up do. The kernel counts up once before
 //! the first packet; a scenario begins with the first value.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::{NonZeroU32, NonZeroU64};
 
 use indexmap::IndexMap;
@@ -40,6 +41,9 @@ const TTL: u8 = 32;
 const TPID: u64 = 0x8100;
 /// The longest frame that is drawn unless a larger one is allowed.
 const USUAL_LONGEST: u64 = 1518;
+
+const BEGINS_NOWHERE: &str =
+    "the first of its destinations is all zeros, which is none; begin with another";
 
 /// Adds the flow of a device.
 pub(super) fn add(draft: &mut Draft<'_>, device: &Device, called: &str) -> Result<(), ScriptError> {
@@ -162,20 +166,18 @@ fn per(device: &Device) -> Per {
 }
 
 fn ipv4(device: &Device) -> Result<Header, ScriptError> {
-    let is_one = |(first, last): (std::net::Ipv4Addr, Option<_>)| {
-        !first.is_unspecified() || last.is_some_and(|last| last > first)
+    let Some(destination) = device.destination.0.filter(|first| !first.is_unspecified()) else {
+        return Err(device.line.wrong(match device.destination.1 {
+            Some(_) => BEGINS_NOWHERE,
+            None => "this device has no destination; add one: dst 10.0.0.2",
+        }));
     };
-    let destination = device.destination.0.filter(|first| is_one((*first, device.destination.1)));
-    let Some(destination) = destination else {
-        return Err(device.line.wrong("this device has no destination; add one: dst 10.0.0.2"));
+    let addresses = |first: Ipv4Addr, last: Option<Ipv4Addr>, random: bool, per| {
+        let span = last.map_or(0, |last| last.to_bits().saturating_sub(first.to_bits()));
+        // A random one never is the last.
+        let last = first.to_bits() + if random { span.saturating_sub(1) } else { span };
+        range(first, last.into(), u64::from(last - first.to_bits()) + 1, random, per)
     };
-    let addresses =
-        |first: std::net::Ipv4Addr, last: Option<std::net::Ipv4Addr>, random: bool, per| {
-            let span = last.map_or(0, |last| last.to_bits().saturating_sub(first.to_bits()));
-            // A random one never is the last.
-            let last = first.to_bits() + if random { span.saturating_sub(1) } else { span };
-            range(first, last.into(), u64::from(last - first.to_bits()) + 1, random, per)
-        };
     let (random_source, random) =
         (device.has(Flag::SourceRandom), device.has(Flag::DestinationRandom));
     let source =
@@ -192,15 +194,23 @@ fn ipv4(device: &Device) -> Result<Header, ScriptError> {
 }
 
 fn ipv6(device: &Device) -> Result<Header, ScriptError> {
-    let destination = match (device.destination6_range, device.destination6) {
-        ((Some(min), max), _) => random6(min.to_bits(), max.map_or(0, |max| max.to_bits())),
-        ((None, _), Some(address)) if !address.is_unspecified() => address.into(),
-        ((None, _), _) => {
-            return Err(device
-                .line
-                .wrong("this device has no destination; add one: dst6 2001:db8::2"));
+    let (destination, first) = match (device.destination6_range, device.destination6) {
+        ((Some(min), max), _) => {
+            let (min, max) = (min.to_bits(), max.map_or(0, Ipv6Addr::to_bits));
+            (random6(min, max), min & max)
+        }
+        ((None, _), address) => {
+            let address = address.unwrap_or(Ipv6Addr::UNSPECIFIED);
+            (address.into(), address.to_bits())
         }
     };
+    if first == 0 {
+        return Err(device.line.wrong(match device.destination6_range {
+            (Some(_), Some(_)) => BEGINS_NOWHERE,
+            (Some(_), None) => "dst6_min goes with a dst6_max; add it",
+            (None, _) => "this device has no destination; add one: dst6 2001:db8::2",
+        }));
+    }
     Ok(Header::Ipv6(Ipv6 {
         source: device.source6.map(Field::Fixed),
         destination: Some(destination),
@@ -211,7 +221,7 @@ fn ipv6(device: &Device) -> Result<Header, ScriptError> {
 }
 
 /// The kernel draws all bits, sets those of the minimum and clears those that the maximum has not.
-fn random6(min: u128, max: u128) -> Field<std::net::Ipv6Addr> {
+fn random6(min: u128, max: u128) -> Field<Ipv6Addr> {
     let (low, mask) = (min & max, max & !min);
     if mask == 0 {
         return Field::Fixed(low.into());

@@ -166,6 +166,14 @@ impl Interpreter<'_, '_> {
     }
 
     pub(super) fn printf(&mut self, line: &Line, rest: &[Field<'_>]) -> Result<(), ScriptError> {
+        if let [option, variable, ..] = rest
+            && option.text.as_deref() == Some("-v")
+        {
+            let why = "what is printed to a variable is not known here";
+            self.leave_out(line, "printf -v", why);
+            variable.text.iter().for_each(|name| self.set(name, Some(None)));
+            return Ok(());
+        }
         let words = self.for_pktgen(line, rest)?;
         let text = words.as_deref().and_then(<[String]>::split_first);
         let text = text.and_then(|(format, words)| formatted(format, words));

@@ -142,7 +142,9 @@ impl Parser<'_> {
                 }
                 Some("{") => {
                     self.at += 1;
-                    Node::Group(self.block(depth)?)
+                    let list = self.list(&["}"], depth + 1)?;
+                    self.expect("}")?;
+                    Node::Group(list)
                 }
                 Some("function") => {
                     self.at += 1;
@@ -159,20 +161,18 @@ impl Parser<'_> {
         Ok(Stage { node, to })
     }
 
-    fn block(&mut self, depth: usize) -> Result<List, ScriptError> {
-        let list = self.list(&["}"], depth + 1)?;
-        self.expect("}")?;
-        Ok(list)
-    }
-
+    /// `name() { … }`, with where it writes.
     fn function(&mut self, depth: usize) -> Result<Node, ScriptError> {
         let name = self.keyword().unwrap_or("").to_owned();
         self.at += 1;
         if self.next_is(&Token::Open) && !self.next_is(&Token::Close) {
             return Err(self.wrong("a function is written 'name() { … }'"));
         }
-        self.expect("{")?;
-        let body = Rc::new(self.block(depth)?);
+        while self.next_is(&Token::End) {}
+        if self.keyword() != Some("{") && self.peek() != Some(&Token::Open) {
+            return Err(self.wrong("'{' is missing"));
+        }
+        let body = Rc::new(vec![self.item(When::Always, depth)?]);
         Ok(Node::Function { name, body })
     }
 

@@ -79,6 +79,14 @@ impl Word {
         }
     }
 
+    /// Whether it may stand for names of files, or be a pattern that is compared.
+    pub fn is_pattern(&self) -> bool {
+        self.pieces.iter().any(|piece| match &piece.part {
+            Part::Text(text) => !piece.quoted && text.contains(['*', '?', '[']),
+            _ => false,
+        })
+    }
+
     /// The word, if nothing is to be put into it and nothing of it is quoted.
     pub fn plain(&self) -> Option<&str> {
         match self.pieces.as_slice() {

@@ -194,6 +194,18 @@ fn of_pktgen() {
             "s:1: this device has no destination; add one: dst6 2001:db8::2",
         ),
         (
+            format!("{device}pg_set eth0 dst_min 0.0.0.0\npg_set eth0 dst_max 10.0.0.2\n"),
+            "s:1: the first of its destinations is all zeros, which is none; begin with another",
+        ),
+        (
+            format!("{device}pg_set eth0 dst6_min ::1\npg_set eth0 dst6_max 2001:db8::\n"),
+            "s:1: the first of its destinations is all zeros, which is none; begin with another",
+        ),
+        (
+            format!("{device}pg_set eth0 dst6_min 2001:db8::\n"),
+            "s:1: dst6_min goes with a dst6_max; add it",
+        ),
+        (
             "pg_thread 0 add_device @1\n".to_owned(),
             "s:1: add_device has the name of a device: add_device eth0",
         ),

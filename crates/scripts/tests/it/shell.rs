@@ -206,6 +206,9 @@ fn whatever_writes_to_pktgen_is_done_or_named() {
         "for n in 3 5; do echo count $n; done | tee FILE\n",
         "f() { echo count 5; }\nf > FILE\n",
         "if true; then echo count 5; fi > FILE\n",
+        "f() { echo count 5; } > FILE\nf\n",
+        "f() ( echo count 5 ) > FILE\nf\n",
+        "function f { echo count 5; } 2>/dev/null > FILE\nf\n",
         "P=${FILE%/*}\nP=/proc/net/pktgen\nD=eth0\necho count 5 > \"$P/$D\"\n",
         "echo 'count = 5' > FILE\n",
     ] {
@@ -336,6 +339,7 @@ fn what_is_local_to_a_function_or_a_subshell_ends_with_it() {
         "read a n <<< \"6 5\"\n",
         "n=$(((1+(2*1))+(2)))\n",
         "n=$(echo 5)\n",
+        "let n=4 n++\n",
     ] {
         let text = format!("{DEVICE}{text}pg_set eth0 \"count $n\"\n");
         assert_eq!(flows(&text), eth0(5), "{text}");
@@ -361,6 +365,30 @@ fn braces_make_words_where_no_quotes_are() {
     assert_eq!(devices("a@{0..1} \"b\"@{0..1}"), "a@0 a@1 b@0 b@1");
     let unknown = left_out("n=3\nfor d in {0..$n}; do pg_thread 0 add_device $d; done\n");
     assert!(unknown[0].starts_with("s:2: {0..$n}: "), "{unknown:#?}");
+}
+
+#[test]
+fn what_is_not_known_of_words_and_variables_is_not_guessed() {
+    for (text, what) in [
+        (
+            "for d in /sys/class/net/e*; do pg_thread 0 add_device $d; done\n",
+            "s:1: /sys/class/net/e*: ",
+        ),
+        ("for d in $X; do pg_thread 0 add_device $d; done\n", "s:1: $X: "),
+        ("printf -v n '%d' 5\n", "s:1: printf -v: "),
+        ("let n=m[0]\n", "s:1: n=m[0]: "),
+        ("read -a n <<< \"1 2\"\n", "s:1: read -a: "),
+    ] {
+        let left_out = left_out(text);
+        assert_eq!(left_out.len(), 1, "{text}: {left_out:#?}");
+        assert!(left_out[0].starts_with(what), "{text}: {left_out:#?}");
+    }
+    for text in
+        ["printf -v n '%d' 5\n", "let n=m[0]\n", "read -a n <<< \"1 2\"\n", "((n = m[0]))\n"]
+    {
+        let text = format!("{DEVICE}n=4\n{text}pg_set eth0 \"count $n\"\n");
+        refused(&text, "s:5: 'count $n' depends on the machine");
+    }
 }
 
 #[test]
