@@ -11,8 +11,8 @@ use wirebeat_traffic::spec::FlowRate;
 use wirebeat_traffic::spec::size::Size;
 use wirebeat_units::{Bytes, FrameRate, Nanos, Rate};
 
-use super::SIZES;
 use super::law::Gaps;
+use super::sizes::SIZES;
 use super::words::Words;
 use crate::ScriptError;
 

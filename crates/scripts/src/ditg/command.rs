@@ -8,10 +8,11 @@ use wirebeat_traffic::spec::size::Size;
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Codec;
 
+use super::Protocol;
 use super::application::{Model, SizeOf};
 use super::law::{self, Gaps};
+use super::sizes::SIZES;
 use super::words::Words;
-use super::{Protocol, SIZES};
 use crate::draft::Draft;
 use crate::number::{Decimal, byte};
 use crate::text::printable;
