@@ -72,6 +72,13 @@ impl Interpreter<'_, '_> {
             }
         }
         outputs.reverse();
+        // What is written is written to each of them.
+        for output in &outputs {
+            if let Output::Files(files) = output {
+                self.take_steps(line, files.len().saturating_sub(1) as u64)?;
+                self.take_bytes(line, files.iter().map(String::len).sum())?;
+            }
+        }
         Ok(outputs)
     }
 

@@ -59,6 +59,7 @@ fn commands_within_commands_go_so_deep_and_no_deeper() {
     assert!(try_convert(&format!("x={}", nested(7))).is_ok());
     refused(&("${x:-".repeat(60) + &"}".repeat(60)), deep);
     refused(&("${x:-".repeat(100_000) + &"}".repeat(100_000)), "s:1: a ${ is not closed, or more");
+    refused(&"#".repeat((1 << 20) + 1), "a shell script of more than 1048576 bytes");
     refused(&"((".repeat(300_000), "");
     refused(&("(".repeat(300_000) + &") ".repeat(300_000)), "");
 }
@@ -100,6 +101,11 @@ fn conditions_and_words_of_nothing_are_steps_too() {
     }
     let unknown = format!("`{}`", " ".repeat(100_000));
     refused(&format!("{many}x={unknown}\ndone\n"), "s:2: the script's words become too long");
+    let files = "/proc/net/pktgen/pgctrl ".repeat(10_000);
+    refused(
+        &format!("for i in {{1..50000}}; do\necho stop\ndone | tee {files}\n"),
+        "more than 1000000 steps",
+    );
     let skipped = "&& a ".repeat(100_000);
     refused(&format!("{many}[ -e x ] {skipped}\ndone\n"), "");
 }
