@@ -1,6 +1,8 @@
 //! What becomes of a word: variables, calculations and the output of known helpers are put into it, and it
 //! is divided at blanks where it is not quoted.
 
+use std::borrow::Cow;
+
 use super::braces::alternatives;
 use super::helpers::printed;
 use super::interpreter::{Interpreter, Value};
@@ -126,20 +128,23 @@ impl Interpreter<'_, '_> {
         Ok(texts.and_then(|texts| printed(&texts)))
     }
 
-    /// A variable or an argument. The outer `None`: it is not set.
-    pub(super) fn lookup(&self, name: &str) -> Option<Value> {
-        let Some(arguments) = &self.arguments else { return self.variables.get(name).cloned() };
+    /// A variable or an argument. The outer `None`: it is not set; the inner: it depends on the machine.
+    pub(super) fn lookup(&self, name: &str) -> Option<Option<Cow<'_, str>>> {
+        fn shown(value: &Value) -> Option<Cow<'_, str>> {
+            value.as_deref().map(Cow::Borrowed)
+        }
+        let Some(arguments) = &self.arguments else { return self.variables.get(name).map(shown) };
         match name {
-            "#" => Some(Some(arguments.len().to_string())),
+            "#" => Some(Some(arguments.len().to_string().into())),
             "@" | "*" => {
-                let all: Option<Vec<String>> = arguments.iter().cloned().collect();
-                Some(all.map(|all| all.join(" ")))
+                let all: Option<Vec<&str>> = arguments.iter().map(Option::as_deref).collect();
+                Some(all.map(|all| all.join(" ").into()))
             }
             name if name.starts_with(|c: char| c.is_ascii_digit()) => {
                 let at = name.parse::<usize>().ok()?.checked_sub(1)?;
-                Some(arguments.get(at).cloned().unwrap_or(Some(String::new())))
+                Some(arguments.get(at).map_or(Some("".into()), shown))
             }
-            name => self.variables.get(name).cloned(),
+            name => self.variables.get(name).map(shown),
         }
     }
 
@@ -154,7 +159,7 @@ impl Interpreter<'_, '_> {
                 (Some(Some(value)), Some(otherwise)) if value.is_empty() && otherwise.if_empty => {
                     return self.otherwise(line, name, otherwise);
                 }
-                (Some(value), _) => value,
+                (Some(value), _) => value.map(Cow::into_owned),
                 (None, Some(otherwise)) => return self.otherwise(line, name, otherwise),
                 (None, None) => {
                     return Ok((Some(String::new()), Some(name.clone())));

@@ -381,7 +381,8 @@ impl Interpreter<'_, '_> {
         match self.lookup(name) {
             None if is_variable(name) => Some(0),
             None => None,
-            Some(value) => value?.trim().parse().ok(),
+            // What is longer is no number, whatever blanks it has.
+            Some(value) => value.filter(|value| value.len() <= 64)?.trim().parse().ok(),
         }
     }
 

@@ -267,6 +267,7 @@ impl Interpreter<'_, '_> {
         command: &str,
     ) -> Result<(), ScriptError> {
         let file = file.strip_prefix(FILES).unwrap_or(file).trim_matches('/');
+        self.take_bytes(line, file.len() + command.len())?;
         if command.trim_start().starts_with("rem_device_all") {
             let devices = self.control.devices.len() as u64;
             self.take_steps(line, devices / DEVICES)?;

@@ -101,6 +101,9 @@ fn conditions_and_words_of_nothing_are_steps_too() {
     }
     let unknown = format!("`{}`", " ".repeat(100_000));
     refused(&format!("{many}x={unknown}\ndone\n"), "s:2: the script's words become too long");
+    let doubled = "x=\"$x$x\"\n".repeat(22);
+    let text = format!("x=' '\n{doubled}x=\"${{x}}5\"\n(({}x))\n", "x+".repeat(100_000));
+    assert!(left_out(&text)[0].starts_with("s:25: x+x+"));
     let files = "/proc/net/pktgen/pgctrl ".repeat(10_000);
     refused(
         &format!("for i in {{1..50000}}; do\necho stop\ndone | tee {files}\n"),
