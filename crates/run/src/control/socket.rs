@@ -112,7 +112,8 @@ impl Drop for Serving {
 
 /// A socket of mode 0600 that listens at `path`, where nothing may be.
 fn listening(path: &Path) -> io::Result<UnixListener> {
-    let new = path.with_extension("new.sock");
+    // Not by the ending that others look for: until it listens it would seem dead to them.
+    let new = path.with_extension("new");
     if place::is_dead(&new) {
         let _ = fs::remove_file(&new);
     }
