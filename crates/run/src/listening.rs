@@ -184,7 +184,10 @@ impl Metering for Local<'_> {
             interrupt_ns: spent.interrupt_ns(),
             frames,
         });
-        let notes = received.error.iter().map(|error| format!("at the receiver: {error}"));
+        let error = received.error.as_ref().map(ToString::to_string);
+        let left_alone = facts::left_alone(self.engine, &received.summary);
+        let notes = error.into_iter().chain(left_alone);
+        let notes = notes.map(|note| format!("at the receiver: {note}"));
         let summary = received.summary;
         self.work = Work::Done { summary: Box::new(summary.clone()), relation };
         self.rest();

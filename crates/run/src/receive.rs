@@ -130,6 +130,8 @@ pub fn receive(
         + received.summary.unprobed.frames;
     let (costs, spent) = facts::cost(&cpu, frames);
     let end = received.error.as_ref().map_or(end.clone(), |error| outcome::ended_by(&end, error));
+    let mut machine = facts::disturbances(&spent, &machine);
+    machine.extend(facts::left_alone(engine, &received.summary));
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: request.command_line.clone(),
@@ -142,7 +144,7 @@ pub fn receive(
                 .to_owned(),
         ),
         costs,
-        machine: facts::disturbances(&spent, &machine),
+        machine,
         changes: Vec::new(),
     };
     let summary = received.summary;

@@ -131,7 +131,9 @@ pub(crate) fn open(
     let repeats = if engine == Engine::Kernel && room.is_none() { ROUND_MAX } else { 0 };
     let shared = match engine {
         Engine::Kernel if cores > 1 => {
-            Some(Arc::new(SharedSequences::new(program.flows.len() as u32)?))
+            let cut = program.streams_of(&flows).any(|stream| stream.frames.is_cut());
+            let counters = program.flows.len() as u32 * (1 + u32::from(cut));
+            Some(Arc::new(SharedSequences::new(counters)?))
         }
         _ => None,
     };

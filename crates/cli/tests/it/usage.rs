@@ -19,7 +19,7 @@ const WRONG: &[&str] = &[
     "send --to 10.0.0.2 --rate 0pps",
     "send --to 10.0.0.2 --rate 1pps --rate 2pps",
     "send --to 10.0.0.2 --size 63",
-    "send --to 10.0.0.2 --size 9100B",
+    "send --to 10.0.0.2 --size 70000B",
     "send --to 2001:db8::1 --size 64B",
     "send --to 10.0.0.2 --rat 5pps",
     "send --to 10.0.0.2 --xyzzy 5",

@@ -182,7 +182,7 @@ fn ipv4(device: &Device) -> Result<Header, ScriptError> {
         ttl: number(TTL),
         tos: Some(number(device.tos)).filter(|_| device.tos > 0),
         identification: Identification::Count,
-        dont_fragment: false,
+        dont_fragment: Some(false),
         ..Ipv4::default()
     }))
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use wirebeat_units::{BitRate, FrameLen, Nanos};
+use wirebeat_units::{BitRate, Nanos};
 
 use super::Links;
 use super::mean::Mean;
@@ -48,21 +48,20 @@ pub(super) fn count(name: &str, flow: &FlowSpec, frames: &Frames) -> Result<u64,
         return Err(at().invalid(why));
     }
     let by_bytes = match frames.lengths() {
-        Lengths::Fixed(_) => bytes.get().div_ceil(frames.longest().get().into()),
-        lengths => {
-            let (mut left, mut frames) = (bytes.get(), 0);
-            while left > 0 && frames < by_count {
-                let frame = FrameLen::without_fcs(lengths.length(frames)).max(FrameLen::MIN);
-                left = left.saturating_sub(frame.get().into());
-                frames += 1;
-                if frames > MOST_FRAMES {
+        Lengths::Fixed(_) => bytes.get().div_ceil(frames.counted(0).bytes.into()),
+        _ => {
+            let (mut left, mut n) = (bytes.get(), 0);
+            while left > 0 && n < by_count {
+                left = left.saturating_sub(frames.counted(n).bytes.into());
+                n += 1;
+                if n > MOST_FRAMES {
                     return Err(at().invalid(
                         "these are too many frames of different sizes to be \
                                              counted; give a 'count'",
                     ));
                 }
             }
-            frames
+            n
         }
     };
     Ok(by_count.min(by_bytes))
@@ -80,7 +79,7 @@ pub(super) fn check_load(
         let Some(flow) = flows.get(stream.flow as usize) else { continue };
         let departures = &stream.departures;
         let Some(rate) = departures.pace.peak_rate() else { continue };
-        let load = rate * 1e9 * Mean::of(stream.frames.lengths()).on_line() * 8.0;
+        let load = rate * 1e9 * Mean::of(&stream.frames).on_line() * 8.0;
         let lasts = departures.count as f64 / rate;
         let sent = departures.start.saturating_add(Nanos::new(lasts as u64));
         let end = departures.stop.min(sent).max(departures.start);

@@ -43,6 +43,8 @@ fn v4(ip: &Ipv4) -> Option<(u8, u8)> {
         dscp: ip.dscp.clone(),
         ecn: ip.ecn.clone(),
         tos: ip.tos.clone(),
+        // A socket sets the bit where the packet fits the link.
+        dont_fragment: ip.dont_fragment.filter(|on| *on),
         identification: ip.identification.clone(),
         ..usual
     };

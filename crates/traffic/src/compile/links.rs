@@ -35,6 +35,8 @@ pub struct Link {
     pub addresses: Vec<IpAddr>,
     /// Its speed, as far as it limits what can be sent.
     pub speed: Option<BitRate>,
+    /// The longest network packet that a frame carries, in bytes; `None` is as good as 9,000.
+    pub mtu: Option<u32>,
     /// The way to each destination.
     pub routes: HashMap<IpAddr, Route>,
     /// The next hop to destinations without a route.
@@ -79,6 +81,15 @@ impl Link {
             ..Link::default()
         }
     }
+}
+
+/// The longest network packet that the link of the port `name` carries: the less of what is written of it and what
+/// is known.
+pub(super) fn mtu(scenario: &Scenario, links: &Links, name: &str) -> Option<u32> {
+    let written = scenario.ports.get(name).and_then(|port| port.mtu);
+    let written = written.map(|mtu| u32::try_from(mtu.get()).unwrap_or(u32::MAX));
+    let known = links.ports.get(name).and_then(|link| link.mtu);
+    written.into_iter().chain(known).min()
 }
 
 /// A place that a port sends to.

@@ -28,6 +28,8 @@ pub struct Live {
     stopped: Vec<Option<Nanos>>,
     /// By flow: from when on its plan no longer holds.
     overridden: Vec<Nanos>,
+    /// The ports that were opened for fragments.
+    cut: Vec<String>,
 }
 
 /// What a flow sends from one change to the next.
@@ -51,7 +53,11 @@ impl Live {
         let stopped = vec![None; parts.len()];
         let overridden = vec![Nanos::MAX; parts.len()];
         let (seed, flows) = (program.seed, program.flows.clone());
-        Live { scenario, links, files, seed, flows, parts, stopped, overridden }
+        let is_cut = |flow: &&Flow| {
+            program.streams(flow.id.into()).iter().any(|stream| stream.frames.is_cut())
+        };
+        let cut = flows.iter().filter(is_cut).map(|flow| flow.from.clone()).collect();
+        Live { scenario, links, files, seed, flows, parts, stopped, overridden, cut }
     }
 
     /// The flows.
@@ -111,6 +117,12 @@ impl Live {
             true => Arc::clone(&part.stream.frames),
             false => maker.frames(&phase.flow)?.0,
         };
+        if frames.is_cut() && !self.cut.contains(&spec.from) {
+            return Err(invalid(
+                "its packets would be longer than the link carries, and the port was opened for none that leave as \
+                 fragments; make them shorter",
+            ));
+        }
         let stream = maker.stream(&phase, frames, self.end(flow))?;
         self.check_load(flow, &stream)?;
         Ok(Part { phase, stream })

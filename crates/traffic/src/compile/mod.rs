@@ -7,6 +7,7 @@
 //! changes what was compiled while it is sent.
 
 pub mod anatomy;
+mod cut;
 mod departures;
 mod endpoint;
 mod files;
@@ -166,7 +167,8 @@ impl Maker<'_> {
         let packet = now.headers(self.name)?;
         let addresses = links::addresses(self.scenario, self.links, self.name, now)?;
         let stack = stack::stack(self.name, &packet, addresses.as_ref())?;
-        let frames = frame::frames(&self.context, (self.name, now), &packet, &stack)?;
+        let mtu = links::mtu(self.scenario, self.links, &now.from);
+        let frames = frame::frames(&self.context, (self.name, now), &packet, (stack, mtu))?;
         Ok((Arc::new(frames), endpoint::endpoint(&packet, addresses.as_ref())))
     }
 

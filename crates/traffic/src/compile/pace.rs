@@ -34,15 +34,7 @@ pub(super) fn pace(
     speed: Option<BitRate>,
     since: Since,
 ) -> Result<Pace, CompileError> {
-    let maker = Maker {
-        context,
-        since,
-        name,
-        port: &flow.from,
-        mean: Mean::of(frames.lengths()),
-        headers: frames.headers_len(),
-        speed,
-    };
+    let maker = Maker { context, since, name, port: &flow.from, mean: Mean::of(frames), speed };
     maker.pace(&flow.departures, &flow.rate, 0)
 }
 
@@ -52,7 +44,6 @@ struct Maker<'a> {
     name: &'a str,
     port: &'a str,
     mean: Mean,
-    headers: u16,
     speed: Option<BitRate>,
 }
 
@@ -196,7 +187,7 @@ impl Maker<'_> {
     }
 
     fn frame_rate(&self, rate: Rate) -> Result<Option<FrameRate>, CompileError> {
-        self.mean.frame_rate(rate, self.headers, self.speed).map_err(|error| {
+        self.mean.frame_rate(rate, self.speed).map_err(|error| {
             let at = self.at("rate");
             match error {
                 RateError::NoLinkSpeed => CompileError::Unknown(

@@ -10,13 +10,13 @@ use crate::law::draw::Key;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lengths {
     /// All the same.
-    Fixed(u16),
+    Fixed(u32),
     /// One after the other.
-    List(Arc<[u16]>),
+    List(Arc<[u32]>),
     /// Drawn by weight.
     Mix {
         /// The lengths.
-        lengths: Arc<[u16]>,
+        lengths: Arc<[u32]>,
         /// How likely each is.
         weights: Arc<[u32]>,
         /// Which of them.
@@ -31,9 +31,9 @@ pub enum Lengths {
         /// … and so many are added to each.
         beside: i32,
         /// The shortest and the longest.
-        within: (u16, u16),
+        within: (u32, u32),
         /// They are multiples of the second number, counted from the first on.
-        align: (u16, u16),
+        align: (u32, u32),
         /// What is drawn from.
         key: Key,
     },
@@ -42,7 +42,7 @@ pub enum Lengths {
 impl Lengths {
     /// Of frame `n`.
     #[inline]
-    pub fn length(&self, n: u64) -> u16 {
+    pub fn length(&self, n: u64) -> u32 {
         match self {
             Lengths::Fixed(length) => *length,
             Lengths::List(lengths) => {
@@ -56,14 +56,14 @@ impl Lengths {
                 let bytes = sampler.sample(&mut key.draw(n)).round();
                 // Saturating: what is no number becomes 0, and is as short as may be.
                 let length = (bytes as i64).saturating_add(i64::from(*beside));
-                let length = length.clamp(i64::from(*min), i64::from(*max)) as u16;
+                let length = length.clamp(i64::from(*min), i64::from(*max)) as u32;
                 length - length.saturating_sub(*from) % (*to).max(1)
             }
         }
     }
 
     /// The longest.
-    pub fn longest(&self) -> u16 {
+    pub fn longest(&self) -> u32 {
         match self {
             Lengths::Fixed(length) => *length,
             Lengths::List(lengths) | Lengths::Mix { lengths, .. } => {
@@ -74,7 +74,7 @@ impl Lengths {
     }
 
     /// The shortest.
-    pub fn shortest(&self) -> u16 {
+    pub fn shortest(&self) -> u32 {
         match self {
             Lengths::Fixed(length) => *length,
             Lengths::List(lengths) | Lengths::Mix { lengths, .. } => {
@@ -85,7 +85,7 @@ impl Lengths {
     }
 
     /// The length, if all have the same.
-    pub fn fixed(&self) -> Option<u16> {
+    pub fn fixed(&self) -> Option<u32> {
         match self {
             Lengths::Fixed(length) => Some(*length),
             _ => None,

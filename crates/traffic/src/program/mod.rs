@@ -1,5 +1,6 @@
 //! What the compiler makes and the drive loop runs: tables, with every decision taken.
 
+mod cut;
 pub mod frames;
 pub mod lengths;
 pub mod pace;
@@ -13,7 +14,10 @@ use std::sync::Arc;
 use wirebeat_units::{FrameLen, FrameRate, Nanos};
 use wirebeat_wire::codec::Codec;
 
-pub use frames::{Built, Frames, Image};
+pub(crate) use cut::{Cut, CutVersion, LEAST as FRAGMENT_MIN};
+
+pub use cut::Cutter;
+pub use frames::{Built, Counted, Frames, Image};
 pub use pace::Pace;
 
 use pace::frame_rate;
@@ -104,6 +108,11 @@ impl Program {
     pub fn longest(&self, flow: u32) -> FrameLen {
         let lengths = self.streams(flow).iter().map(|stream| stream.frames.longest());
         lengths.max().unwrap_or(FrameLen::MIN)
+    }
+
+    /// Whether some packets are longer than the link carries, and leave as fragments.
+    pub fn is_cut(&self) -> bool {
+        self.streams.iter().any(|stream| stream.frames.is_cut())
     }
 
     /// Whether flow number `flow` is sent as fast as the engine can.

@@ -27,7 +27,6 @@ mod run;
 pub(crate) mod schema;
 pub mod size;
 mod sub_flows;
-mod switch;
 mod tagged;
 pub(crate) mod text;
 pub mod yaml;

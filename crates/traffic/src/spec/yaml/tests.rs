@@ -46,7 +46,7 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ("    rate: [5]", "8:5: this is a list, and should be a rate, or how it changes with time"),
         (
             "    size: 10",
-            "8:11: '10' is not a frame length: frames are 64 to 9018 bytes long, with FCS; write for example 64B or 1518B",
+            "8:11: '10' is not a frame length: frames are 64 to 65535 bytes long, with FCS; write for example 64B or 1518B",
         ),
         ("    count: 0", "8:5: this is integer `0`, and should be a whole number from 1 on"),
         ("    burst: -1", "8:12: this should be a whole number up to 4294967295"),
