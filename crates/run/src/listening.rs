@@ -42,6 +42,13 @@ pub(crate) fn receive(
     listen: &Listen,
     (observer, stop): (&mut dyn Observer, &Stop),
 ) -> Result<Report, RunError> {
+    if !request.codecs.is_empty() || request.log.is_some() {
+        return Err(RunError::Usage(
+            "one who listens for senders measures their probes, for one after the other: it reads none of other \
+             tools, and writes no log of packets"
+                .to_owned(),
+        ));
+    }
     let listener = Listener::bind(listen)?;
     let machine = Machine::observe();
     // Open while nobody is served, too: what is missing is known before anyone connects, and a sender

@@ -27,6 +27,8 @@ pub(crate) struct Outcome {
     pub(crate) started: SystemTime,
     pub(crate) start: Nanos,
     pub(crate) elapsed: Nanos,
+    /// How long flows could send, from the start of the run.
+    pub(crate) ran: Nanos,
     pub(crate) cpu: CpuTimes,
     /// Device counters of each port before the run.
     pub(crate) counters: Vec<Option<LinkStats>>,
@@ -70,7 +72,7 @@ pub(crate) fn device_counters(run: &Prepared) -> Vec<Option<LinkStats>> {
 /// Puts everything together.
 pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     let mut end = outcome.end.clone();
-    let changes = changes(&run, outcome.elapsed);
+    let changes = changes(&run, outcome.ran);
     if let Some(control) = &run.control {
         run.program = control.program();
     }
@@ -124,13 +126,13 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     assemble(facts, sender, receiver)
 }
 
-/// What changed in the flows until the run had ended.
-fn changes(run: &Prepared, elapsed: Nanos) -> Vec<Change> {
+/// What changed in the flows while they could send.
+fn changes(run: &Prepared, ran: Nanos) -> Vec<Change> {
     match &run.control {
-        Some(control) => control.noted(elapsed),
+        Some(control) => control.noted(ran),
         None => {
             let mut changes = run.planned.clone();
-            changes.retain(|change| change.at_ns < elapsed.get());
+            changes.retain(|change| change.at_ns < ran.get());
             changes
         }
     }

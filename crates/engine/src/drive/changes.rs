@@ -271,24 +271,31 @@ impl<'a> Outgoing<'a> {
 
     #[cold]
     fn take_in(&mut self, changes: &Changes, elapsed: Nanos) {
-        let state = changes.state();
-        self.version = changes.version.load(Ordering::SeqCst);
+        // The other cores and who makes changes wait for the list no longer than it takes to copy what is new.
+        let news: Vec<Update> = {
+            let state = changes.state();
+            self.version = changes.version.load(Ordering::SeqCst);
+            state.list.get(self.applied..).unwrap_or_default().to_vec()
+        };
         self.held = None;
-        for Update { flow, at, stream } in state.list.get(self.applied..).unwrap_or_default() {
+        for Update { flow, at, stream } in news {
+            if !self.job.flows.contains(&flow) {
+                self.applied += 1;
+                continue;
+            }
             // What has no deadlines ends when its time has come. Beside it this core has none that has some.
-            let here = self.job.flows.contains(flow);
-            if here && *at > elapsed && self.job.program.is_unlimited(*flow) {
-                self.held = Some(*at);
+            if at > elapsed && self.job.program.is_unlimited(flow) {
+                self.held = Some(at);
                 break;
             }
             let number = self.images.len() as u32;
-            if let Some(stream) = stream {
-                self.images.push(self.view.image(stream));
-                self.handing.push(self.job.hand(stream));
-                self.added.push(stream.clone());
-            }
             let next = stream.as_ref().map(|stream| (number, stream.departures.clone()));
-            self.schedule.change(*flow, *at, next);
+            if let Some(stream) = stream {
+                self.images.push(self.view.image(&stream));
+                self.handing.push(self.job.hand(&stream));
+                self.added.push(stream);
+            }
+            self.schedule.change(flow, at, next);
             self.applied += 1;
         }
     }

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 
 use super::links::Addresses;
-use crate::program::Endpoint;
+use crate::program::{Endpoint, Replaced};
 use crate::spec::header::checksum::Checksum;
 use crate::spec::header::dscp::Dscp;
+use crate::spec::header::ethernet::Ethernet;
 use crate::spec::header::ipv4::Ipv4;
 use crate::spec::header::ipv6::Ipv6;
 use crate::spec::header::udp::Udp;
@@ -29,7 +30,19 @@ pub(super) fn endpoint(packet: &Packet<'_>, addresses: Option<&Addresses>) -> Op
         ttl,
         tos,
         checksum,
+        replaced: replaced(packet),
     })
+}
+
+/// What is written that a socket cannot set.
+fn replaced(packet: &Packet<'_>) -> Replaced {
+    let ethernet = packet.ethernet.is_some_and(|ethernet| *ethernet != Ethernet::default());
+    let (identification, flow_label) = match packet.network {
+        Some(Network::V4(ip)) => (ip.identification != Ipv4::default().identification, false),
+        Some(Network::V6(ip)) => (false, ip.flow_label != Ipv6::default().flow_label),
+        _ => (false, false),
+    };
+    Replaced { ethernet, identification, flow_label }
 }
 
 /// Time to live and ToS.

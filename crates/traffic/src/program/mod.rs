@@ -189,6 +189,31 @@ pub struct Endpoint {
     pub tos: u8,
     /// Whether the UDP checksum is sent.
     pub checksum: bool,
+    /// What is written and the system decides all the same.
+    pub replaced: Replaced,
+}
+
+/// What a system writes into the headers of datagrams, whatever it is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replaced {
+    /// The Ethernet header, or where frames go.
+    pub ethernet: bool,
+    /// The identification of IPv4.
+    pub identification: bool,
+    /// The flow label of IPv6.
+    pub flow_label: bool,
+}
+
+impl Replaced {
+    /// In words.
+    pub fn names(self) -> Vec<&'static str> {
+        let all = [
+            (self.ethernet, "the Ethernet header"),
+            (self.identification, "the identification"),
+            (self.flow_label, "the flow label"),
+        ];
+        all.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect()
+    }
 }
 
 /// The greatest common divisor; that of anything and 0 is the other.
