@@ -1,5 +1,6 @@
 //! What the compiler makes and the drive loop runs: tables, with every decision taken.
 
+pub mod curve;
 pub mod frames;
 pub mod lengths;
 pub mod pace;
