@@ -81,7 +81,11 @@ pub(super) fn check_load(
         let departures = &stream.departures;
         let Some(rate) = departures.pace.peak_rate() else { continue };
         let load = rate * 1e9 * Mean::of(stream.frames.lengths()).on_line() * 8.0;
-        let lasts = departures.count as f64 / rate;
+        // What is drawn may take longer, as it may be denser for a while: this is about averages.
+        let lasts = match departures.count {
+            u64::MAX => f64::INFINITY,
+            count => departures.pace.lasts(count).unwrap_or(f64::INFINITY),
+        };
         let sent = departures.start.saturating_add(Nanos::new(lasts as u64));
         let end = departures.stop.min(sent).max(departures.start);
         let of_port = changes.entry(&flow.from).or_default();
@@ -261,6 +265,29 @@ mod tests {
     }
 
     #[test]
+    fn a_count_ends_a_flow_when_its_frames_have_left() {
+        // 60 % in one tenth of the time: 8 s for a count that would take 0.8 s at that rate.
+        let departures = "departures: { on-off: { on: 10ms, off: 90ms } }";
+        let ramp = "rate: { ramp: { from: 1pps, to: 60%, over: 10s } }";
+        for (slow, ends) in [
+            (format!("rate: 60%, {departures}, count: 39000"), 8_000),
+            (format!("{ramp}, count: 243749"), 10_000),
+            ("rate: 60%, departures: exponential, count: 243749".to_owned(), 5_000),
+            ("rate: 60%, count: 243749".to_owned(), 5_000),
+        ] {
+            let flows = |start: u32| {
+                format!(
+                    "x: {{ from: b, to: a, size: 1518B, {slow} }}, \
+                     y: {{ from: b, to: a, rate: 60%, start: {start}ms }}"
+                )
+            };
+            assert!(made(&scenario(&flows(ends + 100), ""), None).is_ok(), "{slow}");
+            let early = made(&scenario(&flows(ends - 100), ""), None);
+            assert!(early.is_err(), "{slow}");
+        }
+    }
+
+    #[test]
     fn no_link_is_asked_for_more_than_it_carries() {
         let why = |flows: &str, speed| made(&scenario(flows, ""), speed).unwrap_err().to_string();
         let two = "x: { from: a, to: b, rate: 60% }, y: { from: a, to: b, rate: 5Gbps@line }";
@@ -277,6 +304,13 @@ mod tests {
         assert!(made(&scenario(one_after_the_other, ""), None).is_ok());
         let at_once = one_after_the_other.replace("start: 2s", "start: 1999ms");
         assert!(why(&at_once, None).starts_with("flows.y.rate: with this flow"));
+        // Bursts of a frame each, ten times as many as the rate within them says.
+        let short = "x: { from: b, to: a, size: 1518B, rate: 10kpps, departures: { on-off: { on: 1us, off: 9us } } }";
+        assert!(
+            why(short, None).contains("port 'b' sends 1.2304Gbps on the line"),
+            "{}",
+            why(short, None)
+        );
         let all = "x: { from: a, to: b, rate: 33.3333% }, y: { from: a, to: b, rate: 66.6667% }";
         assert!(made(&scenario(all, ""), Some(9_999_999_999)).is_ok());
     }

@@ -168,12 +168,28 @@ impl Pace {
         }
     }
 
-    /// Frames per nanosecond at the most.
+    /// Frames per nanosecond on average where they are densest: within bursts, and at the top of a profile.
     pub fn peak_rate(&self) -> Option<f64> {
         match self {
-            Pace::OnOff(on_off) => on_off.within.peak_rate(),
+            Pace::OnOff(on_off) => {
+                let within = on_off.within.peak_rate()?;
+                // Bursts shorter than a gap have a frame each all the same, and may follow closely.
+                Some(self.mean_rate().map_or(within, |mean| mean.max(within)))
+            }
             Pace::Profile(profile) => Some(profile.curve.peak_rate()),
             other => other.mean_rate(),
+        }
+    }
+
+    /// How many nanoseconds so many frames take, on average; `None` where there is no limit or no average.
+    pub(crate) fn lasts(&self, frames: u64) -> Option<f64> {
+        let frames = frames as f64;
+        match self {
+            Pace::Profile(Profile { curve, begin, .. }) => {
+                Some(curve.time_of(curve.frames_before(*begin) + frames) - begin)
+            }
+            Pace::Jittered(jittered) => Some(frames / self.mean_rate()? + 2.0 * jittered.reach),
+            other => Some(frames / other.mean_rate()?),
         }
     }
 
