@@ -2,9 +2,10 @@
 //! staggered, and no link is asked for more than it carries. How departures follow one another is
 //! `pace.rs`.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
-use wirebeat_units::{BitRate, FrameLen, Nanos};
+use wirebeat_units::{BitRate, FCS, FrameLen, Nanos};
 
 use super::Links;
 use super::mean::Mean;
@@ -15,8 +16,6 @@ use crate::spec::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 /// Faster than any Ethernet: 1.6 Tb/s, the fastest under way (IEEE P802.3dj). Where the speed of a
 /// link is not known, nothing above this can be meant.
 const FASTEST_LINK: BitRate = BitRate(1_600_000_000_000);
-/// How many frames are gone through to find which is the last of a number of bytes: some seconds.
-const MOST_FRAMES: u64 = 1 << 28;
 
 /// The speed of a port's link; what the scenario says comes first.
 pub(super) fn speed(scenario: &Scenario, links: &Links, port: &str) -> Option<BitRate> {
@@ -35,37 +34,54 @@ pub(super) fn stop(run: &RunSpec, flow: &FlowSpec) -> Nanos {
     }
 }
 
-/// The most frames of the flow, by its count and by its bytes.
-pub(super) fn count(name: &str, flow: &FlowSpec, frames: &Frames) -> Result<u64, Invalid> {
+/// The most frames of the flow, by its count and by its bytes. Of `draws` it takes how many are drawn for that.
+pub(super) fn count(
+    (name, flow): (&str, &FlowSpec),
+    frames: &Frames,
+    draws: &Cell<u64>,
+) -> Result<u64, Invalid> {
     let by_count = flow.count.map_or(u64::MAX, u64::from);
     let Some(bytes) = flow.bytes else { return Ok(by_count) };
     let at = || KeyPath::flow(name).key("bytes");
     if bytes.get() == 0 {
         return Err(at().invalid("a flow of no bytes sends nothing; give at least 1B"));
     }
-    if !flow.at.is_empty() {
-        let why = "what changes has no simple end by bytes; give it a 'count' or a 'stop'";
-        return Err(at().invalid(why));
-    }
     let by_bytes = match frames.lengths() {
         Lengths::Fixed(_) => bytes.get().div_ceil(frames.longest().get().into()),
-        lengths => {
-            let (mut left, mut frames) = (bytes.get(), 0);
-            while left > 0 && frames < by_count {
-                let frame = FrameLen::without_fcs(lengths.length(frames)).max(FrameLen::MIN);
-                left = left.saturating_sub(frame.get().into());
-                frames += 1;
-                if frames > MOST_FRAMES {
-                    return Err(at().invalid(
-                        "these are too many frames of different sizes to be \
-                                             counted; give a 'count'",
-                    ));
-                }
-            }
-            frames
-        }
+        lengths => in_turn_or_drawn(lengths, (bytes.get(), by_count), draws).ok_or_else(|| {
+            let why = "these are too many frames of different sizes to be counted; give a 'count'";
+            at().invalid(why)
+        })?,
     };
     Ok(by_count.min(by_bytes))
+}
+
+/// How many frames of these lengths make so many bytes, if they are no more than the second number; `None` where
+/// there are not draws enough.
+fn in_turn_or_drawn(
+    lengths: &Lengths,
+    (bytes, most): (u64, u64),
+    draws: &Cell<u64>,
+) -> Option<u64> {
+    let frame = |n| u64::from(FrameLen::without_fcs(lengths.length(n)).max(FrameLen::MIN).get());
+    let (mut frames, mut left) = (0, bytes);
+    if let Lengths::List(list) = lengths {
+        // Whole rounds at once; the rest is less than one.
+        let (bytes, count) = list.total();
+        let round = (bytes + u64::from(FCS) * count).max(1);
+        (frames, left) = (left / round * count, left % round);
+    }
+    let least = left / u64::from(FrameLen::without_fcs(lengths.longest()).get());
+    let begun = frames;
+    while left > 0 && frames < most {
+        if least.min(most) > draws.get() || frames - begun >= draws.get() {
+            return None;
+        }
+        left = left.saturating_sub(frame(frames));
+        frames += 1;
+    }
+    draws.set(draws.get() - (frames - begun));
+    Some(frames)
 }
 
 /// Refuses what no link can carry: more than its speed by the flows of a port that send at one time.
@@ -246,6 +262,40 @@ mod tests {
         assert_eq!(stop("start: 30s", ""), 40);
         assert_eq!(of("x: { from: a, to: a, count: 7 }", "")[0].stop, Nanos::MAX);
         assert_eq!(of("x: { from: a, to: a, count: 7 }", "")[0].count, 7);
+    }
+
+    #[test]
+    fn bytes_become_frames_whatever_their_sizes() {
+        let count = |size: &str, bytes: &str| {
+            of(&format!("x: {{ from: a, to: a, size: {size}, bytes: {bytes} }}"), "")[0].count
+        };
+        assert_eq!(count("100B", "1000B"), 10);
+        assert_eq!(count("100B", "1001B"), 11);
+        let list = "{ list: [100B, 200B, 300B] }";
+        for (bytes, frames) in
+            [(1_u64, 1), (100, 1), (101, 2), (600, 3), (601, 4), (6_000_000_301, 30_000_003)]
+        {
+            assert_eq!(count(list, &format!("{bytes}B")), frames, "{bytes}");
+        }
+        assert_eq!(count(list, "18446744073709551600B"), u64::MAX / 600 * 3);
+        let drawn = count("{ uniform: { min: 100B, max: 300B } }", "200kB");
+        assert!((900..1100).contains(&drawn), "{drawn}");
+        let too_many = "x: { from: a, to: a, size: imix, bytes: 1000TB }";
+        let why = made(&scenario(too_many, ""), None).unwrap_err().to_string();
+        assert!(why.contains("too many frames of different sizes"), "{why}");
+    }
+
+    #[test]
+    fn draws_are_counted_over_all_flows() {
+        let flow = scenario("x: { from: a, to: a, size: imix, rate: 1pps }", "");
+        let links = Links { ports: [("a".to_owned(), Link::imaginary(0))].into() };
+        let program = compile(&flow, &links, &Files::default()).unwrap();
+        let (lengths, draws) = (program.streams[0].frames.lengths(), Cell::new(10_000));
+        let frames = |bytes| in_turn_or_drawn(lengths, (bytes, u64::MAX), &draws);
+        let first = frames(1_000_000).unwrap();
+        assert_eq!((frames(1_000_000), draws.get()), (Some(first), 10_000 - 2 * first));
+        assert_eq!(frames(1_000_000_000), None);
+        assert_eq!(frames(200), Some(1), "the length of frame 0 is drawn once more");
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use wirebeat_units::{BitRate, FCS, FrameRate, LINE_OVERHEAD, Nanos, Rate, RateError};
 use wirebeat_wire::ethernet::FRAME_MIN;
 
+use crate::program::gcd;
 use crate::program::lengths::Lengths;
 
 /// The mean length of buffers (without FCS, with padding), as a fraction.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Mean {
     bytes: u64,
     frames: u64,
@@ -18,19 +19,11 @@ const FRACTION: u64 = 1 << 20;
 impl Mean {
     /// Of frames with these lengths.
     pub(super) fn of(lengths: &Lengths) -> Mean {
-        let padded = |length: u16| u64::from(length).max(FRAME_MIN as u64);
+        let of = |(bytes, frames): (u64, u64)| Mean { bytes, frames: frames.max(1) };
         match lengths {
-            Lengths::Fixed(length) => Mean { bytes: padded(*length), frames: 1 },
-            Lengths::List(lengths) => Mean {
-                bytes: lengths.iter().map(|length| padded(*length)).sum(),
-                frames: lengths.len().max(1) as u64,
-            },
-            Lengths::Mix { lengths, weights, .. } => {
-                let weighted = lengths.iter().zip(weights.iter());
-                let bytes = weighted.map(|(length, weight)| padded(*length) * u64::from(*weight));
-                let frames = weights.iter().map(|weight| u64::from(*weight)).sum::<u64>();
-                Mean { bytes: bytes.sum(), frames: frames.max(1) }
-            }
+            Lengths::Fixed(length) => of((u64::from(*length).max(FRAME_MIN as u64), 1)),
+            Lengths::List(list) => of(list.total()),
+            Lengths::Mix(mix, _) => of(mix.total()),
             Lengths::Drawn { sampler, beside, within: (min, max), .. } => {
                 // Between bounds there is a mean, whatever the law.
                 let middle = (f64::from(*min) + f64::from(*max)) / 2.0 - f64::from(*beside);
@@ -64,11 +57,8 @@ impl Mean {
 
 /// Frames in so many nanoseconds; beyond the number range rounded.
 fn in_lowest_terms(frames: u128, per_ns: u128) -> FrameRate {
-    let (mut a, mut b) = (frames, per_ns);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    let (mut frames, mut per_ns) = (frames / a.max(1), per_ns / a.max(1));
+    let common = gcd(frames, per_ns).max(1);
+    let (mut frames, mut per_ns) = (frames / common, per_ns / common);
     while frames > u64::MAX.into() || per_ns > u64::MAX.into() {
         (frames, per_ns) = (frames / 2, per_ns / 2);
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use wirebeat_units::{BitRate, FrameRate, Nanos, Rate, RateError};
 
 use super::mean::Mean;
+use super::memo::Meaning;
 use super::{CompileError, Context};
 use crate::law::draw::{Key, Purpose};
 use crate::law::{Bounds, Deviation, Sampler};
@@ -177,6 +178,22 @@ impl Maker<'_> {
     }
 
     fn steps(&self, steps: &Steps) -> Result<Curve, CompileError> {
+        let (rates, memos) = (&steps.rates, self.context.memos);
+        let full = || {
+            let why = "there are too many different steps in all flows and changes";
+            self.at("rate").invalid(why).into()
+        };
+        let in_frames = || Ok(rates.values().all(|rate| matches!(rate, Rate::Frames(_))));
+        let bits = match memos.in_frames.of((rates, 0), (), full, in_frames)? {
+            true => None,
+            false => Some((self.mean, self.headers, self.speed)),
+        };
+        let with = Meaning { every: steps.every, bits };
+        let make = || self.lines(steps);
+        memos.steps.of((rates, rates.len()), with, full, make).map(Curve::Lines)
+    }
+
+    fn lines(&self, steps: &Steps) -> Result<Lines, CompileError> {
         let mut lines = Vec::with_capacity(steps.rates.len());
         let mut rates = steps.rates.iter().peekable();
         while let Some((from, rate)) = rates.next() {
@@ -185,7 +202,7 @@ impl Maker<'_> {
             let rate = self.per_nano(*rate)?;
             lines.push(Line { time, from: rate, to: rate });
         }
-        Ok(Curve::Lines(Lines::new(lines, steps.every.is_some())))
+        Ok(Lines::new(lines, steps.every.is_some()))
     }
 
     fn ramp(&self, ramp: &Ramp) -> Result<Curve, CompileError> {
@@ -258,7 +275,7 @@ impl Maker<'_> {
                 format!("no time passes in '{file}'; it would be sent all at once and for ever");
             return Err(self.contradiction(&why));
         }
-        Ok(Pace::Trace(gaps.into()))
+        Ok(Pace::Trace(gaps))
     }
 
     fn contradiction(&self, why: &str) -> CompileError {
