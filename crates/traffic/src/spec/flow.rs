@@ -66,6 +66,7 @@ pub struct FlowSpec {
     pub bytes: Option<Bytes>,
     /// What changes while it sends, by the time from the start of the run.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "super::different::map")]
     #[schemars(with = "std::collections::BTreeMap<String, Change>")]
     pub at: IndexMap<Nanos, Change>,
     /// What the receiver measures from. Default: the last 16 bytes of the payload are Wirebeat's probe; a

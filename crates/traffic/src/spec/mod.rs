@@ -11,6 +11,7 @@
 pub mod change;
 mod check;
 pub mod departures;
+mod different;
 mod error;
 mod flow;
 pub mod header;

@@ -8,6 +8,7 @@ use serde::de::{Deserializer, MapAccess};
 use serde::{Deserialize, Serialize, Serializer};
 use wirebeat_units::{Nanos, Rate};
 
+use super::different;
 use super::is_default;
 use super::schema::{RateText, TimeText};
 use super::shared::Shared;
@@ -196,8 +197,9 @@ impl<'de> Tagged<'de> for FlowRate {
 
     fn kind<D: Deserializer<'de>>(key: &str, value: D) -> Result<Self, D::Error> {
         match key {
-            "steps" => Shared::deserialize(value)
-                .map(|rates| FlowRate::Steps(Steps { rates, every: None })),
+            "steps" => {
+                different::map(value).map(|rates| FlowRate::Steps(Steps { rates, every: None }))
+            }
             "ramp" => Ramp::deserialize(value).map(FlowRate::Ramp),
             _ => Sine::deserialize(value).map(FlowRate::Sine),
         }

@@ -10,6 +10,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use wirebeat_units::{Bytes, FrameLen};
 
+use super::different;
 use super::schema::LengthText;
 use super::shared::Shared;
 use super::tagged::{self, Tagged};
@@ -247,7 +248,7 @@ impl<'de> Tagged<'de> for Size {
 
     fn kind<D: Deserializer<'de>>(key: &str, value: D) -> Result<Self, D::Error> {
         match key {
-            "mix" => Shared::deserialize(value).map(Size::Mix),
+            "mix" => different::map(value).map(Size::Mix),
             "list" => Shared::deserialize(value).map(Size::List),
             "file" => String::deserialize(value).map(Size::File),
             "capture" => String::deserialize(value).map(Size::Capture),

@@ -127,3 +127,16 @@ fn a_flow_that_changes_keeps_a_rate_and_has_no_end_by_bytes() {
     let why = why("rate: 1pps, bytes: 1kB, at: { 1s: pause }");
     assert!(why.contains("flows.x.bytes: what changes has no simple end by bytes"), "{why}");
 }
+
+#[test]
+fn what_is_said_twice_in_different_words_is_refused() {
+    for (keys, twice) in [
+        ("size: { mix: { 64B: 1, 64: 2 } }", "64B"),
+        ("size: { mix: { 1500B@frame: 1, 1500B: 2 } }", "1500B"),
+        ("rate: { steps: { 0s: 1pps, 1s: 2pps, 1000ms: 3pps } }", "1s"),
+        ("rate: 1pps, at: { 1s: pause, 1000ms: resume }", "1s"),
+    ] {
+        let why = why(keys);
+        assert!(why.contains(&format!("{twice} occurs twice; write it once")), "{keys}: {why}");
+    }
+}
