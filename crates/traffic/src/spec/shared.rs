@@ -2,13 +2,13 @@
 //! once. To all others they are what they hold.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A value whose clones share it, until one of them is changed.
+/// A value that its clones share. It does not change.
 pub struct Shared<T>(Arc<T>);
 
 impl<T> Shared<T> {
@@ -38,21 +38,9 @@ impl<T> Deref for Shared<T> {
     }
 }
 
-impl<T: Clone> DerefMut for Shared<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        Arc::make_mut(&mut self.0)
-    }
-}
-
 impl<T> From<T> for Shared<T> {
     fn from(value: T) -> Self {
         Shared(Arc::new(value))
-    }
-}
-
-impl<T: Default> Default for Shared<T> {
-    fn default() -> Self {
-        T::default().into()
     }
 }
 
