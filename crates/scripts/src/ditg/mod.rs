@@ -180,7 +180,7 @@ impl Flow<'_> {
         };
         let Some(file) = &command.gaps_file else {
             let size = match (sizes, &command.sizes) {
-                (Some(sizes), _) => Some(Size::List(sizes)),
+                (Some(sizes), _) => Some(Size::List(sizes.into())),
                 (None, written) => Some(self.size(written.as_ref())),
             };
             return Ok(Some((command.gaps.clone().unwrap_or_default(), size)));

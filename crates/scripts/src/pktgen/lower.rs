@@ -58,7 +58,7 @@ pub(super) fn add(draft: &mut Draft<'_>, device: &Device, called: &str) -> Resul
         spec.cores.push(device.cpu);
     }
     let mut flow = FlowSpec {
-        packet: headers(device)?,
+        packet: headers(device)?.into(),
         sub_flows: sub_flows(device),
         rate: match rate(device.burst.into(), delay.into()) {
             Some(rate) => FlowRate::Fixed(Rate::Frames(rate)),
@@ -268,7 +268,7 @@ fn size(device: &Device, shortest: FrameLen) -> Result<Size, ScriptError> {
             let sum = mix.entry(frame(*size)?).or_default();
             *sum = sum.saturating_add(*weight);
         }
-        return Ok(Size::Mix(mix));
+        return Ok(Size::Mix(mix.into()));
     }
     let (min, max) = device.sizes;
     if min >= max {

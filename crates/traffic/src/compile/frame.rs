@@ -44,9 +44,9 @@ pub(super) fn frames(
     let lengths = lengths(context, (name, flow), (&layout, outermost.as_ref()), probe_len as u32)?;
     let mut cut = None;
     if let Some(outermost) = outermost.filter(|outermost| lengths.longest() > outermost.fits()) {
-        let at = || KeyPath::flow(name).key("size");
         if outermost.forbids() {
-            return Err(at().invalid(outermost.forbidden(lengths.longest())));
+            let why = outermost.forbidden(lengths.longest());
+            return Err(KeyPath::flow(name).key("size").invalid(why));
         }
         let in_first = match carried {
             Some(carried) if carried.codec.place() == Place::Head => headers_len + probe_len,

@@ -8,11 +8,10 @@ use super::cut::Outermost;
 use super::frame::{LONGEST, PACKET_MAX};
 use super::layout::Layout;
 use crate::law;
-use crate::law::choice::Choice;
 use crate::law::draw::{Key, Purpose};
-use crate::program::lengths::Lengths;
+use crate::program::lengths::{Lengths, List, Mix};
 use crate::spec::size::{Drawn, Length, Of, Size};
-use crate::spec::{FlowSpec, Invalid, KeyPath};
+use crate::spec::{FlowSpec, Invalid, KeyPath, Shared};
 
 /// The longest frame of a standard link without FCS; a drawn size is longer only where 'max' says so.
 const USUAL_LONGEST: u32 = 1514;
@@ -32,55 +31,66 @@ pub(super) fn lengths(
         Some(outermost) => (outermost.counted_from() + IP_MAX).min(PACKET_MAX as u32),
         None => LONGEST as u32,
     };
-    let limits = Limits { headers, least, most, measured: probe_len > 0, layout };
+    let align = (layout.align.0.into(), layout.align.1.into());
+    let limits = Limits { headers, least, most, measured: probe_len > 0, align };
     let at = || KeyPath::flow(name).key("size");
     let invalid = |why: String| at().invalid(why);
     let all = |lengths: &mut dyn Iterator<Item = &Length>| {
         lengths.map(|length| limits.packet(*length)).collect::<Result<Vec<u32>, String>>()
     };
-    let from_list = |list: Vec<Length>| {
-        all(&mut list.iter()).map(|list| Lengths::List(list.into())).map_err(invalid)
+    let memos = context.memos;
+    let full = || "there are too many different lists of sizes in all flows and changes".to_owned();
+    let from_list = |list: &Shared<Vec<Length>>| {
+        let make = || all(&mut list.iter()).map(List::new);
+        memos.lists.of((list, list.len()), limits, full, make).map(Lengths::List).map_err(invalid)
     };
     if let Some(file) = flow.departures.file() {
-        return from_list(context.files.trace_lengths(file).map_err(invalid)?);
+        return from_list(&context.files.trace_lengths(file).map_err(invalid)?);
     }
     let Some(size) = &flow.size else {
         // The shortest frame is filled: what is not needed is payload.
-        return Ok(Lengths::Fixed(limits.aligned_up(limits.least.max(FRAME_MIN as u32))));
+        let packet = limits.aligned_up(limits.least.max(FRAME_MIN as u32));
+        if packet > limits.most {
+            let longest = limits.most + u32::from(FCS);
+            let why = format!(
+                "the headers{} make a frame that is longer than {longest}B, the longest",
+                limits.and_probe()
+            );
+            return Err(KeyPath::flow(name).key("packet").invalid(why));
+        }
+        return Ok(Lengths::Fixed(packet));
     };
     match size {
         Size::Fixed(length) => limits.packet(*length).map(Lengths::Fixed).map_err(invalid),
-        Size::List(list) => from_list(list.clone()),
+        Size::List(list) => from_list(list),
         Size::Mix(mix) => {
-            let weights: Vec<u32> = mix.values().copied().collect();
-            let choice = Choice::new(&weights).map_err(|error| invalid(error.to_string()))?;
-            let lengths = all(&mut mix.keys()).map_err(invalid)?;
-            let key = Key::new(context.seed, context.id.into(), Purpose::Size);
-            Ok(Lengths::Mix {
-                lengths: lengths.into(),
-                weights: weights.into(),
-                choice: choice.into(),
-                key,
-            })
+            let make = || {
+                let weights: Vec<u32> = mix.values().copied().collect();
+                Mix::new(all(&mut mix.keys())?, &weights).map_err(|error| error.to_string())
+            };
+            let made = memos.mixes.of((mix, mix.len()), limits, full, make).map_err(invalid)?;
+            Ok(Lengths::Mix(made, Key::new(context.seed, context.id.into(), Purpose::Size)))
         }
-        Size::File(file) => from_list(context.files.lengths(file).map_err(invalid)?),
-        Size::Capture(file) => from_list(context.files.frame_lengths(file).map_err(invalid)?),
+        Size::File(file) => from_list(&context.files.lengths(file).map_err(invalid)?),
+        Size::Capture(file) => from_list(&context.files.frame_lengths(file).map_err(invalid)?),
         Size::Drawn(drawn) => limits.drawn(context, drawn).map_err(invalid),
     }
 }
 
 /// What packets must hold.
-struct Limits<'a> {
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Limits {
     headers: u32,
     /// Headers and probe.
     least: u32,
     /// The longest packet.
     most: u32,
     measured: bool,
-    layout: &'a Layout,
+    /// See [`Layout::align`].
+    align: (u32, u32),
 }
 
-impl Limits<'_> {
+impl Limits {
     /// The packet that a length means.
     fn packet(&self, length: Length) -> Result<u32, String> {
         let packet = match length.of {
@@ -93,7 +103,7 @@ impl Limits<'_> {
             return Err(match length.of {
                 Of::Frame => format!(
                     "{length} are too short for the headers{}; the shortest frame is {shortest}",
-                    if self.measured { " and the probe" } else { "" },
+                    self.and_probe(),
                 ),
                 Of::Payload => format!(
                     "{length} are too short for the probe of {} bytes; make it longer, or write 'probe: \
@@ -113,24 +123,24 @@ impl Limits<'_> {
             aligned if aligned == packet => Ok(packet),
             aligned => Err(format!(
                 "what these headers carry is a multiple of {} bytes long: the next shorter frame is {}",
-                self.layout.align.1,
+                self.align.1,
                 frame_len(aligned)
             )),
         }
     }
 
-    fn align(&self) -> (u32, u32) {
-        (self.layout.align.0.into(), self.layout.align.1.into())
+    fn and_probe(&self) -> &'static str {
+        if self.measured { " and the probe" } else { "" }
     }
 
     fn aligned_down(&self, packet: u32) -> u32 {
-        let (from, to) = self.align();
+        let (from, to) = self.align;
         packet - packet.saturating_sub(from) % to.max(1)
     }
 
     fn aligned_up(&self, packet: u32) -> u32 {
         let down = self.aligned_down(packet);
-        if down == packet { packet } else { down + self.align().1 }
+        if down == packet { packet } else { down + self.align.1 }
     }
 
     fn drawn(&self, context: &Context<'_>, drawn: &Drawn) -> Result<Lengths, String> {
@@ -151,7 +161,7 @@ impl Limits<'_> {
         if min < least {
             return Err(format!(
                 "sizes from {min}B on are too short for the headers{}; 'min' is at least {least}B",
-                if self.measured { " and the probe" } else { "" }
+                self.and_probe()
             ));
         }
         if most > bytes(self.most) {
@@ -168,7 +178,7 @@ impl Limits<'_> {
             sampler: Box::new(sampler),
             beside,
             within: (packet(min.ceil()), packet(most.floor())),
-            align: self.align(),
+            align: self.align,
             key: Key::new(context.seed, context.id.into(), Purpose::Size),
         })
     }
@@ -239,6 +249,13 @@ mod tests {
         assert!(why.contains("a multiple of 4 bytes long: the next shorter frame is 70B"), "{why}");
     }
 
+    /// Six headers of 2 KiB.
+    fn long_headers() -> String {
+        let options = format!("{{ destination-options: {{ options: '{}' }} }}", "00".repeat(2046));
+        let many = [options.as_str(); 6].join(", ");
+        format!("packet: [ {{ ipv6: {{}} }}, {many}, {{ udp: {{}} }} ]")
+    }
+
     #[test]
     fn what_does_not_hold_its_headers_is_refused() {
         for (keys, expected) in [
@@ -272,6 +289,11 @@ mod tests {
             (
                 "size: exponential",
                 "flows.x.size: nothing says how large the values of 'exponential' are; give it 'mean'",
+            ),
+            (
+                &long_headers(),
+                "flows.x.packet: packets longer than the link carries leave as fragments, and the first of \
+                 them has no room for the headers and the probe",
             ),
             ("size: { file: gone }", "flows.x.size: the file 'gone' was not read"),
             ("size: { file: wrong }", "flows.x.size: wrong:2: "),

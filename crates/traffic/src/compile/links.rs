@@ -107,14 +107,19 @@ pub fn destinations(scenario: &Scenario, links: &Links) -> Result<Vec<Destinatio
     let mut seen = HashSet::new();
     let mut destinations = Vec::new();
     for (name, flow) in &scenario.flows {
-        let Some(ends) = Ends::of(scenario, links, name, flow)? else { continue };
-        let address = ends.destination()?;
-        if ends.written_source().is_some() && ends.written_next_hop(address).is_some() {
-            continue;
-        }
-        let destination = Destination { port: flow.from.clone(), address };
-        if seen.insert(destination.clone()) {
-            destinations.push(destination);
+        // Of phases, those that have another packet than the one before.
+        let mut phases = flow.phases();
+        phases.dedup_by(|after, before| after.flow.packet == before.flow.packet);
+        for phase in &phases {
+            let Some(ends) = Ends::of(scenario, links, name, &phase.flow)? else { continue };
+            let address = ends.destination()?;
+            if ends.written_source().is_some() && ends.written_next_hop(address).is_some() {
+                continue;
+            }
+            let destination = Destination { port: flow.from.clone(), address };
+            if seen.insert(destination.clone()) {
+                destinations.push(destination);
+            }
         }
     }
     Ok(destinations)
@@ -374,6 +379,17 @@ mod tests {
         let asked = destinations(&scenario, &known()).unwrap();
         let to = |address| Destination { port: "a".to_owned(), address: ip(address) };
         assert_eq!(asked, [to("10.0.0.8"), to("10.0.0.1")]);
+    }
+
+    #[test]
+    fn the_machine_is_asked_for_what_a_flow_changes_to() {
+        let text = "ports: { a: {}, b: {} }\nflows:\n  x: { from: a, to: b, rate: 1pps, at: { 1s: { size: 100B }, \
+                    2s: { packet: [ { ipv4: { destination: 10.9.9.9 } }, { udp: {} } ] }, 3s: pause, \
+                    4s: { packet: [ { ipv6: {} }, { udp: {} } ] } } }";
+        let scenario = Scenario::from_yaml(text, "").unwrap();
+        let asked = destinations(&scenario, &known()).unwrap();
+        let to = |address| Destination { port: "a".to_owned(), address: ip(address) };
+        assert_eq!(asked, [to("10.0.0.2"), to("10.9.9.9"), to("fd00::2")]);
     }
 
     #[test]

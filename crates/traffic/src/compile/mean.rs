@@ -3,11 +3,11 @@
 use wirebeat_units::{BitRate, FCS, FrameRate, LINE_OVERHEAD, Nanos, Rate, RateError};
 use wirebeat_wire::ethernet::FRAME_MIN;
 
-use crate::program::Frames;
 use crate::program::lengths::Lengths;
+use crate::program::{Frames, gcd};
 
 /// What so many packets are on average.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Mean {
     packets: u64,
     /// Their frames: more where packets leave as fragments.
@@ -24,16 +24,26 @@ const FRACTION: u64 = 1 << 20;
 impl Mean {
     /// Of these.
     pub(super) fn of(frames: &Frames) -> Mean {
-        let none = Mean { packets: 0, frames: 0, bytes: 0, payload: 0 };
+        let headers = u64::from(frames.headers_len());
+        // Without fragments the sums that lengths know are enough.
+        let known = |(bytes, packets): (u64, u64)| Mean {
+            packets,
+            frames: packets,
+            bytes,
+            payload: bytes.saturating_sub(headers * packets),
+        };
+        let walked = |each: &mut dyn Iterator<Item = (u32, u32)>| {
+            let none = Mean { packets: 0, frames: 0, bytes: 0, payload: 0 };
+            each.fold(none, |mean, (length, times)| mean.and(frames, length, times))
+        };
         let mean = match frames.lengths() {
-            Lengths::Fixed(length) => none.and(frames, *length, 1),
-            Lengths::List(lengths) => {
-                lengths.iter().fold(none, |mean, length| mean.and(frames, *length, 1))
+            Lengths::Fixed(length) => walked(&mut [(*length, 1)].into_iter()),
+            Lengths::List(list) if frames.is_cut() => {
+                walked(&mut list.lengths().iter().map(|length| (*length, 1)))
             }
-            Lengths::Mix { lengths, weights, .. } => {
-                let weighted = lengths.iter().zip(weights.iter());
-                weighted.fold(none, |mean, (length, weight)| mean.and(frames, *length, *weight))
-            }
+            Lengths::Mix(mix, _) if frames.is_cut() => walked(&mut mix.weighted()),
+            Lengths::List(list) => known(list.total()),
+            Lengths::Mix(mix, _) => known(mix.total()),
             Lengths::Drawn { sampler, beside, within: (min, max), .. } => {
                 // Between bounds there is a mean, whatever the law.
                 let middle = (f64::from(*min) + f64::from(*max)) / 2.0 - f64::from(*beside);
@@ -111,11 +121,8 @@ impl Mean {
 
 /// Frames in so many nanoseconds; beyond the number range rounded.
 fn in_lowest_terms(frames: u128, per_ns: u128) -> FrameRate {
-    let (mut a, mut b) = (frames, per_ns);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    let (mut frames, mut per_ns) = (frames / a.max(1), per_ns / a.max(1));
+    let common = gcd(frames, per_ns).max(1);
+    let (mut frames, mut per_ns) = (frames / common, per_ns / common);
     while frames > u64::MAX.into() || per_ns > u64::MAX.into() {
         (frames, per_ns) = (frames / 2, per_ns / 2);
     }

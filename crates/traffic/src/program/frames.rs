@@ -253,7 +253,7 @@ impl Frames {
         let mut period = self.lengths.period()?;
         for patch in &self.patches {
             let other = of(patch)?;
-            period = (period / super::gcd(period, other).max(1)).checked_mul(other)?;
+            period = super::common_multiple(period, other)?;
         }
         Some(period)
     }
@@ -284,7 +284,7 @@ impl Frames {
         self.headers_len
     }
 
-    /// The same, and the number of the flow in it, where the codec has one.
+    /// Whose probe they carry, if they carry one, and the number of the flow in it, where that probe has one.
     pub(crate) fn probe_number(&self) -> Option<(Codec, Option<u32>)> {
         self.probe.map(|probe| {
             let bytes = &self.bytes[usize::from(self.headers_len).min(self.bytes.len())..];

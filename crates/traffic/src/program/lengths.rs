@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use wirebeat_wire::ethernet::FRAME_MIN;
+
 use crate::law::Sampler;
-use crate::law::choice::Choice;
+use crate::law::choice::{Choice, ChoiceError};
 use crate::law::draw::Key;
 
 /// The lengths of packets in bytes: from the Ethernet header on, without padding and FCS.
@@ -12,18 +14,9 @@ pub enum Lengths {
     /// All the same.
     Fixed(u32),
     /// One after the other.
-    List(Arc<[u32]>),
-    /// Drawn by weight.
-    Mix {
-        /// The lengths.
-        lengths: Arc<[u32]>,
-        /// How likely each is.
-        weights: Arc<[u32]>,
-        /// Which of them.
-        choice: Arc<Choice>,
-        /// What is drawn from.
-        key: Key,
-    },
+    List(List),
+    /// Drawn by weight, with this key.
+    Mix(Mix, Key),
     /// Drawn from a distribution.
     Drawn {
         /// It gives bytes …
@@ -39,19 +32,92 @@ pub enum Lengths {
     },
 }
 
+/// Some lengths, and what is known of all of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List {
+    lengths: Arc<[u32]>,
+    shortest: u32,
+    longest: u32,
+    /// Bytes of all of them, with padding.
+    bytes: u64,
+}
+
+impl List {
+    /// These.
+    pub fn new(lengths: Vec<u32>) -> List {
+        List {
+            shortest: lengths.iter().copied().min().unwrap_or(0),
+            longest: lengths.iter().copied().max().unwrap_or(0),
+            bytes: lengths.iter().map(|length| padded(*length)).sum(),
+            lengths: lengths.into(),
+        }
+    }
+
+    /// Their bytes, with padding and without FCS, and how many there are.
+    pub(crate) fn total(&self) -> (u64, u64) {
+        (self.bytes, self.lengths.len() as u64)
+    }
+
+    /// One after the other.
+    pub(crate) fn lengths(&self) -> &[u32] {
+        &self.lengths
+    }
+
+    #[inline]
+    fn get(&self, at: usize) -> u32 {
+        self.lengths.get(at).copied().unwrap_or(0)
+    }
+}
+
+/// Lengths with their weights.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mix {
+    list: List,
+    choice: Arc<Choice>,
+    weights: Arc<[u32]>,
+    /// Bytes of all of them, with padding, as often as their weights say; and the weights together.
+    total: (u64, u64),
+}
+
+impl Mix {
+    /// These, of which there are at most as many as a choice may have.
+    pub fn new(lengths: Vec<u32>, weights: &[u32]) -> Result<Mix, ChoiceError> {
+        let choice = Arc::new(Choice::new(weights)?);
+        let weighted = lengths.iter().zip(weights);
+        let bytes = weighted.map(|(length, weight)| padded(*length) * u64::from(*weight)).sum();
+        let weight = weights.iter().map(|weight| u64::from(*weight)).sum();
+        Ok(Mix {
+            list: List::new(lengths),
+            choice,
+            weights: weights.into(),
+            total: (bytes, weight),
+        })
+    }
+
+    /// Their bytes, with padding and without FCS, as often as their weights say; and the weights together.
+    pub(crate) fn total(&self) -> (u64, u64) {
+        self.total
+    }
+
+    /// They and their weights.
+    pub(crate) fn weighted(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.list.lengths.iter().copied().zip(self.weights.iter().copied())
+    }
+}
+
+/// Bytes of a packet with its padding.
+fn padded(length: u32) -> u64 {
+    u64::from(length).max(FRAME_MIN as u64)
+}
+
 impl Lengths {
     /// Of frame `n`.
     #[inline]
     pub fn length(&self, n: u64) -> u32 {
         match self {
             Lengths::Fixed(length) => *length,
-            Lengths::List(lengths) => {
-                let at = n % lengths.len().max(1) as u64;
-                lengths.get(at as usize).copied().unwrap_or(0)
-            }
-            Lengths::Mix { lengths, choice, key, .. } => {
-                lengths.get(choice.pick(&mut key.draw(n))).copied().unwrap_or(0)
-            }
+            Lengths::List(list) => list.get((n % list.lengths.len().max(1) as u64) as usize),
+            Lengths::Mix(mix, key) => mix.list.get(mix.choice.pick(&mut key.draw(n))),
             Lengths::Drawn { sampler, beside, within: (min, max), align: (from, to), key } => {
                 let bytes = sampler.sample(&mut key.draw(n)).round();
                 // Saturating: what is no number becomes 0, and is as short as may be.
@@ -66,9 +132,7 @@ impl Lengths {
     pub fn longest(&self) -> u32 {
         match self {
             Lengths::Fixed(length) => *length,
-            Lengths::List(lengths) | Lengths::Mix { lengths, .. } => {
-                lengths.iter().copied().max().unwrap_or(0)
-            }
+            Lengths::List(list) | Lengths::Mix(Mix { list, .. }, _) => list.longest,
             Lengths::Drawn { within: (_, max), .. } => *max,
         }
     }
@@ -77,9 +141,7 @@ impl Lengths {
     pub fn shortest(&self) -> u32 {
         match self {
             Lengths::Fixed(length) => *length,
-            Lengths::List(lengths) | Lengths::Mix { lengths, .. } => {
-                lengths.iter().copied().min().unwrap_or(0)
-            }
+            Lengths::List(list) | Lengths::Mix(Mix { list, .. }, _) => list.shortest,
             Lengths::Drawn { within: (min, _), .. } => *min,
         }
     }
@@ -96,8 +158,8 @@ impl Lengths {
     pub fn period(&self) -> Option<u64> {
         match self {
             Lengths::Fixed(_) => Some(1),
-            Lengths::List(lengths) => Some(lengths.len() as u64),
-            Lengths::Mix { .. } | Lengths::Drawn { .. } => None,
+            Lengths::List(list) => Some(list.lengths.len() as u64),
+            Lengths::Mix(..) | Lengths::Drawn { .. } => None,
         }
     }
 }

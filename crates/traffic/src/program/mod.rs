@@ -1,5 +1,6 @@
 //! What the compiler makes and the drive loop runs: tables, with every decision taken.
 
+pub mod curve;
 mod cut;
 pub mod frames;
 pub mod lengths;
@@ -99,7 +100,8 @@ impl Program {
         self.streams(flow).first()?.frames.codec()
     }
 
-    /// The same, and the number of the flow in it, where the codec has one.
+    /// Whose probe the frames of flow number `flow` carry, if they carry one, and the number of the flow in it, where
+    /// that probe has one.
     pub fn probe(&self, flow: u32) -> Option<(Codec, Option<u32>)> {
         self.streams(flow).first()?.frames.probe_number()
     }
@@ -217,10 +219,16 @@ impl Replaced {
 }
 
 /// The greatest common divisor; that of anything and 0 is the other.
-pub(crate) fn gcd(a: u64, b: u64) -> u64 {
+pub(crate) fn gcd(a: u128, b: u128) -> u128 {
     let (mut a, mut b) = (a, b);
     while b != 0 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+/// The least common multiple of two numbers, where it is one of 64 bits.
+pub(crate) fn common_multiple(a: u64, b: u64) -> Option<u64> {
+    let common = gcd(a.into(), b.into()).max(1);
+    u64::try_from(u128::from(a) / common * u128::from(b)).ok()
 }

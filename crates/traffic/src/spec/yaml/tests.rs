@@ -431,9 +431,10 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
                 .iter()
                 .any(Header::has_sub_flows)
                 .then(|| written("{ count: 100, length: 5, order: random }")),
+            bytes: from_file.then(|| wirebeat_units::Bytes::new(u64::from(burst.get()))),
             at: if from_file { Default::default() } else { at.into_iter().collect() },
-            bytes: Some(wirebeat_units::Bytes::new(u64::from(burst.get()))),
-            ..FlowSpec { packet, rate, departures, burst, start, count, ..FlowSpec::from_port("a") }
+            packet: packet.into(),
+            ..FlowSpec { rate, departures, burst, start, count, ..FlowSpec::from_port("a") }
         }
     });
     (any::<u64>(), names(), prop::collection::vec((names(), flow), 0..4)).prop_map(
