@@ -52,6 +52,11 @@ bench: ## Measure Wirebeat and its peers in one run
 	@scripts/setup.sh build
 	@scripts/run.sh wirebeat-bench wirebeat-bench $(ARGS)
 
+.PHONY: bench-profiles
+bench-profiles: ## The same distributions from D-ITG, MGEN and Wirebeat, as they arrive
+	@scripts/setup.sh build
+	@scripts/run.sh wirebeat-bench wirebeat-bench --only profiles --rounds 1 --output docs/profiles.md $(ARGS)
+
 .PHONY: audit
 audit: ## Check dependencies with cargo-deny: licences, sources and, over the network, advisories
 	@scripts/setup.sh build

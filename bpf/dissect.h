@@ -32,6 +32,7 @@ struct datagram {
 enum verdict {
 	OURS,
 	FOREIGN,
+	FRAGMENT, /* of a packet that is not put together here */
 	MALFORMED,
 	UNKNOWN_FLOW,
 	STALE, /* of an earlier run */
@@ -82,7 +83,7 @@ static __always_inline enum verdict carried_v4(void *data, void *data_end, struc
 	    (void *)ip + (total & 0xffff) > data_end)
 		return MALFORMED;
 	if (ip->frag_off & bpf_htons(0x3fff))
-		return FOREIGN; /* a fragment is not a datagram */
+		return FRAGMENT;
 	out->protocol = ip->protocol;
 	out->filtered = !source_wanted(4, &ip->saddr);
 	out->at += header;
@@ -109,7 +110,7 @@ static __noinline int skip_extensions(void *data, void *data_end, struct carried
 		if (next == IPPROTO_FRAGMENT) {
 			/* offset and "more" flag: only an atomic fragment is whole */
 			if (*(__be16 *)(header + 2) & bpf_htons(0xfff9))
-				return FOREIGN;
+				return FRAGMENT;
 		} else {
 			len += header[1] * 8;
 		}
@@ -150,7 +151,8 @@ static __always_inline enum verdict other_payload(struct datagram *out, __u32 fr
 	return OURS;
 }
 
-/* Skips the transport header, where it is one that is known. */
+/* Skips the transport header, where it is one that is known. What contradicts itself is foreign to the caller:
+ * nobody says that it was meant for us. */
 static __noinline int other_protocol(struct xdp_md *ctx, struct carried *carried, struct datagram *out)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
@@ -249,7 +251,7 @@ static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
 	else if (type == bpf_htons(ETH_P_IPV6))
 		verdict = carried_v6(data, data_end, &carried);
 	else if (type == bpf_htons(ETH_P_MPLS_UC) || type == bpf_htons(ETH_P_MPLS_MC))
-		return behind_labels(ctx, &carried, out);
+		return behind_labels(ctx, &carried, out) == OURS ? OURS : FOREIGN;
 	else if (filtered)
 		return FOREIGN;
 	else
@@ -257,7 +259,7 @@ static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
 	if (verdict != OURS)
 		return verdict;
 	if (carried.protocol != IPPROTO_UDP)
-		return other_protocol(ctx, &carried, out);
+		return other_protocol(ctx, &carried, out) == OURS ? OURS : FOREIGN;
 
 	udp = data + (carried.at & OFFSET_MASK);
 	if ((void *)(udp + 1) > data_end || carried.len < sizeof(*udp))

@@ -109,6 +109,9 @@ static __noinline int leave(enum verdict verdict)
 	case FOREIGN:
 		mine->foreign++;
 		return XDP_PASS;
+	case FRAGMENT:
+		mine->fragments++;
+		return XDP_PASS;
 	case UNKNOWN_FLOW:
 		mine->unknown_flow++;
 		break;

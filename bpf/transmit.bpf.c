@@ -261,6 +261,7 @@ static __always_inline void advance(__u64 consumed)
  */
 #define BULK 16
 static __u64 seen_head;
+static __u64 dropped_until; /* slots before this one that follow another were dropped with it */
 static __u64 bulk_ns; /* 0: to be read */
 static __u32 run;
 
@@ -325,7 +326,11 @@ int wb_transmit(struct xdp_md *ctx)
 		now = wait_for(due > launch ? due : launch);
 		if (!now)
 			return bpf_redirect_map(&egress, WARM_UP, XDP_DROP); /* dropped where there is none */
-		if (now - launch > slot->drift_ns) {
+		/* slots that follow have no launch time and no drift: they are never in time, and look here what
+		 * became of the first */
+		if (now - launch > slot->drift_ns && (!slot->follows || consumed < dropped_until)) {
+			if (!slot->follows)
+				dropped_until = consumed + 1 + slot->followers;
 			counters->expired++;
 			counters->expired_bytes += slot->frame_len;
 			counters->expired_payload += slot->payload_len;

@@ -58,7 +58,9 @@ struct wb_slot {
 	__u16 time_at; /* 0: no time is written */
 	__u8 form; /* enum wb_probe_form */
 	__u8 first; /* the number of the first frame */
-	__u16 reserved[3];
+	__u16 follows; /* 1: a fragment that leaves right after the slot before it, or is dropped with it */
+	__u16 followers; /* how many such slots come next */
+	__u16 reserved;
 	__u8 frame[];
 };
 #define WB_SLOT_HEAD 48
@@ -178,7 +180,8 @@ struct wb_rx_counters {
 	__u64 malformed;
 	__u64 unknown_flow;
 	__u64 stale;
-	__u64 reserved[4];
+	__u64 fragments;
+	__u64 reserved[3];
 };
 
 #endif

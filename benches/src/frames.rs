@@ -58,7 +58,7 @@ pub fn flow(lab: &Lab) -> FlowSpec {
     let destination = Some(Field::Fixed(lab.far().ipv4));
     let ipv4 = Ipv4 { destination, ..Ipv4::default() };
     FlowSpec {
-        packet: vec![Header::Ipv4(ipv4), Header::Udp(Udp::default())],
+        packet: vec![Header::Ipv4(ipv4), Header::Udp(Udp::default())].into(),
         size: Some(Size::frame(FrameLen::MIN)),
         ..FlowSpec::from_port(NEAR)
     }

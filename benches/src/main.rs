@@ -40,7 +40,7 @@ use crate::frames::Files;
 use crate::lab::{Failure, Lab};
 use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
-use crate::sections::{capture, cpu, flat, model, noise, rates};
+use crate::sections::{capture, cpu, flat, model, noise, profiles, rates};
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -100,10 +100,11 @@ fn run(options: &Options) -> Result<(), Failure> {
 type Measure = fn(&mut Bench) -> sections::Chapter;
 
 /// The chapters in their order.
-const CHAPTERS: [(Chapters, Measure); 5] = [
+const CHAPTERS: [(Chapters, Measure); 6] = [
     (Chapters::Flat, flat::measure),
     (Chapters::Model, model::measure),
     (Chapters::Rates, rates::measure),
     (Chapters::Capture, capture::measure),
     (Chapters::Cpu, cpu::measure),
+    (Chapters::Profiles, profiles::measure),
 ];

@@ -48,12 +48,15 @@ pub enum Chapters {
     Capture,
     /// CPU time of each way to wait.
     Cpu,
+    /// The same distribution from several tools, as it arrives; only when it is asked for.
+    Profiles,
 }
 
 impl Options {
     /// Whether a chapter is wanted.
     pub fn wants(&self, chapter: Chapters) -> bool {
-        self.only.is_empty() || self.only.contains(&chapter)
+        let usual = self.only.is_empty() && chapter != Chapters::Profiles;
+        usual || self.only.contains(&chapter)
     }
 
     /// Whether this is the benchmark as it is meant to be, and not a part or a trial of it.

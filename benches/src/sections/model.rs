@@ -150,7 +150,8 @@ fn one_flow(bench: &Bench, keys: &str) -> Result<Reached, Failure> {
     })
 }
 
-fn port(lab: &Lab, name: &str) -> String {
+/// The near end as a port of a scenario.
+pub fn port(lab: &Lab, name: &str) -> String {
     let near = lab.near();
     format!(
         "  {name}: {{ interface: {}, namespace: {name}, engine: kernel, cores: [{}], addresses: [{}], \

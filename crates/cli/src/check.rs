@@ -8,7 +8,7 @@ use wirebeat_explain::Checked;
 use wirebeat_run::{Options, read_files};
 
 use crate::failure::Failure;
-use crate::file::{FileArgs, ScenarioFile};
+use crate::file::{FileArgs, ScenarioFile, is_standard};
 use crate::output::{self, Output, ReportArgs, VERSION};
 
 /// The version of the JSON document.
@@ -46,7 +46,7 @@ impl Args {
 
 /// Reads the scenario in `path`, and compiles it for links that do not exist.
 pub fn checked(path: &Path, reading: &FileArgs) -> Result<(ScenarioFile, Checked), Failure> {
-    let file = ScenarioFile::read(path, reading)?;
+    let file = ScenarioFile::read(path, reading, None)?;
     let files = read_files(&file.scenario, &file.options(Options::default()))
         .map_err(|error| Failure::from(error).at(file.name.clone()))?;
     let checked =
@@ -79,7 +79,7 @@ struct Entry {
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let mut files = Vec::with_capacity(args.files.len());
     let (mut text, mut code) = (String::new(), 0);
-    let quiet = args.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
+    let quiet = args.json.as_deref().is_some_and(is_standard);
     for path in &args.files {
         let file = path.display().to_string();
         let entry = match checked(path, &args.reading) {

@@ -1,14 +1,15 @@
 //! `wirebeat convert`: another tool's script as a scenario.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
-use wirebeat_scripts::{Converted, Dialect, MAX_BYTES};
+use wirebeat_scripts::{Converted, Dialect};
 use wirebeat_units::Nanos;
 
 use crate::failure::Failure;
+use crate::file;
 use crate::output::{print, tell};
 use crate::script::{self, How};
 use crate::values;
@@ -46,7 +47,7 @@ pub struct Args {
 
 /// Converts.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    let (name, text) = read(&args.script)?;
+    let (name, text) = file::text("the script", &args.script)?;
     let how = How { dialect: args.dialect, interface: args.interface.clone(), time: args.time };
     let folder = args.script.parent();
     let converted = script::read((&name, &text), folder, &how)?.ok_or_else(|| {
@@ -67,23 +68,6 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         }
     }
     Ok(0)
-}
-
-fn read(path: &Path) -> Result<(String, String), Failure> {
-    let standard = path.as_os_str() == "-";
-    let name = if standard { "standard input".to_owned() } else { path.display().to_string() };
-    let failed = |why: String| Failure::usage(&why).at(name.clone());
-    let mut bytes = Vec::new();
-    // One byte more than is allowed, so that the converter can say that it is too much.
-    let most = MAX_BYTES as u64 + 1;
-    let done = match standard {
-        true => io::stdin().take(most).read_to_end(&mut bytes),
-        false => fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)),
-    };
-    done.map_err(|error| failed(format!("cannot read the script: {error}")))?;
-    let text =
-        String::from_utf8(bytes).map_err(|_| failed("this is no text in UTF-8".to_owned()))?;
-    Ok((name, text))
 }
 
 /// Writes the scenario and its files; none of them may be there already.

@@ -7,8 +7,8 @@ use wirebeat_run::Controlled;
 use wirebeat_run::control::client::{self, ClientError};
 use wirebeat_run::control::message::{Answer, Effect, FlowState, Request, State};
 use wirebeat_traffic::spec::change::Settings;
-use wirebeat_traffic::spec::{Change, Departures, Size};
-use wirebeat_units::{Nanos, Rate};
+use wirebeat_traffic::spec::{Change, Departures, FlowRate, Size};
+use wirebeat_units::Nanos;
 
 use crate::failure::Failure;
 use crate::output::print;
@@ -99,8 +99,8 @@ struct SetArgs {
     #[arg(value_name = "FLOW")]
     flow: String,
     /// How fast, as in `wirebeat send`
-    #[arg(long, value_name = "RATE")]
-    rate: Option<Rate>,
+    #[arg(long, value_name = "RATE", value_parser = crate::values::rate)]
+    rate: Option<FlowRate>,
     /// How long frames are with their FCS, as in `wirebeat send`
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size)]
     size: Option<Size>,
@@ -169,7 +169,7 @@ impl What {
 impl SetArgs {
     fn settings(&self) -> Settings {
         Settings {
-            rate: self.rate.map(Into::into),
+            rate: self.rate.clone(),
             departures: self.departures.clone(),
             size: self.size.clone(),
             packet: None,

@@ -153,7 +153,7 @@ fn scenario(args: &Args, engine: EngineChoice, (from, to): (&str, &str)) -> Scen
     let usual = if engine == EngineChoice::Kernel { KERNEL_RATE } else { OTHER_RATE };
     let flow = FlowSpec {
         to: Some(RECEIVER.to_owned()),
-        packet: vec![Header::Ipv4(Ipv4::default()), Header::Udp(Udp::default())],
+        packet: vec![Header::Ipv4(Ipv4::default()), Header::Udp(Udp::default())].into(),
         size: Some(Size::frame(args.size)),
         rate: args.rate.unwrap_or(Rate::Frames(usual)).into(),
         ..FlowSpec::from_port(SENDER)

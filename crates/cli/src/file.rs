@@ -11,6 +11,7 @@ use clap::Args;
 use wirebeat_run::Options;
 use wirebeat_scripts::Dialect;
 use wirebeat_traffic::spec::{Invalid, Place, Reading, Scenario, Sources, SpecError, yaml};
+use wirebeat_units::Nanos;
 
 use crate::failure::Failure;
 use crate::output::tell;
@@ -57,33 +58,37 @@ pub struct ScenarioFile {
 }
 
 impl ScenarioFile {
-    /// Reads and checks the scenario in the file `path`.
-    pub fn read(path: &Path, how: &FileArgs) -> Result<ScenarioFile, Failure> {
-        let standard = path.as_os_str() == STANDARD_INPUT;
-        let name = match standard {
-            true => "standard input".to_owned(),
-            false => path.display().to_string(),
-        };
-        let text = match standard {
-            true => text_of(io::stdin()),
-            false => text_of_file(path),
-        };
-        let text = text.map_err(|why| {
-            let failure = Failure::usage(&format!("cannot read the scenario: {why}"));
-            failure.at(name.clone()).hint("check the name of the file")
-        })?;
-        let directory = path.parent().filter(|_| !standard).map(Path::to_owned);
-        let script = How { dialect: how.dialect, interface: how.interface.clone(), time: None };
+    /// Reads and checks the scenario in the file `path`, which ends after `time` if that is given.
+    pub fn read(path: &Path, how: &FileArgs, time: Option<Nanos>) -> Result<ScenarioFile, Failure> {
+        let (name, text) = text("the scenario", path)?;
+        let directory = path.parent().filter(|_| !is_standard(path)).map(Path::to_owned);
+        let script = How { dialect: how.dialect, interface: how.interface.clone(), time };
         if let Some(converted) = script::read((&name, &text), directory.as_deref(), &script)? {
+            if !how.set.is_empty() {
+                let why = "a script has no variables";
+                let hint = "turn it into a scenario with 'wirebeat convert', and give that some";
+                return Err(Failure::usage(why).at("--set").hint(hint));
+            }
             script::notices(&converted).iter().for_each(|notice| tell(notice));
             let (scenario, made) = (converted.scenario, converted.files);
             return Ok(ScenarioFile { name, scenario, directory, made, sources: None });
+        }
+        if how.interface.is_some() {
+            let why = "this is a scenario, and its ports name the interfaces";
+            let hint = "give the port an 'interface'; it can be a variable, for --set";
+            return Err(Failure::usage(why).at("--interface").hint(hint));
         }
         let reading = Reading { set: &how.set, read: &mut |path| text_of_file(path) };
         let (scenario, sources) =
             Sources::read(&name, text, reading).map_err(|error| unreadable(error, &how.set))?;
         let (made, sources) = (Vec::new(), Some(sources));
-        Ok(ScenarioFile { name, scenario, directory, made, sources })
+        let mut file = ScenarioFile { name, scenario, directory, made, sources };
+        if time.is_some() {
+            file.scenario.run.time = time;
+            // A flow may start after the new end.
+            file.scenario.check().map_err(|problem| file.invalid(&problem))?;
+        }
+        Ok(file)
     }
 
     /// `options` with what the names of files in it mean.
@@ -103,6 +108,25 @@ impl ScenarioFile {
         };
         Failure::usage(&problem.why).at(format!("{}, {}", at(file, place), problem.at))
     }
+}
+
+/// Whether this stands for standard input or output.
+pub fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == STANDARD_INPUT
+}
+
+/// What messages call the file `path`, and the text in it: `what`, at most a byte more than the longest
+/// scenario has.
+pub fn text(what: &str, path: &Path) -> Result<(String, String), Failure> {
+    let (name, text) = match is_standard(path) {
+        true => ("standard input".to_owned(), text_of(io::stdin())),
+        false => (path.display().to_string(), text_of_file(path)),
+    };
+    let text = text.map_err(|why| {
+        let failure = Failure::usage(&format!("cannot read {what}: {why}"));
+        failure.at(name.clone()).hint("check the name of the file")
+    })?;
+    Ok((name, text))
 }
 
 fn text_of_file(path: &Path) -> Result<String, String> {

@@ -13,6 +13,7 @@ use wirebeat_units::Nanos;
 
 use crate::command::NAME;
 use crate::failure::Failure;
+use crate::file::is_standard;
 use crate::key::{self, CONTROL_PORT, KeyArgs, VARIABLE};
 use crate::output::{Output, ReportArgs, tell};
 use crate::signals::Signals;
@@ -155,7 +156,7 @@ struct ListenArgs {
         value_name = "ADDRESS:PORT",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with = "count"
+        conflicts_with_all = ["count", "codecs", "log"]
     )]
     listen: Option<ListenAt>,
     #[command(flatten)]
@@ -167,6 +168,15 @@ struct ListenArgs {
 
 /// Receives.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
+    if args.log.is_some()
+        && args.log_file.is_none()
+        && args.report.json.as_deref().is_some_and(is_standard)
+    {
+        let why = "the log and the JSON would be mixed on standard output";
+        return Err(Failure::usage(why)
+            .at("--log")
+            .hint("write the log to a file with --log-file"));
+    }
     let listen = args.listen.listen()?;
     if let (Some(listen), false) = (&listen, args.listen.key_known()) {
         announce(listen, args);

@@ -45,12 +45,7 @@ pub struct Args {
 
 /// Runs.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
-    let mut file = ScenarioFile::read(&args.scenario, &args.reading)?;
-    if args.time.is_some() {
-        file.scenario.run.time = args.time;
-        // A flow may start after the new end.
-        file.scenario.check().map_err(|problem| file.invalid(&problem))?;
-    }
+    let file = ScenarioFile::read(&args.scenario, &args.reading, args.time)?;
     let options = file.options(Options { control: args.control.wanted(), ..output.options() });
     execute(&file.scenario, options, output, |error| match error {
         RunError::Scenario(error) => file.invalid(error.problem()),

@@ -1,10 +1,9 @@
 //! Scripts of other tools, read as scenarios: for `run`, which sends them, and `convert`, which writes them.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use wirebeat_run::read_file;
 use wirebeat_scripts::{
     Converted, Dialect, MAX_BYTES, Options, Reception, Source, TimeOfDay, convert, recognise,
 };
@@ -33,7 +32,10 @@ pub fn read(
     how: &How,
 ) -> Result<Option<Converted>, Failure> {
     let Some(dialect) = how.dialect.or_else(|| recognise(text)) else { return Ok(None) };
-    let read = |file: &str| read_file(&folder.map_or(PathBuf::from(file), |dir| dir.join(file)));
+    let read = |file: &str| {
+        let path = folder.map_or(PathBuf::from(file), |dir| dir.join(file));
+        read_file(&path, MAX_BYTES as u64).map_err(|why| format!("{}: {why}", path.display()))
+    };
     let source = Source { name, text, read: &read };
     let options = Options { interface: how.interface.clone(), time: how.time };
     let mut converted =
@@ -42,24 +44,6 @@ pub fn read(
         converted.scenario.run.start_at = Some(next(start, SystemTime::now()));
     }
     Ok(Some(converted))
-}
-
-/// A file that a script names: a regular one of bounded length.
-fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    let told = |error: std::io::Error| format!("{}: {error}", path.display());
-    // A pipe or a device might never end.
-    if !std::fs::metadata(path).map_err(told)?.is_file() {
-        return Err(format!("{} is not a regular file", path.display()));
-    }
-    let mut content = Vec::new();
-    let file = File::open(path).map_err(told)?;
-    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content).map_err(told)?;
-    match content.len() {
-        long if long > MAX_BYTES => {
-            Err(format!("{} is longer than {MAX_BYTES} bytes", path.display()))
-        }
-        _ => Ok(content),
-    }
 }
 
 /// When it is that time of day (UTC) next.

@@ -7,7 +7,7 @@
 
 use std::io;
 
-use wirebeat_engine::port::{Amount, PortError, TxMeta, TxPlan, TxTotals};
+use wirebeat_engine::port::{Amount, Counted, PortError, TxMeta, TxPlan, TxTotals};
 
 use crate::memory::Memory;
 
@@ -43,8 +43,7 @@ unsafe impl Send for Slots {}
 struct Entry {
     tag: u32,
     /// What it is counted as.
-    frame_len: u16,
-    payload_len: u16,
+    counted: Counted,
     /// Whether it was committed in one call with the frame before it.
     with_previous: bool,
 }
@@ -145,12 +144,8 @@ impl Slots {
         for (index, meta) in metas.iter().enumerate() {
             let slot = (self.head + self.committed + index) % SLOTS;
             self.iovecs[slot].iov_len = usize::from(meta.len);
-            self.entries[slot] = Entry {
-                tag: meta.tag,
-                frame_len: meta.frame_len,
-                payload_len: meta.payload_len,
-                with_previous: index > 0,
-            };
+            self.entries[slot] =
+                Entry { tag: meta.tag, counted: meta.counted, with_previous: index > 0 };
         }
         self.committed += metas.len();
         self.reserved -= metas.len();
@@ -192,10 +187,10 @@ impl Slots {
     fn settle(&mut self, count: usize, counter: impl Fn(&mut TxTotals) -> &mut Amount) {
         let count = count.min(self.committed);
         for position in self.head..self.head + count {
-            let Entry { tag, frame_len, payload_len, .. } = self.entries[position % SLOTS];
+            let Entry { tag, counted, .. } = self.entries[position % SLOTS];
             // tags were checked on commit
             if let Some(totals) = self.totals.get_mut(tag as usize) {
-                counter(totals).add_frame(frame_len, payload_len);
+                counter(totals).add(counted);
             }
         }
         self.head = (self.head + count) % SLOTS;

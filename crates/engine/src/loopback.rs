@@ -191,9 +191,9 @@ impl Port for LoopbackPort {
             match slot.get(..usize::from(meta.len)) {
                 Some(bytes) => {
                     outward.carry(now, bytes);
-                    self.totals[tag].sent.add_frame(meta.frame_len, meta.payload_len);
+                    self.totals[tag].sent.add(meta.counted);
                 }
-                None => self.totals[tag].failed.add_frame(meta.frame_len, meta.payload_len),
+                None => self.totals[tag].failed.add(meta.counted),
             }
         }
         self.slots.rotate_left(metas.len());

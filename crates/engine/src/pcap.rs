@@ -164,11 +164,11 @@ impl<W: Write + Send> PcapPort<W> {
             options: Vec::new(),
         };
         if let Err(error) = self.writer.write_pcapng_block(block) {
-            tag.totals.failed.add_frame(meta.frame_len, meta.payload_len);
+            tag.totals.failed.add(meta.counted);
             return Err(refused(&self.name, io_error(error)));
         }
         tag.next = tag.next.wrapping_add(1);
-        tag.totals.sent.add_frame(meta.frame_len, meta.payload_len);
+        tag.totals.sent.add(meta.counted);
         tag.span = Some((tag.span.map_or(self.last, |(first, _)| first), self.last));
         if meta.launch != Nanos::ZERO {
             tag.error.record(0);
@@ -217,7 +217,7 @@ impl<W: Write + Send> Port for PcapPort<W> {
                 Ok(()) => outcome = self.write(index, meta),
                 Err(_) => {
                     let failed = &mut self.tags[meta.tag as usize].totals.failed;
-                    failed.add_frame(meta.frame_len, meta.payload_len);
+                    failed.add(meta.counted);
                 }
             }
         }
@@ -258,6 +258,7 @@ impl<W: Write + Send> Port for PcapPort<W> {
 #[cfg(test)]
 mod tests {
     use pcap_file::pcapng::{Block, PcapNgReader};
+    use wirebeat_traffic::program::Counted;
     use wirebeat_wire::probe::Probe;
     use wirebeat_wire::stamp::Stamp;
 
@@ -268,6 +269,7 @@ mod tests {
             tags: 2,
             frame_max: 64,
             frame_len: None,
+            cut: false,
             paced: true,
             unix_offset: 0,
             round: 0,
@@ -280,7 +282,8 @@ mod tests {
     }
 
     fn meta(len: u16, tag: u32, launch: u64) -> TxMeta {
-        TxMeta { len, tag, launch: Nanos::new(launch), ..TxMeta::default() }
+        let counted = Counted::frame(len + 4, 0);
+        TxMeta { len, tag, counted, launch: Nanos::new(launch), ..TxMeta::default() }
     }
 
     /// Commits frames of `(length, tag, launch)`, each filled with its index.

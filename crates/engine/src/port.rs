@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::ops::{AddAssign, SubAssign};
 
 use wirebeat_meter::summary::Distribution;
+pub use wirebeat_traffic::program::Counted;
 use wirebeat_units::{BitRate, Nanos};
 use wirebeat_wire::stamp::Stamp;
 
@@ -47,10 +48,8 @@ pub struct Caps {
 pub struct TxMeta {
     /// Bytes of the slot that are the frame, without FCS.
     pub len: u16,
-    /// The length of the whole frame with FCS, to count by.
-    pub frame_len: u16,
-    /// Bytes of its payload, to count by.
-    pub payload_len: u16,
+    /// What it is counted as.
+    pub counted: Counted,
     /// Counted by; below the number of tags the port was opened with.
     pub tag: u32,
     /// Absolute launch time; only ports that hold frames look at it. Zero: at once.
@@ -61,13 +60,29 @@ pub struct TxMeta {
     pub drift: Nanos,
     /// A port that holds frames sends a late one no sooner than this after the last of its tag.
     pub spacing: Nanos,
+    /// Its place among the fragments of its packet.
+    pub place: Place,
+}
+
+/// Where a frame stands among those of its packet, for ports that drop what is late: all of a packet or nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// It is the packet.
+    #[default]
+    Whole,
+    /// The first of it, which so many follow.
+    First(u16),
+    /// It leaves right after the one before it, or is dropped with that.
+    Following,
 }
 
 /// Frames, and how much they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// How many.
+    /// How many. The fragments of a packet count as one.
     pub frames: u64,
+    /// How many more they are on the wire: fragments beside those.
+    pub fragments: u64,
     /// Their bytes with FCS.
     pub bytes: u64,
     /// Bytes of their payload.
@@ -75,18 +90,20 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// One frame more.
+    /// One frame more, or part of one.
     #[inline]
-    pub fn add_frame(&mut self, frame_len: u16, payload_len: u16) {
-        self.frames += 1;
-        self.bytes += u64::from(frame_len);
-        self.payload += u64::from(payload_len);
+    pub fn add(&mut self, frame: Counted) {
+        self.frames += u64::from(frame.packets);
+        self.fragments += u64::from(frame.fragments);
+        self.bytes += u64::from(frame.bytes);
+        self.payload += u64::from(frame.payload);
     }
 }
 
 impl AddAssign for Amount {
     fn add_assign(&mut self, other: Amount) {
         self.frames += other.frames;
+        self.fragments += other.fragments;
         self.bytes += other.bytes;
         self.payload += other.payload;
     }
@@ -96,6 +113,7 @@ impl SubAssign for Amount {
     /// Stops at zero.
     fn sub_assign(&mut self, other: Amount) {
         self.frames = self.frames.saturating_sub(other.frames);
+        self.fragments = self.fragments.saturating_sub(other.fragments);
         self.bytes = self.bytes.saturating_sub(other.bytes);
         self.payload = self.payload.saturating_sub(other.payload);
     }
@@ -134,6 +152,8 @@ pub struct TxPlan {
     pub frame_len: Option<u16>,
     /// Whether frames have launch times.
     pub paced: bool,
+    /// Whether some packets leave as fragments.
+    pub cut: bool,
     /// Where the clock of the day is ahead of the monotonic one, in nanoseconds (modulo 2^64), for ports
     /// that stamp by themselves.
     pub unix_offset: u64,

@@ -148,7 +148,7 @@ fn rates(stream: &Stream) -> Option<String> {
     let frame = mean_length(&stream.frames);
     let headers = f64::from(stream.frames.headers_len());
     let payload = match stream.frames.lengths().fixed() {
-        Some(_) => f64::from(stream.frames.amount(0).1),
+        Some(_) => f64::from(stream.frames.counted(0).payload),
         None => (frame - f64::from(FCS) - headers).max(0.0),
     };
     let bits = |bytes: f64| human::bit_rate(rate * bytes * 8.0);
@@ -187,16 +187,24 @@ fn sizes(flow: &FlowSpec, stream: &Stream) -> String {
     let lengths = stream.frames.lengths();
     match lengths.fixed() {
         Some(_) => {
-            let frame = stream.frames.amount(0).0;
+            let counted = stream.frames.counted(0);
+            let (frame, parts) = (counted.bytes, counted.fragments + 1);
             match said == format!("always {frame}B") {
+                _ if parts > 1 => format!(
+                    "{said}: longer than the link carries, {parts} IP fragments of {frame}B with FCS together"
+                ),
                 true => format!("{said} with FCS"),
                 false => format!("{said}: {frame}B with FCS"),
             }
         }
         None => {
-            let with_fcs = |length: u16| u32::from(length.max(60)) + u32::from(FCS);
+            let with_fcs = |length: u32| length.max(60) + u32::from(FCS);
+            let cut = match stream.frames.is_cut() {
+                true => "; what is longer than the link carries leaves as IP fragments",
+                false => "",
+            };
             format!(
-                "{said}; from {}B to {}B with FCS, {:.1}B on average",
+                "{said}; from {}B to {}B with FCS, {:.1}B on average{cut}",
                 with_fcs(lengths.shortest()),
                 with_fcs(lengths.longest()),
                 mean_length(&stream.frames)

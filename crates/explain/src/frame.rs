@@ -44,7 +44,11 @@ pub fn explain(
     let mut first = Vec::new();
     for n in 0..count {
         let (built, frame) = build(stream, n);
-        page.fact(&format!("frame {n}"), &format!("{} bytes with FCS", built.frame_len));
+        let parts = match stream.frames.parts(n) {
+            1 => String::new(),
+            parts => format!(", leaving as {parts} IP fragments; before it is cut:"),
+        };
+        page.fact(&format!("frame {n}"), &format!("{} bytes with FCS{parts}", built.counted.bytes));
         page.hex(&frame);
         if n == 0 {
             explain_headers(page, &fields, &frame);
@@ -59,9 +63,9 @@ pub fn explain(
 
 /// Frame `n`, as it would leave at time 0.
 fn build(stream: &Stream, n: u64) -> (Built, Vec<u8>) {
-    let mut frame = vec![0; usize::from(stream.frames.longest().get())];
+    let mut frame = vec![0; stream.frames.longest_packet()];
     let built = stream.frames.frame().build(n, &mut frame);
-    frame.truncate(built.len.into());
+    frame.truncate(built.len as usize);
     built.stamp(&mut frame, n as u32, Default::default());
     (built, frame)
 }
@@ -103,7 +107,7 @@ fn explain_payload(page: &mut Page, flow: &FlowSpec, stream: &Stream, built: &Bu
         Payload::Text(_) => "a text, then zeros".to_owned(),
         Payload::File(file) => format!("the file '{file}', then zeros"),
     };
-    let len = built.payload_len;
+    let len = built.counted.payload;
     let mut words = format!("{len} bytes from 0x{begin:04x} on");
     match (built.probe_at, stream.frames.codec()) {
         (Some(at), Some(codec)) if codec.name() == "wirebeat" => {
@@ -124,7 +128,7 @@ fn explain_payload(page: &mut Page, flow: &FlowSpec, stream: &Stream, built: &Bu
         }
         _ => page.hang("    payload   ", &format!("{words}: {content}")),
     }
-    let padding = built.len.saturating_sub(begin + len);
+    let padding = built.len.saturating_sub(u32::from(begin) + u32::from(len));
     if padding > 0 {
         page.hang(
             "    padding   ",

@@ -149,6 +149,9 @@ fn of_stream(stream: &Stream) -> Option<String> {
     if stream.frames.lengths().period().is_none() {
         return Some("has sizes that are drawn".to_owned());
     }
+    if stream.frames.is_cut() {
+        return Some("leaves as fragments, and numbers each packet anew".to_owned());
+    }
     match stream.frames.period() {
         None => Some("has fields that are drawn".to_owned()),
         Some(frames) if frames > ROUND_MAX as u64 => {

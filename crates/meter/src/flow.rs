@@ -21,8 +21,10 @@ pub struct Sample {
     pub sent: Option<Nanos>,
     /// Its sequence number, if it has one.
     pub sequence: Option<u32>,
-    /// Bytes of the frame with FCS.
+    /// Bytes of the frame with FCS, or of all frames of a packet that came as fragments.
     pub frame_len: u32,
+    /// Frames that it took beside one.
+    pub fragments: u32,
     /// Bytes of transport payload.
     pub payload_len: u32,
 }
@@ -41,6 +43,7 @@ pub struct Expectation {
 pub struct FlowMeter {
     expected: Expectation,
     frames: u64,
+    fragments: u64,
     frame_bytes: u64,
     payload_bytes: u64,
     span: Option<(Nanos, Nanos)>,
@@ -62,6 +65,7 @@ impl FlowMeter {
         FlowMeter {
             expected,
             frames: 0,
+            fragments: 0,
             frame_bytes: 0,
             payload_bytes: 0,
             span: None,
@@ -81,6 +85,7 @@ impl FlowMeter {
     #[inline]
     pub fn record(&mut self, sample: &Sample) {
         self.frames += 1;
+        self.fragments += u64::from(sample.fragments);
         self.frame_bytes += u64::from(sample.frame_len);
         self.payload_bytes += u64::from(sample.payload_len);
         self.record_arrival(sample.at);
@@ -129,6 +134,7 @@ impl FlowMeter {
     pub fn summary(&self) -> FlowSummary {
         FlowSummary {
             frames: self.frames,
+            fragments: self.fragments,
             frame_bytes: self.frame_bytes,
             payload_bytes: self.payload_bytes,
             span: self.span.map(|(first, last)| (first.get(), last.get())),
@@ -170,6 +176,7 @@ mod tests {
             sent: Some(Nanos::new(sent)),
             sequence: Some(sequence),
             frame_len: 64,
+            fragments: 0,
             payload_len: 18,
         }
     }
@@ -283,6 +290,7 @@ mod tests {
                     sent: sent.map(Nanos::new),
                     sequence,
                     frame_len: len,
+                    fragments: 0,
                     payload_len: len / 2,
                 });
             }

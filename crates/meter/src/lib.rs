@@ -14,6 +14,7 @@ pub mod histogram;
 mod merge;
 pub mod meter;
 mod moments;
+mod reassembly;
 pub mod sequence;
 pub mod summary;
 pub mod validate;

@@ -35,6 +35,7 @@ impl FlowSummary {
             return;
         }
         add(&mut self.frames, other.frames);
+        add(&mut self.fragments, other.fragments);
         add(&mut self.frame_bytes, other.frame_bytes);
         add(&mut self.payload_bytes, other.payload_bytes);
         join(&mut self.span, other.span);
@@ -63,6 +64,7 @@ impl MeterSummary {
         add(&mut self.stale, other.stale);
         add(&mut self.foreign, other.foreign);
         add(&mut self.malformed, other.malformed);
+        add(&mut self.fragments, other.fragments);
         add(&mut self.receiver_drops, other.receiver_drops);
     }
 }
@@ -97,6 +99,7 @@ mod tests {
                 sent: Some(Nanos::new(at)),
                 sequence: Some(sequence),
                 frame_len: 64,
+                fragments: 0,
                 payload_len: 18,
             });
         }

@@ -10,12 +10,14 @@ use wirebeat_units::Nanos;
 use wirebeat_wire::carrier::Carrier;
 use wirebeat_wire::codec::Codec;
 use wirebeat_wire::datagram::{Datagram, NotADatagram};
+use wirebeat_wire::fragment::Fragment;
 use wirebeat_wire::probe::Probe;
 
 use crate::bins::Bins;
 use crate::codecs::{Codecs, Foreign};
 use crate::filter::Filter;
 use crate::flow::{Expectation, FlowMeter, Sample};
+use crate::reassembly::{Reassembly, Whole};
 use crate::sequence::WINDOW;
 use crate::summary::MeterSummary;
 
@@ -75,6 +77,21 @@ struct Measured {
     meter: FlowMeter,
 }
 
+/// How something arrived.
+#[derive(Clone, Copy)]
+struct Arrived {
+    at: Nanos,
+    frame_len: u32,
+    /// Frames that it took beside one.
+    fragments: u32,
+}
+
+impl Arrived {
+    fn frames(self) -> u64 {
+        1 + u64::from(self.fragments)
+    }
+}
+
 /// Stands in [`Meter::places`] for a flow that is not measured.
 const NOWHERE: u16 = u16::MAX;
 
@@ -96,6 +113,7 @@ pub struct Meter {
     stale: u64,
     foreign: u64,
     malformed: u64,
+    reassembly: Reassembly,
 }
 
 impl Meter {
@@ -116,6 +134,7 @@ impl Meter {
             stale: 0,
             foreign: 0,
             malformed: 0,
+            reassembly: Reassembly::default(),
         };
         match flows {
             Flows::Any(limit) => meter.room = limit,
@@ -134,25 +153,33 @@ impl Meter {
     /// length of the whole frame with FCS.
     #[inline]
     pub fn record_frame(&mut self, at: Nanos, bytes: &[u8], frame_len: u32) {
+        self.record_packet(bytes, Arrived { at, frame_len, fragments: 0 });
+    }
+
+    #[inline]
+    fn record_packet(&mut self, bytes: &[u8], arrived: Arrived) {
         match Datagram::parse(bytes) {
             Ok(datagram) => {
                 let source = SocketAddr::new(datagram.source, datagram.source_port);
                 if self.filter.matches(Some(source), Some(datagram.destination_port)) {
                     let port = Some(datagram.destination_port);
-                    self.record_payload(at, datagram.payload, frame_len, port);
+                    self.record_payload(arrived, datagram.payload, port);
                 } else {
-                    self.foreign += 1;
+                    self.foreign += arrived.frames();
                 }
             }
-            Err(NotADatagram::Foreign) => self.record_other(at, bytes, frame_len),
-            Err(NotADatagram::Malformed) => self.malformed += 1,
+            Err(NotADatagram::Foreign) => self.record_other(bytes, arrived),
+            Err(NotADatagram::Malformed) => self.malformed += arrived.frames(),
         }
     }
 
-    /// Takes a frame that is no UDP datagram. It is ours only if it carries the probe of a flow that is
-    /// measured: anything at all may be on a link.
+    /// Takes a frame that is no UDP datagram: a fragment of one, or a frame that is ours only if it carries the
+    /// probe of a flow that is measured, for anything at all may be on a link.
     #[cold]
-    fn record_other(&mut self, at: Nanos, bytes: &[u8], frame_len: u32) {
+    fn record_other(&mut self, bytes: &[u8], arrived: Arrived) {
+        if let Some(fragment) = Fragment::parse(bytes) {
+            return self.record_fragment(&fragment, arrived);
+        }
         let carrier = Carrier::parse(bytes).ok();
         let payload = carrier
             .filter(|carrier| self.filter.matches_portless(carrier.source))
@@ -161,9 +188,19 @@ impl Meter {
                 Probe::from_tail(payload).is_some_and(|probe| self.knows(probe.flow))
             });
         match payload {
-            Some(payload) => self.record_payload(at, payload, frame_len, None),
-            None => self.foreign += 1,
+            Some(payload) => self.record_payload(arrived, payload, None),
+            None => self.foreign += arrived.frames(),
         }
+    }
+
+    /// Takes a fragment; the last one to arrive brings the packet.
+    fn record_fragment(&mut self, fragment: &Fragment<'_>, arrived: Arrived) {
+        let mut reassembly = std::mem::take(&mut self.reassembly);
+        if let Some(whole) = reassembly.add(arrived.at, fragment, arrived.frame_len) {
+            let Whole { frame, frame_len, frames } = whole;
+            self.record_packet(frame, Arrived { at: arrived.at, frame_len, fragments: frames - 1 });
+        }
+        self.reassembly = reassembly;
     }
 
     /// Whether flow `id` is measured, or may be.
@@ -182,7 +219,7 @@ impl Meter {
         frame_len: u32,
     ) {
         if self.filter.matches(source, None) {
-            self.record_payload(at, payload, frame_len, None);
+            self.record_payload(Arrived { at, frame_len, fragments: 0 }, payload, None);
         } else {
             self.foreign += 1;
         }
@@ -190,22 +227,23 @@ impl Meter {
 
     /// Gives the payload to its flow.
     #[inline]
-    fn record_payload(&mut self, at: Nanos, payload: &[u8], frame_len: u32, port: Option<u16>) {
+    fn record_payload(&mut self, arrived: Arrived, payload: &[u8], port: Option<u16>) {
         let payload_len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        let bare = Sample { at, sent: None, sequence: None, frame_len, payload_len };
+        let Arrived { at, frame_len, fragments } = arrived;
+        let bare = Sample { at, sent: None, sequence: None, frame_len, fragments, payload_len };
         let Some(probe) = Probe::from_tail(payload) else {
             return self.record_foreign(&bare, payload, port);
         };
         let sent = Nanos::new(probe.transmit_ns);
         if self.run_start.is_some_and(|start| sent < start) {
-            self.stale += 1;
+            self.stale += arrived.frames();
             return;
         }
         match self.place(probe.flow) {
             Some(flow) => {
                 flow.record(&Sample { sent: Some(sent), sequence: Some(probe.sequence), ..bare })
             }
-            None => self.unknown_flow += 1,
+            None => self.unknown_flow += arrived.frames(),
         }
     }
 
@@ -221,7 +259,7 @@ impl Meter {
         let known = self.codecs.flows.get(&flow).copied().or_else(|| self.number(flow));
         match known.and_then(|id| self.place(id)) {
             Some(meter) => meter.record(&Sample { sent, sequence: Some(sequence), ..*bare }),
-            None => self.unknown_flow += 1,
+            None => self.unknown_flow += 1 + u64::from(bare.fragments),
         }
     }
 
@@ -271,6 +309,7 @@ impl Meter {
             stale: self.stale,
             foreign: self.foreign,
             malformed: self.malformed,
+            fragments: self.reassembly.unused(),
             receiver_drops: 0,
         }
     }

@@ -78,8 +78,10 @@ pub struct LinearBins {
 /// What was measured of one flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowSummary {
-    /// Frames received, duplicates included.
+    /// Frames received, duplicates included. A packet that came as fragments is one.
     pub frames: u64,
+    /// Frames that came beside: the other fragments.
+    pub fragments: u64,
     /// Their bytes with FCS.
     pub frame_bytes: u64,
     /// Their bytes of transport payload.
@@ -119,6 +121,8 @@ pub struct MeterSummary {
     pub foreign: u64,
     /// Frames too short or inconsistent to be read.
     pub malformed: u64,
+    /// IP fragments that made no whole packet here.
+    pub fragments: u64,
     /// Frames that the receiving engine lost by itself.
     pub receiver_drops: u64,
 }

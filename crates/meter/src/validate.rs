@@ -152,6 +152,7 @@ mod tests {
                 sent: Some(Nanos::new(at)),
                 sequence: Some(sequence),
                 frame_len: 64,
+                fragments: 0,
                 payload_len: 18,
             });
         }

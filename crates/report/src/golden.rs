@@ -98,7 +98,12 @@ const BULK: Plan = Plan {
 impl Plan {
     fn volume(&self, frames: u64) -> Volume {
         let len = u64::from(self.frame_len);
-        Volume { frames, frame_bytes: frames * len, payload_bytes: frames * (len - 46) }
+        Volume {
+            frames,
+            fragments: 0,
+            frame_bytes: frames * len,
+            payload_bytes: frames * (len - 46),
+        }
     }
 
     /// Sends and receives the flow.
@@ -129,6 +134,7 @@ impl Plan {
                 sent: Some(Nanos::new(hour + departure)),
                 sequence: Some(index as u32),
                 frame_len: self.frame_len,
+                fragments: 0,
                 payload_len: self.frame_len - 46,
             });
         }

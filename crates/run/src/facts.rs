@@ -2,6 +2,7 @@
 
 use wirebeat_engine::clock::Wait;
 use wirebeat_host::{CpuTimes, CpuUse, Machine};
+use wirebeat_meter::summary::MeterSummary;
 use wirebeat_report::assemble::CpuTime;
 use wirebeat_report::model::{Clock, Host, Station};
 use wirebeat_units::Nanos;
@@ -81,6 +82,17 @@ pub(crate) fn cost(before: &CpuTimes, frames: u64) -> (Vec<CpuTime>, CpuUse) {
         .into_iter()
         .collect();
     (costs, spent)
+}
+
+/// That a receiver has left fragments alone, if it has.
+pub(crate) fn left_alone(engine: Engine, summary: &MeterSummary) -> Option<String> {
+    let fragments = summary.fragments;
+    (engine == Engine::Kernel && fragments > 0).then(|| {
+        format!(
+            "{fragments} IP fragments arrived, and the kernel engine does not put packets together; receive with \
+             '--engine packet' to measure them"
+        )
+    })
 }
 
 /// What the machine did during the run that spoils measurements.

@@ -22,15 +22,15 @@ pub fn read(scenario: &Scenario, options: &Options) -> Result<Files, RunError> {
             Some(directory) => directory.join(name),
             None => Path::new(name).to_owned(),
         };
-        let content = read_one(&path)
+        let content = read_one(&path, Files::MAX_BYTES)
             .map_err(|why| RunError::Usage(format!("the file '{}': {why}", path.display())))?;
         files.insert(name.to_owned(), content);
     }
     Ok(files)
 }
 
-/// A regular file of bounded length.
-fn read_one(path: &Path) -> Result<Vec<u8>, String> {
+/// A regular file of at most so many bytes; or why not.
+pub fn read_one(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let told = |error: std::io::Error| error.to_string();
     let metadata = std::fs::metadata(path).map_err(told)?;
     // A pipe or a device might never end.
@@ -39,9 +39,9 @@ fn read_one(path: &Path) -> Result<Vec<u8>, String> {
     }
     let mut content = Vec::new();
     let file = File::open(path).map_err(told)?;
-    file.take(Files::MAX_BYTES + 1).read_to_end(&mut content).map_err(told)?;
-    if content.len() as u64 > Files::MAX_BYTES {
-        return Err(format!("it is longer than {} MiB; shorten it", Files::MAX_BYTES >> 20));
+    file.take(most + 1).read_to_end(&mut content).map_err(told)?;
+    if content.len() as u64 > most {
+        return Err(format!("it is longer than {} MiB; shorten it", most >> 20));
     }
     Ok(content)
 }

@@ -42,6 +42,13 @@ pub(crate) fn receive(
     listen: &Listen,
     (observer, stop): (&mut dyn Observer, &Stop),
 ) -> Result<Report, RunError> {
+    if !request.codecs.is_empty() || request.log.is_some() {
+        return Err(RunError::Usage(
+            "one who listens for senders measures their probes, for one after the other: it reads none of other \
+             tools, and writes no log of packets"
+                .to_owned(),
+        ));
+    }
     let listener = Listener::bind(listen)?;
     let machine = Machine::observe();
     // Open while nobody is served, too: what is missing is known before anyone connects, and a sender
@@ -184,7 +191,10 @@ impl Metering for Local<'_> {
             interrupt_ns: spent.interrupt_ns(),
             frames,
         });
-        let notes = received.error.iter().map(|error| format!("at the receiver: {error}"));
+        let error = received.error.as_ref().map(ToString::to_string);
+        let left_alone = facts::left_alone(self.engine, &received.summary);
+        let notes = error.into_iter().chain(left_alone);
+        let notes = notes.map(|note| format!("at the receiver: {note}"));
         let summary = received.summary;
         self.work = Work::Done { summary: Box::new(summary.clone()), relation };
         self.rest();

@@ -27,6 +27,8 @@ pub(crate) struct Outcome {
     pub(crate) started: SystemTime,
     pub(crate) start: Nanos,
     pub(crate) elapsed: Nanos,
+    /// How long flows could send, from the start of the run.
+    pub(crate) ran: Nanos,
     pub(crate) cpu: CpuTimes,
     /// Device counters of each port before the run.
     pub(crate) counters: Vec<Option<LinkStats>>,
@@ -70,7 +72,7 @@ pub(crate) fn device_counters(run: &Prepared) -> Vec<Option<LinkStats>> {
 /// Puts everything together.
 pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     let mut end = outcome.end.clone();
-    let changes = changes(&run, outcome.elapsed);
+    let changes = changes(&run, outcome.ran);
     if let Some(control) = &run.control {
         run.program = control.program();
     }
@@ -94,7 +96,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     let after = device_counters(&run);
     machine_notes.extend(charge_device(&mut flows, &run, (&outcome.counters, &after)));
 
-    let mut receiver = receiver_side(&mut run, &mut end);
+    let mut receiver = receiver_side(&mut run, &mut end, &mut machine_notes);
     let mut clocks = Clocks::Same;
     match outcome.remote {
         Ok(None) => {}
@@ -124,13 +126,13 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     assemble(facts, sender, receiver)
 }
 
-/// What changed in the flows until the run had ended.
-fn changes(run: &Prepared, elapsed: Nanos) -> Vec<Change> {
+/// What changed in the flows while they could send.
+fn changes(run: &Prepared, ran: Nanos) -> Vec<Change> {
     match &run.control {
-        Some(control) => control.noted(elapsed),
+        Some(control) => control.noted(ran),
         None => {
             let mut changes = run.planned.clone();
-            changes.retain(|change| change.at_ns < elapsed.get());
+            changes.retain(|change| change.at_ns < ran.get());
             changes
         }
     }
@@ -208,7 +210,7 @@ fn charge_device(
         if run.engines[place] != Engine::Kernel || mine.is_empty() {
             continue;
         }
-        let handed: u64 = mine.iter().map(|&flow| flows[flow as usize].sent.frames).sum();
+        let handed: u64 = mine.iter().map(|&flow| on_wire(flows[flow as usize].sent)).sum();
         let left = after.tx_packets.saturating_sub(before.tx_packets);
         let missing = handed.saturating_sub(left);
         if missing == 0 {
@@ -231,7 +233,7 @@ fn spread(flows: &mut [FlowSent], mine: &[u32], missing: u64, handed: u64) {
     let (mut left, mut of) = (missing, handed);
     for &flow in mine {
         let flow = &mut flows[flow as usize];
-        let sent = flow.sent.frames;
+        let sent = on_wire(flow.sent);
         let share = (u128::from(sent) * u128::from(left)).div_ceil(u128::from(of.max(1)));
         let share = u64::try_from(share).unwrap_or(u64::MAX).min(left).min(sent);
         of -= sent;
@@ -242,17 +244,33 @@ fn spread(flows: &mut [FlowSent], mine: &[u32], missing: u64, handed: u64) {
     }
 }
 
-/// `frames` of an amount; which of them is not known, so they are as long as all are on average.
+/// `frames` on the wire of an amount; which of them is not known, so they are as long as all are on average, and
+/// where packets left as fragments they are whole packets.
 fn part(of: Amount, frames: u64) -> Amount {
-    let share = |bytes: u64| {
-        let share = u128::from(bytes) * u128::from(frames) / u128::from(of.frames.max(1));
-        u64::try_from(share).unwrap_or(u64::MAX)
+    let all = u128::from(on_wire(of).max(1));
+    let share = |amount: u64| {
+        let share = (u128::from(amount) * u128::from(frames)).div_ceil(all);
+        u64::try_from(share).unwrap_or(u64::MAX).min(amount)
     };
-    Amount { frames, bytes: share(of.bytes), payload: share(of.payload) }
+    Amount {
+        frames: share(of.frames),
+        fragments: share(of.fragments),
+        bytes: share(of.bytes),
+        payload: share(of.payload),
+    }
+}
+
+fn on_wire(of: Amount) -> u64 {
+    of.frames + of.fragments
 }
 
 fn volume(amount: Amount) -> Volume {
-    Volume { frames: amount.frames, frame_bytes: amount.bytes, payload_bytes: amount.payload }
+    Volume {
+        frames: amount.frames,
+        fragments: amount.fragments,
+        frame_bytes: amount.bytes,
+        payload_bytes: amount.payload,
+    }
 }
 
 fn sender_side(run: &Prepared, flows: &[FlowSent], start: Nanos) -> SenderSide {
@@ -305,7 +323,11 @@ fn sending_stations(run: &Prepared) -> Vec<Station> {
 }
 
 /// Ends the receivers.
-fn receiver_side(run: &mut Prepared, end: &mut End) -> Option<ReceiverSide> {
+fn receiver_side(
+    run: &mut Prepared,
+    end: &mut End,
+    notes: &mut Vec<String>,
+) -> Option<ReceiverSide> {
     let receivers = std::mem::take(&mut run.receivers);
     if receivers.is_empty() {
         return None;
@@ -316,7 +338,9 @@ fn receiver_side(run: &mut Prepared, end: &mut End) -> Option<ReceiverSide> {
         let place = receiver.place;
         let mode = receiver.mode.clone();
         stations.push(facts::station(&run.ports[place], receiver.engine, &mode, &run.machine));
+        let engine = receiver.engine;
         let received = receiver.finish();
+        notes.extend(facts::left_alone(engine, &received.summary));
         if let Some(error) = received.error {
             *end = ended_by(end, &error);
         }

@@ -5,9 +5,11 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use wirebeat_meter::filter::Filter;
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::{Codec, Sent};
 use wirebeat_wire::datagram::Datagram;
@@ -50,6 +52,7 @@ pub(crate) struct PacketLog {
     form: LogForm,
     out: BufWriter<Box<dyn Write + Send>>,
     codecs: Vec<Codec>,
+    filter: Filter,
     /// The clock of the day less the monotonic one.
     unix_offset: u64,
     /// The first error; nothing is written after it.
@@ -63,12 +66,12 @@ impl std::fmt::Debug for PacketLog {
 }
 
 impl PacketLog {
-    /// Begins a log of packets in these formats, received on a UDP port, if it is one.
+    /// Begins a log of packets in these formats that match a filter.
     pub(crate) fn open(
         request: &LogRequest,
         codecs: &[Codec],
         unix_offset: u64,
-        (at, port): (Nanos, Option<u16>),
+        (at, filter): (Nanos, Filter),
     ) -> Result<PacketLog, RunError> {
         let out: Box<dyn Write + Send> = match &request.file {
             Some(path) => Box::new(create(path)?),
@@ -76,11 +79,11 @@ impl PacketLog {
         };
         let (form, codecs) = (request.form, codecs.to_vec());
         let mut log =
-            PacketLog { form, out: BufWriter::new(out), codecs, unix_offset, error: None };
+            PacketLog { form, out: BufWriter::new(out), codecs, filter, unix_offset, error: None };
         if form == LogForm::Mgen {
             let at_ns = log.unix_ns(at);
             log.line(&mgen::Line::Start { at_ns });
-            if let Some(port) = port {
+            if let Some(port) = filter.destination_port {
                 log.line(&mgen::Line::Listen { at_ns, port });
             }
         }
@@ -100,6 +103,10 @@ impl PacketLog {
     /// A frame that arrived.
     pub(crate) fn record(&mut self, at: Nanos, frame: &[u8]) {
         let Ok(datagram) = Datagram::parse(frame) else { return };
+        let source = SocketAddr::new(datagram.source, datagram.source_port);
+        if !self.filter.matches(Some(source), Some(datagram.destination_port)) {
+            return;
+        }
         let read = |codec: &Codec| codec.read(datagram.payload);
         let Some(seen) = self.codecs.iter().find_map(read) else { return };
         let arrived_ns = self.unix_ns(at);
@@ -113,7 +120,7 @@ impl PacketLog {
             sent_ns,
             flow: seen.flow.unwrap_or(0),
             sequence: seen.sequence,
-            source: (datagram.source, datagram.source_port).into(),
+            source,
             destination: (datagram.destination, datagram.destination_port).into(),
             size: datagram.payload.len() as u32,
             ttl: Some(datagram.ttl),

@@ -151,6 +151,9 @@ pub(crate) fn links(
     Ok(links)
 }
 
+/// The longest packet that a frame carries here: the usual length of jumbo frames.
+const JUMBO: u32 = 9000;
+
 fn link_facts(number: u16, port: &PortHere, engine: Engine) -> Result<Facts, RunError> {
     let Some(link) = &port.link else {
         return Ok(match engine {
@@ -162,9 +165,12 @@ fn link_facts(number: u16, port: &PortHere, engine: Engine) -> Result<Facts, Run
     let addresses = found.into_iter().filter(|a| a.usable).map(|a| a.address).collect();
     if engine == Engine::Socket {
         // a port that is sent to still has the addresses of its interface
-        return Ok(Facts { addresses, speed: link.speed, ..Facts::of_sockets() });
+        let mtu = Some(link.mtu);
+        return Ok(Facts { addresses, speed: link.speed, mtu, ..Facts::of_sockets() });
     }
-    Ok(Facts { mac: link.mac, addresses, speed: link.speed, ..Facts::default() })
+    // What a link carries beyond jumbo frames of the usual length, no engine does.
+    let mtu = Some(link.mtu.min(JUMBO));
+    Ok(Facts { mac: link.mac, addresses, speed: link.speed, mtu, ..Facts::default() })
 }
 
 /// The way from a port to a destination.

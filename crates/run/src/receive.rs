@@ -130,6 +130,8 @@ pub fn receive(
         + received.summary.unprobed.frames;
     let (costs, spent) = facts::cost(&cpu, frames);
     let end = received.error.as_ref().map_or(end.clone(), |error| outcome::ended_by(&end, error));
+    let mut machine = facts::disturbances(&spent, &machine);
+    machine.extend(facts::left_alone(engine, &received.summary));
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: request.command_line.clone(),
@@ -142,7 +144,7 @@ pub fn receive(
                 .to_owned(),
         ),
         costs,
-        machine: facts::disturbances(&spent, &machine),
+        machine,
         changes: Vec::new(),
     };
     let summary = received.summary;
@@ -210,13 +212,20 @@ pub(crate) fn open(
                 .to_owned(),
         ));
     }
+    let Filter { source, source_port, .. } = request.filter;
+    if engine == Engine::Socket && (source.is_some() || source_port.is_some()) {
+        return Err(RunError::Usage(
+            "the engine 'socket' takes what is sent to its port, wherever it comes from; use the engine \
+             'packet' or 'kernel' to choose by --source or --source-port"
+                .to_owned(),
+        ));
+    }
     let log = match &request.log {
         Some(log) => {
             let own = [Codec::Wirebeat];
             let codecs: Vec<Codec> = request.codecs.iter().chain(&own).copied().collect();
             let offset = meter.codecs.unix_offset;
-            let now = (MonotonicClock.now(), request.filter.destination_port);
-            Some(PacketLog::open(log, &codecs, offset, now)?)
+            Some(PacketLog::open(log, &codecs, offset, (MonotonicClock.now(), request.filter))?)
         }
         None => None,
     };

@@ -16,6 +16,7 @@ use wirebeat_engine_linux::packet::{Accept, PacketOptions, PacketPort, PacketRec
 use wirebeat_engine_linux::socket::{SocketOptions, SocketPort, SocketReceive};
 use wirebeat_meter::meter::{Meter, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
+use wirebeat_traffic::spec::EngineChoice;
 
 use crate::engines::Engine;
 use crate::error::RunError;
@@ -40,13 +41,16 @@ pub(crate) struct Receiving {
     pub(crate) groups: Vec<Membership>,
 }
 
-/// Joins multicast groups at a port. An engine without an interface has nobody to tell.
+/// Joins multicast groups at a port: on its interface, or on that of the system's choice. An engine without a network
+/// has nobody to tell.
 pub(crate) fn join(port: &PortHere, groups: &[Group]) -> Result<Vec<Membership>, RunError> {
-    let Some(link) = port.link.as_ref().filter(|_| !groups.is_empty()) else {
+    let nobody = matches!(port.spec.engine, EngineChoice::Loopback | EngineChoice::Pcap);
+    if groups.is_empty() || nobody {
         return Ok(Vec::new());
-    };
+    }
+    let interface = port.link.as_ref().map_or(0, |link| link.index.get());
     let joined = |group: &Group| {
-        Membership::join(link.index.get(), group).map_err(|error| {
+        Membership::join(interface, group).map_err(|error| {
             RunError::Usage(format!("port '{}' cannot join the group {group}: {error}", port.name))
         })
     };

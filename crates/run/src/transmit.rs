@@ -131,7 +131,9 @@ pub(crate) fn open(
     let repeats = if engine == Engine::Kernel && room.is_none() { ROUND_MAX } else { 0 };
     let shared = match engine {
         Engine::Kernel if cores > 1 => {
-            Some(Arc::new(SharedSequences::new(program.flows.len() as u32)?))
+            let cut = program.streams_of(&flows).any(|stream| stream.frames.is_cut());
+            let counters = program.flows.len() as u32 * (1 + u32::from(cut));
+            Some(Arc::new(SharedSequences::new(counters)?))
         }
         _ => None,
     };
@@ -293,6 +295,18 @@ fn socket_options(
     }
 }
 
+/// Says at its end that a core sends nothing more.
+struct Leaving<'a> {
+    changes: &'a Changes,
+    place: usize,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.changes.leave(self.place);
+    }
+}
+
 impl Sender {
     /// Starts the thread that drives this core.
     pub(crate) fn spawn<'scope, 'env: 'scope>(
@@ -302,18 +316,10 @@ impl Sender {
     ) -> std::io::Result<ScopedJoinHandle<'scope, Driven>> {
         let name = format!("wb-send-{}", self.shard.core);
         thread::Builder::new().name(name).spawn_scoped(scope, move || {
-            let driven = self.run(&marching);
-            // The others wait for it to end.
-            self.leave(&marching);
-            driven
+            // The others wait for it to end, however it does.
+            let _leaving = marching.changes.map(|changes| Leaving { changes, place: self.place });
+            self.run(&marching)
         })
-    }
-
-    /// It sends nothing, or nothing more.
-    fn leave(&self, marching: &Marching<'_>) {
-        if let Some(changes) = marching.changes {
-            changes.leave(self.place);
-        }
     }
 
     fn run(&mut self, marching: &Marching<'_>) -> Driven {

@@ -103,7 +103,7 @@ impl Datagram {
                     destination: Some(destination.into()),
                     ttl: ttl.map_or(usual.ttl, number),
                     tos: self.tos.map(number),
-                    dont_fragment: self.dont_fragment.unwrap_or(fits),
+                    dont_fragment: self.dont_fragment.or((!fits).then_some(false)),
                     ..Ipv4::default()
                 })
             }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use wirebeat_traffic::spec::size::MAX_LENGTHS;
-use wirebeat_traffic::spec::{Departures, FlowSpec, MAX_FLOWS, PortSpec, Probe, Scenario};
+use wirebeat_traffic::spec::{FlowSpec, MAX_FLOWS, PortSpec, Probe, Scenario};
 use wirebeat_units::Nanos;
 use wirebeat_wire::ip::Version;
 
@@ -315,7 +315,7 @@ impl<'a> Draft<'a> {
     /// together with others they leave those no time.
     fn part_the_unlimited(&mut self) {
         let mut paced: HashSet<&str> = HashSet::new();
-        for flow in self.scenario.flows.values().filter(|flow| !is_unlimited(flow)) {
+        for flow in self.scenario.flows.values().filter(|flow| !flow.is_unlimited()) {
             paced.insert(&flow.from);
         }
         let given = self.scenario.ports.keys().cloned().collect();
@@ -323,7 +323,7 @@ impl<'a> Draft<'a> {
         let mut taken: HashMap<(String, Times), String> = HashMap::new();
         let mut moved: Vec<(String, String)> = Vec::new();
         let mut whole: HashSet<&str> = HashSet::new();
-        for (name, flow) in self.scenario.flows.iter().filter(|(_, flow)| is_unlimited(flow)) {
+        for (name, flow) in self.scenario.flows.iter().filter(|(_, flow)| flow.is_unlimited()) {
             let key = (flow.from.clone(), times(flow));
             let port = match taken.get(&key) {
                 Some(port) => port.clone(),
@@ -351,10 +351,6 @@ type Times = (Nanos, Option<Nanos>, bool, bool);
 
 fn times(flow: &FlowSpec) -> Times {
     (flow.start, flow.stop, flow.count.is_some(), flow.bytes.is_some())
-}
-
-fn is_unlimited(flow: &FlowSpec) -> bool {
-    flow.rate.is_unlimited() && flow.departures == Departures::Constant
 }
 
 impl Line {

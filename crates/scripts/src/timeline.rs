@@ -115,7 +115,7 @@ impl Timeline {
         let (first, rest) = part.phases.split_first()?;
         let mut current = first.sends.clone()?;
         let mut flow = FlowSpec {
-            packet: current.packet.clone(),
+            packet: current.packet.clone().into(),
             size: current.size.clone(),
             rate: current.rate.clone(),
             departures: current.departures.clone(),
@@ -216,7 +216,7 @@ fn difference(before: &Sends, after: &Sends) -> Settings {
         rate: changed(&before.rate, &after.rate),
         departures: changed(&before.departures, &after.departures),
         size: changed(&before.size, &after.size).flatten(),
-        packet: changed(&before.packet, &after.packet),
+        packet: changed(&before.packet, &after.packet).map(Into::into),
     }
 }
 

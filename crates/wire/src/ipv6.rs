@@ -7,6 +7,8 @@ use crate::ip::Protocol;
 
 /// Bytes of the fixed header.
 pub const LEN: usize = 40;
+/// Where the number of what follows lies in the header.
+pub const NEXT_HEADER: usize = 6;
 /// The most extension headers that are skipped. RFC 8200 §4.1 has each kind once, destination options
 /// twice; more is not traffic that we measure, and the bound keeps the work for a forged packet small.
 pub const EXTENSIONS_MAX: usize = 5;

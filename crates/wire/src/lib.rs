@@ -11,6 +11,7 @@ pub mod checksum;
 pub mod codec;
 pub mod datagram;
 pub mod ethernet;
+pub mod fragment;
 pub mod frame;
 pub mod ip;
 pub mod ipv4;

@@ -78,7 +78,7 @@ fn flow(args: &FlowArgs) -> Result<FlowSpec, Failure> {
     };
     let usual = FlowSpec::from_port(PORT);
     Ok(FlowSpec {
-        packet: packet(args, to)?,
+        packet: packet(args, to)?.into(),
         size: args.size.clone(),
         rate: args.rate.clone().unwrap_or_default(),
         departures: args.departures.clone().unwrap_or_default(),

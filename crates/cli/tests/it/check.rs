@@ -38,8 +38,8 @@ fn files_include_others_and_variables_are_set() {
             format!("error: '5' is not a rate: it has no unit\n  {top}:3:30\n  hint: write for example"),
         ),
         (
-            vec!["--set", "size=65000B"],
-            format!("error: '65000B' is not a frame length: frames are 64 to 9018 bytes long, with FCS\n  {top}:3:45\n"),
+            vec!["--set", "size=65600B"],
+            format!("error: '65600B' is not a frame length: frames are 64 to 65535 bytes long, with FCS\n  {top}:3:45\n"),
         ),
         (vec!["--set", "rate"], "error: 'rate' is no name with a value\n  --set rate\n  hint:".to_owned()),
     ] {

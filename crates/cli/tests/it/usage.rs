@@ -19,7 +19,7 @@ const WRONG: &[&str] = &[
     "send --to 10.0.0.2 --rate 0pps",
     "send --to 10.0.0.2 --rate 1pps --rate 2pps",
     "send --to 10.0.0.2 --size 63",
-    "send --to 10.0.0.2 --size 9100B",
+    "send --to 10.0.0.2 --size 70000B",
     "send --to 2001:db8::1 --size 64B",
     "send --to 10.0.0.2 --rat 5pps",
     "send --to 10.0.0.2 --xyzzy 5",
@@ -79,6 +79,8 @@ const WRONG: &[&str] = &[
     "receive --key x",
     "receive --flows 0",
     "receive --listen --count 5",
+    "receive --listen --codec pktgen",
+    "receive --listen --log mgen",
     "receive extra",
     "run",
     "run /nonexistent",
@@ -108,6 +110,7 @@ const WRONG: &[&str] = &[
     "send --to 10.0.0.2 --size {mix:5}",
     "send --to 10.0.0.2 --departures {gama:{}}",
     "send --to 10.0.0.2 --rate {ramp:",
+    "ctl set x --rate 5",
 ];
 
 /// Scenarios that cannot be run, and the place that the message has to name.
@@ -166,6 +169,29 @@ fn mistakes_in_a_scenario_are_told_with_line_and_column() {
     }
     let binary = scratch.file("b.yaml", b"\xff\xfe");
     told(&run(&["run", &binary]));
+}
+
+#[test]
+fn what_has_no_meaning_for_a_file_of_that_kind_is_refused() {
+    let scratch = Scratch::new("kinds");
+    let scenario = scratch.file("s.yaml", b"ports: { a: {} }\nflows: { x: { from: a, to: a } }\n");
+    let script = scratch.file("s.mgn", b"0.0 ON 1 UDP DST 10.0.0.2/5000 PERIODIC [10 100]\n");
+    for (arguments, where_, named) in [
+        (["run", &scenario, "--interface", "eth1"], "--interface", "its ports name the interfaces"),
+        (["check", &scenario, "--interface", "eth1"], "--interface", "its ports name"),
+        (["run", &script, "--set", "rate=5"], "--set", "a script has no variables"),
+    ] {
+        let ended = run(&arguments);
+        told(&ended);
+        assert!(ended.err.contains(where_) && ended.err.contains(named), "{}", ended.err);
+    }
+}
+
+#[test]
+fn a_log_and_json_are_not_mixed() {
+    let ended = line("receive --log mgen --json -");
+    assert_eq!(ended.code, 2);
+    assert!(ended.out.contains("the log and the JSON would be mixed"), "{}", ended.out);
 }
 
 #[test]

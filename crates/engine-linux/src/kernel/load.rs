@@ -132,9 +132,10 @@ impl Transmitter {
         let maps = &mut open.maps;
         entries(&mut maps.slots, slots)?;
         maps.slots.set_value_size(slot_size as u32).map_err(failed("sizing the ring"))?;
-        entries(&mut maps.tags, layout.plan.tags)?;
-        entries(&mut maps.lateness, layout.plan.tags)?;
-        entries(&mut maps.sequences, layout.plan.tags)?;
+        let counters = counters(&layout.plan);
+        entries(&mut maps.tags, counters)?;
+        entries(&mut maps.lateness, counters)?;
+        entries(&mut maps.sequences, counters)?;
         if let Some(sequences) = sequences {
             maps.sequences
                 .reuse_fd(sequences.map.as_fd())
@@ -178,7 +179,7 @@ impl Transmitter {
     ) -> Result<Transmitter, PortError> {
         let failed = map_error("mapping the ring");
         let maps = &skeleton.maps;
-        let tags = layout.plan.tags.max(1) as usize;
+        let tags = counters(&layout.plan).max(1) as usize;
         let program = skeleton.progs.wb_transmit.as_fd().try_clone_to_owned().map_err(&failed)?;
         let map = |fd, len| Mapped::new(fd, len).map_err(&failed);
         let dropping = skeleton.progs.wb_drop.as_fd();
@@ -192,7 +193,7 @@ impl Transmitter {
         let ring_len = slots as usize * slot_size;
         Ok(Transmitter {
             program,
-            ring: Ring::new(map(maps.slots.as_fd(), ring_len)?, slot_size, slots),
+            ring: Ring::new(map(maps.slots.as_fd(), ring_len)?, slot_size, slots, layout.plan.tags),
             view: RingView {
                 slots: map(maps.slots.as_fd(), ring_len)?,
                 slot_size,
@@ -208,6 +209,12 @@ impl Transmitter {
             warm_up,
         })
     }
+}
+
+/// How many counters there are: one for each tag, and where packets leave as fragments one more for those that are
+/// not counted as their packet.
+pub(crate) fn counters(plan: &TxPlan) -> u32 {
+    if plan.cut { plan.tags * 2 } else { plan.tags }
 }
 
 /// The size of a slot for frames of `frame_max` bytes: whole cache lines, so that no line holds slots of

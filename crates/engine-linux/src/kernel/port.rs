@@ -158,6 +158,12 @@ impl KernelPort {
         }
     }
 
+    /// The counters of a tag: of its packets, and where there are any of its other fragments.
+    fn counters_of(&self, tag: usize) -> impl Iterator<Item = usize> {
+        let (plan, tags) = (&self.options.plan, self.options.plan.tags as usize);
+        std::iter::once(tag).chain(plan.cut.then_some(tags + tag))
+    }
+
     fn tag_word(&self, index: usize, field: usize) -> u64 {
         self.tags.load(index * size_of::<abi::Tag>() + field)
     }
@@ -253,17 +259,19 @@ impl Port for KernelPort {
 
     fn totals(&self, totals: &mut [TxTotals]) {
         for (index, total) in totals.iter_mut().enumerate().take(self.options.plan.tags as usize) {
-            let word = |field| self.tag_word(index, field);
-            total.sent += Amount {
-                frames: word(tag::SENT),
-                bytes: word(tag::SENT_BYTES),
-                payload: word(tag::SENT_PAYLOAD),
+            let amount = |[frames, bytes, payload]: [usize; 3]| {
+                let word = |field| self.counters_of(index).map(|at| self.tag_word(at, field)).sum();
+                let all: u64 = word(frames);
+                let fragments = all - self.tag_word(index, frames);
+                Amount {
+                    frames: all - fragments,
+                    fragments,
+                    bytes: word(bytes),
+                    payload: word(payload),
+                }
             };
-            total.expired += Amount {
-                frames: word(tag::EXPIRED),
-                bytes: word(tag::EXPIRED_BYTES),
-                payload: word(tag::EXPIRED_PAYLOAD),
-            };
+            total.sent += amount([tag::SENT, tag::SENT_BYTES, tag::SENT_PAYLOAD]);
+            total.expired += amount([tag::EXPIRED, tag::EXPIRED_BYTES, tag::EXPIRED_PAYLOAD]);
             total.withdrawn += self.withdrawn.get(index).copied().unwrap_or_default();
         }
     }
@@ -288,9 +296,9 @@ impl Port for KernelPort {
         self.withdrawn = vec![Amount::default(); self.options.plan.tags as usize];
         if self.options.plan.round == 0 {
             for position in self.consumed()..self.ring.head() {
-                let (tag, frame_len, payload_len) = self.ring.counted(position);
+                let (tag, counted) = self.ring.counted(position);
                 if let Some(withdrawn) = self.withdrawn.get_mut(tag as usize) {
-                    withdrawn.add_frame(frame_len, payload_len);
+                    withdrawn.add(counted);
                 }
             }
         }
@@ -298,16 +306,24 @@ impl Port for KernelPort {
     }
 
     fn departures(&self, index: u32) -> DepartureRecord {
-        let at = index as usize;
-        if at >= self.options.plan.tags as usize {
-            return DepartureRecord::default();
+        let mut record = DepartureRecord::default();
+        if index >= self.options.plan.tags {
+            return record;
         }
-        let span = (self.tag_word(at, tag::SENT) > 0).then(|| {
+        for at in self.counters_of(index as usize) {
+            if self.tag_word(at, tag::SENT) == 0 {
+                continue;
+            }
             let time = |field| Nanos::new(self.tag_word(at, field));
-            (time(tag::FIRST_NS), time(tag::LAST_NS))
-        });
-        let error = convert::distribution(&self.lateness, at * size_of::<abi::Distribution>());
-        DepartureRecord { span, error }
+            let (first, last) = (time(tag::FIRST_NS), time(tag::LAST_NS));
+            record.span = match record.span {
+                Some((a, b)) => Some((first.min(a), last.max(b))),
+                None => Some((first, last)),
+            };
+            let error = convert::distribution(&self.lateness, at * size_of::<abi::Distribution>());
+            record.error.merge(&error);
+        }
+        record
     }
 
     fn receive<F>(&mut self, _until: Nanos, _sink: F) -> Result<usize, PortError>

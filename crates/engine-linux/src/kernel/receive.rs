@@ -202,6 +202,7 @@ impl KernelReceiver {
         out.malformed = counter(offset_of!(RxCounters, malformed));
         out.unknown_flow += counter(offset_of!(RxCounters, unknown_flow));
         out.stale = counter(offset_of!(RxCounters, stale));
+        out.fragments = counter(offset_of!(RxCounters, fragments));
         out
     }
 
@@ -229,6 +230,7 @@ impl KernelReceiver {
         let distribution = |field| convert::distribution(&self.flows, at + field);
         FlowSummary {
             frames: word(offset_of!(RxFlow, frames)),
+            fragments: 0,
             frame_bytes: word(offset_of!(RxFlow, frame_bytes)),
             payload_bytes: word(offset_of!(RxFlow, payload_bytes)),
             span: Some((word(offset_of!(RxFlow, first_ns)), word(offset_of!(RxFlow, last_ns)))),

@@ -3,7 +3,7 @@
 //! Pure bookkeeping over two mappings: it says how many slots are free and writes slot heads. It makes
 //! no system call, so it tests without a kernel program.
 
-use wirebeat_engine::port::TxMeta;
+use wirebeat_engine::port::{Counted, Place, TxMeta};
 use wirebeat_units::Nanos;
 
 use wirebeat_wire::codec::{Marks, SequenceForm, TimeForm};
@@ -22,6 +22,9 @@ pub(crate) struct Ring {
     /// Number of slots; a power of two.
     count: u64,
     frame_max: usize,
+    /// From which tag on fragments are counted that are not counted as their packet: that of the packet, so much
+    /// further.
+    fragments: u32,
     /// Slots written and handed over.
     head: u64,
     /// Slots reserved after `head`.
@@ -29,10 +32,11 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// A ring of `count` slots (a power of two) of `slot_size` bytes each in `slots`.
-    pub(crate) fn new(slots: Mapped, slot_size: usize, count: u32) -> Ring {
+    /// A ring of `count` slots (a power of two) of `slot_size` bytes each in `slots`, for `tags` tags.
+    pub(crate) fn new(slots: Mapped, slot_size: usize, count: u32, tags: u32) -> Ring {
         let frame_max = slot_size - SLOT_HEAD;
-        Ring { slots, slot_size, count: u64::from(count), frame_max, head: 0, reserved: 0 }
+        let count = u64::from(count);
+        Ring { slots, slot_size, count, frame_max, fragments: tags, head: 0, reserved: 0 }
     }
 
     /// Reserves up to `want` slots, given how many the program has consumed.
@@ -59,7 +63,7 @@ impl Ring {
         assert!(metas.len() as u64 <= self.reserved, "more frames committed than reserved");
         for meta in metas {
             let at = self.offset(self.head);
-            write_head(self.slots.bytes_mut(at, SLOT_HEAD), meta);
+            write_head(self.slots.bytes_mut(at, SLOT_HEAD), meta, self.fragments);
             self.head += 1;
         }
         self.reserved -= metas.len() as u64;
@@ -70,29 +74,41 @@ impl Ring {
         self.head
     }
 
-    /// The tag in the slot at `position`, and what the frame is counted as: its length with FCS, and that of
-    /// its payload.
-    pub(crate) fn counted(&self, position: u64) -> (u32, u16, u16) {
+    /// The tag in the slot at `position`, and what the frame is counted as.
+    pub(crate) fn counted(&self, position: u64) -> (u32, Counted) {
         let at = self.offset(position);
-        let lengths = self.slots.load(at + 32);
-        (self.slots.load(at + 16) as u32, lengths as u16, (lengths >> 16) as u16)
+        let (tag, lengths) = (self.slots.load(at + 16) as u32, self.slots.load(at + 32));
+        let frame = Counted::frame(lengths as u16, (lengths >> 16) as u16);
+        match tag.checked_sub(self.fragments) {
+            Some(tag) => (tag, Counted { packets: 0, fragments: 1, ..frame }),
+            None => (tag, frame),
+        }
     }
 }
 
 /// The fields of `struct wb_slot`.
-fn write_head(head: &mut [u8], meta: &TxMeta) {
+fn write_head(head: &mut [u8], meta: &TxMeta, fragments: u32) {
     let Ok(head) = <&mut [u8; SLOT_HEAD]>::try_from(head) else { return };
     head[0..8].copy_from_slice(&meta.launch.get().to_ne_bytes());
     head[8..16].copy_from_slice(&meta.drift.get().to_ne_bytes());
-    head[16..20].copy_from_slice(&meta.tag.to_ne_bytes());
+    let tag = meta.tag + if meta.counted.packets == 0 { fragments } else { 0 };
+    head[16..20].copy_from_slice(&tag.to_ne_bytes());
     head[20..22].copy_from_slice(&meta.len.to_ne_bytes());
     head[22..24].copy_from_slice(&meta.stamp.probe_at.to_ne_bytes());
     head[24..26].copy_from_slice(&meta.stamp.checksum_at.to_ne_bytes());
     head[26..28].copy_from_slice(&meta.stamp.identification_at.to_ne_bytes());
     let spacing = u32::try_from(meta.spacing.get()).unwrap_or(u32::MAX);
     head[28..32].copy_from_slice(&spacing.to_ne_bytes());
-    head[32..34].copy_from_slice(&meta.frame_len.to_ne_bytes());
-    head[34..36].copy_from_slice(&meta.payload_len.to_ne_bytes());
+    // A page of the kernel holds no frame that is longer.
+    head[32..34].copy_from_slice(&(meta.counted.bytes as u16).to_ne_bytes());
+    head[34..36].copy_from_slice(&meta.counted.payload.to_ne_bytes());
+    let (follows, followers) = match meta.place {
+        Place::Whole => (0, 0),
+        Place::First(followers) => (0, followers),
+        Place::Following => (1_u16, 0),
+    };
+    head[42..44].copy_from_slice(&follows.to_ne_bytes());
+    head[44..46].copy_from_slice(&followers.to_ne_bytes());
     head[41] = meta.stamp.first;
     let Some(marks) = Places::of(&meta.stamp) else {
         head[40] = PROBE_OWN;
@@ -219,7 +235,7 @@ pub(super) mod testing {
             rustix::fs::ftruncate(&file, len as u64).unwrap();
             let map = || Mapped::new(file.as_fd(), len).unwrap();
             World {
-                ring: Ring::new(map(), slot_size, slots),
+                ring: Ring::new(map(), slot_size, slots, 8),
                 view: RingView { slots: map(), slot_size, count: u64::from(slots), repeat },
                 orders: memory(4096),
                 progress: memory(4096),
@@ -248,8 +264,7 @@ pub(super) mod testing {
             assert!(self.ring.reserve(1, consumed) > 0, "the ring is full");
             let meta = TxMeta {
                 len: 60,
-                frame_len: 64,
-                payload_len: 18,
+                counted: Counted::frame(64, 18),
                 tag: 7,
                 launch,
                 ..TxMeta::default()
@@ -304,7 +319,7 @@ mod tests {
         for launch in 0..100u64 {
             world.push(Nanos::new(launch));
             assert_eq!(world.outlook().launch(0), Some(Nanos::new(launch)));
-            assert_eq!(world.ring.counted(launch), (7, 64, 18));
+            assert_eq!(world.ring.counted(launch), (7, Counted::frame(64, 18)));
             world.progress.store(progress::CONSUMED, launch + 1);
         }
         assert_eq!(world.outlook().next(), Next::Nothing);

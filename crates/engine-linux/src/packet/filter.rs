@@ -1,9 +1,9 @@
-//! Which frames the kernel queues for us: UDP over IP, at most one VLAN tag besides the outermost, and
-//! whatever else ends with a probe.
+//! Which frames the kernel queues for us: UDP over IP, also where that is behind extension headers or in fragments,
+//! at most one VLAN tag besides the outermost, and whatever else ends with a probe.
 //!
 //! A classic BPF program (`linux/filter.h`) at the socket. Everything else would only fill the
-//! ring. The outermost VLAN tag is out of the frame by then (`skb_vlan_untag`). Fragments pass: the
-//! reader tells them apart, and looks at all of it once more.
+//! ring. The outermost VLAN tag is out of the frame by then (`skb_vlan_untag`). The reader looks at all of it
+//! once more.
 
 use wirebeat_wire::probe;
 
@@ -20,6 +20,8 @@ const LOAD_LEN: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_LEN) as u16;
 const LOAD_INDEXED_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
 const SUBTRACT: u16 = (libc::BPF_ALU | libc::BPF_SUB | libc::BPF_K) as u16;
 const TO_INDEX: u16 = (libc::BPF_MISC | libc::BPF_TAX) as u16;
+const JUMP_SET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 /// Where a load finds `skb->pkt_type`.
 const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
@@ -29,13 +31,24 @@ const IPV6: u32 = 0x86dd;
 const VLAN: u32 = 0x8100;
 const SERVICE_VLAN: u32 = 0x88a8;
 const UDP: u32 = libc::IPPROTO_UDP as u32;
+const HOP_BY_HOP: u32 = libc::IPPROTO_HOPOPTS as u32;
+const ROUTING: u32 = libc::IPPROTO_ROUTING as u32;
+const FRAGMENT_HEADER: u32 = libc::IPPROTO_FRAGMENT as u32;
+const DESTINATION_OPTIONS: u32 = libc::IPPROTO_DSTOPTS as u32;
+/// What a fragment has set in its flags and offset, and no other packet.
+const FRAGMENT: u32 = 0x3fff;
+/// Bytes of an Ethernet header.
+const ETHERNET: u32 = 14;
 
 /// Where the EtherType lies, and how far a VLAN tag moves everything.
 const ETHER_TYPE: u32 = 12;
 const TAG: u32 = 4;
 /// The protocol field of IPv4 and the next header of IPv6, from the start of the frame.
-const IPV4_PROTOCOL: u32 = 14 + 9;
-const IPV6_NEXT_HEADER: u32 = 14 + 6;
+const IPV4_PROTOCOL: u32 = ETHERNET + 9;
+const IPV6_NEXT_HEADER: u32 = ETHERNET + 6;
+/// The total length of IPv4, and its flags and offset.
+const IPV4_LENGTH: u32 = ETHERNET + 2;
+const IPV4_FRAGMENT: u32 = ETHERNET + 6;
 
 const fn op(code: u16, k: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k }
@@ -48,7 +61,7 @@ const fn when(value: u32, then: u8, otherwise: u8) -> libc::sock_filter {
 
 /// The program.
 pub(super) fn program(accept: Accept) -> Vec<libc::sock_filter> {
-    let mut program = Vec::with_capacity(24);
+    let mut program = Vec::with_capacity(56);
     if accept == Accept::Ours {
         program.extend([
             op(LOAD_WORD, PACKET_TYPE),
@@ -56,7 +69,7 @@ pub(super) fn program(accept: Accept) -> Vec<libc::sock_filter> {
             op(RETURN, 0),
         ]);
     }
-    let untagged = udp_over_ip(0);
+    let untagged = decide(0);
     let past = untagged.len() as u8;
     program.extend([
         op(LOAD_HALF, ETHER_TYPE),
@@ -65,13 +78,35 @@ pub(super) fn program(accept: Accept) -> Vec<libc::sock_filter> {
     ]);
     program.extend(untagged);
     program.push(op(LOAD_HALF, ETHER_TYPE + TAG));
-    program.extend(udp_over_ip(TAG));
+    program.extend(decide(TAG));
     program
 }
 
-/// Whether the frame ends with a probe.
-fn probed() -> [libc::sock_filter; 7] {
+/// Decides, with the EtherType loaded and the IP header `shift` bytes further than usual: UDP, fragments and what is
+/// behind extension headers pass, and of anything else what ends with a probe. An IPv4 packet ends where it says:
+/// a short one is padded.
+fn decide(shift: u32) -> [libc::sock_filter; 24] {
+    let set = |value, then| libc::sock_filter { code: JUMP_SET, jt: then, jf: 0, k: value };
     [
+        when(IPV4, 0, 8),
+        op(LOAD_HALF, IPV4_FRAGMENT + shift),
+        set(FRAGMENT, 13),
+        op(LOAD_BYTE, IPV4_PROTOCOL + shift),
+        when(UDP, 11, 0),
+        op(LOAD_HALF, IPV4_LENGTH + shift),
+        op(SUBTRACT, (probe::LEN as u32).wrapping_sub(ETHERNET + shift)),
+        op(TO_INDEX, 0),
+        op(JUMP, 11),
+        // not IPv4
+        when(IPV6, 0, 7),
+        op(LOAD_BYTE, IPV6_NEXT_HEADER + shift),
+        when(UDP, 4, 0),
+        when(HOP_BY_HOP, 3, 0),
+        when(ROUTING, 2, 0),
+        when(FRAGMENT_HEADER, 1, 0),
+        when(DESTINATION_OPTIONS, 0, 1),
+        op(RETURN, ALL),
+        // whatever it is, to its end
         op(LOAD_LEN, 0),
         op(SUBTRACT, probe::LEN as u32),
         op(TO_INDEX, 0),
@@ -80,21 +115,6 @@ fn probed() -> [libc::sock_filter; 7] {
         op(RETURN, ALL),
         op(RETURN, 0),
     ]
-}
-
-/// Decides, with the EtherType loaded and the IP header `shift` bytes further than usual.
-fn udp_over_ip(shift: u32) -> Vec<libc::sock_filter> {
-    let mut program = vec![
-        when(IPV4, 0, 2),
-        op(LOAD_BYTE, IPV4_PROTOCOL + shift),
-        when(UDP, 3, 4),
-        when(IPV6, 0, 3),
-        op(LOAD_BYTE, IPV6_NEXT_HEADER + shift),
-        when(UDP, 0, 1),
-        op(RETURN, ALL),
-    ];
-    program.extend(probed());
-    program
 }
 
 #[cfg(test)]
@@ -112,6 +132,14 @@ mod tests {
             at += 1;
             let loaded = match op.code {
                 RETURN => return op.k,
+                JUMP => {
+                    at += op.k as usize;
+                    continue;
+                }
+                JUMP_SET => {
+                    at += usize::from(if accumulator & op.k != 0 { op.jt } else { op.jf });
+                    continue;
+                }
                 JUMP_EQUAL => {
                     at += usize::from(if accumulator == op.k { op.jt } else { op.jf });
                     continue;
@@ -150,6 +178,9 @@ mod tests {
         let program = program(Accept::All);
         for (types, protocol) in [(&[0x0800_u16][..], 6), (&[0x8847], 0), (&[0x8100, 0x0806], 0)] {
             let mut frame = frame(types, 9, protocol);
+            if types == [0x0800] {
+                frame[16..18].copy_from_slice(&[0, 46]);
+            }
             assert_eq!(run(&program, &frame, 0), 0, "{types:x?}");
             frame[44..46].copy_from_slice(&probe::MAGIC.to_be_bytes());
             assert_eq!(run(&program, &frame, 0), ALL, "{types:x?}");
@@ -167,8 +198,41 @@ mod tests {
             assert_eq!(run(&program, &frame(&v6, 6, 17), 0), ALL);
             assert_eq!(run(&program, &frame(&v4, 9, 6), 0), 0, "TCP");
             assert_eq!(run(&program, &frame(&v6, 6, 58), 0), 0, "ICMPv6");
-            assert_eq!(run(&program, &frame(&v4, 6, 17), 0), 0, "17 elsewhere");
-            assert_eq!(run(&program, &frame(&v6, 9, 17), 0), 0, "17 elsewhere");
+            assert_eq!(run(&program, &frame(&v4, 10, 17), 0), 0, "17 elsewhere");
+            assert_eq!(run(&program, &frame(&v6, 6, 59), 0), 0, "nothing");
+        }
+    }
+
+    #[test]
+    fn fragments_and_what_is_behind_extension_headers_pass() {
+        let program = program(Accept::All);
+        for tags in [&[][..], &[0x8100]] {
+            let v4 = [tags, &[0x0800]].concat();
+            for (place, passes) in [(0x2000, ALL), (0x0001, ALL), (0x4000, 0)] {
+                // GRE
+                let mut frame = frame(&v4, 9, 47);
+                frame[14 + 4 * tags.len() + 6..][..2].copy_from_slice(&u16::to_be_bytes(place));
+                assert_eq!(run(&program, &frame, 0), passes, "{place:x}");
+            }
+            let v6 = [tags, &[0x86dd]].concat();
+            for next in [0, 43, 44, 60] {
+                assert_eq!(run(&program, &frame(&v6, 6, next), 0), ALL, "{next}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_probe_before_the_padding_is_found() {
+        let program = program(Accept::All);
+        for tags in [&[][..], &[0x8100]] {
+            let ip = 14 + 4 * tags.len();
+            let mut frame = frame(&[tags, &[0x0800]].concat(), 9, 1);
+            frame[ip + 2..ip + 4].copy_from_slice(&[0, 40]);
+            assert_eq!(run(&program, &frame, 0), 0);
+            frame[ip + 24..ip + 26].copy_from_slice(&probe::MAGIC.to_be_bytes());
+            assert_eq!(run(&program, &frame, 0), ALL);
+            frame[ip + 2..ip + 4].copy_from_slice(&[4, 0]);
+            assert_eq!(run(&program, &frame, 0), 0, "longer than it is");
         }
     }
 

@@ -11,12 +11,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use wirebeat_traffic::program::{Image, Stream};
+use wirebeat_traffic::program::{Built, Counted, Cutter, Image, Stream};
 use wirebeat_traffic::schedule::{Departure, Schedule};
 use wirebeat_units::Nanos;
 
 use super::{Handing, Job};
-use crate::port::{Caps, View};
+use crate::port::{Caps, Place, View};
 
 /// How far ahead of its effect a change has to be published: further than frames are handed over ahead of their
 /// launch times (50 ms, see `feed.rs`).
@@ -153,6 +153,16 @@ pub(super) struct Outgoing<'a> {
     applied: usize,
     /// When the next change is due that waits, because it is about a flow without deadlines.
     held: Option<Nanos>,
+    /// Where some packets leave as fragments.
+    cut: Option<Box<Cutting>>,
+}
+
+/// The packet whose fragments are being taken.
+#[derive(Debug, Default)]
+struct Cutting {
+    cutter: Cutter,
+    /// The next of them, and how many there are.
+    next: Option<(Departure, u16)>,
 }
 
 impl<'a> Outgoing<'a> {
@@ -167,13 +177,78 @@ impl<'a> Outgoing<'a> {
             version: 0,
             applied: 0,
             held: None,
+            cut: job.program.is_cut().then(Box::default),
         }
     }
 
-    /// The frames of a stream.
+    /// What is due next.
     #[inline]
-    pub(super) fn image(&self, stream: u32) -> Option<&Image> {
-        self.images.get(stream as usize)
+    pub(super) fn peek(&mut self) -> Option<Departure> {
+        match self.cut.as_ref().and_then(|cut| cut.next) {
+            Some((departure, _)) => Some(departure),
+            None => self.schedule.peek(),
+        }
+    }
+
+    /// Appends up to `most` frames that are due by `until`: a packet that leaves as fragments is so many.
+    #[inline]
+    pub(super) fn next_due(&mut self, until: Nanos, into: &mut Vec<Departure>, most: usize) {
+        match &self.cut {
+            None => {
+                self.schedule.next_due(until, into, most);
+            }
+            Some(_) => self.next_cut(until, into, most),
+        }
+    }
+
+    fn next_cut(&mut self, until: Nanos, into: &mut Vec<Departure>, most: usize) {
+        let Some(cut) = &mut self.cut else { return };
+        let end = into.len() + most;
+        while into.len() < end {
+            if let Some((departure, parts)) = cut.next {
+                into.push(departure);
+                let part = departure.part + 1;
+                cut.next = (part <= parts).then_some((Departure { part, ..departure }, parts));
+                continue;
+            }
+            let before = into.len();
+            self.schedule.next_due(until, into, 1);
+            let Some(departure) = into.get(before).copied() else { return };
+            let image = self.images.get(departure.stream as usize);
+            let parts = image.map_or(1, |image| image.parts(departure.index));
+            if parts > 1 {
+                into.pop();
+                cut.next = Some((Departure { part: 1, ..departure }, parts));
+            }
+        }
+    }
+
+    /// Makes the frame of a departure in `slot`.
+    #[inline]
+    pub(super) fn build(&mut self, departure: &Departure, slot: &mut [u8]) -> Built {
+        let Some(image) = self.images.get(departure.stream as usize) else {
+            return Built::default();
+        };
+        match &mut self.cut {
+            Some(cut) if departure.part > 0 => {
+                let packet = (departure.stream, departure.index);
+                cut.cutter.build(image, packet, departure.part, slot)
+            }
+            _ => image.build(departure.index, slot),
+        }
+    }
+
+    /// Where a frame stands among those of its packet.
+    #[inline]
+    pub(super) fn place(&self, departure: &Departure) -> Place {
+        match departure.part {
+            0 => Place::Whole,
+            1 => {
+                let image = self.images.get(departure.stream as usize);
+                Place::First(image.map_or(0, |image| image.parts(departure.index) - 1))
+            }
+            _ => Place::Following,
+        }
     }
 
     /// How a stream is handed over.
@@ -196,24 +271,31 @@ impl<'a> Outgoing<'a> {
 
     #[cold]
     fn take_in(&mut self, changes: &Changes, elapsed: Nanos) {
-        let state = changes.state();
-        self.version = changes.version.load(Ordering::SeqCst);
+        // The other cores and who makes changes wait for the list no longer than it takes to copy what is new.
+        let news: Vec<Update> = {
+            let state = changes.state();
+            self.version = changes.version.load(Ordering::SeqCst);
+            state.list.get(self.applied..).unwrap_or_default().to_vec()
+        };
         self.held = None;
-        for Update { flow, at, stream } in state.list.get(self.applied..).unwrap_or_default() {
+        for Update { flow, at, stream } in news {
+            if !self.job.flows.contains(&flow) {
+                self.applied += 1;
+                continue;
+            }
             // What has no deadlines ends when its time has come. Beside it this core has none that has some.
-            let here = self.job.flows.contains(flow);
-            if here && *at > elapsed && self.job.program.is_unlimited(*flow) {
-                self.held = Some(*at);
+            if at > elapsed && self.job.program.is_unlimited(flow) {
+                self.held = Some(at);
                 break;
             }
             let number = self.images.len() as u32;
-            if let Some(stream) = stream {
-                self.images.push(self.view.image(stream));
-                self.handing.push(self.job.hand(stream));
-                self.added.push(stream.clone());
-            }
             let next = stream.as_ref().map(|stream| (number, stream.departures.clone()));
-            self.schedule.change(*flow, *at, next);
+            if let Some(stream) = stream {
+                self.images.push(self.view.image(&stream));
+                self.handing.push(self.job.hand(&stream));
+                self.added.push(stream);
+            }
+            self.schedule.change(flow, at, next);
             self.applied += 1;
         }
     }
@@ -228,20 +310,25 @@ impl<'a> Outgoing<'a> {
     }
 
     /// What is left of the schedule, and the streams that it is about.
-    pub(super) fn into_rest(self) -> (Schedule, Vec<Stream>) {
-        (self.schedule, self.added)
+    pub(super) fn into_rest(self) -> (impl Iterator<Item = Departure>, Vec<Stream>) {
+        let begun = self.cut.and_then(|cut| cut.next);
+        let begun = begun.into_iter().flat_map(|(departure, parts)| {
+            (departure.part..=parts).map(move |part| Departure { part, ..departure })
+        });
+        (begun.chain(self.schedule), self.added)
     }
 }
 
-/// The length with FCS and the payload of a departure; `None` where it has no deadline.
-pub(super) fn amount(job: &Job<'_>, added: &[Stream], departure: &Departure) -> Option<(u16, u16)> {
+/// What a departure is counted as; `None` where it has no deadline.
+pub(super) fn counted(job: &Job<'_>, added: &[Stream], departure: &Departure) -> Option<Counted> {
     let number = departure.stream as usize;
     let known = job.program.streams.len();
     let stream = match number.checked_sub(known) {
         Some(number) => added.get(number),
         None => job.program.streams.get(number),
     }?;
-    stream.departures.pace.is_limited().then(|| stream.frames.amount(departure.index))
+    let limited = stream.departures.pace.is_limited();
+    limited.then(|| stream.frames.counted_part(departure.index, departure.part))
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 //! It comes right after the schedule, is one frame more than it, and is counted like any other. Where several
 //! cores send a flow, nobody says farewell: none of them knows which of its frames is the last.
 
-use wirebeat_traffic::program::Program;
+use wirebeat_traffic::program::{Cutter, Program};
 use wirebeat_units::Nanos;
 use wirebeat_wire::stamp::Stamp;
 
 use super::{Job, Tally};
-use crate::port::{Port, PortError, TxMeta};
+use crate::port::{Place, Port, PortError, TxMeta};
 
 /// How long after the others it leaves.
 pub(super) const AFTER: Nanos = Nanos::from_millis(2);
@@ -32,35 +32,42 @@ pub(super) fn farewell<P: Port>(
         1 => job.flows.iter().filter(marked).copied().collect(),
         _ => Vec::new(),
     };
-    let images = job.images(port.caps());
-    for &flow in &flows {
-        let first = job.program.flows.get(flow as usize).map_or(0, |flow| flow.streams.start);
-        let (Some(image), Some(codec)) = (images.get(first as usize), job.program.codec(flow))
+    for flow in flows {
+        let Some((stream, codec)) = job.program.streams(flow).first().zip(job.program.codec(flow))
         else {
             continue;
         };
-        if port.reserve(1)? == 0 {
-            port.flush()?;
-            continue;
-        }
-        // Its number follows those of all frames that were handed over; a port that numbers frames by itself
-        // counts the same.
         let frames = tally.flows.get(flow as usize).map_or(0, |line| line.requested.frames);
-        let slot = port.slot(0);
-        let built = image.build(frames, slot);
-        built.stamp_last(codec, slot, frames as u32, job.moment(launch));
-        tally.requested(flow, &built);
-        port.commit(&[TxMeta {
-            len: built.len,
-            frame_len: built.frame_len,
-            payload_len: built.payload_len,
-            tag: flow,
-            launch,
-            // written already: a port that stamps by itself is to leave it alone
-            stamp: Stamp::default(),
-            drift: Nanos::MAX,
-            spacing: Nanos::ZERO,
-        }])?;
+        // A port that numbers frames by itself has numbered all that were handed over, but for those it drops.
+        let number = match port.caps().holds {
+            true => frames as u32,
+            false => job.sequences.take(flow, 1),
+        };
+        let image = port.caps().view.image(stream);
+        let (mut cutter, parts) = (Cutter::default(), image.parts(frames));
+        for part in if parts > 1 { 1..=parts } else { 0..=0 } {
+            if port.reserve(1)? == 0 {
+                port.flush()?;
+                if port.reserve(1)? == 0 {
+                    break;
+                }
+            }
+            let slot = port.slot(0);
+            let built = cutter.build(&image, (flow, frames), part, slot);
+            built.stamp_last(codec, slot, number, job.moment(launch));
+            tally.requested(flow, &built);
+            port.commit(&[TxMeta {
+                len: built.len as u16,
+                counted: built.counted,
+                tag: flow,
+                launch,
+                // written already: a port that stamps by itself is to leave it alone
+                stamp: Stamp::default(),
+                drift: Nanos::MAX,
+                spacing: Nanos::ZERO,
+                place: Place::Whole,
+            }])?;
+        }
         port.flush()?;
     }
     Ok(())

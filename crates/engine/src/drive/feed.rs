@@ -8,7 +8,7 @@ use super::farewell::{AFTER, farewell};
 use super::repeat::show;
 use super::{Job, Tally};
 use crate::clock::{Clock, Wait};
-use crate::port::{Port, PortError, TxMeta};
+use crate::port::{Place, Port, PortError, TxMeta};
 
 /// Frames handed over at once.
 const BATCH: usize = 256;
@@ -43,7 +43,7 @@ pub(super) fn feed<P: Port, C: Clock>(
             show(job, port);
             shown = now;
         }
-        let Some(next) = out.schedule.peek() else {
+        let Some(next) = out.peek() else {
             if out.is_over(now) {
                 break;
             }
@@ -65,8 +65,8 @@ pub(super) fn feed<P: Port, C: Clock>(
             continue;
         }
         departures.clear();
-        out.schedule.next_due(horizon, &mut departures, room.min(batch));
-        write(port, job, &out, (&departures, tally), &mut metas);
+        out.next_due(horizon, &mut departures, room.min(batch));
+        write(port, job, &mut out, (&departures, tally), &mut metas);
         if let Some(departure) = departures.last() {
             last = job.start.saturating_add(departure.at);
         }
@@ -93,20 +93,29 @@ pub(super) fn feed<P: Port, C: Clock>(
 fn write<P: Port>(
     port: &mut P,
     job: &Job<'_>,
-    out: &Outgoing<'_>,
+    out: &mut Outgoing<'_>,
     (departures, tally): (&[Departure], &mut Tally),
     metas: &mut Vec<TxMeta>,
 ) {
     metas.clear();
     for (index, departure) in departures.iter().enumerate() {
-        let stream = departure.stream;
-        let Some((image, hand)) = out.image(stream).zip(out.hand(stream)) else { continue };
-        let built = image.build(departure.index, port.slot(index));
-        let launch = match hand.limited {
-            true => job.start.saturating_add(departure.at),
-            false => Nanos::ZERO,
-        };
+        let Some(hand) = out.hand(departure.stream) else { continue };
+        let built = out.build(departure, port.slot(index));
         tally.requested(departure.flow, &built);
-        metas.push(hand.meta(&built, departure.flow, launch));
+        let place = out.place(departure);
+        metas.push(match (hand.limited, place) {
+            // It leaves when the one before it has left.
+            (_, Place::Following) => TxMeta {
+                drift: Nanos::ZERO,
+                spacing: Nanos::ZERO,
+                place,
+                ..hand.meta(&built, departure.flow, Nanos::ZERO)
+            },
+            (limited, place) => {
+                let deadline = job.start.saturating_add(departure.at);
+                let launch = if limited { deadline } else { Nanos::ZERO };
+                TxMeta { place, ..hand.meta(&built, departure.flow, launch) }
+            }
+        });
     }
 }

@@ -27,7 +27,7 @@ use wirebeat_wire::codec::Moment;
 pub use changes::{Changes, Listener, Refused, Update};
 
 use crate::clock::{Clock, Wait};
-use crate::port::{Amount, Caps, Port, PortError, TxMeta, TxPlan, TxTotals, View};
+use crate::port::{Amount, Caps, Place, Port, PortError, TxMeta, TxPlan, TxTotals, View};
 
 /// The longest time between frames that catch up: waiting for one holds up those of other flows.
 const SPACING_MAX: Nanos = Nanos::from_micros(5);
@@ -220,14 +220,15 @@ impl Handing {
     #[inline]
     fn meta(&self, built: &Built, tag: u32, launch: Nanos) -> TxMeta {
         TxMeta {
-            len: built.len,
-            frame_len: built.frame_len,
-            payload_len: built.payload_len,
+            // A slot holds a frame, or a datagram: no more than 16 bits.
+            len: built.len as u16,
+            counted: built.counted,
             tag,
             launch,
             stamp: built.stamp,
             drift: self.drift,
             spacing: self.spacing,
+            place: Place::Whole,
         }
     }
 }
@@ -246,7 +247,8 @@ impl Plan {
         let paced = program.streams_of(flows).any(|stream| stream.departures.pace.is_limited());
         // What is repeated has no end to say farewell at.
         let endless = !flows.iter().any(|&flow| farewell::has_last(program, flow));
-        let round = (repeats > 0 && endless)
+        let cut = program.streams_of(flows).any(|stream| stream.frames.is_cut());
+        let round = (repeats > 0 && endless && !cut)
             .then(|| period(program, flows, shard, repeats))
             .flatten()
             .and_then(|period| {
@@ -259,6 +261,7 @@ impl Plan {
                 .all(|image| image.fixed_len() == Some(frame_max))
                 .then_some(frame_max),
             paced,
+            cut,
             unix_offset,
             round: round.as_ref().map_or(0, |(period, _)| period.round.len()),
         };
@@ -287,7 +290,7 @@ pub fn drive<P: Port, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: &P
         listener.changes.leave(listener.core);
     }
     let error = outcome.err().or(stopped.err());
-    Driven { flows: tally.finish(port), error }
+    Driven { flows: tally.finish(port, job), error }
 }
 
 /// Returns at the start of the job, or when it is stopped.
@@ -324,14 +327,14 @@ impl Tally {
     #[inline]
     fn requested(&mut self, flow: u32, built: &Built) {
         if let Some(line) = self.flows.get_mut(flow as usize) {
-            line.requested.add_frame(built.frame_len, built.payload_len);
+            line.requested.add(built.counted);
         }
     }
 
     /// A frame was too late.
     fn expired(&mut self, flow: u32, built: &Built) {
         if let Some(line) = self.flows.get_mut(flow as usize) {
-            line.expired.add_frame(built.frame_len, built.payload_len);
+            line.expired.add(built.counted);
         }
     }
 
@@ -349,11 +352,9 @@ impl Tally {
         }
         for departure in schedule {
             // One without a deadline takes turns with others of its kind, and none of them has one.
-            let Some((frame_len, payload_len)) = changes::amount(job, added, &departure) else {
-                return;
-            };
+            let Some(counted) = changes::counted(job, added, &departure) else { return };
             if let Some(line) = self.flows.get_mut(departure.flow as usize) {
-                line.unsent.add_frame(frame_len, payload_len);
+                line.unsent.add(counted);
             }
         }
     }
@@ -367,8 +368,10 @@ impl Tally {
         }
     }
 
-    /// Joins what the port says.
-    fn finish<P: Port>(self, port: &P) -> Vec<FlowSent> {
+    /// Joins what the port says. What it has given back was not sent in time, like what the schedule still has
+    /// ([`Tally::unsent`]).
+    fn finish<P: Port>(self, port: &P, job: &Job<'_>) -> Vec<FlowSent> {
+        let told = job.stop.load(Ordering::Relaxed);
         let mut totals = vec![TxTotals::default(); self.flows.len()];
         port.totals(&mut totals);
         let lines = self.flows.into_iter().zip(totals).zip(0u32..);
@@ -376,8 +379,11 @@ impl Tally {
             let held = port.departures(tag);
             let mut error = line.error.distribution();
             error.merge(&held.error);
-            let mut requested = line.requested;
+            let (mut requested, mut unsent) = (line.requested, line.unsent);
             requested -= total.withdrawn;
+            if !told && !job.program.is_unlimited(tag) {
+                unsent += total.withdrawn;
+            }
             let mut expired = line.expired;
             expired += total.expired;
             FlowSent {
@@ -385,7 +391,7 @@ impl Tally {
                 sent: total.sent,
                 expired,
                 failed: total.failed,
-                unsent: line.unsent,
+                unsent,
                 span: line.span.or(held.span),
                 error,
             }

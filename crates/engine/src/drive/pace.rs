@@ -31,6 +31,8 @@ struct Pace<'a, P, C> {
     departures: Vec<Departure>,
     built: Vec<Built>,
     metas: Vec<TxMeta>,
+    /// The packet whose first fragment was too late, by stream and number.
+    dropped: Option<(u32, u64)>,
 }
 
 pub(super) fn pace<'a, P: Port, C: Clock>(
@@ -46,6 +48,7 @@ pub(super) fn pace<'a, P: Port, C: Clock>(
         departures: Vec::with_capacity(batch),
         built: Vec::with_capacity(batch),
         metas: Vec::with_capacity(batch),
+        dropped: None,
         port,
         clock,
         job,
@@ -73,7 +76,7 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
                 self.hand_over(due)?;
                 continue;
             }
-            let next = self.departures.first().copied().or_else(|| self.out.schedule.peek());
+            let next = self.departures.first().copied().or_else(|| self.out.peek());
             let Some(next) = next else {
                 if self.out.is_over(now) {
                     break;
@@ -106,14 +109,14 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         let have = self.departures.len();
         let ahead = now.saturating_sub(self.job.start).saturating_add(BUILD_AHEAD);
         // top up by halves: a call for every frame would cost more than the frame
-        if have > self.batch / 2 || self.out.schedule.peek().is_none_or(|next| next.at > ahead) {
+        if have > self.batch / 2 || self.out.peek().is_none_or(|next| next.at > ahead) {
             return Ok(());
         }
         let room = self.port.reserve(self.batch)?;
         if room <= have {
             return self.port.flush();
         }
-        self.out.schedule.next_due(ahead, &mut self.departures, room - have);
+        self.out.next_due(ahead, &mut self.departures, room - have);
         for index in have..self.departures.len() {
             self.build(index);
         }
@@ -122,9 +125,7 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
 
     fn build(&mut self, index: usize) {
         let departure = self.departures[index];
-        let image = self.out.image(departure.stream);
-        let slot = self.port.slot(index);
-        let built = image.map_or_else(Built::default, |image| image.build(departure.index, slot));
+        let built = self.out.build(&departure, self.port.slot(index));
         match self.built.get_mut(index) {
             Some(place) => *place = built,
             None => self.built.push(built),
@@ -144,11 +145,20 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
     fn expire(&mut self, now: Nanos, due: usize) -> usize {
         let elapsed = now.saturating_sub(self.job.start);
         let (job, out) = (self.job, &self.out);
-        let too_late = |departure: &Departure| {
+        let dropped = &mut self.dropped;
+        let mut too_late = |departure: &Departure| {
+            let packet = (departure.stream, departure.index);
+            if departure.part > 1 {
+                return *dropped == Some(packet);
+            }
             let drift = out.hand(departure.stream).map_or(Nanos::MAX, |hand| hand.drift);
-            elapsed.saturating_sub(departure.at) > drift
+            let late = elapsed.saturating_sub(departure.at) > drift;
+            if late && departure.part == 1 {
+                *dropped = Some(packet);
+            }
+            late
         };
-        if !self.departures[..due].iter().any(too_late) {
+        if !self.departures[..due].iter().any(&mut too_late) {
             return due;
         }
         let mut index = 0;
@@ -159,13 +169,13 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
             if let (false, Some(built)) = (keep, built.get(index)) {
                 tally.requested(departure.flow, built);
                 tally.expired(departure.flow, built);
+                job.live.expired.fetch_add(built.counted.packets.into(), Ordering::Relaxed);
                 gone += 1;
             }
             index += 1;
             keep
         });
         self.built.truncate(self.departures.len());
-        job.live.expired.fetch_add(gone as u64, Ordering::Relaxed);
         // the slots hold the frames in their old order: build them anew
         for index in 0..self.departures.len() {
             self.build(index);
@@ -180,12 +190,13 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
             return Ok(());
         }
         self.metas.clear();
-        let mut bytes = 0;
+        let (mut frames, mut bytes) = (0, 0);
         let now = self.clock.now();
         // numbers are shared by all cores: those of one flow are taken at once where it has the batch
         // for itself
         let first = self.departures[0].flow;
-        let alone = self.departures[..due].iter().all(|departure| departure.flow == first);
+        let alone = |departure: &Departure| departure.flow == first && departure.part == 0;
+        let alone = self.departures[..due].iter().all(alone);
         let base = alone.then(|| self.job.sequences.take(first, due as u32));
         let moment = self.job.moment(now);
         let leaving = self.departures.drain(..due).zip(self.built.drain(..due));
@@ -193,19 +204,21 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
             let Some(hand) = self.out.hand(departure.stream) else { continue };
             let sequence = match base {
                 Some(base) => base.wrapping_add(index as u32),
-                None => self.job.sequences.take(departure.flow, 1),
+                None => self.job.sequences.take(departure.flow, built.counted.packets.into()),
             };
             built.stamp(self.port.slot(index), sequence, moment);
             let deadline = self.job.start.saturating_add(departure.at);
-            let late = hand.limited.then(|| now.signed_sub(deadline));
+            let first = departure.part <= 1;
+            let late = (hand.limited && first).then(|| now.signed_sub(deadline));
             self.tally.requested(departure.flow, &built);
             self.tally.departed(departure.flow, now, late);
-            bytes += u64::from(built.frame_len);
+            bytes += u64::from(built.counted.bytes);
+            frames += u64::from(built.counted.packets);
             self.metas.push(hand.meta(&built, departure.flow, Nanos::ZERO));
         }
         self.port.commit(&self.metas)?;
         self.port.flush()?;
-        self.job.live.add(due as u64, bytes);
+        self.job.live.add(frames, bytes);
         Ok(())
     }
 

@@ -6,7 +6,8 @@ use wirebeat_traffic::compile::{Link as Imaginary, Links, compile};
 use wirebeat_traffic::program::{Late, Pace, Program};
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_traffic::spec::Scenario;
-use wirebeat_units::Nanos;
+use wirebeat_units::{FrameRate, Nanos};
+use wirebeat_wire::fragment::Fragment;
 use wirebeat_wire::probe::Probe;
 
 use super::{Driven, Job, LiveTx, Plan, Sequences, drive};
@@ -25,7 +26,11 @@ fn program(flows: &[(Option<u64>, u64)]) -> Program {
             if *count == u64::MAX { "stop: 1h".to_owned() } else { format!("count: {count}") };
         text += &format!("  flow{id}: {{ from: a, to: a, rate: {rate}, {limit} }}\n");
     }
-    let scenario = Scenario::from_yaml(&text, "test").unwrap();
+    compiled(&text)
+}
+
+fn compiled(text: &str) -> Program {
+    let scenario = Scenario::from_yaml(text, "test").unwrap();
     let links = Links { ports: [("a".to_owned(), Imaginary::imaginary(0))].into() };
     let mut program = compile(&scenario, &links, &Default::default()).unwrap();
     for stream in &mut program.streams {
@@ -46,9 +51,13 @@ struct World {
 
 impl World {
     fn new(flows: &[(Option<u64>, u64)]) -> World {
-        let sequences = Sequences::new(flows.len());
+        World::of(program(flows))
+    }
+
+    fn of(program: Program) -> World {
+        let sequences = Sequences::new(program.flows.len());
         World {
-            program: program(flows),
+            program,
             clock: VirtualClock::default(),
             sequences,
             stop: AtomicBool::new(false),
@@ -111,7 +120,7 @@ fn frames_leave_at_their_deadlines_with_number_and_time() {
     let sent = &driven.flows[0];
     let frames = [sent.requested, sent.sent, sent.expired, sent.failed, sent.unsent];
     assert_eq!(frames.map(|amount| amount.frames), [1000, 1000, 0, 0, 0]);
-    assert_eq!(sent.sent, Amount { frames: 1000, bytes: 64_000, payload: 18_000 });
+    assert_eq!(sent.sent, Amount { frames: 1000, fragments: 0, bytes: 64_000, payload: 18_000 });
     assert_eq!(sent.error.moments.count, 1000);
     assert!(sent.error.moments.min >= 0);
 }
@@ -147,6 +156,40 @@ fn frames_later_than_their_drift_are_dropped_and_take_no_number() {
     assert!(arrived.iter().map(|(_, probe)| probe.sequence).eq(0..left as u32));
     // decided when the batch is taken, with a look or two at the clock until it leaves
     assert!(sent.error.moments.max <= 5_000 + 2 * 20, "{:?}", sent.error.moments);
+}
+
+#[test]
+fn of_a_packet_in_fragments_all_leave_or_none() {
+    let mut world = World::of(compiled(
+        "ports: { a: { mtu: 128B } }\nflows:\n  x: { from: a, to: a, size: 300B, rate: 1Mpps, count: 100000 }\n",
+    ));
+    world.program.flows[0].late = Late::Drop(Nanos::from_micros(1));
+    // faster than the loop, and than any link
+    let rate = FrameRate { frames: 2, per: Nanos::new(1) };
+    world.program.streams[0].departures.pace = Pace::Constant(rate);
+    let (mut a, mut b) = pair(&world.clock, Link::default());
+    let driven = world.drive(&mut a, Shard::WHOLE);
+    let sent = &driven.flows[0];
+    assert!(sent.expired.frames > 0 && sent.sent.frames > 0, "{sent:?}");
+    assert_eq!(sent.sent.frames + sent.expired.frames, 100_000);
+    assert_eq!(
+        [sent.sent.fragments, sent.expired.fragments],
+        [2 * sent.sent.frames, 2 * sent.expired.frames]
+    );
+    assert_eq!(sent.error.moments.count, sent.sent.frames);
+    let mut frames = Vec::new();
+    let read = |port: &mut LoopbackPort, frames: &mut Vec<Vec<u8>>| {
+        port.receive(Nanos::ZERO, |arrival| frames.push(arrival.bytes.to_vec())).unwrap()
+    };
+    while read(&mut b, &mut frames) > 0 {}
+    assert_eq!(frames.len() as u64, 3 * sent.sent.frames);
+    for (number, packet) in (0..).zip(frames.chunks(3)) {
+        let parts: Vec<Fragment<'_>> =
+            packet.iter().map(|frame| Fragment::parse(frame).unwrap()).collect();
+        assert!(parts.iter().all(|part| part.packet == parts[0].packet));
+        assert!(parts.iter().map(|part| part.offset).eq([0, 104, 208]));
+        assert_eq!(Probe::from_tail(parts[2].data).unwrap().sequence, number);
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 use super::ReceiverSide;
 use super::pair::Pair;
 use crate::model::{Equation, FlowReport, Term};
+use wirebeat_meter::summary::FlowSummary;
 
 /// All sums: each flow's when there are several, the total's, and the receiver's.
 pub fn books(
@@ -77,17 +78,19 @@ fn received_equation(scope: &str, counted: [u64; 4]) -> Equation {
 /// What the engine delivered is what the meter counted.
 fn delivered(receiver: &ReceiverSide) -> Option<Equation> {
     let summary = &receiver.summary;
-    let flows = summary.flows.values().fold(0, |sum: u64, flow| sum.saturating_add(flow.frames));
+    let frames = |flow: &FlowSummary| flow.frames.saturating_add(flow.fragments);
+    let flows = summary.flows.values().fold(0, |sum: u64, flow| sum.saturating_add(frames(flow)));
     Some(equation(
         "receiver",
         ("delivered", receiver.delivered?),
         &[
             ("in flows", flows),
-            ("without probe", summary.unprobed.frames),
+            ("without probe", frames(&summary.unprobed)),
             ("unknown flow", summary.unknown_flow),
             ("stale", summary.stale),
             ("foreign", summary.foreign),
             ("malformed", summary.malformed),
+            ("fragments", summary.fragments),
         ],
     ))
 }

@@ -101,6 +101,7 @@ pub fn others(pairs: &[Pair<'_>], receiver: &ReceiverSide) -> Others {
         stale: summary.stale,
         foreign: summary.foreign,
         malformed: summary.malformed,
+        fragments: summary.fragments,
         receiver_drops: summary.receiver_drops,
     }
 }
@@ -200,6 +201,7 @@ fn sent(flow: &SentFlow) -> Sent {
 fn received(flow: &FlowSummary, intervals: u64, uncertainty: Option<u64>) -> Received {
     let volume = Volume {
         frames: flow.frames,
+        fragments: flow.fragments,
         frame_bytes: flow.frame_bytes,
         payload_bytes: flow.payload_bytes,
     };
@@ -298,6 +300,7 @@ fn mean_error<'a>(flows: impl Iterator<Item = &'a Sent>) -> Option<f64> {
 
 fn add(total: &mut Volume, more: &Volume) {
     total.frames = total.frames.saturating_add(more.frames);
+    total.fragments = total.fragments.saturating_add(more.fragments);
     total.frame_bytes = total.frame_bytes.saturating_add(more.frame_bytes);
     total.payload_bytes = total.payload_bytes.saturating_add(more.payload_bytes);
 }

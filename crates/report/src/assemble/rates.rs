@@ -31,8 +31,9 @@ pub fn offered(volume: &Volume, rate: &FrameRate) -> Rates {
 
 fn of(volume: &Volume, frames_per_second: f64) -> Rates {
     let frames = volume.frames.max(1) as f64;
+    let wire = volume.fragments as f64 / frames + 1.0;
     let bits = |bytes: u64, overhead: u16| {
-        let mean = bytes as f64 / frames + f64::from(overhead);
+        let mean = bytes as f64 / frames + f64::from(overhead) * wire;
         round(mean * 8.0 * frames_per_second)
     };
     Rates {
@@ -70,7 +71,8 @@ mod tests {
 
     use super::*;
 
-    const SHORTEST: Volume = Volume { frames: 10, frame_bytes: 640, payload_bytes: 180 };
+    const SHORTEST: Volume =
+        Volume { frames: 10, fragments: 0, frame_bytes: 640, payload_bytes: 180 };
 
     #[test]
     fn frames_span_one_gap_less_than_they_are() {

@@ -25,7 +25,7 @@ fn facts() -> RunFacts {
 }
 
 fn volume(frames: u64) -> Volume {
-    Volume { frames, frame_bytes: frames * 64, payload_bytes: frames * 18 }
+    Volume { frames, fragments: 0, frame_bytes: frames * 64, payload_bytes: frames * 18 }
 }
 
 /// A flow of which all frames were sent, one each millisecond.
@@ -305,28 +305,29 @@ fn hostile_flow() -> impl Strategy<Value = FlowSummary> {
             }
         },
     );
-    (any::<[u64; 3]>(), any::<Option<(u64, u64)>>(), sequence, any::<i64>(), distribution).prop_map(
-        |([frames, frame_bytes, payload_bytes], span, sequence, delay_base, times)| FlowSummary {
-            frames,
-            frame_bytes,
-            payload_bytes,
-            span,
-            sequence,
-            delay_base,
-            delay: times.clone(),
-            delay_variation: times.clone(),
-            inter_arrival: times.clone(),
-            inter_arrival_bins: None,
-            gap_error: times,
+    (any::<[u64; 4]>(), any::<Option<(u64, u64)>>(), sequence, any::<i64>(), distribution).prop_map(
+        |([frames, fragments, frame_bytes, payload_bytes], span, sequence, delay_base, times)| {
+            FlowSummary {
+                frames,
+                fragments,
+                frame_bytes,
+                payload_bytes,
+                span,
+                sequence,
+                delay_base,
+                delay: times.clone(),
+                delay_variation: times.clone(),
+                inter_arrival: times.clone(),
+                inter_arrival_bins: None,
+                gap_error: times,
+            }
         },
     )
 }
 
 fn hostile_sent() -> impl Strategy<Value = SentFlow> {
-    let volume = any::<[u64; 3]>().prop_map(|[frames, frame_bytes, payload_bytes]| Volume {
-        frames,
-        frame_bytes,
-        payload_bytes,
+    let volume = any::<[u64; 4]>().prop_map(|[frames, fragments, frame_bytes, payload_bytes]| {
+        Volume { frames, fragments, frame_bytes, payload_bytes }
     });
     let rate =
         any::<(u64, u64)>().prop_map(|(frames, per)| FrameRate { frames, per: Nanos::new(per) });
@@ -367,7 +368,7 @@ proptest! {
     fn any_numbers_make_a_report_in_every_form(
         flows in prop::option::of(prop::collection::vec(hostile_sent(), 0..4)),
         received in prop::option::of(prop::collection::btree_map(any::<u16>(), hostile_flow(), 0..4)),
-        counters in any::<[u64; 5]>(),
+        counters in any::<[u64; 6]>(),
         bound in any::<Option<u64>>(),
         duration in any::<u64>(),
     ) {
@@ -377,13 +378,14 @@ proptest! {
         };
         let sender = flows.and_then(sender);
         let receiver = received.map(|flows| {
-            let [unknown_flow, stale, foreign, malformed, receiver_drops] = counters;
+            let [unknown_flow, stale, foreign, malformed, fragments, receiver_drops] = counters;
             let mut side = receiver(flows);
             side.summary = MeterSummary {
                 unknown_flow,
                 stale,
                 foreign,
                 malformed,
+                fragments,
                 receiver_drops,
                 ..side.summary
             };

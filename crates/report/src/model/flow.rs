@@ -23,8 +23,10 @@ pub struct FlowReport {
 /// An amount of traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Volume {
-    /// Frames.
+    /// Frames. The IP fragments of a packet count as one.
     pub frames: u64,
+    /// Frames on the wire beside those: the other fragments.
+    pub fragments: u64,
     /// Their bytes, header and FCS included.
     pub frame_bytes: u64,
     /// Their bytes after the transport header.

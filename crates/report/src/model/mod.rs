@@ -148,6 +148,8 @@ pub struct Others {
     pub foreign: u64,
     /// Frames too short or inconsistent to be read.
     pub malformed: u64,
+    /// IP fragments that made no whole packet at the receiver.
+    pub fragments: u64,
     /// Frames that the receiving engine lost by itself; they are among the lost of some flow.
     pub receiver_drops: u64,
 }

@@ -64,7 +64,7 @@ fn amounts(label: &str, volume: &Volume, rates: Option<&Rates>) -> Vec<Cell> {
     let rate = |show: fn(&Rates) -> String| Cell::from(rates.map_or_else(nothing, show));
     vec![
         label.to_owned().into(),
-        human::count(volume.frames).into(),
+        frames(volume).into(),
         human::bytes(volume.frame_bytes).into(),
         human::bytes(volume.payload_bytes).into(),
         rate(|rates| human::fine_frame_rate(rates.frames_per_second)),
@@ -72,6 +72,15 @@ fn amounts(label: &str, volume: &Volume, rates: Option<&Rates>) -> Vec<Cell> {
         rate(|rates| human::bit_rate(rates.frame_bits_per_second)),
         rate(|rates| human::bit_rate(rates.payload_bits_per_second)),
     ]
+}
+
+/// How many, and of how many frames on the wire where packets came or went as fragments.
+fn frames(volume: &Volume) -> String {
+    let frames = human::count(volume.frames);
+    match volume.fragments {
+        0 => frames,
+        more => format!("{frames} in {}", human::count(volume.frames.saturating_add(more))),
+    }
 }
 
 fn sender(sent: &Sent) -> String {

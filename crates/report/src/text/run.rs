@@ -117,6 +117,7 @@ fn others(others: &Others) -> String {
         (others.stale, "of earlier runs"),
         (others.foreign, "foreign"),
         (others.malformed, "malformed"),
+        (others.fragments, "fragments of no whole packet"),
         (others.receiver_drops, "dropped by the receiver"),
     ];
     let said: Vec<String> = parts

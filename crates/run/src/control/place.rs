@@ -40,7 +40,7 @@ pub fn default_path() -> Result<PathBuf, String> {
         _ => {}
     }
     check_directory(&directory)?;
-    for path in sockets(&directory) {
+    for path in sockets(&directory)? {
         if is_dead(&path) {
             let _ = fs::remove_file(&path);
         }
@@ -55,7 +55,7 @@ pub fn living() -> Result<Vec<PathBuf>, String> {
         return Ok(Vec::new());
     }
     check_directory(&directory)?;
-    let mut living = sockets(&directory);
+    let mut living = sockets(&directory)?;
     living.retain(|path| UnixStream::connect(path).is_ok());
     living.sort();
     Ok(living)
@@ -84,10 +84,11 @@ pub(super) fn is_dead(path: &Path) -> bool {
             .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-fn sockets(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten().take(ENTRIES);
-    let paths = entries.map(|entry| entry.path());
-    paths.filter(|path| path.extension().is_some_and(|ending| ending == ENDING)).collect()
+fn sockets(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(directory)
+        .map_err(|error| format!("cannot look into '{}': {error}", directory.display()))?;
+    let paths = entries.flatten().take(ENTRIES).map(|entry| entry.path());
+    Ok(paths.filter(|path| path.extension().is_some_and(|ending| ending == ENDING)).collect())
 }
 
 pub(super) fn user() -> u32 {

@@ -33,6 +33,8 @@ const CONNECTIONS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long an answer may take to be read.
 const WRITE: Duration = Duration::from_secs(1);
+/// How long is waited after an error of the system.
+const PAUSE: Duration = Duration::from_millis(50);
 /// How often the end of the session is looked for.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
@@ -112,7 +114,8 @@ impl Drop for Serving {
 
 /// A socket of mode 0600 that listens at `path`, where nothing may be.
 fn listening(path: &Path) -> io::Result<UnixListener> {
-    let new = path.with_extension("new.sock");
+    // Not by the ending that others look for: until it listens it would seem dead to them.
+    let new = path.with_extension("new");
     if place::is_dead(&new) {
         let _ = fs::remove_file(&new);
     }
@@ -153,6 +156,7 @@ impl Server {
         let streams = self.connections.iter().map(|connection| connection.stream.as_fd());
         files.extend(streams.map(|stream| PollFd::from_borrowed_fd(stream, PollFlags::IN)));
         if poll(&mut files, Some(&LOOK)).is_err() {
+            thread::sleep(PAUSE);
             return;
         }
         let ready: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
@@ -163,10 +167,12 @@ impl Server {
             let ready = came.next().copied().unwrap_or(false);
             (!ready || connection.read(control)) && now < connection.until
         });
-        if ready.first() == Some(&true)
-            && let Ok((stream, _)) = self.socket.listener.accept()
-        {
-            self.welcome(stream);
+        if ready.first() == Some(&true) {
+            match self.socket.listener.accept() {
+                Ok((stream, _)) => self.welcome(stream),
+                // Without a file for it the one who waits stays there: not to be looked at again at once.
+                Err(_) => thread::sleep(PAUSE),
+            }
         }
     }
 
@@ -192,6 +198,23 @@ impl Server {
     }
 }
 
+/// Writes an answer that is read within [`WRITE`], all of it.
+fn write_within(stream: &mut UnixStream, mut bytes: &[u8]) -> io::Result<()> {
+    let until = Instant::now() + WRITE;
+    while !bytes.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(bytes)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => bytes = bytes.get(written..).unwrap_or_default(),
+        }
+    }
+    Ok(())
+}
+
 impl Connection {
     /// Reads what came and answers whole lines; whether the connection goes on.
     fn read(&mut self, control: &Control) -> bool {
@@ -200,7 +223,7 @@ impl Connection {
         self.rest.extend_from_slice(bytes.get(..count).unwrap_or_default());
         while let Some(end) = self.rest.iter().position(|&byte| byte == b'\n') {
             let request: Vec<u8> = self.rest.drain(..=end).collect();
-            if self.stream.write_all(&line(&answer(control, &request))).is_err() {
+            if write_within(&mut self.stream, &line(&answer(control, &request))).is_err() {
                 return false;
             }
             self.until = Instant::now() + PATIENCE;

@@ -320,8 +320,38 @@ impl Prepared {
         Nanos::new(moment.unix().get().saturating_sub(unix_offset()))
     }
 
+    /// What will not be as it is written: a sentence for each port.
+    fn left_to_the_system(&self) -> Vec<String> {
+        let of_port = |(port, engine): (&PortHere, &Engine)| {
+            let names = |flow: &Flow| {
+                let mut names =
+                    flow.endpoint.map_or(Vec::new(), |endpoint| endpoint.replaced.names());
+                names.extend(port.spec.next_hop.map(|_| "the next hop"));
+                names
+            };
+            let flows = self.program.flows.iter().filter(|flow| flow.from == port.name);
+            let flows: Vec<&Flow> = flows.filter(|flow| !names(flow).is_empty()).collect();
+            let first = flows.first().filter(|_| *engine == Engine::Socket)?;
+            let others = match flows.len() {
+                1 => String::new(),
+                count => format!(" and of {} others", count - 1),
+            };
+            Some(format!(
+                "the engine 'socket' of port '{}' leaves {} of flow '{}'{others} to the system; 'packet' and \
+                 'kernel' send what is written",
+                port.name,
+                names(first).join(", "),
+                first.name
+            ))
+        };
+        self.ports.iter().zip(&self.engines).filter_map(of_port).collect()
+    }
+
     /// Runs to the end and reports.
     pub fn start(mut self, observer: &mut dyn Observer, stop: &Stop) -> Report {
+        for notice in self.left_to_the_system() {
+            observer.notice(&notice);
+        }
         let mut remote = self.begin_remote();
         let started = SystemTime::now();
         let cpu = CpuTimes::now();
@@ -335,6 +365,8 @@ impl Prepared {
             Some(moment) => self.monotonic(moment).max(before_a_tick(begun)),
             None => before_a_tick(begun),
         };
+        // What lies before the start is waiting, and no part of the run.
+        let origin = if virtual_time { begun } else { start };
         let sequences = Sequences::new(self.program.flows.len());
         // without the receiver that was asked for, nothing is sent
         let halt = AtomicBool::new(remote.is_err());
@@ -389,7 +421,7 @@ impl Prepared {
                     end = reason;
                     halt.store(true, Ordering::Release);
                 }
-                let elapsed = MonotonicClock.now().saturating_sub(begun);
+                let elapsed = MonotonicClock.now().saturating_sub(origin);
                 if elapsed >= next {
                     observer.progress(&looking.at(elapsed));
                     next = elapsed.saturating_add(self.options.interval);
@@ -397,13 +429,17 @@ impl Prepared {
             }
             threads.into_iter().map(outcome::join).collect::<Vec<_>>()
         });
+        let ran = match virtual_time {
+            true => self.time_limit(),
+            false => MonotonicClock.now().saturating_sub(start),
+        };
         drop((senders, serving));
         if !virtual_time {
             self.settle();
         }
-        observer.progress(&looking.at(MonotonicClock.now().saturating_sub(begun)));
+        observer.progress(&looking.at(MonotonicClock.now().saturating_sub(origin)));
         let remote = outcome::finish_remote(remote, self.settle);
-        let elapsed = MonotonicClock.now().saturating_sub(begun);
+        let elapsed = MonotonicClock.now().saturating_sub(origin);
         outcome::report(
             self,
             Outcome {
@@ -412,6 +448,7 @@ impl Prepared {
                 started,
                 start,
                 elapsed,
+                ran,
                 cpu,
                 counters,
                 stopped_early: halt.into_inner(),

@@ -120,19 +120,29 @@ impl Prepared {
         groups
     }
 
-    /// The engine that receives at a port: the kernel reads Wirebeat's own probes only.
+    /// The engine that receives at a port: the kernel reads Wirebeat's own probes only, and puts no fragments
+    /// together.
     fn receiving_engine(&self, place: usize, codecs: &Codecs) -> Result<Engine, RunError> {
         let (port, engine) = (&self.ports[place], self.engines[place]);
-        if engine != Engine::Kernel || codecs.read.is_empty() {
-            return Ok(engine);
-        }
+        let cut = |flow: &Flow| {
+            self.program.streams(flow.id.into()).iter().any(|stream| stream.frames.is_cut())
+        };
+        let why = match (codecs.read.first(), self.flows_to(port).find(|flow| cut(flow))) {
+            _ if engine != Engine::Kernel => return Ok(engine),
+            (Some(codec), _) => format!(
+                "the kernel engine reads Wirebeat's own probes only, and port '{}' receives those of {codec}",
+                port.name
+            ),
+            (None, Some(flow)) => format!(
+                "the kernel engine puts no fragments together, and packets of the flow '{}' reach port '{}' in \
+                 fragments",
+                flow.name, port.name
+            ),
+            (None, None) => return Ok(engine),
+        };
         if port.spec.engine == EngineChoice::Auto {
             return Ok(Engine::Packet);
         }
-        Err(RunError::Usage(format!(
-            "the kernel engine reads Wirebeat's own probes only, and port '{}' receives those of {}; let it \
-             receive with 'engine: packet', or 'auto'",
-            port.name, codecs.read[0]
-        )))
+        Err(RunError::Usage(format!("{why}; let it receive with 'engine: packet', or 'auto'")))
     }
 }

@@ -196,7 +196,7 @@ fn what_cannot_be_meant_changes_nothing() {
         assert!(why("x", r#""resume""#).contains("does not pause"));
         assert!(why("x", "{}").contains("nothing changes"));
         assert!(why("x", r#"{ "rate": "200Mbps" }"#).contains("carries 100Mbps"));
-        assert!(why("x", r#"{ "size": "3000B" }"#).contains("room for 1518 bytes"));
+        assert!(why("x", r#"{ "size": "3000B" }"#).contains("longer than the link carries"));
         assert!(why("x", r#"{ "rate": "unlimited" }"#).contains("rate"));
         assert!(why("x", r#"{ "packet": [ { "ipv6": {} }, { "udp": {} } ] }"#).contains("headers"));
         // a flow that is yet to come changes at its start

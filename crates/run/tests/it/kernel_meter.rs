@@ -99,6 +99,7 @@ fn both(
             + summary.unknown_flow
             + summary.foreign
             + summary.malformed
+            + summary.fragments
     };
     let patience = Instant::now() + Duration::from_secs(5);
     while seen(&receiver.summary()) < frames.len() as u64 && Instant::now() < patience {
@@ -153,6 +154,7 @@ fn compare(frames: &[Vec<u8>]) -> MeterSummary {
         assert_eq!(kernel.unknown_flow, reference.unknown_flow);
         assert_eq!(kernel.foreign, reference.foreign);
         assert_eq!(kernel.malformed, reference.malformed);
+        assert_eq!(kernel.fragments, reference.fragments);
         last = kernel;
     }
     last
@@ -242,6 +244,10 @@ fn garbage_counts_alike_and_harms_nothing() {
         tagged.extend(&good[12..]);
         frames.push(tagged);
     }
+    // nothing of ours
+    let mut arp = vec![0; 60];
+    arp[12..14].copy_from_slice(&[8, 6]);
+    frames.push(arp);
     // IPv6 with each kind of extension header, whole and damaged
     for extensions in [
         &[0u8, 0, 60, 0, 43, 1, 44][..],
@@ -255,7 +261,8 @@ fn garbage_counts_alike_and_harms_nothing() {
     }
     frames.push(probe(0, 2, 1003));
     let summary = compare(&frames);
-    assert!(summary.foreign > 0 && summary.malformed > 0 && summary.unknown_flow == 2);
+    let MeterSummary { foreign, malformed, fragments, unknown_flow, .. } = summary;
+    assert!(foreign > 0 && malformed > 0 && fragments > 0 && unknown_flow == 2, "{summary:?}");
 }
 
 /// Delays of all magnitudes and signs, two to a flow: what the smallest and the largest of two values

@@ -1,21 +1,28 @@
 //! What the transmit program promises of its own accord, with frames handed to its port directly.
 
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
-use wirebeat_engine::port::{DepartureRecord, Port, TxMeta, TxPlan, TxTotals};
+use wirebeat_engine::port::{
+    Amount, Counted, DepartureRecord, Place, Port, TxMeta, TxPlan, TxTotals,
+};
 use wirebeat_engine_linux::kernel::{KernelOptions, KernelPort};
 use wirebeat_run::{Silent, Stop};
-use wirebeat_testbed::{Capability, require};
+use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_units::Nanos;
 
 use crate::world::{cable, prepared};
 
 const FRAMES: u64 = 100;
 
-/// Sends frames that are a millisecond late already, and says when they left.
-fn late(spacing: Nanos) -> DepartureRecord {
-    let bed = cable();
-    let plan =
-        TxPlan { tags: 1, frame_max: 60, frame_len: Some(60), paced: true, ..TxPlan::default() };
+/// A port at the near end that streams the shortest frames.
+fn port(bed: &Testbed, cut: bool) -> KernelPort {
+    let plan = TxPlan {
+        tags: 1,
+        frame_max: 60,
+        frame_len: Some(60),
+        paced: true,
+        cut,
+        ..TxPlan::default()
+    };
     let options = KernelOptions {
         index: bed.a.link.index.get(),
         interface: "wb0".to_owned(),
@@ -26,7 +33,13 @@ fn late(spacing: Nanos) -> DepartureRecord {
         egress_program: false,
         link: None,
     };
-    let mut port = bed.a.namespace.run(|| KernelPort::open(options)).unwrap().unwrap();
+    bed.a.namespace.run(|| KernelPort::open(options)).unwrap().unwrap()
+}
+
+/// Sends frames that are a millisecond late already, and says when they left.
+fn late(spacing: Nanos) -> DepartureRecord {
+    let bed = cable();
+    let mut port = port(&bed, false);
     // where it is permitted, calls are cheap and the way is kept warm: nothing of that is missing
     assert_eq!(port.caps().mode, "eBPF live frames, streamed");
     let now = MonotonicClock.now();
@@ -64,6 +77,56 @@ fn nothing_leaves_before_the_start() {
     // a thousand frames take less than a millisecond; a receiver that saw more saw those before
     let spans = (last - first, received.span_ns.unwrap());
     assert!(spans.0.abs_diff(spans.1) < 20_000_000, "{spans:?}");
+}
+
+/// All fragments of a packet share the fate of the first.
+#[test]
+fn what_follows_a_fragment_that_is_too_late_is_dropped_with_it() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let bed = cable();
+    let mut port = port(&bed, true);
+    let now = MonotonicClock.now();
+    let (past, ahead) =
+        (now.saturating_sub(Nanos::from_secs(1)), now.saturating_add(Nanos::from_millis(100)));
+    let part = |place, launch, drift, packets| TxMeta {
+        len: 60,
+        counted: Counted { packets, fragments: 1 - packets, ..Counted::frame(64, 18) },
+        launch,
+        drift,
+        place,
+        ..TxMeta::default()
+    };
+    let drift = Nanos::from_millis(50);
+    // in time, too late, in time, too late and alone, in time and alone
+    for launch in [ahead, past, ahead] {
+        let packet = [
+            part(Place::First(2), launch, drift, 0),
+            part(Place::Following, Nanos::ZERO, Nanos::ZERO, 0),
+            part(Place::Following, Nanos::ZERO, Nanos::ZERO, 1),
+        ];
+        assert!(port.reserve(3).unwrap() >= 3);
+        (0..3).for_each(|index| port.slot(index)[..60].fill(0xff));
+        // they reach the program one by one
+        packet.iter().for_each(|meta| port.commit(&[*meta]).unwrap());
+        port.flush().unwrap();
+    }
+    for launch in [past, ahead] {
+        assert!(port.reserve(1).unwrap() >= 1);
+        port.slot(0)[..60].fill(0xff);
+        port.commit(&[part(Place::Whole, launch, drift, 1)]).unwrap();
+        port.flush().unwrap();
+    }
+    assert!(port.drain(now.saturating_add(Nanos::from_secs(5))).unwrap());
+    let mut totals = [TxTotals::default()];
+    port.totals(&mut totals);
+    let amount = |frames: u64, fragments: u64| Amount {
+        frames,
+        fragments,
+        bytes: (frames + fragments) * 64,
+        payload: (frames + fragments) * 18,
+    };
+    assert_eq!((totals[0].sent, totals[0].expired), (amount(3, 4), amount(2, 2)));
+    assert_eq!(port.departures(0).error.moments.count, 3, "one for each packet");
 }
 
 #[test]

@@ -11,6 +11,7 @@
 
 mod conformance;
 mod control;
+mod fragments;
 mod interop;
 mod kernel_meter;
 mod kernel_sender;

@@ -3,9 +3,13 @@
 
 use wirebeat_netlink::Netlink;
 use wirebeat_report::model::{End, FlowReport, Report};
+use wirebeat_run::receive::Listen;
+use wirebeat_run::{Codec, Observer, Progress, ReceiveRequest, Stop, receive};
 use wirebeat_testbed::{Capability, Testbed, require};
+use wirebeat_traffic::spec::EngineChoice;
 
-use crate::world::{Engine, balanced, cable, ports, run};
+use crate::interop::receiver;
+use crate::world::{Engine, balanced, cable, ports, prepared, run};
 
 /// Nothing was lost, doubled or swapped, and every frame was measured.
 fn whole(flow: &FlowReport, count: u64) {
@@ -200,4 +204,68 @@ fn probes_of_other_tools_are_sent_and_measured() {
             assert!(min > -20_000 && max < 1_000_000_000, "{sender}: {} {min} {max}", flow.name);
         }
     }
+}
+
+/// Remembers what it is told.
+#[derive(Default)]
+struct Notices(Vec<String>);
+
+impl Observer for Notices {
+    fn progress(&mut self, _progress: &Progress) {}
+
+    fn notice(&mut self, message: &str) {
+        self.0.push(message.to_owned());
+    }
+}
+
+#[test]
+fn what_a_socket_leaves_to_the_system_is_told() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let text = format!(
+        "{}flows:
+  plain: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{ destination: 9001 }} }} ], count: 1 }}
+  own: {{ from: a, to: b, packet: [ {{ ethernet: {{ destination: '02:00:00:00:00:01' }} }}, {{ ipv4: {{ \
+         identification: 7 }} }}, {{ udp: {{ destination: 9002 }} }} ], count: 1 }}
+  label: {{ from: a, to: b, packet: [ {{ ipv6: {{ flow-label: 5 }} }}, {{ udp: {{ destination: 9003 }} }} ], \
+           count: 1 }}
+",
+        ports(Engine::Socket, "")
+    );
+    let mut notices = Notices::default();
+    prepared(&text, Some(&bed)).start(&mut notices, &Stop::new());
+    let [notice] = &notices.0[..] else { panic!("{:?}", notices.0) };
+    assert!(
+        notice.contains("the Ethernet header, the identification of flow 'own' and of 1 others"),
+        "{notice}"
+    );
+    let mut notices = Notices::default();
+    let text = text.replace("engine: socket", "engine: packet");
+    prepared(&text, Some(&bed)).start(&mut notices, &Stop::new());
+    assert_eq!(notices.0, Vec::<String>::new());
+}
+
+#[test]
+fn what_a_receiver_cannot_do_is_refused_and_not_left_out() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let refused = |change: fn(&mut ReceiveRequest)| {
+        let mut request = receiver(&bed, Codec::Wirebeat, Some(9000));
+        request.codecs.clear();
+        change(&mut request);
+        let why = receive(&request, &mut Notices::default(), &Stop::new()).unwrap_err();
+        assert_eq!(why.exit_code(), 2, "{why}");
+        why.to_string()
+    };
+    let why = refused(|request| {
+        request.engine = EngineChoice::Socket;
+        request.filter.source_port = Some(7);
+    });
+    assert!(why.contains("--source-port"), "{why}");
+    let why = refused(|request| {
+        request.codecs = vec![Codec::Mgen];
+        let address = "127.0.0.1:0".parse().unwrap();
+        request.listen = Some(Listen { address, key: None, once: true });
+    });
+    assert!(why.contains("none of other tools"), "{why}");
 }

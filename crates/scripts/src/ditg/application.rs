@@ -131,7 +131,7 @@ fn mix((first, weights): Weights) -> SizeOf {
     let sizes = (first..).zip(weights).filter(|(_, weight)| **weight > 0);
     let sizes: IndexMap<_, _> =
         sizes.filter_map(|(bytes, weight)| Some((SIZES.length(bytes)?, *weight))).collect();
-    SizeOf::Written(Size::Mix(sizes))
+    SizeOf::Written(Size::Mix(sizes.into()))
 }
 
 /// A codec: bytes of a frame, frames of a packet, packets per second.

@@ -189,7 +189,7 @@ impl Flow<'_> {
         };
         let Some(file) = &command.gaps_file else {
             let size = match (sizes, &command.sizes) {
-                (Some(sizes), _) => Size::List(sizes),
+                (Some(sizes), _) => Size::List(sizes.into()),
                 (None, written) => self.size(draft, written.as_ref())?,
             };
             let gaps = command.gaps.clone().unwrap_or_default();
@@ -312,7 +312,7 @@ impl Flow<'_> {
                 self.in_words(draft, vec![length]).first().copied().map(Size::Fixed)
             }
             (Some(Protocol::Sctp), Some(Size::List(list))) => {
-                Some(Size::List(self.in_words(draft, list)))
+                Some(Size::List(self.in_words(draft, list.to_vec()).into()))
             }
             (_, size) => size,
         };

@@ -62,7 +62,7 @@ pub(super) fn add(draft: &mut Draft<'_>, device: &Device, called: &str) -> Resul
         spec.cores.push(device.cpu);
     }
     let mut flow = FlowSpec {
-        packet: headers(device)?,
+        packet: headers(device)?.into(),
         sub_flows: sub_flows(device),
         rate: match rate(device.burst.into(), delay.into()) {
             Some(rate) => FlowRate::Fixed(Rate::Frames(rate)),
@@ -188,7 +188,7 @@ fn ipv4(device: &Device) -> Result<Header, ScriptError> {
         ttl: number(TTL),
         tos: Some(number(device.tos)).filter(|_| device.tos > 0),
         identification: Identification::Count,
-        dont_fragment: false,
+        dont_fragment: Some(false),
         ..Ipv4::default()
     }))
 }
@@ -282,7 +282,7 @@ fn size(draft: &mut Draft<'_>, device: &Device, shortest: FrameLen) -> Result<Si
             let sum = mix.entry(frame(*size)?).or_default();
             *sum = sum.saturating_add(*weight);
         }
-        return Ok(Size::Mix(mix));
+        return Ok(Size::Mix(mix.into()));
     }
     let (min, max) = device.sizes;
     if min >= max {

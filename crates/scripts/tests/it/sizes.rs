@@ -59,18 +59,18 @@ fn sizes_that_a_tool_does_not_send_are_refused_with_their_line() {
         (Dialect::Ditg, "\n-v 2 50000".to_owned(), "s:2: -v: "),
         (
             Dialect::Pktgen,
-            format!("{pktgen}\npg_set eth0 pkt_size 9015\n"),
-            "s:4: packets of 9015 bytes make frames of more than 9018",
+            format!("{pktgen}\npg_set eth0 pkt_size 65532\n"),
+            "s:4: packets of 65532 bytes make frames of more than 65535",
         ),
         (
             Dialect::Pktgen,
-            format!("{pktgen}\npg_set eth0 max_pkt_size 20000\n"),
+            format!("{pktgen}\npg_set eth0 max_pkt_size 65535\n"),
             "s:4: packets of ",
         ),
         (
             Dialect::Pktgen,
-            format!("{pktgen}\npg_set eth0 \"imix_weights 60,1 20000,1\"\n"),
-            "s:4: packets of 20000 bytes",
+            format!("{pktgen}\npg_set eth0 \"imix_weights 60,1 65535,1\"\n"),
+            "s:4: packets of 65535 bytes",
         ),
     ] {
         let why = why(dialect, &text);
@@ -120,7 +120,7 @@ fn what_a_tool_sends_in_several_packets_is_named() {
 #[test]
 fn datagrams_are_divided_only_where_they_may_be() {
     let dont_fragment = |flow: &FlowSpec| match flow.packet.first() {
-        Some(Header::Ipv4(header)) => header.dont_fragment,
+        Some(Header::Ipv4(header)) => header.dont_fragment.unwrap_or(true),
         other => panic!("{other:?}"),
     };
     let rude = |trace: &str| format!("START NOW\n0 1 ON 3001 10.0.0.2:1 TRACE {trace}\n9 1 OFF\n");

@@ -150,7 +150,7 @@ impl FieldInfo {
 
 /// Bytes of a frame on average, with FCS.
 pub fn mean_length(frames: &Frames) -> f64 {
-    super::mean::Mean::of(frames.lengths()).on_line() - f64::from(wirebeat_units::LINE_OVERHEAD)
+    super::mean::Mean::of(frames).of_frames()
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 //! staggered, and no link is asked for more than it carries. How departures follow one another is
 //! `pace.rs`.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
-use wirebeat_units::{BitRate, FrameLen, Nanos};
+use wirebeat_units::{BitRate, FCS, Nanos};
 
 use super::Links;
 use super::mean::Mean;
@@ -15,8 +16,6 @@ use crate::spec::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 /// Faster than any Ethernet: 1.6 Tb/s, the fastest under way (IEEE P802.3dj). Where the speed of a
 /// link is not known, nothing above this can be meant.
 const FASTEST_LINK: BitRate = BitRate(1_600_000_000_000);
-/// How many frames are gone through to find which is the last of a number of bytes: some seconds.
-const MOST_FRAMES: u64 = 1 << 28;
 
 /// The speed of a port's link; what the scenario says comes first.
 pub(super) fn speed(scenario: &Scenario, links: &Links, port: &str) -> Option<BitRate> {
@@ -35,37 +34,51 @@ pub(super) fn stop(run: &RunSpec, flow: &FlowSpec) -> Nanos {
     }
 }
 
-/// The most frames of the flow, by its count and by its bytes.
-pub(super) fn count(name: &str, flow: &FlowSpec, frames: &Frames) -> Result<u64, Invalid> {
+/// The most frames of the flow, by its count and by its bytes. Of `draws` it takes how many are drawn for that.
+pub(super) fn count(
+    (name, flow): (&str, &FlowSpec),
+    frames: &Frames,
+    draws: &Cell<u64>,
+) -> Result<u64, Invalid> {
     let by_count = flow.count.map_or(u64::MAX, u64::from);
     let Some(bytes) = flow.bytes else { return Ok(by_count) };
     let at = || KeyPath::flow(name).key("bytes");
     if bytes.get() == 0 {
         return Err(at().invalid("a flow of no bytes sends nothing; give at least 1B"));
     }
-    if !flow.at.is_empty() {
-        let why = "what changes has no simple end by bytes; give it a 'count' or a 'stop'";
-        return Err(at().invalid(why));
-    }
     let by_bytes = match frames.lengths() {
-        Lengths::Fixed(_) => bytes.get().div_ceil(frames.longest().get().into()),
-        lengths => {
-            let (mut left, mut frames) = (bytes.get(), 0);
-            while left > 0 && frames < by_count {
-                let frame = FrameLen::without_fcs(lengths.length(frames)).max(FrameLen::MIN);
-                left = left.saturating_sub(frame.get().into());
-                frames += 1;
-                if frames > MOST_FRAMES {
-                    return Err(at().invalid(
-                        "these are too many frames of different sizes to be \
-                                             counted; give a 'count'",
-                    ));
-                }
-            }
-            frames
-        }
+        Lengths::Fixed(_) => bytes.get().div_ceil(frames.counted(0).bytes.into()),
+        _ => in_turn_or_drawn(frames, (bytes.get(), by_count), draws).ok_or_else(|| {
+            let why = "these are too many frames of different sizes to be counted; give a 'count'";
+            at().invalid(why)
+        })?,
     };
     Ok(by_count.min(by_bytes))
+}
+
+/// How many packets make so many bytes, if they are no more than the second number; `None` where there are not draws
+/// enough.
+fn in_turn_or_drawn(frames: &Frames, (bytes, most): (u64, u64), draws: &Cell<u64>) -> Option<u64> {
+    let (mut packets, mut left) = (0, bytes);
+    if let Lengths::List(list) = frames.lengths()
+        && !frames.is_cut()
+    {
+        // Whole rounds at once; the rest is less than one.
+        let (bytes, count) = list.total();
+        let round = (bytes + u64::from(FCS) * count).max(1);
+        (packets, left) = (left / round * count, left % round);
+    }
+    let least = left / u64::from(frames.counted_as(frames.lengths().longest()).bytes);
+    let begun = packets;
+    while left > 0 && packets < most {
+        if least.min(most) > draws.get() || packets - begun >= draws.get() {
+            return None;
+        }
+        left = left.saturating_sub(frames.counted(packets).bytes.into());
+        packets += 1;
+    }
+    draws.set(draws.get() - (packets - begun));
+    Some(packets)
 }
 
 /// Refuses what no link can carry: more than its speed by the flows of a port that send at one time.
@@ -80,8 +93,12 @@ pub(super) fn check_load(
         let Some(flow) = flows.get(stream.flow as usize) else { continue };
         let departures = &stream.departures;
         let Some(rate) = departures.pace.peak_rate() else { continue };
-        let load = rate * 1e9 * Mean::of(stream.frames.lengths()).on_line() * 8.0;
-        let lasts = departures.count as f64 / rate;
+        let load = rate * 1e9 * Mean::of(&stream.frames).on_line() * 8.0;
+        // What is drawn may take longer, as it may be denser for a while: this is about averages.
+        let lasts = match departures.count {
+            u64::MAX => f64::INFINITY,
+            count => departures.pace.lasts(count).unwrap_or(f64::INFINITY),
+        };
         let sent = departures.start.saturating_add(Nanos::new(lasts as u64));
         let end = departures.stop.min(sent).max(departures.start);
         let of_port = changes.entry(&flow.from).or_default();
@@ -245,6 +262,40 @@ mod tests {
     }
 
     #[test]
+    fn bytes_become_frames_whatever_their_sizes() {
+        let count = |size: &str, bytes: &str| {
+            of(&format!("x: {{ from: a, to: a, size: {size}, bytes: {bytes} }}"), "")[0].count
+        };
+        assert_eq!(count("100B", "1000B"), 10);
+        assert_eq!(count("100B", "1001B"), 11);
+        let list = "{ list: [100B, 200B, 300B] }";
+        for (bytes, frames) in
+            [(1_u64, 1), (100, 1), (101, 2), (600, 3), (601, 4), (6_000_000_301, 30_000_003)]
+        {
+            assert_eq!(count(list, &format!("{bytes}B")), frames, "{bytes}");
+        }
+        assert_eq!(count(list, "18446744073709551600B"), u64::MAX / 600 * 3);
+        let drawn = count("{ uniform: { min: 100B, max: 300B } }", "200kB");
+        assert!((900..1100).contains(&drawn), "{drawn}");
+        let too_many = "x: { from: a, to: a, size: imix, bytes: 1000TB }";
+        let why = made(&scenario(too_many, ""), None).unwrap_err().to_string();
+        assert!(why.contains("too many frames of different sizes"), "{why}");
+    }
+
+    #[test]
+    fn draws_are_counted_over_all_flows() {
+        let flow = scenario("x: { from: a, to: a, size: imix, rate: 1pps }", "");
+        let links = Links { ports: [("a".to_owned(), Link::imaginary(0))].into() };
+        let program = compile(&flow, &links, &Files::default()).unwrap();
+        let (all, draws) = (&program.streams[0].frames, Cell::new(10_000));
+        let frames = |bytes| in_turn_or_drawn(all, (bytes, u64::MAX), &draws);
+        let first = frames(1_000_000).unwrap();
+        assert_eq!((frames(1_000_000), draws.get()), (Some(first), 10_000 - 2 * first));
+        assert_eq!(frames(1_000_000_000), None);
+        assert_eq!(frames(200), Some(1), "the length of frame 0 is drawn once more");
+    }
+
+    #[test]
     fn flows_of_a_port_are_staggered_by_parts_of_their_own_gap() {
         let flows = "x: { from: a, to: b, rate: 1kpps, start: 1s }, y: { from: a, to: b, rate: 1kpps }, \
                      z: { from: b, to: a, rate: 1kpps }, w: { from: a, to: b, rate: 2kpps, burst: 4 }";
@@ -257,6 +308,29 @@ mod tests {
         let flow = "from: a, to: b, rate: 1/10s, stop: 1s";
         for departures in of(&format!("x: {{ {flow} }}, y: {{ {flow} }}"), "") {
             assert!(departures.start < departures.stop);
+        }
+    }
+
+    #[test]
+    fn a_count_ends_a_flow_when_its_frames_have_left() {
+        // 60 % in one tenth of the time: 8 s for a count that would take 0.8 s at that rate.
+        let departures = "departures: { on-off: { on: 10ms, off: 90ms } }";
+        let ramp = "rate: { ramp: { from: 1pps, to: 60%, over: 10s } }";
+        for (slow, ends) in [
+            (format!("rate: 60%, {departures}, count: 39000"), 8_000),
+            (format!("{ramp}, count: 243749"), 10_000),
+            ("rate: 60%, departures: exponential, count: 243749".to_owned(), 5_000),
+            ("rate: 60%, count: 243749".to_owned(), 5_000),
+        ] {
+            let flows = |start: u32| {
+                format!(
+                    "x: {{ from: b, to: a, size: 1518B, {slow} }}, \
+                     y: {{ from: b, to: a, rate: 60%, start: {start}ms }}"
+                )
+            };
+            assert!(made(&scenario(&flows(ends + 100), ""), None).is_ok(), "{slow}");
+            let early = made(&scenario(&flows(ends - 100), ""), None);
+            assert!(early.is_err(), "{slow}");
         }
     }
 
@@ -277,6 +351,13 @@ mod tests {
         assert!(made(&scenario(one_after_the_other, ""), None).is_ok());
         let at_once = one_after_the_other.replace("start: 2s", "start: 1999ms");
         assert!(why(&at_once, None).starts_with("flows.y.rate: with this flow"));
+        // Bursts of a frame each, ten times as many as the rate within them says.
+        let short = "x: { from: b, to: a, size: 1518B, rate: 10kpps, departures: { on-off: { on: 1us, off: 9us } } }";
+        assert!(
+            why(short, None).contains("port 'b' sends 1.2304Gbps on the line"),
+            "{}",
+            why(short, None)
+        );
         let all = "x: { from: a, to: b, rate: 33.3333% }, y: { from: a, to: b, rate: 66.6667% }";
         assert!(made(&scenario(all, ""), Some(9_999_999_999)).is_ok());
     }

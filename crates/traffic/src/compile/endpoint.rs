@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 
 use super::links::Addresses;
-use crate::program::Endpoint;
+use crate::program::{Endpoint, Replaced};
 use crate::spec::header::checksum::Checksum;
 use crate::spec::header::dscp::Dscp;
+use crate::spec::header::ethernet::Ethernet;
 use crate::spec::header::ipv4::Ipv4;
 use crate::spec::header::ipv6::Ipv6;
 use crate::spec::header::udp::Udp;
@@ -29,7 +30,19 @@ pub(super) fn endpoint(packet: &Packet<'_>, addresses: Option<&Addresses>) -> Op
         ttl,
         tos,
         checksum,
+        replaced: replaced(packet),
     })
+}
+
+/// What is written that a socket cannot set.
+fn replaced(packet: &Packet<'_>) -> Replaced {
+    let ethernet = packet.ethernet.is_some_and(|ethernet| *ethernet != Ethernet::default());
+    let (identification, flow_label) = match packet.network {
+        Some(Network::V4(ip)) => (ip.identification != Ipv4::default().identification, false),
+        Some(Network::V6(ip)) => (false, ip.flow_label != Ipv6::default().flow_label),
+        _ => (false, false),
+    };
+    Replaced { ethernet, identification, flow_label }
 }
 
 /// Time to live and ToS.
@@ -43,6 +56,8 @@ fn v4(ip: &Ipv4) -> Option<(u8, u8)> {
         dscp: ip.dscp.clone(),
         ecn: ip.ecn.clone(),
         tos: ip.tos.clone(),
+        // A socket sets the bit where the packet fits the link.
+        dont_fragment: ip.dont_fragment.filter(|on| *on),
         identification: ip.identification.clone(),
         ..usual
     };

@@ -2,23 +2,52 @@
 //! plain data.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io::Cursor;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
-use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::PcapNgReader;
-use pcap_file::pcapng::blocks::Block;
+use pcap_file::pcap::PcapParser;
+use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
+use pcap_file::pcapng::{Block, PcapNgParser};
 use wirebeat_units::Nanos;
 
 use crate::spec::header::Header;
 use crate::spec::header::payload::Payload;
 use crate::spec::header::raw::Raw;
 use crate::spec::size::{Length, MAX_LENGTHS, Of, Size};
-use crate::spec::{FlowSpec, Scenario};
+use crate::spec::{FlowSpec, Scenario, Shared};
 
 /// Files by the name that the scenario gives them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Files(HashMap<String, Vec<u8>>);
+pub struct Files(HashMap<String, Arc<File>>);
+
+/// A file, and what was read out of it so far: flows and their phases ask for the same again and again.
+#[derive(Clone, Debug, Default)]
+struct File {
+    content: Vec<u8>,
+    lengths: OnceLock<Result<Lengths, String>>,
+    trace: OnceLock<Result<(Lengths, Gaps), String>>,
+    captured_lengths: OnceLock<Result<Lengths, String>>,
+    captured_gaps: OnceLock<Result<Gaps, String>>,
+    captured: OnceLock<Captured>,
+}
+
+type Lengths = Shared<Vec<Length>>;
+/// In nanoseconds.
+type Gaps = Arc<[u64]>;
+
+/// Where the frames of a capture lie in it, and their bytes; and what ends it before its end.
+#[derive(Clone, Debug)]
+struct Captured {
+    frames: Vec<(usize, usize)>,
+    broken: Option<String>,
+}
+
+impl PartialEq for File {
+    fn eq(&self, other: &Self) -> bool {
+        self.content == other.content
+    }
+}
+
+impl Eq for File {}
 
 impl Files {
     /// The longest file, in bytes.
@@ -26,7 +55,7 @@ impl Files {
 
     /// Adds one.
     pub fn insert(&mut self, name: String, content: Vec<u8>) {
-        self.0.insert(name, content);
+        self.0.insert(name, Arc::new(File { content, ..File::default() }));
     }
 
     /// Whether one of this name is here.
@@ -39,141 +68,220 @@ impl Files {
         scenario.flows.values().flat_map(names).collect()
     }
 
+    fn file(&self, name: &str) -> Result<&File, String> {
+        let file = self.0.get(name).map(Arc::as_ref);
+        file.ok_or_else(|| format!("the file '{name}' was not read"))
+    }
+
     /// A file's content.
     pub(super) fn bytes(&self, name: &str) -> Result<&[u8], String> {
-        let content = self.0.get(name).map(Vec::as_slice);
-        content.ok_or_else(|| format!("the file '{name}' was not read"))
+        self.file(name).map(|file| file.content.as_slice())
     }
 
     /// The lengths in a text file: one in each line, `#` begins a comment.
-    pub(super) fn lengths(&self, name: &str) -> Result<Vec<Length>, String> {
-        self.lines(name, |line| line.parse())
+    pub(super) fn lengths(&self, name: &str) -> Result<Lengths, String> {
+        let file = self.file(name)?;
+        let read = || lines(name, &file.content, |line| line.parse()).map(Shared::from);
+        file.lengths.get_or_init(read).clone()
     }
 
     /// Frame `number` of a capture, from 1, without FCS.
     pub(super) fn frame(&self, name: &str, number: u64) -> Result<Vec<u8>, String> {
-        let mut found = None;
-        let mut count = 0;
-        self.each_frame(name, |frame| {
-            count += 1;
-            if count == number {
-                found = Some(frame.bytes.to_vec());
+        let file = self.file(name)?;
+        let Captured { frames, broken } =
+            file.captured.get_or_init(|| captured(name, &file.content));
+        let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+        let place = place.and_then(|place| frames.get(place));
+        match (place, broken) {
+            (Some(&(at, len)), _) => {
+                Ok(file.content.get(at..at + len).unwrap_or_default().to_vec())
             }
-            count < number
-        })?;
-        found.ok_or_else(|| {
-            format!("'{name}' has {count} frames, and number {number} is not among them")
-        })
+            (None, Some(broken)) => Err(broken.clone()),
+            (None, None) => Err(format!(
+                "'{name}' has {} frames, and number {number} is not among them",
+                frames.len()
+            )),
+        }
     }
 
     /// The lengths of all frames of a capture.
-    pub(super) fn frame_lengths(&self, name: &str) -> Result<Vec<Length>, String> {
-        let mut lengths = Vec::new();
-        self.each_frame(name, |frame| {
-            lengths.push(frame.length());
-            lengths.len() <= MAX_LENGTHS
-        })?;
-        bounded(name, lengths)
+    pub(super) fn frame_lengths(&self, name: &str) -> Result<Lengths, String> {
+        let file = self.file(name)?;
+        let read = || {
+            let mut lengths = Vec::new();
+            each_frame(name, &file.content, |frame| {
+                lengths.push(frame.length());
+                lengths.len() <= MAX_LENGTHS
+            })?;
+            bounded(name, lengths).map(Shared::from)
+        };
+        file.captured_lengths.get_or_init(read).clone()
     }
 
     /// The lengths of a trace: of a capture, or of a text with a length and a time in each line.
-    pub(super) fn trace_lengths(&self, name: &str) -> Result<Vec<Length>, String> {
+    pub(super) fn trace_lengths(&self, name: &str) -> Result<Lengths, String> {
         match is_capture(self.bytes(name)?) {
             true => self.frame_lengths(name),
-            false => Ok(self.trace(name)?.into_iter().map(|(length, _)| length).collect()),
+            false => self.trace(name).map(|(lengths, _)| lengths),
         }
     }
 
     /// The times from each frame of a trace to the next, in nanoseconds. After the last of a capture comes
     /// the mean of the others.
-    pub(super) fn gaps(&self, name: &str) -> Result<Vec<u64>, String> {
-        if !is_capture(self.bytes(name)?) {
-            return Ok(self.trace(name)?.into_iter().map(|(_, gap)| gap.get()).collect());
+    pub(super) fn gaps(&self, name: &str) -> Result<Gaps, String> {
+        let file = self.file(name)?;
+        match is_capture(&file.content) {
+            true => file.captured_gaps.get_or_init(|| captured_gaps(name, &file.content)).clone(),
+            false => self.trace(name).map(|(_, gaps)| gaps),
         }
-        let mut times = Vec::new();
-        self.each_frame(name, |frame| {
-            times.push(u64::try_from(frame.time.as_nanos()).unwrap_or(u64::MAX));
-            times.len() <= MAX_LENGTHS
-        })?;
-        let times = bounded(name, times)?;
-        // A capture of several interfaces may go back a little.
-        let mut gaps: Vec<u64> =
-            times.iter().zip(times.iter().skip(1)).map(|(a, b)| b.saturating_sub(*a)).collect();
-        let sum: u64 = gaps.iter().sum();
-        gaps.push(sum / (gaps.len() as u64).max(1));
-        Ok(gaps)
     }
 
     /// A length and the time until the next frame in each line.
-    fn trace(&self, name: &str) -> Result<Vec<(Length, Nanos)>, String> {
-        self.lines(name, |line| {
-            let (length, time) = line
-                .split_once(char::is_whitespace)
-                .ok_or("a line has a length and the time until the next frame: 64B 10us")?;
-            let time = time.trim().parse().map_err(|error| format!("{error}"));
-            Ok((length.parse()?, time?))
-        })
+    fn trace(&self, name: &str) -> Result<(Lengths, Gaps), String> {
+        let file = self.file(name)?;
+        let read = || {
+            let lines = lines(name, &file.content, |line| {
+                let (length, time) = line
+                    .split_once(char::is_whitespace)
+                    .ok_or("a line has a length and the time until the next frame: 64B 10us")?;
+                let time: Nanos = time.trim().parse().map_err(|error| format!("{error}"))?;
+                Ok((length.parse::<Length>()?, time.get()))
+            })?;
+            let (lengths, gaps): (Vec<Length>, Vec<u64>) = lines.into_iter().unzip();
+            Ok((lengths.into(), gaps.into()))
+        };
+        file.trace.get_or_init(read).clone()
     }
+}
 
-    /// What the lines of a text say, but for comments and empty ones.
-    fn lines<T>(
-        &self,
-        name: &str,
-        read: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<Vec<T>, String> {
-        let text = std::str::from_utf8(self.bytes(name)?)
-            .map_err(|_| format!("'{name}' is neither a text nor a capture"))?;
-        let mut values = Vec::new();
-        for (line, number) in text.lines().zip(1u64..) {
-            let line = line.split('#').next().unwrap_or("").trim();
-            if line.is_empty() {
-                continue;
-            }
-            values.push(read(line).map_err(|why| format!("{name}:{number}: {why}"))?);
+/// What the lines of a text say, but for comments and empty ones.
+fn lines<T>(
+    name: &str,
+    content: &[u8],
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    let text = std::str::from_utf8(content)
+        .map_err(|_| format!("'{name}' is neither a text nor a capture"))?;
+    let mut values = Vec::new();
+    for (line, number) in text.lines().zip(1u64..) {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if line.is_empty() {
+            continue;
         }
-        bounded(name, values)
+        values.push(read(line).map_err(|why| format!("{name}:{number}: {why}"))?);
+        if values.len() > MAX_LENGTHS {
+            break;
+        }
     }
+    bounded(name, values)
+}
 
-    /// Gives each frame to `sink`, until that has enough.
-    fn each_frame(
-        &self,
-        name: &str,
-        mut sink: impl FnMut(&Frame<'_>) -> bool,
-    ) -> Result<(), String> {
-        let content = self.bytes(name)?;
-        let broken = |error: &dyn std::fmt::Display| format!("'{name}' is no capture: {error}");
-        if content.starts_with(&PCAPNG) {
-            let mut reader = PcapNgReader::new(Cursor::new(content)).map_err(|e| broken(&e))?;
-            while let Some(block) = reader.next_block() {
-                let more = match block.map_err(|e| broken(&e))? {
-                    Block::EnhancedPacket(packet) => sink(&Frame {
-                        bytes: &packet.data,
-                        len: packet.original_len,
-                        time: packet.timestamp,
-                    }),
-                    Block::SimplePacket(packet) => sink(&Frame {
-                        bytes: &packet.data,
-                        len: packet.original_len,
-                        time: Duration::ZERO,
-                    }),
-                    _ => true,
-                };
-                if !more {
-                    break;
+/// The times between the frames of a capture.
+fn captured_gaps(name: &str, content: &[u8]) -> Result<Gaps, String> {
+    let mut times = Vec::new();
+    let mut timeless = false;
+    each_frame(name, content, |frame| {
+        times.extend(frame.time);
+        timeless |= frame.time.is_none();
+        times.len() <= MAX_LENGTHS && !timeless
+    })?;
+    if timeless {
+        return Err(format!(
+            "'{name}' has frames without a time (simple packet blocks), and so does not say when they leave; \
+             take its lengths alone, with 'size: {{ capture: … }}'"
+        ));
+    }
+    let times = bounded(name, times)?;
+    // A capture of several interfaces may go back a little.
+    let mut gaps = Vec::with_capacity(times.len());
+    let mut sum = 0;
+    for (before, after) in times.iter().zip(times.iter().skip(1)) {
+        let gap = after.saturating_sub(*before);
+        gaps.push(u64::try_from(gap).map_err(|_| {
+            format!("two frames in '{name}' are centuries apart; mend its times, or cut it")
+        })?);
+        sum += gap;
+    }
+    // The mean of numbers of 64 bits.
+    gaps.push((sum / (gaps.len() as u128).max(1)) as u64);
+    Ok(gaps.into())
+}
+
+/// Where the frames of a capture lie.
+fn captured(name: &str, content: &[u8]) -> Captured {
+    let mut frames = Vec::new();
+    let read = each_frame(name, content, |frame| {
+        let at = (frame.bytes.as_ptr() as usize).saturating_sub(content.as_ptr() as usize);
+        frames.push((at, frame.bytes.len()));
+        true
+    });
+    Captured { frames, broken: read.err() }
+}
+
+/// Gives each frame of a capture to `sink`, until that has enough.
+fn each_frame(
+    name: &str,
+    content: &[u8],
+    mut sink: impl FnMut(&Frame<'_>) -> bool,
+) -> Result<(), String> {
+    let broken = |error: &dyn std::fmt::Display| format!("'{name}' is no capture: {error}");
+    if content.starts_with(&PCAPNG) {
+        let (mut rest, mut parser) = PcapNgParser::new(content).map_err(|e| broken(&e))?;
+        while !rest.is_empty() {
+            let (behind, block) = parser.next_block(rest).map_err(|e| broken(&e))?;
+            rest = behind;
+            let (data, len, time) = match block {
+                Block::EnhancedPacket(packet) => {
+                    let interface = parser.interfaces().get(packet.interface_id as usize);
+                    let interface = interface.ok_or("a frame is of an interface that is not there");
+                    let resolution = resolution(&interface.map_err(|why| broken(&why))?.options);
+                    // The reader takes every unit for a nanosecond.
+                    let time = packet.timestamp.as_nanos() * 1_000_000_000 / resolution;
+                    (packet.data, packet.original_len, Some(time))
                 }
-            }
-            return Ok(());
-        }
-        let mut reader = PcapReader::new(Cursor::new(content)).map_err(|e| broken(&e))?;
-        while let Some(packet) = reader.next_packet() {
-            let packet = packet.map_err(|e| broken(&e))?;
-            let (len, time) = (packet.orig_len, packet.timestamp);
-            if !sink(&Frame { bytes: &packet.data, len, time }) {
+                Block::SimplePacket(packet) => (packet.data, packet.original_len, None),
+                Block::Packet(_) => {
+                    return Err(format!(
+                        "'{name}' has packet blocks, which are obsolete; write it anew, for example \
+                         with 'editcap -F pcapng'"
+                    ));
+                }
+                _ => continue,
+            };
+            if !sink(&Frame { bytes: within(&data, len), len, time }) {
                 break;
             }
         }
-        Ok(())
+        return Ok(());
     }
+    let (mut rest, parser) = PcapParser::new(content).map_err(|e| broken(&e))?;
+    while !rest.is_empty() {
+        let (behind, packet) = parser.next_packet(rest).map_err(|e| broken(&e))?;
+        rest = behind;
+        let (len, time) = (packet.orig_len, Some(packet.timestamp.as_nanos()));
+        if !sink(&Frame { bytes: within(&packet.data, len), len, time }) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The units of time in a second of an interface with these options (draft-ietf-opsawg-pcapng §4.2, if_tsresol).
+fn resolution(options: &[InterfaceDescriptionOption<'_>]) -> u128 {
+    let written = options.iter().find_map(|option| match option {
+        InterfaceDescriptionOption::IfTsResol(power) => Some(u32::from(*power)),
+        _ => None,
+    });
+    let units = match written.unwrap_or(6) {
+        power @ 0x80.. => 1_u128.checked_shl(power & 0x7f),
+        power => 10_u128.checked_pow(power),
+    };
+    units.unwrap_or(u128::MAX)
+}
+
+/// What a block has of a frame of `len` bytes: a simple one is filled up to a multiple of four.
+fn within(data: &[u8], len: u32) -> &[u8] {
+    data.get(..len as usize).unwrap_or(data)
 }
 
 /// The first block of pcapng (draft-ietf-opsawg-pcapng §4.1).
@@ -195,7 +303,8 @@ struct Frame<'a> {
     bytes: &'a [u8],
     /// Bytes that it had on the line, without FCS.
     len: u32,
-    time: Duration,
+    /// In nanoseconds; `None` where the capture does not say.
+    time: Option<u128>,
 }
 
 impl Frame<'_> {
@@ -243,4 +352,192 @@ fn names(flow: &FlowSpec) -> Vec<&str> {
     let departures = settings.filter_map(|settings| settings.departures.as_ref());
     names.extend(departures.chain([&flow.departures]).filter_map(|departures| departures.file()));
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
+
+    use super::*;
+
+    /// A block of pcapng, little endian.
+    fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+        let mut body = body.to_vec();
+        body.resize(body.len().next_multiple_of(4), 0);
+        let len = (body.len() as u32 + 12).to_le_bytes();
+        [&kind.to_le_bytes()[..], &len, &body, &len].concat()
+    }
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// The blocks before those of frames.
+    fn section() -> Vec<u8> {
+        section_of(&[])
+    }
+
+    /// The same, of an interface with these options.
+    fn section_of(options: &[u8]) -> Vec<u8> {
+        let version = [1, 0, 0, 0];
+        let header = [&words(&[0x1a2b_3c4d])[..], &version, &[0xff; 8]].concat();
+        let interface = [&words(&[1, 65_535])[..], options].concat();
+        [block(0x0a0d_0d0a, &header), block(1, &interface)].concat()
+    }
+
+    fn simple(frame: &[u8]) -> Vec<u8> {
+        block(3, &[&words(&[frame.len() as u32])[..], frame].concat())
+    }
+
+    /// Of a time in microseconds, the resolution that holds where none is written.
+    fn enhanced(us: u64, frame: &[u8]) -> Vec<u8> {
+        let len = frame.len() as u32;
+        let head = words(&[0, (us >> 32) as u32, us as u32, len, len]);
+        block(6, &[&head[..], frame].concat())
+    }
+
+    fn pcap(frames: &[(u32, u32, &[u8])]) -> Vec<u8> {
+        let mut file = words(&[0xa1b2_3c4d, 0x0004_0002, 0, 0, 65_535, 1]);
+        for (seconds, ns, frame) in frames {
+            let len = frame.len() as u32;
+            file.extend(words(&[*seconds, *ns, len, len]));
+            file.extend(*frame);
+        }
+        file
+    }
+
+    fn files(content: Vec<u8>) -> Files {
+        let mut files = Files::default();
+        files.insert("x".to_owned(), content);
+        files
+    }
+
+    fn lengths(of: Result<Lengths, String>) -> Vec<u16> {
+        of.unwrap().iter().map(|length| length.bytes).collect()
+    }
+
+    #[test]
+    fn captures_give_frames_lengths_and_gaps() {
+        let (a, b) = (&[1; 70][..], &[2; 101][..]);
+        let pcapng = [section(), enhanced(7, a), enhanced(1007, b), enhanced(3007, a)].concat();
+        let pcap = pcap(&[(5, 999_000_000, a), (6, 0, b), (6, 2_000_000, a)]);
+        for content in [pcapng, pcap] {
+            let files = files(content);
+            assert_eq!(files.frame("x", 2).unwrap(), b);
+            assert_eq!(files.frame("x", 3).unwrap(), a);
+            let why = files.frame("x", 4).unwrap_err();
+            assert_eq!(why, "'x' has 3 frames, and number 4 is not among them");
+            assert!(files.frame("x", 0).is_err());
+            assert_eq!(lengths(files.frame_lengths("x")), [74, 105, 74]);
+            assert_eq!(*files.gaps("x").unwrap(), [1_000_000, 2_000_000, 1_500_000]);
+        }
+    }
+
+    #[test]
+    fn times_are_in_the_units_of_their_interface() {
+        for (resolution, gap) in
+            [(9, 1024), (6, 1_024_000), (3, 1_024_000_000), (0x8a, 1_000_000_000)]
+        {
+            let section = section_of(&[9, 0, 1, 0, resolution, 0, 0, 0, 0, 0, 0, 0]);
+            let frames = [enhanced(5, &[1; 70]), enhanced(1029, &[1; 70])].concat();
+            let gaps = files([section, frames].concat()).gaps("x").unwrap();
+            assert_eq!(*gaps, [gap, gap], "{resolution}");
+        }
+        for finest in [0x7f, 0xff] {
+            let section = section_of(&[9, 0, 1, 0, finest, 0, 0, 0, 0, 0, 0, 0]);
+            let frames = [enhanced(5, &[1; 70]), enhanced(u64::MAX, &[1; 70])].concat();
+            assert_eq!(*files([section, frames].concat()).gaps("x").unwrap(), [0, 0]);
+        }
+    }
+
+    #[test]
+    fn a_capture_without_times_has_lengths_and_no_gaps() {
+        let files = files([section(), enhanced(9, &[1; 70]), simple(&[2; 67])].concat());
+        assert_eq!(lengths(files.frame_lengths("x")), [74, 71]);
+        assert_eq!(files.frame("x", 2).unwrap(), [2; 67], "without what fills the block up");
+        let why = files.gaps("x").unwrap_err();
+        assert!(why.starts_with("'x' has frames without a time (simple packet blocks)"), "{why}");
+    }
+
+    #[test]
+    fn times_that_go_to_and_fro_have_a_mean() {
+        let section = section_of(&[9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+        let (early, late) = (enhanced(0, &[1; 70]), enhanced(u64::MAX, &[1; 70]));
+        let files = files([section, early.clone(), late.clone(), early, late].concat());
+        let gap = u64::MAX;
+        assert_eq!(*files.gaps("x").unwrap(), [gap, 0, gap, gap / 3 * 2]);
+    }
+
+    #[test]
+    fn times_beyond_all_schedules_are_refused() {
+        let frames = [enhanced(0, &[1; 70]), enhanced(u64::MAX, &[1; 70])].concat();
+        let why = files([section(), frames].concat()).gaps("x").unwrap_err();
+        assert!(why.contains("centuries apart"), "{why}");
+    }
+
+    #[test]
+    fn obsolete_blocks_are_not_passed_over() {
+        let obsolete = block(2, &words(&[0, 0, 0, 4, 4, 0]));
+        let why = files([section(), obsolete].concat()).frame_lengths("x").unwrap_err();
+        assert!(why.contains("write it anew"), "{why}");
+    }
+
+    #[test]
+    fn a_frame_before_what_is_broken_is_there() {
+        let mut content = pcap(&[(0, 0, &[1; 70]), (1, 0, &[2; 70])]);
+        content.truncate(content.len() - 1);
+        let files = files(content);
+        assert_eq!(files.frame("x", 1).unwrap(), [1; 70]);
+        assert!(files.frame("x", 2).unwrap_err().starts_with("'x' is no capture: "));
+    }
+
+    #[test]
+    fn a_text_is_not_read_beyond_the_most_lines() {
+        let many = format!("{}nonsense\n", "64B\n".repeat(MAX_LENGTHS + 1));
+        let why = files(many.into_bytes()).lengths("x").unwrap_err();
+        assert_eq!(why, "there are more than 65536 frames in 'x'; shorten it");
+        let most = files("64B 1us\n".repeat(MAX_LENGTHS).into_bytes());
+        assert_eq!(most.trace_lengths("x").unwrap().len(), MAX_LENGTHS);
+    }
+
+    #[test]
+    fn what_was_read_is_not_read_again() {
+        for content in [b"64B 1us\n".to_vec(), pcap(&[(0, 0, &[1; 70]), (1, 0, &[2; 70])])] {
+            let files = files(content);
+            let lengths = || files.trace_lengths("x").unwrap().address();
+            assert_eq!(lengths(), lengths());
+            assert!(Arc::ptr_eq(&files.gaps("x").unwrap(), &files.clone().gaps("x").unwrap()));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: 2000,
+            rng_seed: RngSeed::Fixed(5),
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
+        #[test]
+        fn any_bytes_are_read_or_refused(
+            ng in any::<bool>(),
+            changes in prop::collection::vec((0..400_usize, any::<u8>()), 0..6),
+            end in 0..600_usize,
+        ) {
+            let frame = [7; 61];
+            let mut content = match ng {
+                true => [section(), enhanced(1, &frame), simple(&frame), enhanced(9, &frame)].concat(),
+                false => pcap(&[(1, 2, &frame), (3, 4, &frame)]),
+            };
+            for (at, byte) in changes {
+                if let Some(changed) = content.get_mut(at) {
+                    *changed = byte;
+                }
+            }
+            content.truncate(end);
+            let files = files(content);
+            let _ = (files.frame("x", 2), files.gaps("x"), files.trace_lengths("x"), files.lengths("x"));
+        }
+    }
 }

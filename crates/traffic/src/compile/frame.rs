@@ -6,6 +6,7 @@ use wirebeat_wire::codec::{Codec, Facts, Place};
 use wirebeat_wire::ethernet::FRAME_MIN;
 
 use super::Context;
+use super::cut::{self, Outermost};
 use super::layout::{Checksum, Layout, put};
 use super::lengths::lengths;
 use crate::law::draw::{Key, Purpose};
@@ -20,23 +21,44 @@ use crate::spec::{FlowSpec, Invalid, KeyPath, Packet};
 
 /// The longest frame: its offsets must fit those of a stamp in the kernel.
 pub const LONGEST: usize = 9014;
+/// The longest packet that leaves as fragments, from the Ethernet header on: the probe at its end begins within 16
+/// bits. That is IP's longest behind an Ethernet header and two bytes more.
+pub const PACKET_MAX: usize = 65_551;
 
-/// Makes the frames of the flow `name` with the headers `stack`.
+/// Makes the frames of the flow `name` with the headers `stack`, for a link with this MTU.
 pub(super) fn frames(
     context: &Context<'_>,
     (name, flow): (&str, &FlowSpec),
     packet: &Packet<'_>,
-    stack: &[Header],
+    (mut stack, mtu): (Vec<Header>, Option<u32>),
 ) -> Result<Frames, Invalid> {
     let at = || KeyPath::flow(name).key("packet");
     if let Some(raw) = packet.raw {
         return raw_frames(context, name, raw);
     }
-    let layout = Layout::new(stack);
+    let mut layout = Layout::new(&stack);
     let headers_len = layout.len();
     let carried = flow.carried(packet);
-    let lengths = lengths(context, (name, flow), &layout, flow.probe_len(packet) as u16)?;
-    let longest = usize::from(lengths.longest());
+    let probe_len = flow.probe_len(packet);
+    let outermost = Outermost::of(&stack, &layout, mtu);
+    let lengths = lengths(context, (name, flow), (&layout, outermost.as_ref()), probe_len as u32)?;
+    let mut cut = None;
+    if let Some(outermost) = outermost.filter(|outermost| lengths.longest() > outermost.fits()) {
+        if outermost.forbids() {
+            let why = outermost.forbidden(lengths.longest());
+            return Err(KeyPath::flow(name).key("size").invalid(why));
+        }
+        let in_first = match carried {
+            Some(carried) if carried.codec.place() == Place::Head => headers_len + probe_len,
+            _ => headers_len,
+        };
+        let how = outermost.cut(in_first, cut::key(context.seed, context.id));
+        cut = Some(how.map_err(|why| at().invalid(why))?);
+        cut::allow(&mut stack);
+        layout = Layout::new(&stack);
+    }
+    let stack = &stack[..];
+    let longest = lengths.longest() as usize;
     let mut bytes = layout.bytes();
     bytes.resize(longest.max(headers_len), 0);
     fill(context, name, packet.payload, bytes.get_mut(headers_len..).unwrap_or_default())?;
@@ -63,6 +85,7 @@ pub(super) fn frames(
             .as_ref()
             .map(|spec| SubFlowOrder::new(spec, context.seed, context.id.into())),
         probe,
+        cut,
         ..Frames::constant(Vec::new())
     };
     let maker = Maker { layout: &layout, checksums: &checksums, fixed };
@@ -98,7 +121,7 @@ impl Maker<'_> {
         for field in &self.layout.fields {
             let Some(from) = self.layout.length_from(field) else { continue };
             match frames.lengths.fixed() {
-                Some(packet) => put(bytes, field, packet.saturating_sub(from).into()),
+                Some(packet) => put(bytes, field, packet.saturating_sub(from.into()).into()),
                 None => {
                     let covered = self.covered(field.at().into());
                     frames.length_fields.push(LengthField { at: field.at(), from, covered });
@@ -173,7 +196,7 @@ impl Maker<'_> {
             let pseudo_from = self.layout.pseudo_from(sum);
             let mut base = u64::from(self.layout.base(sum, bytes));
             if let (true, Some(packet)) = (self.fixed, frames.lengths.fixed()) {
-                base += u64::from(pseudo_from.map_or(0, |from| packet.saturating_sub(from)));
+                base += u64::from(pseudo_from.map_or(0, |from| packet.saturating_sub(from.into())));
                 if to_end {
                     base += u64::from(Sum::ZERO.add_bytes(payload).folded());
                 }
@@ -330,7 +353,7 @@ mod tests {
     fn build(frames: &Arc<Frames>, sequence: u32, monotonic_ns: u64) -> Vec<u8> {
         let mut frame = vec![0; 2000];
         let built = frames.frame().build(0, &mut frame);
-        frame.truncate(built.len.into());
+        frame.truncate(built.len as usize);
         built.stamp(&mut frame, sequence, Moment { monotonic_ns, unix_ns: 0 });
         frame
     }
@@ -367,7 +390,7 @@ mod tests {
             for n in 0..6_u32 {
                 let mut frame = vec![0; 2000];
                 let built = frames.frame().build(n.into(), &mut frame);
-                frame.truncate(built.len.into());
+                frame.truncate(built.len as usize);
                 let now = Moment { monotonic_ns: 0x1234_5678_9abc, unix_ns: 0x1234_5678_9abc_def0 };
                 built.stamp(&mut frame, n, now);
                 let ip = ipv4::Packet::parse(&frame[14..]).unwrap();

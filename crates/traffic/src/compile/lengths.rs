@@ -4,87 +4,106 @@ use wirebeat_units::{FCS, FrameLen};
 use wirebeat_wire::ethernet::FRAME_MIN;
 
 use super::Context;
-use super::frame::LONGEST;
+use super::cut::Outermost;
+use super::frame::{LONGEST, PACKET_MAX};
 use super::layout::Layout;
 use crate::law;
-use crate::law::choice::Choice;
 use crate::law::draw::{Key, Purpose};
-use crate::program::lengths::Lengths;
+use crate::program::lengths::{Lengths, List, Mix};
 use crate::spec::size::{Drawn, Length, Of, Size};
-use crate::spec::{FlowSpec, Invalid, KeyPath};
+use crate::spec::{FlowSpec, Invalid, KeyPath, Shared};
 
 /// The longest frame of a standard link without FCS; a drawn size is longer only where 'max' says so.
-const USUAL_LONGEST: u16 = 1514;
+const USUAL_LONGEST: u32 = 1514;
+/// The longest packet of IPv4, and the most behind the header of IPv6 (RFC 791 §3.1, RFC 8200 §3).
+const IP_MAX: u32 = 65_535;
 
 /// Makes the lengths of the flow's packets.
 pub(super) fn lengths(
     context: &Context<'_>,
     (name, flow): (&str, &FlowSpec),
-    layout: &Layout,
-    probe_len: u16,
+    (layout, outermost): (&Layout, Option<&Outermost<'_>>),
+    probe_len: u32,
 ) -> Result<Lengths, Invalid> {
-    let headers = layout.len() as u16;
-    let least = headers.saturating_add(probe_len);
-    let limits = Limits { headers, least, measured: probe_len > 0, layout };
+    let headers = layout.len() as u32;
+    let least = headers + probe_len;
+    let most = match outermost {
+        Some(outermost) => (outermost.counted_from() + IP_MAX).min(PACKET_MAX as u32),
+        None => LONGEST as u32,
+    };
+    let align = (layout.align.0.into(), layout.align.1.into());
+    let limits = Limits { headers, least, most, measured: probe_len > 0, align };
     let at = || KeyPath::flow(name).key("size");
     let invalid = |why: String| at().invalid(why);
     let all = |lengths: &mut dyn Iterator<Item = &Length>| {
-        lengths.map(|length| limits.packet(*length)).collect::<Result<Vec<u16>, String>>()
+        lengths.map(|length| limits.packet(*length)).collect::<Result<Vec<u32>, String>>()
     };
-    let from_list = |list: Vec<Length>| {
-        all(&mut list.iter()).map(|list| Lengths::List(list.into())).map_err(invalid)
+    let memos = context.memos;
+    let full = || "there are too many different lists of sizes in all flows and changes".to_owned();
+    let from_list = |list: &Shared<Vec<Length>>| {
+        let make = || all(&mut list.iter()).map(List::new);
+        memos.lists.of((list, list.len()), limits, full, make).map(Lengths::List).map_err(invalid)
     };
     if let Some(file) = flow.departures.file() {
-        return from_list(context.files.trace_lengths(file).map_err(invalid)?);
+        return from_list(&context.files.trace_lengths(file).map_err(invalid)?);
     }
     let Some(size) = &flow.size else {
         // The shortest frame is filled: what is not needed is payload.
-        return Ok(Lengths::Fixed(limits.aligned_up(limits.least.max(FRAME_MIN as u16))));
+        let packet = limits.aligned_up(limits.least.max(FRAME_MIN as u32));
+        if packet > limits.most {
+            let longest = limits.most + u32::from(FCS);
+            let why = format!(
+                "the headers{} make a frame that is longer than {longest}B, the longest",
+                limits.and_probe()
+            );
+            return Err(KeyPath::flow(name).key("packet").invalid(why));
+        }
+        return Ok(Lengths::Fixed(packet));
     };
     match size {
         Size::Fixed(length) => limits.packet(*length).map(Lengths::Fixed).map_err(invalid),
-        Size::List(list) => from_list(list.clone()),
+        Size::List(list) => from_list(list),
         Size::Mix(mix) => {
-            let weights: Vec<u32> = mix.values().copied().collect();
-            let choice = Choice::new(&weights).map_err(|error| invalid(error.to_string()))?;
-            let lengths = all(&mut mix.keys()).map_err(invalid)?;
-            let key = Key::new(context.seed, context.id.into(), Purpose::Size);
-            Ok(Lengths::Mix {
-                lengths: lengths.into(),
-                weights: weights.into(),
-                choice: choice.into(),
-                key,
-            })
+            let make = || {
+                let weights: Vec<u32> = mix.values().copied().collect();
+                Mix::new(all(&mut mix.keys())?, &weights).map_err(|error| error.to_string())
+            };
+            let made = memos.mixes.of((mix, mix.len()), limits, full, make).map_err(invalid)?;
+            Ok(Lengths::Mix(made, Key::new(context.seed, context.id.into(), Purpose::Size)))
         }
-        Size::File(file) => from_list(context.files.lengths(file).map_err(invalid)?),
-        Size::Capture(file) => from_list(context.files.frame_lengths(file).map_err(invalid)?),
+        Size::File(file) => from_list(&context.files.lengths(file).map_err(invalid)?),
+        Size::Capture(file) => from_list(&context.files.frame_lengths(file).map_err(invalid)?),
         Size::Drawn(drawn) => limits.drawn(context, drawn).map_err(invalid),
     }
 }
 
 /// What packets must hold.
-struct Limits<'a> {
-    headers: u16,
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Limits {
+    headers: u32,
     /// Headers and probe.
-    least: u16,
+    least: u32,
+    /// The longest packet.
+    most: u32,
     measured: bool,
-    layout: &'a Layout,
+    /// See [`Layout::align`].
+    align: (u32, u32),
 }
 
-impl Limits<'_> {
+impl Limits {
     /// The packet that a length means.
-    fn packet(&self, length: Length) -> Result<u16, String> {
+    fn packet(&self, length: Length) -> Result<u32, String> {
         let packet = match length.of {
             // A frame is filled: even the shortest is not padded.
-            Of::Frame => length.bytes.saturating_sub(FCS),
-            Of::Payload => length.bytes.saturating_add(self.headers),
+            Of::Frame => u32::from(length.bytes.saturating_sub(FCS)),
+            Of::Payload => u32::from(length.bytes) + self.headers,
         };
         if packet < self.least {
-            let shortest = FrameLen::without_fcs(self.aligned_up(self.least)).max(FrameLen::MIN);
+            let shortest = frame_len(self.aligned_up(self.least)).max(FrameLen::MIN);
             return Err(match length.of {
                 Of::Frame => format!(
                     "{length} are too short for the headers{}; the shortest frame is {shortest}",
-                    if self.measured { " and the probe" } else { "" },
+                    self.and_probe(),
                 ),
                 Of::Payload => format!(
                     "{length} are too short for the probe of {} bytes; make it longer, or write 'probe: \
@@ -93,55 +112,60 @@ impl Limits<'_> {
                 ),
             });
         }
-        if usize::from(packet) > LONGEST {
-            let longest = LONGEST + usize::from(FCS);
-            return Err(format!(
-                "{length} make a frame that is longer than {longest}B, the longest"
-            ));
+        if packet > self.most {
+            let longest = match length.of {
+                Of::Frame => self.most + u32::from(FCS),
+                Of::Payload => self.most - self.headers,
+            };
+            return Err(format!("{length} are too long here; the longest is {longest}B"));
         }
         match self.aligned_down(packet) {
             aligned if aligned == packet => Ok(packet),
             aligned => Err(format!(
                 "what these headers carry is a multiple of {} bytes long: the next shorter frame is {}",
-                self.layout.align.1,
-                FrameLen::without_fcs(aligned)
+                self.align.1,
+                frame_len(aligned)
             )),
         }
     }
 
-    fn aligned_down(&self, packet: u16) -> u16 {
-        let (from, to) = self.layout.align;
+    fn and_probe(&self) -> &'static str {
+        if self.measured { " and the probe" } else { "" }
+    }
+
+    fn aligned_down(&self, packet: u32) -> u32 {
+        let (from, to) = self.align;
         packet - packet.saturating_sub(from) % to.max(1)
     }
 
-    fn aligned_up(&self, packet: u16) -> u16 {
+    fn aligned_up(&self, packet: u32) -> u32 {
         let down = self.aligned_down(packet);
-        if down == packet { packet } else { down + self.layout.align.1 }
+        if down == packet { packet } else { down + self.align.1 }
     }
 
     fn drawn(&self, context: &Context<'_>, drawn: &Drawn) -> Result<Lengths, String> {
         let beside: i32 = match drawn.of {
             Of::Frame => -i32::from(FCS),
-            Of::Payload => i32::from(self.headers),
+            Of::Payload => self.headers as i32,
         };
         // Frames are at least 64 bytes long; payload may be less, and is padded.
         let floor = match drawn.of {
-            Of::Frame => self.least.max(FRAME_MIN as u16),
+            Of::Frame => self.least.max(FRAME_MIN as u32),
             Of::Payload => self.least,
         };
         let floor = self.aligned_up(floor);
-        let bytes = |packet: u16| f64::from(i32::from(packet) - beside);
+        let bytes = |packet: u32| f64::from(packet as i32 - beside);
         let least = bytes(floor);
         let most = drawn.max.map_or(bytes(USUAL_LONGEST.max(floor)), |max| max.get() as f64);
         let min = drawn.min.map_or(least, |min| min.get() as f64);
         if min < least {
             return Err(format!(
                 "sizes from {min}B on are too short for the headers{}; 'min' is at least {least}B",
-                if self.measured { " and the probe" } else { "" }
+                self.and_probe()
             ));
         }
-        if most > bytes(LONGEST as u16) {
-            return Err(format!("'max' is at most {}B", bytes(LONGEST as u16)));
+        if most > bytes(self.most) {
+            return Err(format!("'max' is at most {}B", bytes(self.most)));
         }
         if min > most {
             return Err(format!("'min' is {min}B and 'max' is {most}B; no size lies between"));
@@ -149,15 +173,20 @@ impl Limits<'_> {
         let bounds = law::Bounds { min: Some(min), max: Some(most) };
         let sampler = drawn.law.sampler(None, bounds).map_err(|error| error.to_string())?;
         let packet =
-            |bytes: f64| (bytes as i64 + i64::from(beside)).clamp(0, LONGEST as i64) as u16;
+            |bytes: f64| (bytes as i64 + i64::from(beside)).clamp(0, self.most.into()) as u32;
         Ok(Lengths::Drawn {
             sampler: Box::new(sampler),
             beside,
             within: (packet(min.ceil()), packet(most.floor())),
-            align: self.layout.align,
+            align: self.align,
             key: Key::new(context.seed, context.id.into(), Purpose::Size),
         })
     }
+}
+
+/// That of a packet that is short.
+fn frame_len(packet: u32) -> FrameLen {
+    FrameLen::without_fcs(u16::try_from(packet).unwrap_or(u16::MAX))
 }
 
 #[cfg(test)]
@@ -177,10 +206,10 @@ mod tests {
     }
 
     /// The lengths with FCS of the first frames.
-    fn frames(keys: &str, count: usize) -> Vec<u16> {
+    fn frames(keys: &str, count: usize) -> Vec<u32> {
         let program = compiled(keys).unwrap();
         let frames = &program.streams[0].frames;
-        (0..count as u64).map(|n| frames.amount(n).0).collect()
+        (0..count as u64).map(|n| frames.counted(n).bytes).collect()
     }
 
     #[test]
@@ -220,6 +249,13 @@ mod tests {
         assert!(why.contains("a multiple of 4 bytes long: the next shorter frame is 70B"), "{why}");
     }
 
+    /// Six headers of 2 KiB.
+    fn long_headers() -> String {
+        let options = format!("{{ destination-options: {{ options: '{}' }} }}", "00".repeat(2046));
+        let many = [options.as_str(); 6].join(", ");
+        format!("packet: [ {{ ipv6: {{}} }}, {many}, {{ udp: {{}} }} ]")
+    }
+
     #[test]
     fn what_does_not_hold_its_headers_is_refused() {
         for (keys, expected) in [
@@ -238,8 +274,12 @@ mod tests {
                  write 'probe: off'",
             ),
             (
-                "size: { list: [64B, 9000B@payload] }",
-                "flows.x.size: 9000B@payload make a frame that is longer than 9018B, the longest",
+                "size: 65507B@payload, packet: [ { ipv6: {} }, { udp: {} } ]",
+                "flows.x.size: 65507B@payload are too long here; the longest is 65489B",
+            ),
+            (
+                "packet: [ { arp: {} } ], probe: off, size: 9019B",
+                "flows.x.size: 9019B are too long here; the longest is 9018B",
             ),
             (
                 "size: { exponential: { mean: 100B }, min: 50B }",
@@ -249,6 +289,11 @@ mod tests {
             (
                 "size: exponential",
                 "flows.x.size: nothing says how large the values of 'exponential' are; give it 'mean'",
+            ),
+            (
+                &long_headers(),
+                "flows.x.packet: packets longer than the link carries leave as fragments, and the first of \
+                 them has no room for the headers and the probe",
             ),
             ("size: { file: gone }", "flows.x.size: the file 'gone' was not read"),
             ("size: { file: wrong }", "flows.x.size: wrong:2: "),

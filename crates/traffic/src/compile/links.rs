@@ -35,6 +35,8 @@ pub struct Link {
     pub addresses: Vec<IpAddr>,
     /// Its speed, as far as it limits what can be sent.
     pub speed: Option<BitRate>,
+    /// The longest network packet that a frame carries, in bytes; `None` is as good as 9,000.
+    pub mtu: Option<u32>,
     /// The way to each destination.
     pub routes: HashMap<IpAddr, Route>,
     /// The next hop to destinations without a route.
@@ -81,6 +83,15 @@ impl Link {
     }
 }
 
+/// The longest network packet that the link of the port `name` carries: the less of what is written of it and what
+/// is known.
+pub(super) fn mtu(scenario: &Scenario, links: &Links, name: &str) -> Option<u32> {
+    let written = scenario.ports.get(name).and_then(|port| port.mtu);
+    let written = written.map(|mtu| u32::try_from(mtu.get()).unwrap_or(u32::MAX));
+    let known = links.ports.get(name).and_then(|link| link.mtu);
+    written.into_iter().chain(known).min()
+}
+
 /// A place that a port sends to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Destination {
@@ -96,14 +107,19 @@ pub fn destinations(scenario: &Scenario, links: &Links) -> Result<Vec<Destinatio
     let mut seen = HashSet::new();
     let mut destinations = Vec::new();
     for (name, flow) in &scenario.flows {
-        let Some(ends) = Ends::of(scenario, links, name, flow)? else { continue };
-        let address = ends.destination()?;
-        if ends.written_source().is_some() && ends.written_next_hop(address).is_some() {
-            continue;
-        }
-        let destination = Destination { port: flow.from.clone(), address };
-        if seen.insert(destination.clone()) {
-            destinations.push(destination);
+        // Of phases, those that have another packet than the one before.
+        let mut phases = flow.phases();
+        phases.dedup_by(|after, before| after.flow.packet == before.flow.packet);
+        for phase in &phases {
+            let Some(ends) = Ends::of(scenario, links, name, &phase.flow)? else { continue };
+            let address = ends.destination()?;
+            if ends.written_source().is_some() && ends.written_next_hop(address).is_some() {
+                continue;
+            }
+            let destination = Destination { port: flow.from.clone(), address };
+            if seen.insert(destination.clone()) {
+                destinations.push(destination);
+            }
         }
     }
     Ok(destinations)
@@ -363,6 +379,17 @@ mod tests {
         let asked = destinations(&scenario, &known()).unwrap();
         let to = |address| Destination { port: "a".to_owned(), address: ip(address) };
         assert_eq!(asked, [to("10.0.0.8"), to("10.0.0.1")]);
+    }
+
+    #[test]
+    fn the_machine_is_asked_for_what_a_flow_changes_to() {
+        let text = "ports: { a: {}, b: {} }\nflows:\n  x: { from: a, to: b, rate: 1pps, at: { 1s: { size: 100B }, \
+                    2s: { packet: [ { ipv4: { destination: 10.9.9.9 } }, { udp: {} } ] }, 3s: pause, \
+                    4s: { packet: [ { ipv6: {} }, { udp: {} } ] } } }";
+        let scenario = Scenario::from_yaml(text, "").unwrap();
+        let asked = destinations(&scenario, &known()).unwrap();
+        let to = |address| Destination { port: "a".to_owned(), address: ip(address) };
+        assert_eq!(asked, [to("10.0.0.2"), to("10.9.9.9"), to("fd00::2")]);
     }
 
     #[test]

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use wirebeat_units::Nanos;
 
-use super::{CompileError, Context, Files, Links, Maker, departures, same_frames};
+use super::{CompileError, Context, Files, Links, Maker, Memos, Within, departures, same_frames};
 use crate::program::{Flow, Program, Stream};
 use crate::spec::change::{Change, Phase};
-use crate::spec::{Departures, FlowSpec, KeyPath, Scenario};
+use crate::spec::{FlowSpec, KeyPath, Scenario};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub struct Live {
     stopped: Vec<Option<Nanos>>,
     /// By flow: from when on its plan no longer holds.
     overridden: Vec<Nanos>,
+    /// The ports that were opened for fragments.
+    cut: Vec<String>,
 }
 
 /// What a flow sends from one change to the next.
@@ -51,7 +53,11 @@ impl Live {
         let stopped = vec![None; parts.len()];
         let overridden = vec![Nanos::MAX; parts.len()];
         let (seed, flows) = (program.seed, program.flows.clone());
-        Live { scenario, links, files, seed, flows, parts, stopped, overridden }
+        let is_cut = |flow: &&Flow| {
+            program.streams(flow.id.into()).iter().any(|stream| stream.frames.is_cut())
+        };
+        let cut = flows.iter().filter(is_cut).map(|flow| flow.from.clone()).collect();
+        Live { scenario, links, files, seed, flows, parts, stopped, overridden, cut }
     }
 
     /// The flows.
@@ -90,28 +96,32 @@ impl Live {
         let invalid = |why: &str| -> CompileError { KeyPath::flow(name).invalid(why).into() };
         let at = at.max(spec.start);
         let part = self.part(flow, at).ok_or_else(|| invalid("it has ended"))?;
-        let endless =
-            |flow: &FlowSpec| flow.rate.is_unlimited() && flow.departures == Departures::Constant;
-        if endless(&part.phase.flow) {
+        if part.phase.flow.is_unlimited() {
             return Err(invalid(
                 "a flow that is as fast as the engine can does not change; it can be stopped",
             ));
         }
         let phase = part.phase.changed(name, at, change).map_err(|why| invalid(&why))?;
-        if endless(&phase.flow) {
-            return Err(invalid("a flow with a rate keeps one; give it a 'rate'"));
-        }
         let same = same_frames(&part.phase.flow, &phase.flow);
         if spec.bytes.is_some() && !same {
             return Err(invalid("a flow that ends by its bytes keeps its frames; change its rate"));
         }
-        let context = Context { seed: self.seed, id: flow as u16, files: &self.files };
+        let memos = Memos::default();
+        let context =
+            Context { seed: self.seed, id: flow as u16, files: &self.files, memos: &memos };
         let maker = Maker { scenario: &self.scenario, links: &self.links, context, name };
         let frames = match same {
             true => Arc::clone(&part.stream.frames),
             false => maker.frames(&phase.flow)?.0,
         };
-        let stream = maker.stream(&phase, frames, self.end(flow))?;
+        if frames.is_cut() && !self.cut.contains(&spec.from) {
+            return Err(invalid(
+                "its packets would be longer than the link carries, and the port was opened for none that leave as \
+                 fragments; make them shorter",
+            ));
+        }
+        let within = Within { stop: self.end(flow), count: part.stream.departures.count };
+        let stream = maker.stream(&phase, frames, within)?;
         self.check_load(flow, &stream)?;
         Ok(Part { phase, stream })
     }
@@ -133,37 +143,35 @@ impl Live {
 
     /// From its beginning on a flow sends this part, and nothing that was to come.
     pub fn add(&mut self, part: Part) {
-        let flow = part.stream.flow;
-        self.cut(flow, part.phase.from);
+        let (flow, at) = (part.stream.flow, part.phase.from);
+        self.override_plan(flow, at);
         if let Some(parts) = self.parts.get_mut(flow as usize) {
+            parts.retain(|part| part.stream.departures.start < at);
+            end_at(parts, at);
             parts.push(part);
         }
     }
 
     /// A flow ends at `at`.
     pub fn stop(&mut self, flow: u32, at: Nanos) {
-        let first = self.parts.get(flow as usize).and_then(|parts| parts.first()).cloned();
-        self.cut(flow, at);
-        if let Some((parts, mut first)) = self.parts.get_mut(flow as usize).zip(first)
-            && parts.is_empty()
-        {
-            // It never began, and still has a name and a kind of frames.
-            first.stream.departures.stop = first.stream.departures.start;
-            parts.push(first);
+        self.override_plan(flow, at);
+        if let Some(parts) = self.parts.get_mut(flow as usize) {
+            // One that never began still has a name and a kind of frames.
+            match parts.iter().any(|part| part.stream.departures.start < at) {
+                true => parts.retain(|part| part.stream.departures.start < at),
+                false => parts.truncate(1),
+            }
+            end_at(parts, at);
         }
         if let Some(stopped) = self.stopped.get_mut(flow as usize) {
             *stopped = Some(stopped.map_or(at, |before| before.min(at)));
         }
     }
 
-    fn cut(&mut self, flow: u32, at: Nanos) {
+    /// What is planned for a flow from `at` on no longer holds.
+    fn override_plan(&mut self, flow: u32, at: Nanos) {
         if let Some(overridden) = self.overridden.get_mut(flow as usize) {
             *overridden = at.min(*overridden);
-        }
-        let Some(parts) = self.parts.get_mut(flow as usize) else { return };
-        parts.retain(|part| part.stream.departures.start < at);
-        if let Some(Part { stream, .. }) = parts.last_mut() {
-            stream.departures.stop = stream.departures.stop.min(at);
         }
     }
 
@@ -186,6 +194,13 @@ impl Live {
             flow.streams = first..streams.len() as u32;
         }
         Program { seed: self.seed, flows, streams }
+    }
+}
+
+/// The last of them ends at `at`, or at once where it begins later.
+fn end_at(parts: &mut [Part], at: Nanos) {
+    if let Some(Part { stream: Stream { departures, .. }, .. }) = parts.last_mut() {
+        departures.stop = departures.stop.min(at).max(departures.start);
     }
 }
 

@@ -7,6 +7,7 @@
 //! changes what was compiled while it is sent.
 
 pub mod anatomy;
+mod cut;
 mod departures;
 mod endpoint;
 mod files;
@@ -16,6 +17,7 @@ mod lengths;
 mod links;
 mod live;
 mod mean;
+mod memo;
 mod pace;
 mod stack;
 
@@ -24,6 +26,7 @@ use std::sync::Arc;
 
 use wirebeat_units::Nanos;
 
+use self::memo::Memos;
 use self::pace::Since;
 use crate::program::{Departures, Endpoint, Flow, Frames, Late, Pace, Program, Stream};
 use crate::spec::change::Phase;
@@ -65,6 +68,7 @@ struct Context<'a> {
     /// The number of the flow.
     id: u16,
     files: &'a Files,
+    memos: &'a Memos,
 }
 
 impl Context<'_> {
@@ -101,8 +105,10 @@ pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Prog
     };
     let mut flows = Vec::with_capacity(scenario.flows.len());
     let mut streams = Vec::with_capacity(scenario.flows.len());
-    for (id, (name, spec)) in (0_u16..).zip(&scenario.flows) {
-        let context = Context { seed: scenario.seed, id, files };
+    let memos = Memos::default();
+    // Numbers come second: there is none for a flow after the last.
+    for ((name, spec), id) in scenario.flows.iter().zip(0_u16..) {
+        let context = Context { seed: scenario.seed, id, files, memos: &memos };
         let maker = Maker { scenario, links, context, name };
         let first = streams.len() as u32;
         let endpoint = add_streams(&maker, spec, &mut streams)?;
@@ -128,28 +134,46 @@ fn add_streams(
     streams: &mut Vec<Stream>,
 ) -> Result<Option<Endpoint>, CompileError> {
     let end = departures::stop(&maker.scenario.run, spec);
-    let mut made: Option<(FlowSpec, Arc<Frames>, Option<Endpoint>)> = None;
-    let mut same_endpoint = true;
     let phases = spec.phases();
     let limits: Vec<Nanos> = phases.iter().skip(1).map(|phase| phase.from).chain([end]).collect();
+    let mut made: Vec<(FlowSpec, Arc<Frames>, Option<Endpoint>)> = Vec::new();
+    let (mut count, draws) = (None, &maker.context.memos.draws);
     for (phase, stop) in phases.into_iter().zip(limits) {
-        let frames = match &made {
-            Some((before, frames, _)) if same_frames(before, &phase.flow) => Arc::clone(frames),
-            _ => {
+        let mut before = made.iter().rev().take(REMEMBERED);
+        let frames = match before.find(|(before, ..)| same_frames(before, &phase.flow)) {
+            Some((_, frames, _)) => Arc::clone(frames),
+            None => {
                 let (frames, endpoint) = maker.frames(&phase.flow)?;
-                same_endpoint &= made.as_ref().is_none_or(|(_, _, before)| *before == endpoint);
-                made = Some((phase.flow.clone(), Arc::clone(&frames), endpoint));
+                made.push((phase.flow.clone(), Arc::clone(&frames), endpoint));
                 frames
             }
         };
-        streams.push(maker.stream(&phase, frames, stop.min(end))?);
+        // What ends by its bytes does not change, so this is that of all phases.
+        let count = match count {
+            Some(count) => count,
+            None => *count.insert(departures::count((maker.name, spec), &frames, draws)?),
+        };
+        let within = Within { stop: stop.min(end), count };
+        streams.push(maker.stream(&phase, frames, within)?);
     }
-    Ok(made.and_then(|(_, _, endpoint)| endpoint).filter(|_| same_endpoint))
+    let mut endpoints = made.iter().map(|(_, _, endpoint)| *endpoint);
+    let first = endpoints.next().flatten();
+    Ok(first.filter(|_| endpoints.all(|endpoint| endpoint == first)))
 }
+
+/// Of how many kinds of frames that a flow had before it is looked whether they come again.
+const REMEMBERED: usize = 8;
 
 /// Whether two phases of one flow send the same frames.
 fn same_frames(a: &FlowSpec, b: &FlowSpec) -> bool {
-    a.packet == b.packet && a.size == b.size
+    a.packet == b.packet && a.size == b.size && a.departures.file() == b.departures.file()
+}
+
+/// Where a stream ends.
+struct Within {
+    stop: Nanos,
+    /// Frames of the whole flow.
+    count: u64,
 }
 
 /// Makes the streams of one flow.
@@ -166,16 +190,17 @@ impl Maker<'_> {
         let packet = now.headers(self.name)?;
         let addresses = links::addresses(self.scenario, self.links, self.name, now)?;
         let stack = stack::stack(self.name, &packet, addresses.as_ref())?;
-        let frames = frame::frames(&self.context, (self.name, now), &packet, &stack)?;
+        let mtu = links::mtu(self.scenario, self.links, &now.from);
+        let frames = frame::frames(&self.context, (self.name, now), &packet, (stack, mtu))?;
         Ok((Arc::new(frames), endpoint::endpoint(&packet, addresses.as_ref())))
     }
 
-    /// What the flow sends of these frames from the beginning of `phase` until `stop`.
+    /// What the flow sends of these frames from the beginning of `phase` on.
     fn stream(
         &self,
         phase: &Phase,
         frames: Arc<Frames>,
-        stop: Nanos,
+        Within { stop, count }: Within,
     ) -> Result<Stream, CompileError> {
         let (name, now) = (self.name, &phase.flow);
         let pace = match phase.paused {
@@ -186,7 +211,6 @@ impl Maker<'_> {
                 pace::pace(&self.context, (name, now), &frames, speed, since)?
             }
         };
-        let count = departures::count(name, now, &frames)?;
         let departures =
             Departures { pace, burst: now.burst.get(), start: phase.from, stop, count };
         Ok(Stream { flow: self.context.id.into(), frames, departures })

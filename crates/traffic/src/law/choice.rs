@@ -80,11 +80,6 @@ impl Choice {
             _ => number,
         }
     }
-
-    /// How many entries there are, from 1.
-    pub fn entries(&self) -> usize {
-        self.cells.len()
-    }
 }
 
 #[cfg(test)]
@@ -144,6 +139,5 @@ mod tests {
         assert_eq!(Choice::new(&[0, 0]), Err(ChoiceError::NoWeight));
         let many = MAX_ENTRIES + 1;
         assert_eq!(Choice::new(&vec![1; many]), Err(ChoiceError::TooMany(many)));
-        assert_eq!(Choice::new(&[1; 3]).unwrap().entries(), 3);
     }
 }

@@ -30,6 +30,8 @@ pub enum Purpose {
     OnTime(u8),
     /// How long the pause after it lasts, at this level of nesting.
     OffTime(u8),
+    /// The identification of the first packet, where packets leave as fragments.
+    Identification,
 }
 
 impl Purpose {
@@ -42,6 +44,7 @@ impl Purpose {
             Purpose::Field(field) => 3 << 16 | u32::from(field),
             Purpose::OnTime(level) => 4 << 16 | u32::from(level),
             Purpose::Payload => 6 << 16,
+            Purpose::Identification => 7 << 16,
             Purpose::OffTime(level) => 5 << 16 | u32::from(level),
         }
     }
@@ -245,7 +248,13 @@ mod tests {
     fn every_purpose_and_every_field_has_a_key_of_its_own() {
         let fields = (0..=u16::MAX).map(Purpose::Field);
         let levels = (0..=u8::MAX).flat_map(|l| [Purpose::OnTime(l), Purpose::OffTime(l)]);
-        let others = [Purpose::Gap, Purpose::Size, Purpose::SubFlow];
+        let others = [
+            Purpose::Gap,
+            Purpose::Size,
+            Purpose::SubFlow,
+            Purpose::Payload,
+            Purpose::Identification,
+        ];
         let mut codes: Vec<u32> = fields.chain(levels).chain(others).map(Purpose::code).collect();
         let all = codes.len();
         codes.sort_unstable();

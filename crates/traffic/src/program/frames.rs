@@ -17,6 +17,7 @@ use wirebeat_wire::ethernet::{self, FRAME_MIN};
 use wirebeat_wire::probe;
 use wirebeat_wire::stamp::Stamp;
 
+use super::cut::Cut;
 use super::lengths::Lengths;
 use super::sub_flows::SubFlowOrder;
 use super::values::Values;
@@ -54,6 +55,34 @@ pub struct Frames {
     pub(crate) checksum_at: u16,
     /// Where the identification lies that counts frames; 0: nowhere.
     pub(crate) identification_at: u16,
+    /// How those are cut that are longer than the link carries, where there are any.
+    pub(crate) cut: Option<Cut>,
+}
+
+/// What a frame is counted as. By default it is a packet without bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Bytes with FCS, of all frames together.
+    pub bytes: u32,
+    /// Bytes of payload.
+    pub payload: u16,
+    /// 1; of the fragments of a packet, one counts as the packet.
+    pub packets: u16,
+    /// Frames beside: the other fragments.
+    pub fragments: u16,
+}
+
+impl Default for Counted {
+    fn default() -> Self {
+        Counted::frame(0, 0)
+    }
+}
+
+impl Counted {
+    /// A frame that is a packet.
+    pub fn frame(bytes: u16, payload: u16) -> Counted {
+        Counted { bytes: bytes.into(), payload, packets: 1, fragments: 0 }
+    }
 }
 
 /// A probe.
@@ -124,11 +153,9 @@ pub(crate) struct Crc {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Built {
     /// Its bytes; 0 when there was no room for it.
-    pub len: u16,
-    /// The frame's length with FCS, whether or not its headers are among these bytes.
-    pub frame_len: u16,
-    /// Bytes of payload.
-    pub payload_len: u16,
+    pub len: u32,
+    /// What it is counted as, whether or not its headers are among these bytes.
+    pub counted: Counted,
     /// Where checksums, identification and probe lie, for ports that stamp by themselves. Without offsets
     /// for datagrams, whose probe may lie at offset 0.
     pub stamp: Stamp,
@@ -183,7 +210,7 @@ impl Frames {
         Frames {
             bytes,
             headers_len: ethernet::LEN as u16,
-            lengths: Lengths::Fixed(packet),
+            lengths: Lengths::Fixed(packet.into()),
             length_fields: Vec::new(),
             patches: Vec::new(),
             sums: Vec::new(),
@@ -193,6 +220,7 @@ impl Frames {
             probe: None,
             checksum_at: 0,
             identification_at: 0,
+            cut: None,
         }
     }
 
@@ -209,11 +237,15 @@ impl Frames {
 
     /// Whether nothing changes from frame to frame but what is stamped.
     pub fn is_constant(&self) -> bool {
-        self.lengths.fixed().is_some() && self.patches.is_empty()
+        self.lengths.fixed().is_some() && self.patches.is_empty() && self.cut.is_none()
     }
 
     /// After how many frames their bytes repeat, but for what is stamped; `None` if they do not.
     pub fn period(&self) -> Option<u64> {
+        if self.cut.is_some() {
+            // Each packet has an identification of its own.
+            return None;
+        }
         let of = |patch: &Patch| match (patch.per, &self.sub_flows) {
             (Per::SubFlow, Some(order)) => order.period(patch.values.period()?),
             _ => patch.values.period(),
@@ -221,14 +253,30 @@ impl Frames {
         let mut period = self.lengths.period()?;
         for patch in &self.patches {
             let other = of(patch)?;
-            period = (period / super::gcd(period, other).max(1)).checked_mul(other)?;
+            period = super::common_multiple(period, other)?;
         }
         Some(period)
     }
 
     /// The length of the longest frame, with FCS.
     pub fn longest(&self) -> FrameLen {
-        FrameLen::without_fcs(u16::try_from(self.bytes.len()).unwrap_or(u16::MAX))
+        FrameLen::without_fcs(self.longest_frame())
+    }
+
+    /// The same without FCS.
+    fn longest_frame(&self) -> u16 {
+        let packet = u16::try_from(self.bytes.len()).unwrap_or(u16::MAX);
+        self.cut.map_or(packet, |cut| packet.min(cut.longest()))
+    }
+
+    /// Whether some packets are longer than the link carries, and leave as fragments.
+    pub fn is_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// Bytes of the longest packet before it is cut, without FCS.
+    pub fn longest_packet(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Bytes of all headers.
@@ -236,7 +284,7 @@ impl Frames {
         self.headers_len
     }
 
-    /// The same, and the number of the flow in it, where the codec has one.
+    /// Whose probe they carry, if they carry one, and the number of the flow in it, where that probe has one.
     pub(crate) fn probe_number(&self) -> Option<(Codec, Option<u32>)> {
         self.probe.map(|probe| {
             let bytes = &self.bytes[usize::from(self.headers_len).min(self.bytes.len())..];
@@ -244,10 +292,45 @@ impl Frames {
         })
     }
 
-    /// The length with FCS and the payload of frame `n`.
-    pub fn amount(&self, n: u64) -> (u16, u16) {
+    /// What packet `n` is counted as.
+    pub fn counted(&self, n: u64) -> Counted {
+        self.counted_as(self.lengths.length(n))
+    }
+
+    /// What a packet of `packet` bytes is counted as.
+    #[inline]
+    pub(crate) fn counted_as(&self, packet: u32) -> Counted {
+        let payload = packet.saturating_sub(self.headers_len.into()) as u16;
+        match self.cut {
+            Some(cut) if cut.parts(packet) > 1 => cut.counted(packet, payload),
+            _ => {
+                let bytes = packet.max(FRAME_MIN as u32) + u32::from(FCS);
+                Counted { bytes, payload, packets: 1, fragments: 0 }
+            }
+        }
+    }
+
+    /// What fragment `part` of packet `n` is counted as, from 1; 0: all of it.
+    pub fn counted_part(&self, n: u64, part: u16) -> Counted {
         let packet = self.lengths.length(n);
-        (packet.max(FRAME_MIN as u16) + FCS, packet.saturating_sub(self.headers_len))
+        let whole = self.counted_as(packet);
+        match (self.cut, part.checked_sub(1)) {
+            (Some(cut), Some(part)) => {
+                let probe = self.probe.map(|probe| self.probe_at(probe, packet));
+                cut.counted_part(packet, (part.into(), probe), whole.payload)
+            }
+            _ => whole,
+        }
+    }
+
+    /// The shortest packet longer than `packet` bytes that is one frame more.
+    pub(crate) fn next_step(&self, packet: u32) -> Option<u32> {
+        self.cut.map(|cut| cut.next_step(packet))
+    }
+
+    /// How many frames packet `n` is.
+    pub fn parts(&self, n: u64) -> u16 {
+        self.cut.map_or(1, |cut| cut.parts(self.lengths.length(n)) as u16)
     }
 
     /// How long packets are: from the Ethernet header on, without padding and FCS.
@@ -262,25 +345,30 @@ impl Frames {
 
     /// What goes with a frame whose packet has `packet` bytes.
     #[inline]
-    fn built(&self, packet: u16) -> Built {
-        let len = packet.max(FRAME_MIN as u16);
-        let payload_len = packet.saturating_sub(self.headers_len);
+    fn built(&self, packet: u32) -> Built {
+        let len = packet.max(FRAME_MIN as u32);
+        let counted = self.counted_as(packet);
         let mut stamp = Stamp { identification_at: self.identification_at, ..Stamp::default() };
         let Some(probe) = self.probe else {
-            return Built { len, frame_len: len + FCS, payload_len, stamp, probe_at: None };
+            return Built { len, counted, stamp, probe_at: None };
         };
         let probe_at = self.probe_at(probe, packet);
         stamp.probe_at = probe_at;
-        stamp.checksum_at = self.checksum_at;
+        stamp.checksum_at = match (counted.fragments, probe.tail, self.checksum_at) {
+            // The checksum leaves before the probe: the two bytes before the probe are mended in its place.
+            (1.., Some(_), 1..) => probe_at.saturating_sub(2),
+            (_, _, at) => at,
+        };
         (stamp.marks, stamp.first) = (probe.marks, probe.first);
-        Built { len, frame_len: len + FCS, payload_len, stamp, probe_at: Some(probe_at) }
+        Built { len, counted, stamp, probe_at: Some(probe_at) }
     }
 
     /// Where the probe of a packet begins.
     #[inline]
-    fn probe_at(&self, probe: ProbeField, packet: u16) -> u16 {
+    fn probe_at(&self, probe: ProbeField, packet: u32) -> u16 {
         match probe.tail {
-            Some(_) => packet.saturating_sub(probe::LEN as u16),
+            // No packet is so long that this is more than 16 bits (`compile::frame::PACKET_MAX`).
+            Some(_) => packet.saturating_sub(probe::LEN as u32) as u16,
             None => self.headers_len,
         }
     }
@@ -289,9 +377,9 @@ impl Frames {
     pub(crate) fn write(&self, n: u64, out: &mut [u8]) -> Option<Built> {
         let packet = self.lengths.length(n);
         let built = self.built(packet);
-        let frame = out.get_mut(..usize::from(built.len))?;
-        let (content, padding) = frame.split_at_mut(usize::from(packet));
-        content.copy_from_slice(self.bytes.get(..usize::from(packet))?);
+        let frame = out.get_mut(..built.len as usize)?;
+        let (content, padding) = frame.split_at_mut(packet as usize);
+        content.copy_from_slice(self.bytes.get(..packet as usize)?);
         padding.fill(0);
         self.write_tail(content)?;
         let mut sums = [0_u64; MAX_SUMS];
@@ -304,9 +392,9 @@ impl Frames {
 
     /// The CRC covers no checksum, and checksums of headers around it cover it.
     #[inline]
-    fn write_crc(&self, frame: &mut [u8], packet: u16, sums: &mut [u64; MAX_SUMS]) -> Option<()> {
+    fn write_crc(&self, frame: &mut [u8], packet: u32, sums: &mut [u64; MAX_SUMS]) -> Option<()> {
         let Some(Crc { at, from, one_more, covered }) = self.crc32c else { return Some(()) };
-        let content = frame.get(usize::from(from)..usize::from(packet))?;
+        let content = frame.get(usize::from(from)..packet as usize)?;
         let crc = crc32c::crc32c(content).wrapping_add(one_more.into()).to_le_bytes();
         *frame.get_mut(usize::from(at)..)?.first_chunk_mut()? = crc;
         add(sums, covered, u32::from_be_bytes(crc).into());
@@ -329,11 +417,11 @@ impl Frames {
     fn write_lengths(
         &self,
         frame: &mut [u8],
-        packet: u16,
+        packet: u32,
         sums: &mut [u64; MAX_SUMS],
     ) -> Option<()> {
         for field in &self.length_fields {
-            let value = packet.saturating_sub(field.from);
+            let value = packet.saturating_sub(field.from.into()) as u16;
             *frame.get_mut(usize::from(field.at)..)?.first_chunk_mut()? = value.to_be_bytes();
             add(sums, field.covered, value.into());
         }
@@ -369,11 +457,11 @@ impl Frames {
 
     /// From the innermost to the outermost: an outer checksum covers the inner ones.
     #[inline]
-    fn write_sums(&self, frame: &mut [u8], packet: u16, sums: &mut [u64; MAX_SUMS]) -> Option<()> {
+    fn write_sums(&self, frame: &mut [u8], packet: u32, sums: &mut [u64; MAX_SUMS]) -> Option<()> {
         for (index, sum) in self.sums.iter().enumerate() {
             let mut total = sums.get(index)? + u64::from(sum.base);
             if let Some(from) = sum.pseudo_from {
-                total += u64::from(packet.saturating_sub(from));
+                total += u64::from(packet.saturating_sub(from.into()));
             }
             if sum.payload {
                 total += self.payload_sum(frame, packet);
@@ -393,10 +481,10 @@ impl Frames {
 
     /// The sum of the payload of a packet of `packet` bytes, with sequence and time zero.
     #[inline]
-    fn payload_sum(&self, frame: &[u8], packet: u16) -> u64 {
+    fn payload_sum(&self, frame: &[u8], packet: u32) -> u64 {
         let flow = self.probe.and_then(|probe| probe.tail);
         let tail = if flow.is_some() { probe::LEN } else { 0 };
-        let end = usize::from(packet).saturating_sub(tail);
+        let end = (packet as usize).saturating_sub(tail);
         let content = end.saturating_sub(usize::from(self.headers_len));
         let mut sum = u64::from(self.payload_sums.get(content / 2).copied().unwrap_or(0));
         if content % 2 == 1 && !self.payload_sums.is_empty() {
@@ -432,23 +520,22 @@ impl Image {
 
     fn build_datagram(&self, n: u64, out: &mut [u8]) -> Option<Built> {
         let frames = &*self.frames;
-        let (begin, end) = (usize::from(frames.headers_len), usize::from(frames.lengths.length(n)));
-        let payload = frames.bytes.get(begin..end.max(begin))?;
+        let (begin, end) = (usize::from(frames.headers_len), frames.lengths.length(n));
+        let payload = frames.bytes.get(begin..(end as usize).max(begin))?;
         let out = out.get_mut(..payload.len())?;
         out.copy_from_slice(payload);
         frames.write_tail(out)?;
         for field in &frames.length_fields {
             // Of those in headers the system knows itself.
             if let Some(at) = field.at.checked_sub(frames.headers_len) {
-                let value = (end as u16).saturating_sub(field.from);
+                let value = end.saturating_sub(field.from.into()) as u16;
                 *out.get_mut(usize::from(at)..)?.first_chunk_mut()? = value.to_be_bytes();
             }
         }
-        let len = payload.len() as u16;
-        let frame_len = (end as u16).max(FRAME_MIN as u16) + FCS;
-        let built = Built { len, frame_len, payload_len: len, ..Built::default() };
+        let len = payload.len() as u32;
+        let built = Built { len, counted: frames.counted_as(end), ..Built::default() };
         let Some(probe) = frames.probe else { return Some(built) };
-        let probe_at = frames.probe_at(probe, end as u16).checked_sub(frames.headers_len);
+        let probe_at = frames.probe_at(probe, end).checked_sub(frames.headers_len);
         // Checksums and identification lie in the headers, which the system makes.
         let stamp = Stamp { marks: probe.marks, first: probe.first, ..Stamp::default() };
         Some(Built { stamp, probe_at, ..built })
@@ -457,14 +544,42 @@ impl Image {
     /// The longest that it makes.
     pub fn longest(&self) -> u16 {
         match self.datagram {
-            true => self.frames.lengths.longest().saturating_sub(self.frames.headers_len),
-            false => self.frames.bytes.len() as u16,
+            true => {
+                let payload = self.frames.lengths.longest();
+                payload.saturating_sub(self.frames.headers_len.into()) as u16
+            }
+            false => self.frames.longest_frame(),
         }
+    }
+
+    /// How many frames are made of packet `n`: more than one where it leaves as fragments, which
+    /// [`Cutter`](super::Cutter) makes. Datagrams are cut by the system.
+    #[inline]
+    pub fn parts(&self, n: u64) -> u16 {
+        if self.datagram { 1 } else { self.frames.parts(n) }
+    }
+
+    /// Whether some of its packets leave as fragments.
+    pub fn is_cut(&self) -> bool {
+        !self.datagram && self.frames.is_cut()
+    }
+
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        self.frames.cut.filter(|_| !self.datagram)
+    }
+
+    /// Bytes of packet `n`, and of the longest.
+    pub(crate) fn packet_len(&self, n: u64) -> usize {
+        self.frames.lengths.length(n) as usize
+    }
+
+    pub(crate) fn longest_packet(&self) -> usize {
+        self.frames.bytes.len()
     }
 
     /// The length of all that it makes, where that is always the same.
     pub fn fixed_len(&self) -> Option<u16> {
-        self.frames.lengths.fixed().map(|_| self.longest())
+        self.frames.lengths.fixed().filter(|_| !self.is_cut()).map(|_| self.longest())
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the compiler makes and the drive loop runs: tables, with every decision taken.
 
+pub mod curve;
+mod cut;
 pub mod frames;
 pub mod lengths;
 pub mod pace;
@@ -13,7 +15,10 @@ use std::sync::Arc;
 use wirebeat_units::{FrameLen, FrameRate, Nanos};
 use wirebeat_wire::codec::Codec;
 
-pub use frames::{Built, Frames, Image};
+pub(crate) use cut::{Cut, CutVersion, LEAST as FRAGMENT_MIN};
+
+pub use cut::Cutter;
+pub use frames::{Built, Counted, Frames, Image};
 pub use pace::Pace;
 
 use pace::frame_rate;
@@ -95,7 +100,8 @@ impl Program {
         self.streams(flow).first()?.frames.codec()
     }
 
-    /// The same, and the number of the flow in it, where the codec has one.
+    /// Whose probe the frames of flow number `flow` carry, if they carry one, and the number of the flow in it, where
+    /// that probe has one.
     pub fn probe(&self, flow: u32) -> Option<(Codec, Option<u32>)> {
         self.streams(flow).first()?.frames.probe_number()
     }
@@ -104,6 +110,11 @@ impl Program {
     pub fn longest(&self, flow: u32) -> FrameLen {
         let lengths = self.streams(flow).iter().map(|stream| stream.frames.longest());
         lengths.max().unwrap_or(FrameLen::MIN)
+    }
+
+    /// Whether some packets are longer than the link carries, and leave as fragments.
+    pub fn is_cut(&self) -> bool {
+        self.streams.iter().any(|stream| stream.frames.is_cut())
     }
 
     /// Whether flow number `flow` is sent as fast as the engine can.
@@ -180,13 +191,44 @@ pub struct Endpoint {
     pub tos: u8,
     /// Whether the UDP checksum is sent.
     pub checksum: bool,
+    /// What is written and the system decides all the same.
+    pub replaced: Replaced,
+}
+
+/// What a system writes into the headers of datagrams, whatever it is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replaced {
+    /// The Ethernet header, or where frames go.
+    pub ethernet: bool,
+    /// The identification of IPv4.
+    pub identification: bool,
+    /// The flow label of IPv6.
+    pub flow_label: bool,
+}
+
+impl Replaced {
+    /// In words.
+    pub fn names(self) -> Vec<&'static str> {
+        let all = [
+            (self.ethernet, "the Ethernet header"),
+            (self.identification, "the identification"),
+            (self.flow_label, "the flow label"),
+        ];
+        all.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect()
+    }
 }
 
 /// The greatest common divisor; that of anything and 0 is the other.
-pub(crate) fn gcd(a: u64, b: u64) -> u64 {
+pub(crate) fn gcd(a: u128, b: u128) -> u128 {
     let (mut a, mut b) = (a, b);
     while b != 0 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+/// The least common multiple of two numbers, where it is one of 64 bits.
+pub(crate) fn common_multiple(a: u64, b: u64) -> Option<u64> {
+    let common = gcd(a.into(), b.into()).max(1);
+    u64::try_from(u128::from(a) / common * u128::from(b)).ok()
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use wirebeat_units::{FrameRate, Nanos};
 
+use super::curve::Curve;
 use crate::law::Sampler;
 use crate::law::draw::Key;
 
@@ -120,48 +121,6 @@ impl Profile {
     pub const UNIT: f64 = 1e6;
 }
 
-/// Rates over time, in frames per nanosecond.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Curve {
-    /// Straight lines, one after the other.
-    Lines {
-        /// At least one; the last may be without end.
-        lines: Arc<[Line]>,
-        /// Whether they begin again at the end.
-        again: bool,
-    },
-    /// `mean + amplitude * sin(2 pi t / period)`.
-    Sine {
-        /// In the middle.
-        mean: f64,
-        /// Up and down; at most the mean.
-        amplitude: f64,
-        /// In nanoseconds.
-        period: f64,
-    },
-}
-
-/// A rate that changes linearly.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
-    /// How long, in nanoseconds; may be infinite where both rates are the same.
-    pub time: f64,
-    /// At the beginning, in frames per nanosecond.
-    pub from: f64,
-    /// At the end.
-    pub to: f64,
-}
-
-impl Line {
-    /// Frames along it.
-    pub fn frames(&self) -> f64 {
-        match self.from + self.to {
-            0.0 => 0.0,
-            rates => rates / 2.0 * self.time,
-        }
-    }
-}
-
 impl Pace {
     /// Whether frames have deadlines.
     pub fn is_limited(&self) -> bool {
@@ -209,43 +168,37 @@ impl Pace {
         }
     }
 
-    /// Frames per nanosecond at the most.
+    /// Frames per nanosecond on average where they are densest: within bursts, and at the top of a profile.
     pub fn peak_rate(&self) -> Option<f64> {
         match self {
-            Pace::OnOff(on_off) => on_off.within.peak_rate(),
+            Pace::OnOff(on_off) => {
+                let within = on_off.within.peak_rate()?;
+                // Bursts shorter than a gap have a frame each all the same, and may follow closely.
+                Some(self.mean_rate().map_or(within, |mean| mean.max(within)))
+            }
             Pace::Profile(profile) => Some(profile.curve.peak_rate()),
             other => other.mean_rate(),
         }
     }
-}
 
-impl Curve {
-    /// Whether it begins again, and does not go on at its last rate.
-    pub fn comes_again(&self) -> bool {
+    /// How many nanoseconds so many frames take, on average; `None` where there is no limit or no average.
+    pub(crate) fn lasts(&self, frames: u64) -> Option<f64> {
+        let frames = frames as f64;
         match self {
-            Curve::Sine { .. } => true,
-            Curve::Lines { again, .. } => *again,
+            Pace::Profile(Profile { curve, begin, .. }) => {
+                Some(curve.time_of(curve.frames_before(*begin) + frames) - begin)
+            }
+            Pace::Jittered(jittered) => Some(frames / self.mean_rate()? + 2.0 * jittered.reach),
+            other => Some(frames / other.mean_rate()?),
         }
     }
 
-    fn mean_rate(&self) -> f64 {
+    /// How far a frame may be from its time, in nanoseconds.
+    pub(crate) fn reach(&self) -> f64 {
         match self {
-            Curve::Sine { mean, .. } => *mean,
-            Curve::Lines { lines, .. } => {
-                let last = lines.last().map_or(0.0, |line| line.to);
-                let time: f64 = lines.iter().map(|line| line.time).sum();
-                let frames: f64 = lines.iter().map(Line::frames).sum();
-                if time.is_finite() && time > 0.0 { frames / time } else { last }
-            }
-        }
-    }
-
-    fn peak_rate(&self) -> f64 {
-        match self {
-            Curve::Sine { mean, amplitude, .. } => mean + amplitude,
-            Curve::Lines { lines, .. } => {
-                lines.iter().map(|line| line.from.max(line.to)).fold(0.0, f64::max)
-            }
+            Pace::Jittered(jittered) => jittered.reach,
+            Pace::OnOff(on_off) => on_off.within.reach(),
+            _ => 0.0,
         }
     }
 }

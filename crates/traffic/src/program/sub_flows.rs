@@ -49,8 +49,8 @@ impl SubFlowOrder {
         match (self.order, self.length) {
             (Order::InTurn, u64::MAX) => Some(self.count),
             (Order::InTurn, length) => {
-                let generations = values / super::gcd(values, self.count).max(1);
-                self.count.checked_mul(length)?.checked_mul(generations)
+                // New ones come by `count`, until their numbers are a multiple of `values` too.
+                super::common_multiple(self.count, values)?.checked_mul(length)
             }
             (Order::OneByOne, length) => length.checked_mul(values),
             (Order::Random, _) => None,

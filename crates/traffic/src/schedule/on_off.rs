@@ -23,6 +23,7 @@ impl OnOff {
         let within = Walker::new(&pace.within, Nanos::new(at), burst)?;
         let mut on_off = OnOff { within, pace: pace.clone(), n: 0, begin: 0, end: 0 };
         on_off.begin_at(at);
+        on_off.settle();
         Some(on_off)
     }
 
@@ -41,7 +42,12 @@ impl OnOff {
     #[inline]
     pub(super) fn advance(&mut self) {
         self.within.advance();
-        // A jittered first frame may be due after a short burst: then that burst has none.
+        self.settle();
+    }
+
+    /// To the burst in which the next frame leaves. A jittered first frame may be due after a short burst: then
+    /// that burst has none. The compiler sees to it that not many are passed over.
+    fn settle(&mut self) {
         while self.within.at() >= self.end && self.begin < u64::MAX {
             let number = self.n - 1;
             let next = match &self.pace.pause {
@@ -56,5 +62,6 @@ impl OnOff {
     pub(super) fn restart(&mut self, at: u64) {
         self.begin_at(at);
         self.within.restart(at);
+        self.settle();
     }
 }

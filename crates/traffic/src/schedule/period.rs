@@ -9,7 +9,7 @@ use wirebeat_units::Nanos;
 use super::constant::Constant;
 use super::flow::FlowSchedule;
 use super::{Departure, Period, Shard};
-use crate::program::{Departures, Program};
+use crate::program::{Departures, Program, common_multiple, gcd};
 
 /// The shortest round that the share `shard` of the departures of `flows` repeats, if it has at most
 /// `max_frames` departures.
@@ -39,7 +39,8 @@ pub fn period(program: &Program, flows: &[u32], shard: Shard, max_frames: usize)
         Some(common_round(&members)?)
     };
     // Without a rate all take as many turns.
-    let turns = members.iter().try_fold(1, |turns, member| common_turns(turns, member.bursts))?;
+    let turns =
+        members.iter().try_fold(1, |turns, member| common_multiple(turns, member.bursts))?;
     let mut frames = 0_u64;
     for member in &mut members {
         member.bursts = match (length, member.gap) {
@@ -155,11 +156,6 @@ fn own_bursts(bursts: u64, shard: Shard) -> u64 {
     }
 }
 
-/// The least common multiple of turns, where it is not beyond all rounds.
-fn common_turns(a: u64, b: u64) -> Option<u64> {
-    (a / gcd(a.into(), b.into()).max(1) as u64).checked_mul(b)
-}
-
 /// The least common multiple of the gaps, if every flow has one and none begins too late to be in
 /// every round with all its bursts.
 fn common_round(members: &[Member]) -> Option<Fraction> {
@@ -220,12 +216,4 @@ impl Fraction {
         let rest = (self.numerator % self.denominator) << 32;
         Some((u128::from(whole) << 32) + (rest + self.denominator / 2) / self.denominator)
     }
-}
-
-fn gcd(a: u128, b: u128) -> u128 {
-    let (mut a, mut b) = (a, b);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

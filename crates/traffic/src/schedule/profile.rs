@@ -2,9 +2,9 @@
 //!
 //! Frame `n` is due when the integral of the rate reaches `n`; where times between frames are drawn, it is
 //! due when the integral reaches the sum of gaps with a mean of one. So a Poisson process stays one, at the
-//! rate of the moment.
+//! rate of the moment. When that is, `program/curve.rs` knows.
 
-use crate::program::pace::{self, Curve, Line};
+use crate::program::pace;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -18,8 +18,6 @@ pub(super) struct Profile {
     n: u64,
     /// Nanoseconds since the beginning of the curve.
     time: f64,
-    /// The line that the time lies on: its number, when it begins, and the frames before it.
-    line: (usize, f64, f64),
 }
 
 impl Profile {
@@ -31,7 +29,6 @@ impl Profile {
             frames: 0.0,
             n: 0,
             time: 0.0,
-            line: (0, 0.0, 0.0),
         };
         walker.restart(start);
         walker
@@ -54,105 +51,89 @@ impl Profile {
     pub(super) fn restart(&mut self, at: u64) {
         let begin = self.profile.begin;
         (self.start, self.time) = (at, begin);
-        (self.frames, self.line) = match &self.profile.curve {
-            Curve::Lines { lines, again } => before_on_lines(lines, *again, begin),
-            Curve::Sine { mean, amplitude, period } => {
-                (before_on_sine(begin, (*mean, *amplitude, *period)), (0, 0.0, 0.0))
-            }
-        };
+        self.frames = self.profile.curve.frames_before(begin);
         self.find();
     }
 
-    /// The time at which the integral of the rate is `frames`.
+    /// Times do not go back, whatever rounding does.
     fn find(&mut self) {
-        let time = match &self.profile.curve {
-            Curve::Lines { lines, again } => on_lines(lines, *again, self.frames, &mut self.line),
-            Curve::Sine { mean, amplitude, period } => {
-                on_sine(self.frames, self.time, (*mean, *amplitude, *period))
-            }
+        self.time = self.profile.curve.time_of(self.frames).max(self.time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::curve::{Curve, Line, Lines, Sine};
+
+    /// Lines that come again.
+    fn lines(lines: &[(f64, f64, f64)]) -> Curve {
+        let line = |&(time, from, to): &(f64, f64, f64)| Line { time, from, to };
+        Curve::Lines(Lines::new(lines.iter().map(line).collect(), true))
+    }
+
+    /// When the first frames leave on a curve from a time on, counted from that time.
+    fn times(curve: &Curve, begin: f64, count: usize) -> Vec<u64> {
+        let profile = pace::Profile { curve: curve.clone(), gaps: None, begin };
+        let mut walker = Profile::new(&profile, 0, 1);
+        let next = || {
+            let at = walker.at();
+            walker.advance();
+            at
         };
-        self.time = time.max(self.time);
+        std::iter::repeat_with(next).take(count).collect()
     }
-}
 
-/// The frames before a time, and the first line of the round that it lies in.
-fn before_on_lines(lines: &[Line], again: bool, time: f64) -> (f64, (usize, f64, f64)) {
-    let of_round = |of: fn(&Line) -> f64| lines.iter().map(of).sum::<f64>();
-    let lasts = of_round(|line| line.time);
-    let rounds = if again && lasts > 0.0 { libm::floor(time / lasts) } else { 0.0 };
-    let first = match rounds > 0.0 {
-        true => (0, rounds * lasts, rounds * of_round(Line::frames)),
-        false => (0, 0.0, 0.0),
-    };
-    let (mut left, mut frames) = (time - first.1, first.2);
-    for line in lines.iter().filter(|line| line.time > 0.0) {
-        let on_it = left.clamp(0.0, line.time);
-        let slope = if line.time.is_finite() { (line.to - line.from) / line.time } else { 0.0 };
-        frames += on_it * (line.from + slope * on_it / 2.0);
-        left -= on_it;
-    }
-    (frames, first)
-}
+    /// A second.
+    const S: f64 = 1e9;
 
-/// Goes along the lines to where so many frames have left; infinite where they never do.
-fn on_lines(lines: &[Line], again: bool, frames: f64, line: &mut (usize, f64, f64)) -> f64 {
-    // A round without any frames would be walked for ever.
-    let empty = again && lines.iter().all(|line| line.frames() <= 0.0);
-    while let (Some(current), false) = (lines.get(line.0), empty) {
-        let on_it = frames - line.2;
-        let all = current.frames();
-        if on_it < all || (on_it <= 0.0 && current.from > 0.0) {
-            return line.1 + along(current, on_it.max(0.0));
+    #[test]
+    fn a_round_that_is_much_shorter_than_a_gap_is_not_walked() {
+        // One frame in ten seconds, in rounds of a nanosecond.
+        let at = times(&lines(&[(1.0, 1e-10, 1e-10)]), 0.0, 1000);
+        for (at, n) in at.into_iter().zip(0_u64..) {
+            assert!(at.abs_diff(n * 10_000_000_000) <= 2, "frame {n} at {at}");
         }
-        let next = line.0 + 1;
-        let next = if again && next == lines.len() { 0 } else { next };
-        *line = (next, line.1 + current.time, line.2 + all);
     }
-    f64::INFINITY
-}
 
-/// How long it takes along a line until so many frames have left: the root of
-/// `from * t + (to - from) / (2 * time) * t^2 = frames`, in the form that has no difference of large
-/// numbers.
-fn along(line: &Line, frames: f64) -> f64 {
-    let slope = if line.time.is_finite() { (line.to - line.from) / line.time } else { 0.0 };
-    let root = (line.from * line.from + 2.0 * slope * frames).max(0.0);
-    let sum = line.from + libm::sqrt(root);
-    if sum > 0.0 { 2.0 * frames / sum } else { 0.0 }
-}
-
-const TURN: f64 = std::f64::consts::TAU;
-
-/// The frames before a time.
-fn before_on_sine(t: f64, (mean, amplitude, period): (f64, f64, f64)) -> f64 {
-    mean * t + amplitude * period / TURN * (1.0 - libm::cos(TURN * t / period))
-}
-
-/// The time at which `mean * t + amplitude * period / 2 pi * (1 - cos(2 pi t / period))` is `frames`: Newton's
-/// method from the last time on, kept within bounds by bisection, since the rate may touch zero.
-fn on_sine(frames: f64, last: f64, (mean, amplitude, period): (f64, f64, f64)) -> f64 {
-    /// Each step of a bisection halves; 64 leave nothing.
-    const STEPS: usize = 64;
-    if mean <= 0.0 {
-        return f64::INFINITY;
+    #[test]
+    fn many_lines_are_not_walked_for_each_frame() {
+        // A hundred thousand lines that take 100 us together, and a frame in 100 seconds.
+        let many: Vec<_> = (0..100_000).map(|_| (1.0, 1e-11, 1e-11)).collect();
+        let at = times(&lines(&many), 0.0, 20_000);
+        // A sum of so many lines is exact to eleven digits.
+        let exact = at[19_999] as f64 / (19_999.0 * 100.0 * S) - 1.0;
+        assert!(exact.abs() < 1e-11, "{exact}");
     }
-    let integral = |t: f64| before_on_sine(t, (mean, amplitude, period));
-    // The integral lies within amplitude * period / pi of mean * t.
-    let (mut low, mut high) = (last, frames / mean + period);
-    let mut t = last.max(frames / mean - period / 2.0);
-    for _ in 0..STEPS {
-        let miss = integral(t) - frames;
-        if miss.abs() < 1e-9 {
-            break;
+
+    #[test]
+    fn a_round_with_a_pause_at_its_end_has_all_its_frames_before_it() {
+        // 15 / 1e9 * 1e9 is not 15 in floating point; of some numbers it is more, of others less.
+        for per_second in [1_u64, 7, 15, 30, 61, 63, 122, 1000, 70_000] {
+            let rate = per_second as f64 / 1e9;
+            let at = times(&lines(&[(S, rate, rate), (S, 0.0, 0.0)]), 0.0, 300_000);
+            for (at, n) in at.into_iter().zip(0_u64..) {
+                let (round, within) = (n / per_second, n % per_second);
+                let due = round * 2_000_000_000 + within * 1_000_000_000 / per_second;
+                assert!(at.abs_diff(due) <= 1, "{per_second}: frame {n} at {at}, not {due}");
+            }
         }
-        if miss > 0.0 {
-            high = t
-        } else {
-            low = t
-        }
-        let rate = mean + amplitude * libm::sin(TURN * t / period);
-        let newton = t - miss / rate;
-        t = if newton > low && newton < high { newton } else { (low + high) / 2.0 };
     }
-    t
+
+    #[test]
+    fn a_curve_that_comes_again_is_the_same_after_a_year() {
+        let ramp = lines(&[(0.5 * S, 1e-4, 1e-5), (0.5 * S, 1e-5, 1e-5)]);
+        let sine = Curve::Sine(Sine { mean: 1e-4, amplitude: 1e-4, period: S });
+        for curve in [ramp, sine] {
+            let first = times(&curve, 0.0, 200_000);
+            // 2^53 ns are 104 days, and 10^5 frames a second are 10^12 frames in them.
+            let later = times(&curve, 100.0 * 86_400.0 * S, 200_000);
+            for (n, (first, later)) in first.iter().zip(&later).enumerate() {
+                // In the trough of the sine next to no frames leave for a while: a small share of one is long.
+                let trough = (7..8).contains(&(first % 1_000_000_000 / 100_000_000));
+                let exact = if trough { 100_000 } else { 5 };
+                assert!(first.abs_diff(*later) <= exact, "{n}: {first} {later}");
+            }
+        }
+    }
 }

@@ -101,7 +101,7 @@ fn model(program: &Program) -> Vec<Departure> {
             if at >= departures.stop {
                 break;
             }
-            all.push(Departure { at, flow, stream: flow, index });
+            all.push(Departure { at, flow, stream: flow, index, part: 0 });
         }
     }
     all.sort_by_key(|d| (d.at, d.flow, d.index));

@@ -7,6 +7,8 @@ use std::sync::Arc;
 pub(super) struct Trace {
     at: u64,
     gaps: Arc<[u64]>,
+    /// All of them together, saturating.
+    sum: u64,
     /// Which gap is next.
     n: usize,
     burst: u64,
@@ -14,7 +16,8 @@ pub(super) struct Trace {
 
 impl Trace {
     pub(super) fn new(gaps: &Arc<[u64]>, at: u64, burst: u64) -> Trace {
-        Trace { at, gaps: Arc::clone(gaps), n: 0, burst }
+        let sum = gaps.iter().fold(0, |sum: u64, gap| sum.saturating_add(*gap));
+        Trace { at, gaps: Arc::clone(gaps), sum, n: 0, burst }
     }
 
     #[inline]
@@ -24,7 +27,10 @@ impl Trace {
 
     #[inline]
     pub(super) fn advance(&mut self) {
-        for _ in 0..self.burst {
+        // A burst may be longer than the list by far.
+        let rounds = self.burst / (self.gaps.len() as u64).max(1);
+        self.at = self.at.saturating_add(self.sum.saturating_mul(rounds));
+        for _ in 0..self.burst % (self.gaps.len() as u64).max(1) {
             self.at = self.at.saturating_add(self.gaps.get(self.n).copied().unwrap_or(0));
             self.n = if self.n + 1 < self.gaps.len() { self.n + 1 } else { 0 };
         }
@@ -32,5 +38,22 @@ impl Trace {
 
     pub(super) fn restart(&mut self, at: u64) {
         self.at = at;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_of_many_rounds_is_not_walked() {
+        let gaps: Arc<[u64]> = [1, 2, 3].into();
+        let mut trace = Trace::new(&gaps, 5, 4_000_000_001);
+        for burst in 1..1000 {
+            trace.advance();
+            // Two more than a multiple of three.
+            let frames = burst * 4_000_000_001;
+            assert_eq!(trace.at(), 5 + frames / 3 * 6 + [0, 1, 3][(frames % 3) as usize]);
+        }
     }
 }

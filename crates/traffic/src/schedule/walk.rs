@@ -75,13 +75,35 @@ impl Time {
         Time { ns, part: 0 }
     }
 
-    /// So many nanoseconds later; what is negative or no number is none.
+    /// So many nanoseconds later, saturating; what is negative or no number is none.
     #[inline]
     pub(super) fn add(&mut self, ns: f64) {
         const PARTS: f64 = (1_u64 << 32) as f64;
         let whole = ns as u64;
-        let part = ((ns - whole as f64) * PARTS) as u64 + u64::from(self.part);
+        // Beyond the end of time what is left of the whole is more than a part.
+        let part = ((ns - whole as f64) * PARTS) as u64;
+        let part = part.saturating_add(u64::from(self.part));
         self.ns = self.ns.saturating_add(whole).saturating_add(part >> 32);
         self.part = part as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_beyond_the_end_of_time_ends_there() {
+        // The longest gap that is drawn, of a burst of the most frames.
+        for ns in [u64::MAX as f64 * f64::from(u32::MAX), u64::MAX as f64, f64::INFINITY] {
+            let mut time = Time::new(1);
+            time.add(0.75);
+            time.add(ns);
+            assert_eq!(time.ns, u64::MAX, "{ns}");
+        }
+        let mut time = Time::new(1);
+        time.add(f64::NAN);
+        time.add(-1.0);
+        assert_eq!(time, Time::new(1));
     }
 }

@@ -11,6 +11,7 @@ use super::departures::Departures;
 use super::header::Header;
 use super::is_default;
 use super::rate::FlowRate;
+use super::shared::Shared;
 use super::size::Size;
 use super::{FlowSpec, Invalid, KeyPath};
 
@@ -43,7 +44,7 @@ pub struct Settings {
     pub size: Option<Size>,
     /// The headers and the payload.
     #[serde(skip_serializing_if = "is_default")]
-    pub packet: Option<Vec<Header>>,
+    pub packet: Option<Shared<Vec<Header>>>,
 }
 
 /// A flow from one change to the next.
@@ -81,13 +82,17 @@ impl FlowSpec {
             let why = format!("there are {} changes, and {MAX_CHANGES} is the most", self.at.len());
             return Err(at().invalid(why));
         }
-        if !self.at.is_empty()
-            && self.rate.is_unlimited()
-            && self.departures == Departures::Constant
-        {
+        if self.at.is_empty() {
+            return Ok(());
+        }
+        if self.is_unlimited() {
             return Err(at().invalid(
                 "a flow that is as fast as the engine can does not change; give it a 'rate'",
             ));
+        }
+        if self.bytes.is_some() {
+            let why = "what changes has no simple end by bytes; give it a 'count' or a 'stop'";
+            return Err(KeyPath::flow(name).key("bytes").invalid(why));
         }
         let (mut before, mut what) = (self.start, "the flow starts");
         let begin = FlowSpec { at: IndexMap::new(), ..self.clone() };
@@ -130,8 +135,11 @@ impl Phase {
             _ => {}
         }
         let phase = self.after(from, change);
-        if matches!(change, Change::To(_)) {
-            phase.flow.check_parts(name).map_err(|problem| problem.to_string())?;
+        if let Change::To(settings) = change {
+            phase.flow.check_settings(name, settings).map_err(|problem| problem.to_string())?;
+            if phase.flow.is_unlimited() {
+                return Err("a flow with a rate keeps one; give it a 'rate'".to_owned());
+            }
         }
         Ok(phase)
     }

@@ -7,13 +7,14 @@ use std::collections::{HashMap, HashSet};
 
 use wirebeat_units::Nanos;
 
+use super::change::Settings;
 use super::header::Header;
 use super::header::checksum::Checksum;
 use super::hint::with_hint;
 
 use super::{
-    Change, Departures, EngineChoice, FlowSpec, Invalid, KeyPath, LateChoice, MAX_FLOWS, Order,
-    PortSpec, Probe, RunSpec, Scenario,
+    Change, EngineChoice, FlowSpec, Invalid, KeyPath, LateChoice, MAX_FLOWS, Order, PortSpec,
+    Probe, RunSpec, Scenario, Shared,
 };
 
 /// The longest name of a port or flow, in characters: what fits a column of a report.
@@ -42,7 +43,7 @@ impl Scenario {
         for (name, flow) in &self.flows {
             check_name("flows", name)?;
             check_ports_of(self, name, flow)?;
-            flow.check_parts(name)?;
+            flow.check_settings(name, &flow.settings())?;
             check_sub_flows(name, flow)?;
             check_times(name, flow, &self.run)?;
             flow.check_changes(name)?;
@@ -110,16 +111,26 @@ fn check_ports_of(scenario: &Scenario, name: &str, flow: &FlowSpec) -> Result<()
 }
 
 impl FlowSpec {
-    /// What cannot be meant of its headers, sizes and departures.
-    pub(super) fn check_parts(&self, name: &str) -> Result<(), Invalid> {
+    /// What cannot be meant of these settings, which are those of the flow by now. What others it has may be long,
+    /// and was checked before.
+    pub(super) fn check_settings(&self, name: &str, settings: &Settings) -> Result<(), Invalid> {
         let at = |key| KeyPath::flow(name).key(key);
-        check_packet(name, self)?;
-        if let Some(size) = &self.size {
+        if settings.packet.is_some() {
+            check_packet(name, self)?;
+        }
+        if let [Header::Raw(_), ..] = self.packet[..] {
+            check_raw(self).map_err(|(key, why)| at(key).invalid(why))?;
+        }
+        if let Some(size) = &settings.size {
             size.check().map_err(|why| at("size").invalid(why))?;
         }
         self.probe.check().map_err(|why| at("probe").invalid(why))?;
-        self.rate.check().map_err(|why| at("rate").invalid(why))?;
-        self.departures.check().map_err(|why| at("departures").invalid(why))?;
+        if let Some(rate) = &settings.rate {
+            rate.check().map_err(|why| at("rate").invalid(why))?;
+        }
+        if let Some(departures) = &settings.departures {
+            departures.check().map_err(|why| at("departures").invalid(why))?;
+        }
         if let Some(sub_flows) = &self.sub_flows
             && sub_flows.order == Order::OneByOne
             && sub_flows.length.is_none()
@@ -127,9 +138,9 @@ impl FlowSpec {
             let why = "one by one, a sub-flow ends before the next begins: give it a 'length'";
             return Err(at("sub-flows").invalid(why));
         }
-        if self.sub_flows.is_none()
+        if let (None, Some(packet)) = (&self.sub_flows, &settings.packet)
             && let Some((index, header)) =
-                self.packet.iter().enumerate().find(|(_, header)| header.has_sub_flows())
+                packet.iter().enumerate().find(|(_, header)| header.has_sub_flows())
         {
             let why = "a pattern advances with sub-flows, and there are none; give the flow \
                        'sub-flows', or leave 'per' out";
@@ -149,7 +160,7 @@ fn check_sub_flows(name: &str, flow: &FlowSpec) -> Result<(), Invalid> {
         Change::To(settings) => settings.packet.as_ref(),
         _ => None,
     });
-    let shown = |packet: &Vec<Header>| packet.iter().any(Header::has_sub_flows);
+    let shown = |packet: &Shared<Vec<Header>>| packet.iter().any(Header::has_sub_flows);
     if flow.sub_flows.is_some() && ![&flow.packet].into_iter().chain(changed).any(shown) {
         return Err(KeyPath::flow(name).key("sub-flows").invalid(
             "sub-flows differ in the fields that advance with them, and there are none; give a pattern \
@@ -203,9 +214,6 @@ fn check_packet(name: &str, flow: &FlowSpec) -> Result<(), Invalid> {
         return Err(at("packet").invalid(
             "there is no destination; give the network header one, or name the receiving port in 'to'",
         ));
-    }
-    if packet.raw.is_some() {
-        check_raw(flow).map_err(|(key, why)| at(key).invalid(why))?;
     }
     Ok(())
 }
@@ -262,17 +270,15 @@ fn check_unlimited(scenario: &Scenario) -> Result<(), Invalid> {
     let mut first_from: HashMap<&str, (&str, &FlowSpec)> = HashMap::new();
     for (name, flow) in &scenario.flows {
         let (first_name, first) = *first_from.entry(&flow.from).or_insert((name, flow));
-        let unlimited =
-            |flow: &FlowSpec| flow.rate.is_unlimited() && flow.departures == Departures::Constant;
         let at = |key| KeyPath::flow(name).key(key);
-        if unlimited(flow) != unlimited(first) {
+        if flow.is_unlimited() != first.is_unlimited() {
             return Err(at("rate").invalid(format!(
                 "flows with a rate and flows without cannot leave from one port, and '{first_name}' \
                  has {}; give all of them a rate, or none",
-                if unlimited(first) { "none" } else { "one" },
+                if first.is_unlimited() { "none" } else { "one" },
             )));
         }
-        if !unlimited(flow) {
+        if !flow.is_unlimited() {
             continue;
         }
         let differs = if flow.start != first.start {

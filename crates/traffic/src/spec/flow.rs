@@ -9,7 +9,7 @@ use wirebeat_units::{Bytes, Nanos};
 use wirebeat_wire::codec::Codec;
 use wirebeat_wire::ip::Version;
 
-use super::change::Change;
+use super::change::{Change, Settings};
 use super::departures::Departures;
 use super::header::{Header, ipv4::Ipv4, udp::Udp};
 use super::is_default;
@@ -17,6 +17,7 @@ use super::packet::Packet;
 use super::probe::{Carried, Probe};
 use super::rate::FlowRate;
 use super::schema::{BytesText, TimeText};
+use super::shared::Shared;
 use super::size::Size;
 use super::sub_flows::SubFlows;
 
@@ -31,7 +32,7 @@ pub struct FlowSpec {
     pub to: Option<String>,
     /// The headers from the outside in, then the payload.
     #[serde(default = "default_packet")]
-    pub packet: Vec<Header>,
+    pub packet: Shared<Vec<Header>>,
     /// How many sub-flows there are at a time; patterns may advance with them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sub_flows: Option<SubFlows>,
@@ -65,6 +66,7 @@ pub struct FlowSpec {
     pub bytes: Option<Bytes>,
     /// What changes while it sends, by the time from the start of the run.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "super::different::map")]
     #[schemars(with = "std::collections::BTreeMap<String, Change>")]
     pub at: IndexMap<Nanos, Change>,
     /// What the receiver measures from. Default: the last 16 bytes of the payload are Wirebeat's probe; a
@@ -94,6 +96,21 @@ impl FlowSpec {
         }
     }
 
+    /// Whether it is sent as fast as the engine can: nothing says how its frames follow one another.
+    pub fn is_unlimited(&self) -> bool {
+        self.rate.is_unlimited() && self.departures == Departures::Constant
+    }
+
+    /// What of it can change while it sends.
+    pub(super) fn settings(&self) -> Settings {
+        Settings {
+            rate: Some(self.rate.clone()),
+            departures: Some(self.departures.clone()),
+            size: self.size.clone(),
+            packet: Some(self.packet.clone()),
+        }
+    }
+
     /// Bytes of payload that the probe takes.
     pub(crate) fn probe_len(&self, packet: &Packet<'_>) -> usize {
         // The addresses that a probe repeats are those of the innermost network header.
@@ -117,8 +134,8 @@ impl FlowSpec {
     }
 }
 
-fn default_packet() -> Vec<Header> {
-    vec![Header::Ipv4(Ipv4::default()), Header::Udp(Udp::default())]
+fn default_packet() -> Shared<Vec<Header>> {
+    vec![Header::Ipv4(Ipv4::default()), Header::Udp(Udp::default())].into()
 }
 
 fn default_burst() -> NonZeroU32 {

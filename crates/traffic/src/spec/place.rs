@@ -56,7 +56,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
             return Err(A::Error::custom("not on the path"));
         };
         while let Some(key) = map.next_key::<Spanned<String>>()? {
-            if self.variables.fill(&key.value).is_ok_and(|key| key == *wanted) {
+            if self.variables.means(&key.value, wanted) {
                 let place = Place { line: key.referenced.line(), column: key.referenced.column() };
                 *self.found = Some((self.depth + 1, place));
                 let Walk { depth, variables, .. } = self;

@@ -5,11 +5,11 @@ use std::num::NonZeroU16;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wirebeat_units::BitRate;
+use wirebeat_units::{BitRate, Bytes};
 use wirebeat_wire::mac::MacAddr;
 
 use super::is_default;
-use super::schema::{BitRateText, MacText};
+use super::schema::{BitRateText, BytesText, MacText};
 
 /// An end of a link: where frames leave and arrive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +43,11 @@ pub struct PortSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "Option<BitRateText>")]
     pub speed: Option<BitRate>,
+    /// The longest network packet that frames from here carry; longer ones leave as IP fragments. Default: the
+    /// link's MTU, or 9000 bytes where it is not known.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<BytesText>")]
+    pub mtu: Option<Bytes>,
     /// The pcapng file that the engine `pcap` writes instead of sending.
     #[serde(default, skip_serializing_if = "is_default")]
     pub file: Option<String>,

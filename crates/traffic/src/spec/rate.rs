@@ -8,8 +8,10 @@ use serde::de::{Deserializer, MapAccess};
 use serde::{Deserialize, Serialize, Serializer};
 use wirebeat_units::{Nanos, Rate};
 
+use super::different;
 use super::is_default;
 use super::schema::{RateText, TimeText};
+use super::shared::Shared;
 use super::tagged::{self, Tagged};
 
 /// The most steps of a profile.
@@ -32,7 +34,7 @@ pub enum FlowRate {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steps {
     /// In the order of their times; the first is 0.
-    pub rates: IndexMap<Nanos, Rate>,
+    pub rates: Shared<IndexMap<Nanos, Rate>>,
     /// After how long they begin again; `None`: the last one goes on.
     pub every: Option<Nanos>,
 }
@@ -195,8 +197,9 @@ impl<'de> Tagged<'de> for FlowRate {
 
     fn kind<D: Deserializer<'de>>(key: &str, value: D) -> Result<Self, D::Error> {
         match key {
-            "steps" => IndexMap::deserialize(value)
-                .map(|rates| FlowRate::Steps(Steps { rates, every: None })),
+            "steps" => {
+                different::map(value).map(|rates| FlowRate::Steps(Steps { rates, every: None }))
+            }
             "ramp" => Ramp::deserialize(value).map(FlowRate::Ramp),
             _ => Sine::deserialize(value).map(FlowRate::Sine),
         }

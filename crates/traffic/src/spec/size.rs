@@ -10,7 +10,9 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use wirebeat_units::{Bytes, FrameLen};
 
+use super::different;
 use super::schema::LengthText;
+use super::shared::Shared;
 use super::tagged::{self, Tagged};
 use super::text::word_or_number;
 use crate::law::Law;
@@ -59,9 +61,9 @@ pub enum Size {
     /// All the same.
     Fixed(Length),
     /// Drawn by weight.
-    Mix(IndexMap<Length, u32>),
+    Mix(Shared<IndexMap<Length, u32>>),
     /// One after the other, and again from the first (RFC 6985).
-    List(Vec<Length>),
+    List(Shared<Vec<Length>>),
     /// Those of a text file, one in each line, one after the other.
     File(String),
     /// Those of the frames of a capture, one after the other.
@@ -246,8 +248,8 @@ impl<'de> Tagged<'de> for Size {
 
     fn kind<D: Deserializer<'de>>(key: &str, value: D) -> Result<Self, D::Error> {
         match key {
-            "mix" => IndexMap::deserialize(value).map(Size::Mix),
-            "list" => Vec::deserialize(value).map(Size::List),
+            "mix" => different::map(value).map(Size::Mix),
+            "list" => Shared::deserialize(value).map(Size::List),
             "file" => String::deserialize(value).map(Size::File),
             "capture" => String::deserialize(value).map(Size::Capture),
             law => tagged::variant(law, value)

@@ -109,12 +109,12 @@ fn describe_departures(departures: &Departures, out: &mut String) -> std::fmt::R
 
 fn describe_frames(stream: &Stream, out: &mut String) -> std::fmt::Result {
     let frames = &stream.frames;
-    let mut first = vec![0; 9100];
+    let mut first = vec![0; 70_000];
     let changes = !frames.is_constant();
     let built = frames.frame().build(0, &mut first);
-    let lengths: Vec<String> = (0..8).map(|n| frames.amount(n).0.to_string()).collect();
+    let lengths: Vec<String> = (0..8).map(|n| frames.counted(n).bytes.to_string()).collect();
     match frames.period() {
-        Some(1) => writeln!(out, "  frame of {}B", built.frame_len)?,
+        Some(1) => writeln!(out, "  frame of {}B", built.counted.bytes)?,
         Some(period) => {
             writeln!(out, "  frames of {}B …, the same after {period}", lengths.join(", "))?;
         }
@@ -124,13 +124,13 @@ fn describe_frames(stream: &Stream, out: &mut String) -> std::fmt::Result {
         out,
         "  payload at {}, {} bytes; probe at {}, checksum at {}, identification at {}",
         frames.headers_len(),
-        built.payload_len,
+        built.counted.payload,
         built.stamp.probe_at,
         built.stamp.checksum_at,
         built.stamp.identification_at
     )?;
     // The middle of a long frame is payload and says nothing new.
-    let bytes = &first[..usize::from(built.len)];
+    let bytes = &first[..built.len as usize];
     for (i, line) in bytes.chunks(16).enumerate() {
         let offset = i * 16;
         if (96..bytes.len().saturating_sub(32)).contains(&offset) {
@@ -150,9 +150,9 @@ fn describe_frames(stream: &Stream, out: &mut String) -> std::fmt::Result {
 
 /// The headers of frame `n`, which the first frame does not tell.
 fn describe_headers(stream: &Stream, n: u64, out: &mut String) -> std::fmt::Result {
-    let mut frame = vec![0; 9100];
+    let mut frame = vec![0; 70_000];
     let built = stream.frames.frame().build(n, &mut frame);
-    writeln!(out, "  headers of frame {n}, which has {}B", built.frame_len)?;
+    writeln!(out, "  headers of frame {n}, which has {}B", built.counted.bytes)?;
     for (line, at) in
         frame[..usize::from(stream.frames.headers_len())].chunks(16).zip((0..).step_by(16))
     {

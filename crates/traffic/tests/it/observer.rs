@@ -9,15 +9,13 @@ use pcap_file::pcap::{PcapPacket, PcapWriter};
 use serde_json::Value;
 
 /// What it does not do by itself: verify every checksum, and leave out what would need the frames before.
-const PREFERENCES: [&str; 8] = [
+const PREFERENCES: [&str; 6] = [
     "ip.check_checksum:TRUE",
     "udp.check_checksum:TRUE",
     "tcp.check_checksum:TRUE",
     "dccp.check_checksum:TRUE",
     "sctp.checksum:CRC 32c",
     "tcp.analyze_sequence_numbers:FALSE",
-    "ip.defragment:FALSE",
-    "ipv6.defragment:FALSE",
 ];
 /// From this severity on an expert's remark is a complaint: below are chats, such as "this is a SYN".
 const NOTE: u64 = 0x0040_0000;
@@ -26,8 +24,17 @@ const NOTE: u64 = 0x0040_0000;
 #[derive(Debug)]
 pub struct Dissected(Value);
 
-/// Dissects frames.
+/// Dissects frames, each by itself.
 pub fn dissect(frames: &[Vec<u8>]) -> Vec<Dissected> {
+    dissected(frames, "FALSE")
+}
+
+/// Dissects frames, and puts fragments together: what they are parts of is told of the last.
+pub fn reassemble(frames: &[Vec<u8>]) -> Vec<Dissected> {
+    dissected(frames, "TRUE")
+}
+
+fn dissected(frames: &[Vec<u8>], defragment: &str) -> Vec<Dissected> {
     let file = capture(frames);
     let mut command = Command::new("tshark");
     command.args(["-n", "-r"]).arg(&file).args(["-T", "json", "--no-duplicate-keys"]);
@@ -35,6 +42,9 @@ pub fn dissect(frames: &[Vec<u8>]) -> Vec<Dissected> {
     command.args(["-d", "mpls.label==70,pwethnocw"]);
     for preference in PREFERENCES {
         command.args(["-o", preference]);
+    }
+    for protocol in ["ip", "ipv6"] {
+        command.arg("-o").arg(format!("{protocol}.defragment:{defragment}"));
     }
     let output = command.stdin(Stdio::null()).output().unwrap();
     fs::remove_file(&file).unwrap();

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use wirebeat_traffic::law::fit::{chi_square, ks};
+use wirebeat_traffic::program::Counted;
 use wirebeat_traffic::program::lengths::Lengths;
 use wirebeat_traffic::program::pace::Lasting;
 use wirebeat_traffic::program::{Pace, Program};
@@ -245,8 +246,11 @@ fn sizes_follow_their_laws() {
         let frames = &program.streams[0].frames;
         let Lengths::Drawn { sampler, .. } = frames.lengths() else { panic!("{size}") };
         let payload = size.contains("payload");
-        let of = |(frame, payload_len)| f64::from(if payload { payload_len } else { frame });
-        let mut lengths: Vec<f64> = (0..MILLION).map(|n| of(frames.amount(n))).collect();
+        let of = |counted: Counted| match payload {
+            true => f64::from(counted.payload),
+            false => f64::from(counted.bytes),
+        };
+        let mut lengths: Vec<f64> = (0..MILLION).map(|n| of(frames.counted(n))).collect();
         // What is drawn is rounded to the nearest byte.
         let fit = ks(&mut lengths, |x| sampler.cdf(x.floor() + 0.5));
         assert!(fit.passes(), "{size}: {fit:?}");
@@ -258,7 +262,7 @@ fn a_mix_has_its_weights() {
     let program = program("size: { mix: { 64B: 7, 594B: 4, 1518B: 1, 100B: 0 } }");
     let mut counts = [0; 3];
     for n in 0..MILLION {
-        let (length, _) = program.streams[0].frames.amount(n);
+        let length = program.streams[0].frames.counted(n).bytes;
         counts[[64, 594, 1518].iter().position(|&known| known == length).unwrap()] += 1;
     }
     let fit = chi_square(&counts, &[7.0, 4.0, 1.0].map(|weight| MILLION as f64 * weight / 12.0));

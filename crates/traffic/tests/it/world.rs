@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use wirebeat_traffic::compile::{Files, Link, Links, compile};
-use wirebeat_traffic::program::Program;
+use wirebeat_traffic::program::{Cutter, Program};
 use wirebeat_traffic::spec::Scenario;
 use wirebeat_units::BitRate;
 use wirebeat_wire::codec::Moment;
@@ -21,11 +21,17 @@ pub fn imaginary_links(scenario: &Scenario) -> Links {
 
 /// A program of one flow with these keys, from port `a` to port `b`.
 pub fn program(keys: &str) -> Program {
-    let text =
-        format!("ports: {{ a: {{}}, b: {{}} }}\nflows:\n  x:\n    from: a\n    to: b\n    {keys}");
+    program_from("", keys).unwrap_or_else(|error| panic!("{error}: {keys}"))
+}
+
+/// The same from a port with keys of its own; or why there is none.
+pub fn program_from(port: &str, keys: &str) -> Result<Program, String> {
+    let text = format!(
+        "ports: {{ a: {{ {port} }}, b: {{}} }}\nflows:\n  x:\n    from: a\n    to: b\n    {keys}"
+    );
     let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|error| panic!("{error}\n{text}"));
     compile(&scenario, &imaginary_links(&scenario), &Files::default())
-        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+        .map_err(|error| error.to_string())
 }
 
 /// When frame `n` leaves: a second apart, on 2026-11-20.
@@ -34,16 +40,24 @@ pub fn moment(n: u64) -> Moment {
     Moment { monotonic_ns: 0x0102_0304_0506 + n, unix_ns }
 }
 
-/// The first `count` frames of a flow, as they leave.
+/// The frames of the first `count` packets of a flow, as they leave.
 pub fn frames(program: &Program, count: u64) -> Vec<Vec<u8>> {
     let image = program.streams[0].frames.frame();
-    let frame = |n: u64| {
+    let mut cutter = Cutter::default();
+    let mut frame = |n: u64, part: u16| {
         let mut frame = vec![0xa5; usize::from(image.longest())];
-        let built = image.build(n, &mut frame);
+        let built = cutter.build(&image, (0, n), part, &mut frame);
         assert!(built.len > 0, "frame {n} was not built");
-        frame.truncate(built.len.into());
+        frame.truncate(built.len as usize);
         built.stamp(&mut frame, n as u32, moment(n));
         frame
     };
-    (0..count).map(frame).collect()
+    let mut all = Vec::new();
+    for n in 0..count {
+        match image.parts(n) {
+            1 => all.push(frame(n, 0)),
+            parts => all.extend((1..=parts).map(|part| frame(n, part))),
+        }
+    }
+    all
 }

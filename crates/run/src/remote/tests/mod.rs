@@ -93,6 +93,7 @@ impl Fake {
                 sent: Some(Nanos::new(sent)),
                 sequence: Some(sequence),
                 frame_len: 64,
+                fragments: 0,
                 payload_len: 18,
             });
         }

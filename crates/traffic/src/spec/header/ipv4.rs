@@ -16,7 +16,6 @@ use crate::spec::lay::{Covers, Lay, Span};
 use crate::spec::number::Number;
 use crate::spec::pattern::Field;
 use crate::spec::schema::{ChecksumText, HexText, SwitchText};
-use crate::spec::switch::{is_on, on};
 use crate::spec::tagged::{self, Tagged};
 
 /// The IPv4 header. Length, protocol and checksum fill themselves.
@@ -45,14 +44,15 @@ pub struct Ipv4 {
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(with = "IdentificationSchema")]
     pub identification: Identification,
-    /// Whether routers must not fragment it.
-    #[serde(skip_serializing_if = "is_on", deserialize_with = "crate::spec::switch::read")]
-    #[schemars(with = "SwitchText")]
-    pub dont_fragment: bool,
-    /// More fragments follow. Default: as the packet is fragmented.
+    /// Whether it must not be fragmented. Default: on, unless packets are longer than the link carries and leave
+    /// as fragments.
+    #[serde(skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<SwitchText>")]
+    pub dont_fragment: Option<bool>,
+    /// More fragments follow. Default: 0. With it the packet is sent as it is, however long.
     #[serde(skip_serializing_if = "is_default")]
     pub more_fragments: Option<Number>,
-    /// Fragment offset in units of 8 bytes. Default: as the packet is fragmented.
+    /// Fragment offset in units of 8 bytes. Default: 0. With it the packet is sent as it is, however long.
     #[serde(skip_serializing_if = "is_default")]
     pub fragment_offset: Option<Field<Number>>,
     /// The options, padded with zeros to a multiple of 4 bytes.
@@ -81,7 +81,7 @@ impl Default for Ipv4 {
             ecn: None,
             tos: None,
             identification: Identification::default(),
-            dont_fragment: on(),
+            dont_fragment: None,
             more_fragments: None,
             fragment_offset: None,
             options: None,
@@ -105,7 +105,7 @@ impl HeaderSpec for Ipv4 {
             Identification::Field(field) => out.field("identification", 16, field),
         }
         out.fixed("reserved", 1, 0);
-        out.fixed("dont-fragment", 1, self.dont_fragment.into());
+        out.fixed("dont-fragment", 1, self.dont_fragment.unwrap_or(true).into());
         let zero = Number::default();
         out.field("more-fragments", 1, &Field::Fixed(self.more_fragments.unwrap_or(zero)));
         out.field(

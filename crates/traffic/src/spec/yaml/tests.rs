@@ -46,7 +46,7 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ("    rate: [5]", "8:5: this is a list, and should be a rate, or how it changes with time"),
         (
             "    size: 10",
-            "8:11: '10' is not a frame length: frames are 64 to 9018 bytes long, with FCS; write for example 64B or 1518B",
+            "8:11: '10' is not a frame length: frames are 64 to 65535 bytes long, with FCS; write for example 64B or 1518B",
         ),
         ("    count: 0", "8:5: this is integer `0`, and should be a whole number from 1 on"),
         ("    burst: -1", "8:12: this should be a whole number up to 4294967295"),
@@ -431,9 +431,10 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
                 .iter()
                 .any(Header::has_sub_flows)
                 .then(|| written("{ count: 100, length: 5, order: random }")),
+            bytes: from_file.then(|| wirebeat_units::Bytes::new(u64::from(burst.get()))),
             at: if from_file { Default::default() } else { at.into_iter().collect() },
-            bytes: Some(wirebeat_units::Bytes::new(u64::from(burst.get()))),
-            ..FlowSpec { packet, rate, departures, burst, start, count, ..FlowSpec::from_port("a") }
+            packet: packet.into(),
+            ..FlowSpec { rate, departures, burst, start, count, ..FlowSpec::from_port("a") }
         }
     });
     (any::<u64>(), names(), prop::collection::vec((names(), flow), 0..4)).prop_map(

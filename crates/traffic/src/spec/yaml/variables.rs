@@ -115,35 +115,66 @@ impl Variables {
         };
         let mut names: Vec<&String> = written.keys().collect();
         names.sort_unstable();
+        let mut settled = HashMap::new();
         for name in names {
-            variables.settle(name, written, 0).map_err(|why| (name.clone(), why))?;
+            let depth = variables.settle(name, written, &mut settled, 0);
+            depth.map_err(|why| (name.clone(), why))?;
         }
         Ok(variables)
     }
 
-    /// Finds the value of `name`, and those that it is made of.
+    /// Finds the value of `name`, and those that it is made of. Returns how deep variables stand within it, which
+    /// `settled` has of those that were found before; `within` is how deep it stands in others itself.
     fn settle(
         &mut self,
         name: &str,
         written: &HashMap<String, String>,
-        depth: usize,
-    ) -> Result<(), String> {
-        let Some(text) = written.get(name).filter(|_| !self.values.contains_key(name)) else {
-            return Ok(());
-        };
-        if depth > MAX_NESTED {
-            return Err(format!(
-                "variables stand within variables more than {MAX_NESTED} deep, or one within itself"
-            ));
+        settled: &mut HashMap<String, usize>,
+        within: usize,
+    ) -> Result<usize, String> {
+        if let Some(depth) = settled.get(name) {
+            return Ok(*depth);
         }
+        let Some(text) = written.get(name).filter(|_| !self.values.contains_key(name)) else {
+            return Ok(0);
+        };
+        let too_deep = || {
+            format!(
+                "variables stand within variables more than {MAX_NESTED} deep, or one within itself"
+            )
+        };
+        if within > MAX_NESTED {
+            return Err(too_deep());
+        }
+        let mut depth = 0;
         for piece in pieces(text) {
             if let Piece::Variable(other) = piece {
-                self.settle(other, written, depth + 1)?;
+                depth = depth.max(1 + self.settle(other, written, settled, within + 1)?);
             }
+        }
+        if depth > MAX_NESTED {
+            return Err(too_deep());
         }
         let value = self.fill(text)?.into_owned();
         self.values.insert(name.to_owned(), value);
-        Ok(())
+        settled.insert(name.to_owned(), depth);
+        Ok(depth)
+    }
+
+    /// Whether `text` is `wanted` once it is filled in, which this does not do: it costs nothing of what may be.
+    pub(crate) fn means(&self, text: &str, wanted: &str) -> bool {
+        let mut rest = Some(wanted);
+        for piece in pieces(text) {
+            let next = match piece {
+                Piece::Text(text) => Some(text),
+                Piece::Open => Some("${"),
+                Piece::Close => Some("}"),
+                Piece::Variable(name) => self.values.get(name).map(String::as_str),
+                Piece::Broken => None,
+            };
+            rest = rest.zip(next).and_then(|(rest, next)| rest.strip_prefix(next));
+        }
+        rest == Some("")
     }
 
     /// `text` with every variable in it replaced.
@@ -267,6 +298,28 @@ mod tests {
     }
 
     #[test]
+    fn what_a_text_means_is_told_without_filling_it_in() {
+        let variables = variables(&[("rate", "${n}0kpps"), ("n", "4")]).unwrap();
+        let left = variables.left.get();
+        for (text, value) in [
+            ("${rate}", "50kpps"),
+            ("a ${n}${n} $ b", "a 55 $ b"),
+            ("$${n}", "${n}"),
+            ("plain", "plain"),
+        ] {
+            let text = marked(text).unwrap();
+            assert!(variables.means(&text, value), "{text}");
+            for other in [&format!("{value} "), value.split_at(1).1, ""] {
+                assert!(!variables.means(&text, other), "{text}: {other}");
+            }
+        }
+        for text in ["${none}", "${n"] {
+            assert!(!variables.means(&marked(text).unwrap(), text));
+        }
+        assert_eq!(variables.left.get(), left);
+    }
+
+    #[test]
     fn what_is_no_variable_is_told() {
         for (text, message) in [
             ("${rat}", "there is no variable 'rat'; did you mean 'rate'?"),
@@ -297,6 +350,22 @@ mod tests {
         assert!(
             variables(&[("a", "${b}"), ("b", "${a}")]).unwrap_err().1.contains("within itself")
         );
+        // Whatever order they are settled in: nine deep is too deep, and eight is not.
+        for backwards in [false, true] {
+            for (links, fits) in [(8, true), (9, false)] {
+                let name = |n: usize| format!("v{:02}", if backwards { links - n } else { n });
+                let chain: Vec<(String, String)> = (0..=links)
+                    .map(|n| {
+                        (
+                            name(n),
+                            if n < links { format!("${{{}}}", name(n + 1)) } else { String::new() },
+                        )
+                    })
+                    .collect();
+                let chain: Vec<(&str, &str)> = chain.iter().map(|(a, b)| (&**a, &**b)).collect();
+                assert_eq!(variables(&chain).is_ok(), fits, "{links} {backwards}");
+            }
+        }
         let empty =
             [("a", "${b}".repeat(9_000)), ("b", "${c}".repeat(9_000)), ("c", String::new())];
         let empty: Vec<(&str, &str)> = empty.iter().map(|(a, b)| (*a, &**b)).collect();

@@ -1,6 +1,7 @@
 //! Every header, pattern and probe, as tshark dissects it: the fields that were asked for, right checksums and
 //! no complaint, or exactly the deliberate one.
 
+mod fragments;
 mod headers;
 mod varying;
 

@@ -152,9 +152,9 @@ fn frames_are_as_long_as_asked() {
         let program = program(&format!("size: {size}"));
         let all = &program.streams[0].frames;
         for (number, frame) in frames(&program, 50).iter().enumerate() {
-            let (len, payload) = all.amount(number as u64);
-            assert_eq!(frame.len() + 4, usize::from(len));
-            assert_eq!(frame.len() - 42, usize::from(payload));
+            let counted = all.counted(number as u64);
+            assert_eq!(frame.len() + 4, counted.bytes as usize);
+            assert_eq!(frame.len() - 42, usize::from(counted.payload));
         }
     }
     let lengths: Vec<usize> = frames(&program("size: { list: [64B, 30B@payload, 70B] }"), 4)
