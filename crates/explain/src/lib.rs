@@ -107,7 +107,8 @@ fn imaginary_links(scenario: &Scenario) -> Links {
     };
     let ports = scenario.ports.keys().zip(0..).map(|(name, number)| {
         let speed = shares(name).then_some(ASSUMED_SPEED);
-        (name.clone(), Link { speed, ..Link::imaginary(number) })
+        let speed_is_assumed = speed.is_some();
+        (name.clone(), Link { speed, speed_is_assumed, ..Link::imaginary(number) })
     });
     Links { ports: ports.collect() }
 }
@@ -142,5 +143,15 @@ mod tests {
         let links = imaginary_links(&Scenario::from_yaml(text, "").unwrap());
         assert_eq!(links.ports["a"].speed, Some(ASSUMED_SPEED));
         assert_eq!(links.ports["b"].speed, None);
+        // more than was assumed is no contradiction; more than is written is
+        let text = |speed: &str| {
+            format!(
+                "ports: {{ a: {{ {speed} }} }}\nflows: {{ x: {{ from: a, to: a, rate: 5% }}, y: {{ from: a, to: a, rate: 20Gbps }} }}"
+            )
+        };
+        let checked = |speed| {
+            Checked::new(&Scenario::from_yaml(&text(speed), "").unwrap(), &Files::default())
+        };
+        assert!(checked("").is_ok() && checked("speed: 10Gbps").is_err());
     }
 }

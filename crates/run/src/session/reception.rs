@@ -2,7 +2,7 @@
 //! program and the ports, and nothing of senders or of time.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::loopback::LoopbackPort;
@@ -91,8 +91,7 @@ impl Prepared {
             if !codecs.read.contains(&codec) {
                 codecs.read.push(codec);
             }
-            if let Some(endpoint) = flow.endpoint {
-                let at = endpoint.destination.port();
+            for at in flow.destinations.iter().map(SocketAddr::port).filter(|port| *port != 0) {
                 let other = codecs.ports.insert(at, codec);
                 shared.extend(other.filter(|other| *other != codec).map(|_| at));
             }
@@ -111,8 +110,8 @@ impl Prepared {
 
     /// The groups that the flows to a port are sent to.
     fn groups(&self, port: &PortHere) -> Vec<Group> {
-        let destinations =
-            self.flows_to(port).filter_map(|flow| Some(flow.endpoint?.destination.ip()));
+        let destinations = self.flows_to(port).flat_map(|flow| &flow.destinations);
+        let destinations = destinations.map(SocketAddr::ip);
         let groups = destinations.filter(IpAddr::is_multicast);
         let mut groups: Vec<Group> = groups.map(|group| Group { group, source: None }).collect();
         groups.sort_unstable();

@@ -54,6 +54,23 @@ fn joined_for_the_run(engine: Engine) {
     assert!(groups(&bed).contains("224.0.0.1"));
 }
 
+/// Whatever the headers are, and wherever the flow goes later.
+#[test]
+fn groups_of_tagged_flows_and_of_those_that_change_are_joined() {
+    require!(Capability::NetworkNamespaces, Capability::Program("ip"));
+    let bed = cable();
+    let scenario = format!(
+        "{}flows:\n  x: {{ from: a, to: b, rate: 500pps, count: 500, packet: [ {{ vlan: {{ id: 5 }} }}, {{ ipv4: {{ \
+         destination: 239.1.1.1, identification: {{ increment: 0 }} }} }}, {{ udp: {{}} }} ], at: {{ 500ms: {{ packet: [ \
+         {{ ipv4: {{ destination: 239.1.1.2 }} }}, {{ udp: {{}} }} ] }} }} }}\n",
+        ports(Engine::Packet, "")
+    );
+    let mut observer = Groups { bed: &bed, seen: None };
+    balanced(&prepared(&scenario, Some(&bed)).start(&mut observer, &Stop::new()));
+    let seen = observer.seen.unwrap();
+    assert!(seen.contains("239.1.1.1") && seen.contains("239.1.1.2"), "{seen}");
+}
+
 #[test]
 fn a_flow_to_a_group_is_joined_for_the_run_by_the_kernel_engine() {
     require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames, Capability::Program("ip"));

@@ -107,7 +107,10 @@ pub(super) fn check_load(
     }
     for port in scenario.ports.keys() {
         let mut changes = changes.remove(port.as_str()).unwrap_or_default();
-        let speed = speed(scenario, links, port).unwrap_or(FASTEST_LINK);
+        let written = scenario.ports.get(port).and_then(|port| port.speed);
+        let assumed = links.ports.get(port).is_some_and(|link| link.speed_is_assumed);
+        let known = speed(scenario, links, port).filter(|_| written.is_some() || !assumed);
+        let speed = known.unwrap_or(FASTEST_LINK);
         // What ends makes room for what begins at the same time.
         changes.sort_by_key(|change| (change.at, change.load > 0.0));
         let mut sum = 0.0;

@@ -35,6 +35,8 @@ pub struct Link {
     pub addresses: Vec<IpAddr>,
     /// Its speed, as far as it limits what can be sent.
     pub speed: Option<BitRate>,
+    /// Whether that is a guess: shares of it are worked out, and nothing is refused because of it.
+    pub speed_is_assumed: bool,
     /// The longest network packet that a frame carries, in bytes; `None` is as good as 9,000.
     pub mtu: Option<u32>,
     /// The way to each destination.

@@ -111,7 +111,7 @@ pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Prog
         let context = Context { seed: scenario.seed, id, files, memos: &memos };
         let maker = Maker { scenario, links, context, name };
         let first = streams.len() as u32;
-        let endpoint = add_streams(&maker, spec, &mut streams)?;
+        let ends = add_streams(&maker, spec, &mut streams)?;
         flows.push(Flow {
             name: name.clone(),
             id,
@@ -119,7 +119,8 @@ pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Prog
             to: spec.to.clone(),
             streams: first..streams.len() as u32,
             late,
-            endpoint,
+            destinations: ends.destinations,
+            endpoint: ends.endpoint,
         });
     }
     departures::check_load(scenario, links, (&flows, &mut streams.iter()))?;
@@ -127,23 +128,31 @@ pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Prog
     Ok(Program { seed: scenario.seed, flows, streams })
 }
 
+/// Where a flow goes.
+struct Ends {
+    destinations: Vec<SocketAddr>,
+    endpoint: Option<Endpoint>,
+}
+
 /// Adds what a flow sends from change to change. The endpoint is that of all of them.
 fn add_streams(
     maker: &Maker<'_>,
     spec: &FlowSpec,
     streams: &mut Vec<Stream>,
-) -> Result<Option<Endpoint>, CompileError> {
+) -> Result<Ends, CompileError> {
     let end = departures::stop(&maker.scenario.run, spec);
     let phases = spec.phases();
     let limits: Vec<Nanos> = phases.iter().skip(1).map(|phase| phase.from).chain([end]).collect();
     let mut made: Vec<(FlowSpec, Arc<Frames>, Option<Endpoint>)> = Vec::new();
     let (mut count, draws) = (None, &maker.context.memos.draws);
+    let mut destinations = Vec::new();
     for (phase, stop) in phases.into_iter().zip(limits) {
         let mut before = made.iter().rev().take(REMEMBERED);
         let frames = match before.find(|(before, ..)| same_frames(before, &phase.flow)) {
             Some((_, frames, _)) => Arc::clone(frames),
             None => {
-                let (frames, endpoint) = maker.frames(&phase.flow)?;
+                let (frames, destination, endpoint) = maker.frames(&phase.flow)?;
+                destinations.extend(destination);
                 made.push((phase.flow.clone(), Arc::clone(&frames), endpoint));
                 frames
             }
@@ -158,8 +167,14 @@ fn add_streams(
     }
     let mut endpoints = made.iter().map(|(_, _, endpoint)| *endpoint);
     let first = endpoints.next().flatten();
-    Ok(first.filter(|_| endpoints.all(|endpoint| endpoint == first)))
+    let endpoint = first.filter(|_| endpoints.all(|endpoint| endpoint == first));
+    destinations.sort_unstable();
+    destinations.dedup();
+    Ok(Ends { destinations, endpoint })
 }
+
+/// Frames, where they go, and how a system would send their payloads.
+type Made = (Arc<Frames>, Option<SocketAddr>, Option<Endpoint>);
 
 /// Of how many kinds of frames that a flow had before it is looked whether they come again.
 const REMEMBERED: usize = 8;
@@ -185,14 +200,20 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// The frames of the flow as it is `now`, and where a system would send their payloads.
-    fn frames(&self, now: &FlowSpec) -> Result<(Arc<Frames>, Option<Endpoint>), CompileError> {
+    /// The frames of the flow as it is `now`.
+    fn frames(&self, now: &FlowSpec) -> Result<Made, CompileError> {
         let packet = now.headers(self.name)?;
         let addresses = links::addresses(self.scenario, self.links, self.name, now)?;
         let stack = stack::stack(self.name, &packet, addresses.as_ref())?;
         let mtu = links::mtu(self.scenario, self.links, &now.from);
         let frames = frame::frames(&self.context, (self.name, now), &packet, (stack, mtu))?;
-        Ok((Arc::new(frames), endpoint::endpoint(&packet, addresses.as_ref())))
+        let destination = addresses.as_ref().map(|addresses| {
+            let port = packet.udp.map(|udp| udp.destination_or_default().first().get());
+            let port = port.and_then(|port| u16::try_from(port).ok());
+            SocketAddr::new(addresses.destination, port.unwrap_or(0))
+        });
+        let endpoint = endpoint::endpoint(&packet, addresses.as_ref());
+        Ok((Arc::new(frames), destination, endpoint))
     }
 
     /// What the flow sends of these frames from the beginning of `phase` on.

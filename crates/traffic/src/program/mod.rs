@@ -138,6 +138,9 @@ pub struct Flow {
     pub streams: Range<u32>,
     /// What happens to a frame that is late.
     pub late: Late,
+    /// Where its packets go, from change to change and each once; of a field that changes from frame to frame, the
+    /// first. Port 0 where they have none.
+    pub destinations: Vec<SocketAddr>,
     /// Addresses, for engines that send datagrams rather than frames; `None` where the headers are not
     /// ones that a system makes by itself.
     pub endpoint: Option<Endpoint>,

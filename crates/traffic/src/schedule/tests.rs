@@ -56,6 +56,7 @@ fn program_of(departures: Vec<Departures>) -> Program {
         to: None,
         streams: number..number + 1,
         late: Late::Send,
+        destinations: Vec::new(),
         endpoint: None,
     };
     let flows = (0..).zip(&departures).map(flow).collect();

@@ -4,8 +4,10 @@
 //! is checked when the scenario is compiled.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use wirebeat_units::Nanos;
+use wirebeat_wire::codec::Codec;
 
 use super::change::Settings;
 use super::header::Header;
@@ -63,6 +65,10 @@ fn check_name(of: &str, name: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
+/// What a link may carry: enough for headers, a probe and fragments that are worth it, up to IP's longest packet
+/// (RFC 791 §3.1).
+const MTU: RangeInclusive<u64> = 128..=65_535;
+
 fn check_port(name: &str, port: &PortSpec) -> Result<(), Invalid> {
     let at = |key| KeyPath::port(name).key(key);
     match port.engine {
@@ -78,6 +84,10 @@ fn check_port(name: &str, port: &PortSpec) -> Result<(), Invalid> {
             );
         }
         _ => {}
+    }
+    if port.mtu.is_some_and(|mtu| !MTU.contains(&mtu.get())) {
+        let (least, most) = (MTU.start(), MTU.end());
+        return Err(at("mtu").invalid(format!("a link carries packets of {least}B to {most}B")));
     }
     if port.interface.as_deref() == Some("") {
         return Err(at("interface").invalid("the name of an interface is not empty"));
@@ -110,6 +120,16 @@ fn check_ports_of(scenario: &Scenario, name: &str, flow: &FlowSpec) -> Result<()
     flow.to.as_deref().map_or(Ok(()), |to| known("to", to))
 }
 
+/// Whether what a packet carries is the payload of its only UDP header, over IP; a packet without headers gets those.
+fn is_datagram(packet: &[Header]) -> bool {
+    let network = |header: &&Header| matches!(header, Header::Ipv4(_) | Header::Ipv6(_));
+    let mut transport = packet.iter().filter(|header| !matches!(header, Header::Payload(_)));
+    packet.is_empty()
+        || packet.iter().filter(network).count() == 1
+            && !packet.iter().any(|header| matches!(header, Header::Mpls(_)))
+            && transport.next_back().is_some_and(|last| matches!(last, Header::Udp(_)))
+}
+
 impl FlowSpec {
     /// What cannot be meant of these settings, which are those of the flow by now. What others it has may be long,
     /// and was checked before.
@@ -125,6 +145,16 @@ impl FlowSpec {
             size.check().map_err(|why| at("size").invalid(why))?;
         }
         self.probe.check().map_err(|why| at("probe").invalid(why))?;
+        if let Probe::Carried(carried) = &self.probe
+            && carried.codec != Codec::Wirebeat
+            && !is_datagram(&self.packet)
+        {
+            let why = format!(
+                "a probe of {} is found behind UDP over IP, and in no tunnel; leave 'probe' out for Wirebeat's own",
+                carried.codec
+            );
+            return Err(at("probe").invalid(why));
+        }
         if let Some(rate) = &settings.rate {
             rate.check().map_err(|why| at("rate").invalid(why))?;
         }
@@ -410,6 +440,11 @@ mod tests {
                 "flows.x.size: a mix has at least one length with a weight",
             ),
             (
+                "probe: mgen, packet: [ { ipv4: {} }, { tcp: {} } ]",
+                "flows.x.probe: a probe of mgen is found behind UDP over IP, and in no tunnel; leave \
+                 'probe' out for Wirebeat's own",
+            ),
+            (
                 "departures: { trace: x.txt }, size: 64B",
                 "flows.x.size: the file of 'departures' says how long frames are; leave 'size' out",
             ),
@@ -502,6 +537,7 @@ mod tests {
                 "f:1:30: ports.a.queues: 3 threads do not fit 2 cores; leave one of the two out",
             ),
             ("cores: [1, 1]", "f:1:15: ports.a.cores[1]: a core sends once; name it once"),
+            ("mtu: 100B", "f:1:15: ports.a.mtu: a link carries packets of 128B to 65535B"),
         ] {
             assert_eq!(of_port(keys), expected, "{keys}");
         }

@@ -262,22 +262,6 @@ impl Codec {
     }
 }
 
-/// Tells of which format a payload is, and reads it. `now_ns` is the UNIX time of its arrival, to within
-/// years; pktgen's two forms of time are told apart by it.
-///
-/// Only what can hardly be anything else is recognised: pktgen and Wirebeat by their magic, MGEN by its
-/// length, version and address. RUDE, iperf 2 and D-ITG have nothing to be known by: [`Codec::read`]
-/// reads them when asked to.
-pub fn recognise(payload: &[u8], now_ns: u64) -> Option<(Codec, Seen)> {
-    // The surest first: Wirebeat's magic has but 16 bits.
-    if let Some(codec) = pktgen::form(payload, now_ns) {
-        return Some((codec, codec.read(payload)?));
-    }
-    [Codec::Mgen, Codec::Wirebeat]
-        .into_iter()
-        .find_map(|codec| codec.read(payload).map(|seen| (codec, seen)))
-}
-
 impl FromStr for Codec {
     type Err = UnknownCodec;
 

@@ -13,8 +13,8 @@
 //! pktgen's `NO_TIMESTAMP` leaves the time zero.
 
 use super::{
-    Clock, Codec, Facts, Format, Marks, SECOND_NS, Seen, Sent, SequenceForm, TimeForm, field,
-    ns_of, put_front, u32_at,
+    Clock, Facts, Format, Marks, Seen, Sent, SequenceForm, TimeForm, field, ns_of, put_front,
+    u32_at,
 };
 use crate::ip::Version;
 
@@ -78,22 +78,6 @@ impl Format for Nanoseconds {
     }
 }
 
-/// How far a sender's clock may be from the receiver's for its seconds to be taken for such: ten years.
-/// Seconds that are none are the high word of nanoseconds, and count the days since the sender's start.
-const PLAUSIBLE_SECONDS: u64 = 10 * 366 * 86_400;
-
-/// Which of the two formats a payload has, if it has one of them.
-pub(super) fn form(payload: &[u8], now_ns: u64) -> Option<Codec> {
-    let (_, [seconds, microseconds]) = fields(payload)?;
-    let plausible = u64::from(seconds).abs_diff(now_ns / SECOND_NS) <= PLAUSIBLE_SECONDS;
-    let without_time = [seconds, microseconds] == [0, 0];
-    Some(if without_time || (plausible && microseconds < 1_000_000) {
-        Codec::Pktgen
-    } else {
-        Codec::PktgenNanoseconds
-    })
-}
-
 /// The number, and the two words of the time, of a payload with pktgen's magic.
 fn fields(payload: &[u8]) -> Option<(u32, [u32; 2])> {
     if *field(payload, 0)? != MAGIC {
@@ -112,21 +96,8 @@ fn blank(out: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// 2026-11-20 15:41:50 UTC.
-    const NOW_NS: u64 = 1_795_189_310 * SECOND_NS;
-
     fn packet(sequence: u32, time: [u32; 2]) -> Vec<u8> {
         [u32::from_be_bytes(MAGIC), sequence, time[0], time[1], 0].map(u32::to_be_bytes).concat()
-    }
-
-    #[test]
-    fn the_forms_of_time_are_told_apart_by_what_is_plausible() {
-        let form = |time| form(&packet(1, time), NOW_NS);
-        assert_eq!(form([1_795_189_309, 999_999]), Some(Codec::Pktgen));
-        assert_eq!(form([1_795_189_309, 1_000_000]), Some(Codec::PktgenNanoseconds));
-        // An uptime of a day, in nanoseconds, is 20,116 times 2^32.
-        assert_eq!(form([20_116, 5]), Some(Codec::PktgenNanoseconds));
-        assert_eq!(form([0, 0]), Some(Codec::Pktgen));
     }
 
     #[test]
