@@ -4,8 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use wirebeat_traffic::spec::size::MAX_LENGTHS;
-use wirebeat_traffic::spec::{FlowSpec, MAX_FLOWS, PortSpec, Probe, Scenario};
+use wirebeat_traffic::spec::{
+    Carried, FlowSpec, MAX_FLOWS, PortSpec, Probe, Scenario, is_datagram,
+};
 use wirebeat_units::Nanos;
+use wirebeat_wire::codec::Codec;
 use wirebeat_wire::ip::Version;
 
 use crate::datagram::smallest;
@@ -231,6 +234,7 @@ impl<'a> Draft<'a> {
                 line.wrong(format!("there are more than {MAX_FLOWS} flows; divide the script"))
             );
         }
+        self.choose_probe(line, &name, &mut flow);
         self.drop_probe_without_room(line, &name, &mut flow);
         if self.scenario.flows.contains_key(&name) {
             return Err(
@@ -248,6 +252,18 @@ impl<'a> Draft<'a> {
         self.lines.insert(name.clone(), line.clone());
         self.scenario.flows.insert(name, flow);
         Ok(())
+    }
+
+    /// Another tool's header is read behind UDP over IP alone. Elsewhere Wirebeat's own takes its place.
+    pub fn choose_probe(&mut self, line: &Line, name: &str, flow: &mut FlowSpec) {
+        let Probe::Carried(Carried { codec, .. }) = flow.probe else { return };
+        if codec != Codec::Wirebeat && !is_datagram(&flow.packet) {
+            let why = format!(
+                "its packets bear Wirebeat's own header: that of {codec} is read behind UDP over IP alone"
+            );
+            self.leave_out(line, name, why);
+            flow.probe = Probe::of(Codec::Wirebeat);
+        }
     }
 
     /// Other tools send what is shorter than their own header, cut off. A probe is whole or none.

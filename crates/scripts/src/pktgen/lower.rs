@@ -73,6 +73,7 @@ pub(super) fn add(draft: &mut Draft<'_>, device: &Device, called: &str) -> Resul
         probe: Probe::of(Codec::Pktgen),
         ..FlowSpec::from_port(port)
     };
+    draft.choose_probe(line, &called, &mut flow);
     let shortest = flow.shortest(&called).map_err(|problem| line.wrong(problem.to_string()))?;
     flow.size = Some(size(draft, device, shortest)?);
     draft.flow(line, called, flow)

@@ -114,7 +114,7 @@ fn what_a_tool_sends_in_several_packets_is_named() {
         assert!(all.iter().any(|line| line.contains("one packet")), "{text}: {all:#?}");
     }
     // Datagrams are divided by IP, and so they are here.
-    assert_eq!(left_out(Dialect::Ditg, "-c 20000\n-T ICMP -c 20000\n"), [""; 0]);
+    assert_eq!(left_out(Dialect::Ditg, "-c 20000\n-T ICMP -c 20000 -p 2\n"), [""; 0]);
 }
 
 #[test]

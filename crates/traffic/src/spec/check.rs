@@ -121,7 +121,7 @@ fn check_ports_of(scenario: &Scenario, name: &str, flow: &FlowSpec) -> Result<()
 }
 
 /// Whether what a packet carries is the payload of its only UDP header, over IP; a packet without headers gets those.
-fn is_datagram(packet: &[Header]) -> bool {
+pub fn is_datagram(packet: &[Header]) -> bool {
     let network = |header: &&Header| matches!(header, Header::Ipv4(_) | Header::Ipv6(_));
     let mut transport = packet.iter().filter(|header| !matches!(header, Header::Payload(_)));
     packet.is_empty()

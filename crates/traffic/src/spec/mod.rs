@@ -38,6 +38,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use change::Change;
+pub use check::is_datagram;
 pub use departures::Departures;
 pub use error::{Invalid, KeyPath, Place, SpecError};
 pub use flow::FlowSpec;
