@@ -36,7 +36,7 @@ pub(crate) struct Datagram {
     pub ttl: Option<u8>,
     /// IPv6 only.
     pub label: u32,
-    /// `None`: as Linux does, which sets it unless it has to fragment.
+    /// `None`: as Linux does, which sets it unless the link takes fragments alone.
     pub dont_fragment: Option<bool>,
     pub payload: Payload,
 }
@@ -60,19 +60,19 @@ impl Datagram {
         Version::of(self.destination)
     }
 
-    /// As UDP, with so much payload at most, where that is known.
-    pub fn udp(&self, longest: Option<u64>) -> Vec<Header> {
+    /// As UDP.
+    pub fn udp(&self) -> Vec<Header> {
         let udp = Udp {
             source: self.source_port.map(number),
             destination: Some(number(self.destination_port)),
             ..Udp::default()
         };
-        self.with(Header::Udp(udp), longest)
+        self.with(Header::Udp(udp))
     }
 
     /// With another header behind IP.
-    pub fn with(&self, transport: Header, longest: Option<u64>) -> Vec<Header> {
-        let mut headers = vec![self.network(longest), transport];
+    pub fn with(&self, transport: Header) -> Vec<Header> {
+        let mut headers = vec![self.network(), transport];
         if self.payload != Payload::Zeros {
             headers.push(Header::Payload(self.payload.clone()));
         }
@@ -88,13 +88,12 @@ impl Datagram {
         MTU - network - header
     }
 
-    fn network(&self, longest: Option<u64>) -> Header {
+    fn network(&self) -> Header {
         let multicast = self.destination.is_multicast();
         let ttl = self.ttl.or_else(|| multicast.then_some(MULTICAST_TTL));
         match self.destination {
             IpAddr::V4(destination) => {
                 let usual = Ipv4::default();
-                let fits = longest.is_none_or(|bytes| bytes <= self.undivided(UDP));
                 Header::Ipv4(Ipv4 {
                     source: match self.source {
                         Some(IpAddr::V4(source)) => Some(source.into()),
@@ -103,7 +102,7 @@ impl Datagram {
                     destination: Some(destination.into()),
                     ttl: ttl.map_or(usual.ttl, number),
                     tos: self.tos.map(number),
-                    dont_fragment: self.dont_fragment.or((!fits).then_some(false)),
+                    dont_fragment: self.dont_fragment,
                     ..Ipv4::default()
                 })
             }

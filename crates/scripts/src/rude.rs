@@ -81,11 +81,10 @@ enum Behaviour {
         copies: NonZeroU32,
         seconds: u64,
     },
-    /// A file in our own form, and its smallest and its largest size.
+    /// A file in our own form, and its smallest size.
     Trace {
         file: String,
         smallest: u64,
-        largest: u64,
     },
 }
 
@@ -285,15 +284,15 @@ impl Behaviour {
                 let per = u128::from(*seconds) * 1_000_000_000;
                 let rate = rate(u128::from(*frames) * u128::from(copies.get()), per)?;
                 Some(Sends {
-                    packet: datagram.udp(Some(length.bytes.into())),
+                    packet: datagram.udp(),
                     size: Some(Size::Fixed(*length)),
                     rate: FlowRate::Fixed(Rate::Frames(rate)),
                     departures: Departures::Constant,
                     burst: *copies,
                 })
             }
-            Behaviour::Trace { file, largest, .. } => Some(Sends {
-                packet: datagram.udp(Some(*largest)),
+            Behaviour::Trace { file, .. } => Some(Sends {
+                packet: datagram.udp(),
                 size: None,
                 rate: FlowRate::default(),
                 departures: Departures::Trace(file.clone()),
@@ -355,14 +354,14 @@ fn trace(draft: &mut Draft<'_>, line: &Line, file: &str) -> Result<Behaviour, Sc
         let wait = seconds(wait).ok_or_else(|| here.wrong("the time is no number of seconds"))?;
         Ok((length(here, bytes)?, wait))
     })?;
-    let (mut made, mut smallest, mut largest) = (String::new(), u64::MAX, 0);
+    let smallest = packets.iter().map(|(length, _)| length.bytes.into()).min().unwrap_or(0);
+    let mut made = String::new();
     for (length, wait) in packets {
         // Writing to a text cannot fail.
         let _ = writeln!(made, "{length} {wait}");
-        (smallest, largest) = (smallest.min(length.bytes.into()), largest.max(length.bytes.into()));
     }
     let file = draft.add_file(line, file, made.into_bytes())?;
-    Ok(Behaviour::Trace { file, smallest, largest })
+    Ok(Behaviour::Trace { file, smallest })
 }
 
 fn length(line: &Line, bytes: u64) -> Result<Length, ScriptError> {

@@ -282,9 +282,9 @@ impl Flow<'_> {
         let destination = number(datagram.destination_port);
         // The lengths of the headers: RFC 9293 §3.1, RFC 4340 §5.1, RFC 9260 §3 and §3.3.1.
         let (what, header, transport) = match self.command.protocol {
-            None | Some(Protocol::Udp) => return (datagram.udp(longest), size),
+            None | Some(Protocol::Udp) => return (datagram.udp(), size),
             Some(Protocol::Icmp(kind)) => {
-                return (datagram.with(icmp(datagram.version(), kind), longest), size);
+                return (datagram.with(icmp(datagram.version(), kind)), size);
             }
             Some(Protocol::Tcp) => {
                 ("TCP", 20, Header::Tcp(Tcp { source, destination, ..Tcp::default() }))
@@ -316,7 +316,7 @@ impl Flow<'_> {
             }
             (_, size) => size,
         };
-        (datagram.with(transport, longest), size)
+        (datagram.with(transport), size)
     }
 }
 

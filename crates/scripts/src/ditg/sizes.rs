@@ -15,9 +15,9 @@ use crate::draft::Draft;
 
 /// The payloads that D-ITG sends (ITG.h: MAX_PAYLOAD_SIZE).
 pub(super) const SIZES: Sizes = Sizes::new(1, 64_000);
-/// The largest payload that is drawn: with any of the headers a frame holds it. D-ITG draws all of [`SIZES`],
-/// and less than one in a million times beyond this where the mean is some hundred bytes.
-const MAX_DRAWN: u64 = 8900;
+/// The largest payload that is drawn where next to nothing lies beyond it: a link with long frames carries it
+/// whole. D-ITG draws all of [`SIZES`].
+const USUAL_MAX: u64 = 8900;
 /// The share of what is not drawn that is worth a word: what rounds to 0.01 %.
 const NOTABLE: f64 = 0.000_05;
 /// The share of sizes below the smallest that leaves too few to draw.
@@ -76,13 +76,14 @@ impl Flow<'_> {
         law: &Law<Bytes>,
         said: &str,
     ) -> Result<Size, ScriptError> {
-        let max = match law {
-            Law::Uniform(uniform) => uniform.max.get().min(SIZES.max()),
-            _ => MAX_DRAWN,
-        };
-        let (min, max) = (self.least(), max.max(self.least()));
         let all = law.sampler(None, Bounds { min: None, max: None });
         let all = all.map_err(|why| self.line.wrong(format!("{said}: {why}")))?;
+        let max = match law {
+            Law::Uniform(uniform) => uniform.max.get().min(SIZES.max()),
+            _ if 1.0 - all.cdf(USUAL_MAX as f64) > NOTABLE => SIZES.max(),
+            _ => USUAL_MAX,
+        };
+        let (min, max) = (self.least(), max.max(self.least()));
         let (below, above) = (all.cdf((min - 1) as f64), 1.0 - all.cdf(max as f64));
         // D-ITG makes what is shorter as long as the shortest.
         let raised = SIZES.length(min).filter(|_| min == max || below > NEARLY_ALL);

@@ -201,7 +201,7 @@ impl Flow<'_> {
             draft.leave_out(line, "DF on", why);
         }
         Ok(Some(Sends {
-            packet: datagram.udp(longest),
+            packet: datagram.udp(),
             size: pattern.size.clone(),
             rate: pattern.rate.clone(),
             departures: pattern.departures.clone(),

@@ -39,9 +39,11 @@ use crate::text::name;
 const TTL: u8 = 32;
 /// pktgen's outer tag is of the same type as the inner one.
 const TPID: u64 = 0x8100;
-/// The longest frame that is drawn unless a larger one is allowed.
+/// The longest frame of a link with an MTU of 1500 bytes; none longer is drawn unless it is allowed.
 const USUAL_LONGEST: u64 = 1518;
 
+const NOT_WHOLE: &str = "pktgen hands long packets to the interface whole; where they are longer than its MTU, \
+                         they leave as fragments here";
 const BEGINS_NOWHERE: &str =
     "the first of its destinations is all zeros, which is none; begin with another";
 
@@ -76,6 +78,10 @@ pub(super) fn add(draft: &mut Draft<'_>, device: &Device, called: &str) -> Resul
     draft.choose_probe(line, &called, &mut flow);
     let shortest = flow.shortest(&called).map_err(|problem| line.wrong(problem.to_string()))?;
     flow.size = Some(size(draft, device, shortest)?);
+    let longest = device.imix.iter().map(|(size, _)| *size).max();
+    if longest.unwrap_or(device.sizes.0.max(device.sizes.1)) > USUAL_LONGEST - u64::from(FCS) {
+        draft.leave_out(&device.sizes_line, &called, NOT_WHOLE);
+    }
     draft.flow(line, called, flow)
 }
 

@@ -1,9 +1,10 @@
 //! Sizes that a tool does not send, or not as one packet, are an error or named, with the script's line.
 
 use wirebeat_scripts::{Converted, Dialect, Options, Source, convert};
+use wirebeat_traffic::spec::FlowSpec;
 use wirebeat_traffic::spec::header::Header;
 use wirebeat_traffic::spec::size::{Length, Of, Size};
-use wirebeat_traffic::spec::{Change, FlowSpec};
+use wirebeat_units::Bytes;
 
 fn try_convert(dialect: Dialect, text: &str) -> Result<Converted, String> {
     let read = |name: &str| match name {
@@ -55,8 +56,8 @@ fn sizes_that_a_tool_does_not_send_are_refused_with_their_line() {
             "too-long.bytes:3: '64001' is not a size of 1 to 64000 bytes",
         ),
         (Dialect::Ditg, "\n-u 64001 70000".to_owned(), "s:2: -u: "),
-        (Dialect::Ditg, "\n-n 30000 10".to_owned(), "s:2: -n: "),
-        (Dialect::Ditg, "\n-v 2 50000".to_owned(), "s:2: -v: "),
+        (Dialect::Ditg, "\n-n 70000 10".to_owned(), "s:2: -n: "),
+        (Dialect::Ditg, "\n-v 2 70000".to_owned(), "s:2: -v: "),
         (
             Dialect::Pktgen,
             format!("{pktgen}\npg_set eth0 pkt_size 65532\n"),
@@ -82,7 +83,7 @@ fn sizes_that_a_tool_does_not_send_are_refused_with_their_line() {
 fn sizes_of_a_law_that_are_not_drawn_are_named() {
     for (text, expected) in [
         ("\n-u 100 70000\n", "s:2: -u: sizes above 64000 bytes"),
-        ("\n-v 1 100\n", "s:2: -v: sizes above 8900 bytes"),
+        ("\n-v 1 100\n", "s:2: -v: sizes above 64000 bytes"),
         ("\n-e 500\n", "s:2: -e: sizes below 16 bytes"),
     ] {
         let left_out = left_out(Dialect::Ditg, text);
@@ -118,30 +119,24 @@ fn what_a_tool_sends_in_several_packets_is_named() {
 }
 
 #[test]
-fn datagrams_are_divided_only_where_they_may_be() {
+fn the_link_decides_whether_datagrams_are_divided() {
     let dont_fragment = |flow: &FlowSpec| match flow.packet.first() {
-        Some(Header::Ipv4(header)) => header.dont_fragment.unwrap_or(true),
+        Some(Header::Ipv4(header)) => header.dont_fragment,
         other => panic!("{other:?}"),
     };
     let rude = |trace: &str| format!("START NOW\n0 1 ON 3001 10.0.0.2:1 TRACE {trace}\n9 1 OFF\n");
-    for (dialect, text, expected) in [
-        (Dialect::Rude, rude("short.trace"), true),
-        (Dialect::Rude, rude("long.trace"), false),
-        (Dialect::Ditg, "-Fs long.bytes -Ft gaps.ms\n".to_owned(), false),
-        (Dialect::Ditg, "-c 1472 -Ft gaps.ms\n".to_owned(), true),
-        (Dialect::Ditg, "-c 1473 -Ft gaps.ms\n".to_owned(), false),
-        (Dialect::Ditg, "-e 700\n".to_owned(), false),
+    for (dialect, text) in [
+        (Dialect::Rude, rude("short.trace")),
+        (Dialect::Rude, rude("long.trace")),
+        (Dialect::Rude, "START NOW\n0 1 ON 3001 10.0.0.2:1 CBR 1 32768\n9 1 OFF\n".to_owned()),
+        (Dialect::Mgen, "ON 1 UDP DST 10.0.0.2/5 PERIODIC [1 8192]\n9 OFF 1\n".to_owned()),
+        (Dialect::Ditg, "-Fs long.bytes -Ft gaps.ms\n-c 64000\n-e 20000\n".to_owned()),
     ] {
-        let flows = converted(dialect, &text).scenario.flows;
-        assert_eq!(flows.values().map(dont_fragment).collect::<Vec<_>>(), [expected], "{text}");
+        let converted = converted(dialect, &text);
+        for flow in converted.scenario.flows.values() {
+            assert_eq!(dont_fragment(flow), None, "{text}");
+        }
     }
-    let text = "START NOW\n0 1 ON 3001 10.0.0.2:1 CBR 1 1472\n5 1 MODIFY CBR 1 1473\n9 1 OFF\n";
-    let flows = converted(Dialect::Rude, text).scenario.flows;
-    let changed = flows["flow-1"].at.values().any(|change| match change {
-        Change::To(settings) => settings.packet.is_some(),
-        _ => false,
-    });
-    assert!(dont_fragment(&flows["flow-1"]) && changed);
 }
 
 #[test]
@@ -157,6 +152,27 @@ fn a_datagram_that_may_not_be_divided_and_has_to_is_named() {
     );
     let text = "DF on\nON 1 UDP DST 10.0.0.2/5 PERIODIC [1 100:2000]\n9 OFF 1\n";
     assert!(left_out(Dialect::Mgen, text)[0].starts_with("s:2: DF on: "));
+}
+
+#[test]
+fn sizes_are_drawn_as_far_as_they_go() {
+    for (text, expected) in
+        [("-e 512\n", 8900), ("-n 20000 100\n", 64_000), ("-u 100 64001\n", 64_000)]
+    {
+        let flow = &converted(Dialect::Ditg, text).scenario.flows["flow-1"];
+        let Some(Size::Drawn(drawn)) = &flow.size else { panic!("{:?}", flow.size) };
+        assert_eq!(drawn.max, Some(Bytes::new(expected)), "{text}");
+    }
+}
+
+#[test]
+fn frames_that_pktgen_sends_whole_and_a_link_may_not_are_named() {
+    let pktgen = "pg_thread 0 add_device eth0\npg_set eth0 dst 10.0.0.2\n";
+    for (size, count) in [("pkt_size 1514", 0), ("pkt_size 1515", 1), ("max_pkt_size 9000", 1)] {
+        let all = left_out(Dialect::Pktgen, &format!("{pktgen}\npg_set eth0 {size}\n"));
+        assert_eq!(all.len(), count, "{size}: {all:#?}");
+        assert!(all.iter().all(|line| line.starts_with("s:4: eth0: ")), "{all:#?}");
+    }
 }
 
 #[test]
