@@ -7,7 +7,7 @@
 //! allocates.
 
 mod ditg;
-pub mod iperf2;
+mod iperf2;
 mod marks;
 mod mgen;
 mod pktgen;
