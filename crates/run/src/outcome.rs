@@ -72,7 +72,7 @@ pub(crate) fn device_counters(run: &Prepared) -> Vec<Option<LinkStats>> {
 /// Puts everything together.
 pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     let mut end = outcome.end.clone();
-    let changes = changes(&run, outcome.ran);
+    let changes = changes(&run, outcome.ran, !outcome.stopped_early);
     if let Some(control) = &run.control {
         run.program = control.program();
     }
@@ -127,9 +127,9 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
 }
 
 /// What changed in the flows while they could send.
-fn changes(run: &Prepared, ran: Nanos) -> Vec<Change> {
+fn changes(run: &Prepared, ran: Nanos, completed: bool) -> Vec<Change> {
     match &run.control {
-        Some(control) => control.noted(ran),
+        Some(control) => control.noted(ran, completed),
         None => {
             let mut changes = run.planned.clone();
             changes.retain(|change| change.at_ns < ran.get());

@@ -125,12 +125,14 @@ impl Control {
     }
 
     /// All changes until `end`, those of the scenario among them, in the order of time.
-    pub(crate) fn noted(&self, end: Nanos) -> Vec<Noted> {
+    pub(crate) fn noted(&self, end: Nanos, completed: bool) -> Vec<Noted> {
         let live = locked(&self.0.live);
         let name = |flow: u32| live.flows().get(flow as usize).map_or("", |flow| &flow.name);
         let mut noted = planned(live.planned(), name);
-        noted.extend(locked(&self.0.noted).iter().cloned());
         noted.retain(|change| change.at_ns < end.get());
+        // A flow that changes when it has nothing more to send may end a run a moment before that.
+        let in_time = |change: &&Noted| completed || change.at_ns < end.get();
+        noted.extend(locked(&self.0.noted).iter().filter(in_time).cloned());
         noted.sort_by_key(|change| change.at_ns);
         noted
     }
