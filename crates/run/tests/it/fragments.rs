@@ -91,6 +91,13 @@ fn from_every_engine_to_the_stack_of_linux() {
     }
 }
 
+/// Who leaves the choice to us gets engines that can.
+#[test]
+fn between_ports_whose_engines_are_not_said() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    between("auto", "auto", Some(&cable()));
+}
+
 #[test]
 fn two_cores_share_a_flow_of_fragments() {
     require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);

@@ -30,8 +30,6 @@ impl<'a> Outermost<'a> {
     /// That of `stack`, for a link with this MTU. `None` where there is none that packets could be cut by: the
     /// packet has no IP header, or is a fragment itself as the scenario says.
     pub(super) fn of(stack: &'a [Header], layout: &'a Layout, mtu: Option<u32>) -> Option<Self> {
-        let is_network =
-            |header: &Header| matches!(header, Header::Ipv4(_) | Header::Ipv6(_) | Header::Arp(_));
         let at = stack.iter().position(is_network)?;
         let whole = match &stack[at] {
             Header::Ipv4(ip) => {
@@ -136,11 +134,13 @@ impl<'a> Outermost<'a> {
 
 /// Leaves it to the network header to be cut.
 pub(super) fn allow(stack: &mut [Header]) {
-    if let Some(Header::Ipv4(ip)) =
-        stack.iter_mut().find(|header| matches!(header, Header::Ipv4(_)))
-    {
+    if let Some(Header::Ipv4(ip)) = stack.iter_mut().find(|header| is_network(header)) {
         ip.dont_fragment = Some(false);
     }
+}
+
+fn is_network(header: &Header) -> bool {
+    matches!(header, Header::Ipv4(_) | Header::Ipv6(_) | Header::Arp(_))
 }
 
 /// The key from which a flow's first identification is drawn.

@@ -97,6 +97,19 @@ fn probes_of_every_tool_are_whole_in_one_fragment() {
 }
 
 #[test]
+fn what_is_inside_a_tunnel_stays_as_it_is() {
+    let inner = "{ ipv4: { source: 10.9.0.1, destination: 10.9.0.2 } }";
+    let all = cut(
+        1500,
+        &format!("{{ ipv6: {{}} }}, {{ gre: {{}} }}, {inner}, {{ udp: {{}} }}"),
+        "size: 3000B",
+        1,
+    );
+    // behind Ethernet, IPv6 with its fragment header, and GRE: the inner header's flags
+    assert_eq!(all[0][14 + 48 + 4 + 6] & 0x40, 0x40);
+}
+
+#[test]
 fn options_are_copied_where_they_are_to_be() {
     let all = cut(1500, "{ ipv4: { options: '0703bb8604aabb94' } }, { udp: {} }", "size: 3000B", 1);
     assert_eq!(all[0][34..42], [7, 3, 0xbb, 0x86, 4, 0xaa, 0xbb, 0x94]);
