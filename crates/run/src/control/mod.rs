@@ -130,8 +130,9 @@ impl Control {
         let name = |flow: u32| live.flows().get(flow as usize).map_or("", |flow| &flow.name);
         let mut noted = planned(live.planned(), name);
         noted.retain(|change| change.at_ns < end.get());
-        // A flow that changes when it has nothing more to send may end a run a moment before that.
-        let in_time = |change: &&Noted| completed || change.at_ns < end.get();
+        // A run may end by itself a moment before the changes that end it were to take effect.
+        let end = if completed { end.saturating_add(AHEAD) } else { end };
+        let in_time = |change: &&Noted| change.at_ns < end.get();
         noted.extend(locked(&self.0.noted).iter().filter(in_time).cloned());
         noted.sort_by_key(|change| change.at_ns);
         noted

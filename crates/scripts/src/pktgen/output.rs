@@ -147,7 +147,7 @@ impl Interpreter<'_, '_> {
             Some(Input::Text(first, word)) if rest.is_empty() && self.output.is_pktgen() => {
                 let field = self.expand(line, word)?;
                 let text = self.known(line, &field)?;
-                self.print(line, &text, *first)
+                self.emit(line, &text, *first)
             }
             _ => {
                 self.unknown_output(line);
@@ -209,7 +209,7 @@ impl Interpreter<'_, '_> {
             }
         }
         match text {
-            Some(text) => self.print(line, &text, None),
+            Some(text) => self.emit(line, &text, None),
             None => {
                 self.unknown_output(line);
                 Ok(())
@@ -227,7 +227,7 @@ impl Interpreter<'_, '_> {
     }
 
     /// Writes to pktgen's files. Each takes one command of what it is written at once.
-    fn print(&mut self, line: &Line, text: &str, first: Option<u64>) -> Result<(), ScriptError> {
+    fn emit(&mut self, line: &Line, text: &str, first: Option<u64>) -> Result<(), ScriptError> {
         let files: Vec<String> = self.output.of_pktgen().cloned().collect();
         for file in files {
             let mut commands =

@@ -18,7 +18,7 @@ use crate::spec::header::udp::Udp;
 use crate::spec::header::vlan::Vlan;
 use crate::spec::number::Number;
 use crate::spec::pattern::{Field, Mac};
-use crate::spec::{Change, Departures, FlowRate, FlowSpec, PortSpec, Probe, Size};
+use crate::spec::{Change, Departures, FlowRate, FlowSpec, PortSpec, Probe, Size, is_datagram};
 
 /// Two ports and one flow with these lines in it, from line 6 on.
 fn flow(lines: &str) -> String {
@@ -425,7 +425,10 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
         FlowSpec {
             to: Some("b".to_owned()),
             stop: count.map(|_| Nanos::MAX),
-            probe: if count.is_none() { Probe::Auto } else { written("{ codec: rude, flow: 7 }") },
+            probe: match count {
+                Some(_) if is_datagram(&packet) => written("{ codec: rude, flow: 7 }"),
+                _ => Probe::Auto,
+            },
             size: if from_file { None } else { size },
             sub_flows: packet
                 .iter()
