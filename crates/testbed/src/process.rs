@@ -198,6 +198,8 @@ impl Program {
         let mut child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--", "sh", "-c", UNLESS_ORPHANED])
             .arg(process::id().to_string())
+            // What runs in the background inherits that SIGINT is ignored, and would not hear `interrupt`.
+            .args(["env", "--default-signal=INT"])
             .arg(&self.program)
             .args(&self.arguments)
             .stdin(Stdio::null())
