@@ -11,6 +11,7 @@ use wirebeat_units::BitRate;
 
 use super::Chapter;
 use super::flat::{bare_limit, timed_limit};
+use super::profiles::distance;
 use crate::format::{self, NOTHING};
 use crate::frames::{FAR, NEAR};
 use crate::lab::{Failure, Lab};
@@ -45,9 +46,6 @@ const TEN_THOUSAND: &str = "10,000 flows, a million frames a second";
 const FLOWS: u32 = 10_000;
 /// The mean of exponential gaps, in nanoseconds.
 const GAP: f64 = 2000.0;
-
-/// The bound of the Kolmogorov-Smirnov test at 1 %, times the root of the sample's size (Smirnov 1948).
-const KOLMOGOROV: f64 = 1.628;
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug)]
@@ -135,14 +133,8 @@ fn one_flow(bench: &Bench, keys: &str) -> Result<Reached, Failure> {
     let gaps = &received.inter_arrival_ns;
     let law = |x: f64| 1.0 - (-x / GAP).exp();
     let fit = keys.contains("exponential").then(|| {
-        let count = gaps.count as f64;
-        let (mut below, mut worst) = (0_u64, 0.0_f64);
-        for bucket in &gaps.histogram {
-            below += bucket.2;
-            // gaps are whole nanoseconds
-            worst = worst.max((below as f64 / count - law(bucket.1 as f64 + 0.5)).abs());
-        }
-        let bound = KOLMOGOROV / count.sqrt();
+        let buckets = gaps.histogram.iter().map(|bucket| (bucket.1, bucket.2));
+        let (worst, bound) = distance(buckets, gaps.count, law);
         (gaps.mean.unwrap_or(0.0) / GAP - 1.0, worst, bound)
     });
     Ok(Reached {

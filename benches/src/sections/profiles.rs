@@ -11,7 +11,7 @@ use wirebeat_run::{Options, Silent, Stop, prepare};
 use wirebeat_scripts::{Dialect, Options as ScriptOptions, Source, convert};
 use wirebeat_testbed::Program;
 use wirebeat_traffic::compile::{Files, Link, Links, compile};
-use wirebeat_traffic::law::fit::{Fit, chi_square};
+use wirebeat_traffic::law::fit::{Fit, chi_square, ks_critical};
 use wirebeat_traffic::program::Pace;
 use wirebeat_traffic::spec::{EngineChoice, Scenario};
 use wirebeat_units::Nanos;
@@ -63,8 +63,6 @@ const LAWS: [(&str, &str); 8] = [
 ];
 /// Cells of the χ² test.
 const CELLS: u32 = 20;
-/// The bound of the Kolmogorov-Smirnov test at 1 %, times the root of the sample's size (Smirnov 1948).
-const KOLMOGOROV: f64 = 1.628;
 /// Of the times that are shown.
 const QUANTILES: [f64; 5] = [0.01, 0.1, 0.5, 0.9, 0.99];
 /// The first table takes so many times as long for each row as other measurements, and the second.
@@ -92,15 +90,12 @@ impl Seen {
         if count < 100 {
             return Err(format!("only {count} gaps arrived").into());
         }
-        let (mut below, mut worst) = (gaps.negative, 0.0_f64);
+        let highest = |bucket: u16| histogram::highest(bucket.into()) as i64;
         let (mut observed, mut expected) = (Vec::new(), Vec::new());
         let (mut cell, mut from) = ((gaps.negative, 0.0), 1);
         for &(bucket, number) in &gaps.buckets {
-            below += number;
             cell.0 += number;
-            // gaps are whole nanoseconds
-            let up_to = law(histogram::highest(bucket.into()) as f64 + 0.5);
-            worst = worst.max((below as f64 / count as f64 - up_to).abs());
+            let up_to = law(end_of(highest(bucket)));
             if up_to >= f64::from(from) / f64::from(CELLS) {
                 observed.push(cell.0);
                 expected.push((up_to - cell.1) * count as f64);
@@ -115,10 +110,34 @@ impl Seen {
             count,
             mean: gaps.moments.sum as f64 / count as f64,
             quantiles: QUANTILES.map(quantile),
-            distance: (worst, KOLMOGOROV / (count as f64).sqrt()),
+            distance: distance(
+                gaps.buckets.iter().map(|&(at, number)| (highest(at), number)),
+                count,
+                law,
+            ),
             chi: chi_square(&observed, &expected),
         })
     }
+}
+
+/// The end of a bucket that holds times up to `highest`: they are whole nanoseconds.
+fn end_of(highest: i64) -> f64 {
+    highest as f64 + 0.5
+}
+
+/// The largest distance between a law and `count` times, at the ends of the buckets that they are in, in order; and
+/// the bound of the Kolmogorov-Smirnov test at 1 %.
+pub fn distance(
+    buckets: impl Iterator<Item = (i64, u64)>,
+    count: u64,
+    law: impl Fn(f64) -> f64,
+) -> (f64, f64) {
+    let (mut below, mut worst) = (0, 0.0_f64);
+    for (highest, number) in buckets {
+        below += number;
+        worst = worst.max((below as f64 / count as f64 - law(end_of(highest))).abs());
+    }
+    (worst, ks_critical(count))
 }
 
 /// Measures both.

@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 use wirebeat_explain::Checked;
 use wirebeat_run::{Options, read_files};
+use wirebeat_units::human::counted;
 
 use crate::failure::Failure;
 use crate::file::{FileArgs, ScenarioFile, is_standard};
@@ -86,15 +87,11 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
             Ok((read, _)) => {
                 let scenario = &read.scenario;
                 let (ports, flows) = (scenario.ports.len(), scenario.flows.len());
-                let counted = |count, what| match count {
-                    1 => format!("1 {what}"),
-                    many => format!("{many} {what}s"),
-                };
                 text += &format!(
                     "{}: ok: {}, {}\n",
                     read.name,
-                    counted(flows, "flow"),
-                    counted(ports, "port")
+                    counted(flows as u64, "flow"),
+                    counted(ports as u64, "port")
                 );
                 Entry { file, ok: true, ports: Some(ports), flows: Some(flows), error: None }
             }

@@ -168,16 +168,7 @@ fn rates(stream: &Stream) -> Option<String> {
 /// With as many digits as mean something.
 fn number(value: f64) -> String {
     match value {
-        large if large >= 1000.0 => {
-            let digits = format!("{large:.0}");
-            let groups: Vec<&str> = digits
-                .as_bytes()
-                .rchunks(3)
-                .rev()
-                .map(|group| std::str::from_utf8(group).unwrap_or_default())
-                .collect();
-            groups.join(",")
-        }
+        large if large >= 1000.0 => human::count(large.round() as u64),
         small => format!("{small:.3}").trim_end_matches('0').trim_end_matches('.').to_owned(),
     }
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use wirebeat_report::format::Colour;
+use wirebeat_report::text::WIDTH;
+use wirebeat_report::text::style::{Style, clean, hang};
 
-/// Columns that a line should not exceed.
-const WIDTH: usize = 100;
 /// Where facts begin.
 const FACTS: usize = 14;
 
@@ -13,13 +13,13 @@ const FACTS: usize = 14;
 #[derive(Debug)]
 pub struct Page {
     text: String,
-    colour: Colour,
+    style: Style,
 }
 
 impl Page {
     /// An empty one.
     pub fn new(colour: Colour) -> Page {
-        Page { text: String::new(), colour }
+        Page { text: String::new(), style: Style::new(colour) }
     }
 
     /// Its text.
@@ -32,11 +32,7 @@ impl Page {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
-        let title = clean(title);
-        match self.colour {
-            Colour::Ansi => self.line(&format!("\x1b[1m{title}\x1b[0m")),
-            Colour::Never => self.line(&title),
-        }
+        self.line(&self.style.strong(&clean(title)));
     }
 
     /// What something is.
@@ -51,23 +47,9 @@ impl Page {
 
     /// `words` behind `prefix`, broken at spaces into lines that begin below each other.
     pub fn hang(&mut self, prefix: &str, words: &str) {
-        let indent = prefix.chars().count();
-        let mut line = prefix.to_owned();
-        let mut used = indent;
-        for word in clean(words).split(' ') {
-            let len = word.chars().count();
-            if used > indent && used + 1 + len > WIDTH {
-                self.line(&line);
-                line = " ".repeat(indent);
-                used = indent;
-            } else if used > indent {
-                line.push(' ');
-                used += 1;
-            }
-            line.push_str(word);
-            used += len;
+        for line in hang(prefix, &clean(words), WIDTH).lines() {
+            self.line(line);
         }
-        self.line(&line);
     }
 
     /// Bytes in hex, sixteen in a line. The middle of a long frame is payload and says nothing new.
@@ -95,15 +77,6 @@ impl Page {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
-}
-
-/// Names come from a file: nothing in them moves the cursor or turns the direction of text.
-fn clean(text: &str) -> String {
-    let moves = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|c| if moves(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 #[cfg(test)]

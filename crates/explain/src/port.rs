@@ -1,7 +1,7 @@
 //! A port: what an engine makes of the flows that it sends together.
 
 use wirebeat_traffic::program::Stream;
-use wirebeat_traffic::schedule::{Shard, period};
+use wirebeat_traffic::schedule::{ROUND_MAX, Shard, period};
 use wirebeat_traffic::spec::{EngineChoice, PortSpec};
 use wirebeat_units::human;
 
@@ -10,8 +10,6 @@ use crate::flow::name;
 use crate::page::Page;
 use crate::words;
 
-/// The most frames of a round that the engine `kernel` repeats by itself: the slots of its ring.
-const ROUND_MAX: usize = 4096;
 /// Nanoseconds in a unit of the length of a round.
 const Q32: f64 = (1_u64 << 32) as f64;
 

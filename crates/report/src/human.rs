@@ -2,6 +2,8 @@
 
 use crate::model::End;
 
+pub use wirebeat_units::human::{count, counted};
+
 /// Multiples of a unit, each 1000 times the one before.
 type Scale = &'static [&'static str];
 
@@ -47,25 +49,6 @@ pub fn bit_rate(bits_per_second: f64) -> String {
 /// A plain number: "1.5", "12.3", "1,234".
 pub fn number(value: f64) -> String {
     digits(value, DIGITS)
-}
-
-/// A count: "1,000,000".
-pub fn count(value: u64) -> String {
-    let plain = value.to_string();
-    let mut out = String::with_capacity(plain.len() * 4 / 3);
-    for (place, digit) in plain.char_indices() {
-        if place > 0 && (plain.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// A count of things: "1 frame", "1,000 frames".
-pub fn counted(value: u64, thing: &str) -> String {
-    let plural = if value == 1 { "" } else { "s" };
-    format!("{} {thing}{plural}", count(value))
 }
 
 /// A share: "0 %", "0.0012 %". Only zero reads as 0, and only all of it as 100.

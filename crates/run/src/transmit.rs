@@ -20,15 +20,12 @@ use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Joining, SocketOptions, SocketPort, SocketTransmit,
 };
 use wirebeat_traffic::program::{Program, Stream};
-use wirebeat_traffic::schedule::Shard;
+use wirebeat_traffic::schedule::{ROUND_MAX, Shard};
 use wirebeat_units::Nanos;
 
 use crate::engines::Engine;
 use crate::error::RunError;
 use crate::ports::PortHere;
-
-/// The longest round that a kernel port is given to repeat: what fits its ring.
-const ROUND_MAX: usize = 4096;
 
 /// A port of any engine.
 #[derive(Debug)]

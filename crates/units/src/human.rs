@@ -26,6 +26,25 @@ pub fn bytes(bytes: f64) -> String {
     scaled(bytes, "B", &[("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)])
 }
 
+/// A count: "1,000,000".
+pub fn count(value: u64) -> String {
+    let plain = value.to_string();
+    let mut out = String::with_capacity(plain.len() * 4 / 3);
+    for (place, digit) in plain.char_indices() {
+        if place > 0 && (plain.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count of things: "1 frame", "1,000 frames".
+pub fn counted(value: u64, thing: &str) -> String {
+    let plural = if value == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", count(value))
+}
+
 /// A share of a whole: `"0.0125 %"`. Only nothing at all is `"0 %"`, and only everything is `"100 %"`:
 /// one frame lost of a billion must not look like none.
 pub fn share(part: u64, whole: u64) -> String {

@@ -8,10 +8,9 @@
 use std::net::IpAddr;
 
 use crate::datagram::NotADatagram::{self, Foreign, Malformed};
-use crate::datagram::{Carried, carried_v4, carried_v6};
-use crate::ethernet::{self, EtherType};
+use crate::datagram::{Carried, carried_v4, carried_v6, network};
+use crate::ethernet::EtherType;
 use crate::ip::Protocol;
-use crate::vlan;
 
 /// The most MPLS labels that are walked; a deeper stack is foreign.
 pub const MAX_LABELS: usize = 4;
@@ -30,9 +29,7 @@ pub struct Carrier<'a> {
 impl<'a> Carrier<'a> {
     /// Finds the payload of `frame`, which begins at the Ethernet header and has no FCS.
     pub fn parse(frame: &'a [u8]) -> Result<Self, NotADatagram> {
-        let ethernet = ethernet::Frame::parse(frame).ok_or(Malformed)?;
-        let (ether_type, packet) =
-            vlan::skip(ethernet.ether_type(), ethernet.payload()).ok_or(Malformed)?;
+        let (ether_type, packet) = network(frame).ok_or(Malformed)?;
         let ip = match ether_type {
             EtherType::IPV4 => carried_v4(packet)?,
             EtherType::IPV6 => carried_v6(packet)?,

@@ -64,9 +64,7 @@ impl<'a> Datagram<'a> {
     /// tags may stand before IP.
     #[inline]
     pub fn parse(frame: &'a [u8]) -> Result<Self, NotADatagram> {
-        let ethernet = ethernet::Frame::parse(frame).ok_or(Malformed)?;
-        let (ether_type, packet) =
-            vlan::skip(ethernet.ether_type(), ethernet.payload()).ok_or(Malformed)?;
+        let (ether_type, packet) = network(frame).ok_or(Malformed)?;
         let ip = match ether_type {
             EtherType::IPV4 => carried_v4(packet)?,
             EtherType::IPV6 => carried_v6(packet)?,
@@ -87,6 +85,13 @@ impl<'a> Datagram<'a> {
             payload: udp.payload(),
         })
     }
+}
+
+/// What follows the Ethernet header of `frame` and up to two VLAN tags; `None` when it is cut short before that.
+#[inline]
+pub(crate) fn network(frame: &[u8]) -> Option<(EtherType, &[u8])> {
+    let ethernet = ethernet::Frame::parse(frame)?;
+    vlan::skip(ethernet.ether_type(), ethernet.payload())
 }
 
 pub(crate) fn carried_v4(bytes: &[u8]) -> Result<Carried<'_>, NotADatagram> {

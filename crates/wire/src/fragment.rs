@@ -5,9 +5,10 @@
 
 use std::net::IpAddr;
 
-use crate::ethernet::{self, EtherType};
+use crate::datagram::network;
+use crate::ethernet::EtherType;
 use crate::ip::Protocol;
-use crate::{ipv4, ipv6, vlan};
+use crate::{ipv4, ipv6};
 
 /// Which packet a fragment is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,15 +54,12 @@ const MORE_V4: u16 = 0x2000;
 const OFFSET_V4: u16 = 0x1fff;
 const MORE_V6: u16 = 1;
 const OFFSET_V6: u16 = 0xfff8;
-/// The most extension headers that are walked, as in [`crate::ipv6`].
-const EXTENSIONS_MAX: usize = 5;
 
 impl<'a> Fragment<'a> {
     /// The fragment in `frame`, which begins at the Ethernet header and has no FCS; `None` when there is none, or
     /// it contradicts itself.
     pub fn parse(frame: &'a [u8]) -> Option<Self> {
-        let ethernet = ethernet::Frame::parse(frame)?;
-        let (ether_type, packet) = vlan::skip(ethernet.ether_type(), ethernet.payload())?;
+        let (ether_type, packet) = network(frame)?;
         let network_at = frame.len() - packet.len();
         match ether_type {
             EtherType::IPV4 => Fragment::v4(frame, network_at),
@@ -98,7 +96,7 @@ impl<'a> Fragment<'a> {
         let behind = network_at + ipv6::LEN;
         let frame = frame.get(..behind + packet.payload().len())?;
         let (mut at, mut next_at) = (behind, network_at + ipv6::NEXT_HEADER);
-        for _ in 0..EXTENSIONS_MAX {
+        for _ in 0..ipv6::EXTENSIONS_MAX {
             let header: &[u8; 8] = frame.get(at..)?.first_chunk()?;
             match Protocol(*frame.get(next_at)?) {
                 Protocol::HOP_BY_HOP | Protocol::ROUTING | Protocol::DESTINATION_OPTIONS => {

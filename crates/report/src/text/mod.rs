@@ -6,7 +6,7 @@
 mod flow;
 mod overview;
 mod run;
-mod style;
+pub mod style;
 mod table;
 
 use crate::document::ErrorReport;
@@ -16,7 +16,7 @@ use crate::model::{Report, Verdict};
 use style::{Style, clean};
 
 /// Columns that a line should not exceed.
-pub(crate) const WIDTH: usize = 100;
+pub const WIDTH: usize = 100;
 
 /// Writes a report.
 pub fn report(report: &Report, colour: Colour) -> String {

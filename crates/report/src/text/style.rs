@@ -9,6 +9,7 @@ pub struct Style {
 }
 
 impl Style {
+    /// Emphasis shows where colours may.
     pub fn new(colour: Colour) -> Self {
         Style { ansi: colour == Colour::Ansi }
     }

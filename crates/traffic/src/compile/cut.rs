@@ -1,19 +1,18 @@
 //! Whether packets may be cut where they are longer than the link carries, and where.
 
 use wirebeat_units::FrameLen;
-use wirebeat_wire::ethernet;
+use wirebeat_wire::{ethernet, ipv6};
 
 use super::layout::Layout;
 use crate::law::draw::{Key, Purpose};
 use crate::program::{Cut, CutVersion, FRAGMENT_MIN};
+use crate::spec::PortSpec;
 use crate::spec::header::Header;
 use crate::spec::header::ipv4::{Identification, Ipv4};
 use crate::spec::lay::Covers;
 
 /// What a link of which nothing is known carries: jumbo frames of the usual length.
 const USUAL_MTU: u32 = 9000;
-/// What no link carries less than: RFC 791 says that IPv4 needs 68 bytes, and a header and probe need some more.
-const LEAST_MTU: u32 = 128;
 /// How much longer a frame may be with a VLAN tag: links do not count it (IEEE 802.3 §3.2.7, `eth_type_vlan`).
 const TAG: usize = 4;
 
@@ -44,8 +43,8 @@ impl<'a> Outermost<'a> {
         let tagged = matches!(stack.get(1), Some(Header::Vlan(_)));
         let before = usize::from(layout.start(at)).saturating_sub(ethernet::LEN);
         let before = before.saturating_sub(if tagged { TAG } else { 0 }) as u32;
-        let room =
-            mtu.unwrap_or(USUAL_MTU).clamp(LEAST_MTU, u32::from(u16::MAX)).saturating_sub(before);
+        let (least, most) = (*PortSpec::MTU.start() as u32, *PortSpec::MTU.end() as u32);
+        let room = mtu.unwrap_or(USUAL_MTU).clamp(least, most).saturating_sub(before);
         whole.then_some(Outermost { stack, layout, at, room })
     }
 
@@ -116,7 +115,7 @@ impl<'a> Outermost<'a> {
             .filter(|(_, header)| matches!(header, Header::HopByHop(_) | Header::Routing(_)));
         match kept.last() {
             Some((last, _)) => (last, self.layout.start(last)),
-            None => (self.at, self.layout.start(self.at) + 6),
+            None => (self.at, self.layout.start(self.at) + ipv6::NEXT_HEADER as u16),
         }
     }
 

@@ -49,15 +49,8 @@ impl Mean {
                 let middle = (f64::from(*min) + f64::from(*max)) / 2.0 - f64::from(*beside);
                 let mean = sampler.mean().unwrap_or(middle) + f64::from(*beside);
                 let mean = (mean.max(FRAME_MIN as f64) * FRACTION as f64) as u64;
-                let headers = u64::from(frames.headers_len()) * FRACTION;
-                let whole = Mean {
-                    packets: FRACTION,
-                    frames: FRACTION,
-                    bytes: mean,
-                    payload: mean.saturating_sub(headers),
-                };
                 let cdf = |packet: u32| sampler.cdf(f64::from(packet as i32 - beside));
-                whole.cut(frames, (*min, *max), cdf)
+                known((mean, FRACTION)).cut(frames, (*min, *max), cdf)
             }
         };
         Mean { packets: mean.packets.max(1), ..mean }
@@ -93,16 +86,17 @@ impl Mean {
 
     /// Bytes of a packet's frames with FCS.
     pub(super) fn of_frames(self) -> f64 {
-        self.with(u64::from(FCS)) / self.packets as f64
+        self.with(FCS) as f64 / self.packets as f64
     }
 
     /// The same on the line.
     pub(super) fn on_line(self) -> f64 {
-        self.with(u64::from(FCS) + u64::from(LINE_OVERHEAD)) / self.packets as f64
+        self.with(FCS + LINE_OVERHEAD) as f64 / self.packets as f64
     }
 
-    fn with(self, beside: u64) -> f64 {
-        (self.bytes + beside * self.frames) as f64
+    /// With so many bytes beside each frame.
+    fn with(self, beside: u16) -> u64 {
+        self.bytes + u64::from(beside) * self.frames
     }
 
     /// The packet rate that `rate` means for these, on a link of `link` bits per second. `None`: as fast as the
@@ -112,9 +106,8 @@ impl Mean {
         rate: Rate,
         link: Option<BitRate>,
     ) -> Result<Option<FrameRate>, RateError> {
-        let with = |beside: u64| self.bytes + beside * self.frames;
-        let line = with(u64::from(FCS) + u64::from(LINE_OVERHEAD));
-        rate.frames_of(self.packets, [line, with(FCS.into()), self.payload], link)
+        let layers = [self.with(FCS + LINE_OVERHEAD), self.with(FCS), self.payload];
+        rate.frames_of(self.packets, layers, link)
             .map(|rate| rate.map(|(frames, per_ns)| in_lowest_terms(frames, per_ns)))
     }
 }

@@ -44,7 +44,12 @@ pub fn ks(samples: &mut [f64], cdf: impl Fn(f64) -> f64) -> Fit {
         }
         before = up_to;
     }
-    Fit { statistic, critical: 1.628 / sqrt(n) }
+    Fit { statistic, critical: ks_critical(samples.len() as u64) }
+}
+
+/// The critical value of [`ks`] for so many samples (Smirnov 1948).
+pub fn ks_critical(samples: u64) -> f64 {
+    1.628 / sqrt(samples as f64)
 }
 
 /// How many samples a cell must be expected to have (Cochran 1954).

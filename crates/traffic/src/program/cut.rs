@@ -13,13 +13,14 @@ use std::ops::Range;
 use wirebeat_units::FCS;
 use wirebeat_wire::checksum::fold;
 use wirebeat_wire::ethernet::FRAME_MIN;
+use wirebeat_wire::ip::Protocol;
+use wirebeat_wire::{ipv4, ipv6};
 
-use super::frames::{Built, Counted, Image};
+use super::frames::{Built, Counted};
+use super::image::Image;
 
 /// Bytes of the fragment header of IPv6.
 const FRAGMENT_HEADER: usize = 8;
-/// Its number among the next headers.
-const FRAGMENT_PROTOCOL: u8 = 44;
 /// What the last fragment holds at the least: a probe, the two bytes before it, and one for an odd end.
 const TAIL: u32 = 24;
 /// What any other holds at the least: a link that carries less is none of IP's (RFC 791: 68 bytes).
@@ -168,7 +169,7 @@ impl Cut {
             CutVersion::V4 { number: ours, mend } => {
                 let header = frame.get_mut(ip..split)?;
                 if part > 0 {
-                    blank_options(header.get_mut(20..)?);
+                    blank_options(header.get_mut(ipv4::LEN..)?);
                 }
                 let length = (packet - ip) as u16;
                 // Flags and offset are one word: the offset counts by eight, more fragments is the third bit.
@@ -182,10 +183,10 @@ impl Cut {
                 )?;
             }
             CutVersion::V6 { next_at } => {
-                let length = (packet - ip - 40) as u16;
+                let length = (packet - ip - ipv6::LEN) as u16;
                 *frame.get_mut(ip + 4..)?.first_chunk_mut()? = length.to_be_bytes();
                 let next =
-                    std::mem::replace(frame.get_mut(usize::from(next_at))?, FRAGMENT_PROTOCOL);
+                    std::mem::replace(frame.get_mut(usize::from(next_at))?, Protocol::FRAGMENT.0);
                 let header: &mut [u8; FRAGMENT_HEADER] =
                     frame.get_mut(split..)?.first_chunk_mut()?;
                 header[..2].copy_from_slice(&[next, 0]);
@@ -268,33 +269,37 @@ fn blank_options(options: &mut [u8]) {
 #[derive(Debug, Default)]
 pub struct Cutter {
     whole: Vec<u8>,
-    made: Option<(u32, u64, Built)>,
+    held: Option<Held>,
+}
+
+/// The packet in [`Cutter::whole`].
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// Its stream, and its number there.
+    packet: (u32, u64),
+    made: Built,
+    len: usize,
+    parts: u32,
 }
 
 impl Cutter {
-    /// Makes a frame of packet `n` of `image`, which is that of `stream`, at the beginning of `out`: fragment `part`,
-    /// from 1, or the packet as it is where that is 0. Its length is 0 when `out` is too short for it.
-    pub fn build(
-        &mut self,
-        image: &Image,
-        (stream, n): (u32, u64),
-        part: u16,
-        out: &mut [u8],
-    ) -> Built {
+    /// Makes a frame of `image` at the beginning of `out`, of the packet with this stream, whose image it is, and number:
+    /// fragment `part`, from 1, or the packet as it is where that is 0. Its length is 0 when `out` is too short for it.
+    pub fn build(&mut self, image: &Image, packet: (u32, u64), part: u16, out: &mut [u8]) -> Built {
+        let n = packet.1;
         let (Some(cut), Some(part)) = (image.cut(), part.checked_sub(1)) else {
             return image.build(n, out);
         };
-        let made = match self.made {
-            Some((of, number, made)) if (of, number) == (stream, n) => made,
+        let held = match self.held {
+            Some(held) if held.packet == packet => held,
             _ => {
                 self.whole.resize(image.longest_packet(), 0);
                 let made = image.build(n, &mut self.whole);
-                self.made = Some((stream, n, made));
-                made
+                let (len, parts) = (image.packet_len(n), image.parts(n).into());
+                *self.held.insert(Held { packet, made, len, parts })
             }
         };
-        let Some(whole) = self.whole.get(..image.packet_len(n)) else { return Built::default() };
-        let part = (n, part.into(), image.parts(n).into());
-        cut.write((whole, &made), part, out).unwrap_or_default()
+        let Some(whole) = self.whole.get(..held.len) else { return Built::default() };
+        cut.write((whole, &held.made), (n, part.into(), held.parts), out).unwrap_or_default()
     }
 }

@@ -8,8 +8,6 @@
 //!
 //! Numbers of frames count over all transmit cores, so any core makes any frame. Nothing is allocated.
 
-use std::sync::Arc;
-
 use wirebeat_units::{FCS, FrameLen};
 use wirebeat_wire::checksum::fold;
 use wirebeat_wire::codec::{Codec, Marks, Moment};
@@ -191,16 +189,6 @@ impl Built {
     }
 }
 
-/// What a port is given of [`Frames`]. It owns its share of them, so that a sender can be given more while it
-/// is at work.
-#[derive(Clone, Debug)]
-pub struct Image {
-    frames: Arc<Frames>,
-    /// What goes with every frame, where it does not change.
-    constant: Option<Built>,
-    datagram: bool,
-}
-
 impl Frames {
     /// Frames that are all these bytes, from the Ethernet header on and without FCS; a short one is padded.
     /// Nothing is stamped.
@@ -222,17 +210,6 @@ impl Frames {
             identification_at: 0,
             cut: None,
         }
-    }
-
-    /// What a port is given that sends frames: everything from the Ethernet header on.
-    pub fn frame(self: &Arc<Self>) -> Image {
-        let constant = self.is_constant().then(|| self.built(self.lengths.length(0)));
-        Image { frames: Arc::clone(self), constant, datagram: false }
-    }
-
-    /// What a port is given that sends datagrams: the payload alone, without headers and padding.
-    pub fn datagram(self: &Arc<Self>) -> Image {
-        Image { frames: Arc::clone(self), constant: None, datagram: true }
     }
 
     /// Whether nothing changes from frame to frame but what is stamped.
@@ -264,7 +241,7 @@ impl Frames {
     }
 
     /// The same without FCS.
-    fn longest_frame(&self) -> u16 {
+    pub(super) fn longest_frame(&self) -> u16 {
         let packet = u16::try_from(self.bytes.len()).unwrap_or(u16::MAX);
         self.cut.map_or(packet, |cut| packet.min(cut.longest()))
     }
@@ -345,7 +322,7 @@ impl Frames {
 
     /// What goes with a frame whose packet has `packet` bytes.
     #[inline]
-    fn built(&self, packet: u32) -> Built {
+    pub(super) fn built(&self, packet: u32) -> Built {
         let len = packet.max(FRAME_MIN as u32);
         let counted = self.counted_as(packet);
         let mut stamp = Stamp { identification_at: self.identification_at, ..Stamp::default() };
@@ -365,7 +342,7 @@ impl Frames {
 
     /// Where the probe of a packet begins.
     #[inline]
-    fn probe_at(&self, probe: ProbeField, packet: u32) -> u16 {
+    pub(super) fn probe_at(&self, probe: ProbeField, packet: u32) -> u16 {
         match probe.tail {
             // No packet is so long that this is more than 16 bits (`compile::frame::PACKET_MAX`).
             Some(_) => packet.saturating_sub(probe::LEN as u32) as u16,
@@ -403,7 +380,7 @@ impl Frames {
 
     /// Writes the probe at the end of `payload`, where the end is not always the same.
     #[inline]
-    fn write_tail(&self, payload: &mut [u8]) -> Option<()> {
+    pub(super) fn write_tail(&self, payload: &mut [u8]) -> Option<()> {
         if let (Some(ProbeField { tail: Some(flow), .. }), None) =
             (self.probe, self.lengths.fixed())
         {
@@ -495,91 +472,6 @@ impl Frames {
             sum += u64::from(if content % 2 == 1 { constant.swap_bytes() } else { constant });
         }
         sum
-    }
-}
-
-impl Image {
-    /// Makes frame number `n` at the beginning of `out`. Its length is 0 when `out` is too short for it.
-    #[inline]
-    pub fn build(&self, n: u64, out: &mut [u8]) -> Built {
-        if let Some(built) = self.constant {
-            let bytes = &self.frames.bytes[..];
-            return match out.get_mut(..bytes.len()) {
-                Some(out) => {
-                    out.copy_from_slice(bytes);
-                    built
-                }
-                None => Built::default(),
-            };
-        }
-        if self.datagram {
-            return self.build_datagram(n, out).unwrap_or_default();
-        }
-        self.frames.write(n, out).unwrap_or_default()
-    }
-
-    fn build_datagram(&self, n: u64, out: &mut [u8]) -> Option<Built> {
-        let frames = &*self.frames;
-        let (begin, end) = (usize::from(frames.headers_len), frames.lengths.length(n));
-        let payload = frames.bytes.get(begin..(end as usize).max(begin))?;
-        let out = out.get_mut(..payload.len())?;
-        out.copy_from_slice(payload);
-        frames.write_tail(out)?;
-        for field in &frames.length_fields {
-            // Of those in headers the system knows itself.
-            if let Some(at) = field.at.checked_sub(frames.headers_len) {
-                let value = end.saturating_sub(field.from.into()) as u16;
-                *out.get_mut(usize::from(at)..)?.first_chunk_mut()? = value.to_be_bytes();
-            }
-        }
-        let len = payload.len() as u32;
-        let built = Built { len, counted: frames.counted_as(end), ..Built::default() };
-        let Some(probe) = frames.probe else { return Some(built) };
-        let probe_at = frames.probe_at(probe, end).checked_sub(frames.headers_len);
-        // Checksums and identification lie in the headers, which the system makes.
-        let stamp = Stamp { marks: probe.marks, first: probe.first, ..Stamp::default() };
-        Some(Built { stamp, probe_at, ..built })
-    }
-
-    /// The longest that it makes.
-    pub fn longest(&self) -> u16 {
-        match self.datagram {
-            true => {
-                let payload = self.frames.lengths.longest();
-                payload.saturating_sub(self.frames.headers_len.into()) as u16
-            }
-            false => self.frames.longest_frame(),
-        }
-    }
-
-    /// How many frames are made of packet `n`: more than one where it leaves as fragments, which
-    /// [`Cutter`](super::Cutter) makes. Datagrams are cut by the system.
-    #[inline]
-    pub fn parts(&self, n: u64) -> u16 {
-        if self.datagram { 1 } else { self.frames.parts(n) }
-    }
-
-    /// Whether some of its packets leave as fragments.
-    pub fn is_cut(&self) -> bool {
-        !self.datagram && self.frames.is_cut()
-    }
-
-    pub(crate) fn cut(&self) -> Option<Cut> {
-        self.frames.cut.filter(|_| !self.datagram)
-    }
-
-    /// Bytes of packet `n`, and of the longest.
-    pub(crate) fn packet_len(&self, n: u64) -> usize {
-        self.frames.lengths.length(n) as usize
-    }
-
-    pub(crate) fn longest_packet(&self) -> usize {
-        self.frames.bytes.len()
-    }
-
-    /// The length of all that it makes, where that is always the same.
-    pub fn fixed_len(&self) -> Option<u16> {
-        self.frames.lengths.fixed().filter(|_| !self.is_cut()).map(|_| self.longest())
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod curve;
 mod cut;
 pub mod frames;
+mod image;
 pub mod lengths;
 pub mod pace;
 pub mod sub_flows;
@@ -18,7 +19,8 @@ use wirebeat_wire::codec::Codec;
 pub(crate) use cut::{Cut, CutVersion, LEAST as FRAGMENT_MIN};
 
 pub use cut::Cutter;
-pub use frames::{Built, Counted, Frames, Image};
+pub use frames::{Built, Counted, Frames};
+pub use image::Image;
 pub use pace::Pace;
 
 use pace::frame_rate;

@@ -23,7 +23,7 @@ mod walk;
 use wirebeat_units::Nanos;
 
 pub use merge::Schedule;
-pub use period::period;
+pub use period::{ROUND_MAX, period};
 
 /// One frame that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,9 @@ use super::flow::FlowSchedule;
 use super::{Departure, Period, Shard};
 use crate::program::{Departures, Program, common_multiple, gcd};
 
+/// The longest round, in departures, that is asked for: what fits the ring of an engine that repeats one.
+pub const ROUND_MAX: usize = 4096;
+
 /// The shortest round that the share `shard` of the departures of `flows` repeats, if it has at most
 /// `max_frames` departures.
 ///

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,10 @@ pub struct PortSpec {
 }
 
 impl PortSpec {
+    /// What a link may carry: enough for headers, a probe and fragments that are worth it, up to IP's longest packet
+    /// (RFC 791 §3.1).
+    pub const MTU: RangeInclusive<u64> = 128..=65_535;
+
     /// How many threads send.
     pub fn senders(&self) -> u16 {
         match self.queues {

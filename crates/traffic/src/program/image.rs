@@ -1,0 +1,118 @@
+//! What a port is given of a flow's frames: frames or datagrams, made by their number.
+//!
+//! What they are made of is `frames.rs`; packets that are longer than the link carries are cut by `cut.rs`.
+
+use std::sync::Arc;
+
+use wirebeat_wire::stamp::Stamp;
+
+use super::cut::Cut;
+use super::frames::{Built, Frames};
+
+/// What a port is given of [`Frames`]. It owns its share of them, so that a sender can be given more while it
+/// is at work.
+#[derive(Clone, Debug)]
+pub struct Image {
+    frames: Arc<Frames>,
+    /// What goes with every frame, where it does not change.
+    constant: Option<Built>,
+    datagram: bool,
+}
+
+impl Frames {
+    /// What a port is given that sends frames: everything from the Ethernet header on.
+    pub fn frame(self: &Arc<Self>) -> Image {
+        let constant = self.is_constant().then(|| self.built(self.lengths.length(0)));
+        Image { frames: Arc::clone(self), constant, datagram: false }
+    }
+
+    /// What a port is given that sends datagrams: the payload alone, without headers and padding.
+    pub fn datagram(self: &Arc<Self>) -> Image {
+        Image { frames: Arc::clone(self), constant: None, datagram: true }
+    }
+}
+
+impl Image {
+    /// Makes frame number `n` at the beginning of `out`. Its length is 0 when `out` is too short for it.
+    #[inline]
+    pub fn build(&self, n: u64, out: &mut [u8]) -> Built {
+        if let Some(built) = self.constant {
+            let bytes = &self.frames.bytes[..];
+            return match out.get_mut(..bytes.len()) {
+                Some(out) => {
+                    out.copy_from_slice(bytes);
+                    built
+                }
+                None => Built::default(),
+            };
+        }
+        if self.datagram {
+            return self.build_datagram(n, out).unwrap_or_default();
+        }
+        self.frames.write(n, out).unwrap_or_default()
+    }
+
+    fn build_datagram(&self, n: u64, out: &mut [u8]) -> Option<Built> {
+        let frames = &*self.frames;
+        let (begin, end) = (usize::from(frames.headers_len), frames.lengths.length(n));
+        let payload = frames.bytes.get(begin..(end as usize).max(begin))?;
+        let out = out.get_mut(..payload.len())?;
+        out.copy_from_slice(payload);
+        frames.write_tail(out)?;
+        for field in &frames.length_fields {
+            // Of those in headers the system knows itself.
+            if let Some(at) = field.at.checked_sub(frames.headers_len) {
+                let value = end.saturating_sub(field.from.into()) as u16;
+                *out.get_mut(usize::from(at)..)?.first_chunk_mut()? = value.to_be_bytes();
+            }
+        }
+        let len = payload.len() as u32;
+        let built = Built { len, counted: frames.counted_as(end), ..Built::default() };
+        let Some(probe) = frames.probe else { return Some(built) };
+        let probe_at = frames.probe_at(probe, end).checked_sub(frames.headers_len);
+        // Checksums and identification lie in the headers, which the system makes.
+        let stamp = Stamp { marks: probe.marks, first: probe.first, ..Stamp::default() };
+        Some(Built { stamp, probe_at, ..built })
+    }
+
+    /// The longest that it makes.
+    pub fn longest(&self) -> u16 {
+        match self.datagram {
+            true => {
+                let payload = self.frames.lengths.longest();
+                payload.saturating_sub(self.frames.headers_len.into()) as u16
+            }
+            false => self.frames.longest_frame(),
+        }
+    }
+
+    /// How many frames are made of packet `n`: more than one where it leaves as fragments, which
+    /// [`Cutter`](super::Cutter) makes. Datagrams are cut by the system.
+    #[inline]
+    pub fn parts(&self, n: u64) -> u16 {
+        if self.datagram { 1 } else { self.frames.parts(n) }
+    }
+
+    /// Whether some of its packets leave as fragments.
+    pub fn is_cut(&self) -> bool {
+        !self.datagram && self.frames.is_cut()
+    }
+
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        self.frames.cut.filter(|_| !self.datagram)
+    }
+
+    /// Bytes of packet `n`, and of the longest.
+    pub(crate) fn packet_len(&self, n: u64) -> usize {
+        self.frames.lengths.length(n) as usize
+    }
+
+    pub(crate) fn longest_packet(&self) -> usize {
+        self.frames.bytes.len()
+    }
+
+    /// The length of all that it makes, where that is always the same.
+    pub fn fixed_len(&self) -> Option<u16> {
+        self.frames.lengths.fixed().filter(|_| !self.is_cut()).map(|_| self.longest())
+    }
+}

@@ -1,0 +1,265 @@
+//! What the checks say.
+
+use super::*;
+
+fn why(text: &str) -> String {
+    Scenario::from_yaml(text, "f").expect_err(text).to_string()
+}
+
+/// What is said of a flow with these keys, from port `a` to port `b`.
+fn of_flow(keys: &str) -> String {
+    let text =
+        format!("ports: {{ a: {{}}, b: {{}} }}\nflows:\n  x: {{ from: a, to: b, {keys} }}\n");
+    let why = why(&text);
+    why.strip_prefix("f:3:").and_then(|why| why.split_once(": ")).unwrap().1.to_owned()
+}
+
+fn of_port(keys: &str) -> String {
+    why(&format!("ports: {{ a: {{ {keys} }} }}\nflows: {{}}\n"))
+}
+
+#[test]
+fn packets_that_cannot_be() {
+    for (keys, expected) in [
+        ("packet: []", "flows.x.packet: a packet needs a header: add '- ipv4: {}' and '- udp: {}'"),
+        (
+            "packet: [ { udp: {} } ]",
+            "flows.x.packet[0].udp: udp cannot begin a packet: it is carried by another header; \
+             write that one before it",
+        ),
+        (
+            "packet: [ { ipv4: {} }, { vlan: {} } ]",
+            "flows.x.packet[1].vlan: vlan cannot follow ipv4; a packet is written from the outside \
+             in, for example ipv4, udp, payload",
+        ),
+        (
+            "packet: [ { ipv4: {} }, { payload: zeros }, { udp: {} } ]",
+            "flows.x.packet[2].udp: nothing follows the payload; a packet is written from the \
+             outside in",
+        ),
+        (
+            "packet: [ { frame: { hex: 000000000000000000000000ffff } }, { ipv4: {} } ]",
+            "flows.x.packet[1].ipv4: a whole frame stands alone; write headers or a frame",
+        ),
+        (
+            "packet: [ { frame: { hex: 00 } } ]",
+            "flows.x.packet[0].frame.hex: a frame begins with an Ethernet header of 14 bytes, and \
+             this is 1 long",
+        ),
+        (
+            "packet: [ { frame: { capture: { file: x } } } ], size: 64B",
+            "flows.x.size: a whole frame has its length; leave 'size' out",
+        ),
+        (
+            "packet: [ { ipv4: {} }, { ipv4: { source: 10.0.0.1 } } ]",
+            "flows.x.packet[1].ipv4.destination: the ends of a tunnelled packet are not known; \
+             write its addresses",
+        ),
+        (
+            "packet: [ { ipv6: {} }, { udp: { checksum: off } } ]",
+            "flows.x.packet[1].udp.checksum: UDP over IPv6 needs its checksum (RFC 8200 §8.1); \
+             remove 'checksum', or use IPv4, or write the number that is to stand there",
+        ),
+        (
+            "packet: [ { ipv4: { ttl: 0 } }, { udp: {} } ]",
+            "flows.x.packet[0].ipv4.ttl: a packet with TTL 0 may not be sent (RFC 1122 §3.2.1.7)",
+        ),
+        (
+            "packet: [ { ipv4: { dscp: ef, tos: 3 } }, { udp: {} } ]",
+            "flows.x.packet[0].ipv4.tos: the ToS byte holds DSCP and ECN; give it or them, not both",
+        ),
+        (
+            "packet: [ { ipv6: { flow-label: 1048576 } }, { udp: {} } ]",
+            "flows.x.packet[0].ipv6.flow-label: this field has 20 bits, so at most 1048575",
+        ),
+        (
+            "packet: [ { ipv4: {} }, { udp: { source: { random: [9, 8] } } } ]",
+            "flows.x.packet[1].udp.source: the range ends before it begins; write the smaller \
+             value first",
+        ),
+        (
+            "packet: [ { ipv4: {} }, { udp: { destination: 0 } } ]",
+            "flows.x.packet[1].udp.destination: port 0 is reserved; give a port from 1 on",
+        ),
+        (
+            "packet: [ { ipv4: {} }, { udp: { source: { random: [1, 9], per: sub-flow } } } ]",
+            "flows.x.packet[1].udp: a pattern advances with sub-flows, and there are none; give the \
+             flow 'sub-flows', or leave 'per' out",
+        ),
+        (
+            "sub-flows: { count: 5 }",
+            "flows.x.sub-flows: sub-flows differ in the fields that advance with them, and there are \
+             none; give a pattern 'per: sub-flow'",
+        ),
+        (
+            "sub-flows: { count: 5, order: one-by-one }",
+            "flows.x.sub-flows: one by one, a sub-flow ends before the next begins: give it a \
+             'length'",
+        ),
+        (
+            "size: { normal: { mean: 500B, deviation: 10% }, min: 400B, max: 300B }",
+            "flows.x.size: 'min' is 400B and 'max' is 300B; exchange them",
+        ),
+        ("size: { mix: { 64B: 0 } }", "flows.x.size: a mix has at least one length with a weight"),
+        (
+            "probe: mgen, packet: [ { ipv4: {} }, { tcp: {} } ]",
+            "flows.x.probe: a probe of mgen is found behind UDP over IP, and in no tunnel; leave \
+             'probe' out for Wirebeat's own",
+        ),
+        (
+            "departures: { trace: x.txt }, size: 64B",
+            "flows.x.size: the file of 'departures' says how long frames are; leave 'size' out",
+        ),
+        (
+            "rate: { steps: { 1s: 5pps } }",
+            "flows.x.rate: the first step is at 1s; say what holds from 0s on",
+        ),
+        (
+            "rate: { ramp: { from: 1pps, to: unlimited, over: 1s } }",
+            "flows.x.rate: a rate that changes with time has a limit; write it",
+        ),
+        (
+            "departures: { on-off: { on: 1s } }, rate: 1pps",
+            "flows.x.departures: bursts have a pause after them: give 'off', or 'every'",
+        ),
+        (
+            "rate: 1pps, at: { 2s: pause, 1s: resume }",
+            "flows.x.at.1s: it is not after 2s, when it changed last; write changes in the order \
+             of time",
+        ),
+        ("rate: 1pps, at: { 2s: resume }", "flows.x.at.2s: it does not pause"),
+        (
+            "rate: 1pps, at: { 2s: {} }",
+            "flows.x.at.2s: nothing changes; write what does, or 'pause'",
+        ),
+        (
+            "at: { 2s: pause }",
+            "flows.x.at: a flow that is as fast as the engine can does not change; give it a 'rate'",
+        ),
+        (
+            "rate: 1pps, stop: 2s, at: { 2s: pause }",
+            "flows.x.at.2s: the flow has stopped by then; make 'stop' later",
+        ),
+    ] {
+        assert_eq!(of_flow(keys), expected, "{keys}");
+    }
+    let text = "ports: { a: {} }\nflows: { x: { from: a } }";
+    assert!(why(text).contains("there is no destination"), "{}", why(text));
+}
+
+#[test]
+fn the_shortest_frames_are_those_of_the_headers() {
+    let len = |packet: &str, probe: &str| {
+        let text = format!(
+            "ports: {{ a: {{}} }}\nflows: {{ x: {{ from: a, to: a, packet: {packet}, probe: {probe} }} }}"
+        );
+        Scenario::from_yaml(&text, "").unwrap().flows["x"].shortest("x").unwrap().get()
+    };
+    assert_eq!(len("[ { ipv4: {} }, { udp: {} } ]", "on"), 64);
+    assert_eq!(len("[ { ipv6: {} }, { udp: {} } ]", "on"), 82);
+    assert_eq!(len("[ { ethernet: {} }, { ipv6: {} }, { udp: {} } ]", "off"), 66);
+}
+
+#[test]
+fn times_that_contradict_each_other() {
+    assert_eq!(
+        of_flow("start: 2s, stop: 2s"),
+        "flows.x.stop: it stops at 2s, before anything is due: it starts at 2s"
+    );
+    let text = "ports: { a: {} }\nflows: { x: { from: a, to: a, start: 5s } }\nrun: { time: 5s }";
+    assert_eq!(
+        why(text),
+        "f:2:31: flows.x.start: it starts at 5s, and the run ends at 5s; make 'run.time' longer"
+    );
+    assert!(why("ports: {}\nflows: {}\nrun: { time: 0 }").starts_with("f:3:8: run.time: "));
+    assert_eq!(
+        why("ports: {}\nflows: {}\nrun: { drift: 5us }"),
+        "f:3:8: run.drift: it bounds the lateness of frames that are dropped: add 'late: drop'"
+    );
+}
+
+#[test]
+fn ports_that_cannot_be() {
+    for (keys, expected) in [
+        ("engine: kernel", "f:1:10: ports.a.interface: this engine needs the name of an interface"),
+        (
+            "engine: pcap",
+            "f:1:10: ports.a.file: the engine pcap needs the name of the file to write",
+        ),
+        (
+            "file: x.pcapng",
+            "f:1:15: ports.a.file: only the engine pcap writes a file: add 'engine: pcap'",
+        ),
+        (
+            "cores: [1, 2], queues: 3",
+            "f:1:30: ports.a.queues: 3 threads do not fit 2 cores; leave one of the two out",
+        ),
+        ("cores: [1, 1]", "f:1:15: ports.a.cores[1]: a core sends once; name it once"),
+        ("mtu: 100B", "f:1:15: ports.a.mtu: a link carries packets of 128B to 65535B"),
+    ] {
+        assert_eq!(of_port(keys), expected, "{keys}");
+    }
+    let pcap = "{ engine: pcap, file: x }";
+    assert_eq!(
+        why(&format!("ports: {{ a: {pcap}, b: {pcap} }}\nflows: {{}}")),
+        "f:1:59: ports.b.file: another port writes this file; give each its own"
+    );
+    let senders = |keys: &str| {
+        let text = format!("ports: {{ a: {{ {keys} }} }}\nflows: {{}}\n");
+        Scenario::from_yaml(&text, "").unwrap().ports["a"].senders()
+    };
+    assert_eq!([senders(""), senders("cores: [4, 2]"), senders("queues: 3")], [1, 2, 3]);
+}
+
+#[test]
+fn flows_name_ports_that_exist() {
+    let text = "ports: { left: {}, right: {} }\nflows: { x: { from: left, to: rigth } }";
+    assert_eq!(why(text), "f:2:27: flows.x.to: there is no port 'rigth'; did you mean 'right'?");
+}
+
+#[test]
+fn flows_with_and_without_a_rate_do_not_share_a_port() {
+    let of = |x: &str, y: &str| {
+        format!(
+            "ports: {{ a: {{}}, b: {{}} }}\nflows:\n  x: {{ from: a, to: b, {x} }}\n  \
+             y: {{ from: a, to: b, {y} }}\n"
+        )
+    };
+    assert_eq!(
+        why(&of("rate: 1pps", "size: 64B")),
+        "f:4:3: flows.y.rate: flows with a rate and flows without cannot leave from one port, and \
+         'x' has one; give all of them a rate, or none"
+    );
+    for (x, y, key) in [
+        ("start: 1s", "start: 2s", "start"),
+        ("stop: 1s", "stop: 2s", "stop"),
+        ("size: 64B", "count: 5", "count"),
+    ] {
+        let why = why(&of(x, y));
+        assert!(why.contains(&format!("flows.y.{key}: flows without a rate take turns")), "{why}");
+    }
+    assert!(Scenario::from_yaml(&of("count: 4", "count: 5"), "").is_ok());
+    let both_ways =
+        of("rate: 1pps", "size: 64B").replace("y: { from: a, to: b", "y: { from: b, to: a");
+    assert!(Scenario::from_yaml(&both_ways, "").is_ok());
+}
+
+#[test]
+fn there_are_no_more_flows_than_numbers() {
+    let flow = FlowSpec { to: Some("a".to_owned()), ..FlowSpec::from_port("a") };
+    let mut scenario = Scenario::default();
+    scenario.ports.insert("a".to_owned(), PortSpec::default());
+    scenario.flows = (0..MAX_FLOWS).map(|i| (i.to_string(), flow.clone())).collect();
+    assert_eq!(scenario.check(), Ok(()));
+    scenario.flows.insert("one more".to_owned(), flow);
+    assert!(scenario.check().unwrap_err().why.starts_with("there are 65536 flows"));
+}
+
+#[test]
+fn names_fit_a_report() {
+    for name in ["", "a\tb", &"x".repeat(65)] {
+        let mut scenario = Scenario::default();
+        scenario.ports.insert(name.to_owned(), PortSpec::default());
+        assert!(scenario.check().is_err(), "{name}");
+    }
+}
