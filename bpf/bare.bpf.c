@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The physical limit, for the benchmark: a program that redirects live frames without touching them,
- * and one that only counts and drops, or counts, reads the clock and drops, which is the least that
- * anybody does who measures delay. What Wirebeat's own programs reach is printed as a share of this.
+ * The physical limit, for the benchmark: a program that redirects live frames without touching them, or
+ * copies frames of several lengths into them, which is the least that anybody does who sends a mix; and one
+ * that only counts and drops, or counts, reads the clock and drops, which is the least that anybody does who
+ * measures delay. What Wirebeat's own programs reach is printed as a share of this.
  */
 #include "common.h"
 
 /* Set before loading: whether each arrival is timed. */
 const volatile __u32 timed;
+
+/* Set before loading: the lengths of the frames that are copied, in turn; zeros leave frames untouched. */
+#define MIXED 8
+const volatile __u32 mixed[MIXED];
+const volatile __u32 base_len; /* length of the frames that the kernel hands to the program */
+static __u8 copied[2048];
 
 __u64 redirected SEC(".bss.bare");
 
@@ -34,7 +41,14 @@ struct {
 SEC("xdp")
 int wb_bare_transmit(struct xdp_md *ctx)
 {
-	redirected++;
+	__u32 len = mixed[redirected++ % MIXED];
+
+	if (len && len <= sizeof(copied)) {
+		if (len != base_len && bpf_xdp_adjust_tail(ctx, (int)len - (int)base_len))
+			return XDP_ABORTED;
+		if (bpf_xdp_store_bytes(ctx, 0, copied, len))
+			return XDP_ABORTED;
+	}
 	return bpf_redirect_map(&bare_egress, 0, 0);
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use wirebeat_engine_linux::kernel::FarEnd;
+use wirebeat_engine_linux::kernel::{FarEnd, Flood, Lengths};
 use wirebeat_engine_linux::{affinity, kernel};
 use wirebeat_traffic::spec::{EngineChoice, WaitChoice};
 use wirebeat_units::FrameLen;
@@ -231,16 +231,26 @@ fn of_peer(bench: &Bench, peer: &Peer, sink: Sink) -> Result<Reached, Failure> {
 
 /// Frames per second of the bare loop, which only counts at the far end.
 pub(super) fn bare_limit(lab: &Lab, time: Duration) -> Result<f64, Failure> {
-    bare_loop(lab, FarEnd::Counts, time)
+    bare_loop(lab, FarEnd::Counts, None, time)
 }
 
 /// The same, with the clock read for each arrival.
 pub(super) fn timed_limit(lab: &Lab, time: Duration) -> Result<f64, Failure> {
-    bare_loop(lab, FarEnd::Times, time)
+    bare_loop(lab, FarEnd::Times, None, time)
+}
+
+/// The same, and frames of these lengths copied.
+pub(super) fn copied_limit(lab: &Lab, lengths: Lengths, time: Duration) -> Result<f64, Failure> {
+    bare_loop(lab, FarEnd::Times, Some(lengths), time)
 }
 
 /// The better of two batch sizes, each for half of the time, from the CPU that all senders get.
-fn bare_loop(lab: &Lab, far_end: FarEnd, time: Duration) -> Result<f64, Failure> {
+fn bare_loop(
+    lab: &Lab,
+    far_end: FarEnd,
+    copied: Option<Lengths>,
+    time: Duration,
+) -> Result<f64, Failure> {
     let mut best = 0.0_f64;
     for batch in [64, 256] {
         let (near, far) = (lab.near().link.index.get(), lab.far().link.index.get());
@@ -248,7 +258,7 @@ fn bare_loop(lab: &Lab, far_end: FarEnd, time: Duration) -> Result<f64, Failure>
         let enter = move || namespace.enter().map_err(io::Error::other);
         let limit = lab.near().namespace.run(|| {
             affinity::pin(lab.cores.send)?;
-            kernel::bare_limit(near, far, (enter, far_end), batch, time / 2)
+            kernel::bare_limit(near, far, (enter, far_end), Flood { copied, batch, time: time / 2 })
         })??;
         best = best.max(limit.received as f64 / limit.elapsed.as_secs_f64());
     }

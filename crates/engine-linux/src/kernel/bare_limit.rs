@@ -1,5 +1,5 @@
-//! The physical limit of this machine: live frames redirected untouched, counted and dropped at the far
-//! end. The benchmark prints Wirebeat's rate as a share of it.
+//! The physical limit of this machine: live frames redirected untouched, or just copied, counted and dropped
+//! at the far end. The benchmark prints Wirebeat's rate as a share of it.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -68,12 +68,32 @@ impl Sink {
     }
 }
 
-/// Sends `frame` flat out from interface `index` (of the caller's namespace) for `time` in batches of
-/// `batch`, without touching it. Returns the frames redirected.
-pub fn flood(index: u32, frame: &[u8], batch: u32, time: Duration) -> io::Result<(u64, Duration)> {
+/// Lengths of frames without FCS that are copied in turn; as many as `MIXED` of `bpf/bare.bpf.c`.
+pub type Lengths = [u16; 8];
+
+/// What is sent flat out.
+#[derive(Clone, Copy, Debug)]
+pub struct Flood {
+    /// The frames that the kernel makes are redirected as they are, 60 bytes long; or frames of these lengths
+    /// are copied into them.
+    pub copied: Option<Lengths>,
+    /// Frames of one batch of the test run.
+    pub batch: u32,
+    /// For how long.
+    pub time: Duration,
+}
+
+/// Sends flat out from interface `index` (of the caller's namespace). Returns the frames redirected.
+pub fn flood(index: u32, flood: Flood) -> io::Result<(u64, Duration)> {
+    let Flood { copied, batch, time } = flood;
+    let frame = vec![0; copied.and_then(|lens| lens.into_iter().max()).unwrap_or(60).into()];
     let mut storage = MaybeUninit::uninit();
-    let skeleton =
-        BareSkelBuilder::default().open(&mut storage).map_err(failed)?.load().map_err(failed)?;
+    let mut open = BareSkelBuilder::default().open(&mut storage).map_err(failed)?;
+    if let Some((rodata, lens)) = open.maps.rodata_data.as_deref_mut().zip(copied) {
+        rodata.mixed = lens.map(u32::from);
+        rodata.base_len = frame.len() as u32;
+    }
+    let skeleton = open.load().map_err(failed)?;
     skeleton
         .maps
         .bare_egress
@@ -84,7 +104,7 @@ pub fn flood(index: u32, frame: &[u8], batch: u32, time: Duration) -> io::Result
     while start.elapsed() < time {
         test_run::run(
             skeleton.progs.wb_bare_transmit.as_fd(),
-            Call { frame, repeat: 1 << 16, batch },
+            Call { frame: &frame, repeat: 1 << 16, batch },
         )?;
     }
     let elapsed = start.elapsed();
@@ -98,8 +118,7 @@ pub fn bare_limit(
     index: u32,
     far_index: u32,
     (enter_far, far_end): (impl FnOnce() -> io::Result<()> + Send + 'static, FarEnd),
-    batch: u32,
-    time: Duration,
+    sent: Flood,
 ) -> io::Result<BareLimit> {
     let (ready, is_ready) = mpsc::channel();
     let (stop, stopped) = mpsc::channel::<()>();
@@ -115,7 +134,7 @@ pub fn bare_limit(
         }
     });
     let outcome = match is_ready.recv() {
-        Ok(()) => flood(index, &[0u8; 60], batch, time),
+        Ok(()) => flood(index, sent),
         Err(_) => Ok((0, Duration::ZERO)),
     };
     thread::sleep(Duration::from_millis(20));
