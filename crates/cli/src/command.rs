@@ -8,7 +8,8 @@ use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::failure::Failure;
 use crate::output::{self, Output, ReportArgs};
 use crate::{
-    check, completions, convert, ctl, demo, doctor, explain, man, receive, run, send, usage,
+    archive, check, completions, convert, ctl, demo, doctor, explain, man, receive, run, send,
+    usage,
 };
 
 /// What the program is called.
@@ -64,6 +65,7 @@ enum Command {
     Check(check::Args),
     Explain(explain::Args),
     Convert(convert::Args),
+    Archive(archive::Args),
     Ctl(ctl::Args),
     Demo(demo::Args),
     Doctor(doctor::Args),
@@ -83,6 +85,7 @@ impl Command {
             Command::Doctor(args) => args.report(),
             Command::Explain(_)
             | Command::Convert(_)
+            | Command::Archive(_)
             | Command::Ctl(_)
             | Command::Completions(_)
             | Command::Man(_) => ReportArgs::default(),
@@ -97,6 +100,7 @@ impl Command {
             Command::Check(args) => check::run(args, output),
             Command::Explain(args) => explain::run(args),
             Command::Convert(args) => convert::run(args),
+            Command::Archive(args) => archive::run(args),
             Command::Ctl(args) => ctl::run(args),
             Command::Demo(args) => demo::run(args, output),
             Command::Doctor(_) => doctor::run(output),

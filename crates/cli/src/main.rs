@@ -4,6 +4,7 @@
 //! what it does. `failure.rs` is how the command says no, `output.rs` where its results go. Nothing
 //! here measures or sends: that is all behind `wirebeat_run`.
 
+mod archive;
 mod check;
 mod command;
 mod completions;

@@ -35,6 +35,12 @@ const TABLE: &[Row] = &[
         rule: "what to send and when knows no engines, threads, sockets or clocks",
     },
     Row {
+        name: "trace",
+        may_know: &["units", "wire"],
+        tests: &[],
+        rule: "what can be replayed is files and formats; how it is sent is not their business",
+    },
+    Row {
         name: "scripts",
         may_know: &["units", "wire", "traffic"],
         tests: &[],
@@ -106,7 +112,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         name: "cli",
-        may_know: &["units", "traffic", "scripts", "explain", "report", "run", "testbed"],
+        may_know: &["units", "traffic", "trace", "scripts", "explain", "report", "run", "testbed"],
         tests: &[],
         rule: "a control plane knows the language, a run and its report; what is below is the run's",
     },

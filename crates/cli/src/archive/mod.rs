@@ -1,0 +1,226 @@
+//! `wirebeat archive`: archives of time series, made, looked into, cut and put together.
+//!
+//! A subcommand is a file here and a line in [`Command`]. What they have in common is here: how an archive is read,
+//! how far the work is, and how a file comes to be.
+
+mod slice;
+mod verify;
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Read, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use wirebeat_trace::archive::{ByteOrder, OnBad, Reader, Reading, Writer};
+use wirebeat_trace::new_file::NewFile;
+use wirebeat_trace::source::{self, CopyError};
+use wirebeat_trace::{Sink, Source};
+
+use crate::failure::Failure;
+use crate::file::is_standard;
+use crate::signals::Signals;
+
+/// How often the bar is drawn anew.
+const REDRAW: Duration = Duration::from_millis(200);
+/// Bytes that are written at once.
+const WRITE: usize = 1 << 18;
+
+/// Work with archives of time series
+///
+/// An archive holds records with a time, a device and data, for 'wirebeat replay' to send again. docs/replay.md
+/// describes the format and walks from sensor readings to a replay.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The table.
+#[derive(Subcommand, Debug)]
+enum Command {
+    Verify(verify::Args),
+    Slice(slice::Args),
+}
+
+/// Does it.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    match &args.command {
+        Command::Verify(args) => verify::run(args),
+        Command::Slice(args) => slice::run(args),
+    }
+}
+
+/// How an archive is read.
+#[derive(ClapArgs, Clone, Debug, Default)]
+struct ReadArgs {
+    /// What is done about what is no record: stop, or skip it and count it
+    #[arg(long, value_name = "WHAT", default_value = "stop", value_parser = on_bad)]
+    on_bad: OnBad,
+    /// Which byte of a record's length comes first: the big or the little end
+    #[arg(long, value_name = "END", default_value = "big", value_parser = byte_order)]
+    length_order: ByteOrder,
+}
+
+impl ReadArgs {
+    fn reading(&self) -> Reading {
+        Reading { order: self.length_order, on_bad: self.on_bad, any_order: false }
+    }
+}
+
+fn on_bad(text: &str) -> Result<OnBad, String> {
+    match text {
+        "stop" => Ok(OnBad::Stop),
+        "skip" => Ok(OnBad::Skip),
+        _ => Err("this is neither stop nor skip".to_owned()),
+    }
+}
+
+fn byte_order(text: &str) -> Result<ByteOrder, String> {
+    match text {
+        "big" => Ok(ByteOrder::Big),
+        "little" => Ok(ByteOrder::Little),
+        _ => Err("this is neither big nor little".to_owned()),
+    }
+}
+
+/// A file, or standard input.
+struct Input {
+    from: Box<dyn Read>,
+    /// How many bytes it has, where that is known.
+    len: Option<u64>,
+}
+
+/// Opens an input.
+fn open(path: &Path) -> Result<Input, Failure> {
+    if is_standard(path) {
+        return Ok(Input { from: Box::new(io::stdin().lock()), len: None });
+    }
+    let opened = File::open(path).and_then(|file| {
+        let meta = file.metadata()?;
+        if meta.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        Ok((file, meta.is_file().then_some(meta.len())))
+    });
+    let (file, len) = opened.map_err(|error| {
+        let failure = Failure::usage(&format!("cannot read it: {error}"));
+        failure.at(path.display().to_string()).hint("check the name of the file")
+    })?;
+    Ok(Input { from: Box::new(file), len })
+}
+
+/// What messages call a file.
+fn name(path: &Path) -> String {
+    if is_standard(path) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+/// An archive from an input.
+fn archive(path: &Path, input: Input, reading: Reading) -> Reader<Box<dyn Read>> {
+    Reader::new(input.from, name(path), reading)
+}
+
+/// A file that is to be made; or standard output.
+enum Output {
+    File(NewFile),
+    Standard(io::Stdout),
+}
+
+impl Output {
+    fn create(path: &Path) -> Result<Output, Failure> {
+        if is_standard(path) {
+            return Ok(Output::Standard(io::stdout()));
+        }
+        NewFile::create(path).map(Output::File).map_err(|error| cannot_write(path, &error))
+    }
+
+    fn buffered(self) -> BufWriter<Output> {
+        BufWriter::with_capacity(WRITE, self)
+    }
+}
+
+/// Ends an archive that was written, and gives the file its name.
+fn keep(writer: Writer<BufWriter<Output>>, path: &Path) -> Result<(), Failure> {
+    let failed = |error: io::Error| cannot_write(path, &error);
+    let output = writer.finish().map_err(failed)?;
+    match output.into_inner().map_err(|error| failed(error.into_error()))? {
+        Output::File(file) => file.keep().map_err(failed),
+        Output::Standard(_) => Ok(()),
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Output::File(file) => file.write(bytes),
+            Output::Standard(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Output::File(file) => file.flush(),
+            Output::Standard(out) => out.flush(),
+        }
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    let (what, hint) = match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            ("it is there already".to_owned(), "choose another name, or remove it first")
+        }
+        _ => (format!("cannot write it: {error}"), "check the folder, and the room on the disk"),
+    };
+    Failure::usage(&what).at(path.display().to_string()).hint(hint)
+}
+
+/// Takes all records of a source to a sink, shows how far it is on a terminal, and stops when a signal says so.
+/// `bytes` is how long the source is, where that is known. Says how many records there were.
+fn copy(source: &mut dyn Source, sink: &mut dyn Sink, bytes: Option<u64>) -> Result<u64, Failure> {
+    let signals = Signals::watch()?;
+    let stop = signals.running().clone();
+    let bar = Bar::new(bytes);
+    let copied = source::copy(source, sink, |records, position| {
+        bar.at(records, position);
+        !stop.asked()
+    });
+    bar.clear();
+    copied.map_err(|error| match error {
+        CopyError::Read(_) | CopyError::Stopped => Failure::usage(&error.to_string()),
+        CopyError::Write { .. } => Failure::machine(&error.to_string()),
+    })
+}
+
+/// How far the work is, on a terminal.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new(bytes: Option<u64>) -> Bar {
+        if !io::stderr().is_terminal() {
+            return Bar(ProgressBar::hidden());
+        }
+        let (bar, template) = match bytes {
+            Some(bytes) => (
+                ProgressBar::new(bytes),
+                "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {msg}, {eta}",
+            ),
+            None => (ProgressBar::no_length(), "{bytes} {bytes_per_sec} {msg}"),
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(REDRAW);
+        Bar(bar)
+    }
+
+    fn at(&self, records: u64, position: u64) {
+        self.0.set_position(position);
+        self.0.set_message(format!("{records} records"));
+    }
+
+    fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,125 @@
+//! Devices: 16 bytes that name what a record came from. They mean whatever who made the archive means by them.
+//!
+//! As text: what is UTF-8 without control characters, without blanks at either end and padded with zero bytes is
+//! written as it is; anything else as `0x` and 32 hexadecimal digits. The bytes come back from both.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a record came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Device(pub [u8; Device::LEN]);
+
+/// A text that names no device.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadDevice {
+    /// More than fits.
+    #[error(
+        "'{0}' is longer than the 16 bytes of a device; shorten it, or give its bytes as 0x and 32 digits"
+    )]
+    Long(String),
+    /// Zero bytes end a name, so they cannot be in it.
+    #[error("'{0}' has a zero byte; give its bytes as 0x and 32 digits")]
+    Zero(String),
+}
+
+impl Device {
+    /// Bytes that it takes.
+    pub const LEN: usize = 16;
+
+    /// Its name, where it is one that can be written as it is.
+    fn name(&self) -> Option<&str> {
+        let len = self.0.iter().rposition(|&byte| byte != 0)? + 1;
+        let name = std::str::from_utf8(self.0.get(..len)?).ok()?;
+        let plain = !name.contains(char::is_control) && name.trim() == name;
+        // would be read as digits, were it longer
+        (plain && !name.starts_with("0x")).then_some(name)
+    }
+
+    /// Reads text, as bytes: a name, or `0x` and 32 digits.
+    ///
+    /// # Errors
+    /// Where it does not fit.
+    #[inline]
+    pub fn from_text(text: &[u8]) -> Result<Device, BadDevice> {
+        let mut bytes = [0; Device::LEN];
+        match bytes.get_mut(..text.len()) {
+            Some(start) if !text.contains(&0) => {
+                start.copy_from_slice(text);
+                Ok(Device(bytes))
+            }
+            Some(_) => Err(BadDevice::Zero(String::from_utf8_lossy(text).into_owned())),
+            None => Device::from_digits(text),
+        }
+    }
+
+    #[cold]
+    fn from_digits(text: &[u8]) -> Result<Device, BadDevice> {
+        let digits = std::str::from_utf8(text).ok().and_then(|text| text.strip_prefix("0x"));
+        let digits = digits.filter(|digits| {
+            digits.len() == 2 * Device::LEN && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+        });
+        let number = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
+        let long = || BadDevice::Long(String::from_utf8_lossy(text).chars().take(60).collect());
+        number.map(|number| Device(number.to_be_bytes())).ok_or_else(long)
+    }
+}
+
+impl FromStr for Device {
+    type Err = BadDevice;
+
+    fn from_str(text: &str) -> Result<Device, BadDevice> {
+        Device::from_text(text.as_bytes())
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.pad(name),
+            None => f.pad(&format!("0x{:032x}", u128::from_be_bytes(self.0))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_and_digits() {
+        let device = |text: &str| text.parse::<Device>().unwrap();
+        assert_eq!(device("BK.SAO").0, *b"BK.SAO\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(device("BK.SAO").to_string(), "BK.SAO");
+        assert_eq!(device("sixteen-bytes-ok").to_string(), "sixteen-bytes-ok");
+        assert_eq!(device("").to_string(), "0x00000000000000000000000000000000");
+        assert_eq!(device("0x000000000000000000000000000000ff").0[15], 255);
+        assert_eq!(device(" a").to_string(), "0x20610000000000000000000000000000");
+        assert!(device("0xab").to_string().starts_with("0x30786162"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        for text in ["seventeen-bytes-x", "0x0000000000000000000000000000000g", "a\0b"] {
+            let message = text.parse::<Device>().unwrap_err().to_string();
+            assert!(message.contains("0x and 32 digits"), "{message}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_device_comes_back_from_its_text(bytes: [u8; 16]) {
+            let device = Device(bytes);
+            prop_assert_eq!(device.to_string().parse(), Ok(device));
+        }
+
+        #[test]
+        fn every_name_comes_back(name in "[a-zäö€ .:_-]{0,16}") {
+            if let Ok(device) = name.parse::<Device>() {
+                prop_assert_eq!(device.to_string().parse(), Ok(device));
+            }
+        }
+    }
+}

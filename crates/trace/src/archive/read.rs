@@ -1,0 +1,430 @@
+//! Reading an archive from its beginning to its end, in bounded memory, whatever its bytes are.
+//!
+//! What is no record stops the reader, or is skipped and counted. A record whose time is wrong is stepped over when
+//! what follows it is a record; where the length itself cannot be trusted, the next place is looked for at which
+//! several records stand one after another.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use super::device::Device;
+use super::record::{ByteOrder, HEAD, RECORD_MAX, Record};
+use super::timestamp::{BadTime, Timestamp};
+
+/// Bytes read ahead.
+const BUFFER: usize = 1 << 20;
+/// So many records one after another are no accident: the chance that random bytes pass for a time is below one in
+/// 10^9.
+const SURE: usize = 3;
+
+/// How an archive is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Which byte of a length comes first.
+    pub order: ByteOrder,
+    /// What is done about what is no record.
+    pub on_bad: OnBad,
+    /// Whether records may stand in any order of time.
+    pub any_order: bool,
+}
+
+/// What is done about what is no record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnBad {
+    /// It ends the reading.
+    #[default]
+    Stop,
+    /// It is skipped and counted.
+    Skip,
+}
+
+/// What is wrong with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Defect {
+    /// The file ends inside it.
+    #[error("the file ends after {have} of its {need} bytes")]
+    Truncated {
+        /// Bytes there are.
+        have: usize,
+        /// Bytes it says it has.
+        need: usize,
+    },
+    /// A length that no record has.
+    #[error("its length is {0}, and a record has at least {HEAD} bytes")]
+    Length(u16),
+    /// Lengths that are right the other way round.
+    #[error("{}", order_text(*.0))]
+    Order(ByteOrder),
+    /// A time that is none.
+    #[error("its time is none: {0}")]
+    Time(#[from] BadTime),
+    /// A time before that of the record before it.
+    #[error("its time {time} is before {before}, the time of the record before it")]
+    Backwards {
+        /// The time before.
+        before: Timestamp,
+        /// Its time.
+        time: Timestamp,
+    },
+}
+
+fn order_text(read_as: ByteOrder) -> &'static str {
+    match read_as {
+        ByteOrder::Big => {
+            "its lengths have the lower byte first; read it with --length-order little"
+        }
+        ByteOrder::Little => {
+            "its lengths have the higher byte first; read it without --length-order"
+        }
+    }
+}
+
+impl Defect {
+    /// The kinds, as they are counted.
+    pub const KINDS: [&'static str; 4] = [
+        "cut off by the end of the file",
+        "with an impossible length",
+        "with an impossible time",
+        "earlier than the one before",
+    ];
+
+    fn kind(self) -> usize {
+        match self {
+            Defect::Truncated { .. } => 0,
+            Defect::Length(_) | Defect::Order(_) => 1,
+            Defect::Time(_) => 2,
+            Defect::Backwards { .. } => 3,
+        }
+    }
+}
+
+/// Where a record stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Bytes of the file before it.
+    pub offset: u64,
+    /// Its number, from 0; those that were skipped count.
+    pub number: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "record {} at byte {}", self.number, self.offset)
+    }
+}
+
+/// Something that is no record, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bad {
+    /// Where.
+    pub place: Place,
+    /// What is wrong.
+    pub defect: Defect,
+}
+
+/// Why the reading ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Something is no record.
+    #[error("{name}: {}: {}", .bad.place, .bad.defect)]
+    Bad {
+        /// The file.
+        name: String,
+        /// What, and where.
+        bad: Bad,
+    },
+    /// The system refused to read.
+    #[error("{name}: reading at byte {offset}: {source}")]
+    System {
+        /// The file.
+        name: String,
+        /// Where.
+        offset: u64,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+/// What was read so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Records.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// What was no record, by kind as in [`Defect::KINDS`], and the first of each kind.
+    pub bad: [(u64, Option<Bad>); 4],
+    /// Bytes that were skipped.
+    pub skipped: u64,
+}
+
+impl Tally {
+    fn count(&mut self, bad: Bad) {
+        let (count, first) = &mut self.bad[bad.defect.kind()];
+        *count += 1;
+        first.get_or_insert(bad);
+    }
+
+    /// How much was no record.
+    pub fn bad(&self) -> u64 {
+        self.bad.iter().map(|(count, _)| count).sum()
+    }
+}
+
+/// Reads an archive.
+#[derive(Debug)]
+pub struct Reader<R> {
+    from: R,
+    name: String,
+    reading: Reading,
+    buffer: Vec<u8>,
+    /// What of the buffer was read from the file and is not used yet.
+    start: usize,
+    end: usize,
+    /// Where `start` is in the file.
+    offset: u64,
+    at_end: bool,
+    /// The number of the next record.
+    number: u64,
+    last: Option<Timestamp>,
+    place: Place,
+    /// Where the record that was read last is in the buffer, its length and its time.
+    current: (usize, usize, Timestamp),
+    tally: Tally,
+}
+
+/// What stands at a place.
+enum Found {
+    Record(usize, Timestamp),
+    Nothing,
+    Bad(Defect),
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads `from`, of which messages speak as `name`.
+    pub fn new(from: R, name: impl Into<String>, reading: Reading) -> Reader<R> {
+        Reader {
+            from,
+            name: name.into(),
+            reading,
+            buffer: vec![0; BUFFER],
+            start: 0,
+            end: 0,
+            offset: 0,
+            at_end: false,
+            number: 0,
+            last: None,
+            place: Place::default(),
+            current: (0, 0, Timestamp::EPOCH),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Says that `from` begins at a place of the file.
+    pub fn at(mut self, place: Place) -> Reader<R> {
+        (self.offset, self.number) = (place.offset, place.number);
+        self
+    }
+
+    /// The next record; `None` at the end.
+    ///
+    /// # Errors
+    /// What is no record, where that is to end the reading; and what the system says.
+    #[inline]
+    pub fn read(&mut self) -> Result<Option<Record<'_>>, ReadError> {
+        Ok(self.advance()?.then(|| self.record()))
+    }
+
+    /// Goes to the next record; says whether there is one.
+    ///
+    /// # Errors
+    /// Those of [`Reader::read`].
+    #[inline]
+    pub fn advance(&mut self) -> Result<bool, ReadError> {
+        let Some((len, time)) = self.next()? else { return Ok(false) };
+        self.current = (self.start, len, time);
+        self.place = Place { offset: self.offset, number: self.number };
+        self.step(len);
+        self.number += 1;
+        self.tally.records += 1;
+        self.tally.bytes += len as u64;
+        Ok(true)
+    }
+
+    /// The record that it is at. Before the first, one without anything.
+    #[inline]
+    pub fn record(&self) -> Record<'_> {
+        let (start, len, time) = self.current;
+        let bytes = self.buffer.get(start..start + len).unwrap_or_default();
+        Record::with(time, bytes).unwrap_or(Record { time, device: Device::default(), data: &[] })
+    }
+
+    /// The length and the time of the next record, which `start` is at then.
+    #[inline]
+    fn next(&mut self) -> Result<Option<(usize, Timestamp)>, ReadError> {
+        loop {
+            if self.end - self.start < RECORD_MAX {
+                self.fill(RECORD_MAX)?;
+            }
+            match self.find() {
+                Found::Record(len, time) => return Ok(Some((len, time))),
+                Found::Nothing => return Ok(None),
+                Found::Bad(defect) => self.bad(defect)?,
+            }
+        }
+    }
+
+    /// Where the record that was read last stands.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// What messages call the file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What was read so far.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Looks at the next record.
+    #[inline]
+    fn find(&mut self) -> Found {
+        let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
+        if rest.is_empty() {
+            return Found::Nothing;
+        }
+        match whole(rest, self.reading.order) {
+            Ok((len, time)) => match self.last {
+                Some(before) if !self.reading.any_order && time.unix_us() < before.unix_us() => {
+                    Found::Bad(Defect::Backwards { before, time })
+                }
+                _ => {
+                    self.last = Some(time);
+                    Found::Record(len, time)
+                }
+            },
+            Err(defect) => Found::Bad(defect),
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, len: usize) {
+        self.start += len;
+        self.offset += len as u64;
+    }
+
+    /// Reads until there are `least` bytes, or no more.
+    #[cold]
+    fn fill(&mut self, least: usize) -> Result<(), ReadError> {
+        if self.at_end || self.end - self.start >= least {
+            return Ok(());
+        }
+        self.buffer.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        while self.end < least {
+            let room = self.buffer.get_mut(self.end..).unwrap_or_default();
+            match self.from.read(room) {
+                Ok(0) => {
+                    self.at_end = true;
+                    break;
+                }
+                Ok(count) => self.end += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => {
+                    let offset = self.offset + self.end as u64;
+                    return Err(ReadError::System { name: self.name.clone(), offset, source });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Something is no record.
+    #[cold]
+    fn bad(&mut self, defect: Defect) -> Result<(), ReadError> {
+        self.fill((SURE + 1) * RECORD_MAX)?;
+        let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
+        let order = self.reading.order;
+        let turned = self.number == 0
+            && !stand(rest, order, self.at_end)
+            && stand(rest, order.other(), self.at_end);
+        let defect = if turned { Defect::Order(order) } else { defect };
+        let bad = Bad { place: Place { offset: self.offset, number: self.number }, defect };
+        if turned || self.reading.on_bad == OnBad::Stop {
+            return Err(ReadError::Bad { name: self.name.clone(), bad });
+        }
+        self.tally.count(bad);
+        self.number += 1;
+        let next = usize::from(order.length(rest).unwrap_or(0));
+        let skip = match defect {
+            Defect::Backwards { .. } => next,
+            Defect::Time(_) if next >= rest.len() || stand(&rest[next..], order, self.at_end) => {
+                next
+            }
+            _ => return self.look_further(),
+        };
+        self.skip(skip.min(rest.len()));
+        Ok(())
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.tally.skipped += count as u64;
+        self.step(count);
+    }
+
+    /// Goes to the next place at which records stand, or to the end.
+    fn look_further(&mut self) -> Result<(), ReadError> {
+        self.skip(1);
+        loop {
+            self.fill((SURE + 1) * RECORD_MAX)?;
+            let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
+            // Places near the end of the buffer wait until what follows them is there.
+            let sure = match self.at_end {
+                true => rest.len(),
+                false => rest.len() - SURE * RECORD_MAX,
+            };
+            let found = (0..sure).find(|&at| stand(&rest[at..], self.reading.order, self.at_end));
+            self.skip(found.unwrap_or(sure));
+            if found.is_some() || self.start == self.end {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The length and the time of the record that `bytes` begin with.
+#[inline]
+fn whole(bytes: &[u8], order: ByteOrder) -> Result<(usize, Timestamp), Defect> {
+    let cut = |need| Defect::Truncated { have: bytes.len(), need };
+    let length = order.length(bytes).ok_or_else(|| cut(HEAD))?;
+    let len = usize::from(length);
+    if len < HEAD {
+        return Err(Defect::Length(length));
+    }
+    let time = bytes.get(2..).and_then(|rest| rest.first_chunk()).ok_or_else(|| cut(len))?;
+    let time = Timestamp::unpack(time)?;
+    if bytes.len() < len {
+        return Err(cut(len));
+    }
+    Ok((len, time))
+}
+
+/// Whether records stand at the beginning of `bytes`, one after another: several, or all there are until the end of
+/// the file.
+fn stand(bytes: &[u8], order: ByteOrder, at_end: bool) -> bool {
+    let mut rest = bytes;
+    for _ in 0..SURE {
+        let Ok((len, _)) = whole(rest, order) else { return false };
+        rest = &rest[len..];
+        if rest.is_empty() {
+            return at_end;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::archive::{DATA_MAX, Device, Writer};
+
+/// A record at so many microseconds, with data of so many bytes.
+fn records(list: &[(i64, usize)]) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new());
+    for (number, &(us, len)) in list.iter().enumerate() {
+        let time = Timestamp::utc(1_435_774_830_000_000 + us).unwrap();
+        let device = Device([number as u8; 16]);
+        let data: Vec<u8> = (0..len).map(|byte| (byte + number) as u8).collect();
+        writer.write(&Record { time, device, data: &data }).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// Gives a few bytes at a time.
+struct Trickle<'a>(&'a [u8], usize);
+
+impl Read for Trickle<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.1.min(into.len()).min(self.0.len());
+        self.0.read(&mut into[..count])
+    }
+}
+
+fn all(bytes: &[u8], reading: Reading) -> Result<(Vec<u8>, Tally), ReadError> {
+    let mut reader = Reader::new(Trickle(bytes, 7_001), "test", reading);
+    let mut copy = Writer::new(Vec::new());
+    while let Some(record) = reader.read()? {
+        copy.write(&record).unwrap();
+    }
+    Ok((copy.finish().unwrap(), reader.tally().clone()))
+}
+
+const SKIP: Reading = Reading { order: ByteOrder::Big, on_bad: OnBad::Skip, any_order: false };
+
+fn message(bytes: &[u8]) -> String {
+    all(bytes, Reading::default()).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let list: Vec<(i64, usize)> =
+        (0..200).map(|n| (n * 10, (n as usize * 331) % DATA_MAX)).collect();
+    let bytes = records(&list);
+    let (copy, tally) = all(&bytes, Reading::default()).unwrap();
+    assert!(copy == bytes);
+    assert_eq!((tally.records, tally.bytes), (200, bytes.len() as u64));
+    assert_eq!((tally.bad(), tally.skipped), (0, 0));
+    assert_eq!(all(&[], Reading::default()).unwrap().1, Tally::default());
+}
+
+#[test]
+fn the_longest_data_fits_and_one_byte_more_does_not() {
+    let bytes = records(&[(0, DATA_MAX), (1, 0)]);
+    assert!(all(&bytes, Reading::default()).unwrap().0 == bytes);
+    let time = Timestamp::utc(0).unwrap();
+    let long = Record { time, device: Device::default(), data: &[0; DATA_MAX + 1] };
+    let error = Writer::new(Vec::new()).write(&long).unwrap_err();
+    assert_eq!(error.to_string(), "its data has 65506 bytes, and a record holds 65505 at most");
+}
+
+#[test]
+fn a_place_has_file_byte_and_record() {
+    let mut bytes = records(&[(0, 10), (1, 20), (2, 30)]);
+    let second = 40;
+    bytes[second..second + 2].copy_from_slice(&[0, 29]);
+    assert_eq!(
+        message(&bytes),
+        "test: record 1 at byte 40: its length is 29, and a record has at least 30 bytes"
+    );
+}
+
+#[test]
+fn what_is_cut_off_is_told_and_nothing_of_it_is_read() {
+    let bytes = records(&[(0, 10), (1, 20)]);
+    for end in 41..bytes.len() {
+        let told = message(&bytes[..end]);
+        assert!(told.starts_with("test: record 1 at byte 40: the file ends after "), "{told}");
+        let (copy, tally) = all(&bytes[..end], SKIP).unwrap();
+        assert_eq!(copy, bytes[..40]);
+        assert_eq!((tally.records, tally.bad(), tally.skipped), (1, 1, end as u64 - 40));
+    }
+}
+
+#[test]
+fn a_bad_time_is_stepped_over() {
+    let mut bytes = records(&[(0, 10), (1, 20), (2, 30)]);
+    bytes[40 + 5] = 0x32;
+    assert_eq!(
+        message(&bytes),
+        "test: record 1 at byte 40: its time is none: 2015-07 has no day 32; it has 31"
+    );
+    let (copy, tally) = all(&bytes, SKIP).unwrap();
+    assert_eq!(copy, [&bytes[..40], &bytes[90..]].concat());
+    assert_eq!((tally.records, tally.bad[2].0, tally.skipped), (2, 1, 50));
+}
+
+#[test]
+fn after_a_bad_length_the_next_records_are_found() {
+    for length in [0u16, 29, 31, 60_000] {
+        let list: Vec<(i64, usize)> = (0..40).map(|n| (n, 1000)).collect();
+        let mut bytes = records(&list);
+        let bad = 7 * 1030;
+        bytes[bad..bad + 2].copy_from_slice(&length.to_be_bytes());
+        // a length that could be one is believed, and what is wrong with it is seen at the next record
+        let (copy, tally) = all(&bytes, SKIP).unwrap();
+        assert!(copy.len() >= 31 * 1030, "{length}: {tally:?}");
+        assert!(copy.ends_with(&bytes[bad + 1030..]), "{length}");
+        assert!(tally.bad() >= 1, "{length}: {tally:?}");
+        assert_eq!(tally.bytes + tally.skipped, bytes.len() as u64);
+    }
+}
+
+#[test]
+fn time_does_not_run_backwards_unless_it_may() {
+    let bytes = records(&[(5, 1), (4, 1), (5, 1)]);
+    assert_eq!(
+        message(&bytes),
+        "test: record 1 at byte 31: its time 2015-07-01T18:20:30.000004Z is before \
+         2015-07-01T18:20:30.000005Z, the time of the record before it"
+    );
+    let (copy, tally) = all(&bytes, SKIP).unwrap();
+    assert_eq!((copy.len(), tally.bad[3].0), (62, 1));
+    let any = Reading { any_order: true, ..Reading::default() };
+    assert_eq!(all(&bytes, any).unwrap().0, bytes);
+}
+
+#[test]
+fn lengths_the_other_way_round_are_recognised_and_can_be_read() {
+    let bytes = records(&[(0, 10), (1, 20), (2, 30), (3, 40)]);
+    let mut turned = bytes.clone();
+    let mut at = 0;
+    while at < bytes.len() {
+        let len = usize::from(ByteOrder::Big.length(&bytes[at..]).unwrap());
+        turned.swap(at, at + 1);
+        at += len;
+    }
+    for reading in [Reading::default(), SKIP] {
+        let told = all(&turned, reading).unwrap_err().to_string();
+        assert_eq!(
+            told,
+            "test: record 0 at byte 0: its lengths have the lower byte first; read it with \
+             --length-order little"
+        );
+    }
+    let little = Reading { order: ByteOrder::Little, ..Reading::default() };
+    assert_eq!(all(&turned, little).unwrap().0, bytes);
+    let told = all(&bytes, little).unwrap_err().to_string();
+    assert!(told.ends_with("read it without --length-order"), "{told}");
+}
+
+#[test]
+fn an_error_of_the_disk_has_its_place() {
+    struct Broken(usize);
+    impl Read for Broken {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            match std::mem::take(&mut self.0) {
+                0 => Err(io::Error::other("the disk is gone")),
+                count => {
+                    into[..count].copy_from_slice(&records(&[(0, 10), (1, 20)])[..count]);
+                    Ok(count)
+                }
+            }
+        }
+    }
+    let mut reader = Reader::new(Broken(60), "test", Reading::default());
+    let told = reader.read().map(|_| ()).unwrap_err().to_string();
+    assert_eq!(told, "test: reading at byte 60: the disk is gone");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_to_their_end(bytes in proptest::collection::vec(any::<u8>(), 0..4000)) {
+        let _ = all(&bytes, Reading::default());
+        if let Ok((copy, tally)) = all(&bytes, SKIP) {
+            prop_assert_eq!(copy.len() as u64, tally.bytes);
+            prop_assert_eq!(tally.bytes + tally.skipped, bytes.len() as u64);
+        }
+    }
+
+    #[test]
+    fn damage_costs_what_it_hits(
+        count in 5usize..60,
+        len in 0usize..300,
+        hits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let list: Vec<(i64, usize)> = (0..count).map(|n| (n as i64, len)).collect();
+        let mut bytes = records(&list);
+        for (at, byte) in hits {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let reading = Reading { any_order: true, ..SKIP };
+        if let Ok((_, tally)) = all(&bytes, reading) {
+            prop_assert_eq!(tally.bytes + tally.skipped, bytes.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+use std::time::{Duration, UNIX_EPOCH};
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// The examples of the format.
+const EXAMPLES: [(&str, [u8; 12]); 3] = [
+    (
+        "2015-07-01T19:20:30.45+01:00",
+        [0x20, 0x15, 0x07, 0x01, 0x19, 0x20, 0x30, 0x45, 0x00, 0x00, 0x01, 0x00],
+    ),
+    (
+        "2015-07-01T19:20:30.456789-01:00",
+        [0x20, 0x15, 0x07, 0x01, 0x19, 0x20, 0x30, 0x45, 0x67, 0x89, 0x81, 0x00],
+    ),
+    (
+        "2015-07-01T19:20:30.4567Z",
+        [0x20, 0x15, 0x07, 0x01, 0x19, 0x20, 0x30, 0x45, 0x67, 0x00, 0x00, 0x00],
+    ),
+];
+
+#[test]
+fn the_examples_of_the_format_both_ways() {
+    for (text, packed) in EXAMPLES {
+        let time: Timestamp = text.parse().unwrap();
+        assert_eq!(time.pack(), packed, "{text}");
+        assert_eq!(Timestamp::unpack(&packed), Ok(time), "{text}");
+    }
+    let [first, second, third] = EXAMPLES.map(|(text, _)| text.parse::<Timestamp>().unwrap());
+    assert_eq!(first.unix_us(), 1_435_774_830_450_000);
+    assert_eq!(second.unix_us() - first.unix_us(), 2 * 3_600_000_000 + 6_789);
+    assert_eq!(third.unix_us() - first.unix_us(), 3_600_000_000 + 6_700);
+}
+
+#[test]
+fn what_is_no_time_is_told_apart() {
+    let good = EXAMPLES[0].1;
+    let with = |at: usize, byte: u8| {
+        let mut packed = good;
+        packed[at] = byte;
+        Timestamp::unpack(&packed).unwrap_err()
+    };
+    let range = |part, value, least, most| BadTime::Range { part, value, least, most };
+    assert_eq!(with(0, 0x2a), BadTime::Digits("year"));
+    assert_eq!(with(3, 0xf1), BadTime::Digits("day"));
+    assert_eq!(with(9, 0x0a), BadTime::Digits("microsecond"));
+    assert_eq!(with(10, 0x8a), BadTime::Digits("zone"));
+    assert_eq!(with(2, 0x00), range("month", 0, 1, 12));
+    assert_eq!(with(2, 0x13), range("month", 13, 1, 12));
+    assert_eq!(with(3, 0x00), BadTime::Day { year: 2015, month: 7, day: 0, days: 31 });
+    assert_eq!(with(4, 0x24), range("hour", 24, 0, 23));
+    assert_eq!(with(5, 0x60), range("minute", 60, 0, 59));
+    assert_eq!(with(6, 0x61), range("second", 61, 0, 59));
+    assert_eq!(with(6, 0x60), BadTime::LeapSecond);
+    assert_eq!(with(10, 0x15), BadTime::Zone);
+    assert_eq!(with(11, 0x60), BadTime::Zone);
+    // minus nothing: an unknown zone (RFC 3339, 4.3)
+    assert_eq!(with(10, 0x80), BadTime::Zone);
+}
+
+#[test]
+fn the_thirtieth_of_february_is_no_day() {
+    let message = "2015-02-30T00:00:00Z".parse::<Timestamp>().unwrap_err().to_string();
+    assert_eq!(message, "2015-02 has no day 30; it has 28");
+    for (text, is) in [
+        ("2016-02-29T00:00:00Z", true),
+        ("2015-02-29T00:00:00Z", false),
+        ("1900-02-29T00:00:00Z", false),
+        ("2000-02-29T00:00:00Z", true),
+        ("2015-04-31T00:00:00Z", false),
+        ("2015-12-31T00:00:00Z", true),
+    ] {
+        assert_eq!(text.parse::<Timestamp>().is_ok(), is, "{text}");
+    }
+}
+
+#[test]
+fn text_comes_in_the_forms_that_iso_8601_has() {
+    let time: Timestamp = "2015-07-01T19:20:30.5+01:00".parse().unwrap();
+    for text in [
+        "2015-07-01 19:20:30.500000+01:00",
+        "2015-07-01t19:20:30,5+0100",
+        "2015-07-01T19:20:30.500000000+01",
+    ] {
+        assert_eq!(text.parse(), Ok(time), "{text}");
+    }
+    for (text, why) in [
+        ("", BadTime::Text),
+        ("2015-07-01", BadTime::Text),
+        ("2015-07-01T19:20:30", BadTime::Text),
+        ("2015-07-01T19:20:30.Z", BadTime::Text),
+        ("2015-07-01T19:20:30Zz", BadTime::Text),
+        ("2015-07-01T19:20:30+1", BadTime::Text),
+        ("2015-07-01T19:20:30.1234567Z", BadTime::TooFine),
+        ("2015-07-01T19:20:60Z", BadTime::LeapSecond),
+        ("2015-07-01T19:20:30+15:00", BadTime::Zone),
+    ] {
+        assert_eq!(text.parse::<Timestamp>(), Err(why), "{text}");
+    }
+}
+
+#[test]
+fn the_first_and_the_last_moment() {
+    for text in ["0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"] {
+        let time: Timestamp = text.parse().unwrap();
+        assert_eq!(time.to_string(), text);
+        assert_eq!(Timestamp::new(time.unix_us(), 0), Ok(time));
+        assert_eq!(Timestamp::unpack(&time.pack()), Ok(time));
+    }
+    let first: Timestamp = "0000-01-01T00:00:00Z".parse().unwrap();
+    assert_eq!(Timestamp::utc(first.unix_us() - 1), Err(BadTime::Year));
+    assert_eq!(Timestamp::new(first.unix_us(), -1), Err(BadTime::Year));
+    assert_eq!(Timestamp::utc(i64::MAX), Err(BadTime::Year));
+    assert_eq!(Timestamp::utc(i64::MIN), Err(BadTime::Year));
+    assert_eq!(Timestamp::new(0, 841), Err(BadTime::Zone));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_time_or_an_error_and_times_come_back(packed: [u8; 12]) {
+        if let Ok(time) = Timestamp::unpack(&packed) {
+            prop_assert_eq!(time.pack(), packed);
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_time_or_an_error(text in "[0-9T:.+Z -]{0,40}") {
+        let _ = text.parse::<Timestamp>();
+    }
+
+    #[test]
+    fn every_moment_comes_back_in_both_forms(
+        unix_us in -62_167_000_000_000_000i64..253_402_200_000_000_000,
+        zone in -840i16..=840,
+    ) {
+        let Ok(time) = Timestamp::new(unix_us, zone) else { return Ok(()) };
+        prop_assert_eq!(Timestamp::unpack(&time.pack()), Ok(time));
+        prop_assert_eq!(time.to_string().parse(), Ok(time));
+    }
+
+    /// An implementation that others use agrees.
+    #[test]
+    fn the_calendar_is_the_one_that_others_have(us in 0i64..253_402_300_800_000_000) {
+        let others = humantime::format_rfc3339_micros(UNIX_EPOCH + Duration::from_micros(us as u64));
+        let text = others.to_string();
+        prop_assert_eq!(text.parse::<Timestamp>().map(Timestamp::unix_us), Ok(us));
+    }
+
+    #[test]
+    fn half_bytes_above_nine_are_found(bytes: [u8; 16]) {
+        let slow = bytes.iter().any(|byte| byte >> 4 > 9 || byte & 0xf > 9);
+        prop_assert_eq!(above_nine(u128::from_le_bytes(bytes)), slow);
+    }
+}

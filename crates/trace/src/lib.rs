@@ -1,0 +1,14 @@
+//! What can be replayed: archives of time series, read, written and turned into one another.
+//!
+//! Everything here streams: memory does not grow with a file. A file is input from outside, and whatever its bytes
+//! are, the answer is a record or an error that names file, byte and record. This crate knows files and formats;
+//! it does not know flows, engines or how anything is sent.
+//!
+//! Start with [`archive`], the format, and [`source`], what everything that reads or writes records has in common.
+
+pub mod archive;
+pub mod new_file;
+pub mod select;
+pub mod source;
+
+pub use source::{Error, Sink, Source};

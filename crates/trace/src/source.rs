@@ -1,0 +1,114 @@
+//! Where records come from and where they go, whatever the format: every conversion is a source and a sink, and
+//! what chooses or reorders records is a source on top of others.
+
+use std::io;
+
+use crate::archive::{ReadError, Reader, Record, Writer};
+
+/// Records one after another.
+pub trait Source {
+    /// Goes to the next one; says whether there is one.
+    ///
+    /// # Errors
+    /// What is wrong with the input, with its place. After an error there is no next one.
+    fn advance(&mut self) -> Result<bool, Error>;
+
+    /// The one that it is at. What it is before the first, and after the last, means nothing.
+    fn record(&self) -> Record<'_>;
+
+    /// How far it is, in bytes of its input, for showing progress.
+    fn position(&self) -> u64;
+}
+
+/// Takes records.
+pub trait Sink {
+    /// Takes one.
+    ///
+    /// # Errors
+    /// Where the record has no place in the format, or the system refuses.
+    fn write(&mut self, record: &Record<'_>) -> io::Result<()>;
+
+    /// Ends it: what was taken has reached the system.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+/// Why no more records come.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Of an archive.
+    #[error(transparent)]
+    Archive(#[from] ReadError),
+}
+
+/// Why a copy was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// The source ended with an error.
+    #[error(transparent)]
+    Read(#[from] Error),
+    /// The sink did not take this record, which is counted from 0, or could not be ended.
+    #[error("writing record {record}: {source}")]
+    Write {
+        /// Which.
+        record: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// It was told to stop.
+    #[error("it was stopped; nothing was written")]
+    Stopped,
+}
+
+/// How often [`copy`] tells how far it is, in records.
+const TELL_EVERY: u64 = 1 << 14;
+
+/// Takes all records of a source to a sink, and says how many there were. `tell` is told now and then how many
+/// records there were and how far the source is, and says whether to go on.
+///
+/// # Errors
+/// See [`CopyError`].
+pub fn copy(
+    source: &mut dyn Source,
+    sink: &mut dyn Sink,
+    mut tell: impl FnMut(u64, u64) -> bool,
+) -> Result<u64, CopyError> {
+    let mut records = 0;
+    while source.advance()? {
+        sink.write(&source.record())
+            .map_err(|source| CopyError::Write { record: records, source })?;
+        records += 1;
+        if records % TELL_EVERY == 0 && !tell(records, source.position()) {
+            return Err(CopyError::Stopped);
+        }
+    }
+    sink.finish().map_err(|source| CopyError::Write { record: records, source })?;
+    tell(records, source.position());
+    Ok(records)
+}
+
+impl<R: io::Read> Source for Reader<R> {
+    fn advance(&mut self) -> Result<bool, Error> {
+        Ok(Reader::advance(self)?)
+    }
+
+    fn record(&self) -> Record<'_> {
+        Reader::record(self)
+    }
+
+    fn position(&self) -> u64 {
+        self.tally().bytes + self.tally().skipped
+    }
+}
+
+impl<W: io::Write> Sink for Writer<W> {
+    fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
+        Writer::write(self, record)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+}
