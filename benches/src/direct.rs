@@ -137,6 +137,7 @@ fn driven<P: Port>(
             unix_offset: 0,
             stop: &AtomicBool::new(false),
             live: &LiveTx::default(),
+            playbacks: std::cell::RefCell::default(),
             changes: None,
         };
         Ok::<_, Failure>(drive(port, &MonotonicClock, &job, plan))

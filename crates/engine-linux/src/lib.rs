@@ -9,6 +9,7 @@ pub mod group;
 mod halves;
 pub mod kernel;
 mod link;
+pub mod mapped_file;
 mod memory;
 pub mod packet;
 mod slots;

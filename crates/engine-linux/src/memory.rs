@@ -40,6 +40,14 @@ impl Memory {
         Memory::at(base.cast(), len)
     }
 
+    /// A file, `len` bytes, to be read.
+    pub(crate) fn of_file(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        // SAFETY: as above; what others write to the file is seen here, and only copied.
+        let base =
+            unsafe { mmap(ptr::null_mut(), len, ProtFlags::READ, MapFlags::PRIVATE, file, 0) }?;
+        Memory::at(base.cast(), len)
+    }
+
     fn at(base: *mut u8, len: usize) -> io::Result<Self> {
         let base = NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Memory { base, len })

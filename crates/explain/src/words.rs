@@ -10,8 +10,8 @@ use wirebeat_traffic::spec::departures::Duration;
 use wirebeat_traffic::spec::header::dscp::Dscp;
 use wirebeat_traffic::spec::pattern::Per;
 use wirebeat_traffic::spec::size::Of;
-use wirebeat_traffic::spec::{Departures, FlowRate, FlowSpec, Size};
-use wirebeat_units::human;
+use wirebeat_traffic::spec::{Departures, FlowRate, FlowSpec, Replay, Size};
+use wirebeat_units::{Factor, Nanos, human};
 
 /// The most values of a list that are said.
 const LISTED: usize = 8;
@@ -67,6 +67,10 @@ pub fn pace(flow: &FlowSpec, pace: &Pace) -> String {
     match pace {
         Pace::Unlimited => "as fast as the engine can".to_owned(),
         Pace::Silent => "paused".to_owned(),
+        Pace::Recorded { .. } => match &flow.replay {
+            Some(replay) => replayed(replay),
+            None => "as it was recorded".to_owned(),
+        },
         Pace::Constant(rate) => {
             format!("constant: {what} every {}", every(rate.per_second() / 1e9))
         }
@@ -88,6 +92,21 @@ pub fn pace(flow: &FlowSpec, pace: &Pace) -> String {
             None => format!("{}, without a mean", departures(&flow.departures)),
         },
     }
+}
+
+fn replayed(replay: &Replay) -> String {
+    let names = replay.archive.names().join("', '");
+    let times = match (replay.tight_loop, replay.speed) {
+        (Some(Nanos::ZERO), _) => "as fast as the engine can".to_owned(),
+        (Some(every), _) => format!("one every {every}"),
+        (None, Factor::ONE) => "at their own times".to_owned(),
+        (None, speed) => format!("at their own times, {speed} as fast"),
+    };
+    let often = match replay.times.get() {
+        1 => String::new(),
+        times => format!(", {times} times over"),
+    };
+    format!("the records of '{names}' {times}{often}")
 }
 
 fn departures(spec: &Departures) -> String {

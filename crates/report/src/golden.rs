@@ -200,6 +200,7 @@ fn facts(command: &str) -> RunFacts {
         }],
         machine: Vec::new(),
         changes: Vec::new(),
+        replays: Vec::new(),
     }
 }
 
@@ -306,6 +307,7 @@ fn a_run_in_which_much_went_wrong() {
         end: End::InterfaceGone { interface: "wb1".to_owned() },
         machine: vec!["the CPU frequency governor is powersave, which delays wake-ups".to_owned()],
         changes: Vec::new(),
+        replays: Vec::new(),
         ..facts("wirebeat run voice.yaml")
     };
     let report = assemble(facts, Some(sender), Some(receiver));

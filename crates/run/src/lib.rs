@@ -21,6 +21,7 @@ mod ports;
 pub mod receive;
 mod receivers;
 pub mod remote;
+mod replay;
 mod session;
 mod transmit;
 

@@ -89,6 +89,7 @@ pub(crate) fn receive(
         costs: Vec::new(),
         machine: Vec::new(),
         changes: Vec::new(),
+        replays: Vec::new(),
     };
     let side = ReceiverSide { stations: vec![local.station], summary, delivered: None };
     Ok(assemble(facts, None, Some(side)))

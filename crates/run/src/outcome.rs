@@ -10,13 +10,14 @@ use wirebeat_host::CpuTimes;
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::LinkStats;
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
-use wirebeat_report::model::{Change, End, Report, Station, Volume};
+use wirebeat_report::model::{Change, End, LeftOut, Replay, Report, Station, Volume};
 use wirebeat_traffic::program::Flow;
 use wirebeat_units::Nanos;
 
 use crate::engines::Engine;
 use crate::facts;
 use crate::remote::{self, Measurement, RemoteError};
+use crate::replay::Replayed;
 use crate::session::Prepared;
 use crate::transmit::gone;
 
@@ -33,6 +34,7 @@ pub(crate) struct Outcome {
     /// Device counters of each port before the run.
     pub(crate) counters: Vec<Option<LinkStats>>,
     pub(crate) stopped_early: bool,
+    pub(crate) replayed: Vec<Replayed>,
     /// What the receiver on another host says, if there is one.
     pub(crate) remote: Result<Option<Remote>, RemoteError>,
 }
@@ -89,6 +91,11 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
             Err(error) => end = End::Failed { message: error.to_string() },
         }
     }
+    for replayed in &outcome.replayed {
+        if let (End::Completed, Some(message)) = (&end, &replayed.error) {
+            end = End::Failed { message: message.clone() };
+        }
+    }
     let stopped_early = outcome.stopped_early || end != End::Completed;
     if !stopped_early {
         charge_unsent(&mut flows);
@@ -122,8 +129,23 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         costs,
         machine: machine_notes,
         changes,
+        replays: outcome.replayed.into_iter().map(|one| replay(&run, one)).collect(),
     };
     assemble(facts, sender, receiver)
+}
+
+/// What the report says of a recording.
+fn replay(run: &Prepared, replayed: Replayed) -> Replay {
+    let flow = run.program.flows.get(replayed.flow as usize);
+    let names = flow.and_then(|flow| flow.replay.as_ref());
+    let left_out = |(kind, count, first): (String, u64, String)| LeftOut { kind, count, first };
+    Replay {
+        flow: flow.map_or_else(String::new, |flow| flow.name.clone()),
+        archives: names.map_or_else(Vec::new, |replay| replay.archive.names().to_vec()),
+        records: replayed.summary.records,
+        left_out: replayed.summary.bad.into_iter().map(left_out).collect(),
+        starved: replayed.starved,
+    }
 }
 
 /// What changed in the flows while they could send.

@@ -146,6 +146,7 @@ pub fn receive(
         costs,
         machine,
         changes: Vec::new(),
+        replays: Vec::new(),
     };
     let summary = received.summary;
     let side = ReceiverSide { stations: vec![station], summary, delivered: None };

@@ -1,5 +1,6 @@
 //! The sending ports of a run: opened beforehand, driven by one thread for each transmit core.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufWriter;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
 use wirebeat_engine::clock::{MonotonicClock, Wait};
+use wirebeat_engine::drive::playback::Playback;
 use wirebeat_engine::drive::{Changes, Driven, Job, Listener, LiveTx, Plan, Sequences, drive};
 use wirebeat_engine::loopback::{LoopbackPort, VirtualClock};
 use wirebeat_engine::pcap::{PcapOptions, PcapPort};
@@ -19,7 +21,7 @@ use wirebeat_engine_linux::packet::{PacketOptions, PacketPort};
 use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Joining, SocketOptions, SocketPort, SocketTransmit,
 };
-use wirebeat_traffic::program::{Program, Stream};
+use wirebeat_traffic::program::{Pace, Program, Stream};
 use wirebeat_traffic::schedule::{ROUND_MAX, Shard};
 use wirebeat_units::Nanos;
 
@@ -59,6 +61,8 @@ pub(crate) struct Sender {
     /// The CPU that it is pinned to.
     pub(crate) cpu: Option<usize>,
     pub(crate) live: Arc<LiveTx>,
+    /// What it sends of what was recorded.
+    pub(crate) playbacks: Vec<Playback>,
     /// Its place among all transmit cores of the run.
     pub(crate) place: usize,
 }
@@ -170,7 +174,8 @@ pub(crate) fn open(
         };
         let live = Arc::new(LiveTx::default());
         let flows = flows.clone();
-        senders.push(Sender { port: opened, plan, flows, shard, cpu, live, place: 0 });
+        let playbacks = Vec::new();
+        senders.push(Sender { port: opened, plan, flows, shard, cpu, live, playbacks, place: 0 });
     }
     Ok(senders)
 }
@@ -206,7 +211,7 @@ fn kernel_options(
 /// On a virtual clock no time passes while frames are sent flat out: only a count ends them.
 fn check_end(port: &PortHere, program: &Program, flows: &[u32]) -> Result<(), RunError> {
     let endless = |stream: &&Stream| {
-        !stream.departures.pace.is_limited() && stream.departures.count == u64::MAX
+        stream.departures.pace == Pace::Unlimited && stream.departures.count == u64::MAX
     };
     let endless = program.streams_of(flows).find(endless);
     match endless.and_then(|stream| program.flows.get(stream.flow as usize)) {
@@ -340,6 +345,7 @@ impl Sender {
             unix_offset: marching.unix_offset,
             stop: marching.stop,
             live: &live,
+            playbacks: RefCell::new(std::mem::take(&mut self.playbacks)),
             changes: marching.changes.map(|changes| Listener { changes, core: self.place }),
         };
         match &mut self.port {

@@ -1,4 +1,4 @@
-//! Units as types: [`Nanos`], [`FrameLen`], [`Bytes`], [`BitRate`], [`FrameRate`] and [`Rate`].
+//! Units as types: [`Nanos`], [`FrameLen`], [`Bytes`], [`BitRate`], [`Factor`], [`FrameRate`] and [`Rate`].
 //!
 //! Every quantity that a person writes in a scenario or on the command line is parsed here
 //! (`"1.5Mpps"`, `"10Gbps"`, `"64B"`, `"100us"`) and printed the same way; serde uses the same text.
@@ -8,6 +8,7 @@
 
 mod bit_rate;
 mod bytes;
+mod factor;
 mod frame_len;
 mod frame_rate;
 pub mod human;
@@ -19,6 +20,7 @@ mod wall_time;
 
 pub use bit_rate::BitRate;
 pub use bytes::Bytes;
+pub use factor::Factor;
 pub use frame_len::{FCS, FrameLen, LINE_OVERHEAD};
 pub use frame_rate::FrameRate;
 pub use nanos::Nanos;

@@ -100,6 +100,7 @@ const TABLE: &[Row] = &[
             "units",
             "wire",
             "traffic",
+            "trace",
             "meter",
             "engine",
             "engine-linux",

@@ -6,6 +6,7 @@
 //! of them: one allocation for ten frames is allowed where that can be. Tens were seen; with the kernel
 //! engine, whose departures were spread over a thousand buckets, 150.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -87,6 +88,7 @@ fn counted_drive<P: Port, C: Clock>(
         unix_offset: 0,
         stop: &AtomicBool::new(false),
         live: &LiveTx::default(),
+        playbacks: RefCell::default(),
         changes: None,
     };
     let plan = Plan::new(program, &flows, Shard::WHOLE, (0, 0));

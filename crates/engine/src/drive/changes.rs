@@ -11,12 +11,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use wirebeat_traffic::program::{Built, Counted, Cutter, Image, Stream};
-use wirebeat_traffic::schedule::{Departure, Schedule};
+use wirebeat_traffic::program::Stream;
 use wirebeat_units::Nanos;
-
-use super::{Handing, Job};
-use crate::port::{Caps, Place, View};
 
 /// How far ahead of its effect a change has to be published: further than frames are handed over ahead of their
 /// launch times (50 ms, see `feed.rs`).
@@ -101,6 +97,19 @@ impl Changes {
         Ok(())
     }
 
+    /// Which changes there are, so far as a number says it.
+    #[inline]
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::SeqCst)
+    }
+
+    /// The changes after the first `known`, and the version that they belong to.
+    pub(super) fn after(&self, known: usize) -> (Vec<Update>, u64) {
+        // The other cores and who makes changes wait for the list no longer than it takes to copy what is new.
+        let state = self.state();
+        (state.list.get(known..).unwrap_or_default().to_vec(), self.version())
+    }
+
     /// Whether nothing is sent any more.
     pub fn over(&self) -> bool {
         self.state().over
@@ -112,7 +121,7 @@ impl Changes {
     }
 
     /// A core has nothing left to send, as far as it knows. Returns whether all have ended.
-    fn idle(&self, core: usize, seen: u64) -> bool {
+    pub(super) fn idle(&self, core: usize, seen: u64) -> bool {
         self.set(core, Core::Idle(seen))
     }
 
@@ -137,198 +146,6 @@ pub struct Listener<'a> {
     pub changes: &'a Changes,
     /// Its place among all cores of the run.
     pub core: usize,
-}
-
-/// All that a core sends: when, and the frames of each stream by its number.
-#[derive(Debug)]
-pub(super) struct Outgoing<'a> {
-    job: &'a Job<'a>,
-    view: View,
-    pub(super) schedule: Schedule,
-    images: Vec<Image>,
-    handing: Vec<Handing>,
-    /// Those that the program did not have.
-    added: Vec<Stream>,
-    version: u64,
-    applied: usize,
-    /// When the next change is due that waits, because it is about a flow without deadlines.
-    held: Option<Nanos>,
-    /// Where some packets leave as fragments.
-    cut: Option<Box<Cutting>>,
-}
-
-/// The packet whose fragments are being taken.
-#[derive(Debug, Default)]
-struct Cutting {
-    cutter: Cutter,
-    /// The next of them, and how many there are.
-    next: Option<(Departure, u16)>,
-}
-
-impl<'a> Outgoing<'a> {
-    pub(super) fn new(job: &'a Job<'a>, caps: &Caps) -> Outgoing<'a> {
-        Outgoing {
-            job,
-            view: caps.view,
-            schedule: job.schedule(),
-            images: job.images(caps),
-            handing: job.program.streams.iter().map(|stream| job.hand(stream)).collect(),
-            added: Vec::new(),
-            version: 0,
-            applied: 0,
-            held: None,
-            cut: job.program.is_cut().then(Box::default),
-        }
-    }
-
-    /// What is due next.
-    #[inline]
-    pub(super) fn peek(&mut self) -> Option<Departure> {
-        match self.cut.as_ref().and_then(|cut| cut.next) {
-            Some((departure, _)) => Some(departure),
-            None => self.schedule.peek(),
-        }
-    }
-
-    /// Appends up to `most` frames that are due by `until`: a packet that leaves as fragments is so many.
-    #[inline]
-    pub(super) fn next_due(&mut self, until: Nanos, into: &mut Vec<Departure>, most: usize) {
-        match &self.cut {
-            None => {
-                self.schedule.next_due(until, into, most);
-            }
-            Some(_) => self.next_cut(until, into, most),
-        }
-    }
-
-    fn next_cut(&mut self, until: Nanos, into: &mut Vec<Departure>, most: usize) {
-        let Some(cut) = &mut self.cut else { return };
-        let end = into.len() + most;
-        while into.len() < end {
-            if let Some((departure, parts)) = cut.next {
-                into.push(departure);
-                let part = departure.part + 1;
-                cut.next = (part <= parts).then_some((Departure { part, ..departure }, parts));
-                continue;
-            }
-            let before = into.len();
-            self.schedule.next_due(until, into, 1);
-            let Some(departure) = into.get(before).copied() else { return };
-            let image = self.images.get(departure.stream as usize);
-            let parts = image.map_or(1, |image| image.parts(departure.index));
-            if parts > 1 {
-                into.pop();
-                cut.next = Some((Departure { part: 1, ..departure }, parts));
-            }
-        }
-    }
-
-    /// Makes the frame of a departure in `slot`.
-    #[inline]
-    pub(super) fn build(&mut self, departure: &Departure, slot: &mut [u8]) -> Built {
-        let Some(image) = self.images.get(departure.stream as usize) else {
-            return Built::default();
-        };
-        match &mut self.cut {
-            Some(cut) if departure.part > 0 => {
-                let packet = (departure.stream, departure.index);
-                cut.cutter.build(image, packet, departure.part, slot)
-            }
-            _ => image.build(departure.index, slot),
-        }
-    }
-
-    /// Where a frame stands among those of its packet.
-    #[inline]
-    pub(super) fn place(&self, departure: &Departure) -> Place {
-        match departure.part {
-            0 => Place::Whole,
-            1 => {
-                let image = self.images.get(departure.stream as usize);
-                Place::First(image.map_or(0, |image| image.parts(departure.index) - 1))
-            }
-            _ => Place::Following,
-        }
-    }
-
-    /// How a stream is handed over.
-    #[inline]
-    pub(super) fn hand(&self, stream: u32) -> Option<Handing> {
-        self.handing.get(stream as usize).copied()
-    }
-
-    /// Takes in what changed. `now` is the time by which frames are taken.
-    #[inline]
-    pub(super) fn listen(&mut self, now: Nanos) {
-        let Some(Listener { changes, .. }) = self.job.changes else { return };
-        let elapsed = now.saturating_sub(self.job.start);
-        if changes.version.load(Ordering::SeqCst) != self.version
-            || self.held.is_some_and(|at| elapsed >= at)
-        {
-            self.take_in(changes, elapsed);
-        }
-    }
-
-    #[cold]
-    fn take_in(&mut self, changes: &Changes, elapsed: Nanos) {
-        // The other cores and who makes changes wait for the list no longer than it takes to copy what is new.
-        let news: Vec<Update> = {
-            let state = changes.state();
-            self.version = changes.version.load(Ordering::SeqCst);
-            state.list.get(self.applied..).unwrap_or_default().to_vec()
-        };
-        self.held = None;
-        for Update { flow, at, stream } in news {
-            if !self.job.flows.contains(&flow) {
-                self.applied += 1;
-                continue;
-            }
-            // What has no deadlines ends when its time has come. Beside it this core has none that has some.
-            if at > elapsed && self.job.program.is_unlimited(flow) {
-                self.held = Some(at);
-                break;
-            }
-            let number = self.images.len() as u32;
-            let next = stream.as_ref().map(|stream| (number, stream.departures.clone()));
-            if let Some(stream) = stream {
-                self.images.push(self.view.image(&stream));
-                self.handing.push(self.job.hand(&stream));
-                self.added.push(stream);
-            }
-            self.schedule.change(flow, at, next);
-            self.applied += 1;
-        }
-    }
-
-    /// Whether nothing is left to send, now that the schedule is at its end: a flow that pauses may be resumed, and
-    /// what another core still sends may be changed.
-    pub(super) fn is_over(&self, now: Nanos) -> bool {
-        let Some(listener) = self.job.changes else { return true };
-        let elapsed = now.saturating_sub(self.job.start);
-        let pauses = self.schedule.pauses_until().is_some_and(|until| elapsed < until);
-        !pauses && listener.changes.idle(listener.core, self.version)
-    }
-
-    /// What is left of the schedule, and the streams that it is about.
-    pub(super) fn into_rest(self) -> (impl Iterator<Item = Departure>, Vec<Stream>) {
-        let begun = self.cut.and_then(|cut| cut.next);
-        let begun = begun.into_iter().flat_map(|(departure, parts)| {
-            (departure.part..=parts).map(move |part| Departure { part, ..departure })
-        });
-        (begun.chain(self.schedule), self.added)
-    }
-}
-
-/// What a departure is counted as; `None` where it has no deadline.
-pub(super) fn counted(job: &Job<'_>, added: &[Stream], departure: &Departure) -> Option<Counted> {
-    let number = departure.stream as usize;
-    let known = job.program.streams.len();
-    let stream = match number.checked_sub(known) {
-        Some(number) => added.get(number),
-        None => job.program.streams.get(number),
-    }?;
-    let limited = stream.departures.pace.is_limited();
-    limited.then(|| stream.frames.counted_part(departure.index, departure.part))
 }
 
 #[cfg(test)]

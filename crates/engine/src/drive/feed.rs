@@ -3,8 +3,9 @@
 use wirebeat_traffic::schedule::Departure;
 use wirebeat_units::Nanos;
 
-use super::changes::{IDLE, Outgoing};
+use super::changes::IDLE;
 use super::farewell::{AFTER, farewell};
+use super::outgoing::Outgoing;
 use super::repeat::show;
 use super::{Job, Tally};
 use crate::clock::{Clock, Wait};
@@ -47,7 +48,8 @@ pub(super) fn feed<P: Port, C: Clock>(
             if out.is_over(now) {
                 break;
             }
-            clock.wait_until(now.saturating_add(IDLE).min(job.end), Wait::Sleep);
+            let pause = if out.is_starving() { PAUSE } else { IDLE };
+            clock.wait_until(now.saturating_add(pause).min(job.end), Wait::Sleep);
             continue;
         };
         let horizon = now.saturating_sub(job.start).saturating_add(AHEAD);
@@ -84,8 +86,7 @@ pub(super) fn feed<P: Port, C: Clock>(
     }
     port.stop()?;
     show(job, port);
-    let (rest, added) = out.into_rest();
-    tally.unsent(job, &added, rest);
+    tally.unsent(job, out, Vec::new());
     Ok(())
 }
 

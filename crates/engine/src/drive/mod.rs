@@ -10,11 +10,14 @@
 mod changes;
 mod farewell;
 mod feed;
+mod outgoing;
 mod pace;
+pub mod playback;
 mod repeat;
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use wirebeat_meter::distribution::Recorder;
@@ -25,6 +28,9 @@ use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Moment;
 
 pub use changes::{Changes, Listener, Refused, Update};
+
+use outgoing::Outgoing;
+use playback::Playback;
 
 use crate::clock::{Clock, Wait};
 use crate::port::{Amount, Caps, Place, Port, PortError, TxMeta, TxPlan, TxTotals, View};
@@ -92,6 +98,8 @@ pub struct Job<'a> {
     pub stop: &'a AtomicBool,
     /// What others see of it.
     pub live: &'a LiveTx,
+    /// What this core sends of what was recorded; taken when it begins.
+    pub playbacks: RefCell<Vec<Playback>>,
     /// Changes from outside, if there may be some: then all cores of the run end together, and a port does not
     /// repeat a round by itself.
     pub changes: Option<Listener<'a>>,
@@ -338,25 +346,17 @@ impl Tally {
         }
     }
 
-    /// What the schedule still has was not sent in time. A job that was told to stop leaves nothing unsent:
-    /// what it did not send is no longer asked for.
-    /// `added` are streams that the program did not have.
-    fn unsent(
-        &mut self,
-        job: &Job<'_>,
-        added: &[Stream],
-        schedule: impl IntoIterator<Item = Departure>,
-    ) {
+    /// What was taken, and what still was to come, was not sent in time. A job that was told to stop leaves nothing
+    /// unsent: what it did not send is no longer asked for.
+    fn unsent(&mut self, job: &Job<'_>, out: Outgoing<'_>, taken: Vec<Departure>) {
         if job.stop.load(Ordering::Relaxed) {
             return;
         }
-        for departure in schedule {
-            // One without a deadline takes turns with others of its kind, and none of them has one.
-            let Some(counted) = changes::counted(job, added, &departure) else { return };
-            if let Some(line) = self.flows.get_mut(departure.flow as usize) {
+        out.left(taken, |flow, counted| {
+            if let Some(line) = self.flows.get_mut(flow as usize) {
                 line.unsent.add(counted);
             }
-        }
+        });
     }
 
     /// A frame of `flow` left at `now`; `late` where it had a deadline.

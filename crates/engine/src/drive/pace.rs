@@ -6,7 +6,8 @@ use wirebeat_traffic::program::Built;
 use wirebeat_traffic::schedule::Departure;
 use wirebeat_units::Nanos;
 
-use super::changes::{IDLE, Outgoing};
+use super::changes::IDLE;
+use super::outgoing::Outgoing;
 use super::{Job, Tally, farewell};
 use crate::clock::{Clock, NAP, Wait};
 use crate::port::{Port, PortError, TxMeta};
@@ -15,6 +16,8 @@ use crate::port::{Port, PortError, TxMeta};
 const BATCH: usize = 64;
 /// How long before its deadline a frame may be built: enough to fill a batch at 64,000 a second.
 const BUILD_AHEAD: Nanos = Nanos::from_millis(1);
+/// How often it is looked whether the reader has more.
+const STARVED: Nanos = Nanos::from_micros(50);
 /// Longest sleep before the stop flag is looked at again.
 const STEP: Nanos = Nanos::from_millis(20);
 /// How long frames may be on their way once the last is handed over.
@@ -55,9 +58,7 @@ pub(super) fn pace<'a, P: Port, C: Clock>(
         tally,
     };
     pace.run()?;
-    let (rest, added) = pace.out.into_rest();
-    let built = pace.departures.into_iter();
-    pace.tally.unsent(job, &added, built.chain(rest));
+    pace.tally.unsent(job, pace.out, pace.departures);
     Ok(())
 }
 
@@ -81,7 +82,8 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
                 if self.out.is_over(now) {
                     break;
                 }
-                let soon = now.saturating_add(IDLE).min(self.job.end);
+                let pause = if self.out.is_starving() { STARVED } else { IDLE };
+                let soon = now.saturating_add(pause).min(self.job.end);
                 self.clock.wait_until(soon, Wait::Sleep);
                 continue;
             };

@@ -6,6 +6,7 @@ use wirebeat_traffic::program::Program;
 use wirebeat_traffic::schedule::{Period, Schedule, Shard};
 use wirebeat_units::Nanos;
 
+use super::outgoing::Outgoing;
 use super::{Job, Tally};
 use crate::clock::Clock;
 use crate::port::{Port, PortError, Repeat, TxTotals};
@@ -72,7 +73,9 @@ pub(super) fn repeat<P: Port, C: Clock>(
         }
     }
     if all < u64::MAX && done < all {
-        tally.unsent(job, &[], rest(job, period, done));
+        let mut out = Outgoing::new(job, port.caps());
+        out.schedule = rest(job, period, done);
+        tally.unsent(job, out, Vec::new());
     }
     Ok(())
 }

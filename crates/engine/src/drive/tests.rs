@@ -1,5 +1,6 @@
 //! The transmit loop over a link in memory, on a virtual clock.
 
+use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 
 use wirebeat_traffic::compile::{Link as Imaginary, Links, compile};
@@ -79,6 +80,7 @@ impl World {
             unix_offset: 0,
             stop: &self.stop,
             live: &self.live,
+            playbacks: RefCell::default(),
             changes: None,
         };
         drive(port, &self.clock, &job, &Plan::new(&self.program, &flows, shard, (0, 0)))
@@ -254,6 +256,7 @@ fn late_frames_are_spaced_by_most_of_their_gap_unless_something_else_counts() {
             unix_offset: 0,
             stop: &world.stop,
             live: &world.live,
+            playbacks: RefCell::default(),
             changes: None,
         };
         [0, 1, 2, 3, 4].map(|at: usize| job.spacing(&world.program.streams[at]).get())

@@ -21,6 +21,8 @@ pub fn findings(report: &Report, machine: Vec<String>) -> Vec<Finding> {
         (FindingKind::FramesFailed, failed(report)),
         (FindingKind::FramesExpired, expired(report)),
         (FindingKind::ReceiverDrops, receiver_drops(report)),
+        (FindingKind::ReaderBehind, reader_behind(report)),
+        (FindingKind::RecordsLeftOut, left_out(report)),
         (FindingKind::RateMissed, rate_missed(report)),
         (FindingKind::DeparturesLate, departures_late(report)),
         (FindingKind::ClockUncertain, clock(report)),
@@ -88,6 +90,27 @@ fn receiver_drops(report: &Report) -> Option<String> {
             frames(drops)
         )
     })
+}
+
+fn reader_behind(report: &Report) -> Option<String> {
+    let starved: u64 = report.replays.iter().map(|replay| replay.starved).sum();
+    (starved > 0).then(|| {
+        format!(
+            "reading could not keep up: {} came from the reader when they were due already; what is late of them is \
+             not late for the network's sake",
+            human::counted(starved, "record")
+        )
+    })
+}
+
+fn left_out(report: &Report) -> Option<String> {
+    let all: Vec<_> = report.replays.iter().flat_map(|replay| &replay.left_out).collect();
+    let first = all.first()?;
+    let count = all.iter().map(|one| one.count).sum();
+    let kinds: Vec<String> =
+        all.iter().map(|one| format!("{} {}", human::count(one.count), one.kind)).collect();
+    let (count, kinds) = (human::counted(count, "record"), kinds.join(", "));
+    Some(format!("{count} left out ({kinds}); the first is {}", first.first))
 }
 
 /// The flow whose rate is furthest off, and how many others are off.

@@ -16,7 +16,8 @@ use wirebeat_meter::summary::{Distribution, MeterSummary};
 use wirebeat_units::{FrameRate, Nanos};
 
 use crate::model::{
-    Change, Cost, DelayClock, End, Relation, Report, SCHEMA_VERSION, Station, Verdict, Volume,
+    Change, Cost, DelayClock, End, Relation, Replay, Report, SCHEMA_VERSION, Station, Verdict,
+    Volume,
 };
 use crate::time::rfc3339;
 
@@ -41,6 +42,8 @@ pub struct RunFacts {
     pub machine: Vec<String>,
     /// What changed in the flows while they were sent, in the order of time.
     pub changes: Vec<Change>,
+    /// What was recorded and sent again.
+    pub replays: Vec<Replay>,
 }
 
 /// How the clocks of sender and receiver relate.
@@ -151,6 +154,7 @@ pub fn assemble(
         total,
         flows,
         changes: facts.changes,
+        replays: facts.replays,
         others,
         findings: Vec::new(),
         books,

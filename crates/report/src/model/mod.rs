@@ -6,10 +6,12 @@
 //! [`SCHEMA_VERSION`]; new fields alone do not.
 
 mod flow;
+mod replay;
 mod station;
 mod stats;
 
 pub use flow::{FlowReport, Loss, LossBasis, Rates, Received, Sent, Volume};
+pub use replay::{LeftOut, Replay};
 pub use station::{Clock, Cost, DelayClock, Host, Relation, Station};
 pub(crate) use stats::round;
 pub use stats::{Bins, Bucket, Percentiles, Stats};
@@ -46,6 +48,9 @@ pub struct Report {
     /// What changed in the flows while they were sent, in the order of time.
     #[serde(default)]
     pub changes: Vec<Change>,
+    /// What was recorded and sent again, by flow.
+    #[serde(default)]
+    pub replays: Vec<Replay>,
     /// Frames that reached the receiver and belong to no flow; `null` without a receiver.
     pub others: Option<Others>,
     /// What limited the run or makes its numbers less certain; the gravest first.
@@ -188,6 +193,10 @@ pub enum FindingKind {
     FramesExpired,
     /// The receiver itself lost frames.
     ReceiverDrops,
+    /// Records came too late from those who read them.
+    ReaderBehind,
+    /// Records that cannot be sent, or are none, were left out.
+    RecordsLeftOut,
     /// The sender was slower, or faster, than asked.
     RateMissed,
     /// The sender was late by more than the time between frames.

@@ -32,7 +32,8 @@ use crate::outcome::{self, Outcome};
 use crate::ports::{self, PortHere};
 use crate::receivers::{self, Receiver};
 use crate::remote::{Connection, ExpectedFlow, Measurement, RemoteError};
-use crate::transmit::{self, Marching, Opening, Sender};
+use crate::replay::{Recording, Replaying};
+use crate::transmit::{self, AnyPort, Marching, Opening, Sender};
 
 use watching::Looking;
 pub(crate) use watching::{interrupted, watch};
@@ -57,6 +58,8 @@ pub struct Prepared {
     pub(crate) ports: Vec<PortHere>,
     pub(crate) engines: Vec<Engine>,
     pub(crate) senders: Vec<Sender>,
+    /// What was recorded, on its way to them.
+    replaying: Vec<Replaying>,
     /// What the report says of each sender, once they are at work.
     pub(crate) sending: Vec<Sending>,
     pub(crate) receivers: Vec<Receiver>,
@@ -108,6 +111,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         ports,
         engines,
         senders: Vec::new(),
+        replaying: Vec::new(),
         sending: Vec::new(),
         receivers: Vec::new(),
         wait,
@@ -133,6 +137,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     }
     prepared.open()?;
     prepared.watch()?;
+    prepared.begin_replays()?;
     if prepared.is_controlled() {
         let live = Live::new(scenario.clone(), links, files, &prepared.program);
         prepared.control = Some(prepared.control_of(live));
@@ -273,6 +278,26 @@ impl Prepared {
             self.senders.extend(senders);
         }
         Ok(())
+    }
+
+    /// Begins to read what was recorded, and waits until the first of it is there.
+    fn begin_replays(&mut self) -> Result<(), RunError> {
+        let directory = self.options.directory.clone().unwrap_or_default();
+        for recording in Recording::all(&self.program, |name| directory.join(name)) {
+            let flow = recording.flow();
+            let mine = |sender: &&mut Sender| sender.flows.contains(&flow);
+            let mut senders: Vec<&mut Sender> = self.senders.iter_mut().filter(mine).collect();
+            let virtual_time = |sender: &&mut Sender| {
+                matches!(sender.port, AnyPort::Pcap(_) | AnyPort::Loopback(_))
+            };
+            let patient = senders.iter().any(virtual_time);
+            let (replaying, playbacks) = Replaying::start(&recording, senders.len(), patient)?;
+            for (sender, playback) in senders.iter_mut().zip(playbacks) {
+                sender.playbacks.push(playback);
+            }
+            self.replaying.push(replaying);
+        }
+        self.replaying.iter().try_for_each(Replaying::await_first)
     }
 
     /// The gap between frames of a flow, where it is sure to stay the same.
@@ -434,6 +459,8 @@ impl Prepared {
             false => MonotonicClock.now().saturating_sub(start),
         };
         drop((senders, serving));
+        let replayed =
+            std::mem::take(&mut self.replaying).into_iter().map(Replaying::finish).collect();
         if !virtual_time {
             self.settle();
         }
@@ -452,6 +479,7 @@ impl Prepared {
                 cpu,
                 counters,
                 stopped_early: halt.into_inner(),
+                replayed,
                 remote,
             },
         )

@@ -18,6 +18,7 @@ mod kernel_sender;
 mod model;
 mod multicast;
 mod observer;
+mod replay;
 mod same_frames;
 mod trace;
 mod two_hosts;

@@ -262,6 +262,7 @@ fn in_memory(bed: &Testbed, load: Load) -> (Flows, [Departures; 3]) {
         unix_offset: 0,
         stop: &AtomicBool::new(false),
         live: &LiveTx::default(),
+        playbacks: std::cell::RefCell::default(),
         changes: None,
     };
     let driven = drive(&mut near, &clock, &job, &Plan::new(&program, job.flows, job.shard, (0, 0)));

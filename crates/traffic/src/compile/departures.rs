@@ -25,7 +25,7 @@ pub(super) fn speed(scenario: &Scenario, links: &Links, port: &str) -> Option<Bi
 
 /// Where the flow ends by time.
 pub(super) fn stop(run: &RunSpec, flow: &FlowSpec) -> Nanos {
-    let limited = flow.count.is_some() || flow.bytes.is_some();
+    let limited = flow.count.is_some() || flow.bytes.is_some() || flow.replay.is_some();
     match (flow.stop, run.time) {
         (Some(stop), Some(time)) => stop.min(time),
         (Some(limit), None) | (None, Some(limit)) => limit,

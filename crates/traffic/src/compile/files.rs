@@ -13,11 +13,15 @@ use crate::spec::header::Header;
 use crate::spec::header::payload::Payload;
 use crate::spec::header::raw::Raw;
 use crate::spec::size::{Length, MAX_LENGTHS, Of, Size};
-use crate::spec::{FlowSpec, Scenario, Shared};
+use crate::spec::{FlowSpec, Replay, Scenario, Shared};
 
 /// Files by the name that the scenario gives them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Files(HashMap<String, Arc<File>>);
+pub struct Files {
+    read: HashMap<String, Arc<File>>,
+    /// Of archives: the length of the longest data in them.
+    archives: HashMap<String, u32>,
+}
 
 /// A file, and what was read out of it so far: flows and their phases ask for the same again and again.
 #[derive(Clone, Debug, Default)]
@@ -55,12 +59,23 @@ impl Files {
 
     /// Adds one.
     pub fn insert(&mut self, name: String, content: Vec<u8>) {
-        self.0.insert(name, Arc::new(File { content, ..File::default() }));
+        self.read.insert(name, Arc::new(File { content, ..File::default() }));
+    }
+
+    /// Says of an archive how long the longest data of a record in it is.
+    pub fn insert_archive(&mut self, name: String, longest: u32) {
+        self.archives.insert(name, longest);
+    }
+
+    /// The longest data that is replayed, where that is known.
+    pub(super) fn longest_record(&self, replay: &Replay) -> Option<u32> {
+        let longest = replay.archive.names().iter().map(|name| self.archives.get(name).copied());
+        longest.collect::<Option<Vec<u32>>>()?.into_iter().max()
     }
 
     /// Whether one of this name is here.
     pub fn holds(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.read.contains_key(name)
     }
 
     /// The names of all files that `scenario` needs.
@@ -69,7 +84,7 @@ impl Files {
     }
 
     fn file(&self, name: &str) -> Result<&File, String> {
-        let file = self.0.get(name).map(Arc::as_ref);
+        let file = self.read.get(name).map(Arc::as_ref);
         file.ok_or_else(|| format!("the file '{name}' was not read"))
     }
 

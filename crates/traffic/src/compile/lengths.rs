@@ -33,6 +33,11 @@ pub(super) fn lengths(
     };
     let align = (layout.align.0.into(), layout.align.1.into());
     let limits = Limits { headers, least, most, measured: probe_len > 0, align };
+    if let Some(replay) = &flow.replay {
+        let longest = context.files.longest_record(replay);
+        let at = || KeyPath::flow(name).key("replay").key("archive");
+        return limits.recorded(longest, outermost).map_err(|why| at().invalid(why));
+    }
     let at = || KeyPath::flow(name).key("size");
     let invalid = |why: String| at().invalid(why);
     let all = |lengths: &mut dyn Iterator<Item = &Length>| {
@@ -127,6 +132,33 @@ impl Limits {
                 frame_len(aligned)
             )),
         }
+    }
+
+    /// The lengths of packets with data of up to so many bytes, where that is known.
+    fn recorded(
+        &self,
+        data: Option<u32>,
+        outermost: Option<&Outermost<'_>>,
+    ) -> Result<Lengths, String> {
+        if self.align.1 > 1 {
+            return Err(format!(
+                "what these headers carry is a multiple of {} bytes long, and records are as long as they are; \
+                 send them behind other headers",
+                self.align.1
+            ));
+        }
+        // Of what is not known the most that needs no fragments: they cost something, and not every receiver has them.
+        let whole = outermost.map_or(self.most, Outermost::fits).clamp(self.least, self.most);
+        let longest = data.map_or(whole, |data| self.least.saturating_add(data));
+        if longest > self.most {
+            return Err(format!(
+                "its longest record has {} bytes of data, and {} are the most that these headers{} leave room for",
+                longest - self.least,
+                self.most.saturating_sub(self.least),
+                self.and_probe()
+            ));
+        }
+        Ok(Lengths::Recorded { shortest: self.least, longest })
     }
 
     fn and_probe(&self) -> &'static str {

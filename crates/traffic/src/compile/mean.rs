@@ -37,7 +37,10 @@ impl Mean {
             each.fold(none, |mean, (length, times)| mean.and(frames, length, times))
         };
         let mean = match frames.lengths() {
-            Lengths::Fixed(length) => walked(&mut [(*length, 1)].into_iter()),
+            // Nothing is known of what is replayed, and nothing asks.
+            Lengths::Fixed(length) | Lengths::Recorded { longest: length, .. } => {
+                walked(&mut [(*length, 1)].into_iter())
+            }
             Lengths::List(list) if frames.is_cut() => {
                 walked(&mut list.lengths().iter().map(|length| (*length, 1)))
             }

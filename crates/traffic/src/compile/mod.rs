@@ -118,7 +118,11 @@ pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Prog
             from: spec.from.clone(),
             to: spec.to.clone(),
             streams: first..streams.len() as u32,
-            late,
+            late: match spec.replay.as_ref().and_then(|replay| replay.drift) {
+                Some(drift) => Late::Drop(drift),
+                None => late,
+            },
+            replay: spec.replay.clone(),
             destinations: ends.destinations,
             endpoint: ends.endpoint,
         });
@@ -224,9 +228,10 @@ impl Maker<'_> {
         Within { stop, count }: Within,
     ) -> Result<Stream, CompileError> {
         let (name, now) = (self.name, &phase.flow);
-        let pace = match phase.paused {
-            true => Pace::Silent,
-            false => {
+        let pace = match (&now.replay, phase.paused) {
+            (Some(replay), _) => Pace::Recorded { limited: !replay.is_unlimited() },
+            (None, true) => Pace::Silent,
+            (None, false) => {
                 let speed = departures::speed(self.scenario, self.links, &now.from);
                 let since = Since { number: phase.number.into(), rate_age: phase.rate_age };
                 pace::pace(&self.context, (name, now), &frames, speed, since)?

@@ -18,6 +18,7 @@ use wirebeat_wire::{ipv4, ipv6};
 
 use super::frames::{Built, Counted};
 use super::image::Image;
+use super::recorded::Recorded;
 
 /// Bytes of the fragment header of IPv6.
 const FRAGMENT_HEADER: usize = 8;
@@ -290,16 +291,51 @@ impl Cutter {
         let (Some(cut), Some(part)) = (image.cut(), part.checked_sub(1)) else {
             return image.build(n, out);
         };
+        let make = |whole: &mut [u8]| {
+            let made = image.build(n, whole);
+            Held { packet, made, len: image.packet_len(n), parts: image.parts(n).into() }
+        };
+        self.cut(image, (cut, part), packet, make, out)
+    }
+
+    /// The same of what is replayed.
+    pub fn build_recorded(
+        &mut self,
+        image: &Image,
+        (stream, recorded): (u32, &Recorded<'_>),
+        part: u16,
+        out: &mut [u8],
+    ) -> Built {
+        let (Some(cut), Some(part)) = (image.cut(), part.checked_sub(1)) else {
+            return image.build_recorded(recorded, out);
+        };
+        let (packet, data) = ((stream, recorded.number), recorded.data.len());
+        let make = |whole: &mut [u8]| {
+            let made = image.build_recorded(recorded, whole);
+            let parts = image.recorded_parts(data).into();
+            Held { packet, made, len: image.recorded_len(data), parts }
+        };
+        self.cut(image, (cut, part), packet, make, out)
+    }
+
+    /// Makes a fragment of a packet, which `make` makes where it is not held.
+    fn cut(
+        &mut self,
+        image: &Image,
+        (cut, part): (Cut, u16),
+        packet: (u32, u64),
+        make: impl FnOnce(&mut [u8]) -> Held,
+        out: &mut [u8],
+    ) -> Built {
         let held = match self.held {
             Some(held) if held.packet == packet => held,
             _ => {
                 self.whole.resize(image.longest_packet(), 0);
-                let made = image.build(n, &mut self.whole);
-                let (len, parts) = (image.packet_len(n), image.parts(n).into());
-                *self.held.insert(Held { packet, made, len, parts })
+                *self.held.insert(make(&mut self.whole))
             }
         };
         let Some(whole) = self.whole.get(..held.len) else { return Built::default() };
-        cut.write((whole, &held.made), (n, part.into(), held.parts), out).unwrap_or_default()
+        let place = (packet.1, part.into(), held.parts);
+        cut.write((whole, &held.made), place, out).unwrap_or_default()
     }
 }

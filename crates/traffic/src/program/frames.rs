@@ -289,7 +289,10 @@ impl Frames {
 
     /// What fragment `part` of packet `n` is counted as, from 1; 0: all of it.
     pub fn counted_part(&self, n: u64, part: u16) -> Counted {
-        let packet = self.lengths.length(n);
+        self.counted_part_of(self.lengths.length(n), part)
+    }
+
+    pub(super) fn counted_part_of(&self, packet: u32, part: u16) -> Counted {
         let whole = self.counted_as(packet);
         match (self.cut, part.checked_sub(1)) {
             (Some(cut), Some(part)) => {
@@ -358,13 +361,26 @@ impl Frames {
         let (content, padding) = frame.split_at_mut(packet as usize);
         content.copy_from_slice(self.bytes.get(..packet as usize)?);
         padding.fill(0);
-        self.write_tail(content)?;
+        let sub_flow = self.sub_flows.as_ref().map_or(n, |order| order.number(n));
+        self.fill_in(frame, packet, (n, sub_flow), Self::payload_sum)?;
+        Some(built)
+    }
+
+    /// Fills in what changes: of the packet with this number, of that sub-flow.
+    #[inline]
+    pub(super) fn fill_in(
+        &self,
+        frame: &mut [u8],
+        packet: u32,
+        numbers: (u64, u64),
+        payload_sum: impl Fn(&Self, &[u8], u32) -> u64,
+    ) -> Option<()> {
+        self.write_tail(frame.get_mut(..packet as usize)?)?;
         let mut sums = [0_u64; MAX_SUMS];
         self.write_lengths(frame, packet, &mut sums)?;
-        self.write_patches(frame, n, &mut sums)?;
+        self.write_patches(frame, numbers, &mut sums)?;
         self.write_crc(frame, packet, &mut sums)?;
-        self.write_sums(frame, packet, &mut sums)?;
-        Some(built)
+        self.write_sums(frame, packet, &mut sums, payload_sum)
     }
 
     /// The CRC covers no checksum, and checksums of headers around it cover it.
@@ -406,8 +422,12 @@ impl Frames {
     }
 
     #[inline]
-    fn write_patches(&self, frame: &mut [u8], n: u64, sums: &mut [u64; MAX_SUMS]) -> Option<()> {
-        let sub_flow = self.sub_flows.as_ref().map_or(n, |order| order.number(n));
+    fn write_patches(
+        &self,
+        frame: &mut [u8],
+        (n, sub_flow): (u64, u64),
+        sums: &mut [u64; MAX_SUMS],
+    ) -> Option<()> {
         for patch in &self.patches {
             let number = if patch.per == Per::SubFlow { sub_flow } else { n };
             let value = patch.values.value(number) << patch.shift;
@@ -434,14 +454,20 @@ impl Frames {
 
     /// From the innermost to the outermost: an outer checksum covers the inner ones.
     #[inline]
-    fn write_sums(&self, frame: &mut [u8], packet: u32, sums: &mut [u64; MAX_SUMS]) -> Option<()> {
+    fn write_sums(
+        &self,
+        frame: &mut [u8],
+        packet: u32,
+        sums: &mut [u64; MAX_SUMS],
+        payload_sum: impl Fn(&Self, &[u8], u32) -> u64,
+    ) -> Option<()> {
         for (index, sum) in self.sums.iter().enumerate() {
             let mut total = sums.get(index)? + u64::from(sum.base);
             if let Some(from) = sum.pseudo_from {
                 total += u64::from(packet.saturating_sub(from.into()));
             }
             if sum.payload {
-                total += self.payload_sum(frame, packet);
+                total += payload_sum(self, frame, packet);
             }
             let mut checksum = !fold(total);
             if sum.one_more {

@@ -8,6 +8,7 @@ use wirebeat_wire::stamp::Stamp;
 
 use super::cut::Cut;
 use super::frames::{Built, Frames};
+use super::recorded::Recorded;
 
 /// What a port is given of [`Frames`]. It owns its share of them, so that a sender can be given more while it
 /// is at work.
@@ -52,12 +53,39 @@ impl Image {
         self.frames.write(n, out).unwrap_or_default()
     }
 
+    /// Makes the frame of what is replayed at the beginning of `out`. Its length is 0 when `out` is too short for
+    /// it, or what is replayed is longer than [`Frames::recorded_max`].
+    #[inline]
+    pub fn build_recorded(&self, of: &Recorded<'_>, out: &mut [u8]) -> Built {
+        let built = match self.datagram {
+            _ if of.data.len() > self.frames.recorded_max() => None,
+            true => self.recorded_datagram(of, out),
+            false => self.frames.write_recorded(of, out),
+        };
+        built.unwrap_or_default()
+    }
+
+    fn recorded_datagram(&self, of: &Recorded<'_>, out: &mut [u8]) -> Option<Built> {
+        let end = self.frames.recorded_len(of.data.len());
+        let out = out.get_mut(..(end as usize).checked_sub(self.frames.headers_len.into())?)?;
+        let (data, rest) = out.split_at_mut_checked(of.data.len())?;
+        data.copy_from_slice(of.data);
+        rest.fill(0);
+        self.finish_datagram(end, out)
+    }
+
     fn build_datagram(&self, n: u64, out: &mut [u8]) -> Option<Built> {
         let frames = &*self.frames;
         let (begin, end) = (usize::from(frames.headers_len), frames.lengths.length(n));
         let payload = frames.bytes.get(begin..(end as usize).max(begin))?;
         let out = out.get_mut(..payload.len())?;
         out.copy_from_slice(payload);
+        self.finish_datagram(end, out)
+    }
+
+    /// Fills in what changes, in the payload of a packet that ends at `end`.
+    fn finish_datagram(&self, end: u32, out: &mut [u8]) -> Option<Built> {
+        let frames = &*self.frames;
         frames.write_tail(out)?;
         for field in &frames.length_fields {
             // Of those in headers the system knows itself.
@@ -66,7 +94,7 @@ impl Image {
                 *out.get_mut(usize::from(at)..)?.first_chunk_mut()? = value.to_be_bytes();
             }
         }
-        let len = payload.len() as u32;
+        let len = out.len() as u32;
         let built = Built { len, counted: frames.counted_as(end), ..Built::default() };
         let Some(probe) = frames.probe else { return Some(built) };
         let probe_at = frames.probe_at(probe, end).checked_sub(frames.headers_len);
@@ -91,6 +119,20 @@ impl Image {
     #[inline]
     pub fn parts(&self, n: u64) -> u16 {
         if self.datagram { 1 } else { self.frames.parts(n) }
+    }
+
+    /// How many frames are made of a packet with so much replayed data.
+    #[inline]
+    pub fn recorded_parts(&self, data: usize) -> u16 {
+        match self.cut() {
+            Some(cut) => cut.parts(self.frames.recorded_len(data)) as u16,
+            None => 1,
+        }
+    }
+
+    /// Bytes of the packet with so much replayed data.
+    pub(crate) fn recorded_len(&self, data: usize) -> usize {
+        self.frames.recorded_len(data) as usize
     }
 
     /// Whether some of its packets leave as fragments.

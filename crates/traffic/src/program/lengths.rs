@@ -30,6 +30,13 @@ pub enum Lengths {
         /// What is drawn from.
         key: Key,
     },
+    /// Those of what is replayed: they come with it.
+    Recorded {
+        /// No packet is shorter …
+        shortest: u32,
+        /// … or longer.
+        longest: u32,
+    },
 }
 
 /// Some lengths, and what is known of all of them.
@@ -111,11 +118,11 @@ fn padded(length: u32) -> u64 {
 }
 
 impl Lengths {
-    /// Of frame `n`.
+    /// Of frame `n`; of what is replayed, the longest.
     #[inline]
     pub fn length(&self, n: u64) -> u32 {
         match self {
-            Lengths::Fixed(length) => *length,
+            Lengths::Fixed(length) | Lengths::Recorded { longest: length, .. } => *length,
             Lengths::List(list) => list.get((n % list.lengths.len().max(1) as u64) as usize),
             Lengths::Mix(mix, key) => mix.list.get(mix.choice.pick(&mut key.draw(n))),
             Lengths::Drawn { sampler, beside, within: (min, max), align: (from, to), key } => {
@@ -131,7 +138,7 @@ impl Lengths {
     /// The longest.
     pub fn longest(&self) -> u32 {
         match self {
-            Lengths::Fixed(length) => *length,
+            Lengths::Fixed(length) | Lengths::Recorded { longest: length, .. } => *length,
             Lengths::List(list) | Lengths::Mix(Mix { list, .. }, _) => list.longest,
             Lengths::Drawn { within: (_, max), .. } => *max,
         }
@@ -140,7 +147,7 @@ impl Lengths {
     /// The shortest.
     pub fn shortest(&self) -> u32 {
         match self {
-            Lengths::Fixed(length) => *length,
+            Lengths::Fixed(length) | Lengths::Recorded { shortest: length, .. } => *length,
             Lengths::List(list) | Lengths::Mix(Mix { list, .. }, _) => list.shortest,
             Lengths::Drawn { within: (min, _), .. } => *min,
         }
@@ -159,7 +166,7 @@ impl Lengths {
         match self {
             Lengths::Fixed(_) => Some(1),
             Lengths::List(list) => Some(list.lengths.len() as u64),
-            Lengths::Mix(..) | Lengths::Drawn { .. } => None,
+            Lengths::Mix(..) | Lengths::Drawn { .. } | Lengths::Recorded { .. } => None,
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod frames;
 mod image;
 pub mod lengths;
 pub mod pace;
+mod recorded;
 pub mod sub_flows;
 pub mod values;
 
@@ -13,6 +14,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::spec::{Replay, Shared};
 use wirebeat_units::{FrameLen, FrameRate, Nanos};
 use wirebeat_wire::codec::Codec;
 
@@ -22,6 +24,7 @@ pub use cut::Cutter;
 pub use frames::{Built, Counted, Frames};
 pub use image::Image;
 pub use pace::Pace;
+pub use recorded::Recorded;
 
 use pace::frame_rate;
 
@@ -140,6 +143,8 @@ pub struct Flow {
     pub streams: Range<u32>,
     /// What happens to a frame that is late.
     pub late: Late,
+    /// What it sends, if that was recorded.
+    pub replay: Option<Shared<Replay>>,
     /// Where its packets go, from change to change and each once; of a field that changes from frame to frame, the
     /// first. Port 0 where they have none.
     pub destinations: Vec<SocketAddr>,

@@ -27,6 +27,11 @@ pub enum Pace {
     Profile(Profile),
     /// Never.
     Silent,
+    /// When what is replayed says; the schedule has none of it.
+    Recorded {
+        /// Whether it says so: without times it is as fast as the engine can.
+        limited: bool,
+    },
 }
 
 /// Times between frames that are drawn, in nanoseconds.
@@ -124,7 +129,7 @@ impl Profile {
 impl Pace {
     /// Whether frames have deadlines.
     pub fn is_limited(&self) -> bool {
-        *self != Pace::Unlimited
+        !matches!(self, Pace::Unlimited | Pace::Recorded { limited: false })
     }
 
     /// The constant rate, if it is one.
@@ -139,7 +144,7 @@ impl Pace {
     pub fn mean_rate(&self) -> Option<f64> {
         let per_nano = |rate: &FrameRate| rate.per_second() / 1e9;
         match self {
-            Pace::Unlimited => None,
+            Pace::Unlimited | Pace::Recorded { .. } => None,
             Pace::Constant(rate) => Some(per_nano(rate)),
             Pace::Jittered(jittered) => Some(per_nano(&jittered.rate)),
             Pace::Drawn(gaps) => gaps.sampler.mean().map(f64::recip),

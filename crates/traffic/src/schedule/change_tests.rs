@@ -68,6 +68,7 @@ fn program(plans: &[Vec<(u32, Departures)>]) -> Program {
             to: None,
             streams: first..streams.len() as u32,
             late: Late::Send,
+            replay: None,
             destinations: Vec::new(),
             endpoint: None,
         });

@@ -163,7 +163,7 @@ impl FlowSchedule {
         self.go_to(self.first.checked_add(frames)?);
         let start = departures.start;
         self.steps = match &departures.pace {
-            Pace::Silent => return None,
+            Pace::Silent | Pace::Recorded { .. } => return None,
             Pace::Unlimited => {
                 let start = start.get();
                 Steps::Unlimited { start, turn: start.saturating_add(self.number) }
@@ -298,7 +298,7 @@ impl FlowSchedule {
         let burst = u64::from(departures.burst.max(1));
         let stop = departures.stop.get();
         let bursts = match &departures.pace {
-            Pace::Silent | Pace::Unlimited => 0,
+            Pace::Silent | Pace::Unlimited | Pace::Recorded { .. } => 0,
             Pace::Constant(rate) => {
                 Constant::new(*rate, departures.start, 0, burst).bursts_before(stop, burst)
             }

@@ -56,6 +56,7 @@ fn program_of(departures: Vec<Departures>) -> Program {
         to: None,
         streams: number..number + 1,
         late: Late::Send,
+        replay: None,
         destinations: Vec::new(),
         endpoint: None,
     };

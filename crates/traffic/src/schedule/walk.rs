@@ -51,7 +51,7 @@ impl Walker {
     pub(super) fn new(pace: &Pace, start: Nanos, burst: u64) -> Option<Walker> {
         let at = start.get();
         Some(match pace {
-            Pace::Unlimited | Pace::Silent => return None,
+            Pace::Unlimited | Pace::Silent | Pace::Recorded { .. } => return None,
             Pace::Constant(rate) => Walker::Constant(Constant::new(*rate, start, 0, burst)),
             Pace::Drawn(gaps) => Walker::Drawn(Drawn::new(gaps, at, burst)),
             Pace::Jittered(jittered) => Walker::Jittered(Jittered::new(jittered, start, burst)),

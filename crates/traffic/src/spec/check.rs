@@ -45,6 +45,7 @@ impl Scenario {
             check_name("flows", name)?;
             check_ports_of(self, name, flow)?;
             flow.check_settings(name, &flow.settings())?;
+            flow.check_replay(name)?;
             check_sub_flows(name, flow)?;
             check_times(name, flow, &self.run)?;
             flow.check_changes(name)?;
@@ -163,7 +164,8 @@ impl FlowSpec {
             let why = "one by one, a sub-flow ends before the next begins: give it a 'length'";
             return Err(at("sub-flows").invalid(why));
         }
-        if let (None, Some(packet)) = (&self.sub_flows, &settings.packet)
+        let sub_flows = self.replay.as_ref().is_some_and(|replay| replay.flow_of.is_some());
+        if let (None, false, Some(packet)) = (&self.sub_flows, sub_flows, &settings.packet)
             && let Some((index, header)) =
                 packet.iter().enumerate().find(|(_, header)| header.has_sub_flows())
         {

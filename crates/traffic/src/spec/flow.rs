@@ -16,6 +16,7 @@ use super::is_default;
 use super::packet::Packet;
 use super::probe::{Carried, Probe};
 use super::rate::FlowRate;
+use super::replay::Replay;
 use super::schema::{BytesText, TimeText};
 use super::shared::Shared;
 use super::size::Size;
@@ -69,8 +70,11 @@ pub struct FlowSpec {
     #[serde(deserialize_with = "super::different::map")]
     #[schemars(with = "std::collections::BTreeMap<String, Change>")]
     pub at: IndexMap<Nanos, Change>,
-    /// What the receiver measures from. Default: the last 16 bytes of the payload are Wirebeat's probe; a
-    /// whole frame stays as it is.
+    /// What is sent, if it was recorded: the payloads of the packets, and their times.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub replay: Option<Shared<Replay>>,
+    /// What the receiver measures from. Default: the last 16 bytes of the payload are Wirebeat's probe; whole
+    /// frames and what is replayed stay as they are.
     #[serde(default, skip_serializing_if = "is_default")]
     pub probe: Probe,
 }
@@ -92,13 +96,17 @@ impl FlowSpec {
             count: None,
             bytes: None,
             at: IndexMap::new(),
+            replay: None,
             probe: Probe::Auto,
         }
     }
 
     /// Whether it is sent as fast as the engine can: nothing says how its frames follow one another.
     pub fn is_unlimited(&self) -> bool {
-        self.rate.is_unlimited() && self.departures == Departures::Constant
+        match &self.replay {
+            Some(replay) => replay.is_unlimited(),
+            None => self.rate.is_unlimited() && self.departures == Departures::Constant,
+        }
     }
 
     /// What of it can change while it sends.
@@ -126,7 +134,7 @@ impl FlowSpec {
     /// The probe that its frames carry, if they carry one.
     pub fn carried(&self, packet: &Packet<'_>) -> Option<Carried> {
         match self.probe {
-            Probe::Auto if packet.raw.is_some() => None,
+            Probe::Auto if packet.raw.is_some() || self.replay.is_some() => None,
             Probe::Auto => Some(Carried { codec: Codec::Wirebeat, flow: None }),
             Probe::Carried(carried) => Some(carried),
             Probe::Off => None,

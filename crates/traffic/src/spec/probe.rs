@@ -13,7 +13,7 @@ use super::hint::with_hint;
 /// The probe of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Probe {
-    /// Wirebeat's own, unless the packet is a whole frame that is to stay as it is.
+    /// Wirebeat's own, unless the packet is a whole frame or is replayed, and is to stay as it is.
     #[default]
     Auto,
     /// None: frames are only counted.
@@ -34,6 +34,9 @@ pub struct Carried {
 }
 
 impl Probe {
+    /// Wirebeat's own.
+    pub(super) const WIREBEAT: Carried = Carried { codec: Codec::Wirebeat, flow: None };
+
     /// This probe, with the flow's own number.
     pub fn of(codec: Codec) -> Probe {
         Probe::Carried(Carried { codec, flow: None })

@@ -225,6 +225,12 @@ texts! {
         "description": "An amount of data.",
         "examples": ["100B", "64KiB", "1GB"]
     };
+    /// [`wirebeat_units::Factor`]
+    FactorText = "factor" {
+        "type": ["string", "number"],
+        "description": "So many times as fast.",
+        "examples": ["10x", "0.5x"]
+    };
     /// [`super::header::hex::Hex`]
     HexText = "hex" {
         "type": "string",

@@ -263,3 +263,71 @@ fn names_fit_a_report() {
         assert!(scenario.check().is_err(), "{name}");
     }
 }
+
+#[test]
+fn what_is_replayed_has_its_own_sizes_and_times() {
+    let of = |flow: &str, replay: &str| {
+        format!(
+            "ports: {{ a: {{}} }}\nflows:\n  x: {{ from: a, to: a, {flow} replay: {{ archive: day.wbar, {replay} }} }}\n"
+        )
+    };
+    for (flow, replay, expected) in [
+        ("size: 64B,", "", "size: what is replayed has its sizes; leave 'size' out"),
+        (
+            "rate: 1kpps,",
+            "",
+            "rate: what is replayed has its times; leave 'rate' out, or give 'replay' a 'tight-loop'",
+        ),
+        ("departures: exponential,", "", "departures: what is replayed has its times"),
+        ("burst: 2,", "", "burst: what is replayed has its times"),
+        ("bytes: 1MB,", "", "bytes: what is replayed ends by its 'count' or at a time"),
+        ("at: { 1s: pause },", "", "at: what is replayed does not change"),
+        (
+            "packet: [ { ipv4: {} }, { udp: {} }, { payload: zeros } ],",
+            "",
+            "packet: records are the payload",
+        ),
+        ("probe: mgen,", "", "probe: what is replayed has room for Wirebeat's own probe behind it"),
+        (
+            "",
+            "speed: 2x, tight-loop: 1us",
+            "replay.speed: a tight loop does not look at recorded times",
+        ),
+        (
+            "",
+            "tight-loop: 0, drift: 1us",
+            "replay.drift: what leaves as fast as it can is never late",
+        ),
+        (
+            "",
+            "flow-of: device",
+            "replay.flow-of: sub-flows differ in the fields that advance with them",
+        ),
+        ("", "buffer: 1kB", "replay.buffer: a buffer has 128KiB to 2GiB"),
+        ("", "workers: 300", "replay.workers: there are 256 at most"),
+        (
+            "",
+            "from: 2015-07-01T00:00:00Z, to: 2015-07-01T00:00:00Z",
+            "replay.to: it is not after 'from'",
+        ),
+    ] {
+        let why = why(&of(flow, replay));
+        assert!(why.contains(&format!("flows.x.{expected}")), "{flow} {replay}: {why}");
+    }
+    for (flow, replay) in [
+        (
+            "count: 5, start: 1s, stop: 2s, probe: on,",
+            "speed: 0.5x, drift: 10us, loop: 3, on-bad: skip",
+        ),
+        (
+            "packet: [ { ipv4: {} }, { udp: { source: { increment: 1, per: sub-flow } } } ],",
+            "flow-of: { hash: 8 }",
+        ),
+        ("", "tight-loop: 1us, devices: [a, b], reader: direct, workers: 4, buffer: 1MiB"),
+    ] {
+        let read =
+            Scenario::from_yaml(&of(flow, replay), "").unwrap_or_else(|error| panic!("{error}"));
+        let again = Scenario::from_yaml(&read.to_yaml().unwrap(), "").unwrap();
+        assert_eq!(again, read);
+    }
+}

@@ -1,0 +1,309 @@
+//! All that a core sends: the departures of its schedule and what was recorded, in the order of time, and the frame
+//! of each. The ways through the loop take from here what is due, and do not know which of both it was.
+//!
+//! Packets that are longer than the link carries come out as fragments, one departure each. Changes from outside are
+//! taken in here (`changes.rs`).
+
+use wirebeat_traffic::program::{Built, Counted, Cutter, Image, Recorded, Stream};
+use wirebeat_traffic::schedule::{Departure, Schedule};
+use wirebeat_units::Nanos;
+
+use super::changes::{Changes, Listener, Update};
+use super::playback::Playback;
+use super::{Handing, Job};
+use crate::port::{Caps, Place, View};
+
+/// All that a core sends: when, and the frames of each stream by its number.
+#[derive(Debug)]
+pub(super) struct Outgoing<'a> {
+    job: &'a Job<'a>,
+    view: View,
+    pub(super) schedule: Schedule,
+    images: Vec<Image>,
+    handing: Vec<Handing>,
+    /// Those that the program did not have.
+    added: Vec<Stream>,
+    version: u64,
+    applied: usize,
+    /// When the next change is due that waits, because it is about a flow without deadlines.
+    held: Option<Nanos>,
+    /// Where some packets leave as fragments.
+    cut: Option<Box<Cutting>>,
+    /// What was recorded.
+    playbacks: Vec<Playback>,
+    /// By stream: which of the playbacks it is of.
+    playback_of: Vec<Option<usize>>,
+    /// The time since the start by the last look at the clock.
+    elapsed: Nanos,
+}
+
+/// The packet whose fragments are being taken.
+#[derive(Debug, Default)]
+struct Cutting {
+    cutter: Cutter,
+    /// The next of them, and how many there are.
+    next: Option<(Departure, u16)>,
+}
+
+impl<'a> Outgoing<'a> {
+    pub(super) fn new(job: &'a Job<'a>, caps: &Caps) -> Outgoing<'a> {
+        let playbacks = job.playbacks.take();
+        let of = |stream: &Stream| playbacks.iter().position(|one| one.flow() == stream.flow);
+        Outgoing {
+            playback_of: job.program.streams.iter().map(of).collect(),
+            playbacks,
+            elapsed: Nanos::ZERO,
+            job,
+            view: caps.view,
+            schedule: job.schedule(),
+            images: job.images(caps),
+            handing: job.program.streams.iter().map(|stream| job.hand(stream)).collect(),
+            added: Vec::new(),
+            version: 0,
+            applied: 0,
+            held: None,
+            cut: job.program.is_cut().then(Box::default),
+        }
+    }
+
+    /// What is due next.
+    #[inline]
+    pub(super) fn peek(&mut self) -> Option<Departure> {
+        match self.cut.as_ref().and_then(|cut| cut.next) {
+            Some((departure, _)) => Some(departure),
+            None if self.playbacks.is_empty() => self.schedule.peek(),
+            None => self.peek_all().map(|(departure, _)| departure),
+        }
+    }
+
+    /// What is due next of the schedule and of what was recorded, and of which playback it is.
+    fn peek_all(&mut self) -> Option<(Departure, Option<usize>)> {
+        let mut first = self.schedule.peek().map(|departure| (departure, None));
+        for (number, playback) in self.playbacks.iter_mut().enumerate() {
+            let Some(departure) = playback.peek(self.elapsed) else { continue };
+            if first.is_none_or(|(first, _)| departure.at < first.at) {
+                first = Some((departure, Some(number)));
+            }
+        }
+        first
+    }
+
+    /// Appends up to `most` packets that are due by `until`.
+    #[inline]
+    fn next_packets(&mut self, until: Nanos, into: &mut Vec<Departure>, most: usize) {
+        if self.playbacks.is_empty() {
+            self.schedule.next_due(until, into, most);
+            return;
+        }
+        for _ in 0..most {
+            let Some((departure, of)) = self.peek_all() else { return };
+            if departure.at > until {
+                return;
+            }
+            match of.and_then(|number| self.playbacks.get_mut(number)) {
+                Some(playback) => {
+                    playback.take();
+                    into.push(departure);
+                }
+                None => {
+                    self.schedule.next_due(until, into, 1);
+                }
+            }
+        }
+    }
+
+    /// What is to be sent as this departure, if it was recorded.
+    #[inline]
+    fn recorded(&self, departure: &Departure) -> Option<Recorded<'_>> {
+        let number = (*self.playback_of.get(departure.stream as usize)?)?;
+        self.playbacks.get(number)?.recorded(departure)
+    }
+
+    /// Whether what was recorded is to come and is not here yet.
+    pub(super) fn is_starving(&self) -> bool {
+        self.playbacks.iter().any(Playback::is_waiting)
+    }
+
+    /// Appends up to `most` frames that are due by `until`: a packet that leaves as fragments is so many.
+    #[inline]
+    pub(super) fn next_due(&mut self, until: Nanos, into: &mut Vec<Departure>, most: usize) {
+        match &self.cut {
+            None => self.next_packets(until, into, most),
+            Some(_) => self.next_cut(until, into, most),
+        }
+    }
+
+    fn next_cut(&mut self, until: Nanos, into: &mut Vec<Departure>, most: usize) {
+        let end = into.len() + most;
+        while into.len() < end {
+            let Some(cut) = &mut self.cut else { return };
+            if let Some((departure, parts)) = cut.next {
+                into.push(departure);
+                let part = departure.part + 1;
+                cut.next = (part <= parts).then_some((Departure { part, ..departure }, parts));
+                continue;
+            }
+            let before = into.len();
+            self.next_packets(until, into, 1);
+            let Some(departure) = into.get(before).copied() else { return };
+            let parts = self.parts(&departure);
+            if parts > 1 {
+                into.pop();
+                let next = Some((Departure { part: 1, ..departure }, parts));
+                if let Some(cut) = &mut self.cut {
+                    cut.next = next;
+                }
+            }
+        }
+    }
+
+    /// How many frames a packet is.
+    fn parts(&self, departure: &Departure) -> u16 {
+        let Some(image) = self.images.get(departure.stream as usize) else { return 1 };
+        match self.recorded(departure) {
+            Some(recorded) => image.recorded_parts(recorded.data.len()),
+            None => image.parts(departure.index),
+        }
+    }
+
+    /// Makes the frame of a departure in `slot`.
+    #[inline]
+    pub(super) fn build(&mut self, departure: &Departure, slot: &mut [u8]) -> Built {
+        let Some(image) = self.images.get(departure.stream as usize) else {
+            return Built::default();
+        };
+        let playback = self.playback_of.get(departure.stream as usize).copied().flatten();
+        if let Some(playback) = playback.and_then(|number| self.playbacks.get(number)) {
+            let Some(recorded) = playback.recorded(departure) else { return Built::default() };
+            return match &mut self.cut {
+                Some(cut) if departure.part > 0 => {
+                    let packet = (departure.stream, &recorded);
+                    cut.cutter.build_recorded(image, packet, departure.part, slot)
+                }
+                _ => image.build_recorded(&recorded, slot),
+            };
+        }
+        match &mut self.cut {
+            Some(cut) if departure.part > 0 => {
+                let packet = (departure.stream, departure.index);
+                cut.cutter.build(image, packet, departure.part, slot)
+            }
+            _ => image.build(departure.index, slot),
+        }
+    }
+
+    /// Where a frame stands among those of its packet.
+    #[inline]
+    pub(super) fn place(&self, departure: &Departure) -> Place {
+        match departure.part {
+            0 => Place::Whole,
+            1 => Place::First(self.parts(departure) - 1),
+            _ => Place::Following,
+        }
+    }
+
+    /// How a stream is handed over.
+    #[inline]
+    pub(super) fn hand(&self, stream: u32) -> Option<Handing> {
+        self.handing.get(stream as usize).copied()
+    }
+
+    /// Takes in what changed. `now` is the time by which frames are taken.
+    #[inline]
+    pub(super) fn listen(&mut self, now: Nanos) {
+        let elapsed = now.saturating_sub(self.job.start);
+        self.elapsed = elapsed;
+        let Some(Listener { changes, .. }) = self.job.changes else { return };
+        if changes.version() != self.version || self.held.is_some_and(|at| elapsed >= at) {
+            self.take_in(changes, elapsed);
+        }
+    }
+
+    #[cold]
+    fn take_in(&mut self, changes: &Changes, elapsed: Nanos) {
+        let (news, version) = changes.after(self.applied);
+        self.version = version;
+        self.held = None;
+        for Update { flow, at, stream } in news {
+            if !self.job.flows.contains(&flow) {
+                self.applied += 1;
+                continue;
+            }
+            // What has no deadlines ends when its time has come. Beside it this core has none that has some.
+            if at > elapsed && self.job.program.is_unlimited(flow) {
+                self.held = Some(at);
+                break;
+            }
+            if let Some(playback) = self.playbacks.iter_mut().find(|one| one.flow() == flow) {
+                // It can be stopped, and nothing else.
+                playback.end_at(at);
+                self.applied += 1;
+                continue;
+            }
+            let number = self.images.len() as u32;
+            let next = stream.as_ref().map(|stream| (number, stream.departures.clone()));
+            if let Some(stream) = stream {
+                self.images.push(self.view.image(&stream));
+                self.playback_of.push(None);
+                self.handing.push(self.job.hand(&stream));
+                self.added.push(stream);
+            }
+            self.schedule.change(flow, at, next);
+            self.applied += 1;
+        }
+    }
+
+    /// Whether nothing is left to send, now that the schedule is at its end: a flow that pauses may be resumed, and
+    /// what another core still sends may be changed.
+    pub(super) fn is_over(&self, now: Nanos) -> bool {
+        if self.is_starving() {
+            return false;
+        }
+        let Some(listener) = self.job.changes else { return true };
+        let elapsed = now.saturating_sub(self.job.start);
+        let pauses = self.schedule.pauses_until().is_some_and(|until| elapsed < until);
+        !pauses && listener.changes.idle(listener.core, self.version)
+    }
+
+    /// What a departure that was taken is counted as; `None` where it has no deadline.
+    fn counted(&self, departure: &Departure) -> Option<Counted> {
+        let number = departure.stream as usize;
+        let known = self.job.program.streams.len();
+        let stream = match number.checked_sub(known) {
+            Some(number) => self.added.get(number),
+            None => self.job.program.streams.get(number),
+        }?;
+        let limited = stream.departures.pace.is_limited();
+        limited.then(|| match self.recorded(departure) {
+            Some(recorded) => stream.frames.counted_recorded(recorded.data.len(), departure.part),
+            None => stream.frames.counted_part(departure.index, departure.part),
+        })
+    }
+
+    /// Gives `each` the flow of every frame that was not sent and had a deadline, and what it is counted as: those
+    /// that were `taken`, and those that still were to come. Of what was recorded, what was not read is not known.
+    pub(super) fn left(mut self, taken: Vec<Departure>, mut each: impl FnMut(u32, Counted)) {
+        let begun = self.cut.as_mut().and_then(|cut| cut.next.take());
+        let begun = begun.into_iter().flat_map(|(departure, parts)| {
+            (departure.part..=parts).map(move |part| Departure { part, ..departure })
+        });
+        for departure in taken.into_iter().chain(begun) {
+            if let Some(counted) = self.counted(&departure) {
+                each(departure.flow, counted);
+            }
+        }
+        let schedule = std::mem::replace(&mut self.schedule, Schedule::empty());
+        for departure in schedule {
+            // One without a deadline takes turns with others of its kind, and none of them has one.
+            let Some(counted) = self.counted(&departure) else { break };
+            each(departure.flow, counted);
+        }
+        for number in 0..self.playbacks.len() {
+            while let Some(departure) = self.playbacks[number].peek(Nanos::ZERO) {
+                let Some(counted) = self.counted(&departure) else { break };
+                each(departure.flow, counted);
+                self.playbacks[number].take();
+            }
+        }
+    }
+}

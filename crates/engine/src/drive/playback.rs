@@ -1,0 +1,346 @@
+//! What was recorded and is sent again: records come in batches from those who read them, in the order of their
+//! times, and are taken like the departures of a schedule.
+//!
+//! A batch refers to the data of its records in a buffer that it keeps alive, so nothing is copied until a frame is
+//! built. Batches come through a queue without locks, one for each worker; workers take turns by chunks, so that a
+//! core knows whose turn it is without asking. This file does not know where records come from.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+
+use rtrb::Consumer;
+use wirebeat_traffic::program::Recorded;
+use wirebeat_traffic::schedule::Departure;
+use wirebeat_units::Nanos;
+
+/// So many records that were taken can still be looked at: more than a loop builds ahead.
+const KEPT: u64 = 1024;
+
+/// How often a patient one looks.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// Data that was read. It goes back to whoever reads when nobody refers to it any more.
+#[derive(Debug)]
+pub struct Chunk {
+    bytes: Vec<u8>,
+    home: Sender<Vec<u8>>,
+}
+
+impl Chunk {
+    /// Of these bytes, which go `home` at the end.
+    pub fn new(bytes: Vec<u8>, home: Sender<Vec<u8>>) -> Chunk {
+        Chunk { bytes, home }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // nobody reads any more: then they are freed
+        let _ = self.home.send(std::mem::take(&mut self.bytes));
+    }
+}
+
+/// A record that is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When it is due, from the start of the run.
+    pub at: Nanos,
+    /// Its number in the flow, over all cores.
+    pub number: u64,
+    /// Where its data begins in the chunk.
+    pub start: u32,
+    /// The number of its sub-flow.
+    pub sub_flow: u32,
+    /// Bytes of its data.
+    pub len: u16,
+}
+
+/// Records of one chunk, in the order of their times.
+#[derive(Debug)]
+pub struct Batch {
+    /// The records.
+    pub entries: Vec<Entry>,
+    /// Where their data is.
+    pub chunk: Arc<Chunk>,
+    /// Whether the next batch is another worker's.
+    pub last: bool,
+}
+
+/// What others see of a playback, and the one who reads.
+#[derive(Debug, Default)]
+pub struct PlaybackCounts {
+    /// Records that had been due already when they came: the reader could not keep up.
+    pub starved: AtomicU64,
+}
+
+/// The records that one core sends of a flow.
+#[derive(Debug)]
+pub struct Playback {
+    flow: u32,
+    stream: u32,
+    /// One for each worker.
+    queues: Vec<Consumer<Batch>>,
+    /// Whose turn it is.
+    turn: usize,
+    /// Those that were not given up yet, and the number of the first record of the first, as this core counts.
+    batches: VecDeque<Batch>,
+    first: u64,
+    /// Which of the batches the next record is in, where in that, and its number as this core counts.
+    batch: usize,
+    place: usize,
+    next: u64,
+    /// Nothing is due at or after this.
+    stop: Nanos,
+    counts: Arc<PlaybackCounts>,
+    /// It waits for records that are not there yet.
+    patient: bool,
+}
+
+impl Playback {
+    /// Of the flow and the stream with these numbers, from these queues, until `stop`.
+    pub fn new(
+        (flow, stream): (u32, u32),
+        queues: Vec<Consumer<Batch>>,
+        stop: Nanos,
+        counts: Arc<PlaybackCounts>,
+    ) -> Playback {
+        Playback {
+            flow,
+            stream,
+            queues,
+            turn: 0,
+            batches: VecDeque::new(),
+            first: 0,
+            batch: 0,
+            place: 0,
+            next: 0,
+            stop,
+            counts,
+            patient: false,
+        }
+    }
+
+    /// Whether it waits for records that are not there yet: where a clock goes on only when somebody waits for it,
+    /// they would come too late.
+    #[must_use]
+    pub fn patient(self, patient: bool) -> Playback {
+        Playback { patient, ..self }
+    }
+
+    /// The flow that it is of.
+    pub(super) fn flow(&self) -> u32 {
+        self.flow
+    }
+
+    /// Whether records may come that are not here yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.batch >= self.batches.len() && !self.has_ended()
+    }
+
+    /// Whether nothing comes any more.
+    fn has_ended(&self) -> bool {
+        // A worker whose queue is at its end will never fill it again, and no other has its turn.
+        match self.queues.get(self.turn) {
+            Some(queue) => queue.is_abandoned() && queue.is_empty(),
+            None => true,
+        }
+    }
+
+    /// Nothing is due at or after `at`.
+    pub(super) fn end_at(&mut self, at: Nanos) {
+        self.stop = self.stop.min(at);
+    }
+
+    /// The next record, which stays the next. `elapsed` is the time since the start of the run.
+    #[inline]
+    pub(super) fn peek(&mut self, elapsed: Nanos) -> Option<Departure> {
+        let entry = match self.batches.get(self.batch).and_then(|b| b.entries.get(self.place)) {
+            Some(entry) => *entry,
+            None => self.look_further(elapsed)?,
+        };
+        (entry.at < self.stop).then_some(Departure {
+            at: entry.at,
+            flow: self.flow,
+            stream: self.stream,
+            index: self.next,
+            part: 0,
+        })
+    }
+
+    /// Takes the next record, which was looked at.
+    #[inline]
+    pub(super) fn take(&mut self) {
+        self.place += 1;
+        self.next += 1;
+    }
+
+    /// Goes on to the next batch that has records.
+    #[cold]
+    fn look_further(&mut self, elapsed: Nanos) -> Option<Entry> {
+        loop {
+            if let Some(batch) = self.batches.get(self.batch) {
+                if let Some(entry) = batch.entries.get(self.place) {
+                    return Some(*entry);
+                }
+                (self.batch, self.place) = (self.batch + 1, 0);
+                self.give_up();
+            }
+            if self.batch >= self.batches.len() {
+                let batch = self.next_batch()?;
+                if batch.last {
+                    self.turn = (self.turn + 1) % self.queues.len().max(1);
+                }
+                let starved = batch.entries.partition_point(|entry| entry.at < elapsed);
+                self.counts.starved.fetch_add(starved as u64, Ordering::Relaxed);
+                self.batches.push_back(batch);
+            }
+        }
+    }
+
+    fn next_batch(&mut self) -> Option<Batch> {
+        loop {
+            match self.queues.get_mut(self.turn)?.pop() {
+                Ok(batch) => return Some(batch),
+                Err(_) if self.patient && !self.has_ended() => thread::sleep(LOOK),
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Gives up batches that nobody looks at any more.
+    fn give_up(&mut self) {
+        while let Some(front) = self.batches.front()
+            && self.batch > 0
+            && self.first + front.entries.len() as u64 + KEPT <= self.next
+        {
+            self.first += front.entries.len() as u64;
+            self.batches.pop_front();
+            self.batch -= 1;
+        }
+    }
+
+    /// The record that was taken as this departure.
+    #[inline]
+    pub(super) fn recorded(&self, departure: &Departure) -> Option<Recorded<'_>> {
+        let mut place = departure.index.checked_sub(self.first)? as usize;
+        for batch in &self.batches {
+            let Some(entry) = batch.entries.get(place) else {
+                place -= batch.entries.len();
+                continue;
+            };
+            let start = entry.start as usize;
+            let data = batch.chunk.bytes().get(start..start + usize::from(entry.len))?;
+            let sub_flow = entry.sub_flow.into();
+            return Some(Recorded { number: entry.number, sub_flow, data });
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use rtrb::{Producer, RingBuffer};
+
+    use super::*;
+
+    struct Worker {
+        queue: Producer<Batch>,
+        home: Sender<Vec<u8>>,
+        number: u64,
+    }
+
+    impl Worker {
+        /// Sends records at these times, each with its number as its only byte.
+        fn batch(&mut self, times: &[u64], last: bool) {
+            let entry = |(place, &at): (usize, &u64)| Entry {
+                at: Nanos::new(at),
+                number: self.number + place as u64,
+                start: place as u32,
+                sub_flow: 0,
+                len: 1,
+            };
+            let entries: Vec<Entry> = times.iter().enumerate().map(entry).collect();
+            let bytes = entries.iter().map(|entry| entry.number as u8).collect();
+            self.number += entries.len() as u64;
+            let chunk = Arc::new(Chunk::new(bytes, self.home.clone()));
+            self.queue.push(Batch { entries, chunk, last }).unwrap();
+        }
+    }
+
+    fn pair(workers: usize) -> (Vec<Worker>, Playback, mpsc::Receiver<Vec<u8>>) {
+        let (home, back) = mpsc::channel();
+        let (queues, ends): (Vec<_>, Vec<_>) = (0..workers).map(|_| RingBuffer::new(8)).unzip();
+        let worker = |queue| Worker { queue, home: home.clone(), number: 0 };
+        let counts = Arc::new(PlaybackCounts::default());
+        let playback = Playback::new((0, 0), ends, Nanos::new(1000), counts);
+        (queues.into_iter().map(worker).collect(), playback, back)
+    }
+
+    fn taken(playback: &mut Playback) -> Vec<(u64, u8)> {
+        let mut all = Vec::new();
+        while let Some(departure) = playback.peek(Nanos::ZERO) {
+            playback.take();
+            let data = playback.recorded(&departure).unwrap().data[0];
+            all.push((departure.at.get(), data));
+        }
+        all
+    }
+
+    #[test]
+    fn workers_take_turns_by_chunks() {
+        let (mut workers, mut playback, _back) = pair(2);
+        workers[1].number = 100;
+        workers[0].batch(&[1, 2], false);
+        workers[1].batch(&[5, 6], true);
+        assert_eq!(taken(&mut playback), [(1, 0), (2, 1)]);
+        assert!(playback.is_waiting(), "the second worker's turn has not come");
+        workers[0].batch(&[3], true);
+        assert_eq!(taken(&mut playback), [(3, 2), (5, 100), (6, 101)]);
+        assert!(playback.is_waiting());
+        drop(workers);
+        assert!(!playback.is_waiting());
+        assert_eq!(taken(&mut playback), []);
+    }
+
+    #[test]
+    fn nothing_is_due_after_the_stop() {
+        let (mut workers, mut playback, _back) = pair(1);
+        workers[0].batch(&[998, 999, 1000, 1001], false);
+        assert_eq!(taken(&mut playback).len(), 2);
+        playback.end_at(Nanos::new(5));
+        assert_eq!(taken(&mut playback), []);
+    }
+
+    #[test]
+    fn chunks_go_home_when_nobody_looks_at_them() {
+        let (mut workers, mut playback, back) = pair(1);
+        workers[0].batch(&[1; 200], false);
+        for _ in 0..6 {
+            workers[0].batch(&[1; 300], false);
+        }
+        assert_eq!(taken(&mut playback).len(), 2000);
+        // those of the last thousand and some stay
+        assert_eq!(back.try_iter().count(), 3);
+        drop(playback);
+        assert_eq!(back.try_iter().count(), 4);
+    }
+
+    #[test]
+    fn what_comes_too_late_is_counted_as_the_readers_doing() {
+        let (mut workers, mut playback, _back) = pair(1);
+        workers[0].batch(&[10, 20, 30, 40], false);
+        assert_eq!(playback.peek(Nanos::new(30)).unwrap().at, Nanos::new(10));
+        assert_eq!(playback.counts.starved.load(Ordering::Relaxed), 2);
+    }
+}

@@ -1,0 +1,31 @@
+//! What was recorded and sent again.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A recording that a flow sent. What became of its records as packets is in the flow's own counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Replay {
+    /// The flow's name.
+    pub flow: String,
+    /// Names of the archives.
+    pub archives: Vec<String>,
+    /// Records that were read to be sent.
+    pub records: u64,
+    /// What was left out.
+    pub left_out: Vec<LeftOut>,
+    /// Records that came from the reader when they were due already. Their lateness is the reader's doing and not
+    /// that of the way behind it.
+    pub starved: u64,
+}
+
+/// Records of a kind that were left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOut {
+    /// What was wrong with them.
+    pub kind: String,
+    /// How many there were.
+    pub count: u64,
+    /// The first of them.
+    pub first: String,
+}

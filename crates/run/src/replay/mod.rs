@@ -1,0 +1,226 @@
+//! What was recorded, on its way from files to the transmit cores.
+//!
+//! One thread reads (`read.rs`): it checks every record and copies those that are to be sent into large buffers, whole
+//! records each. Workers (`work.rs`) make batches of what is in a buffer: when each record is due and where its data
+//! is. A core takes batches from a queue without locks, and looks at the data where it was read to
+//! (`wirebeat_engine::drive::playback`). A buffer goes back to the reader when no batch refers to it.
+//!
+//! Each worker has two buffers: while one is worked on the other is filled. Chunks go to the workers in turn, and
+//! the cores take them in the same turn, so the order of records is that of the archive however many workers there
+//! are. All times count from the first record, on the clock of the run.
+
+mod read;
+mod work;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rtrb::RingBuffer;
+use wirebeat_engine::drive::playback::{Playback, PlaybackCounts};
+use wirebeat_traffic::program::{Flow, Program, Stream};
+use wirebeat_traffic::spec::Replay;
+use wirebeat_traffic::spec::Shared;
+use wirebeat_units::Nanos;
+
+use crate::error::RunError;
+use read::{Readers, Summary};
+use work::Worker;
+
+/// Batches that wait in a queue.
+const QUEUE: usize = 64;
+/// How long is waited for the first records before the run starts; and, at its end, for a reader to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often those who wait look whether the run is over.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A flow of a recording, and where that is.
+#[derive(Clone, Debug)]
+pub(crate) struct Recording {
+    /// Its number, and that of its stream.
+    flow: u32,
+    stream: u32,
+    name: String,
+    replay: Shared<Replay>,
+    /// The archives.
+    paths: Vec<PathBuf>,
+    /// What says which device is which sub-flow.
+    table: Option<PathBuf>,
+    /// What its stream says.
+    start: Nanos,
+    stop: Nanos,
+    count: u64,
+    /// The longest data that its packets have room for.
+    data_max: usize,
+}
+
+impl Recording {
+    /// The recordings among flows, whose files are found by `path`.
+    pub(crate) fn all(program: &Program, path: impl Fn(&str) -> PathBuf) -> Vec<Recording> {
+        let of = |(flow, number): (&Flow, u32)| {
+            let replay = flow.replay.clone()?;
+            let stream: &Stream = program.streams(number).first()?;
+            Some(Recording {
+                flow: number,
+                stream: flow.streams.start,
+                name: flow.name.clone(),
+                paths: replay.archive.names().iter().map(|name| path(name)).collect(),
+                table: replay.table().map(&path),
+                start: stream.departures.start,
+                stop: stream.departures.stop,
+                count: stream.departures.count,
+                data_max: stream.frames.recorded_max(),
+                replay,
+            })
+        };
+        program.flows.iter().zip(0..).filter_map(of).collect()
+    }
+
+    /// The number of its flow.
+    pub(crate) fn flow(&self) -> u32 {
+        self.flow
+    }
+}
+
+/// How far a reader is, and what it waits for.
+#[derive(Debug, Default)]
+struct Live {
+    /// Records that were handed on.
+    records: AtomicU64,
+    /// It is inside a call of the system that reads.
+    reading: AtomicBool,
+}
+
+/// A recording at work.
+#[derive(Debug)]
+pub(crate) struct Replaying {
+    name: String,
+    flow: u32,
+    halt: Arc<AtomicBool>,
+    live: Arc<Live>,
+    counts: Arc<PlaybackCounts>,
+    result: Receiver<Summary>,
+    summary: Mutex<Option<Summary>>,
+}
+
+/// What became of a recording.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replayed {
+    pub(crate) flow: u32,
+    /// Why it ended before its end.
+    pub(crate) error: Option<String>,
+    pub(crate) summary: Summary,
+    /// Records that came from the reader when they were due already.
+    pub(crate) starved: u64,
+}
+
+impl Replaying {
+    /// Begins to read a recording for so many cores; what each of them is to send. `patient` cores wait for records
+    /// that are not there yet, because their clock does not go on by itself.
+    pub(crate) fn start(
+        recording: &Recording,
+        cores: usize,
+        patient: bool,
+    ) -> Result<(Replaying, Vec<Playback>), RunError> {
+        let failed = |error: std::io::Error| {
+            RunError::Machine(format!("flow '{}': cannot start a thread: {error}", recording.name))
+        };
+        let readers = Readers::open(recording)?;
+        let (halt, live) = (Arc::new(AtomicBool::new(false)), Arc::new(Live::default()));
+        let (mut ends, mut chunks) = (Vec::new(), Vec::new());
+        for number in 0..usize::from(recording.replay.workers.get()) {
+            let (queues, consumers): (Vec<_>, Vec<_>) =
+                (0..cores).map(|_| RingBuffer::new(QUEUE)).unzip();
+            let (to_worker, from_reader) = mpsc::sync_channel(1);
+            let (home, back) = mpsc::channel();
+            for _ in 0..2 {
+                // a buffer takes its room when it is filled for the first time
+                let _ = home.send(Vec::new());
+            }
+            let worker = Worker::new(recording, queues, (from_reader, home), Arc::clone(&halt));
+            let name = format!("wb-work-{number}");
+            thread::Builder::new().name(name).spawn(move || worker.run()).map_err(failed)?;
+            ends.push(consumers);
+            chunks.push((to_worker, back));
+        }
+        let (told, result) = mpsc::channel();
+        let (halt_reader, seen) = (Arc::clone(&halt), Arc::clone(&live));
+        let read = move || {
+            let _ = told.send(readers.run(chunks, &halt_reader, &seen));
+        };
+        thread::Builder::new().name("wb-read".to_owned()).spawn(read).map_err(failed)?;
+        let counts = Arc::new(PlaybackCounts::default());
+        let mut queues: Vec<Vec<_>> = (0..cores).map(|_| Vec::new()).collect();
+        for consumers in ends {
+            queues.iter_mut().zip(consumers).for_each(|(queue, end)| queue.push(end));
+        }
+        let numbers = (recording.flow, recording.stream);
+        let playback = |queues| {
+            let counts = Arc::clone(&counts);
+            Playback::new(numbers, queues, recording.stop, counts).patient(patient)
+        };
+        let playbacks: Vec<Playback> = queues.into_iter().map(playback).collect();
+        let (name, flow, summary) = (recording.name.clone(), recording.flow, Mutex::new(None));
+        Ok((Replaying { name, flow, halt, live, counts, result, summary }, playbacks))
+    }
+
+    /// Waits until the first records are there, or there are none.
+    pub(crate) fn await_first(&self) -> Result<(), RunError> {
+        let begun = Instant::now();
+        while self.live.records.load(Ordering::Acquire) == 0 {
+            match self.result.recv_timeout(LOOK) {
+                Ok(summary) => {
+                    let error = summary.error.clone().filter(|_| summary.records == 0);
+                    self.keep(summary);
+                    return match error {
+                        Some(error) => {
+                            Err(RunError::Usage(format!("flow '{}': {error}", self.name)))
+                        }
+                        None => Ok(()),
+                    };
+                }
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() < PATIENCE => {}
+                Err(_) => {
+                    return Err(RunError::Machine(format!(
+                        "flow '{}': no record could be read within {} s; the disk does not answer, or the records \
+                         that are asked for lie far behind others: an index makes them quick to find",
+                        self.name,
+                        PATIENCE.as_secs()
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&self, summary: Summary) {
+        *self.summary.lock().unwrap_or_else(PoisonError::into_inner) = Some(summary);
+    }
+
+    /// Ends it, and says what became of it.
+    pub(crate) fn finish(self) -> Replayed {
+        self.halt.store(true, Ordering::Release);
+        let kept = self.summary.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let summary = kept.or_else(|| self.result.recv_timeout(PATIENCE).ok());
+        let starved = self.counts.starved.load(Ordering::Relaxed);
+        let error = match &summary {
+            Some(summary) => summary.error.clone(),
+            None if self.live.reading.load(Ordering::Relaxed) => {
+                Some(format!("the disk has not answered for {} s", PATIENCE.as_secs()))
+            }
+            None => Some("the thread that reads ended without a word".to_owned()),
+        };
+        let error = error.map(|error| format!("flow '{}': {error}", self.name));
+        Replayed { flow: self.flow, error, summary: summary.unwrap_or_default(), starved }
+    }
+}
+
+impl Drop for Replaying {
+    fn drop(&mut self) {
+        // the threads end by themselves
+        self.halt.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,377 @@
+//! The thread that reads: records are checked, chosen and copied into buffers for the workers.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+
+use wirebeat_engine_linux::mapped_file::MappedFile;
+use wirebeat_trace::archive::{self, Device, Reader, Reading, Record, Timestamp};
+use wirebeat_trace::direct::Direct;
+use wirebeat_trace::select::{Selected, Selection};
+use wirebeat_trace::{Error, Source};
+use wirebeat_traffic::spec::replay::{FlowOf, OnBad, ReaderChoice};
+use wirebeat_units::WallTime;
+
+use super::{LOOK, Live, Recording};
+use crate::error::RunError;
+
+/// Bytes before the data of a record in a buffer: its time, its number in the order of devices or their hash, and
+/// the length of its data.
+pub(super) const HEAD: usize = 8 + 4 + 2;
+/// The first buffer is this long, so that the first records are there soon.
+const FIRST: usize = 1 << 20;
+/// The longest table of devices, in bytes.
+const TABLE_MAX: u64 = 256 << 20;
+
+/// Records of a recording in a buffer, one after the other.
+#[derive(Debug)]
+pub(super) struct Filled {
+    pub(super) bytes: Vec<u8>,
+    /// The number of the first of them.
+    pub(super) number: u64,
+}
+
+/// What was read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Summary {
+    /// Records that were handed on.
+    pub(crate) records: u64,
+    /// What was no record or could not be sent, and was skipped: how often, and the first place, by kind.
+    pub(crate) bad: Vec<(String, u64, String)>,
+    /// Why it ended before its end.
+    pub(crate) error: Option<String>,
+}
+
+/// Which sub-flow a device is.
+enum SubFlows {
+    None,
+    InOrder(HashMap<Device, u32>),
+    Hash(u32),
+    Table(HashMap<Device, u32>),
+}
+
+/// What reads a recording.
+pub(super) struct Readers {
+    recording: Recording,
+    selection: Selection,
+    sub_flows: SubFlows,
+    /// Opened beforehand, so that what cannot be read is known before the run.
+    first: Option<Box<dyn Source + Send>>,
+}
+
+/// The way to a worker, and the way on which its buffers come back.
+pub(super) type Way = (SyncSender<Filled>, Receiver<Vec<u8>>);
+
+/// A record that cannot be sent.
+struct Unsendable {
+    kind: &'static str,
+    why: String,
+}
+
+impl Readers {
+    /// Opens the files of a recording.
+    pub(super) fn open(recording: &Recording) -> Result<Readers, RunError> {
+        let replay = &recording.replay;
+        let told = |why: String| RunError::Usage(format!("flow '{}': {why}", recording.name));
+        let moment = |time: Option<WallTime>| {
+            let us = |time: WallTime| (time.unix().get() / 1000) as i64;
+            time.map(|time| Timestamp::utc(us(time)).map_err(|why| told(format!("{time}: {why}"))))
+                .transpose()
+        };
+        let device = |name: &String| name.parse::<Device>().map_err(|why| told(why.to_string()));
+        let devices = replay.devices.iter().map(device).collect::<Result<_, _>>()?;
+        let selection = Selection { from: moment(replay.from)?, to: moment(replay.to)?, devices };
+        let sub_flows = match (&replay.flow_of, &recording.table) {
+            (None, _) => SubFlows::None,
+            (Some(FlowOf::Device), _) => SubFlows::InOrder(HashMap::new()),
+            (Some(FlowOf::Hash(count)), _) => SubFlows::Hash(count.get()),
+            (Some(FlowOf::Table(name)), path) => {
+                let path = path.clone().unwrap_or_else(|| PathBuf::from(name));
+                SubFlows::Table(table(&path).map_err(told)?)
+            }
+        };
+        let mut readers =
+            Readers { recording: recording.clone(), selection, sub_flows, first: None };
+        readers.first = Some(readers.source().map_err(told)?);
+        Ok(readers)
+    }
+
+    /// All that is to be sent, once.
+    fn source(&self) -> Result<Box<dyn Source + Send>, String> {
+        let on_bad = match self.recording.replay.on_bad {
+            OnBad::Stop => archive::OnBad::Stop,
+            OnBad::Skip => archive::OnBad::Skip,
+        };
+        let reading = Reading { on_bad, ..Reading::default() };
+        let path = self.recording.paths.first().ok_or("there is no archive")?;
+        let file = open(path, self.recording.replay.reader)?;
+        let reader = Reader::new(file, path.display().to_string(), reading);
+        Ok(Box::new(Selected::new(reader, self.selection.clone(), true)))
+    }
+
+    /// Reads to the end, or until it is told to halt.
+    pub(super) fn run(mut self, ways: Vec<Way>, halt: &AtomicBool, live: &Live) -> Summary {
+        let mut filling =
+            Filling { ways, turn: 0, buffer: Vec::new(), halt, live, begun: 0, next: 0 };
+        let mut summary = Summary::default();
+        summary.error = self.read_all(&mut filling, &mut summary.bad).err();
+        if summary.error.as_deref() == Some(HALTED) {
+            summary.error = None;
+        }
+        // what is before the place of an error is sent
+        let _ = filling.hand_on();
+        summary.records = filling.next;
+        summary
+    }
+
+    fn read_all(
+        &mut self,
+        filling: &mut Filling<'_>,
+        bad: &mut Vec<(String, u64, String)>,
+    ) -> Result<(), String> {
+        let capacity = usize::try_from(self.recording.replay.buffer.get()).unwrap_or(usize::MAX);
+        filling.begin(FIRST.min(capacity))?;
+        let mut times = TimeLine::default();
+        for _ in 0..self.recording.replay.times.get() {
+            let mut source = match self.first.take() {
+                Some(source) => source,
+                None => self.source()?,
+            };
+            times.again();
+            loop {
+                filling.live.reading.store(true, Ordering::Relaxed);
+                let more = source.advance();
+                filling.live.reading.store(false, Ordering::Relaxed);
+                if !more.map_err(|error: Error| error.to_string())? {
+                    break;
+                }
+                let record = source.record();
+                if filling.next >= self.recording.count {
+                    return Ok(());
+                }
+                let at = times.at(record.time.unix_us());
+                match self.check(&record) {
+                    Ok(sub_flow) => filling.add(at, sub_flow, record.data, capacity)?,
+                    Err(unsendable) => self.unsendable(&record, unsendable, bad)?,
+                }
+            }
+            // nothing was in it, and nothing will be
+            if filling.next == 0 {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The sub-flow of a record that can be sent.
+    #[inline]
+    fn check(&mut self, record: &Record<'_>) -> Result<u32, Unsendable> {
+        if record.data.len() > self.recording.data_max {
+            return Err(Unsendable {
+                kind: "longer than its packets have room for",
+                why: format!(
+                    "its data has {} bytes, and packets of this flow have room for {} without fragments; with an index \
+                     ('wirebeat archive index') its length is known beforehand, and fragments are allowed for",
+                    record.data.len(),
+                    self.recording.data_max
+                ),
+            });
+        }
+        match &mut self.sub_flows {
+            SubFlows::None => Ok(0),
+            SubFlows::Hash(count) => Ok(hash(record.device) % *count),
+            SubFlows::InOrder(seen) => {
+                let next = seen.len() as u32;
+                Ok(*seen.entry(record.device).or_insert(next))
+            }
+            SubFlows::Table(table) => {
+                table.get(&record.device).copied().ok_or_else(|| Unsendable {
+                    kind: "of devices without a flow",
+                    why: format!("its device {} is not in the table of 'flow-of'", record.device),
+                })
+            }
+        }
+    }
+
+    #[cold]
+    fn unsendable(
+        &self,
+        record: &Record<'_>,
+        Unsendable { kind, why }: Unsendable,
+        bad: &mut Vec<(String, u64, String)>,
+    ) -> Result<(), String> {
+        let told = format!("the record of {} at {}: {why}", record.device, record.time);
+        if self.recording.replay.on_bad == OnBad::Stop {
+            return Err(format!("{told}; 'on-bad: skip' leaves such records out"));
+        }
+        match bad.iter_mut().find(|(known, ..)| known == kind) {
+            Some((_, count, _)) => *count += 1,
+            None => bad.push((kind.to_owned(), 1, told)),
+        }
+        Ok(())
+    }
+}
+
+/// Times as microseconds since the first record; what is sent again goes on behind what was sent.
+#[derive(Default)]
+struct TimeLine {
+    /// The first time of this turn, and what comes before it.
+    first: Option<i64>,
+    before: u64,
+    last: u64,
+    records: u64,
+}
+
+impl TimeLine {
+    /// From the beginning again, as long after the last as records are apart on average.
+    fn again(&mut self) {
+        if self.first.take().is_some() {
+            let span = self.last - self.before;
+            let gap = span.checked_div(self.records.saturating_sub(1)).unwrap_or(0);
+            self.before = self.last + gap.max(1);
+            self.records = 0;
+        }
+    }
+
+    #[inline]
+    fn at(&mut self, unix_us: i64) -> u64 {
+        let first = *self.first.get_or_insert(unix_us);
+        self.records += 1;
+        // in the order of time, so it is not before the first
+        self.last = self.before + unix_us.saturating_sub(first).max(0) as u64;
+        self.last
+    }
+}
+
+/// Why the reading ended when it was told to.
+const HALTED: &str = "halted";
+
+/// The buffer that is being filled.
+struct Filling<'a> {
+    ways: Vec<Way>,
+    /// Whose buffer it is.
+    turn: usize,
+    buffer: Vec<u8>,
+    halt: &'a AtomicBool,
+    live: &'a Live,
+    /// The number of its first record, and of the next.
+    begun: u64,
+    next: u64,
+}
+
+impl Filling<'_> {
+    /// Takes a buffer with this much room from the worker whose turn it is.
+    fn begin(&mut self, capacity: usize) -> Result<(), String> {
+        let Some((_, back)) = self.ways.get(self.turn) else { return Err(HALTED.to_owned()) };
+        loop {
+            if self.halt.load(Ordering::Relaxed) {
+                return Err(HALTED.to_owned());
+            }
+            match back.recv_timeout(LOOK) {
+                Ok(buffer) => {
+                    self.buffer = buffer;
+                    break;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(HALTED.to_owned()),
+            }
+        }
+        self.buffer.clear();
+        self.buffer.reserve_exact(capacity);
+        self.begun = self.next;
+        Ok(())
+    }
+
+    /// Gives the buffer to its worker.
+    fn hand_on(&mut self) -> Result<(), String> {
+        let bytes = std::mem::take(&mut self.buffer);
+        if self.next == self.begun {
+            return Ok(());
+        }
+        let Some((worker, _)) = self.ways.get(self.turn) else { return Err(HALTED.to_owned()) };
+        // It has two buffers, one of which it works on, so there is room.
+        worker.send(Filled { bytes, number: self.begun }).map_err(|_| HALTED.to_owned())?;
+        self.live.records.store(self.next, Ordering::Release);
+        self.turn = (self.turn + 1) % self.ways.len();
+        Ok(())
+    }
+
+    #[inline]
+    fn add(
+        &mut self,
+        at_us: u64,
+        sub_flow: u32,
+        data: &[u8],
+        capacity: usize,
+    ) -> Result<(), String> {
+        if self.buffer.capacity() - self.buffer.len() < HEAD + data.len() {
+            let longer = self.buffer.capacity().saturating_mul(4).min(capacity);
+            self.hand_on()?;
+            self.begin(longer)?;
+        }
+        self.buffer.extend_from_slice(&at_us.to_ne_bytes());
+        self.buffer.extend_from_slice(&sub_flow.to_ne_bytes());
+        self.buffer.extend_from_slice(&(data.len() as u16).to_ne_bytes());
+        self.buffer.extend_from_slice(data);
+        self.next += 1;
+        Ok(())
+    }
+}
+
+/// A file that is read as it was asked.
+fn open(path: &Path, how: ReaderChoice) -> Result<Box<dyn Read + Send>, String> {
+    let told = |error: io::Error| format!("the archive '{}': {error}", path.display());
+    if !std::fs::metadata(path).map_err(told)?.is_file() {
+        return Err(format!("the archive '{}': it is not a regular file", path.display()));
+    }
+    Ok(match how {
+        ReaderChoice::Buffered => Box::new(File::open(path).map_err(told)?),
+        ReaderChoice::Mmap => Box::new(MappedFile::open(path).map_err(told)?),
+        ReaderChoice::Direct => Box::new(Direct::open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => format!(
+                "the archive '{}': its file system cannot be read past the cache; leave 'reader' out",
+                path.display()
+            ),
+            _ => told(error),
+        })?),
+    })
+}
+
+/// FNV-1a of 32 bits: the same on every machine.
+fn hash(device: Device) -> u32 {
+    device
+        .0
+        .iter()
+        .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+/// A device, a comma and a number in each line; `#` begins a comment.
+fn table(path: &Path) -> Result<HashMap<Device, u32>, String> {
+    let at = |line: usize| format!("{}:{line}", path.display());
+    let file =
+        File::open(path).map_err(|error| format!("the table '{}': {error}", path.display()))?;
+    let mut table = HashMap::new();
+    for (text, line) in BufReader::new(file.take(TABLE_MAX)).lines().zip(1..) {
+        let text = text.map_err(|error| format!("{}: {error}", at(line)))?;
+        let text = text.split('#').next().unwrap_or_default().trim();
+        if text.is_empty() {
+            continue;
+        }
+        let parts = text.rsplit_once(',');
+        let (device, number) = parts.ok_or_else(|| {
+            format!("{}: a line has a device, a comma and the number of its sub-flow", at(line))
+        })?;
+        let device: Device = device.trim().parse().map_err(|why| format!("{}: {why}", at(line)))?;
+        let number = number.trim();
+        let number = number
+            .parse()
+            .map_err(|_| format!("{}: '{number}' is no number of a sub-flow", at(line)))?;
+        if table.insert(device, number).is_some() {
+            return Err(format!("{}: {device} is there twice", at(line)));
+        }
+    }
+    Ok(table)
+}

@@ -1,0 +1,137 @@
+//! The threads that prepare: of a buffer they make batches, which say when each record is due and where its data is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use rtrb::{Producer, PushError};
+use wirebeat_engine::drive::playback::{Batch, Chunk, Entry};
+use wirebeat_units::{Factor, Nanos};
+
+use super::read::{Filled, HEAD};
+use super::{LOOK, Recording};
+
+/// Records of a batch.
+const BATCH: usize = 1024;
+/// How long a worker waits for room in a queue until it looks again.
+const FULL: Duration = Duration::from_micros(200);
+
+/// A worker.
+pub(super) struct Worker {
+    /// One for each core.
+    queues: Vec<Producer<Batch>>,
+    chunks: Receiver<Filled>,
+    home: Sender<Vec<u8>>,
+    halt: Arc<AtomicBool>,
+    times: Times,
+    start: Nanos,
+    stop: Nanos,
+}
+
+/// When records are due.
+#[derive(Clone, Copy)]
+enum Times {
+    Recorded(Factor),
+    Every(Nanos),
+}
+
+impl Worker {
+    /// One of those who work for a recording: it fills `queues` with what comes from the reader, whose buffers go
+    /// back on the second way.
+    pub(super) fn new(
+        recording: &Recording,
+        queues: Vec<Producer<Batch>>,
+        (chunks, home): (Receiver<Filled>, Sender<Vec<u8>>),
+        halt: Arc<AtomicBool>,
+    ) -> Worker {
+        let replay = &recording.replay;
+        let times = replay.tight_loop.map_or(Times::Recorded(replay.speed), Times::Every);
+        let (start, stop) = (recording.start, recording.stop);
+        Worker { queues, chunks, home, halt, times, start, stop }
+    }
+
+    /// Works until the reader has no more, nothing more is due, or it is told to halt.
+    pub(super) fn run(mut self) {
+        while !self.halt.load(Ordering::Relaxed) {
+            match self.chunks.recv_timeout(LOOK) {
+                Ok(filled) => {
+                    if self.work(filled).is_none() {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Makes batches of a buffer; `None` when nobody wants more.
+    fn work(&mut self, Filled { bytes, number }: Filled) -> Option<()> {
+        let chunk = Arc::new(Chunk::new(bytes, self.home.clone()));
+        let cores = self.queues.len().max(1) as u64;
+        let empty = || Vec::with_capacity(BATCH);
+        let mut batches: Vec<Vec<Entry>> = self.queues.iter().map(|_| empty()).collect();
+        let (mut at, mut number, mut over) = (0, number, false);
+        while let Some((time_us, sub_flow, len)) = head(chunk.bytes(), at) {
+            let due = self.due(time_us, number);
+            if due >= self.stop {
+                over = true;
+                break;
+            }
+            let entry = Entry { at: due, number, start: (at + HEAD) as u32, sub_flow, len };
+            let core = (number % cores) as usize;
+            let batch = batches.get_mut(core)?;
+            batch.push(entry);
+            if batch.len() == BATCH {
+                let entries = std::mem::replace(batch, empty());
+                self.push(core, Batch { entries, chunk: Arc::clone(&chunk), last: false })?;
+            }
+            at += HEAD + usize::from(len);
+            number += 1;
+        }
+        for (core, entries) in batches.into_iter().enumerate() {
+            self.push(core, Batch { entries, chunk: Arc::clone(&chunk), last: true })?;
+        }
+        (!over).then_some(())
+    }
+
+    #[inline]
+    fn due(&self, time_us: u64, number: u64) -> Nanos {
+        let after = match self.times {
+            Times::Recorded(Factor::ONE) => time_us.saturating_mul(1000),
+            Times::Recorded(speed) => speed.divide(u128::from(time_us) * 1000),
+            Times::Every(gap) => gap.get().saturating_mul(number),
+        };
+        self.start.saturating_add(Nanos::new(after))
+    }
+
+    /// Puts a batch into the queue of a core, when there is room.
+    fn push(&mut self, core: usize, batch: Batch) -> Option<()> {
+        let queue = self.queues.get_mut(core)?;
+        let mut batch = batch;
+        loop {
+            if self.halt.load(Ordering::Relaxed) || queue.is_abandoned() {
+                return None;
+            }
+            match queue.push(batch) {
+                Ok(()) => return Some(()),
+                Err(PushError::Full(back)) => batch = back,
+            }
+            thread::sleep(FULL);
+        }
+    }
+}
+
+/// Time, sub-flow and length of the record at `at`.
+#[inline]
+fn head(bytes: &[u8], at: usize) -> Option<(u64, u32, u16)> {
+    let head: &[u8; HEAD] = bytes.get(at..)?.first_chunk()?;
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = *head;
+    Some((
+        u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        u32::from_ne_bytes([i, j, k, l]),
+        u16::from_ne_bytes([m, n]),
+    ))
+}

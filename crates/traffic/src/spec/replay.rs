@@ -1,0 +1,277 @@
+//! Flows that send what was recorded: which archives, when, and from which record which packet comes.
+//!
+//! What is in an archive is not known here: its names are passed on.
+
+use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wirebeat_units::{Bytes, Factor, Nanos, WallTime};
+
+use super::header::Header;
+use super::schema::{BytesText, FactorText, MomentText, TimeText};
+use super::{Departures, FlowSpec, Invalid, KeyPath, Probe, is_default};
+
+/// Records of archives, sent as payloads at their own times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Replay {
+    /// The archive, or several that are merged by time.
+    pub archive: Archives,
+    /// How many times as fast as it was recorded. Default: as fast.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "FactorText")]
+    pub speed: Factor,
+    /// Instead of the recorded times: so long from one record to the next; 0 is as fast as the engine can.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<TimeText>")]
+    pub tight_loop: Option<Nanos>,
+    /// A record later than this is dropped as a time violation. Default: as `run.late` says.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<TimeText>")]
+    pub drift: Option<Nanos>,
+    /// No record from before this moment.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<MomentText>")]
+    pub from: Option<WallTime>,
+    /// No record from this moment or after it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<MomentText>")]
+    pub to: Option<WallTime>,
+    /// No record of other devices. Default: of all.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub devices: Vec<String>,
+    /// Which sub-flow the records of a device belong to; patterns with `per: sub-flow` advance with it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub flow_of: Option<FlowOf>,
+    /// How often all of it is sent.
+    #[serde(default = "once", skip_serializing_if = "is_once", rename = "loop")]
+    pub times: NonZeroU64,
+    /// What is done about what is no record, or cannot be sent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_bad: OnBad,
+    /// How files are read.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reader: ReaderChoice,
+    /// How many threads prepare what was read for the transmit cores.
+    #[serde(default = "one_worker", skip_serializing_if = "is_one_worker")]
+    pub workers: NonZeroU16,
+    /// The length of a buffer, of which each of these threads has two.
+    #[serde(default = "usual_buffer", skip_serializing_if = "is_usual_buffer")]
+    #[schemars(with = "BytesText")]
+    pub buffer: Bytes,
+}
+
+/// Names of archives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Archives {
+    /// One.
+    One(String),
+    /// Several.
+    Several(Vec<String>),
+}
+
+/// Which sub-flow the records of a device belong to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowOf {
+    /// Each device is one, in the order in which they come first.
+    Device,
+    /// One of so many, by what a device is called.
+    Hash(NonZeroU32),
+    /// That in a file: in each line a device, a comma, and the number of its sub-flow.
+    Table(String),
+}
+
+/// What is done about what is no record, or cannot be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnBad {
+    /// Everything before it is sent, and the run fails with its place.
+    #[default]
+    Stop,
+    /// It is skipped and counted.
+    Skip,
+}
+
+/// How files are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReaderChoice {
+    /// Through the system's cache.
+    #[default]
+    Buffered,
+    /// Past it (`O_DIRECT`): for archives larger than memory.
+    Direct,
+    /// Through memory that the file is mapped to.
+    Mmap,
+}
+
+fn once() -> NonZeroU64 {
+    NonZeroU64::MIN
+}
+
+fn is_once(times: &NonZeroU64) -> bool {
+    *times == once()
+}
+
+fn one_worker() -> NonZeroU16 {
+    NonZeroU16::MIN
+}
+
+fn is_one_worker(workers: &NonZeroU16) -> bool {
+    *workers == one_worker()
+}
+
+fn usual_buffer() -> Bytes {
+    Replay::USUAL_BUFFER
+}
+
+fn is_usual_buffer(buffer: &Bytes) -> bool {
+    *buffer == usual_buffer()
+}
+
+impl Archives {
+    /// Their names.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Archives::One(name) => std::slice::from_ref(name),
+            Archives::Several(names) => names,
+        }
+    }
+}
+
+impl Replay {
+    /// How long a buffer is unless it is said: 64 MiB.
+    pub const USUAL_BUFFER: Bytes = Bytes::new(64 << 20);
+    /// How long it can be: it holds the longest record, and offsets in it have 32 bits.
+    pub const BUFFER: std::ops::RangeInclusive<u64> = 1 << 17..=1 << 31;
+    /// The most threads that prepare what was read.
+    pub const WORKERS_MAX: u16 = 256;
+
+    /// Of one archive, with every other setting at its default.
+    pub fn of(archive: impl Into<String>) -> Replay {
+        Replay {
+            archive: Archives::One(archive.into()),
+            speed: Factor::ONE,
+            tight_loop: None,
+            drift: None,
+            from: None,
+            to: None,
+            devices: Vec::new(),
+            flow_of: None,
+            times: once(),
+            on_bad: OnBad::Stop,
+            reader: ReaderChoice::Buffered,
+            workers: one_worker(),
+            buffer: usual_buffer(),
+        }
+    }
+
+    /// Whether records leave as fast as the engine can.
+    pub fn is_unlimited(&self) -> bool {
+        self.tight_loop == Some(Nanos::ZERO)
+    }
+
+    /// The file that says which device is which sub-flow.
+    pub fn table(&self) -> Option<&str> {
+        match &self.flow_of {
+            Some(FlowOf::Table(file)) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// What cannot be meant, and the key.
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        let no = |key, why: &str| Err((key, why.to_owned()));
+        let names = self.archive.names();
+        if names.is_empty() || names.iter().any(String::is_empty) {
+            return no("archive", "there is no name of an archive; write for example day.wbar");
+        }
+        if self.tight_loop.is_some() && self.speed != Factor::ONE {
+            return no(
+                "speed",
+                "a tight loop does not look at recorded times; leave one of the two out",
+            );
+        }
+        if self.is_unlimited() && self.drift.is_some() {
+            return no(
+                "drift",
+                "what leaves as fast as it can is never late; leave one of the two out",
+            );
+        }
+        if let (Some(from), Some(to)) = (self.from, self.to)
+            && to <= from
+        {
+            return no("to", "it is not after 'from': no record lies between");
+        }
+        if !Replay::BUFFER.contains(&self.buffer.get()) {
+            return no("buffer", "a buffer has 128KiB to 2GiB");
+        }
+        if self.workers.get() > Replay::WORKERS_MAX {
+            return Err(("workers", format!("there are {} at most", Replay::WORKERS_MAX)));
+        }
+        Ok(())
+    }
+}
+
+impl FlowSpec {
+    /// What cannot be meant of a flow that sends what was recorded.
+    pub(super) fn check_replay(&self, name: &str) -> Result<(), Invalid> {
+        let Some(replay) = &self.replay else { return Ok(()) };
+        let at = |key: &str| KeyPath::flow(name).key(key);
+        replay.check().map_err(|(key, why)| at("replay").key(key).invalid(why))?;
+        let said = |key: &str, why: &str| Err(at(key).invalid(why));
+        let shown = self.packet.iter().any(Header::has_sub_flows);
+        if replay.flow_of.is_some() && !shown {
+            return Err(at("replay").key("flow-of").invalid(
+                "sub-flows differ in the fields that advance with them, and there are none; give a pattern \
+                 'per: sub-flow'",
+            ));
+        }
+        if self.size.is_some() {
+            return said("size", "what is replayed has its sizes; leave 'size' out");
+        }
+        if !self.rate.is_unlimited() {
+            return said(
+                "rate",
+                "what is replayed has its times; leave 'rate' out, or give 'replay' a 'tight-loop'",
+            );
+        }
+        if self.departures != Departures::Constant {
+            return said("departures", "what is replayed has its times; leave 'departures' out");
+        }
+        if self.burst != NonZeroU32::MIN {
+            return said("burst", "what is replayed has its times; leave 'burst' out");
+        }
+        if self.sub_flows.is_some() {
+            return said(
+                "sub-flows",
+                "the device of a record says its sub-flow; leave it out, or write 'flow-of' in 'replay'",
+            );
+        }
+        if self.bytes.is_some() {
+            return said(
+                "bytes",
+                "what is replayed ends by its 'count' or at a time; leave 'bytes' out",
+            );
+        }
+        if !self.at.is_empty() {
+            return said("at", "what is replayed does not change; leave 'at' out");
+        }
+        if self.packet.iter().any(|header| matches!(header, Header::Raw(_) | Header::Payload(_))) {
+            return said(
+                "packet",
+                "records are the payload of the headers; leave payload and whole frames out",
+            );
+        }
+        match self.probe {
+            Probe::Carried(carried) if carried != Probe::WIREBEAT => said(
+                "probe",
+                "what is replayed has room for Wirebeat's own probe behind it: write 'on' or 'off'",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
