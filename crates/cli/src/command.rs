@@ -8,8 +8,8 @@ use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::failure::Failure;
 use crate::output::{self, Output, ReportArgs};
 use crate::{
-    archive, check, completions, convert, ctl, demo, doctor, explain, man, receive, run, send,
-    usage,
+    archive, check, completions, convert, ctl, demo, doctor, explain, man, receive, replay, run,
+    send, usage,
 };
 
 /// What the program is called.
@@ -61,6 +61,7 @@ struct Wirebeat {
 enum Command {
     Send(Box<send::Args>),
     Receive(receive::Args),
+    Replay(Box<replay::Args>),
     Run(run::Args),
     Check(check::Args),
     Explain(explain::Args),
@@ -79,6 +80,7 @@ impl Command {
         match self {
             Command::Send(args) => args.report.clone(),
             Command::Receive(args) => args.report.clone(),
+            Command::Replay(args) => args.report.clone(),
             Command::Run(args) => args.report.clone(),
             Command::Check(args) => args.report(),
             Command::Demo(args) => args.report.clone(),
@@ -96,6 +98,7 @@ impl Command {
         match self {
             Command::Send(args) => send::run(args, output),
             Command::Receive(args) => receive::run(args, output),
+            Command::Replay(args) => replay::run(args, output),
             Command::Run(args) => run::run(args, output),
             Command::Check(args) => check::run(args, output),
             Command::Explain(args) => explain::run(args),

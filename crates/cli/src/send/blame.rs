@@ -8,6 +8,7 @@ use wirebeat_traffic::spec::{Invalid, Scenario};
 
 use super::scenario::FLOW;
 use crate::failure::{Cause, Failure};
+use crate::replay::FLOW as REPLAY;
 
 /// Keys of a scenario, without the places in lists, and the flags that they come from.
 const FLAGS: &[(&str, &str)] = &[
@@ -25,6 +26,13 @@ const FLAGS: &[(&str, &str)] = &[
     ("ports.sender.namespace", "--namespace"),
     ("ports.sender.cores", "--cpu"),
     ("ports.sender.queues", "--queues"),
+    ("replay.archive", "the archive"),
+    ("replay.speed", "--fast-forward"),
+    ("replay.tight-loop", "--tight-loop"),
+    ("replay.drift", "--drift"),
+    ("replay.to", "--until"),
+    ("replay.buffer", "--buffer"),
+    ("replay.workers", "--workers"),
     ("run.time", "--time"),
     ("run.drift", "--drift"),
 ];
@@ -82,7 +90,7 @@ fn place(at: &str, scenario: &Scenario) -> Option<String> {
     let Some((name, key)) = flow else {
         return flag(at).map(str::to_owned);
     };
-    if scenario.flows.len() == 1 && name == FLOW {
+    if scenario.flows.len() == 1 && [FLOW, REPLAY].contains(&name.as_str()) {
         return flag(key).map(str::to_owned);
     }
     let key = flag(key).and_then(|flag| flag.strip_prefix("--"));
@@ -110,8 +118,8 @@ mod tests {
     use wirebeat_traffic::spec::KeyPath;
 
     use super::*;
-    use crate::send::scenario::PORT;
     use crate::send::tests::scenario;
+    use crate::sender::PORT;
 
     /// What is said of a command line when `links` are all that is known of the machine.
     fn told(line: &str, links: Links) -> String {

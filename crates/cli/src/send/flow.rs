@@ -3,18 +3,15 @@
 //! Both are one definition. The text of a `--flow` is turned into flags and read by them, so that a key
 //! means what its flag means, and a mistake in it is told in the same words.
 
-use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::str::FromStr;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, Parser};
-use wirebeat_run::MacAddr;
-use wirebeat_traffic::spec::header::dscp::Dscp;
-use wirebeat_traffic::spec::header::ipv4::Identification;
 use wirebeat_traffic::spec::header::payload::Payload;
 use wirebeat_traffic::spec::{Departures, FlowRate, Size};
 
+use crate::packet::PacketArgs;
 use crate::usage;
 use crate::values::{self, Target};
 
@@ -54,46 +51,17 @@ pub struct FlowArgs {
     #[arg(long)]
     pub no_probe: bool,
 
-    /// Source address [default: that of the interface]
-    #[arg(long, value_name = "ADDRESS", value_parser = values::ip, help_heading = "Packet")]
-    pub source: Option<IpAddr>,
-    /// Source port [default: 9; the system's choice with the engine 'socket']
-    #[arg(long, value_name = "PORT", value_parser = values::udp_port, help_heading = "Packet")]
-    pub source_port: Option<u16>,
-    /// Time to live, or hop limit [default: 64]
-    #[arg(long, value_name = "N", value_parser = values::byte, help_heading = "Packet")]
-    pub ttl: Option<u8>,
-    /// Differentiated services code point: a name such as ef, af41 or cs5, or 0 to 63
-    #[arg(long, value_name = "DSCP", conflicts_with = "tos", help_heading = "Packet")]
-    pub dscp: Option<Dscp>,
-    /// The whole ToS byte, or traffic class, for example 184 or 0xb8
-    #[arg(long, value_name = "BYTE", value_parser = values::byte, help_heading = "Packet")]
-    pub tos: Option<u8>,
-    /// Identification of IPv4: a number, or 'count' to number the frames [default: 0]
-    #[arg(long, value_name = "N", help_heading = "Packet")]
-    pub ip_id: Option<Identification>,
-    /// Leave out the UDP checksum (IPv4 only)
-    #[arg(long, help_heading = "Packet")]
-    pub no_udp_checksum: bool,
+    #[command(flatten)]
+    pub packet: PacketArgs,
     /// What fills the payload: zeros, hex:deadbeef (repeated), or text:hello [default: zeros]
     #[arg(long, value_name = "CONTENT", value_parser = values::payload, help_heading = "Packet")]
     pub payload: Option<Payload>,
-    /// Ethernet source address [default: that of the interface]
-    #[arg(long, value_name = "MAC", help_heading = "Packet")]
-    pub source_mac: Option<MacAddr>,
-    /// Ethernet destination address [default: the next hop, found by itself]
-    #[arg(long, value_name = "MAC", help_heading = "Packet")]
-    pub destination_mac: Option<MacAddr>,
 }
 
 impl FlowArgs {
     /// These, and where they say nothing, `usual`.
     pub fn or(self, usual: &FlowArgs) -> FlowArgs {
-        // The DSCP is part of the ToS byte: whoever gives one means both.
-        let service = if self.dscp.is_some() || self.tos.is_some() { &self } else { usual };
         FlowArgs {
-            dscp: service.dscp,
-            tos: service.tos,
             to: self.to.or(usual.to),
             rate: self.rate.or_else(|| usual.rate.clone()),
             departures: self.departures.or_else(|| usual.departures.clone()),
@@ -101,14 +69,8 @@ impl FlowArgs {
             burst: self.burst.or(usual.burst),
             count: self.count.or(usual.count),
             no_probe: self.no_probe || usual.no_probe,
-            source: self.source.or(usual.source),
-            source_port: self.source_port.or(usual.source_port),
-            ttl: self.ttl.or(usual.ttl),
-            ip_id: self.ip_id.or_else(|| usual.ip_id.clone()),
-            no_udp_checksum: self.no_udp_checksum || usual.no_udp_checksum,
+            packet: self.packet.or(&usual.packet),
             payload: self.payload.or_else(|| usual.payload.clone()),
-            source_mac: self.source_mac.or(usual.source_mac),
-            destination_mac: self.destination_mac.or(usual.destination_mac),
         }
     }
 }
@@ -254,7 +216,7 @@ mod tests {
         let own = flow("rate=2kpps,tos=8").flow.or(&usual);
         assert_eq!(own.rate, values::rate("2kpps").ok());
         assert_eq!(own.size, usual.size);
-        assert_eq!((own.dscp, own.tos), (None, Some(8)));
+        assert_eq!((own.packet.dscp, own.packet.tos), (None, Some(8)));
         assert!(own.no_probe);
         assert_eq!(FlowArgs::default().or(&usual), usual);
     }

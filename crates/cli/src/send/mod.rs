@@ -3,24 +3,22 @@
 //! The command line is a scenario in short: `scenario.rs` writes it out, `--print-scenario` shows it.
 //! `flow.rs` has the flags that say what a flow is, and `blame.rs` tells what is wrong in their words.
 
-mod blame;
+pub mod blame;
 mod flow;
 mod scenario;
 
-use std::num::NonZeroU16;
-
 use clap::Args as ClapArgs;
 use wirebeat_explain::Checked;
-use wirebeat_run::{Options, Peer, read_files};
-use wirebeat_traffic::spec::{EngineChoice, LateChoice, Scenario, WaitChoice};
-use wirebeat_units::{BitRate, Nanos, WallTime};
+use wirebeat_run::{Options, read_files};
+use wirebeat_traffic::spec::{LateChoice, Scenario, WaitChoice};
+use wirebeat_units::{Nanos, WallTime};
 
 use crate::ctl::ControlArgs;
 use crate::execute::execute;
 use crate::failure::Failure;
-use crate::key::{CONTROL_PORT, KeyArgs, VARIABLE};
 use crate::output::{Output, ReportArgs, print};
-use crate::values::{self, Cpus, HostPort};
+use crate::sender::{PeerArgs, PortArgs};
+use crate::values;
 use flow::{FlowArgs, NamedFlow};
 
 const EXAMPLES: &str = "\
@@ -70,30 +68,6 @@ pub struct Args {
     print_scenario: bool,
 }
 
-/// Where frames leave.
-#[derive(ClapArgs, Debug)]
-#[command(next_help_heading = "Port")]
-struct PortArgs {
-    /// The interface to send from [default: the one on the way to the destination]
-    #[arg(long, value_name = "NAME")]
-    interface: Option<String>,
-    /// The network namespace of the interface, as `ip netns` names it, or a path
-    #[arg(long, value_name = "NAME")]
-    namespace: Option<String>,
-    /// How frames are sent
-    #[arg(long, value_parser = values::engine(), default_value = "auto")]
-    engine: EngineChoice,
-    /// The CPUs that send, one thread on each: 2, 2,3 or 2-5 [default: the system's choice]
-    #[arg(long, visible_alias = "cores", value_name = "CPUS")]
-    cpu: Option<Cpus>,
-    /// How many threads send [default: one for each of --cpu, or one]
-    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>)]
-    queues: Option<NonZeroU16>,
-    /// Speed of the link, for example 10Gbps, where the system does not know it
-    #[arg(long, value_name = "RATE")]
-    speed: Option<BitRate>,
-}
-
 /// How long, and how exactly.
 #[derive(ClapArgs, Debug)]
 #[command(next_help_heading = "Run")]
@@ -121,17 +95,6 @@ struct RunArgs {
     seed: Option<u64>,
 }
 
-/// The receiver on another host.
-#[derive(ClapArgs, Debug)]
-#[command(next_help_heading = "Other host")]
-struct PeerArgs {
-    /// The host where `wirebeat receive --listen` measures what arrives
-    #[arg(long, value_name = "HOST[:PORT]")]
-    peer: Option<HostPort>,
-    #[command(flatten)]
-    key: KeyArgs,
-}
-
 /// Sends.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let scenario = scenario::scenario(args)?;
@@ -152,29 +115,6 @@ fn check(scenario: &Scenario, options: &Options) -> Result<(), Failure> {
     match Checked::new(scenario, &files) {
         Err(error) => Err(blame::invalid(error.problem(), scenario)),
         Ok(_) => Ok(()),
-    }
-}
-
-impl PeerArgs {
-    fn peer(&self) -> Result<Option<Peer>, Failure> {
-        let Some(host) = &self.peer else {
-            return match self.key.given() {
-                true => Err(Failure::usage("a key is given, and no receiver that it is for")
-                    .hint("add --peer with the host that receives, or leave the key out")),
-                false => Ok(None),
-            };
-        };
-        let place = format!("--peer {host}");
-        let address = host.resolve(CONTROL_PORT).map_err(|why| {
-            Failure::usage(&why).at(place.clone()).hint("write its address, or check its name")
-        })?;
-        let key = self.key.source();
-        if key.is_none() && !address.ip().is_loopback() {
-            return Err(Failure::usage("the receiver's key is missing").at(place).hint(format!(
-                "give the key that it printed: with --key or --key-file, or in {VARIABLE}"
-            )));
-        }
-        Ok(Some(Peer { address, key }))
     }
 }
 

@@ -1,0 +1,339 @@
+//! `wirebeat replay`: archives sent again, from the command line.
+//!
+//! Like `send`, the command line is a scenario in short, which `--print-scenario` shows.
+
+use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use wirebeat_run::{Codec, Options};
+use wirebeat_traffic::spec::header::Header;
+use wirebeat_traffic::spec::number::Number;
+use wirebeat_traffic::spec::pattern::{Changing, Field, FieldValue, Increment, Pattern, Per};
+use wirebeat_traffic::spec::replay::{Archives, FlowOf, OnBad, ReaderChoice, Replay};
+use wirebeat_traffic::spec::{FlowSpec, Probe, RunSpec, Scenario, WaitChoice};
+use wirebeat_units::{Bytes, Factor, Nanos, WallTime};
+
+use crate::ctl::ControlArgs;
+use crate::execute::execute;
+use crate::failure::Failure;
+use crate::output::{Output, ReportArgs, print};
+use crate::packet::PacketArgs;
+use crate::send::blame;
+use crate::sender::{PORT, PeerArgs, PortArgs};
+use crate::values::{self, Target};
+
+/// The name of the flow.
+pub const FLOW: &str = "replay";
+/// The first source port of those that vary, unless it is given: the first that is not assigned by name.
+const FIRST_PORT: u16 = 1024;
+
+const EXAMPLES: &str = "\
+Examples:
+  wirebeat replay day.wbar --to 10.0.0.2:5000
+  wirebeat replay day.wbar --to 10.0.0.2:5000 --fast-forward 10x --drift 100us
+  wirebeat replay day.wbar --to 10.0.0.2:5000 --tight-loop 0 --engine kernel
+  wirebeat replay day.wbar --to 10.0.0.2:5000 --flow-of device --source-port 20000
+  wirebeat replay day.wbar --to 10.0.0.2:5000 --probe --peer 10.0.0.2 --key-file lab.key";
+
+/// Send the records of an archive again, at their own times
+///
+/// The data of each record is the payload of a UDP datagram, and leaves as long after the first as it was recorded
+/// after it. 'wirebeat archive' makes archives. Ends with the archive, and reports how exactly records left.
+#[derive(ClapArgs, Debug)]
+#[command(
+    override_usage = "wirebeat replay <ARCHIVE>... --to <ADDRESS[:PORT]> [OPTIONS]",
+    after_long_help = EXAMPLES
+)]
+pub struct Args {
+    /// The archive; several are merged by time
+    #[arg(value_name = "ARCHIVE", required = true)]
+    archives: Vec<PathBuf>,
+    /// Where to send: an IP address, and a UDP port unless it is 9, the discard service
+    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    to: Target,
+    #[command(flatten)]
+    timing: TimingArgs,
+    #[command(flatten)]
+    records: RecordArgs,
+    #[command(flatten)]
+    packet: PacketArgs,
+    #[command(flatten)]
+    port: PortArgs,
+    #[command(flatten)]
+    reading: ReadingArgs,
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(flatten)]
+    peer: PeerArgs,
+    #[command(flatten)]
+    control: ControlArgs,
+    #[command(flatten)]
+    pub report: ReportArgs,
+    /// Print the scenario that this command line means, and send nothing
+    #[arg(long, conflicts_with = "json", help_heading = "Report")]
+    print_scenario: bool,
+}
+
+/// When records leave.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Time")]
+struct TimingArgs {
+    /// So many times as fast as it was recorded: 10x, 0.5x
+    #[arg(long, value_name = "FACTOR")]
+    fast_forward: Option<Factor>,
+    /// Leave recorded times alone: so long from one record to the next; 0 is as fast as the engine can
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    tight_loop: Option<Nanos>,
+    /// Drop a record that is later than this, and count it as a time violation [default: send it late]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    drift: Option<Nanos>,
+    /// Send all of it so many times [default: 1]
+    #[arg(long = "loop", value_name = "N", value_parser = values::count::<NonZeroU64>)]
+    times: Option<NonZeroU64>,
+}
+
+/// Which records.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Records")]
+struct RecordArgs {
+    /// No record from before this moment
+    #[arg(long, value_name = "MOMENT")]
+    from: Option<WallTime>,
+    /// No record from this moment on
+    #[arg(long, value_name = "MOMENT")]
+    until: Option<WallTime>,
+    /// Records of this device alone; may be given several times
+    #[arg(long, value_name = "DEVICE")]
+    device: Vec<String>,
+    /// End after so many records
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU64>)]
+    count: Option<NonZeroU64>,
+    /// Send each device with a source port of its own: device, hash:N, or table:FILE
+    ///
+    /// 'device' numbers devices as they come first, 'hash:N' gives each one of N numbers, and a table has a device, a
+    /// comma and its number in each line. The source port is --source-port and that number.
+    #[arg(long, value_name = "HOW", value_parser = flow_of)]
+    flow_of: Option<FlowOf>,
+    /// Add Wirebeat's 16-byte probe behind the data, for a receiver that measures each record
+    #[arg(long)]
+    probe: bool,
+    /// What is done about what is no record or cannot be sent
+    #[arg(long, value_name = "WHAT", value_parser = values::choice(&ON_BAD), default_value = "stop")]
+    on_bad: OnBad,
+}
+
+/// How archives are read.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Reading")]
+struct ReadingArgs {
+    /// How files are read
+    #[arg(long, value_name = "HOW", value_parser = values::choice(&READERS), default_value = "buffered")]
+    reader: ReaderChoice,
+    /// How many threads prepare what was read [default: 1]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>)]
+    workers: Option<NonZeroU16>,
+    /// Length of a buffer; each of these threads has two [default: 64MiB]
+    #[arg(long, value_name = "BYTES")]
+    buffer: Option<Bytes>,
+}
+
+/// How long, and how exactly.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Run")]
+struct RunArgs {
+    /// End at this time [default: with the archive]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    time: Option<Nanos>,
+    /// Start at this moment, in UTC: 2026-11-20T18:00:00Z [default: at once]
+    #[arg(long, value_name = "MOMENT")]
+    start_at: Option<WallTime>,
+    /// How deadlines are awaited
+    #[arg(long, value_name = "HOW", value_parser = values::wait(), default_value = "hybrid")]
+    wait: WaitChoice,
+    /// How long to go on receiving after the last frame [default: 200ms]
+    #[arg(long, value_name = "TIME")]
+    settle: Option<Nanos>,
+}
+
+const ON_BAD: [(&str, &str, OnBad); 2] = [
+    ("stop", "Everything before it is sent, and the run fails with its place", OnBad::Stop),
+    ("skip", "It is left out and counted", OnBad::Skip),
+];
+
+const READERS: [(&str, &str, ReaderChoice); 3] = [
+    ("buffered", "Through the system's cache", ReaderChoice::Buffered),
+    ("direct", "Past it, for archives larger than memory", ReaderChoice::Direct),
+    ("mmap", "Through memory that the file is mapped to", ReaderChoice::Mmap),
+];
+
+fn flow_of(text: &str) -> Result<FlowOf, String> {
+    let refused = || {
+        format!("'{text}' is neither device, nor hash:N, nor table:FILE; write for example hash:64")
+    };
+    match text.split_once(':') {
+        None if text == "device" => Ok(FlowOf::Device),
+        Some(("hash", count)) => {
+            count.parse::<NonZeroU32>().map(FlowOf::Hash).map_err(|_| refused())
+        }
+        Some(("table", file)) if !file.is_empty() => Ok(FlowOf::Table(file.to_owned())),
+        _ => Err(refused()),
+    }
+}
+
+/// Replays.
+pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
+    let scenario = scenario(args)?;
+    if args.print_scenario {
+        let yaml = scenario.to_yaml().map_err(|error| Failure::usage(&error.to_string()))?;
+        print(&yaml)?;
+        return Ok(0);
+    }
+    let (peer, control) = (args.peer.peer()?, args.control.wanted());
+    let options = Options { peer, control, ..output.options() };
+    execute(&scenario, options, output, |error| blame::error(error, &scenario))
+}
+
+/// The scenario that a command line means, checked.
+fn scenario(args: &Args) -> Result<Scenario, Failure> {
+    let mut scenario = Scenario::default();
+    scenario.ports.insert(PORT.to_owned(), args.port.spec());
+    let usual = RunSpec::default();
+    scenario.run = RunSpec {
+        time: args.run.time,
+        start_at: args.run.start_at,
+        wait: args.run.wait,
+        settle: args.run.settle.unwrap_or(usual.settle),
+        ..usual
+    };
+    let mut packet = args.packet.headers(args.to)?;
+    if args.records.flow_of.is_some() {
+        vary(&mut packet, args.packet.source_port.unwrap_or(FIRST_PORT));
+    }
+    let flow = FlowSpec {
+        packet: packet.into(),
+        count: args.records.count,
+        probe: if args.records.probe { Probe::of(Codec::Wirebeat) } else { Probe::Off },
+        replay: Some(replay(args)?.into()),
+        ..FlowSpec::from_port(PORT)
+    };
+    scenario.flows.insert(FLOW.to_owned(), flow);
+    scenario.check().map_err(|problem| blame::invalid(&problem, &scenario))?;
+    Ok(scenario)
+}
+
+fn replay(args: &Args) -> Result<Replay, Failure> {
+    let name = |path: &PathBuf| {
+        let name = path.to_str().map(str::to_owned);
+        name.ok_or_else(|| {
+            Failure::usage("this name is no text in UTF-8; rename the file")
+                .at(path.display().to_string())
+        })
+    };
+    let mut names = args.archives.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+    let archive = match names.len() {
+        1 => Archives::One(names.remove(0)),
+        _ => Archives::Several(names),
+    };
+    let usual = Replay::of("");
+    let TimingArgs { fast_forward, tight_loop, drift, times } = &args.timing;
+    Ok(Replay {
+        archive,
+        speed: fast_forward.unwrap_or_default(),
+        tight_loop: *tight_loop,
+        drift: *drift,
+        times: times.unwrap_or(usual.times),
+        from: args.records.from,
+        to: args.records.until,
+        devices: args.records.device.clone(),
+        flow_of: args.records.flow_of.clone(),
+        on_bad: args.records.on_bad,
+        reader: args.reading.reader,
+        workers: args.reading.workers.unwrap_or(usual.workers),
+        buffer: args.reading.buffer.unwrap_or(usual.buffer),
+    })
+}
+
+/// Gives each sub-flow a source port, from this one on.
+fn vary(packet: &mut [Header], first: u16) {
+    for header in packet {
+        if let Header::Udp(udp) = header {
+            let count = u64::from(u16::MAX - first) + 1;
+            udp.source = Some(counted(Number::new(first.into()), count));
+        }
+    }
+}
+
+/// A field that is one more for each sub-flow, and begins again after so many.
+fn counted<T: FieldValue>(first: T, count: u64) -> Field<T> {
+    let pattern = Pattern::Increment(Increment::new(first, Some(count)));
+    Field::Changing(Changing { pattern, per: Per::SubFlow })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    #[command(no_binary_name = true)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn of(line: &str) -> Result<Scenario, Failure> {
+        let line = Line::try_parse_from(line.split_whitespace());
+        let line = line.map_err(|error| crate::usage::explain(&error))?;
+        scenario(&line.args)
+    }
+
+    fn yaml(line: &str) -> String {
+        of(line).unwrap().to_yaml().unwrap()
+    }
+
+    #[test]
+    fn a_command_line_is_a_scenario() {
+        let text = yaml(
+            "day.wbar --to 10.0.0.2:5000 --fast-forward 10x --drift 100us --device a --count 7",
+        );
+        let flow = &Scenario::from_yaml(&text, "").unwrap().flows[FLOW];
+        let replay = flow.replay.as_ref().unwrap();
+        assert_eq!(replay.archive.names(), ["day.wbar"]);
+        assert_eq!(
+            (replay.speed.to_string(), replay.drift),
+            ("10x".to_owned(), Some(Nanos::from_micros(100)))
+        );
+        assert_eq!(
+            (replay.devices.as_slice(), flow.count),
+            (&["a".to_owned()][..], NonZeroU64::new(7))
+        );
+        assert_eq!(flow.probe, Probe::Off);
+    }
+
+    #[test]
+    fn devices_have_source_ports_of_their_own() {
+        let text = yaml("a.wbar b.wbar --to 10.0.0.2 --flow-of hash:8 --source-port 65000 --probe");
+        assert!(text.contains("increment: 65000") && text.contains("count: 536"), "{text}");
+        assert!(text.contains("per: sub-flow") && text.contains("hash: 8"), "{text}");
+        assert!(text.contains("- b.wbar"), "{text}");
+        let flow = &Scenario::from_yaml(&text, "").unwrap().flows[FLOW];
+        assert_eq!(flow.probe, Probe::of(Codec::Wirebeat));
+    }
+
+    #[test]
+    fn mistakes_are_told_as_those_of_flags() {
+        for (line, told) in [
+            ("--to 10.0.0.2", "<ARCHIVE>... is missing"),
+            ("day.wbar", "--to"),
+            ("day.wbar --to 10.0.0.2 --fast-forward fast", "'fast' is not a factor"),
+            ("day.wbar --to 10.0.0.2 --fast-forward 2x --tight-loop 1us", "--fast-forward: a tight loop"),
+            ("day.wbar --to 10.0.0.2 --flow-of hash:0", "write for example hash:64"),
+            ("day.wbar --to 10.0.0.2 --reader cloud", "cloud"),
+        ] {
+            let failure = of(line).unwrap_err().sentence();
+            assert!(failure.contains(told), "{line}: {failure}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The end that sends: flags that say where frames leave and who measures them on another host. `send` and `replay` have
+//! them in common.
+
+use std::num::NonZeroU16;
+
+use clap::Args as ClapArgs;
+use wirebeat_run::Peer;
+use wirebeat_traffic::spec::{EngineChoice, PortSpec};
+use wirebeat_units::BitRate;
+
+use crate::failure::Failure;
+use crate::key::{CONTROL_PORT, KeyArgs, VARIABLE};
+use crate::values::{self, Cpus, HostPort};
+
+/// The name of the port that sends.
+pub const PORT: &str = "sender";
+
+/// Where frames leave.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Port")]
+pub struct PortArgs {
+    /// The interface to send from [default: the one on the way to the destination]
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
+    /// The network namespace of the interface, as `ip netns` names it, or a path
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// How frames are sent
+    #[arg(long, value_parser = values::engine(), default_value = "auto")]
+    engine: EngineChoice,
+    /// The CPUs that send, one thread on each: 2, 2,3 or 2-5 [default: the system's choice]
+    #[arg(long, visible_alias = "cores", value_name = "CPUS")]
+    cpu: Option<Cpus>,
+    /// How many threads send [default: one for each of --cpu, or one]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>)]
+    queues: Option<NonZeroU16>,
+    /// Speed of the link, for example 10Gbps, where the system does not know it
+    #[arg(long, value_name = "RATE")]
+    speed: Option<BitRate>,
+}
+
+impl PortArgs {
+    /// The port as a scenario has it.
+    pub fn spec(&self) -> PortSpec {
+        PortSpec {
+            interface: self.interface.clone(),
+            namespace: self.namespace.clone(),
+            engine: self.engine,
+            cores: self.cpu.as_ref().map(|cpus| cpus.0.clone()).unwrap_or_default(),
+            queues: self.queues,
+            speed: self.speed,
+            ..PortSpec::default()
+        }
+    }
+}
+
+/// The receiver on another host.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Other host")]
+pub struct PeerArgs {
+    /// The host where `wirebeat receive --listen` measures what arrives
+    #[arg(long, value_name = "HOST[:PORT]")]
+    peer: Option<HostPort>,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+impl PeerArgs {
+    /// That receiver, if there is one.
+    pub fn peer(&self) -> Result<Option<Peer>, Failure> {
+        let Some(host) = &self.peer else {
+            return match self.key.given() {
+                true => Err(Failure::usage("a key is given, and no receiver that it is for")
+                    .hint("add --peer with the host that receives, or leave the key out")),
+                false => Ok(None),
+            };
+        };
+        let place = format!("--peer {host}");
+        let address = host.resolve(CONTROL_PORT).map_err(|why| {
+            Failure::usage(&why).at(place.clone()).hint("write its address, or check its name")
+        })?;
+        let key = self.key.source();
+        if key.is_none() && !address.ip().is_loopback() {
+            return Err(Failure::usage("the receiver's key is missing").at(place).hint(format!(
+                "give the key that it printed: with --key or --key-file, or in {VARIABLE}"
+            )));
+        }
+        Ok(Some(Peer { address, key }))
+    }
+}
