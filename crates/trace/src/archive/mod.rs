@@ -15,6 +15,7 @@
 pub mod device;
 pub mod read;
 pub mod record;
+mod text;
 pub mod timestamp;
 pub mod write;
 
