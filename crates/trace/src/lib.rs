@@ -7,6 +7,7 @@
 //! Start with [`archive`], the format, and [`source`], what everything that reads or writes records has in common.
 
 pub mod archive;
+pub mod capture;
 pub mod index;
 pub mod merge;
 pub mod new_file;

@@ -1,6 +1,6 @@
 //! `wirebeat archive index`: what is in an archive and places in it, in a file beside it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
 
@@ -31,18 +31,14 @@ pub struct Args {
 /// Indexes.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let at = args.archive.display().to_string();
-    let no_file = || Failure::usage("an index stands beside a file; name a file").at(at.clone());
-    if is_standard(&args.archive) {
-        return Err(no_file());
-    }
-    let (work, mut reader) = archive_from(&args.archive, args.reading.reading(), Place::default())?;
-    let file = File::open(&args.archive).and_then(|file| Ok((file.metadata()?.is_file(), file)));
     let failed =
-        |error: io::Error| Failure::machine(&format!("cannot read it: {error}")).at(at.clone());
-    let (is_file, file) = file.map_err(failed)?;
-    if !is_file {
-        return Err(no_file());
+        |error: io::Error| Failure::usage(&format!("cannot read it: {error}")).at(at.clone());
+    let is_file = || fs::metadata(&args.archive).map(|meta| meta.is_file()).map_err(failed);
+    if is_standard(&args.archive) || !is_file()? {
+        return Err(Failure::usage("an index stands beside a file; name a file").at(at.clone()));
     }
+    let file = File::open(&args.archive).map_err(failed)?;
+    let (work, mut reader) = archive_from(&args.archive, args.reading.reading(), Place::default())?;
     let path = Index::path(&args.archive);
     let wrong = |error: IndexError| match &error {
         IndexError::Archive(error @ ReadError::System { .. }) => work.failure(error),

@@ -3,6 +3,7 @@
 //! A subcommand is a file here and a line in [`Command`]. What they have in common is here: how an archive is read,
 //! how far the work is, and how a file comes to be.
 
+mod create_pcap;
 mod index;
 mod inspect;
 mod merge;
@@ -45,6 +46,7 @@ pub struct Args {
 /// The table.
 #[derive(Subcommand, Debug)]
 enum Command {
+    CreatePcap(create_pcap::Args),
     Inspect(inspect::Args),
     Verify(verify::Args),
     Slice(slice::Args),
@@ -67,6 +69,7 @@ impl Args {
 /// Does it.
 pub fn run(args: &Args, results: &mut Results) -> Result<u8, Failure> {
     match &args.command {
+        Command::CreatePcap(args) => create_pcap::run(args),
         Command::Inspect(args) => inspect::run(args, results),
         Command::Verify(args) => verify::run(args, results),
         Command::Slice(args) => slice::run(args),

@@ -1,11 +1,12 @@
 //! Work that reads an archive: a bar on a terminal, a signal that ends it, and the index beside the archive.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use wirebeat_run::Stop;
 use wirebeat_trace::archive::{Place, ReadError, Reader, Reading};
+use wirebeat_trace::capture;
 use wirebeat_trace::index::{Fingerprint, Index};
 use wirebeat_trace::source::{self, CopyError};
 use wirebeat_trace::{Error, Sink, Source};
@@ -56,10 +57,11 @@ impl Work {
     pub fn copy(&self, source: &mut dyn Source, sink: &mut dyn Sink) -> Result<u64, Failure> {
         let copied = source::copy(source, sink, |records, position| self.at(records, position));
         self.end();
-        copied.map_err(|error| match error {
-            CopyError::Read(Error::Archive(error)) => self.failure(&error),
-            CopyError::Stopped => self.wrong(&error.to_string()),
+        copied.map_err(|error| match &error {
             CopyError::Write { .. } => Failure::machine(&error.to_string()),
+            CopyError::Read(read) if is_system(read) => self.refused(&error.to_string()),
+            CopyError::Read(_) => self.bad(&error.to_string()),
+            CopyError::Stopped => self.wrong(&error.to_string()),
         })
     }
 
@@ -71,15 +73,28 @@ impl Work {
     /// Why an archive was not read to its end.
     pub fn failure(&self, error: &ReadError) -> Failure {
         match error {
-            ReadError::System { .. } if !self.stop.asked() => Failure::machine(&error.to_string()),
-            _ => self.wrong(&error.to_string()),
+            ReadError::System { .. } => self.refused(&error.to_string()),
+            ReadError::Bad { .. } => self.bad(&error.to_string()),
         }
+    }
+
+    /// What is wrong with the input.
+    fn bad(&self, message: &str) -> Failure {
+        self.wrong(message).hint("--on-bad skip leaves out what is wrong, and counts it")
+    }
+
+    /// Why the system did not read on, unless it was a signal.
+    fn refused(&self, message: &str) -> Failure {
+        if self.stop.asked() { self.wrong(message) } else { Failure::machine(message) }
     }
 
     /// Why the work was not done, unless it was a signal.
     pub fn wrong(&self, message: &str) -> Failure {
         self.end();
-        Failure::usage(if self.stop.asked() { STOPPED } else { message })
+        match self.stop.asked() {
+            true => Failure::usage(STOPPED),
+            false => Failure::usage(message),
+        }
     }
 }
 
@@ -95,13 +110,23 @@ impl Read for Watched {
     }
 }
 
+/// Whether it was the system that did not read on.
+fn is_system(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Archive(ReadError::System { .. })
+            | Error::Capture(capture::ReadError::System { .. })
+    )
+}
+
 /// The index beside an archive, where there is one that fits. One that does not is told of, and not used.
 pub fn index_of(archive: &Path) -> Option<Index> {
     if is_standard(archive) {
         return None;
     }
-    let file =
-        File::open(archive).ok().filter(|file| file.metadata().is_ok_and(|m| m.is_file()))?;
+    // a pipe that is opened here and closed again would end whoever writes to it
+    fs::metadata(archive).ok().filter(Metadata::is_file)?;
+    let file = File::open(archive).ok()?;
     let print = Fingerprint::of(&file).ok()?;
     Index::read(&Index::path(archive), print).unwrap_or_else(|error| {
         tell(&format!("note: the index is not used: {error}\n"));

@@ -40,7 +40,7 @@ fn done(arguments: &[&str]) -> Ended {
 
 #[test]
 fn help_texts_of_the_tools_are_as_reviewed() {
-    for tool in ["inspect", "verify", "slice", "merge", "index"] {
+    for tool in ["create-pcap", "inspect", "verify", "slice", "merge", "index"] {
         let ended = done(&["archive", tool, "--help"]);
         golden(&format!("help/archive-{tool}.txt"), &ended.out);
     }
@@ -248,4 +248,76 @@ fn lengths_in_the_other_byte_order_are_a_finding_with_its_remedy() {
     assert!(ended.out.contains("1 with lengths in the other byte order"), "{}", ended.out);
     assert!(ended.out.contains("hint: read it with --length-order little"), "{}", ended.out);
     assert_eq!(run(&["archive", "verify", &turned, "--length-order", "little"]).code, 0);
+}
+
+/// A UDP datagram over IPv4 in Ethernet, from port 9 to port 10.
+fn datagram(from: u8, payload: &[u8]) -> Vec<u8> {
+    let udp = 8 + payload.len() as u8;
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 20 + udp];
+    frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 198, 18, 0, from, 198, 18, 0, 99, 0, 9, 0, 10, 0, udp]);
+    frame.extend([0, 0]);
+    frame.extend(payload);
+    frame
+}
+
+/// A capture of microseconds.
+fn pcap(frames: &[(u32, Vec<u8>)]) -> Vec<u8> {
+    let words =
+        |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let mut file = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1]);
+    for (us, frame) in frames {
+        let len = frame.len() as u32;
+        file.extend(words(&[1_435_774_830, *us, len, len]));
+        file.extend(frame);
+    }
+    file
+}
+
+#[test]
+fn a_capture_becomes_an_archive() {
+    let scratch = Scratch::new("create-pcap");
+    let mut arp = datagram(1, b"arp");
+    arp[13] = 6;
+    let file = pcap(&[
+        (1, datagram(1, b"one")),
+        (2, arp),
+        (5, datagram(2, b"two")),
+        (4, datagram(1, b"late")),
+        (6, datagram(1, b"three")),
+    ]);
+    let capture = scratch.file("c.pcap", &file);
+    let new = scratch.path("c.wbar");
+    let ended = run(&["archive", "create-pcap", &capture, &new]);
+    assert_eq!(ended.code, 2);
+    assert!(ended.err.contains("c.pcap: frame 4 at byte ") && ended.err.contains("reordercap"));
+    assert!(!fs::exists(&new).unwrap());
+    let ended = done(&["archive", "create-pcap", &capture, &new, "--on-bad", "skip"]);
+    assert_eq!(
+        ended.err,
+        "3 records written, of 5 frames\n  1 not IP: skipped\n  1 earlier than the one before: skipped\n"
+    );
+    let shown = json(&done(&["archive", "inspect", &new, "--json", "-", "--records", "9"]));
+    let records = shown["first_records"].as_array().unwrap();
+    let field =
+        |name: &str| records.iter().map(|one| one[name].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(field("data"), ["6f6e65", "74776f", "7468726565"]);
+    assert_eq!(field("time")[1], "2015-07-01T18:20:30.000005Z");
+    assert_eq!(field("device")[1], "0x00000000000000000000ffffc6120002");
+    // the addresses and ports as the device; and a capture that is cut in mid-packet
+    let capture = scratch.file("cut.pcap", &file[..file.len() - 1]);
+    let new = scratch.path("flows.wbar");
+    let ended = run(&["archive", "create-pcap", &capture, &new, "--device", "flow"]);
+    assert_eq!(ended.code, 2);
+    let ended =
+        done(&["archive", "create-pcap", &capture, &new, "--device", "flow", "--on-bad", "skip"]);
+    assert!(ended.err.starts_with("2 records written, of 4 frames\n"), "{}", ended.err);
+    assert!(
+        ended.err.contains("1 wrong, 62 B: skipped; the first is frame 5 at byte "),
+        "{}",
+        ended.err
+    );
+    let found = json(&done(&["archive", "inspect", &new, "--json", "-"]));
+    assert_eq!(found["devices"]["listed"][0]["device"], "0xc6120001c61200630009000a11000000");
+    let ended = run(&["archive", "create-pcap", &new, &scratch.path("x")]);
+    assert!(ended.code == 2 && ended.err.contains("this is no capture"), "{ended:?}");
 }
