@@ -114,7 +114,7 @@ pub enum IndexError {
     #[error("the archive changed while it was read; index it when it is whole")]
     Changed,
     /// It was told to stop.
-    #[error("it was stopped; nothing was written")]
+    #[error("it was stopped, and nothing was written")]
     Stopped,
 }
 

@@ -62,7 +62,7 @@ pub enum CopyError {
         source: io::Error,
     },
     /// It was told to stop.
-    #[error("it was stopped; nothing was written")]
+    #[error("it was stopped, and nothing was written")]
     Stopped,
 }
 

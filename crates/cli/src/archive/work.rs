@@ -18,7 +18,7 @@ use crate::output::tell;
 use crate::signals::Signals;
 
 /// Said in every place that a signal can end.
-const STOPPED: &str = "it was stopped; nothing was written";
+const STOPPED: &str = "it was stopped, and nothing was written";
 
 /// What reads until its end, or until a signal.
 pub struct Work {

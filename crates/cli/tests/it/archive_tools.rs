@@ -1,11 +1,14 @@
 //! `archive inspect`, `verify`, `slice`, `merge` and `index`.
 
 use std::fs;
+use std::io::Write;
+use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use wirebeat_trace::archive::{Device, Record, Timestamp, Writer};
 
-use crate::{Ended, Scratch, golden, run};
+use crate::{Ended, Scratch, command, golden, run};
 
 /// 2015-07-01T18:20:30Z.
 const BEGIN_US: i64 = 1_435_774_830_000_000;
@@ -130,6 +133,50 @@ fn a_slice_is_the_same_with_an_index_and_without() {
     let (_, told) = slice("stale", selections[0]);
     assert!(told.starts_with("note: the index is not used: "), "{told}");
     assert!(told.contains("it does not fit the archive") && told.contains("140,020 records read"));
+}
+
+#[test]
+fn an_index_of_an_archive_with_bad_records_does_not_hide_them() {
+    let scratch = Scratch::new("index-bad");
+    let mut bytes = second();
+    bytes[38 + 5] = 0x32;
+    let day = scratch.file("day", &bytes);
+    let ended = run(&["archive", "index", &day]);
+    assert_eq!(ended.code, 2);
+    let ended = done(&["archive", "index", &day, "--on-bad", "skip"]);
+    assert!(ended.err.contains("1 place with 38 B skipped"), "{}", ended.err);
+    let new = scratch.path("new");
+    let late = ["archive", "slice", &day, &new, "--records", "199999.."];
+    let ended = run(&late);
+    assert!(ended.code == 2 && ended.err.contains("record 1 at byte 38"), "{ended:?}");
+    assert_eq!(run(&["archive", "inspect", &day]).code, 2);
+    let ended = done(&[&late[..], &["--on-bad", "skip"]].concat());
+    assert!(ended.err.starts_with("1 record written"), "{}", ended.err);
+    assert_eq!(fs::read(&new).unwrap(), bytes[199_999 * 38..]);
+}
+
+/// It was asked between records that were taken alone, of which there may be none.
+#[test]
+fn a_slice_that_takes_nothing_hears_signals() {
+    let scratch = Scratch::new("slice-signal");
+    let new = scratch.path("new");
+    let mut child = command(&["archive", "slice", "-", &new, "--device", "none"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // of one moment, so that it can be told again and again
+    let bytes = archive((0..200_000).map(|_| (0, "a", 8)));
+    stdin.write_all(&bytes).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    // it has more to read than it can have read before it was told to stop
+    let ended = (0..1_000).map(|_| stdin.write_all(&bytes)).find(|written| written.is_err());
+    assert!(ended.is_some(), "it read on");
+    let ended = child.wait_with_output().unwrap();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(told, "error: it was stopped, and nothing was written\n");
+    assert!(!fs::exists(&new).unwrap());
 }
 
 #[test]
