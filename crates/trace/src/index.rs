@@ -281,6 +281,19 @@ impl Index {
         self.last(|mark| mark.place.number <= number)
     }
 
+    /// Whether the archive has at `place`, which [`Index::seek`] gave, the record that the index says: a change in the
+    /// middle of either shows here.
+    pub fn holds(&self, place: Place, archive: &File) -> bool {
+        let mark = self.places.binary_search_by_key(&place.offset, |mark| mark.place.offset);
+        let Some(mark) = mark.ok().and_then(|at| self.places.get(at)) else {
+            return place == Place::default();
+        };
+        let mut time = [0; Timestamp::LEN];
+        // behind the length
+        let read = archive.read_exact_at(&mut time, place.offset + 2);
+        read.is_ok() && Timestamp::unpack(&time) == Ok(mark.time)
+    }
+
     fn last(&self, is_before: impl Fn(&Mark) -> bool) -> Place {
         let behind = self.places.partition_point(is_before);
         let mark = behind.checked_sub(1).and_then(|last| self.places.get(last));
@@ -290,6 +303,8 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::archive::{Device, Reading, Record, Writer};
 
@@ -370,6 +385,24 @@ mod tests {
     }
 
     #[test]
+    fn a_change_in_the_middle_shows_where_it_matters() {
+        let scratch = Scratch::new("middle");
+        let archive = scratch.archive();
+        let index = made(&archive);
+        let place = index.seek_number(70_000);
+        let other = index.seek_number(199_999);
+        assert!(place.number == 65_536 && other.number > place.number);
+        let holds = |place| index.holds(place, &File::open(&archive).unwrap());
+        assert!(holds(place) && holds(other) && holds(Place::default()));
+        let mut bytes = fs::read(&archive).unwrap();
+        bytes[place.offset as usize + 2 + 9] ^= 1;
+        fs::write(&archive, &bytes).unwrap();
+        assert!(Index::read(&Index::path(&archive), print(&archive)).is_ok());
+        assert!(!holds(place) && holds(other));
+        assert!(!holds(Place { offset: 7, number: 0 }));
+    }
+
+    #[test]
     fn one_that_does_not_fit_is_refused() {
         let scratch = Scratch::new("unfit");
         let archive = scratch.archive();
@@ -415,5 +448,38 @@ mod tests {
         let mut reader = Reader::new(&bytes[..], "test", Reading::default());
         let stopped = Index::make(&mut reader, print, |_, _| false);
         assert!(matches!(stopped, Err(IndexError::Stopped)));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Where one is taken, its places lie in the archive.
+        #[test]
+        fn any_damage_is_read_or_refused(
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        ) {
+            let scratch = Scratch::new("damage");
+            let archive = scratch.0.join("a.wbar");
+            let mut writer = Writer::new(Vec::new());
+            for us in 0..70_000 {
+                let time = Timestamp::utc(us).unwrap();
+                writer.write(&Record { time, device: Device::default(), data: &[] }).unwrap();
+            }
+            fs::write(&archive, writer.finish().unwrap()).unwrap();
+            let path = Index::path(&archive);
+            made(&archive).write(&path).unwrap();
+            let mut bytes = fs::read(&path).unwrap();
+            for (at, value) in damage {
+                let at = at.index(bytes.len());
+                bytes[at] = value;
+            }
+            fs::write(&path, &bytes).unwrap();
+            if let Ok(Some(index)) = Index::read(&path, print(&archive)) {
+                for us in [-1, 0, 65_536, 65_537, 80_000] {
+                    let place = index.seek(Timestamp::utc(us).unwrap());
+                    prop_assert!(place.offset < 70_000 * 30);
+                }
+            }
+        }
     }
 }

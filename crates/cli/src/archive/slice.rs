@@ -8,7 +8,7 @@ use wirebeat_trace::archive::{OnBad, Place, Timestamp, Writer};
 use wirebeat_trace::select::{Devices, Numbered, Pattern, Selected, Selection};
 use wirebeat_units::human::counted;
 
-use super::work::{archive_from, index_of};
+use super::work::{archive_from, holds, index_of};
 use super::{Output, ReadArgs, tell_skipped};
 use crate::failure::Failure;
 use crate::output::tell;
@@ -78,10 +78,11 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let usable = |bad: u64| bad == 0 || reading.on_bad == OnBad::Skip;
     let seeks = args.from.is_some() || numbers.start > 0;
     let index = if seeks { index_of(&args.archive) } else { None };
-    let begin = index.filter(|index| usable(index.survey.bad)).map(|index| {
+    let begin = index.filter(|index| usable(index.survey.bad)).and_then(|index| {
         let by_time = args.from.map_or(Place::default(), |from| index.seek(from));
         let by_number = index.seek_number(numbers.start);
-        if by_time.offset > by_number.offset { by_time } else { by_number }
+        let place = if by_time.offset > by_number.offset { by_time } else { by_number };
+        holds(&index, place, &args.archive).then_some(place)
     });
     let (work, reader) = archive_from(&args.archive, reading, begin.unwrap_or_default())?;
     let selection = Selection { from: args.from, to: args.to, devices };

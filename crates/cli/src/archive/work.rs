@@ -134,6 +134,17 @@ pub fn index_of(archive: &Path) -> Option<Index> {
     })
 }
 
+/// Whether the archive has at `place` what its index says; told where not.
+pub fn holds(index: &Index, place: Place, archive: &Path) -> bool {
+    let holds = File::open(archive).is_ok_and(|file| index.holds(place, &file));
+    if !holds {
+        tell(
+            "note: the index is not used: it does not fit the archive; write it anew with 'wirebeat archive index'\n",
+        );
+    }
+    holds
+}
+
 /// An archive from `place` on.
 pub fn archive_from(
     path: &Path,
