@@ -85,9 +85,9 @@ impl Command {
             Command::Check(args) => args.report(),
             Command::Demo(args) => args.report.clone(),
             Command::Doctor(args) => args.report(),
+            Command::Archive(args) => args.report(),
             Command::Explain(_)
             | Command::Convert(_)
-            | Command::Archive(_)
             | Command::Ctl(_)
             | Command::Completions(_)
             | Command::Man(_) => ReportArgs::default(),
@@ -103,7 +103,7 @@ impl Command {
             Command::Check(args) => check::run(args, output),
             Command::Explain(args) => explain::run(args),
             Command::Convert(args) => convert::run(args),
-            Command::Archive(args) => archive::run(args),
+            Command::Archive(args) => archive::run(args, output),
             Command::Ctl(args) => ctl::run(args),
             Command::Demo(args) => demo::run(args, output),
             Command::Doctor(_) => doctor::run(output),

@@ -328,7 +328,10 @@ mod tests {
             ("--to 10.0.0.2", "<ARCHIVE>... is missing"),
             ("day.wbar", "--to"),
             ("day.wbar --to 10.0.0.2 --fast-forward fast", "'fast' is not a factor"),
-            ("day.wbar --to 10.0.0.2 --fast-forward 2x --tight-loop 1us", "--fast-forward: a tight loop"),
+            (
+                "day.wbar --to 10.0.0.2 --fast-forward 2x --tight-loop 1us",
+                "--fast-forward: a tight loop",
+            ),
             ("day.wbar --to 10.0.0.2 --flow-of hash:0", "write for example hash:64"),
             ("day.wbar --to 10.0.0.2 --reader cloud", "cloud"),
         ] {

@@ -28,11 +28,11 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// Maps a file.
+    /// Maps a file, to be read from `offset` on.
     ///
     /// # Errors
     /// What the system says.
-    pub fn open(path: &Path) -> io::Result<MappedFile> {
+    pub fn open(path: &Path, offset: u64) -> io::Result<MappedFile> {
         let file = File::open(path)?;
         let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
         let memory = (len > 0).then(|| Memory::of_file(file.as_fd(), len)).transpose()?;
@@ -40,7 +40,8 @@ impl MappedFile {
             // SAFETY: advice about pages of our own mapping, which changes nothing in them.
             unsafe { madvise(memory.pointer(0, len).cast(), len, Advice::Sequential) }?;
         }
-        Ok(MappedFile { file, memory, taken: 0 })
+        let taken = usize::try_from(offset).unwrap_or(usize::MAX).min(len);
+        Ok(MappedFile { file, memory, taken })
     }
 }
 
@@ -75,9 +76,9 @@ mod tests {
             let bytes: Vec<u8> = (0..len).map(|n| ((n * 31) >> 3) as u8).collect();
             std::fs::write(&path, &bytes).unwrap();
             let mut read = Vec::new();
-            MappedFile::open(&path).unwrap().read_to_end(&mut read).unwrap();
+            MappedFile::open(&path, len as u64 / 3).unwrap().read_to_end(&mut read).unwrap();
             std::fs::remove_file(&path).unwrap();
-            assert!(read == bytes, "{len}");
+            assert!(read == bytes[len / 3..], "{len}");
         }
     }
 
@@ -85,7 +86,7 @@ mod tests {
     fn a_file_that_becomes_shorter_is_an_error() {
         let path = path("shorter");
         std::fs::write(&path, vec![1; 10_000]).unwrap();
-        let mut mapped = MappedFile::open(&path).unwrap();
+        let mut mapped = MappedFile::open(&path, 0).unwrap();
         assert_eq!(mapped.read(&mut [0; 100]).unwrap(), 100);
         File::options().write(true).open(&path).unwrap().set_len(50).unwrap();
         std::fs::remove_file(&path).unwrap();

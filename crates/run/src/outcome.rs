@@ -10,7 +10,7 @@ use wirebeat_host::CpuTimes;
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::LinkStats;
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
-use wirebeat_report::model::{Change, End, LeftOut, Replay, Report, Station, Volume};
+use wirebeat_report::model::{Change, End, Replay, Report, Station, Volume};
 use wirebeat_traffic::program::Flow;
 use wirebeat_units::Nanos;
 
@@ -92,6 +92,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         }
     }
     for replayed in &outcome.replayed {
+        machine_notes.extend(replayed.summary.notes.iter().cloned());
         if let (End::Completed, Some(message)) = (&end, &replayed.error) {
             end = End::Failed { message: message.clone() };
         }
@@ -138,12 +139,11 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
 fn replay(run: &Prepared, replayed: Replayed) -> Replay {
     let flow = run.program.flows.get(replayed.flow as usize);
     let names = flow.and_then(|flow| flow.replay.as_ref());
-    let left_out = |(kind, count, first): (String, u64, String)| LeftOut { kind, count, first };
     Replay {
         flow: flow.map_or_else(String::new, |flow| flow.name.clone()),
         archives: names.map_or_else(Vec::new, |replay| replay.archive.names().to_vec()),
         records: replayed.summary.records,
-        left_out: replayed.summary.bad.into_iter().map(left_out).collect(),
+        left_out: replayed.summary.left_out,
         starved: replayed.starved,
     }
 }

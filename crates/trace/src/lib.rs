@@ -7,9 +7,13 @@
 //! Start with [`archive`], the format, and [`source`], what everything that reads or writes records has in common.
 
 pub mod archive;
+pub mod capture;
 pub mod direct;
+pub mod index;
+pub mod merge;
 pub mod new_file;
 pub mod select;
 pub mod source;
+pub mod survey;
 
 pub use source::{Error, Sink, Source};

@@ -1,8 +1,12 @@
 //! Some of the records of a source.
 
 use std::collections::HashSet;
+use std::io::Read;
+use std::ops::Range;
+use std::str::FromStr;
 
-use crate::archive::{Device, Record, Timestamp};
+use crate::archive::device::BadDevice;
+use crate::archive::{Device, Reader, Record, Timestamp};
 use crate::source::{Error, Source};
 
 /// Which records.
@@ -12,8 +16,24 @@ pub struct Selection {
     pub from: Option<Timestamp>,
     /// None at or after this moment.
     pub to: Option<Timestamp>,
-    /// None of other devices; empty: of any.
-    pub devices: HashSet<Device>,
+    /// None of other devices.
+    pub devices: Devices,
+}
+
+/// Which devices; without any, all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Devices {
+    names: HashSet<Device>,
+    beginnings: Vec<Vec<u8>>,
+}
+
+/// One device, or all that begin alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// This one.
+    Device(Device),
+    /// Those whose bytes begin with these.
+    Beginning(Vec<u8>),
 }
 
 /// The records of a source that are selected.
@@ -32,13 +52,104 @@ impl Selection {
         let moment = time.unix_us();
         self.from.is_none_or(|from| moment >= from.unix_us())
             && !self.is_after(time)
-            && (self.devices.is_empty() || self.devices.contains(&device))
+            && self.devices.has(device)
     }
 
     /// Whether it ends before this moment.
     #[inline]
     pub fn is_after(&self, time: Timestamp) -> bool {
         self.to.is_some_and(|to| time.unix_us() >= to.unix_us())
+    }
+}
+
+impl Devices {
+    /// Whether it is one of them.
+    #[inline]
+    pub fn has(&self, device: Device) -> bool {
+        (self.names.is_empty() && self.beginnings.is_empty())
+            || self.names.contains(&device)
+            || self.beginnings.iter().any(|beginning| device.0.starts_with(beginning))
+    }
+}
+
+impl FromIterator<Pattern> for Devices {
+    fn from_iter<T: IntoIterator<Item = Pattern>>(patterns: T) -> Devices {
+        let mut devices = Devices::default();
+        for pattern in patterns {
+            match pattern {
+                Pattern::Device(device) => drop(devices.names.insert(device)),
+                Pattern::Beginning(beginning) => devices.beginnings.push(beginning),
+            }
+        }
+        devices
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = BadDevice;
+
+    /// A device; with `*` at its end, all that begin so. Behind `0x` the beginning is digits, two for each byte.
+    fn from_str(text: &str) -> Result<Pattern, BadDevice> {
+        let Some(beginning) = text.strip_suffix('*') else {
+            return Ok(Pattern::Device(text.parse()?));
+        };
+        let is_digits = |text: &&str| {
+            text.len().is_multiple_of(2) && text.bytes().all(|digit| digit.is_ascii_hexdigit())
+        };
+        let bytes = match beginning.strip_prefix("0x").filter(is_digits) {
+            Some(digits) => digits.as_bytes().chunks_exact(2).map(byte).collect(),
+            None => beginning.as_bytes().to_vec(),
+        };
+        match bytes.len() {
+            0..=Device::LEN => Ok(Pattern::Beginning(bytes)),
+            _ => Err(BadDevice::Long(text.chars().take(60).collect())),
+        }
+    }
+}
+
+/// The byte that two hexadecimal digits are.
+fn byte(digits: &[u8]) -> u8 {
+    let digit = |digit: &u8| char::from(*digit).to_digit(16).unwrap_or(0) as u8;
+    digits.iter().fold(0, |byte, next| byte << 4 | digit(next))
+}
+
+/// The records of an archive with these numbers, which count from 0, those that were skipped too.
+#[derive(Debug)]
+pub struct Numbered<R> {
+    reader: Reader<R>,
+    numbers: Range<u64>,
+}
+
+impl<R: Read> Numbered<R> {
+    /// Of `reader`.
+    pub fn new(reader: Reader<R>, numbers: Range<u64>) -> Numbered<R> {
+        Numbered { reader, numbers }
+    }
+
+    /// What it reads.
+    pub fn reader(&self) -> &Reader<R> {
+        &self.reader
+    }
+}
+
+impl<R: Read> Source for Numbered<R> {
+    fn advance(&mut self) -> Result<bool, Error> {
+        // nothing is read beyond the last
+        while self.reader.next_number() < self.numbers.end && self.reader.advance()? {
+            let number = self.reader.place().number;
+            if number >= self.numbers.start {
+                return Ok(number < self.numbers.end);
+            }
+        }
+        Ok(false)
+    }
+
+    fn record(&self) -> Record<'_> {
+        self.reader.record()
+    }
+
+    fn position(&self) -> u64 {
+        self.reader.position()
     }
 }
 
@@ -119,8 +230,45 @@ mod tests {
 
     #[test]
     fn by_device() {
-        let devices = [Device([1; 16])].into();
+        let devices = [Pattern::Device(Device([1; 16]))].into_iter().collect();
         let selection = Selection { from: Some(time(4)), devices, ..Selection::default() };
         assert_eq!(selected(selection).0, [5, 7, 9]);
+    }
+
+    #[test]
+    fn by_the_beginning_of_a_device() {
+        let devices = |text: &str| Devices::from_iter([text.parse::<Pattern>().unwrap()]);
+        let device = |text: &str| text.parse::<Device>().unwrap();
+        assert!(devices("BK.*").has(device("BK.SAO")));
+        assert!(!devices("BK.*").has(device("BG.SAO")));
+        assert!(devices("*").has(Device::default()));
+        assert!(!devices("BK*S").has(device("BK.S")));
+        assert!(devices("0x0101*").has(Device([1; 16])) && !devices("0x02*").has(Device([1; 16])));
+        assert!(devices("0xa0*").has(Device([0xa0; 16])) && !devices("0x+1*").has(Device([1; 16])));
+        assert!(devices("0xyz*").has(device("0xyz1")));
+        for long in ["ABCDEFGHIJKLMNOPQ*", "0x000102030405060708090a0b0c0d0e0f10*", "ÄÄÄÄÄÄÄÄÄ*"]
+        {
+            assert!(long.parse::<Pattern>().is_err(), "{long}");
+        }
+        assert!("ABCDEFGHIJKLMNOP*".parse::<Pattern>().is_ok());
+    }
+
+    #[test]
+    fn by_number() {
+        let bytes = archive();
+        let numbered = |start: u64, numbers: Range<u64>| {
+            let place = crate::archive::Place { offset: start * 31, number: start };
+            let reader = Reader::new(&bytes[place.offset as usize..], "test", Reading::default());
+            let mut source = Numbered::new(reader.at(place), numbers);
+            let mut all = Vec::new();
+            while source.advance().unwrap() {
+                all.extend_from_slice(source.record().data);
+            }
+            (all, source.position())
+        };
+        assert_eq!(numbered(0, 3..6), (vec![3, 4, 5], 6 * 31));
+        assert_eq!(numbered(2, 3..6).0, [3, 4, 5]);
+        assert_eq!(numbered(0, 8..u64::MAX).0, [8, 9]);
+        assert!(numbered(0, 4..4).0.is_empty());
     }
 }

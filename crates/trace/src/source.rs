@@ -4,6 +4,7 @@
 use std::io;
 
 use crate::archive::{ReadError, Reader, Record, Writer};
+use crate::capture;
 
 /// Records one after another.
 pub trait Source {
@@ -41,6 +42,9 @@ pub enum Error {
     /// Of an archive.
     #[error(transparent)]
     Archive(#[from] ReadError),
+    /// Of a capture.
+    #[error(transparent)]
+    Capture(#[from] capture::ReadError),
 }
 
 /// Why a copy was not made.
@@ -58,7 +62,7 @@ pub enum CopyError {
         source: io::Error,
     },
     /// It was told to stop.
-    #[error("it was stopped; nothing was written")]
+    #[error("it was stopped, and nothing was written")]
     Stopped,
 }
 

@@ -3,24 +3,30 @@
 //! A subcommand is a file here and a line in [`Command`]. What they have in common is here: how an archive is read,
 //! how far the work is, and how a file comes to be.
 
+mod create_pcap;
+mod index;
+mod inspect;
+mod merge;
 mod slice;
 mod verify;
+mod work;
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use wirebeat_trace::archive::{ByteOrder, OnBad, Reader, Reading, Writer};
+use wirebeat_trace::archive::{ByteOrder, OnBad, Reading, Tally, Writer};
 use wirebeat_trace::new_file::NewFile;
-use wirebeat_trace::source::{self, CopyError};
 use wirebeat_trace::{Sink, Source};
+use wirebeat_units::human::{self, counted};
 
 use crate::failure::Failure;
 use crate::file::is_standard;
-use crate::signals::Signals;
+use crate::output::{self, Output as Results, ReportArgs};
+use work::Work;
 
 /// How often the bar is drawn anew.
 const REDRAW: Duration = Duration::from_millis(200);
@@ -40,15 +46,35 @@ pub struct Args {
 /// The table.
 #[derive(Subcommand, Debug)]
 enum Command {
+    CreatePcap(create_pcap::Args),
+    Inspect(inspect::Args),
     Verify(verify::Args),
     Slice(slice::Args),
+    Merge(merge::Args),
+    Index(index::Args),
+}
+
+impl Args {
+    /// How the result is wanted.
+    pub fn report(&self) -> ReportArgs {
+        let json: Option<PathBuf> = match &self.command {
+            Command::Inspect(args) => args.json.clone(),
+            Command::Verify(args) => args.json.clone(),
+            _ => None,
+        };
+        ReportArgs { json, ..ReportArgs::default() }
+    }
 }
 
 /// Does it.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub fn run(args: &Args, results: &mut Results) -> Result<u8, Failure> {
     match &args.command {
-        Command::Verify(args) => verify::run(args),
+        Command::CreatePcap(args) => create_pcap::run(args),
+        Command::Inspect(args) => inspect::run(args, results),
+        Command::Verify(args) => verify::run(args, results),
         Command::Slice(args) => slice::run(args),
+        Command::Merge(args) => merge::run(args),
+        Command::Index(args) => index::run(args),
     }
 }
 
@@ -116,11 +142,6 @@ fn name(path: &Path) -> String {
     if is_standard(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// An archive from an input.
-fn archive(path: &Path, input: Input, reading: Reading) -> Reader<Box<dyn Read>> {
-    Reader::new(input.from, name(path), reading)
-}
-
 /// A file that is to be made; or standard output.
 enum Output {
     File(NewFile),
@@ -179,21 +200,27 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
 /// Takes all records of a source to a sink, shows how far it is on a terminal, and stops when a signal says so.
 /// `bytes` is how long the source is, where that is known. Says how many records there were.
 fn copy(source: &mut dyn Source, sink: &mut dyn Sink, bytes: Option<u64>) -> Result<u64, Failure> {
-    let signals = Signals::watch()?;
-    let stop = signals.running().clone();
-    let bar = Bar::new(bytes);
-    let copied = source::copy(source, sink, |records, position| {
-        bar.at(records, position);
-        !stop.asked()
-    });
-    bar.clear();
-    copied.map_err(|error| match error {
-        CopyError::Read(_) | CopyError::Stopped => Failure::usage(&error.to_string()),
-        CopyError::Write { .. } => Failure::machine(&error.to_string()),
-    })
+    Work::begin(bytes)?.copy(source, sink)
+}
+
+/// Tells what was skipped, if anything was.
+fn tell_skipped(tally: &Tally, name: &str) {
+    if tally.bad() > 0 {
+        output::tell(&format!("{name}: {}\n", skipped(tally)));
+    }
+}
+
+/// What was skipped, in words.
+fn skipped(tally: &Tally) -> String {
+    let what = counted(tally.bad(), "place");
+    let bytes = human::count(tally.skipped);
+    let first = tally.bad.iter().filter_map(|(_, first)| *first).min_by_key(|bad| bad.place.offset);
+    let first = first.map(|bad| format!("; the first is {}: {}", bad.place, bad.defect));
+    format!("{what} with {bytes} B skipped, since they are no records{}", first.unwrap_or_default())
 }
 
 /// How far the work is, on a terminal.
+#[derive(Clone)]
 struct Bar(ProgressBar);
 
 impl Bar {
@@ -217,7 +244,12 @@ impl Bar {
 
     fn at(&self, records: u64, position: u64) {
         self.0.set_position(position);
-        self.0.set_message(format!("{records} records"));
+        self.0.set_message(counted(records, "record"));
+    }
+
+    /// Where the input is, between two records.
+    fn moved(&self, position: u64) {
+        self.0.set_position(position);
     }
 
     fn clear(&self) {

@@ -1,22 +1,28 @@
 //! `wirebeat archive slice`: part of an archive as an archive of its own.
 
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
-use wirebeat_trace::archive::{Device, Timestamp, Writer};
-use wirebeat_trace::select::{Selected, Selection};
+use wirebeat_trace::archive::{OnBad, Place, Timestamp, Writer};
+use wirebeat_trace::select::{Devices, Numbered, Pattern, Selected, Selection};
 use wirebeat_units::human::counted;
 
-use super::{Output, ReadArgs, archive, copy, open};
+use super::work::{archive_from, holds, index_of};
+use super::{Output, ReadArgs, tell_skipped};
 use crate::failure::Failure;
 use crate::output::tell;
 
 const EXAMPLES: &str = "\
 Examples:
   wirebeat archive slice day.wbar hour.wbar --from 2015-07-01T19:00:00Z --to 2015-07-01T20:00:00Z
-  wirebeat archive slice day.wbar two.wbar --device BK.SAO --device BK.CMB";
+  wirebeat archive slice day.wbar two.wbar --device BK.SAO --device 'BG.*'
+  wirebeat archive slice day.wbar first.wbar --records 0..1000";
 
-/// Take part of an archive, by time and device
+/// Take part of an archive, by time, device and number
+///
+/// What is taken has to fit everything that is asked for. Where an index of the archive stands beside it
+/// ('wirebeat archive index'), only what is near the part is read.
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -32,28 +38,84 @@ pub struct Args {
     /// No record at or after this moment
     #[arg(long, value_name = "TIME")]
     to: Option<Timestamp>,
-    /// Records of this device alone; may be given several times
+    /// Records of this device alone, or with '*' at its end of all that begin so; may be given several times
     #[arg(long, value_name = "DEVICE")]
-    device: Vec<Device>,
+    device: Vec<Pattern>,
+    /// Records of the devices in a file, one in each line as for --device; '#' begins a comment
+    #[arg(long, value_name = "FILE")]
+    device_file: Option<PathBuf>,
+    /// Records with these numbers, which count from 0; the second one is not taken
+    #[arg(long, value_name = "FIRST..END", value_parser = numbers)]
+    records: Option<Range<u64>>,
     #[command(flatten)]
     reading: ReadArgs,
 }
 
+fn numbers(text: &str) -> Result<Range<u64>, String> {
+    let number = |text: &str, without: u64| match text.trim() {
+        "" => Some(without),
+        text => text.parse().ok(),
+    };
+    let range = text
+        .split_once("..")
+        .and_then(|(first, end)| Some(number(first, 0)?..number(end, u64::MAX)?));
+    range.filter(|range| !range.is_empty()).ok_or_else(|| {
+        "these are no numbers of records; write for example 1000..2000, or 1000.. for all from there on"
+            .to_owned()
+    })
+}
+
 /// Slices.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    let input = open(&args.archive)?;
-    let len = input.len;
-    let source = archive(&args.archive, input, args.reading.reading());
-    let devices = args.device.iter().copied().collect();
+    let mut patterns = args.device.clone();
+    if let Some(file) = &args.device_file {
+        patterns.extend(listed(file)?);
+    }
+    let devices = Devices::from_iter(patterns);
+    let numbers = args.records.clone().unwrap_or(0..u64::MAX);
+    let reading = args.reading.reading();
+    // what an index leaves out has to be told, or to stop the reading
+    let usable = |bad: u64| bad == 0 || reading.on_bad == OnBad::Skip;
+    let seeks = args.from.is_some() || numbers.start > 0;
+    let index = if seeks { index_of(&args.archive) } else { None };
+    let begin = index.filter(|index| usable(index.survey.bad)).and_then(|index| {
+        let by_time = args.from.map_or(Place::default(), |from| index.seek(from));
+        let by_number = index.seek_number(numbers.start);
+        let place = if by_time.offset > by_number.offset { by_time } else { by_number };
+        holds(&index, place, &args.archive).then_some(place)
+    });
+    let (work, reader) = archive_from(&args.archive, reading, begin.unwrap_or_default())?;
     let selection = Selection { from: args.from, to: args.to, devices };
-    let mut source = Selected::new(source, selection, true);
+    let mut source = Selected::new(Numbered::new(reader, numbers), selection, true);
     let mut writer = Writer::new(Output::create(&args.output)?.buffered());
-    let records = copy(&mut source, &mut writer, len)?;
+    let records = work.copy(&mut source, &mut writer)?;
     super::keep(writer, &args.output)?;
-    tell(&format!(
-        "{} written, of {}",
-        counted(records, "record"),
-        source.source().tally().records
-    ));
+    let reader = source.source().reader();
+    tell_skipped(reader.tally(), reader.name());
+    let read = counted(reader.tally().records, "record");
+    tell(&format!("{} written; {read} read\n", counted(records, "record")));
     Ok(0)
+}
+
+/// The devices in a file.
+fn listed(path: &Path) -> Result<Vec<Pattern>, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let failure = Failure::usage(&format!("cannot read the devices: {error}"));
+        failure.at(path.display().to_string()).hint("name a text with one device in each line")
+    })?;
+    let mut patterns = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let device = line.split('#').next().unwrap_or_default().trim();
+        if device.is_empty() {
+            continue;
+        }
+        let at = || format!("{}:{number}", path.display());
+        let pattern = device.parse();
+        patterns.push(pattern.map_err(|bad| Failure::usage(&format!("{bad}")).at(at()))?);
+    }
+    match patterns.is_empty() {
+        true => Err(Failure::usage("there is no device in the file; write one in each line")
+            .at(path.display().to_string())),
+        false => Ok(patterns),
+    }
 }

@@ -3,45 +3,150 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use wirebeat_trace::archive::{Defect, OnBad, Reading, Tally};
-use wirebeat_units::human::counted;
+use serde::Serialize;
+use wirebeat_report::text::WIDTH;
+use wirebeat_report::text::style::{Style, clean, hang};
+use wirebeat_trace::archive::{Bad, Defect, OnBad, Place, ReadError, Reading, Tally};
+use wirebeat_units::human::{self, counted};
 
-use super::ReadArgs;
-use crate::failure::Failure;
-use crate::output::print;
+use super::work::archive_from;
+use crate::failure::{Failure, parts};
+use crate::output::{Output, VERSION, colour};
+
+/// The version of the JSON document.
+const SCHEMA_VERSION: &str = "1";
+/// What lengths in the other byte order are called.
+const TURNED: &str = "with lengths in the other byte order";
 
 /// Read all of an archive, and say what is wrong with it
 ///
-/// Exit code 1 when anything is.
+/// Every record is looked at: its length, its time, and whether it is earlier than the one before. Exit code 1
+/// when anything is wrong.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// The archive; '-' reads standard input
     #[arg(value_name = "ARCHIVE")]
     archive: PathBuf,
-    #[command(flatten)]
-    reading: ReadArgs,
+    /// Which byte of a record's length comes first: the big or the little end
+    #[arg(long, value_name = "END", default_value = "big", value_parser = super::byte_order)]
+    length_order: wirebeat_trace::archive::ByteOrder,
+    /// Write the result as JSON to a file; with '-', to standard output, with nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// What was found.
+#[derive(Serialize)]
+struct Document {
+    schema_version: &'static str,
+    wirebeat_version: &'static str,
+    archive: String,
+    ok: bool,
+    /// That are right.
+    records: u64,
+    bytes: u64,
+    /// Of no record.
+    skipped_bytes: u64,
+    bad: Vec<Kind>,
+}
+
+/// Places with one kind of mistake.
+#[derive(Serialize)]
+struct Kind {
+    kind: &'static str,
+    count: u64,
+    first: First,
+}
+
+#[derive(Serialize)]
+struct First {
+    #[serde(flatten)]
+    place: Place,
+    message: String,
 }
 
 /// Verifies.
-pub fn run(args: &Args) -> Result<u8, Failure> {
-    let reading = Reading { on_bad: OnBad::Skip, ..args.reading.reading() };
-    let mut archive = super::archive(&args.archive, super::open(&args.archive)?, reading);
-    while archive.advance().map_err(|error| Failure::usage(&error.to_string()))? {}
-    let tally = archive.tally();
-    print(&text(archive.name(), tally))?;
-    Ok(u8::from(tally.bad() > 0))
+pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
+    let reading = Reading { order: args.length_order, on_bad: OnBad::Skip, any_order: false };
+    let (work, mut archive) = archive_from(&args.archive, reading, Place::default())?;
+    let mut turned = None;
+    loop {
+        match archive.advance() {
+            Ok(true) if archive.tally().records.is_multiple_of(TELL_EVERY) => {
+                let tally = archive.tally();
+                work.at(tally.records, tally.bytes + tally.skipped);
+            }
+            Ok(true) => {}
+            Ok(false) => break,
+            // nothing of such an archive can be read
+            Err(ReadError::Bad { bad, .. }) => {
+                turned = Some(bad);
+                break;
+            }
+            Err(error) => return Err(work.failure(&error)),
+        }
+    }
+    work.end();
+    let found = document(archive.name(), archive.tally(), turned);
+    let mut json = serde_json::to_string_pretty(&found)
+        .map_err(|error| Failure::machine(&format!("cannot write JSON: {error}")))?;
+    json.push('\n');
+    output.result(|| text(&found, Style::new(colour())), || json)?;
+    Ok(u8::from(!found.ok))
 }
 
-fn text(name: &str, tally: &Tally) -> String {
-    let records = counted(tally.records, "record");
-    if tally.bad() == 0 {
+/// How often the bar is told the number of records.
+const TELL_EVERY: u64 = 1 << 16;
+
+fn document(name: &str, tally: &Tally, turned: Option<Bad>) -> Document {
+    let kind = |kind, count, bad: Bad| {
+        let message = bad.defect.to_string();
+        Kind { kind, count, first: First { place: bad.place, message } }
+    };
+    let counted = tally.bad.iter().zip(Defect::KINDS);
+    let counted = counted.filter_map(|(&(count, first), name)| Some(kind(name, count, first?)));
+    let bad: Vec<Kind> = counted.chain(turned.map(|bad| kind(TURNED, 1, bad))).collect();
+    Document {
+        schema_version: SCHEMA_VERSION,
+        wirebeat_version: VERSION,
+        archive: name.to_owned(),
+        ok: bad.is_empty(),
+        records: tally.records,
+        bytes: tally.bytes,
+        skipped_bytes: tally.skipped,
+        bad,
+    }
+}
+
+fn text(found: &Document, style: Style) -> String {
+    let name = style.strong(&clean(&found.archive));
+    let records =
+        format!("{} in {}", counted(found.records, "record"), human::bytes(found.bytes as f64));
+    if found.ok {
         return format!("{name}: {records}, nothing wrong\n");
     }
-    let mut text = format!("{name}: {records}, and {} that are none:\n", tally.bad());
-    for ((count, first), kind) in tally.bad.iter().zip(Defect::KINDS) {
-        if let Some(bad) = first {
-            text += &format!("  {count} {kind}; the first is {}: {}\n", bad.place, bad.defect);
+    let places = found.bad.iter().map(|kind| kind.count).sum();
+    let mut text = format!(
+        "{name}: {}: {}; {records} are right\n",
+        style.bad("wrong"),
+        counted(places, "record")
+    );
+    if found.skipped_bytes > 0 {
+        text += &format!("  {} are of no record\n", counted(found.skipped_bytes, "byte"));
+    }
+    for kind in &found.bad {
+        text += &format!("  {} {}\n", human::count(kind.count), kind.kind);
+        let first = &kind.first;
+        let (what, remedy) = parts(&first.message);
+        let before = if kind.count > 1 { "the first is " } else { "" };
+        text += &hang("    ", &format!("{before}{}: {what}", first.place), WIDTH);
+        text.push('\n');
+        if let Some(remedy) = remedy.filter(|_| kind.kind == TURNED) {
+            text += &format!("  hint: {remedy}\n");
         }
+    }
+    if found.bad.iter().all(|kind| kind.kind != TURNED) {
+        text += "  hint: 'wirebeat archive slice ARCHIVE NEW --on-bad skip' writes an archive of what is right\n";
     }
     text
 }

@@ -3,13 +3,15 @@
 use crate::{golden, run};
 
 /// All of them.
-pub const COMMANDS: [&str; 11] = [
+pub const COMMANDS: [&str; 13] = [
     "send",
     "receive",
+    "replay",
     "run",
     "check",
     "explain",
     "convert",
+    "archive",
     "ctl",
     "demo",
     "doctor",

@@ -7,7 +7,7 @@ mod flow;
 mod overview;
 mod run;
 pub mod style;
-mod table;
+pub mod table;
 
 use crate::document::ErrorReport;
 use crate::format::Colour;

@@ -21,7 +21,9 @@ struct Group {
 /// What stands in a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
+    /// The text.
     pub text: String,
+    /// Whether it needs attention.
     pub bad: bool,
 }
 
@@ -32,6 +34,7 @@ impl From<String> for Cell {
 }
 
 impl Table {
+    /// Without rows; a title for each column.
     pub fn new(heading: &[&str]) -> Self {
         Table {
             heading: heading.iter().map(|&title| title.to_owned()).collect(),

@@ -10,6 +10,7 @@
 //! are. All times count from the first record, on the clock of the run.
 
 mod read;
+mod source;
 mod work;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use wirebeat_units::Nanos;
 
 use crate::error::RunError;
 use read::{Readers, Summary};
+pub(crate) use source::longest_record;
 use work::Worker;
 
 /// Batches that wait in a queue.

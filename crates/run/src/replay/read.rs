@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 
-use wirebeat_engine_linux::mapped_file::MappedFile;
-use wirebeat_trace::archive::{self, Device, Reader, Reading, Record, Timestamp};
-use wirebeat_trace::direct::Direct;
-use wirebeat_trace::select::{Selected, Selection};
-use wirebeat_trace::{Error, Source};
-use wirebeat_traffic::spec::replay::{FlowOf, OnBad, ReaderChoice};
+use wirebeat_report::model::LeftOut;
+use wirebeat_trace::Source;
+use wirebeat_trace::archive::{Device, Record, Timestamp};
+use wirebeat_trace::select::{Pattern, Selection};
+use wirebeat_traffic::spec::replay::{FlowOf, OnBad};
 use wirebeat_units::WallTime;
 
+use super::source::Archives;
 use super::{LOOK, Live, Recording};
 use crate::error::RunError;
 
@@ -39,8 +39,10 @@ pub(super) struct Filled {
 pub(crate) struct Summary {
     /// Records that were handed on.
     pub(crate) records: u64,
-    /// What was no record or could not be sent, and was skipped: how often, and the first place, by kind.
-    pub(crate) bad: Vec<(String, u64, String)>,
+    /// What was no record or could not be sent, and was skipped.
+    pub(crate) left_out: Vec<LeftOut>,
+    /// What whoever asked for it should know.
+    pub(crate) notes: Vec<String>,
     /// Why it ended before its end.
     pub(crate) error: Option<String>,
 }
@@ -59,7 +61,8 @@ pub(super) struct Readers {
     selection: Selection,
     sub_flows: SubFlows,
     /// Opened beforehand, so that what cannot be read is known before the run.
-    first: Option<Box<dyn Source + Send>>,
+    first: Option<Archives>,
+    notes: Vec<String>,
 }
 
 /// The way to a worker, and the way on which its buffers come back.
@@ -81,7 +84,7 @@ impl Readers {
             time.map(|time| Timestamp::utc(us(time)).map_err(|why| told(format!("{time}: {why}"))))
                 .transpose()
         };
-        let device = |name: &String| name.parse::<Device>().map_err(|why| told(why.to_string()));
+        let device = |name: &String| name.parse::<Pattern>().map_err(|why| told(why.to_string()));
         let devices = replay.devices.iter().map(device).collect::<Result<_, _>>()?;
         let selection = Selection { from: moment(replay.from)?, to: moment(replay.to)?, devices };
         let sub_flows = match (&replay.flow_of, &recording.table) {
@@ -93,23 +96,18 @@ impl Readers {
                 SubFlows::Table(table(&path).map_err(told)?)
             }
         };
+        let recording = recording.clone();
         let mut readers =
-            Readers { recording: recording.clone(), selection, sub_flows, first: None };
+            Readers { recording, selection, sub_flows, first: None, notes: Vec::new() };
         readers.first = Some(readers.source().map_err(told)?);
         Ok(readers)
     }
 
     /// All that is to be sent, once.
-    fn source(&self) -> Result<Box<dyn Source + Send>, String> {
-        let on_bad = match self.recording.replay.on_bad {
-            OnBad::Stop => archive::OnBad::Stop,
-            OnBad::Skip => archive::OnBad::Skip,
-        };
-        let reading = Reading { on_bad, ..Reading::default() };
-        let path = self.recording.paths.first().ok_or("there is no archive")?;
-        let file = open(path, self.recording.replay.reader)?;
-        let reader = Reader::new(file, path.display().to_string(), reading);
-        Ok(Box::new(Selected::new(reader, self.selection.clone(), true)))
+    fn source(&mut self) -> Result<Archives, String> {
+        let notes = &mut self.notes;
+        let Recording { paths, replay, .. } = &self.recording;
+        Archives::open(paths, replay, &self.selection, |note| notes.push(note))
     }
 
     /// Reads to the end, or until it is told to halt.
@@ -117,7 +115,8 @@ impl Readers {
         let mut filling =
             Filling { ways, turn: 0, buffer: Vec::new(), halt, live, begun: 0, next: 0 };
         let mut summary = Summary::default();
-        summary.error = self.read_all(&mut filling, &mut summary.bad).err();
+        summary.error = self.read_all(&mut filling, &mut summary.left_out).err();
+        summary.notes = self.notes;
         if summary.error.as_deref() == Some(HALTED) {
             summary.error = None;
         }
@@ -130,7 +129,7 @@ impl Readers {
     fn read_all(
         &mut self,
         filling: &mut Filling<'_>,
-        bad: &mut Vec<(String, u64, String)>,
+        left_out: &mut Vec<LeftOut>,
     ) -> Result<(), String> {
         let capacity = usize::try_from(self.recording.replay.buffer.get()).unwrap_or(usize::MAX);
         filling.begin(FIRST.min(capacity))?;
@@ -145,8 +144,10 @@ impl Readers {
                 filling.live.reading.store(true, Ordering::Relaxed);
                 let more = source.advance();
                 filling.live.reading.store(false, Ordering::Relaxed);
-                if !more.map_err(|error: Error| error.to_string())? {
-                    break;
+                match more {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => return Err(error.to_string()),
                 }
                 let record = source.record();
                 if filling.next >= self.recording.count {
@@ -155,9 +156,10 @@ impl Readers {
                 let at = times.at(record.time.unix_us());
                 match self.check(&record) {
                     Ok(sub_flow) => filling.add(at, sub_flow, record.data, capacity)?,
-                    Err(unsendable) => self.unsendable(&record, unsendable, bad)?,
+                    Err(unsendable) => self.unsendable(&record, unsendable, left_out)?,
                 }
             }
+            source.skipped().into_iter().for_each(|skipped| add(left_out, skipped));
             // nothing was in it, and nothing will be
             if filling.next == 0 {
                 return Ok(());
@@ -201,17 +203,22 @@ impl Readers {
         &self,
         record: &Record<'_>,
         Unsendable { kind, why }: Unsendable,
-        bad: &mut Vec<(String, u64, String)>,
+        left_out: &mut Vec<LeftOut>,
     ) -> Result<(), String> {
         let told = format!("the record of {} at {}: {why}", record.device, record.time);
         if self.recording.replay.on_bad == OnBad::Stop {
             return Err(format!("{told}; 'on-bad: skip' leaves such records out"));
         }
-        match bad.iter_mut().find(|(known, ..)| known == kind) {
-            Some((_, count, _)) => *count += 1,
-            None => bad.push((kind.to_owned(), 1, told)),
-        }
+        add(left_out, LeftOut { kind: kind.to_owned(), count: 1, first: told });
         Ok(())
+    }
+}
+
+/// Counts what was left out with others of its kind.
+fn add(all: &mut Vec<LeftOut>, more: LeftOut) {
+    match all.iter_mut().find(|known| known.kind == more.kind) {
+        Some(known) => known.count += more.count,
+        None => all.push(more),
     }
 }
 
@@ -319,25 +326,6 @@ impl Filling<'_> {
         self.next += 1;
         Ok(())
     }
-}
-
-/// A file that is read as it was asked.
-fn open(path: &Path, how: ReaderChoice) -> Result<Box<dyn Read + Send>, String> {
-    let told = |error: io::Error| format!("the archive '{}': {error}", path.display());
-    if !std::fs::metadata(path).map_err(told)?.is_file() {
-        return Err(format!("the archive '{}': it is not a regular file", path.display()));
-    }
-    Ok(match how {
-        ReaderChoice::Buffered => Box::new(File::open(path).map_err(told)?),
-        ReaderChoice::Mmap => Box::new(MappedFile::open(path).map_err(told)?),
-        ReaderChoice::Direct => Box::new(Direct::open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidInput => format!(
-                "the archive '{}': its file system cannot be read past the cache; leave 'reader' out",
-                path.display()
-            ),
-            _ => told(error),
-        })?),
-    })
 }
 
 /// FNV-1a of 32 bits: the same on every machine.

@@ -420,3 +420,63 @@ fn it_is_stopped_in_the_middle() {
         assert_eq!(report.flows[0].sent.as_ref().unwrap().sent.frames, 1, "{from}");
     }
 }
+
+#[test]
+fn several_archives_are_merged_by_time() {
+    let one: Vec<Line> = (0..300).map(|n| (n * 30, 0, 30)).collect();
+    let two: Vec<Line> = (0..500).map(|n| (n * 17, 1, 40)).collect();
+    let (first, second) = (archive("merge-1", &one), archive("merge-2", &two));
+    let both = PathBuf::from(format!("{}', '{}", first.display(), second.display()));
+    let text = |keys: &str| {
+        let capture = file("merge.pcapng");
+        let ports = format!("ports: {{ a: {{ engine: pcap, file: '{}' }} }}\n", capture.display());
+        (
+            scenario(&both, &ports, keys, "")
+                .replace("archive: '", "archive: ['")
+                .replace("',  }", "'], }"),
+            capture,
+        )
+    };
+    let (text, capture) = text("");
+    let report = run(&text, None);
+    balanced(&report);
+    let packets = from_first(payloads(&std::fs::read(capture).unwrap()));
+    let mut expected: Vec<(u64, Vec<u8>)> = Vec::new();
+    for lines in [&one, &two] {
+        expected.extend(
+            lines.iter().enumerate().map(|(n, line)| (line.0 as u64 * 1000, data(n, line.2))),
+        );
+    }
+    expected.sort_by_key(|packet| packet.0);
+    assert!(packets.into_iter().map(|(at, _, data)| (at, data)).eq(expected));
+}
+
+#[test]
+fn an_index_says_where_to_begin_and_how_long_records_are() {
+    let lines: Vec<Line> =
+        (0..200_000).map(|n| (n, 0, if n == 199_999 { 1000 } else { 28 })).collect();
+    let path = archive("indexed", &lines);
+    let begin = "from: 2015-07-01T18:20:30.199Z";
+    let of = |keys: &str| from_first(captured("indexed", &path, keys, ""));
+    let without = of(begin);
+    let index = wirebeat_trace::index::Index::path(&path);
+    let _ = std::fs::remove_file(&index);
+    let archived = std::fs::File::open(&path).unwrap();
+    let fingerprint = wirebeat_trace::index::Fingerprint::of(&archived).unwrap();
+    let mut reader = wirebeat_trace::archive::Reader::new(archived, "test", Default::default());
+    let made = wirebeat_trace::index::Index::make(&mut reader, fingerprint, |_, _| true).unwrap();
+    made.write(&index).unwrap();
+    for reader in ["buffered", "direct", "mmap"] {
+        assert!(of(&format!("{begin}, reader: {reader}")) == without, "{reader}");
+    }
+    // one that does not fit is told of
+    std::fs::write(&index, "{}").unwrap();
+    let (report, packets) = run_captured("indexed", &path, begin, "");
+    assert!(from_first(packets) == without);
+    assert!(
+        report.findings.iter().any(|finding| finding.message.contains("all of")),
+        "{:?}",
+        report.findings
+    );
+    std::fs::remove_file(&index).unwrap();
+}

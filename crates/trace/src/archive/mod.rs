@@ -10,11 +10,12 @@
 //! There is no header and no padding: two archives one after the other are an archive, and so is any run of whole
 //! records. Records stand in the order of their times, as moments, whatever their zones; equal times are in order.
 //!
-//! [`record`] is one of them, [`read`] and [`write`] are files of them.
+//! [`record`] is one of them, [`read`] and [`mod@write`] are files of them.
 
 pub mod device;
 pub mod read;
 pub mod record;
+mod text;
 pub mod timestamp;
 pub mod write;
 

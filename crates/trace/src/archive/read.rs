@@ -13,6 +13,8 @@ use super::timestamp::{BadTime, Timestamp};
 
 /// Bytes read ahead.
 const BUFFER: usize = 1 << 20;
+/// The fewest: with one of the longest records left over, half of it is free to be read into.
+const BUFFER_MIN: usize = 2 * RECORD_MAX;
 /// So many records one after another are no accident: the chance that random bytes pass for a time is below one in
 /// 10^9.
 const SURE: usize = 3;
@@ -220,6 +222,13 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// Reads ahead so many bytes at most: for many archives at once. Less than two records of the longest kind are
+    /// not taken; what it needs to look further after something bad, it takes then.
+    pub fn with_buffer(mut self, bytes: usize) -> Reader<R> {
+        self.buffer = vec![0; bytes.clamp(BUFFER_MIN, BUFFER)];
+        self
+    }
+
     /// Says that `from` begins at a place of the file.
     pub fn at(mut self, place: Place) -> Reader<R> {
         (self.offset, self.number) = (place.offset, place.number);
@@ -279,6 +288,11 @@ impl<R: Read> Reader<R> {
         self.place
     }
 
+    /// The number of the record that comes next.
+    pub fn next_number(&self) -> u64 {
+        self.number
+    }
+
     /// What messages call the file.
     pub fn name(&self) -> &str {
         &self.name
@@ -324,6 +338,9 @@ impl<R: Read> Reader<R> {
         }
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
+        if self.buffer.len() < least {
+            self.buffer.resize(least, 0);
+        }
         while self.end < least {
             let room = self.buffer.get_mut(self.end..).unwrap_or_default();
             match self.from.read(room) {

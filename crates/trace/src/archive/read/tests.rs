@@ -199,3 +199,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_small_buffer_reads_the_same() {
+    let list: Vec<(i64, usize)> =
+        (0..60).map(|n| (n * 10, (n as usize * 7_919) % DATA_MAX)).collect();
+    let mut bytes = records(&list);
+    let damaged = 30 + list[0].1;
+    for at in [None, Some(damaged)] {
+        if let Some(at) = at {
+            bytes[at..at + 2].copy_from_slice(&[0, 1]);
+        }
+        let read = |buffer: Option<usize>| {
+            let mut reader = Reader::new(Trickle(&bytes, 7_001), "test", SKIP);
+            if let Some(buffer) = buffer {
+                reader = reader.with_buffer(buffer);
+            }
+            let mut copy = Writer::new(Vec::new());
+            while let Some(record) = reader.read().unwrap() {
+                copy.write(&record).unwrap();
+            }
+            (copy.finish().unwrap(), reader.tally().clone())
+        };
+        assert!(read(Some(0)) == read(None));
+    }
+}

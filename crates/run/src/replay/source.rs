@@ -1,0 +1,187 @@
+//! The archives of a recording as one source: opened as it was asked, begun where an index says, merged by time.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use wirebeat_engine_linux::mapped_file::MappedFile;
+use wirebeat_report::model::LeftOut;
+use wirebeat_trace::archive::{self, Defect, Place, Reader, Reading, Record};
+use wirebeat_trace::direct::Direct;
+use wirebeat_trace::index::{Fingerprint, Index};
+use wirebeat_trace::merge::{self, Merge};
+use wirebeat_trace::select::{Selected, Selection};
+use wirebeat_trace::{Error, Source};
+use wirebeat_traffic::spec::Replay;
+use wirebeat_traffic::spec::replay::{OnBad, ReaderChoice};
+
+/// An archive up to this length is looked through for its longest record: a quarter of a second.
+const SCANNED: u64 = 256 << 20;
+
+type Archive = Selected<Reader<Box<dyn Read + Send>>>;
+
+/// Some archives.
+pub(super) enum Archives {
+    One(Box<Archive>),
+    Several(Merge<Archive>),
+}
+
+impl Archives {
+    /// Opens them. What an index is not used for is told with `note`.
+    pub(super) fn open(
+        paths: &[impl AsRef<Path>],
+        replay: &Replay,
+        selection: &Selection,
+        mut note: impl FnMut(String),
+    ) -> Result<Archives, String> {
+        let buffer = merge::buffer(paths.len());
+        let mut archives = Vec::with_capacity(paths.len());
+        for path in paths {
+            archives.push(open(path.as_ref(), replay, (selection, buffer), &mut note)?);
+        }
+        Ok(match archives.pop() {
+            Some(only) if archives.is_empty() => Archives::One(Box::new(only)),
+            last => Archives::Several(Merge::new(archives.into_iter().chain(last).collect())),
+        })
+    }
+
+    fn each(&self) -> &[Archive] {
+        match self {
+            Archives::One(archive) => std::slice::from_ref(archive.as_ref()),
+            Archives::Several(merge) => merge.sources(),
+        }
+    }
+
+    /// What was skipped because it is no record, by kind.
+    pub(super) fn skipped(&self) -> Vec<LeftOut> {
+        let mut all = Vec::new();
+        for reader in self.each().iter().map(Selected::source) {
+            let kinds = reader.tally().bad.iter().zip(Defect::KINDS);
+            for ((count, first), kind) in kinds {
+                let Some(first) = first else { continue };
+                let first = format!("{}: {}: {}", reader.name(), first.place, first.defect);
+                all.push(LeftOut { kind: kind.to_owned(), count: *count, first });
+            }
+        }
+        all
+    }
+}
+
+impl Source for Archives {
+    #[inline]
+    fn advance(&mut self) -> Result<bool, Error> {
+        match self {
+            Archives::One(archive) => archive.advance(),
+            Archives::Several(merge) => merge.advance(),
+        }
+    }
+
+    #[inline]
+    fn record(&self) -> Record<'_> {
+        match self {
+            Archives::One(archive) => archive.record(),
+            Archives::Several(merge) => merge.record(),
+        }
+    }
+
+    fn position(&self) -> u64 {
+        match self {
+            Archives::One(archive) => archive.position(),
+            Archives::Several(merge) => merge.position(),
+        }
+    }
+}
+
+fn open(
+    path: &Path,
+    replay: &Replay,
+    (selection, buffer): (&Selection, usize),
+    note: &mut impl FnMut(String),
+) -> Result<Archive, String> {
+    let on_bad = match replay.on_bad {
+        OnBad::Stop => archive::OnBad::Stop,
+        OnBad::Skip => archive::OnBad::Skip,
+    };
+    let mut begin = Place::default();
+    if let Some(from) = selection.from {
+        let told = |error: io::Error| format!("the archive '{}': {error}", path.display());
+        let file = File::open(path).map_err(told)?;
+        match index(path, &file) {
+            // what an index leaves out has to be told, or to stop the reading
+            Ok(Some(index)) if index.survey.bad == 0 || replay.on_bad == OnBad::Skip => {
+                let place = index.seek(from);
+                match index.holds(place, &file) {
+                    true => begin = place,
+                    false => note(format!(
+                        "the index of '{}' does not fit it; all of it was read",
+                        path.display()
+                    )),
+                }
+            }
+            Ok(_) => {}
+            Err(why) => note(format!("{why}; all of '{}' was read", path.display())),
+        }
+    }
+    let file = file(path, replay.reader, begin.offset)?;
+    let reading = Reading { on_bad, ..Reading::default() };
+    let name = path.display().to_string();
+    let reader = Reader::new(file, name, reading).with_buffer(buffer).at(begin);
+    Ok(Selected::new(reader, selection.clone(), true))
+}
+
+/// A file that is read as it was asked, from `offset` on.
+fn file(path: &Path, how: ReaderChoice, offset: u64) -> Result<Box<dyn Read + Send>, String> {
+    let told = |error: io::Error| format!("the archive '{}': {error}", path.display());
+    if !std::fs::metadata(path).map_err(told)?.is_file() {
+        return Err(format!("the archive '{}': it is not a regular file", path.display()));
+    }
+    Ok(match how {
+        ReaderChoice::Buffered => {
+            let mut file = File::open(path).map_err(told)?;
+            file.seek(SeekFrom::Start(offset)).map_err(told)?;
+            Box::new(file)
+        }
+        ReaderChoice::Mmap => Box::new(MappedFile::open(path, offset).map_err(told)?),
+        ReaderChoice::Direct => {
+            Box::new(Direct::open(path, offset).map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidInput => format!(
+                    "the archive '{}': its file system cannot be read past the cache; leave 'reader' out",
+                    path.display()
+                ),
+                _ => told(error),
+            })?)
+        }
+    })
+}
+
+/// The index beside an archive, if there is one that fits.
+fn index(path: &Path, archive: &File) -> Result<Option<Index>, String> {
+    let fingerprint = Fingerprint::of(archive).map_err(|error| error.to_string())?;
+    Index::read(&Index::path(path), fingerprint).map_err(|error| error.to_string())
+}
+
+/// The length of the longest data in an archive, by its index, or where it is read in a moment; of others it is not
+/// known.
+pub(crate) fn longest_record(path: &Path) -> Result<Option<u32>, String> {
+    let told = |error: &dyn std::fmt::Display| format!("the archive '{}': {error}", path.display());
+    let metadata = std::fs::metadata(path).map_err(|error| told(&error))?;
+    if !metadata.is_file() {
+        return Err(told(&"it is not a regular file"));
+    }
+    let file = File::open(path).map_err(|error| told(&error))?;
+    // one that does not fit says nothing here
+    if let Ok(Some(index)) = index(path, &file) {
+        return Ok(Some(index.survey.data.map_or(0, |data| data.max as u32)));
+    }
+    if metadata.len() > SCANNED {
+        return Ok(None);
+    }
+    // What is wrong with it is told when it is sent.
+    let reading = Reading { on_bad: archive::OnBad::Skip, any_order: true, ..Reading::default() };
+    let mut reader = Reader::new(file, path.display().to_string(), reading);
+    let mut longest = 0;
+    while let Ok(Some(record)) = reader.read() {
+        longest = longest.max(record.data.len() as u32);
+    }
+    Ok(Some(longest))
+}

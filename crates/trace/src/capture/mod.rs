@@ -1,0 +1,202 @@
+//! Captures: pcap and pcapng, read frame by frame in bounded memory, whatever their bytes are.
+//!
+//! [`Frames`] reads both; `pcap` and `pcapng` know how each is laid out, `input` is the window of the file that
+//! they look at. A frame is lent from that window: nothing is allocated for it. What its bytes mean is not looked
+//! at here: [`payloads`] makes records of what packets carry.
+
+mod dissect;
+mod frames;
+mod input;
+pub mod payloads;
+mod pcap;
+mod pcapng;
+
+use std::fmt;
+use std::io;
+
+pub use frames::{Frames, Tally};
+pub use payloads::Payloads;
+
+use crate::archive::Timestamp;
+
+/// Bytes of the longest frame: the longest that libpcap captures (its `MAXIMUM_SNAPLEN`).
+pub const FRAME_MAX: usize = 262_144;
+
+/// A frame of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Nanoseconds since 1970-01-01T00:00:00Z; `None` where the capture does not say.
+    pub time_ns: Option<i64>,
+    /// The interface that it was captured at, from 0 in each section of pcapng; 0 in pcap.
+    pub interface: u32,
+    /// What its bytes begin with.
+    pub link: LinkType,
+    /// What was captured of it, without FCS.
+    pub bytes: &'a [u8],
+    /// Bytes that it had on the line, without FCS.
+    pub original: u32,
+}
+
+impl Frame<'_> {
+    /// Whether not all of it was captured.
+    #[inline]
+    pub fn is_cut(&self) -> bool {
+        self.bytes.len() < self.original as usize
+    }
+}
+
+/// What frames begin with, by the number that <https://www.tcpdump.org/linktypes.html> gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LinkType(pub u16);
+
+impl LinkType {
+    /// The family of the address in four bytes, in the byte order of whoever captured.
+    pub const NULL: LinkType = LinkType(0);
+    /// Ethernet.
+    pub const ETHERNET: LinkType = LinkType(1);
+    /// IP, as some systems number it.
+    pub const RAW_BSD: [LinkType; 2] = [LinkType(12), LinkType(14)];
+    /// IP.
+    pub const RAW: LinkType = LinkType(101);
+    /// The family of the address in four bytes.
+    pub const LOOP: LinkType = LinkType(108);
+    /// Linux "cooked" capture: of the device `any`.
+    pub const LINUX_SLL: LinkType = LinkType(113);
+    /// IPv4.
+    pub const IPV4: LinkType = LinkType(228);
+    /// IPv6.
+    pub const IPV6: LinkType = LinkType(229);
+    /// Linux "cooked" capture, version 2.
+    pub const LINUX_SLL2: LinkType = LinkType(276);
+}
+
+/// Where a frame stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Bytes of the file before it, or before its block.
+    pub offset: u64,
+    /// Its number, from 1; those that were skipped count.
+    pub number: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "frame {} at byte {}", self.number, self.offset)
+    }
+}
+
+/// What is wrong with a frame, or with a block that holds none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Defect {
+    /// It does not begin as a capture does.
+    #[error("this is no capture; name a file of pcap or pcapng")]
+    NoCapture,
+    /// The file ends inside it.
+    #[error("the file ends after {have} of its {need} bytes; leave it out with --on-bad skip")]
+    Cut {
+        /// Bytes there are.
+        have: u64,
+        /// Bytes it says it has.
+        need: u64,
+    },
+    /// A length that no block of pcapng has.
+    #[error("the length of its block is {0}, which no such block has")]
+    Block(u32),
+    /// A block of pcapng that says two lengths.
+    #[error("its block has {first} bytes by its beginning and {last} by its end")]
+    Ends {
+        /// What its beginning says.
+        first: u32,
+        /// What its end says.
+        last: u32,
+    },
+    /// A section of pcapng in no byte order.
+    #[error("its section does not say which byte comes first")]
+    ByteOrder,
+    /// More bytes than a frame has.
+    #[error("it has {0} bytes, and no frame has more than {FRAME_MAX}")]
+    Long(u32),
+    /// More bytes than its block.
+    #[error("{captured} bytes of it were captured, it says, and its block has room for {room}")]
+    Room {
+        /// Bytes it says it has.
+        captured: u32,
+        /// Bytes there can be.
+        room: u32,
+    },
+    /// More bytes than it had on the line.
+    #[error("{captured} bytes of it were captured, it says, and it had {original}")]
+    More {
+        /// Bytes it says it has.
+        captured: u32,
+        /// Bytes it had.
+        original: u32,
+    },
+    /// An interface that the capture does not describe.
+    #[error("it is of interface {0}, which the capture does not describe")]
+    Interface(u32),
+    /// More interfaces than there are numbers of.
+    #[error("its section has more interfaces than packets can be of")]
+    Interfaces,
+    /// A unit of time that no clock has.
+    #[error("its interface has a unit of time that cannot be: {}", unit(*.0))]
+    Resolution(u8),
+    /// A part of a second that is more than one.
+    #[error("its time has {0} parts of a second, which is more than a second")]
+    Fraction(u32),
+    /// A time that is beyond what can be said.
+    #[error("its time is not between the years 1678 and 2262")]
+    Time,
+    /// A link type that is not known.
+    #[error("its link type is {}, and what is in such frames is not known here", .0.0)]
+    Link(LinkType),
+    /// A time before that of the record before it.
+    #[error(
+        "its time {time} is before {before}, that of the packet before it; put the frames in order with \
+         'reordercap', or leave it out with --on-bad skip"
+    )]
+    Backwards {
+        /// The time before.
+        before: Timestamp,
+        /// Its time.
+        time: Timestamp,
+    },
+}
+
+/// A unit of time, as `if_tsresol` says it (draft-ietf-opsawg-pcapng §4.2).
+fn unit(resolution: u8) -> String {
+    let base = if resolution & 0x80 == 0 { 10 } else { 2 };
+    format!("{base}^-{} s", resolution & 0x7f)
+}
+
+/// Something that is wrong, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bad {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub defect: Defect,
+}
+
+/// Why the reading ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Something is wrong with the capture.
+    #[error("{name}: {}: {}", .bad.place, .bad.defect)]
+    Bad {
+        /// The file.
+        name: String,
+        /// What, and where.
+        bad: Bad,
+    },
+    /// The system refused to read.
+    #[error("{name}: reading at byte {offset}: {source}")]
+    System {
+        /// The file.
+        name: String,
+        /// Where.
+        offset: u64,
+        /// The system's error.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,32 @@
+//! Bytes that may be taken for a capture: its frames, and what their packets carry.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wirebeat_trace::archive::{DATA_MAX, OnBad};
+use wirebeat_trace::capture::payloads::{DeviceOf, Payloads, Take};
+use wirebeat_trace::capture::{FRAME_MAX, Frames};
+
+fuzz_target!(|bytes: &[u8]| {
+    for on_bad in [OnBad::Stop, OnBad::Skip] {
+        let mut frames = Frames::new(bytes, "fuzz", on_bad);
+        while let Ok(true) = frames.advance() {
+            let frame = frames.frame();
+            assert!(frame.bytes.len() <= FRAME_MAX.min(frame.original as usize));
+        }
+        for (take, of) in [(Take::Udp, DeviceOf::Flow), (Take::Ip, DeviceOf::Source)] {
+            let mut payloads = Payloads::new(Frames::new(bytes, "fuzz", on_bad), take, of);
+            let mut records = 0;
+            let ended = loop {
+                match payloads.advance() {
+                    Ok(true) => records += 1,
+                    Ok(false) => break true,
+                    Err(_) => break false,
+                }
+                assert!(wirebeat_trace::Source::record(&payloads).data.len() <= DATA_MAX);
+            };
+            let given = records + payloads.skipped().total() + payloads.backwards();
+            assert!(!ended || given == payloads.frames().tally().frames);
+        }
+    }
+});
