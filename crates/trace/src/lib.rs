@@ -7,8 +7,13 @@
 //! Start with [`archive`], the format, and [`source`], what everything that reads or writes records has in common.
 
 pub mod archive;
+pub mod columns;
+pub mod csv;
+pub mod forms;
 pub mod new_file;
 pub mod select;
 pub mod source;
+pub mod synthetic;
+pub mod table;
 
 pub use source::{Error, Sink, Source};

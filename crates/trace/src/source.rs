@@ -4,6 +4,7 @@
 use std::io;
 
 use crate::archive::{ReadError, Reader, Record, Writer};
+use crate::csv;
 
 /// Records one after another.
 pub trait Source {
@@ -41,6 +42,9 @@ pub enum Error {
     /// Of an archive.
     #[error(transparent)]
     Archive(#[from] ReadError),
+    /// Of a file of comma-separated values.
+    #[error(transparent)]
+    Csv(#[from] csv::ReadError),
 }
 
 /// Why a copy was not made.

@@ -3,6 +3,7 @@
 //! A subcommand is a file here and a line in [`Command`]. What they have in common is here: how an archive is read,
 //! how far the work is, and how a file comes to be.
 
+mod create;
 mod slice;
 mod verify;
 
@@ -40,6 +41,7 @@ pub struct Args {
 /// The table.
 #[derive(Subcommand, Debug)]
 enum Command {
+    Create(Box<create::Args>),
     Verify(verify::Args),
     Slice(slice::Args),
 }
@@ -47,6 +49,7 @@ enum Command {
 /// Does it.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     match &args.command {
+        Command::Create(args) => create::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Slice(args) => slice::run(args),
     }
@@ -142,8 +145,12 @@ impl Output {
 
 /// Ends an archive that was written, and gives the file its name.
 fn keep(writer: Writer<BufWriter<Output>>, path: &Path) -> Result<(), Failure> {
+    keep_output(writer.finish().map_err(|error| cannot_write(path, &error))?, path)
+}
+
+/// Ends what was written, and gives the file its name.
+fn keep_output(output: BufWriter<Output>, path: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| cannot_write(path, &error);
-    let output = writer.finish().map_err(failed)?;
     match output.into_inner().map_err(|error| failed(error.into_error()))? {
         Output::File(file) => file.keep().map_err(failed),
         Output::Standard(_) => Ok(()),

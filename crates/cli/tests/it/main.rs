@@ -8,6 +8,7 @@
     reason = "helpers of tests fail the test that uses them"
 )]
 
+mod archive_create;
 mod check;
 mod control;
 mod explain;
