@@ -4,6 +4,7 @@
 //! how far the work is, and how a file comes to be.
 
 mod create;
+mod export;
 mod slice;
 mod verify;
 
@@ -42,6 +43,7 @@ pub struct Args {
 #[derive(Subcommand, Debug)]
 enum Command {
     Create(Box<create::Args>),
+    Export(export::Args),
     Verify(verify::Args),
     Slice(slice::Args),
 }
@@ -50,6 +52,7 @@ enum Command {
 pub fn run(args: &Args) -> Result<u8, Failure> {
     match &args.command {
         Command::Create(args) => create::run(args),
+        Command::Export(args) => export::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Slice(args) => slice::run(args),
     }
@@ -107,10 +110,7 @@ fn open(path: &Path) -> Result<Input, Failure> {
         }
         Ok((file, meta.is_file().then_some(meta.len())))
     });
-    let (file, len) = opened.map_err(|error| {
-        let failure = Failure::usage(&format!("cannot read it: {error}"));
-        failure.at(path.display().to_string()).hint("check the name of the file")
-    })?;
+    let (file, len) = opened.map_err(|error| cannot_read(path, &error))?;
     Ok(Input { from: Box::new(file), len })
 }
 
@@ -173,6 +173,11 @@ impl Write for Output {
     }
 }
 
+fn cannot_read(path: &Path, error: &io::Error) -> Failure {
+    let failure = Failure::usage(&format!("cannot read it: {error}"));
+    failure.at(path.display().to_string()).hint("check the name of the file")
+}
+
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     let (what, hint) = match error.kind() {
         io::ErrorKind::AlreadyExists => {
@@ -194,8 +199,11 @@ fn copy(source: &mut dyn Source, sink: &mut dyn Sink, bytes: Option<u64>) -> Res
         !stop.asked()
     });
     bar.clear();
-    copied.map_err(|error| match error {
+    copied.map_err(|error| match &error {
         CopyError::Read(_) | CopyError::Stopped => Failure::usage(&error.to_string()),
+        CopyError::Write { source, .. } if source.kind() == io::ErrorKind::InvalidInput => {
+            Failure::usage(&error.to_string())
+        }
         CopyError::Write { .. } => Failure::machine(&error.to_string()),
     })
 }

@@ -22,7 +22,10 @@ fn told(ended: &Ended, wanted: &[&str]) {
 
 #[test]
 fn the_help_is_as_reviewed() {
-    golden("help/archive-create.txt", &run(&["archive", "create", "--help"]).out);
+    for command in ["create", "export"] {
+        let help = run(&["archive", command, "--help"]).out;
+        golden(&format!("help/archive-{command}.txt"), &help);
+    }
 }
 
 #[test]
@@ -98,6 +101,55 @@ fn what_does_not_go_together_is_told() {
     ] {
         told(&line(arguments), wanted);
     }
+}
+
+#[test]
+fn archives_become_tables_and_come_back_to_the_byte() {
+    let scratch = Scratch::new("export");
+    let csv = scratch.file("readings.csv", READINGS);
+    let old = scratch.path("old.wbar");
+    assert_eq!(run(&["archive", "create", &old, "--csv", &csv]).code, 0);
+    for (number, (name, kind, more)) in [
+        ("a.csv", "--csv", &[][..]),
+        ("b.CSV", "--csv", &["--data-form", "base64"]),
+        ("c.txt", "--csv", &["--format", "csv", "--data-form", "text"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let table = scratch.path(name);
+        let ended = run(&[&["archive", "export", &old, &table], more].concat());
+        assert_eq!((ended.code, ended.err.as_str()), (0, "2 records written\n"), "{name}");
+        let new = scratch.path(&format!("{number}.wbar"));
+        assert_eq!(run(&["archive", "create", &new, kind, &table]).code, 0, "{name}");
+        assert!(fs::read(&new).unwrap() == fs::read(&old).unwrap(), "{name}");
+        told(
+            &run(&["archive", "export", &old, &table, "--format", "csv"]),
+            &["it is there already"],
+        );
+    }
+    let text = fs::read_to_string(scratch.path("c.txt")).unwrap();
+    let expected = String::from_utf8(READINGS.to_vec()).unwrap().replace("value", "data");
+    assert_eq!(text, expected);
+    let hex = run(&["archive", "export", &old, "-", "--format", "csv"]).out;
+    assert!(
+        hex.starts_with(
+            "time,device,data_hex\n2015-07-01T19:20:30.450000+01:00,BK.SAO,2d31322e35\n"
+        )
+    );
+}
+
+#[test]
+fn what_cannot_be_exported_or_read_is_told() {
+    let scratch = Scratch::new("export-wrong");
+    let csv = scratch.file("bytes.csv", b"time,id,data_hex\n2015-07-01T00:00:00Z,x,ff\n");
+    let old = scratch.path("old.wbar");
+    assert_eq!(run(&["archive", "create", &old, "--csv", &csv]).code, 0);
+    let text = scratch.path("new.csv");
+    let ended = run(&["archive", "export", &old, &text, "--data-form", "text"]);
+    told(&ended, &["record 0: the data is no text of UTF-8", "--data-form hex"]);
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 2);
+    told(&run(&["archive", "export", &old, "new"]), &["say it with --format: csv"]);
 }
 
 #[test]
