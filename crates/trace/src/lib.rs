@@ -8,12 +8,17 @@
 
 pub mod archive;
 pub mod capture;
+pub mod columns;
+pub mod csv;
 pub mod direct;
+pub mod forms;
 pub mod index;
 pub mod merge;
 pub mod new_file;
 pub mod select;
 pub mod source;
 pub mod survey;
+pub mod synthetic;
+pub mod table;
 
 pub use source::{Error, Sink, Source};

@@ -5,6 +5,7 @@ use std::io;
 
 use crate::archive::{ReadError, Reader, Record, Writer};
 use crate::capture;
+use crate::csv;
 
 /// Records one after another.
 pub trait Source {
@@ -45,6 +46,9 @@ pub enum Error {
     /// Of a capture.
     #[error(transparent)]
     Capture(#[from] capture::ReadError),
+    /// Of a file of comma-separated values.
+    #[error(transparent)]
+    Csv(#[from] csv::ReadError),
 }
 
 /// Why a copy was not made.

@@ -3,7 +3,8 @@
 //! A subcommand is a file here and a line in [`Command`]. What they have in common is here: how an archive is read,
 //! how far the work is, and how a file comes to be.
 
-mod create_pcap;
+mod create;
+mod export;
 mod index;
 mod inspect;
 mod merge;
@@ -46,7 +47,8 @@ pub struct Args {
 /// The table.
 #[derive(Subcommand, Debug)]
 enum Command {
-    CreatePcap(create_pcap::Args),
+    Create(Box<create::Args>),
+    Export(export::Args),
     Inspect(inspect::Args),
     Verify(verify::Args),
     Slice(slice::Args),
@@ -69,7 +71,8 @@ impl Args {
 /// Does it.
 pub fn run(args: &Args, results: &mut Results) -> Result<u8, Failure> {
     match &args.command {
-        Command::CreatePcap(args) => create_pcap::run(args),
+        Command::Create(args) => create::run(args),
+        Command::Export(args) => export::run(args),
         Command::Inspect(args) => inspect::run(args, results),
         Command::Verify(args) => verify::run(args, results),
         Command::Slice(args) => slice::run(args),
@@ -130,10 +133,7 @@ fn open(path: &Path) -> Result<Input, Failure> {
         }
         Ok((file, meta.is_file().then_some(meta.len())))
     });
-    let (file, len) = opened.map_err(|error| {
-        let failure = Failure::usage(&format!("cannot read it: {error}"));
-        failure.at(path.display().to_string()).hint("check the name of the file")
-    })?;
+    let (file, len) = opened.map_err(|error| cannot_read(path, &error))?;
     Ok(Input { from: Box::new(file), len })
 }
 
@@ -163,8 +163,12 @@ impl Output {
 
 /// Ends an archive that was written, and gives the file its name.
 fn keep(writer: Writer<BufWriter<Output>>, path: &Path) -> Result<(), Failure> {
+    keep_output(writer.finish().map_err(|error| cannot_write(path, &error))?, path)
+}
+
+/// Ends what was written, and gives the file its name.
+fn keep_output(output: BufWriter<Output>, path: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| cannot_write(path, &error);
-    let output = writer.finish().map_err(failed)?;
     match output.into_inner().map_err(|error| failed(error.into_error()))? {
         Output::File(file) => file.keep().map_err(failed),
         Output::Standard(_) => Ok(()),
@@ -185,6 +189,11 @@ impl Write for Output {
             Output::Standard(out) => out.flush(),
         }
     }
+}
+
+fn cannot_read(path: &Path, error: &io::Error) -> Failure {
+    let failure = Failure::usage(&format!("cannot read it: {error}"));
+    failure.at(path.display().to_string()).hint("check the name of the file")
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use wirebeat_run::Stop;
 use wirebeat_trace::archive::{Place, ReadError, Reader, Reading};
-use wirebeat_trace::capture;
 use wirebeat_trace::index::{Fingerprint, Index};
 use wirebeat_trace::source::{self, CopyError};
 use wirebeat_trace::{Error, Sink, Source};
+use wirebeat_trace::{capture, csv};
 
 use super::Bar;
 use crate::failure::Failure;
@@ -58,6 +58,10 @@ impl Work {
         let copied = source::copy(source, sink, |records, position| self.at(records, position));
         self.end();
         copied.map_err(|error| match &error {
+            // a record that the format has no place for
+            CopyError::Write { source, .. } if source.kind() == io::ErrorKind::InvalidInput => {
+                self.wrong(&error.to_string())
+            }
             CopyError::Write { .. } => Failure::machine(&error.to_string()),
             CopyError::Read(read) if is_system(read) => self.refused(&error.to_string()),
             CopyError::Read(_) => self.bad(&error.to_string()),
@@ -116,6 +120,7 @@ fn is_system(error: &Error) -> bool {
         error,
         Error::Archive(ReadError::System { .. })
             | Error::Capture(capture::ReadError::System { .. })
+            | Error::Csv(csv::ReadError::System { .. })
     )
 }
 

@@ -43,7 +43,7 @@ fn done(arguments: &[&str]) -> Ended {
 
 #[test]
 fn help_texts_of_the_tools_are_as_reviewed() {
-    for tool in ["create-pcap", "inspect", "verify", "slice", "merge", "index"] {
+    for tool in ["inspect", "verify", "slice", "merge", "index"] {
         let ended = done(&["archive", tool, "--help"]);
         golden(&format!("help/archive-{tool}.txt"), &ended.out);
     }
@@ -334,11 +334,11 @@ fn a_capture_becomes_an_archive() {
     ]);
     let capture = scratch.file("c.pcap", &file);
     let new = scratch.path("c.wbar");
-    let ended = run(&["archive", "create-pcap", &capture, &new]);
+    let ended = run(&["archive", "create", &new, "--pcap", &capture]);
     assert_eq!(ended.code, 2);
     assert!(ended.err.contains("c.pcap: frame 4 at byte ") && ended.err.contains("reordercap"));
     assert!(!fs::exists(&new).unwrap());
-    let ended = done(&["archive", "create-pcap", &capture, &new, "--on-bad", "skip"]);
+    let ended = done(&["archive", "create", &new, "--pcap", &capture, "--on-bad", "skip"]);
     assert_eq!(
         ended.err,
         "3 records written, of 5 frames\n  1 not IP: skipped\n  1 earlier than the one before: skipped\n"
@@ -353,10 +353,19 @@ fn a_capture_becomes_an_archive() {
     // the addresses and ports as the device; and a capture that is cut in mid-packet
     let capture = scratch.file("cut.pcap", &file[..file.len() - 1]);
     let new = scratch.path("flows.wbar");
-    let ended = run(&["archive", "create-pcap", &capture, &new, "--device", "flow"]);
+    let ended = run(&["archive", "create", &new, "--pcap", &capture, "--device-of", "flow"]);
     assert_eq!(ended.code, 2);
-    let ended =
-        done(&["archive", "create-pcap", &capture, &new, "--device", "flow", "--on-bad", "skip"]);
+    let ended = done(&[
+        "archive",
+        "create",
+        &new,
+        "--pcap",
+        &capture,
+        "--device-of",
+        "flow",
+        "--on-bad",
+        "skip",
+    ]);
     assert!(ended.err.starts_with("2 records written, of 4 frames\n"), "{}", ended.err);
     assert!(
         ended.err.contains("1 wrong, 62 B: skipped; the first is frame 5 at byte "),
@@ -365,6 +374,6 @@ fn a_capture_becomes_an_archive() {
     );
     let found = json(&done(&["archive", "inspect", &new, "--json", "-"]));
     assert_eq!(found["devices"]["listed"][0]["device"], "0xc6120001c61200630009000a11000000");
-    let ended = run(&["archive", "create-pcap", &new, &scratch.path("x")]);
+    let ended = run(&["archive", "create", &scratch.path("x"), "--pcap", &new]);
     assert!(ended.code == 2 && ended.err.contains("this is no capture"), "{ended:?}");
 }

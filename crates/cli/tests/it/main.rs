@@ -8,6 +8,7 @@
     reason = "helpers of tests fail the test that uses them"
 )]
 
+mod archive_create;
 mod archive_tools;
 mod check;
 mod control;

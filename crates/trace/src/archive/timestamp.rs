@@ -66,6 +66,9 @@ pub enum BadTime {
     /// A text that is no time.
     #[error("this is no time of ISO 8601: write 2015-07-01T19:20:30.456789+01:00")]
     Text,
+    /// A text that says no zone.
+    #[error("it has no zone; write it with one, Z or +01:00")]
+    NoZone,
     /// More digits than the archive keeps.
     #[error(
         "the second has more than six decimals, and an archive keeps microseconds; round them first"
@@ -186,7 +189,6 @@ impl Timestamp {
         let (year, month, day) = date(local.div_euclid(DAY_US));
         let us = local.rem_euclid(DAY_US);
         let seconds = (us / SECOND_US) as u32;
-        let zone = u32::from(self.zone_min.unsigned_abs());
         Parts {
             year,
             month,
@@ -195,7 +197,7 @@ impl Timestamp {
             minute: seconds / 60 % 60,
             second: seconds % 60,
             us: (us % SECOND_US) as u32,
-            zone: Zone { west: self.zone_min < 0, hours: zone / 60, minutes: zone % 60 },
+            zone: Zone::from_min(self.zone_min),
         }
     }
 
@@ -204,6 +206,15 @@ impl Timestamp {
     /// # Errors
     /// Where it is no time.
     pub fn from_text(text: &[u8]) -> Result<Timestamp, BadTime> {
+        Timestamp::from_text_in(text, None)
+    }
+
+    /// Reads text that may lack its zone, which then is so many minutes east of UTC.
+    ///
+    /// # Errors
+    /// Where it is no time, or lacks its zone and none is given.
+    #[inline]
+    pub fn from_text_in(text: &[u8], zone_min: Option<i16>) -> Result<Timestamp, BadTime> {
         let (year, rest) = digits::<4>(text)?;
         let (month, rest) = digits::<2>(after(rest, b"-")?)?;
         let (day, rest) = digits::<2>(after(rest, b"-")?)?;
@@ -214,7 +225,11 @@ impl Timestamp {
             Ok(rest) => fraction(rest)?,
             Err(_) => (0, rest),
         };
-        let zone = zone(rest)?;
+        let zone = match (rest, zone_min) {
+            ([], None) => return Err(BadTime::NoZone),
+            ([], Some(min)) => Zone::from_min(min),
+            _ => zone(rest)?,
+        };
         Parts { year, month, day, hour, minute, second, us, zone }.timestamp()
     }
 }
@@ -235,6 +250,13 @@ struct Zone {
     west: bool,
     hours: u32,
     minutes: u32,
+}
+
+impl Zone {
+    fn from_min(zone_min: i16) -> Zone {
+        let east = u32::from(zone_min.unsigned_abs());
+        Zone { west: zone_min < 0, hours: east / 60, minutes: east % 60 }
+    }
 }
 
 impl Parts {

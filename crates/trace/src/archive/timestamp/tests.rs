@@ -88,7 +88,7 @@ fn text_comes_in_the_forms_that_iso_8601_has() {
     for (text, why) in [
         ("", BadTime::Text),
         ("2015-07-01", BadTime::Text),
-        ("2015-07-01T19:20:30", BadTime::Text),
+        ("2015-07-01T19:20:30", BadTime::NoZone),
         ("2015-07-01T19:20:30.Z", BadTime::Text),
         ("2015-07-01T19:20:30Zz", BadTime::Text),
         ("2015-07-01T19:20:30+1", BadTime::Text),
@@ -98,6 +98,17 @@ fn text_comes_in_the_forms_that_iso_8601_has() {
     ] {
         assert_eq!(text.parse::<Timestamp>(), Err(why), "{text}");
     }
+}
+
+#[test]
+fn a_zone_that_a_text_lacks_can_be_given() {
+    let read = |text: &str, zone| Timestamp::from_text_in(text.as_bytes(), zone);
+    let time: Timestamp = "2015-07-01T19:20:30.5+01:30".parse().unwrap();
+    assert_eq!(read("2015-07-01 19:20:30.5", Some(90)), Ok(time));
+    assert_eq!(read("2015-07-01 19:20:30.5+01:30", Some(0)), Ok(time));
+    assert_eq!(read("2015-07-01 19:20:30.5", None), Err(BadTime::NoZone));
+    assert_eq!(read("2015-07-01 19:20:30.5", Some(841)), Err(BadTime::Zone));
+    assert_eq!(read("2015-07-01 19:20:30.5", Some(i16::MIN)), Err(BadTime::Zone));
 }
 
 #[test]

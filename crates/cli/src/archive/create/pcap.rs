@@ -1,51 +1,28 @@
-//! `wirebeat archive create-pcap`: an archive of what the packets of a capture carry.
+//! An archive of what the packets of a capture carry.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::Args as ClapArgs;
-use wirebeat_trace::archive::{OnBad, Writer};
+use wirebeat_trace::archive::Writer;
 use wirebeat_trace::capture::payloads::{DeviceOf, Payloads, Take};
 use wirebeat_trace::capture::{Frames, Tally};
 use wirebeat_units::human::{count, counted};
 
-use super::work::{Watched, Work};
-use super::{Output, name, open};
+use super::super::work::{Watched, Work};
+use super::super::{Output, keep, name, open};
+use super::Args;
 use crate::failure::Failure;
 use crate::output::tell;
 
-const EXAMPLES: &str = "\
-Examples:
-  wirebeat archive create-pcap sensors.pcapng sensors.wbar
-  wirebeat archive create-pcap sensors.pcapng sensors.wbar --device flow --on-bad skip";
-
-/// Make an archive of what the packets of a capture carry
-///
-/// The payload of each UDP datagram becomes the data of a record, at the time it was captured, in UTC and rounded
-/// down to microseconds. Reads pcap and pcapng. Frames that hold no such datagram are counted by reason.
-#[derive(ClapArgs, Debug)]
-#[command(after_long_help = EXAMPLES)]
-pub struct Args {
-    /// The capture; '-' reads standard input
-    #[arg(value_name = "CAPTURE")]
-    capture: PathBuf,
-    /// Where the archive is written; '-' writes to standard output
-    #[arg(value_name = "NEW")]
-    output: PathBuf,
-    #[command(flatten)]
-    taking: TakeArgs,
-    /// What is done about frames that are wrong, or earlier than the one before: stop, or skip and count
-    #[arg(long, value_name = "WHAT", default_value = "stop", value_parser = super::on_bad)]
-    on_bad: OnBad,
-}
-
 /// What becomes of a packet.
 #[derive(ClapArgs, Clone, Copy, Debug, Default)]
-pub struct TakeArgs {
-    /// What becomes the device: the source address, the destination, or the flow (addresses, ports, protocol)
-    #[arg(long, value_name = "WHAT", default_value = "source", value_parser = device_of)]
-    device: DeviceOf,
+#[command(next_help_heading = "Packets of a capture")]
+pub struct PcapArgs {
+    /// What becomes the device: source, destination (addresses), or flow (addresses, ports, protocol) [default: source]
+    #[arg(long, value_name = "WHAT", value_parser = device_of, conflicts_with_all = ["csv", "synthetic"])]
+    device_of: Option<DeviceOf>,
     /// Take what any IP packet carries, with the header of its transport protocol
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["csv", "synthetic"])]
     any_ip: bool,
 }
 
@@ -59,15 +36,16 @@ fn device_of(text: &str) -> Result<DeviceOf, String> {
 }
 
 /// Makes it.
-pub fn run(args: &Args) -> Result<u8, Failure> {
-    let input = open(&args.capture)?;
+pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
+    let input = open(path)?;
     let work = Work::begin(input.len)?;
-    let frames = Frames::new(work.watch(input.from), name(&args.capture), args.on_bad);
-    let take = if args.taking.any_ip { Take::Ip } else { Take::Udp };
-    let mut payloads = Payloads::new(frames, take, args.taking.device);
+    let on_bad = args.table.on_bad.unwrap_or_default();
+    let frames = Frames::new(work.watch(input.from), name(path), on_bad);
+    let take = if args.pcap_args.any_ip { Take::Ip } else { Take::Udp };
+    let mut payloads = Payloads::new(frames, take, args.pcap_args.device_of.unwrap_or_default());
     let mut writer = Writer::new(Output::create(&args.output)?.buffered());
     let records = work.copy(&mut payloads, &mut writer)?;
-    super::keep(writer, &args.output)?;
+    keep(writer, &args.output)?;
     tell(&told(records, &payloads));
     Ok(0)
 }

@@ -1,0 +1,148 @@
+//! `wirebeat archive create`: an archive from something else.
+//!
+//! A kind of source is a file here, a flag of [`Args`] and an arm of [`run`]. What they have in common is here: the
+//! columns of tables, the file that comes to be, and what is told at the end.
+
+mod csv;
+mod pcap;
+mod synthetic;
+
+use std::path::{Path, PathBuf};
+
+use clap::{ArgGroup, Args as ClapArgs};
+use wirebeat_trace::Source;
+use wirebeat_trace::archive::{Device, OnBad, Timestamp, Writer};
+use wirebeat_trace::columns::{Column, Columns, DeviceFrom};
+use wirebeat_trace::forms::TimeForm;
+use wirebeat_trace::table::{Defect, Tally};
+use wirebeat_units::human::counted;
+
+use super::{Output, copy, keep, on_bad};
+use crate::failure::Failure;
+use crate::output::tell;
+
+const EXAMPLES: &str = "\
+Examples:
+  wirebeat archive create day.wbar --csv readings.csv
+  wirebeat archive create day.wbar --csv log.csv --time-column 1 --time-form ms --device meter-7
+  wirebeat archive create day.wbar --csv old.csv --zone +01:00 --on-bad skip
+  wirebeat archive create sensors.wbar --pcap sensors.pcapng --device-of flow
+  wirebeat archive create seismic.wbar --synthetic --devices 1399 --sampling 10ms --duration 1h --size 28
+  wirebeat archive create load.wbar --synthetic --records 1000000 --sampling 1us --size 20-500";
+
+/// Make an archive from a table of readings, a capture, or nothing but numbers
+///
+/// One of --csv, --pcap and --synthetic says from what. docs/replay.md describes each.
+#[derive(ClapArgs, Debug)]
+#[command(
+    after_long_help = EXAMPLES,
+    group = ArgGroup::new("from").required(true).args(["csv", "pcap", "synthetic"]),
+    group = ArgGroup::new("table").args(["csv"])
+)]
+pub struct Args {
+    /// The new archive; '-' writes to standard output
+    #[arg(value_name = "NEW")]
+    output: PathBuf,
+    /// From comma-separated values; '-' reads standard input
+    #[arg(long, value_name = "FILE", help_heading = "From what")]
+    csv: Option<PathBuf>,
+    /// From what the packets of a capture carry, in pcap or pcapng; '-' reads standard input
+    ///
+    /// The payload of each UDP datagram becomes the data of a record, at the time it was captured, in UTC and rounded
+    /// down to microseconds. Frames that hold no such datagram are counted by reason.
+    #[arg(long, value_name = "FILE", help_heading = "From what")]
+    pcap: Option<PathBuf>,
+    /// From records that are made up
+    #[arg(long, help_heading = "From what")]
+    synthetic: bool,
+    #[command(flatten)]
+    table: TableArgs,
+    #[command(flatten)]
+    csv_args: csv::CsvArgs,
+    #[command(flatten)]
+    pcap_args: pcap::PcapArgs,
+    #[command(flatten)]
+    synthetic_args: synthetic::SyntheticArgs,
+}
+
+/// What the columns of a table are.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Columns of a table")]
+struct TableArgs {
+    /// The column with the time, by name or number from 1 [default: time, timestamp, date or the like]
+    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["pcap", "synthetic"])]
+    time_column: Option<Column>,
+    /// The column with the device [default: device, sensor, station, id or the like]
+    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["pcap", "synthetic"])]
+    device_column: Option<Column>,
+    /// The column with the data [default: all other columns, as text with commas]
+    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["pcap", "synthetic"])]
+    data_column: Option<Column>,
+    /// The device of all records, instead of a column
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["pcap", "synthetic", "device_column"])]
+    device: Option<Device>,
+    /// How times are written: iso, or a number of s, ms, us or ns since 1970 [default: iso]
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["pcap", "synthetic"])]
+    time_form: Option<TimeForm>,
+    /// The zone of times that say none, as +01:00 or Z
+    #[arg(long, value_name = "ZONE", conflicts_with_all = ["pcap", "synthetic"], value_parser = zone, allow_hyphen_values = true)]
+    zone: Option<i16>,
+    /// What is done about what is no record: stop, or skip and count them [default: stop]
+    #[arg(long, value_name = "WHAT", conflicts_with = "synthetic", value_parser = on_bad)]
+    on_bad: Option<OnBad>,
+    /// Take rows in any order of time, though a replay needs it to go forwards
+    #[arg(long, conflicts_with_all = ["pcap", "synthetic"])]
+    any_order: bool,
+}
+
+impl TableArgs {
+    fn columns(&self) -> Columns {
+        let device = match (self.device, &self.device_column) {
+            (Some(device), _) => DeviceFrom::Fixed(device),
+            (None, Some(column)) => DeviceFrom::Column(column.clone()),
+            (None, None) => DeviceFrom::Guess,
+        };
+        Columns { time: self.time_column.clone(), device, data: self.data_column.clone() }
+    }
+}
+
+/// Minutes east of UTC.
+fn zone(text: &str) -> Result<i16, String> {
+    let midnight = format!("2000-01-01T00:00:00{text}");
+    let wrong = || format!("'{text}' is no zone; write Z, or -14:00 to +14:00");
+    midnight.parse().map(Timestamp::zone_min).map_err(|_| wrong())
+}
+
+/// Creates.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    match (&args.csv, &args.pcap) {
+        (Some(path), _) => csv::run(args, path),
+        (_, Some(path)) => pcap::run(args, path),
+        _ => synthetic::run(args),
+    }
+}
+
+/// Makes an archive of a source, which has so many bytes where that is known. Says how many records there were.
+fn make(source: &mut dyn Source, len: Option<u64>, output: &Path) -> Result<u64, Failure> {
+    let mut writer = Writer::new(Output::create(output)?.buffered());
+    let records = copy(source, &mut writer, len)?;
+    keep(writer, output)?;
+    Ok(records)
+}
+
+/// Tells what came of it: records, and what was skipped, by kind, with the first of each.
+fn made(records: u64, tally: &Tally) {
+    let written = format!("{} written", counted(records, "record"));
+    let all: u64 = tally.bad.iter().map(|(count, _)| count).sum();
+    if all == 0 {
+        tell(&format!("{written}\n"));
+        return;
+    }
+    let mut text = format!("{written}, and {} skipped:\n", counted(all, "row"));
+    for ((count, first), kind) in tally.bad.iter().zip(Defect::KINDS) {
+        if let Some(first) = first {
+            text += &format!("  {count} {kind}; the first is {first}\n");
+        }
+    }
+    tell(&text);
+}
