@@ -15,6 +15,7 @@ pub mod forms;
 pub mod index;
 pub mod merge;
 pub mod new_file;
+pub mod parquet;
 pub mod select;
 pub mod source;
 pub mod survey;

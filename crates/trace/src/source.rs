@@ -4,8 +4,7 @@
 use std::io;
 
 use crate::archive::{ReadError, Reader, Record, Writer};
-use crate::capture;
-use crate::csv;
+use crate::{capture, csv, parquet};
 
 /// Records one after another.
 pub trait Source {
@@ -49,6 +48,9 @@ pub enum Error {
     /// Of a file of comma-separated values.
     #[error(transparent)]
     Csv(#[from] csv::ReadError),
+    /// Of a file of Parquet.
+    #[error(transparent)]
+    Parquet(#[from] parquet::ReadError),
 }
 
 /// Why a copy was not made.

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
+use clap::builder::TypedValueParser;
 use wirebeat_trace::archive::Place;
-use wirebeat_trace::csv;
 use wirebeat_trace::forms::DataForm;
+use wirebeat_trace::parquet::Packing;
+use wirebeat_trace::{csv, parquet};
 use wirebeat_units::human::counted;
 
 use super::work::archive_from;
@@ -17,9 +19,10 @@ use crate::values;
 const EXAMPLES: &str = "\
 Examples:
   wirebeat archive export day.wbar day.csv
+  wirebeat archive export day.wbar day.parquet
   wirebeat archive export day.wbar - --format csv --data-form text | head";
 
-/// Write an archive as CSV
+/// Write an archive as CSV or Parquet
 ///
 /// The table has the columns time, device and data, and 'wirebeat archive create' makes the same archive of it
 /// again, to the byte.
@@ -38,6 +41,9 @@ pub struct Args {
     /// How CSV has the data: text, hex or base64 [default: hex]
     #[arg(long, value_name = "FORM")]
     data_form: Option<DataForm>,
+    /// How Parquet is packed
+    #[arg(long, value_name = "WHAT", value_parser = packing())]
+    packing: Option<Packing>,
     #[command(flatten)]
     reading: ReadArgs,
 }
@@ -46,10 +52,23 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Csv,
+    Parquet,
 }
 
-const FORMATS: [(&str, &str, Format); 1] =
-    [("csv", "Comma-separated values, with a line of names", Format::Csv)];
+const FORMATS: [(&str, &str, Format); 2] = [
+    ("csv", "Comma-separated values, with a line of names", Format::Csv),
+    ("parquet", "Apache Parquet", Format::Parquet),
+];
+
+const PACKINGS: [(&str, &str, Packing); 3] = [
+    ("zstd", "Zstandard, the default: smallest", Packing::Zstd),
+    ("snappy", "Snappy: what every reader knows", Packing::Snappy),
+    ("none", "Not packed", Packing::None),
+];
+
+fn packing() -> impl TypedValueParser<Value = Packing> {
+    values::choice(&PACKINGS)
+}
 
 /// Exports.
 pub fn run(args: &Args) -> Result<u8, Failure> {
@@ -61,6 +80,11 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let (records, output) = match format {
         Format::Csv => {
             let mut sink = csv::Writer::new(output, args.data_form.unwrap_or(DataForm::Hex));
+            (work.copy(&mut source, &mut sink)?, sink.finish().map_err(failed)?)
+        }
+        Format::Parquet => {
+            let packing = args.packing.unwrap_or_default();
+            let mut sink = parquet::Writer::new(output, packing).map_err(failed)?;
             (work.copy(&mut source, &mut sink)?, sink.finish().map_err(failed)?)
         }
     };
@@ -75,9 +99,18 @@ fn format(args: &Args) -> Result<Format, Failure> {
     let by_name = FORMATS
         .iter()
         .find(|(name, ..)| ending.is_some_and(|ending| ending.eq_ignore_ascii_case(name)));
-    args.format.or(by_name.map(|(_, _, format)| *format)).ok_or_else(|| {
+    let format = args.format.or(by_name.map(|(_, _, format)| *format)).ok_or_else(|| {
         let why = "what is to be written is not clear from the name of the file";
         let place = args.output.display().to_string();
-        Failure::usage(why).at(place).hint("say it with --format: csv")
-    })
+        Failure::usage(why).at(place).hint("say it with --format: csv or parquet")
+    })?;
+    let wrong = |flag: &str, other: &str| {
+        let why = format!("{flag} is for {other} alone");
+        Err(Failure::usage(&why).hint("leave it out, or choose another --format"))
+    };
+    match format {
+        Format::Csv if args.packing.is_some() => wrong("--packing", "Parquet"),
+        Format::Parquet if args.data_form.is_some() => wrong("--data-form", "CSV"),
+        format => Ok(format),
+    }
 }

@@ -92,6 +92,8 @@ fn what_does_not_go_together_is_told() {
         ),
         ("archive create - --synthetic --records 5 --zone Z", &["do not go together"]),
         ("archive create - --csv a --seed 5", &["do not go together"]),
+        ("archive create - --csv a --parquet b", &["do not go together"]),
+        ("archive create - --parquet a --delimiter ;", &["do not go together"]),
         ("archive create - --csv a --zone +15:00", &["is no zone", "--zone +15:00"]),
         ("archive create - --csv a --delimiter ab", &["cannot separate fields"]),
         ("archive create - --csv a --time-form x", &["write iso, s, ms, us or ns"]),
@@ -113,6 +115,8 @@ fn archives_become_tables_and_come_back_to_the_byte() {
         ("a.csv", "--csv", &[][..]),
         ("b.CSV", "--csv", &["--data-form", "base64"]),
         ("c.txt", "--csv", &["--format", "csv", "--data-form", "text"]),
+        ("d.parquet", "--parquet", &[]),
+        ("e.parquet", "--parquet", &["--packing", "snappy"]),
     ]
     .into_iter()
     .enumerate()
@@ -149,7 +153,14 @@ fn what_cannot_be_exported_or_read_is_told() {
     let ended = run(&["archive", "export", &old, &text, "--data-form", "text"]);
     told(&ended, &["record 0: the data is no text of UTF-8", "--data-form hex"]);
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 2);
-    told(&run(&["archive", "export", &old, "new"]), &["say it with --format: csv"]);
+    told(&run(&["archive", "export", &old, "new"]), &["say it with --format: csv or parquet"]);
+    told(&run(&["archive", "export", &old, "a.csv", "--packing", "none"]), &["for Parquet alone"]);
+    let form = ["archive", "export", &old, "a.parquet", "--data-form", "hex"];
+    told(&run(&form), &["for CSV alone"]);
+    let stdin = line("archive create - --parquet -");
+    told(&stdin, &["read from a file alone", "write it to a file first"]);
+    let no_parquet = run(&["archive", "create", "-", "--parquet", &csv]);
+    told(&no_parquet, &["bytes.csv", "it cannot be read as Parquet"]);
 }
 
 #[test]

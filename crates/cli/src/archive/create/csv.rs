@@ -15,13 +15,13 @@ use crate::failure::Failure;
 #[command(next_help_heading = "Comma-separated values")]
 pub struct CsvArgs {
     /// How data is written: text, hex or base64 [default: as a name in _hex or _base64 says, or text]
-    #[arg(long, value_name = "FORM", conflicts_with = "synthetic")]
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["parquet", "synthetic"])]
     data_form: Option<DataForm>,
     /// What separates fields: a character, or tab [default: ,]
-    #[arg(long, value_name = "CHARACTER", conflicts_with = "synthetic", value_parser = delimiter)]
+    #[arg(long, value_name = "CHARACTER", conflicts_with_all = ["parquet", "synthetic"], value_parser = delimiter)]
     delimiter: Option<u8>,
     /// The first line is a record; columns have numbers alone
-    #[arg(long, conflicts_with = "synthetic")]
+    #[arg(long, conflicts_with_all = ["parquet", "synthetic"])]
     no_names: bool,
 }
 

@@ -4,6 +4,7 @@
 //! columns of tables, the file that comes to be, and what is told at the end.
 
 mod csv;
+mod parquet;
 mod pcap;
 mod synthetic;
 
@@ -27,17 +28,18 @@ Examples:
   wirebeat archive create day.wbar --csv log.csv --time-column 1 --time-form ms --device meter-7
   wirebeat archive create day.wbar --csv old.csv --zone +01:00 --on-bad skip
   wirebeat archive create sensors.wbar --pcap sensors.pcapng --device-of flow
+  wirebeat archive create day.wbar --parquet readings.parquet --data-column value
   wirebeat archive create seismic.wbar --synthetic --devices 1399 --sampling 10ms --duration 1h --size 28
   wirebeat archive create load.wbar --synthetic --records 1000000 --sampling 1us --size 20-500";
 
 /// Make an archive from a table of readings, a capture, or nothing but numbers
 ///
-/// One of --csv, --pcap and --synthetic says from what. docs/replay.md describes each.
+/// One of --csv, --parquet, --pcap and --synthetic says from what. docs/replay.md describes each.
 #[derive(ClapArgs, Debug)]
 #[command(
     after_long_help = EXAMPLES,
-    group = ArgGroup::new("from").required(true).args(["csv", "pcap", "synthetic"]),
-    group = ArgGroup::new("table").args(["csv"])
+    group = ArgGroup::new("from").required(true).args(["csv", "parquet", "pcap", "synthetic"]),
+    group = ArgGroup::new("table").args(["csv", "parquet"])
 )]
 pub struct Args {
     /// The new archive; '-' writes to standard output
@@ -46,6 +48,9 @@ pub struct Args {
     /// From comma-separated values; '-' reads standard input
     #[arg(long, value_name = "FILE", help_heading = "From what")]
     csv: Option<PathBuf>,
+    /// From a file of Apache Parquet
+    #[arg(long, value_name = "FILE", help_heading = "From what")]
+    parquet: Option<PathBuf>,
     /// From what the packets of a capture carry, in pcap or pcapng; '-' reads standard input
     ///
     /// The payload of each UDP datagram becomes the data of a record, at the time it was captured, in UTC and rounded
@@ -81,7 +86,8 @@ struct TableArgs {
     /// The device of all records, instead of a column
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["pcap", "synthetic", "device_column"])]
     device: Option<Device>,
-    /// How times are written: iso, or a number of s, ms, us or ns since 1970 [default: iso]
+    /// How times are written: iso, or a number of s, ms, us or ns since 1970 [default: iso, or as
+    /// Parquet says]
     #[arg(long, value_name = "FORM", conflicts_with_all = ["pcap", "synthetic"])]
     time_form: Option<TimeForm>,
     /// The zone of times that say none, as +01:00 or Z
@@ -115,9 +121,10 @@ fn zone(text: &str) -> Result<i16, String> {
 
 /// Creates.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    match (&args.csv, &args.pcap) {
-        (Some(path), _) => csv::run(args, path),
-        (_, Some(path)) => pcap::run(args, path),
+    match (&args.csv, &args.parquet, &args.pcap) {
+        (Some(path), ..) => csv::run(args, path),
+        (_, Some(path), _) => parquet::run(args, path),
+        (.., Some(path)) => pcap::run(args, path),
         _ => synthetic::run(args),
     }
 }

@@ -19,10 +19,10 @@ use crate::output::tell;
 #[command(next_help_heading = "Packets of a capture")]
 pub struct PcapArgs {
     /// What becomes the device: source, destination (addresses), or flow (addresses, ports, protocol) [default: source]
-    #[arg(long, value_name = "WHAT", value_parser = device_of, conflicts_with_all = ["csv", "synthetic"])]
+    #[arg(long, value_name = "WHAT", value_parser = device_of, conflicts_with_all = ["csv", "parquet", "synthetic"])]
     device_of: Option<DeviceOf>,
     /// Take what any IP packet carries, with the header of its transport protocol
-    #[arg(long, conflicts_with_all = ["csv", "synthetic"])]
+    #[arg(long, conflicts_with_all = ["csv", "parquet", "synthetic"])]
     any_ip: bool,
 }
 
