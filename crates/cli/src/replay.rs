@@ -10,7 +10,7 @@ use wirebeat_run::{Codec, Options};
 use wirebeat_traffic::spec::header::Header;
 use wirebeat_traffic::spec::number::Number;
 use wirebeat_traffic::spec::pattern::{Changing, Field, FieldValue, Increment, Pattern, Per};
-use wirebeat_traffic::spec::replay::{Archives, FlowOf, OnBad, ReaderChoice, Replay};
+use wirebeat_traffic::spec::replay::{Archives, FlowOf, OnBad, OutOfOrder, ReaderChoice, Replay};
 use wirebeat_traffic::spec::{FlowSpec, Probe, RunSpec, Scenario, WaitChoice};
 use wirebeat_units::{Bytes, Factor, Nanos, WallTime};
 
@@ -88,6 +88,18 @@ struct TimingArgs {
     /// Drop a record that is later than this, and count it as a time violation [default: send it late]
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     drift: Option<Nanos>,
+    /// Let this share of all records leave later than they should, and so out of order: 0 to 1
+    #[arg(long, value_name = "PROBABILITY", requires = "delay_window")]
+    out_of_order: Option<f64>,
+    /// With --out-of-order: how much later at the most
+    #[arg(long, value_name = "TIME", value_parser = values::time, requires = "out_of_order")]
+    delay_window: Option<Nanos>,
+    /// With --out-of-order: how many of the --queues send such records and nothing else [default: 0]
+    #[arg(long, value_name = "N", requires = "out_of_order")]
+    out_of_order_queues: Option<u16>,
+    /// Seed of what is drawn [default: 1]
+    #[arg(long, value_name = "N", value_parser = values::number, requires = "out_of_order")]
+    seed: Option<u64>,
     /// Send all of it so many times [default: 1]
     #[arg(long = "loop", value_name = "N", value_parser = values::count::<NonZeroU64>)]
     times: Option<NonZeroU64>,
@@ -196,7 +208,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
 
 /// The scenario that a command line means, checked.
 fn scenario(args: &Args) -> Result<Scenario, Failure> {
-    let mut scenario = Scenario::default();
+    let usual = Scenario::default();
+    let mut scenario = Scenario { seed: args.timing.seed.unwrap_or(usual.seed), ..usual };
     scenario.ports.insert(PORT.to_owned(), args.port.spec());
     let usual = RunSpec::default();
     scenario.run = RunSpec {
@@ -236,7 +249,12 @@ fn replay(args: &Args) -> Result<Replay, Failure> {
         _ => Archives::Several(names),
     };
     let usual = Replay::of("");
-    let TimingArgs { fast_forward, tight_loop, drift, times } = &args.timing;
+    let TimingArgs { fast_forward, tight_loop, drift, times, .. } = &args.timing;
+    let late = args.timing.out_of_order.zip(args.timing.delay_window);
+    let out_of_order = late.map(|(probability, window)| {
+        let cores = args.timing.out_of_order_queues.unwrap_or(0);
+        OutOfOrder { probability, window, cores }
+    });
     Ok(Replay {
         archive,
         speed: fast_forward.unwrap_or_default(),
@@ -247,6 +265,7 @@ fn replay(args: &Args) -> Result<Replay, Failure> {
         to: args.records.until,
         devices: args.records.device.clone(),
         flow_of: args.records.flow_of.clone(),
+        out_of_order,
         on_bad: args.records.on_bad,
         reader: args.reading.reader,
         workers: args.reading.workers.unwrap_or(usual.workers),

@@ -93,6 +93,13 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     }
     for replayed in &outcome.replayed {
         machine_notes.extend(replayed.summary.notes.iter().cloned());
+        if replayed.undelayed > 0 {
+            machine_notes.push(format!(
+                "{} records were to leave out of order and left in it, because too many others waited; make the window \
+                 or the probability smaller",
+                replayed.undelayed
+            ));
+        }
         if let (End::Completed, Some(message)) = (&end, &replayed.error) {
             end = End::Failed { message: message.clone() };
         }

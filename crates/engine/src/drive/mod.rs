@@ -8,6 +8,7 @@
 //! from outside while they are at work comes by [`Changes`].
 
 mod changes;
+mod delayed;
 mod farewell;
 mod feed;
 mod outgoing;

@@ -17,9 +17,13 @@ use wirebeat_traffic::program::Recorded;
 use wirebeat_traffic::schedule::Departure;
 use wirebeat_units::Nanos;
 
+use super::delayed::Delayed;
+
 /// So many records that were taken can still be looked at: more than a loop builds ahead.
 const KEPT: u64 = 1024;
 
+/// In the index of a departure: the record left later than its turn.
+const DELAYED: u64 = 1 << 63;
 /// How often a patient one looks.
 const LOOK: Duration = Duration::from_micros(50);
 
@@ -52,7 +56,9 @@ impl Drop for Chunk {
 /// A record that is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When it is due, from the start of the run.
+    /// When its turn is, from the start of the run.
+    pub due: Nanos,
+    /// When it leaves: then, or later.
     pub at: Nanos,
     /// Its number in the flow, over all cores.
     pub number: u64,
@@ -64,7 +70,17 @@ pub struct Entry {
     pub len: u16,
 }
 
-/// Records of one chunk, in the order of their times.
+impl Entry {
+    /// The record, whose data is in `chunk`.
+    #[inline]
+    fn recorded<'a>(&self, chunk: &'a Chunk) -> Option<Recorded<'a>> {
+        let start = self.start as usize;
+        let data = chunk.bytes().get(start..start + usize::from(self.len))?;
+        Some(Recorded { number: self.number, sub_flow: self.sub_flow.into(), data })
+    }
+}
+
+/// Records of one chunk, in the order in which they are due.
 #[derive(Debug)]
 pub struct Batch {
     /// The records.
@@ -80,6 +96,8 @@ pub struct Batch {
 pub struct PlaybackCounts {
     /// Records that had been due already when they came: the reader could not keep up.
     pub starved: AtomicU64,
+    /// Records that were to leave later and did not, because too many others waited.
+    pub undelayed: AtomicU64,
 }
 
 /// The records that one core sends of a flow.
@@ -103,6 +121,10 @@ pub struct Playback {
     counts: Arc<PlaybackCounts>,
     /// It waits for records that are not there yet.
     patient: bool,
+    /// Records that leave later than their turn.
+    delayed: Delayed,
+    /// Whether the next record is one of those.
+    is_delayed: bool,
 }
 
 impl Playback {
@@ -126,6 +148,8 @@ impl Playback {
             stop,
             counts,
             patient: false,
+            delayed: Delayed::default(),
+            is_delayed: false,
         }
     }
 
@@ -163,22 +187,70 @@ impl Playback {
     /// The next record, which stays the next. `elapsed` is the time since the start of the run.
     #[inline]
     pub(super) fn peek(&mut self, elapsed: Nanos) -> Option<Departure> {
-        let entry = match self.batches.get(self.batch).and_then(|b| b.entries.get(self.place)) {
-            Some(entry) => *entry,
-            None => self.look_further(elapsed)?,
-        };
-        (entry.at < self.stop).then_some(Departure {
-            at: entry.at,
-            flow: self.flow,
-            stream: self.stream,
-            index: self.next,
-            part: 0,
-        })
+        let entry = self.batches.get(self.batch).and_then(|b| b.entries.get(self.place)).copied();
+        let entry = entry.or_else(|| self.look_further(elapsed));
+        match entry {
+            Some(entry) if self.delayed.is_empty() && entry.at == entry.due => {
+                self.is_delayed = false;
+                self.departure(entry.at, self.next)
+            }
+            _ => self.peek_delayed(entry, elapsed),
+        }
+    }
+
+    /// The same where some records leave later than their turn; `entry` is the one whose turn it is.
+    fn peek_delayed(&mut self, entry: Option<Entry>, elapsed: Nanos) -> Option<Departure> {
+        let mut entry = entry;
+        loop {
+            let first = self.delayed.first();
+            let leaves = |first: Nanos| match entry {
+                Some(entry) => first <= entry.due,
+                // What is not read yet may be due before it.
+                None => !self.is_waiting() || first <= elapsed,
+            };
+            if let Some((at, place)) = first.filter(|(first, _)| leaves(*first)) {
+                self.is_delayed = true;
+                return self.departure(at, DELAYED | u64::from(place));
+            }
+            let now = entry?;
+            let later = now.at > now.due && now.at < self.stop;
+            if !later || !self.delay(now) {
+                self.is_delayed = false;
+                return self.departure(now.due, self.next);
+            }
+            self.step();
+            let next =
+                self.batches.get(self.batch).and_then(|b| b.entries.get(self.place)).copied();
+            entry = next.or_else(|| self.look_further(elapsed));
+        }
+    }
+
+    fn departure(&self, at: Nanos, index: u64) -> Option<Departure> {
+        let (flow, stream) = (self.flow, self.stream);
+        (at < self.stop).then_some(Departure { at, flow, stream, index, part: 0 })
+    }
+
+    /// Lets the record whose turn it is wait; says whether there was room.
+    fn delay(&mut self, entry: Entry) -> bool {
+        let Some(batch) = self.batches.get(self.batch) else { return false };
+        let record = entry.recorded(&batch.chunk);
+        let waits = record.is_some_and(|record| self.delayed.wait(entry.at, record));
+        self.counts.undelayed.fetch_add(u64::from(!waits), Ordering::Relaxed);
+        waits
     }
 
     /// Takes the next record, which was looked at.
     #[inline]
     pub(super) fn take(&mut self) {
+        if self.is_delayed {
+            self.delayed.take();
+        } else {
+            self.step();
+        }
+    }
+
+    #[inline]
+    fn step(&mut self) {
         self.place += 1;
         self.next += 1;
     }
@@ -199,7 +271,7 @@ impl Playback {
                 if batch.last {
                     self.turn = (self.turn + 1) % self.queues.len().max(1);
                 }
-                let starved = batch.entries.partition_point(|entry| entry.at < elapsed);
+                let starved = batch.entries.partition_point(|entry| entry.due < elapsed);
                 self.counts.starved.fetch_add(starved as u64, Ordering::Relaxed);
                 self.batches.push_back(batch);
             }
@@ -231,16 +303,16 @@ impl Playback {
     /// The record that was taken as this departure.
     #[inline]
     pub(super) fn recorded(&self, departure: &Departure) -> Option<Recorded<'_>> {
+        if departure.index & DELAYED != 0 {
+            return self.delayed.get(departure.index as u32);
+        }
         let mut place = departure.index.checked_sub(self.first)? as usize;
         for batch in &self.batches {
             let Some(entry) = batch.entries.get(place) else {
                 place -= batch.entries.len();
                 continue;
             };
-            let start = entry.start as usize;
-            let data = batch.chunk.bytes().get(start..start + usize::from(entry.len))?;
-            let sub_flow = entry.sub_flow.into();
-            return Some(Recorded { number: entry.number, sub_flow, data });
+            return entry.recorded(&batch.chunk);
         }
         None
     }
@@ -264,6 +336,7 @@ mod tests {
         /// Sends records at these times, each with its number as its only byte.
         fn batch(&mut self, times: &[u64], last: bool) {
             let entry = |(place, &at): (usize, &u64)| Entry {
+                due: Nanos::new(at),
                 at: Nanos::new(at),
                 number: self.number + place as u64,
                 start: place as u32,

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use rtrb::RingBuffer;
 use wirebeat_engine::drive::playback::{Playback, PlaybackCounts};
+use wirebeat_traffic::law::draw::{Key, Purpose};
 use wirebeat_traffic::program::{Flow, Program, Stream};
 use wirebeat_traffic::spec::Replay;
 use wirebeat_traffic::spec::Shared;
@@ -47,6 +48,8 @@ pub(crate) struct Recording {
     stream: u32,
     name: String,
     replay: Shared<Replay>,
+    /// What its delays are drawn with.
+    delays: Key,
     /// The archives.
     paths: Vec<PathBuf>,
     /// What says which device is which sub-flow.
@@ -69,6 +72,7 @@ impl Recording {
                 flow: number,
                 stream: flow.streams.start,
                 name: flow.name.clone(),
+                delays: Key::new(program.seed, number, Purpose::Delay),
                 paths: replay.archive.names().iter().map(|name| path(name)).collect(),
                 table: replay.table().map(&path),
                 start: stream.departures.start,
@@ -117,6 +121,8 @@ pub(crate) struct Replayed {
     pub(crate) summary: Summary,
     /// Records that came from the reader when they were due already.
     pub(crate) starved: u64,
+    /// Records that were to leave later and did not, because too many others waited.
+    pub(crate) undelayed: u64,
 }
 
 impl Replaying {
@@ -208,6 +214,7 @@ impl Replaying {
         let kept = self.summary.lock().unwrap_or_else(PoisonError::into_inner).take();
         let summary = kept.or_else(|| self.result.recv_timeout(PATIENCE).ok());
         let starved = self.counts.starved.load(Ordering::Relaxed);
+        let undelayed = self.counts.undelayed.load(Ordering::Relaxed);
         let error = match &summary {
             Some(summary) => summary.error.clone(),
             None if self.live.reading.load(Ordering::Relaxed) => {
@@ -216,7 +223,13 @@ impl Replaying {
             None => Some("the thread that reads ended without a word".to_owned()),
         };
         let error = error.map(|error| format!("flow '{}': {error}", self.name));
-        Replayed { flow: self.flow, error, summary: summary.unwrap_or_default(), starved }
+        Replayed {
+            flow: self.flow,
+            error,
+            summary: summary.unwrap_or_default(),
+            starved,
+            undelayed,
+        }
     }
 }
 

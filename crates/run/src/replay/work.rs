@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use rtrb::{Producer, PushError};
 use wirebeat_engine::drive::playback::{Batch, Chunk, Entry};
+use wirebeat_traffic::law::draw::Key;
+use wirebeat_traffic::spec::replay::OutOfOrder;
 use wirebeat_units::{Factor, Nanos};
 
 use super::read::{Filled, HEAD};
@@ -26,8 +28,16 @@ pub(super) struct Worker {
     home: Sender<Vec<u8>>,
     halt: Arc<AtomicBool>,
     times: Times,
+    delays: Option<Delays>,
     start: Nanos,
     stop: Nanos,
+}
+
+/// How much later than they should records leave.
+#[derive(Clone, Copy)]
+struct Delays {
+    key: Key,
+    of: OutOfOrder,
 }
 
 /// When records are due.
@@ -48,8 +58,9 @@ impl Worker {
     ) -> Worker {
         let replay = &recording.replay;
         let times = replay.tight_loop.map_or(Times::Recorded(replay.speed), Times::Every);
+        let delays = replay.out_of_order.map(|of| Delays { key: recording.delays, of });
         let (start, stop) = (recording.start, recording.stop);
-        Worker { queues, chunks, home, halt, times, start, stop }
+        Worker { queues, chunks, home, halt, times, delays, start, stop }
     }
 
     /// Works until the reader has no more, nothing more is due, or it is told to halt.
@@ -70,7 +81,6 @@ impl Worker {
     /// Makes batches of a buffer; `None` when nobody wants more.
     fn work(&mut self, Filled { bytes, number }: Filled) -> Option<()> {
         let chunk = Arc::new(Chunk::new(bytes, self.home.clone()));
-        let cores = self.queues.len().max(1) as u64;
         let empty = || Vec::with_capacity(BATCH);
         let mut batches: Vec<Vec<Entry>> = self.queues.iter().map(|_| empty()).collect();
         let (mut at, mut number, mut over) = (0, number, false);
@@ -80,8 +90,17 @@ impl Worker {
                 over = true;
                 break;
             }
-            let entry = Entry { at: due, number, start: (at + HEAD) as u32, sub_flow, len };
-            let core = (number % cores) as usize;
+            let delay = self.delays.and_then(|delays| delays.of(number));
+            let core = self.core(number, delay.is_some());
+            let start = (at + HEAD) as u32;
+            let entry = Entry {
+                due,
+                at: due.saturating_add(delay.unwrap_or(Nanos::ZERO)),
+                number,
+                start,
+                sub_flow,
+                len,
+            };
             let batch = batches.get_mut(core)?;
             batch.push(entry);
             if batch.len() == BATCH {
@@ -95,6 +114,19 @@ impl Worker {
             self.push(core, Batch { entries, chunk: Arc::clone(&chunk), last: true })?;
         }
         (!over).then_some(())
+    }
+
+    /// Which core sends a record.
+    #[inline]
+    fn core(&self, number: u64, delayed: bool) -> usize {
+        let all = self.queues.len().max(1);
+        let own = self.delays.map_or(0, |delays| usize::from(delays.of.cores)).min(all - 1);
+        let of = |cores: usize| (number % cores as u64) as usize;
+        match (own, delayed) {
+            (0, _) => of(all),
+            (own, true) => all - own + of(own),
+            (own, false) => of(all - own),
+        }
     }
 
     #[inline]
@@ -121,6 +153,16 @@ impl Worker {
             }
             thread::sleep(FULL);
         }
+    }
+}
+
+impl Delays {
+    /// How much later record `number` leaves, if it does.
+    #[inline]
+    fn of(&self, number: u64) -> Option<Nanos> {
+        let mut draw = self.key.draw(number);
+        let later = draw.unit() < self.of.probability;
+        later.then(|| Nanos::new((draw.positive_unit() * self.of.window.get() as f64) as u64))
     }
 }
 

@@ -298,7 +298,9 @@ fn over_a_link_in_memory_with_a_probe_all_of_it_is_measured() {
 /// What a program at the far end reads.
 fn read_by_a_program(from: &str, more: &str, keys: &str, flow: &str, lines: &[Line]) -> Report {
     let bed = cable_to_a_program();
-    let path = archive(&format!("program-{from}"), lines);
+    // tests run side by side
+    let name = format!("program-{from}-{:?}", thread::current().id());
+    let path = archive(&name, lines);
     let (told, ready) = mpsc::channel();
     let namespace = bed.b.namespace.clone();
     let count = lines.len();
@@ -331,7 +333,7 @@ fn read_by_a_program(from: &str, more: &str, keys: &str, flow: &str, lines: &[Li
     let wait = if more.is_empty() { "" } else { "run: { wait: sleep }\n" };
     let report = run(&(text + wait), Some(&bed));
     let read = reader.join().unwrap();
-    assert_eq!(read.len(), lines.len(), "{from}");
+    assert_eq!(read.len(), lines.len(), "{from}: {:?} {:?}", report.end, report.flows[0].sent);
     let mut sent: Vec<Vec<u8>> =
         lines.iter().enumerate().map(|(n, line)| data(n, line.2)).collect();
     if more.is_empty() {
@@ -479,4 +481,51 @@ fn an_index_says_where_to_begin_and_how_long_records_are() {
         report.findings
     );
     std::fs::remove_file(&index).unwrap();
+}
+
+#[test]
+fn some_records_leave_out_of_order_within_the_window() {
+    let lines: Vec<Line> = (0..20_000).map(|n| (n * 10, 0, 40)).collect();
+    let path = archive("out-of-order", &lines);
+    let number: std::collections::HashMap<Vec<u8>, Vec<usize>> = lines.iter().enumerate().fold(
+        Default::default(),
+        |mut all: std::collections::HashMap<_, Vec<_>>, (n, line)| {
+            all.entry(data(n, line.2)).or_default().push(n);
+            all
+        },
+    );
+    let keys = "out-of-order: { probability: 0.2, window: 1ms }, buffer: 128KiB, workers: 2";
+    let packets = captured("out-of-order", &path, keys, "");
+    assert_eq!(packets.len(), lines.len());
+    assert!(packets.is_sorted_by_key(|packet| packet.0), "in the order of their departures");
+    let begin = packets[0].0;
+    let mut late = 0;
+    let mut left: std::collections::HashMap<Vec<u8>, Vec<u64>> = Default::default();
+    for (at, _, data) in &packets {
+        left.entry(data.clone()).or_default().push(at - begin);
+    }
+    for (data, numbers) in number {
+        // data comes again and again: what left with it is within the window of one of the records with it
+        let times = &left[&data];
+        assert_eq!(times.len(), numbers.len());
+        for (n, at) in numbers.iter().zip(times) {
+            let due = *n as u64 * 10_000;
+            assert!((due..due + 1_000_000 + 1).contains(at) || numbers.len() > 1, "{n}: {at}");
+            late += u64::from(*at > due);
+        }
+    }
+    assert!((3500..4500).contains(&late), "{late} of 20,000 at one in five");
+    assert!(captured("out-of-order", &path, keys, "") == packets, "the same seed gives the same");
+    let in_order = from_first(captured("out-of-order", &path, "", ""));
+    assert!(in_order == expected(&lines, |_, us| us as u64 * 1000));
+}
+
+#[test]
+fn a_core_of_its_own_sends_what_leaves_later() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let lines: Vec<Line> = (0..2000).map(|n| (n * 50, 0, 60)).collect();
+    for from in ["kernel", "packet"] {
+        let keys = "out-of-order: { probability: 0.3, window: 2ms, cores: 1 }";
+        read_by_a_program(from, ", queues: 2", keys, "", &lines);
+    }
 }

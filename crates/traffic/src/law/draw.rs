@@ -32,6 +32,8 @@ pub enum Purpose {
     OffTime(u8),
     /// The identification of the first packet, where packets leave as fragments.
     Identification,
+    /// How much later than its time a record leaves.
+    Delay,
 }
 
 impl Purpose {
@@ -45,6 +47,7 @@ impl Purpose {
             Purpose::OnTime(level) => 4 << 16 | u32::from(level),
             Purpose::Payload => 6 << 16,
             Purpose::Identification => 7 << 16,
+            Purpose::Delay => 8 << 16,
             Purpose::OffTime(level) => 5 << 16 | u32::from(level),
         }
     }

@@ -48,6 +48,7 @@ impl Scenario {
             flow.check_replay(name)?;
             check_sub_flows(name, flow)?;
             check_times(name, flow, &self.run)?;
+            check_out_of_order(self, name, flow)?;
             flow.check_changes(name)?;
         }
         check_run(&self.run)?;
@@ -277,6 +278,20 @@ fn check_times(name: &str, flow: &FlowSpec, run: &RunSpec) -> Result<(), Invalid
         ))),
         _ => Ok(()),
     }
+}
+
+/// Cores that send what leaves later leave some for the rest.
+fn check_out_of_order(scenario: &Scenario, name: &str, flow: &FlowSpec) -> Result<(), Invalid> {
+    let own =
+        flow.replay.as_ref().and_then(|replay| replay.out_of_order).map_or(0, |some| some.cores);
+    let cores = scenario.ports.get(&flow.from).map_or(1, PortSpec::senders);
+    if own == 0 || own < cores {
+        return Ok(());
+    }
+    Err(KeyPath::flow(name).key("replay").key("out-of-order").invalid(format!(
+        "its port sends with {cores} of 'queues', and {own} of them for what leaves later leave none for the rest; \
+         give the port more"
+    )))
 }
 
 fn check_run(run: &RunSpec) -> Result<(), Invalid> {

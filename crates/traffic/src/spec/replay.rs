@@ -44,6 +44,9 @@ pub struct Replay {
     /// Which sub-flow the records of a device belong to; patterns with `per: sub-flow` advance with it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub flow_of: Option<FlowOf>,
+    /// Some records leave later than they should, and so behind others.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub out_of_order: Option<OutOfOrder>,
     /// How often all of it is sent.
     #[serde(default = "once", skip_serializing_if = "is_once", rename = "loop")]
     pub times: NonZeroU64,
@@ -82,6 +85,21 @@ pub enum FlowOf {
     Hash(NonZeroU32),
     /// That in a file: in each line a device, a comma, and the number of its sub-flow.
     Table(String),
+}
+
+/// Records that leave later than they should.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct OutOfOrder {
+    /// Which share of them: 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub probability: f64,
+    /// How much later at the most; every time up to there is as likely as any other.
+    #[schemars(with = "TimeText")]
+    pub window: Nanos,
+    /// How many of the port's transmit cores send these and nothing else; 0: all cores send both.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cores: u16,
 }
 
 /// What is done about what is no record, or cannot be sent.
@@ -161,6 +179,7 @@ impl Replay {
             to: None,
             devices: Vec::new(),
             flow_of: None,
+            out_of_order: None,
             times: once(),
             on_bad: OnBad::Stop,
             reader: ReaderChoice::Buffered,
@@ -205,6 +224,23 @@ impl Replay {
             && to <= from
         {
             return no("to", "it is not after 'from': no record lies between");
+        }
+        if let Some(OutOfOrder { probability, window, .. }) = self.out_of_order {
+            if !(0.0..=1.0).contains(&probability) {
+                return no("out-of-order", "a probability is 0 to 1; write for example 0.1");
+            }
+            if window == Nanos::ZERO {
+                return no(
+                    "out-of-order",
+                    "nothing can leave later within a window of no time; give it a 'window'",
+                );
+            }
+            if self.is_unlimited() {
+                return no(
+                    "out-of-order",
+                    "what leaves as fast as it can has no time to be late by; give 'tight-loop' a time",
+                );
+            }
         }
         if !Replay::BUFFER.contains(&self.buffer.get()) {
             return no("buffer", "a buffer has 128KiB to 2GiB");

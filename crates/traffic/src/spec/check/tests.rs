@@ -307,6 +307,26 @@ fn what_is_replayed_has_its_own_sizes_and_times() {
         ("", "workers: 300", "replay.workers: there are 256 at most"),
         (
             "",
+            "out-of-order: { probability: 2, window: 1ms }",
+            "replay.out-of-order: a probability is 0 to 1",
+        ),
+        (
+            "",
+            "out-of-order: { probability: 0.1, window: 0 }",
+            "replay.out-of-order: nothing can leave later",
+        ),
+        (
+            "",
+            "tight-loop: 0, out-of-order: { probability: 0.1, window: 1ms }",
+            "replay.out-of-order: what leaves",
+        ),
+        (
+            "",
+            "out-of-order: { probability: 0.1, window: 1ms, cores: 1 }",
+            "replay.out-of-order: its port sends with 1 ",
+        ),
+        (
+            "",
             "from: 2015-07-01T00:00:00Z, to: 2015-07-01T00:00:00Z",
             "replay.to: it is not after 'from'",
         ),
@@ -324,6 +344,7 @@ fn what_is_replayed_has_its_own_sizes_and_times() {
             "flow-of: { hash: 8 }",
         ),
         ("", "tight-loop: 1us, devices: [a, b], reader: direct, workers: 4, buffer: 1MiB"),
+        ("", "out-of-order: { probability: 0.25, window: 1ms }"),
     ] {
         let read =
             Scenario::from_yaml(&of(flow, replay), "").unwrap_or_else(|error| panic!("{error}"));

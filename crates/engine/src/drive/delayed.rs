@@ -1,0 +1,126 @@
+//! Records that leave later than their turn: they wait here, with copies of their data, and what was read is free for
+//! what comes next. However long they wait, no buffer waits with them.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use wirebeat_traffic::program::Recorded;
+use wirebeat_units::Nanos;
+
+/// So many can wait at once, with so many bytes.
+const MOST: usize = 1 << 20;
+const MOST_BYTES: usize = 256 << 20;
+/// A record that was taken stays for so many more: longer than a loop builds ahead.
+const KEPT: u64 = 1024;
+
+/// Records that wait.
+#[derive(Debug, Default)]
+pub(super) struct Delayed {
+    /// When they leave, and where they are in `held`.
+    waiting: BinaryHeap<Reverse<(Nanos, u32)>>,
+    held: Vec<Held>,
+    bytes: usize,
+    /// Places in `held` that are free.
+    free: Vec<u32>,
+    /// Places that were taken, by the number of the record that was taken then.
+    taken: VecDeque<(u64, u32)>,
+    count: u64,
+}
+
+/// A record.
+#[derive(Debug, Default)]
+struct Held {
+    number: u64,
+    sub_flow: u64,
+    data: Vec<u8>,
+}
+
+impl Delayed {
+    /// Whether none waits.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// When the first leaves, and its place.
+    #[inline]
+    pub(super) fn first(&self) -> Option<(Nanos, u32)> {
+        self.waiting.peek().map(|Reverse(first)| *first)
+    }
+
+    /// Lets a record wait until `at`; says whether there was room for it.
+    pub(super) fn wait(&mut self, at: Nanos, record: Recorded<'_>) -> bool {
+        if self.waiting.len() >= MOST || self.bytes + record.data.len() > MOST_BYTES {
+            return false;
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.held.push(Held::default());
+            self.held.len() as u32 - 1
+        });
+        let Some(held) = self.held.get_mut(place as usize) else { return false };
+        (held.number, held.sub_flow) = (record.number, record.sub_flow);
+        held.data.clear();
+        held.data.extend_from_slice(record.data);
+        self.bytes += record.data.len();
+        self.waiting.push(Reverse((at, place)));
+        true
+    }
+
+    /// Takes the first. It can be looked at for a while.
+    pub(super) fn take(&mut self) {
+        let Some(Reverse((_, place))) = self.waiting.pop() else { return };
+        self.count += 1;
+        self.taken.push_back((self.count, place));
+        while let Some(&(count, place)) = self.taken.front()
+            && count + KEPT <= self.count
+        {
+            self.taken.pop_front();
+            self.bytes -= self.held.get(place as usize).map_or(0, |held| held.data.len());
+            self.free.push(place);
+        }
+    }
+
+    /// The record at a place.
+    #[inline]
+    pub(super) fn get(&self, place: u32) -> Option<Recorded<'_>> {
+        let Held { number, sub_flow, data } = self.held.get(place as usize)?;
+        Some(Recorded { number: *number, sub_flow: *sub_flow, data })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_leave_in_the_order_of_their_times_and_their_room_is_used_again() {
+        let mut delayed = Delayed::default();
+        let mut left = Vec::new();
+        for round in 0..5000_u64 {
+            for n in [3, 1, 2] {
+                let (number, data) = (round * 10 + n, [n as u8; 5]);
+                let record = Recorded { number, sub_flow: n, data: &data };
+                assert!(delayed.wait(Nanos::new(number), record));
+            }
+            while let Some((at, place)) = delayed.first() {
+                delayed.take();
+                let record = delayed.get(place).unwrap();
+                assert_eq!(
+                    (record.number, record.data),
+                    (at.get(), &[record.sub_flow as u8; 5][..])
+                );
+                left.push(record.number);
+            }
+        }
+        assert!(delayed.is_empty() && left.is_sorted() && left.len() == 15_000);
+        assert!(delayed.held.len() <= KEPT as usize + 4, "{}", delayed.held.len());
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_waits() {
+        let mut delayed = Delayed::default();
+        let record = Recorded { number: 0, sub_flow: 0, data: &vec![0; 60_000] };
+        let waited = (0..10_000).take_while(|_| delayed.wait(Nanos::ZERO, record)).count();
+        assert_eq!(waited, MOST_BYTES / 60_000);
+    }
+}
