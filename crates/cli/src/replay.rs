@@ -83,10 +83,10 @@ struct TimingArgs {
     #[arg(long, value_name = "FACTOR")]
     fast_forward: Option<Factor>,
     /// Leave recorded times alone: so long from one record to the next; 0 is as fast as the engine can
-    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    #[arg(long, value_name = "TIME")]
     tight_loop: Option<Nanos>,
     /// Drop a record that is later than this, and count it as a time violation [default: send it late]
-    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    #[arg(long, value_name = "TIME")]
     drift: Option<Nanos>,
     /// Let this share of all records leave later than they should, and so out of order: 0 to 1
     #[arg(long, value_name = "PROBABILITY", requires = "delay_window")]

@@ -13,7 +13,9 @@ use wirebeat_units::{FrameRate, Nanos};
 use crate::assemble::{Clocks, CpuTime, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
 use crate::document::{Document, ErrorBody, ErrorReport, schema};
 use crate::format::{Colour, Format};
-use crate::model::{Change, ChangeOrigin, Clock, End, Host, Report, Station, Volume};
+use crate::model::{
+    Change, ChangeOrigin, Clock, End, Host, LeftOut, Replay, Report, Station, Volume,
+};
 
 /// Compares `found` with the file at `path` in this crate, or writes it.
 fn golden(path: &str, found: &str) {
@@ -307,7 +309,17 @@ fn a_run_in_which_much_went_wrong() {
         end: End::InterfaceGone { interface: "wb1".to_owned() },
         machine: vec!["the CPU frequency governor is powersave, which delays wake-ups".to_owned()],
         changes: Vec::new(),
-        replays: Vec::new(),
+        replays: vec![Replay {
+            flow: "bulk".to_owned(),
+            archives: vec!["day.wbar".to_owned()],
+            records: 1_250_000,
+            left_out: vec![LeftOut {
+                kind: "with an impossible time".to_owned(),
+                count: 3,
+                first: "day.wbar: record 20 at byte 1400: its time is none".to_owned(),
+            }],
+            starved: 1_200,
+        }],
         ..facts("wirebeat run voice.yaml")
     };
     let report = assemble(facts, Some(sender), Some(receiver));

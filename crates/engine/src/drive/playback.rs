@@ -121,6 +121,10 @@ pub struct Playback {
     counts: Arc<PlaybackCounts>,
     /// It waits for records that are not there yet.
     patient: bool,
+    /// Whether records have times to be late by.
+    timed: bool,
+    /// There was nothing when it looked last.
+    waited: bool,
     /// Records that leave later than their turn.
     delayed: Delayed,
     /// Whether the next record is one of those.
@@ -148,6 +152,8 @@ impl Playback {
             stop,
             counts,
             patient: false,
+            timed: true,
+            waited: false,
             delayed: Delayed::default(),
             is_delayed: false,
         }
@@ -158,6 +164,12 @@ impl Playback {
     #[must_use]
     pub fn patient(self, patient: bool) -> Playback {
         Playback { patient, ..self }
+    }
+
+    /// Whether records have times to be late by.
+    #[must_use]
+    pub fn timed(self, timed: bool) -> Playback {
+        Playback { timed, ..self }
     }
 
     /// The flow that it is of.
@@ -271,8 +283,11 @@ impl Playback {
                 if batch.last {
                     self.turn = (self.turn + 1) % self.queues.len().max(1);
                 }
-                let starved = batch.entries.partition_point(|entry| entry.due < elapsed);
-                self.counts.starved.fetch_add(starved as u64, Ordering::Relaxed);
+                // What was there in time and is taken late is nobody's doing but ours.
+                if std::mem::take(&mut self.waited) && self.timed {
+                    let starved = batch.entries.partition_point(|entry| entry.due < elapsed);
+                    self.counts.starved.fetch_add(starved as u64, Ordering::Relaxed);
+                }
                 self.batches.push_back(batch);
             }
         }
@@ -283,7 +298,10 @@ impl Playback {
             match self.queues.get_mut(self.turn)?.pop() {
                 Ok(batch) => return Some(batch),
                 Err(_) if self.patient && !self.has_ended() => thread::sleep(LOOK),
-                Err(_) => return None,
+                Err(_) => {
+                    self.waited = true;
+                    return None;
+                }
             }
         }
     }
@@ -412,8 +430,18 @@ mod tests {
     #[test]
     fn what_comes_too_late_is_counted_as_the_readers_doing() {
         let (mut workers, mut playback, _back) = pair(1);
+        let starved = |playback: &Playback| playback.counts.starved.load(Ordering::Relaxed);
+        workers[0].batch(&[1, 2], false);
+        assert_eq!(playback.peek(Nanos::new(5)).unwrap().at, Nanos::new(1));
+        assert_eq!(
+            starved(&playback),
+            0,
+            "it was there; that it is taken late is not the reader's doing"
+        );
+        (0..2).for_each(|_| playback.take());
+        assert_eq!(playback.peek(Nanos::new(8)), None);
         workers[0].batch(&[10, 20, 30, 40], false);
         assert_eq!(playback.peek(Nanos::new(30)).unwrap().at, Nanos::new(10));
-        assert_eq!(playback.counts.starved.load(Ordering::Relaxed), 2);
+        assert_eq!(starved(&playback), 2);
     }
 }

@@ -61,7 +61,8 @@ pub struct Sent {
     pub late: u64,
     /// From which departure error on a frame counts as late.
     pub late_after_ns: u64,
-    /// The rate that was asked for; `null` for as fast as possible.
+    /// The rate that was asked for, on average; `null` for as fast as possible, and where there is no average: what is
+    /// replayed has its own times.
     pub offered: Option<Rates>,
     /// The rate between first and last departure; `null` for fewer than two.
     pub rates: Option<Rates>,

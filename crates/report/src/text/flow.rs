@@ -87,7 +87,10 @@ fn sender(sent: &Sent) -> String {
     let count = human::count;
     let error = match sent.rate_error_ppm {
         Some(ppm) => format!("rate error {}, ", human::deviation(ppm)),
-        None if sent.offered.is_none() => "as fast as possible, ".to_owned(),
+        // without a rate and without deadlines there was nothing to keep to
+        None if sent.offered.is_none() && sent.departure_error_ns.count == 0 => {
+            "as fast as possible, ".to_owned()
+        }
         None => String::new(),
     };
     let late_after = human::time(sent.late_after_ns as f64);

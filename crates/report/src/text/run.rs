@@ -3,10 +3,12 @@
 use super::WIDTH;
 use super::style::{Style, clean, hang};
 use crate::human;
-use crate::model::{Cost, DelayClock, Equation, Others, Relation, Report, Station};
+use crate::model::{Cost, DelayClock, Equation, Others, Relation, Replay, Report, Station};
 
 /// Columns of the label at the start of a line.
 const LABEL: usize = 10;
+/// Recordings that have a line of their own.
+const REPLAYS: usize = 10;
 
 /// Where and how the run took place, what it cost, and its books.
 pub fn run(report: &Report, style: Style) -> String {
@@ -16,6 +18,12 @@ pub fn run(report: &Report, style: Style) -> String {
         for station in stations {
             self::station(label, station, &mut lines);
         }
+    }
+    for replay in report.replays.iter().take(REPLAYS) {
+        lines.entry("replayed", self::replay(replay));
+    }
+    if let Some(more) = report.replays.len().checked_sub(REPLAYS).filter(|&more| more > 0) {
+        lines.entry("", format!("… {} more", human::count(more as u64)));
     }
     if let Some(clock) = &report.delay_clock {
         lines.entry("clocks", self::clock(clock));
@@ -33,6 +41,22 @@ pub fn run(report: &Report, style: Style) -> String {
     }
     lines.entry("command", report.command_line.join(" "));
     lines.out
+}
+
+fn replay(replay: &Replay) -> String {
+    let Replay { flow, archives, records, left_out, starved } = replay;
+    let of = match archives.as_slice() {
+        [only] => only.clone(),
+        several => human::counted(several.len() as u64, "archive"),
+    };
+    let mut text = format!("{flow}: {} of {of}", human::counted(*records, "record"));
+    let left_out: u64 = left_out.iter().map(|kind| kind.count).sum();
+    for (count, what) in [(left_out, "left out"), (*starved, "late from the reader")] {
+        if count > 0 {
+            text += &format!(", {} {what}", human::count(count));
+        }
+    }
+    text
 }
 
 /// The sums of the total, and those of flows that are wrong.

@@ -35,8 +35,10 @@ use work::Worker;
 
 /// Batches that wait in a queue.
 const QUEUE: usize = 64;
-/// How long is waited for the first records before the run starts; and, at its end, for a reader to answer.
+/// How long is waited for the first records before the run starts, and for the disk to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long is waited at the end for a reader to answer.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// How often those who wait look whether the run is over.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -96,8 +98,9 @@ impl Recording {
 struct Live {
     /// Records that were handed on.
     records: AtomicU64,
-    /// It is inside a call of the system that reads.
+    /// It is at a record that the system may have to read first, and which one that is.
     reading: AtomicBool,
+    looked: AtomicU64,
 }
 
 /// A recording at work.
@@ -110,6 +113,8 @@ pub(crate) struct Replaying {
     counts: Arc<PlaybackCounts>,
     result: Receiver<Summary>,
     summary: Mutex<Option<Summary>>,
+    /// The last record that it was seen at, and when it came to that.
+    seen: Mutex<(u64, Instant)>,
 }
 
 /// What became of a recording.
@@ -168,11 +173,13 @@ impl Replaying {
         let numbers = (recording.flow, recording.stream);
         let playback = |queues| {
             let counts = Arc::clone(&counts);
-            Playback::new(numbers, queues, recording.stop, counts).patient(patient)
+            let timed = !recording.replay.is_unlimited();
+            Playback::new(numbers, queues, recording.stop, counts).patient(patient).timed(timed)
         };
         let playbacks: Vec<Playback> = queues.into_iter().map(playback).collect();
         let (name, flow, summary) = (recording.name.clone(), recording.flow, Mutex::new(None));
-        Ok((Replaying { name, flow, halt, live, counts, result, summary }, playbacks))
+        let seen = Mutex::new((0, Instant::now()));
+        Ok((Replaying { name, flow, halt, live, counts, result, summary, seen }, playbacks))
     }
 
     /// Waits until the first records are there, or there are none.
@@ -204,6 +211,24 @@ impl Replaying {
         Ok(())
     }
 
+    /// Why it will not go on: the system has not answered for long.
+    pub(crate) fn stuck(&self) -> Option<String> {
+        self.is_stuck(PATIENCE).then(|| {
+            format!("flow '{}': the disk has not answered for {} s", self.name, PATIENCE.as_secs())
+        })
+    }
+
+    /// Whether the system has not answered for so long.
+    fn is_stuck(&self, patience: Duration) -> bool {
+        let looked = self.live.looked.load(Ordering::Relaxed);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.0 != looked || !self.live.reading.load(Ordering::Relaxed) {
+            *seen = (looked, Instant::now());
+            return false;
+        }
+        seen.1.elapsed() > patience
+    }
+
     fn keep(&self, summary: Summary) {
         *self.summary.lock().unwrap_or_else(PoisonError::into_inner) = Some(summary);
     }
@@ -212,13 +237,13 @@ impl Replaying {
     pub(crate) fn finish(self) -> Replayed {
         self.halt.store(true, Ordering::Release);
         let kept = self.summary.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let summary = kept.or_else(|| self.result.recv_timeout(PATIENCE).ok());
+        let summary = kept.or_else(|| self.result.recv_timeout(FAREWELL).ok());
         let starved = self.counts.starved.load(Ordering::Relaxed);
         let undelayed = self.counts.undelayed.load(Ordering::Relaxed);
         let error = match &summary {
             Some(summary) => summary.error.clone(),
             None if self.live.reading.load(Ordering::Relaxed) => {
-                Some(format!("the disk has not answered for {} s", PATIENCE.as_secs()))
+                Some("the disk did not answer".to_owned())
             }
             None => Some("the thread that reads ended without a word".to_owned()),
         };
@@ -237,5 +262,36 @@ impl Drop for Replaying {
     fn drop(&mut self) {
         // the threads end by themselves
         self.halt.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_stops_answering_is_told_from_one_that_is_not_asked() {
+        let (told, result) = mpsc::channel::<Summary>();
+        let live = Arc::new(Live::default());
+        let replaying = Replaying {
+            name: "x".to_owned(),
+            flow: 0,
+            halt: Arc::default(),
+            live: Arc::clone(&live),
+            counts: Arc::default(),
+            result,
+            summary: Mutex::new(None),
+            seen: Mutex::new((0, Instant::now())),
+        };
+        // it waits for room
+        assert!(!replaying.is_stuck(Duration::ZERO));
+        live.reading.store(true, Ordering::Relaxed);
+        assert!(!replaying.is_stuck(Duration::from_secs(60)));
+        assert!(replaying.is_stuck(Duration::ZERO));
+        live.looked.store(1, Ordering::Relaxed);
+        assert!(!replaying.is_stuck(Duration::from_secs(60)), "it went on");
+        drop(told);
+        let replayed = replaying.finish();
+        assert_eq!(replayed.error.as_deref(), Some("flow 'x': the disk did not answer"));
     }
 }

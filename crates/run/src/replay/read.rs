@@ -133,7 +133,7 @@ impl Readers {
     ) -> Result<(), String> {
         let capacity = usize::try_from(self.recording.replay.buffer.get()).unwrap_or(usize::MAX);
         filling.begin(FIRST.min(capacity))?;
-        let mut times = TimeLine::default();
+        let (mut times, mut looked) = (TimeLine::default(), 0);
         for _ in 0..self.recording.replay.times.get() {
             let mut source = match self.first.take() {
                 Some(source) => source,
@@ -141,6 +141,8 @@ impl Readers {
             };
             times.again();
             loop {
+                looked += 1;
+                filling.live.looked.store(looked, Ordering::Relaxed);
                 filling.live.reading.store(true, Ordering::Relaxed);
                 let more = source.advance();
                 filling.live.reading.store(false, Ordering::Relaxed);

@@ -446,6 +446,12 @@ impl Prepared {
                     end = reason;
                     halt.store(true, Ordering::Release);
                 }
+                if end == End::Completed
+                    && let Some(message) = self.replaying.iter().find_map(Replaying::stuck)
+                {
+                    end = End::Failed { message };
+                    halt.store(true, Ordering::Release);
+                }
                 let elapsed = MonotonicClock.now().saturating_sub(origin);
                 if elapsed >= next {
                     observer.progress(&looking.at(elapsed));
