@@ -529,3 +529,30 @@ fn a_core_of_its_own_sends_what_leaves_later() {
         read_by_a_program(from, ", queues: 2", keys, "", &lines);
     }
 }
+
+/// From an archive to the wire, captured, and an archive again.
+#[test]
+fn what_was_captured_of_a_replay_is_the_archive_again() {
+    use wirebeat_trace::archive::{OnBad, Reader};
+    use wirebeat_trace::capture::Frames;
+    use wirebeat_trace::capture::payloads::{DeviceOf, Payloads, Take};
+
+    let lines = lines();
+    let path = archive("round-trip", &lines);
+    let capture = file("round-trip.pcapng");
+    let ports = format!("ports: {{ a: {{ engine: pcap, file: '{}' }} }}\n", capture.display());
+    balanced(&run(&scenario(&path, &ports, "", ""), None));
+    let frames = Frames::new(std::fs::File::open(&capture).unwrap(), "capture", OnBad::Stop);
+    let mut again = Payloads::new(frames, Take::Udp, DeviceOf::Source);
+    let mut first = Reader::new(std::fs::File::open(&path).unwrap(), "archive", Default::default());
+    let mut offset = None;
+    while first.advance().unwrap() {
+        assert!(wirebeat_trace::Source::advance(&mut again).unwrap());
+        let (before, after) = (first.record(), wirebeat_trace::Source::record(&again));
+        assert!(before.data == after.data);
+        // a capture has its own day, and both have microseconds
+        let apart = after.time.unix_us() - before.time.unix_us();
+        assert_eq!(*offset.get_or_insert(apart), apart);
+    }
+    assert!(!wirebeat_trace::Source::advance(&mut again).unwrap());
+}
