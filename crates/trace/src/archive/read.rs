@@ -68,6 +68,15 @@ pub enum Defect {
         /// Its time.
         time: Timestamp,
     },
+    /// A time after those of the records that follow it. Known only where bad records are skipped: otherwise the next
+    /// record is told as [`Defect::Backwards`].
+    #[error("its time {time} is after {after} and more, the times of the records behind it")]
+    Ahead {
+        /// Its time.
+        time: Timestamp,
+        /// That of the record behind it.
+        after: Timestamp,
+    },
 }
 
 fn order_text(read_as: ByteOrder) -> &'static str {
@@ -83,11 +92,12 @@ fn order_text(read_as: ByteOrder) -> &'static str {
 
 impl Defect {
     /// The kinds, as they are counted.
-    pub const KINDS: [&'static str; 4] = [
+    pub const KINDS: [&'static str; 5] = [
         "cut off by the end of the file",
         "with an impossible length",
         "with an impossible time",
         "earlier than the one before",
+        "later than those behind",
     ];
 
     fn kind(self) -> usize {
@@ -96,6 +106,7 @@ impl Defect {
             Defect::Length(_) | Defect::Order(_) => 1,
             Defect::Time(_) => 2,
             Defect::Backwards { .. } => 3,
+            Defect::Ahead { .. } => 4,
         }
     }
 }
@@ -155,7 +166,7 @@ pub struct Tally {
     /// Their bytes.
     pub bytes: u64,
     /// What was no record, by kind as in [`Defect::KINDS`], and the first of each kind.
-    pub bad: [(u64, Option<Bad>); 4],
+    pub bad: [(u64, Option<Bad>); Defect::KINDS.len()],
     /// Bytes that were skipped.
     pub skipped: u64,
 }
@@ -272,8 +283,13 @@ impl<R: Read> Reader<R> {
     #[inline]
     fn next(&mut self) -> Result<Option<(usize, Timestamp)>, ReadError> {
         loop {
-            if self.end - self.start < RECORD_MAX {
-                self.fill(RECORD_MAX)?;
+            // Who skips what is bad looks at what follows.
+            let need = match self.reading.on_bad {
+                OnBad::Stop => RECORD_MAX,
+                OnBad::Skip => (SURE + 1) * RECORD_MAX,
+            };
+            if self.end - self.start < need {
+                self.fill(need)?;
             }
             match self.find() {
                 Found::Record(len, time) => return Ok(Some((len, time))),
@@ -315,13 +331,43 @@ impl<R: Read> Reader<R> {
                 Some(before) if !self.reading.any_order && time.unix_us() < before.unix_us() => {
                     Found::Bad(Defect::Backwards { before, time })
                 }
-                _ => {
-                    self.last = Some(time);
-                    Found::Record(len, time)
-                }
+                _ => match self.ahead(&rest[len..], time) {
+                    Some(after) => Found::Bad(Defect::Ahead { time, after }),
+                    None => {
+                        self.last = Some(time);
+                        Found::Record(len, time)
+                    }
+                },
             },
             Err(defect) => Found::Bad(defect),
         }
+    }
+
+    /// Whether `time` is beyond those of the records that follow it in `rest`, which agree with each other and with
+    /// what came before: then it is the one that is wrong, and not all of them. The time of the next one.
+    #[inline]
+    fn ahead(&self, rest: &[u8], time: Timestamp) -> Option<Timestamp> {
+        if self.reading.on_bad == OnBad::Stop || self.reading.any_order {
+            return None;
+        }
+        let (len, after) = whole(rest, self.reading.order).ok()?;
+        let before = self.last.map_or(i64::MIN, Timestamp::unix_us);
+        let is_before = (before..time.unix_us()).contains(&after.unix_us());
+        (is_before && self.agree(&rest[len..], (after, time))).then_some(after)
+    }
+
+    /// Whether the next records go on from `after` and stay before `time`.
+    #[cold]
+    fn agree(&self, rest: &[u8], (after, time): (Timestamp, Timestamp)) -> bool {
+        let (mut rest, mut last) = (rest, after.unix_us());
+        for _ in 1..SURE {
+            let Ok((len, next)) = whole(rest, self.reading.order) else { return rest.is_empty() };
+            if !(last..time.unix_us()).contains(&next.unix_us()) {
+                return false;
+            }
+            (rest, last) = (&rest[len..], next.unix_us());
+        }
+        true
     }
 
     #[inline]
@@ -377,7 +423,7 @@ impl<R: Read> Reader<R> {
         self.number += 1;
         let next = usize::from(order.length(rest).unwrap_or(0));
         let skip = match defect {
-            Defect::Backwards { .. } => next,
+            Defect::Backwards { .. } | Defect::Ahead { .. } => next,
             Defect::Time(_) if next >= rest.len() || stand(&rest[next..], order, self.at_end) => {
                 next
             }

@@ -128,6 +128,34 @@ fn time_does_not_run_backwards_unless_it_may() {
     assert_eq!(all(&bytes, any).unwrap().0, bytes);
 }
 
+/// One clock that jumps ahead costs its record, and not all behind it.
+#[test]
+fn a_record_that_is_ahead_of_all_behind_it_is_the_one_that_is_left_out() {
+    let mut list: Vec<(i64, usize)> = (0..50).map(|n| (n * 10, 5)).collect();
+    list[20].0 = 1_000_000;
+    list[30].0 = 5;
+    let bytes = records(&list);
+    let (copy, tally) = all(&bytes, SKIP).unwrap();
+    assert_eq!(copy.len(), 48 * 35);
+    assert_eq!((tally.bad[4].0, tally.bad[3].0), (1, 1));
+    let bad = tally.bad[4].1.unwrap();
+    assert_eq!(bad.place, Place { offset: 20 * 35, number: 20 });
+    assert_eq!(
+        bad.defect.to_string(),
+        "its time 2015-07-01T18:20:31Z is after 2015-07-01T18:20:30.000210Z and more, the times of the records \
+         behind it"
+    );
+    // the first of all, too
+    list[20].0 = 200;
+    list[30].0 = 300;
+    list[0].0 = 1_000_000;
+    assert_eq!(all(&records(&list), SKIP).unwrap().1.bad[4].0, 1);
+    // two in a row agree with each other: those behind them are earlier
+    list[0].0 = 0;
+    (list[48].0, list[49].0) = (900, 901);
+    assert_eq!(all(&records(&list), SKIP).unwrap().1.bad(), 0);
+}
+
 #[test]
 fn lengths_the_other_way_round_are_recognised_and_can_be_read() {
     let bytes = records(&[(0, 10), (1, 20), (2, 30), (3, 40)]);
