@@ -86,6 +86,8 @@ struct TimingArgs {
     #[arg(long, value_name = "TIME")]
     tight_loop: Option<Nanos>,
     /// Drop a record that is later than this, and count it as a time violation [default: send it late]
+    ///
+    /// Recorded times are whole microseconds: with 0 a record is in time within its own.
     #[arg(long, value_name = "TIME")]
     drift: Option<Nanos>,
     /// Let this share of all records leave later than they should, and so out of order: 0 to 1

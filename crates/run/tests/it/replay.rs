@@ -556,3 +556,16 @@ fn what_was_captured_of_a_replay_is_the_archive_again() {
     }
     assert!(!wirebeat_trace::Source::advance(&mut again).unwrap());
 }
+
+/// Late is later than the drift and the microsecond that the archive knows.
+#[test]
+fn a_record_is_in_time_within_its_own_microsecond() {
+    let lines = [(0, 0, 20)];
+    let path = archive("late-after", &lines);
+    let capture = file("late-after.pcapng");
+    for (drift, late_after) in [("0", 999), ("10us", 10_999)] {
+        let ports = format!("ports: {{ a: {{ engine: pcap, file: '{}' }} }}\n", capture.display());
+        let report = run(&scenario(&path, &ports, &format!("drift: {drift}"), ""), None);
+        assert_eq!(report.flows[0].sent.as_ref().unwrap().late_after_ns, late_after);
+    }
+}

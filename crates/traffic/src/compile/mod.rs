@@ -33,7 +33,7 @@ use crate::spec::change::Phase;
 use crate::spec::header::Header;
 use crate::spec::number::Number;
 use crate::spec::pattern::Field;
-use crate::spec::{FlowSpec, Invalid, LateChoice, Scenario};
+use crate::spec::{FlowSpec, Invalid, LateChoice, Replay, Scenario};
 
 pub use files::Files;
 
@@ -119,7 +119,7 @@ pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Prog
             to: spec.to.clone(),
             streams: first..streams.len() as u32,
             late: match spec.replay.as_ref().and_then(|replay| replay.drift) {
-                Some(drift) => Late::Drop(drift),
+                Some(drift) => Late::Drop(drift.saturating_add(Replay::WITHIN)),
                 None => late,
             },
             replay: spec.replay.clone(),

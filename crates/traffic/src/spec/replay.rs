@@ -26,7 +26,8 @@ pub struct Replay {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "Option<TimeText>")]
     pub tight_loop: Option<Nanos>,
-    /// A record later than this is dropped as a time violation. Default: as `run.late` says.
+    /// A record later than this is dropped as a time violation; recorded times are whole microseconds, and a record that
+    /// leaves within its own is in time. Default: as `run.late` says.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "Option<TimeText>")]
     pub drift: Option<Nanos>,
@@ -161,6 +162,8 @@ impl Archives {
 }
 
 impl Replay {
+    /// Recorded times are whole microseconds: a record that leaves within its own is not late.
+    pub const WITHIN: Nanos = Nanos::new(999);
     /// How long a buffer is unless it is said: 64 MiB.
     pub const USUAL_BUFFER: Bytes = Bytes::new(64 << 20);
     /// How long it can be: it holds the longest record, and offsets in it have 32 bits.
