@@ -9,6 +9,7 @@
 //! the cores take them in the same turn, so the order of records is that of the archive however many workers there
 //! are. All times count from the first record, on the clock of the run.
 
+mod captures;
 mod read;
 mod source;
 mod work;
@@ -28,6 +29,7 @@ use wirebeat_traffic::spec::Shared;
 use wirebeat_units::Nanos;
 
 use crate::error::RunError;
+pub(crate) use captures::longest_frame;
 use read::{Readers, Summary};
 pub(crate) use source::longest_record;
 use work::Worker;
@@ -47,7 +49,7 @@ pub(crate) struct Recording {
     stream: u32,
     name: String,
     replay: Shared<Replay>,
-    /// The archives.
+    /// The archives or captures.
     paths: Vec<PathBuf>,
     /// What says which device is which sub-flow.
     table: Option<PathBuf>,
@@ -55,8 +57,10 @@ pub(crate) struct Recording {
     start: Nanos,
     stop: Nanos,
     count: u64,
-    /// The longest data that its packets have room for.
+    /// The longest data that its packets have room for, or the longest frame.
     data_max: usize,
+    /// The longest frame without a VLAN tag.
+    untagged_max: usize,
 }
 
 impl Recording {
@@ -69,12 +73,13 @@ impl Recording {
                 flow: number,
                 stream: flow.streams.start,
                 name: flow.name.clone(),
-                paths: replay.archive.names().iter().map(|name| path(name)).collect(),
+                paths: replay.names().iter().map(|name| path(name)).collect(),
                 table: replay.table().map(&path),
                 start: stream.departures.start,
                 stop: stream.departures.stop,
                 count: stream.departures.count,
                 data_max: stream.frames.recorded_max(),
+                untagged_max: stream.frames.whole_max().unwrap_or(usize::MAX),
                 replay,
             })
         };
