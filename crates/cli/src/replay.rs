@@ -93,10 +93,10 @@ struct TimingArgs {
     #[arg(long, value_name = "FACTOR")]
     fast_forward: Option<Factor>,
     /// Leave recorded times alone: so long from one record to the next; 0 is as fast as the engine can
-    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    #[arg(long, value_name = "TIME")]
     tight_loop: Option<Nanos>,
     /// Drop a record that is later than this, and count it as a time violation [default: send it late]
-    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    #[arg(long, value_name = "TIME")]
     drift: Option<Nanos>,
     /// Send all of it so many times [default: 1]
     #[arg(long = "loop", value_name = "N", value_parser = values::count::<NonZeroU64>)]
@@ -336,6 +336,15 @@ mod tests {
             (&["a".to_owned()][..], NonZeroU64::new(7))
         );
         assert_eq!(flow.probe, Probe::Off);
+    }
+
+    #[test]
+    fn a_tight_loop_and_a_drift_of_nothing_can_be_asked_for() {
+        let text = yaml("day.wbar --to 10.0.0.2 --tight-loop 0");
+        let of =
+            |text: &str| Scenario::from_yaml(text, "").unwrap().flows[FLOW].replay.clone().unwrap();
+        assert!(of(&text).is_unlimited());
+        assert_eq!(of(&yaml("day.wbar --to 10.0.0.2 --drift 0")).drift, Some(Nanos::ZERO));
     }
 
     #[test]

@@ -108,6 +108,8 @@ pub(crate) struct Replaying {
     flow: u32,
     halt: Arc<AtomicBool>,
     live: Arc<Live>,
+    /// Nothing has a deadline, so nothing comes too late.
+    unlimited: bool,
     counts: Arc<PlaybackCounts>,
     result: Receiver<Summary>,
     summary: Mutex<Option<Summary>>,
@@ -171,7 +173,9 @@ impl Replaying {
         };
         let playbacks: Vec<Playback> = queues.into_iter().map(playback).collect();
         let (name, flow, summary) = (recording.name.clone(), recording.flow, Mutex::new(None));
-        Ok((Replaying { name, flow, halt, live, counts, result, summary }, playbacks))
+        let unlimited = recording.replay.is_unlimited();
+        let replaying = Replaying { name, flow, halt, live, unlimited, counts, result, summary };
+        Ok((replaying, playbacks))
     }
 
     /// Waits until the first records are there, or there are none.
@@ -212,7 +216,10 @@ impl Replaying {
         self.halt.store(true, Ordering::Release);
         let kept = self.summary.lock().unwrap_or_else(PoisonError::into_inner).take();
         let summary = kept.or_else(|| self.result.recv_timeout(PATIENCE).ok());
-        let starved = self.counts.starved.load(Ordering::Relaxed);
+        let starved = match self.unlimited {
+            true => 0,
+            false => self.counts.starved.load(Ordering::Relaxed),
+        };
         let error = match &summary {
             Some(summary) => summary.error.clone(),
             None if self.live.reading.load(Ordering::Relaxed) => {

@@ -321,7 +321,9 @@ fn faster_in_a_tight_loop_again_and_in_part() {
     same(&sent("speeds", &path, ", speed: 10x"), &mapped(&|_, ns| ns / 10));
     same(&sent("speeds", &path, ", speed: 0.5x"), &mapped(&|_, ns| ns * 2));
     same(&sent("speeds", &path, ", tight-loop: 3us"), &mapped(&|n, _| n as u64 * 3000));
-    assert!(bytes(sent("speeds", &path, ", tight-loop: 0")) == bytes(all.clone()));
+    let (report, flat_out) = replayed("speeds", &path, ", tight-loop: 0");
+    assert!(bytes(flat_out) == bytes(all.clone()));
+    assert_eq!(report.replays[0].starved, 0, "what has no deadline is not late");
     let (twice, last) = (sent("speeds", &path, ", loop: 2"), all.last().unwrap().0);
     let gap = last / (all.len() as u64 - 1);
     let again = all.iter().map(|(ns, frame)| (ns + last + gap, frame.clone()));
