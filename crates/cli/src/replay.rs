@@ -1,6 +1,8 @@
-//! `wirebeat replay`: archives sent again, from the command line.
+//! `wirebeat replay`: archives and captures sent again, from the command line.
 //!
 //! Like `send`, the command line is a scenario in short, which `--print-scenario` shows.
+
+mod captured;
 
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
@@ -10,9 +12,11 @@ use wirebeat_run::{Codec, Options};
 use wirebeat_traffic::spec::header::Header;
 use wirebeat_traffic::spec::number::Number;
 use wirebeat_traffic::spec::pattern::{Changing, Field, FieldValue, Increment, Pattern, Per};
-use wirebeat_traffic::spec::replay::{Archives, FlowOf, OnBad, OutOfOrder, ReaderChoice, Replay};
+use wirebeat_traffic::spec::replay::{FileNames, FlowOf, OnBad, OutOfOrder, ReaderChoice, Replay};
 use wirebeat_traffic::spec::{FlowSpec, Probe, RunSpec, Scenario, WaitChoice};
 use wirebeat_units::{Bytes, Factor, Nanos, WallTime};
+
+use captured::CaptureArgs;
 
 use crate::ctl::ControlArgs;
 use crate::execute::execute;
@@ -34,28 +38,34 @@ Examples:
   wirebeat replay day.wbar --to 10.0.0.2:5000 --fast-forward 10x --drift 100us
   wirebeat replay day.wbar --to 10.0.0.2:5000 --tight-loop 0 --engine kernel
   wirebeat replay day.wbar --to 10.0.0.2:5000 --flow-of device --source-port 20000
-  wirebeat replay day.wbar --to 10.0.0.2:5000 --probe --peer 10.0.0.2 --key-file lab.key";
+  wirebeat replay day.wbar --to 10.0.0.2:5000 --probe --peer 10.0.0.2 --key-file lab.key
+  wirebeat replay day.pcapng --interface eth1 --filter 'udp port 53' --fast-forward 2x
+  wirebeat replay day.pcapng --interface eth1 --map-address 10.1.0.0/16=192.168.0.0/16 --side client";
 
-/// Send the records of an archive again, at their own times
+/// Send an archive or a capture again, at its own times
 ///
-/// The data of each record is the payload of a UDP datagram, and leaves as long after the first as it was recorded
-/// after it. 'wirebeat archive' makes archives. Ends with the archive, and reports how exactly records left.
+/// The data of each record of an archive is the payload of a UDP datagram, and leaves as long after the first as it was
+/// recorded after it. 'wirebeat archive' makes archives. Frames of a capture (pcap, pcapng) leave as they were captured,
+/// but for what is mapped. Ends with the file, and reports how exactly records left.
 #[derive(ClapArgs, Debug)]
 #[command(
-    override_usage = "wirebeat replay <ARCHIVE>... --to <ADDRESS[:PORT]> [OPTIONS]",
+    override_usage = "wirebeat replay <ARCHIVE>... --to <ADDRESS[:PORT]> [OPTIONS]\n       wirebeat replay \
+                      <CAPTURE>... --interface <NAME> [OPTIONS]",
     after_long_help = EXAMPLES
 )]
 pub struct Args {
-    /// The archive; several are merged by time
-    #[arg(value_name = "ARCHIVE", required = true)]
-    archives: Vec<PathBuf>,
-    /// Where to send: an IP address, and a UDP port unless it is 9, the discard service
+    /// The archive or the capture; several are merged by time
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Where to send the records of an archive: an IP address, and a UDP port unless it is 9, the discard service
     #[arg(long, value_name = "ADDRESS[:PORT]")]
-    to: Target,
+    to: Option<Target>,
     #[command(flatten)]
     timing: TimingArgs,
     #[command(flatten)]
     records: RecordArgs,
+    #[command(flatten)]
+    captures: CaptureArgs,
     #[command(flatten)]
     packet: PacketArgs,
     #[command(flatten)]
@@ -137,7 +147,7 @@ struct RecordArgs {
     on_bad: OnBad,
 }
 
-/// How archives are read.
+/// How files are read.
 #[derive(ClapArgs, Debug)]
 #[command(next_help_heading = "Reading")]
 struct ReadingArgs {
@@ -156,7 +166,7 @@ struct ReadingArgs {
 #[derive(ClapArgs, Debug)]
 #[command(next_help_heading = "Run")]
 struct RunArgs {
-    /// End at this time [default: with the archive]
+    /// End at this time [default: with the file]
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     time: Option<Nanos>,
     /// Start at this moment, in UTC: 2026-11-20T18:00:00Z [default: at once]
@@ -221,15 +231,14 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
         settle: args.run.settle.unwrap_or(usual.settle),
         ..usual
     };
-    let mut packet = args.packet.headers(args.to)?;
-    if args.records.flow_of.is_some() {
-        vary(&mut packet, args.packet.source_port.unwrap_or(FIRST_PORT));
-    }
+    let is_capture = captured::are_captures(&args.files)?;
+    let packet =
+        if is_capture { captured::check(args).map(|()| Vec::new())? } else { headers(args)? };
     let flow = FlowSpec {
         packet: packet.into(),
         count: args.records.count,
         probe: if args.records.probe { Probe::of(Codec::Wirebeat) } else { Probe::Off },
-        replay: Some(replay(args)?.into()),
+        replay: Some(replay(args, is_capture)?.into()),
         ..FlowSpec::from_port(PORT)
     };
     scenario.flows.insert(FLOW.to_owned(), flow);
@@ -237,7 +246,20 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-fn replay(args: &Args) -> Result<Replay, Failure> {
+/// The headers of what is sent from archives.
+fn headers(args: &Args) -> Result<Vec<Header>, Failure> {
+    let to = args.to.ok_or_else(|| {
+        let message = "it is missing: the records of an archive go to an address, for example --to 10.0.0.2:5000";
+        Failure::usage(message).at("--to")
+    })?;
+    let mut packet = args.packet.headers(to)?;
+    if args.records.flow_of.is_some() {
+        vary(&mut packet, args.packet.source_port.unwrap_or(FIRST_PORT));
+    }
+    Ok(packet)
+}
+
+fn replay(args: &Args, is_capture: bool) -> Result<Replay, Failure> {
     let name = |path: &PathBuf| {
         let name = path.to_str().map(str::to_owned);
         name.ok_or_else(|| {
@@ -245,10 +267,10 @@ fn replay(args: &Args) -> Result<Replay, Failure> {
                 .at(path.display().to_string())
         })
     };
-    let mut names = args.archives.iter().map(name).collect::<Result<Vec<_>, _>>()?;
-    let archive = match names.len() {
-        1 => Archives::One(names.remove(0)),
-        _ => Archives::Several(names),
+    let names = args.files.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+    let (archive, capture) = match is_capture {
+        true => (None, Some(FileNames::from(names))),
+        false => (Some(FileNames::from(names)), None),
     };
     let usual = Replay::of("");
     let TimingArgs { fast_forward, tight_loop, drift, times, .. } = &args.timing;
@@ -257,8 +279,9 @@ fn replay(args: &Args) -> Result<Replay, Failure> {
         let cores = args.timing.out_of_order_queues.unwrap_or(0);
         OutOfOrder { probability, window, cores }
     });
-    Ok(Replay {
+    let mut replay = Replay {
         archive,
+        capture,
         speed: fast_forward.unwrap_or_default(),
         tight_loop: *tight_loop,
         drift: *drift,
@@ -272,7 +295,10 @@ fn replay(args: &Args) -> Result<Replay, Failure> {
         reader: args.reading.reader,
         workers: args.reading.workers.unwrap_or(usual.workers),
         buffer: args.reading.buffer.unwrap_or(usual.buffer),
-    })
+        ..usual
+    };
+    captured::fill(args, is_capture, &mut replay);
+    Ok(replay)
 }
 
 /// Gives each sub-flow a source port, from this one on.
@@ -321,7 +347,7 @@ mod tests {
         );
         let flow = &Scenario::from_yaml(&text, "").unwrap().flows[FLOW];
         let replay = flow.replay.as_ref().unwrap();
-        assert_eq!(replay.archive.names(), ["day.wbar"]);
+        assert_eq!(replay.names(), ["day.wbar"]);
         assert_eq!(
             (replay.speed.to_string(), replay.drift),
             ("10x".to_owned(), Some(Nanos::from_micros(100)))
@@ -331,6 +357,39 @@ mod tests {
             (&["a".to_owned()][..], NonZeroU64::new(7))
         );
         assert_eq!(flow.probe, Probe::Off);
+    }
+
+    #[test]
+    fn a_tight_loop_and_a_drift_of_nothing_can_be_asked_for() {
+        let text = yaml("day.wbar --to 10.0.0.2 --tight-loop 0");
+        let of =
+            |text: &str| Scenario::from_yaml(text, "").unwrap().flows[FLOW].replay.clone().unwrap();
+        assert!(of(&text).is_unlimited());
+        assert_eq!(of(&yaml("day.wbar --to 10.0.0.2 --drift 0")).drift, Some(Nanos::ZERO));
+    }
+
+    #[test]
+    fn a_capture_is_known_by_its_beginning_or_its_name() {
+        let text = yaml(
+            "day.pcapng --interface eth1 --filter arp --map-address 10.0.0.0/8=11.0.0.0/8 --map-port 80=8080 --vlan off \
+             --source-mac 02:00:00:00:00:01 --side server --preload --truncated send --loop 3",
+        );
+        let flow = &Scenario::from_yaml(&text, "").unwrap().flows[FLOW];
+        let replay = flow.replay.as_ref().unwrap();
+        assert!(replay.is_capture() && replay.preload && !text.contains("packet"), "{text}");
+        assert_eq!(
+            (replay.names(), replay.filter.as_deref()),
+            (&["day.pcapng".to_owned()][..], Some("arp"))
+        );
+        assert_eq!(replay.rewrite.rules().ports.len() + replay.rewrite.rules().addresses.len(), 2);
+        assert!(replay.rewrite.source_mac.is_some() && replay.side.is_some());
+
+        let path =
+            std::env::temp_dir().join(format!("wirebeat-replay-{}.wbar", std::process::id()));
+        std::fs::write(&path, [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0]).unwrap();
+        let text = yaml(&format!("{} --interface eth1", path.display()));
+        std::fs::remove_file(&path).unwrap();
+        assert!(text.contains("capture:"), "{text}");
     }
 
     #[test]
@@ -346,8 +405,15 @@ mod tests {
     #[test]
     fn mistakes_are_told_as_those_of_flags() {
         for (line, told) in [
-            ("--to 10.0.0.2", "<ARCHIVE>... is missing"),
-            ("day.wbar", "--to"),
+            ("--to 10.0.0.2", "<FILE>... is missing"),
+            ("day.wbar", "--to: it is missing"),
+            ("day.pcap --to 10.0.0.2", "--to: the frames of a capture have their headers"),
+            ("day.pcap --ttl 3", "--ttl, --dscp"),
+            ("day.pcap --device a", "--device: a capture has no devices"),
+            ("day.pcap --filter port", "--filter: at character 5"),
+            ("day.pcap --map-port 1-9=2-3", "--map-port: 1-9 are 9 ports"),
+            ("day.pcap day.wbar --to 10.0.0.2", "are not replayed together"),
+            ("day.wbar --to 10.0.0.2 --preload", "--preload: only a capture has this"),
             ("day.wbar --to 10.0.0.2 --fast-forward fast", "'fast' is not a factor"),
             (
                 "day.wbar --to 10.0.0.2 --fast-forward 2x --tight-loop 1us",

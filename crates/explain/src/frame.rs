@@ -38,6 +38,10 @@ pub fn explain(
     (name, flow, stream): (&str, &FlowSpec, &Stream),
     count: Option<u64>,
 ) -> Result<(), CompileError> {
+    if flow.is_captured() {
+        page.hang("    ", "frames as they were captured, with what 'rewrite' makes other");
+        return Ok(());
+    }
     let same = stream.frames.period() == Some(1);
     let count = count.unwrap_or(if same { 1 } else { DIFFERENT });
     let fields = anatomy(&checked.scenario, &checked.links, (name, flow))?;

@@ -95,7 +95,8 @@ pub fn pace(flow: &FlowSpec, pace: &Pace) -> String {
 }
 
 fn replayed(replay: &Replay) -> String {
-    let names = replay.archive.names().join("', '");
+    let names = replay.names().join("', '");
+    let what = if replay.is_capture() { "frames" } else { "records" };
     let times = match (replay.tight_loop, replay.speed) {
         (Some(Nanos::ZERO), _) => "as fast as the engine can".to_owned(),
         (Some(every), _) => format!("one every {every}"),
@@ -106,7 +107,7 @@ fn replayed(replay: &Replay) -> String {
         1 => String::new(),
         times => format!(", {times} times over"),
     };
-    format!("the records of '{names}' {times}{often}")
+    format!("the {what} of '{names}' {times}{often}")
 }
 
 fn departures(spec: &Departures) -> String {

@@ -1,16 +1,17 @@
 //! The files that a scenario names, read before it is compiled.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use wirebeat_traffic::compile::Files;
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::spec::replay::Truncated;
+use wirebeat_traffic::spec::{Replay, Scenario};
 
 use crate::error::RunError;
 use crate::options::Options;
-use crate::replay::longest_record;
+use crate::replay::{longest_frame, longest_record};
 
 /// Reads what `scenario` names and `options` do not hold already. Names are relative to the directory of the
 /// scenario.
@@ -29,18 +30,32 @@ pub fn read(scenario: &Scenario, options: &Options) -> Result<Files, RunError> {
             .map_err(|why| RunError::Usage(format!("the file '{}': {why}", path.display())))?;
         files.insert(name.to_owned(), content);
     }
-    for name in replayed(scenario) {
-        if let Some(longest) = longest_record(&path(name)).map_err(RunError::Usage)? {
-            files.insert_archive(name.to_owned(), longest);
+    for (name, replay) in replayed(scenario) {
+        let longest = match replay.is_capture() {
+            true => longest_frame(&path(name), replay),
+            false => longest_record(&path(name)),
+        };
+        if let Some(longest) = longest.map_err(RunError::Usage)? {
+            files.insert_recording(name.to_owned(), longest);
         }
     }
     Ok(files)
 }
 
-/// The archives that `scenario` replays, each once.
-fn replayed(scenario: &Scenario) -> BTreeSet<&str> {
-    let replays = scenario.flows.values().filter_map(|flow| flow.replay.as_ref());
-    replays.flat_map(|replay| replay.archive.names()).map(String::as_str).collect()
+/// The files that `scenario` replays, each once, and one who does. Where one of them pads frames and another does
+/// not, that is one who does.
+fn replayed(scenario: &Scenario) -> BTreeMap<&str, &Replay> {
+    let replays = scenario.flows.values().filter_map(|flow| flow.replay.as_deref());
+    let mut all = BTreeMap::new();
+    for replay in replays {
+        for name in replay.names() {
+            let known = all.entry(name.as_str()).or_insert(replay);
+            if replay.truncated == Truncated::Pad {
+                *known = replay;
+            }
+        }
+    }
+    all
 }
 
 /// A regular file of at most so many bytes; or why not.

@@ -148,7 +148,7 @@ fn replay(run: &Prepared, replayed: Replayed) -> Replay {
     let names = flow.and_then(|flow| flow.replay.as_ref());
     Replay {
         flow: flow.map_or_else(String::new, |flow| flow.name.clone()),
-        archives: names.map_or_else(Vec::new, |replay| replay.archive.names().to_vec()),
+        archives: names.map_or_else(Vec::new, |replay| replay.names().to_vec()),
         records: replayed.summary.records,
         left_out: replayed.summary.left_out,
         starved: replayed.starved,

@@ -16,6 +16,8 @@ pub struct EtherType(pub u16);
 impl EtherType {
     /// IPv4 (RFC 894).
     pub const IPV4: EtherType = EtherType(0x0800);
+    /// ARP (RFC 826).
+    pub const ARP: EtherType = EtherType(0x0806);
     /// IPv6 (RFC 2464).
     pub const IPV6: EtherType = EtherType(0x86dd);
     /// A customer VLAN tag (IEEE 802.1Q).

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Replay {
     /// The flow's name.
     pub flow: String,
-    /// Names of the archives.
+    /// Names of the archives or captures.
     pub archives: Vec<String>,
-    /// Records that were read to be sent.
+    /// Records, or frames of captures, that were read to be sent.
     pub records: u64,
     /// What was left out.
     pub left_out: Vec<LeftOut>,

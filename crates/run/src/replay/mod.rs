@@ -9,6 +9,7 @@
 //! the cores take them in the same turn, so the order of records is that of the archive however many workers there
 //! are. All times count from the first record, on the clock of the run.
 
+mod captures;
 mod read;
 mod source;
 mod work;
@@ -29,6 +30,7 @@ use wirebeat_traffic::spec::Shared;
 use wirebeat_units::Nanos;
 
 use crate::error::RunError;
+pub(crate) use captures::longest_frame;
 use read::{Readers, Summary};
 pub(crate) use source::longest_record;
 use work::Worker;
@@ -52,7 +54,7 @@ pub(crate) struct Recording {
     replay: Shared<Replay>,
     /// What its delays are drawn with.
     delays: Key,
-    /// The archives.
+    /// The archives or captures.
     paths: Vec<PathBuf>,
     /// What says which device is which sub-flow.
     table: Option<PathBuf>,
@@ -60,8 +62,10 @@ pub(crate) struct Recording {
     start: Nanos,
     stop: Nanos,
     count: u64,
-    /// The longest data that its packets have room for.
+    /// The longest data that its packets have room for, or the longest frame.
     data_max: usize,
+    /// The longest frame without a VLAN tag.
+    untagged_max: usize,
 }
 
 impl Recording {
@@ -75,12 +79,13 @@ impl Recording {
                 stream: flow.streams.start,
                 name: flow.name.clone(),
                 delays: Key::new(program.seed, number, Purpose::Delay),
-                paths: replay.archive.names().iter().map(|name| path(name)).collect(),
+                paths: replay.names().iter().map(|name| path(name)).collect(),
                 table: replay.table().map(&path),
                 start: stream.departures.start,
                 stop: stream.departures.stop,
                 count: stream.departures.count,
                 data_max: stream.frames.recorded_max(),
+                untagged_max: stream.frames.whole_max().unwrap_or(usize::MAX),
                 replay,
             })
         };

@@ -1,4 +1,5 @@
-//! The thread that reads: records are checked, chosen and copied into buffers for the workers.
+//! The thread that reads: records are checked, chosen and copied into buffers for the workers, those of archives
+//! (`source.rs`) and frames of captures (`captures.rs`) alike.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,11 +15,12 @@ use wirebeat_trace::select::{Pattern, Selection};
 use wirebeat_traffic::spec::replay::{FlowOf, OnBad};
 use wirebeat_units::WallTime;
 
+use super::captures::{Captures, Preloaded};
 use super::source::Archives;
 use super::{LOOK, Live, Recording};
 use crate::error::RunError;
 
-/// Bytes before the data of a record in a buffer: its time, its number in the order of devices or their hash, and
+/// Bytes before the data of a record in a buffer: its time in nanoseconds, its number in the order of devices or their hash, and
 /// the length of its data.
 pub(super) const HEAD: usize = 8 + 4 + 2;
 /// The first buffer is this long, so that the first records are there soon.
@@ -60,18 +62,27 @@ pub(super) struct Readers {
     recording: Recording,
     selection: Selection,
     sub_flows: SubFlows,
+    preloaded: Preloaded,
     /// Opened beforehand, so that what cannot be read is known before the run.
-    first: Option<Archives>,
+    first: Option<Input>,
     notes: Vec<String>,
+}
+
+/// What is read.
+enum Input {
+    Archives(Archives),
+    Captures(Box<Captures>),
 }
 
 /// The way to a worker, and the way on which its buffers come back.
 pub(super) type Way = (SyncSender<Filled>, Receiver<Vec<u8>>);
 
 /// A record that cannot be sent.
-struct Unsendable {
-    kind: &'static str,
-    why: String,
+pub(super) struct Unsendable {
+    pub(super) kind: &'static str,
+    pub(super) why: String,
+    /// Nobody asked that such ones are left out.
+    pub(super) wanted: bool,
 }
 
 impl Readers {
@@ -96,18 +107,28 @@ impl Readers {
                 SubFlows::Table(table(&path).map_err(told)?)
             }
         };
+        let preloaded = match replay.preload {
+            true => Preloaded::read(recording).map_err(told)?,
+            false => Preloaded::default(),
+        };
         let recording = recording.clone();
+        let notes = Vec::new();
         let mut readers =
-            Readers { recording, selection, sub_flows, first: None, notes: Vec::new() };
+            Readers { recording, selection, sub_flows, preloaded, first: None, notes };
         readers.first = Some(readers.source().map_err(told)?);
         Ok(readers)
     }
 
     /// All that is to be sent, once.
-    fn source(&mut self) -> Result<Archives, String> {
+    fn source(&mut self) -> Result<Input, String> {
         let notes = &mut self.notes;
         let Recording { paths, replay, .. } = &self.recording;
-        Archives::open(paths, replay, &self.selection, |note| notes.push(note))
+        if replay.is_capture() {
+            let captures = Captures::open(&self.recording, &self.preloaded)?;
+            return Ok(Input::Captures(Box::new(captures)));
+        }
+        let open = Archives::open(paths, replay, &self.selection, |note| notes.push(note));
+        open.map(Input::Archives)
     }
 
     /// Reads to the end, or until it is told to halt.
@@ -133,41 +154,80 @@ impl Readers {
     ) -> Result<(), String> {
         let capacity = usize::try_from(self.recording.replay.buffer.get()).unwrap_or(usize::MAX);
         filling.begin(FIRST.min(capacity))?;
-        let (mut times, mut looked) = (TimeLine::default(), 0);
+        let mut times = TimeLine::default();
+        let mut to = (filling, capacity);
         for _ in 0..self.recording.replay.times.get() {
             let mut source = match self.first.take() {
                 Some(source) => source,
                 None => self.source()?,
             };
             times.again();
-            loop {
-                looked += 1;
-                filling.live.looked.store(looked, Ordering::Relaxed);
-                filling.live.reading.store(true, Ordering::Relaxed);
-                let more = source.advance();
-                filling.live.reading.store(false, Ordering::Relaxed);
-                match more {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(error) => return Err(error.to_string()),
+            let done = match &mut source {
+                Input::Archives(source) => {
+                    self.read_records(source, &mut times, &mut to, left_out)?
                 }
-                let record = source.record();
-                if filling.next >= self.recording.count {
-                    return Ok(());
+                Input::Captures(source) => {
+                    self.read_frames(source, &mut times, &mut to, left_out)?
                 }
-                let at = times.at(record.time.unix_us());
-                match self.check(&record) {
-                    Ok(sub_flow) => filling.add(at, sub_flow, record.data, capacity)?,
-                    Err(unsendable) => self.unsendable(&record, unsendable, left_out)?,
-                }
-            }
-            source.skipped().into_iter().for_each(|skipped| add(left_out, skipped));
+            };
             // nothing was in it, and nothing will be
-            if filling.next == 0 {
+            if done || to.0.next == 0 {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Reads archives to their end; says whether there are as many records as were wanted.
+    fn read_records(
+        &mut self,
+        source: &mut Archives,
+        times: &mut TimeLine,
+        (filling, capacity): &mut (&mut Filling<'_>, usize),
+        left_out: &mut Vec<LeftOut>,
+    ) -> Result<bool, String> {
+        while filling.reading(|| source.advance()).map_err(|error| error.to_string())? {
+            let record = source.record();
+            if filling.next >= self.recording.count {
+                return Ok(true);
+            }
+            let at = times.at(record.time.unix_us(), 1000);
+            match self.check(&record) {
+                Ok(sub_flow) => filling.add(at, sub_flow, record.data, *capacity)?,
+                Err(unsendable) => {
+                    let what = || format!("the record of {} at {}", record.device, record.time);
+                    self.unsendable("records", what, unsendable, left_out)?;
+                }
+            }
+        }
+        source.skipped().into_iter().for_each(|skipped| add(left_out, skipped));
+        Ok(false)
+    }
+
+    /// The same of captures. The time of frames that are not sent goes by as well, so that two flows of one capture
+    /// keep step.
+    fn read_frames(
+        &mut self,
+        source: &mut Captures,
+        times: &mut TimeLine,
+        (filling, capacity): &mut (&mut Filling<'_>, usize),
+        left_out: &mut Vec<LeftOut>,
+    ) -> Result<bool, String> {
+        while let Some(time) = filling.reading(|| source.advance())? {
+            if filling.next >= self.recording.count {
+                return Ok(true);
+            }
+            let at = times.at(time, 1);
+            match source.take() {
+                Ok(Some(frame)) => filling.add(at, 0, frame, *capacity)?,
+                Ok(None) => {}
+                Err(unsendable) => {
+                    self.unsendable("frames", || source.place(), unsendable, left_out)?;
+                }
+            }
+        }
+        source.skipped().into_iter().for_each(|skipped| add(left_out, skipped));
+        Ok(false)
     }
 
     /// The sub-flow of a record that can be sent.
@@ -182,6 +242,7 @@ impl Readers {
                     record.data.len(),
                     self.recording.data_max
                 ),
+                wanted: true,
             });
         }
         match &mut self.sub_flows {
@@ -195,6 +256,7 @@ impl Readers {
                 table.get(&record.device).copied().ok_or_else(|| Unsendable {
                     kind: "of devices without a flow",
                     why: format!("its device {} is not in the table of 'flow-of'", record.device),
+                    wanted: true,
                 })
             }
         }
@@ -203,13 +265,14 @@ impl Readers {
     #[cold]
     fn unsendable(
         &self,
-        record: &Record<'_>,
-        Unsendable { kind, why }: Unsendable,
+        all: &str,
+        what: impl Fn() -> String,
+        Unsendable { kind, why, wanted }: Unsendable,
         left_out: &mut Vec<LeftOut>,
     ) -> Result<(), String> {
-        let told = format!("the record of {} at {}: {why}", record.device, record.time);
-        if self.recording.replay.on_bad == OnBad::Stop {
-            return Err(format!("{told}; 'on-bad: skip' leaves such records out"));
+        let told = format!("{}: {why}", what());
+        if wanted && self.recording.replay.on_bad == OnBad::Stop {
+            return Err(format!("{told}; 'on-bad: skip' leaves such {all} out"));
         }
         add(left_out, LeftOut { kind: kind.to_owned(), count: 1, first: told });
         Ok(())
@@ -217,14 +280,14 @@ impl Readers {
 }
 
 /// Counts what was left out with others of its kind.
-fn add(all: &mut Vec<LeftOut>, more: LeftOut) {
+pub(super) fn add(all: &mut Vec<LeftOut>, more: LeftOut) {
     match all.iter_mut().find(|known| known.kind == more.kind) {
         Some(known) => known.count += more.count,
         None => all.push(more),
     }
 }
 
-/// Times as microseconds since the first record; what is sent again goes on behind what was sent.
+/// Times as nanoseconds since the first record; what is sent again goes on behind what was sent.
 #[derive(Default)]
 struct TimeLine {
     /// The first time of this turn, and what comes before it.
@@ -240,20 +303,25 @@ impl TimeLine {
         if self.first.take().is_some() {
             let span = self.last - self.before;
             let gap = span.checked_div(self.records.saturating_sub(1)).unwrap_or(0);
-            self.before = self.last + gap.max(1);
+            self.before = self.last.saturating_add(gap.max(GAP_MIN));
             self.records = 0;
         }
     }
 
+    /// The time of a record, which is counted in units of so many nanoseconds.
     #[inline]
-    fn at(&mut self, unix_us: i64) -> u64 {
-        let first = *self.first.get_or_insert(unix_us);
+    fn at(&mut self, time: i64, unit_ns: u64) -> u64 {
+        let first = *self.first.get_or_insert(time);
         self.records += 1;
-        // in the order of time, so it is not before the first
-        self.last = self.before + unix_us.saturating_sub(first).max(0) as u64;
+        // In the order of time, so it is not before the first. What is 584 years later is as late as can be.
+        let since = time.saturating_sub(first).max(0) as u64;
+        self.last = self.before.saturating_add(since.saturating_mul(unit_ns));
         self.last
     }
 }
+
+/// The least time from one turn to the next.
+const GAP_MIN: u64 = 1_000;
 
 /// Why the reading ended when it was told to.
 const HALTED: &str = "halted";
@@ -272,6 +340,16 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
+    /// Says while it goes on that a call of the system may be waited for.
+    #[inline]
+    fn reading<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.live.looked.fetch_add(1, Ordering::Relaxed);
+        self.live.reading.store(true, Ordering::Relaxed);
+        let read = call();
+        self.live.reading.store(false, Ordering::Relaxed);
+        read
+    }
+
     /// Takes a buffer with this much room from the worker whose turn it is.
     fn begin(&mut self, capacity: usize) -> Result<(), String> {
         let Some((_, back)) = self.ways.get(self.turn) else { return Err(HALTED.to_owned()) };
@@ -311,7 +389,7 @@ impl Filling<'_> {
     #[inline]
     fn add(
         &mut self,
-        at_us: u64,
+        at_ns: u64,
         sub_flow: u32,
         data: &[u8],
         capacity: usize,
@@ -321,7 +399,7 @@ impl Filling<'_> {
             self.hand_on()?;
             self.begin(longer)?;
         }
-        self.buffer.extend_from_slice(&at_us.to_ne_bytes());
+        self.buffer.extend_from_slice(&at_ns.to_ne_bytes());
         self.buffer.extend_from_slice(&sub_flow.to_ne_bytes());
         self.buffer.extend_from_slice(&(data.len() as u16).to_ne_bytes());
         self.buffer.extend_from_slice(data);

@@ -16,7 +16,7 @@ use wirebeat_traffic::spec::Replay;
 use wirebeat_traffic::spec::replay::{OnBad, ReaderChoice};
 
 /// An archive up to this length is looked through for its longest record: a quarter of a second.
-const SCANNED: u64 = 256 << 20;
+pub(super) const SCANNED: u64 = 256 << 20;
 
 type Archive = Selected<Reader<Box<dyn Read + Send>>>;
 
@@ -122,18 +122,23 @@ fn open(
             Err(why) => note(format!("{why}; all of '{}' was read", path.display())),
         }
     }
-    let file = file(path, replay.reader, begin.offset)?;
+    let file = file("archive", path, replay.reader, begin.offset)?;
     let reading = Reading { on_bad, ..Reading::default() };
     let name = path.display().to_string();
     let reader = Reader::new(file, name, reading).with_buffer(buffer).at(begin);
     Ok(Selected::new(reader, selection.clone(), true))
 }
 
-/// A file that is read as it was asked, from `offset` on.
-fn file(path: &Path, how: ReaderChoice, offset: u64) -> Result<Box<dyn Read + Send>, String> {
-    let told = |error: io::Error| format!("the archive '{}': {error}", path.display());
+/// A file that is read as it was asked, from `offset` on. `what` it is called in messages.
+pub(super) fn file(
+    what: &str,
+    path: &Path,
+    how: ReaderChoice,
+    offset: u64,
+) -> Result<Box<dyn Read + Send>, String> {
+    let told = |error: io::Error| format!("the {what} '{}': {error}", path.display());
     if !std::fs::metadata(path).map_err(told)?.is_file() {
-        return Err(format!("the archive '{}': it is not a regular file", path.display()));
+        return Err(format!("the {what} '{}': it is not a regular file", path.display()));
     }
     Ok(match how {
         ReaderChoice::Buffered => {
@@ -145,7 +150,7 @@ fn file(path: &Path, how: ReaderChoice, offset: u64) -> Result<Box<dyn Read + Se
         ReaderChoice::Direct => {
             Box::new(Direct::open(path, offset).map_err(|error| match error.kind() {
                 io::ErrorKind::InvalidInput => format!(
-                    "the archive '{}': its file system cannot be read past the cache; leave 'reader' out",
+                    "the {what} '{}': its file system cannot be read past the cache; leave 'reader' out",
                     path.display()
                 ),
                 _ => told(error),

@@ -84,8 +84,8 @@ impl Worker {
         let empty = || Vec::with_capacity(BATCH);
         let mut batches: Vec<Vec<Entry>> = self.queues.iter().map(|_| empty()).collect();
         let (mut at, mut number, mut over) = (0, number, false);
-        while let Some((time_us, sub_flow, len)) = head(chunk.bytes(), at) {
-            let due = self.due(time_us, number);
+        while let Some((time_ns, sub_flow, len)) = head(chunk.bytes(), at) {
+            let due = self.due(time_ns, number);
             if due >= self.stop {
                 over = true;
                 break;
@@ -130,10 +130,10 @@ impl Worker {
     }
 
     #[inline]
-    fn due(&self, time_us: u64, number: u64) -> Nanos {
+    fn due(&self, time_ns: u64, number: u64) -> Nanos {
         let after = match self.times {
-            Times::Recorded(Factor::ONE) => time_us.saturating_mul(1000),
-            Times::Recorded(speed) => speed.divide(u128::from(time_us) * 1000),
+            Times::Recorded(Factor::ONE) => time_ns,
+            Times::Recorded(speed) => speed.divide(time_ns.into()),
             Times::Every(gap) => gap.get().saturating_mul(number),
         };
         self.start.saturating_add(Nanos::new(after))

@@ -19,6 +19,7 @@ mod model;
 mod multicast;
 mod observer;
 mod replay;
+mod replay_capture;
 mod same_frames;
 mod trace;
 mod two_hosts;

@@ -188,7 +188,7 @@ impl<R: Read> Frames<R> {
     }
 
     /// The error that ends the reading at the frame that it is at.
-    pub(super) fn error(&self, defect: Defect) -> ReadError {
+    pub fn error(&self, defect: Defect) -> ReadError {
         ReadError::Bad { name: self.name.clone(), bad: Bad { place: self.place, defect } }
     }
 

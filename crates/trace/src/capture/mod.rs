@@ -2,14 +2,17 @@
 //!
 //! [`Frames`] reads both; `pcap` and `pcapng` know how each is laid out, `input` is the window of the file that
 //! they look at. A frame is lent from that window: nothing is allocated for it. What its bytes mean is not looked
-//! at here: [`payloads`] makes records of what packets carry.
+//! at here: [`payloads`] makes records of what packets carry, [`ethernet`] frames that can be sent, and [`sides`] says
+//! which end of its conversation sent one.
 
 mod dissect;
+pub mod ethernet;
 mod frames;
 mod input;
 pub mod payloads;
 mod pcap;
 mod pcapng;
+pub mod sides;
 
 use std::fmt;
 use std::io;
@@ -21,6 +24,11 @@ use crate::archive::Timestamp;
 
 /// Bytes of the longest frame: the longest that libpcap captures (its `MAXIMUM_SNAPLEN`).
 pub const FRAME_MAX: usize = 262_144;
+
+/// Whether a file that begins so is a capture.
+pub fn begins(bytes: &[u8]) -> bool {
+    bytes.starts_with(&pcapng::SECTION) || pcap::Pcap::magic(bytes).is_some()
+}
 
 /// A frame of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -86,7 +86,7 @@ pub fn anatomy(
     (name, flow): (&str, &FlowSpec),
 ) -> Result<Vec<FieldInfo>, CompileError> {
     let packet = flow.headers(name)?;
-    if packet.raw.is_some() {
+    if packet.raw.is_some() || flow.is_captured() {
         return Ok(Vec::new());
     }
     let addresses = links::addresses(scenario, links, name, flow)?;

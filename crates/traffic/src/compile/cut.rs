@@ -12,7 +12,7 @@ use crate::spec::header::ipv4::{Identification, Ipv4};
 use crate::spec::lay::Covers;
 
 /// What a link of which nothing is known carries: jumbo frames of the usual length.
-const USUAL_MTU: u32 = 9000;
+pub(super) const USUAL_MTU: u32 = 9000;
 /// How much longer a frame may be with a VLAN tag: links do not count it (IEEE 802.3 §3.2.7, `eth_type_vlan`).
 const TAG: usize = 4;
 

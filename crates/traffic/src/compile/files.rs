@@ -19,8 +19,8 @@ use crate::spec::{FlowSpec, Replay, Scenario, Shared};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
     read: HashMap<String, Arc<File>>,
-    /// Of archives: the length of the longest data in them.
-    archives: HashMap<String, u32>,
+    /// Of archives and captures that are replayed: the length of the longest data or frame in them.
+    recordings: HashMap<String, u32>,
 }
 
 /// A file, and what was read out of it so far: flows and their phases ask for the same again and again.
@@ -62,14 +62,14 @@ impl Files {
         self.read.insert(name, Arc::new(File { content, ..File::default() }));
     }
 
-    /// Says of an archive how long the longest data of a record in it is.
-    pub fn insert_archive(&mut self, name: String, longest: u32) {
-        self.archives.insert(name, longest);
+    /// Says of an archive how long the longest data of a record in it is, or of a capture the longest frame.
+    pub fn insert_recording(&mut self, name: String, longest: u32) {
+        self.recordings.insert(name, longest);
     }
 
     /// The longest data that is replayed, where that is known.
     pub(super) fn longest_record(&self, replay: &Replay) -> Option<u32> {
-        let longest = replay.archive.names().iter().map(|name| self.archives.get(name).copied());
+        let longest = replay.names().iter().map(|name| self.recordings.get(name).copied());
         longest.collect::<Option<Vec<u32>>>()?.into_iter().max()
     }
 

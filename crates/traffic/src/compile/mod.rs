@@ -7,6 +7,7 @@
 //! changes what was compiled while it is sent.
 
 pub mod anatomy;
+mod captured;
 mod cut;
 mod departures;
 mod endpoint;
@@ -206,10 +207,14 @@ struct Maker<'a> {
 impl Maker<'_> {
     /// The frames of the flow as it is `now`.
     fn frames(&self, now: &FlowSpec) -> Result<Made, CompileError> {
+        let mtu = links::mtu(self.scenario, self.links, &now.from);
+        if let Some(replay) = now.replay.as_ref().filter(|replay| replay.is_capture()) {
+            let frames = captured::frames(self.context.files, replay, mtu);
+            return Ok((Arc::new(frames), None, None));
+        }
         let packet = now.headers(self.name)?;
         let addresses = links::addresses(self.scenario, self.links, self.name, now)?;
         let stack = stack::stack(self.name, &packet, addresses.as_ref())?;
-        let mtu = links::mtu(self.scenario, self.links, &now.from);
         let frames = frame::frames(&self.context, (self.name, now), &packet, (stack, mtu))?;
         let destination = addresses.as_ref().map(|addresses| {
             let port = packet.udp.map(|udp| udp.destination_or_default().first().get());

@@ -55,6 +55,8 @@ pub struct Frames {
     pub(crate) identification_at: u16,
     /// How those are cut that are longer than the link carries, where there are any.
     pub(crate) cut: Option<Cut>,
+    /// Where what is replayed is whole frames: the longest that one without a VLAN tag can be.
+    pub(crate) whole: Option<u16>,
 }
 
 /// What a frame is counted as. By default it is a packet without bytes.
@@ -209,6 +211,7 @@ impl Frames {
             checksum_at: 0,
             identification_at: 0,
             cut: None,
+            whole: None,
         }
     }
 

@@ -1,12 +1,13 @@
 //! Frames of what is replayed: the headers are those of the flow, the data comes with each record, and so does its
-//! length. All else, from lengths and changing fields to checksums and probe, is as for any other frame.
+//! length. All else, from lengths and changing fields to checksums and probe, is as for any other frame. What comes from
+//! a capture has its headers with it, and nothing is added.
 
 use wirebeat_wire::checksum::Sum;
 use wirebeat_wire::probe;
 
 use super::frames::{Built, Counted, Frames};
 
-/// What is replayed: the payload of a packet, or all of it but a probe at the end.
+/// What is replayed: the payload of a packet, all of it but a probe at the end, or a whole frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded<'a> {
     /// Its number in the flow.
@@ -24,7 +25,7 @@ impl Frames {
         let packet = self.recorded_len(of.data.len());
         let built = self.built(packet);
         let frame = out.get_mut(..built.len as usize)?;
-        let (headers, rest) = frame.split_at_mut_checked(self.headers_len.into())?;
+        let (headers, rest) = frame.split_at_mut_checked(self.recorded_at())?;
         headers.copy_from_slice(self.bytes.get(..headers.len())?);
         let (data, rest) = rest.split_at_mut_checked(of.data.len())?;
         data.copy_from_slice(of.data);
@@ -37,10 +38,21 @@ impl Frames {
     #[inline]
     pub(super) fn recorded_len(&self, data: usize) -> u32 {
         let tail = if self.probe.is_some() { probe::LEN } else { 0 };
-        u32::from(self.headers_len) + (data + tail) as u32
+        (self.recorded_at() + data + tail) as u32
     }
 
-    /// The most replayed data that a packet has room for.
+    /// Where what is replayed begins.
+    #[inline]
+    fn recorded_at(&self) -> usize {
+        if self.whole.is_some() { 0 } else { self.headers_len.into() }
+    }
+
+    /// Where whole frames are replayed: how long one without a VLAN tag can be.
+    pub fn whole_max(&self) -> Option<usize> {
+        self.whole.map(usize::from)
+    }
+
+    /// The most replayed data that a packet has room for, or the longest frame that is replayed.
     pub fn recorded_max(&self) -> usize {
         self.lengths.longest().saturating_sub(self.recorded_len(0)) as usize
     }

@@ -32,7 +32,7 @@ pub struct FlowSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub to: Option<String>,
     /// The headers from the outside in, then the payload.
-    #[serde(default = "default_packet")]
+    #[serde(default = "default_packet", skip_serializing_if = "is_empty")]
     pub packet: Shared<Vec<Header>>,
     /// How many sub-flows there are at a time; patterns may advance with them.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -70,7 +70,7 @@ pub struct FlowSpec {
     #[serde(deserialize_with = "super::different::map")]
     #[schemars(with = "std::collections::BTreeMap<String, Change>")]
     pub at: IndexMap<Nanos, Change>,
-    /// What is sent, if it was recorded: the payloads of the packets, and their times.
+    /// What is sent, if it was recorded: the payloads of the packets or whole frames, and their times.
     #[serde(default, skip_serializing_if = "is_default")]
     pub replay: Option<Shared<Replay>>,
     /// What the receiver measures from. Default: the last 16 bytes of the payload are Wirebeat's probe; whole
@@ -142,7 +142,11 @@ impl FlowSpec {
     }
 }
 
-fn default_packet() -> Shared<Vec<Header>> {
+fn is_empty(packet: &Shared<Vec<Header>>) -> bool {
+    packet.is_empty()
+}
+
+pub(super) fn default_packet() -> Shared<Vec<Header>> {
     vec![Header::Ipv4(Ipv4::default()), Header::Udp(Udp::default())].into()
 }
 

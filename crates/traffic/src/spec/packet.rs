@@ -86,13 +86,16 @@ fn first<T: super::pattern::FieldValue>(field: &Option<Field<T>>) -> Option<T> {
 }
 
 impl FlowSpec {
-    /// The headers as they follow one another; an error when one cannot follow the one before it. `name`
-    /// is the flow's.
+    /// The headers as they follow one another, none of a capture; an error when one cannot follow the one before
+    /// it. `name` is the flow's.
     pub fn headers(&self, name: &str) -> Result<Packet<'_>, Invalid> {
         let at = || KeyPath::flow(name).key("packet");
         if self.packet.len() > MAX_HEADERS {
             let why = format!("a packet has at most {MAX_HEADERS} headers");
             return Err(at().index(MAX_HEADERS).invalid(why));
+        }
+        if self.is_captured() {
+            return Ok(Packet::EMPTY);
         }
         let (mut headers, mut payload) = (Vec::with_capacity(self.packet.len()), None);
         for (index, header) in self.packet.iter().enumerate() {
@@ -121,6 +124,16 @@ impl FlowSpec {
 }
 
 impl<'a> Packet<'a> {
+    /// Without headers: they are not known here.
+    const EMPTY: Packet<'static> = Packet {
+        ethernet: None,
+        network: None,
+        udp: None,
+        raw: None,
+        payload: &Payload::Zeros,
+        headers: Vec::new(),
+    };
+
     /// Names what others ask for.
     fn find_parts(&mut self) {
         let mut behind = false;

@@ -1,23 +1,34 @@
-//! Flows that send what was recorded: which archives, when, and from which record which packet comes.
+//! Flows that send what was recorded: which archives or captures, when, and from which record which packet comes.
 //!
-//! What is in an archive is not known here: its names are passed on.
+//! What is in such a file is not known here: its name is passed on. What only captures have is `captured.rs`.
+
+mod captured;
 
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wirebeat_units::{Bytes, Factor, Nanos, WallTime};
+use wirebeat_wire::filter::Filter;
 
+pub use captured::{Rewrite, Side, Truncated, Vlan};
+pub use wirebeat_wire::rewrite::{PortRange, Prefix};
+
+use super::flow::default_packet;
 use super::header::Header;
 use super::schema::{BytesText, FactorText, MomentText, TimeText};
 use super::{Departures, FlowSpec, Invalid, KeyPath, Probe, is_default};
 
-/// Records of archives, sent as payloads at their own times.
+/// What was recorded, sent at its own times: records of archives as payloads, or frames of captures as they are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Replay {
     /// The archive, or several that are merged by time.
-    pub archive: Archives,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub archive: Option<FileNames>,
+    /// Instead of an archive: the capture, pcap or pcapng, or several that are merged by time.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub capture: Option<FileNames>,
     /// How many times as fast as it was recorded. Default: as fast.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "FactorText")]
@@ -48,6 +59,21 @@ pub struct Replay {
     /// Some records leave later than they should, and so behind others.
     #[serde(default, skip_serializing_if = "is_default")]
     pub out_of_order: Option<OutOfOrder>,
+    /// No frames of a capture but those that this matches, in the syntax of capture filters.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub filter: Option<String>,
+    /// What becomes other in the frames of a capture.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub rewrite: Rewrite,
+    /// No frames of a capture but those that this end of each conversation sent. Default: those of both.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub side: Option<Side>,
+    /// What is done about frames of a capture of which not all was captured.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub truncated: Truncated,
+    /// Whether captures are read into memory before the run starts. Default: they are read while it goes on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub preload: bool,
     /// How often all of it is sent.
     #[serde(default = "once", skip_serializing_if = "is_once", rename = "loop")]
     pub times: NonZeroU64,
@@ -66,10 +92,10 @@ pub struct Replay {
     pub buffer: Bytes,
 }
 
-/// Names of archives.
+/// Names of files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Archives {
+pub enum FileNames {
     /// One.
     One(String),
     /// Several.
@@ -151,12 +177,21 @@ fn is_usual_buffer(buffer: &Bytes) -> bool {
     *buffer == usual_buffer()
 }
 
-impl Archives {
-    /// Their names.
+impl FileNames {
+    /// All of them.
     pub fn names(&self) -> &[String] {
         match self {
-            Archives::One(name) => std::slice::from_ref(name),
-            Archives::Several(names) => names,
+            FileNames::One(name) => std::slice::from_ref(name),
+            FileNames::Several(names) => names,
+        }
+    }
+}
+
+impl From<Vec<String>> for FileNames {
+    fn from(mut names: Vec<String>) -> FileNames {
+        match (names.pop(), names.is_empty()) {
+            (Some(only), true) => FileNames::One(only),
+            (last, _) => FileNames::Several(names.into_iter().chain(last).collect()),
         }
     }
 }
@@ -174,7 +209,8 @@ impl Replay {
     /// Of one archive, with every other setting at its default.
     pub fn of(archive: impl Into<String>) -> Replay {
         Replay {
-            archive: Archives::One(archive.into()),
+            archive: Some(FileNames::One(archive.into())),
+            capture: None,
             speed: Factor::ONE,
             tight_loop: None,
             drift: None,
@@ -183,12 +219,27 @@ impl Replay {
             devices: Vec::new(),
             flow_of: None,
             out_of_order: None,
+            filter: None,
+            rewrite: Rewrite::default(),
+            side: None,
+            truncated: Truncated::Pad,
+            preload: false,
             times: once(),
             on_bad: OnBad::Stop,
             reader: ReaderChoice::Buffered,
             workers: one_worker(),
             buffer: usual_buffer(),
         }
+    }
+
+    /// The names of its files.
+    pub fn names(&self) -> &[String] {
+        self.archive.as_ref().or(self.capture.as_ref()).map_or(&[], FileNames::names)
+    }
+
+    /// Whether its records are whole frames.
+    pub fn is_capture(&self) -> bool {
+        self.capture.is_some()
     }
 
     /// Whether records leave as fast as the engine can.
@@ -207,10 +258,27 @@ impl Replay {
     /// What cannot be meant, and the key.
     fn check(&self) -> Result<(), (&'static str, String)> {
         let no = |key, why: &str| Err((key, why.to_owned()));
-        let names = self.archive.names();
-        if names.is_empty() || names.iter().any(String::is_empty) {
-            return no("archive", "there is no name of an archive; write for example day.wbar");
+        let key = match (&self.archive, &self.capture) {
+            (Some(_), Some(_)) => {
+                return no(
+                    "capture",
+                    "a flow replays archives or captures; leave one of the two out",
+                );
+            }
+            (None, None) => {
+                return no(
+                    "archive",
+                    "there is nothing to replay; write an archive, or 'capture' with the name of a capture",
+                );
+            }
+            (Some(_), None) => "archive",
+            (None, Some(_)) => "capture",
+        };
+        if self.names().is_empty() || self.names().iter().any(String::is_empty) {
+            let example = if self.is_capture() { "day.pcapng" } else { "day.wbar" };
+            return Err((key, format!("a name of a file is missing; write for example {example}")));
         }
+        self.check_kind()?;
         if self.tight_loop.is_some() && self.speed != Factor::ONE {
             return no(
                 "speed",
@@ -255,12 +323,50 @@ impl Replay {
     }
 }
 
+impl Replay {
+    /// What only the other kind of file has; and what is said of captures.
+    fn check_kind(&self) -> Result<(), (&'static str, String)> {
+        let no = |key, why: &str| Err((key, why.to_owned()));
+        if self.is_capture() {
+            let devices = "a capture has no devices; choose frames with 'filter', or leave it out";
+            return match self {
+                _ if !self.devices.is_empty() => no("devices", devices),
+                _ if self.flow_of.is_some() => no("flow-of", devices),
+                Replay { filter: Some(filter), .. } => match Filter::new(filter) {
+                    Ok(_) => Ok(()),
+                    Err(why) => Err(("filter", why.to_string())),
+                },
+                _ => Ok(()),
+            };
+        }
+        let only = [
+            ("filter", self.filter.is_some()),
+            ("rewrite", self.rewrite != Rewrite::default()),
+            ("side", self.side.is_some()),
+            ("truncated", self.truncated != Truncated::Pad),
+            ("preload", self.preload),
+        ];
+        match only.into_iter().find(|(_, is_said)| *is_said) {
+            Some((key, _)) => no(key, "only a capture has this; leave it out"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl FlowSpec {
+    /// Whether it sends the frames of captures, which have all headers themselves.
+    pub fn is_captured(&self) -> bool {
+        self.replay.as_ref().is_some_and(|replay| replay.is_capture())
+    }
+
     /// What cannot be meant of a flow that sends what was recorded.
     pub(super) fn check_replay(&self, name: &str) -> Result<(), Invalid> {
         let Some(replay) = &self.replay else { return Ok(()) };
         let at = |key: &str| KeyPath::flow(name).key(key);
         replay.check().map_err(|(key, why)| at("replay").key(key).invalid(why))?;
+        let rewrite =
+            |(key, why): (&'static str, String)| at("replay").key("rewrite").key(key).invalid(why);
+        replay.rewrite.check().map_err(rewrite)?;
         let said = |key: &str, why: &str| Err(at(key).invalid(why));
         let shown = self.packet.iter().any(Header::has_sub_flows);
         if replay.flow_of.is_some() && !shown {
@@ -275,7 +381,8 @@ impl FlowSpec {
         if !self.rate.is_unlimited() {
             return said(
                 "rate",
-                "what is replayed has its times; leave 'rate' out, or give 'replay' a 'tight-loop'",
+                "what is replayed has its times; leave 'rate' out, or give 'replay' a 'tight-loop': the time from one \
+                 to the next, 1us for a million a second",
             );
         }
         if self.departures != Departures::Constant {
@@ -298,6 +405,21 @@ impl FlowSpec {
         }
         if !self.at.is_empty() {
             return said("at", "what is replayed does not change; leave 'at' out");
+        }
+        if replay.is_capture() {
+            if !self.packet.is_empty() && self.packet != default_packet() {
+                return said(
+                    "packet",
+                    "the frames of a capture have their headers; leave it out, and write in 'rewrite' what is to \
+                     become other",
+                );
+            }
+            return match self.probe {
+                Probe::Carried(_) => {
+                    said("probe", "the frames of a capture stay as they are; leave 'probe' out")
+                }
+                Probe::Auto | Probe::Off => Ok(()),
+            };
         }
         if self.packet.iter().any(|header| matches!(header, Header::Raw(_) | Header::Payload(_))) {
             return said(
