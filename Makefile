@@ -57,6 +57,11 @@ bench-profiles: ## The same distributions from D-ITG, MGEN and Wirebeat, as they
 	@scripts/setup.sh build
 	@scripts/run.sh wirebeat-bench wirebeat-bench --only profiles --rounds 1 --output docs/profiles.md $(ARGS)
 
+.PHONY: bench-replay
+bench-replay: ## Archives sent again: time violations, records per second, memory, beside the published figures
+	@scripts/setup.sh build
+	@scripts/run.sh wirebeat-bench wirebeat-bench --only replay --output docs/benchmarks-replay.md $(ARGS)
+
 .PHONY: audit
 audit: ## Check dependencies with cargo-deny: licences, sources and, over the network, advisories
 	@scripts/setup.sh build

@@ -67,6 +67,7 @@ for group in "$@"; do
         ;;
     test)
         program tshark tshark
+        program tcpdump tcpdump
         program ip iproute2
         ;;
     peers)

@@ -57,6 +57,9 @@ pub fn document(
             writeln!(out, "{line}\n\n{table}")?;
         }
     }
+    if heading.in_full {
+        writeln!(out, "## Further\n\n{}\n", wrapped(FURTHER))?;
+    }
     writeln!(out, "## Peers\n\n{}\n", wrapped(PEERS))?;
     peers_list(&mut out, bench)?;
     out.truncate(out.trim_end().len());
@@ -111,6 +114,10 @@ fn measurements(bench: &Bench) -> String {
 const PEERS: &str = "\
 How each was run: flat out, at 100,000 frames per second where it was given rates, and its receiver. \
 RUDE is left out: Debian has no package of it.";
+
+const FURTHER: &str = "\
+Two chapters take their own time and have their own pages: `make bench-profiles` writes [distributions as they \
+arrive](profiles.md), `make bench-replay` [archives sent again](benchmarks-replay.md).";
 
 /// The names of the files in commands.
 fn files() -> Files {

@@ -11,6 +11,7 @@ mod document;
 mod exactness;
 mod format;
 mod frames;
+mod gaps;
 mod install;
 mod lab;
 mod options;
@@ -40,7 +41,7 @@ use crate::frames::Files;
 use crate::lab::{Failure, Lab};
 use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
-use crate::sections::{capture, cpu, flat, model, noise, profiles, rates};
+use crate::sections::{capture, cpu, flat, model, noise, profiles, rates, replay};
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -54,6 +55,9 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Failure> {
+    if let Some(scenario) = &options.memory_of {
+        return replay::memory_of(scenario);
+    }
     require(Capability::NetworkNamespaces)?;
     require(Capability::XdpLiveFrames)?;
     if !options.no_install {
@@ -62,8 +66,8 @@ fn run(options: &Options) -> Result<(), Failure> {
     let (begun, started) = (Instant::now(), rfc3339(SystemTime::now()));
     let lab = Lab::lay()?;
     let files = Files::write(&lab)?;
-    let (rounds, time, named) = (options.rounds(), options.time(), options.named.clone());
-    let mut bench = Bench { lab, files, rounds, time, named };
+    let (rounds, time, extent) = (options.rounds(), options.time(), options.extent());
+    let mut bench = Bench { lab, files, rounds, time, extent, named: options.named.clone() };
 
     let mut heard = noise::listen(&bench, "before");
     let before = CpuTimes::now();
@@ -100,11 +104,12 @@ fn run(options: &Options) -> Result<(), Failure> {
 type Measure = fn(&mut Bench) -> sections::Chapter;
 
 /// The chapters in their order.
-const CHAPTERS: [(Chapters, Measure); 6] = [
+const CHAPTERS: [(Chapters, Measure); 7] = [
     (Chapters::Flat, flat::measure),
     (Chapters::Model, model::measure),
     (Chapters::Rates, rates::measure),
     (Chapters::Capture, capture::measure),
     (Chapters::Cpu, cpu::measure),
     (Chapters::Profiles, profiles::measure),
+    (Chapters::Replay, replay::measure),
 ];

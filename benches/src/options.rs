@@ -14,6 +14,9 @@ pub struct Options {
     /// One round of short measurements: to see that it works, not to learn anything.
     #[arg(long)]
     pub quick: bool,
+    /// The sizes that take hours and tens of gigabytes of disk as well: replays of 100 million records and of 20 GiB.
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
     /// Only these chapters.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CHAPTER,...")]
     pub only: Vec<Chapters>,
@@ -33,6 +36,20 @@ pub struct Options {
     /// Install nothing; peers that are missing are reported as missing.
     #[arg(long)]
     pub no_install: bool,
+    /// Run this scenario in the namespace that there is, and say how much memory it took: the benchmark calls itself so.
+    #[arg(long, hide = true, value_name = "SCENARIO", exclusive = true)]
+    pub memory_of: Option<PathBuf>,
+}
+
+/// How much is measured of what grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// A tenth: to see that it works.
+    Trial,
+    /// What takes minutes.
+    Usual,
+    /// All of it.
+    Full,
 }
 
 /// The chapters that can be asked for.
@@ -50,13 +67,30 @@ pub enum Chapters {
     Cpu,
     /// The same distribution from several tools, as it arrives; only when it is asked for.
     Profiles,
+    /// Archives sent again; only when it is asked for.
+    Replay,
+}
+
+impl Chapters {
+    /// Whether it belongs to the benchmark when nothing is said.
+    fn is_usual(self) -> bool {
+        !matches!(self, Chapters::Profiles | Chapters::Replay)
+    }
 }
 
 impl Options {
     /// Whether a chapter is wanted.
     pub fn wants(&self, chapter: Chapters) -> bool {
-        let usual = self.only.is_empty() && chapter != Chapters::Profiles;
-        usual || self.only.contains(&chapter)
+        (self.only.is_empty() && chapter.is_usual()) || self.only.contains(&chapter)
+    }
+
+    /// How much is measured of what grows.
+    pub fn extent(&self) -> Extent {
+        match (self.quick, self.full) {
+            (true, _) => Extent::Trial,
+            (false, true) => Extent::Full,
+            (false, false) => Extent::Usual,
+        }
     }
 
     /// Whether this is the benchmark as it is meant to be, and not a part or a trial of it.
@@ -115,7 +149,8 @@ mod tests {
         let some = options("--only flat,cpu");
         assert!(some.wants(Chapters::Flat) && some.wants(Chapters::Cpu));
         assert!(!some.wants(Chapters::Rates));
-        assert!(options("").wants(Chapters::Rates));
+        assert!(options("").wants(Chapters::Rates) && !options("").wants(Chapters::Replay));
+        assert!(options("--only replay").wants(Chapters::Replay));
         assert!(Options::try_parse_from(["wirebeat-bench", "--only", "x"]).is_err());
         assert!(Options::try_parse_from(["wirebeat-bench", "--rounds", "0"]).is_err());
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::frames::Files;
 use crate::lab::{Failure, Lab};
+use crate::options::Extent;
 use crate::stats::Series;
 
 /// The bench: where, how often and how long is measured.
@@ -18,12 +19,15 @@ pub struct Bench {
     pub rounds: usize,
     /// How long one measurement takes.
     pub time: Duration,
+    /// How much is measured of what grows.
+    pub extent: Extent,
     /// Only those with this in their names are measured.
     pub named: Option<String>,
 }
 
 impl Bench {
-    fn wants(&self, name: &str) -> bool {
+    /// Whether somebody of this name is measured.
+    pub fn wants(&self, name: &str) -> bool {
         self.named.as_deref().is_none_or(|part| name.contains(part))
     }
 }
@@ -65,6 +69,11 @@ impl<T> Default for Measured<T> {
 }
 
 impl<T> Measured<T> {
+    /// What could not be measured in any round, and why.
+    pub fn failed(why: &(impl std::fmt::Display + ?Sized)) -> Measured<T> {
+        Measured { values: Vec::new(), failures: vec![why.to_string()] }
+    }
+
     /// One figure of each value.
     pub fn series(&self, figure: impl Fn(&T) -> f64) -> Series {
         Series::new(self.values.iter().map(figure).collect())

@@ -81,17 +81,22 @@ impl Setup {
 
     /// Runs for `time`, or until it is stopped.
     pub fn run(&self, lab: &Lab, time: Duration, stop: &Stop) -> Result<Report, Failure> {
-        let mut options = Options::default();
-        for (name, end) in [(NEAR, lab.near()), (FAR, lab.far())] {
-            options.namespaces.insert(name.to_owned(), end.namespace.clone());
-        }
-        let report = prepare(&self.scenario(lab, time), options)?.start(&mut Silent, stop);
-        match (&report.end, report.verdict) {
-            (End::Failed { message }, _) => Err(message.clone().into()),
-            (End::InterfaceGone { interface }, _) => Err(format!("{interface} went away").into()),
-            (_, Verdict::BooksDoNotBalance) => Err("its books do not balance".into()),
-            _ => Ok(report),
-        }
+        run(lab, &self.scenario(lab, time), stop)
+    }
+}
+
+/// Runs a scenario to its end, or until it is stopped. A run that failed is no measurement.
+pub fn run(lab: &Lab, scenario: &Scenario, stop: &Stop) -> Result<Report, Failure> {
+    let mut options = Options::default();
+    for (name, end) in [(NEAR, lab.near()), (FAR, lab.far())] {
+        options.namespaces.insert(name.to_owned(), end.namespace.clone());
+    }
+    let report = prepare(scenario, options)?.start(&mut Silent, stop);
+    match (&report.end, report.verdict) {
+        (End::Failed { message }, _) => Err(message.clone().into()),
+        (End::InterfaceGone { interface }, _) => Err(format!("{interface} went away").into()),
+        (_, Verdict::BooksDoNotBalance) => Err("its books do not balance".into()),
+        _ => Ok(report),
     }
 }
 
@@ -122,9 +127,19 @@ pub fn flat_out_metered(lab: &Lab, setup: &Setup, time: Duration) -> Result<Mete
 
 /// Sends flat out into a sink and counts there for `time`.
 pub fn flat_out(lab: &Lab, setup: &Setup, sink: Sink, time: Duration) -> Result<Window, Failure> {
+    counted(lab, sink, time, |stop| setup.run(lab, LONG, stop))
+}
+
+/// The same of a run that ends when it is stopped.
+pub fn counted(
+    lab: &Lab,
+    sink: Sink,
+    time: Duration,
+    run: impl FnOnce(&Stop) -> Result<Report, Failure> + Send,
+) -> Result<Window, Failure> {
     let sink = sink.open(lab)?;
-    watched(lab, setup, LONG, |running| window::observe(lab, &sink, time, running))
-        .map(|(_, window)| window)
+    let watch = |running: &dyn Fn() -> bool| window::observe(lab, &sink, time, running);
+    watched(run, Ends::Stopped, watch).map(|(_, window)| window)
 }
 
 /// Sends at a rate for `time` to a metering receiver, and takes what it costs in the middle of it.
@@ -132,7 +147,8 @@ pub fn paced(lab: &Lab, setup: &Setup, rate: u64, time: Duration) -> Result<Pace
     // the CPU time is taken within the run's own time
     const MARGIN: Duration = Duration::from_millis(200);
     let arrived = || Ok(lab.arrived()?.frames);
-    let (report, cpu) = watched(lab, setup, time + MARGIN, |running| {
+    let run = |stop: &Stop| setup.run(lab, time + MARGIN, stop);
+    let (report, cpu) = watched(run, Ends::ByItself, |running| {
         window::under_way(window::enough(rate), arrived, running)?;
         let before = (CpuTimes::now(), CpuTime::of_process());
         thread::sleep(time.saturating_sub(MARGIN));
@@ -145,19 +161,26 @@ pub fn paced(lab: &Lab, setup: &Setup, rate: u64, time: Duration) -> Result<Pace
     Ok(Paced { exactness: Exactness::of_report(received)?, cpu })
 }
 
-/// Runs on a thread of its own for at most `time`, has `watch` look at it, and ends it. `watch` is told
-/// whether it still runs.
+/// How a run that is watched ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// When its time is over.
+    ByItself,
+    /// When enough was seen of it.
+    Stopped,
+}
+
+/// Runs on a thread of its own, has `watch` look at it, and ends it. `watch` is told whether it still runs.
 fn watched<T>(
-    lab: &Lab,
-    setup: &Setup,
-    time: Duration,
+    run: impl FnOnce(&Stop) -> Result<Report, Failure> + Send,
+    ends: Ends,
     watch: impl FnOnce(&dyn Fn() -> bool) -> Result<T, Failure>,
 ) -> Result<(Report, T), Failure> {
     let stop = Stop::new();
     thread::scope(|scope| {
-        let thread = scope.spawn(|| setup.run(lab, time, &stop));
+        let thread = scope.spawn(|| run(&stop));
         let seen = watch(&|| !thread.is_finished());
-        if time == LONG || seen.is_err() {
+        if ends == Ends::Stopped || seen.is_err() {
             stop.ask(0);
         }
         // the run's own error says more than that nothing was seen of it

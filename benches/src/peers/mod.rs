@@ -11,6 +11,7 @@ mod iperf3;
 mod mgen;
 mod nuttcp;
 mod process;
+mod raw_socket;
 mod tcpreplay;
 mod testpmd;
 mod trafgen;
@@ -22,6 +23,8 @@ use crate::lab::Cores;
 use crate::sinks::Sink;
 
 pub use process::{job, start};
+pub use raw_socket::{Addressed, send_all};
+pub use tcpreplay::PEER as TCPREPLAY;
 pub use trafgen::{SINGLE as TRAFGEN, describe};
 
 /// All of them, in the order of the tables.

@@ -1,4 +1,4 @@
-//! The chapters of the benchmark. One chapter is one file: what is measured, its tables, and the verdicts
+//! The chapters of the benchmark. One chapter is one file, or a folder of one for each part: what is measured, its tables, and the verdicts
 //! on its targets.
 
 pub mod capture;
@@ -8,6 +8,7 @@ pub mod model;
 pub mod noise;
 pub mod profiles;
 pub mod rates;
+pub mod replay;
 
 use crate::table::Table;
 use crate::verdict::Verdict;

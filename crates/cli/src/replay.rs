@@ -36,7 +36,7 @@ const EXAMPLES: &str = "\
 Examples:
   wirebeat replay day.wbar --to 10.0.0.2:5000
   wirebeat replay day.wbar --to 10.0.0.2:5000 --fast-forward 10x --drift 100us
-  wirebeat replay day.wbar --to 10.0.0.2:5000 --tight-loop 0 --engine kernel
+  wirebeat replay day.wbar --to 10.0.0.2:5000 --tight-loop 0 --interface eth1 --engine kernel
   wirebeat replay day.wbar --to 10.0.0.2:5000 --flow-of device --source-port 20000
   wirebeat replay day.wbar --to 10.0.0.2:5000 --probe --peer 10.0.0.2 --key-file lab.key
   wirebeat replay day.pcapng --interface eth1 --filter 'udp port 53' --fast-forward 2x
@@ -400,6 +400,16 @@ mod tests {
         assert!(text.contains("- b.wbar"), "{text}");
         let flow = &Scenario::from_yaml(&text, "").unwrap().flows[FLOW];
         assert_eq!(flow.probe, Probe::of(Codec::Wirebeat));
+    }
+
+    #[test]
+    fn no_time_at_all_is_a_time_between_records_and_a_window() {
+        let replay = |line: &str| {
+            let scenario = of(&format!("a.wbar --to 10.0.0.2 {line}")).unwrap();
+            scenario.flows[FLOW].replay.clone().unwrap()
+        };
+        assert!(replay("--tight-loop 0").is_unlimited());
+        assert_eq!(replay("--drift 0").drift, Some(Nanos::ZERO));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub use cpu::{Cpu, IdleState};
 pub use cpulist::CpuList;
 pub use interface::{Interface, Interrupt, Offloads};
 pub use kernel::Kernel;
-pub use noise::{Noise, noise};
+pub use noise::{Noise, gaps, noise};
 pub use privileges::{MemoryLock, Privileges};
 
 /// What is known of this machine and of this process's rights on it.

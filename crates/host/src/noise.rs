@@ -42,16 +42,21 @@ impl Noise {
 /// Keeps the calling thread's CPU busy for `duration` and reports the gaps. Pin the thread first to
 /// learn about one CPU.
 pub fn noise(duration: Duration) -> Noise {
-    let begun = Instant::now();
     let mut noise = Noise::default();
+    noise.elapsed_ns = gaps(duration, |gap_ns| noise.note(gap_ns));
+    noise
+}
+
+/// The same for who looks at the gaps in another way: each is told, in nanoseconds. Says how long it looked.
+pub fn gaps(duration: Duration, mut each: impl FnMut(u64)) -> u64 {
+    let begun = Instant::now();
     let mut last = begun;
     loop {
         let now = Instant::now();
-        noise.note(nanoseconds(now.duration_since(last)));
+        each(nanoseconds(now.duration_since(last)));
         last = now;
         if now.duration_since(begun) >= duration {
-            noise.elapsed_ns = nanoseconds(now.duration_since(begun));
-            return noise;
+            return nanoseconds(now.duration_since(begun));
         }
     }
 }

@@ -6,6 +6,7 @@
 //! beyond what it takes to tell UDP.
 
 mod filter;
+pub mod plain;
 mod receive;
 mod ring;
 mod segments;

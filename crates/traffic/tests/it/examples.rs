@@ -49,7 +49,23 @@ fn files(scenario: &Scenario) -> Files {
         let content = fs::read(root().join("examples").join(name)).unwrap();
         files.insert(name.to_owned(), content);
     }
+    let replays = scenario.flows.values().filter_map(|flow| flow.replay.as_ref());
+    for name in replays.flat_map(|replay| replay.names()) {
+        let content = fs::read(root().join("examples").join(name)).unwrap();
+        files.insert_recording(name.clone(), longest_data(&content));
+    }
     files
+}
+
+/// The length of the longest data in an archive: a record begins with its own length, and 30 bytes are before the data.
+fn longest_data(mut archive: &[u8]) -> u32 {
+    let mut longest = 0;
+    while let Some(length) = archive.first_chunk() {
+        let length = u16::from_be_bytes(*length);
+        longest = longest.max(u32::from(length) - 30);
+        archive = &archive[usize::from(length)..];
+    }
+    longest
 }
 
 fn compiled(scenario: &Scenario) -> Program {
