@@ -18,6 +18,9 @@ use crate::memory::Memory;
 /// The most that is copied between two looks at the length of the file.
 const AT_ONCE: usize = 1 << 20;
 
+/// Pages are given back so many bytes at a time: a multiple of the length of any page.
+const GIVE_BACK: usize = 16 << 20;
+
 /// A file that is read through memory.
 #[derive(Debug)]
 pub struct MappedFile {
@@ -25,6 +28,8 @@ pub struct MappedFile {
     /// `None` for an empty file, which cannot be mapped.
     memory: Option<Memory>,
     taken: usize,
+    /// Pages before this were given back.
+    given_back: usize,
 }
 
 impl MappedFile {
@@ -41,7 +46,21 @@ impl MappedFile {
             unsafe { madvise(memory.pointer(0, len).cast(), len, Advice::Sequential) }?;
         }
         let taken = usize::try_from(offset).unwrap_or(usize::MAX).min(len);
-        Ok(MappedFile { file, memory, taken })
+        Ok(MappedFile { file, memory, taken, given_back: 0 })
+    }
+
+    /// Gives pages back that were read, so that memory does not grow with the file.
+    fn give_back(&mut self) -> io::Result<()> {
+        let Some(memory) = &self.memory else { return Ok(()) };
+        let done = self.taken / GIVE_BACK * GIVE_BACK;
+        let len = done.saturating_sub(self.given_back);
+        if len > 0 {
+            let pages = memory.pointer(self.given_back, len).cast();
+            // SAFETY: pages of our own mapping, of which nothing is looked at any more; a multiple of their length.
+            unsafe { madvise(pages, len, Advice::LinuxDontNeed) }?;
+            self.given_back = done;
+        }
+        Ok(())
     }
 }
 
@@ -57,6 +76,7 @@ impl Read for MappedFile {
         // us cannot lie within a mapping of our own.
         unsafe { ptr::copy_nonoverlapping(from, into.as_mut_ptr(), count) };
         self.taken += count;
+        self.give_back()?;
         Ok(count)
     }
 }
@@ -71,7 +91,7 @@ mod tests {
 
     #[test]
     fn it_reads_what_is_in_the_file() {
-        for len in [0, 1, 4096, 3 * AT_ONCE + 7] {
+        for len in [0, 1, 4096, 3 * AT_ONCE + 7, 2 * GIVE_BACK + 99] {
             let path = path(&len.to_string());
             let bytes: Vec<u8> = (0..len).map(|n| ((n * 31) >> 3) as u8).collect();
             std::fs::write(&path, &bytes).unwrap();

@@ -85,6 +85,9 @@ fn time(spec: &FlowSpec, streams: &[Stream]) -> String {
         let frames = streams.first().map_or(0, |stream| stream.departures.count);
         limits.push(format!("{bytes} were sent, {frames} frames"));
     }
+    if spec.replay.is_some() {
+        limits.push("what was recorded ends".to_owned());
+    }
     match limits.is_empty() {
         true => format!("from {} on, without end", moment(spec.start)),
         false => format!("from {} until {}", moment(spec.start), limits.join(", or until ")),
@@ -125,7 +128,7 @@ fn explain_phase(page: &mut Page, phase: &Phase, stream: &Stream, before: Option
     let new = |same: &dyn Fn(&FlowSpec) -> bool| before.is_none_or(|before| !same(before));
     let new_size = new(&|before| before.size == flow.size);
     let new_pace = new(&|before| before.rate == flow.rate && before.departures == flow.departures);
-    if new_pace || new_size || resumed {
+    if (new_pace || new_size || resumed) && flow.replay.is_none() {
         page.fact("rate", &words::rate(&flow.rate));
         if let Some(mean) = rates(stream) {
             page.more(&mean);
@@ -188,6 +191,12 @@ fn sizes(flow: &FlowSpec, stream: &Stream) -> String {
                 false => format!("{said}: {frame}B with FCS"),
             }
         }
+        None if flow.replay.is_some() => {
+            format!(
+                "as they were recorded, up to {}B with FCS",
+                lengths.longest().max(60) + u32::from(FCS)
+            )
+        }
         None => {
             let with_fcs = |length: u32| length.max(60) + u32::from(FCS);
             let cut = match stream.frames.is_cut() {
@@ -206,6 +215,12 @@ fn sizes(flow: &FlowSpec, stream: &Stream) -> String {
 
 fn departures(page: &mut Page, checked: &Checked, flow: u32, most: u64) {
     if most == 0 {
+        return;
+    }
+    let replays =
+        checked.program.flows.get(flow as usize).is_some_and(|flow| flow.replay.is_some());
+    if replays {
+        page.fact("first due", "as it was recorded: files are not read here");
         return;
     }
     if checked.program.is_unlimited(flow) {

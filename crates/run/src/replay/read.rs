@@ -195,7 +195,14 @@ impl Readers {
             match self.check(&record) {
                 Ok(sub_flow) => filling.add(at, sub_flow, record.data, *capacity)?,
                 Err(unsendable) => {
-                    let what = || format!("the record of {} at {}", record.device, record.time);
+                    let what = || {
+                        format!(
+                            "{}: the record of {} at {}",
+                            source.place(),
+                            record.device,
+                            record.time
+                        )
+                    };
                     self.unsendable("records", what, unsendable, left_out)?;
                 }
             }

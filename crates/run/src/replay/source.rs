@@ -52,6 +52,14 @@ impl Archives {
         }
     }
 
+    /// The file and the place of the record that was read last; of several files the one is not known that it is from.
+    pub(super) fn place(&self) -> String {
+        match self.each() {
+            [only] => format!("{}: {}", only.source().name(), only.source().place()),
+            several => format!("one of {} archives", several.len()),
+        }
+    }
+
     /// What was skipped because it is no record, by kind.
     pub(super) fn skipped(&self) -> Vec<LeftOut> {
         let mut all = Vec::new();

@@ -229,9 +229,12 @@ fn a_device_that_the_table_does_not_have_is_an_error_or_left_out() {
     assert_eq!(packets.len(), 1);
     let End::Failed { message } = &report.end else { panic!("{:?}", report.end) };
     assert_eq!(
-        message,
-        "flow 'x': the record of device-1 at 2015-07-01T18:20:30Z: its device device-1 is not in the table of \
-         'flow-of'; 'on-bad: skip' leaves such records out"
+        *message,
+        format!(
+            "flow 'x': {}: record 1 at byte 58: the record of device-1 at 2015-07-01T18:20:30Z: its device device-1 is \
+             not in the table of 'flow-of'; 'on-bad: skip' leaves such records out",
+            path.display()
+        )
     );
     let (report, packets) = run_captured("table", &path, &format!("{keys}, on-bad: skip"), "");
     assert_eq!((packets.len(), report.replays[0].left_out[0].count), (160, 240));

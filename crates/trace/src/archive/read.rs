@@ -291,6 +291,9 @@ impl<R: Read> Reader<R> {
             if self.end - self.start < need {
                 self.fill(need)?;
             }
+            if self.number == 0 {
+                self.look_at_first()?;
+            }
             match self.find() {
                 Found::Record(len, time) => return Ok(Some((len, time))),
                 Found::Nothing => return Ok(None),
@@ -405,15 +408,23 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
+    /// A length the other way round may be one that there is, and a file end after it: the first records say together
+    /// which it is.
+    #[cold]
+    fn look_at_first(&mut self) -> Result<(), ReadError> {
+        self.fill((SURE + 1) * RECORD_MAX)?;
+        let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
+        let is_turned = turned(rest, self.reading.order, self.at_end);
+        if is_turned { self.bad(Defect::Order(self.reading.order)) } else { Ok(()) }
+    }
+
     /// Something is no record.
     #[cold]
     fn bad(&mut self, defect: Defect) -> Result<(), ReadError> {
         self.fill((SURE + 1) * RECORD_MAX)?;
         let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
         let order = self.reading.order;
-        let turned = self.number == 0
-            && !stand(rest, order, self.at_end)
-            && stand(rest, order.other(), self.at_end);
+        let turned = self.number == 0 && turned(rest, order, self.at_end);
         let defect = if turned { Defect::Order(order) } else { defect };
         let bad = Bad { place: Place { offset: self.offset, number: self.number }, defect };
         if turned || self.reading.on_bad == OnBad::Stop {
@@ -473,6 +484,13 @@ fn whole(bytes: &[u8], order: ByteOrder) -> Result<(usize, Timestamp), Defect> {
         return Err(cut(len));
     }
     Ok((len, time))
+}
+
+/// Whether records stand at the beginning of `bytes` with their lengths the other way round. Where all are equally long
+/// they may stand both ways, because 256 of them are a record again: then they are the short ones.
+fn turned(bytes: &[u8], order: ByteOrder, at_end: bool) -> bool {
+    let len = |order| whole(bytes, order).map_or(usize::MAX, |(len, _)| len);
+    len(order.other()) < len(order) && stand(bytes, order.other(), at_end)
 }
 
 /// Whether records stand at the beginning of `bytes`, one after another: several, or all there are until the end of

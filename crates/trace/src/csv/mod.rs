@@ -10,7 +10,7 @@
 //! | `data_hex`, `data_base64` or `data` | the data in the form that the name says |
 //!
 //! What is written is read back to the byte, without a word about it: the names of the columns say all. [`rows`]
-//! takes fields apart in bounded memory and knows nothing of records; [`read`] and [`write`] know the rest.
+//! takes fields apart in bounded memory and knows nothing of records; [`read`] and [`mod@write`] know the rest.
 
 pub mod read;
 pub mod rows;

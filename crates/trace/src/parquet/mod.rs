@@ -8,7 +8,7 @@
 //! | `data` | BYTE_ARRAY | the data |
 //!
 //! None of them is optional. Files of others have other columns, of which some are chosen. What a page may cost in
-//! memory is held in [`pages`], what a column is to us stands in [`column`]; [`read`] and [`write`] make records of
+//! memory is held in [`pages`], what a column is to us stands in [`mod@column`]; [`read`] and [`mod@write`] make records of
 //! them and the other way round.
 
 pub mod column;

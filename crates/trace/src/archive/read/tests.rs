@@ -174,6 +174,17 @@ fn lengths_the_other_way_round_are_recognised_and_can_be_read() {
              --length-order little"
         );
     }
+    // a first length of 34 bytes is one of 8,704 the other way round, and the file is that long
+    for count in [300, 2000] {
+        let long: Vec<(i64, usize)> = (0..count).map(|n| (n, 4)).collect();
+        let mut long = records(&long);
+        assert!(all(&long, Reading::default()).is_ok());
+        let mut damaged = long.clone();
+        damaged[34 + 5] = 0x32;
+        assert!(message(&damaged).starts_with("test: record 1 at byte 34: its time"));
+        long.chunks_exact_mut(34).for_each(|record| record.swap(0, 1));
+        assert!(message(&long).ends_with("read it with --length-order little"));
+    }
     let little = Reading { order: ByteOrder::Little, ..Reading::default() };
     assert_eq!(all(&turned, little).unwrap().0, bytes);
     let told = all(&bytes, little).unwrap_err().to_string();
