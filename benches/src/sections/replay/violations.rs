@@ -19,7 +19,7 @@ use crate::verdict::Verdict;
 
 const ABOVE: &str = "\
 Time violations: 70 bytes of data, engine `kernel`. A record leaves in the first instant after its time at the \
-soonest, so that with T_d = 0 Wirebeat drops what does not leave within the same nanosecond.";
+soonest; with T_d = 0 Wirebeat drops what does not leave within the microsecond that the archive knows.";
 
 /// Drift windows in microseconds.
 const WINDOWS: [u64; 5] = [0, 5, 10, 20, 25];
