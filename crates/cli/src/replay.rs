@@ -403,16 +403,6 @@ mod tests {
     }
 
     #[test]
-    fn no_time_at_all_is_a_time_between_records_and_a_window() {
-        let replay = |line: &str| {
-            let scenario = of(&format!("a.wbar --to 10.0.0.2 {line}")).unwrap();
-            scenario.flows[FLOW].replay.clone().unwrap()
-        };
-        assert!(replay("--tight-loop 0").is_unlimited());
-        assert_eq!(replay("--drift 0").drift, Some(Nanos::ZERO));
-    }
-
-    #[test]
     fn mistakes_are_told_as_those_of_flags() {
         for (line, told) in [
             ("--to 10.0.0.2", "<FILE>... is missing"),

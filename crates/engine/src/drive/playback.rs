@@ -196,11 +196,17 @@ impl Playback {
         self.stop = self.stop.min(at);
     }
 
+    /// The record whose turn it is.
+    #[inline]
+    fn entry(&mut self, elapsed: Nanos) -> Option<Entry> {
+        let here = self.batches.get(self.batch).and_then(|batch| batch.entries.get(self.place));
+        here.copied().or_else(|| self.look_further(elapsed))
+    }
+
     /// The next record, which stays the next. `elapsed` is the time since the start of the run.
     #[inline]
     pub(super) fn peek(&mut self, elapsed: Nanos) -> Option<Departure> {
-        let entry = self.batches.get(self.batch).and_then(|b| b.entries.get(self.place)).copied();
-        let entry = entry.or_else(|| self.look_further(elapsed));
+        let entry = self.entry(elapsed);
         match entry {
             Some(entry) if self.delayed.is_empty() && entry.at == entry.due => {
                 self.is_delayed = false;
@@ -231,9 +237,7 @@ impl Playback {
                 return self.departure(now.due, self.next);
             }
             self.step();
-            let next =
-                self.batches.get(self.batch).and_then(|b| b.entries.get(self.place)).copied();
-            entry = next.or_else(|| self.look_further(elapsed));
+            entry = self.entry(elapsed);
         }
     }
 
@@ -242,13 +246,19 @@ impl Playback {
         (at < self.stop).then_some(Departure { at, flow, stream, index, part: 0 })
     }
 
-    /// Lets the record whose turn it is wait; says whether there was room.
+    /// Lets the record whose turn it is wait; says whether there was room. Without, it leaves in its turn.
     fn delay(&mut self, entry: Entry) -> bool {
-        let Some(batch) = self.batches.get(self.batch) else { return false };
+        let Some(batch) = self.batches.get_mut(self.batch) else { return false };
         let record = entry.recorded(&batch.chunk);
-        let waits = record.is_some_and(|record| self.delayed.wait(entry.at, record));
-        self.counts.undelayed.fetch_add(u64::from(!waits), Ordering::Relaxed);
-        waits
+        if record.is_some_and(|record| self.delayed.wait(entry.at, record)) {
+            return true;
+        }
+        // it is looked at again and again until it is taken
+        if let Some(entry) = batch.entries.get_mut(self.place) {
+            entry.at = entry.due;
+        }
+        self.counts.undelayed.fetch_add(1, Ordering::Relaxed);
+        false
     }
 
     /// Takes the next record, which was looked at.
@@ -425,6 +435,27 @@ mod tests {
         assert_eq!(back.try_iter().count(), 3);
         drop(playback);
         assert_eq!(back.try_iter().count(), 4);
+    }
+
+    /// It is looked at again and again until it is taken.
+    #[test]
+    fn what_cannot_wait_leaves_in_its_turn_and_is_counted_once() {
+        let (mut workers, mut playback, _back) = pair(1);
+        let data = vec![0; 60_000];
+        while playback
+            .delayed
+            .wait(Nanos::new(900), Recorded { number: 0, sub_flow: 0, data: &data })
+        {}
+        workers[0].batch(&[10], false);
+        playback.peek(Nanos::ZERO);
+        playback.batches[0].entries[0].at = Nanos::new(500);
+        // no room is left for one that long
+        playback.batches[0].chunk = Arc::new(Chunk::new(data, mpsc::channel().0));
+        playback.batches[0].entries[0].len = 60_000;
+        for _ in 0..3 {
+            assert_eq!(playback.peek(Nanos::ZERO).unwrap().at, Nanos::new(10));
+        }
+        assert_eq!(playback.counts.undelayed.load(Ordering::Relaxed), 1);
     }
 
     #[test]

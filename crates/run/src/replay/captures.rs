@@ -12,7 +12,7 @@ use wirebeat_trace::capture::ethernet::{self, Form, NoEthernet};
 use wirebeat_trace::capture::sides::{Side, Sides};
 use wirebeat_trace::capture::{Frame, Frames};
 use wirebeat_traffic::spec::Replay;
-use wirebeat_traffic::spec::replay::{self, OnBad, Rewrite, Truncated};
+use wirebeat_traffic::spec::replay::{self, Rewrite, Truncated};
 use wirebeat_units::{Nanos, WallTime};
 use wirebeat_wire::ethernet::EtherType;
 use wirebeat_wire::filter::Filter;
@@ -21,7 +21,7 @@ use wirebeat_wire::rewrite::Rules;
 
 use super::Recording;
 use super::read::{Unsendable, add};
-use super::source::{SCANNED, file};
+use super::source::{SCANNED, file, on_bad};
 
 /// The most that is read into memory before the run, of all captures of a flow.
 const PRELOADED: u64 = 1 << 30;
@@ -117,11 +117,7 @@ impl Captures {
                 Some(bytes) => Box::new(InMemory(Arc::clone(bytes), 0)),
                 None => file("capture", path, replay.reader, 0)?,
             };
-            let on_bad = match replay.on_bad {
-                OnBad::Stop => archive::OnBad::Stop,
-                OnBad::Skip => archive::OnBad::Skip,
-            };
-            let frames = Frames::new(from, path.display().to_string(), on_bad);
+            let frames = Frames::new(from, path.display().to_string(), on_bad(replay));
             files.push(Capture { frames, time_ns: None, form: Ok(Form::Is), begun: false });
         }
         let tagged = recording.data_max;

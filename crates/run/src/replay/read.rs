@@ -20,8 +20,8 @@ use super::source::Archives;
 use super::{LOOK, Live, Recording};
 use crate::error::RunError;
 
-/// Bytes before the data of a record in a buffer: its time in nanoseconds, its number in the order of devices or their hash, and
-/// the length of its data.
+/// Bytes before the data of a record in a buffer: its time in nanoseconds, the number of its sub-flow, and the length
+/// of its data.
 pub(super) const HEAD: usize = 8 + 4 + 2;
 /// The first buffer is this long, so that the first records are there soon.
 const FIRST: usize = 1 << 20;

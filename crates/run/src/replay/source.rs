@@ -100,16 +100,21 @@ impl Source for Archives {
     }
 }
 
+/// What readers do about what is bad.
+pub(super) fn on_bad(replay: &Replay) -> archive::OnBad {
+    match replay.on_bad {
+        OnBad::Stop => archive::OnBad::Stop,
+        OnBad::Skip => archive::OnBad::Skip,
+    }
+}
+
 fn open(
     path: &Path,
     replay: &Replay,
     (selection, buffer): (&Selection, usize),
     note: &mut impl FnMut(String),
 ) -> Result<Archive, String> {
-    let on_bad = match replay.on_bad {
-        OnBad::Stop => archive::OnBad::Stop,
-        OnBad::Skip => archive::OnBad::Skip,
-    };
+    let on_bad = on_bad(replay);
     let mut begin = Place::default();
     if let Some(from) = selection.from {
         let told = |error: io::Error| format!("the archive '{}': {error}", path.display());
