@@ -13,7 +13,7 @@ use wirebeat_traffic::spec::header::Header;
 use wirebeat_traffic::spec::number::Number;
 use wirebeat_traffic::spec::pattern::{Changing, Field, FieldValue, Increment, Pattern, Per};
 use wirebeat_traffic::spec::replay::{FileNames, FlowOf, OnBad, OutOfOrder, ReaderChoice, Replay};
-use wirebeat_traffic::spec::{FlowSpec, Probe, RunSpec, Scenario, WaitChoice};
+use wirebeat_traffic::spec::{FlowSpec, Probe, Scenario};
 use wirebeat_units::{Bytes, Factor, Nanos, WallTime};
 
 use captured::CaptureArgs;
@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::output::{Output, ReportArgs, print};
 use crate::packet::PacketArgs;
 use crate::send::blame;
-use crate::sender::{PORT, PeerArgs, PortArgs};
+use crate::sender::{PORT, PeerArgs, PortArgs, StartArgs};
 use crate::values::{self, Target};
 
 /// The name of the flow.
@@ -169,15 +169,8 @@ struct RunArgs {
     /// End at this time [default: with the file]
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     time: Option<Nanos>,
-    /// Start at this moment, in UTC: 2026-11-20T18:00:00Z [default: at once]
-    #[arg(long, value_name = "MOMENT")]
-    start_at: Option<WallTime>,
-    /// How deadlines are awaited
-    #[arg(long, value_name = "HOW", value_parser = values::wait(), default_value = "hybrid")]
-    wait: WaitChoice,
-    /// How long to go on receiving after the last frame [default: 200ms]
-    #[arg(long, value_name = "TIME")]
-    settle: Option<Nanos>,
+    #[command(flatten)]
+    start: StartArgs,
 }
 
 const ON_BAD: [(&str, &str, OnBad); 2] = [
@@ -223,14 +216,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     let usual = Scenario::default();
     let mut scenario = Scenario { seed: args.timing.seed.unwrap_or(usual.seed), ..usual };
     scenario.ports.insert(PORT.to_owned(), args.port.spec());
-    let usual = RunSpec::default();
-    scenario.run = RunSpec {
-        time: args.run.time,
-        start_at: args.run.start_at,
-        wait: args.run.wait,
-        settle: args.run.settle.unwrap_or(usual.settle),
-        ..usual
-    };
+    scenario.run = args.run.start.run(args.run.time);
     let is_capture = captured::are_captures(&args.files)?;
     let packet =
         if is_capture { captured::check(args).map(|()| Vec::new())? } else { headers(args)? };

@@ -5,8 +5,8 @@ use std::num::NonZeroU16;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::Peer;
-use wirebeat_traffic::spec::{EngineChoice, PortSpec};
-use wirebeat_units::BitRate;
+use wirebeat_traffic::spec::{EngineChoice, PortSpec, RunSpec, WaitChoice};
+use wirebeat_units::{BitRate, Nanos, WallTime};
 
 use crate::failure::Failure;
 use crate::key::{CONTROL_PORT, KeyArgs, VARIABLE};
@@ -50,6 +50,35 @@ impl PortArgs {
             queues: self.queues,
             speed: self.speed,
             ..PortSpec::default()
+        }
+    }
+}
+
+/// When a run starts, how exact it is, and how it ends.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Run")]
+pub struct StartArgs {
+    /// Start at this moment, in UTC: 2026-11-20T18:00:00Z [default: at once]
+    #[arg(long, value_name = "MOMENT")]
+    start_at: Option<WallTime>,
+    /// How deadlines are awaited
+    #[arg(long, value_name = "HOW", value_parser = values::wait(), default_value = "hybrid")]
+    wait: WaitChoice,
+    /// How long to go on receiving after the last frame [default: 200ms]
+    #[arg(long, value_name = "TIME")]
+    settle: Option<Nanos>,
+}
+
+impl StartArgs {
+    /// A run that ends at `time`, if at any, and is as usual where they say nothing.
+    pub fn run(&self, time: Option<Nanos>) -> RunSpec {
+        let usual = RunSpec::default();
+        RunSpec {
+            time,
+            start_at: self.start_at,
+            wait: self.wait,
+            settle: self.settle.unwrap_or(usual.settle),
+            ..usual
         }
     }
 }

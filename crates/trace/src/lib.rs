@@ -7,6 +7,7 @@
 //! Start with [`archive`], the format, and [`source`], what everything that reads or writes records has in common.
 
 pub mod archive;
+pub mod bad;
 pub mod capture;
 pub mod columns;
 pub mod csv;

@@ -10,14 +10,14 @@ mod scenario;
 use clap::Args as ClapArgs;
 use wirebeat_explain::Checked;
 use wirebeat_run::{Options, read_files};
-use wirebeat_traffic::spec::{LateChoice, Scenario, WaitChoice};
-use wirebeat_units::{Nanos, WallTime};
+use wirebeat_traffic::spec::{LateChoice, Scenario};
+use wirebeat_units::Nanos;
 
 use crate::ctl::ControlArgs;
 use crate::execute::execute;
 use crate::failure::Failure;
 use crate::output::{Output, ReportArgs, print};
-use crate::sender::{PeerArgs, PortArgs};
+use crate::sender::{PeerArgs, PortArgs, StartArgs};
 use crate::values;
 use flow::{FlowArgs, NamedFlow};
 
@@ -75,21 +75,14 @@ struct RunArgs {
     /// How long to send [default: 10s, or until --count is reached]
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     time: Option<Nanos>,
-    /// Start at this moment, in UTC: 2026-11-20T18:00:00Z [default: at once]
-    #[arg(long, value_name = "MOMENT")]
-    start_at: Option<WallTime>,
-    /// How deadlines are awaited
-    #[arg(long, value_name = "HOW", value_parser = values::wait(), default_value = "hybrid")]
-    wait: WaitChoice,
+    #[command(flatten)]
+    start: StartArgs,
     /// What happens to a frame that cannot leave in time
     #[arg(long, value_name = "WHAT", value_parser = values::late(), default_value = "send")]
     late: LateChoice,
     /// With --late drop: how late a frame may leave [default: 100us]
     #[arg(long, value_name = "TIME")]
     drift: Option<Nanos>,
-    /// How long to go on receiving after the last frame [default: 200ms]
-    #[arg(long, value_name = "TIME")]
-    settle: Option<Nanos>,
     /// Seed of every random choice: the same seed gives the same traffic [default: 1]
     #[arg(long, value_name = "N", value_parser = values::number)]
     seed: Option<u64>,

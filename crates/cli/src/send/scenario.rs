@@ -36,15 +36,8 @@ pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
 }
 
 fn run(args: &Args) -> RunSpec {
-    let usual = RunSpec::default();
-    RunSpec {
-        time: args.run.time,
-        start_at: args.run.start_at,
-        wait: args.run.wait,
-        late: args.run.late,
-        drift: args.run.drift.unwrap_or(usual.drift),
-        settle: args.run.settle.unwrap_or(usual.settle),
-    }
+    let usual = args.run.start.run(args.run.time);
+    RunSpec { late: args.run.late, drift: args.run.drift.unwrap_or(usual.drift), ..usual }
 }
 
 fn flow(args: &FlowArgs) -> Result<FlowSpec, Failure> {

@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use super::device::Device;
 use super::record::{ByteOrder, HEAD, RECORD_MAX, Record};
 use super::timestamp::{BadTime, Timestamp};
+use crate::bad;
 
 /// Bytes read ahead.
 const BUFFER: usize = 1 << 20;
@@ -127,36 +128,10 @@ impl fmt::Display for Place {
 }
 
 /// Something that is no record, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bad {
-    /// Where.
-    pub place: Place,
-    /// What is wrong.
-    pub defect: Defect,
-}
+pub type Bad = bad::Bad<Place, Defect>;
 
-/// Why the reading ended.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// Something is no record.
-    #[error("{name}: {}: {}", .bad.place, .bad.defect)]
-    Bad {
-        /// The file.
-        name: String,
-        /// What, and where.
-        bad: Bad,
-    },
-    /// The system refused to read.
-    #[error("{name}: reading at byte {offset}: {source}")]
-    System {
-        /// The file.
-        name: String,
-        /// Where.
-        offset: u64,
-        /// The system's error.
-        source: io::Error,
-    },
-}
+/// Why the reading of an archive ended.
+pub type ReadError = bad::ReadError<Place, Defect>;
 
 /// What was read so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

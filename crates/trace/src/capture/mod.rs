@@ -15,12 +15,12 @@ mod pcapng;
 pub mod sides;
 
 use std::fmt;
-use std::io;
 
 pub use frames::{Frames, Tally};
 pub use payloads::Payloads;
 
 use crate::archive::Timestamp;
+use crate::bad;
 
 /// Bytes of the longest frame: the longest that libpcap captures (its `MAXIMUM_SNAPLEN`).
 pub const FRAME_MAX: usize = 262_144;
@@ -177,34 +177,8 @@ fn unit(resolution: u8) -> String {
     format!("{base}^-{} s", resolution & 0x7f)
 }
 
-/// Something that is wrong, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bad {
-    /// Where.
-    pub place: Place,
-    /// What.
-    pub defect: Defect,
-}
+/// Something that is wrong with a capture, and where.
+pub type Bad = bad::Bad<Place, Defect>;
 
-/// Why the reading ended.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// Something is wrong with the capture.
-    #[error("{name}: {}: {}", .bad.place, .bad.defect)]
-    Bad {
-        /// The file.
-        name: String,
-        /// What, and where.
-        bad: Bad,
-    },
-    /// The system refused to read.
-    #[error("{name}: reading at byte {offset}: {source}")]
-    System {
-        /// The file.
-        name: String,
-        /// Where.
-        offset: u64,
-        /// The system's error.
-        source: io::Error,
-    },
-}
+/// Why the reading of a capture ended.
+pub type ReadError = bad::ReadError<Place, Defect>;
