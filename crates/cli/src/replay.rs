@@ -97,7 +97,7 @@ struct TimingArgs {
     tight_loop: Option<Nanos>,
     /// Drop a record that is later than this, and count it as a time violation [default: send it late]
     ///
-    /// Recorded times are whole microseconds: with 0 a record is in time within its own.
+    /// With 0 a record that leaves within a microsecond of its time is in time.
     #[arg(long, value_name = "TIME")]
     drift: Option<Nanos>,
     /// Let this share of all records leave later than they should, and so out of order: 0 to 1

@@ -37,8 +37,8 @@ pub struct Replay {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "Option<TimeText>")]
     pub tight_loop: Option<Nanos>,
-    /// A record later than this is dropped as a time violation; recorded times are whole microseconds, and a record that
-    /// leaves within its own is in time. Default: as `run.late` says.
+    /// A record later than this is dropped as a time violation; one that leaves within a microsecond of its time is in
+    /// time. Default: as `run.late` says.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "Option<TimeText>")]
     pub drift: Option<Nanos>,
@@ -197,7 +197,8 @@ impl From<Vec<String>> for FileNames {
 }
 
 impl Replay {
-    /// Recorded times are whole microseconds: a record that leaves within its own is not late.
+    /// Archives know times to the microsecond, and a clock takes some nanoseconds to be read: a record that leaves within
+    /// the microsecond of its time is not late.
     pub const WITHIN: Nanos = Nanos::new(999);
     /// How long a buffer is unless it is said: 64 MiB.
     pub const USUAL_BUFFER: Bytes = Bytes::new(64 << 20);
