@@ -283,58 +283,95 @@ static __always_inline int idle(void)
 	return XDP_DROP;
 }
 
+/*
+ * Whether a slot is too late for its window; then it is counted as such. Slots that follow have no launch time and no
+ * drift: they are never in time, and look here what became of the first.
+ */
+static __always_inline int expired(struct wb_slot *slot, struct wb_tx_tag *counters, __u64 launch, __u64 now)
+{
+	__u64 consumed = progress.consumed;
+
+	if (now < launch || now - launch <= slot->drift_ns || (slot->follows && consumed >= dropped_until))
+		return 0;
+	if (!slot->follows)
+		dropped_until = consumed + 1 + slot->followers;
+	counters->expired++;
+	counters->expired_bytes += slot->frame_len;
+	counters->expired_payload += slot->payload_len;
+	return 1;
+}
+
+/* The slot that is next in line, where one is known to be there. */
+static __always_inline struct wb_slot *next_slot(void)
+{
+	__u64 consumed = progress.consumed;
+	__u32 index = (tx_mode == WB_TX_REPEAT ? progress.slot : consumed) & slot_mask;
+
+	if (consumed >= (tx_mode == WB_TX_REPEAT ? orders.limit : seen_head))
+		return 0;
+	return bpf_map_lookup_elem(&slots, &index);
+}
+
+static __always_inline __u64 launch_of(struct wb_slot *slot)
+{
+	return tx_mode == WB_TX_REPEAT ? slot->launch_ns + progress.round_start : slot->launch_ns;
+}
+
+/* bpf_loop callback: drops the next slot if it is too late as well. After a pause that was none of ours many are, and
+ * a run for each of them would make more of them late. */
+static long drop_next(__u32 i, __u64 *now)
+{
+	struct wb_slot *slot = next_slot();
+	struct wb_tx_tag *counters;
+	__u32 tag;
+
+	if (!slot)
+		return 1;
+	tag = slot->tag;
+	counters = bpf_map_lookup_elem(&tags, &tag);
+	if (!counters || !expired(slot, counters, launch_of(slot), *now))
+		return 1;
+	advance(progress.consumed);
+	return 0;
+}
+
+#define DROPPED_AT_ONCE 256
+
 SEC("xdp")
 int wb_transmit(struct xdp_md *ctx)
 {
 	__u64 consumed = progress.consumed, launch = 0, due, now, *shared;
-	__u32 index, tag, sequence;
+	__u32 tag, sequence;
 	struct wb_tx_tag *counters;
 	struct wb_slot *slot;
 
 	if (orders.stop)
 		return idle();
-	if (tx_mode == WB_TX_REPEAT) {
-		if (consumed >= orders.limit)
-			return idle();
-		index = progress.slot & slot_mask;
-	} else {
-		/* the head is looked at when what was seen of it is used up; adding nothing to it is a full
-		 * barrier: what is read of a slot is read after */
-		if (consumed >= seen_head) {
-			seen_head = __sync_fetch_and_add(&orders.head, 0);
-			if (consumed >= seen_head) {
-				release(consumed);
-				return idle();
-			}
-		}
-		index = consumed & slot_mask;
+	/* the head is looked at when what was seen of it is used up; adding nothing to it is a full barrier:
+	 * what is read of a slot is read after */
+	if (tx_mode != WB_TX_REPEAT && consumed >= seen_head)
+		seen_head = __sync_fetch_and_add(&orders.head, 0);
+	slot = next_slot();
+	if (!slot) {
+		if (tx_mode != WB_TX_REPEAT)
+			release(consumed);
+		return idle();
 	}
-	slot = bpf_map_lookup_elem(&slots, &index);
-	if (!slot)
-		return XDP_ABORTED;
 	tag = slot->tag;
 	counters = bpf_map_lookup_elem(&tags, &tag);
 	if (!counters)
 		return XDP_ABORTED;
 
 	if (paced) {
-		launch = slot->launch_ns;
-		if (tx_mode == WB_TX_REPEAT)
-			launch += progress.round_start;
+		launch = launch_of(slot);
 		/* those that are late do not leave in a burst */
 		due = counters->last_ns + slot->spacing_ns;
 		now = wait_for(due > launch ? due : launch);
 		if (!now)
 			return bpf_redirect_map(&egress, WARM_UP, XDP_DROP); /* dropped where there is none */
-		/* slots that follow have no launch time and no drift: they are never in time, and look here what
-		 * became of the first */
-		if (now - launch > slot->drift_ns && (!slot->follows || consumed < dropped_until)) {
-			if (!slot->follows)
-				dropped_until = consumed + 1 + slot->followers;
-			counters->expired++;
-			counters->expired_bytes += slot->frame_len;
-			counters->expired_payload += slot->payload_len;
+		if (expired(slot, counters, launch, now)) {
 			advance(consumed);
+			bpf_loop(DROPPED_AT_ONCE, drop_next, &now, 0);
 			return XDP_DROP;
 		}
 	} else {

@@ -76,6 +76,9 @@ pub(crate) struct Opening {
     pub(crate) room: Option<u16>,
 }
 
+/// The CPUs of the transmit cores of a port; a port in memory has one core, wherever it is put.
+pub(crate) type Cores = Vec<Option<usize>>;
+
 /// What all transmit cores are told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marching<'a> {
@@ -94,7 +97,10 @@ pub(crate) struct Marching<'a> {
 
 /// The CPUs of a port's transmit cores: those asked for, or allowed ones from the last down, because
 /// the first often serves interrupts.
-pub(crate) fn cpus(port: &PortHere) -> Vec<Option<usize>> {
+pub(crate) fn cores(port: &PortHere, engine: Engine) -> Cores {
+    if matches!(engine, Engine::Loopback | Engine::Pcap) {
+        return vec![None];
+    }
     let senders = usize::from(port.spec.senders());
     if !port.spec.cores.is_empty() {
         let cores = port.spec.cores.iter().cycle().take(senders);
@@ -106,11 +112,11 @@ pub(crate) fn cpus(port: &PortHere) -> Vec<Option<usize>> {
         .collect()
 }
 
-/// Opens the transmit cores of a port. `ends` holds the ends of loopback links.
+/// Opens the transmit cores of a port, on these CPUs. `ends` holds the ends of loopback links.
 pub(crate) fn open(
     (port, engine): (&PortHere, Engine),
     program: &Program,
-    opening: Opening,
+    (opening, cpus): (Opening, Cores),
     ends: &mut HashMap<String, LoopbackPort>,
 ) -> Result<Vec<Sender>, RunError> {
     let flows = program.flows_from(&port.name);
@@ -123,10 +129,6 @@ pub(crate) fn open(
     if engine == Engine::Socket {
         check_endpoints(port, program, &flows)?;
     }
-    let cpus = match engine {
-        Engine::Loopback | Engine::Pcap => vec![None],
-        _ => cpus(port),
-    };
     let cores = cpus.len() as u32;
     let Opening { wait, unix_offset, room } = opening;
     let repeats = if engine == Engine::Kernel && room.is_none() { ROUND_MAX } else { 0 };

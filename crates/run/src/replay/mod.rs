@@ -39,6 +39,8 @@ use work::Worker;
 const QUEUE: usize = 64;
 /// How long is waited for the first records before the run starts, and for the disk to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long is waited, once there are some, for all buffers to be full: as many seconds of a fast replay may be in them.
+const AHEAD: Duration = Duration::from_secs(2);
 /// How long is waited at the end for a reader to answer.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How often those who wait look whether the run is over.
@@ -103,6 +105,8 @@ impl Recording {
 struct Live {
     /// Records that were handed on.
     records: AtomicU64,
+    /// All buffers were full.
+    ahead: AtomicBool,
     /// It is at a record that the system may have to read first, and which one that is.
     reading: AtomicBool,
     looked: AtomicU64,
@@ -187,10 +191,14 @@ impl Replaying {
         Ok((Replaying { name, flow, halt, live, counts, result, summary, seen }, playbacks))
     }
 
-    /// Waits until the first records are there, or there are none.
+    /// Waits until as many records are there as are read ahead, or at least some after a while, or there are none.
     pub(crate) fn await_first(&self) -> Result<(), RunError> {
         let begun = Instant::now();
-        while self.live.records.load(Ordering::Acquire) == 0 {
+        loop {
+            let some = self.live.records.load(Ordering::Acquire) > 0;
+            if self.live.ahead.load(Ordering::Acquire) || some && begun.elapsed() > AHEAD {
+                return Ok(());
+            }
             match self.result.recv_timeout(LOOK) {
                 Ok(summary) => {
                     let error = summary.error.clone().filter(|_| summary.records == 0);
@@ -202,7 +210,7 @@ impl Replaying {
                         None => Ok(()),
                     };
                 }
-                Err(RecvTimeoutError::Timeout) if begun.elapsed() < PATIENCE => {}
+                Err(RecvTimeoutError::Timeout) if some || begun.elapsed() < PATIENCE => {}
                 Err(_) => {
                     return Err(RunError::Machine(format!(
                         "flow '{}': no record could be read within {} s; the disk does not answer, or the records \
@@ -213,7 +221,6 @@ impl Replaying {
                 }
             }
         }
-        Ok(())
     }
 
     /// Why it will not go on: the system has not answered for long.

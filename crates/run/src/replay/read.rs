@@ -23,7 +23,7 @@ use crate::error::RunError;
 /// Bytes before the data of a record in a buffer: its time in nanoseconds, the number of its sub-flow, and the length
 /// of its data.
 pub(super) const HEAD: usize = 8 + 4 + 2;
-/// The first buffer is this long, so that the first records are there soon.
+/// The first buffer is this long, so that what cannot be read from the beginning is known soon.
 const FIRST: usize = 1 << 20;
 /// The longest table of devices, in bytes.
 const TABLE_MAX: u64 = 256 << 20;
@@ -364,7 +364,10 @@ impl Filling<'_> {
             if self.halt.load(Ordering::Relaxed) {
                 return Err(HALTED.to_owned());
             }
-            match back.recv_timeout(LOOK) {
+            match back.try_recv().map_err(|_| ()).or_else(|()| {
+                self.live.ahead.store(true, Ordering::Release);
+                back.recv_timeout(LOOK)
+            }) {
                 Ok(buffer) => {
                     self.buffer = buffer;
                     break;
@@ -402,9 +405,8 @@ impl Filling<'_> {
         capacity: usize,
     ) -> Result<(), String> {
         if self.buffer.capacity() - self.buffer.len() < HEAD + data.len() {
-            let longer = self.buffer.capacity().saturating_mul(4).min(capacity);
             self.hand_on()?;
-            self.begin(longer)?;
+            self.begin(capacity)?;
         }
         self.buffer.extend_from_slice(&at_ns.to_ne_bytes());
         self.buffer.extend_from_slice(&sub_flow.to_ne_bytes());

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::drive::{LiveTx, Sequences};
 use wirebeat_engine::loopback::VirtualClock;
+use wirebeat_engine_linux::affinity::Aside;
 use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_netlink::LinkWatch;
 use wirebeat_report::model::{Change, End, Report};
@@ -33,7 +34,7 @@ use crate::ports::{self, PortHere};
 use crate::receivers::{self, Receiver};
 use crate::remote::{Connection, ExpectedFlow, Measurement, RemoteError};
 use crate::replay::{Recording, Replaying};
-use crate::transmit::{self, AnyPort, Marching, Opening, Sender};
+use crate::transmit::{self, AnyPort, Cores, Marching, Opening, Sender};
 
 use watching::Looking;
 pub(crate) use watching::{interrupted, watch};
@@ -135,7 +136,10 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     if let Some(peer) = &prepared.options.peer {
         prepared.connection = Some(Connection::open(peer)?);
     }
-    prepared.open()?;
+    let cores = prepared.cores();
+    // what transmits is not kept from it by those who help it
+    let _aside = Aside::from(cores.iter().flatten().flatten().copied());
+    prepared.open(cores)?;
     prepared.watch()?;
     prepared.begin_replays()?;
     if prepared.is_controlled() {
@@ -234,8 +238,17 @@ impl Prepared {
         Control::new(live, self.senders.len(), room)
     }
 
+    /// The transmit cores of each port.
+    fn cores(&self) -> Vec<Cores> {
+        let of = |(port, engine): (&PortHere, &Engine)| match self.program.flows_from(&port.name) {
+            flows if flows.is_empty() => Cores::new(),
+            _ => transmit::cores(port, *engine),
+        };
+        self.ports.iter().zip(&self.engines).map(of).collect()
+    }
+
     /// Opens receivers first, because some drivers take frames only once somebody receives them.
-    fn open(&mut self) -> Result<(), RunError> {
+    fn open(&mut self, cores: Vec<Cores>) -> Result<(), RunError> {
         let pairs = self
             .program
             .flows
@@ -257,7 +270,7 @@ impl Prepared {
         for place in 0..self.ports.len() {
             self.open_receiver(place, &mut ends)?;
         }
-        for (place, longest) in frame_max.into_iter().enumerate() {
+        for ((place, longest), cores) in frame_max.into_iter().enumerate().zip(cores) {
             if longest == 0 {
                 continue;
             }
@@ -269,7 +282,8 @@ impl Prepared {
                 unix_offset: self.unix_offset,
                 room: self.is_controlled().then_some(longest),
             };
-            let senders = transmit::open((port, engine), &self.program, opening, &mut ends)?;
+            let senders =
+                transmit::open((port, engine), &self.program, (opening, cores), &mut ends)?;
             self.sending.extend(senders.iter().map(|sender| Sending {
                 place,
                 cpu: sender.cpu,
@@ -415,6 +429,7 @@ impl Prepared {
             control.begin(start);
         }
         let mut senders = std::mem::take(&mut self.senders);
+        let _aside = Aside::from(self.sending.iter().filter_map(|sending| sending.cpu));
         let lives: Vec<Arc<LiveTx>> =
             senders.iter().map(|sender| Arc::clone(&sender.live)).collect();
         let mut watches = std::mem::take(&mut self.watches);
