@@ -337,14 +337,58 @@ static long drop_next(__u32 i, __u64 *now)
 
 #define DROPPED_AT_ONCE 256
 
+/* Lets what the feeder wrote on another CPU come nearer while this frame is on its way: 3.6 M/s become 4.0. */
+static __always_inline void fetch_next(void)
+{
+	struct wb_slot *slot = next_slot();
+
+	if (slot) {
+		*(volatile __u64 *)slot;
+		*(volatile __u64 *)(slot->frame + 16); /* the next cache line */
+	}
+}
+
+/*
+ * Frames of a batch leave at its end, and ending one costs as much as all else that is done for a frame. A batch that
+ * finds nothing due lets its runs go by and waits in the last, so that what it sends leaves at once. A batch that
+ * finds something due sends that, and what else is due by then: whoever is late catches up several at a time.
+ */
+enum {
+	FRESH, /* nothing was sent, and nobody waits yet */
+	WAITING, /* for the last run */
+	LATE, /* something was sent that was due before */
+	DONE, /* and nothing else is due */
+};
+static __u32 batch_state;
+
+/* Whether this is the last run of its batch. */
+static __always_inline int last_run(void)
+{
+	__u64 place = progress.place;
+
+	if (!place)
+		batch_state = FRESH;
+	if (place + 1 >= progress.batch) {
+		progress.place = 0;
+		return 1;
+	}
+	progress.place = place + 1;
+	return 0;
+}
+
 SEC("xdp")
 int wb_transmit(struct xdp_md *ctx)
 {
 	__u64 consumed = progress.consumed, launch = 0, due, now, *shared;
-	__u32 tag, sequence;
+	__u32 tag, sequence, last = 0;
 	struct wb_tx_tag *counters;
 	struct wb_slot *slot;
 
+	if (paced) {
+		last = last_run();
+		if (batch_state == DONE || (batch_state == WAITING && !last))
+			return XDP_DROP;
+	}
 	if (orders.stop)
 		return idle();
 	/* the head is looked at when what was seen of it is used up; adding nothing to it is a full barrier:
@@ -366,9 +410,19 @@ int wb_transmit(struct xdp_md *ctx)
 		launch = launch_of(slot);
 		/* those that are late do not leave in a burst */
 		due = counters->last_ns + slot->spacing_ns;
-		now = wait_for(due > launch ? due : launch);
-		if (!now)
-			return bpf_redirect_map(&egress, WARM_UP, XDP_DROP); /* dropped where there is none */
+		if (due < launch)
+			due = launch;
+		if (last && batch_state != LATE) {
+			now = wait_for(due);
+			if (!now)
+				return bpf_redirect_map(&egress, WARM_UP, XDP_DROP); /* dropped where there is none */
+		} else {
+			now = bpf_ktime_get_ns();
+			if (now < due) {
+				batch_state = batch_state == LATE ? DONE : WAITING;
+				return XDP_DROP;
+			}
+		}
 		if (expired(slot, counters, launch, now)) {
 			advance(consumed);
 			bpf_loop(DROPPED_AT_ONCE, drop_next, &now, 0);
@@ -400,6 +454,7 @@ int wb_transmit(struct xdp_md *ctx)
 		sequence = __sync_fetch_and_add(shared, 1);
 	}
 	stamp(ctx, slot, sequence, now);
+	batch_state = LATE;
 	if (paced && launch) {
 		struct wb_distribution *error = bpf_map_lookup_elem(&lateness, &tag);
 
@@ -407,6 +462,8 @@ int wb_transmit(struct xdp_md *ctx)
 			record(error, now - launch);
 	}
 	advance(consumed);
+	if (tx_mode != WB_TX_REPEAT)
+		fetch_next();
 	return bpf_redirect_map(&egress, EGRESS, 0);
 }
 

@@ -98,7 +98,9 @@ struct wb_tx_progress {
 	__u64 slot; /* repeat: index of the next slot */
 	__u64 round_start; /* repeat: start of the current round, ns … */
 	__u64 round_start_frac; /* … and 2^-32 ns */
-	__u64 reserved[4];
+	__u64 batch; /* paced: runs whose frames leave together; written by the thread that calls … */
+	__u64 place; /* … which begins a call with 0: which of them is next */
+	__u64 reserved[2];
 
 	__u64 released; /* stream: slots that may be written again; follows `consumed` by a few frames */
 	__u64 refused; /* runs that could not build their frame; always 0 unless there is a bug */

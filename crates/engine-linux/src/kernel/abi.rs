@@ -44,6 +44,8 @@ pub(crate) mod progress {
     pub(crate) const CONSUMED: usize = offset_of!(Progress, consumed);
     pub(crate) const SLOT: usize = offset_of!(Progress, slot);
     pub(crate) const ROUND_START: usize = offset_of!(Progress, round_start);
+    pub(crate) const BATCH: usize = offset_of!(Progress, batch);
+    pub(crate) const PLACE: usize = offset_of!(Progress, place);
     pub(crate) const RELEASED: usize = offset_of!(Progress, released);
     pub(crate) const REFUSED: usize = offset_of!(Progress, refused);
 }

@@ -32,6 +32,10 @@ const FLOOD_BATCH: u32 = 64;
 const _: () = assert!(FLOOD_BATCH.is_multiple_of(16));
 /// Runs of a flat-out call: some 15 ms.
 const FLOOD_RUNS: u32 = 1 << 16;
+/// Frames of a paced batch: so many that are due leave together, and so many runs are spent where none is
+/// (`bpf/transmit.bpf.c`). A sender that is late catches up with 3.9 M/s instead of 2.4, in time it is as exact (measured
+/// with 2, 4 and 8, of which 8 gains no more and costs exactness at 2 M/s).
+const CATCH_UP: u32 = 4;
 /// How long a paced call lasts at most, so that a stop is obeyed and the set-up cost is spread.
 const CALL_TIME: Nanos = Nanos::from_millis(100);
 /// Longest wait inside the kernel before softirqs get their turn and the way is warmed up once more
@@ -124,6 +128,8 @@ fn pump(engine: &Engine, how: &PumpOrders) -> io::Result<()> {
             Some(Call { frame: &how.frame, repeat: FLOOD_RUNS, batch: FLOOD_BATCH })
         };
         if let Some(call) = call {
+            engine.progress.store(progress::BATCH, looked_at_once(how.wait));
+            engine.progress.store(progress::PLACE, 0);
             match test_run::run(engine.program.as_fd(), call) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -131,6 +137,12 @@ fn pump(engine: &Engine, how: &PumpOrders) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Runs of a batch, as the program sees it. One that sleeps calls for what is due already, and each run waits for the
+/// spacing of its frame.
+fn looked_at_once(wait: Wait) -> u64 {
+    if wait == Wait::Sleep { 1 } else { CATCH_UP.into() }
 }
 
 /// Pins the thread, and asks for timers without slack.
@@ -150,20 +162,22 @@ fn paced_call<'a>(
     how: &'a PumpOrders,
 ) -> Option<Call<'a>> {
     let now = clock.now();
-    let call = |repeat: u64, batch| {
-        Some(Call { frame: &how.frame, repeat: repeat.clamp(1, 1 << 20) as u32, batch })
+    let call = |batches: u64| {
+        let repeat = batches.clamp(1, 1 << 20) as u32 * CATCH_UP;
+        Some(Call { frame: &how.frame, repeat, batch: CATCH_UP })
     };
     match how.wait {
-        Wait::Spin => call(runs_within(outlook, CALL_TIME), 1),
+        Wait::Spin => call(runs_within(outlook, CALL_TIME)),
         Wait::Hybrid if launch > now.saturating_add(NEAR) => {
             nap(clock, launch.saturating_sub(SPIN_BEFORE));
             None
         }
-        Wait::Hybrid => call(runs_until_pause(outlook, now), 1),
+        Wait::Hybrid => call(runs_until_pause(outlook, now)),
         Wait::Sleep => {
             nap(clock, launch.max(now.saturating_add(NAP)));
             let due = due_by(outlook, clock.now());
-            if due == 0 { None } else { call(due, (due as u32).min(FLOOD_BATCH)) }
+            let batch = (due as u32).min(FLOOD_BATCH);
+            (due > 0).then_some(Call { frame: &how.frame, repeat: due as u32, batch })
         }
     }
 }

@@ -80,7 +80,12 @@ impl<'a> Outgoing<'a> {
     fn peek_all(&mut self) -> Option<(Departure, Option<usize>)> {
         let mut first = self.schedule.peek().map(|departure| (departure, None));
         for (number, playback) in self.playbacks.iter_mut().enumerate() {
-            let Some(departure) = playback.peek(self.elapsed) else { continue };
+            let Some(departure) = playback.peek(self.elapsed) else {
+                if playback.holds_up() {
+                    return None;
+                }
+                continue;
+            };
             if first.is_none_or(|(first, _)| departure.at < first.at) {
                 first = Some((departure, Some(number)));
             }
@@ -117,6 +122,15 @@ impl<'a> Outgoing<'a> {
     fn recorded(&self, departure: &Departure) -> Option<Recorded<'_>> {
         let number = (*self.playback_of.get(departure.stream as usize)?)?;
         self.playbacks.get(number)?.recorded(departure)
+    }
+
+    /// All but the last `pending` frames that were taken are handed over: what was recorded of them may go.
+    #[inline]
+    pub(super) fn settle(&mut self, pending: usize) {
+        // the packet whose fragments are being taken is one more
+        let cutting = self.cut.as_ref().is_some_and(|cut| cut.next.is_some());
+        let pending = pending + usize::from(cutting);
+        self.playbacks.iter_mut().for_each(|playback| playback.settle(pending));
     }
 
     /// Whether what was recorded is to come and is not here yet.

@@ -19,9 +19,6 @@ use wirebeat_units::Nanos;
 
 use super::delayed::Delayed;
 
-/// So many records that were taken can still be looked at: more than a loop builds ahead.
-const KEPT: u64 = 1024;
-
 /// In the index of a departure: the record left later than its turn.
 const DELAYED: u64 = 1 << 63;
 /// How often a patient one looks.
@@ -116,6 +113,8 @@ pub struct Playback {
     batch: usize,
     place: usize,
     next: u64,
+    /// Records before this one were handed over, and nobody looks at them any more.
+    settled: u64,
     /// Nothing is due at or after this.
     stop: Nanos,
     counts: Arc<PlaybackCounts>,
@@ -149,6 +148,7 @@ impl Playback {
             batch: 0,
             place: 0,
             next: 0,
+            settled: 0,
             stop,
             counts,
             patient: false,
@@ -180,6 +180,11 @@ impl Playback {
     /// Whether records may come that are not here yet.
     pub(super) fn is_waiting(&self) -> bool {
         self.batch >= self.batches.len() && !self.has_ended()
+    }
+
+    /// Whether nothing may leave before what is not here yet.
+    pub(super) fn holds_up(&self) -> bool {
+        self.patient && self.is_waiting()
     }
 
     /// Whether nothing comes any more.
@@ -307,12 +312,24 @@ impl Playback {
         loop {
             match self.queues.get_mut(self.turn)?.pop() {
                 Ok(batch) => return Some(batch),
-                Err(_) if self.patient && !self.has_ended() => thread::sleep(LOOK),
+                // What is not handed over may be in the very buffer that is waited for.
+                Err(_) if self.patient && self.next <= self.settled && !self.has_ended() => {
+                    thread::sleep(LOOK);
+                }
                 Err(_) => {
-                    self.waited = true;
+                    self.waited = !self.patient;
                     return None;
                 }
             }
+        }
+    }
+
+    /// All but the last `pending` that were taken are handed over, and their data is not looked at any more.
+    #[inline]
+    pub(super) fn settle(&mut self, pending: usize) {
+        self.settled = self.next.saturating_sub(pending as u64).max(self.settled);
+        if self.batch > 0 {
+            self.give_up();
         }
     }
 
@@ -320,7 +337,7 @@ impl Playback {
     fn give_up(&mut self) {
         while let Some(front) = self.batches.front()
             && self.batch > 0
-            && self.first + front.entries.len() as u64 + KEPT <= self.next
+            && self.first + front.entries.len() as u64 <= self.settled
         {
             self.first += front.entries.len() as u64;
             self.batches.pop_front();
@@ -431,10 +448,21 @@ mod tests {
             workers[0].batch(&[1; 300], false);
         }
         assert_eq!(taken(&mut playback).len(), 2000);
-        // those of the last thousand and some stay
-        assert_eq!(back.try_iter().count(), 3);
-        drop(playback);
-        assert_eq!(back.try_iter().count(), 4);
+        assert_eq!(back.try_iter().count(), 0, "all may be looked at still");
+        playback.settle(301);
+        assert_eq!(back.try_iter().count(), 5);
+        playback.settle(0);
+        assert_eq!(back.try_iter().count(), 2);
+        workers[0].batch(&[1; 3], false);
+        workers[0].batch(&[1; 3], false);
+        for _ in 0..3 {
+            playback.peek(Nanos::ZERO).unwrap();
+            playback.take();
+        }
+        playback.settle(0);
+        // the last of a batch is seen to be the last when the next is looked for
+        playback.peek(Nanos::ZERO).unwrap();
+        assert_eq!(back.try_iter().count(), 1);
     }
 
     /// It is looked at again and again until it is taken.

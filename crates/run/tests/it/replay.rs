@@ -162,6 +162,16 @@ fn workers_buffers_and_readers_change_nothing() {
     }
 }
 
+/// Two buffers of which each has less than what a loop looks at once.
+#[test]
+fn buffers_may_hold_but_few_records() {
+    let lines: Vec<Line> = (0..3000).map(|n| (n * 20, 0, 1472)).collect();
+    let path = archive("few", &lines);
+    for keys in ["buffer: 128KiB", "buffer: 128KiB, tight-loop: 0", "buffer: 128KiB, workers: 2"] {
+        assert_eq!(captured("few", &path, keys, "").len(), lines.len(), "{keys}");
+    }
+}
+
 #[test]
 fn again_and_again_with_the_mean_gap_between() {
     let lines = [(0, 0, 20), (10, 1, 21), (30, 2, 22)];
