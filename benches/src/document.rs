@@ -46,9 +46,7 @@ pub fn document(
     introduction(&mut out, bench, heading)?;
     let verdicts: Vec<Verdict> = chapters.iter().flat_map(|c| c.verdicts.clone()).collect();
     if !verdicts.is_empty() {
-        let (met, missed, unmeasured) = verdict::count(&verdicts);
-        writeln!(out, "## Targets\n")?;
-        writeln!(out, "{met} met, {missed} missed, {unmeasured} not measured.\n")?;
+        writeln!(out, "## Targets\n\n{}\n", verdict::count(&verdicts))?;
         writeln!(out, "{}", verdict::table(&verdicts))?;
     }
     for chapter in chapters {

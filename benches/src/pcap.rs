@@ -13,18 +13,24 @@ const ETHERNET: u32 = 1;
 
 /// A file with `frame` in it `count` times, one microsecond apart.
 pub fn repeated(frame: &[u8], count: u32) -> Vec<u8> {
-    let mut file = Vec::with_capacity(FILE_HEAD + count as usize * (RECORD_HEAD + frame.len()));
-    let word = |file: &mut Vec<u8>, word: u32| file.extend(word.to_le_bytes());
-    word(&mut file, MAGIC_MICROS);
+    of(MAGIC_MICROS, 1_000_000, (0..count.into()).map(|number| (number, frame)))
+}
+
+/// A file of frames at their times in nanoseconds.
+pub fn timed<'a>(frames: impl Iterator<Item = (u64, &'a [u8])>) -> Vec<u8> {
+    of(MAGIC_NANOS, 1_000_000_000, frames)
+}
+
+/// Of frames at times of which `second` are a second.
+fn of<'a>(magic: u32, second: u64, frames: impl Iterator<Item = (u64, &'a [u8])>) -> Vec<u8> {
+    let mut file = Vec::new();
     // version 2.4, then two fields that are always zero, then the longest record
-    for field in [2 | 4 << 16, 0, 0, 65_535, ETHERNET] {
-        word(&mut file, field);
-    }
-    let len = frame.len() as u32;
-    for number in 0..count {
-        for field in [number / 1_000_000, number % 1_000_000, len, len] {
-            word(&mut file, field);
-        }
+    let head = [magic, 2 | 4 << 16, 0, 0, 65_535, ETHERNET];
+    file.extend(head.into_iter().flat_map(u32::to_le_bytes));
+    for (time, frame) in frames {
+        let len = frame.len() as u32;
+        let head = [(time / second) as u32, (time % second) as u32, len, len];
+        file.extend(head.into_iter().flat_map(u32::to_le_bytes));
         file.extend(frame);
     }
     file

@@ -10,9 +10,16 @@ pub enum Outcome {
     Met,
     /// It was missed.
     Missed,
+    /// It was missed, and what the machine does by itself is beyond it already; the figure is no more than
+    /// [`NEAR_NOISE`] times that.
+    Noise,
     /// It could not be measured, for this reason.
     Unmeasured(String),
 }
+
+/// How much more than the noise of the machine is still the noise of the machine, which is another from one moment to
+/// the next.
+pub const NEAR_NOISE: f64 = 1.5;
 
 /// A target and what was measured of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +39,20 @@ impl Verdict {
         Verdict { target: target.into(), figure: figure.into(), outcome }
     }
 
+    /// Of a target that `measured` is at most `bound`, on a machine that by itself comes to `noise`.
+    pub fn at_most(
+        target: impl Into<String>,
+        figure: impl Into<String>,
+        (measured, bound, noise): (f64, f64, f64),
+    ) -> Verdict {
+        let verdict = Self::of(target, figure, measured <= bound);
+        let beyond = noise > bound && measured <= noise * NEAR_NOISE;
+        match verdict.outcome {
+            Outcome::Missed if beyond => Verdict { outcome: Outcome::Noise, ..verdict },
+            _ => verdict,
+        }
+    }
+
     /// Of a target that could not be measured.
     pub fn unmeasured(target: impl Into<String>, why: impl Into<String>) -> Verdict {
         let outcome = Outcome::Unmeasured(why.into());
@@ -46,6 +67,7 @@ pub fn table(verdicts: &[Verdict]) -> Table {
         let outcome = match &verdict.outcome {
             Outcome::Met => "met".to_owned(),
             Outcome::Missed => "**missed**".to_owned(),
+            Outcome::Noise => "missed, by the machine's noise alone".to_owned(),
             Outcome::Unmeasured(why) => format!("not measured: {why}"),
         };
         table.row(vec![verdict.target.clone(), verdict.figure.clone(), outcome]);
@@ -53,15 +75,20 @@ pub fn table(verdicts: &[Verdict]) -> Table {
     table
 }
 
-/// How many there are of each: met, missed, not measured.
-pub fn count(verdicts: &[Verdict]) -> (usize, usize, usize) {
+/// How many there are of each, as a sentence.
+pub fn count(verdicts: &[Verdict]) -> String {
     let of =
         |outcome: fn(&Outcome) -> bool| verdicts.iter().filter(|v| outcome(&v.outcome)).count();
-    (
-        of(|outcome| *outcome == Outcome::Met),
-        of(|outcome| *outcome == Outcome::Missed),
-        of(|outcome| matches!(outcome, Outcome::Unmeasured(_))),
-    )
+    let (met, missed) =
+        (of(|outcome| *outcome == Outcome::Met), of(|outcome| *outcome == Outcome::Missed));
+    let noise = match of(|outcome| *outcome == Outcome::Noise) {
+        0 => String::new(),
+        count => format!(
+            "{count} missed by the machine's noise alone (at most {NEAR_NOISE} times what it explains), "
+        ),
+    };
+    let unmeasured = of(|outcome| matches!(outcome, Outcome::Unmeasured(_)));
+    format!("{met} met, {missed} missed, {noise}{unmeasured} not measured.")
 }
 
 #[cfg(test)]
@@ -75,9 +102,24 @@ mod tests {
             Verdict::of("b ≥ 2", "1", false),
             Verdict::unmeasured("c ≥ 2", "no such program"),
         ];
-        assert_eq!(count(&verdicts), (1, 1, 1));
+        assert_eq!(count(&verdicts), "1 met, 1 missed, 1 not measured.");
         let text = table(&verdicts).to_string();
         assert!(text.contains("| met ") && text.contains("| **missed** "), "{text}");
         assert!(text.contains("not measured: no such program"), "{text}");
+    }
+
+    #[test]
+    fn what_the_machine_does_is_told_from_what_we_do() {
+        let outcome = |figures| Verdict::at_most("x ≤ 10", "", figures).outcome;
+        assert_eq!(outcome((10.0, 10.0, 100.0)), Outcome::Met);
+        assert_eq!(outcome((150.0, 10.0, 100.0)), Outcome::Noise);
+        assert_eq!(outcome((151.0, 10.0, 100.0)), Outcome::Missed);
+        assert_eq!(
+            outcome((11.0, 10.0, 10.0)),
+            Outcome::Missed,
+            "a quiet machine has no part in it"
+        );
+        let verdicts = [Verdict::at_most("x ≤ 10", "", (150.0, 10.0, 100.0))];
+        assert!(count(&verdicts).contains("1 missed by the machine's noise alone"));
     }
 }

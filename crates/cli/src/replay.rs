@@ -157,7 +157,7 @@ struct ReadingArgs {
     /// How many threads prepare what was read [default: 1]
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>)]
     workers: Option<NonZeroU16>,
-    /// Length of a buffer; each of these threads has two [default: 64MiB]
+    /// Length of a buffer; each of these threads has two [default: 64MiB; with --tight-loop 0 2MiB]
     #[arg(long, value_name = "BYTES")]
     buffer: Option<Bytes>,
 }
@@ -280,7 +280,7 @@ fn replay(args: &Args, is_capture: bool) -> Result<Replay, Failure> {
         on_bad: args.records.on_bad,
         reader: args.reading.reader,
         workers: args.reading.workers.unwrap_or(usual.workers),
-        buffer: args.reading.buffer.unwrap_or(usual.buffer),
+        buffer: args.reading.buffer,
         ..usual
     };
     captured::fill(args, is_capture, &mut replay);

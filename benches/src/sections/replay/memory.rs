@@ -22,7 +22,7 @@ use crate::verdict::Verdict;
 
 const ABOVE: &str = "\
 Memory: the high-water mark of a process (VmHWM) that replays an archive of records with 28 bytes of data once, as fast as it \
-goes, engine `kernel`, buffers as they are by default (two of 64 MiB). Pages of a mapped file count as memory of the process \
+goes, engine `kernel`, two buffers of 64 MiB as what has times has by default. Pages of a mapped file count as memory of the process \
 although they are the system's to take back.";
 
 /// Bytes of a record.
@@ -111,7 +111,7 @@ fn one(lab: &Lab, archive: &Archive, reader: &str, records: u64) -> Result<Took,
         lab.near().interface(),
         lab.cores.send
     );
-    let keys = format!("tight-loop: 0, reader: {reader}");
+    let keys = format!("tight-loop: 0, buffer: 64MiB, reader: {reader}");
     let scenario = lab.folder.file("memory.yaml");
     fs::write(&scenario, text(&port, lab, archive.path(), &keys))?;
     let program = Program::new(&lab.near().namespace, std::env::current_exe()?);

@@ -1,9 +1,10 @@
-//! Archives sent again: how many records miss their time, how many go each second, and what it takes. One part is one
+//! Archives and captures sent again: how many records miss their time, how many go each second, and what it takes. One part is one
 //! file; a part gives tables and verdicts.
 //!
 //! Reading order: `series` makes the archives, `violations` and `seismic` send them at their times, `throughput` and
-//! `readers` as fast as it goes; `memory` and `making` are what it takes.
+//! `readers` as fast as it goes; `captures` does both with captures; `memory` and `making` are what it takes.
 
+mod captures;
 mod making;
 mod memory;
 mod readers;
@@ -48,14 +49,12 @@ struct Part {
 }
 
 /// The parts in their order.
-///
-/// HERE: captures, flat out and at their own times beside tcpreplay, are a part of their own, `captures.rs`, when a replay
-/// takes captures (flat out at least 3 × `tcpreplay --topspeed --preload-pcap`; median error at most 1 µs).
-const PARTS: [fn(&mut Bench) -> Part; 6] = [
+const PARTS: [fn(&mut Bench) -> Part; 7] = [
     violations::measure,
     seismic::measure,
     throughput::measure,
     readers::measure,
+    captures::measure,
     memory::measure,
     making::measure,
 ];

@@ -133,7 +133,7 @@ fn verdict(name: &str, measured: &Measured<Missed>) -> Verdict {
             let noise = noise.median().unwrap_or(0.0) / of_million.max(f64::MIN_POSITIVE);
             let shown = format::series(&missed, format::number);
             let figure = format!("{shown} (noise alone: {})", format::number(noise));
-            Verdict::of(target, figure, median <= TARGET)
+            Verdict::at_most(target, figure, (median, TARGET, noise))
         }
         None => Verdict::unmeasured(target, measured.reason()),
     }

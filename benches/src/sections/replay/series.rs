@@ -53,7 +53,8 @@ impl Series {
             data.iter_mut().zip(number.to_be_bytes().iter().rev()).for_each(|(to, &b)| *to = b);
             writer.write(&Record { time, device, data: &data })?;
         }
-        writer.finish()?;
+        // what the system still has to write would take a CPU from what is measured
+        writer.finish()?.into_inner()?.sync_all()?;
         Ok(archive)
     }
 }

@@ -237,13 +237,13 @@ fn verdict(
     let dropped = measured.series(|missed| missed.dropped as f64);
     let noise = measured.series(|missed| missed.expected(window));
     match (dropped.median(), noise.median()) {
-        (Some(median), Some(noise)) => Verdict::of(
+        (Some(median), Some(noise)) => Verdict::at_most(
             target,
             format!(
                 "{} (noise alone: {noise:.0})",
                 format::series(&dropped, |value| format!("{value:.0}"))
             ),
-            median <= published.1 as f64,
+            (median, published.1 as f64, noise),
         ),
         _ => Verdict::unmeasured(target, measured.reason()),
     }

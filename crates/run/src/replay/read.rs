@@ -152,7 +152,7 @@ impl Readers {
         filling: &mut Filling<'_>,
         left_out: &mut Vec<LeftOut>,
     ) -> Result<(), String> {
-        let capacity = usize::try_from(self.recording.replay.buffer.get()).unwrap_or(usize::MAX);
+        let capacity = usize::try_from(self.recording.replay.buffer().get()).unwrap_or(usize::MAX);
         filling.begin(FIRST.min(capacity))?;
         let mut times = TimeLine::default();
         let mut to = (filling, capacity);
