@@ -15,6 +15,8 @@ pub enum Cause {
     Usage,
     /// This machine, or another one, cannot do it.
     Machine,
+    /// Somebody stopped it.
+    Stopped,
 }
 
 /// Why a command ended without a result.
@@ -60,6 +62,7 @@ impl Failure {
         match self.cause {
             Cause::Usage => 2,
             Cause::Machine => 3,
+            Cause::Stopped => 1,
         }
     }
 

@@ -217,6 +217,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     let mut scenario = Scenario { seed: args.timing.seed.unwrap_or(usual.seed), ..usual };
     scenario.ports.insert(PORT.to_owned(), args.port.spec());
     scenario.run = args.run.start.run(args.run.time);
+    refuse_tables(&args.files)?;
     let is_capture = captured::are_captures(&args.files)?;
     let packet =
         if is_capture { captured::check(args).map(|()| Vec::new())? } else { headers(args)? };
@@ -232,10 +233,31 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
+/// A table is no archive, but one is made of it.
+fn refuse_tables(files: &[PathBuf]) -> Result<(), Failure> {
+    let kind = |path: &&PathBuf| {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        ["csv", "parquet"].into_iter().find(|kind| ending == *kind)
+    };
+    match files.iter().find_map(|path| Some((path, kind(&path)?))) {
+        Some((path, kind)) => {
+            let new = path.with_extension("wbar");
+            let hint = format!(
+                "make an archive of it: wirebeat archive create {} --{kind} {}",
+                new.display(),
+                path.display()
+            );
+            let failure = Failure::usage("this is a table, and archives and captures are replayed");
+            Err(failure.at(path.display().to_string()).hint(hint))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The headers of what is sent from archives.
 fn headers(args: &Args) -> Result<Vec<Header>, Failure> {
     let to = args.to.ok_or_else(|| {
-        let message = "it is missing: the records of an archive go to an address, for example --to 10.0.0.2:5000";
+        let message = "it is missing, and the records of an archive go to an address; give one, for example --to 10.0.0.2:5000";
         Failure::usage(message).at("--to")
     })?;
     let mut packet = args.packet.headers(to)?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use clap::builder::TypedValueParser;
-use wirebeat_trace::archive::Place;
+use wirebeat_trace::archive::{Place, Reading};
 use wirebeat_trace::forms::DataForm;
 use wirebeat_trace::parquet::Packing;
 use wirebeat_trace::{csv, parquet};
@@ -73,7 +73,8 @@ fn packing() -> impl TypedValueParser<Value = Packing> {
 /// Exports.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let format = format(args)?;
-    let reading = args.reading.reading();
+    // a table is sorted more easily than an archive
+    let reading = Reading { any_order: true, ..args.reading.reading() };
     let (work, mut source) = archive_from(&args.archive, reading, Place::default())?;
     let output = Output::create(&args.output)?.buffered();
     let failed = |error: std::io::Error| cannot_write(&args.output, &error);

@@ -12,7 +12,7 @@ use wirebeat_trace::{Error, Sink, Source};
 use wirebeat_trace::{capture, csv};
 
 use super::Bar;
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::file::is_standard;
 use crate::output::tell;
 use crate::signals::Signals;
@@ -96,7 +96,7 @@ impl Work {
     pub fn wrong(&self, message: &str) -> Failure {
         self.end();
         match self.stop.asked() {
-            true => Failure::usage(STOPPED),
+            true => Failure::new(Cause::Stopped, STOPPED),
             false => Failure::usage(message),
         }
     }

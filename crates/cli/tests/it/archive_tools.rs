@@ -176,6 +176,7 @@ fn a_slice_that_takes_nothing_hears_signals() {
     let ended = child.wait_with_output().unwrap();
     let told = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(told, "error: it was stopped, and nothing was written\n");
+    assert_eq!(ended.status.code(), Some(1));
     assert!(!fs::exists(&new).unwrap());
 }
 

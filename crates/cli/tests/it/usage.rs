@@ -111,6 +111,8 @@ const WRONG: &[&str] = &[
     "send --to 10.0.0.2 --departures {gama:{}}",
     "send --to 10.0.0.2 --rate {ramp:",
     "ctl set x --rate 5",
+    "replay day.csv --to 10.0.0.2:5000",
+    "replay day.wbar",
 ];
 
 /// Scenarios that cannot be run, and the place that the message has to name.

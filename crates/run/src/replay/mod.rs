@@ -10,6 +10,7 @@
 //! are. All times count from the first record, on the clock of the run.
 
 mod captures;
+mod devices;
 mod read;
 mod source;
 mod work;

@@ -1,21 +1,18 @@
 //! The thread that reads: records are checked, chosen and copied into buffers for the workers, those of archives
 //! (`source.rs`) and frames of captures (`captures.rs`) alike.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 
 use wirebeat_report::model::LeftOut;
 use wirebeat_trace::Source;
-use wirebeat_trace::archive::{Device, Record, Timestamp};
+use wirebeat_trace::archive::{Record, Timestamp};
 use wirebeat_trace::select::{Pattern, Selection};
-use wirebeat_traffic::spec::replay::{FlowOf, OnBad};
+use wirebeat_traffic::spec::replay::OnBad;
 use wirebeat_units::WallTime;
 
 use super::captures::{Captures, Preloaded};
+use super::devices::SubFlows;
 use super::source::Archives;
 use super::{LOOK, Live, Recording};
 use crate::error::RunError;
@@ -25,8 +22,6 @@ use crate::error::RunError;
 pub(super) const HEAD: usize = 8 + 4 + 2;
 /// The first buffer is this long, so that what cannot be read from the beginning is known soon.
 const FIRST: usize = 1 << 20;
-/// The longest table of devices, in bytes.
-const TABLE_MAX: u64 = 256 << 20;
 
 /// Records of a recording in a buffer, one after the other.
 #[derive(Debug)]
@@ -47,14 +42,6 @@ pub(crate) struct Summary {
     pub(crate) notes: Vec<String>,
     /// Why it ended before its end.
     pub(crate) error: Option<String>,
-}
-
-/// Which sub-flow a device is.
-enum SubFlows {
-    None,
-    InOrder(HashMap<Device, u32>),
-    Hash(u32),
-    Table(HashMap<Device, u32>),
 }
 
 /// What reads a recording.
@@ -98,15 +85,7 @@ impl Readers {
         let device = |name: &String| name.parse::<Pattern>().map_err(|why| told(why.to_string()));
         let devices = replay.devices.iter().map(device).collect::<Result<_, _>>()?;
         let selection = Selection { from: moment(replay.from)?, to: moment(replay.to)?, devices };
-        let sub_flows = match (&replay.flow_of, &recording.table) {
-            (None, _) => SubFlows::None,
-            (Some(FlowOf::Device), _) => SubFlows::InOrder(HashMap::new()),
-            (Some(FlowOf::Hash(count)), _) => SubFlows::Hash(count.get()),
-            (Some(FlowOf::Table(name)), path) => {
-                let path = path.clone().unwrap_or_else(|| PathBuf::from(name));
-                SubFlows::Table(table(&path).map_err(told)?)
-            }
-        };
+        let sub_flows = SubFlows::of(recording).map_err(told)?;
         let preloaded = match replay.preload {
             true => Preloaded::read(recording).map_err(told)?,
             false => Preloaded::default(),
@@ -252,21 +231,11 @@ impl Readers {
                 wanted: true,
             });
         }
-        match &mut self.sub_flows {
-            SubFlows::None => Ok(0),
-            SubFlows::Hash(count) => Ok(hash(record.device) % *count),
-            SubFlows::InOrder(seen) => {
-                let next = seen.len() as u32;
-                Ok(*seen.entry(record.device).or_insert(next))
-            }
-            SubFlows::Table(table) => {
-                table.get(&record.device).copied().ok_or_else(|| Unsendable {
-                    kind: "of devices without a flow",
-                    why: format!("its device {} is not in the table of 'flow-of'", record.device),
-                    wanted: true,
-                })
-            }
-        }
+        self.sub_flows.of_device(record.device).ok_or_else(|| Unsendable {
+            kind: "of devices without a flow",
+            why: format!("its device {} is not in the table of 'flow-of'", record.device),
+            wanted: true,
+        })
     }
 
     #[cold]
@@ -415,40 +384,4 @@ impl Filling<'_> {
         self.next += 1;
         Ok(())
     }
-}
-
-/// FNV-1a of 32 bits: the same on every machine.
-fn hash(device: Device) -> u32 {
-    device
-        .0
-        .iter()
-        .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
-}
-
-/// A device, a comma and a number in each line; `#` begins a comment.
-fn table(path: &Path) -> Result<HashMap<Device, u32>, String> {
-    let at = |line: usize| format!("{}:{line}", path.display());
-    let file =
-        File::open(path).map_err(|error| format!("the table '{}': {error}", path.display()))?;
-    let mut table = HashMap::new();
-    for (text, line) in BufReader::new(file.take(TABLE_MAX)).lines().zip(1..) {
-        let text = text.map_err(|error| format!("{}: {error}", at(line)))?;
-        let text = text.split('#').next().unwrap_or_default().trim();
-        if text.is_empty() {
-            continue;
-        }
-        let parts = text.rsplit_once(',');
-        let (device, number) = parts.ok_or_else(|| {
-            format!("{}: a line has a device, a comma and the number of its sub-flow", at(line))
-        })?;
-        let device: Device = device.trim().parse().map_err(|why| format!("{}: {why}", at(line)))?;
-        let number = number.trim();
-        let number = number
-            .parse()
-            .map_err(|_| format!("{}: '{number}' is no number of a sub-flow", at(line)))?;
-        if table.insert(device, number).is_some() {
-            return Err(format!("{}: {device} is there twice", at(line)));
-        }
-    }
-    Ok(table)
 }
