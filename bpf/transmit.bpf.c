@@ -356,7 +356,7 @@ static __always_inline void fetch_next(void)
 enum {
 	FRESH, /* nothing was sent, and nobody waits yet */
 	WAITING, /* for the last run */
-	LATE, /* something was sent that was due before */
+	LATE, /* something was sent: what is due by now leaves with it */
 	DONE, /* and nothing else is due */
 };
 static __u32 batch_state;
@@ -454,7 +454,8 @@ int wb_transmit(struct xdp_md *ctx)
 		sequence = __sync_fetch_and_add(shared, 1);
 	}
 	stamp(ctx, slot, sequence, now);
-	batch_state = LATE;
+	if (paced)
+		batch_state = LATE;
 	if (paced && launch) {
 		struct wb_distribution *error = bpf_map_lookup_elem(&lateness, &tag);
 

@@ -38,11 +38,7 @@ pub struct Files {
 impl Files {
     /// Writes them.
     pub fn write(lab: &Lab) -> Result<Files, Failure> {
-        let flow = FlowSpec { probe: Probe::Off, ..flow(lab) };
-        let program = program(lab, flow)?;
-        let image = program.streams.first().ok_or("a scenario lost its frames")?.frames.frame();
-        let mut frame = vec![0; usize::from(image.longest())];
-        image.build(0, &mut frame);
+        let frame = first(lab, flow(lab))?;
         let files = Files {
             capture: lab.folder.file("frames.pcap"),
             description: lab.folder.file("frame.cfg"),
@@ -51,6 +47,15 @@ impl Files {
         fs::write(&files.description, peers::describe(&frame))?;
         Ok(files)
     }
+}
+
+/// The first frame of a flow, without a probe.
+pub fn first(lab: &Lab, flow: FlowSpec) -> Result<Vec<u8>, Failure> {
+    let program = program(lab, FlowSpec { probe: Probe::Off, ..flow })?;
+    let image = program.streams.first().ok_or("a scenario lost its frames")?.frames.frame();
+    let mut frame = vec![0; usize::from(image.longest())];
+    image.build(0, &mut frame);
+    Ok(frame)
 }
 
 /// The flow from the near to the far end, as fast as possible, with a probe, to no receiver of ours.

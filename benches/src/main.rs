@@ -22,6 +22,7 @@ mod sections;
 mod sinks;
 mod stats;
 mod table;
+mod tcpdump;
 mod verdict;
 mod window;
 mod wirebeat;

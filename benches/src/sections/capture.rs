@@ -1,35 +1,27 @@
 //! The receiver's word confirmed by somebody else's: one rate, captured by tcpdump at the same time.
 
-use std::fs;
-use std::thread::sleep;
-use std::time::Duration;
-
 use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_meter::distribution::Recorder;
 use wirebeat_meter::summary::Distribution;
 use wirebeat_run::Stop;
-use wirebeat_testbed::{Capability, Program, require};
 use wirebeat_traffic::spec::{EngineChoice, WaitChoice};
 
 use super::Chapter;
 use crate::lab::Failure;
 use crate::peers::Pace;
 use crate::rounds::{Bench, Contestant, in_turn};
-use crate::sinks::{self, PORT};
+use crate::sinks;
 use crate::table::Table;
+use crate::tcpdump::Capturing;
 use crate::verdict::Verdict;
 use crate::wirebeat::{Cores, Setup};
-use crate::{exactness, format, pcap};
+use crate::{exactness, format};
 
 /// Frames per second.
 const RATE: u64 = 10_000;
 const GAP_NS: i64 = 1_000_000_000 / RATE as i64;
 /// The target for the median error of a gap, in ns.
 const MEDIAN: f64 = 50.0;
-/// tcpdump takes this long to begin, and to write what it has.
-const BEGINS: Duration = Duration::from_secs(5);
-const ENDS: Duration = Duration::from_secs(5);
-
 const PROSE: &str = "\
 Wirebeat (kernel engine, `wait: spin`) at 10,000 frames per second. The receiver meters each frame before \
 the stack and passes it on; tcpdump captures it there with the kernel's own timestamps in nanoseconds. \
@@ -78,19 +70,9 @@ pub fn measure(bench: &mut Bench) -> Chapter {
 }
 
 fn seen(bench: &Bench) -> Result<Seen, Failure> {
-    const TCPDUMP: &str = "tcpdump";
-    require(Capability::Program(TCPDUMP))?;
     let Bench { lab, time, .. } = bench;
     let _socket = sinks::unread(lab)?;
-    let file = lab.folder.file("capture.pcap");
-    let words =
-        format!("-i {} -Z root --time-stamp-precision=nano -s 64 -w", lab.far().interface());
-    let capture = Program::new(&lab.far().namespace, TCPDUMP)
-        .args(words.split_ascii_whitespace())
-        .args([&file])
-        .args(["udp", "port", &PORT.to_string()])
-        .spawn()?;
-    capture.wait_for("listening on", BEGINS)?;
+    let capture = Capturing::begin(lab)?;
     let receiver = exactness::receiver(lab, RATE, Fate::Pass)?;
     let setup = Setup {
         engine: EngineChoice::Kernel,
@@ -100,13 +82,9 @@ fn seen(bench: &Bench) -> Result<Seen, Failure> {
         receiver: None,
     };
     setup.run(lab, *time, &Stop::new())?;
-    // tcpdump takes what it has been given once a second
-    sleep(Duration::from_millis(1200));
-    capture.interrupt();
-    capture.wait(ENDS)?;
+    let times = capture.times()?;
     let by_receiver = receiver.summary();
     let metered = by_receiver.flows.get(&0).ok_or("nothing arrived at the receiver")?;
-    let times = pcap::times(&fs::read(&file)?)?;
     let captured = gap_errors(&times);
     Ok(Seen {
         frames: [metered.frames, times.len() as u64],

@@ -2,26 +2,26 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
 use std::time::Duration;
 
 use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_run::Stop;
 use wirebeat_testbed::{Capability, Program, require};
 use wirebeat_traffic::law::draw::{Key, Purpose};
-use wirebeat_traffic::spec::{FlowSpec, Probe, Scenario, Size};
+use wirebeat_traffic::spec::{FlowSpec, Scenario, Size};
 use wirebeat_units::FrameLen;
 
-use super::Part;
+use super::{Part, throughput};
 use crate::format::{self, NOTHING};
 use crate::frames::{self, Files, NEAR};
 use crate::lab::{Failure, Lab};
-use crate::peers::{self, Pace, TCPREPLAY};
+use crate::peers::TCPREPLAY;
 use crate::rounds::{Bench, Contestant, Measured, in_turn};
-use crate::sinks::{self, PORT, Sink};
+use crate::sinks::{self, Sink};
 use crate::table::Table;
+use crate::tcpdump::Capturing;
 use crate::verdict::Verdict;
-use crate::{exactness, pcap, stats, window, wirebeat};
+use crate::{exactness, pcap, stats, wirebeat};
 
 const ABOVE_FAST: &str = "\
 Captures as fast as it goes, again and again, in memory from the beginning (`preload: on`, `--preload-pcap`), one transmit \
@@ -29,8 +29,8 @@ core, frames per second that arrived. Lengths have the FCS; the mix has seven fr
 
 const ABOVE_TIMED: &str = "\
 A capture at its own times: 10,000 frames a second on average, with exponential gaps. tcpdump captures at the far end with \
-the kernel's timestamps; the error of a frame is how far its time there, less that of the first, is from its time in the \
-capture, with the median taken off, because a constant delay is no error. `wait: spin`; tcpreplay times as it does by default.";
+the kernel's timestamps; the error of a frame is how far its time there is from its time in the capture, less the median, because a constant \
+delay is no error. `wait: spin`; tcpreplay times as it does by default.";
 
 /// What a capture has, in turn.
 const CASES: [(&str, &[u16]); 3] = [
@@ -51,11 +51,8 @@ const RATE: u64 = 10_000;
 /// The target for the median error, in ns.
 const MEDIAN: f64 = 1000.0;
 const WHO_TIMED: [&str; 2] = [KERNEL, TCPREPLAY.name];
-/// tcpdump takes this long to begin, and to write what it has.
-const BEGINS: Duration = Duration::from_secs(5);
+/// tcpreplay takes so much longer at most than the capture, beside three times as long.
 const ENDS: Duration = Duration::from_secs(5);
-/// It takes what it has been given once a second.
-const WRITES: Duration = Duration::from_millis(1200);
 
 /// Measures both.
 pub fn measure(bench: &mut Bench) -> Part {
@@ -70,12 +67,7 @@ pub fn measure(bench: &mut Bench) -> Part {
 fn frames_of(lab: &Lab, lengths: &[u16]) -> Result<Vec<Vec<u8>>, Failure> {
     let frame = |&len: &u16| {
         let size = Some(Size::frame(FrameLen::with_fcs(len)));
-        let flow = FlowSpec { probe: Probe::Off, size, ..frames::flow(lab) };
-        let program = frames::program(lab, flow)?;
-        let image = program.streams.first().ok_or("a scenario lost its frames")?.frames.frame();
-        let mut frame = vec![0; usize::from(image.longest())];
-        image.build(0, &mut frame);
-        Ok(frame)
+        frames::first(lab, FlowSpec { size, ..frames::flow(lab) })
     };
     lengths.iter().map(frame).collect()
 }
@@ -142,12 +134,7 @@ fn one_case(bench: &mut Bench, case: &str, lengths: &[u16]) -> Vec<Measured<f64>
     let one = |bench: &Bench, who: &str| {
         let lab = &bench.lab;
         if who == TCPREPLAY.name {
-            let sink = Sink::Dropping.open(lab)?;
-            let running =
-                peers::start(lab, files, &TCPREPLAY, Pace::FlatOut, Some(Sink::Dropping))?;
-            let seen = window::observe(lab, &sink, bench.time, || true);
-            running.end()?;
-            return Ok(seen?.sent);
+            return throughput::tcpreplay(bench, files);
         }
         let engine = who.rsplit(' ').next().unwrap_or_default();
         let keys = "tight-loop: 0, preload: on, loop: 1000000";
@@ -229,30 +216,22 @@ fn at_their_times(bench: &mut Bench) -> ((String, Table), Verdict) {
         ]);
     }
     let target = "capture at its own times, kernel: median error ≤ 1 µs";
-    let kernel = measured.first().map(|kernel| (kernel.series(|errors| errors.p50), kernel));
-    let verdict = match kernel.map(|(series, kernel)| (series.median(), kernel)) {
-        Some((Some(median), _)) => Verdict::of(target, format::time(median), median <= MEDIAN),
-        Some((None, kernel)) => Verdict::unmeasured(target, kernel.reason()),
-        None => Verdict::unmeasured(target, "it was not tried"),
+    let median = measured.first().and_then(|kernel| kernel.series(|errors| errors.p50).median());
+    let verdict = match median {
+        Some(median) => Verdict::of(target, format::time(median), median <= MEDIAN),
+        None => {
+            let why = measured.first().map_or_else(String::new, Measured::reason);
+            Verdict::unmeasured(target, why)
+        }
     };
     ((ABOVE_TIMED.to_owned(), table), verdict)
 }
 
 /// Sends the capture once at its times, and looks when its frames come.
 fn errors(bench: &Bench, who: &str, capture: &Path, were: &[u64]) -> Result<Errors, Failure> {
-    const TCPDUMP: &str = "tcpdump";
-    require(Capability::Program(TCPDUMP))?;
     let lab = &bench.lab;
     let _socket = sinks::unread(lab)?;
-    let file = lab.folder.file("arrived.pcap");
-    let words =
-        format!("-i {} -Z root --time-stamp-precision=nano -s 64 -w", lab.far().interface());
-    let arriving = Program::new(&lab.far().namespace, TCPDUMP)
-        .args(words.split_ascii_whitespace())
-        .args([&file])
-        .args(["udp", "port", &PORT.to_string()])
-        .spawn()?;
-    arriving.wait_for("listening on", BEGINS)?;
+    let arriving = Capturing::begin(lab)?;
     // a virtual cable takes redirected frames where a program passes them on
     let _passing = exactness::receiver(lab, RATE, Fate::Pass)?;
     if who == TCPREPLAY.name {
@@ -267,10 +246,7 @@ fn errors(bench: &Bench, who: &str, capture: &Path, were: &[u64]) -> Result<Erro
     } else {
         wirebeat::run(lab, &scenario(lab, "kernel", capture, "preload: on")?, &Stop::new())?;
     }
-    sleep(WRITES);
-    arriving.interrupt();
-    arriving.wait(ENDS)?;
-    Errors::of(&pcap::times(&fs::read(&file)?)?, were)
+    Errors::of(&arriving.times()?, were)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use wirebeat_traffic::spec::{FlowSpec, Probe, Size};
+use wirebeat_traffic::spec::{FlowSpec, Size};
 use wirebeat_units::FrameLen;
 
 use super::series::{Archive, Series};
@@ -54,12 +54,8 @@ impl Given {
         let archive = Series::untimed(records, size).write(lab)?;
         let bytes = fs::read(archive.path())?;
         let len = FrameLen::with_fcs((size as u16 + AROUND).max(FrameLen::MIN.get()));
-        let flow =
-            FlowSpec { probe: Probe::Off, size: Some(Size::frame(len)), ..frames::flow(lab) };
-        let program = frames::program(lab, flow)?;
-        let image = program.streams.first().ok_or("a scenario lost its frames")?.frames.frame();
-        let mut frame = vec![0; usize::from(image.longest())];
-        image.build(0, &mut frame);
+        let flow = FlowSpec { size: Some(Size::frame(len)), ..frames::flow(lab) };
+        let frame = frames::first(lab, flow)?;
         let capture = lab.folder.file("records.pcap");
         fs::write(&capture, pcap::repeated(&frame, CAPTURED))?;
         let frame = Addressed::like(&frame)?;
@@ -170,7 +166,8 @@ fn raw_socket(bench: &Bench, given: &Given) -> Result<f64, Failure> {
     })
 }
 
-fn tcpreplay(bench: &Bench, files: &Files) -> Result<f64, Failure> {
+/// Frames per second of tcpreplay, as they arrive.
+pub fn tcpreplay(bench: &Bench, files: &Files) -> Result<f64, Failure> {
     let lab = &bench.lab;
     let sink = Sink::Dropping.open(lab)?;
     let running = peers::start(lab, files, &TCPREPLAY, Pace::FlatOut, Some(Sink::Dropping))?;

@@ -10,8 +10,6 @@ use wirebeat_units::Nanos;
 /// So many can wait at once, with so many bytes.
 const MOST: usize = 1 << 20;
 const MOST_BYTES: usize = 256 << 20;
-/// A record that was taken stays for so many more: longer than a loop builds ahead.
-const KEPT: u64 = 1024;
 
 /// Records that wait.
 #[derive(Debug, Default)]
@@ -22,9 +20,8 @@ pub(super) struct Delayed {
     bytes: usize,
     /// Places in `held` that are free.
     free: Vec<u32>,
-    /// Places that were taken, by the number of the record that was taken then.
-    taken: VecDeque<(u64, u32)>,
-    count: u64,
+    /// Places that were taken and may still be looked at, in the order in which they were.
+    taken: VecDeque<u32>,
 }
 
 /// A record.
@@ -66,15 +63,16 @@ impl Delayed {
         true
     }
 
-    /// Takes the first. It can be looked at for a while.
+    /// Takes the first. It can be looked at until it is settled.
     pub(super) fn take(&mut self) {
         let Some(Reverse((_, place))) = self.waiting.pop() else { return };
-        self.count += 1;
-        self.taken.push_back((self.count, place));
-        while let Some(&(count, place)) = self.taken.front()
-            && count + KEPT <= self.count
-        {
-            self.taken.pop_front();
+        self.taken.push_back(place);
+    }
+
+    /// All but the last `pending` that were taken are not looked at any more.
+    pub(super) fn settle(&mut self, pending: usize) {
+        let settled = self.taken.len().saturating_sub(pending);
+        for place in self.taken.drain(..settled) {
             self.bytes -= self.held.get(place as usize).map_or(0, |held| held.data.len());
             self.free.push(place);
         }
@@ -111,9 +109,12 @@ mod tests {
                 );
                 left.push(record.number);
             }
+            delayed.settle(2);
         }
         assert!(delayed.is_empty() && left.is_sorted() && left.len() == 15_000);
-        assert!(delayed.held.len() <= KEPT as usize + 4, "{}", delayed.held.len());
+        assert_eq!(delayed.held.len(), 5, "three of a round, and two that may be looked at");
+        delayed.settle(0);
+        assert_eq!((delayed.free.len(), delayed.bytes), (5, 0));
     }
 
     #[test]

@@ -328,6 +328,7 @@ impl Playback {
     #[inline]
     pub(super) fn settle(&mut self, pending: usize) {
         self.settled = self.next.saturating_sub(pending as u64).max(self.settled);
+        self.delayed.settle(pending);
         if self.batch > 0 {
             self.give_up();
         }
