@@ -12,7 +12,9 @@ use wirebeat_run::{Codec, Options};
 use wirebeat_traffic::spec::header::Header;
 use wirebeat_traffic::spec::number::Number;
 use wirebeat_traffic::spec::pattern::{Changing, Field, FieldValue, Increment, Pattern, Per};
-use wirebeat_traffic::spec::replay::{FileNames, FlowOf, OnBad, OutOfOrder, ReaderChoice, Replay};
+use wirebeat_traffic::spec::replay::{
+    FileNames, FlowOf, OnBad, OutOfOrder, ReaderChoice, Replay, Statistics,
+};
 use wirebeat_traffic::spec::{FlowSpec, Probe, Scenario};
 use wirebeat_units::{Bytes, Factor, Nanos, WallTime};
 
@@ -37,7 +39,7 @@ Examples:
   wirebeat replay day.wbar --to 10.0.0.2:5000
   wirebeat replay day.wbar --to 10.0.0.2:5000 --fast-forward 10x --drift 100us
   wirebeat replay day.wbar --to 10.0.0.2:5000 --tight-loop 0 --interface eth1 --engine kernel
-  wirebeat replay day.wbar --to 10.0.0.2:5000 --flow-of device --source-port 20000
+  wirebeat replay day.wbar --to 10.0.0.2:5000 --flow-of device --source-port 20000 --statistics device
   wirebeat replay day.wbar --to 10.0.0.2:5000 --probe --peer 10.0.0.2 --key-file lab.key
   wirebeat replay day.pcapng --interface eth1 --filter 'udp port 53' --fast-forward 2x
   wirebeat replay day.pcapng --interface eth1 --map-address 10.1.0.0/16=192.168.0.0/16 --side client";
@@ -139,6 +141,9 @@ struct RecordArgs {
     /// comma and its number in each line. The source port is --source-port and that number.
     #[arg(long, value_name = "HOW", value_parser = flow_of)]
     flow_of: Option<FlowOf>,
+    /// What is counted and measured, each by itself
+    #[arg(long, value_name = "WHAT", value_parser = values::choice(&STATISTICS), default_value = "flow")]
+    statistics: Statistics,
     /// Add Wirebeat's 16-byte probe behind the data, for a receiver that measures each record
     #[arg(long)]
     probe: bool,
@@ -176,6 +181,12 @@ struct RunArgs {
 const ON_BAD: [(&str, &str, OnBad); 2] = [
     ("stop", "Everything before it is sent, and the run fails with its place", OnBad::Stop),
     ("skip", "It is left out and counted", OnBad::Skip),
+];
+
+const STATISTICS: [(&str, &str, Statistics); 3] = [
+    ("flow", "All of it together", Statistics::Flow),
+    ("sub-flow", "Each number that --flow-of gives, too", Statistics::SubFlow),
+    ("device", "Each device, too", Statistics::Device),
 ];
 
 const READERS: [(&str, &str, ReaderChoice); 3] = [
@@ -298,6 +309,7 @@ fn replay(args: &Args, is_capture: bool) -> Result<Replay, Failure> {
         to: args.records.until,
         devices: args.records.device.clone(),
         flow_of: args.records.flow_of.clone(),
+        statistics: args.records.statistics,
         out_of_order,
         on_bad: args.records.on_bad,
         reader: args.reading.reader,

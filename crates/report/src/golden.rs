@@ -14,7 +14,7 @@ use crate::assemble::{Clocks, CpuTime, ReceiverSide, RunFacts, SenderSide, SentF
 use crate::document::{Document, ErrorBody, ErrorReport, schema};
 use crate::format::{Colour, Format};
 use crate::model::{
-    Change, ChangeOrigin, Clock, End, Host, LeftOut, Replay, Report, Station, Volume,
+    Change, ChangeOrigin, Clock, End, Host, LeftOut, MemberKind, Replay, Report, Station, Volume,
 };
 
 /// Compares `found` with the file at `path` in this crate, or writes it.
@@ -230,6 +230,39 @@ fn two_flows_on_one_host() {
     let report = assemble(facts("wirebeat run voice.yaml"), Some(sender), Some(receiver));
     assert_eq!(report.exit_code, 0);
     golden("tests/golden/two_flows.txt", &text(&report));
+}
+
+/// Two dozen sensors in one flow, of which two lose frames.
+#[test]
+fn a_flow_of_many_devices() {
+    let mut members = Vec::new();
+    let mut summary = MeterSummary::default();
+    let mut all = SentFlow::default();
+    for id in 1..=24 {
+        let lost_ppm = if id % 10 == 0 { 40_000 } else { 0 };
+        let plan = Plan { frames: 250, rate: 100, id, lost_ppm, name: "", ..VOICE };
+        let (sent, received) = plan.run();
+        summary.flows.insert(id, received);
+        all.departure_error.merge(&sent.departure_error);
+        all.departures = sent.departures;
+        members.push(SentFlow { name: format!("BK.{id:03}"), offered: None, ..sent });
+    }
+    let whole = Plan { frames: 24 * 250, ..VOICE };
+    let sensors = SentFlow {
+        name: "sensors".to_owned(),
+        id: Some(0),
+        requested: whole.volume(whole.frames),
+        sent: whole.volume(whole.frames),
+        late_after: Nanos::from_micros(100),
+        members: Some((MemberKind::Device, members)),
+        ..all
+    };
+    let sender =
+        SenderSide { stations: vec![station("wb0", Some("in the kernel"))], flows: vec![sensors] };
+    let receiver = ReceiverSide { stations: vec![station("wb1", None)], summary, delivered: None };
+    let report = assemble(facts("wirebeat run sensors.yaml"), Some(sender), Some(receiver));
+    assert_eq!(report.exit_code, 0);
+    golden("tests/golden/many_devices.txt", &text(&report));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The files that a scenario names, read before it is compiled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -11,7 +11,7 @@ use wirebeat_traffic::spec::{Replay, Scenario};
 
 use crate::error::RunError;
 use crate::options::Options;
-use crate::replay::{longest_frame, longest_record};
+use crate::replay::{Known, counts_devices, longest_frame, look_into, members};
 
 /// Reads what `scenario` names and `options` do not hold already. Names are relative to the directory of the
 /// scenario.
@@ -30,24 +30,42 @@ pub fn read(scenario: &Scenario, options: &Options) -> Result<Files, RunError> {
             .map_err(|why| RunError::Usage(format!("the file '{}': {why}", path.display())))?;
         files.insert(name.to_owned(), content);
     }
+    let mut devices = HashMap::new();
+    let asked: HashSet<&str> = replays(scenario)
+        .filter(|(_, replay)| counts_devices(replay))
+        .flat_map(|(_, replay)| replay.names().iter().map(String::as_str))
+        .collect();
     for (name, replay) in replayed(scenario) {
-        let longest = match replay.is_capture() {
-            true => longest_frame(&path(name), replay),
-            false => longest_record(&path(name)),
+        let known = match replay.is_capture() {
+            true => longest_frame(&path(name), replay)
+                .map(|longest| Known { longest, ..Known::default() }),
+            false => look_into(&path(name), asked.contains(name)),
         };
-        if let Some(longest) = longest.map_err(RunError::Usage)? {
+        let known = known.map_err(RunError::Usage)?;
+        if let Some(longest) = known.longest {
             files.insert_recording(name.to_owned(), longest);
         }
+        devices.insert(name, known.devices);
+    }
+    for (flow, replay) in replays(scenario) {
+        let count = members(replay, replay.table().map(path).as_deref(), &devices);
+        let count = count.map_err(|why| RunError::Usage(format!("flow '{flow}': {why}")))?;
+        files.insert_members(flow.to_owned(), count);
     }
     Ok(files)
+}
+
+/// The flows of `scenario` that replay something.
+fn replays(scenario: &Scenario) -> impl Iterator<Item = (&str, &Replay)> {
+    let flows = scenario.flows.iter();
+    flows.filter_map(|(name, flow)| Some((name.as_str(), flow.replay.as_deref()?)))
 }
 
 /// The files that `scenario` replays, each once, and one who does. Where one of them pads frames and another does
 /// not, that is one who does.
 fn replayed(scenario: &Scenario) -> BTreeMap<&str, &Replay> {
-    let replays = scenario.flows.values().filter_map(|flow| flow.replay.as_deref());
     let mut all = BTreeMap::new();
-    for replay in replays {
+    for (_, replay) in replays(scenario) {
         for name in replay.names() {
             let known = all.entry(name.as_str()).or_insert(replay);
             if replay.truncated == Truncated::Pad {

@@ -11,13 +11,14 @@ use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::LinkStats;
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
 use wirebeat_report::model::{Change, End, Replay, Report, Station, Volume};
-use wirebeat_traffic::program::Flow;
+use wirebeat_traffic::program::{Flow, Late};
+use wirebeat_traffic::spec::RunSpec;
 use wirebeat_units::Nanos;
 
 use crate::engines::Engine;
 use crate::facts;
 use crate::remote::{self, Measurement, RemoteError};
-use crate::replay::Replayed;
+use crate::replay::{self, Member, Replayed};
 use crate::session::Prepared;
 use crate::transmit::gone;
 
@@ -79,14 +80,14 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         run.program = control.program();
     }
     let mut machine_notes = Vec::new();
-    let mut flows = vec![FlowSent::default(); run.program.flows.len()];
+    let mut tags = vec![FlowSent::default(); run.program.tags() as usize];
     for sent in outcome.sent {
         match sent {
             Ok(driven) => {
                 if let Some(error) = driven.error {
                     end = ended_by(&end, &error);
                 }
-                add(&mut flows, driven.flows);
+                add_all(&mut tags, driven.flows);
             }
             Err(error) => end = End::Failed { message: error.to_string() },
         }
@@ -106,10 +107,10 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     }
     let stopped_early = outcome.stopped_early || end != End::Completed;
     if !stopped_early {
-        charge_unsent(&mut flows);
+        charge_unsent(&mut tags);
     }
     let after = device_counters(&run);
-    machine_notes.extend(charge_device(&mut flows, &run, (&outcome.counters, &after)));
+    machine_notes.extend(charge_device(&mut tags, &run, (&outcome.counters, &after)));
 
     let mut receiver = receiver_side(&mut run, &mut end, &mut machine_notes);
     let mut clocks = Clocks::Same;
@@ -122,9 +123,9 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         }
         Err(error) => end = lost_peer(&end, &error),
     }
-    let frames: u64 = flows.iter().map(|flow| flow.sent.frames).sum();
+    let frames: u64 = tags.iter().map(|tag| tag.sent.frames).sum();
     let sender = (frames > 0 || !run.program.flows.is_empty())
-        .then(|| sender_side(&run, &flows, outcome.start));
+        .then(|| sender_side(&run, (&tags, &outcome.replayed), outcome.start));
     let (costs, spent) = facts::cost(&outcome.cpu, frames);
     machine_notes.extend(facts::disturbances(&spent, &run.machine));
     let facts = RunFacts {
@@ -137,13 +138,13 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         costs,
         machine: machine_notes,
         changes,
-        replays: outcome.replayed.into_iter().map(|one| replay(&run, one)).collect(),
+        replays: outcome.replayed.into_iter().map(|one| replay_of(&run, one)).collect(),
     };
     assemble(facts, sender, receiver)
 }
 
 /// What the report says of a recording.
-fn replay(run: &Prepared, replayed: Replayed) -> Replay {
+fn replay_of(run: &Prepared, replayed: Replayed) -> Replay {
     let flow = run.program.flows.get(replayed.flow as usize);
     let names = flow.and_then(|flow| flow.replay.as_ref());
     Replay {
@@ -201,25 +202,27 @@ fn join_remote(here: Option<ReceiverSide>, remote: Remote) -> ReceiverSide {
 }
 
 /// Adds what one core did.
-fn add(flows: &mut [FlowSent], core: Vec<FlowSent>) {
-    for (sum, one) in flows.iter_mut().zip(core) {
-        sum.requested += one.requested;
-        sum.sent += one.sent;
-        sum.expired += one.expired;
-        sum.failed += one.failed;
-        sum.unsent += one.unsent;
-        sum.error.merge(&one.error);
-        sum.span = match (sum.span, one.span) {
-            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
-            (span, None) | (None, span) => span,
-        };
-    }
+fn add_all(tags: &mut [FlowSent], core: Vec<FlowSent>) {
+    tags.iter_mut().zip(&core).for_each(|(sum, one)| add(sum, one));
+}
+
+fn add(sum: &mut FlowSent, one: &FlowSent) {
+    sum.requested += one.requested;
+    sum.sent += one.sent;
+    sum.expired += one.expired;
+    sum.failed += one.failed;
+    sum.unsent += one.unsent;
+    sum.error.merge(&one.error);
+    sum.span = match (sum.span, one.span) {
+        (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+        (span, None) | (None, span) => span,
+    };
 }
 
 /// Frames that were due and were never taken, because the sender did not keep up until the end of its
 /// time, count as time violations: they were asked for.
-fn charge_unsent(flows: &mut [FlowSent]) {
-    for sent in flows {
+fn charge_unsent(tags: &mut [FlowSent]) {
+    for sent in tags {
         sent.requested += sent.unsent;
         sent.expired += sent.unsent;
     }
@@ -228,7 +231,7 @@ fn charge_unsent(flows: &mut [FlowSent]) {
 /// Frames that the kernel engine handed over and that the device never sent are failures: the device's
 /// own counter is the witness. Which flow they belonged to is known only where there is one flow.
 fn charge_device(
-    flows: &mut [FlowSent],
+    tags: &mut [FlowSent],
     run: &Prepared,
     (before, after): (&[Option<LinkStats>], &[Option<LinkStats>]),
 ) -> Vec<String> {
@@ -236,16 +239,17 @@ fn charge_device(
     for (place, port) in run.ports.iter().enumerate() {
         let (Some(before), Some(after)) = (&before[place], &after[place]) else { continue };
         let mine = run.program.flows_from(&port.name);
+        let mine: Vec<u32> = mine.into_iter().flat_map(|flow| run.program.tags_of(flow)).collect();
         if run.engines[place] != Engine::Kernel || mine.is_empty() {
             continue;
         }
-        let handed: u64 = mine.iter().map(|&flow| on_wire(flows[flow as usize].sent)).sum();
+        let handed: u64 = mine.iter().map(|&tag| on_wire(tags[tag as usize].sent)).sum();
         let left = after.tx_packets.saturating_sub(before.tx_packets);
         let missing = handed.saturating_sub(left);
         if missing == 0 {
             continue;
         }
-        spread(flows, &mine, missing, handed);
+        spread(tags, &mine, missing, handed);
         if mine.len() > 1 {
             notes.push(format!(
                 "the device of {} did not send {missing} of the frames that it was handed; which flows \
@@ -257,11 +261,11 @@ fn charge_device(
     notes
 }
 
-/// Charges `missing` frames to flows in proportion to what they sent.
-fn spread(flows: &mut [FlowSent], mine: &[u32], missing: u64, handed: u64) {
+/// Charges `missing` frames to tags in proportion to what they sent.
+fn spread(tags: &mut [FlowSent], mine: &[u32], missing: u64, handed: u64) {
     let (mut left, mut of) = (missing, handed);
-    for &flow in mine {
-        let flow = &mut flows[flow as usize];
+    for &tag in mine {
+        let flow = &mut tags[tag as usize];
         let sent = on_wire(flow.sent);
         let share = (u128::from(sent) * u128::from(left)).div_ceil(u128::from(of.max(1)));
         let share = u64::try_from(share).unwrap_or(u64::MAX).min(left).min(sent);
@@ -302,14 +306,34 @@ fn volume(amount: Amount) -> Volume {
     }
 }
 
-fn sender_side(run: &Prepared, flows: &[FlowSent], start: Nanos) -> SenderSide {
+fn sender_side(
+    run: &Prepared,
+    (tags, replayed): (&[FlowSent], &[Replayed]),
+    start: Nanos,
+) -> SenderSide {
+    let flow = |flow: &Flow| {
+        let replayed = replayed.iter().find(|one| one.flow == u32::from(flow.id));
+        let members = replayed.map_or(&[][..], |one| &one.summary.members);
+        sent_flow(run, flow, (tags, members), start)
+    };
+    SenderSide {
+        stations: sending_stations(run),
+        flows: run.program.flows.iter().map(flow).collect(),
+    }
+}
+
+/// What was sent of a flow, and of its members each.
+fn sent_flow(
+    run: &Prepared,
+    flow: &Flow,
+    (tags, members): (&[FlowSent], &[Member]),
+    start: Nanos,
+) -> SentFlow {
     let program = &run.program;
-    let sent = |(sent, flow): (&FlowSent, &Flow)| SentFlow {
-        name: flow.name.clone(),
-        id: program.codec(flow.id.into()).map(|_| flow.id),
-        offered: program.offered(flow.id.into()).map(|(rate, _)| rate),
-        steady: program.offered(flow.id.into()).is_some_and(|(_, steady)| steady),
-        burst: program.streams(flow.id.into()).first().map_or(1, |first| first.departures.burst),
+    let probed = program.codec(flow.id.into()).is_some();
+    let of = |tag: u32| tags.get(tag as usize).cloned().unwrap_or_default();
+    let line = |sent: &FlowSent, id: u16| SentFlow {
+        id: probed.then_some(id),
         requested: volume(sent.requested),
         sent: volume(sent.sent),
         expired: sent.expired.frames,
@@ -319,13 +343,30 @@ fn sender_side(run: &Prepared, flows: &[FlowSent], start: Nanos) -> SenderSide {
             .map(|(first, last)| (first.saturating_sub(start), last.saturating_sub(start))),
         departure_error: sent.error.clone(),
         late_after: match flow.late {
-            wirebeat_traffic::program::Late::Drop(drift) => drift,
-            wirebeat_traffic::program::Late::Send => wirebeat_traffic::spec::RunSpec::DEFAULT_DRIFT,
+            Late::Drop(drift) => drift,
+            Late::Send => RunSpec::DEFAULT_DRIFT,
         },
+        burst: program.streams(flow.id.into()).first().map_or(1, |first| first.departures.burst),
+        ..SentFlow::default()
     };
-    SenderSide {
-        stations: sending_stations(run),
-        flows: flows.iter().zip(&run.program.flows).map(sent).collect(),
+    let member = |(tag, member): (u32, &Member)| SentFlow {
+        name: member.name.clone(),
+        sub_flow: member.sub_flow,
+        // the compiler gives no tag that has more than 16 bits
+        ..line(&of(tag), tag as u16)
+    };
+    let kind = flow.replay.as_ref().and_then(|replay| replay::kind(replay));
+    let members = flow.members.clone().zip(members).map(member);
+    let members = kind.map(|kind| (kind, members.collect()));
+    let mut all = FlowSent::default();
+    program.tags_of(flow.id.into()).for_each(|tag| add(&mut all, &of(tag)));
+    let offered = program.offered(flow.id.into());
+    SentFlow {
+        name: flow.name.clone(),
+        offered: offered.map(|(rate, _)| rate),
+        steady: offered.is_some_and(|(_, steady)| steady),
+        members,
+        ..line(&all, flow.id)
     }
 }
 

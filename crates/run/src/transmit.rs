@@ -135,7 +135,7 @@ pub(crate) fn open(
     let shared = match engine {
         Engine::Kernel if cores > 1 => {
             let cut = program.streams_of(&flows).any(|stream| stream.frames.is_cut());
-            let counters = program.flows.len() as u32 * (1 + u32::from(cut));
+            let counters = program.tags() * (1 + u32::from(cut));
             Some(Arc::new(SharedSequences::new(counters)?))
         }
         _ => None,
@@ -289,9 +289,12 @@ fn socket_options(
         interface: port.spec.interface.clone(),
         transmit: Some(SocketTransmit {
             plan: TxPlan { frame_max, frame_len, ..plan.tx },
-            endpoints: (0u32..)
-                .zip(&program.flows)
-                .map(|(index, flow)| flows.contains(&index).then(|| endpoint(flow)).flatten())
+            endpoints: (0..program.tags())
+                .map(|tag| {
+                    let flow = program.flow_of(tag);
+                    let flow = flows.contains(&flow).then(|| program.flows.get(flow as usize));
+                    flow.flatten().and_then(endpoint)
+                })
                 .collect(),
             joining: Joining::WhereSizesAllow,
         }),

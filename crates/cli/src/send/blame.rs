@@ -30,6 +30,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("replay.capture", "the capture"),
     ("replay.devices", "--device"),
     ("replay.flow-of", "--flow-of"),
+    ("replay.statistics", "--statistics"),
     ("replay.filter", "--filter"),
     ("replay.rewrite", "--map-address, --map-port, --vlan"),
     ("replay.rewrite.vlan", "--vlan"),

@@ -85,7 +85,20 @@ fn range(flows: &Flows) -> (u16, u32) {
     }
 }
 
+/// Measurements that are kept: of each flow and of what has no probe, on each CPU.
+fn entries_for(flow_count: u32, cpus: usize) -> usize {
+    (flow_count as usize + 1) * cpus
+}
+
 impl KernelReceiver {
+    /// Whether the measurements of these flows take no more than [`MEMORY_MAX`].
+    pub fn has_room_for(flows: &Flows) -> bool {
+        let entries = |cpus| entries_for(range(flows).1, cpus);
+        // where CPUs cannot be counted, opening it says why
+        libbpf_rs::num_possible_cpus()
+            .is_ok_and(|cpus| entries(cpus) * size_of::<RxFlow>() <= MEMORY_MAX)
+    }
+
     /// Loads the metering program and attaches it to the interface.
     pub fn open(options: &ReceiveOptions) -> Result<KernelReceiver, PortError> {
         quiet();
@@ -94,7 +107,7 @@ impl KernelReceiver {
         let unsupported = |what| PortError::Unsupported { engine: "kernel", what };
         let (flow_base, flow_count) = range(&options.meter.flows);
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("counting CPUs"))?;
-        let entries_needed = (flow_count as usize + 1) * cpus;
+        let entries_needed = entries_for(flow_count, cpus);
         let memory = entries_needed * size_of::<RxFlow>();
         if memory > MEMORY_MAX {
             return Err(unsupported(format!(

@@ -81,7 +81,7 @@ fn counted_drive<P: Port, C: Clock>(
         program,
         flows: &flows,
         shard: Shard::WHOLE,
-        sequences: &Sequences::new(program.flows.len()),
+        sequences: &Sequences::new(program.tags()),
         start,
         end: Nanos::MAX,
         wait: Wait::Sleep,

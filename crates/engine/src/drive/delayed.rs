@@ -29,6 +29,7 @@ pub(super) struct Delayed {
 struct Held {
     number: u64,
     sub_flow: u64,
+    tag: u16,
     data: Vec<u8>,
 }
 
@@ -55,7 +56,7 @@ impl Delayed {
             self.held.len() as u32 - 1
         });
         let Some(held) = self.held.get_mut(place as usize) else { return false };
-        (held.number, held.sub_flow) = (record.number, record.sub_flow);
+        (held.number, held.sub_flow, held.tag) = (record.number, record.sub_flow, record.tag);
         held.data.clear();
         held.data.extend_from_slice(record.data);
         self.bytes += record.data.len();
@@ -81,8 +82,8 @@ impl Delayed {
     /// The record at a place.
     #[inline]
     pub(super) fn get(&self, place: u32) -> Option<Recorded<'_>> {
-        let Held { number, sub_flow, data } = self.held.get(place as usize)?;
-        Some(Recorded { number: *number, sub_flow: *sub_flow, data })
+        let Held { number, sub_flow, tag, data } = self.held.get(place as usize)?;
+        Some(Recorded { number: *number, sub_flow: *sub_flow, tag: *tag, data })
     }
 }
 
@@ -97,7 +98,7 @@ mod tests {
         for round in 0..5000_u64 {
             for n in [3, 1, 2] {
                 let (number, data) = (round * 10 + n, [n as u8; 5]);
-                let record = Recorded { number, sub_flow: n, data: &data };
+                let record = Recorded { number, sub_flow: n, tag: n as u16, data: &data };
                 assert!(delayed.wait(Nanos::new(number), record));
             }
             while let Some((at, place)) = delayed.first() {
@@ -120,7 +121,7 @@ mod tests {
     #[test]
     fn there_is_an_end_to_what_waits() {
         let mut delayed = Delayed::default();
-        let record = Recorded { number: 0, sub_flow: 0, data: &vec![0; 60_000] };
+        let record = Recorded { number: 0, sub_flow: 0, tag: 0, data: &vec![0; 60_000] };
         let waited = (0..10_000).take_while(|_| delayed.wait(Nanos::ZERO, record)).count();
         assert_eq!(waited, MOST_BYTES / 60_000);
     }

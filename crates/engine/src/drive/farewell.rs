@@ -26,7 +26,7 @@ pub(super) fn farewell<P: Port>(
     launch: Nanos,
 ) -> Result<(), PortError> {
     let sent =
-        |flow: u32| tally.flows.get(flow as usize).is_some_and(|line| line.requested.frames > 0);
+        |flow: u32| tally.lines.get(flow as usize).is_some_and(|line| line.requested.frames > 0);
     let marked = |flow: &&u32| has_last(job.program, **flow) && sent(**flow);
     let flows: Vec<u32> = match job.shard.cores {
         1 => job.flows.iter().filter(marked).copied().collect(),
@@ -37,7 +37,7 @@ pub(super) fn farewell<P: Port>(
         else {
             continue;
         };
-        let frames = tally.flows.get(flow as usize).map_or(0, |line| line.requested.frames);
+        let frames = tally.lines.get(flow as usize).map_or(0, |line| line.requested.frames);
         // A port that numbers frames by itself has numbered all that were handed over, but for those it drops.
         let number = match port.caps().holds {
             true => frames as u32,

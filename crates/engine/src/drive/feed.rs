@@ -103,7 +103,7 @@ fn write<P: Port>(
     for (index, departure) in departures.iter().enumerate() {
         let Some(hand) = out.hand(departure.stream) else { continue };
         let built = out.build(departure, port.slot(index));
-        tally.requested(departure.flow, &built);
+        tally.requested(departure.tag, &built);
         let place = out.place(departure);
         metas.push(match (hand.limited, place) {
             // It leaves when the one before it has left.
@@ -111,12 +111,12 @@ fn write<P: Port>(
                 drift: Nanos::ZERO,
                 spacing: Nanos::ZERO,
                 place,
-                ..hand.meta(&built, departure.flow, Nanos::ZERO)
+                ..hand.meta(&built, departure.tag, Nanos::ZERO)
             },
             (limited, place) => {
                 let deadline = job.start.saturating_add(departure.at);
                 let launch = if limited { deadline } else { Nanos::ZERO };
-                TxMeta { place, ..hand.meta(&built, departure.flow, launch) }
+                TxMeta { place, ..hand.meta(&built, departure.tag, launch) }
             }
         });
     }

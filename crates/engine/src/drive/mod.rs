@@ -39,20 +39,20 @@ use crate::port::{Amount, Caps, Place, Port, PortError, TxMeta, TxPlan, TxTotals
 /// The longest time between frames that catch up: waiting for one holds up those of other flows.
 const SPACING_MAX: Nanos = Nanos::from_micros(5);
 
-/// Numbers of the frames of each flow, shared by all cores that send it, so that no two frames carry
+/// Numbers of the frames of each tag, shared by all cores that send it, so that no two frames carry
 /// one number. A number is taken when a frame leaves, so that frames which never leave make no gap.
 #[derive(Debug)]
 pub struct Sequences(Vec<AtomicU32>);
 
 impl Sequences {
-    /// Every flow from 0.
-    pub fn new(flows: usize) -> Sequences {
-        Sequences((0..flows).map(|_| AtomicU32::new(0)).collect())
+    /// Every tag from 0.
+    pub fn new(tags: u32) -> Sequences {
+        Sequences((0..tags).map(|_| AtomicU32::new(0)).collect())
     }
 
-    /// Takes the next `count` numbers of `flow`, and returns the first.
-    fn take(&self, flow: u32, count: u32) -> u32 {
-        self.0.get(flow as usize).map_or(0, |next| next.fetch_add(count, Ordering::Relaxed))
+    /// Takes the next `count` numbers of `tag`, and returns the first.
+    fn take(&self, tag: u32, count: u32) -> u32 {
+        self.0.get(tag as usize).map_or(0, |next| next.fetch_add(count, Ordering::Relaxed))
     }
 }
 
@@ -176,7 +176,7 @@ impl View {
     }
 }
 
-/// What became of the frames of one flow on one core.
+/// What became of the frames of one tag on one core.
 #[derive(Clone, Debug, Default)]
 pub struct FlowSent {
     /// Frames taken from the schedule because they were due.
@@ -198,7 +198,7 @@ pub struct FlowSent {
 /// How a drive ended, with what was done until then.
 #[derive(Debug)]
 pub struct Driven {
-    /// By flow index; flows of other ports stay zero.
+    /// By tag: flows by their index, and behind them their members. Those of other ports stay zero.
     pub flows: Vec<FlowSent>,
     /// The error that ended it, if one did.
     pub error: Option<PortError>,
@@ -264,7 +264,7 @@ impl Plan {
                 repeat::frames_in_all(program, flows, shard, &period).map(|all| (period, all))
             });
         let tx = TxPlan {
-            tags: program.flows.len() as u32,
+            tags: program.tags(),
             frame_max,
             frame_len: images()
                 .all(|image| image.fixed_len() == Some(frame_max))
@@ -281,7 +281,7 @@ impl Plan {
 /// Sends a job through a port until its schedule ends, its time is over, it is stopped, or the port
 /// fails; waits for the frames that are on their way; and says what became of each.
 pub fn drive<P: Port, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: &Plan) -> Driven {
-    let mut tally = Tally::new(job.program.flows.len());
+    let mut tally = Tally::new(job.program.tags());
     let caps = port.caps().clone();
     if !plan.tx.paced {
         // frames without a launch time leave as soon as the port has them
@@ -312,10 +312,10 @@ fn await_start<C: Clock>(clock: &C, job: &Job<'_>) {
     }
 }
 
-/// Counts and departure errors of one core, by flow.
+/// Counts and departure errors of one core, by tag.
 #[derive(Debug)]
 struct Tally {
-    flows: Vec<Line>,
+    lines: Vec<Line>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -328,21 +328,21 @@ struct Line {
 }
 
 impl Tally {
-    fn new(flows: usize) -> Tally {
-        Tally { flows: vec![Line::default(); flows] }
+    fn new(tags: u32) -> Tally {
+        Tally { lines: vec![Line::default(); tags as usize] }
     }
 
     /// A frame was taken from the schedule.
     #[inline]
-    fn requested(&mut self, flow: u32, built: &Built) {
-        if let Some(line) = self.flows.get_mut(flow as usize) {
+    fn requested(&mut self, tag: u32, built: &Built) {
+        if let Some(line) = self.lines.get_mut(tag as usize) {
             line.requested.add(built.counted);
         }
     }
 
     /// A frame was too late.
-    fn expired(&mut self, flow: u32, built: &Built) {
-        if let Some(line) = self.flows.get_mut(flow as usize) {
+    fn expired(&mut self, tag: u32, built: &Built) {
+        if let Some(line) = self.lines.get_mut(tag as usize) {
             line.expired.add(built.counted);
         }
     }
@@ -353,16 +353,16 @@ impl Tally {
         if job.stop.load(Ordering::Relaxed) {
             return;
         }
-        out.left(taken, |flow, counted| {
-            if let Some(line) = self.flows.get_mut(flow as usize) {
+        out.left(taken, |tag, counted| {
+            if let Some(line) = self.lines.get_mut(tag as usize) {
                 line.unsent.add(counted);
             }
         });
     }
 
-    /// A frame of `flow` left at `now`; `late` where it had a deadline.
-    fn departed(&mut self, flow: u32, now: Nanos, late: Option<i64>) {
-        let Some(line) = self.flows.get_mut(flow as usize) else { return };
+    /// A frame of `tag` left at `now`; `late` where it had a deadline.
+    fn departed(&mut self, tag: u32, now: Nanos, late: Option<i64>) {
+        let Some(line) = self.lines.get_mut(tag as usize) else { return };
         line.span = Some((line.span.map_or(now, |(first, _)| first), now));
         if let Some(late) = late {
             line.error.record(late);
@@ -373,16 +373,16 @@ impl Tally {
     /// ([`Tally::unsent`]).
     fn finish<P: Port>(self, port: &P, job: &Job<'_>) -> Vec<FlowSent> {
         let told = job.stop.load(Ordering::Relaxed);
-        let mut totals = vec![TxTotals::default(); self.flows.len()];
+        let mut totals = vec![TxTotals::default(); self.lines.len()];
         port.totals(&mut totals);
-        let lines = self.flows.into_iter().zip(totals).zip(0u32..);
+        let lines = self.lines.into_iter().zip(totals).zip(0u32..);
         let join = |((line, total), tag): ((Line, TxTotals), u32)| {
             let held = port.departures(tag);
             let mut error = line.error.distribution();
             error.merge(&held.error);
             let (mut requested, mut unsent) = (line.requested, line.unsent);
             requested -= total.withdrawn;
-            if !told && !job.program.is_unlimited(tag) {
+            if !told && !job.program.is_unlimited(job.program.flow_of(tag)) {
                 unsent += total.withdrawn;
             }
             let mut expired = line.expired;

@@ -294,7 +294,7 @@ impl<'a> Outgoing<'a> {
         })
     }
 
-    /// Gives `each` the flow of every frame that was not sent and had a deadline, and what it is counted as: those
+    /// Gives `each` the tag of every frame that was not sent and had a deadline, and what it is counted as: those
     /// that were `taken`, and those that still were to come. Of what was recorded, what was not read is not known.
     pub(super) fn left(mut self, taken: Vec<Departure>, mut each: impl FnMut(u32, Counted)) {
         let begun = self.cut.as_mut().and_then(|cut| cut.next.take());
@@ -303,19 +303,19 @@ impl<'a> Outgoing<'a> {
         });
         for departure in taken.into_iter().chain(begun) {
             if let Some(counted) = self.counted(&departure) {
-                each(departure.flow, counted);
+                each(departure.tag, counted);
             }
         }
         let schedule = std::mem::replace(&mut self.schedule, Schedule::empty());
         for departure in schedule {
             // One without a deadline takes turns with others of its kind, and none of them has one.
             let Some(counted) = self.counted(&departure) else { break };
-            each(departure.flow, counted);
+            each(departure.tag, counted);
         }
         for number in 0..self.playbacks.len() {
             while let Some(departure) = self.playbacks[number].peek(Nanos::ZERO) {
                 let Some(counted) = self.counted(&departure) else { break };
-                each(departure.flow, counted);
+                each(departure.tag, counted);
                 self.playbacks[number].take();
             }
         }

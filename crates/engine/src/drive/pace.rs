@@ -170,8 +170,8 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         self.departures.retain(|departure| {
             let keep = index >= due || !too_late(departure);
             if let (false, Some(built)) = (keep, built.get(index)) {
-                tally.requested(departure.flow, built);
-                tally.expired(departure.flow, built);
+                tally.requested(departure.tag, built);
+                tally.expired(departure.tag, built);
                 job.live.expired.fetch_add(built.counted.packets.into(), Ordering::Relaxed);
                 gone += 1;
             }
@@ -195,10 +195,10 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         self.metas.clear();
         let (mut frames, mut bytes) = (0, 0);
         let now = self.clock.now();
-        // numbers are shared by all cores: those of one flow are taken at once where it has the batch
+        // numbers are shared by all cores: those of one tag are taken at once where it has the batch
         // for itself
-        let first = self.departures[0].flow;
-        let alone = |departure: &Departure| departure.flow == first && departure.part == 0;
+        let first = self.departures[0].tag;
+        let alone = |departure: &Departure| departure.tag == first && departure.part == 0;
         let alone = self.departures[..due].iter().all(alone);
         let base = alone.then(|| self.job.sequences.take(first, due as u32));
         let moment = self.job.moment(now);
@@ -207,17 +207,17 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
             let Some(hand) = self.out.hand(departure.stream) else { continue };
             let sequence = match base {
                 Some(base) => base.wrapping_add(index as u32),
-                None => self.job.sequences.take(departure.flow, built.counted.packets.into()),
+                None => self.job.sequences.take(departure.tag, built.counted.packets.into()),
             };
             built.stamp(self.port.slot(index), sequence, moment);
             let deadline = self.job.start.saturating_add(departure.at);
             let first = departure.part <= 1;
             let late = (hand.limited && first).then(|| now.signed_sub(deadline));
-            self.tally.requested(departure.flow, &built);
-            self.tally.departed(departure.flow, now, late);
+            self.tally.requested(departure.tag, &built);
+            self.tally.departed(departure.tag, now, late);
             bytes += u64::from(built.counted.bytes);
             frames += u64::from(built.counted.packets);
-            self.metas.push(hand.meta(&built, departure.flow, Nanos::ZERO));
+            self.metas.push(hand.meta(&built, departure.tag, Nanos::ZERO));
         }
         self.port.commit(&self.metas)?;
         self.port.flush()?;

@@ -63,6 +63,8 @@ pub struct Entry {
     pub start: u32,
     /// The number of its sub-flow.
     pub sub_flow: u32,
+    /// What it is counted by.
+    pub tag: u16,
     /// Bytes of its data.
     pub len: u16,
 }
@@ -73,7 +75,7 @@ impl Entry {
     fn recorded<'a>(&self, chunk: &'a Chunk) -> Option<Recorded<'a>> {
         let start = self.start as usize;
         let data = chunk.bytes().get(start..start + usize::from(self.len))?;
-        Some(Recorded { number: self.number, sub_flow: self.sub_flow.into(), data })
+        Some(Recorded { number: self.number, sub_flow: self.sub_flow.into(), tag: self.tag, data })
     }
 }
 
@@ -215,7 +217,7 @@ impl Playback {
         match entry {
             Some(entry) if self.delayed.is_empty() && entry.at == entry.due => {
                 self.is_delayed = false;
-                self.departure(entry.at, self.next)
+                self.departure(entry.at, self.next, entry.tag)
             }
             _ => self.peek_delayed(entry, elapsed),
         }
@@ -233,22 +235,23 @@ impl Playback {
             };
             if let Some((at, place)) = first.filter(|(first, _)| leaves(*first)) {
                 self.is_delayed = true;
-                return self.departure(at, DELAYED | u64::from(place));
+                let tag = self.delayed.get(place)?.tag;
+                return self.departure(at, DELAYED | u64::from(place), tag);
             }
             let now = entry?;
             let later = now.at > now.due && now.at < self.stop;
             if !later || !self.delay(now) {
                 self.is_delayed = false;
-                return self.departure(now.due, self.next);
+                return self.departure(now.due, self.next, now.tag);
             }
             self.step();
             entry = self.entry(elapsed);
         }
     }
 
-    fn departure(&self, at: Nanos, index: u64) -> Option<Departure> {
+    fn departure(&self, at: Nanos, index: u64, tag: u16) -> Option<Departure> {
         let (flow, stream) = (self.flow, self.stream);
-        (at < self.stop).then_some(Departure { at, flow, stream, index, part: 0 })
+        (at < self.stop).then_some(Departure { at, flow, stream, index, tag: tag.into(), part: 0 })
     }
 
     /// Lets the record whose turn it is wait; says whether there was room. Without, it leaves in its turn.
@@ -387,6 +390,7 @@ mod tests {
                 number: self.number + place as u64,
                 start: place as u32,
                 sub_flow: 0,
+                tag: 0,
                 len: 1,
             };
             let entries: Vec<Entry> = times.iter().enumerate().map(entry).collect();
@@ -473,8 +477,9 @@ mod tests {
         let data = vec![0; 60_000];
         while playback
             .delayed
-            .wait(Nanos::new(900), Recorded { number: 0, sub_flow: 0, data: &data })
-        {}
+            .wait(Nanos::new(900), Recorded { number: 0, sub_flow: 0, tag: 0, data: &data })
+        {
+        }
         workers[0].batch(&[10], false);
         playback.peek(Nanos::ZERO);
         playback.batches[0].entries[0].at = Nanos::new(500);

@@ -66,7 +66,7 @@ pub(super) fn repeat<P: Port, C: Clock>(
     let mut totals = vec![TxTotals::default(); job.program.flows.len()];
     port.totals(&mut totals);
     let mut done = 0;
-    for (line, total) in tally.flows.iter_mut().zip(&totals) {
+    for (line, total) in tally.lines.iter_mut().zip(&totals) {
         for amount in [total.sent, total.expired, total.failed] {
             line.requested += amount;
             done += amount.frames;
@@ -112,7 +112,7 @@ fn write_round<P: Port>(port: &mut P, job: &Job<'_>, period: &Period) -> Result<
             let stream = departure.stream as usize;
             let Some((image, hand)) = images.get(stream).zip(handing.get(stream)) else { continue };
             let built = image.build(departure.index, port.slot(index));
-            metas.push(hand.meta(&built, departure.flow, departure.at));
+            metas.push(hand.meta(&built, departure.tag, departure.at));
         }
         port.commit(&metas)?;
     }

@@ -56,7 +56,7 @@ impl World {
     }
 
     fn of(program: Program) -> World {
-        let sequences = Sequences::new(program.flows.len());
+        let sequences = Sequences::new(program.tags());
         World {
             program,
             clock: VirtualClock::default(),

@@ -6,7 +6,7 @@
 
 use super::ReceiverSide;
 use super::pair::Pair;
-use crate::model::{Equation, FlowReport, Term};
+use crate::model::{Equation, FlowReport, Received, Term};
 use wirebeat_meter::summary::FlowSummary;
 
 /// All sums: each flow's when there are several, the total's, and the receiver's.
@@ -20,6 +20,7 @@ pub fn books(
     let (mut sent, mut unique, mut lost) = (0u64, 0u64, 0u64);
     let (mut probed, mut arrivals) = (false, [0u64; 4]);
     for (pair, flow) in pairs.iter().zip(flows) {
+        books.extend(members(pair, flow));
         let scope = format!("flow {}", flow.name);
         let several = flows.len() > 1;
         if several {
@@ -34,8 +35,7 @@ pub fn books(
             books.extend(several.then(|| closed_link(&scope, terms)));
         }
         probed = true;
-        let counted =
-            [received.received.frames, received.unique, received.duplicates, received.implausible];
+        let counted = self::arrivals(received);
         for (sum, more) in arrivals.iter_mut().zip(counted) {
             *sum = sum.saturating_add(more);
         }
@@ -53,6 +53,23 @@ pub fn books(
     books
 }
 
+/// The sums of a flow's members that are wrong: there may be thousands that are right.
+fn members(pair: &Pair<'_>, flow: &FlowReport) -> Vec<Equation> {
+    let all = flow.members.iter().flat_map(|members| &members.flows);
+    let mut wrong = Vec::new();
+    for member in all {
+        let scope = format!("{} of flow {}", member.name, flow.name);
+        wrong.extend(requested(&scope, member));
+        let Some(received) = member.received.as_ref().filter(|_| pair.probed()) else { continue };
+        if let (Some(side), Some(loss)) = (&member.sent, &member.loss) {
+            wrong.push(closed_link(&scope, (side.sent.frames, received.unique, loss.frames)));
+        }
+        wrong.push(received_equation(&scope, arrivals(received)));
+    }
+    wrong.retain(|equation| !equation.balances());
+    wrong
+}
+
 fn requested(scope: &str, flow: &FlowReport) -> Option<Equation> {
     let sent = flow.sent.as_ref()?;
     Some(equation(
@@ -64,6 +81,11 @@ fn requested(scope: &str, flow: &FlowReport) -> Option<Equation> {
 
 fn closed_link(scope: &str, (sent, unique, lost): (u64, u64, u64)) -> Equation {
     equation(scope, ("sent", sent), &[("unique", unique), ("lost", lost)])
+}
+
+/// What arrived: all of it, unique, duplicates, implausible.
+fn arrivals(received: &Received) -> [u64; 4] {
+    [received.received.frames, received.unique, received.duplicates, received.implausible]
 }
 
 fn received_equation(scope: &str, counted: [u64; 4]) -> Equation {

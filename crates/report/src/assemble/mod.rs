@@ -16,8 +16,8 @@ use wirebeat_meter::summary::{Distribution, MeterSummary};
 use wirebeat_units::{FrameRate, Nanos};
 
 use crate::model::{
-    Change, Cost, DelayClock, End, Relation, Replay, Report, SCHEMA_VERSION, Station, Verdict,
-    Volume,
+    Change, Cost, DelayClock, End, MemberKind, Relation, Replay, Report, SCHEMA_VERSION, Station,
+    Verdict, Volume,
 };
 use crate::time::rfc3339;
 
@@ -113,6 +113,11 @@ pub struct SentFlow {
     pub departure_error: Distribution,
     /// From which departure error on a frame counts as late.
     pub late_after: Nanos,
+    /// Of a member: the number of its sub-flow, where there are any.
+    pub sub_flow: Option<u32>,
+    /// What they are, and its members: parts of it that were counted each by itself. Its own counts are all of them and
+    /// what belongs to none.
+    pub members: Option<(MemberKind, Vec<SentFlow>)>,
 }
 
 /// What the receiver counted.

@@ -4,13 +4,14 @@
 //! with what arrived without a probe; several cannot be told apart on arrival, so that stands alone.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use wirebeat_meter::summary::{Distribution, FlowSummary};
 use wirebeat_units::Nanos;
 
 use super::{ReceiverSide, SenderSide, SentFlow, rates};
 use crate::model::{
-    Bins, FlowReport, Loss, LossBasis, Others, Received, Sent, Stats, Volume, round,
+    Bins, FlowReport, Loss, LossBasis, Members, Others, Received, Sent, Stats, Volume, round,
 };
 
 /// Name of what arrived without a probe.
@@ -22,6 +23,7 @@ pub struct Pair<'a> {
     pub id: Option<u16>,
     pub sent: Option<&'a SentFlow>,
     pub received: Option<Cow<'a, FlowSummary>>,
+    pub members: Vec<Pair<'a>>,
 }
 
 /// Pairs the flows of both sides: the sender's in its order, or the receiver's if it is alone.
@@ -47,17 +49,27 @@ fn sent_pairs<'a>(flows: &'a [SentFlow], receiver: Option<&'a ReceiverSide>) -> 
     };
     let mut pairs: Vec<_> = flows
         .iter()
-        .map(|flow| Pair {
-            name: flow.name.clone(),
-            id: flow.id,
-            sent: Some(flow),
-            received: find(flow),
+        .map(|flow| {
+            let member = |member: &'a SentFlow| Pair::sent(member, find(member), Vec::new());
+            let members = flow.members.iter().flat_map(|(_, members)| members).map(member);
+            let members: Vec<Pair<'a>> = members.collect();
+            let received = find(flow).map(|own| with_members(own, &members));
+            Pair::sent(flow, received, members)
         })
         .collect();
     if let Some(receiver) = receiver.filter(|_| unprobed > 1) {
         pairs.push(without_probe(receiver));
     }
     pairs
+}
+
+/// What was received of a flow: what is its own and what is its members'.
+fn with_members<'a>(own: Cow<'a, FlowSummary>, members: &[Pair<'_>]) -> Cow<'a, FlowSummary> {
+    let theirs = members.iter().filter_map(|member| member.received.as_deref());
+    theirs.fold(own, |mut all, member| {
+        all.to_mut().merge(member);
+        all
+    })
 }
 
 fn received_pairs(receiver: &ReceiverSide) -> Vec<Pair<'_>> {
@@ -69,6 +81,7 @@ fn received_pairs(receiver: &ReceiverSide) -> Vec<Pair<'_>> {
             id: Some(id),
             sent: None,
             received: Some(Cow::Borrowed(flow)),
+            members: Vec::new(),
         })
         .collect();
     if receiver.summary.unprobed.frames > 0 {
@@ -83,6 +96,7 @@ fn without_probe(receiver: &ReceiverSide) -> Pair<'_> {
         id: None,
         sent: None,
         received: Some(Cow::Borrowed(&receiver.summary.unprobed)),
+        members: Vec::new(),
     }
 }
 
@@ -90,10 +104,12 @@ fn without_probe(receiver: &ReceiverSide) -> Pair<'_> {
 pub fn others(pairs: &[Pair<'_>], receiver: &ReceiverSide) -> Others {
     let summary = &receiver.summary;
     let paired_unprobed = pairs.iter().any(|pair| pair.id.is_none() && pair.received.is_some());
+    let members = pairs.iter().flat_map(|pair| &pair.members);
+    let paired: BTreeSet<u16> = pairs.iter().chain(members).filter_map(|pair| pair.id).collect();
     let unpaired = summary
         .flows
         .iter()
-        .filter(|(id, _)| !pairs.iter().any(|pair| pair.id == Some(**id)))
+        .filter(|(id, _)| !paired.contains(id))
         .fold(0, |sum: u64, (_, flow)| sum.saturating_add(flow.frames));
     Others {
         unprobed: if paired_unprobed { 0 } else { summary.unprobed.frames },
@@ -106,7 +122,15 @@ pub fn others(pairs: &[Pair<'_>], receiver: &ReceiverSide) -> Others {
     }
 }
 
-impl Pair<'_> {
+impl<'a> Pair<'a> {
+    fn sent(
+        flow: &'a SentFlow,
+        received: Option<Cow<'a, FlowSummary>>,
+        members: Vec<Pair<'a>>,
+    ) -> Pair<'a> {
+        Pair { name: flow.name.clone(), id: flow.id, sent: Some(flow), received, members }
+    }
+
     /// Whether its frames carry probes.
     pub fn probed(&self) -> bool {
         self.id.is_some()
@@ -129,7 +153,16 @@ impl Pair<'_> {
             sent: self.sent.map(sent),
             received,
             loss: self.loss().map(|loss| loss.report()),
+            sub_flow: self.sent.and_then(|sent| sent.sub_flow),
+            members: self.members(uncertainty),
         }
+    }
+
+    /// What the report says of its members, each by itself.
+    fn members(&self, uncertainty: Option<u64>) -> Option<Members> {
+        let (are, _) = self.sent?.members.as_ref()?;
+        let flow = |member: &Pair<'_>| member.report(uncertainty).without_histograms();
+        Some(Members { are: *are, flows: self.members.iter().map(flow).collect() })
     }
 
     /// What is missing.
@@ -254,6 +287,8 @@ pub fn total(pairs: &[Pair<'_>], flows: &[FlowReport], uncertainty: Option<u64>)
         sent: total_sent(pairs, flows),
         received,
         loss: loss.map(|loss| loss.report()),
+        sub_flow: None,
+        members: None,
     }
 }
 

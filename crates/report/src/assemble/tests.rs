@@ -8,7 +8,7 @@ use wirebeat_meter::summary::{FlowSummary, Moments, SequenceSummary};
 
 use super::*;
 use crate::format::{Colour, Format};
-use crate::model::{FindingKind, LossBasis};
+use crate::model::{FindingKind, FlowReport, LossBasis};
 
 fn facts() -> RunFacts {
     RunFacts {
@@ -82,6 +82,48 @@ fn loss_is_what_was_sent_less_what_arrived_for_the_first_time() {
     assert_eq!(total.ratio, Some(10.0 / 150.0));
     assert_eq!((report.verdict, report.exit_code), (Verdict::Done, 0));
     assert!(report.books.iter().all(|equation| equation.balances()));
+}
+
+/// A flow that is these members, each of so many frames, and what belongs to none.
+fn with_members(members: &[u64], own: u64) -> SentFlow {
+    let all = own + members.iter().sum::<u64>();
+    let member = |(id, &frames): (u16, &u64)| sent(Some(id), frames);
+    let members = (1..).zip(members).map(member).collect();
+    SentFlow { members: Some((MemberKind::Device, members)), ..sent(Some(0), all) }
+}
+
+#[test]
+fn a_flow_is_all_of_its_members_and_what_belongs_to_none() {
+    let arrivals = receiver([(0, arrived(10, 1)), (1, arrived(90, 5)), (2, arrived(50, 0))]);
+    let flow = with_members(&[100, 50], 10);
+    let report = assemble(facts(), sender(vec![flow]), Some(arrivals));
+    let flow = &report.flows[0];
+    let received = |flow: &FlowReport| {
+        let received = flow.received.as_ref().unwrap();
+        (received.unique, received.duplicates, flow.loss.unwrap().frames)
+    };
+    assert_eq!(received(flow), (150, 6, 10));
+    assert_eq!(received(&report.total), (150, 6, 10));
+    let members = flow.members.as_ref().unwrap();
+    assert_eq!(members.flows.iter().map(received).collect::<Vec<_>>(), [(90, 5, 10), (50, 0, 0)]);
+    let others = report.others.as_ref().unwrap();
+    assert!(others.is_empty(), "members are none of a flow that is not known: {others:?}");
+    assert!(report.books.iter().all(|equation| equation.balances()));
+    assert_eq!(report.books.len(), 3, "those of members are right and not listed");
+    let mut flow = with_members(&[100, 50], 10);
+    flow.id = None;
+    let report = assemble(facts(), sender(vec![flow]), None);
+    assert_eq!(report.books.len(), 1, "nor without probes");
+}
+
+#[test]
+fn a_member_whose_sums_are_wrong_is_told_though_those_of_its_flow_are_right() {
+    let arrivals = receiver([(1, arrived(40, 0)), (2, arrived(60, 0))]);
+    let report = assemble(facts(), sender(vec![with_members(&[50, 50], 0)]), Some(arrivals));
+    assert_eq!(report.verdict, Verdict::BooksDoNotBalance);
+    let wrong: Vec<_> = report.books.iter().filter(|equation| !equation.balances()).collect();
+    assert_eq!((wrong.len(), wrong[0].difference), (1, -10));
+    assert_eq!(wrong[0].scope, "flow 2 of flow flow 0");
 }
 
 #[test]

@@ -18,6 +18,56 @@ pub struct FlowReport {
     pub received: Option<Received>,
     /// What is missing; `null` when that cannot be known.
     pub loss: Option<Loss>,
+    /// Of a member: the number of its sub-flow, where there are any.
+    pub sub_flow: Option<u32>,
+    /// Parts of it that were counted and measured each by itself; `null` where there are none. It is all of them and
+    /// what belongs to none.
+    pub members: Option<Members>,
+}
+
+/// Parts of a flow. They have no histograms: those of the flow are theirs, added.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Members {
+    /// What they are.
+    pub are: MemberKind,
+    /// Each of them.
+    pub flows: Vec<FlowReport>,
+}
+
+/// What the members of a flow are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MemberKind {
+    /// What is recorded of a device.
+    #[default]
+    Device,
+    /// A sub-flow.
+    SubFlow,
+}
+
+impl FlowReport {
+    /// The same with the numbers that distributions come to, and without the histograms behind them.
+    #[must_use]
+    pub fn without_histograms(mut self) -> FlowReport {
+        let sent = self.sent.iter_mut().map(|sent| &mut sent.departure_error_ns);
+        let received = self.received.iter_mut().flat_map(Received::distributions);
+        sent.chain(received).for_each(|stats| stats.histogram = Vec::new());
+        self
+    }
+}
+
+impl Received {
+    /// All of its distributions.
+    fn distributions(&mut self) -> impl Iterator<Item = &mut Stats> {
+        let all = [
+            &mut self.reordering_extent_frames,
+            &mut self.delay_variation_rfc4689_ns,
+            &mut self.delay_variation_rfc5481_ns,
+            &mut self.inter_arrival_ns,
+            &mut self.gap_error_ns,
+        ];
+        all.into_iter().chain(self.one_way_delay_ns.as_mut())
+    }
 }
 
 /// An amount of traffic.

@@ -10,7 +10,7 @@ mod replay;
 mod station;
 mod stats;
 
-pub use flow::{FlowReport, Loss, LossBasis, Rates, Received, Sent, Volume};
+pub use flow::{FlowReport, Loss, LossBasis, MemberKind, Members, Rates, Received, Sent, Volume};
 pub use replay::{LeftOut, Replay};
 pub use station::{Clock, Cost, DelayClock, Host, Relation, Station};
 pub(crate) use stats::round;

@@ -1,9 +1,9 @@
 //! The details of a flow: what was sent and received, and every measurement.
 
-use super::WIDTH;
 use super::overview::{nothing, time};
 use super::style::{Style, clean, hang};
 use super::table::{Cell, Table};
+use super::{WIDTH, members};
 use crate::human;
 use crate::model::{FlowReport, LossBasis, Rates, Received, Report, Sent, Stats, Volume};
 
@@ -35,7 +35,11 @@ fn flow(flow: &FlowReport, style: Style) -> String {
         out.push_str(&hang(label, &text, WIDTH));
         out.push('\n');
     }
-    out + &measurements(flow, style)
+    out += &measurements(flow, style);
+    if let Some(members) = flow.members.as_ref().filter(|members| !members.flows.is_empty()) {
+        out += &members::members(members, style);
+    }
+    out
 }
 
 fn title(flow: &FlowReport) -> String {

@@ -4,6 +4,7 @@
 //! reaches a terminal as a control sequence.
 
 mod flow;
+mod members;
 mod overview;
 mod run;
 pub mod style;

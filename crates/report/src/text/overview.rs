@@ -31,7 +31,8 @@ pub fn table(report: &Report, style: Style) -> String {
     table.without_empty(1).render(0, style)
 }
 
-fn line(flow: &FlowReport) -> Vec<Cell> {
+/// The line of a flow.
+pub fn line(flow: &FlowReport) -> Vec<Cell> {
     let sent = flow.sent.as_ref();
     let received = flow.received.as_ref();
     let delay = received.and_then(|received| received.one_way_delay_ns.as_ref());

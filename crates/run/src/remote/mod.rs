@@ -145,8 +145,8 @@ pub enum RemoteError {
     },
     /// It measures fewer flows than are going to be sent.
     #[error(
-        "the receiver at {address} measures at most {limit} flows, and {asked} are to be sent; start \
-         it with room for more, or send fewer"
+        "the receiver at {address} measures at most {limit} flows, and {asked} are to be sent; let \
+         it take more with 'receive --flows {asked}', or send fewer"
     )]
     TooManyFlows {
         /// Where.

@@ -1,20 +1,55 @@
-//! Which sub-flow the records of a device belong to.
+//! The devices of a recording: which sub-flow the records of each belong to, and what they are counted by.
+//!
+//! What is counted by itself are the members of a flow (`wirebeat_traffic::program::Flow::members`): devices, numbered
+//! as they come first, or sub-flows in the order of their numbers. There are so many as were allowed for beforehand;
+//! what comes after them is counted together, as the flow's own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use wirebeat_report::model::MemberKind;
 use wirebeat_trace::archive::Device;
-use wirebeat_traffic::spec::replay::FlowOf;
+use wirebeat_trace::select::{Devices as Chosen, Pattern};
+use wirebeat_traffic::spec::Replay;
+use wirebeat_traffic::spec::replay::{FlowOf, Statistics};
 
 use super::Recording;
 
 /// The longest table of devices, in bytes.
 const TABLE_MAX: u64 = 256 << 20;
 
+/// The devices of a recording.
+pub(super) struct Devices {
+    sub_flows: SubFlows,
+    members: Members,
+    /// The tags of members, and that of what is none.
+    tags: Range<u32>,
+    other: u16,
+    /// What is counted by itself, for messages.
+    what: Statistics,
+}
+
+/// A member of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// What it is called.
+    pub(crate) name: String,
+    /// The number of its sub-flow, where there are any.
+    pub(crate) sub_flow: Option<u32>,
+}
+
+/// Which sub-flow and which member the records of a device are of; members are numbered from 0.
+#[derive(Clone, Copy)]
+struct Place {
+    sub_flow: u32,
+    member: u32,
+}
+
 /// The sub-flow of each device.
-pub(super) enum SubFlows {
+enum SubFlows {
     /// There is but one.
     One,
     /// In the order in which devices come.
@@ -22,35 +57,137 @@ pub(super) enum SubFlows {
     /// One of so many.
     Hash(u32),
     /// As a file says.
-    Table(HashMap<Device, u32>),
+    Table(Table),
 }
 
-impl SubFlows {
+/// What a file says of devices.
+struct Table {
+    of: HashMap<Device, Place>,
+    /// The numbers of sub-flows in it, which are those of members in this order.
+    numbers: Vec<u32>,
+}
+
+/// What is counted by itself.
+enum Members {
+    /// What has a sub-flow of its own, or nothing.
+    SubFlows,
+    /// Devices that share sub-flows, and the sub-flow of each.
+    Devices(HashMap<Device, Place>),
+}
+
+impl Devices {
     /// As a recording says; the error names the file, and the line in it.
-    pub(super) fn of(recording: &Recording) -> Result<SubFlows, String> {
-        Ok(match (&recording.replay.flow_of, &recording.table) {
+    pub(super) fn of(recording: &Recording) -> Result<Devices, String> {
+        let replay = &recording.replay;
+        let sub_flows = match (&replay.flow_of, &recording.table) {
             (None, _) => SubFlows::One,
             (Some(FlowOf::Device), _) => SubFlows::InOrder(HashMap::new()),
             (Some(FlowOf::Hash(count)), _) => SubFlows::Hash(count.get()),
             (Some(FlowOf::Table(name)), path) => {
                 let path = path.clone().unwrap_or_else(|| PathBuf::from(name));
-                SubFlows::Table(table(&path)?)
+                SubFlows::Table(Table::read(&path)?)
             }
-        })
+        };
+        let members = match (replay.statistics, &sub_flows) {
+            (Statistics::Flow | Statistics::SubFlow, _) | (_, SubFlows::InOrder(_)) => {
+                Members::SubFlows
+            }
+            (Statistics::Device, _) => Members::Devices(HashMap::new()),
+        };
+        let (tags, other) = (recording.members.clone(), recording.flow as u16);
+        Ok(Devices { sub_flows, members, tags, other, what: replay.statistics })
     }
 
-    /// The sub-flow of a device; `None` when there is none for it.
+    /// The number of the sub-flow of a device, and its tag; `None` when there is no sub-flow for it.
     #[inline]
-    pub(super) fn of_device(&mut self, device: Device) -> Option<u32> {
+    pub(super) fn place(&mut self, device: Device) -> Option<(u32, u16)> {
+        let Place { sub_flow, member } = match &mut self.members {
+            Members::SubFlows => self.sub_flows.place(device)?,
+            Members::Devices(seen) => match seen.get(&device) {
+                Some(place) => *place,
+                None => {
+                    let sub_flow = self.sub_flows.place(device)?.sub_flow;
+                    let place = Place { sub_flow, member: seen.len() as u32 };
+                    *seen.entry(device).or_insert(place)
+                }
+            },
+        };
+        // all tags have 16 bits
+        let tag = self.tags.start.saturating_add(member);
+        Some((sub_flow, if tag < self.tags.end { tag as u16 } else { self.other }))
+    }
+
+    /// The members so far, as many as there are tags, and in the order of these.
+    pub(super) fn members(&self) -> Vec<Member> {
+        let device = |device: &Device, sub_flow| Member { name: device.to_string(), sub_flow };
+        let of_sub_flow = |number: u32| Member { name: number.to_string(), sub_flow: Some(number) };
+        let mut numbered: Vec<(u32, Member)> = match (&self.members, &self.sub_flows) {
+            (Members::Devices(seen), sub_flows) => {
+                let shown = |place: &Place| sub_flows.are_many().then_some(place.sub_flow);
+                let all = seen.iter();
+                all.map(|(of, place)| (place.member, device(of, shown(place)))).collect()
+            }
+            (Members::SubFlows, SubFlows::InOrder(seen)) => {
+                seen.iter().map(|(of, number)| (*number, device(of, Some(*number)))).collect()
+            }
+            (Members::SubFlows, SubFlows::Hash(count)) => {
+                let most = (*count).min(self.tags.len() as u32);
+                (0..most).map(|number| (number, of_sub_flow(number))).collect()
+            }
+            (Members::SubFlows, SubFlows::Table(table)) => {
+                (0..).zip(table.numbers.iter().map(|number| of_sub_flow(*number))).collect()
+            }
+            (Members::SubFlows, SubFlows::One) => Vec::new(),
+        };
+        numbered.sort_unstable_by_key(|(number, _)| *number);
+        numbered.truncate(self.tags.len());
+        numbered.into_iter().map(|(_, member)| member).collect()
+    }
+
+    /// What a reader of the numbers should know.
+    pub(super) fn note(&self) -> Option<String> {
+        let (what, all) = match (self.what, &self.members, &self.sub_flows) {
+            (Statistics::Flow, ..) => return None,
+            (_, Members::Devices(seen), _) => ("devices", seen.len()),
+            (_, _, SubFlows::InOrder(seen)) => ("devices", seen.len()),
+            (_, _, SubFlows::Hash(count)) => ("sub-flows", *count as usize),
+            (_, _, SubFlows::Table(table)) => ("sub-flows", table.numbers.len()),
+            (_, _, SubFlows::One) => return None,
+        };
+        let some = self.tags.len();
+        let others = all.checked_sub(some).filter(|others| *others > 0)?;
+        let mend = match some as u32 {
+            Replay::MEMBERS_MAX => "",
+            _ => {
+                "; with an index ('wirebeat archive index') it is known beforehand how many there are"
+            }
+        };
+        Some(format!(
+            "{some} {what} are counted each by itself, and the {others} that came after them together, in their flow \
+             alone{mend}"
+        ))
+    }
+}
+
+impl SubFlows {
+    /// The sub-flow of a device, and the member if sub-flows are these; `None` when there is none for it.
+    #[inline]
+    fn place(&mut self, device: Device) -> Option<Place> {
+        let same = |number| Place { sub_flow: number, member: number };
         match self {
-            SubFlows::One => Some(0),
-            SubFlows::Hash(count) => Some(hash(device) % *count),
+            // nothing is counted by itself here: then there are no tags for it
+            SubFlows::One => Some(Place { sub_flow: 0, member: u32::MAX }),
+            SubFlows::Hash(count) => Some(same(hash(device) % *count)),
             SubFlows::InOrder(seen) => {
                 let next = seen.len() as u32;
-                Some(*seen.entry(device).or_insert(next))
+                Some(same(*seen.entry(device).or_insert(next)))
             }
-            SubFlows::Table(table) => table.get(&device).copied(),
+            SubFlows::Table(table) => table.of.get(&device).copied(),
         }
+    }
+
+    fn are_many(&self) -> bool {
+        !matches!(self, SubFlows::One)
     }
 }
 
@@ -62,30 +199,97 @@ fn hash(device: Device) -> u32 {
         .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// A device, a comma and a number in each line; `#` begins a comment.
-fn table(path: &Path) -> Result<HashMap<Device, u32>, String> {
-    let at = |line: usize| format!("{}:{line}", path.display());
-    let file =
-        File::open(path).map_err(|error| format!("the table '{}': {error}", path.display()))?;
-    let mut table = HashMap::new();
-    for (text, line) in BufReader::new(file.take(TABLE_MAX)).lines().zip(1..) {
-        let text = text.map_err(|error| format!("{}: {error}", at(line)))?;
-        let text = text.split('#').next().unwrap_or_default().trim();
-        if text.is_empty() {
-            continue;
+impl Table {
+    /// A device, a comma and a number in each line; `#` begins a comment.
+    fn read(path: &Path) -> Result<Table, String> {
+        let at = |line: usize| format!("{}:{line}", path.display());
+        let file =
+            File::open(path).map_err(|error| format!("the table '{}': {error}", path.display()))?;
+        let mut of = HashMap::new();
+        for (text, line) in BufReader::new(file.take(TABLE_MAX)).lines().zip(1..) {
+            let text = text.map_err(|error| format!("{}: {error}", at(line)))?;
+            let text = text.split('#').next().unwrap_or_default().trim();
+            if text.is_empty() {
+                continue;
+            }
+            let parts = text.rsplit_once(',');
+            let (device, number) = parts.ok_or_else(|| {
+                format!("{}: a line has a device, a comma and the number of its sub-flow", at(line))
+            })?;
+            let device: Device =
+                device.trim().parse().map_err(|why| format!("{}: {why}", at(line)))?;
+            let number = number.trim();
+            let sub_flow = number
+                .parse()
+                .map_err(|_| format!("{}: '{number}' is no number of a sub-flow", at(line)))?;
+            if of.insert(device, Place { sub_flow, member: 0 }).is_some() {
+                return Err(format!("{}: {device} is there twice", at(line)));
+            }
         }
-        let parts = text.rsplit_once(',');
-        let (device, number) = parts.ok_or_else(|| {
-            format!("{}: a line has a device, a comma and the number of its sub-flow", at(line))
-        })?;
-        let device: Device = device.trim().parse().map_err(|why| format!("{}: {why}", at(line)))?;
-        let number = number.trim();
-        let number = number
-            .parse()
-            .map_err(|_| format!("{}: '{number}' is no number of a sub-flow", at(line)))?;
-        if table.insert(device, number).is_some() {
-            return Err(format!("{}: {device} is there twice", at(line)));
+        let numbers: BTreeSet<u32> = of.values().map(|place: &Place| place.sub_flow).collect();
+        let numbers = Vec::from_iter(numbers);
+        for place in of.values_mut() {
+            place.member = numbers.partition_point(|number| *number < place.sub_flow) as u32;
         }
+        Ok(Table { of, numbers })
     }
-    Ok(table)
+}
+
+/// How many members a flow has that replays this, with what is known of the devices in its archives, by their names; or
+/// why its table or its devices cannot be read.
+pub(crate) fn members(
+    replay: &Replay,
+    table: Option<&Path>,
+    known: &HashMap<&str, Option<HashSet<Device>>>,
+) -> Result<u32, String> {
+    let all = match (replay.statistics, &replay.flow_of) {
+        (Statistics::Flow, _) => return Ok(0),
+        (Statistics::SubFlow, Some(FlowOf::Hash(count))) => Some(count.get() as usize),
+        (Statistics::SubFlow, Some(FlowOf::Table(name))) => {
+            Some(Table::read(table.unwrap_or(Path::new(name)))?.numbers.len())
+        }
+        _ => devices(replay, known)?,
+    };
+    let all = all.map_or(Replay::MEMBERS_UNKNOWN, |all| u32::try_from(all).unwrap_or(u32::MAX));
+    Ok(all.min(Replay::MEMBERS_MAX))
+}
+
+/// How many devices there are of which records are sent, where that is known.
+fn devices(
+    replay: &Replay,
+    known: &HashMap<&str, Option<HashSet<Device>>>,
+) -> Result<Option<usize>, String> {
+    let chosen = chosen(replay)?;
+    let mut all = HashSet::new();
+    for name in replay.names() {
+        let Some(Some(devices)) = known.get(name.as_str()) else { return Ok(None) };
+        all.extend(devices.iter().copied().filter(|device| chosen.has(*device)));
+    }
+    Ok(Some(all.len()))
+}
+
+/// The devices of which records are sent.
+pub(super) fn chosen(replay: &Replay) -> Result<Chosen, String> {
+    let pattern = |name: &String| name.parse::<Pattern>().map_err(|why| why.to_string());
+    replay.devices.iter().map(pattern).collect()
+}
+
+/// What the members of a flow are that replays this; `None` where it has none.
+pub(crate) fn kind(replay: &Replay) -> Option<MemberKind> {
+    match (replay.statistics, &replay.flow_of) {
+        (Statistics::Flow, _) => None,
+        (Statistics::Device, _) | (Statistics::SubFlow, Some(FlowOf::Device)) => {
+            Some(MemberKind::Device)
+        }
+        (Statistics::SubFlow, _) => Some(MemberKind::SubFlow),
+    }
+}
+
+/// Whether it takes to know the devices in its archives to say how many members there are.
+pub(crate) fn counts_devices(replay: &Replay) -> bool {
+    match (replay.statistics, &replay.flow_of) {
+        (Statistics::Flow, _) => false,
+        (Statistics::SubFlow, flow_of) => matches!(flow_of, Some(FlowOf::Device)),
+        (Statistics::Device, _) => true,
+    }
 }

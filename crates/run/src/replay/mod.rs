@@ -15,6 +15,7 @@ mod read;
 mod source;
 mod work;
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -32,8 +33,9 @@ use wirebeat_units::Nanos;
 
 use crate::error::RunError;
 pub(crate) use captures::longest_frame;
+pub(crate) use devices::{Member, counts_devices, kind, members};
 use read::{Readers, Summary};
-pub(crate) use source::longest_record;
+pub(crate) use source::{Known, look_into};
 use work::Worker;
 
 /// Batches that wait in a queue.
@@ -61,6 +63,8 @@ pub(crate) struct Recording {
     paths: Vec<PathBuf>,
     /// What says which device is which sub-flow.
     table: Option<PathBuf>,
+    /// Tags of what is counted by itself.
+    members: Range<u32>,
     /// What its stream says.
     start: Nanos,
     stop: Nanos,
@@ -84,6 +88,7 @@ impl Recording {
                 delays: Key::new(program.seed, number, Purpose::Delay),
                 paths: replay.names().iter().map(|name| path(name)).collect(),
                 table: replay.table().map(&path),
+                members: flow.members.clone(),
                 start: stream.departures.start,
                 stop: stream.departures.stop,
                 count: stream.departures.count,

@@ -7,19 +7,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use wirebeat_report::model::LeftOut;
 use wirebeat_trace::Source;
 use wirebeat_trace::archive::{Record, Timestamp};
-use wirebeat_trace::select::{Pattern, Selection};
+use wirebeat_trace::select::Selection;
 use wirebeat_traffic::spec::replay::OnBad;
 use wirebeat_units::WallTime;
 
 use super::captures::{Captures, Preloaded};
-use super::devices::SubFlows;
+use super::devices::{Devices, Member, chosen};
 use super::source::Archives;
 use super::{LOOK, Live, Recording};
 use crate::error::RunError;
 
-/// Bytes before the data of a record in a buffer: its time in nanoseconds, the number of its sub-flow, and the length
-/// of its data.
-pub(super) const HEAD: usize = 8 + 4 + 2;
+/// Bytes before the data of a record in a buffer: its time in nanoseconds, the number of its sub-flow, its tag, and the
+/// length of its data.
+pub(super) const HEAD: usize = 8 + 4 + 2 + 2;
 /// The first buffer is this long, so that what cannot be read from the beginning is known soon.
 const FIRST: usize = 1 << 20;
 
@@ -38,6 +38,8 @@ pub(crate) struct Summary {
     pub(crate) records: u64,
     /// What was no record or could not be sent, and was skipped.
     pub(crate) left_out: Vec<LeftOut>,
+    /// What is counted by itself, by tag.
+    pub(crate) members: Vec<Member>,
     /// What whoever asked for it should know.
     pub(crate) notes: Vec<String>,
     /// Why it ended before its end.
@@ -48,7 +50,7 @@ pub(crate) struct Summary {
 pub(super) struct Readers {
     recording: Recording,
     selection: Selection,
-    sub_flows: SubFlows,
+    devices: Devices,
     preloaded: Preloaded,
     /// Opened beforehand, so that what cannot be read is known before the run.
     first: Option<Input>,
@@ -82,18 +84,19 @@ impl Readers {
             time.map(|time| Timestamp::utc(us(time)).map_err(|why| told(format!("{time}: {why}"))))
                 .transpose()
         };
-        let device = |name: &String| name.parse::<Pattern>().map_err(|why| told(why.to_string()));
-        let devices = replay.devices.iter().map(device).collect::<Result<_, _>>()?;
-        let selection = Selection { from: moment(replay.from)?, to: moment(replay.to)?, devices };
-        let sub_flows = SubFlows::of(recording).map_err(told)?;
+        let selection = Selection {
+            from: moment(replay.from)?,
+            to: moment(replay.to)?,
+            devices: chosen(replay).map_err(told)?,
+        };
+        let devices = Devices::of(recording).map_err(told)?;
         let preloaded = match replay.preload {
             true => Preloaded::read(recording).map_err(told)?,
             false => Preloaded::default(),
         };
         let recording = recording.clone();
         let notes = Vec::new();
-        let mut readers =
-            Readers { recording, selection, sub_flows, preloaded, first: None, notes };
+        let mut readers = Readers { recording, selection, devices, preloaded, first: None, notes };
         readers.first = Some(readers.source().map_err(told)?);
         Ok(readers)
     }
@@ -116,7 +119,9 @@ impl Readers {
             Filling { ways, turn: 0, buffer: Vec::new(), halt, live, begun: 0, next: 0 };
         let mut summary = Summary::default();
         summary.error = self.read_all(&mut filling, &mut summary.left_out).err();
+        summary.members = self.devices.members();
         summary.notes = self.notes;
+        summary.notes.extend(self.devices.note());
         if summary.error.as_deref() == Some(HALTED) {
             summary.error = None;
         }
@@ -172,7 +177,7 @@ impl Readers {
             }
             let at = times.at(record.time.unix_us(), 1000);
             match self.check(&record) {
-                Ok(sub_flow) => filling.add(at, sub_flow, record.data, *capacity)?,
+                Ok(place) => filling.add(at, place, record.data, *capacity)?,
                 Err(unsendable) => {
                     let what = || {
                         format!(
@@ -199,13 +204,14 @@ impl Readers {
         (filling, capacity): &mut (&mut Filling<'_>, usize),
         left_out: &mut Vec<LeftOut>,
     ) -> Result<bool, String> {
+        let place = (0, self.recording.flow as u16);
         while let Some(time) = filling.reading(|| source.advance())? {
             if filling.next >= self.recording.count {
                 return Ok(true);
             }
             let at = times.at(time, 1);
             match source.take() {
-                Ok(Some(frame)) => filling.add(at, 0, frame, *capacity)?,
+                Ok(Some(frame)) => filling.add(at, place, frame, *capacity)?,
                 Ok(None) => {}
                 Err(unsendable) => {
                     self.unsendable("frames", || source.place(), unsendable, left_out)?;
@@ -216,9 +222,9 @@ impl Readers {
         Ok(false)
     }
 
-    /// The sub-flow of a record that can be sent.
+    /// The sub-flow and the tag of a record that can be sent.
     #[inline]
-    fn check(&mut self, record: &Record<'_>) -> Result<u32, Unsendable> {
+    fn check(&mut self, record: &Record<'_>) -> Result<(u32, u16), Unsendable> {
         if record.data.len() > self.recording.data_max {
             return Err(Unsendable {
                 kind: "longer than its packets have room for",
@@ -231,7 +237,7 @@ impl Readers {
                 wanted: true,
             });
         }
-        self.sub_flows.of_device(record.device).ok_or_else(|| Unsendable {
+        self.devices.place(record.device).ok_or_else(|| Unsendable {
             kind: "of devices without a flow",
             why: format!("its device {} is not in the table of 'flow-of'", record.device),
             wanted: true,
@@ -369,7 +375,7 @@ impl Filling<'_> {
     fn add(
         &mut self,
         at_ns: u64,
-        sub_flow: u32,
+        (sub_flow, tag): (u32, u16),
         data: &[u8],
         capacity: usize,
     ) -> Result<(), String> {
@@ -379,6 +385,7 @@ impl Filling<'_> {
         }
         self.buffer.extend_from_slice(&at_ns.to_ne_bytes());
         self.buffer.extend_from_slice(&sub_flow.to_ne_bytes());
+        self.buffer.extend_from_slice(&tag.to_ne_bytes());
         self.buffer.extend_from_slice(&(data.len() as u16).to_ne_bytes());
         self.buffer.extend_from_slice(data);
         self.next += 1;

@@ -1,12 +1,13 @@
 //! The archives of a recording as one source: opened as it was asked, begun where an index says, merged by time.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use wirebeat_engine_linux::mapped_file::MappedFile;
 use wirebeat_report::model::LeftOut;
-use wirebeat_trace::archive::{self, Defect, Place, Reader, Reading, Record};
+use wirebeat_trace::archive::{self, Defect, Device, Place, Reader, Reading, Record};
 use wirebeat_trace::direct::Direct;
 use wirebeat_trace::index::{Fingerprint, Index};
 use wirebeat_trace::merge::{self, Merge};
@@ -178,9 +179,17 @@ fn index(path: &Path, archive: &File) -> Result<Option<Index>, String> {
     Index::read(&Index::path(path), fingerprint).map_err(|error| error.to_string())
 }
 
-/// The length of the longest data in an archive, by its index, or where it is read in a moment; of others it is not
-/// known.
-pub(crate) fn longest_record(path: &Path) -> Result<Option<u32>, String> {
+/// What is known of an archive before it is sent.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// The length of the longest data.
+    pub(crate) longest: Option<u32>,
+    /// Its devices, where somebody asked for them.
+    pub(crate) devices: Option<HashSet<Device>>,
+}
+
+/// Looks into an archive: by its index, or where it is read in a moment; of others nothing is known.
+pub(crate) fn look_into(path: &Path, devices: bool) -> Result<Known, String> {
     let told = |error: &dyn std::fmt::Display| format!("the archive '{}': {error}", path.display());
     let metadata = std::fs::metadata(path).map_err(|error| told(&error))?;
     if !metadata.is_file() {
@@ -188,18 +197,24 @@ pub(crate) fn longest_record(path: &Path) -> Result<Option<u32>, String> {
     }
     let file = File::open(path).map_err(|error| told(&error))?;
     // one that does not fit says nothing here
-    if let Ok(Some(index)) = index(path, &file) {
-        return Ok(Some(index.survey.data.map_or(0, |data| data.max as u32)));
+    if let Ok(Some(Index { survey, .. })) = index(path, &file) {
+        let longest = survey.data.map_or(0, |data| data.max as u32);
+        // what it does not list are more than anybody counts
+        let listed = || survey.devices.listed.iter().map(|of| of.device).collect();
+        return Ok(Known { longest: Some(longest), devices: devices.then(listed) });
     }
     if metadata.len() > SCANNED {
-        return Ok(None);
+        return Ok(Known::default());
     }
     // What is wrong with it is told when it is sent.
     let reading = Reading { on_bad: archive::OnBad::Skip, any_order: true, ..Reading::default() };
     let mut reader = Reader::new(file, path.display().to_string(), reading);
-    let mut longest = 0;
+    let (mut longest, mut seen) = (0, devices.then(HashSet::new));
     while let Ok(Some(record)) = reader.read() {
         longest = longest.max(record.data.len() as u32);
+        if let Some(seen) = &mut seen {
+            seen.insert(record.device);
+        }
     }
-    Ok(Some(longest))
+    Ok(Known { longest: Some(longest), devices: seen })
 }

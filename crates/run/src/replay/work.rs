@@ -84,7 +84,7 @@ impl Worker {
         let empty = || Vec::with_capacity(BATCH);
         let mut batches: Vec<Vec<Entry>> = self.queues.iter().map(|_| empty()).collect();
         let (mut at, mut number, mut over) = (0, number, false);
-        while let Some((time_ns, sub_flow, len)) = head(chunk.bytes(), at) {
+        while let Some(Head { time_ns, sub_flow, tag, len }) = Head::at(chunk.bytes(), at) {
             let due = self.due(time_ns, number);
             if due >= self.stop {
                 over = true;
@@ -99,6 +99,7 @@ impl Worker {
                 number,
                 start,
                 sub_flow,
+                tag,
                 len,
             };
             let batch = batches.get_mut(core)?;
@@ -166,14 +167,25 @@ impl Delays {
     }
 }
 
-/// Time, sub-flow and length of the record at `at`.
-#[inline]
-fn head(bytes: &[u8], at: usize) -> Option<(u64, u32, u16)> {
-    let head: &[u8; HEAD] = bytes.get(at..)?.first_chunk()?;
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = *head;
-    Some((
-        u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-        u32::from_ne_bytes([i, j, k, l]),
-        u16::from_ne_bytes([m, n]),
-    ))
+/// What is before the data of a record in a buffer.
+struct Head {
+    time_ns: u64,
+    sub_flow: u32,
+    tag: u16,
+    len: u16,
+}
+
+impl Head {
+    /// That of the record at `at`.
+    #[inline]
+    fn at(bytes: &[u8], at: usize) -> Option<Head> {
+        let head: &[u8; HEAD] = bytes.get(at..)?.first_chunk()?;
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *head;
+        Some(Head {
+            time_ns: u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+            sub_flow: u32::from_ne_bytes([i, j, k, l]),
+            tag: u16::from_ne_bytes([m, n]),
+            len: u16::from_ne_bytes([o, p]),
+        })
+    }
 }

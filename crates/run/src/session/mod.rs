@@ -346,10 +346,11 @@ impl Prepared {
     fn begin_remote(&mut self) -> Result<Option<Measurement>, RemoteError> {
         let Some(connection) = self.connection.take() else { return Ok(None) };
         let flows = self.program.flows.iter().filter(|flow| flow.to.is_none());
-        let expected = flows.map(|flow| ExpectedFlow {
-            id: flow.id,
-            name: flow.name.clone(),
-            nominal_gap_ns: self.nominal_gap(flow).map(Nanos::get),
+        let expected = flows.flat_map(|flow| {
+            let nominal_gap_ns = self.nominal_gap(flow).map(Nanos::get);
+            let name = flow.name.clone();
+            let expected = move |id| ExpectedFlow { id, name: name.clone(), nominal_gap_ns };
+            self.program.probes_of(flow).map(expected)
         });
         connection.begin(expected.collect()).map(Some)
     }
@@ -406,7 +407,7 @@ impl Prepared {
         };
         // What lies before the start is waiting, and no part of the run.
         let origin = if virtual_time { begun } else { start };
-        let sequences = Sequences::new(self.program.flows.len());
+        let sequences = Sequences::new(self.program.tags());
         // without the receiver that was asked for, nothing is sent
         let halt = AtomicBool::new(remote.is_err());
         let marching = Marching {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::loopback::LoopbackPort;
 use wirebeat_engine_linux::group::Group;
-use wirebeat_engine_linux::kernel::Fate;
+use wirebeat_engine_linux::kernel::{Fate, KernelReceiver};
 use wirebeat_meter::codecs::Codecs;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
@@ -37,9 +37,10 @@ impl Prepared {
         let port = &self.ports[place];
         let expected: BTreeMap<u16, Expectation> = self
             .flows_to(port)
-            .map(|flow| {
+            .flat_map(|flow| {
                 let nominal_gap = self.nominal_gap(flow);
-                (flow.id, Expectation { nominal_gap, delay_base: 0 })
+                let expectation = Expectation { nominal_gap, delay_base: 0 };
+                self.program.probes_of(flow).map(move |id| (id, expectation))
             })
             .collect();
         if expected.is_empty() {
@@ -55,11 +56,12 @@ impl Prepared {
             && port.link.as_ref().is_some_and(|link| virtual_cable(link) || link.rx_queues == 1);
         let virtual_time = matches!(self.engines[place], Engine::Loopback | Engine::Pcap);
         let codecs = self.codecs(port)?;
-        let engine = self.receiving_engine(place, &codecs)?;
+        let flows = Flows::Expected(expected);
+        let engine = self.receiving_engine(place, &codecs, &flows)?;
         let groups = receivers::join(port, &self.groups(port))?;
         let how = Receiving {
             meter: MeterConfig {
-                flows: Flows::Expected(expected),
+                flows,
                 bins: self.options.bins,
                 // what an earlier run left in queues on the way is not ours
                 run_start: (!virtual_time).then(|| MonotonicClock.now()),
@@ -119,9 +121,14 @@ impl Prepared {
         groups
     }
 
-    /// The engine that receives at a port: the kernel reads Wirebeat's own probes only, and puts no fragments
-    /// together.
-    fn receiving_engine(&self, place: usize, codecs: &Codecs) -> Result<Engine, RunError> {
+    /// The engine that receives at a port: the kernel reads Wirebeat's own probes only, puts no fragments
+    /// together, and has no room for any number of flows.
+    fn receiving_engine(
+        &self,
+        place: usize,
+        codecs: &Codecs,
+        flows: &Flows,
+    ) -> Result<Engine, RunError> {
         let (port, engine) = (&self.ports[place], self.engines[place]);
         let cut = |flow: &Flow| {
             self.program.streams(flow.id.into()).iter().any(|stream| stream.frames.is_cut())
@@ -137,7 +144,12 @@ impl Prepared {
                  fragments",
                 flow.name, port.name
             ),
-            (None, None) => return Ok(engine),
+            // where it was asked for, it says itself how much it takes
+            (None, None) => {
+                let fits =
+                    port.spec.engine != EngineChoice::Auto || KernelReceiver::has_room_for(flows);
+                return Ok(if fits { engine } else { Engine::Packet });
+            }
         };
         if port.spec.engine == EngineChoice::Auto {
             return Ok(Engine::Packet);

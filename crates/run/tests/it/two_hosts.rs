@@ -13,6 +13,7 @@ use wirebeat_run::options::KeySource;
 use wirebeat_run::receive::{Listen, ReceiveRequest};
 use wirebeat_run::{Observer, Options, Peer, Progress, RunError, Silent, Stop, prepare, receive};
 use wirebeat_testbed::{Capability, Testbed, require};
+use wirebeat_trace::archive::{Device, Record, Timestamp, Writer};
 use wirebeat_traffic::spec::{EngineChoice, Scenario};
 use wirebeat_units::Nanos;
 
@@ -60,11 +61,18 @@ impl Observer for Listening {
 }
 
 fn send(bed: &Testbed, engine: &str, key: &str) -> Result<Report, RunError> {
-    let text = format!(
-        "ports: {{ here: {{ interface: wb0, engine: {engine} }} }}\nflows:\n  far: {{ from: here, packet: \
-         [ {{ ipv4: {{ destination: {} }} }}, {{ udp: {{ destination: 9000 }} }} ], rate: 10kpps, \
-         count: 3000 }}\n",
+    let flow = format!(
+        "from: here, packet: [ {{ ipv4: {{ destination: {} }} }}, {{ udp: {{ destination: 9000 }} }} ], rate: 10kpps, \
+         count: 3000",
         bed.b.ipv4
+    );
+    send_scenario(bed, engine, &flow, key)
+}
+
+/// Sends one flow.
+fn send_scenario(bed: &Testbed, engine: &str, flow: &str, key: &str) -> Result<Report, RunError> {
+    let text = format!(
+        "ports: {{ here: {{ interface: wb0, engine: {engine} }} }}\nflows:\n  far: {{ {flow} }}\n"
     );
     let scenario = Scenario::from_yaml(&text, "test").unwrap_or_else(|error| panic!("{error}"));
     let address = SocketAddr::new(bed.b.ipv4.into(), 4790);
@@ -75,6 +83,14 @@ fn send(bed: &Testbed, engine: &str, key: &str) -> Result<Report, RunError> {
 
 /// Both ends; the sender with `key`.
 fn both(engine: EngineChoice, name: &str, key: &str) -> (Result<Report, RunError>, Report) {
+    both_with(engine, |bed| send(bed, name, key))
+}
+
+/// Both ends, of which one sends as it is told.
+fn both_with(
+    engine: EngineChoice,
+    send: impl FnOnce(&Testbed) -> Result<Report, RunError> + Send,
+) -> (Result<Report, RunError>, Report) {
     let bed = cable();
     let stop = Stop::new();
     thread::scope(|scope| {
@@ -86,8 +102,9 @@ fn both(engine: EngineChoice, name: &str, key: &str) -> (Result<Report, RunError
             bed.b.namespace.run(work).unwrap().unwrap_or_else(|error| panic!("{error}"))
         });
         is_listening.recv_timeout(Duration::from_secs(20)).unwrap();
-        let sent = bed.a.namespace.run(|| send(bed, name, key)).unwrap();
-        if sent.is_err() {
+        let sent = bed.a.namespace.run(|| send(bed)).unwrap();
+        // it ends by itself only once it has measured something
+        if !sent.as_ref().is_ok_and(|report| report.end == End::Completed) {
             stop.ask(0);
         }
         (sent, receiver.join().unwrap())
@@ -127,6 +144,54 @@ fn packet_engines_on_two_hosts_make_one_report() {
 fn socket_engines_on_two_hosts_make_one_report() {
     require!(Capability::NetworkNamespaces);
     check(EngineChoice::Socket, "socket");
+}
+
+/// Each device of a recording is a flow of its own for the receiver.
+#[test]
+fn devices_are_measured_on_another_host() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let path = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("two-hosts.wbar");
+    let mut writer = Writer::new(Vec::new());
+    for n in 0..3000_u32 {
+        let time = Timestamp::utc(i64::from(n) * 50).unwrap();
+        let device = format!("d{}", n % 15).parse::<Device>().unwrap();
+        writer.write(&Record { time, device, data: &n.to_be_bytes() }).unwrap();
+    }
+    std::fs::write(&path, writer.finish().unwrap()).unwrap();
+    let send = || {
+        let path = path.clone();
+        move |bed: &Testbed| {
+            let flow = format!(
+                "from: here, probe: on, packet: [ {{ ipv4: {{ destination: {} }} }}, {{ udp: {{ destination: 9000 }} \
+                 }} ], replay: {{ archive: '{}', statistics: device }}",
+                bed.b.ipv4,
+                path.display()
+            );
+            send_scenario(bed, "packet", &flow, KEY)
+        }
+    };
+    let (sent, received) = both_with(EngineChoice::Packet, send());
+    let report = sent.unwrap_or_else(|error| panic!("{error}"));
+    balanced(&report);
+    let members = report.flows[0].members.as_ref().unwrap();
+    assert_eq!(members.flows.len(), 15);
+    assert!(members.flows.iter().all(|member| member.received.as_ref().unwrap().unique == 200));
+    assert_eq!(report.flows[0].received.as_ref().unwrap().unique, 3000);
+    let total = received.total.received.as_ref().unwrap();
+    assert_eq!((total.unique, received.flows.len()), (3000, 16));
+    let archived = std::fs::read(&path).unwrap();
+    // one more than it takes
+    let more = Record {
+        time: Timestamp::utc(1_000_000).unwrap(),
+        device: "x".parse().unwrap(),
+        data: b"",
+    };
+    let mut writer = Writer::new(archived);
+    writer.write(&more).unwrap();
+    std::fs::write(&path, writer.finish().unwrap()).unwrap();
+    let (sent, _) = both_with(EngineChoice::Packet, send());
+    let End::Failed { message: why } = sent.unwrap().end else { panic!("it was measured") };
+    assert!(why.contains("measures at most 16 flows, and 17 are to be sent; let it take more with 'receive --flows 17'"), "{why}");
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub struct Files {
     read: HashMap<String, Arc<File>>,
     /// Of archives and captures that are replayed: the length of the longest data or frame in them.
     recordings: HashMap<String, u32>,
+    /// By the name of a flow: how many of its devices or sub-flows are counted each by itself.
+    members: HashMap<String, u32>,
 }
 
 /// A file, and what was read out of it so far: flows and their phases ask for the same again and again.
@@ -65,6 +67,16 @@ impl Files {
     /// Says of an archive how long the longest data of a record in it is, or of a capture the longest frame.
     pub fn insert_recording(&mut self, name: String, longest: u32) {
         self.recordings.insert(name, longest);
+    }
+
+    /// Says of a flow how many of its devices or sub-flows are to be counted and measured each by itself; 0 unless
+    /// this is said.
+    pub fn insert_members(&mut self, flow: String, count: u32) {
+        self.members.insert(flow, count);
+    }
+
+    pub(super) fn members(&self, flow: &str) -> u32 {
+        self.members.get(flow).copied().unwrap_or(0)
     }
 
     /// The longest data that is replayed, where that is known.

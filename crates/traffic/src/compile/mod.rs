@@ -34,7 +34,7 @@ use crate::spec::change::Phase;
 use crate::spec::header::Header;
 use crate::spec::number::Number;
 use crate::spec::pattern::Field;
-use crate::spec::{FlowSpec, Invalid, LateChoice, Replay, Scenario};
+use crate::spec::{FlowSpec, Invalid, KeyPath, LateChoice, Replay, Scenario};
 
 pub use files::Files;
 
@@ -62,6 +62,9 @@ impl CompileError {
         }
     }
 }
+
+/// A probe has 16 bits for the number of a flow.
+const TAGS_MAX: u32 = 1 << 16;
 
 /// What the frames of a flow are made from beside what is written of it.
 struct Context<'a> {
@@ -124,13 +127,34 @@ pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Prog
                 None => late,
             },
             replay: spec.replay.clone(),
+            members: 0..0,
             destinations: ends.destinations,
             endpoint: ends.endpoint,
         });
     }
+    number_members(&mut flows, files)?;
     departures::check_load(scenario, links, (&flows, &mut streams.iter()))?;
     departures::stagger(&flows, &mut streams);
     Ok(Program { seed: scenario.seed, flows, streams })
+}
+
+/// Gives the members of flows the tags behind those of all flows.
+fn number_members(flows: &mut [Flow], files: &Files) -> Result<(), CompileError> {
+    let mut next = flows.len() as u32;
+    for flow in flows {
+        let count = files.members(&flow.name);
+        let end = next.saturating_add(count);
+        if end > TAGS_MAX {
+            let at = KeyPath::flow(&flow.name).key("replay").key("statistics");
+            return Err(CompileError::Invalid(at.invalid(format!(
+                "all flows and what is counted by itself beside them are more than {TAGS_MAX}, and probes have no more \
+                 numbers; leave it out of some flows"
+            ))));
+        }
+        flow.members = next..end;
+        next = end;
+    }
+    Ok(())
 }
 
 /// Where a flow goes.

@@ -365,20 +365,22 @@ impl Frames {
         content.copy_from_slice(self.bytes.get(..packet as usize)?);
         padding.fill(0);
         let sub_flow = self.sub_flows.as_ref().map_or(n, |order| order.number(n));
-        self.fill_in(frame, packet, (n, sub_flow), Self::payload_sum)?;
+        self.fill_in(frame, packet, (n, sub_flow), None, Self::payload_sum)?;
         Some(built)
     }
 
-    /// Fills in what changes: of the packet with this number, of that sub-flow.
+    /// Fills in what changes: of the packet with this number, of that sub-flow, with another flow in its probe than the
+    /// frame's own if need be.
     #[inline]
     pub(super) fn fill_in(
         &self,
         frame: &mut [u8],
         packet: u32,
         numbers: (u64, u64),
+        flow: Option<u16>,
         payload_sum: impl Fn(&Self, &[u8], u32) -> u64,
     ) -> Option<()> {
-        self.write_tail(frame.get_mut(..packet as usize)?)?;
+        self.write_tail(frame.get_mut(..packet as usize)?, flow)?;
         let mut sums = [0_u64; MAX_SUMS];
         self.write_lengths(frame, packet, &mut sums)?;
         self.write_patches(frame, numbers, &mut sums)?;
@@ -397,12 +399,13 @@ impl Frames {
         Some(())
     }
 
-    /// Writes the probe at the end of `payload`, where the end is not always the same.
+    /// Writes the probe at the end of `payload`, where the end is not always the same: of `other` or the frames' own
+    /// flow.
     #[inline]
-    pub(super) fn write_tail(&self, payload: &mut [u8]) -> Option<()> {
-        if let (Some(ProbeField { tail: Some(flow), .. }), None) =
-            (self.probe, self.lengths.fixed())
+    pub(super) fn write_tail(&self, payload: &mut [u8], other: Option<u16>) -> Option<()> {
+        if let (Some(ProbeField { tail: Some(own), .. }), None) = (self.probe, self.lengths.fixed())
         {
+            let flow = other.unwrap_or(own);
             let tail = payload.last_chunk_mut()?;
             *tail = probe::Probe { flow, sequence: 0, transmit_ns: 0 }.to_bytes();
         }

@@ -71,7 +71,7 @@ impl Image {
         let (data, rest) = out.split_at_mut_checked(of.data.len())?;
         data.copy_from_slice(of.data);
         rest.fill(0);
-        self.finish_datagram(end, out)
+        self.finish_datagram(end, out, Some(of.tag))
     }
 
     fn build_datagram(&self, n: u64, out: &mut [u8]) -> Option<Built> {
@@ -80,13 +80,13 @@ impl Image {
         let payload = frames.bytes.get(begin..(end as usize).max(begin))?;
         let out = out.get_mut(..payload.len())?;
         out.copy_from_slice(payload);
-        self.finish_datagram(end, out)
+        self.finish_datagram(end, out, None)
     }
 
     /// Fills in what changes, in the payload of a packet that ends at `end`.
-    fn finish_datagram(&self, end: u32, out: &mut [u8]) -> Option<Built> {
+    fn finish_datagram(&self, end: u32, out: &mut [u8], flow: Option<u16>) -> Option<Built> {
         let frames = &*self.frames;
-        frames.write_tail(out)?;
+        frames.write_tail(out, flow)?;
         for field in &frames.length_fields {
             // Of those in headers the system knows itself.
             if let Some(at) = field.at.checked_sub(frames.headers_len) {

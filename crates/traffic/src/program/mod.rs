@@ -45,6 +45,31 @@ impl Program {
         (0..).zip(&self.flows).filter(|(_, flow)| flow.from == name).map(|(i, _)| i).collect()
     }
 
+    /// What frames are counted by and numbered in: tags below this. Those of flows are their numbers, those of their
+    /// members come behind.
+    pub fn tags(&self) -> u32 {
+        let members = self.flows.iter().map(|flow| flow.members.end).max().unwrap_or(0);
+        members.max(self.flows.len() as u32)
+    }
+
+    /// The number of the flow that frames of a tag are of.
+    pub fn flow_of(&self, tag: u32) -> u32 {
+        let mine = |flow: &Flow| flow.members.contains(&tag);
+        self.flows.iter().position(mine).map_or(tag, |flow| flow as u32)
+    }
+
+    /// The tags of flow number `flow` and its members.
+    pub fn tags_of(&self, flow: u32) -> impl Iterator<Item = u32> + use<> {
+        let members = self.flows.get(flow as usize).map_or(0..0, |flow| flow.members.clone());
+        std::iter::once(flow).chain(members)
+    }
+
+    /// The numbers of a flow and its members in probes, which are their tags.
+    pub fn probes_of(&self, flow: &Flow) -> impl Iterator<Item = u16> + use<> {
+        // the compiler gives no tag that has more than 16 bits
+        self.tags_of(flow.id.into()).map(|tag| tag as u16)
+    }
+
     /// What flow number `flow` sends, in the order of time.
     pub fn streams(&self, flow: u32) -> &[Stream] {
         let range = self.flows.get(flow as usize).map_or(0..0, |flow| flow.streams.clone());
@@ -145,6 +170,9 @@ pub struct Flow {
     pub late: Late,
     /// What it sends, if that was recorded.
     pub replay: Option<Shared<Replay>>,
+    /// Tags of its members: parts of it that are counted, numbered and measured each by itself. What belongs to none
+    /// has the flow's own tag.
+    pub members: Range<u32>,
     /// Where its packets go, from change to change and each once; of a field that changes from frame to frame, the
     /// first. Port 0 where they have none.
     pub destinations: Vec<SocketAddr>,

@@ -14,6 +14,8 @@ pub struct Recorded<'a> {
     pub number: u64,
     /// The number of its sub-flow.
     pub sub_flow: u64,
+    /// What it is counted by, which is its flow in probes.
+    pub tag: u16,
     /// Its bytes.
     pub data: &'a [u8],
 }
@@ -30,7 +32,7 @@ impl Frames {
         let (data, rest) = rest.split_at_mut_checked(of.data.len())?;
         data.copy_from_slice(of.data);
         rest.fill(0);
-        self.fill_in(frame, packet, (of.number, of.sub_flow), Self::recorded_sum)?;
+        self.fill_in(frame, packet, (of.number, of.sub_flow), Some(of.tag), Self::recorded_sum)?;
         Some(built)
     }
 

@@ -69,6 +69,7 @@ fn program(plans: &[Vec<(u32, Departures)>]) -> Program {
             streams: first..streams.len() as u32,
             late: Late::Send,
             replay: None,
+            members: 0..0,
             destinations: Vec::new(),
             endpoint: None,
         });

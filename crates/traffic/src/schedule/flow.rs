@@ -205,6 +205,7 @@ impl FlowSchedule {
             flow: self.flow,
             stream: self.stream,
             index: self.index,
+            tag: self.flow,
             part: 0,
         }
     }

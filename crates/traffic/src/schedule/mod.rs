@@ -37,6 +37,8 @@ pub struct Departure {
     pub stream: u32,
     /// Number of the frame within its flow, over all cores, from 0.
     pub index: u64,
+    /// What it is counted by and numbered in: the flow, or a member of it.
+    pub tag: u32,
     /// Which of the fragments of that packet, from 1; 0: all of it.
     pub part: u16,
 }

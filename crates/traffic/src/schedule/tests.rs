@@ -57,6 +57,7 @@ fn program_of(departures: Vec<Departures>) -> Program {
         streams: number..number + 1,
         late: Late::Send,
         replay: None,
+        members: 0..0,
         destinations: Vec::new(),
         endpoint: None,
     };
@@ -103,7 +104,7 @@ fn model(program: &Program) -> Vec<Departure> {
             if at >= departures.stop {
                 break;
             }
-            all.push(Departure { at, flow, stream: flow, index, part: 0 });
+            all.push(Departure { at, flow, stream: flow, index, tag: flow, part: 0 });
         }
     }
     all.sort_by_key(|d| (d.at, d.flow, d.index));
