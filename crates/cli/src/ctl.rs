@@ -1,5 +1,6 @@
 //! `wirebeat ctl`: changes the flows of a running session, through its local control socket.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
@@ -93,7 +94,7 @@ enum What {
 }
 
 #[derive(ClapArgs, Debug)]
-#[group(id = "settings", required = true, multiple = true, args = ["rate", "size", "departures"])]
+#[group(id = "settings", required = true, multiple = true, args = ["rate", "size", "departures", "sub_flows"])]
 struct SetArgs {
     /// The flow's name
     #[arg(value_name = "FLOW")]
@@ -107,6 +108,9 @@ struct SetArgs {
     /// How the times between frames vary, as in `wirebeat send`
     #[arg(long, value_name = "HOW", value_parser = crate::values::departures)]
     departures: Option<Departures>,
+    /// Of what is replayed: records of the first so many sub-flows alone
+    #[arg(long, value_name = "N", value_parser = crate::values::count::<NonZeroU32>)]
+    sub_flows: Option<NonZeroU32>,
 }
 
 /// Asks the session and prints its answer.
@@ -173,6 +177,7 @@ impl SetArgs {
             departures: self.departures.clone(),
             size: self.size.clone(),
             packet: None,
+            sub_flows: self.sub_flows,
         }
     }
 }

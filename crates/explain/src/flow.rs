@@ -109,6 +109,7 @@ fn change(spec: &FlowSpec, at: Nanos) -> String {
                 ("departures", settings.departures.is_some()),
                 ("size", settings.size.is_some()),
                 ("packet", settings.packet.is_some()),
+                ("sub-flows", settings.sub_flows.is_some()),
             ];
             let changed = keys.iter().filter(|(_, changed)| *changed).map(|(key, _)| *key);
             format!("new: {}", changed.collect::<Vec<_>>().join(", "))

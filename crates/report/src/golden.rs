@@ -352,6 +352,7 @@ fn a_run_in_which_much_went_wrong() {
                 first: "day.wbar: record 20 at byte 1400: its time is none".to_owned(),
             }],
             starved: 1_200,
+            passed_over: 12,
         }],
         ..facts("wirebeat run voice.yaml")
     };

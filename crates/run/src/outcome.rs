@@ -153,6 +153,7 @@ fn replay_of(run: &Prepared, replayed: Replayed) -> Replay {
         records: replayed.summary.records,
         left_out: replayed.summary.left_out,
         starved: replayed.starved,
+        passed_over: replayed.passed_over,
     }
 }
 

@@ -217,6 +217,7 @@ fn difference(before: &Sends, after: &Sends) -> Settings {
         departures: changed(&before.departures, &after.departures),
         size: changed(&before.size, &after.size).flatten(),
         packet: changed(&before.packet, &after.packet).map(Into::into),
+        sub_flows: None,
     }
 }
 

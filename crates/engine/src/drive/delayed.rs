@@ -70,9 +70,12 @@ impl Delayed {
         self.taken.push_back(place);
     }
 
-    /// All but the last `pending` that were taken are not looked at any more.
-    pub(super) fn settle(&mut self, pending: usize) {
-        let settled = self.taken.len().saturating_sub(pending);
+    /// All but the last so many that were taken are not looked at any more.
+    pub(super) fn settle(&mut self, pending: impl FnOnce() -> usize) {
+        if self.taken.is_empty() {
+            return;
+        }
+        let settled = self.taken.len().saturating_sub(pending());
         for place in self.taken.drain(..settled) {
             self.bytes -= self.held.get(place as usize).map_or(0, |held| held.data.len());
             self.free.push(place);
@@ -110,11 +113,11 @@ mod tests {
                 );
                 left.push(record.number);
             }
-            delayed.settle(2);
+            delayed.settle(|| 2);
         }
         assert!(delayed.is_empty() && left.is_sorted() && left.len() == 15_000);
         assert_eq!(delayed.held.len(), 5, "three of a round, and two that may be looked at");
-        delayed.settle(0);
+        delayed.settle(|| 0);
         assert_eq!((delayed.free.len(), delayed.bytes), (5, 0));
     }
 

@@ -73,7 +73,7 @@ pub(super) fn feed<P: Port, C: Clock>(
             last = job.start.saturating_add(departure.at);
         }
         port.commit(&metas)?;
-        out.settle(0);
+        out.settle(&[]);
         port.flush()?;
     }
     farewell(port, job, tally, last.max(clock.now()).saturating_add(AFTER))?;

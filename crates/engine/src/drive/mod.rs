@@ -11,6 +11,7 @@ mod changes;
 mod delayed;
 mod farewell;
 mod feed;
+pub mod gates;
 mod outgoing;
 mod pace;
 pub mod playback;

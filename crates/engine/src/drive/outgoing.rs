@@ -4,7 +4,7 @@
 //! Packets that are longer than the link carries come out as fragments, one departure each. Changes from outside are
 //! taken in here (`changes.rs`).
 
-use wirebeat_traffic::program::{Built, Counted, Cutter, Image, Recorded, Stream};
+use wirebeat_traffic::program::{Built, Counted, Cutter, Image, Pace, Recorded, Stream};
 use wirebeat_traffic::schedule::{Departure, Schedule};
 use wirebeat_units::Nanos;
 
@@ -124,13 +124,13 @@ impl<'a> Outgoing<'a> {
         self.playbacks.get(number)?.recorded(departure)
     }
 
-    /// All but the last `pending` frames that were taken are handed over: what was recorded of them may go.
+    /// All frames that were taken are handed over but for these: what was recorded of them may go.
     #[inline]
-    pub(super) fn settle(&mut self, pending: usize) {
+    pub(super) fn settle(&mut self, pending: &[Departure]) {
         // the packet whose fragments are being taken is one more
-        let cutting = self.cut.as_ref().is_some_and(|cut| cut.next.is_some());
-        let pending = pending + usize::from(cutting);
-        self.playbacks.iter_mut().for_each(|playback| playback.settle(pending));
+        let cutting = self.cut.as_ref().and_then(|cut| cut.next.as_ref());
+        let pending = pending.iter().chain(cutting.map(|(departure, _)| departure));
+        self.playbacks.iter_mut().for_each(|playback| playback.settle(pending.clone()));
     }
 
     /// Whether what was recorded is to come and is not here yet.
@@ -249,8 +249,10 @@ impl<'a> Outgoing<'a> {
                 break;
             }
             if let Some(playback) = self.playbacks.iter_mut().find(|one| one.flow() == flow) {
-                // It can be stopped, and nothing else.
-                playback.end_at(at);
+                match stream.as_ref().map(|stream| &stream.departures.pace) {
+                    Some(Pace::Recorded { sub_flows, .. }) => playback.change(at, *sub_flows),
+                    _ => playback.end_at(at),
+                }
                 self.applied += 1;
                 continue;
             }
@@ -313,6 +315,7 @@ impl<'a> Outgoing<'a> {
             each(departure.tag, counted);
         }
         for number in 0..self.playbacks.len() {
+            self.playbacks[number].settle_gates();
             while let Some(departure) = self.playbacks[number].peek(Nanos::ZERO) {
                 let Some(counted) = self.counted(&departure) else { break };
                 each(departure.tag, counted);

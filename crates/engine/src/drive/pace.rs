@@ -75,7 +75,7 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
             if due > 0 {
                 let due = self.expire(now, due);
                 self.hand_over(due)?;
-                self.out.settle(self.departures.len());
+                self.out.settle(&self.departures);
                 continue;
             }
             let next = self.departures.first().copied().or_else(|| self.out.peek());

@@ -18,6 +18,7 @@ use wirebeat_traffic::schedule::Departure;
 use wirebeat_units::Nanos;
 
 use super::delayed::Delayed;
+use super::gates::{Gates, Passage};
 
 /// In the index of a departure: the record left later than its turn.
 const DELAYED: u64 = 1 << 63;
@@ -97,6 +98,8 @@ pub struct PlaybackCounts {
     pub starved: AtomicU64,
     /// Records that were to leave later and did not, because too many others waited.
     pub undelayed: AtomicU64,
+    /// Records that were not sent, because their flow paused or their sub-flow was none of those that are sent.
+    pub passed_over: AtomicU64,
 }
 
 /// The records that one core sends of a flow.
@@ -119,6 +122,8 @@ pub struct Playback {
     settled: u64,
     /// Nothing is due at or after this.
     stop: Nanos,
+    /// Which records are sent.
+    gates: Gates,
     counts: Arc<PlaybackCounts>,
     /// It waits for records that are not there yet.
     patient: bool,
@@ -130,6 +135,8 @@ pub struct Playback {
     delayed: Delayed,
     /// Whether the next record is one of those.
     is_delayed: bool,
+    /// The record whose turn it is may not be sent, and that may change.
+    held_back: bool,
 }
 
 impl Playback {
@@ -152,12 +159,14 @@ impl Playback {
             next: 0,
             settled: 0,
             stop,
+            gates: Gates::default(),
             counts,
             patient: false,
             timed: true,
             waited: false,
             delayed: Delayed::default(),
             is_delayed: false,
+            held_back: false,
         }
     }
 
@@ -174,14 +183,20 @@ impl Playback {
         Playback { timed, ..self }
     }
 
+    /// Which records are sent.
+    #[must_use]
+    pub fn gated(self, gates: Gates) -> Playback {
+        Playback { gates, ..self }
+    }
+
     /// The flow that it is of.
     pub(super) fn flow(&self) -> u32 {
         self.flow
     }
 
-    /// Whether records may come that are not here yet.
+    /// Whether records may come that are not here yet, or are not sent as things stand.
     pub(super) fn is_waiting(&self) -> bool {
-        self.batch >= self.batches.len() && !self.has_ended()
+        self.held_back || self.batch >= self.batches.len() && !self.has_ended()
     }
 
     /// Whether nothing may leave before what is not here yet.
@@ -203,11 +218,45 @@ impl Playback {
         self.stop = self.stop.min(at);
     }
 
+    /// From `at` on records of sub-flows below a number are sent, and nothing that was planned for later holds.
+    pub(super) fn change(&mut self, at: Nanos, sub_flows: u32) {
+        self.gates.change(at, sub_flows);
+        self.held_back = false;
+    }
+
+    /// Nothing changes any more.
+    pub(super) fn settle_gates(&mut self) {
+        self.gates.settle();
+        self.held_back = false;
+    }
+
     /// The record whose turn it is.
     #[inline]
     fn entry(&mut self, elapsed: Nanos) -> Option<Entry> {
         let here = self.batches.get(self.batch).and_then(|batch| batch.entries.get(self.place));
-        here.copied().or_else(|| self.look_further(elapsed))
+        let entry = here.copied().or_else(|| self.look_further(elapsed));
+        if self.gates.are_open() { entry } else { self.gated_entry(entry, elapsed) }
+    }
+
+    /// The same where not all records are sent.
+    fn gated_entry(&mut self, entry: Option<Entry>, elapsed: Nanos) -> Option<Entry> {
+        let mut entry = entry;
+        self.held_back = false;
+        loop {
+            let now = entry?;
+            match self.gates.passage(now.due, now.sub_flow, elapsed) {
+                Passage::Open => return entry,
+                Passage::NotYetKnown => {
+                    self.held_back = true;
+                    return None;
+                }
+                Passage::Shut => {}
+            }
+            self.counts.passed_over.fetch_add(1, Ordering::Relaxed);
+            self.step();
+            let here = self.batches.get(self.batch).and_then(|batch| batch.entries.get(self.place));
+            entry = here.copied().or_else(|| self.look_further(elapsed));
+        }
     }
 
     /// The next record, which stays the next. `elapsed` is the time since the start of the run.
@@ -239,7 +288,9 @@ impl Playback {
                 return self.departure(at, DELAYED | u64::from(place), tag);
             }
             let now = entry?;
-            let later = now.at > now.due && now.at < self.stop;
+            let later = now.at > now.due
+                && now.at < self.stop
+                && self.gates.let_through(now.at, now.sub_flow);
             if !later || !self.delay(now) {
                 self.is_delayed = false;
                 return self.departure(now.due, self.next, now.tag);
@@ -303,8 +354,11 @@ impl Playback {
                 }
                 // What was there in time and is taken late is nobody's doing but ours.
                 if std::mem::take(&mut self.waited) && self.timed {
-                    let starved = batch.entries.partition_point(|entry| entry.due < elapsed);
-                    self.counts.starved.fetch_add(starved as u64, Ordering::Relaxed);
+                    let due = batch.entries.partition_point(|entry| entry.due < elapsed);
+                    let due = batch.entries.iter().take(due);
+                    let sent = |entry: &&Entry| self.gates.let_through(entry.due, entry.sub_flow);
+                    let starved = due.filter(sent).count() as u64;
+                    self.counts.starved.fetch_add(starved, Ordering::Relaxed);
                 }
                 self.batches.push_back(batch);
             }
@@ -327,11 +381,15 @@ impl Playback {
         }
     }
 
-    /// All but the last `pending` that were taken are handed over, and their data is not looked at any more.
+    /// All that were taken are handed over, and their data is not looked at any more, but for these departures, in
+    /// the order in which they were taken.
     #[inline]
-    pub(super) fn settle(&mut self, pending: usize) {
-        self.settled = self.next.saturating_sub(pending as u64).max(self.settled);
-        self.delayed.settle(pending);
+    pub(super) fn settle<'a>(&mut self, pending: impl Iterator<Item = &'a Departure> + Clone) {
+        let mine = pending.filter(|departure| departure.stream == self.stream);
+        let is_delayed = |departure: &&Departure| departure.index & DELAYED != 0;
+        let first = mine.clone().find(|departure| !is_delayed(departure));
+        self.settled = first.map_or(self.next, |departure| departure.index).max(self.settled);
+        self.delayed.settle(|| mine.filter(is_delayed).count());
         if self.batch > 0 {
             self.give_up();
         }
@@ -452,11 +510,16 @@ mod tests {
         for _ in 0..6 {
             workers[0].batch(&[1; 300], false);
         }
-        assert_eq!(taken(&mut playback).len(), 2000);
+        let mut all = Vec::new();
+        while let Some(departure) = playback.peek(Nanos::ZERO) {
+            playback.take();
+            all.push(departure);
+        }
+        assert_eq!(all.len(), 2000);
         assert_eq!(back.try_iter().count(), 0, "all may be looked at still");
-        playback.settle(301);
+        playback.settle(all[1699..].iter());
         assert_eq!(back.try_iter().count(), 5);
-        playback.settle(0);
+        playback.settle([].iter());
         assert_eq!(back.try_iter().count(), 2);
         workers[0].batch(&[1; 3], false);
         workers[0].batch(&[1; 3], false);
@@ -464,10 +527,63 @@ mod tests {
             playback.peek(Nanos::ZERO).unwrap();
             playback.take();
         }
-        playback.settle(0);
+        playback.settle([].iter());
         // the last of a batch is seen to be the last when the next is looked for
         playback.peek(Nanos::ZERO).unwrap();
         assert_eq!(back.try_iter().count(), 1);
+    }
+
+    /// What leaves later, or not at all, lies between them.
+    #[test]
+    fn what_is_not_handed_over_can_be_looked_at_though_others_were_not_taken() {
+        let (mut workers, mut playback, _back) = pair(1);
+        for first in [0, 4] {
+            workers[0].batch(&[first, first + 1, first + 2, first + 3], false);
+        }
+        playback.gates = Gates::new(
+            vec![(Nanos::ZERO, 1), (Nanos::new(1), 0), (Nanos::new(5), u32::MAX)],
+            false,
+        );
+        let first = playback.peek(Nanos::ZERO).unwrap();
+        playback.take();
+        let second = playback.peek(Nanos::ZERO).unwrap();
+        playback.take();
+        assert_eq!((first.at, second.at), (Nanos::ZERO, Nanos::new(5)));
+        assert_eq!(playback.counts.passed_over.load(Ordering::Relaxed), 4);
+        playback.settle([first, second].iter());
+        assert_eq!(playback.recorded(&first).unwrap().data, [0]);
+        playback.settle([second].iter());
+        assert_eq!(playback.recorded(&second).unwrap().data, [5]);
+        assert_eq!(playback.recorded(&first), None);
+    }
+
+    /// What it waits for is not passed over before that is settled.
+    #[test]
+    fn a_pause_from_outside_can_end_sooner_than_was_known() {
+        let (mut workers, playback, _back) = pair(1);
+        let ms = |ms: u64| ms * 1_000_000;
+        let mut playback = playback.gated(Gates::new(vec![(Nanos::ZERO, u32::MAX)], true));
+        playback.stop = Nanos::MAX;
+        workers[0].batch(&[0, ms(100), ms(200), ms(300)], true);
+        let due = |playback: &mut Playback, now: u64| {
+            let departure = playback.peek(Nanos::from_millis(now))?;
+            playback.take();
+            Some(departure.at.get() / 1_000_000)
+        };
+        assert_eq!(due(&mut playback, 0), Some(0));
+        playback.change(Nanos::from_millis(90), 0);
+        assert_eq!((due(&mut playback, 20), playback.is_waiting()), (None, true));
+        assert_eq!((due(&mut playback, 60), playback.is_waiting()), (None, true));
+        // the first is passed over for good
+        playback.change(Nanos::from_millis(150), u32::MAX);
+        assert_eq!(due(&mut playback, 61), Some(200));
+        assert_eq!(playback.counts.passed_over.load(Ordering::Relaxed), 1);
+        playback.change(Nanos::from_millis(250), 0);
+        assert_eq!(due(&mut playback, 170), None);
+        drop(workers);
+        assert!(playback.is_waiting());
+        playback.settle_gates();
+        assert_eq!((due(&mut playback, 170), playback.is_waiting()), (None, false));
     }
 
     /// It is looked at again and again until it is taken.

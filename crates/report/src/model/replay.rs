@@ -17,6 +17,9 @@ pub struct Replay {
     /// Records that came from the reader when they were due already. Their lateness is the reader's doing and not
     /// that of the way behind it.
     pub starved: u64,
+    /// Records that were not sent because the flow paused, or was to send those of other sub-flows. They are among
+    /// `records`, and were not asked for.
+    pub passed_over: u64,
 }
 
 /// Records of a kind that were left out.

@@ -44,14 +44,16 @@ pub fn run(report: &Report, style: Style) -> String {
 }
 
 fn replay(replay: &Replay) -> String {
-    let Replay { flow, archives, records, left_out, starved } = replay;
+    let Replay { flow, archives, records, left_out, starved, passed_over } = replay;
     let of = match archives.as_slice() {
         [only] => only.clone(),
         several => human::counted(several.len() as u64, "archive"),
     };
     let mut text = format!("{flow}: {} of {of}", human::counted(*records, "record"));
     let left_out: u64 = left_out.iter().map(|kind| kind.count).sum();
-    for (count, what) in [(left_out, "left out"), (*starved, "late from the reader")] {
+    let parts =
+        [(left_out, "left out"), (*passed_over, "passed over"), (*starved, "late from the reader")];
+    for (count, what) in parts {
         if count > 0 {
             text += &format!(", {} {what}", human::count(count));
         }

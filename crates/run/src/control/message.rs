@@ -99,11 +99,12 @@ impl FlowState {
         let sends = part.map_or(String::new(), |part| {
             let flow = &part.phase.flow;
             settings(&Settings {
-                rate: Some(flow.rate.clone()),
+                rate: Some(flow.rate.clone()).filter(|_| flow.replay.is_none()),
                 departures: Some(flow.departures.clone())
                     .filter(|law| *law != Departures::Constant),
                 size: flow.size.clone(),
                 packet: None,
+                sub_flows: flow.replay.as_ref().and_then(|replay| replay.sub_flows),
             })
         });
         FlowState { flow: flow.to_owned(), state, sends }

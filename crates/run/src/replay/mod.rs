@@ -24,9 +24,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rtrb::RingBuffer;
+use wirebeat_engine::drive::gates::Gates;
 use wirebeat_engine::drive::playback::{Playback, PlaybackCounts};
 use wirebeat_traffic::law::draw::{Key, Purpose};
-use wirebeat_traffic::program::{Flow, Program, Stream};
+use wirebeat_traffic::program::{Flow, Pace, Program, Stream};
 use wirebeat_traffic::spec::Replay;
 use wirebeat_traffic::spec::Shared;
 use wirebeat_units::Nanos;
@@ -65,9 +66,11 @@ pub(crate) struct Recording {
     table: Option<PathBuf>,
     /// Tags of what is counted by itself.
     members: Range<u32>,
-    /// What its stream says.
+    /// What its streams say, which follow one another and differ in nothing but what is let through.
     start: Nanos,
     stop: Nanos,
+    /// From when on records of sub-flows below a number are sent.
+    gates: Vec<(Nanos, u32)>,
     count: u64,
     /// The longest data that its packets have room for, or the longest frame.
     data_max: usize,
@@ -80,7 +83,12 @@ impl Recording {
     pub(crate) fn all(program: &Program, path: impl Fn(&str) -> PathBuf) -> Vec<Recording> {
         let of = |(flow, number): (&Flow, u32)| {
             let replay = flow.replay.clone()?;
-            let stream: &Stream = program.streams(number).first()?;
+            let streams = program.streams(number);
+            let (stream, last) = (streams.first()?, streams.last()?);
+            let gate = |stream: &Stream| match stream.departures.pace {
+                Pace::Recorded { sub_flows, .. } => (stream.departures.start, sub_flows),
+                _ => (stream.departures.start, u32::MAX),
+            };
             Some(Recording {
                 flow: number,
                 stream: flow.streams.start,
@@ -90,7 +98,8 @@ impl Recording {
                 table: replay.table().map(&path),
                 members: flow.members.clone(),
                 start: stream.departures.start,
-                stop: stream.departures.stop,
+                stop: last.departures.stop,
+                gates: streams.iter().map(gate).collect(),
                 count: stream.departures.count,
                 data_max: stream.frames.recorded_max(),
                 untagged_max: stream.frames.whole_max().unwrap_or(usize::MAX),
@@ -143,15 +152,17 @@ pub(crate) struct Replayed {
     pub(crate) starved: u64,
     /// Records that were to leave later and did not, because too many others waited.
     pub(crate) undelayed: u64,
+    /// Records that were not sent, because their flow paused or their sub-flow was none of those that are sent.
+    pub(crate) passed_over: u64,
 }
 
 impl Replaying {
     /// Begins to read a recording for so many cores; what each of them is to send. `patient` cores wait for records
-    /// that are not there yet, because their clock does not go on by itself.
+    /// that are not there yet, because their clock does not go on by itself; of a `controlled` run flows may change.
     pub(crate) fn start(
         recording: &Recording,
         cores: usize,
-        patient: bool,
+        (patient, controlled): (bool, bool),
     ) -> Result<(Replaying, Vec<Playback>), RunError> {
         let failed = |error: std::io::Error| {
             RunError::Machine(format!("flow '{}': cannot start a thread: {error}", recording.name))
@@ -189,7 +200,9 @@ impl Replaying {
         let playback = |queues| {
             let counts = Arc::clone(&counts);
             let timed = !recording.replay.is_unlimited();
-            Playback::new(numbers, queues, recording.stop, counts).patient(patient).timed(timed)
+            let gates = Gates::new(recording.gates.clone(), controlled);
+            let playback = Playback::new(numbers, queues, recording.stop, counts);
+            playback.patient(patient).timed(timed).gated(gates)
         };
         let playbacks: Vec<Playback> = queues.into_iter().map(playback).collect();
         let (name, flow, summary) = (recording.name.clone(), recording.flow, Mutex::new(None));
@@ -258,6 +271,7 @@ impl Replaying {
         let summary = kept.or_else(|| self.result.recv_timeout(FAREWELL).ok());
         let starved = self.counts.starved.load(Ordering::Relaxed);
         let undelayed = self.counts.undelayed.load(Ordering::Relaxed);
+        let passed_over = self.counts.passed_over.load(Ordering::Relaxed);
         let error = match &summary {
             Some(summary) => summary.error.clone(),
             None if self.live.reading.load(Ordering::Relaxed) => {
@@ -272,6 +286,7 @@ impl Replaying {
             summary: summary.unwrap_or_default(),
             starved,
             undelayed,
+            passed_over,
         }
     }
 }

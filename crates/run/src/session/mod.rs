@@ -297,6 +297,7 @@ impl Prepared {
     /// Begins to read what was recorded, and waits until the first of it is there.
     fn begin_replays(&mut self) -> Result<(), RunError> {
         let directory = self.options.directory.clone().unwrap_or_default();
+        let controlled = self.is_controlled();
         for recording in Recording::all(&self.program, |name| directory.join(name)) {
             let flow = recording.flow();
             let mine = |sender: &&mut Sender| sender.flows.contains(&flow);
@@ -305,7 +306,8 @@ impl Prepared {
                 matches!(sender.port, AnyPort::Pcap(_) | AnyPort::Loopback(_))
             };
             let patient = senders.iter().any(virtual_time);
-            let (replaying, playbacks) = Replaying::start(&recording, senders.len(), patient)?;
+            let how = (patient, controlled);
+            let (replaying, playbacks) = Replaying::start(&recording, senders.len(), how)?;
             for (sender, playback) in senders.iter_mut().zip(playbacks) {
                 sender.playbacks.push(playback);
             }

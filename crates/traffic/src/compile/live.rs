@@ -96,9 +96,6 @@ impl Live {
         let invalid = |why: &str| -> CompileError { KeyPath::flow(name).invalid(why).into() };
         let at = at.max(spec.start);
         let part = self.part(flow, at).ok_or_else(|| invalid("it has ended"))?;
-        if part.phase.flow.replay.is_some() {
-            return Err(invalid("what is replayed does not change; it can be stopped"));
-        }
         if part.phase.flow.is_unlimited() {
             return Err(invalid(
                 "a flow that is as fast as the engine can does not change; it can be stopped",

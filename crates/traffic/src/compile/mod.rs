@@ -258,7 +258,14 @@ impl Maker<'_> {
     ) -> Result<Stream, CompileError> {
         let (name, now) = (self.name, &phase.flow);
         let pace = match (&now.replay, phase.paused) {
-            (Some(replay), _) => Pace::Recorded { limited: !replay.is_unlimited() },
+            (Some(replay), paused) => Pace::Recorded {
+                limited: !replay.is_unlimited(),
+                sub_flows: match replay.sub_flows {
+                    _ if paused => 0,
+                    Some(count) => count.get(),
+                    None => u32::MAX,
+                },
+            },
             (None, true) => Pace::Silent,
             (None, false) => {
                 let speed = departures::speed(self.scenario, self.links, &now.from);

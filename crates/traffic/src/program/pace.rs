@@ -31,6 +31,8 @@ pub enum Pace {
     Recorded {
         /// Whether it says so: without times it is as fast as the engine can.
         limited: bool,
+        /// Records of sub-flows below this number; 0: none.
+        sub_flows: u32,
     },
 }
 
@@ -129,7 +131,7 @@ impl Profile {
 impl Pace {
     /// Whether frames have deadlines.
     pub fn is_limited(&self) -> bool {
-        !matches!(self, Pace::Unlimited | Pace::Recorded { limited: false })
+        !matches!(self, Pace::Unlimited | Pace::Recorded { limited: false, .. })
     }
 
     /// The constant rate, if it is one.

@@ -1,5 +1,7 @@
 //! What changes in a flow at a time: `at: { 10s: { rate: 4Gbps }, 20s: pause, 25s: resume }`.
 
+use std::num::NonZeroU32;
+
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
@@ -13,7 +15,7 @@ use super::is_default;
 use super::rate::FlowRate;
 use super::shared::Shared;
 use super::size::Size;
-use super::{FlowSpec, Invalid, KeyPath};
+use super::{FlowSpec, Invalid, KeyPath, Replay};
 
 /// The most changes of a flow.
 pub const MAX_CHANGES: usize = 10_000;
@@ -45,6 +47,9 @@ pub struct Settings {
     /// The headers and the payload.
     #[serde(skip_serializing_if = "is_default")]
     pub packet: Option<Shared<Vec<Header>>>,
+    /// Of what is replayed: records of the first so many sub-flows alone.
+    #[serde(skip_serializing_if = "is_default")]
+    pub sub_flows: Option<NonZeroU32>,
 }
 
 /// A flow from one change to the next.
@@ -86,9 +91,15 @@ impl FlowSpec {
             return Ok(());
         }
         if self.is_unlimited() {
-            return Err(at().invalid(
-                "a flow that is as fast as the engine can does not change; give it a 'rate'",
-            ));
+            let why = match self.replay {
+                None => {
+                    "a flow that is as fast as the engine can does not change; give it a 'rate'"
+                }
+                Some(_) => {
+                    "what is replayed as fast as the engine can does not change; give 'tight-loop' a time"
+                }
+            };
+            return Err(at().invalid(why));
         }
         if self.bytes.is_some() {
             let why = "what changes has no simple end by bytes; give it a 'count' or a 'stop'";
@@ -132,6 +143,9 @@ impl Phase {
             Change::To(settings) if **settings == Settings::default() => {
                 return Err("nothing changes; write what does, or 'pause'".to_owned());
             }
+            Change::To(settings) => {
+                settings.check_kind(self.flow.replay.as_deref()).map_err(str::to_owned)?;
+            }
             _ => {}
         }
         let phase = self.after(from, change);
@@ -163,6 +177,24 @@ impl Phase {
 }
 
 impl Settings {
+    /// Whether what is replayed, or not, can have them; or why not.
+    fn check_kind(&self, replay: Option<&Replay>) -> Result<(), &'static str> {
+        let Settings { rate, departures, size, packet, sub_flows } = self;
+        let others = rate.is_some() || departures.is_some() || size.is_some() || packet.is_some();
+        match replay {
+            Some(_) if others => Err(
+                "what is replayed has times, sizes and headers of its own; what changes is 'sub-flows', or it pauses",
+            ),
+            Some(replay) if sub_flows.is_some() && replay.flow_of.is_none() => {
+                Err("there are no sub-flows without 'flow-of' in 'replay'; write that too")
+            }
+            None if sub_flows.is_some() => {
+                Err("only what is replayed changes the number of its sub-flows; leave it out")
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn apply(&self, flow: &mut FlowSpec) {
         if let Some(rate) = &self.rate {
             flow.rate = rate.clone();
@@ -175,6 +207,10 @@ impl Settings {
         }
         if let Some(packet) = &self.packet {
             flow.packet = packet.clone();
+        }
+        if let (Some(_), Some(replay)) = (self.sub_flows, &flow.replay) {
+            flow.replay =
+                Some(Replay { sub_flows: self.sub_flows, ..Replay::clone(replay) }.into());
         }
     }
 }

@@ -116,6 +116,7 @@ impl FlowSpec {
             departures: Some(self.departures.clone()),
             size: self.size.clone(),
             packet: Some(self.packet.clone()),
+            sub_flows: None,
         }
     }
 

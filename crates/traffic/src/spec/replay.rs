@@ -56,6 +56,9 @@ pub struct Replay {
     /// Which sub-flow the records of a device belong to; patterns with `per: sub-flow` advance with it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub flow_of: Option<FlowOf>,
+    /// Records of the first so many sub-flows alone. Default: of all. It can change while they are sent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sub_flows: Option<NonZeroU32>,
     /// What is counted and measured, each by itself.
     #[serde(default, skip_serializing_if = "is_default")]
     pub statistics: Statistics,
@@ -236,6 +239,7 @@ impl Replay {
             to: None,
             devices: Vec::new(),
             flow_of: None,
+            sub_flows: None,
             statistics: Statistics::Flow,
             out_of_order: None,
             filter: None,
@@ -316,6 +320,12 @@ impl Replay {
                 "what leaves as fast as it can is never late; leave one of the two out",
             );
         }
+        if self.sub_flows.is_some() && self.flow_of.is_none() {
+            return no(
+                "sub-flows",
+                "there are none without 'flow-of'; write that too, or leave it out",
+            );
+        }
         if self.statistics == Statistics::SubFlow && self.flow_of.is_none() {
             return no(
                 "statistics",
@@ -363,6 +373,7 @@ impl Replay {
             return match self {
                 _ if !self.devices.is_empty() => no("devices", devices),
                 _ if self.flow_of.is_some() => no("flow-of", devices),
+                _ if self.sub_flows.is_some() => no("sub-flows", devices),
                 _ if self.statistics != Statistics::Flow => no("statistics", devices),
                 Replay { filter: Some(filter), .. } => match Filter::new(filter) {
                     Ok(_) => Ok(()),
@@ -434,9 +445,6 @@ impl FlowSpec {
                 "bytes",
                 "what is replayed ends by its 'count' or at a time; leave 'bytes' out",
             );
-        }
-        if !self.at.is_empty() {
-            return said("at", "what is replayed does not change; leave 'at' out");
         }
         if replay.is_capture() {
             if !self.packet.is_empty() && self.packet != default_packet() {

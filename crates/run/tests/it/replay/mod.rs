@@ -13,6 +13,7 @@ use wirebeat_testbed::{Capability, require};
 use wirebeat_trace::archive::{Device, Record, Timestamp, Writer};
 use wirebeat_traffic::spec::Scenario;
 
+mod changing;
 mod members;
 
 use crate::interop::cable_to_a_program;

@@ -281,7 +281,11 @@ fn what_is_replayed_has_its_own_sizes_and_times() {
         ("departures: exponential,", "", "departures: what is replayed has its times"),
         ("burst: 2,", "", "burst: what is replayed has its times"),
         ("bytes: 1MB,", "", "bytes: what is replayed ends by its 'count' or at a time"),
-        ("at: { 1s: pause },", "", "at: what is replayed does not change"),
+        (
+            "at: { 1s: { size: 100B } },",
+            "",
+            "at.1s: what is replayed has times, sizes and headers of its own",
+        ),
         (
             "packet: [ { ipv4: {} }, { udp: {} }, { payload: zeros } ],",
             "",
