@@ -244,6 +244,9 @@ impl Playback {
         self.held_back = false;
         loop {
             let now = entry?;
+            if now.due >= self.stop {
+                return entry;
+            }
             match self.gates.passage(now.due, now.sub_flow, elapsed) {
                 Passage::Open => return entry,
                 Passage::NotYetKnown => {
@@ -253,7 +256,7 @@ impl Playback {
                 Passage::Shut => {}
             }
             self.counts.passed_over.fetch_add(1, Ordering::Relaxed);
-            self.step();
+            self.pass();
             let here = self.batches.get(self.batch).and_then(|batch| batch.entries.get(self.place));
             entry = here.copied().or_else(|| self.look_further(elapsed));
         }
@@ -295,7 +298,7 @@ impl Playback {
                 self.is_delayed = false;
                 return self.departure(now.due, self.next, now.tag);
             }
-            self.step();
+            self.pass();
             entry = self.entry(elapsed);
         }
     }
@@ -328,6 +331,14 @@ impl Playback {
         } else {
             self.step();
         }
+    }
+
+    /// Goes on to the next record; nobody looks at this one.
+    fn pass(&mut self) {
+        if self.settled == self.next {
+            self.settled += 1;
+        }
+        self.step();
     }
 
     #[inline]
@@ -582,8 +593,9 @@ mod tests {
         assert_eq!(due(&mut playback, 170), None);
         drop(workers);
         assert!(playback.is_waiting());
-        playback.settle_gates();
+        playback.end_at(Nanos::from_millis(260));
         assert_eq!((due(&mut playback, 170), playback.is_waiting()), (None, false));
+        assert_eq!(playback.counts.passed_over.load(Ordering::Relaxed), 1);
     }
 
     /// It is looked at again and again until it is taken.

@@ -50,6 +50,39 @@ fn it_pauses_and_has_more_and_fewer_flows_as_planned() {
     assert_eq!(packets.len(), lines.iter().filter(|line| line.0 < 10_000).count());
 }
 
+/// What is passed over keeps no buffer, however much it is.
+#[test]
+fn a_pause_may_be_longer_than_what_is_read_ahead() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let lines: Vec<Line> = (0..40_000).map(|n| (n * 10, 0, 40)).collect();
+    let path = archive("long-pause", &lines);
+    let sent = |us: i64| !(20_000..380_000).contains(&us);
+    let expected: Vec<(u64, u16, Vec<u8>)> = expected(&lines, |_, us| us as u64 * 1000)
+        .into_iter()
+        .filter(|packet| sent(packet.0 as i64 / 1000))
+        .collect();
+    let at = "at: { 20ms: pause, 380ms: resume },";
+    for keys in ["buffer: 128KiB", "buffer: 128KiB, workers: 2"] {
+        let (report, packets) = run_captured("long-pause", &path, keys, at);
+        balanced(&report);
+        assert!(from_first(packets) == expected, "{keys}");
+    }
+    for engine in ["kernel", "packet"] {
+        let bed = cable();
+        let text = format!(
+            "ports:\n  a: {{ interface: wb0, namespace: a, engine: {engine} }}\n  b: {{ interface: wb1, namespace: b, \
+             engine: {engine} }}\nflows:\n  x: {{ from: a, to: b, probe: on, {at} replay: {{ archive: '{}', buffer: \
+             128KiB }} }}\n",
+            path.display()
+        );
+        let report = run(&text, Some(&bed));
+        balanced(&report);
+        assert_eq!(report.end, End::Completed);
+        let sent = report.flows[0].sent.as_ref().unwrap().sent.frames;
+        assert_eq!((sent, report.replays[0].passed_over), (4000, 36_000), "{engine}");
+    }
+}
+
 #[test]
 fn what_leaves_out_of_order_leaves_in_no_pause() {
     let lines: Vec<Line> = (0..10_000).map(|n| (n * 10, 0, 40)).collect();
