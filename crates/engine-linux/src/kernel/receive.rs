@@ -91,7 +91,7 @@ fn entries_for(flow_count: u32, cpus: usize) -> usize {
 }
 
 impl KernelReceiver {
-    /// Whether the measurements of these flows take no more than [`MEMORY_MAX`].
+    /// Whether the measurements of these flows take no more kernel memory than one receiver may have, 1 GiB.
     pub fn has_room_for(flows: &Flows) -> bool {
         let entries = |cpus| entries_for(range(flows).1, cpus);
         // where CPUs cannot be counted, opening it says why
