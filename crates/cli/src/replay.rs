@@ -141,6 +141,9 @@ struct RecordArgs {
     /// comma and its number in each line. The source port is --source-port and that number.
     #[arg(long, value_name = "HOW", value_parser = flow_of)]
     flow_of: Option<FlowOf>,
+    /// Send records of the first so many numbers that --flow-of gives alone [default: all]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
+    sub_flows: Option<NonZeroU32>,
     /// What is counted and measured, each by itself
     #[arg(long, value_name = "WHAT", value_parser = values::choice(&STATISTICS), default_value = "flow")]
     statistics: Statistics,
@@ -309,6 +312,7 @@ fn replay(args: &Args, is_capture: bool) -> Result<Replay, Failure> {
         to: args.records.until,
         devices: args.records.device.clone(),
         flow_of: args.records.flow_of.clone(),
+        sub_flows: args.records.sub_flows,
         statistics: args.records.statistics,
         out_of_order,
         on_bad: args.records.on_bad,

@@ -5,13 +5,14 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use wirebeat_report::model::MemberKind;
 use wirebeat_traffic::compile::Files;
 use wirebeat_traffic::spec::replay::Truncated;
 use wirebeat_traffic::spec::{Replay, Scenario};
 
 use crate::error::RunError;
 use crate::options::Options;
-use crate::replay::{Known, counts_devices, longest_frame, look_into, members};
+use crate::replay::{Known, kind, longest_frame, look_into, members};
 
 /// Reads what `scenario` names and `options` do not hold already. Names are relative to the directory of the
 /// scenario.
@@ -32,7 +33,7 @@ pub fn read(scenario: &Scenario, options: &Options) -> Result<Files, RunError> {
     }
     let mut devices = HashMap::new();
     let asked: HashSet<&str> = replays(scenario)
-        .filter(|(_, replay)| counts_devices(replay))
+        .filter(|(_, replay)| kind(replay) == Some(MemberKind::Device))
         .flat_map(|(_, replay)| replay.names().iter().map(String::as_str))
         .collect();
     for (name, replay) in replayed(scenario) {

@@ -332,7 +332,8 @@ fn sent_flow(
 ) -> SentFlow {
     let program = &run.program;
     let probed = program.codec(flow.id.into()).is_some();
-    let of = |tag: u32| tags.get(tag as usize).cloned().unwrap_or_default();
+    let none = FlowSent::default();
+    let of = |tag: u32| tags.get(tag as usize).unwrap_or(&none);
     let line = |sent: &FlowSent, id: u16| SentFlow {
         id: probed.then_some(id),
         requested: volume(sent.requested),
@@ -354,13 +355,13 @@ fn sent_flow(
         name: member.name.clone(),
         sub_flow: member.sub_flow,
         // the compiler gives no tag that has more than 16 bits
-        ..line(&of(tag), tag as u16)
+        ..line(of(tag), tag as u16)
     };
     let kind = flow.replay.as_ref().and_then(|replay| replay::kind(replay));
     let members = flow.members.clone().zip(members).map(member);
     let members = kind.map(|kind| (kind, members.collect()));
     let mut all = FlowSent::default();
-    program.tags_of(flow.id.into()).for_each(|tag| add(&mut all, &of(tag)));
+    program.tags_of(flow.id.into()).for_each(|tag| add(&mut all, of(tag)));
     let offered = program.offered(flow.id.into());
     SentFlow {
         name: flow.name.clone(),

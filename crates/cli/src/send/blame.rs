@@ -30,6 +30,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("replay.capture", "the capture"),
     ("replay.devices", "--device"),
     ("replay.flow-of", "--flow-of"),
+    ("replay.sub-flows", "--sub-flows"),
     ("replay.statistics", "--statistics"),
     ("replay.filter", "--filter"),
     ("replay.rewrite", "--map-address, --map-port, --vlan"),

@@ -365,3 +365,16 @@ fn attach(
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_for_as_many_flows_as_memory_is_allowed_for() {
+        assert!(KernelReceiver::has_room_for(&Flows::Any(16)));
+        let far_apart = [0, u16::MAX].map(|id| (id, Expectation::default()));
+        // numbers between them take room, too: 9 GB on one CPU
+        assert!(!KernelReceiver::has_room_for(&Flows::Expected(far_apart.into())));
+    }
+}

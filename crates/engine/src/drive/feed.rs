@@ -15,7 +15,7 @@ use crate::port::{Place, Port, PortError, TxMeta};
 const BATCH: usize = 256;
 /// How far ahead of their launch time frames are handed over: longer than a thread is kept from its
 /// core on a busy machine, short enough that a stop or a change is soon obeyed.
-const AHEAD: Nanos = Nanos::from_millis(50);
+pub(super) const AHEAD: Nanos = Nanos::from_millis(50);
 /// Pause when the port is full of frames that are not due yet, or nothing is due soon.
 const PAUSE: Nanos = Nanos::from_micros(200);
 /// Spin-loop hints (some 10 to 40 ns each) until a full port is looked at again.

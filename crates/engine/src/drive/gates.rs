@@ -3,9 +3,7 @@
 
 use wirebeat_units::Nanos;
 
-/// How far ahead of now nothing changes any more: what changes is known 60 ms ahead (`changes.rs`), and frames are
-/// handed over 50 ms ahead at the most (`feed.rs`).
-const SETTLED: Nanos = Nanos::from_millis(50);
+use super::feed::AHEAD;
 
 /// From when on which records are sent.
 #[derive(Clone, Debug)]
@@ -74,9 +72,8 @@ impl Gates {
     pub(super) fn passage(&self, due: Nanos, sub_flow: u32, elapsed: Nanos) -> Passage {
         match self.let_through(due, sub_flow) {
             true => Passage::Open,
-            false if self.may_change && due > elapsed.saturating_add(SETTLED) => {
-                Passage::NotYetKnown
-            }
+            // so far ahead frames are handed over, and nothing changes any more (`changes.rs`)
+            false if self.may_change && due > elapsed.saturating_add(AHEAD) => Passage::NotYetKnown,
             false => Passage::Shut,
         }
     }

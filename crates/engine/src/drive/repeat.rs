@@ -63,7 +63,7 @@ pub(super) fn repeat<P: Port, C: Clock>(
     }
     port.stop()?;
     show(job, port);
-    let mut totals = vec![TxTotals::default(); job.program.flows.len()];
+    let mut totals = vec![TxTotals::default(); job.program.tags() as usize];
     port.totals(&mut totals);
     let mut done = 0;
     for (line, total) in tally.lines.iter_mut().zip(&totals) {
@@ -120,7 +120,7 @@ fn write_round<P: Port>(port: &mut P, job: &Job<'_>, period: &Period) -> Result<
 
 /// Shows others how far the port is.
 pub(super) fn show<P: Port>(job: &Job<'_>, port: &P) {
-    let mut totals = vec![TxTotals::default(); job.program.flows.len()];
+    let mut totals = vec![TxTotals::default(); job.program.tags() as usize];
     port.totals(&mut totals);
     let sum = |count: fn(&TxTotals) -> u64| totals.iter().map(count).sum();
     job.live.frames.store(sum(|total| total.sent.frames), Ordering::Relaxed);

@@ -28,8 +28,6 @@ pub(super) struct Devices {
     /// The tags of members, and that of what is none.
     tags: Range<u32>,
     other: u16,
-    /// What is counted by itself, for messages.
-    what: Statistics,
 }
 
 /// A member of a flow.
@@ -71,8 +69,8 @@ struct Table {
 enum Members {
     /// What has a sub-flow of its own, or nothing.
     SubFlows,
-    /// Devices that share sub-flows, and the sub-flow of each.
-    Devices(HashMap<Device, Place>),
+    /// Devices, which share sub-flows: those that there are tags for, and whether there are others.
+    Devices { seen: HashMap<Device, Place>, others: bool },
 }
 
 impl Devices {
@@ -88,14 +86,14 @@ impl Devices {
                 SubFlows::Table(Table::read(&path)?)
             }
         };
-        let members = match (replay.statistics, &sub_flows) {
-            (Statistics::Flow | Statistics::SubFlow, _) | (_, SubFlows::InOrder(_)) => {
-                Members::SubFlows
+        let members = match (kind(replay), &sub_flows) {
+            (Some(MemberKind::Device), SubFlows::One | SubFlows::Hash(_) | SubFlows::Table(_)) => {
+                Members::Devices { seen: HashMap::new(), others: false }
             }
-            (Statistics::Device, _) => Members::Devices(HashMap::new()),
+            _ => Members::SubFlows,
         };
         let (tags, other) = (recording.members.clone(), recording.flow as u16);
-        Ok(Devices { sub_flows, members, tags, other, what: replay.statistics })
+        Ok(Devices { sub_flows, members, tags, other })
     }
 
     /// The number of the sub-flow of a device, and its tag; `None` when there is no sub-flow for it.
@@ -103,12 +101,18 @@ impl Devices {
     pub(super) fn place(&mut self, device: Device) -> Option<(u32, u16)> {
         let Place { sub_flow, member } = match &mut self.members {
             Members::SubFlows => self.sub_flows.place(device)?,
-            Members::Devices(seen) => match seen.get(&device) {
+            Members::Devices { seen, others } => match seen.get(&device) {
                 Some(place) => *place,
                 None => {
                     let sub_flow = self.sub_flows.place(device)?.sub_flow;
                     let place = Place { sub_flow, member: seen.len() as u32 };
-                    *seen.entry(device).or_insert(place)
+                    // memory does not grow with what is in an archive
+                    if seen.len() < self.tags.len() {
+                        seen.insert(device, place);
+                    } else {
+                        *others = true;
+                    }
+                    place
                 }
             },
         };
@@ -122,7 +126,7 @@ impl Devices {
         let device = |device: &Device, sub_flow| Member { name: device.to_string(), sub_flow };
         let of_sub_flow = |number: u32| Member { name: number.to_string(), sub_flow: Some(number) };
         let mut numbered: Vec<(u32, Member)> = match (&self.members, &self.sub_flows) {
-            (Members::Devices(seen), sub_flows) => {
+            (Members::Devices { seen, .. }, sub_flows) => {
                 let shown = |place: &Place| sub_flows.are_many().then_some(place.sub_flow);
                 let all = seen.iter();
                 all.map(|(of, place)| (place.member, device(of, shown(place)))).collect()
@@ -146,16 +150,20 @@ impl Devices {
 
     /// What a reader of the numbers should know.
     pub(super) fn note(&self) -> Option<String> {
-        let (what, all) = match (self.what, &self.members, &self.sub_flows) {
-            (Statistics::Flow, ..) => return None,
-            (_, Members::Devices(seen), _) => ("devices", seen.len()),
-            (_, _, SubFlows::InOrder(seen)) => ("devices", seen.len()),
-            (_, _, SubFlows::Hash(count)) => ("sub-flows", *count as usize),
-            (_, _, SubFlows::Table(table)) => ("sub-flows", table.numbers.len()),
-            (_, _, SubFlows::One) => return None,
-        };
         let some = self.tags.len();
-        let others = all.checked_sub(some).filter(|others| *others > 0)?;
+        let (what, others) = match (&self.members, &self.sub_flows) {
+            (Members::Devices { others, .. }, _) => ("devices", *others),
+            (Members::SubFlows, SubFlows::InOrder(seen)) => ("devices", seen.len() > some),
+            (Members::SubFlows, SubFlows::Hash(count)) => ("sub-flows", *count as usize > some),
+            (Members::SubFlows, SubFlows::Table(table)) => {
+                ("sub-flows", table.numbers.len() > some)
+            }
+            (Members::SubFlows, SubFlows::One) => return None,
+        };
+        // without tags nothing was to be counted by itself
+        if !others || some == 0 {
+            return None;
+        }
         let mend = match some as u32 {
             Replay::MEMBERS_MAX => "",
             _ => {
@@ -163,8 +171,7 @@ impl Devices {
             }
         };
         Some(format!(
-            "{some} {what} are counted each by itself, and the {others} that came after them together, in their flow \
-             alone{mend}"
+            "{some} {what} are counted each by itself, and those that came after them together, in their flow alone{mend}"
         ))
     }
 }
@@ -242,10 +249,10 @@ pub(crate) fn members(
     table: Option<&Path>,
     known: &HashMap<&str, Option<HashSet<Device>>>,
 ) -> Result<u32, String> {
-    let all = match (replay.statistics, &replay.flow_of) {
-        (Statistics::Flow, _) => return Ok(0),
-        (Statistics::SubFlow, Some(FlowOf::Hash(count))) => Some(count.get() as usize),
-        (Statistics::SubFlow, Some(FlowOf::Table(name))) => {
+    let all = match (kind(replay), &replay.flow_of) {
+        (None, _) => return Ok(0),
+        (Some(MemberKind::SubFlow), Some(FlowOf::Hash(count))) => Some(count.get() as usize),
+        (Some(MemberKind::SubFlow), Some(FlowOf::Table(name))) => {
             Some(Table::read(table.unwrap_or(Path::new(name)))?.numbers.len())
         }
         _ => devices(replay, known)?,
@@ -282,14 +289,5 @@ pub(crate) fn kind(replay: &Replay) -> Option<MemberKind> {
             Some(MemberKind::Device)
         }
         (Statistics::SubFlow, _) => Some(MemberKind::SubFlow),
-    }
-}
-
-/// Whether it takes to know the devices in its archives to say how many members there are.
-pub(crate) fn counts_devices(replay: &Replay) -> bool {
-    match (replay.statistics, &replay.flow_of) {
-        (Statistics::Flow, _) => false,
-        (Statistics::SubFlow, flow_of) => matches!(flow_of, Some(FlowOf::Device)),
-        (Statistics::Device, _) => true,
     }
 }

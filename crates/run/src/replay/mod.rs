@@ -34,7 +34,7 @@ use wirebeat_units::Nanos;
 
 use crate::error::RunError;
 pub(crate) use captures::longest_frame;
-pub(crate) use devices::{Member, counts_devices, kind, members};
+pub(crate) use devices::{Member, kind, members};
 use read::{Readers, Summary};
 pub(crate) use source::{Known, look_into};
 use work::Worker;

@@ -13,7 +13,7 @@ use wirebeat_units::Nanos;
 use crate::world::{Engine, balanced, cable, ports};
 
 /// Runs a scenario while `act` changes it, and gives the report and what `act` gave.
-fn controlled<T: Send>(
+pub fn controlled<T: Send>(
     text: &str,
     bed: &Testbed,
     act: impl FnOnce(&Control) -> T + Send,

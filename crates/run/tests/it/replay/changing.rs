@@ -1,11 +1,12 @@
 //! What is replayed pauses, goes on, and has more or fewer flows while it is sent.
 
 use wirebeat_report::model::ChangeOrigin;
-use wirebeat_run::Controlled;
 use wirebeat_traffic::spec::Change;
 use wirebeat_units::Nanos;
 
 use super::*;
+use crate::control::controlled;
+use crate::world::{Engine, ports};
 
 /// What is sent of lines of which `open` lets those through that are sent, at their own times.
 fn let_through(lines: &[Line], open: impl Fn(i64, u8) -> bool) -> Vec<(u64, u16, Vec<u8>)> {
@@ -67,19 +68,41 @@ fn a_pause_may_be_longer_than_what_is_read_ahead() {
         balanced(&report);
         assert!(from_first(packets) == expected, "{keys}");
     }
-    for engine in ["kernel", "packet"] {
+    for engine in [Engine::Kernel, Engine::Packet] {
         let bed = cable();
         let text = format!(
-            "ports:\n  a: {{ interface: wb0, namespace: a, engine: {engine} }}\n  b: {{ interface: wb1, namespace: b, \
-             engine: {engine} }}\nflows:\n  x: {{ from: a, to: b, probe: on, {at} replay: {{ archive: '{}', buffer: \
-             128KiB }} }}\n",
+            "{}flows:\n  x: {{ from: a, to: b, probe: on, {at} replay: {{ archive: '{}', buffer: 128KiB }} }}\n",
+            ports(engine, ""),
             path.display()
         );
         let report = run(&text, Some(&bed));
         balanced(&report);
         assert_eq!(report.end, End::Completed);
         let sent = report.flows[0].sent.as_ref().unwrap().sent.frames;
-        assert_eq!((sent, report.replays[0].passed_over), (4000, 36_000), "{engine}");
+        assert_eq!((sent, report.replays[0].passed_over), (4000, 36_000), "{engine:?}");
+    }
+}
+
+/// Of an archive of an hour.
+#[test]
+fn a_stop_ends_a_pause() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let lines: Vec<Line> = (0..36_000).map(|n| (n * 100_000, 0, 28)).collect();
+    let path = archive("stopped-pause", &lines);
+    for engine in [Engine::Kernel, Engine::Packet] {
+        let bed = cable();
+        let text = format!(
+            "{}flows:\n  x: {{ from: a, to: b, probe: on, replay: {{ archive: '{}' }} }}\n",
+            ports(engine, ""),
+            path.display()
+        );
+        let (report, (), _) = controlled(&text, &bed, |control| {
+            control.change("x", &Change::Pause).unwrap();
+            thread::sleep(Duration::from_millis(300));
+            control.stop("x").unwrap();
+        });
+        assert_eq!(report.end, End::Completed);
+        assert!(report.duration_ns < 60_000_000_000, "{engine:?}: {} ns", report.duration_ns);
     }
 }
 
@@ -101,27 +124,19 @@ fn it_is_changed_from_outside() {
     require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
     let lines: Vec<Line> = (0..40_000).map(|n| (n * 50, (n % 4) as u8, 28)).collect();
     let path = archive("from-outside", &lines);
-    for (engine, more) in [("kernel", ""), ("kernel", ", queues: 2"), ("packet", "")] {
+    let change = |text: &str| serde_json::from_str::<Change>(text).unwrap();
+    for (engine, more) in
+        [(Engine::Kernel, ""), (Engine::Kernel, ", queues: 2"), (Engine::Packet, "")]
+    {
         let bed = cable();
         let text = format!(
-            "ports:\n  a: {{ interface: wb0, namespace: a, engine: {engine}{more} }}\n  b: {{ interface: wb1, \
-             namespace: b, engine: {engine} }}\nflows:\n  x: {{ from: a, to: b, probe: on, packet: [ {{ ipv4: {{}} }}, \
-             {{ udp: {{ source: {{ increment: 5000, per: sub-flow }} }} }} ], replay: {{ archive: '{}', flow-of: device, \
-             statistics: device }} }}\nrun: {{ wait: sleep }}\n",
+            "{}flows:\n  x: {{ from: a, to: b, probe: on, packet: [ {{ ipv4: {{}} }}, {{ udp: {{ source: {{ increment: 5000, \
+             per: sub-flow }} }} }} ], replay: {{ archive: '{}', flow-of: device, statistics: device }} }}\nrun: {{ wait: \
+             sleep }}\n",
+            ports(engine, more),
             path.display()
         );
-        let scenario = Scenario::from_yaml(&text, "test").unwrap();
-        let namespaces =
-            [("a".to_owned(), bed.a.namespace.clone()), ("b".to_owned(), bed.b.namespace.clone())];
-        let control = Controlled::ByHandle;
-        let options = Options { namespaces: namespaces.into(), control, ..Options::default() };
-        let prepared = prepare(&scenario, options).unwrap();
-        let control = prepared.control().unwrap();
-        let acting = thread::spawn(move || {
-            while control.list().is_err() {
-                thread::sleep(Duration::from_millis(1));
-            }
-            let change = |text: &str| serde_json::from_str::<Change>(text).unwrap();
+        let (report, times, _) = controlled(&text, &bed, |control| {
             let wrong =
                 control.change("x", &change(r#"{ "rate": "1kpps" }"#)).unwrap_err().to_string();
             assert!(
@@ -138,9 +153,7 @@ fn it_is_changed_from_outside() {
             assert_eq!(control.list().unwrap()[0].sends, "sub-flows 2");
             [fewer, paused, resumed, more]
         });
-        let report = prepared.start(&mut Silent, &Stop::new());
-        let [fewer, paused, resumed, more] = acting.join().unwrap();
-        balanced(&report);
+        let [fewer, paused, resumed, more_flows] = times;
         assert_eq!(report.end, End::Completed);
         assert!(report.changes.iter().all(|change| change.origin == ChangeOrigin::Control));
         assert_eq!(report.changes.len(), 4);
@@ -150,7 +163,7 @@ fn it_is_changed_from_outside() {
                 _ if at < fewer => 4,
                 _ if at < paused => 2,
                 _ if at < resumed => 0,
-                _ if at < more => 2,
+                _ if at < more_flows => 2,
                 _ => 3,
             };
             device < flows
@@ -169,7 +182,7 @@ fn it_is_changed_from_outside() {
                 lines.iter().filter(|line| line.1 == device && open(line.0, device)).count() as u64
             })
             .collect();
-        assert_eq!(sent, expected, "{engine}{more}");
+        assert_eq!(sent, expected, "{engine:?}{more}");
         let replay = &report.replays[0];
         assert_eq!(replay.passed_over, 40_000 - expected.iter().sum::<u64>());
     }

@@ -3,7 +3,22 @@
 use wirebeat_report::model::{FlowReport, MemberKind, Members};
 use wirebeat_wire::probe::Probe;
 
+use wirebeat_run::{Observer, Progress};
+
 use super::*;
+use crate::world::{Engine, ports};
+
+/// How many frames had been sent when it was told last.
+#[derive(Default)]
+struct Shown(u64);
+
+impl Observer for Shown {
+    fn progress(&mut self, progress: &Progress) {
+        self.0 = progress.sent.unwrap().0;
+    }
+
+    fn notice(&mut self, _message: &str) {}
+}
 
 /// Records of each device and their bytes of data.
 fn of_device(lines: &[Line], device: u8) -> (u64, u64) {
@@ -64,52 +79,45 @@ fn each_device_is_counted_on_every_engine() {
         (0..3000).map(|n| (n * 40, (n * n % 7) as u8, 20 + n as usize % 60)).collect();
     let path = archive("members-engines", &lines);
     for (engine, more) in [
-        ("kernel", ""),
-        ("kernel", ", queues: 2"),
-        ("packet", ""),
-        ("packet", ", queues: 2"),
-        ("socket", ""),
-        ("loopback", ""),
+        (Engine::Kernel, ""),
+        (Engine::Kernel, ", queues: 2"),
+        (Engine::Packet, ""),
+        (Engine::Packet, ", queues: 2"),
+        (Engine::Socket, ""),
+        (Engine::Loopback, ""),
     ] {
-        let text = |ports: &str| {
-            let wait = if more.is_empty() { "" } else { "run: { wait: sleep }\n" };
-            format!(
-                "{ports}flows:\n  x: {{ from: a, to: b, probe: on, replay: {{ archive: '{}', statistics: device }} }}\n\
-                 {wait}",
-                path.display()
-            )
+        let wait = if more.is_empty() { "" } else { "run: { wait: sleep }\n" };
+        let text = format!(
+            "{}flows:\n  x: {{ from: a, to: b, probe: on, replay: {{ archive: '{}', statistics: device }} }}\n{wait}",
+            ports(engine, more),
+            path.display()
+        );
+        let bed = match engine {
+            Engine::Loopback => None,
+            Engine::Kernel => Some(cable()),
+            Engine::Packet | Engine::Socket => Some(cable_to_a_program()),
         };
-        let report = match engine {
-            "loopback" => {
-                run(&text("ports: { a: { engine: loopback }, b: { engine: loopback } }\n"), None)
-            }
-            _ => {
-                let bed = if engine == "kernel" { cable() } else { cable_to_a_program() };
-                let ports = format!(
-                    "ports:\n  a: {{ interface: wb0, namespace: a, engine: {engine}{more} }}\n  b: {{ interface: wb1, \
-                     namespace: b, engine: {engine} }}\n"
-                );
-                run(&text(&ports), Some(&bed))
-            }
-        };
+        let mut shown = Shown::default();
+        let report = prepared(&text, bed.as_ref()).start(&mut shown, &Stop::new());
+        assert_eq!(shown.0, 3000, "{engine:?}{more}: others see all that is sent");
         balanced(&report);
         let (flow, members) = (&report.flows[0], members(&report));
         assert_eq!(members.are, MemberKind::Device);
         // squares modulo 7 are 0, 1, 2 and 4, in the order of their first record
         let names: Vec<&str> = members.flows.iter().map(|flow| flow.name.as_str()).collect();
-        assert_eq!(names, ["device-0", "device-1", "device-4", "device-2"], "{engine}");
+        assert_eq!(names, ["device-0", "device-1", "device-4", "device-2"], "{engine:?}");
         is_their_sum(flow, members);
-        assert_eq!(flow.sent.as_ref().unwrap().sent.frames, 3000, "{engine}{more}");
+        assert_eq!(flow.sent.as_ref().unwrap().sent.frames, 3000, "{engine:?}{more}");
         for (member, id) in members.flows.iter().zip(1..) {
             let device = member.name.trim_start_matches("device-").parse().unwrap();
             let (records, bytes) = of_device(&lines, device);
             let (sent, received) =
                 (member.sent.as_ref().unwrap(), member.received.as_ref().unwrap());
             assert_eq!((member.id, member.sub_flow), (Some(id), None));
-            assert_eq!(sent.sent.frames, records, "{engine}{more}");
-            assert_eq!(sent.sent.payload_bytes, bytes + records * 16, "{engine}{more}");
+            assert_eq!(sent.sent.frames, records, "{engine:?}{more}");
+            assert_eq!(sent.sent.payload_bytes, bytes + records * 16, "{engine:?}{more}");
             assert_eq!(sent.departure_error_ns.count, records);
-            assert_eq!(received.unique + member.loss.unwrap().frames, records, "{engine}{more}");
+            assert_eq!(received.unique + member.loss.unwrap().frames, records, "{engine:?}{more}");
             let delay = received.one_way_delay_ns.as_ref().unwrap();
             assert_eq!((delay.count, delay.histogram.len()), (received.unique, 0));
             assert!(delay.percentiles.p50.is_some());
@@ -204,7 +212,7 @@ fn more_devices_than_are_counted_each_are_counted_together() {
     assert_eq!((sent(flow), unique(flow)), (8200, 8200));
     assert_eq!(members.flows.len(), 4096);
     assert!(members.flows.iter().all(|member| (sent(member), unique(member)) == (2, 2)));
-    let told = "4096 devices are counted each by itself, and the 4 that came after them together, in their flow alone";
+    let told = "4096 devices are counted each by itself, and those that came after them together, in their flow alone";
     assert!(report.findings.iter().any(|finding| finding.message == told), "{:?}", report.findings);
 }
 
