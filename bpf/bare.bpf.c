@@ -11,10 +11,11 @@
 const volatile __u32 timed;
 
 /* Set before loading: the lengths of the frames that are copied, in turn; zeros leave frames untouched. */
-#define MIXED 8
+#define MIXED 24
 const volatile __u32 mixed[MIXED];
 const volatile __u32 base_len; /* length of the frames that the kernel hands to the program */
 static __u8 copied[2048];
+static __u32 next; /* of the lengths */
 
 __u64 redirected SEC(".bss.bare");
 
@@ -41,8 +42,13 @@ struct {
 SEC("xdp")
 int wb_bare_transmit(struct xdp_md *ctx)
 {
-	__u32 len = mixed[redirected++ % MIXED];
+	__u32 turn = next, len;
 
+	if (turn >= MIXED)
+		turn = 0;
+	next = turn + 1;
+	redirected++;
+	len = mixed[turn];
 	if (len && len <= sizeof(copied)) {
 		if (len != base_len && bpf_xdp_adjust_tail(ctx, (int)len - (int)base_len))
 			return XDP_ABORTED;

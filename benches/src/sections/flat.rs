@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use wirebeat_engine_linux::kernel::{FarEnd, Flood, Lengths};
+use wirebeat_engine_linux::kernel::{FarEnd, Flood};
 use wirebeat_engine_linux::{affinity, kernel};
 use wirebeat_traffic::spec::{EngineChoice, WaitChoice};
 use wirebeat_units::FrameLen;
@@ -231,26 +231,25 @@ fn of_peer(bench: &Bench, peer: &Peer, sink: Sink) -> Result<Reached, Failure> {
 
 /// Frames per second of the bare loop, which only counts at the far end.
 pub(super) fn bare_limit(lab: &Lab, time: Duration) -> Result<f64, Failure> {
-    bare_loop(lab, FarEnd::Counts, None, time)
+    bare_loop(lab, FarEnd::Counts, &[], time)
 }
 
 /// The same, with the clock read for each arrival.
 pub(super) fn timed_limit(lab: &Lab, time: Duration) -> Result<f64, Failure> {
-    bare_loop(lab, FarEnd::Times, None, time)
+    bare_loop(lab, FarEnd::Times, &[], time)
 }
 
-/// The same, and frames of these lengths copied.
-pub(super) fn copied_limit(lab: &Lab, lengths: Lengths, time: Duration) -> Result<f64, Failure> {
-    bare_loop(lab, FarEnd::Times, Some(lengths), time)
+/// The same with frames of these lengths copied, the least that anybody does who sends what others wrote.
+pub(super) fn copied_limit(
+    lab: &Lab,
+    (lengths, far_end): (&[u16], FarEnd),
+    time: Duration,
+) -> Result<f64, Failure> {
+    bare_loop(lab, far_end, lengths, time)
 }
 
 /// The better of two batch sizes, each for half of the time, from the CPU that all senders get.
-fn bare_loop(
-    lab: &Lab,
-    far_end: FarEnd,
-    copied: Option<Lengths>,
-    time: Duration,
-) -> Result<f64, Failure> {
+fn bare_loop(lab: &Lab, far_end: FarEnd, copied: &[u16], time: Duration) -> Result<f64, Failure> {
     let mut best = 0.0_f64;
     for batch in [64, 256] {
         let (near, far) = (lab.near().link.index.get(), lab.far().link.index.get());

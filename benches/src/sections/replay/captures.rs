@@ -11,6 +11,7 @@ use wirebeat_traffic::law::draw::{Key, Purpose};
 use wirebeat_traffic::spec::{FlowSpec, Scenario, Size};
 use wirebeat_units::FrameLen;
 
+use super::throughput::COPIES;
 use super::{Part, throughput};
 use crate::format::{self, NOTHING};
 use crate::frames::{self, Files, NEAR};
@@ -41,7 +42,7 @@ const CASES: [(&str, &[u16]); 3] = [
 /// Frames of a capture: enough that going back to its beginning does not count.
 const CAPTURED: usize = 48_000;
 const KERNEL: &str = "Wirebeat kernel";
-const WHO: [&str; 3] = [KERNEL, "Wirebeat packet", TCPREPLAY.name];
+const WHO: [&str; 4] = [KERNEL, "Wirebeat packet", TCPREPLAY.name, COPIES];
 const TIMES: f64 = 3.0;
 
 /// Of what leaves at its own time: so many frames, so far apart on average.
@@ -100,7 +101,7 @@ fn flat_out(bench: &mut Bench) -> (Vec<(String, Table)>, Vec<Verdict>) {
         let measured = one_case(bench, case, lengths);
         let rates: Vec<stats::Series> =
             measured.iter().map(|measured| measured.series(|&rate| rate)).collect();
-        let [kernel, _, peer] = &rates[..] else { continue };
+        let [kernel, _, peer, _] = &rates[..] else { continue };
         for ((who, rate), measured) in WHO.into_iter().zip(&rates).zip(&measured) {
             table.row(vec![
                 case.to_owned(),
@@ -133,8 +134,14 @@ fn one_case(bench: &mut Bench, case: &str, lengths: &[u16]) -> Vec<Measured<f64>
     let files = &files;
     let one = |bench: &Bench, who: &str| {
         let lab = &bench.lab;
-        if who == TCPREPLAY.name {
-            return throughput::tcpreplay(bench, files);
+        match who {
+            COPIES => {
+                let lengths: Vec<FrameLen> =
+                    lengths.iter().map(|&len| FrameLen::with_fcs(len)).collect();
+                return throughput::copies(bench, &lengths);
+            }
+            who if who == TCPREPLAY.name => return throughput::tcpreplay(bench, files),
+            _ => {}
         }
         let engine = who.rsplit(' ').next().unwrap_or_default();
         let keys = "tight-loop: 0, preload: on, loop: 1000000";

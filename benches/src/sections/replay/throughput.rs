@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use wirebeat_engine_linux::kernel::FarEnd;
 use wirebeat_traffic::spec::{FlowSpec, Size};
 use wirebeat_units::FrameLen;
 
@@ -14,6 +15,7 @@ use crate::frames::{self, Files};
 use crate::lab::{Failure, Lab};
 use crate::peers::{self, Addressed, Pace, TCPREPLAY};
 use crate::rounds::{Bench, Contestant, Measured, in_turn};
+use crate::sections::flat::copied_limit;
 use crate::sinks::Sink;
 use crate::table::Table;
 use crate::verdict::Verdict;
@@ -29,7 +31,9 @@ capture of frames of the same length, 64 bytes with FCS at least.";
 const SIZES: [(usize, u64); 4] = [(4, 1_000_000), (28, 1_000_000), (512, 200_000), (1472, 60_000)];
 const RAW: &str = "raw socket";
 const KERNEL: &str = "Wirebeat kernel";
-const WHO: [&str; 5] = [KERNEL, "Wirebeat packet", "Wirebeat socket", RAW, TCPREPLAY.name];
+/// The least that anybody does who sends from a kernel program what others wrote.
+pub const COPIES: &str = "bare loop that copies";
+const WHO: [&str; 6] = [KERNEL, "Wirebeat packet", "Wirebeat socket", RAW, TCPREPLAY.name, COPIES];
 /// The published figures for data of 4 and 28 bytes, records per second: the generator on one core, and the raw socket.
 const PUBLISHED: [(&str, &str); 2] = [(KERNEL, "2.4 M"), (RAW, "0.98 M")];
 const LEAST: f64 = 2_400_000.0;
@@ -47,6 +51,8 @@ struct Given {
     frame: Addressed,
     /// What tcpreplay sends.
     files: Files,
+    /// Of its frames.
+    len: FrameLen,
 }
 
 impl Given {
@@ -60,7 +66,7 @@ impl Given {
         fs::write(&capture, pcap::repeated(&frame, CAPTURED))?;
         let frame = Addressed::like(&frame)?;
         let files = Files { capture, description: Default::default() };
-        Ok(Given { archive, bytes, frame, files })
+        Ok(Given { archive, bytes, frame, files, len })
     }
 }
 
@@ -127,6 +133,7 @@ fn one_size(bench: &mut Bench, (size, records): (usize, u64)) -> Vec<Measured<f6
         .map(|(who, name)| {
             Contestant::new(name, move |bench: &Bench| match who {
                 RAW => raw_socket(bench, given),
+                COPIES => copies(bench, &[given.len]),
                 who if who == TCPREPLAY.name => tcpreplay(bench, &given.files),
                 who => {
                     let engine = who.rsplit(' ').next().unwrap_or_default();
@@ -164,6 +171,12 @@ fn raw_socket(bench: &Bench, given: &Given) -> Result<f64, Failure> {
         sender.join().map_err(|_| "the sender panicked")??;
         Ok(seen?.sent)
     })
+}
+
+/// Frames per second of a bare loop that copies frames of these lengths from one place in its cache.
+pub fn copies(bench: &Bench, lengths: &[FrameLen]) -> Result<f64, Failure> {
+    let lengths: Vec<u16> = lengths.iter().map(|len| len.buffer()).collect();
+    copied_limit(&bench.lab, (&lengths, FarEnd::Counts), bench.time)
 }
 
 /// Frames per second of tcpreplay, as they arrive.

@@ -68,15 +68,12 @@ impl Sink {
     }
 }
 
-/// Lengths of frames without FCS that are copied in turn; as many as `MIXED` of `bpf/bare.bpf.c`.
-pub type Lengths = [u16; 8];
-
 /// What is sent flat out.
 #[derive(Clone, Copy, Debug)]
-pub struct Flood {
-    /// The frames that the kernel makes are redirected as they are, 60 bytes long; or frames of these lengths
-    /// are copied into them.
-    pub copied: Option<Lengths>,
+pub struct Flood<'a> {
+    /// Frames of these lengths, without FCS, are copied in turn into those that the kernel makes; without any, they are
+    /// redirected as they are, 60 bytes long. Turns end after 24.
+    pub copied: &'a [u16],
     /// Frames of one batch of the test run.
     pub batch: u32,
     /// For how long.
@@ -84,13 +81,13 @@ pub struct Flood {
 }
 
 /// Sends flat out from interface `index` (of the caller's namespace). Returns the frames redirected.
-pub fn flood(index: u32, flood: Flood) -> io::Result<(u64, Duration)> {
+pub fn flood(index: u32, flood: Flood<'_>) -> io::Result<(u64, Duration)> {
     let Flood { copied, batch, time } = flood;
-    let frame = vec![0; copied.and_then(|lens| lens.into_iter().max()).unwrap_or(60).into()];
+    let frame = vec![0; copied.iter().copied().max().unwrap_or(60).into()];
     let mut storage = MaybeUninit::uninit();
     let mut open = BareSkelBuilder::default().open(&mut storage).map_err(failed)?;
-    if let Some((rodata, lens)) = open.maps.rodata_data.as_deref_mut().zip(copied) {
-        rodata.mixed = lens.map(u32::from);
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.mixed.iter_mut().zip(copied.iter().cycle()).for_each(|(to, &len)| *to = len.into());
         rodata.base_len = frame.len() as u32;
     }
     let skeleton = open.load().map_err(failed)?;
@@ -118,7 +115,7 @@ pub fn bare_limit(
     index: u32,
     far_index: u32,
     (enter_far, far_end): (impl FnOnce() -> io::Result<()> + Send + 'static, FarEnd),
-    sent: Flood,
+    sent: Flood<'_>,
 ) -> io::Result<BareLimit> {
     let (ready, is_ready) = mpsc::channel();
     let (stop, stopped) = mpsc::channel::<()>();

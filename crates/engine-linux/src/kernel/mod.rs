@@ -21,7 +21,7 @@ mod skeletons;
 mod test_run;
 mod warm_up;
 
-pub use bare_limit::{BareLimit, FarEnd, Flood, Lengths, Sink, bare_limit, sink};
+pub use bare_limit::{BareLimit, FarEnd, Flood, Sink, bare_limit, sink};
 pub use load::SharedSequences;
 pub use port::{FRAME_MAX, KernelOptions, KernelPort};
 pub use probe::probe;
