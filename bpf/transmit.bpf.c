@@ -17,7 +17,13 @@ const volatile __u32 frame_max; /* largest frame that a slot can hold */
 const volatile __u32 base_len; /* length of the frames that the kernel hands to the program */
 const volatile __u32 paced; /* whether any slot has a launch time */
 const volatile __u32 shared_sequences; /* whether several cores number the same tags */
+const volatile __u32 shared_len; /* bytes of the shared memory, without what lies behind for the longest frame */
 const volatile __u64 unix_offset_ns; /* the clock of the day less the monotonic one */
+
+/* Up to so many bytes before a part that lies apart are copied without a call. */
+#define SHORT_HEAD 64
+/* The most bytes behind it: a probe. */
+#define TAIL_MAX 64
 
 /* Slots of a flat-out stream are given back to the feeder so many at a time. */
 #define RELEASE_EVERY 32
@@ -40,6 +46,15 @@ struct {
 	__type(key, __u32);
 	__type(value, struct wb_tx_tag);
 } tags SEC(".maps");
+
+/* Memory of all cores that what is replayed is read into: one value, which ends with room for a frame. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, WB_SHARED_TAIL); /* set before loading */
+} shared SEC(".maps");
 
 /* Sequence numbers of all cores, when they share them. */
 struct {
@@ -199,6 +214,29 @@ static __always_inline void stamp(struct xdp_md *ctx, struct wb_slot *slot, __u3
 	}
 }
 
+/* Fills the page with a frame of which a part lies apart. Zero on success. */
+static __always_inline int gather(struct xdp_md *ctx, struct wb_slot *slot)
+{
+	__u32 len = slot->len, at = slot->apart_at, part = slot->apart_len, from = slot->apart_from;
+	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end, *memory;
+	__u32 zero = 0, rest = len - at - part;
+
+	memory = bpf_map_lookup_elem(&shared, &zero);
+	if (!memory || from > shared_len || !part || part > WB_SHARED_TAIL || at > frame_max - TAIL_MAX || rest > TAIL_MAX)
+		return -1;
+	if (at <= SHORT_HEAD && data + SHORT_HEAD <= data_end) {
+		/* what is too much is written over in a moment */
+		__builtin_memcpy(data, slot->frame, SHORT_HEAD);
+	} else if (at && bpf_xdp_store_bytes(ctx, 0, slot->frame, at)) {
+		return -1;
+	}
+	if (bpf_xdp_store_bytes(ctx, at, memory + from, part))
+		return -1;
+	if (!rest)
+		return 0;
+	return bpf_xdp_store_bytes(ctx, at + part, slot->frame + at, rest);
+}
+
 /* Fills the page with the slot's frame. Zero on success. */
 static __always_inline int build(struct xdp_md *ctx, struct wb_slot *slot)
 {
@@ -209,6 +247,8 @@ static __always_inline int build(struct xdp_md *ctx, struct wb_slot *slot)
 		return -1;
 	if (len != base_len && bpf_xdp_adjust_tail(ctx, (int)len - (int)base_len))
 		return -1;
+	if (slot->apart_len)
+		return gather(ctx, slot);
 	data = (void *)(long)ctx->data;
 	data_end = (void *)(long)ctx->data_end;
 	if (len == 60 && data + 60 <= data_end) {
@@ -344,7 +384,7 @@ static __always_inline void fetch_next(void)
 
 	if (slot) {
 		*(volatile __u64 *)slot;
-		*(volatile __u64 *)(slot->frame + 16); /* the next cache line */
+		*(volatile __u64 *)(slot->frame + 8); /* the next cache line */
 	}
 }
 

@@ -42,7 +42,7 @@ struct wb_distribution {
 
 /* ---- transmit ---- */
 
-/* A slot of the transmit ring: this head, then the frame. */
+/* A slot of the transmit ring: this head, then the frame, or what is before and behind that part of it which lies apart. */
 struct wb_slot {
 	__u64 launch_ns; /* absolute, or from the start of the round in a repeating ring; 0: at once */
 	__u64 drift_ns; /* dropped when later than this; ~0: never */
@@ -60,10 +60,14 @@ struct wb_slot {
 	__u8 first; /* the number of the first frame */
 	__u16 follows; /* 1: a fragment that leaves right after the slot before it, or is dropped with it */
 	__u16 followers; /* how many such slots come next */
+	__u16 apart_at; /* where in the frame that part begins which lies in the shared memory … */
+	__u32 apart_from; /* … where it lies there … */
+	__u16 apart_len; /* … and its bytes; 0: there is none */
 	__u16 reserved;
 	__u8 frame[];
 };
-#define WB_SLOT_HEAD 48
+#define WB_SLOT_HEAD 56
+#define WB_SHARED_TAIL 4096 /* bytes behind the shared memory: as many as the longest frame has, and more */
 
 /* How number and time are written: crates/wire/src/codec/marks.rs. */
 enum wb_probe_form {

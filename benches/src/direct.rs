@@ -57,6 +57,7 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
         wait: Wait::Spin,
         cpu: Some(lab.cores.send),
         sequences: None,
+        shared: None,
         egress_program: false,
         link: None,
     };

@@ -168,6 +168,9 @@ struct ReadingArgs {
     /// Length of a buffer; each of these threads has two [default: 64MiB; with --tight-loop 0 2MiB]
     #[arg(long, value_name = "BYTES")]
     buffer: Option<Bytes>,
+    /// Read all of it into memory before the run starts, so that no file is waited for, however often it is sent
+    #[arg(long)]
+    preload: bool,
 }
 
 /// How long, and how exactly.
@@ -319,6 +322,7 @@ fn replay(args: &Args, is_capture: bool) -> Result<Replay, Failure> {
         reader: args.reading.reader,
         workers: args.reading.workers.unwrap_or(usual.workers),
         buffer: args.reading.buffer,
+        preload: args.reading.preload,
         ..usual
     };
     captured::fill(args, is_capture, &mut replay);
@@ -437,7 +441,7 @@ mod tests {
             ("day.pcap --filter port", "--filter: at character 5"),
             ("day.pcap --map-port 1-9=2-3", "--map-port: 1-9 are 9 ports"),
             ("day.pcap day.wbar --to 10.0.0.2", "are not replayed together"),
-            ("day.wbar --to 10.0.0.2 --preload", "--preload: only a capture has this"),
+            ("day.wbar --to 10.0.0.2 --side client", "--side: only a capture has this"),
             ("day.wbar --to 10.0.0.2 --fast-forward fast", "'fast' is not a factor"),
             (
                 "day.wbar --to 10.0.0.2 --fast-forward 2x --tight-loop 1us",

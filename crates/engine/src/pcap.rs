@@ -105,6 +105,7 @@ impl<W: Write + Send> PcapPort<W> {
                 view: View::Frame,
                 holds: true,
                 repeats: 0,
+                apart: None,
                 link: None,
             },
             writer,

@@ -39,6 +39,9 @@ pub struct Caps {
     pub holds: bool,
     /// The longest period, in frames, that the port repeats by itself; 0 when it cannot.
     pub repeats: usize,
+    /// From so many bytes on, data that lies in memory the port shares need not be copied into its slots
+    /// ([`TxMeta::apart`]); `None`: it shares none.
+    pub apart: Option<usize>,
     /// Speed of the link, where it is known.
     pub link: Option<BitRate>,
 }
@@ -62,6 +65,20 @@ pub struct TxMeta {
     pub spacing: Nanos,
     /// Its place among the fragments of its packet.
     pub place: Place,
+    /// What of the frame is not in the slot.
+    pub apart: Apart,
+}
+
+/// Part of a frame that the port takes from memory which it shares: the slot has what is before it and what is behind it,
+/// one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Apart {
+    /// Where it is in that memory.
+    pub from: u32,
+    /// Its bytes; 0: all of the frame is in the slot.
+    pub len: u16,
+    /// Where it begins in the frame.
+    pub at: u16,
 }
 
 /// Where a frame stands among those of its packet, for ports that drop what is late: all of a packet or nothing.
@@ -249,6 +266,12 @@ pub trait Port: Send {
     /// Hands over the first `metas.len()` reserved frames in order; those after them stay reserved,
     /// from index 0 on. Transmission may begin at once or with [`Port::flush`].
     fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError>;
+
+    /// How many of the frames committed so far it has no more use for, in the order in which they were committed: nor
+    /// for what of them lies apart.
+    fn done(&self) -> u64 {
+        u64::MAX
+    }
 
     /// Sees to it that everything committed is on its way, and collects what became of it. Does not
     /// wait for launch times.

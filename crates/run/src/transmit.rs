@@ -16,7 +16,7 @@ use wirebeat_engine::loopback::{LoopbackPort, VirtualClock};
 use wirebeat_engine::pcap::{PcapOptions, PcapPort};
 use wirebeat_engine::port::{Caps, Port, PortError, TxPlan};
 use wirebeat_engine_linux::affinity;
-use wirebeat_engine_linux::kernel::{KernelOptions, KernelPort, SharedSequences};
+use wirebeat_engine_linux::kernel::{KernelOptions, KernelPort, Shared, SharedSequences};
 use wirebeat_engine_linux::packet::{PacketOptions, PacketPort};
 use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Joining, SocketOptions, SocketPort, SocketTransmit,
@@ -68,12 +68,14 @@ pub(crate) struct Sender {
 }
 
 /// What opening a port takes beside the program.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Opening {
     pub(crate) wait: Wait,
     pub(crate) unix_offset: u64,
     /// Of a session that can be changed: the longest frame to have room for, without FCS.
     pub(crate) room: Option<u16>,
+    /// Memory that the port takes data from, for the engine `kernel`.
+    pub(crate) shared: Option<Arc<Shared>>,
 }
 
 /// The CPUs of the transmit cores of a port; a port in memory has one core, wherever it is put.
@@ -130,9 +132,9 @@ pub(crate) fn open(
         check_endpoints(port, program, &flows)?;
     }
     let cores = cpus.len() as u32;
-    let Opening { wait, unix_offset, room } = opening;
+    let Opening { wait, unix_offset, room, shared } = opening;
     let repeats = if engine == Engine::Kernel && room.is_none() { ROUND_MAX } else { 0 };
-    let shared = match engine {
+    let sequences = match engine {
         Engine::Kernel if cores > 1 => {
             let cut = program.streams_of(&flows).any(|stream| stream.frames.is_cut());
             let counters = program.tags() * (1 + u32::from(cut));
@@ -150,7 +152,8 @@ pub(crate) fn open(
         }
         let opened = match engine {
             Engine::Kernel => {
-                let options = kernel_options(port, &plan, wait, cpu, shared.clone())?;
+                let options =
+                    kernel_options(port, &plan, (wait, cpu), (sequences.clone(), shared.clone()))?;
                 let opened = port.enter(|| KernelPort::open(options))??;
                 AnyPort::Kernel(Box::new(opened))
             }
@@ -185,9 +188,8 @@ pub(crate) fn open(
 fn kernel_options(
     port: &PortHere,
     plan: &Plan,
-    wait: Wait,
-    cpu: Option<usize>,
-    sequences: Option<Arc<SharedSequences>>,
+    (wait, cpu): (Wait, Option<usize>),
+    (sequences, shared): (Option<Arc<SharedSequences>>, Option<Arc<Shared>>),
 ) -> Result<KernelOptions, RunError> {
     let Some(link) = &port.link else {
         return Err(RunError::Usage(format!(
@@ -205,6 +207,7 @@ fn kernel_options(
         wait,
         cpu,
         sequences,
+        shared,
         egress_program: !occupied && link.kind.as_deref() != Some("veth"),
         link: link.speed,
     })

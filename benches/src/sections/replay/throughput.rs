@@ -33,7 +33,9 @@ const RAW: &str = "raw socket";
 const KERNEL: &str = "Wirebeat kernel";
 /// The least that anybody does who sends from a kernel program what others wrote.
 pub const COPIES: &str = "bare loop that copies";
-const WHO: [&str; 6] = [KERNEL, "Wirebeat packet", "Wirebeat socket", RAW, TCPREPLAY.name, COPIES];
+const PRELOADED: &str = "Wirebeat kernel, preloaded";
+const WHO: [&str; 7] =
+    [KERNEL, PRELOADED, "Wirebeat packet", "Wirebeat socket", RAW, TCPREPLAY.name, COPIES];
 /// The published figures for data of 4 and 28 bytes, records per second: the generator on one core, and the raw socket.
 const PUBLISHED: [(&str, &str); 2] = [(KERNEL, "2.4 M"), (RAW, "0.98 M")];
 const LEAST: f64 = 2_400_000.0;
@@ -134,6 +136,7 @@ fn one_size(bench: &mut Bench, (size, records): (usize, u64)) -> Vec<Measured<f6
             Contestant::new(name, move |bench: &Bench| match who {
                 RAW => raw_socket(bench, given),
                 COPIES => copies(bench, &[given.len]),
+                PRELOADED => flat_out(bench, "kernel", &given.archive, ", preload: on"),
                 who if who == TCPREPLAY.name => tcpreplay(bench, &given.files),
                 who => {
                     let engine = who.rsplit(' ').next().unwrap_or_default();

@@ -36,9 +36,6 @@ pub struct CaptureArgs {
     /// What is done about frames of which not all was captured
     #[arg(long, value_name = "WHAT", value_parser = values::choice(&TRUNCATED), default_value = "pad")]
     truncated: Truncated,
-    /// Read captures into memory before the run starts
-    #[arg(long)]
-    preload: bool,
 }
 
 const SIDES: [(&str, &str, Side); 2] = [
@@ -129,7 +126,6 @@ pub fn fill(args: &Args, is_capture: bool, replay: &mut Replay) {
     replay.filter.clone_from(&said.filter);
     replay.side = said.side;
     replay.truncated = said.truncated;
-    replay.preload = said.preload;
     replay.rewrite = Rewrite {
         // of what is sent from archives they are in the headers
         source_mac: args.packet.source_mac.filter(|_| is_capture),

@@ -13,7 +13,7 @@ pub(crate) use rx::{
 pub(crate) use tx::{wb_tx_orders as Orders, wb_tx_progress as Progress, wb_tx_tag as Tag};
 
 /// `WB_SLOT_HEAD`: bytes of a slot before its frame.
-pub(crate) const SLOT_HEAD: usize = 48;
+pub(crate) const SLOT_HEAD: usize = 56;
 /// `enum wb_probe_form`.
 pub(crate) const PROBE_OWN: u8 = 0;
 pub(crate) const PROBE_NANOSECONDS: u8 = 1;

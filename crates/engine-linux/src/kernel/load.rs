@@ -14,6 +14,7 @@ use super::abi::{self, SLOT_HEAD};
 use super::dispatcher::{self, Entered};
 use super::mapped::Mapped;
 use super::ring::{Ring, RingView};
+use super::shared::Shared;
 use super::skeletons::transmit::{TransmitSkel, TransmitSkelBuilder};
 use super::warm_up::{self, WarmUp};
 
@@ -44,22 +45,20 @@ pub struct SharedSequences {
 impl SharedSequences {
     /// Numbers for `tags` tags, all starting at 0.
     pub fn new(tags: u32) -> Result<SharedSequences, PortError> {
-        // SAFETY: an all-zero `bpf_map_create_opts` is valid; its size is set below.
-        let mut options: libbpf_sys::bpf_map_create_opts = unsafe { std::mem::zeroed() };
-        options.sz = size_of_val(&options) as libbpf_sys::size_t;
-        options.map_flags = libbpf_sys::BPF_F_MMAPABLE;
-        let map = MapHandle::create(
-            libbpf_rs::MapType::Array,
-            // the name of the map that it takes the place of: the skeleton looks it up by name
-            Some("sequences"),
-            4,
-            8,
-            tags.max(1),
-            &options,
-        )
-        .map_err(|error| system("making the map of sequence numbers", "", error))?;
+        let map = memory("sequences", (8, tags.max(1)))
+            .map_err(|error| system("making the map of sequence numbers", "", error))?;
         Ok(SharedSequences { map })
     }
+}
+
+/// An array that is mapped, of so many values of a size. It has the name of the map that it takes the place of: the
+/// skeleton looks it up by that.
+pub(crate) fn memory(name: &str, (size, count): (u32, u32)) -> libbpf_rs::Result<MapHandle> {
+    // SAFETY: an all-zero `bpf_map_create_opts` is valid; its size is set below.
+    let mut options: libbpf_sys::bpf_map_create_opts = unsafe { std::mem::zeroed() };
+    options.sz = size_of_val(&options) as libbpf_sys::size_t;
+    options.map_flags = libbpf_sys::BPF_F_MMAPABLE;
+    MapHandle::create(libbpf_rs::MapType::Array, Some(name), 4, size, count, &options)
 }
 
 /// How a transmit core is laid out.
@@ -118,7 +117,7 @@ impl Transmitter {
     /// Loads the transmit program for one core.
     pub(crate) fn load(
         layout: &Layout,
-        sequences: Option<&SharedSequences>,
+        (sequences, shared): (Option<&SharedSequences>, Option<&Shared>),
         on: &str,
     ) -> Result<Transmitter, PortError> {
         quiet();
@@ -141,6 +140,9 @@ impl Transmitter {
                 .reuse_fd(sequences.map.as_fd())
                 .map_err(failed("sharing sequence numbers"))?;
         }
+        if let Some(shared) = shared {
+            maps.shared.reuse_fd(shared.map()).map_err(failed("sharing memory"))?;
+        }
         if let Some(rodata) = maps.rodata_data.as_deref_mut() {
             rodata.tx_mode =
                 if layout.plan.round > 0 { abi::MODE_REPEAT } else { abi::MODE_STREAM };
@@ -150,6 +152,7 @@ impl Transmitter {
             rodata.paced = u32::from(layout.plan.paced);
             rodata.unix_offset_ns = layout.plan.unix_offset;
             rodata.shared_sequences = u32::from(sequences.is_some());
+            rodata.shared_len = shared.map_or(0, Shared::len);
         }
         let skeleton = open.load().map_err(failed("loading the transmit program"))?;
         skeleton

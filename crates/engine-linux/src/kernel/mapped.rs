@@ -74,6 +74,33 @@ impl Mapped {
         // protocol keeps the program away from slots that have not been handed over.
         unsafe { slice::from_raw_parts_mut(self.memory.as_ptr().add(offset), len) }
     }
+
+    /// Bytes of a part of it. An empty slice when the range is not within the mapping.
+    ///
+    /// # Safety
+    /// Nobody writes to that part while the slice lives.
+    #[inline]
+    pub(crate) unsafe fn bytes_of(&self, offset: usize, len: usize) -> &[u8] {
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return &[];
+        }
+        // SAFETY: in bounds, and the memory lives as long as `self`; the rest is the caller's promise.
+        unsafe { slice::from_raw_parts(self.memory.as_ptr().add(offset), len) }
+    }
+
+    /// The same, to be written to.
+    ///
+    /// # Safety
+    /// Nobody else looks at that part or writes to it while the slice lives.
+    #[allow(clippy::mut_from_ref, reason = "parts have owners of their own, who are `&mut`")]
+    #[inline]
+    pub(crate) unsafe fn bytes_of_mut(&self, offset: usize, len: usize) -> &mut [u8] {
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return &mut [];
+        }
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts_mut(self.memory.as_ptr().add(offset), len) }
+    }
 }
 
 impl Drop for Mapped {

@@ -17,12 +17,14 @@ mod probe;
 mod pump;
 mod receive;
 mod ring;
+mod shared;
 mod skeletons;
 mod test_run;
 mod warm_up;
 
 pub use bare_limit::{BareLimit, FarEnd, Flood, Sink, bare_limit, sink};
 pub use load::SharedSequences;
-pub use port::{FRAME_MAX, KernelOptions, KernelPort};
+pub use port::{APART, FRAME_MAX, KernelOptions, KernelPort};
 pub use probe::probe;
 pub use receive::{Fate, KernelReceiver, ReceiveOptions};
+pub use shared::{Piece, SHARED_MAX, Shared};

@@ -3,7 +3,7 @@
 //! Pure bookkeeping over two mappings: it says how many slots are free and writes slot heads. It makes
 //! no system call, so it tests without a kernel program.
 
-use wirebeat_engine::port::{Counted, Place, TxMeta};
+use wirebeat_engine::port::{Apart, Counted, Place, TxMeta};
 use wirebeat_units::Nanos;
 
 use wirebeat_wire::codec::{Marks, SequenceForm, TimeForm};
@@ -109,6 +109,10 @@ fn write_head(head: &mut [u8], meta: &TxMeta, fragments: u32) {
     };
     head[42..44].copy_from_slice(&follows.to_ne_bytes());
     head[44..46].copy_from_slice(&followers.to_ne_bytes());
+    let Apart { from, len, at } = meta.apart;
+    head[46..48].copy_from_slice(&at.to_ne_bytes());
+    head[48..52].copy_from_slice(&from.to_ne_bytes());
+    head[52..54].copy_from_slice(&len.to_ne_bytes());
     head[41] = meta.stamp.first;
     let Some(marks) = Places::of(&meta.stamp) else {
         head[40] = PROBE_OWN;

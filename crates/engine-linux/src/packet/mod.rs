@@ -122,6 +122,7 @@ impl PacketPort {
                 view: View::Frame,
                 holds: false,
                 repeats: 0,
+                apart: None,
                 link: link.speed,
             },
         })

@@ -146,6 +146,7 @@ impl SocketPort {
                 view: View::Datagram,
                 holds: false,
                 repeats: 0,
+                apart: None,
                 link: link.and_then(|link| link.speed),
             },
         })

@@ -195,6 +195,7 @@ fn fed(cable: &Testbed, frames: u64) -> u64 {
         wait: Wait::Sleep,
         cpu: Some(0),
         sequences: None,
+        shared: None,
         egress_program: false,
         link: None,
     };

@@ -86,7 +86,7 @@ impl Delayed {
     #[inline]
     pub(super) fn get(&self, place: u32) -> Option<Recorded<'_>> {
         let Held { number, sub_flow, tag, data } = self.held.get(place as usize)?;
-        Some(Recorded { number: *number, sub_flow: *sub_flow, tag: *tag, data })
+        Some(Recorded { number: *number, sub_flow: *sub_flow, tag: *tag, data, sum: None })
     }
 }
 
@@ -101,7 +101,8 @@ mod tests {
         for round in 0..5000_u64 {
             for n in [3, 1, 2] {
                 let (number, data) = (round * 10 + n, [n as u8; 5]);
-                let record = Recorded { number, sub_flow: n, tag: n as u16, data: &data };
+                let record =
+                    Recorded { number, sub_flow: n, tag: n as u16, data: &data, sum: None };
                 assert!(delayed.wait(Nanos::new(number), record));
             }
             while let Some((at, place)) = delayed.first() {
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn there_is_an_end_to_what_waits() {
         let mut delayed = Delayed::default();
-        let record = Recorded { number: 0, sub_flow: 0, tag: 0, data: &vec![0; 60_000] };
+        let record = Recorded { number: 0, sub_flow: 0, tag: 0, data: &vec![0; 60_000], sum: None };
         let waited = (0..10_000).take_while(|_| delayed.wait(Nanos::ZERO, record)).count();
         assert_eq!(waited, MOST_BYTES / 60_000);
     }

@@ -8,7 +8,7 @@ use wirebeat_units::Nanos;
 use wirebeat_wire::stamp::Stamp;
 
 use super::{Job, Tally};
-use crate::port::{Place, Port, PortError, TxMeta};
+use crate::port::{Apart, Place, Port, PortError, TxMeta};
 
 /// How long after the others it leaves.
 pub(super) const AFTER: Nanos = Nanos::from_millis(2);
@@ -66,6 +66,7 @@ pub(super) fn farewell<P: Port>(
                 drift: Nanos::MAX,
                 spacing: Nanos::ZERO,
                 place: Place::Whole,
+                apart: Apart::default(),
             }])?;
         }
         port.flush()?;

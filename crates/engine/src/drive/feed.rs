@@ -30,13 +30,30 @@ pub(super) fn feed<P: Port, C: Clock>(
     tally: &mut Tally,
 ) -> Result<(), PortError> {
     let mut out = Outgoing::new(job, port.caps());
+    let fed = feed_all(port, clock, job, (&mut out, tally));
+    if fed.is_err() {
+        // what it may take by itself yet is given up in a moment
+        let _ = port.stop();
+    } else {
+        tally.unsent(job, out, Vec::new());
+    }
+    fed
+}
+
+fn feed_all<P: Port, C: Clock>(
+    port: &mut P,
+    clock: &C,
+    job: &Job<'_>,
+    (out, tally): (&mut Outgoing<'_>, &mut Tally),
+) -> Result<(), PortError> {
     let batch = BATCH.min(port.caps().batch).max(1);
     let mut departures = Vec::with_capacity(batch);
     let mut metas = Vec::with_capacity(batch);
-    let (mut shown, mut last) = (Nanos::ZERO, Nanos::ZERO);
+    let (mut shown, mut last, mut handed) = (Nanos::ZERO, Nanos::ZERO, 0);
     loop {
         let now = clock.now();
         out.listen(now);
+        out.done(port.done());
         if job.stopped(now) {
             break;
         }
@@ -68,12 +85,13 @@ pub(super) fn feed<P: Port, C: Clock>(
         }
         departures.clear();
         out.next_due(horizon, &mut departures, room.min(batch));
-        write(port, job, &mut out, (&departures, tally), &mut metas);
+        write(port, job, out, (&departures, tally), &mut metas);
         if let Some(departure) = departures.last() {
             last = job.start.saturating_add(departure.at);
         }
         port.commit(&metas)?;
-        out.settle(&[]);
+        handed += metas.len() as u64;
+        out.settle(&[], handed);
         port.flush()?;
     }
     farewell(port, job, tally, last.max(clock.now()).saturating_add(AFTER))?;
@@ -87,7 +105,6 @@ pub(super) fn feed<P: Port, C: Clock>(
     }
     port.stop()?;
     show(job, port);
-    tally.unsent(job, out, Vec::new());
     Ok(())
 }
 
@@ -102,7 +119,7 @@ fn write<P: Port>(
     metas.clear();
     for (index, departure) in departures.iter().enumerate() {
         let Some(hand) = out.hand(departure.stream) else { continue };
-        let built = out.build(departure, port.slot(index));
+        let (built, apart) = out.build_around(departure, port.slot(index));
         tally.requested(departure.tag, &built);
         let place = out.place(departure);
         metas.push(match (hand.limited, place) {
@@ -116,7 +133,7 @@ fn write<P: Port>(
             (limited, place) => {
                 let deadline = job.start.saturating_add(departure.at);
                 let launch = if limited { deadline } else { Nanos::ZERO };
-                TxMeta { place, ..hand.meta(&built, departure.tag, launch) }
+                TxMeta { place, apart, ..hand.meta(&built, departure.tag, launch) }
             }
         });
     }

@@ -35,7 +35,7 @@ use outgoing::Outgoing;
 use playback::Playback;
 
 use crate::clock::{Clock, Wait};
-use crate::port::{Amount, Caps, Place, Port, PortError, TxMeta, TxPlan, TxTotals, View};
+use crate::port::{Amount, Apart, Caps, Place, Port, PortError, TxMeta, TxPlan, TxTotals, View};
 
 /// The longest time between frames that catch up: waiting for one holds up those of other flows.
 const SPACING_MAX: Nanos = Nanos::from_micros(5);
@@ -239,6 +239,7 @@ impl Handing {
             drift: self.drift,
             spacing: self.spacing,
             place: Place::Whole,
+            apart: Apart::default(),
         }
     }
 }

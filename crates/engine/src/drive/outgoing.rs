@@ -11,13 +11,15 @@ use wirebeat_units::Nanos;
 use super::changes::{Changes, Listener, Update};
 use super::playback::Playback;
 use super::{Handing, Job};
-use crate::port::{Caps, Place, View};
+use crate::port::{Apart, Caps, Place, View};
 
 /// All that a core sends: when, and the frames of each stream by its number.
 #[derive(Debug)]
 pub(super) struct Outgoing<'a> {
     job: &'a Job<'a>,
     view: View,
+    /// From how many bytes on what was recorded stays apart, if the port takes it from there.
+    apart: Option<usize>,
     pub(super) schedule: Schedule,
     images: Vec<Image>,
     handing: Vec<Handing>,
@@ -55,6 +57,7 @@ impl<'a> Outgoing<'a> {
             elapsed: Nanos::ZERO,
             job,
             view: caps.view,
+            apart: caps.apart,
             schedule: job.schedule(),
             images: job.images(caps),
             handing: job.program.streams.iter().map(|stream| job.hand(stream)).collect(),
@@ -121,16 +124,23 @@ impl<'a> Outgoing<'a> {
     #[inline]
     fn recorded(&self, departure: &Departure) -> Option<Recorded<'_>> {
         let number = (*self.playback_of.get(departure.stream as usize)?)?;
-        self.playbacks.get(number)?.recorded(departure)
+        self.playbacks.get(number)?.recorded(departure).map(|(recorded, _)| recorded)
     }
 
-    /// All frames that were taken are handed over but for these: what was recorded of them may go.
+    /// All frames that were taken are handed over but for these, so many in all: what was recorded of them may go, as
+    /// soon as the port has no more use for it.
     #[inline]
-    pub(super) fn settle(&mut self, pending: &[Departure]) {
+    pub(super) fn settle(&mut self, pending: &[Departure], handed: u64) {
         // the packet whose fragments are being taken is one more
         let cutting = self.cut.as_ref().and_then(|cut| cut.next.as_ref());
         let pending = pending.iter().chain(cutting.map(|(departure, _)| departure));
-        self.playbacks.iter_mut().for_each(|playback| playback.settle(pending.clone()));
+        self.playbacks.iter_mut().for_each(|playback| playback.settle(pending.clone(), handed));
+    }
+
+    /// The port has no more use for the first so many frames.
+    #[inline]
+    pub(super) fn done(&mut self, frames: u64) {
+        self.playbacks.iter_mut().for_each(|playback| playback.done(frames));
     }
 
     /// Whether what was recorded is to come and is not here yet.
@@ -180,6 +190,37 @@ impl<'a> Outgoing<'a> {
         }
     }
 
+    /// Makes the frame of a departure in `slot`, but for what the port takes from the memory that it shares.
+    #[inline]
+    pub(super) fn build_around(
+        &mut self,
+        departure: &Departure,
+        slot: &mut [u8],
+    ) -> (Built, Apart) {
+        let least = self.apart.filter(|_| departure.part == 0);
+        least.and_then(|least| self.around(departure, slot, least)).unwrap_or_else(|| {
+            let built = self.build(departure, slot);
+            (built, Apart::default())
+        })
+    }
+
+    fn around(
+        &self,
+        departure: &Departure,
+        slot: &mut [u8],
+        least: usize,
+    ) -> Option<(Built, Apart)> {
+        let number = (*self.playback_of.get(departure.stream as usize)?)?;
+        let (recorded, from) = self.playbacks.get(number)?.recorded(departure)?;
+        let (from, len) = (from?, recorded.data.len());
+        if len < least {
+            return None;
+        }
+        let image = self.images.get(departure.stream as usize)?;
+        let (built, at) = image.build_around(&recorded, slot)?;
+        Some((built, Apart { from, len: len as u16, at }))
+    }
+
     /// Makes the frame of a departure in `slot`.
     #[inline]
     pub(super) fn build(&mut self, departure: &Departure, slot: &mut [u8]) -> Built {
@@ -188,7 +229,9 @@ impl<'a> Outgoing<'a> {
         };
         let playback = self.playback_of.get(departure.stream as usize).copied().flatten();
         if let Some(playback) = playback.and_then(|number| self.playbacks.get(number)) {
-            let Some(recorded) = playback.recorded(departure) else { return Built::default() };
+            let Some((recorded, _)) = playback.recorded(departure) else {
+                return Built::default();
+            };
             return match &mut self.cut {
                 Some(cut) if departure.part > 0 => {
                     let packet = (departure.stream, &recorded);

@@ -75,7 +75,8 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
             if due > 0 {
                 let due = self.expire(now, due);
                 self.hand_over(due)?;
-                self.out.settle(&self.departures);
+                // ports that do not hold frames take nothing from elsewhere
+                self.out.settle(&self.departures, 0);
                 continue;
             }
             let next = self.departures.first().copied().or_else(|| self.out.peek());

@@ -6,9 +6,9 @@
 //! core knows whose turn it is without asking. This file does not know where records come from.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
@@ -25,29 +25,15 @@ const DELAYED: u64 = 1 << 63;
 /// How often a patient one looks.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// Data that was read. It goes back to whoever reads when nobody refers to it any more.
-#[derive(Debug)]
-pub struct Chunk {
-    bytes: Vec<u8>,
-    home: Sender<Vec<u8>>,
-}
-
-impl Chunk {
-    /// Of these bytes, which go `home` at the end.
-    pub fn new(bytes: Vec<u8>, home: Sender<Vec<u8>>) -> Chunk {
-        Chunk { bytes, home }
-    }
-
+/// Data that was read, and stays as it is as long as somebody refers to it.
+pub trait Chunk: fmt::Debug + Send + Sync {
     /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-}
+    fn bytes(&self) -> &[u8];
 
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        // nobody reads any more: then they are freed
-        let _ = self.home.send(std::mem::take(&mut self.bytes));
+    /// Where they begin in the memory that the port shares ([`Caps::apart`](crate::port::Caps::apart)), if they are in
+    /// there.
+    fn shared_at(&self) -> Option<u32> {
+        None
     }
 }
 
@@ -68,15 +54,18 @@ pub struct Entry {
     pub tag: u16,
     /// Bytes of its data.
     pub len: u16,
+    /// Their sum as checksums want it, where somebody took it when they came by.
+    pub sum: Option<u16>,
 }
 
 impl Entry {
     /// The record, whose data is in `chunk`.
     #[inline]
-    fn recorded<'a>(&self, chunk: &'a Chunk) -> Option<Recorded<'a>> {
+    fn recorded<'a>(&self, chunk: &'a dyn Chunk) -> Option<Recorded<'a>> {
         let start = self.start as usize;
         let data = chunk.bytes().get(start..start + usize::from(self.len))?;
-        Some(Recorded { number: self.number, sub_flow: self.sub_flow.into(), tag: self.tag, data })
+        let Entry { number, tag, sum, .. } = *self;
+        Some(Recorded { number, sub_flow: self.sub_flow.into(), tag, data, sum })
     }
 }
 
@@ -86,7 +75,7 @@ pub struct Batch {
     /// The records.
     pub entries: Vec<Entry>,
     /// Where their data is.
-    pub chunk: Arc<Chunk>,
+    pub chunk: Arc<dyn Chunk>,
     /// Whether the next batch is another worker's.
     pub last: bool,
 }
@@ -120,6 +109,10 @@ pub struct Playback {
     next: u64,
     /// Records before this one were handed over, and nobody looks at them any more.
     settled: u64,
+    /// Data that the port may take yet, and how many frames it is done with when it is done with that.
+    in_use: VecDeque<(u64, Arc<dyn Chunk>)>,
+    /// Frames that were handed over.
+    handed: u64,
     /// Nothing is due at or after this.
     stop: Nanos,
     /// Which records are sent.
@@ -158,6 +151,8 @@ impl Playback {
             place: 0,
             next: 0,
             settled: 0,
+            in_use: VecDeque::new(),
+            handed: 0,
             stop,
             gates: Gates::default(),
             counts,
@@ -313,7 +308,7 @@ impl Playback {
     /// Lets the record whose turn it is wait; says whether there was room. Without, it leaves in its turn.
     fn delay(&mut self, entry: Entry) -> bool {
         let Some(batch) = self.batches.get_mut(self.batch) else { return false };
-        let record = entry.recorded(&batch.chunk);
+        let record = entry.recorded(batch.chunk.as_ref());
         if record.is_some_and(|record| self.delayed.wait(entry.at, record)) {
             return true;
         }
@@ -395,9 +390,14 @@ impl Playback {
     }
 
     /// All that were taken are handed over, and their data is not looked at any more, but for these departures, in
-    /// the order in which they were taken.
+    /// the order in which they were taken. So many frames were handed over in all.
     #[inline]
-    pub(super) fn settle<'a>(&mut self, pending: impl Iterator<Item = &'a Departure> + Clone) {
+    pub(super) fn settle<'a>(
+        &mut self,
+        pending: impl Iterator<Item = &'a Departure> + Clone,
+        handed: u64,
+    ) {
+        self.handed = handed;
         let mine = pending.filter(|departure| departure.stream == self.stream);
         let is_delayed = |departure: &&Departure| departure.index & DELAYED != 0;
         let first = mine.clone().find(|departure| !is_delayed(departure));
@@ -415,16 +415,31 @@ impl Playback {
             && self.first + front.entries.len() as u64 <= self.settled
         {
             self.first += front.entries.len() as u64;
-            self.batches.pop_front();
             self.batch -= 1;
+            let Some(Batch { chunk, .. }) = self.batches.pop_front() else { return };
+            if chunk.shared_at().is_none() {
+                continue;
+            }
+            match self.in_use.back_mut().filter(|(_, last)| Arc::ptr_eq(last, &chunk)) {
+                Some((handed, _)) => *handed = self.handed,
+                None => self.in_use.push_back((self.handed, chunk)),
+            }
         }
     }
 
-    /// The record that was taken as this departure.
+    /// The port is done with so many frames.
     #[inline]
-    pub(super) fn recorded(&self, departure: &Departure) -> Option<Recorded<'_>> {
+    pub(super) fn done(&mut self, frames: u64) {
+        while self.in_use.front().is_some_and(|(handed, _)| *handed <= frames) {
+            self.in_use.pop_front();
+        }
+    }
+
+    /// The record that was taken as this departure, and where its data is in the memory that the port shares.
+    #[inline]
+    pub(super) fn recorded(&self, departure: &Departure) -> Option<(Recorded<'_>, Option<u32>)> {
         if departure.index & DELAYED != 0 {
-            return self.delayed.get(departure.index as u32);
+            return self.delayed.get(departure.index as u32).map(|recorded| (recorded, None));
         }
         let mut place = departure.index.checked_sub(self.first)? as usize;
         for batch in &self.batches {
@@ -432,7 +447,9 @@ impl Playback {
                 place -= batch.entries.len();
                 continue;
             };
-            return entry.recorded(&batch.chunk);
+            let chunk = batch.chunk.as_ref();
+            let shared_at = chunk.shared_at().map(|at| at + entry.start);
+            return entry.recorded(chunk).map(|recorded| (recorded, shared_at));
         }
         None
     }

@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
 
 use wirebeat_report::model::LeftOut;
 use wirebeat_trace::archive;
@@ -22,13 +21,6 @@ use wirebeat_wire::rewrite::Rules;
 use super::Recording;
 use super::read::{Unsendable, add};
 use super::source::{SCANNED, file, on_bad};
-
-/// The most that is read into memory before the run, of all captures of a flow.
-const PRELOADED: u64 = 1 << 30;
-
-/// What captures hold, where they were read before the run.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Preloaded(Vec<Arc<Vec<u8>>>);
 
 /// Some captures.
 pub(super) struct Captures {
@@ -71,52 +63,13 @@ struct Choice {
     seen: Vec<u8>,
 }
 
-impl Preloaded {
-    /// Reads them.
-    pub(super) fn read(recording: &Recording) -> Result<Preloaded, String> {
-        let told =
-            |path: &Path, error: io::Error| format!("the capture '{}': {error}", path.display());
-        let mut all = Vec::new();
-        let mut left = PRELOADED;
-        for path in &recording.paths {
-            let from = file("capture", path, recording.replay.reader, 0)?;
-            let mut bytes = Vec::new();
-            from.take(left + 1).read_to_end(&mut bytes).map_err(|error| told(path, error))?;
-            left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
-                format!(
-                    "the capture '{}': with it there is more than {} MiB to preload; leave 'preload' out, and it is \
-                     read while the run goes on",
-                    path.display(),
-                    PRELOADED >> 20
-                )
-            })?;
-            all.push(Arc::new(bytes));
-        }
-        Ok(Preloaded(all))
-    }
-}
-
-/// Bytes that others read as well.
-struct InMemory(Arc<Vec<u8>>, usize);
-
-impl Read for InMemory {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.0.get(self.1..).unwrap_or_default().read(buffer)?;
-        self.1 += read;
-        Ok(read)
-    }
-}
-
 impl Captures {
-    /// Opens them, or begins anew with what is in memory.
-    pub(super) fn open(recording: &Recording, preloaded: &Preloaded) -> Result<Captures, String> {
+    /// Opens them.
+    pub(super) fn open(recording: &Recording) -> Result<Captures, String> {
         let replay = &recording.replay;
         let mut files = Vec::with_capacity(recording.paths.len());
-        for (number, path) in recording.paths.iter().enumerate() {
-            let from: Box<dyn Read + Send> = match preloaded.0.get(number) {
-                Some(bytes) => Box::new(InMemory(Arc::clone(bytes), 0)),
-                None => file("capture", path, replay.reader, 0)?,
-            };
+        for path in &recording.paths {
+            let from = file("capture", path, replay.reader, 0)?;
             let frames = Frames::new(from, path.display().to_string(), on_bad(replay));
             files.push(Capture { frames, time_ns: None, form: Ok(Form::Is), begun: false });
         }

@@ -1,17 +1,20 @@
 //! What was recorded, on its way from files to the transmit cores.
 //!
-//! One thread reads (`read.rs`): it checks every record and copies those that are to be sent into large buffers, whole
-//! records each. Workers (`work.rs`) make batches of what is in a buffer: when each record is due and where its data
-//! is. A core takes batches from a queue without locks, and looks at the data where it was read to
-//! (`wirebeat_engine::drive::playback`). A buffer goes back to the reader when no batch refers to it.
+//! One thread reads (`read.rs`): it checks every record and copies those that are to be sent into large buffers
+//! (`buffers.rs`), whole records each. Workers (`work.rs`) make batches of what is in a buffer: when each record is due
+//! and where its data is. A core takes batches from a queue without locks, and looks at the data where it was read to
+//! (`wirebeat_engine::drive::playback`); a port that shares memory takes it from there by itself. A buffer goes back to
+//! the reader when no batch refers to it.
 //!
 //! Each worker has two buffers: while one is worked on the other is filled. Chunks go to the workers in turn, and
 //! the cores take them in the same turn, so the order of records is that of the archive however many workers there
 //! are. All times count from the first record, on the clock of the run.
 
+mod buffers;
 mod captures;
 mod devices;
 mod read;
+pub(crate) mod shared;
 mod source;
 mod work;
 
@@ -26,6 +29,7 @@ use std::time::{Duration, Instant};
 use rtrb::RingBuffer;
 use wirebeat_engine::drive::gates::Gates;
 use wirebeat_engine::drive::playback::{Playback, PlaybackCounts};
+use wirebeat_engine_linux::kernel::{APART, Piece};
 use wirebeat_traffic::law::draw::{Key, Purpose};
 use wirebeat_traffic::program::{Flow, Pace, Program, Stream};
 use wirebeat_traffic::spec::Replay;
@@ -33,9 +37,10 @@ use wirebeat_traffic::spec::Shared;
 use wirebeat_units::Nanos;
 
 use crate::error::RunError;
+use buffers::{Buffer, Memory};
 pub(crate) use captures::longest_frame;
 pub(crate) use devices::{Member, kind, members};
-use read::{Readers, Summary};
+use read::{Readers, Summary, Way};
 pub(crate) use source::{Known, look_into};
 use work::Worker;
 
@@ -76,6 +81,8 @@ pub(crate) struct Recording {
     data_max: usize,
     /// The longest frame without a VLAN tag.
     untagged_max: usize,
+    /// Whether checksums cover its data.
+    sums: bool,
 }
 
 impl Recording {
@@ -103,6 +110,7 @@ impl Recording {
                 count: stream.departures.count,
                 data_max: stream.frames.recorded_max(),
                 untagged_max: stream.frames.whole_max().unwrap_or(usize::MAX),
+                sums: stream.frames.sums_recorded(),
                 replay,
             })
         };
@@ -112,6 +120,48 @@ impl Recording {
     /// The number of its flow.
     pub(crate) fn flow(&self) -> u32 {
         self.flow
+    }
+
+    /// The same for a port where the system sees to headers, and so to checksums.
+    pub(crate) fn without_headers(self) -> Recording {
+        Recording { sums: false, ..self }
+    }
+}
+
+/// A recording whose files are open.
+pub(crate) struct Opened {
+    recording: Recording,
+    readers: Readers,
+    buffers: Vec<Buffer>,
+}
+
+impl Opened {
+    /// Opens the files of a recording, and reads what is preloaded.
+    pub(crate) fn open(recording: Recording) -> Result<Opened, RunError> {
+        let readers = Readers::open(&recording)?;
+        Ok(Opened { recording, readers, buffers: Vec::new() })
+    }
+
+    /// The number of its flow.
+    pub(crate) fn flow(&self) -> u32 {
+        self.recording.flow
+    }
+
+    /// Lengths of the memory that its port should share, if it gains by that.
+    pub(crate) fn shared(&self) -> Vec<usize> {
+        match self.recording.data_max {
+            ..APART => Vec::new(),
+            _ => self.readers.lengths(self.recording.replay.workers.get().into()),
+        }
+    }
+
+    /// Uses memory that its port shares, of the lengths that it said.
+    pub(crate) fn share(&mut self, pieces: Vec<Piece>) {
+        if self.readers.has_read() {
+            self.readers.move_into(pieces);
+        } else {
+            self.buffers = pieces.into_iter().map(Memory::Shared).map(Buffer::of).collect();
+        }
     }
 }
 
@@ -160,35 +210,35 @@ impl Replaying {
     /// Begins to read a recording for so many cores; what each of them is to send. `patient` cores wait for records
     /// that are not there yet, because their clock does not go on by itself; of a `controlled` run flows may change.
     pub(crate) fn start(
-        recording: &Recording,
+        opened: Opened,
         cores: usize,
         (patient, controlled): (bool, bool),
     ) -> Result<(Replaying, Vec<Playback>), RunError> {
+        let Opened { recording, readers, mut buffers } = opened;
         let failed = |error: std::io::Error| {
             RunError::Machine(format!("flow '{}': cannot start a thread: {error}", recording.name))
         };
-        let readers = Readers::open(recording)?;
         let (halt, live) = (Arc::new(AtomicBool::new(false)), Arc::new(Live::default()));
-        let (mut ends, mut chunks) = (Vec::new(), Vec::new());
+        let (mut ends, mut ways) = (Vec::new(), Vec::new());
         for number in 0..usize::from(recording.replay.workers.get()) {
             let (queues, consumers): (Vec<_>, Vec<_>) =
                 (0..cores).map(|_| RingBuffer::new(QUEUE)).unzip();
             let (to_worker, from_reader) = mpsc::sync_channel(1);
             let (home, back) = mpsc::channel();
             for _ in 0..2 {
-                // a buffer takes its room when it is filled for the first time
-                let _ = home.send(Vec::new());
+                // one that is not shared takes its room when it is filled for the first time
+                let _ = home.send(buffers.pop().unwrap_or_default());
             }
-            let worker = Worker::new(recording, queues, (from_reader, home), Arc::clone(&halt));
+            let worker = Worker::new(&recording, queues, from_reader, Arc::clone(&halt));
             let name = format!("wb-work-{number}");
             thread::Builder::new().name(name).spawn(move || worker.run()).map_err(failed)?;
             ends.push(consumers);
-            chunks.push((to_worker, back));
+            ways.push(Way { worker: to_worker, back, home });
         }
         let (told, result) = mpsc::channel();
         let (halt_reader, seen) = (Arc::clone(&halt), Arc::clone(&live));
         let read = move || {
-            let _ = told.send(readers.run(chunks, &halt_reader, &seen));
+            let _ = told.send(readers.run(ways, &halt_reader, &seen));
         };
         thread::Builder::new().name("wb-read".to_owned()).spawn(read).map_err(failed)?;
         let counts = Arc::new(PlaybackCounts::default());

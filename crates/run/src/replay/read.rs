@@ -1,35 +1,31 @@
 //! The thread that reads: records are checked, chosen and copied into buffers for the workers, those of archives
-//! (`source.rs`) and frames of captures (`captures.rs`) alike.
+//! (`source.rs`) and frames of captures (`captures.rs`) alike. What is preloaded is read once before the run, and its
+//! buffers are handed on again and again.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
 
+use wirebeat_engine_linux::kernel::Piece;
 use wirebeat_report::model::LeftOut;
 use wirebeat_trace::Source;
 use wirebeat_trace::archive::{Record, Timestamp};
 use wirebeat_trace::select::Selection;
 use wirebeat_traffic::spec::replay::OnBad;
 use wirebeat_units::WallTime;
+use wirebeat_wire::checksum::Sum;
 
-use super::captures::{Captures, Preloaded};
+use super::buffers::{Buffer, Filled, Head, Work};
+use super::captures::Captures;
 use super::devices::{Devices, Member, chosen};
 use super::source::Archives;
 use super::{LOOK, Live, Recording};
 use crate::error::RunError;
 
-/// Bytes before the data of a record in a buffer: its time in nanoseconds, the number of its sub-flow, its tag, and the
-/// length of its data.
-pub(super) const HEAD: usize = 8 + 4 + 2 + 2;
 /// The first buffer is this long, so that what cannot be read from the beginning is known soon.
 const FIRST: usize = 1 << 20;
-
-/// Records of a recording in a buffer, one after the other.
-#[derive(Debug)]
-pub(super) struct Filled {
-    pub(super) bytes: Vec<u8>,
-    /// The number of the first of them.
-    pub(super) number: u64,
-}
+/// The most that is read into memory before the run, of all files of a flow.
+const PRELOADED: usize = 1 << 30;
 
 /// What was read.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +47,7 @@ pub(super) struct Readers {
     recording: Recording,
     selection: Selection,
     devices: Devices,
-    preloaded: Preloaded,
+    preloaded: Option<Preloaded>,
     /// Opened beforehand, so that what cannot be read is known before the run.
     first: Option<Input>,
     notes: Vec<String>,
@@ -63,8 +59,22 @@ enum Input {
     Captures(Box<Captures>),
 }
 
-/// The way to a worker, and the way on which its buffers come back.
-pub(super) type Way = (SyncSender<Filled>, Receiver<Vec<u8>>);
+/// What was read before the run: all of it, once.
+struct Preloaded {
+    buffers: Vec<Buffer>,
+    /// From the first record to the first of the next turn.
+    turn_ns: u64,
+    left_out: Vec<LeftOut>,
+    /// Why it ended before its end.
+    error: Option<String>,
+}
+
+/// The way to a worker, and the way on which its buffers come back, with its beginning.
+pub(super) struct Way {
+    pub(super) worker: SyncSender<Work>,
+    pub(super) back: Receiver<Buffer>,
+    pub(super) home: Sender<Buffer>,
+}
 
 /// A record that cannot be sent.
 pub(super) struct Unsendable {
@@ -90,15 +100,61 @@ impl Readers {
             devices: chosen(replay).map_err(told)?,
         };
         let devices = Devices::of(recording).map_err(told)?;
-        let preloaded = match replay.preload {
-            true => Preloaded::read(recording).map_err(told)?,
-            false => Preloaded::default(),
-        };
-        let recording = recording.clone();
-        let notes = Vec::new();
-        let mut readers = Readers { recording, selection, devices, preloaded, first: None, notes };
+        let (preload, recording, notes) = (replay.preload, recording.clone(), Vec::new());
+        let (first, preloaded) = (None, None);
+        let mut readers = Readers { recording, selection, devices, preloaded, first, notes };
         readers.first = Some(readers.source().map_err(told)?);
+        if preload {
+            readers.preloaded = Some(readers.preload().map_err(told)?);
+        }
         Ok(readers)
+    }
+
+    /// Bytes of the buffers that it reads into for each of so many workers, or has read into.
+    pub(super) fn lengths(&self, workers: usize) -> Vec<usize> {
+        match &self.preloaded {
+            Some(preloaded) => preloaded.buffers.iter().map(Buffer::used).collect(),
+            None => vec![self.capacity(); 2 * workers],
+        }
+    }
+
+    /// Moves what was read into other memory, of the lengths that it said.
+    pub(super) fn move_into(&mut self, pieces: Vec<Piece>) {
+        let Some(Preloaded { buffers, .. }) = &mut self.preloaded else { return };
+        let old = std::mem::take(buffers).into_iter();
+        *buffers = old.zip(pieces).map(|(buffer, piece)| buffer.moved(piece)).collect();
+    }
+
+    /// Whether it has read all that it is going to.
+    pub(super) fn has_read(&self) -> bool {
+        self.preloaded.is_some()
+    }
+
+    fn capacity(&self) -> usize {
+        usize::try_from(self.recording.replay.buffer().get()).unwrap_or(usize::MAX)
+    }
+
+    /// Reads all of it once, before the run.
+    fn preload(&mut self) -> Result<Preloaded, String> {
+        let (halt, live) = (AtomicBool::new(false), Live::default());
+        let mut filling = Filling::new(self, Vec::new(), (&halt, &live));
+        filling.kept = Some(Vec::new());
+        let (mut times, mut left_out) = (TimeLine::default(), Vec::new());
+        let capacity = self.capacity();
+        let error = match filling.begin(FIRST.min(capacity)) {
+            Ok(()) => self.read_once(&mut filling, capacity, &mut times, &mut left_out).err(),
+            Err(error) => Some(error),
+        };
+        filling.hand_on()?;
+        if filling.is_too_much {
+            return Err(format!(
+                "there is more than {} MiB to preload; leave 'preload' out, and it is read while the run goes on",
+                PRELOADED >> 20
+            ));
+        }
+        times.again();
+        let buffers = filling.kept.take().unwrap_or_default();
+        Ok(Preloaded { buffers, turn_ns: times.before, left_out, error })
     }
 
     /// All that is to be sent, once.
@@ -106,7 +162,7 @@ impl Readers {
         let notes = &mut self.notes;
         let Recording { paths, replay, .. } = &self.recording;
         if replay.is_capture() {
-            let captures = Captures::open(&self.recording, &self.preloaded)?;
+            let captures = Captures::open(&self.recording)?;
             return Ok(Input::Captures(Box::new(captures)));
         }
         let open = Archives::open(paths, replay, &self.selection, |note| notes.push(note));
@@ -115,10 +171,14 @@ impl Readers {
 
     /// Reads to the end, or until it is told to halt.
     pub(super) fn run(mut self, ways: Vec<Way>, halt: &AtomicBool, live: &Live) -> Summary {
-        let mut filling =
-            Filling { ways, turn: 0, buffer: Vec::new(), halt, live, begun: 0, next: 0 };
+        let mut filling = Filling::new(&self, ways, (halt, live));
         let mut summary = Summary::default();
-        summary.error = self.read_all(&mut filling, &mut summary.left_out).err();
+        let left_out = &mut summary.left_out;
+        let ended = match self.preloaded.take() {
+            Some(preloaded) => self.send_preloaded(preloaded, &mut filling, left_out),
+            None => self.read_all(&mut filling, left_out),
+        };
+        summary.error = ended.err();
         summary.members = self.devices.members();
         summary.notes = self.notes;
         summary.notes.extend(self.devices.note());
@@ -136,28 +196,65 @@ impl Readers {
         filling: &mut Filling<'_>,
         left_out: &mut Vec<LeftOut>,
     ) -> Result<(), String> {
-        let capacity = usize::try_from(self.recording.replay.buffer().get()).unwrap_or(usize::MAX);
+        let capacity = self.capacity();
         filling.begin(FIRST.min(capacity))?;
         let mut times = TimeLine::default();
-        let mut to = (filling, capacity);
         for _ in 0..self.recording.replay.times.get() {
-            let mut source = match self.first.take() {
-                Some(source) => source,
-                None => self.source()?,
-            };
-            times.again();
-            let done = match &mut source {
-                Input::Archives(source) => {
-                    self.read_records(source, &mut times, &mut to, left_out)?
-                }
-                Input::Captures(source) => {
-                    self.read_frames(source, &mut times, &mut to, left_out)?
-                }
-            };
+            let done = self.read_once(filling, capacity, &mut times, left_out)?;
             // nothing was in it, and nothing will be
-            if done || to.0.next == 0 {
+            if done || filling.next == 0 {
                 return Ok(());
             }
+        }
+        Ok(())
+    }
+
+    /// Reads all of it; says whether there are as many records as were wanted.
+    fn read_once(
+        &mut self,
+        filling: &mut Filling<'_>,
+        capacity: usize,
+        times: &mut TimeLine,
+        left_out: &mut Vec<LeftOut>,
+    ) -> Result<bool, String> {
+        let mut source = match self.first.take() {
+            Some(source) => source,
+            None => self.source()?,
+        };
+        times.again();
+        let mut to = (filling, capacity);
+        match &mut source {
+            Input::Archives(source) => self.read_records(source, times, &mut to, left_out),
+            Input::Captures(source) => self.read_frames(source, times, &mut to, left_out),
+        }
+    }
+
+    /// Hands on what was read before, as often as it is to be sent.
+    fn send_preloaded(
+        &self,
+        preloaded: Preloaded,
+        filling: &mut Filling<'_>,
+        left_out: &mut Vec<LeftOut>,
+    ) -> Result<(), String> {
+        let Preloaded { buffers, turn_ns, left_out: each_turn, error } = preloaded;
+        let buffers: Vec<_> = buffers.into_iter().map(|buffer| Filled::new(buffer, None)).collect();
+        let mut later_ns = 0_u64;
+        for _ in 0..self.recording.replay.times.get() {
+            for filled in &buffers {
+                let left = self.recording.count - filling.next;
+                if left == 0 {
+                    return Ok(());
+                }
+                let most = usize::try_from(left).unwrap_or(usize::MAX);
+                filling.send(Arc::clone(filled), most, later_ns)?;
+            }
+            each_turn.iter().for_each(|more| add(left_out, more.clone()));
+            match &error {
+                Some(error) => return Err(error.clone()),
+                None if filling.next == 0 => return Ok(()),
+                None => {}
+            }
+            later_ns = later_ns.saturating_add(turn_ns);
         }
         Ok(())
     }
@@ -313,7 +410,15 @@ struct Filling<'a> {
     ways: Vec<Way>,
     /// Whose buffer it is.
     turn: usize,
-    buffer: Vec<u8>,
+    /// Where buffers are kept that are filled before the run.
+    kept: Option<Vec<Buffer>>,
+    kept_bytes: usize,
+    is_too_much: bool,
+    buffer: Buffer,
+    /// Bytes that it may take.
+    room: usize,
+    /// Whether the sum of the data is wanted.
+    sums: bool,
     halt: &'a AtomicBool,
     live: &'a Live,
     /// The number of its first record, and of the next.
@@ -321,7 +426,24 @@ struct Filling<'a> {
     next: u64,
 }
 
-impl Filling<'_> {
+impl<'a> Filling<'a> {
+    fn new(readers: &Readers, ways: Vec<Way>, (halt, live): (&'a AtomicBool, &'a Live)) -> Self {
+        Filling {
+            ways,
+            turn: 0,
+            kept: None,
+            kept_bytes: 0,
+            is_too_much: false,
+            buffer: Buffer::default(),
+            room: 0,
+            sums: readers.recording.sums,
+            halt,
+            live,
+            begun: 0,
+            next: 0,
+        }
+    }
+
     /// Says while it goes on that a call of the system may be waited for.
     #[inline]
     fn reading<T>(&self, call: impl FnOnce() -> T) -> T {
@@ -334,7 +456,23 @@ impl Filling<'_> {
 
     /// Takes a buffer with this much room from the worker whose turn it is.
     fn begin(&mut self, capacity: usize) -> Result<(), String> {
-        let Some((_, back)) = self.ways.get(self.turn) else { return Err(HALTED.to_owned()) };
+        self.buffer = match self.kept {
+            Some(_) if self.kept_bytes >= PRELOADED => {
+                self.is_too_much = true;
+                return Err(HALTED.to_owned());
+            }
+            Some(_) => Buffer::default(),
+            None => self.take()?,
+        };
+        self.buffer.clear(capacity);
+        self.room = capacity;
+        Ok(())
+    }
+
+    fn take(&self) -> Result<Buffer, String> {
+        let Some(Way { back, .. }) = self.ways.get(self.turn) else {
+            return Err(HALTED.to_owned());
+        };
         loop {
             if self.halt.load(Ordering::Relaxed) {
                 return Err(HALTED.to_owned());
@@ -343,30 +481,50 @@ impl Filling<'_> {
                 self.live.ahead.store(true, Ordering::Release);
                 back.recv_timeout(LOOK)
             }) {
-                Ok(buffer) => {
-                    self.buffer = buffer;
-                    break;
-                }
+                Ok(buffer) => return Ok(buffer),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(HALTED.to_owned()),
             }
         }
-        self.buffer.clear();
-        self.buffer.reserve_exact(capacity);
-        self.begun = self.next;
-        Ok(())
     }
 
     /// Gives the buffer to its worker.
     fn hand_on(&mut self) -> Result<(), String> {
-        let bytes = std::mem::take(&mut self.buffer);
-        if self.next == self.begun {
+        let buffer = std::mem::take(&mut self.buffer);
+        if buffer.heads.is_empty() {
             return Ok(());
         }
-        let Some((worker, _)) = self.ways.get(self.turn) else { return Err(HALTED.to_owned()) };
-        // It has two buffers, one of which it works on, so there is room.
-        worker.send(Filled { bytes, number: self.begun }).map_err(|_| HALTED.to_owned())?;
-        self.live.records.store(self.next, Ordering::Release);
+        if let Some(kept) = &mut self.kept {
+            let buffer = buffer.fitting();
+            self.kept_bytes += buffer.taken();
+            kept.push(buffer);
+            return Ok(());
+        }
+        let Some(Way { home, .. }) = self.ways.get(self.turn) else {
+            return Err(HALTED.to_owned());
+        };
+        let filled = Filled::new(buffer, Some(home.clone()));
+        self.send(filled, usize::MAX, 0)
+    }
+
+    /// Gives records to the worker whose turn it is.
+    fn send(&mut self, filled: Arc<Filled>, most: usize, later_ns: u64) -> Result<(), String> {
+        let Some(Way { worker, .. }) = self.ways.get(self.turn) else {
+            return Err(HALTED.to_owned());
+        };
+        let records = filled.buffer.heads.len().min(most) as u64;
+        let work = Work { filled, number: self.begun, most, later_ns };
+        match worker.try_send(work) {
+            Ok(()) => {}
+            Err(TrySendError::Full(work)) => {
+                self.live.ahead.store(true, Ordering::Release);
+                worker.send(work).map_err(|_| HALTED.to_owned())?;
+            }
+            Err(TrySendError::Disconnected(_)) => return Err(HALTED.to_owned()),
+        }
+        self.begun += records;
+        self.next = self.next.max(self.begun);
+        self.live.records.store(self.begun, Ordering::Release);
         self.turn = (self.turn + 1) % self.ways.len();
         Ok(())
     }
@@ -374,20 +532,19 @@ impl Filling<'_> {
     #[inline]
     fn add(
         &mut self,
-        at_ns: u64,
+        time_ns: u64,
         (sub_flow, tag): (u32, u16),
         data: &[u8],
         capacity: usize,
     ) -> Result<(), String> {
-        if self.buffer.capacity() - self.buffer.len() < HEAD + data.len() {
+        if self.buffer.taken() + data.len() + size_of::<Head>() > self.room {
             self.hand_on()?;
             self.begin(capacity)?;
         }
-        self.buffer.extend_from_slice(&at_ns.to_ne_bytes());
-        self.buffer.extend_from_slice(&sub_flow.to_ne_bytes());
-        self.buffer.extend_from_slice(&tag.to_ne_bytes());
-        self.buffer.extend_from_slice(&(data.len() as u16).to_ne_bytes());
-        self.buffer.extend_from_slice(data);
+        let sum = self.sums.then(|| Sum::ZERO.add_bytes(data).folded());
+        let head = Head { time_ns, start: 0, sub_flow, tag, len: data.len() as u16, sum };
+        // a buffer has room for one of any length
+        self.buffer.add(head, data);
         self.next += 1;
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use wirebeat_traffic::law::draw::Key;
 use wirebeat_traffic::spec::replay::OutOfOrder;
 use wirebeat_units::{Factor, Nanos};
 
-use super::read::{Filled, HEAD};
+use super::buffers::{Head, Work};
 use super::{LOOK, Recording};
 
 /// Records of a batch.
@@ -24,8 +24,7 @@ const FULL: Duration = Duration::from_micros(200);
 pub(super) struct Worker {
     /// One for each core.
     queues: Vec<Producer<Batch>>,
-    chunks: Receiver<Filled>,
-    home: Sender<Vec<u8>>,
+    from_reader: Receiver<Work>,
     halt: Arc<AtomicBool>,
     times: Times,
     delays: Option<Delays>,
@@ -48,27 +47,26 @@ enum Times {
 }
 
 impl Worker {
-    /// One of those who work for a recording: it fills `queues` with what comes from the reader, whose buffers go
-    /// back on the second way.
+    /// One of those who work for a recording: it fills `queues` with what comes from the reader.
     pub(super) fn new(
         recording: &Recording,
         queues: Vec<Producer<Batch>>,
-        (chunks, home): (Receiver<Filled>, Sender<Vec<u8>>),
+        from_reader: Receiver<Work>,
         halt: Arc<AtomicBool>,
     ) -> Worker {
         let replay = &recording.replay;
         let times = replay.tight_loop.map_or(Times::Recorded(replay.speed), Times::Every);
         let delays = replay.out_of_order.map(|of| Delays { key: recording.delays, of });
         let (start, stop) = (recording.start, recording.stop);
-        Worker { queues, chunks, home, halt, times, delays, start, stop }
+        Worker { queues, from_reader, halt, times, delays, start, stop }
     }
 
     /// Works until the reader has no more, nothing more is due, or it is told to halt.
     pub(super) fn run(mut self) {
         while !self.halt.load(Ordering::Relaxed) {
-            match self.chunks.recv_timeout(LOOK) {
-                Ok(filled) => {
-                    if self.work(filled).is_none() {
+            match self.from_reader.recv_timeout(LOOK) {
+                Ok(work) => {
+                    if self.work(work).is_none() {
                         return;
                     }
                 }
@@ -79,20 +77,21 @@ impl Worker {
     }
 
     /// Makes batches of a buffer; `None` when nobody wants more.
-    fn work(&mut self, Filled { bytes, number }: Filled) -> Option<()> {
-        let chunk = Arc::new(Chunk::new(bytes, self.home.clone()));
+    fn work(&mut self, Work { filled, number, most, later_ns }: Work) -> Option<()> {
+        let chunk: Arc<dyn Chunk> = Arc::clone(&filled) as Arc<dyn Chunk>;
         let empty = || Vec::with_capacity(BATCH);
         let mut batches: Vec<Vec<Entry>> = self.queues.iter().map(|_| empty()).collect();
-        let (mut at, mut number, mut over) = (0, number, false);
-        while let Some(Head { time_ns, sub_flow, tag, len }) = Head::at(chunk.bytes(), at) {
-            let due = self.due(time_ns, number);
+        let (mut number, mut over) = (number, false);
+        for &Head { time_ns, start, sub_flow, tag, len, sum } in
+            filled.buffer.heads.iter().take(most)
+        {
+            let due = self.due(time_ns.saturating_add(later_ns), number);
             if due >= self.stop {
                 over = true;
                 break;
             }
             let delay = self.delays.and_then(|delays| delays.of(number));
             let core = self.core(number, delay.is_some());
-            let start = (at + HEAD) as u32;
             let entry = Entry {
                 due,
                 at: due.saturating_add(delay.unwrap_or(Nanos::ZERO)),
@@ -101,6 +100,7 @@ impl Worker {
                 sub_flow,
                 tag,
                 len,
+                sum,
             };
             let batch = batches.get_mut(core)?;
             batch.push(entry);
@@ -108,7 +108,6 @@ impl Worker {
                 let entries = std::mem::replace(batch, empty());
                 self.push(core, Batch { entries, chunk: Arc::clone(&chunk), last: false })?;
             }
-            at += HEAD + usize::from(len);
             number += 1;
         }
         for (core, entries) in batches.into_iter().enumerate() {
@@ -164,28 +163,5 @@ impl Delays {
         let mut draw = self.key.draw(number);
         let later = draw.unit() < self.of.probability;
         later.then(|| Nanos::new((draw.positive_unit() * self.of.window.get() as f64) as u64))
-    }
-}
-
-/// What is before the data of a record in a buffer.
-struct Head {
-    time_ns: u64,
-    sub_flow: u32,
-    tag: u16,
-    len: u16,
-}
-
-impl Head {
-    /// That of the record at `at`.
-    #[inline]
-    fn at(bytes: &[u8], at: usize) -> Option<Head> {
-        let head: &[u8; HEAD] = bytes.get(at..)?.first_chunk()?;
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *head;
-        Some(Head {
-            time_ns: u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-            sub_flow: u32::from_ne_bytes([i, j, k, l]),
-            tag: u16::from_ne_bytes([m, n]),
-            len: u16::from_ne_bytes([o, p]),
-        })
     }
 }

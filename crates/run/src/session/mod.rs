@@ -33,7 +33,7 @@ use crate::outcome::{self, Outcome};
 use crate::ports::{self, PortHere};
 use crate::receivers::{self, Receiver};
 use crate::remote::{Connection, ExpectedFlow, Measurement, RemoteError};
-use crate::replay::{Recording, Replaying};
+use crate::replay::{Opened, Recording, Replaying, shared};
 use crate::transmit::{self, AnyPort, Cores, Marching, Opening, Sender};
 
 use watching::Looking;
@@ -59,7 +59,8 @@ pub struct Prepared {
     pub(crate) ports: Vec<PortHere>,
     pub(crate) engines: Vec<Engine>,
     pub(crate) senders: Vec<Sender>,
-    /// What was recorded, on its way to them.
+    /// What was recorded, until it is begun, and on its way to them.
+    opened: Vec<Opened>,
     replaying: Vec<Replaying>,
     /// What the report says of each sender, once they are at work.
     pub(crate) sending: Vec<Sending>,
@@ -112,6 +113,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         ports,
         engines,
         senders: Vec::new(),
+        opened: Vec::new(),
         replaying: Vec::new(),
         sending: Vec::new(),
         receivers: Vec::new(),
@@ -267,6 +269,7 @@ impl Prepared {
             }
             self.room.clone_from(&frame_max);
         }
+        let mut opened = self.open_recordings()?;
         for place in 0..self.ports.len() {
             self.open_receiver(place, &mut ends)?;
         }
@@ -277,7 +280,13 @@ impl Prepared {
             let port = &self.ports[place];
             self.engines[place] = engines::settle(port, self.engines[place], longest)?;
             let engine = self.engines[place];
+            let mine = self.program.flows_from(&port.name);
+            let recordings = opened.iter_mut().filter(|one| mine.contains(&one.flow()));
             let opening = Opening {
+                shared: match engine {
+                    Engine::Kernel => shared::among(recordings)?,
+                    _ => None,
+                },
                 wait: self.wait,
                 unix_offset: self.unix_offset,
                 room: self.is_controlled().then_some(longest),
@@ -291,15 +300,31 @@ impl Prepared {
             }));
             self.senders.extend(senders);
         }
+        self.opened = opened;
         Ok(())
+    }
+
+    /// Opens what was recorded.
+    fn open_recordings(&self) -> Result<Vec<Opened>, RunError> {
+        let directory = self.options.directory.clone().unwrap_or_default();
+        let all = Recording::all(&self.program, |name| directory.join(name));
+        let open = |recording: Recording| {
+            let flow = self.program.flows.get(recording.flow() as usize);
+            let port =
+                self.ports.iter().position(|port| flow.is_some_and(|flow| flow.from == port.name));
+            match port.and_then(|place| self.engines.get(place)) {
+                Some(Engine::Socket) => Opened::open(recording.without_headers()),
+                _ => Opened::open(recording),
+            }
+        };
+        all.into_iter().map(open).collect()
     }
 
     /// Begins to read what was recorded, and waits until the first of it is there.
     fn begin_replays(&mut self) -> Result<(), RunError> {
-        let directory = self.options.directory.clone().unwrap_or_default();
         let controlled = self.is_controlled();
-        for recording in Recording::all(&self.program, |name| directory.join(name)) {
-            let flow = recording.flow();
+        for opened in std::mem::take(&mut self.opened) {
+            let flow = opened.flow();
             let mine = |sender: &&mut Sender| sender.flows.contains(&flow);
             let mut senders: Vec<&mut Sender> = self.senders.iter_mut().filter(mine).collect();
             let virtual_time = |sender: &&mut Sender| {
@@ -307,7 +332,7 @@ impl Prepared {
             };
             let patient = senders.iter().any(virtual_time);
             let how = (patient, controlled);
-            let (replaying, playbacks) = Replaying::start(&recording, senders.len(), how)?;
+            let (replaying, playbacks) = Replaying::start(opened, senders.len(), how)?;
             for (sender, playback) in senders.iter_mut().zip(playbacks) {
                 sender.playbacks.push(playback);
             }

@@ -30,6 +30,7 @@ fn port(bed: &Testbed, cut: bool) -> KernelPort {
         wait: Wait::Spin,
         cpu: Some(0),
         sequences: None,
+        shared: None,
         egress_program: false,
         link: None,
     };

@@ -57,7 +57,7 @@ mod tests {
         for len in [0, 14, 59, 60, 61, 1518] {
             let data: Vec<u8> = (0..len).map(|byte| byte as u8 | 1).collect();
             let mut out = vec![0xee; 2000];
-            let recorded = Recorded { number: 7, sub_flow: 0, tag: 0, data: &data };
+            let recorded = Recorded { number: 7, sub_flow: 0, tag: 0, data: &data, sum: None };
             let built = image.build_recorded(&recorded, &mut out);
             assert_eq!(built.len as usize, data.len().max(60));
             assert!(

@@ -365,22 +365,23 @@ impl Frames {
         content.copy_from_slice(self.bytes.get(..packet as usize)?);
         padding.fill(0);
         let sub_flow = self.sub_flows.as_ref().map_or(n, |order| order.number(n));
-        self.fill_in(frame, packet, (n, sub_flow), None, Self::payload_sum)?;
+        let sum = |frame: &[u8]| self.payload_sum(frame, packet);
+        self.fill_in(frame, (packet, packet as usize), (n, sub_flow), None, sum)?;
         Some(built)
     }
 
-    /// Fills in what changes: of the packet with this number, of that sub-flow, with another flow in its probe than the
-    /// frame's own if need be.
+    /// Fills in what changes: of the packet of this length, whose bytes end at that place of `frame`, with this number, of
+    /// that sub-flow, with another flow in its probe than the frame's own if need be.
     #[inline]
     pub(super) fn fill_in(
         &self,
         frame: &mut [u8],
-        packet: u32,
+        (packet, end): (u32, usize),
         numbers: (u64, u64),
         flow: Option<u16>,
-        payload_sum: impl Fn(&Self, &[u8], u32) -> u64,
+        payload_sum: impl Fn(&[u8]) -> u64,
     ) -> Option<()> {
-        self.write_tail(frame.get_mut(..packet as usize)?, flow)?;
+        self.write_tail(frame.get_mut(..end)?, flow)?;
         let mut sums = [0_u64; MAX_SUMS];
         self.write_lengths(frame, packet, &mut sums)?;
         self.write_patches(frame, numbers, &mut sums)?;
@@ -465,7 +466,7 @@ impl Frames {
         frame: &mut [u8],
         packet: u32,
         sums: &mut [u64; MAX_SUMS],
-        payload_sum: impl Fn(&Self, &[u8], u32) -> u64,
+        payload_sum: impl Fn(&[u8]) -> u64,
     ) -> Option<()> {
         for (index, sum) in self.sums.iter().enumerate() {
             let mut total = sums.get(index)? + u64::from(sum.base);
@@ -473,7 +474,7 @@ impl Frames {
                 total += u64::from(packet.saturating_sub(from.into()));
             }
             if sum.payload {
-                total += payload_sum(self, frame, packet);
+                total += payload_sum(frame);
             }
             let mut checksum = !fold(total);
             if sum.one_more {

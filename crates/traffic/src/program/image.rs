@@ -65,6 +65,16 @@ impl Image {
         built.unwrap_or_default()
     }
 
+    /// The same without the data itself, which belongs where the number says: what is before it and what is behind it
+    /// are made one after the other. `None` where it has to be made as a whole.
+    #[inline]
+    pub fn build_around(&self, of: &Recorded<'_>, out: &mut [u8]) -> Option<(Built, u16)> {
+        if self.datagram || of.data.len() > self.frames.recorded_max() {
+            return None;
+        }
+        self.frames.write_around(of, out)
+    }
+
     fn recorded_datagram(&self, of: &Recorded<'_>, out: &mut [u8]) -> Option<Built> {
         let end = self.frames.recorded_len(of.data.len());
         let out = out.get_mut(..(end as usize).checked_sub(self.frames.headers_len.into())?)?;

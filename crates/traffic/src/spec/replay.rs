@@ -77,7 +77,7 @@ pub struct Replay {
     /// What is done about frames of a capture of which not all was captured.
     #[serde(default, skip_serializing_if = "is_default")]
     pub truncated: Truncated,
-    /// Whether captures are read into memory before the run starts. Default: they are read while it goes on.
+    /// Whether all of it is read into memory before the run starts. Default: they are read while it goes on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub preload: bool,
     /// How often all of it is sent.
@@ -387,7 +387,6 @@ impl Replay {
             ("rewrite", self.rewrite != Rewrite::default()),
             ("side", self.side.is_some()),
             ("truncated", self.truncated != Truncated::Pad),
-            ("preload", self.preload),
         ];
         match only.into_iter().find(|(_, is_said)| *is_said) {
             Some((key, _)) => no(key, "only a capture has this; leave it out"),

@@ -1,10 +1,35 @@
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Sender};
 
 use rtrb::{Producer, RingBuffer};
 
 use super::*;
 
+/// Data that goes home when nobody refers to it.
+#[derive(Debug)]
+struct Data {
+    bytes: Vec<u8>,
+    home: Sender<Vec<u8>>,
+    shared_at: Option<u32>,
+}
+
+impl Chunk for Data {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn shared_at(&self) -> Option<u32> {
+        self.shared_at
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        let _ = self.home.send(std::mem::take(&mut self.bytes));
+    }
+}
+
 struct Worker {
+    shared_at: Option<u32>,
     queue: Producer<Batch>,
     home: Sender<Vec<u8>>,
     number: u64,
@@ -21,11 +46,13 @@ impl Worker {
             sub_flow: 0,
             tag: 0,
             len: 1,
+            sum: None,
         };
         let entries: Vec<Entry> = times.iter().enumerate().map(entry).collect();
         let bytes = entries.iter().map(|entry| entry.number as u8).collect();
         self.number += entries.len() as u64;
-        let chunk = Arc::new(Chunk::new(bytes, self.home.clone()));
+        let (home, shared_at) = (self.home.clone(), self.shared_at);
+        let chunk = Arc::new(Data { bytes, home, shared_at });
         self.queue.push(Batch { entries, chunk, last }).unwrap();
     }
 }
@@ -33,7 +60,7 @@ impl Worker {
 fn pair(workers: usize) -> (Vec<Worker>, Playback, mpsc::Receiver<Vec<u8>>) {
     let (home, back) = mpsc::channel();
     let (queues, ends): (Vec<_>, Vec<_>) = (0..workers).map(|_| RingBuffer::new(8)).unzip();
-    let worker = |queue| Worker { queue, home: home.clone(), number: 0 };
+    let worker = |queue| Worker { queue, home: home.clone(), number: 0, shared_at: None };
     let counts = Arc::new(PlaybackCounts::default());
     let playback = Playback::new((0, 0), ends, Nanos::new(1000), counts);
     (queues.into_iter().map(worker).collect(), playback, back)
@@ -43,7 +70,7 @@ fn taken(playback: &mut Playback) -> Vec<(u64, u8)> {
     let mut all = Vec::new();
     while let Some(departure) = playback.peek(Nanos::ZERO) {
         playback.take();
-        let data = playback.recorded(&departure).unwrap().data[0];
+        let data = playback.recorded(&departure).unwrap().0.data[0];
         all.push((departure.at.get(), data));
     }
     all
@@ -88,9 +115,9 @@ fn chunks_go_home_when_nobody_looks_at_them() {
     }
     assert_eq!(all.len(), 2000);
     assert_eq!(back.try_iter().count(), 0, "all may be looked at still");
-    playback.settle(all[1699..].iter());
+    playback.settle(all[1699..].iter(), 0);
     assert_eq!(back.try_iter().count(), 5);
-    playback.settle([].iter());
+    playback.settle([].iter(), 0);
     assert_eq!(back.try_iter().count(), 2);
     workers[0].batch(&[1; 3], false);
     workers[0].batch(&[1; 3], false);
@@ -98,7 +125,7 @@ fn chunks_go_home_when_nobody_looks_at_them() {
         playback.peek(Nanos::ZERO).unwrap();
         playback.take();
     }
-    playback.settle([].iter());
+    playback.settle([].iter(), 0);
     // the last of a batch is seen to be the last when the next is looked for
     playback.peek(Nanos::ZERO).unwrap();
     assert_eq!(back.try_iter().count(), 1);
@@ -119,10 +146,10 @@ fn what_is_not_handed_over_can_be_looked_at_though_others_were_not_taken() {
     playback.take();
     assert_eq!((first.at, second.at), (Nanos::ZERO, Nanos::new(5)));
     assert_eq!(playback.counts.passed_over.load(Ordering::Relaxed), 4);
-    playback.settle([first, second].iter());
-    assert_eq!(playback.recorded(&first).unwrap().data, [0]);
-    playback.settle([second].iter());
-    assert_eq!(playback.recorded(&second).unwrap().data, [5]);
+    playback.settle([first, second].iter(), 0);
+    assert_eq!(playback.recorded(&first).unwrap().0.data, [0]);
+    playback.settle([second].iter(), 0);
+    assert_eq!(playback.recorded(&second).unwrap().0.data, [5]);
     assert_eq!(playback.recorded(&first), None);
 }
 
@@ -163,13 +190,15 @@ fn what_cannot_wait_leaves_in_its_turn_and_is_counted_once() {
     let data = vec![0; 60_000];
     while playback
         .delayed
-        .wait(Nanos::new(900), Recorded { number: 0, sub_flow: 0, tag: 0, data: &data })
-    {}
+        .wait(Nanos::new(900), Recorded { number: 0, sub_flow: 0, tag: 0, data: &data, sum: None })
+    {
+    }
     workers[0].batch(&[10], false);
     playback.peek(Nanos::ZERO);
     playback.batches[0].entries[0].at = Nanos::new(500);
     // no room is left for one that long
-    playback.batches[0].chunk = Arc::new(Chunk::new(data, mpsc::channel().0));
+    let home = mpsc::channel().0;
+    playback.batches[0].chunk = Arc::new(Data { bytes: data, home, shared_at: None });
     playback.batches[0].entries[0].len = 60_000;
     for _ in 0..3 {
         assert_eq!(playback.peek(Nanos::ZERO).unwrap().at, Nanos::new(10));
@@ -193,4 +222,36 @@ fn what_comes_too_late_is_counted_as_the_readers_doing() {
     workers[0].batch(&[10, 20, 30, 40], false);
     assert_eq!(playback.peek(Nanos::new(30)).unwrap().at, Nanos::new(10));
     assert_eq!(starved(&playback), 2);
+}
+
+/// It would be written over while the port reads it.
+#[test]
+fn what_the_port_takes_by_itself_goes_home_when_that_is_done_with_it() {
+    let (mut workers, mut playback, back) = pair(1);
+    workers[0].shared_at = Some(4096);
+    for first in [0, 10, 20] {
+        workers[0].batch(&[first, first + 1, first + 2], false);
+    }
+    let mut departures = Vec::new();
+    while let Some(departure) = playback.peek(Nanos::ZERO) {
+        playback.take();
+        departures.push(departure);
+    }
+    let shared_at: Vec<_> =
+        departures.iter().map(|departure| playback.recorded(departure).unwrap().1).collect();
+    assert_eq!(shared_at[..4], [Some(4096), Some(4097), Some(4098), Some(4096)]);
+    // other flows of the port have frames, too
+    playback.settle(departures[7..].iter(), 20);
+    assert_eq!(back.try_iter().count(), 0);
+    playback.done(19);
+    assert_eq!(back.try_iter().count(), 0);
+    playback.done(20);
+    assert_eq!(back.try_iter().count(), 2);
+    playback.settle([].iter(), 30);
+    workers[0].batch(&[30], false);
+    playback.peek(Nanos::ZERO).unwrap();
+    playback.done(29);
+    assert_eq!(back.try_iter().count(), 0);
+    playback.done(u64::MAX);
+    assert_eq!(back.try_iter().count(), 1);
 }

@@ -13,6 +13,7 @@ use wirebeat_testbed::{Capability, require};
 use wirebeat_trace::archive::{Device, Record, Timestamp, Writer};
 use wirebeat_traffic::spec::Scenario;
 
+mod apart;
 mod changing;
 mod members;
 
