@@ -30,6 +30,8 @@ const volatile __u64 unix_offset_ns; /* the clock of the day less the monotonic 
 
 struct wb_tx_orders orders SEC(".bss.orders");
 struct wb_tx_progress progress SEC(".bss.progress");
+/* For how long the CPU was taken away from the program. */
+struct wb_distribution interruptions SEC(".bss.taken");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -88,6 +90,11 @@ struct {
 	__type(value, __u32);
 } egress SEC(".maps");
 
+/* Two readings of the clock in a wait are some 30 ns apart; with this much between them somebody else had the CPU: a timer
+ * tick, an interrupt, the hypervisor. From one wait to the next are the frames of a batch and its end, 1 or 2 us. */
+#define INTERRUPTION_NS 1000
+#define INTERRUPTION_BETWEEN_NS 10000
+
 /* bpf_loop callback: reads the clock until the deadline. */
 struct wait {
 	__u64 deadline;
@@ -96,14 +103,41 @@ struct wait {
 
 static long look_at_clock(__u32 index, struct wait *wait)
 {
-	wait->now = bpf_ktime_get_ns();
-	return wait->now >= wait->deadline;
+	__u64 before = wait->now, now = bpf_ktime_get_ns();
+
+	wait->now = now;
+	if (now - before >= INTERRUPTION_NS)
+		record(&interruptions, now - before);
+	return now >= wait->deadline;
+}
+
+static __always_inline void wait_until(struct wait *wait)
+{
+	__u64 begun = wait->now;
+
+	bpf_loop(1 << 20, look_at_clock, wait, 0);
+	progress.listened_ns += wait->now - begun;
+	progress.seen_ns = wait->now;
+}
+
+/* The time, between two waits. */
+static __always_inline __u64 time_between(void)
+{
+	__u64 before = progress.seen_ns, now = bpf_ktime_get_ns();
+
+	if (before) {
+		progress.listened_ns += now - before;
+		if (now - before >= INTERRUPTION_BETWEEN_NS)
+			record(&interruptions, now - before);
+	}
+	progress.seen_ns = now;
+	return now;
 }
 
 /* Returns the time when `deadline` is reached, or 0 when it is further away than our patience. */
 static __always_inline __u64 wait_for(__u64 deadline)
 {
-	struct wait wait = { .deadline = deadline, .now = bpf_ktime_get_ns() };
+	struct wait wait = { .deadline = deadline, .now = time_between() };
 	__u64 patience = orders.patience_ns;
 
 	if (wait.now >= deadline)
@@ -111,10 +145,10 @@ static __always_inline __u64 wait_for(__u64 deadline)
 	if (deadline - wait.now > 2 * patience) {
 		/* far away: spend our patience, then softirqs and signals have their turn */
 		wait.deadline = wait.now + patience;
-		bpf_loop(1 << 20, look_at_clock, &wait, 0);
+		wait_until(&wait);
 		return 0;
 	}
-	bpf_loop(1 << 20, look_at_clock, &wait, 0);
+	wait_until(&wait);
 	return wait.now;
 }
 
@@ -457,7 +491,7 @@ int wb_transmit(struct xdp_md *ctx)
 			if (!now)
 				return bpf_redirect_map(&egress, WARM_UP, XDP_DROP); /* dropped where there is none */
 		} else {
-			now = bpf_ktime_get_ns();
+			now = time_between();
 			if (now < due) {
 				batch_state = batch_state == LATE ? DONE : WAITING;
 				return XDP_DROP;
@@ -466,6 +500,7 @@ int wb_transmit(struct xdp_md *ctx)
 		if (expired(slot, counters, launch, now)) {
 			advance(consumed);
 			bpf_loop(DROPPED_AT_ONCE, drop_next, &now, 0);
+			progress.seen_ns = 0; /* that takes longer than a batch */
 			return XDP_DROP;
 		}
 	} else {

@@ -104,7 +104,8 @@ struct wb_tx_progress {
 	__u64 round_start_frac; /* … and 2^-32 ns */
 	__u64 batch; /* paced: runs whose frames leave together; written by the thread that calls … */
 	__u64 place; /* … which begins a call with 0: which of them is next */
-	__u64 reserved[2];
+	__u64 listened_ns; /* paced: for how long it would have known that the CPU was taken away, in all */
+	__u64 seen_ns; /* paced: when it looked at the clock last; set to 0 before a call, which takes its time */
 
 	__u64 released; /* stream: slots that may be written again; follows `consumed` by a few frames */
 	__u64 refused; /* runs that could not build their frame; always 0 unless there is a bug */

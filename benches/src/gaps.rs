@@ -39,6 +39,11 @@ impl Gaps {
         })
     }
 
+    /// Those of a loop of somebody else, who listened for so long.
+    pub fn of(elapsed_ns: u64, lengths: impl Iterator<Item = u64>) -> Gaps {
+        Gaps { elapsed_ns, lengths: lengths.collect() }
+    }
+
     fn note(&mut self, gap_ns: u64) {
         if gap_ns > SHORTEST {
             self.lengths.push(gap_ns);

@@ -200,6 +200,24 @@ pub struct DepartureRecord {
     pub error: Distribution,
 }
 
+/// How long whoever waits for launch times had to do without its CPU, because a timer tick, an interrupt or another
+/// program had it, or the hypervisor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interruptions {
+    /// For how long it would have known, in all.
+    pub listened: Nanos,
+    /// How long they were, in ns: those of a microsecond and more.
+    pub lengths: Distribution,
+}
+
+impl Interruptions {
+    /// Adds those of another core.
+    pub fn merge(&mut self, other: &Interruptions) {
+        self.listened = self.listened.saturating_add(other.listened);
+        self.lengths.merge(&other.lengths);
+    }
+}
+
 /// A frame or datagram that came in.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
@@ -301,6 +319,11 @@ pub trait Port: Send {
     fn departures(&self, tag: u32) -> DepartureRecord {
         let _ = tag;
         DepartureRecord::default()
+    }
+
+    /// How it was kept from its CPU; only ports that wait for launch times themselves know.
+    fn interruptions(&self) -> Option<Interruptions> {
+        None
     }
 
     /// Takes what has arrived, waiting at most until `until` for the first, and gives it to `sink` in

@@ -14,7 +14,8 @@ use crate::assemble::{Clocks, CpuTime, ReceiverSide, RunFacts, SenderSide, SentF
 use crate::document::{Document, ErrorBody, ErrorReport, schema};
 use crate::format::{Colour, Format};
 use crate::model::{
-    Change, ChangeOrigin, Clock, End, Host, LeftOut, MemberKind, Replay, Report, Station, Volume,
+    Change, ChangeOrigin, Clock, End, Host, Interruptions, LeftOut, MemberKind, Replay, Report,
+    Station, Stats, Volume,
 };
 
 /// Compares `found` with the file at `path` in this crate, or writes it.
@@ -166,6 +167,14 @@ fn host(name: &str) -> Host {
     }
 }
 
+/// 300 timer ticks of some microseconds, and one pause.
+fn interruptions() -> Interruptions {
+    let mut lengths = Recorder::default();
+    (0..300).for_each(|n| lengths.record(4_000 + n * 7));
+    lengths.record(180_000);
+    Interruptions { listened_ns: 820_000_000, lengths_ns: Stats::of(&lengths.distribution()) }
+}
+
 fn station(interface: &str, wait: Option<&str>) -> Station {
     Station {
         host: host("tester"),
@@ -177,6 +186,7 @@ fn station(interface: &str, wait: Option<&str>) -> Station {
         link_bits_per_second: Some(10_000_000_000),
         wait: wait.map(str::to_owned),
         cpus: if wait.is_some() { vec![1] } else { Vec::new() },
+        interruptions: wait.map(|_| interruptions()),
         clock: Clock {
             name: "CLOCK_MONOTONIC".to_owned(),
             synchronisation: "not synchronised".to_owned(),

@@ -63,6 +63,7 @@ pub(crate) fn station(port: &PortHere, engine: Engine, mode: &str, machine: &Mac
         link_bits_per_second: port.link.as_ref().and_then(|link| link.speed).map(|speed| speed.0),
         wait: None,
         cpus: Vec::new(),
+        interruptions: None,
         clock: clock(machine),
     }
 }

@@ -5,12 +5,12 @@ use std::thread::ScopedJoinHandle;
 use std::time::SystemTime;
 
 use wirebeat_engine::drive::{Driven, FlowSent};
-use wirebeat_engine::port::Amount;
+use wirebeat_engine::port::{Amount, Interruptions};
 use wirebeat_host::CpuTimes;
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::LinkStats;
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
-use wirebeat_report::model::{Change, End, Replay, Report, Station, Volume};
+use wirebeat_report::model::{self, Change, End, Replay, Report, Station, Stats, Volume};
 use wirebeat_traffic::program::{Flow, Late};
 use wirebeat_traffic::spec::RunSpec;
 use wirebeat_units::Nanos;
@@ -81,15 +81,20 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     }
     let mut machine_notes = Vec::new();
     let mut tags = vec![FlowSent::default(); run.program.tags() as usize];
+    let mut interruptions = Vec::new();
     for sent in outcome.sent {
         match sent {
             Ok(driven) => {
+                interruptions.push(driven.interruptions);
                 if let Some(error) = driven.error {
                     end = ended_by(&end, &error);
                 }
                 add_all(&mut tags, driven.flows);
             }
-            Err(error) => end = End::Failed { message: error.to_string() },
+            Err(error) => {
+                interruptions.push(None);
+                end = End::Failed { message: error.to_string() };
+            }
         }
     }
     for replayed in &outcome.replayed {
@@ -125,7 +130,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     }
     let frames: u64 = tags.iter().map(|tag| tag.sent.frames).sum();
     let sender = (frames > 0 || !run.program.flows.is_empty())
-        .then(|| sender_side(&run, (&tags, &outcome.replayed), outcome.start));
+        .then(|| sender_side(&run, (&tags, &outcome.replayed), outcome.start, &interruptions));
     let (costs, spent) = facts::cost(&outcome.cpu, frames);
     machine_notes.extend(facts::disturbances(&spent, &run.machine));
     let facts = RunFacts {
@@ -311,6 +316,7 @@ fn sender_side(
     run: &Prepared,
     (tags, replayed): (&[FlowSent], &[Replayed]),
     start: Nanos,
+    interruptions: &[Option<Interruptions>],
 ) -> SenderSide {
     let flow = |flow: &Flow| {
         let replayed = replayed.iter().find(|one| one.flow == u32::from(flow.id));
@@ -318,7 +324,7 @@ fn sender_side(
         sent_flow(run, flow, (tags, members), start)
     };
     SenderSide {
-        stations: sending_stations(run),
+        stations: sending_stations(run, interruptions),
         flows: run.program.flows.iter().map(flow).collect(),
     }
 }
@@ -372,10 +378,10 @@ fn sent_flow(
     }
 }
 
-fn sending_stations(run: &Prepared) -> Vec<Station> {
+fn sending_stations(run: &Prepared, interruptions: &[Option<Interruptions>]) -> Vec<Station> {
     let mut stations: Vec<Station> = Vec::new();
     let mut last = None;
-    for sending in &run.sending {
+    for (core, sending) in run.sending.iter().enumerate() {
         let cpu = sending.cpu.map(|cpu| cpu as u32);
         if last == Some(sending.place) {
             if let Some(station) = stations.last_mut() {
@@ -389,6 +395,19 @@ fn sending_stations(run: &Prepared) -> Vec<Station> {
             facts::station(port, run.engines[sending.place], &sending.mode, &run.machine);
         station.wait = Some(facts::wait_name(run.wait).to_owned());
         station.cpus = cpu.into_iter().collect();
+        let cores = run.sending.iter().skip(core);
+        let cores = cores.take_while(|other| other.place == sending.place).count();
+        let of_cores = interruptions.iter().skip(core).take(cores).flatten();
+        station.interruptions = of_cores
+            .cloned()
+            .reduce(|mut all, more| {
+                all.merge(&more);
+                all
+            })
+            .map(|all| model::Interruptions {
+                listened_ns: all.listened.get(),
+                lengths_ns: Stats::of(&all.lengths),
+            });
         stations.push(station);
     }
     stations

@@ -338,7 +338,7 @@ impl Sender {
         {
             let (what, on) = ("pinning the sending thread".into(), format!("CPU {cpu}"));
             let error = Some(PortError::System { what, on, source });
-            return Driven { flows: Vec::new(), error };
+            return Driven { flows: Vec::new(), interruptions: None, error };
         }
         affinity::precise_timers();
         let live = Arc::clone(&self.live);

@@ -35,10 +35,12 @@ program that counts and drops; each packet that was sent was counted there. Size
 \"Published\" are the figures of the time-series traffic generator for IoT, measured by its authors on other hardware \
 with a network driver of its own; nothing of it ran here. Times of an archive are whole microseconds, so of two records per \
 microsecond both have the same time. T_d is the drift window: a record that is later is dropped and counted. Beside each \
-count stands the machine's own noise: the gaps of a busy loop on the transmit core, half of the time listened to right before \
-the measurement and half right after. A record that is due in a gap is late by what is left of it; so many, of those that \
-come evenly, even a perfect sender would drop in the gaps that were heard. That is an estimate, since the gaps during the \
-measurement are others: a count near it is the machine's. \"Late from the reader\" are records that were due already when \
+count stands the machine's own noise, twice: how the transmitting CPU was taken away meanwhile, by the gaps between two \
+readings of the sender's clock (its report lists them, from 1 µs on while it waits, from 10 µs on while it sends); and the gaps of a busy loop \
+on that CPU, half of the time listened to right before the measurement and half right after. A record that is due in a gap is \
+late by what is left of it; so many, of those that come evenly, even a perfect sender would drop in the gaps that were \
+heard. Both are estimates: the sender does not hear short ones while it sends, and before and after are other times. A count \
+near the first is the machine's. \"Late from the reader\" are records that were due already when \
 they came from the thread that reads: the machine kept that one from running, or the disk did not keep up.";
 
 /// What one part measured.

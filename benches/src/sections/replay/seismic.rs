@@ -132,7 +132,7 @@ fn verdict(name: &str, measured: &Measured<Missed>) -> Verdict {
                 measured.values.first().map_or(0, |missed| missed.records) as f64 / 1e6;
             let noise = noise.median().unwrap_or(0.0) / of_million.max(f64::MIN_POSITIVE);
             let shown = format::series(&missed, format::number);
-            let figure = format!("{shown} (noise alone: {})", format::number(noise));
+            let figure = format!("{shown} (interruptions alone: {})", format::number(noise));
             Verdict::at_most(target, figure, (median, TARGET, noise))
         }
         None => Verdict::unmeasured(target, measured.reason()),

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use wirebeat_host::CpuTimes;
+use wirebeat_report::model::{Bucket, Report};
 
 use super::series::{Archive, Series};
 use super::{Part, replayed};
@@ -63,15 +64,21 @@ pub struct Missed {
     pub dropped: u64,
     /// Those that came too late from the reader.
     starved: u64,
-    /// The gaps of the machine beside it.
+    /// The gaps of the machine before and after it, and those that came between while it waited.
     gaps: Gaps,
+    heard: Gaps,
     /// Time that the hypervisor took from the machine meanwhile; `None` where it is not told.
     steal_ns: Option<u64>,
 }
 
 impl Missed {
-    /// How many records a perfect sender would have dropped in the gaps that were heard.
+    /// How many records a perfect sender would have dropped in the gaps that it heard meanwhile.
     pub fn expected(&self, window_us: u64) -> f64 {
+        self.heard.share(window_us * 1000) * self.records as f64
+    }
+
+    /// The same by the gaps before and after.
+    fn expected_beside(&self, window_us: u64) -> f64 {
         self.gaps.share(window_us * 1000) * self.records as f64
     }
 }
@@ -106,8 +113,22 @@ pub fn at_its_times(
         dropped: sent.expired,
         starved: report.replays.iter().map(|replay| replay.starved).sum(),
         gaps: before.and(after),
+        heard: heard(&report),
         steal_ns: spent.steal_ns(),
     })
+}
+
+/// What came between while a run waited.
+fn heard(report: &Report) -> Gaps {
+    let stations = report.senders.iter();
+    let all = stations.filter_map(|station| station.interruptions.as_ref());
+    all.map(|of| {
+        let lengths = of.lengths_ns.histogram.iter().flat_map(|&Bucket(low, high, count)| {
+            std::iter::repeat_n((low + high).unsigned_abs() / 2, count as usize)
+        });
+        Gaps::of(of.listened_ns, lengths)
+    })
+    .fold(Gaps::default(), Gaps::and)
 }
 
 /// How long is listened at least and at most, before and after each.
@@ -117,14 +138,15 @@ const LONGEST: Duration = Duration::from_secs(10);
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// The columns that say what was missed.
-pub const COLUMNS: [&str; 9] = [
+pub const COLUMNS: [&str; 10] = [
     "dropped",
     "of a million",
     "published",
     "late from the reader",
-    "by noise alone (estimate)",
-    "longer gaps",
-    "longest gap",
+    "by interruptions (estimate)",
+    "by noise beside it",
+    "longer interruptions",
+    "longest",
     "steal",
     "remark",
 ];
@@ -144,8 +166,9 @@ pub fn cells(measured: &Measured<Missed>, window_us: u64, published: String) -> 
         published,
         shown(&|missed| missed.starved as f64, whole),
         shown(&|missed| missed.expected(window_us), whole),
-        shown(&|missed| missed.gaps.count(window_us * 1000) as f64, whole),
-        shown(&|missed| missed.gaps.longest() as f64, format::time),
+        shown(&|missed| missed.expected_beside(window_us), whole),
+        shown(&|missed| missed.heard.count(window_us * 1000) as f64, whole),
+        shown(&|missed| missed.heard.longest() as f64, format::time),
         steal.unwrap_or_else(|| NOTHING.to_owned()),
         measured.remark(),
     ]
@@ -214,8 +237,8 @@ fn windows(bench: &mut Bench, series: &Series) -> Vec<Measured<Missed>> {
 
 /// For the one who waits.
 pub fn brief(missed: &Missed) -> String {
-    let longest = format::time(missed.gaps.longest() as f64);
-    format!("{} dropped of {}, longest gap {longest}", missed.dropped, missed.records)
+    let longest = format::time(missed.heard.longest() as f64);
+    format!("{} dropped of {}, longest interruption {longest}", missed.dropped, missed.records)
 }
 
 fn range((least, most): (u64, u64)) -> String {
@@ -240,7 +263,7 @@ fn verdict(
         (Some(median), Some(noise)) => Verdict::at_most(
             target,
             format!(
-                "{} (noise alone: {noise:.0})",
+                "{} (interruptions alone: {noise:.0})",
                 format::series(&dropped, |value| format!("{value:.0}"))
             ),
             (median, published.1 as f64, noise),
@@ -256,7 +279,8 @@ mod tests {
 
     fn missed(dropped: u64) -> Missed {
         let gaps = Gaps::default();
-        Missed { records: 1_000_000, dropped, starved: 0, gaps, steal_ns: Some(0) }
+        let heard = gaps.clone();
+        Missed { records: 1_000_000, dropped, starved: 0, gaps, heard, steal_ns: Some(0) }
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub(crate) mod progress {
     pub(crate) const ROUND_START: usize = offset_of!(Progress, round_start);
     pub(crate) const BATCH: usize = offset_of!(Progress, batch);
     pub(crate) const PLACE: usize = offset_of!(Progress, place);
+    pub(crate) const LISTENED_NS: usize = offset_of!(Progress, listened_ns);
+    pub(crate) const SEEN_NS: usize = offset_of!(Progress, seen_ns);
     pub(crate) const RELEASED: usize = offset_of!(Progress, released);
     pub(crate) const REFUSED: usize = offset_of!(Progress, refused);
 }

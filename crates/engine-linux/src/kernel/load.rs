@@ -28,6 +28,7 @@ pub(crate) struct Transmitter {
     pub(crate) progress: Arc<Mapped>,
     pub(crate) tags: Mapped,
     pub(crate) lateness: Mapped,
+    pub(crate) interruptions: Mapped,
     /// The pass program on the egress, where the driver wants one.
     pub(crate) _egress: Option<Link>,
     /// What makes calls cheap; `None` where that is not permitted.
@@ -206,6 +207,7 @@ impl Transmitter {
             orders: Arc::new(map(maps.bss_orders.as_fd(), size_of::<abi::Orders>())?),
             progress: Arc::new(map(maps.bss_progress.as_fd(), size_of::<abi::Progress>())?),
             tags: map(maps.tags.as_fd(), tags * size_of::<abi::Tag>())?,
+            interruptions: map(maps.bss_taken.as_fd(), size_of::<abi::Distribution>())?,
             lateness: map(maps.lateness.as_fd(), tags * size_of::<abi::Distribution>())?,
             _egress: egress,
             entered,

@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::port::{
-    Amount, Arrival, Caps, DepartureRecord, Port, PortError, Repeat, TxMeta, TxPlan, TxTotals, View,
+    Amount, Arrival, Caps, DepartureRecord, Interruptions, Port, PortError, Repeat, TxMeta, TxPlan,
+    TxTotals, View,
 };
 use wirebeat_units::{BitRate, Nanos};
 
@@ -70,6 +71,7 @@ pub struct KernelPort {
     progress: Arc<Mapped>,
     tags: Mapped,
     lateness: Mapped,
+    interruptions: Mapped,
     pump: Pump,
     /// Set by `stop`: frames taken back, by tag.
     withdrawn: Vec<Amount>,
@@ -93,7 +95,7 @@ impl KernelPort {
                 ),
             });
         }
-        let slots = slots(&plan);
+        let slots = slots(&plan, options.shared.is_some());
         let layout =
             Layout { index: options.index, plan, slots, egress_program: options.egress_program };
         let on = options.interface.clone();
@@ -137,6 +139,7 @@ impl KernelPort {
             progress: loaded.progress,
             tags: loaded.tags,
             lateness: loaded.lateness,
+            interruptions: loaded.interruptions,
             pump,
             withdrawn: Vec::new(),
             _egress: loaded._egress,
@@ -182,8 +185,13 @@ impl KernelPort {
 }
 
 /// How many slots a ring has: a power of two, and room for a round.
-fn slots(plan: &TxPlan) -> u32 {
-    let (most, bytes) = if plan.paced && plan.round == 0 { SLOTS_PACED } else { SLOTS };
+fn slots(plan: &TxPlan, shares: bool) -> u32 {
+    let (most, bytes) = match (plan.paced && plan.round == 0, shares) {
+        (true, _) => SLOTS_PACED,
+        // of a long frame that lies apart a slot has two cache lines
+        (false, true) => (SLOTS.0, SLOTS_PACED.1),
+        (false, false) => SLOTS,
+    };
     let room = (bytes / slot_size(plan.frame_max)) as u32;
     most.min(1 << room.ilog2()).max(plan.round as u32)
 }
@@ -347,6 +355,12 @@ impl Port for KernelPort {
             record.error.merge(&error);
         }
         record
+    }
+
+    fn interruptions(&self) -> Option<Interruptions> {
+        let listened = Nanos::new(self.progress.load(progress::LISTENED_NS));
+        let lengths = || convert::distribution(&self.interruptions, 0);
+        (listened > Nanos::ZERO).then(|| Interruptions { listened, lengths: lengths() })
     }
 
     fn receive<F>(&mut self, _until: Nanos, _sink: F) -> Result<usize, PortError>

@@ -130,6 +130,7 @@ fn pump(engine: &Engine, how: &PumpOrders) -> io::Result<()> {
         if let Some(call) = call {
             engine.progress.store(progress::BATCH, looked_at_once(how.wait));
             engine.progress.store(progress::PLACE, 0);
+            engine.progress.store(progress::SEEN_NS, 0);
             match test_run::run(engine.program.as_fd(), call) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}

@@ -35,7 +35,9 @@ use outgoing::Outgoing;
 use playback::Playback;
 
 use crate::clock::{Clock, Wait};
-use crate::port::{Amount, Apart, Caps, Place, Port, PortError, TxMeta, TxPlan, TxTotals, View};
+use crate::port::{
+    Amount, Apart, Caps, Interruptions, Place, Port, PortError, TxMeta, TxPlan, TxTotals, View,
+};
 
 /// The longest time between frames that catch up: waiting for one holds up those of other flows.
 const SPACING_MAX: Nanos = Nanos::from_micros(5);
@@ -201,6 +203,8 @@ pub struct FlowSent {
 pub struct Driven {
     /// By tag: flows by their index, and behind them their members. Those of other ports stay zero.
     pub flows: Vec<FlowSent>,
+    /// How its core was interrupted, where the port knows.
+    pub interruptions: Option<Interruptions>,
     /// The error that ended it, if one did.
     pub error: Option<PortError>,
 }
@@ -301,7 +305,7 @@ pub fn drive<P: Port, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: &P
         listener.changes.leave(listener.core);
     }
     let error = outcome.err().or(stopped.err());
-    Driven { flows: tally.finish(port, job), error }
+    Driven { flows: tally.finish(port, job), interruptions: port.interruptions(), error }
 }
 
 /// Returns at the start of the job, or when it is stopped.

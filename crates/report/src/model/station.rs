@@ -3,8 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::stats::Stats;
+
 /// A port of a run and the machine that it is in.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Station {
     /// The machine.
     pub host: Host,
@@ -22,8 +24,21 @@ pub struct Station {
     pub wait: Option<String>,
     /// The CPUs that the port's threads are bound to; empty when they are not.
     pub cpus: Vec<u32>,
+    /// How they were taken from a sender; absent where nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interruptions: Option<Interruptions>,
     /// The clock that its times are read from.
     pub clock: Clock,
+}
+
+/// What came between while a sender was at work in the kernel, by the times between two readings of the clock: timer ticks,
+/// interrupts, other programs, the hypervisor. What is due meanwhile leaves late, whatever the sender does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interruptions {
+    /// For how long it was there in nanoseconds, on all its CPUs together; of the rest nothing is known.
+    pub listened_ns: u64,
+    /// How long they were, in nanoseconds: those of 1 µs and more while it waited, of 10 µs and more at other times.
+    pub lengths_ns: Stats,
 }
 
 /// A machine.

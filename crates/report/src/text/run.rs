@@ -3,7 +3,9 @@
 use super::WIDTH;
 use super::style::{Style, clean, hang};
 use crate::human;
-use crate::model::{Cost, DelayClock, Equation, Others, Relation, Replay, Report, Station};
+use crate::model::{
+    Cost, DelayClock, Equation, Interruptions, Others, Relation, Replay, Report, Station,
+};
 
 /// Columns of the label at the start of a line.
 const LABEL: usize = 10;
@@ -81,6 +83,20 @@ fn equation(equation: &Equation) -> String {
     format!("{}: {left} = {}{difference}", equation.scope, right.join(" + "))
 }
 
+fn interrupted(Interruptions { listened_ns, lengths_ns }: &Interruptions) -> String {
+    let time = |ns: f64| human::time(ns);
+    let waited = time(*listened_ns as f64);
+    match (lengths_ns.max, lengths_ns.mean) {
+        (Some(longest), Some(mean)) => format!(
+            "interrupted {} in {waited}: {} in all, {} at the most",
+            human::counted(lengths_ns.count, "time"),
+            time(mean * lengths_ns.count as f64),
+            time(longest as f64),
+        ),
+        _ => format!("not interrupted in {waited}"),
+    }
+}
+
 fn station(label: &str, station: &Station, lines: &mut Lines) {
     let mut port = format!("{} engine", station.engine);
     if let Some(interface) = &station.interface {
@@ -101,6 +117,9 @@ fn station(label: &str, station: &Station, lines: &mut Lines) {
         port += &format!(", link {}", human::bit_rate(speed as f64));
     }
     lines.entry(label, port);
+    if let Some(interruptions) = &station.interruptions {
+        lines.entry("", interrupted(interruptions));
+    }
     let (host, clock) = (&station.host, &station.clock);
     let cpus = human::counted(u64::from(host.cpus), "CPU");
     lines.entry("", format!("{}: {}, {}, {cpus}", host.name, host.kernel, host.cpu_model));

@@ -9,7 +9,7 @@ use wirebeat_engine_linux::kernel::Piece;
 
 /// Some memory.
 #[derive(Debug)]
-pub(super) enum Memory {
+enum Memory {
     Own(Vec<u8>),
     /// Of the port, which takes data from there by itself.
     Shared(Piece),
@@ -69,9 +69,14 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// One in this memory.
-    pub(super) fn of(memory: Memory) -> Buffer {
-        Buffer { memory, ..Buffer::default() }
+    /// One in memory that the port shares.
+    pub(super) fn shared(piece: Piece) -> Buffer {
+        Buffer { memory: Memory::Shared(piece), ..Buffer::default() }
+    }
+
+    /// Bytes of its memory.
+    pub(super) fn len(&self) -> usize {
+        self.memory.bytes().len()
     }
 
     /// Begins anew, with room for so many bytes.

@@ -37,7 +37,7 @@ use wirebeat_traffic::spec::Shared;
 use wirebeat_units::Nanos;
 
 use crate::error::RunError;
-use buffers::{Buffer, Memory};
+use buffers::Buffer;
 pub(crate) use captures::longest_frame;
 pub(crate) use devices::{Member, kind, members};
 use read::{Readers, Summary, Way};
@@ -151,17 +151,13 @@ impl Opened {
     pub(crate) fn shared(&self) -> Vec<usize> {
         match self.recording.data_max {
             ..APART => Vec::new(),
-            _ => self.readers.lengths(self.recording.replay.workers.get().into()),
+            _ => self.readers.shared_lengths(),
         }
     }
 
     /// Uses memory that its port shares, of the lengths that it said.
     pub(crate) fn share(&mut self, pieces: Vec<Piece>) {
-        if self.readers.has_read() {
-            self.readers.move_into(pieces);
-        } else {
-            self.buffers = pieces.into_iter().map(Memory::Shared).map(Buffer::of).collect();
-        }
+        self.buffers = self.readers.share(pieces);
     }
 }
 

@@ -13,6 +13,7 @@ mod conformance;
 mod control;
 mod fragments;
 mod interop;
+mod interruptions;
 mod kernel_meter;
 mod kernel_sender;
 mod model;
