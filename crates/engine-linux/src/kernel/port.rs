@@ -122,7 +122,11 @@ impl KernelPort {
         .map_err(|source| system("starting the transmitting thread", &on, source))?;
         let caps = Caps {
             engine: "kernel",
-            mode: mode(&plan, loaded.entered.is_some(), loaded.warm_up.is_some()),
+            mode: mode(
+                &plan,
+                options.shared.is_some(),
+                (loaded.entered.is_some(), loaded.warm_up.is_some()),
+            ),
             frame_max: usize::from(plan.frame_max),
             batch: (slots / 4).max(1) as usize,
             view: View::Frame,
@@ -197,7 +201,7 @@ fn slots(plan: &TxPlan, shares: bool) -> u32 {
 }
 
 /// How it works here, for the report.
-fn mode(plan: &TxPlan, entered: bool, warm: bool) -> String {
+fn mode(plan: &TxPlan, shares: bool, (entered, warm): (bool, bool)) -> String {
     let way = match plan.round {
         0 => "streamed".to_owned(),
         frames => format!("repeating a round of {frames}"),
@@ -208,7 +212,8 @@ fn mode(plan: &TxPlan, entered: bool, warm: bool) -> String {
         (true, true) => ", no warm-up (no virtual cables here)",
         (true, false) => "",
     };
-    format!("eBPF live frames, {way}{times}{cost}")
+    let data = if shares { ", long data from shared memory" } else { "" };
+    format!("eBPF live frames, {way}{data}{times}{cost}")
 }
 
 /// What a failed test run means.

@@ -13,6 +13,7 @@
 mod buffers;
 mod captures;
 mod devices;
+mod filling;
 mod read;
 pub(crate) mod shared;
 mod source;
@@ -40,7 +41,8 @@ use crate::error::RunError;
 use buffers::Buffer;
 pub(crate) use captures::longest_frame;
 pub(crate) use devices::{Member, kind, members};
-use read::{Readers, Summary, Way};
+use filling::Way;
+use read::{Readers, Summary};
 pub(crate) use source::{Known, look_into};
 use work::Worker;
 

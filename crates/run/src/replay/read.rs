@@ -3,8 +3,7 @@
 //! buffers are handed on again and again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
+use std::sync::atomic::AtomicBool;
 
 use wirebeat_engine_linux::kernel::Piece;
 use wirebeat_report::model::LeftOut;
@@ -13,19 +12,17 @@ use wirebeat_trace::archive::{Record, Timestamp};
 use wirebeat_trace::select::Selection;
 use wirebeat_traffic::spec::replay::OnBad;
 use wirebeat_units::WallTime;
-use wirebeat_wire::checksum::Sum;
 
-use super::buffers::{Buffer, Filled, Head, Work};
+use super::buffers::{Buffer, Filled};
 use super::captures::Captures;
 use super::devices::{Devices, Member, chosen};
+use super::filling::{Filling, HALTED, PRELOADED, TimeLine, Way};
 use super::source::Archives;
-use super::{LOOK, Live, Recording};
+use super::{Live, Recording};
 use crate::error::RunError;
 
 /// The first buffer is this long, so that what cannot be read from the beginning is known soon.
 const FIRST: usize = 1 << 20;
-/// The most that is read into memory before the run, of all files of a flow.
-const PRELOADED: usize = 1 << 30;
 /// Buffers that the port shares come back when all of their records have left, so that what leaves as fast as it can
 /// wants longer ones than fit the cache: of 1472 bytes 1.7 M/s with 2 MiB, 2.0 with 8 and 16, 1.6 with 32.
 const SHARED: usize = 8 << 20;
@@ -72,13 +69,6 @@ struct Preloaded {
     left_out: Vec<LeftOut>,
     /// Why it ended before its end.
     error: Option<String>,
-}
-
-/// The way to a worker, and the way on which its buffers come back, with its beginning.
-pub(super) struct Way {
-    pub(super) worker: SyncSender<Work>,
-    pub(super) back: Receiver<Buffer>,
-    pub(super) home: Sender<Buffer>,
 }
 
 /// A record that cannot be sent.
@@ -144,7 +134,7 @@ impl Readers {
     /// Reads all of it once, before the run.
     fn preload(&mut self) -> Result<Preloaded, String> {
         let (halt, live) = (AtomicBool::new(false), Live::default());
-        let mut filling = Filling::new(self, Vec::new(), (&halt, &live));
+        let mut filling = Filling::new(self.recording.sums, Vec::new(), (&halt, &live));
         filling.kept = Some(Vec::new());
         let (mut times, mut left_out) = (TimeLine::default(), Vec::new());
         let capacity = self.capacity;
@@ -178,7 +168,7 @@ impl Readers {
 
     /// Reads to the end, or until it is told to halt.
     pub(super) fn run(mut self, ways: Vec<Way>, halt: &AtomicBool, live: &Live) -> Summary {
-        let mut filling = Filling::new(&self, ways, (halt, live));
+        let mut filling = Filling::new(self.recording.sums, ways, (halt, live));
         let mut summary = Summary::default();
         let left_out = &mut summary.left_out;
         let ended = match self.preloaded.take() {
@@ -370,191 +360,5 @@ pub(super) fn add(all: &mut Vec<LeftOut>, more: LeftOut) {
     match all.iter_mut().find(|known| known.kind == more.kind) {
         Some(known) => known.count += more.count,
         None => all.push(more),
-    }
-}
-
-/// Times as nanoseconds since the first record; what is sent again goes on behind what was sent.
-#[derive(Default)]
-struct TimeLine {
-    /// The first time of this turn, and what comes before it.
-    first: Option<i64>,
-    before: u64,
-    last: u64,
-    records: u64,
-}
-
-impl TimeLine {
-    /// From the beginning again, as long after the last as records are apart on average.
-    fn again(&mut self) {
-        if self.first.take().is_some() {
-            let span = self.last - self.before;
-            let gap = span.checked_div(self.records.saturating_sub(1)).unwrap_or(0);
-            self.before = self.last.saturating_add(gap.max(GAP_MIN));
-            self.records = 0;
-        }
-    }
-
-    /// The time of a record, which is counted in units of so many nanoseconds.
-    #[inline]
-    fn at(&mut self, time: i64, unit_ns: u64) -> u64 {
-        let first = *self.first.get_or_insert(time);
-        self.records += 1;
-        // In the order of time, so it is not before the first. What is 584 years later is as late as can be.
-        let since = time.saturating_sub(first).max(0) as u64;
-        self.last = self.before.saturating_add(since.saturating_mul(unit_ns));
-        self.last
-    }
-}
-
-/// The least time from one turn to the next.
-const GAP_MIN: u64 = 1_000;
-
-/// Why the reading ended when it was told to.
-const HALTED: &str = "halted";
-
-/// The buffer that is being filled.
-struct Filling<'a> {
-    ways: Vec<Way>,
-    /// Whose buffer it is.
-    turn: usize,
-    /// Where buffers are kept that are filled before the run.
-    kept: Option<Vec<Buffer>>,
-    kept_bytes: usize,
-    is_too_much: bool,
-    buffer: Buffer,
-    /// Bytes that it may take.
-    room: usize,
-    /// Whether the sum of the data is wanted.
-    sums: bool,
-    halt: &'a AtomicBool,
-    live: &'a Live,
-    /// The number of its first record, and of the next.
-    begun: u64,
-    next: u64,
-}
-
-impl<'a> Filling<'a> {
-    fn new(readers: &Readers, ways: Vec<Way>, (halt, live): (&'a AtomicBool, &'a Live)) -> Self {
-        Filling {
-            ways,
-            turn: 0,
-            kept: None,
-            kept_bytes: 0,
-            is_too_much: false,
-            buffer: Buffer::default(),
-            room: 0,
-            sums: readers.recording.sums,
-            halt,
-            live,
-            begun: 0,
-            next: 0,
-        }
-    }
-
-    /// Says while it goes on that a call of the system may be waited for.
-    #[inline]
-    fn reading<T>(&self, call: impl FnOnce() -> T) -> T {
-        // nobody else writes, and an addition that others may see half of would wait for all that was copied before
-        let looked = self.live.looked.load(Ordering::Relaxed);
-        self.live.looked.store(looked.wrapping_add(1), Ordering::Relaxed);
-        self.live.reading.store(true, Ordering::Relaxed);
-        let read = call();
-        self.live.reading.store(false, Ordering::Relaxed);
-        read
-    }
-
-    /// Takes a buffer with this much room from the worker whose turn it is.
-    fn begin(&mut self, capacity: usize) -> Result<(), String> {
-        self.buffer = match self.kept {
-            Some(_) if self.kept_bytes >= PRELOADED => {
-                self.is_too_much = true;
-                return Err(HALTED.to_owned());
-            }
-            Some(_) => Buffer::default(),
-            None => self.take()?,
-        };
-        self.buffer.clear(capacity);
-        self.room = capacity;
-        Ok(())
-    }
-
-    fn take(&self) -> Result<Buffer, String> {
-        let Some(Way { back, .. }) = self.ways.get(self.turn) else {
-            return Err(HALTED.to_owned());
-        };
-        loop {
-            if self.halt.load(Ordering::Relaxed) {
-                return Err(HALTED.to_owned());
-            }
-            match back.try_recv().map_err(|_| ()).or_else(|()| {
-                self.live.ahead.store(true, Ordering::Release);
-                back.recv_timeout(LOOK)
-            }) {
-                Ok(buffer) => return Ok(buffer),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(HALTED.to_owned()),
-            }
-        }
-    }
-
-    /// Gives the buffer to its worker.
-    fn hand_on(&mut self) -> Result<(), String> {
-        let buffer = std::mem::take(&mut self.buffer);
-        if buffer.heads.is_empty() {
-            return Ok(());
-        }
-        if let Some(kept) = &mut self.kept {
-            let buffer = buffer.fitting();
-            self.kept_bytes += buffer.taken();
-            kept.push(buffer);
-            return Ok(());
-        }
-        let Some(Way { home, .. }) = self.ways.get(self.turn) else {
-            return Err(HALTED.to_owned());
-        };
-        let filled = Filled::new(buffer, Some(home.clone()));
-        self.send(filled, usize::MAX, 0)
-    }
-
-    /// Gives records to the worker whose turn it is.
-    fn send(&mut self, filled: Arc<Filled>, most: usize, later_ns: u64) -> Result<(), String> {
-        let Some(Way { worker, .. }) = self.ways.get(self.turn) else {
-            return Err(HALTED.to_owned());
-        };
-        let records = filled.buffer.heads.len().min(most) as u64;
-        let work = Work { filled, number: self.begun, most, later_ns };
-        match worker.try_send(work) {
-            Ok(()) => {}
-            Err(TrySendError::Full(work)) => {
-                self.live.ahead.store(true, Ordering::Release);
-                worker.send(work).map_err(|_| HALTED.to_owned())?;
-            }
-            Err(TrySendError::Disconnected(_)) => return Err(HALTED.to_owned()),
-        }
-        self.begun += records;
-        self.next = self.next.max(self.begun);
-        self.live.records.store(self.begun, Ordering::Release);
-        self.turn = (self.turn + 1) % self.ways.len();
-        Ok(())
-    }
-
-    #[inline]
-    fn add(
-        &mut self,
-        time_ns: u64,
-        (sub_flow, tag): (u32, u16),
-        data: &[u8],
-        capacity: usize,
-    ) -> Result<(), String> {
-        if self.buffer.taken() + data.len() + size_of::<Head>() > self.room {
-            self.hand_on()?;
-            self.begin(capacity)?;
-        }
-        let sum = self.sums.then(|| Sum::ZERO.add_bytes(data).folded());
-        let head = Head { time_ns, start: 0, sub_flow, tag, len: data.len() as u16, sum };
-        // a buffer has room for one of any length
-        self.buffer.add(head, data);
-        self.next += 1;
-        Ok(())
     }
 }

@@ -284,7 +284,7 @@ impl Prepared {
             let recordings = opened.iter_mut().filter(|one| mine.contains(&one.flow()));
             let opening = Opening {
                 shared: match engine {
-                    Engine::Kernel => shared::among(recordings)?,
+                    Engine::Kernel => shared::among(recordings),
                     _ => None,
                 },
                 wait: self.wait,
