@@ -78,7 +78,20 @@ fn failed(report: &Report) -> Option<String> {
 fn expired(report: &Report) -> Option<String> {
     let expired = report.total.sent.as_ref()?.expired;
     (expired > 0).then(|| {
-        format!("the transmitter was late: {} dropped as time violations", frames(expired))
+        format!(
+            "the transmitter was late: {} dropped as time violations{}",
+            frames(expired),
+            interrupted(report)
+        )
+    })
+}
+
+/// How the CPUs of the senders were taken from them, behind what came of it.
+fn interrupted(report: &Report) -> String {
+    let all = report.senders.iter().filter_map(|station| station.interruptions.as_ref());
+    let longest = all.filter_map(|of| of.lengths_ns.max).max();
+    longest.map_or_else(String::new, |longest| {
+        format!("; its CPU was taken from it for up to {} at a time", human::time(longest as f64))
     })
 }
 
