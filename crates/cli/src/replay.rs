@@ -162,6 +162,9 @@ struct ReadingArgs {
     /// How files are read
     #[arg(long, value_name = "HOW", value_parser = values::choice(&READERS), default_value = "buffered")]
     reader: ReaderChoice,
+    /// How many threads read files ahead for the one that checks them, a file each [default: 0]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>)]
+    readers: Option<NonZeroU16>,
     /// How many threads prepare what was read [default: 1]
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>)]
     workers: Option<NonZeroU16>,
@@ -323,6 +326,7 @@ fn replay(args: &Args, is_capture: bool) -> Result<Replay, Failure> {
         workers: args.reading.workers.unwrap_or(usual.workers),
         buffer: args.reading.buffer,
         preload: args.reading.preload,
+        readers: args.reading.readers.map_or(0, NonZeroU16::get),
         ..usual
     };
     captured::fill(args, is_capture, &mut replay);

@@ -40,6 +40,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("replay.side", "--side"),
     ("replay.truncated", "--truncated"),
     ("replay.preload", "--preload"),
+    ("replay.readers", "--readers"),
     ("replay.speed", "--fast-forward"),
     ("replay.tight-loop", "--tight-loop"),
     ("replay.drift", "--drift"),

@@ -68,8 +68,9 @@ impl Captures {
     pub(super) fn open(recording: &Recording) -> Result<Captures, String> {
         let replay = &recording.replay;
         let mut files = Vec::with_capacity(recording.paths.len());
-        for path in &recording.paths {
-            let from = file("capture", path, replay.reader, 0)?;
+        for (number, path) in recording.paths.iter().enumerate() {
+            let how = (replay.reader, number < replay.readers.into());
+            let from = file("capture", path, how, 0)?;
             let frames = Frames::new(from, path.display().to_string(), on_bad(replay));
             files.push(Capture { frames, time_ns: None, form: Ok(Form::Is), begun: false });
         }

@@ -1,6 +1,6 @@
 //! What was recorded, on its way from files to the transmit cores.
 //!
-//! One thread reads (`read.rs`): it checks every record and copies those that are to be sent into large buffers
+//! One thread reads (`read.rs`), files that others may read ahead for it (`ahead.rs`): it checks every record and copies those that are to be sent into large buffers
 //! (`buffers.rs`), whole records each. Workers (`work.rs`) make batches of what is in a buffer: when each record is due
 //! and where its data is. A core takes batches from a queue without locks, and looks at the data where it was read to
 //! (`wirebeat_engine::drive::playback`); a port that shares memory takes it from there by itself. A buffer goes back to
@@ -10,6 +10,7 @@
 //! the cores take them in the same turn, so the order of records is that of the archive however many workers there
 //! are. All times count from the first record, on the clock of the run.
 
+mod ahead;
 mod buffers;
 mod captures;
 mod devices;

@@ -16,6 +16,8 @@ use wirebeat_trace::{Error, Source};
 use wirebeat_traffic::spec::Replay;
 use wirebeat_traffic::spec::replay::{OnBad, ReaderChoice};
 
+use super::ahead::Ahead;
+
 /// An archive up to this length is looked through for its longest record: a quarter of a second.
 pub(super) const SCANNED: u64 = 256 << 20;
 
@@ -37,8 +39,9 @@ impl Archives {
     ) -> Result<Archives, String> {
         let buffer = merge::buffer(paths.len());
         let mut archives = Vec::with_capacity(paths.len());
-        for path in paths {
-            archives.push(open(path.as_ref(), replay, (selection, buffer), &mut note)?);
+        for (number, path) in paths.iter().enumerate() {
+            let how = (replay.reader, number < replay.readers.into());
+            archives.push(open(path.as_ref(), replay, how, (selection, buffer), &mut note)?);
         }
         Ok(match archives.pop() {
             Some(only) if archives.is_empty() => Archives::One(Box::new(only)),
@@ -112,6 +115,7 @@ pub(super) fn on_bad(replay: &Replay) -> archive::OnBad {
 fn open(
     path: &Path,
     replay: &Replay,
+    how: (ReaderChoice, bool),
     (selection, buffer): (&Selection, usize),
     note: &mut impl FnMut(String),
 ) -> Result<Archive, String> {
@@ -136,7 +140,7 @@ fn open(
             Err(why) => note(format!("{why}; all of '{}' was read", path.display())),
         }
     }
-    let file = file("archive", path, replay.reader, begin.offset)?;
+    let file = file("archive", path, how, begin.offset)?;
     let reading = Reading { on_bad, ..Reading::default() };
     let name = path.display().to_string();
     let reader = Reader::new(file, name, reading).with_buffer(buffer).at(begin);
@@ -147,14 +151,14 @@ fn open(
 pub(super) fn file(
     what: &str,
     path: &Path,
-    how: ReaderChoice,
+    (how, ahead): (ReaderChoice, bool),
     offset: u64,
 ) -> Result<Box<dyn Read + Send>, String> {
     let told = |error: io::Error| format!("the {what} '{}': {error}", path.display());
     if !std::fs::metadata(path).map_err(told)?.is_file() {
         return Err(format!("the {what} '{}': it is not a regular file", path.display()));
     }
-    Ok(match how {
+    let file: Box<dyn Read + Send> = match how {
         ReaderChoice::Buffered => {
             let mut file = File::open(path).map_err(told)?;
             file.seek(SeekFrom::Start(offset)).map_err(told)?;
@@ -170,7 +174,8 @@ pub(super) fn file(
                 _ => told(error),
             })?)
         }
-    })
+    };
+    Ok(if ahead { Box::new(Ahead::of(file).map_err(told)?) } else { file })
 }
 
 /// The index beside an archive, if there is one that fits.

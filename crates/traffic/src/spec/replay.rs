@@ -89,6 +89,9 @@ pub struct Replay {
     /// How files are read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reader: ReaderChoice,
+    /// How many threads read files ahead for the one that checks and chooses, one file each.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub readers: u16,
     /// How many threads prepare what was read for the transmit cores.
     #[serde(default = "one_worker", skip_serializing_if = "is_one_worker")]
     pub workers: NonZeroU16,
@@ -247,6 +250,7 @@ impl Replay {
             side: None,
             truncated: Truncated::Pad,
             preload: false,
+            readers: 0,
             times: once(),
             on_bad: OnBad::Stop,
             reader: ReaderChoice::Buffered,
@@ -356,6 +360,10 @@ impl Replay {
         }
         if !Replay::BUFFER.contains(&self.buffer().get()) {
             return no("buffer", "a buffer has 128KiB to 2GiB");
+        }
+        let files = self.names().len();
+        if usize::from(self.readers) > files {
+            return Err(("readers", format!("each file has one at the most; give 0 to {files}")));
         }
         if self.workers.get() > Replay::WORKERS_MAX {
             return Err(("workers", format!("there are {} at most", Replay::WORKERS_MAX)));

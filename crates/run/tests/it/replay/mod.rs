@@ -160,6 +160,8 @@ fn workers_buffers_and_readers_change_nothing() {
         "workers: 2",
         "reader: mmap",
         "reader: direct, buffer: 1MiB, workers: 2",
+        "readers: 1",
+        "readers: 1, reader: mmap, loop: 1",
     ] {
         let packets = from_first(captured("workers", &path, keys, ""));
         assert!(packets == expected(&lines, |_, us| us as u64 * 1000), "{keys}");
@@ -447,19 +449,16 @@ fn several_archives_are_merged_by_time() {
     let (first, second) = (archive("merge-1", &one), archive("merge-2", &two));
     let both = PathBuf::from(format!("{}', '{}", first.display(), second.display()));
     let text = |keys: &str| {
-        let capture = file("merge.pcapng");
+        let capture = file(&format!("merge-{}.pcapng", keys.len()));
         let ports = format!("ports: {{ a: {{ engine: pcap, file: '{}' }} }}\n", capture.display());
         (
             scenario(&both, &ports, keys, "")
                 .replace("archive: '", "archive: ['")
-                .replace("',  }", "'], }"),
+                .replace("',", "'],")
+                .replace("'], '", "', '"),
             capture,
         )
     };
-    let (text, capture) = text("");
-    let report = run(&text, None);
-    balanced(&report);
-    let packets = from_first(payloads(&std::fs::read(capture).unwrap()));
     let mut expected: Vec<(u64, Vec<u8>)> = Vec::new();
     for lines in [&one, &two] {
         expected.extend(
@@ -467,7 +466,14 @@ fn several_archives_are_merged_by_time() {
         );
     }
     expected.sort_by_key(|packet| packet.0);
-    assert!(packets.into_iter().map(|(at, _, data)| (at, data)).eq(expected));
+    for keys in ["", "readers: 1", "readers: 2 "] {
+        let (text, capture) = text(keys);
+        let report = run(&text, None);
+        balanced(&report);
+        let packets = from_first(payloads(&std::fs::read(capture).unwrap()));
+        let packets = packets.into_iter().map(|(at, _, data)| (at, data));
+        assert!(packets.eq(expected.iter().cloned()), "{keys}");
+    }
 }
 
 #[test]

@@ -115,6 +115,8 @@ fn readers_workers_buffers_and_memory_change_nothing() {
         ", preload: on",
         ", reader: mmap",
         ", reader: direct",
+        ", readers: 1",
+        ", readers: 1, preload: on",
         ", workers: 3, buffer: 128KiB",
         ", preload: on, reader: direct, workers: 2",
     ] {

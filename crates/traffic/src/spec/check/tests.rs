@@ -309,6 +309,7 @@ fn what_is_replayed_has_its_own_sizes_and_times() {
         ),
         ("", "buffer: 1kB", "replay.buffer: a buffer has 128KiB to 2GiB"),
         ("", "workers: 300", "replay.workers: there are 256 at most"),
+        ("", "readers: 2", "replay.readers: each file has one at the most; give 0 to 1"),
         (
             "",
             "out-of-order: { probability: 2, window: 1ms }",
