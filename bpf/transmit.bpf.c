@@ -350,7 +350,9 @@ static __always_inline __u64 bulk_time(void)
 /* A run that sends nothing. */
 static __always_inline int idle(void)
 {
-	if (!paced) {
+	if (paced) {
+		progress.seen_ns = 0; /* what goes by now was not taken from us */
+	} else {
 		bulk_ns = 0;
 		run++;
 	}

@@ -39,7 +39,6 @@ const FLAGS: &[(&str, &str)] = &[
     ("replay.rewrite.ports", "--map-port"),
     ("replay.side", "--side"),
     ("replay.truncated", "--truncated"),
-    ("replay.preload", "--preload"),
     ("replay.readers", "--readers"),
     ("replay.speed", "--fast-forward"),
     ("replay.tight-loop", "--tight-loop"),

@@ -119,7 +119,7 @@ fn write<P: Port>(
     metas.clear();
     for (index, departure) in departures.iter().enumerate() {
         let Some(hand) = out.hand(departure.stream) else { continue };
-        let (built, apart) = out.build_around(departure, port.slot(index));
+        let (built, apart) = out.build(departure, port.slot(index));
         tally.requested(departure.tag, &built);
         let place = out.place(departure);
         metas.push(match (hand.limited, place) {

@@ -192,61 +192,39 @@ impl<'a> Outgoing<'a> {
 
     /// Makes the frame of a departure in `slot`, but for what the port takes from the memory that it shares.
     #[inline]
-    pub(super) fn build_around(
-        &mut self,
-        departure: &Departure,
-        slot: &mut [u8],
-    ) -> (Built, Apart) {
-        let least = self.apart.filter(|_| departure.part == 0);
-        least.and_then(|least| self.around(departure, slot, least)).unwrap_or_else(|| {
-            let built = self.build(departure, slot);
-            (built, Apart::default())
-        })
-    }
-
-    fn around(
-        &self,
-        departure: &Departure,
-        slot: &mut [u8],
-        least: usize,
-    ) -> Option<(Built, Apart)> {
-        let number = (*self.playback_of.get(departure.stream as usize)?)?;
-        let (recorded, from) = self.playbacks.get(number)?.recorded(departure)?;
-        let (from, len) = (from?, recorded.data.len());
-        if len < least {
-            return None;
-        }
-        let image = self.images.get(departure.stream as usize)?;
-        let (built, at) = image.build_around(&recorded, slot)?;
-        Some((built, Apart { from, len: len as u16, at }))
-    }
-
-    /// Makes the frame of a departure in `slot`.
-    #[inline]
-    pub(super) fn build(&mut self, departure: &Departure, slot: &mut [u8]) -> Built {
+    pub(super) fn build(&mut self, departure: &Departure, slot: &mut [u8]) -> (Built, Apart) {
+        let whole = |built: Built| (built, Apart::default());
         let Some(image) = self.images.get(departure.stream as usize) else {
-            return Built::default();
+            return whole(Built::default());
         };
         let playback = self.playback_of.get(departure.stream as usize).copied().flatten();
         if let Some(playback) = playback.and_then(|number| self.playbacks.get(number)) {
-            let Some((recorded, _)) = playback.recorded(departure) else {
-                return Built::default();
+            let Some((recorded, shared_at)) = playback.recorded(departure) else {
+                return whole(Built::default());
             };
-            return match &mut self.cut {
+            let len = recorded.data.len();
+            if self.apart.is_some_and(|least| len >= least)
+                && departure.part == 0
+                && let Some(from) = shared_at
+                && let Some((built, at)) = image.build_around(&recorded, slot)
+            {
+                return (built, Apart { from, len: len as u16, at });
+            }
+            return whole(match &mut self.cut {
                 Some(cut) if departure.part > 0 => {
                     let packet = (departure.stream, &recorded);
                     cut.cutter.build_recorded(image, packet, departure.part, slot)
                 }
                 _ => image.build_recorded(&recorded, slot),
-            };
+            });
         }
-        match &mut self.cut {
+        whole(match &mut self.cut {
             Some(cut) if departure.part > 0 => {
                 let packet = (departure.stream, departure.index);
                 cut.cutter.build(image, packet, departure.part, slot)
             }
             _ => image.build(departure.index, slot),
-        }
+        })
     }
 
     /// Where a frame stands among those of its packet.

@@ -129,7 +129,8 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
 
     fn build(&mut self, index: usize) {
         let departure = self.departures[index];
-        let built = self.out.build(&departure, self.port.slot(index));
+        // such ports share no memory
+        let (built, _) = self.out.build(&departure, self.port.slot(index));
         match self.built.get_mut(index) {
             Some(place) => *place = built,
             None => self.built.push(built),

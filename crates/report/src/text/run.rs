@@ -84,16 +84,15 @@ fn equation(equation: &Equation) -> String {
 }
 
 fn interrupted(Interruptions { listened_ns, lengths_ns }: &Interruptions) -> String {
-    let time = |ns: f64| human::time(ns);
-    let waited = time(*listened_ns as f64);
+    let listened = human::time(*listened_ns as f64);
     match (lengths_ns.max, lengths_ns.mean) {
         (Some(longest), Some(mean)) => format!(
-            "interrupted {} in {waited}: {} in all, {} at the most",
+            "interrupted {} in {listened}: {} in all, {} at the most",
             human::counted(lengths_ns.count, "time"),
-            time(mean * lengths_ns.count as f64),
-            time(longest as f64),
+            human::time(mean * lengths_ns.count as f64),
+            human::time(longest as f64),
         ),
-        _ => format!("not interrupted in {waited}"),
+        _ => format!("not interrupted in {listened}"),
     }
 }
 

@@ -12,6 +12,8 @@ use super::{LOOK, Live};
 
 /// The most that is read into memory before the run, of all files of a flow.
 pub(super) const PRELOADED: usize = 1 << 30;
+/// The longest buffer that it is read into, which may be filled before it shows that there is more.
+pub(super) const PRELOADED_AT_ONCE: usize = 64 << 20;
 
 /// The way to a worker, and the way on which its buffers come back, with its beginning.
 pub(super) struct Way {
@@ -59,15 +61,21 @@ const GAP_MIN: u64 = 1_000;
 /// Why the reading ended when it was told to.
 pub(super) const HALTED: &str = "halted";
 
+/// Buffers that stay.
+#[derive(Debug, Default)]
+struct Kept {
+    buffers: Vec<Buffer>,
+    bytes: usize,
+    most: usize,
+}
+
 /// The buffer that is being filled.
 pub(super) struct Filling<'a> {
     ways: Vec<Way>,
     /// Whose buffer it is.
     turn: usize,
-    /// Where buffers are kept that are filled before the run.
-    pub(super) kept: Option<Vec<Buffer>>,
-    kept_bytes: usize,
-    pub(super) is_too_much: bool,
+    /// Buffers that are filled before the run.
+    kept: Option<Kept>,
     buffer: Buffer,
     /// Bytes that it may take.
     room: usize,
@@ -90,8 +98,6 @@ impl<'a> Filling<'a> {
             ways,
             turn: 0,
             kept: None,
-            kept_bytes: 0,
-            is_too_much: false,
             buffer: Buffer::default(),
             room: 0,
             sums,
@@ -102,10 +108,20 @@ impl<'a> Filling<'a> {
         }
     }
 
+    /// Keeps what is filled, so many bytes at the most.
+    pub(super) fn keeping(self, most: usize) -> Self {
+        Filling { kept: Some(Kept { most, ..Kept::default() }), ..self }
+    }
+
+    /// What was kept; `None` if it was too much.
+    pub(super) fn kept(self) -> Option<Vec<Buffer>> {
+        self.kept.filter(|kept| kept.bytes <= kept.most).map(|kept| kept.buffers)
+    }
+
     /// Says while it goes on that a call of the system may be waited for.
     #[inline]
     pub(super) fn reading<T>(&self, call: impl FnOnce() -> T) -> T {
-        // nobody else writes, and an addition that others may see half of would wait for all that was copied before
+        // nobody else writes, and an atomic addition would wait until all that was copied before has left this CPU
         let looked = self.live.looked.load(Ordering::Relaxed);
         self.live.looked.store(looked.wrapping_add(1), Ordering::Relaxed);
         self.live.reading.store(true, Ordering::Relaxed);
@@ -116,11 +132,8 @@ impl<'a> Filling<'a> {
 
     /// Takes a buffer with this much room from the worker whose turn it is.
     pub(super) fn begin(&mut self, capacity: usize) -> Result<(), String> {
-        self.buffer = match self.kept {
-            Some(_) if self.kept_bytes >= PRELOADED => {
-                self.is_too_much = true;
-                return Err(HALTED.to_owned());
-            }
+        self.buffer = match &self.kept {
+            Some(kept) if kept.bytes > kept.most => return Err(HALTED.to_owned()),
             Some(_) => Buffer::default(),
             None => self.take()?,
         };
@@ -156,8 +169,8 @@ impl<'a> Filling<'a> {
         }
         if let Some(kept) = &mut self.kept {
             let buffer = buffer.fitting();
-            self.kept_bytes += buffer.taken();
-            kept.push(buffer);
+            kept.bytes += buffer.taken();
+            kept.buffers.push(buffer);
             return Ok(());
         }
         let Some(Way { home, .. }) = self.ways.get(self.turn) else {
@@ -209,8 +222,40 @@ impl<'a> Filling<'a> {
         let sum = self.sums.then(|| Sum::ZERO.add_bytes(data).folded());
         let head = Head { time_ns, start: 0, sub_flow, tag, len: data.len() as u16, sum };
         // a buffer has room for one of any length
-        self.buffer.add(head, data);
-        self.next += 1;
+        if self.buffer.add(head, data) {
+            self.next += 1;
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records of 1000 bytes that are kept, up to so many bytes, in buffers of 128 KiB.
+    fn kept(records: usize, most: usize) -> Option<Vec<Buffer>> {
+        let (halt, live) = (AtomicBool::new(false), Live::default());
+        let mut filling = Filling::new(false, Vec::new(), (&halt, &live)).keeping(most);
+        let capacity = 128 << 10;
+        filling.begin(capacity).unwrap();
+        for n in 0..records {
+            if let Err(why) = filling.add(n as u64, (0, 0), &[7; 1000], capacity) {
+                assert_eq!(why, HALTED);
+                break;
+            }
+        }
+        filling.hand_on().unwrap();
+        filling.kept()
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let all: usize = 1000 * (1000 + size_of::<Head>());
+        let buffers = kept(1000, all).unwrap();
+        assert_eq!(buffers.iter().map(|buffer| buffer.heads.len()).sum::<usize>(), 1000);
+        assert_eq!(buffers.iter().map(Buffer::taken).sum::<usize>(), all);
+        assert!(kept(1000, all - 1).is_none(), "one byte too much");
+        assert!(kept(100_000, all).is_none());
     }
 }

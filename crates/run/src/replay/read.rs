@@ -16,7 +16,7 @@ use wirebeat_units::WallTime;
 use super::buffers::{Buffer, Filled};
 use super::captures::Captures;
 use super::devices::{Devices, Member, chosen};
-use super::filling::{Filling, HALTED, PRELOADED, TimeLine, Way};
+use super::filling::{Filling, HALTED, PRELOADED, PRELOADED_AT_ONCE, TimeLine, Way};
 use super::source::Archives;
 use super::{Live, Recording};
 use crate::error::RunError;
@@ -134,23 +134,20 @@ impl Readers {
     /// Reads all of it once, before the run.
     fn preload(&mut self) -> Result<Preloaded, String> {
         let (halt, live) = (AtomicBool::new(false), Live::default());
-        let mut filling = Filling::new(self.recording.sums, Vec::new(), (&halt, &live));
-        filling.kept = Some(Vec::new());
+        let filling = Filling::new(self.recording.sums, Vec::new(), (&halt, &live));
+        let mut filling = filling.keeping(PRELOADED);
         let (mut times, mut left_out) = (TimeLine::default(), Vec::new());
-        let capacity = self.capacity;
-        let error = match filling.begin(FIRST.min(capacity)) {
-            Ok(()) => self.read_once(&mut filling, capacity, &mut times, &mut left_out).err(),
-            Err(error) => Some(error),
-        };
+        let capacity = self.capacity.min(PRELOADED_AT_ONCE);
+        filling.begin(capacity)?;
+        let error = self.read_once(&mut filling, capacity, &mut times, &mut left_out).err();
         filling.hand_on()?;
-        if filling.is_too_much {
-            return Err(format!(
+        let buffers = filling.kept().ok_or_else(|| {
+            format!(
                 "there is more than {} MiB to preload; leave 'preload' out, and it is read while the run goes on",
                 PRELOADED >> 20
-            ));
-        }
+            )
+        })?;
         times.again();
-        let buffers = filling.kept.take().unwrap_or_default();
         Ok(Preloaded { buffers, turn_ns: times.before, left_out, error })
     }
 
