@@ -103,6 +103,24 @@ pub(crate) unsafe fn receive_messages(
     usize::try_from(received).map_err(|_| last_error())
 }
 
+/// Whether an error may say what an ICMP message said, of a datagram sent before (icmp_err_convert of the
+/// kernel's `net/ipv4/icmp.c`, `tab_unreach` and icmpv6_err_convert of `net/ipv6/icmp.c`).
+pub(crate) fn came_by_icmp(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::CONNREFUSED
+            | Errno::HOSTUNREACH
+            | Errno::HOSTDOWN
+            | Errno::NETUNREACH
+            | Errno::NOPROTOOPT
+            | Errno::OPNOTSUPP
+            | Errno::NONET
+            | Errno::PROTO
+            | Errno::MSGSIZE
+            | Errno::ACCESS
+    )
+}
+
 /// The error of the call that just failed.
 pub(crate) fn last_error() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
@@ -110,12 +128,30 @@ pub(crate) fn last_error() -> Errno {
 
 /// Has the kernel run a classic BPF program on what the socket would get.
 pub(crate) fn attach_filter(socket: impl AsFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    set_program(socket, libc::SO_ATTACH_FILTER, program)
+}
+
+/// Takes that program off again.
+pub(crate) fn detach_filter(socket: impl AsFd) -> io::Result<()> {
+    set_option(socket, (libc::SOL_SOCKET, libc::SO_DETACH_FILTER), &0)
+}
+
+/// Has a classic BPF program choose among sockets that are bound to one address. Before it is bound.
+pub(crate) fn choose_socket(socket: impl AsFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    set_program(socket, libc::SO_ATTACH_REUSEPORT_CBPF, program)
+}
+
+fn set_program(
+    socket: impl AsFd,
+    name: libc::c_int,
+    program: &[libc::sock_filter],
+) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
         filter: program.as_ptr().cast_mut(),
     };
     // the kernel copies the instructions and changes none
-    set_option(socket, (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER), &program)
+    set_option(socket, (libc::SOL_SOCKET, name), &program)
 }
 
 /// Has what was sent wait in up to `bytes` of the kernel's memory. More than the system's limit takes

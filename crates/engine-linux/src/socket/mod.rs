@@ -2,7 +2,7 @@
 //!
 //! A [`SocketPort`] sends datagrams to the [`Endpoint`]s of its tags and listens on addresses; the
 //! operating system makes the headers. `transmit` sends batches, joined into large packets where
-//! sizes allow (`joining`); `receive` takes batches with the kernel's timestamps (`control`). Knows
+//! sizes allow (`joining`); `receive` takes batches with the kernel's timestamps (`control`) from sockets (`listener`). Knows
 //! payloads and addresses, and nothing of what is in the payloads.
 //!
 //! An address that is listened on cannot be a source as well: replies to a source are dropped by the
@@ -12,6 +12,7 @@ mod buffers;
 mod control;
 mod endpoint;
 mod joining;
+mod listener;
 mod receive;
 mod transmit;
 

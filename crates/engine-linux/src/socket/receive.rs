@@ -1,49 +1,30 @@
 //! The receiving half: batches of datagrams from one or more sockets, with the kernel's timestamps.
 
-use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 
-use rustix::io::Errno;
-use rustix::net::{bind, sockopt};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, PortError};
 use wirebeat_netlink::{Link, LinkEvent, LinkState, LinkWatch, NetlinkError};
 use wirebeat_units::Nanos;
-use wirebeat_wire::ip::Version;
 
-use super::buffers::Buffers;
-use super::control::Control;
-use super::{Gro, SocketReceive, endpoint};
+use super::SocketReceive;
+use super::listener::Listener;
 use crate::sys::{self, poll_until, refused};
 use crate::time::RealtimeToMonotonic;
 
-/// Batches that are read from a socket before the next has its turn.
-const TURNS: usize = 16;
-
-/// Listening sockets and the memory that they share.
+/// Addresses that are listened on.
 #[derive(Debug)]
 pub(super) struct Receiver {
     listeners: Vec<Listener>,
-    /// The listeners and the watch, to wait for. Not an epoll instance: it would be called for every
+    /// Their sockets and the watch, to wait for. Not an epoll instance: it would be called for every
     /// datagram, waiting or not, at the expense of its sender.
     files: Vec<libc::pollfd>,
-    buffers: Buffers,
     time: RealtimeToMonotonic,
     gather: Nanos,
     /// Whether the last call found something.
     flowing: bool,
     watch: Option<LinkWatch>,
-}
-
-#[derive(Debug)]
-struct Listener {
-    socket: OwnedFd,
-    version: Version,
-    address: SocketAddr,
-    /// The kernel's counter of drops as it was last read, and all drops so far.
-    drops: Cell<(u32, u64)>,
 }
 
 impl Receiver {
@@ -55,12 +36,9 @@ impl Receiver {
             Some(link) => Some(LinkWatch::open(std::slice::from_ref(link)).map_err(unwatched)?),
             None => None,
         };
-        let mut files: Vec<_> = listeners.iter().map(|l| sys::readable(&l.socket)).collect();
-        files.extend(watch.as_ref().map(sys::readable));
         Ok(Receiver {
+            files: Vec::with_capacity(2 * listeners.len() + 1),
             listeners,
-            files,
-            buffers: Buffers::new().map_err(|e| refused("making buffers", super::ENGINE, e))?,
             time: RealtimeToMonotonic::new(),
             gather: options.gather,
             flowing: false,
@@ -104,35 +82,27 @@ impl Receiver {
 
     /// Gives what the sockets hold to `sink`.
     fn take(&mut self, sink: &mut impl FnMut(&Arrival<'_>)) -> Result<usize, PortError> {
+        let now = MonotonicClock.now();
+        self.time.refresh(now);
         let mut count = 0;
-        for listener in &self.listeners {
-            for _ in 0..TURNS {
-                let received = match self.buffers.receive(&listener.socket) {
-                    Ok(received) => received,
-                    Err(Errno::AGAIN | Errno::INTR) => break,
-                    Err(errno) => {
-                        let on = listener.address.to_string();
-                        return Err(refused("receiving datagrams", &on, errno.into()));
-                    }
-                };
-                let now = MonotonicClock.now();
-                self.time.refresh(now);
-                for index in 0..received {
-                    let (bytes, control) = self.buffers.message(index);
-                    let control = Control::parse(control);
-                    let at = control.realtime.map_or(now, |realtime| self.time.convert(realtime));
-                    count += listener.deliver(bytes, control.segment, at, sink);
-                }
-                if received < self.buffers.len() {
-                    break;
-                }
-            }
+        for listener in &mut self.listeners {
+            let version = listener.version;
+            listener.take(|bytes, control| {
+                let at = control.realtime.map_or(now, |realtime| self.time.convert(realtime));
+                count += arrivals(bytes, control.segment, |bytes| {
+                    let frame_len = version.shortest_frame(bytes.len()) as u32;
+                    sink(&Arrival { at, bytes, frame_len });
+                });
+            })?;
         }
         Ok(count)
     }
 
     /// Waits until there is something to look at, at most until `until`; says whether there is.
     fn wait(&mut self, until: Nanos) -> Result<bool, PortError> {
+        self.files.clear();
+        self.files.extend(self.listeners.iter().flat_map(Listener::sockets).map(sys::readable));
+        self.files.extend(self.watch.as_ref().map(sys::readable));
         poll_until(&mut self.files, until)
             .map_err(|e| refused("waiting for datagrams", super::ENGINE, e))
     }
@@ -166,55 +136,6 @@ fn unwatched(error: NetlinkError) -> PortError {
     refused("watching the interface", super::ENGINE, io::Error::other(error))
 }
 
-impl Listener {
-    fn open(
-        address: &SocketAddr,
-        options: &SocketReceive,
-        link: Option<&Link>,
-    ) -> Result<Self, PortError> {
-        let socket = endpoint::open(address, link.map(|link| link.name.as_str()))?;
-        let on = address.to_string();
-        prepare(&socket, address, options)
-            .map_err(|e| refused("setting up a UDP socket", &on, e))?;
-        bind(&socket, address).map_err(|e| refused("listening", &on, e.into()))?;
-        let bound =
-            rustix::net::getsockname(&socket).map_err(|e| refused("listening", &on, e.into()))?;
-        Ok(Listener {
-            socket,
-            version: if address.is_ipv4() { Version::V4 } else { Version::V6 },
-            address: SocketAddr::try_from(bound).unwrap_or(*address),
-            drops: Cell::new((0, 0)),
-        })
-    }
-
-    /// Gives a message to `sink`, or each of the datagrams that are joined in it.
-    fn deliver(
-        &self,
-        bytes: &[u8],
-        segment: Option<usize>,
-        at: Nanos,
-        sink: &mut impl FnMut(&Arrival<'_>),
-    ) -> usize {
-        let arrival = |bytes: &[u8]| {
-            let frame_len = self.version.shortest_frame(bytes.len()) as u32;
-            sink(&Arrival { at, bytes, frame_len });
-        };
-        arrivals(bytes, segment, arrival)
-    }
-
-    /// Datagrams that came and found no room, and those with a wrong checksum.
-    fn drops(&self) -> u64 {
-        let (last, sum) = self.drops.get();
-        let memory: io::Result<[u32; 9]> =
-            sys::option(&self.socket, (libc::SOL_SOCKET, libc::SO_MEMINFO));
-        let Ok(memory) = memory else { return sum };
-        let now = memory[libc::SK_MEMINFO_DROPS as usize];
-        let sum = sum + u64::from(now.wrapping_sub(last));
-        self.drops.set((now, sum));
-        sum
-    }
-}
-
 /// Takes a message apart; returns how many datagrams it was.
 fn arrivals(bytes: &[u8], segment: Option<usize>, mut sink: impl FnMut(&[u8])) -> usize {
     match segment {
@@ -224,28 +145,6 @@ fn arrivals(bytes: &[u8], segment: Option<usize>, mut sink: impl FnMut(&[u8])) -
             1
         }
     }
-}
-
-fn prepare(socket: &OwnedFd, address: &SocketAddr, options: &SocketReceive) -> io::Result<()> {
-    const ON: libc::c_int = 1;
-    sys::set_option(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), &ON)?;
-    let buffer = options.buffer.get() as usize;
-    // more than the system's limit takes CAP_NET_ADMIN; with less a slow reader loses sooner
-    if sockopt::set_socket_recv_buffer_size_force(socket, buffer).is_err() {
-        sockopt::set_socket_recv_buffer_size(socket, buffer)?;
-    }
-    if options.gro == Gro::On {
-        // since Linux 5.0; before, datagrams come singly
-        let _ = sys::set_option(socket, (libc::SOL_UDP, libc::UDP_GRO), &ON);
-    }
-    if address.is_ipv6() {
-        sys::set_option(socket, (libc::SOL_UDP, libc::UDP_NO_CHECK6_RX), &ON)?;
-    }
-    if let Some(time) = options.busy_poll {
-        let microseconds = libc::c_int::try_from(time.get() / 1_000).unwrap_or(libc::c_int::MAX);
-        sys::set_option(socket, (libc::SOL_SOCKET, libc::SO_BUSY_POLL), &microseconds)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -15,3 +15,4 @@ mod packet;
 mod packet_faults;
 mod socket;
 mod socket_faults;
+mod socket_own;
