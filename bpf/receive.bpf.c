@@ -15,22 +15,12 @@
 /* Set before loading. */
 const volatile __u32 flow_count; /* flows metered; one more entry takes datagrams without a probe */
 const volatile __u32 flow_base; /* the first flow's number in probes */
-const volatile __u32 cpu_count;
 const volatile __u32 pass; /* whether metered datagrams go on to the stack */
 const volatile __u32 bin_count; /* linear inter-arrival bins; 0: none */
 const volatile __u64 bin_width_ns;
 
 const volatile __s64 delay_base_ns; /* taken off each delay before it is recorded */
 const volatile __u64 run_start_ns; /* probes sent before this are of an earlier run */
-
-/* (flow_count + 1) * cpu_count entries: flow-major. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct wb_rx_flow);
-} flows SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -57,7 +47,8 @@ struct {
 } counters SEC(".maps");
 
 static __always_inline void meter(struct wb_rx_flow *flow, struct wb_window *window,
-				const struct datagram *datagram, __be32 *probe, __u64 now, __u32 slot)
+				const struct datagram *datagram, __be32 *probe, __u64 now,
+				__u32 first, __u32 slot)
 {
 	__u64 gap, nominal, sent;
 	__s64 delay;
@@ -87,7 +78,7 @@ static __always_inline void meter(struct wb_rx_flow *flow, struct wb_window *win
 		return;
 
 	sent = bpf_be64_to_cpu(*(__be64 *)(probe + 2));
-	if (!track(flow, window, bpf_ntohl(probe[1]), sent))
+	if (!track(flow, window, bpf_ntohl(probe[1]), sent, first))
 		return;
 	delay = now - sent - delay_base_ns;
 	if (flow->delays++)
@@ -128,7 +119,7 @@ static __noinline int leave(enum verdict verdict)
 SEC("xdp")
 int wb_receive(struct xdp_md *ctx)
 {
-	__u32 flow_index = flow_count, slot;
+	__u32 flow_index = flow_count, first, slot;
 	struct wb_rx_flow *flow;
 	struct datagram datagram;
 	struct wb_window *window;
@@ -158,13 +149,14 @@ int wb_receive(struct xdp_md *ctx)
 	/* anything at all may be on a link */
 	if (datagram.other && !probe)
 		return leave(FOREIGN);
-	slot = flow_index * cpu_count + bpf_get_smp_processor_id();
+	first = flow_index * cpu_count;
+	slot = first + bpf_get_smp_processor_id();
 	flow = bpf_map_lookup_elem(&flows, &slot);
 	window = bpf_map_lookup_elem(&windows, &flow_index);
 	if (!flow || !window)
 		return XDP_ABORTED;
 	/* here and not first: the read waits for all loads before it, and lets those after it wait */
-	meter(flow, window, &datagram, probe, bpf_ktime_get_ns(), slot);
+	meter(flow, window, &datagram, probe, bpf_ktime_get_ns(), first, slot);
 	return pass ? XDP_PASS : XDP_DROP;
 }
 

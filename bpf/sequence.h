@@ -10,18 +10,52 @@
 
 /* Set before loading. */
 const volatile __u32 several_queues; /* whether frames of a flow may arrive on several CPUs at once */
+const volatile __u32 cpu_count;
 
-/* Notes `number` in the window; says whether it is new (`Window::mark`). */
-static __always_inline int mark(struct wb_window *window, __u64 number)
+/* cpu_count entries for each flow, and as many for what has no probe: flow-major. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set before loading */
+	__type(key, __u32);
+	__type(value, struct wb_rx_flow);
+} flows SEC(".maps");
+
+/*
+ * With several CPUs the window's highest number is brought up now and then only (`track_ahead`). Brings it
+ * up to what all of them have seen; `slot` is the flow's first.
+ */
+static __noinline int catch_up(struct wb_window *window, __u32 slot)
 {
-	__u64 *word = &window->words[(number >> 5) & (WB_WINDOW_WORDS - 1)];
+	__u32 i;
+
+	if (!window)
+		return 0;
+	for (i = 0; i < cpu_count; i++, slot++) {
+		struct wb_rx_flow *flow = bpf_map_lookup_elem(&flows, &slot);
+
+		if (flow && flow->highest > window->highest)
+			window->highest = flow->highest;
+	}
+	return 0;
+}
+
+/* The word of a number. Words that follow each other lie on different cache lines, so that CPUs which get
+ * numbers in runs of 32 do not write to the same. */
+static __always_inline __u64 *word_of(struct wb_window *window, __u64 number)
+{
+	__u32 index = number >> 5;
+
+	return &window->words[(index << 3 | ((index >> 8) & 7)) & (WB_WINDOW_WORDS - 1)];
+}
+
+/* Notes `number` in its word; says whether it is new. */
+static __always_inline int set(struct wb_window *window, __u64 number)
+{
+	__u64 *word = word_of(window, number);
 	__u64 bit = 1ull << (number & 31), tag = number >> 5 << 32, old, new;
 	int tries;
 
-	if (number > window->highest)
-		window->highest = number;
-	if (number < window->lowest)
-		window->lowest = number;
 	if (!several_queues) {
 		old = *word;
 		new = (old & ~0xffffffffull) == tag ? old | bit : tag | bit;
@@ -38,6 +72,30 @@ static __always_inline int mark(struct wb_window *window, __u64 number)
 			return 1;
 	}
 	return 1;
+}
+
+/* `number` was seen: the lowest may be no higher. Several CPUs may begin at once. */
+static __always_inline void reach_down(struct wb_window *window, __u64 number)
+{
+	__u64 old;
+	int tries;
+
+	for (tries = 0; tries < 16; tries++) {
+		old = *(volatile __u64 *)&window->lowest;
+		if (old && old <= number)
+			return;
+		if (__sync_val_compare_and_swap(&window->lowest, old, number) == old)
+			return;
+	}
+}
+
+/* Notes `number` in the window; says whether it is new (`Window::mark`). */
+static __always_inline int mark(struct wb_window *window, __u64 number)
+{
+	if (number > window->highest)
+		window->highest = number;
+	reach_down(window, number);
+	return set(window, number);
 }
 
 /* The reordering extent of the newest arrival: arrivals since the one that opened the gap in which
@@ -63,6 +121,20 @@ static __noinline int record_extent(struct wb_rx_flow *flow, __u64 number)
 	return 0;
 }
 
+/* Arrival `arrival` is above all before it. */
+static __always_inline void follow(struct wb_rx_flow *flow, __u64 number, __u64 arrival, __u64 sent)
+{
+	if (number != flow->highest + 1) {
+		struct wb_gap *gap = &flow->gaps[flow->gap_count++ & (WB_GAPS - 1)];
+
+		gap->arrival = arrival;
+		gap->before = flow->highest;
+		gap->after = number;
+	}
+	flow->highest = number;
+	flow->highest_sent = sent;
+}
+
 /* Counts an arrival that is placed (`SequenceTracker::count`). Says whether it is new. */
 static __always_inline int count(struct wb_rx_flow *flow, struct wb_window *window, __u64 number,
 				 __u64 sent)
@@ -79,23 +151,14 @@ static __always_inline int count(struct wb_rx_flow *flow, struct wb_window *wind
 		record_extent(flow, number);
 		return 1;
 	}
-	if (number != flow->highest + 1) {
-		struct wb_gap *gap = &flow->gaps[flow->gap_count++ & (WB_GAPS - 1)];
-
-		gap->arrival = arrival;
-		gap->before = flow->highest;
-		gap->after = number;
-	}
-	flow->highest = number;
-	flow->highest_sent = sent;
+	follow(flow, number, arrival, sent);
 	return 1;
 }
 
 static __always_inline void count_late(struct wb_rx_flow *flow, struct wb_window *window,
 				       __u64 number)
 {
-	if (number < window->lowest)
-		window->lowest = number;
+	reach_down(window, number);
 	flow->reordered++;
 	flow->beyond_window++;
 	flow->arrivals++;
@@ -152,7 +215,8 @@ static __always_inline void hold(struct wb_rx_flow *flow, __u32 wire, __u64 sent
 
 /* Deals with an arrival that is not simply near (`SequenceTracker::doubt` and `believe`). Says whether
  * it is new. */
-static __noinline int doubt(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire, __u64 sent)
+static __noinline int doubt(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire, __u64 sent,
+			    __u32 slot)
 {
 	__u64 number, held_number;
 	enum place at;
@@ -175,6 +239,8 @@ static __noinline int doubt(struct wb_rx_flow *flow, struct wb_window *window, _
 
 	/* two in doubt agree: the sender restarted, or very much was lost */
 	flow->held = 0;
+	if (several_queues)
+		catch_up(window, slot);
 	switch (place(flow, window, flow->held_wire, flow->held_sent, &held_number)) {
 	case BEHIND:
 		/* its number 0 follows the highest */
@@ -211,42 +277,82 @@ static __noinline int near_after_held(struct wb_rx_flow *flow, struct wb_window 
 	return count(flow, window, number, sent);
 }
 
-/* Judges the arrival of number `wire` (`SequenceTracker::record`). Says whether it is new. */
+/* The arrival of any number (`SequenceTracker::record`). Says whether it is new. */
 static __noinline int track_any(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,
-				__u64 sent)
+				__u64 sent, __u32 slot)
 {
 	__u64 number;
 
 	if (!flow || !window)
 		return 0;
-	if (!window->highest) {
-		window->lowest = WB_BASE + wire;
+	if (flow->highest > window->highest)
+		window->highest = flow->highest;
+	if (!window->highest)
 		return count(flow, window, WB_BASE + wire, sent);
-	}
 	if (place(flow, window, wire, sent, &number) != NEAR)
-		return doubt(flow, window, wire, sent);
+		return doubt(flow, window, wire, sent, slot);
 	if (flow->held)
 		return near_after_held(flow, window, number, sent);
 	return count(flow, window, number, sent);
 }
 
 /* The same for nearly all: the number after the highest, which this CPU has seen itself. */
-static __always_inline int track(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,
-				 __u64 sent)
+static __always_inline int track_next(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,
+				      __u64 sent, __u32 slot)
 {
 	__u64 highest = flow->highest, number = highest + 1, *word;
 
-	if (several_queues || !highest || highest != window->highest || flow->held ||
+	if (!highest || highest != window->highest || flow->held ||
 	    wire + (__u32)window->offset != (__u32)number)
-		return track_any(flow, window, wire, sent);
+		return track_any(flow, window, wire, sent, slot);
 	/* the word holds the number before, or is another's as the number is the first of 32 */
-	word = &window->words[(number >> 5) & (WB_WINDOW_WORDS - 1)];
+	word = word_of(window, number);
 	*word = number & 31 ? *word | 1ull << (number & 31) : number >> 5 << 32 | 1;
 	window->highest = number;
 	flow->highest = number;
 	flow->highest_sent = sent;
 	flow->arrivals++;
 	return 1;
+}
+
+/* How far a number may be above those that this CPU has seen, to be placed by them alone; and how much
+ * lower than what was seen the window's highest number may be. */
+#define NEAR_STEPS 256
+
+/*
+ * The same with several CPUs, for a number that is a little above those which this one has seen. All that
+ * they share beside the words is read here and hardly ever written: a cache line that each of them writes
+ * for each frame costs more than all else (6.4 M/s became 8.5 with two). So the window's highest number is
+ * brought up now and then only; what it is in the end is the highest of all (`KernelReceiver::flow`).
+ */
+static __always_inline int track_ahead(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,
+				       __u64 sent, __u32 slot)
+{
+	__u64 highest = flow->highest, number, ahead = window->highest;
+	__u32 step = wire + (__u32)window->offset - (__u32)highest;
+
+	if (!highest || flow->held || step - 1 >= NEAR_STEPS || sent > flow->highest_sent + WB_RESTART_AFTER)
+		return track_any(flow, window, wire, sent, slot);
+	number = highest + step;
+	/* far behind what others have seen, or far ahead */
+	if (number + WB_WINDOW_WORDS * 16 - ahead > WB_WINDOW_WORDS * 32)
+		return track_any(flow, window, wire, sent, slot);
+	if (!set(window, number)) {
+		flow->duplicates++;
+		return 0;
+	}
+	if (number > ahead + NEAR_STEPS)
+		window->highest = number;
+	follow(flow, number, flow->arrivals++, sent);
+	return 1;
+}
+
+/* Judges the arrival of number `wire`; `slot` is the first of the flow's entries. */
+static __always_inline int track(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,
+				 __u64 sent, __u32 slot)
+{
+	return several_queues ? track_ahead(flow, window, wire, sent, slot) :
+				track_next(flow, window, wire, sent, slot);
 }
 
 #endif

@@ -134,11 +134,11 @@ struct wb_tx_tag {
 
 /* Which numbers of a flow were seen; shared by all CPUs (`Window` in crates/meter/src/sequence/window.rs). */
 struct wb_window {
-	__u64 highest; /* the highest number believed; 0 before the first */
-	__u64 lowest;
+	__u64 highest; /* the highest number believed; 0 before the first. With several CPUs the highest of them may be more */
+	__u64 lowest; /* 0 before the first */
 	__u64 offset; /* added to numbers from the wire; changes when the sender restarts */
 	__u64 restarts;
-	__u64 words[WB_WINDOW_WORDS]; /* (number >> 5) << 32 | bitmap */
+	__u64 words[WB_WINDOW_WORDS]; /* (number >> 5) << 32 | bitmap; in the order of `word_of` in sequence.h */
 };
 
 struct wb_gap {

@@ -58,6 +58,19 @@ impl PortHere {
         self.link.as_ref().map_or("no interface", |link| link.name.as_str())
     }
 
+    /// Whether all frames come in through one queue, one after the other.
+    pub(crate) fn has_one_queue(&self) -> bool {
+        let Some(link) = &self.link else { return false };
+        // a virtual cable has as many as the machine CPUs, and uses one until somebody asks for more
+        let channels =
+            self.netlink().ok().and_then(|mut netlink| netlink.channels(link.index).ok());
+        let used = channels.and_then(|channels| match (channels.rx, channels.combined) {
+            (None, None) => None,
+            (rx, combined) => Some(rx.unwrap_or(0) + combined.unwrap_or(0)),
+        });
+        used.unwrap_or(link.rx_queues) == 1
+    }
+
     /// Whether the driver takes frames that a program redirects, as far as the kernel tells (Linux
     /// 6.3): `None` when it does not tell.
     pub(crate) fn takes_redirected(&self) -> Result<Option<bool>, RunError> {

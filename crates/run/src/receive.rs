@@ -15,7 +15,7 @@ use wirebeat_meter::bins::Bins;
 use wirebeat_meter::codecs::Codecs;
 use wirebeat_meter::filter::Filter;
 use wirebeat_meter::meter::{Flows, MeterConfig};
-use wirebeat_netlink::{Link, LinkWatch, Namespace};
+use wirebeat_netlink::{LinkWatch, Namespace};
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::model::{End, Report};
 use wirebeat_traffic::spec::{EngineChoice, PortSpec};
@@ -231,11 +231,10 @@ pub(crate) fn open(
         None => None,
     };
     let groups = receivers::join(port, &request.groups)?;
-    let cable = |link: &Link| link.kind.as_deref() == Some("veth") || link.rx_queues == 1;
     let how = Receiving {
         meter,
         fate: if request.pass { Fate::Pass } else { Fate::Drop },
-        several_queues: !port.link.as_ref().is_some_and(cable),
+        several_queues: !port.has_one_queue(),
         promiscuous: request.promiscuous,
         listen: listen_on(request, engine)?,
         log,

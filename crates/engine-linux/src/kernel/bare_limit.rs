@@ -1,10 +1,10 @@
 //! The physical limit of this machine: live frames redirected untouched, or just copied, counted and dropped
 //! at the far end. The benchmark prints Wirebeat's rate as a share of it.
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use std::{io, sync::mpsc, thread};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags};
@@ -12,17 +12,6 @@ use libbpf_rs::{Link, MapCore, MapFlags};
 use super::dispatcher;
 use super::skeletons::bare::BareSkelBuilder;
 use super::test_run::{self, Call};
-
-/// What the bare loop reached.
-#[derive(Clone, Copy, Debug)]
-pub struct BareLimit {
-    /// Frames redirected.
-    pub sent: u64,
-    /// Frames counted at the far end.
-    pub received: u64,
-    /// How long it took.
-    pub elapsed: Duration,
-}
 
 fn failed(error: libbpf_rs::Error) -> io::Error {
     io::Error::other(format!("{error:#}"))
@@ -80,7 +69,8 @@ pub struct Flood<'a> {
     pub time: Duration,
 }
 
-/// Sends flat out from interface `index` (of the caller's namespace). Returns the frames redirected.
+/// Sends flat out from interface `index` (of the caller's namespace), on the CPU of the caller. Returns the frames
+/// redirected and how long it took.
 pub fn flood(index: u32, flood: Flood<'_>) -> io::Result<(u64, Duration)> {
     let Flood { copied, batch, time } = flood;
     let frame = vec![0; copied.iter().copied().max().unwrap_or(60).into()];
@@ -107,37 +97,4 @@ pub fn flood(index: u32, flood: Flood<'_>) -> io::Result<(u64, Duration)> {
     let elapsed = start.elapsed();
     let sent = skeleton.maps.bss_bare_data.as_ref().map_or(0, |data| data.redirected);
     Ok((sent, elapsed))
-}
-
-/// Measures the limit between two interfaces: `enter_far` is called on a thread of its own to enter the
-/// namespace of the far end first.
-pub fn bare_limit(
-    index: u32,
-    far_index: u32,
-    (enter_far, far_end): (impl FnOnce() -> io::Result<()> + Send + 'static, FarEnd),
-    sent: Flood<'_>,
-) -> io::Result<BareLimit> {
-    let (ready, is_ready) = mpsc::channel();
-    let (stop, stopped) = mpsc::channel::<()>();
-    let receiver = thread::spawn(move || -> io::Result<u64> {
-        let attached = enter_far().and_then(|()| sink(far_index, far_end));
-        match attached {
-            Ok(sink) => {
-                let _ = ready.send(());
-                let _ = stopped.recv();
-                sink.count()
-            }
-            Err(error) => Err(error),
-        }
-    });
-    let outcome = match is_ready.recv() {
-        Ok(()) => flood(index, sent),
-        Err(_) => Ok((0, Duration::ZERO)),
-    };
-    thread::sleep(Duration::from_millis(20));
-    drop(stop);
-    let received =
-        receiver.join().map_err(|_| io::Error::other("the receiving thread panicked"))??;
-    let (sent, elapsed) = outcome?;
-    Ok(BareLimit { sent, received, elapsed })
 }

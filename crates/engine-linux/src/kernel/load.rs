@@ -153,6 +153,8 @@ impl Transmitter {
             rodata.paced = u32::from(layout.plan.paced);
             rodata.unix_offset_ns = layout.plan.unix_offset;
             rodata.shared_sequences = u32::from(sequences.is_some());
+            let plain = layout.plan.round > 0 && !layout.plan.paced && layout.plan.tags == 1;
+            rodata.blocks = u32::from(sequences.is_some() && plain);
             rodata.shared_len = shared.map_or(0, Shared::len);
         }
         let skeleton = open.load().map_err(failed("loading the transmit program"))?;

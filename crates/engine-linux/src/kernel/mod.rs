@@ -22,7 +22,7 @@ mod skeletons;
 mod test_run;
 mod warm_up;
 
-pub use bare_limit::{BareLimit, FarEnd, Flood, Sink, bare_limit, sink};
+pub use bare_limit::{FarEnd, Flood, Sink, flood, sink};
 pub use load::SharedSequences;
 pub use port::{APART, FRAME_MAX, KernelOptions, KernelPort};
 pub use probe::probe;

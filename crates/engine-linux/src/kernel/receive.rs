@@ -231,7 +231,10 @@ impl KernelReceiver {
         if flow < self.flow_count {
             let window = flow * size_of::<Window>();
             let word = |field| self.windows.load(window + field);
-            let highest = word(offset_of!(Window, highest));
+            // with several CPUs the window's own is brought up now and then only
+            let seen = |cpu| self.flows.load(self.entry(flow, cpu) + offset_of!(RxFlow, highest));
+            let highest = (0..self.cpus).map(seen).max().unwrap_or(0);
+            let highest = word(offset_of!(Window, highest)).max(highest);
             out.sequence.range = (highest > 0).then(|| (word(offset_of!(Window, lowest)), highest));
             out.sequence.restarts = word(offset_of!(Window, restarts));
         }

@@ -53,7 +53,7 @@ impl Prepared {
         let cores: u16 = self.ports.iter().map(|port| port.spec.senders()).sum();
         let virtual_cable = |link: &Link| link.kind.as_deref() == Some("veth");
         let one_queue = cores <= self.ports.len() as u16
-            && port.link.as_ref().is_some_and(|link| virtual_cable(link) || link.rx_queues == 1);
+            && (port.link.as_ref().is_some_and(virtual_cable) || port.has_one_queue());
         let virtual_time = matches!(self.engines[place], Engine::Loopback | Engine::Pcap);
         let codecs = self.codecs(port)?;
         let flows = Flows::Expected(expected);

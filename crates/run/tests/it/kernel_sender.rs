@@ -1,10 +1,17 @@
 //! What the transmit program promises of its own accord, with frames handed to its port directly.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::port::{
     Amount, Counted, DepartureRecord, Place, Port, TxMeta, TxPlan, TxTotals,
 };
-use wirebeat_engine_linux::kernel::{KernelOptions, KernelPort};
+use wirebeat_engine_linux::kernel::{
+    Fate, KernelOptions, KernelPort, KernelReceiver, ReceiveOptions,
+};
+use wirebeat_meter::flow::Expectation;
+use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_run::{Silent, Stop};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_units::Nanos;
@@ -81,6 +88,40 @@ fn nothing_leaves_before_the_start() {
 }
 
 /// All fragments of a packet share the fate of the first.
+/// Flat out, cores that share a flow take numbers in runs: none is left out, wherever the end comes. A run that has
+/// both ends would not notice, as it knows what it sent.
+#[test]
+fn cores_that_share_a_flow_flat_out_leave_no_number_out() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let bed = cable();
+    let flows = BTreeMap::from([(0, Expectation::default())]);
+    let options = ReceiveOptions {
+        index: bed.b.link.index.get(),
+        interface: "wb1".to_owned(),
+        meter: MeterConfig { flows: Flows::Expected(flows), ..MeterConfig::default() },
+        unprobed_gap: None,
+        fate: Fate::Drop,
+        several_queues: true,
+    };
+    for end in ["count: 100003", "stop: 61ms", "stop: 62ms", "stop: 63ms"] {
+        let receiver = bed.b.namespace.run(|| KernelReceiver::open(&options)).unwrap().unwrap();
+        let scenario = format!(
+            "ports:\n  a: {{ interface: wb0, namespace: a, engine: kernel, queues: 2 }}\n\
+             flows:\n  f: {{ from: a, size: 64B, {end},\n       \
+             packet: [ {{ ipv4: {{ destination: {} }} }}, {{ udp: {{}} }} ] }}\n\
+             run: {{ time: 30s }}\n",
+            bed.b.ipv4
+        );
+        let report = prepared(&scenario, Some(&bed)).start(&mut Silent, &Stop::new());
+        let sent = report.total.sent.as_ref().unwrap().sent.frames;
+        std::thread::sleep(Duration::from_millis(50));
+        let seen = receiver.summary().flows[&0].sequence.clone();
+        // both begin at 2^32 (docs/measurements.md)
+        let range = Some((1 << 32, (1 << 32) + sent - 1));
+        assert_eq!((seen.unique, seen.duplicates, seen.range), (sent, 0, range), "with {end}");
+    }
+}
+
 #[test]
 fn what_follows_a_fragment_that_is_too_late_is_dropped_with_it() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
