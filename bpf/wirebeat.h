@@ -51,7 +51,7 @@ struct wb_slot {
 	__u16 probe_at; /* offsets as in crates/wire/src/stamp.rs; 0: absent */
 	__u16 checksum_at;
 	__u16 identification_at;
-	__u32 spacing_ns; /* at the least since the last frame of the tag left, for a frame that is late */
+	__u32 spacing_ns; /* since the last frame of the tag left, for a frame that is late; see `credit` */
 	__u16 frame_len; /* to count by: with FCS … */
 	__u16 payload_len; /* … and of the payload */
 	__u16 sequence_at; /* from the start of the frame, like all that follow; for forms other than 0 */

@@ -16,7 +16,7 @@ use crate::wirebeat::{self, Setup};
 
 /// The rates of the targets, in frames per second.
 const RATES: [u64; 6] = [1_000, 10_000, 100_000, 200_000, 500_000, 1_000_000];
-/// Below this, a measurement takes longer, so that its 99.9th percentile stands on more than two frames.
+/// Below this, a measurement takes longer, so that its 99.9th percentile stands on more than a few frames.
 const SLOW: u64 = 20_000;
 /// A peer reaches a rate when its mean is within so much of it.
 const REACHED: f64 = 0.001;
@@ -55,7 +55,7 @@ impl Entry {
 pub fn measure(bench: &mut Bench) -> Chapter {
     let mut entries = Vec::new();
     for rate in RATES {
-        let time = if rate < SLOW { bench.time * 3 / 2 } else { bench.time };
+        let time = if rate < SLOW { bench.time * 3 } else { bench.time };
         let mut contestants = vec![Contestant::new(format!("{OURS} at {rate}/s"), move |bench| {
             let setup = Setup::metered(EngineChoice::Kernel, Pace::Frames(rate), WaitChoice::Spin);
             Ok(wirebeat::paced(&bench.lab, &setup, rate, time)?.exactness)

@@ -61,7 +61,8 @@ pub struct TxMeta {
     pub stamp: Stamp,
     /// A port that holds frames drops one that is later than this; `Nanos::MAX`: never.
     pub drift: Nanos,
-    /// A port that holds frames sends a late one no sooner than this after the last of its tag.
+    /// A port that holds frames sends a late one no sooner than this after the last of its tag; or with it, where it
+    /// could not send anything for longer than this in between.
     pub spacing: Nanos,
     /// Its place among the fragments of its packet.
     pub place: Place,

@@ -72,8 +72,9 @@ pub enum Joining {
 pub struct SocketReceive {
     /// Addresses to listen on; port 0: the kernel chooses.
     pub listen: Vec<SocketAddr>,
-    /// The kernel's buffer for each address, counted as the kernel counts (a short datagram takes 768
-    /// bytes). Without CAP_NET_ADMIN no more than `net.core.rmem_max`.
+    /// The kernel's buffer for each socket, of which an address has one, and a second for a source that
+    /// sends much; counted as the kernel counts (a short datagram takes 768 bytes). Without CAP_NET_ADMIN
+    /// no more than `net.core.rmem_max`.
     pub buffer: Bytes,
     /// Whether joined datagrams are taken as they are.
     pub gro: Gro,
