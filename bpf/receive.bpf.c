@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The receiving program: attached to an interface, it finds UDP datagrams that match the filter and other
- * frames that end with a probe, meters those that carry a probe by flow and CPU, and passes or drops them
+ * frames that end with a probe, meters those that carry a probe by flow and queue, and passes or drops them
  * before the stack.
  *
  * The measurements are those of crates/meter, which is their reference and documents them; user space
- * adds the CPUs up (crates/engine-linux/src/kernel/receive.rs). Whatever arrives, memory stays as it
+ * adds the queues up (crates/engine-linux/src/kernel/receive.rs). Whatever arrives, memory stays as it
  * was laid out at the start: flows beyond `flow_count` are only counted.
  */
 #include "common.h"
@@ -15,6 +15,7 @@
 /* Set before loading. */
 const volatile __u32 flow_count; /* flows metered; one more entry takes datagrams without a probe */
 const volatile __u32 flow_base; /* the first flow's number in probes */
+const volatile __u32 by_queue; /* whether lanes are queues */
 const volatile __u32 pass; /* whether metered datagrams go on to the stack */
 const volatile __u32 bin_count; /* linear inter-arrival bins; 0: none */
 const volatile __u64 bin_width_ns;
@@ -116,6 +117,21 @@ static __noinline int leave(enum verdict verdict)
 	return pass ? XDP_PASS : XDP_DROP;
 }
 
+/*
+ * Where a frame belongs among those of its flow. A driver that runs the program itself (native XDP) serves a
+ * queue on one CPU at a time, but not always on the same: what is measured between frames is measured by
+ * queue. Elsewhere frames of one queue may come on several CPUs at once.
+ */
+static __always_inline __u32 lane(struct xdp_md *ctx)
+{
+	__u32 queue;
+
+	if (!by_queue)
+		return bpf_get_smp_processor_id();
+	queue = ctx->rx_queue_index;
+	return queue < lane_count ? queue : queue % lane_count;
+}
+
 SEC("xdp")
 int wb_receive(struct xdp_md *ctx)
 {
@@ -149,8 +165,8 @@ int wb_receive(struct xdp_md *ctx)
 	/* anything at all may be on a link */
 	if (datagram.other && !probe)
 		return leave(FOREIGN);
-	first = flow_index * cpu_count;
-	slot = first + bpf_get_smp_processor_id();
+	first = flow_index * lane_count;
+	slot = first + lane(ctx);
 	flow = bpf_map_lookup_elem(&flows, &slot);
 	window = bpf_map_lookup_elem(&windows, &flow_index);
 	if (!flow || !window)

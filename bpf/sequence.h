@@ -10,9 +10,12 @@
 
 /* Set before loading. */
 const volatile __u32 several_queues; /* whether frames of a flow may arrive on several CPUs at once */
-const volatile __u32 cpu_count;
+const volatile __u32 lane_count;
 
-/* cpu_count entries for each flow, and as many for what has no probe: flow-major. */
+/*
+ * Measurements by flow and lane, flow-major; after those of flows those of what has no probe. A lane is what
+ * has frames one after the other: a receive queue, or a CPU (`lane` in receive.bpf.c).
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -31,7 +34,7 @@ static __noinline int catch_up(struct wb_window *window, __u32 slot)
 
 	if (!window)
 		return 0;
-	for (i = 0; i < cpu_count; i++, slot++) {
+	for (i = 0; i < lane_count; i++, slot++) {
 		struct wb_rx_flow *flow = bpf_map_lookup_elem(&flows, &slot);
 
 		if (flow && flow->highest > window->highest)

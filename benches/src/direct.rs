@@ -47,6 +47,7 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
         unprobed_gap: None,
         fate: Fate::Drop,
         several_queues: false,
+        queues: None,
     };
     let receiver = far.namespace.run(|| KernelReceiver::open(&receive))??;
     let plan = Plan::new(&program, &[0], ALONE, (0, 0));

@@ -107,6 +107,7 @@ pub fn receiver(lab: &Lab, rate: u64, fate: Fate) -> Result<KernelReceiver, Fail
         unprobed_gap: Some(gap),
         fate,
         several_queues: false,
+        queues: None,
     };
     Ok(lab.far().namespace.run(|| KernelReceiver::open(&options))??)
 }

@@ -58,9 +58,9 @@ impl PortHere {
         self.link.as_ref().map_or("no interface", |link| link.name.as_str())
     }
 
-    /// Whether all frames come in through one queue, one after the other.
-    pub(crate) fn has_one_queue(&self) -> bool {
-        let Some(link) = &self.link else { return false };
+    /// How many receive queues are in use.
+    fn queues(&self) -> Option<u32> {
+        let link = self.link.as_ref()?;
         // a virtual cable has as many as the machine CPUs, and uses one until somebody asks for more
         let channels =
             self.netlink().ok().and_then(|mut netlink| netlink.channels(link.index).ok());
@@ -68,7 +68,19 @@ impl PortHere {
             (None, None) => None,
             (rx, combined) => Some(rx.unwrap_or(0) + combined.unwrap_or(0)),
         });
-        used.unwrap_or(link.rx_queues) == 1
+        Some(used.unwrap_or(link.rx_queues))
+    }
+
+    /// Whether all frames come in through one queue, one after the other.
+    pub(crate) fn has_one_queue(&self) -> bool {
+        self.queues() == Some(1)
+    }
+
+    /// How many receive queues are in use, where the driver runs XDP programs itself: then each is served by one CPU
+    /// at a time. `None` where the kernel does not tell (Linux 6.3).
+    pub(crate) fn served_queues(&self) -> Option<u32> {
+        let features = self.link.as_ref()?.xdp_features?;
+        features.contains(XdpFeatures::BASIC).then(|| self.queues()).flatten()
     }
 
     /// Whether the driver takes frames that a program redirects, as far as the kernel tells (Linux

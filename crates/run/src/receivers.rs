@@ -135,6 +135,7 @@ fn open_kernel(place: usize, port: &PortHere, how: Receiving) -> Result<Receiver
         unprobed_gap: None,
         fate: how.fate,
         several_queues: how.several_queues,
+        queues: port.served_queues(),
     };
     let receiver = port.enter(|| KernelReceiver::open(&options))??;
     let attached = port.netlink()?.link_by_index(link.index).ok().and_then(|link| link.xdp);

@@ -1,7 +1,7 @@
 //! The receiving side of the kernel engine: a program that meters before the stack.
 //!
 //! It is attached by a link that ends with this process. The program keeps its measurements by flow and
-//! CPU; [`KernelReceiver::summary`] adds them up at any time without stopping it. The algorithms are
+//! *lane*, which is a receive queue or a CPU; [`KernelReceiver::summary`] adds them up at any time without stopping it. The algorithms are
 //! those of `wirebeat-meter`; a test feeds both the same frames.
 
 use std::collections::BTreeSet;
@@ -51,6 +51,10 @@ pub struct ReceiveOptions {
     pub fate: Fate,
     /// Whether frames of one flow may arrive on several CPUs at once; costs a few nanoseconds a frame.
     pub several_queues: bool,
+    /// How many receive queues the interface has, where each is served by one CPU at a time, as drivers with
+    /// native XDP do. Then what is measured between frames is measured by queue; otherwise, and with more
+    /// queues than CPUs, by CPU.
+    pub queues: Option<u32>,
 }
 
 /// A metering program on an interface. Dropping it detaches the program.
@@ -62,6 +66,7 @@ pub struct KernelReceiver {
     bins: Mapped,
     flow_base: u16,
     flow_count: usize,
+    lanes: usize,
     cpus: usize,
     linear: Option<LinearBins>,
     delay_base: i64,
@@ -85,13 +90,14 @@ fn range(flows: &Flows) -> (u16, u32) {
     }
 }
 
-/// Measurements that are kept: of each flow and of what has no probe, on each CPU.
-fn entries_for(flow_count: u32, cpus: usize) -> usize {
-    (flow_count as usize + 1) * cpus
+/// Measurements that are kept: of each flow and of what has no probe, on each lane.
+fn entries_for(flow_count: u32, lanes: usize) -> usize {
+    (flow_count as usize + 1) * lanes
 }
 
 impl KernelReceiver {
-    /// Whether the measurements of these flows take no more kernel memory than one receiver may have, 1 GiB.
+    /// Whether the measurements of these flows take no more kernel memory than one receiver may have, 1 GiB, with a
+    /// queue for each CPU.
     pub fn has_room_for(flows: &Flows) -> bool {
         let entries = |cpus| entries_for(range(flows).1, cpus);
         // where CPUs cannot be counted, opening it says why
@@ -107,11 +113,14 @@ impl KernelReceiver {
         let unsupported = |what| PortError::Unsupported { engine: "kernel", what };
         let (flow_base, flow_count) = range(&options.meter.flows);
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("counting CPUs"))?;
-        let entries_needed = entries_for(flow_count, cpus);
+        let queues = options.queues.map(|queues| queues as usize);
+        let queues = queues.filter(|queues| (1..=cpus).contains(queues));
+        let lanes = queues.unwrap_or(cpus);
+        let entries_needed = entries_for(flow_count, lanes);
         let memory = entries_needed * size_of::<RxFlow>();
         if memory > MEMORY_MAX {
             return Err(unsupported(format!(
-                "meter {flow_count} flows on {cpus} CPUs: that takes {} MiB of kernel memory and the \
+                "meter {flow_count} flows on {lanes} queues or CPUs: that takes {} MiB of kernel memory and the \
                  most is {}; meter fewer flows, or use --engine packet",
                 memory >> 20,
                 MEMORY_MAX >> 20
@@ -122,9 +131,11 @@ impl KernelReceiver {
         let mut open = ReceiveSkelBuilder::default()
             .open(&mut storage)
             .map_err(failed("opening the receiving program"))?;
-        size(&mut open, flow_count, cpus, linear.as_ref())?;
+        size(&mut open, flow_count, (lanes, cpus), linear.as_ref())?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-            configure(rodata, options, (flow_base, flow_count), cpus);
+            configure(rodata, options, (flow_base, flow_count));
+            rodata.lane_count = lanes as u32;
+            rodata.by_queue = u32::from(queues.is_some());
         }
         let skeleton = open.load().map_err(failed("loading the receiving program"))?;
         let maps = &skeleton.maps;
@@ -143,6 +154,7 @@ impl KernelReceiver {
             bins: map(maps.bins.as_fd(), bins * 8)?,
             flow_base,
             flow_count: flow_count as usize,
+            lanes,
             cpus,
             linear,
             delay_base: delay_base(&options.meter.flows),
@@ -159,8 +171,8 @@ impl KernelReceiver {
     /// Writes the nominal gaps where the program finds them.
     fn set_gaps(&self, options: &ReceiveOptions) {
         let set = |flow: usize, gap: u64| {
-            for cpu in 0..self.cpus {
-                self.flows.store(self.entry(flow, cpu) + offset_of!(RxFlow, nominal_gap_ns), gap);
+            for lane in 0..self.lanes {
+                self.flows.store(self.entry(flow, lane) + offset_of!(RxFlow, nominal_gap_ns), gap);
             }
         };
         if let Flows::Expected(expected) = &options.meter.flows {
@@ -172,13 +184,13 @@ impl KernelReceiver {
         set(self.flow_count, options.unprobed_gap.unwrap_or(0));
     }
 
-    fn entry(&self, flow: usize, cpu: usize) -> usize {
-        (flow * self.cpus + cpu) * size_of::<RxFlow>()
+    fn entry(&self, flow: usize, lane: usize) -> usize {
+        (flow * self.lanes + lane) * size_of::<RxFlow>()
     }
 
     /// Frames metered so far, and their bytes with FCS: cheap, for progress.
     pub fn received(&self) -> (u64, u64) {
-        let entries = (self.flow_count + 1) * self.cpus;
+        let entries = (self.flow_count + 1) * self.lanes;
         let sum = |field| -> u64 {
             (0..entries).map(|i| self.flows.load(i * size_of::<RxFlow>() + field)).sum()
         };
@@ -187,12 +199,12 @@ impl KernelReceiver {
 
     /// Different sequence numbers received so far, over all flows.
     pub fn unique(&self) -> u64 {
-        let entries = self.flow_count * self.cpus;
+        let entries = self.flow_count * self.lanes;
         let field = offset_of!(RxFlow, arrivals);
         (0..entries).map(|i| self.flows.load(i * size_of::<RxFlow>() + field)).sum()
     }
 
-    /// The measurements so far, added up over CPUs.
+    /// The measurements so far, added up over lanes.
     pub fn summary(&self) -> MeterSummary {
         let mut out = MeterSummary::default();
         for flow in 0..self.flow_count {
@@ -219,21 +231,21 @@ impl KernelReceiver {
         out
     }
 
-    /// One flow over all CPUs.
+    /// One flow over all lanes.
     fn flow(&self, flow: usize) -> FlowSummary {
         let mut out = FlowSummary { delay_base: self.delay_base, ..FlowSummary::default() };
-        for cpu in 0..self.cpus {
-            let at = self.entry(flow, cpu);
+        for lane in 0..self.lanes {
+            let at = self.entry(flow, lane);
             if self.flows.load(at + offset_of!(RxFlow, frames)) > 0 {
-                out.merge(&self.flow_on_cpu(flow, cpu, at));
+                out.merge(&self.flow_on_lane(flow, lane, at));
             }
         }
         if flow < self.flow_count {
             let window = flow * size_of::<Window>();
             let word = |field| self.windows.load(window + field);
-            // with several CPUs the window's own is brought up now and then only
-            let seen = |cpu| self.flows.load(self.entry(flow, cpu) + offset_of!(RxFlow, highest));
-            let highest = (0..self.cpus).map(seen).max().unwrap_or(0);
+            // with several queues the window's own is brought up now and then only
+            let seen = |lane| self.flows.load(self.entry(flow, lane) + offset_of!(RxFlow, highest));
+            let highest = (0..self.lanes).map(seen).max().unwrap_or(0);
             let highest = word(offset_of!(Window, highest)).max(highest);
             out.sequence.range = (highest > 0).then(|| (word(offset_of!(Window, lowest)), highest));
             out.sequence.restarts = word(offset_of!(Window, restarts));
@@ -241,7 +253,7 @@ impl KernelReceiver {
         out
     }
 
-    fn flow_on_cpu(&self, flow: usize, cpu: usize, at: usize) -> FlowSummary {
+    fn flow_on_lane(&self, flow: usize, lane: usize, at: usize) -> FlowSummary {
         let word = |field| self.flows.load(at + field);
         let distribution = |field| convert::distribution(&self.flows, at + field);
         FlowSummary {
@@ -265,7 +277,7 @@ impl KernelReceiver {
             delay: distribution(offset_of!(RxFlow, delay)),
             delay_variation: distribution(offset_of!(RxFlow, variation)),
             inter_arrival: distribution(offset_of!(RxFlow, inter_arrival)),
-            inter_arrival_bins: self.linear(flow * self.cpus + cpu),
+            inter_arrival_bins: self.linear(flow * self.lanes + lane),
             gap_error: distribution(offset_of!(RxFlow, gap_error)),
         }
     }
@@ -298,28 +310,21 @@ fn delay_base(flows: &Flows) -> i64 {
 fn size(
     open: &mut OpenReceiveSkel<'_>,
     flow_count: u32,
-    cpus: usize,
+    (lanes, cpus): (usize, usize),
     linear: Option<&LinearBins>,
 ) -> Result<(), PortError> {
-    let cpus = cpus as u32;
-    let rows = (flow_count + 1) * cpus;
+    let rows = (flow_count + 1) * lanes as u32;
     entries(&mut open.maps.flows, rows)?;
     entries(&mut open.maps.windows, flow_count + 1)?;
-    entries(&mut open.maps.counters, cpus)?;
+    entries(&mut open.maps.counters, cpus as u32)?;
     entries(&mut open.maps.bins, linear.map_or(1, |bins| rows * (bins.counts.len() as u32 + 1)))
 }
 
 /// Sets the program's constants.
-fn configure(
-    rodata: &mut rodata,
-    options: &ReceiveOptions,
-    (flow_base, flow_count): (u16, u32),
-    cpus: usize,
-) {
+fn configure(rodata: &mut rodata, options: &ReceiveOptions, (flow_base, flow_count): (u16, u32)) {
     let MeterConfig { flows, filter, bins, run_start, .. } = &options.meter;
     rodata.flow_base = u32::from(flow_base);
     rodata.flow_count = flow_count;
-    rodata.cpu_count = cpus as u32;
     rodata.several_queues = u32::from(options.several_queues);
     rodata.pass = u32::from(options.fate == Fate::Pass);
     rodata.delay_base_ns = delay_base(flows);

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use wirebeat_engine::port::{Port, TxMeta, TxPlan};
+use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
 use wirebeat_engine_linux::packet::{PacketOptions, PacketPort};
 use wirebeat_meter::distribution::Recorder;
@@ -13,7 +14,7 @@ use wirebeat_meter::filter::Filter;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
 use wirebeat_meter::summary::{MeterSummary, Moments, SequenceSummary};
-use wirebeat_testbed::{Capability, Testbed, require};
+use wirebeat_testbed::{Capability, Options, Testbed, require};
 use wirebeat_units::Nanos;
 use wirebeat_wire::probe::Probe;
 
@@ -79,13 +80,14 @@ fn both(
         unprobed_gap: None,
         fate: Fate::Drop,
         several_queues,
+        queues: None,
     };
     let receiver = bed.b.namespace.run(|| KernelReceiver::open(&options)).unwrap().unwrap();
     let plan = TxPlan { tags: 1, frame_max: 1500, ..TxPlan::default() };
     let options =
         PacketOptions { interface: "wb0".to_owned(), transmit: Some(plan), receive: None };
     // one CPU sends all, so that the frames keep their order
-    let all = bed.a.namespace.run(|| send(&options, frames)).unwrap();
+    let all = bed.a.namespace.run(|| send(&options, frames, 0)).unwrap();
     assert_eq!(all, frames.len());
 
     let mut reference = Meter::new(config);
@@ -108,8 +110,8 @@ fn both(
     (receiver.summary(), reference)
 }
 
-fn send(options: &PacketOptions, frames: &[Vec<u8>]) -> usize {
-    wirebeat_engine_linux::affinity::pin(0).unwrap();
+fn send(options: &PacketOptions, frames: &[Vec<u8>], cpu: usize) -> usize {
+    affinity::pin(cpu).unwrap();
     let mut port = PacketPort::open(options).unwrap();
     let mut sent = 0;
     for frame in frames {
@@ -158,6 +160,49 @@ fn compare(frames: &[Vec<u8>]) -> MeterSummary {
         last = kernel;
     }
     last
+}
+
+/// A queue may be served by one CPU now and by another then. What lies between two arrivals is the same.
+#[test]
+fn a_queue_that_moves_between_cpus_counts_alike() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let bed = Testbed::pair(&Options { queues: 1, ..Options::default() }).unwrap();
+    let frames: Vec<_> = (0..400).map(|n| probe(0, n, 1_000)).collect();
+    let options = ReceiveOptions {
+        index: bed.b.link.index.get(),
+        interface: "wb1".to_owned(),
+        meter: expecting(1),
+        unprobed_gap: None,
+        fate: Fate::Drop,
+        several_queues: false,
+        queues: Some(1),
+    };
+    let receiver = bed.b.namespace.run(|| KernelReceiver::open(&options)).unwrap().unwrap();
+    let sending = PacketOptions {
+        interface: "wb0".to_owned(),
+        transmit: Some(TxPlan { tags: 1, frame_max: 1500, ..TxPlan::default() }),
+        receive: None,
+    };
+    let cpus = affinity::allowed();
+    for (turn, some) in frames.chunks(10).enumerate() {
+        let cpu = cpus[turn % cpus.len()];
+        bed.a.namespace.run(|| send(&sending, some, cpu)).unwrap();
+    }
+    let patience = Instant::now() + Duration::from_secs(5);
+    let summary = loop {
+        let summary = receiver.summary();
+        if summary.flows[&0].frames == 400 || Instant::now() > patience {
+            break summary;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let flow = &summary.flows[&0];
+    assert_eq!((flow.frames, flow.sequence.unique), (400, 400));
+    let between = [&flow.inter_arrival, &flow.delay_variation].map(|d| d.moments.count);
+    assert_eq!(between, [399, 399]);
+    // all gaps together are the time from the first to the last, whoever served the queue
+    let (first, last) = flow.span.unwrap();
+    assert_eq!(flow.inter_arrival.moments.sum, i128::from(last - first));
 }
 
 #[test]

@@ -102,6 +102,7 @@ fn cores_that_share_a_flow_flat_out_leave_no_number_out() {
         unprobed_gap: None,
         fate: Fate::Drop,
         several_queues: true,
+        queues: None,
     };
     for end in ["count: 100003", "stop: 61ms", "stop: 62ms", "stop: 63ms"] {
         let receiver = bed.b.namespace.run(|| KernelReceiver::open(&options)).unwrap().unwrap();
