@@ -17,7 +17,7 @@ const volatile __u32 frame_max; /* largest frame that a slot can hold */
 const volatile __u32 base_len; /* length of the frames that the kernel hands to the program */
 const volatile __u32 paced; /* whether any slot has a launch time */
 const volatile __u32 shared_sequences; /* whether several cores number the same tags */
-const volatile __u32 blocks; /* whether they take numbers sixteen at a time; see `number` */
+const volatile __u32 blocks; /* whether they take numbers many at a time; see `number` */
 const volatile __u32 shared_len; /* bytes of the shared memory, without what lies behind for the longest frame */
 const volatile __u64 unix_offset_ns; /* the clock of the day less the monotonic one */
 
@@ -375,8 +375,9 @@ static __always_inline __u64 bulk_time(void)
 
 /*
  * Sequence numbers of several cores. One at a time they cost a cache line that another core has just
- * written. Sixteen that leave together may as well take their numbers together, where nothing ends a run
- * of sixteen but its end: flat out, a repeating ring, one tag. Then none is left over.
+ * written. So they are taken in blocks: as many as the receiver keeps in one word. None may be left over at
+ * the end, so that this is for what nothing ends in the middle of a block: flat out, a repeating ring, one
+ * tag. Batches are multiples of a block, and a stop waits for its end.
  */
 #define BLOCK 32
 static __u32 block_next, block_left;
@@ -398,7 +399,7 @@ static __always_inline __u64 number(__u32 tag, __u64 sent)
 		return ~0ull;
 	if (!blocks)
 		return (__u32)__sync_fetch_and_add(shared, 1);
-	/* as many as are left of the runs that began with the last reading of the clock */
+	/* as many as there are runs until the next multiple */
 	wanted = BLOCK - (run - 1) % BLOCK;
 	left = orders.limit - progress.consumed;
 	if (wanted > left)
