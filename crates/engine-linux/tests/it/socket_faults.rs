@@ -50,13 +50,21 @@ fn without_carrier_datagrams_wait_and_none_is_lost() {
 #[test]
 fn what_cannot_be_sent_by_the_deadline_has_failed() {
     require!(Capability::NetworkNamespaces);
-    let cable = cable();
-    let mut sender = socket_sender(&cable.a, &[endpoint(address(&cable))], Joining::Never);
-    cable.b.netlink().unwrap().set_down(cable.b.link.index).unwrap();
-    let committed = fill(&mut sender, &payload(1, 18));
-    let soon = MonotonicClock.now().saturating_add(Nanos::from_millis(20));
-    assert!(!sender.drain(soon).unwrap());
-    assert_eq!(totals(&sender, 1), [TxTotals { failed: frames(committed), ..sent(0) }]);
+    // once the system has noticed that there is no carrier, some time within a second, it takes datagrams
+    // and drops them, and says nothing: then another attempt
+    let fails = || {
+        let cable = cable();
+        let mut sender = socket_sender(&cable.a, &[endpoint(address(&cable))], Joining::Never);
+        cable.b.netlink().unwrap().set_down(cable.b.link.index).unwrap();
+        let committed = fill(&mut sender, &payload(1, 18));
+        let soon = MonotonicClock.now().saturating_add(Nanos::from_millis(20));
+        if sender.drain(soon).unwrap() {
+            return false;
+        }
+        assert_eq!(totals(&sender, 1), [TxTotals { failed: frames(committed), ..sent(0) }]);
+        true
+    };
+    assert!((0..5).any(|_| fails()));
 }
 
 #[test]
