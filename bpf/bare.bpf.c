@@ -17,8 +17,6 @@ const volatile __u32 base_len; /* length of the frames that the kernel hands to 
 static __u8 copied[2048];
 static __u32 next; /* of the lengths */
 
-__u64 redirected SEC(".bss.bare");
-
 /* Per CPU: frames counted, and when the last arrived. */
 struct count {
 	__u64 frames;
@@ -47,7 +45,6 @@ int wb_bare_transmit(struct xdp_md *ctx)
 	if (turn >= MIXED)
 		turn = 0;
 	next = turn + 1;
-	redirected++;
 	len = mixed[turn];
 	if (len && len <= sizeof(copied)) {
 		if (len != base_len && bpf_xdp_adjust_tail(ctx, (int)len - (int)base_len))

@@ -299,7 +299,7 @@ static __noinline int track_any(struct wb_rx_flow *flow, struct wb_window *windo
 	return count(flow, window, number, sent);
 }
 
-/* The same for nearly all: the number after the highest, which this CPU has seen itself. */
+/* The same for nearly all: the number after the highest, which this lane has seen itself. */
 static __always_inline int track_next(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,
 				      __u64 sent, __u32 slot)
 {
@@ -325,7 +325,7 @@ static __always_inline int track_next(struct wb_rx_flow *flow, struct wb_window 
 /*
  * The same with several CPUs, for a number that is a little above those which this one has seen. All that
  * they share beside the words is read here and hardly ever written: a cache line that each of them writes
- * for each frame costs more than all else (6.4 M/s became 8.5 with two). So the window's highest number is
+ * for each frame costs more than all else (6.5 M/s became 8.0 with two). So the window's highest number is
  * brought up now and then only; what it is in the end is the highest of all (`KernelReceiver::flow`).
  */
 static __always_inline int track_ahead(struct wb_rx_flow *flow, struct wb_window *window, __u32 wire,

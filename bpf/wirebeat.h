@@ -147,7 +147,7 @@ struct wb_gap {
 	__u64 after; /* its own number */
 };
 
-/* Measurements of one flow on one CPU. */
+/* Measurements of one flow on one lane (bpf/sequence.h). */
 struct wb_rx_flow {
 	__u64 frames;
 	__u64 frame_bytes; /* with FCS */
@@ -163,7 +163,7 @@ struct wb_rx_flow {
 	__u64 beyond_window;
 	__u64 implausible;
 
-	/* `Order`: what came before what on this CPU */
+	/* `Order`: what came before what on this lane */
 	__u64 highest;
 	__u64 highest_sent;
 	__u64 arrivals; /* new numbers: how many are unique */

@@ -47,7 +47,7 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
         unprobed_gap: None,
         fate: Fate::Drop,
         several_queues: false,
-        queues: None,
+        queues: Some(far.link.rx_queues),
     };
     let receiver = far.namespace.run(|| KernelReceiver::open(&receive))??;
     let plan = Plan::new(&program, &[0], ALONE, (0, 0));

@@ -107,7 +107,7 @@ pub fn receiver(lab: &Lab, rate: u64, fate: Fate) -> Result<KernelReceiver, Fail
         unprobed_gap: Some(gap),
         fate,
         several_queues: false,
-        queues: None,
+        queues: Some(lab.far().link.rx_queues),
     };
     Ok(lab.far().namespace.run(|| KernelReceiver::open(&options))??)
 }

@@ -285,11 +285,10 @@ fn bare_loop(
         let sink = lab.far().namespace.run(|| kernel::sink(far, far_end))??;
         let flood = Flood { copied: senders.copied, batch, time: time / 2 };
         let on = |cpu| -> Result<Duration, Failure> {
-            let (_, elapsed) = lab.near().namespace.run(|| {
+            Ok(lab.near().namespace.run(|| {
                 affinity::pin(cpu)?;
                 kernel::flood(near, flood)
-            })??;
-            Ok(elapsed)
+            })??)
         };
         let elapsed = thread::scope(|scope| {
             let floods: Vec<_> =

@@ -1,8 +1,8 @@
 //! The receiving side of the kernel engine: a program that meters before the stack.
 //!
 //! It is attached by a link that ends with this process. The program keeps its measurements by flow and
-//! *lane*, which is a receive queue or a CPU; [`KernelReceiver::summary`] adds them up at any time without stopping it. The algorithms are
-//! those of `wirebeat-meter`; a test feeds both the same frames.
+//! *lane*, which is a receive queue or a CPU; [`KernelReceiver::summary`] adds them up at any time without
+//! stopping it. The algorithms are those of `wirebeat-meter`; a test feeds both the same frames.
 
 use std::collections::BTreeSet;
 use std::mem::{MaybeUninit, offset_of};

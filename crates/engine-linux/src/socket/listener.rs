@@ -69,12 +69,13 @@ pub(super) struct Listener {
 struct Lane {
     socket: OwnedFd,
     buffers: Buffers,
-    /// The message that is next to be given out, and how many there are.
+    /// The message that is next to be given out, what is said beside it, and how many there are.
     next: usize,
+    beside: Control,
     held: usize,
     /// Whether the last read left nothing behind, and which of all reads of the listener it was.
     emptied: bool,
-    read: u64,
+    number: u64,
     /// The kernel's counter of drops as it was last looked at, and all drops so far.
     drops: Cell<(u32, u64)>,
 }
@@ -152,7 +153,7 @@ impl Listener {
     /// Reads from the sockets of which it has to be known what they hold; says whether anything is there
     /// to be given out.
     fn read(&mut self) -> Result<bool, Errno> {
-        let last = self.lanes().map(|lane| lane.read).max().unwrap_or(0);
+        let last = self.lanes().map(|lane| lane.number).max().unwrap_or(0);
         let Some(own) = &mut self.own else {
             let looks = self.until_look == 0 && self.spare.is_some();
             self.main.read(last + 1, looks)?;
@@ -208,9 +209,10 @@ impl Lane {
             socket,
             buffers: Buffers::new().map_err(|e| refused("making buffers", super::ENGINE, e))?,
             next: 0,
+            beside: Control::default(),
             held: 0,
             emptied: true,
-            read: 0,
+            number: 0,
             drops: Cell::default(),
         })
     }
@@ -222,39 +224,42 @@ impl Lane {
 
     /// Whether all that will still be read here came later than what is left of the other.
     fn is_behind(&self, other: &Lane) -> bool {
-        other.has() && self.emptied && self.read > other.read
+        other.has() && self.emptied && self.number > other.number
     }
 
     /// The one of two whose next message came first, if that can be said yet.
     fn next_of<'a>(a: &'a mut Lane, b: &'a mut Lane) -> Option<&'a mut Lane> {
         match (a.has(), b.has()) {
-            (true, true) => Some(if a.came() <= b.came() { a } else { b }),
+            (true, true) => Some(if a.beside.realtime <= b.beside.realtime { a } else { b }),
             (true, false) if b.is_behind(a) => Some(a),
             (false, true) if a.is_behind(b) => Some(b),
             _ => None,
         }
     }
 
-    /// When the next message came.
-    fn came(&mut self) -> Option<u64> {
-        Control::parse(self.buffers.message(self.next).1).realtime
-    }
-
     /// Gives the next message to `sink`.
     fn give(&mut self, sink: &mut impl FnMut(&[u8], Control)) {
-        let (bytes, control) = self.buffers.message(self.next);
-        sink(bytes, Control::parse(control));
+        sink(self.buffers.message(self.next).0, self.beside);
         self.next += 1;
+        self.look();
+    }
+
+    /// Reads what is said beside the next message.
+    fn look(&mut self) {
+        if self.has() {
+            self.beside = Control::parse(self.buffers.message(self.next).1);
+        }
     }
 
     /// Reads a batch, read number `number`.
     fn read(&mut self, number: u64, sources: bool) -> Result<(), Errno> {
-        (self.next, self.held, self.emptied, self.read) = (0, 0, true, number);
+        (self.next, self.held, self.emptied, self.number) = (0, 0, true, number);
         for _ in 0..ATTEMPTS {
             match self.buffers.receive(&self.socket, sources) {
                 Ok(received) => {
                     self.held = received;
                     self.emptied = received < self.buffers.len();
+                    self.look();
                     return Ok(());
                 }
                 Err(Errno::AGAIN) => return Ok(()),

@@ -7,7 +7,7 @@ use wirebeat_engine::port::Port;
 use wirebeat_engine_linux::socket::{
     Joining, SocketOptions, SocketPort, SocketReceive, SocketTransmit,
 };
-use wirebeat_testbed::{Capability, End, require};
+use wirebeat_testbed::{Capability, End, Testbed, require};
 use wirebeat_wire::checksum::checksum;
 
 use crate::lab::{
@@ -53,6 +53,19 @@ fn listening(end: &End, address: SocketAddr) -> SocketPort {
     socket_receiver(end, SocketReceive { listen: vec![address], ..SocketReceive::default() })
 }
 
+/// Listens at the far end until a sender of the near one, from port `source`, has a socket of its own there.
+fn with_its_own(cable: &Testbed, source: u16) -> (SocketPort, SocketPort) {
+    let address = SocketAddr::new(cable.b.ipv4.into(), PORT);
+    let mut receiver = listening(&cable.b, address);
+    let mut to = endpoint(address);
+    to.source = SocketAddr::new(cable.a.ipv4.into(), source);
+    let mut sender = socket_sender(&cable.a, &[to], Joining::Never);
+    send(&mut sender, 64, &frames(0..MANY));
+    assert_eq!(receive(&mut receiver, MANY as usize).len(), MANY as usize);
+    assert_eq!(connected(&cable.b), 1);
+    (receiver, sender)
+}
+
 #[test]
 fn datagrams_keep_their_order_when_their_source_gets_a_socket_of_its_own() {
     require!(Capability::NetworkNamespaces);
@@ -88,12 +101,8 @@ fn datagrams_keep_their_order_when_their_source_gets_a_socket_of_its_own() {
 fn an_address_is_not_shared_with_another_program() {
     require!(Capability::NetworkNamespaces);
     let cable = cable();
+    let (_receiver, _sender) = with_its_own(&cable, 0);
     let address = SocketAddr::new(cable.b.ipv4.into(), PORT);
-    let mut receiver = listening(&cable.b, address);
-    let mut sender = socket_sender(&cable.a, &[endpoint(address)], Joining::Never);
-    send(&mut sender, 64, &frames(0..MANY));
-    assert_eq!(receive(&mut receiver, MANY as usize).len(), MANY as usize);
-    assert_eq!(connected(&cable.b), 1);
     // neither with one that listens, nor with one that would share its source
     let mut taken = endpoint(SocketAddr::new(cable.a.ipv4.into(), PORT));
     taken.source = address;
@@ -110,16 +119,10 @@ fn an_address_is_not_shared_with_another_program() {
 
 #[test]
 fn an_icmp_message_about_nothing_that_was_sent_ends_nothing() {
+    const SOURCE: u16 = 9_998;
     require!(Capability::NetworkNamespaces);
     let cable = cable();
-    let address = SocketAddr::new(cable.b.ipv4.into(), PORT);
-    let mut receiver = listening(&cable.b, address);
-    let mut to = endpoint(address);
-    to.source = SocketAddr::new(cable.a.ipv4.into(), 9_998);
-    let mut sender = socket_sender(&cable.a, &[to], Joining::Never);
-    send(&mut sender, 64, &frames(0..MANY));
-    assert_eq!(receive(&mut receiver, MANY as usize).len(), MANY as usize);
-    assert_eq!(connected(&cable.b), 1);
+    let (mut receiver, mut sender) = with_its_own(&cable, SOURCE);
 
     // "port unreachable", and every other code that is an error (RFC 792), of a datagram from there
     let (a, b) = (cable.a.ipv4.octets(), cable.b.ipv4.octets());
@@ -131,7 +134,7 @@ fn an_icmp_message_about_nothing_that_was_sent_ends_nothing() {
             header[10..12].copy_from_slice(&sum.to_be_bytes());
             header
         };
-        let ports = [PORT.to_be_bytes(), 9_998u16.to_be_bytes()].concat();
+        let ports = [PORT.to_be_bytes(), SOURCE.to_be_bytes()].concat();
         let told = [ip(17, 46, b, a), ports, vec![0, 26, 0, 0]].concat();
         let mut icmp = [vec![3, code, 0, 0, 0, 0, 0, 0], told].concat();
         let sum = checksum(&icmp);

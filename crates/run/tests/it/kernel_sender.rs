@@ -87,7 +87,6 @@ fn nothing_leaves_before_the_start() {
     assert!(spans.0.abs_diff(spans.1) < 20_000_000, "{spans:?}");
 }
 
-/// All fragments of a packet share the fate of the first.
 /// Flat out, cores that share a flow take numbers in runs: none is left out, wherever the end comes. A run that has
 /// both ends would not notice, as it knows what it sent.
 #[test]
@@ -123,6 +122,7 @@ fn cores_that_share_a_flow_flat_out_leave_no_number_out() {
     }
 }
 
+/// All fragments of a packet share the fate of the first.
 #[test]
 fn what_follows_a_fragment_that_is_too_late_is_dropped_with_it() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
