@@ -15,6 +15,7 @@ use wirebeat_report::model::Received;
 use wirebeat_units::Nanos;
 
 use crate::frames::Files;
+use crate::gaps::Gaps;
 use crate::lab::{Failure, Lab};
 use crate::peers::{self, Pace, Peer};
 use crate::{sinks, window};
@@ -45,12 +46,14 @@ pub struct Processor {
 }
 
 /// What sending at a rate gave, and what it took.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Paced {
     /// How exact it was.
     pub exactness: Exactness,
     /// What it cost.
     pub cpu: Processor,
+    /// What came between meanwhile, by what the sender heard; empty of one that does not listen.
+    pub heard: Gaps,
 }
 
 impl Exactness {
@@ -127,7 +130,8 @@ pub fn of_peer(
     let ended = running.end();
     match (measured, ended) {
         (Ok((exactness, machine)), Ok(ended)) => {
-            Ok(Paced { exactness, cpu: Processor { own: ended.cpu, machine } })
+            let cpu = Processor { own: ended.cpu, machine };
+            Ok(Paced { exactness, cpu, heard: Gaps::default() })
         }
         // what the peer itself said is the better reason
         (_, Err(said)) => Err(said),

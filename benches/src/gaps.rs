@@ -1,5 +1,5 @@
 //! What the machine alone would cost a sender that has to be in time: the gaps of a busy loop on the sender's CPU, right
-//! before and right after a measurement.
+//! before and right after a measurement, or those that a sender heard itself while it waited.
 //!
 //! A record is late by what is left of the gap in which it falls due. So of records that come evenly, those are dropped
 //! that are due in a gap earlier than the tolerance before its end, however good the sender is. It is an estimate: the
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use wirebeat_engine_linux::affinity;
 use wirebeat_host::gaps;
+use wirebeat_report::model::{Bucket, Report};
 
 use crate::lab::Failure;
 
@@ -39,9 +40,21 @@ impl Gaps {
         })
     }
 
-    /// Those of a loop of somebody else, who listened for so long.
+    /// These, heard in so long.
     pub fn of(elapsed_ns: u64, lengths: impl Iterator<Item = u64>) -> Gaps {
         Gaps { elapsed_ns, lengths: lengths.collect() }
+    }
+
+    /// Those that the senders of a run heard while they waited.
+    pub fn heard_in(report: &Report) -> Gaps {
+        let all = report.senders.iter().filter_map(|station| station.interruptions.as_ref());
+        all.map(|of| {
+            let lengths = of.lengths_ns.histogram.iter().flat_map(|&Bucket(low, high, count)| {
+                std::iter::repeat_n((low + high).unsigned_abs() / 2, count as usize)
+            });
+            Gaps::of(of.listened_ns, lengths)
+        })
+        .fold(Gaps::default(), Gaps::and)
     }
 
     fn note(&mut self, gap_ns: u64) {
@@ -75,6 +88,31 @@ impl Gaps {
     pub fn share(&self, tolerance_ns: u64) -> f64 {
         self.beyond(tolerance_ns).sum::<u64>() as f64 / self.elapsed_ns.max(1) as f64
     }
+
+    /// Of frames that come every `every_ns`, from a sender that is exact but for these gaps: the error in ns that all
+    /// but this share of the times between two frames stay within.
+    ///
+    /// The first frame that is due in a gap leaves at its end, too far from the one before it by what was left of the
+    /// gap. The next comes too near by as much, or by one spacing where more were due meanwhile. These others are not
+    /// counted: how a sender makes up for them is its own affair.
+    pub fn error(&self, every_ns: u64, beyond: f64) -> f64 {
+        let frames = self.elapsed_ns as f64 / every_ns as f64;
+        let disturbed = |error: u64| {
+            let of_each = if error < every_ns { 2.0 } else { 1.0 };
+            let hit = |rest: u64| (rest as f64 / every_ns as f64).min(1.0);
+            of_each * self.beyond(error).map(hit).sum::<f64>()
+        };
+        let (mut least, mut most) = (0, self.longest());
+        while least < most {
+            let middle = least + (most - least) / 2;
+            if disturbed(middle) <= beyond * frames {
+                most = middle;
+            } else {
+                least = middle + 1;
+            }
+        }
+        least as f64
+    }
 }
 
 #[cfg(test)]
@@ -92,6 +130,27 @@ mod tests {
         assert_eq!(gaps.share(5_000), 0.12);
         assert_eq!(gaps.share(1_000_000), 0.0);
         assert_eq!(gaps.longest(), 105_000);
+    }
+
+    #[test]
+    fn a_gap_disturbs_two_times_between_frames() {
+        // a hundred frames; each gap takes two of them, and the first is late by 500 to 600 us
+        let lengths = vec![600_000; 5];
+        let gaps = Gaps { elapsed_ns: 10_000_000, lengths };
+        assert_eq!(gaps.error(100_000, 0.025), 550_000.0);
+        assert_eq!(gaps.error(100_000, 0.04), 520_000.0);
+        assert_eq!(gaps.error(100_000, 0.06), 100_000.0, "the second is one spacing too near");
+        assert_eq!(gaps.error(100_000, 0.1), 0.0, "all others are in time");
+        assert_eq!(gaps.error(100_000, 0.0), 600_000.0);
+        assert_eq!(Gaps::default().error(100_000, 0.001), 0.0);
+    }
+
+    #[test]
+    fn frames_that_are_far_apart_are_rarely_met() {
+        // ten frames, each of which meets one of these in ten
+        let gaps = Gaps { elapsed_ns: 10_000_000, lengths: vec![10_000; 10] };
+        assert_eq!(gaps.error(1_000_000, 0.02), 0.0);
+        assert_eq!(gaps.error(1_000_000, 0.01), 5_000.0);
     }
 
     #[test]

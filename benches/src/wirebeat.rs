@@ -11,6 +11,7 @@ use wirebeat_units::{FrameRate, Nanos, Rate};
 
 use crate::exactness::{Exactness, Paced, Processor, machine};
 use crate::frames::{FAR, NEAR, flow};
+use crate::gaps::Gaps;
 use crate::lab::{Failure, Lab};
 use crate::peers::Pace;
 use crate::sinks::Sink;
@@ -158,7 +159,7 @@ pub fn paced(lab: &Lab, setup: &Setup, rate: u64, time: Duration) -> Result<Pace
         Ok(Processor { own: own as f64 / spent.elapsed_ns as f64, machine: machine(&spent)? })
     })?;
     let received = report.total.received.as_ref().ok_or("nothing arrived")?;
-    Ok(Paced { exactness: Exactness::of_report(received)?, cpu })
+    Ok(Paced { exactness: Exactness::of_report(received)?, cpu, heard: Gaps::heard_in(&report) })
 }
 
 /// How a run that is watched ends.

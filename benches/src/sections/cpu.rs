@@ -209,11 +209,13 @@ fn in_between(entries: &[Entry], rate: u64) -> Verdict {
 mod tests {
     use super::*;
     use crate::exactness::{Exactness, Processor};
+    use crate::gaps::Gaps;
     use crate::verdict::Outcome;
 
     fn entry(who: Who, own: f64, p99: f64) -> Entry {
         let exactness = Exactness { rate: 1e5, p50: 20.0, p99, p99_9: p99 };
-        let paced = Paced { exactness, cpu: Processor { own, machine: own } };
+        let paced =
+            Paced { exactness, cpu: Processor { own, machine: own }, heard: Gaps::default() };
         Entry {
             who,
             rate: TARGET,

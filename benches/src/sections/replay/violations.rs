@@ -4,7 +4,6 @@ use std::thread;
 use std::time::Duration;
 
 use wirebeat_host::CpuTimes;
-use wirebeat_report::model::{Bucket, Report};
 
 use super::series::{Archive, Series};
 use super::{Part, replayed};
@@ -113,22 +112,9 @@ pub fn at_its_times(
         dropped: sent.expired,
         starved: report.replays.iter().map(|replay| replay.starved).sum(),
         gaps: before.and(after),
-        heard: heard(&report),
+        heard: Gaps::heard_in(&report),
         steal_ns: spent.steal_ns(),
     })
-}
-
-/// What came between while a run waited.
-fn heard(report: &Report) -> Gaps {
-    let stations = report.senders.iter();
-    let all = stations.filter_map(|station| station.interruptions.as_ref());
-    all.map(|of| {
-        let lengths = of.lengths_ns.histogram.iter().flat_map(|&Bucket(low, high, count)| {
-            std::iter::repeat_n((low + high).unsigned_abs() / 2, count as usize)
-        });
-        Gaps::of(of.listened_ns, lengths)
-    })
-    .fold(Gaps::default(), Gaps::and)
 }
 
 /// How long is listened at least and at most, before and after each.
