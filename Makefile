@@ -60,7 +60,7 @@ bench-profiles: ## The same distributions from D-ITG, MGEN and Wirebeat, as they
 .PHONY: bench-replay
 bench-replay: ## Archives sent again: time violations, records per second, memory, beside the published figures
 	@scripts/setup.sh build
-	@scripts/run.sh wirebeat-bench wirebeat-bench --only replay --output docs/benchmarks-replay.md $(ARGS)
+	@scripts/run.sh wirebeat-bench wirebeat-bench --only replay --rounds 3 --output docs/benchmarks-replay.md $(ARGS)
 
 .PHONY: audit
 audit: ## Check dependencies with cargo-deny: licences, sources and, over the network, advisories

@@ -101,18 +101,8 @@ pub fn in_turn<T>(
     contestants: &[Contestant<'_, T>],
     brief: impl Fn(&T) -> String,
 ) -> Vec<Measured<T>> {
-    in_rounds(bench, bench.rounds, contestants, brief)
-}
-
-/// The same in so many rounds.
-pub fn in_rounds<T>(
-    bench: &mut Bench,
-    rounds: usize,
-    contestants: &[Contestant<'_, T>],
-    brief: impl Fn(&T) -> String,
-) -> Vec<Measured<T>> {
     let mut all: Vec<Measured<T>> = contestants.iter().map(|_| Measured::default()).collect();
-    for round in 1..=rounds {
+    for round in 1..=bench.rounds {
         for (contestant, measured) in contestants.iter().zip(&mut all) {
             if !bench.wants(&contestant.name) {
                 continue;
@@ -122,7 +112,7 @@ pub fn in_rounds<T>(
                 Ok(value) => brief(value),
                 Err(why) => format!("failed: {why}"),
             };
-            eprintln!("round {round} of {rounds}: {}: {said}", contestant.name);
+            eprintln!("round {round} of {}: {}: {said}", bench.rounds, contestant.name);
             match outcome {
                 Ok(value) => measured.values.push(value),
                 Err(why) => measured.failures.push(why.to_string()),

@@ -9,15 +9,14 @@ use super::Chapter;
 use crate::exactness::{self, Exactness, Paced};
 use crate::format;
 use crate::peers::{self, Pace, Peer};
-use crate::rounds::{Bench, Contestant, Measured, in_rounds};
+use crate::rounds::{Bench, Contestant, Measured, in_turn};
 use crate::table::Table;
 use crate::verdict::Verdict;
 use crate::wirebeat::{self, Setup};
 
 /// The rates of the targets, in frames per second.
 const RATES: [u64; 6] = [1_000, 10_000, 100_000, 200_000, 500_000, 1_000_000];
-/// Below this, a measurement takes three times as long, so that its 99.9th percentile stands on more than a few frames,
-/// and is made twice as often: single frames meet what comes at a beat, as a hypervisor's timer does, always or never.
+/// Below this, a measurement takes three times as long, so that its 99.9th percentile stands on more than a few frames.
 const SLOW: u64 = 20_000;
 /// A peer reaches a rate when its mean is within so much of it.
 const REACHED: f64 = 0.001;
@@ -32,7 +31,7 @@ busy-wait; they are measured once they are under way, Wirebeat (kernel engine, `
 first frame on. A peer reaches a rate when its mean is within 0.1 % of it; tails are compared with the \
 peers that do. (One that lets its schedule slip after each hold-up has fewer disturbed gaps than one \
 that makes up for it, and sends less than it was asked for.) MGEN's frames are 74 bytes long. Below \
-20,000 frames per second there are twice the rounds, of three times the length. Wirebeat \
+20,000 frames per second a measurement takes three times as long. Wirebeat \
 hears how it is interrupted while it waits, and \"interruptions alone\" is what these would have made of \
 the gaps of a sender that is exact but for them. It is an estimate; where it is worse than the peer that \
 is compared with, the two did not have the same luck.";
@@ -66,8 +65,7 @@ impl Entry {
 pub fn measure(bench: &mut Bench) -> Chapter {
     let mut entries = Vec::new();
     for rate in RATES {
-        let (longer, more) = if rate < SLOW { (3, 2) } else { (1, 1) };
-        let (time, rounds) = (bench.time * longer, bench.rounds * more);
+        let time = if rate < SLOW { bench.time * 3 } else { bench.time };
         let mut contestants = vec![Contestant::new(format!("{OURS} at {rate}/s"), move |bench| {
             let setup = Setup::metered(EngineChoice::Kernel, Pace::Frames(rate), WaitChoice::Spin);
             wirebeat::paced(&bench.lab, &setup, rate, time)
@@ -77,7 +75,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
             contestants.push(of_peer(peer, rate, time));
         }
         let names = [OURS].into_iter().chain(peers.iter().map(|peer| peer.name));
-        let all = in_rounds(bench, rounds, &contestants, |paced| brief(&paced.exactness, rate));
+        let all = in_turn(bench, &contestants, |paced| brief(&paced.exactness, rate));
         entries.extend(names.zip(all).map(|(name, measured)| Entry { name, rate, measured }));
     }
     Chapter {
