@@ -9,6 +9,9 @@ use super::{
 };
 use crate::world::{balanced, run};
 
+/// A client of iperf says farewell less often than this (2.1.8 on a busy machine: -203, then -204).
+const FAREWELLS: u64 = 10;
+
 /// What iperf's server prints on a client.
 #[derive(Debug, PartialEq, Eq)]
 struct Printed {
@@ -84,6 +87,9 @@ fn the_client_of_iperf_2_is_measured_as_its_server_does() {
         (printed.datagrams, printed.datagrams)
     });
     let received = received(&report, 0);
-    timely(received, sent);
-    assert_eq!(received.received.payload_bytes, sent * 200);
+    // who waits too long for the server's answer says farewell again, each time with the next number
+    let farewells = received.unique.saturating_sub(sent);
+    assert!(farewells < FAREWELLS, "{sent} and {}", received.unique);
+    timely(received, sent + farewells);
+    assert_eq!(received.received.payload_bytes, (sent + farewells) * 200);
 }
