@@ -120,8 +120,8 @@ impl Options {
     }
 }
 
-/// A machine that others use as well has moods of seconds, in which it is faster or slower by a third. Of five rounds the
-/// median is rarely another the next time.
+/// A machine that others use as well has moods of seconds, in which it is faster or slower by a third: the median is to
+/// stand on more than one or two of them.
 const ROUNDS: usize = 5;
 const FULL: Duration = Duration::from_secs(2);
 const TRIAL: Duration = Duration::from_millis(500);

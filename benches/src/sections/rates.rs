@@ -36,6 +36,11 @@ hears how it is interrupted while it waits, and \"interruptions alone\" is what 
 the gaps of a sender that is exact but for them. It is an estimate; where it is worse than the peer that \
 is compared with, the two did not have the same luck.";
 
+/// A tail of the errors: the share of gaps that is beyond it, and where it stands.
+type Tail = (f64, fn(&Exactness) -> f64);
+const P99: Tail = (0.01, |exactness| exactness.p99);
+const P99_9: Tail = (0.001, |exactness| exactness.p99_9);
+
 const OURS: &str = "Wirebeat kernel, spin";
 
 /// Somebody at a rate.
@@ -107,23 +112,23 @@ fn table(entries: &[Entry]) -> Table {
             format::series(&entry.measured.series(|paced| figure(&paced.exactness)), format::time)
         };
         let error = entry.median(|e| e.rate_error(entry.rate));
-        let mut remark = entry.measured.remark();
+        let mut remarks = Vec::new();
         if error.is_some() && !entry.reaches() {
-            remark = ["does not reach the rate", &remark].join(" ").trim_end().to_owned();
+            remarks.push("does not reach the rate".to_owned());
         }
-        if entry.name == OURS && error.is_some() {
-            let alone = [0.01, 0.001].map(|share| format::time(entry.interrupted(share)));
-            remark = format!("interruptions alone: {} and {} {remark}", alone[0], alone[1]);
-            remark.truncate(remark.trim_end().len());
+        if error.is_some() && entry.name == OURS {
+            let [p99, p99_9] = [P99, P99_9].map(|tail| format::time(entry.interrupted(tail.0)));
+            remarks.push(format!("interruptions alone: {p99} and {p99_9}"));
         }
+        remarks.extend(Some(entry.measured.remark()).filter(|remark| !remark.is_empty()));
         table.row(vec![
             format::rate(entry.rate as f64),
             entry.name.to_owned(),
             error.map_or(format::NOTHING.to_owned(), format::percent),
             cell(|e| e.p50),
-            cell(|e| e.p99),
-            cell(|e| e.p99_9),
-            remark,
+            cell(P99.1),
+            cell(P99_9.1),
+            remarks.join("; "),
         ]);
     }
     table
@@ -147,18 +152,13 @@ fn verdicts(entries: &[Entry], rate: u64) -> Vec<Verdict> {
     vec![
         Verdict::of(mean, format::percent(error), error.abs() <= RATE_ERROR),
         Verdict::of(median, format::time(p50), p50 <= MEDIAN),
-        no_worse(tail, entries, ours, (0.01, |e| e.p99)),
-        no_worse(far_tail, entries, ours, (0.001, |e| e.p99_9)),
+        no_worse(tail, entries, ours, P99),
+        no_worse(far_tail, entries, ours, P99_9),
     ]
 }
 
-/// Against the best of the peers that reach the rate: the figure that a share of the gaps is beyond.
-fn no_worse(
-    target: String,
-    entries: &[Entry],
-    ours: &Entry,
-    (share, figure): (f64, fn(&Exactness) -> f64),
-) -> Verdict {
+/// Against the best of the peers that reach the rate.
+fn no_worse(target: String, entries: &[Entry], ours: &Entry, (share, figure): Tail) -> Verdict {
     let Some(own) = ours.median(figure) else {
         return Verdict::unmeasured(target, ours.measured.reason());
     };

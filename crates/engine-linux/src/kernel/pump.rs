@@ -6,6 +6,7 @@
 //! through pauses longer than [`NEAR`], `sleep` wakes up to send what is due and lies down again. It
 //! knows launch times and nothing else of what is sent.
 
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,10 +38,10 @@ const FLOOD_RUNS: u32 = 1 << 16;
 /// with 2, 4 and 8, of which 8 gains no more and costs exactness at 2 M/s).
 const CATCH_UP: u32 = 4;
 /// Gaps into which a batch just fits on slow machines, where one takes a microsecond and each run that is spent 0.1 of
-/// it. Batches of two are exacter there where all gaps are the same: at 1 M/s, 27 runs of each in turn, the median gap
-/// error was 61 ns, with four 282. Of one there are no pairs, but in slow moments 5 % too few frames; and with two, gaps
-/// of less than 700 ns would be too short for them.
-const TIGHT: std::ops::Range<Nanos> = Nanos::new(900)..Nanos::new(2_000);
+/// it. Batches of two are exacter there: at 1 M/s, 27 runs of each in turn, the median gap error was 61 ns, with four 282.
+/// Of one there are no pairs, but in slow moments 5 % too few frames; and with two, gaps of less than 700 ns would be too
+/// short for them. Only where a ring repeats: replays, which have windows, gain more by catching up fast.
+const TIGHT: Range<Nanos> = Nanos::new(900)..Nanos::new(2_000);
 /// How long a paced call lasts at most, so that a stop is obeyed and the set-up cost is spread.
 const CALL_TIME: Nanos = Nanos::from_millis(100);
 /// Longest wait inside the kernel before softirqs get their turn and the way is warmed up once more
@@ -164,9 +165,8 @@ fn paced_call<'a>(
     how: &'a PumpOrders,
 ) -> Option<Call<'a>> {
     let now = clock.now();
-    let tight = outlook.ring.repeat && mean_gap(outlook).is_some_and(|gap| TIGHT.contains(&gap));
-    let batch = if tight { 2 } else { CATCH_UP };
     let call = |batches: u64| {
+        let batch = batch(outlook);
         let repeat = batches.clamp(1, 1 << 20) as u32 * batch;
         Some(Call { frame: &how.frame, repeat, batch })
     };
@@ -206,6 +206,12 @@ fn mean_gap(outlook: &Outlook<'_>) -> Option<Nanos> {
     let first = outlook.launch(0)?;
     let (ahead, at) = (1..=LOOK).rev().find_map(|ahead| Some((ahead, outlook.launch(ahead)?)))?;
     Some(Nanos::new((at.saturating_sub(first).get() / ahead).max(100)))
+}
+
+/// Frames of a paced batch, judged by the next frames.
+fn batch(outlook: &Outlook<'_>) -> u32 {
+    let tight = outlook.ring.repeat && mean_gap(outlook).is_some_and(|gap| TIGHT.contains(&gap));
+    if tight { 2 } else { CATCH_UP }
 }
 
 /// About how many batches take `time`, judged by the next frames.
@@ -272,6 +278,16 @@ mod tests {
         let runs = |us| runs_until_pause(&world(&every(us)).outlook(), Nanos::ZERO) / 1000 * 1000;
         assert_eq!(runs(2), 50_000, "100 ms");
         assert_eq!(runs(20), 20_000, "5,000 frames, and three runs before each");
+    }
+
+    #[test]
+    fn batches_are_of_two_where_a_ring_repeats_and_one_just_fits_the_gap() {
+        let repeated = |gap| batch(&World::repeating(&[0], gap, 1_000).outlook());
+        assert_eq!([500, 899, 900, 1_000, 1_999, 2_000].map(repeated), [4, 4, 2, 2, 2, 4]);
+        let last = World::repeating(&[0], 1_000, 1);
+        assert_eq!(batch(&last.outlook()), 4, "one frame has no gap");
+        let streamed = world(&(0..100).collect::<Vec<_>>());
+        assert_eq!(batch(&streamed.outlook()), 4);
     }
 
     #[test]

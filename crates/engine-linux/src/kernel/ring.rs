@@ -251,7 +251,7 @@ pub(super) mod testing {
         }
 
         /// A round that is repeated from `start` on.
-        pub(super) fn repeating(launches: &[u64], length_ns: u64, limit: u64) -> World {
+        pub(in super::super) fn repeating(launches: &[u64], length_ns: u64, limit: u64) -> World {
             let mut world = World::new(64, true);
             for &launch in launches {
                 world.push(Nanos::new(launch));

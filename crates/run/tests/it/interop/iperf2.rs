@@ -9,7 +9,8 @@ use super::{
 };
 use crate::world::{balanced, run};
 
-/// A client of iperf says farewell less often than this (2.1.8 on a busy machine: -203, then -204).
+/// So often at most a client of iperf says farewell, a quarter of a second apart and each time with the next number
+/// (`write_UDP_FIN` in its src/Client.cpp).
 const FAREWELLS: u64 = 10;
 
 /// What iperf's server prints on a client.
@@ -87,7 +88,7 @@ fn the_client_of_iperf_2_is_measured_as_its_server_does() {
         (printed.datagrams, printed.datagrams)
     });
     let received = received(&report, 0);
-    // who waits too long for the server's answer says farewell again, each time with the next number
+    // beyond the first, which the server counts: until the server's answer comes
     let farewells = received.unique.saturating_sub(sent);
     assert!(farewells < FAREWELLS, "{sent} and {}", received.unique);
     timely(received, sent + farewells);
