@@ -40,13 +40,13 @@ struct {
 SEC("xdp")
 int wb_bare_transmit(struct xdp_md *ctx)
 {
-	__u32 turn = next, len;
+	__u64 turn = next, len;
 
-	if (turn >= MIXED)
+	if (!wb_between(turn, 0, MIXED - 1))
 		turn = 0;
 	next = turn + 1;
 	len = mixed[turn];
-	if (len && len <= sizeof(copied)) {
+	if (wb_between(len, 1, sizeof(copied))) {
 		if (len != base_len && bpf_xdp_adjust_tail(ctx, (int)len - (int)base_len))
 			return XDP_ABORTED;
 		if (bpf_xdp_store_bytes(ctx, 0, copied, len))

@@ -10,6 +10,24 @@
 
 #include "wirebeat.h"
 
+/*
+ * Whether a 64-bit variable lies between two bounds, both included, in a way that all verifiers follow. Old ones (seen: Linux
+ * 6.1 and 6.12) learn from a comparison only what it says of the very register that was compared, in 64 bits, and
+ * nothing from `!= 0`. The compiler prefers 32 bits, makes one comparison of another register out of two
+ * (`v - low < high - low`), and `!= 0` out of `>= 1`. It can do none of that with what it knows nothing of.
+ */
+#define wb_between(variable, low, high)                \
+	({                                             \
+		__u64 least = (low);                   \
+		barrier_var(least);                    \
+		barrier_var(variable);                 \
+		int within = variable >= least;        \
+		barrier_var(variable);                 \
+		within = within && variable <= (high); \
+		barrier_var(variable);                 \
+		within;                                \
+	})
+
 #define WB_TIMES_4(bit) bit, bit, bit, bit
 #define WB_TIMES_16(bit) WB_TIMES_4(bit), WB_TIMES_4(bit), WB_TIMES_4(bit), WB_TIMES_4(bit)
 #define WB_TIMES_64(bit) WB_TIMES_16(bit), WB_TIMES_16(bit), WB_TIMES_16(bit), WB_TIMES_16(bit)

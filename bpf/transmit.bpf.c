@@ -11,6 +11,8 @@
 #include "common.h"
 #include "stamp.h"
 
+#include <linux/if_ether.h>
+
 /* Set before loading. */
 const volatile __u32 tx_mode;
 const volatile __u32 slot_mask; /* slots of the ring - 1 */
@@ -181,33 +183,35 @@ static __always_inline __u64 wait_for(__u64 deadline)
 /* Fills the page with a frame of which a part lies apart. Zero on success. */
 static __always_inline int gather(struct xdp_md *ctx, struct wb_slot *slot)
 {
-	__u32 len = slot->len, at = slot->apart_at, part = slot->apart_len, from = slot->apart_from;
+	__u64 at = slot->apart_at, part = slot->apart_len, from = slot->apart_from, rest = slot->len - at - part;
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end, *memory;
-	__u32 zero = 0, rest = len - at - part;
+	__u32 zero = 0;
 
 	memory = bpf_map_lookup_elem(&shared, &zero);
-	if (!memory || from > shared_len || !part || part > WB_SHARED_TAIL || at > frame_max - TAIL_MAX || rest > TAIL_MAX)
+	if (!memory || !wb_between(from, 0, shared_len) || !wb_between(part, 1, WB_SHARED_TAIL))
+		return -1;
+	if (!wb_between(at, 0, frame_max - TAIL_MAX))
 		return -1;
 	if (at <= SHORT_HEAD && data + SHORT_HEAD <= data_end) {
 		/* what is too much is written over in a moment */
 		__builtin_memcpy(data, slot->frame, SHORT_HEAD);
-	} else if (at && bpf_xdp_store_bytes(ctx, 0, slot->frame, at)) {
+	} else if (wb_between(at, 1, frame_max - TAIL_MAX) && bpf_xdp_store_bytes(ctx, 0, slot->frame, at)) {
 		return -1;
 	}
 	if (bpf_xdp_store_bytes(ctx, at, memory + from, part))
 		return -1;
-	if (!rest)
-		return 0;
+	if (!wb_between(rest, 1, TAIL_MAX))
+		return rest ? -1 : 0;
 	return bpf_xdp_store_bytes(ctx, at + part, slot->frame + at, rest);
 }
 
 /* Fills the page with the slot's frame. Zero on success. */
 static __always_inline int build(struct xdp_md *ctx, struct wb_slot *slot)
 {
-	__u32 len = slot->len;
+	__u64 len = slot->len;
 	void *data, *data_end;
 
-	if (len > frame_max || len < 14)
+	if (!wb_between(len, ETH_HLEN, frame_max))
 		return -1;
 	if (len != base_len && bpf_xdp_adjust_tail(ctx, (int)len - (int)base_len))
 		return -1;
