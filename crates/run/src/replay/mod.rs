@@ -15,6 +15,7 @@ mod buffers;
 mod captures;
 mod devices;
 mod filling;
+mod nothing;
 mod read;
 pub(crate) mod shared;
 mod source;

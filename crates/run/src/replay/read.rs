@@ -3,7 +3,7 @@
 //! buffers are handed on again and again.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use wirebeat_engine_linux::kernel::Piece;
 use wirebeat_report::model::LeftOut;
@@ -17,6 +17,7 @@ use super::buffers::{Buffer, Filled};
 use super::captures::Captures;
 use super::devices::{Devices, Member, chosen};
 use super::filling::{Filling, HALTED, PRELOADED, PRELOADED_AT_ONCE, TimeLine, Way};
+use super::nothing;
 use super::source::Archives;
 use super::{Live, Recording};
 use crate::error::RunError;
@@ -174,7 +175,7 @@ impl Readers {
         };
         summary.error = ended.err();
         summary.members = self.devices.members();
-        summary.notes = self.notes;
+        summary.notes = std::mem::take(&mut self.notes);
         summary.notes.extend(self.devices.note());
         if summary.error.as_deref() == Some(HALTED) {
             summary.error = None;
@@ -182,7 +183,22 @@ impl Readers {
         // what is before the place of an error is sent
         let _ = filling.hand_on();
         summary.records = filling.next;
+        if summary.records == 0 && summary.error.is_none() && !halt.load(Ordering::Relaxed) {
+            summary.error = Some(self.nothing(&summary.left_out));
+        }
         summary
+    }
+
+    /// Why there was nothing to send.
+    fn nothing(&self, left_out: &[LeftOut]) -> String {
+        match left_out.first() {
+            Some(LeftOut { kind, count, first }) => {
+                format!(
+                    "nothing to send: all of it was left out ({count} {kind}; the first is {first})"
+                )
+            }
+            None => nothing::why(&self.recording, &self.selection),
+        }
     }
 
     fn read_all(

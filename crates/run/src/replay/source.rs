@@ -179,7 +179,7 @@ pub(super) fn file(
 }
 
 /// The index beside an archive, if there is one that fits.
-fn index(path: &Path, archive: &File) -> Result<Option<Index>, String> {
+pub(super) fn index(path: &Path, archive: &File) -> Result<Option<Index>, String> {
     let fingerprint = Fingerprint::of(archive).map_err(|error| error.to_string())?;
     Index::read(&Index::path(path), fingerprint).map_err(|error| error.to_string())
 }

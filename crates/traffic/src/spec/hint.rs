@@ -8,10 +8,7 @@ const MAX_LEN: usize = 64;
 const MAX_LISTED: usize = 16;
 
 /// The candidate that differs least from `word`, if it differs by no more than a third of its letters.
-pub(super) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = letters(word)?;
     candidates
         .into_iter()

@@ -15,7 +15,7 @@ mod different;
 mod error;
 mod flow;
 pub mod header;
-pub(crate) mod hint;
+pub mod hint;
 pub(crate) mod lay;
 pub mod number;
 mod packet;

@@ -16,6 +16,7 @@ use wirebeat_traffic::spec::Scenario;
 mod apart;
 mod changing;
 mod members;
+mod nothing;
 
 use crate::interop::cable_to_a_program;
 use crate::world::{balanced, cable, prepared, run};

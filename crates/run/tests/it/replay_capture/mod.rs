@@ -180,18 +180,19 @@ fn what_was_cut_short_is_padded_sent_as_it_is_or_left_out() {
         snapped.iter().map(|(ns, frame)| (*ns, [&frame[..], &[0; 40]].concat())).collect();
     same(&sent("cut", &path, ""), &padded);
     same(&sent("cut", &path, ", truncated: send"), &snapped);
-    let (report, frames) = replayed("cut", &path, ", truncated: skip");
-    assert_eq!((report.end, frames.len()), (End::Completed, 0));
-    let left_out = &report.replays[0].left_out[0];
-    assert_eq!(
-        (left_out.kind.as_str(), left_out.count),
-        ("cut short in the capture", all.len() as u64)
-    );
+    let none = refused(&path, ", truncated: skip");
     assert!(
-        left_out.first.contains("frame 1 at byte 24: 60 of its 100 bytes"),
-        "{}",
-        left_out.first
+        none.contains("all of it was left out (16 cut short in the capture; the first is ")
+            && none.contains("frame 1 at byte 24: 60 of its 100 bytes"),
+        "{none}"
     );
+    // all but the last is cut short
+    let mut mixed = pcap_of(1, 40, &snapped);
+    mixed.extend(&pcap(&all[15..])[24..]);
+    let (report, frames) = replayed("mixed", &written("mixed.pcap", &mixed), ", truncated: skip");
+    assert_eq!((report.end, frames.len()), (End::Completed, 1));
+    let left_out = &report.replays[0].left_out[0];
+    assert_eq!((left_out.kind.as_str(), left_out.count), ("cut short in the capture", 16));
 }
 
 /// Sends over a cable, and captures at the far end.

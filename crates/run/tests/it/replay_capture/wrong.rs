@@ -58,6 +58,23 @@ fn what_is_wrong_ends_it_with_its_place_or_is_left_out() {
 }
 
 #[test]
+fn a_filter_that_matches_nothing_is_no_success() {
+    let path = written("nothing.pcap", &pcap(&frames(1)[..3]));
+    let told = refused(&path, ", filter: 'tcp port 9'");
+    assert!(
+        told.ends_with(&format!(
+            "nothing to send: none of 3 frames in '{}' matches the filter 'tcp port 9'",
+            path.display()
+        )),
+        "{told}"
+    );
+    let told = refused(&path, ", from: '2030-01-01T00:00:00Z'");
+    assert!(told.contains("; they are from 2015-07-01T18:20:30Z to "), "{told}");
+    let told = refused(&written("no-frame.pcap", &pcap(&[])), "");
+    assert!(told.contains("there is no frame in "), "{told}");
+}
+
+#[test]
 fn keys_of_the_other_kind_are_refused() {
     let path = written("keys.pcap", &pcap(&frames(1)[..3]));
     let check = |flow: &str| {
