@@ -110,6 +110,5 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let mut json = serde_json::to_string_pretty(&document)
         .map_err(|error| Failure::machine(&format!("cannot write JSON: {error}")))?;
     json.push('\n');
-    output.result(|| text, || json)?;
-    Ok(code)
+    Ok(output.result(code, || text, || json))
 }

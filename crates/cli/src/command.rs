@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
+use wirebeat_run::Exit;
 
 use crate::failure::Failure;
 use crate::output::{self, Output, ReportArgs};
@@ -26,18 +27,19 @@ First steps:
   wirebeat send --to 10.0.0.2 --rate 100kpps   on another";
 
 const CONVENTIONS: &str = "\
-Exit codes:
-  0  done
-  1  it ran, but did not finish, or its books do not balance; the report says which
-  2  the command line or the scenario is wrong; nothing was sent
-  3  this machine, or the other one, cannot do it; nothing was sent
-
 Signals:
   The first SIGINT or SIGTERM ends a run with its report, the second ends it at once.
 
 Environment:
   WIREBEAT_KEY  the key for --peer and --listen
   NO_COLOR      if it is set, reports have no colours";
+
+/// The table of exit codes, and which of several counts.
+fn exit_codes() -> String {
+    let line = |(exit, meaning): &(Exit, &str)| format!("  {}  {meaning}\n", exit.code());
+    let lines: String = Exit::TABLE.iter().map(line).collect();
+    format!("Exit codes:\n{lines}  Where several are true: 1 before 4 before 5.")
+}
 
 /// Sends exactly timed traffic and measures what arrives
 #[derive(Parser, Debug)]
@@ -49,7 +51,7 @@ Environment:
     subcommand_required = true,
     arg_required_else_help = true,
     after_help = FIRST_STEPS,
-    after_long_help = format!("{FIRST_STEPS}\n\n{CONVENTIONS}")
+    after_long_help = format!("{FIRST_STEPS}\n\n{}\n\n{CONVENTIONS}", exit_codes())
 )]
 struct Wirebeat {
     #[command(subcommand)]

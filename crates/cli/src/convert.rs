@@ -83,10 +83,10 @@ fn write(path: &Path, yaml: &str, converted: &Converted) -> Result<(), Failure> 
 }
 
 fn create(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    let written =
-        fs::File::create_new(path).and_then(|mut file| io::Write::write_all(&mut file, content));
-    written.map_err(|error| {
-        let failure = Failure::usage(&format!("cannot write it: {error}"));
+    let at = |failure: Failure| {
         failure.at(path.display().to_string()).hint("choose another name with --output")
-    })
+    };
+    let mut file = fs::File::create_new(path).map_err(|error| at(Failure::making(&error)))?;
+    let written = io::Write::write_all(&mut file, content);
+    written.map_err(|error| at(Failure::output(&format!("cannot write it: {error}"))))
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use serde::Serialize;
+use wirebeat_run::Exit;
 use wirebeat_run::doctor::{Diagnosis, EngineCheck, Facts, Finding, Usability, diagnose};
 use wirebeat_units::human;
 
@@ -46,8 +47,9 @@ struct Document<'a> {
 pub fn run(output: &mut Output) -> Result<u8, Failure> {
     let diagnosis = diagnose().map_err(|error| Failure::machine(&error.to_string()))?;
     let json = json(&diagnosis)?;
-    output.result(|| text(&diagnosis), || json)?;
-    Ok(if diagnosis.engines.iter().any(EngineCheck::is_usable) { 0 } else { 3 })
+    let usable = diagnosis.engines.iter().any(EngineCheck::is_usable);
+    let code = if usable { Exit::Done } else { Exit::Machine };
+    Ok(output.result(code.code(), || text(&diagnosis), || json))
 }
 
 fn json(diagnosis: &Diagnosis) -> Result<String, Failure> {

@@ -22,6 +22,5 @@ pub fn execute(
     }
     let report = prepared.start(&mut *observer, signals.running());
     drop(observer);
-    output.report(&report)?;
-    Ok(report.exit_code)
+    Ok(output.report(&report))
 }

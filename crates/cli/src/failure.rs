@@ -5,8 +5,9 @@
 //! again for JSON.
 
 use std::fmt;
+use std::io;
 
-use wirebeat_run::RunError;
+use wirebeat_run::{Exit, RunError};
 
 /// Whose fault it is. Gives the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,24 @@ pub enum Cause {
     Machine,
     /// Somebody stopped it.
     Stopped,
+    /// An output could not be written.
+    Output,
+}
+
+impl From<Exit> for Cause {
+    fn from(exit: Exit) -> Cause {
+        match exit {
+            Exit::Usage => Cause::Usage,
+            Exit::Machine => Cause::Machine,
+            Exit::Output => Cause::Output,
+            Exit::Done | Exit::Unfinished | Exit::Unmet => Cause::Stopped,
+        }
+    }
+}
+
+/// Whether the system has no room for what is written; any other error of making a file is a wrong name for it.
+pub fn no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Why a command ended without a result.
@@ -45,6 +64,17 @@ impl Failure {
         Failure::new(Cause::Machine, message)
     }
 
+    /// An output that could not be written.
+    pub fn output(message: &str) -> Self {
+        Failure::new(Cause::Output, message)
+    }
+
+    /// A file that could not be made: wrong usage, unless there is no room for it.
+    pub fn making(error: &io::Error) -> Self {
+        let cause = if no_room(error) { Cause::Output } else { Cause::Usage };
+        Failure::new(cause, &format!("cannot write it: {error}"))
+    }
+
     /// Says where: a flag, or a file with line and column.
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
@@ -59,10 +89,16 @@ impl Failure {
 
     /// The program's exit code.
     pub fn exit_code(&self) -> u8 {
+        self.exit().code()
+    }
+
+    /// How the program ends.
+    pub fn exit(&self) -> Exit {
         match self.cause {
-            Cause::Usage => 2,
-            Cause::Machine => 3,
-            Cause::Stopped => 1,
+            Cause::Usage => Exit::Usage,
+            Cause::Machine => Exit::Machine,
+            Cause::Stopped => Exit::Unfinished,
+            Cause::Output => Exit::Output,
         }
     }
 
@@ -88,8 +124,7 @@ pub fn parts(message: &str) -> (&str, Option<&str>) {
 
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
-        let cause = if error.exit_code() == 2 { Cause::Usage } else { Cause::Machine };
-        Failure::new(cause, &error.to_string())
+        Failure::new(error.exit().into(), &error.to_string())
     }
 }
 

@@ -22,7 +22,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     match &args.folder {
         Some(folder) => {
             clap_mangen::generate_to(command::definition(), folder).map_err(|error| {
-                Failure::usage(&format!("cannot write the manual pages: {error}"))
+                Failure::making(&error)
                     .at(folder.display().to_string())
                     .hint("name a folder that exists and that you may write to")
             })?

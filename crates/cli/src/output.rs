@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use wirebeat_report::document::{ErrorBody, ErrorReport};
 use wirebeat_report::format::{Colour, Format};
-use wirebeat_run::{Bins, Observer, Options, Report};
+use wirebeat_run::{Bins, Exit, Observer, Options, Report};
 use wirebeat_units::Nanos;
 
 use crate::failure::Failure;
@@ -79,7 +79,7 @@ impl Output {
             Some(path) if path.as_os_str() == STANDARD_OUTPUT => Json::Standard,
             Some(path) => {
                 let file = File::create(&path).map_err(|error| {
-                    Failure::usage(&format!("cannot write the file: {error}"))
+                    Failure::making(&error)
                         .at(format!("--json {}", path.display()))
                         .hint("name a file in a folder that you may write to, or '-'")
                 })?;
@@ -119,28 +119,43 @@ impl Output {
         }
     }
 
-    /// Gives the report of a run.
-    pub fn report(&mut self, report: &Report) -> Result<(), Failure> {
+    /// Gives the report of a run, and says with what the program ends.
+    pub fn report(&mut self, report: &Report) -> u8 {
         self.result(
+            report.exit_code,
             || Format::Text.report(report, colour()),
             || Format::Json.report(report, Colour::Never),
         )
     }
 
-    /// Gives a result in the form, or the forms, that were asked for.
+    /// Gives a result in the form, or the forms, that were asked for, whatever becomes of each; says with what a
+    /// program ends that would end with `code`. A result that has reached no output goes to standard error as text.
     pub fn result(
         &mut self,
+        code: u8,
         text: impl FnOnce() -> String,
         json: impl FnOnce() -> String,
-    ) -> Result<(), Failure> {
-        match &mut self.json {
-            Json::Standard => print(&json()),
-            Json::None => print(&text()),
-            Json::File(file, path) => {
-                save(file, path, &json())?;
-                print(&text())
+    ) -> u8 {
+        let (written, text) = match &mut self.json {
+            Json::Standard => (vec![print_whole(&json())], Unprinted::Yes(text)),
+            Json::None => {
+                let text = text();
+                (vec![print(&text)], Unprinted::Text(text))
             }
+            Json::File(file, path) => {
+                let saved = save(file, path, &json());
+                let text = text();
+                (vec![saved, print(&text)], Unprinted::Text(text))
+            }
+        };
+        let failures: Vec<&Failure> =
+            written.iter().filter_map(|written| written.as_ref().err()).collect();
+        failures.iter().for_each(|failure| tell(&failure.to_string()));
+        if failures.len() == written.len() {
+            tell(&text.text());
         }
+        let exit = if failures.is_empty() { Exit::Done } else { Exit::Output };
+        Exit::of(code).map_or(code, |own| own.and(exit).code())
     }
 
     /// Says why there is no result.
@@ -162,20 +177,45 @@ impl Output {
 
 fn save(file: &mut File, path: &Path, text: &str) -> Result<(), Failure> {
     file.write_all(text.as_bytes()).map_err(|error| {
-        Failure::machine(&format!("cannot write the report: {error}"))
-            .at(path.display().to_string())
+        Failure::output(&format!("cannot write the result: {error}")).at(path.display().to_string())
     })
 }
 
-/// Writes to standard output. That nobody reads on is no failure.
-pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::machine(&format!("cannot write to standard output: {error}")))
+/// The text of a result, made or not yet.
+enum Unprinted<F> {
+    Yes(F),
+    Text(String),
+}
+
+impl<F: FnOnce() -> String> Unprinted<F> {
+    fn text(self) -> String {
+        match self {
+            Unprinted::Yes(make) => make(),
+            Unprinted::Text(text) => text,
         }
+    }
+}
+
+/// Writes a text to standard output. That a person reads no further is no failure.
+pub fn print(text: &str) -> Result<(), Failure> {
+    match written(text) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unprinted(&error)),
         _ => Ok(()),
     }
+}
+
+/// Writes a document to standard output: a program that has only a part of it has nothing.
+fn print_whole(document: &str) -> Result<(), Failure> {
+    written(document).map_err(|error| unprinted(&error))
+}
+
+fn written(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+fn unprinted(error: &io::Error) -> Failure {
+    Failure::output(&format!("cannot write the result: {error}")).at("standard output")
 }
 
 /// Writes to standard error. If nobody reads it, nothing is lost.

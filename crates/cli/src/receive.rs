@@ -7,7 +7,10 @@ use std::str::FromStr;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::receive::Listen;
-use wirebeat_run::{Codec, Filter, Group, KeySource, LogForm, LogRequest, ReceiveRequest, doctor};
+use wirebeat_run::{
+    Codec, Filter, Group, KeySource, LogForm, LogRequest, Observer, Progress, ReceiveRequest,
+    doctor,
+};
 use wirebeat_traffic::spec::EngineChoice;
 use wirebeat_units::Nanos;
 
@@ -178,9 +181,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
             .hint("write the log to a file with --log-file"));
     }
     let listen = args.listen.listen()?;
-    if let (Some(listen), false) = (&listen, args.listen.key_known()) {
-        announce(listen, args);
-    }
+    let unknown = listen.as_ref().filter(|_| !args.listen.key_known());
+    let announcement = unknown.map(|listen| announcement(listen, args));
     let options = output.options();
     let request = ReceiveRequest {
         command_line: options.command_line,
@@ -206,11 +208,10 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         groups: args.filter.groups.iter().map(|group| group.0).collect(),
     };
     let signals = Signals::watch()?;
-    let mut observer = output.observer();
-    let report = wirebeat_run::receive(&request, &mut *observer, signals.running())?;
+    let mut observer = Announcing { inner: output.observer(), announcement };
+    let report = wirebeat_run::receive(&request, &mut observer, signals.running())?;
     drop(observer);
-    output.report(&report)?;
-    Ok(report.exit_code)
+    Ok(output.report(&report))
 }
 
 impl ListenArgs {
@@ -284,8 +285,29 @@ impl ListenAt {
     }
 }
 
-/// Prints the command for the other host, with the key that was made for it.
-fn announce(listen: &Listen, args: &Args) {
+/// Prints the command for the other host once this one listens: a key that nothing knows would only mislead.
+struct Announcing {
+    inner: Box<dyn Observer>,
+    announcement: Option<String>,
+}
+
+impl Observer for Announcing {
+    fn progress(&mut self, progress: &Progress) {
+        self.inner.progress(progress);
+    }
+
+    fn notice(&mut self, message: &str) {
+        self.inner.notice(message);
+    }
+
+    fn listening(&mut self, address: SocketAddr) {
+        self.announcement.take().inspect(|announcement| tell(announcement));
+        self.inner.listening(address);
+    }
+}
+
+/// The command for the other host, with the key that was made for it.
+fn announcement(listen: &Listen, args: &Args) -> String {
     let key = match &listen.key {
         Some(KeySource::Text(key)) => format!("{VARIABLE}={key} "),
         _ => String::new(),
@@ -303,11 +325,11 @@ fn announce(listen: &Listen, args: &Args) {
     };
     let usual = Some(listen.address.port()).filter(|port| *port != CONTROL_PORT);
     let place = if listen.address.ip().is_loopback() { "this host" } else { "another host" };
-    tell(&format!(
+    format!(
         "for both ends in one report, run on {place}\n  {key}{NAME} send --to {} --peer {}\n",
         written(data, args.filter.port),
         written(control, usual),
-    ));
+    )
 }
 
 /// An address as flags take it.

@@ -35,7 +35,8 @@ pub struct ErrorReport {
 pub struct ErrorBody {
     /// What, where, and how to mend it.
     pub message: String,
-    /// The program's exit code: 2 for wrong usage or scenario, 3 for something this machine lacks.
+    /// The program's exit code: 2 for wrong usage or scenario, 3 for something this machine lacks, 1 where a signal
+    /// ended it, 5 where an output could not be written.
     pub exit_code: u8,
 }
 

@@ -7,6 +7,7 @@
 
 pub mod assemble;
 pub mod document;
+pub mod exit;
 pub mod format;
 #[cfg(test)]
 mod golden;

@@ -1,6 +1,7 @@
 //! Why a run could not begin, and the exit code that says so.
 
 use wirebeat_engine::port::PortError;
+use wirebeat_report::exit::Exit;
 use wirebeat_traffic::compile::CompileError;
 
 /// Why a run could not begin. Nothing has been sent.
@@ -15,6 +16,9 @@ pub enum RunError {
     /// This machine lacks something.
     #[error("{0}")]
     Machine(String),
+    /// There is no room to write an output.
+    #[error("{0}")]
+    Output(String),
     /// A port could not be opened.
     #[error(transparent)]
     Port(#[from] PortError),
@@ -24,13 +28,19 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// 2: wrong usage or scenario; 3: this machine can't.
+    /// The number of [`RunError::exit`].
     pub fn exit_code(&self) -> u8 {
+        self.exit().code()
+    }
+
+    /// Wrong usage or scenario; or what this machine cannot do.
+    pub fn exit(&self) -> Exit {
         match self {
-            RunError::Scenario(_) | RunError::Usage(_) => 2,
-            RunError::Port(PortError::Unsupported { .. }) => 2,
-            RunError::Machine(_) | RunError::Port(_) => 3,
-            RunError::Remote(error) => error.exit_code(),
+            RunError::Scenario(_) | RunError::Usage(_) => Exit::Usage,
+            RunError::Port(PortError::Unsupported { .. }) => Exit::Usage,
+            RunError::Machine(_) | RunError::Port(_) => Exit::Machine,
+            RunError::Output(_) => Exit::Output,
+            RunError::Remote(error) => error.exit(),
         }
     }
 }

@@ -36,6 +36,7 @@ pub use session::{Prepared, prepare};
 pub use wirebeat_engine_linux::group::Group;
 pub use wirebeat_meter::bins::Bins;
 pub use wirebeat_meter::filter::Filter;
+pub use wirebeat_report::exit::Exit;
 pub use wirebeat_report::model::Report;
 pub use wirebeat_wire::codec::Codec;
 pub use wirebeat_wire::mac::MacAddr;

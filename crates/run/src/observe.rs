@@ -1,8 +1,11 @@
 //! What can be seen of a run while it lasts, and how it is asked to stop.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
 
+use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_units::Nanos;
 
 /// A look at a run in progress. Counts are from its start; differences of two looks give rates.
@@ -31,6 +34,11 @@ pub trait Observer {
     fn notice(&mut self, message: &str) {
         let _ = message;
     }
+
+    /// The receiver listens at this address from now on: all that could fail before has succeeded.
+    fn listening(&mut self, address: SocketAddr) {
+        let _ = address;
+    }
 }
 
 /// An observer that looks away.
@@ -46,6 +54,8 @@ impl Observer for Silent {
 pub struct Stop {
     asked: Arc<AtomicBool>,
     signal: Arc<AtomicU8>,
+    /// When it was asked first, on the monotonic clock; 0 before.
+    at: Arc<AtomicU64>,
 }
 
 impl Stop {
@@ -57,12 +67,23 @@ impl Stop {
     /// Asks, because of signal number `signal` (0: for another reason).
     pub fn ask(&self, signal: u8) {
         self.signal.store(signal, Ordering::Relaxed);
+        let now = MonotonicClock.now().get().max(1);
+        let _ = self.at.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire);
         self.asked.store(true, Ordering::Release);
     }
 
     /// Whether it was asked.
     pub fn asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
+    }
+
+    /// How long ago it was asked first, if it was.
+    pub fn since(&self) -> Option<Duration> {
+        let at = match self.at.load(Ordering::Acquire) {
+            0 => return None,
+            at => at,
+        };
+        Some(Duration::from_nanos(MonotonicClock.now().get().saturating_sub(at)))
     }
 
     /// The signal's number; 0 for another reason.

@@ -146,6 +146,10 @@ impl PacketLog {
 
 fn create(path: &Path) -> Result<File, RunError> {
     File::create(path).map_err(|error| {
-        RunError::Usage(format!("the log '{}' cannot be written: {error}", path.display()))
+        let told = format!("the log '{}' cannot be written: {error}", path.display());
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => RunError::Output(told),
+            _ => RunError::Usage(told),
+        }
     })
 }

@@ -144,7 +144,7 @@ fn link(port: &PortHere, scenario: &Scenario) -> Result<Option<Link>, RunError> 
         Some(destination) => match netlink.route_to(destination, None) {
             Ok(route) => Ok(Some(netlink.link_by_index(route.link).map_err(machine)?)),
             Err(_) if port.spec.engine == EngineChoice::Socket => Ok(None),
-            Err(error) => Err(RunError::Usage(error.to_string())),
+            Err(error) => Err(machine(error)),
         },
         None if port.spec.engine == EngineChoice::Socket => Ok(None),
         None => Err(RunError::Usage(format!(
@@ -206,11 +206,14 @@ fn route(port: &PortHere, interface: LinkIndex, to: IpAddr) -> Result<Route, Run
         destination_mac: port.spec.next_hop,
         ..ResolveOptions::default()
     };
-    let resolved = port.netlink()?.resolve(to, &options).map_err(|error| match error {
-        ResolveError::Link(_) | ResolveError::NotUp { .. } => {
-            RunError::Machine(format!("port '{}': {error}", port.name))
+    let resolved = port.netlink()?.resolve(to, &options).map_err(|error| {
+        let told = format!("port '{}': {error}", port.name);
+        match error {
+            // what was asked for does not go together
+            ResolveError::NotEthernet(_) | ResolveError::Local { .. } => RunError::Usage(told),
+            // the way is missing: no route, no neighbour, no carrier
+            _ => RunError::Machine(told),
         }
-        error => RunError::Usage(format!("port '{}': {error}", port.name)),
     })?;
     Ok(Route { source: resolved.source_address, next_hop: Some(resolved.destination_mac) })
 }

@@ -17,6 +17,7 @@ use wirebeat_meter::filter::Filter;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_netlink::{LinkWatch, Namespace};
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
+use wirebeat_report::exit::Exit;
 use wirebeat_report::model::{End, Report};
 use wirebeat_traffic::spec::{EngineChoice, PortSpec};
 use wirebeat_units::Nanos;
@@ -132,6 +133,11 @@ pub fn receive(
     let end = received.error.as_ref().map_or(end.clone(), |error| outcome::ended_by(&end, error));
     let mut machine = facts::disturbances(&spent, &machine);
     machine.extend(facts::left_alone(engine, &received.summary));
+    let unwritten = received
+        .log_error
+        .map(|error| format!("the log of packets is incomplete: it could not be written: {error}"));
+    let outputs = if unwritten.is_some() { Exit::Output } else { Exit::Done };
+    machine.extend(unwritten);
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: request.command_line.clone(),
@@ -150,7 +156,9 @@ pub fn receive(
     };
     let summary = received.summary;
     let side = ReceiverSide { stations: vec![station], summary, delivered: None };
-    Ok(assemble(facts, None, Some(side)))
+    let mut report = assemble(facts, None, Some(side));
+    report.exit_code = report.verdict.exit().and(outputs).code();
+    Ok(report)
 }
 
 /// The port that a request means.

@@ -80,6 +80,7 @@ enum Work {
 struct Collected {
     summary: MeterSummary,
     error: Option<PortError>,
+    log_error: Option<std::io::Error>,
 }
 
 /// What a receiver measured, at its end.
@@ -87,6 +88,8 @@ struct Collected {
 pub(crate) struct Received {
     pub(crate) summary: MeterSummary,
     pub(crate) error: Option<PortError>,
+    /// Why the log of packets is incomplete.
+    pub(crate) log_error: Option<std::io::Error>,
 }
 
 /// Opens the receiver of a port and starts it.
@@ -201,14 +204,9 @@ where
             let told = (&*stopped, &*seen);
             let error = collect_and_tell((&mut port, &clock), &mut meter, told, tap).err();
             let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
-            let error = error.or(written.err().map(|source| PortError::System {
-                what: "writing the log of packets".into(),
-                on: "its file".to_owned(),
-                source,
-            }));
             let mut summary = meter.summary();
             summary.receiver_drops = port.receive_drops();
-            Collected { summary, error }
+            Collected { summary, error, log_error: written.err() }
         })
         .map_err(|error| RunError::Machine(format!("cannot start a receiving thread: {error}")))?;
     let work = Work::Thread { thread, stop, live };
@@ -229,11 +227,15 @@ impl Receiver {
     /// Stops and says what was measured.
     pub(crate) fn finish(self) -> Received {
         match self.work {
-            Work::Kernel(receiver) => Received { summary: receiver.summary(), error: None },
+            Work::Kernel(receiver) => {
+                Received { summary: receiver.summary(), error: None, log_error: None }
+            }
             Work::Thread { thread, stop, .. } => {
                 stop.store(true, Ordering::Release);
                 match thread.join() {
-                    Ok(Collected { summary, error }) => Received { summary, error },
+                    Ok(Collected { summary, error, log_error }) => {
+                        Received { summary, error, log_error }
+                    }
                     Err(_) => Received {
                         summary: MeterSummary::default(),
                         error: Some(PortError::System {
@@ -241,6 +243,7 @@ impl Receiver {
                             on: "a receiving thread".to_owned(),
                             source: std::io::Error::other("it panicked"),
                         }),
+                        log_error: None,
                     },
                 }
             }

@@ -51,7 +51,10 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let made = Index::make(&mut reader, archive, |records, position| work.at(records, position));
     work.end();
     let index = made.map_err(wrong)?;
-    index.write(&path).map_err(wrong)?;
+    index.write(&path).map_err(|error| match &error {
+        IndexError::System { .. } => Failure::output(&error.to_string()),
+        _ => wrong(error),
+    })?;
     tell_skipped(reader.tally(), reader.name());
     tell(&format!("{}: {}\n", path.display(), counted(index.survey.records, "record")));
     Ok(0)

@@ -147,6 +147,5 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let mut json = serde_json::to_string_pretty(&document)
         .map_err(|error| Failure::machine(&format!("cannot write JSON: {error}")))?;
     json.push('\n');
-    output.result(|| text::text(&document, Style::new(colour())), || json)?;
-    Ok(0)
+    Ok(output.result(0, || text::text(&document, Style::new(colour())), || json))
 }

@@ -153,7 +153,7 @@ impl Output {
         if is_standard(path) {
             return Ok(Output::Standard(io::stdout()));
         }
-        NewFile::create(path).map(Output::File).map_err(|error| cannot_write(path, &error))
+        NewFile::create(path).map(Output::File).map_err(|error| cannot_make(path, &error))
     }
 
     fn buffered(self) -> BufWriter<Output> {
@@ -196,14 +196,24 @@ fn cannot_read(path: &Path, error: &io::Error) -> Failure {
     failure.at(path.display().to_string()).hint("check the name of the file")
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    let (what, hint) = match error.kind() {
+/// Why a file cannot be made, before anything is done.
+fn cannot_make(path: &Path, error: &io::Error) -> Failure {
+    let (failure, hint) = match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            ("it is there already".to_owned(), "choose another name, or remove it first")
+            (Failure::usage("it is there already"), "choose another name, or remove it first")
         }
-        _ => (format!("cannot write it: {error}"), "check the folder, and the room on the disk"),
+        _ => (Failure::making(error), "check the folder, and the room on the disk"),
     };
-    Failure::usage(&what).at(path.display().to_string()).hint(hint)
+    failure.at(path.display().to_string()).hint(hint)
+}
+
+/// Why what was made could not be written, or not under its name.
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        return cannot_make(path, error);
+    }
+    let failure = Failure::output(&format!("cannot write it: {error}"));
+    failure.at(path.display().to_string()).hint("check the folder, and the room on the disk")
 }
 
 /// Takes all records of a source to a sink, shows how far it is on a terminal, and stops when a signal says so.

@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 use wirebeat_report::text::WIDTH;
 use wirebeat_report::text::style::{Style, clean, hang};
+use wirebeat_run::Exit;
 use wirebeat_trace::archive::{Bad, Defect, OnBad, Place, ReadError, Reading, Tally};
 use wirebeat_units::human::{self, counted};
 
@@ -91,8 +92,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let mut json = serde_json::to_string_pretty(&found)
         .map_err(|error| Failure::machine(&format!("cannot write JSON: {error}")))?;
     json.push('\n');
-    output.result(|| text(&found, Style::new(colour())), || json)?;
-    Ok(u8::from(!found.ok))
+    let code = if found.ok { Exit::Done } else { Exit::Unfinished };
+    Ok(output.result(code.code(), || text(&found, Style::new(colour())), || json))
 }
 
 /// How often the bar is told the number of records.

@@ -62,7 +62,7 @@ impl Work {
             CopyError::Write { source, .. } if source.kind() == io::ErrorKind::InvalidInput => {
                 self.wrong(&error.to_string())
             }
-            CopyError::Write { .. } => Failure::machine(&error.to_string()),
+            CopyError::Write { .. } => Failure::output(&error.to_string()),
             CopyError::Read(read) if is_system(read) => self.refused(&error.to_string()),
             CopyError::Read(_) => self.bad(&error.to_string()),
             CopyError::Stopped => self.wrong(&error.to_string()),

@@ -7,7 +7,7 @@ use wirebeat_run::RunError;
 use wirebeat_traffic::spec::{Invalid, Scenario};
 
 use super::scenario::FLOW;
-use crate::failure::{Cause, Failure};
+use crate::failure::Failure;
 use crate::replay::FLOW as REPLAY;
 
 /// Keys of a scenario, without the places in lists, and the flags that they come from.
@@ -86,8 +86,7 @@ pub fn error(error: RunError, scenario: &Scenario) -> Failure {
     if let RunError::Scenario(error) = &error {
         return invalid(error.problem(), scenario);
     }
-    let cause = if error.exit_code() == 2 { Cause::Usage } else { Cause::Machine };
-    Failure::new(cause, &in_flags(&error.to_string()))
+    Failure::new(error.exit().into(), &in_flags(&error.to_string()))
 }
 
 fn in_flags(message: &str) -> String {

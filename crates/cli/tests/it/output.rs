@@ -78,6 +78,84 @@ fn a_reader_who_goes_away_is_no_failure() {
     }
 }
 
+/// A run of ten frames over loopback.
+const RUN: [&str; 7] = ["send", "--to", "127.0.0.1:9", "--count", "10", "--rate", "1kpps"];
+
+/// A disk that is full.
+fn full() -> Stdio {
+    fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into()
+}
+
+#[test]
+fn json_that_cannot_be_written_does_not_cost_the_text() {
+    let ended = run(&[&RUN[..], &["--json", "/dev/full"]].concat());
+    assert_eq!(ended.code, 5, "{ended:?}");
+    assert!(ended.out.contains("sent"), "{}", ended.out);
+    assert!(ended.err.contains("cannot write the result") && ended.err.contains("/dev/full"));
+    assert!(!ended.err.contains("nothing was sent"), "{}", ended.err);
+}
+
+#[test]
+fn text_that_cannot_be_written_does_not_cost_the_json() {
+    let scratch = Scratch::new("full-text");
+    for (name, code) in [("full", 5), ("closed", 0)] {
+        let file = scratch.path(name);
+        let mut child = command(&[&RUN[..], &["--json", &file]].concat());
+        child.stdout(if name == "full" { full() } else { Stdio::piped() }).stderr(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(code), "{name}: {ended:?}");
+        let report = json(&fs::read_to_string(&file).unwrap());
+        assert_eq!(report["total"]["sent"]["sent"]["frames"], 10, "{name}");
+    }
+}
+
+#[test]
+fn a_result_that_no_output_takes_is_told_on_standard_error() {
+    for form in [&[][..], &["--json", "-"]] {
+        let mut child = command(&[&RUN[..], form].concat());
+        let ended = child.stdout(full()).stderr(Stdio::piped()).output().unwrap();
+        let told = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(5), "{told}");
+        assert!(told.contains("cannot write the result") && told.contains("p99"), "{told}");
+    }
+}
+
+#[test]
+fn documents_and_helps_that_cannot_be_written_end_with_five() {
+    let scratch = Scratch::new("full");
+    let scenario = scratch.file("scenario.yaml", b"ports: 5\n");
+    for arguments in [
+        &["--help"][..],
+        &["man"],
+        &["completions", "bash"],
+        &["doctor"],
+        &["send", "--to", "127.0.0.1:9", "--print-scenario"],
+    ] {
+        let ended = command(arguments).stdout(full()).output().unwrap();
+        assert_eq!(ended.status.code(), Some(5), "{arguments:?}: {ended:?}");
+    }
+    let wrong = command(&["check", &scenario]).stdout(full()).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+}
+
+#[test]
+fn the_table_of_exit_codes_is_the_same_everywhere() {
+    let help = run(&["--help"]).out;
+    let manual = run(&["man"]).out;
+    for (exit, meaning) in wirebeat_run::Exit::TABLE {
+        let (code, row) = (exit.code(), format!("| {} | {meaning} |", exit.code()));
+        for page in ["README.md", "docs/cli.md"] {
+            let path = format!("{}/../../{page}", env!("CARGO_MANIFEST_DIR"));
+            assert!(fs::read_to_string(&path).unwrap().contains(&row), "{page}: {row}");
+        }
+        let line = format!("  {code}  {meaning}\n");
+        assert!(help.contains(&line), "{help}");
+        assert!(manual.contains(&line), "{manual}");
+    }
+}
+
 #[test]
 fn keys_are_kept_out_of_what_is_written() {
     let ended = line("send --to 10.0.0.2 --key s3cret --json -");

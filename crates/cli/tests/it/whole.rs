@@ -134,7 +134,47 @@ fn a_machine_that_cannot_is_told_before_anything_is_sent() {
 fn a_destination_without_a_way_is_told() {
     require!(Capability::NetworkNamespaces);
     let bed = cable();
-    let ended = wirebeat(&bed.a, "send --to 192.0.2.1 --rate 1kpps").wait(PATIENCE).unwrap();
-    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
-    assert!(ended.stderr.starts_with("error: "), "{}", ended.stderr);
+    for (to, engine, why) in [
+        ("192.0.2.1", "auto", "route"),
+        ("192.0.2.1", "packet --interface wb0", "neighbour"),
+        // in the network of the cable, where nobody has it
+        (
+            &*format!("{}.77", bed.b.ipv4.to_string().rsplit_once('.').unwrap().0),
+            "packet --interface wb0",
+            "neighbour",
+        ),
+    ] {
+        let line = format!("send --to {to} --rate 1kpps --engine {engine}");
+        let ended = wirebeat(&bed.a, &line).wait(PATIENCE).unwrap();
+        assert_eq!(ended.status.code(), Some(3), "{ended:?}");
+        assert!(ended.stderr.starts_with("error: "), "{}", ended.stderr);
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_key_is_printed_only_once_the_receiver_listens() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let line = "receive --interface wb1 --engine packet --json - --listen 0.0.0.0:5960";
+    let first = wirebeat(&bed.b, line);
+    first.wait_for("WIREBEAT_KEY=", PATIENCE).unwrap();
+    // the port is taken now
+    let second = wirebeat(&bed.b, line).wait(PATIENCE).unwrap();
+    assert_eq!(second.status.code(), Some(3), "{second:?}");
+    assert!(second.stdout.contains("cannot listen for senders"), "{second:?}");
+    assert!(!second.stderr.contains("WIREBEAT_KEY"), "{}", second.stderr);
+    first.interrupt();
+    assert_eq!(first.wait(PATIENCE).unwrap().status.code(), Some(0));
+}
+
+#[test]
+fn a_log_that_cannot_be_written_does_not_cost_the_report() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let line =
+        "receive --interface wb1 --engine packet --time 300ms --log mgen --log-file /dev/full";
+    let ended = wirebeat(&bed.b, line).wait(PATIENCE).unwrap();
+    assert_eq!(ended.status.code(), Some(5), "{ended:?}");
+    assert!(ended.stdout.contains("the log of packets is incomplete"), "{}", ended.stdout);
 }

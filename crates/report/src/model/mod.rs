@@ -19,6 +19,8 @@ pub use stats::{Bins, Bucket, Percentiles, Stats};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::exit::Exit;
+
 /// The version of this model, in every report.
 pub const SCHEMA_VERSION: &str = "1";
 
@@ -39,7 +41,8 @@ pub struct Report {
     pub end: End,
     /// What to make of it.
     pub verdict: Verdict,
-    /// The program's exit code that follows from the verdict.
+    /// The exit code that follows from the verdict. The program ends with 5 instead of 0 where an output, as the text,
+    /// could not be written.
     pub exit_code: u8,
     /// All flows together.
     pub total: FlowReport,
@@ -133,9 +136,14 @@ pub enum Verdict {
 impl Verdict {
     /// The program's exit code: 0 when done, else 1.
     pub const fn exit_code(self) -> u8 {
+        self.exit().code()
+    }
+
+    /// How the program ends.
+    pub const fn exit(self) -> Exit {
         match self {
-            Verdict::Done => 0,
-            Verdict::Unfinished | Verdict::BooksDoNotBalance => 1,
+            Verdict::Done => Exit::Done,
+            Verdict::Unfinished | Verdict::BooksDoNotBalance => Exit::Unfinished,
         }
     }
 }

@@ -34,6 +34,8 @@ pub use message::{
 pub use server::{Listener, Served, Service, serve};
 pub use session::{Identity, Metering};
 
+use wirebeat_report::exit::Exit;
+
 use crate::options::KeySource;
 use transport::TransportError;
 
@@ -191,14 +193,19 @@ pub enum RemoteError {
 }
 
 impl RemoteError {
-    /// 2: wrong usage; 3: the machines can't.
+    /// The number of [`RemoteError::exit`].
     pub fn exit_code(&self) -> u8 {
+        self.exit().code()
+    }
+
+    /// Wrong usage; or what the machines cannot do.
+    pub fn exit(&self) -> Exit {
         match self {
-            RemoteError::Key(KeyError::Random(_)) => 3,
+            RemoteError::Key(KeyError::Random(_)) => Exit::Machine,
             RemoteError::Key(_)
             | RemoteError::KeyNeeded { .. }
             | RemoteError::WrongKey { .. }
-            | RemoteError::TooManyFlows { .. } => 2,
+            | RemoteError::TooManyFlows { .. } => Exit::Usage,
             RemoteError::Listen { .. }
             | RemoteError::Unreachable { .. }
             | RemoteError::NotAReceiver { .. }
@@ -208,7 +215,7 @@ impl RemoteError {
             | RemoteError::Refused { .. }
             | RemoteError::Gone { .. }
             | RemoteError::Untrue { .. }
-            | RemoteError::Cipher { .. } => 3,
+            | RemoteError::Cipher { .. } => Exit::Machine,
         }
     }
 

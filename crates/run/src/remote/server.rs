@@ -127,6 +127,7 @@ enum How {
 
 impl Host<'_> {
     fn receive_guests(mut self, door: &Door<'_>, arrivals: &Receiver<Guest>) -> Served {
+        self.observer.listening(self.listener.address);
         self.observer.notice(&format!("listening on {} for a sender", self.listener.address));
         let mut served = Served::default();
         let mut noticed = Instant::now();
