@@ -67,7 +67,11 @@ struct carried {
 	__u32 protocol;
 };
 
-#define OFFSET_MASK 0x3fff /* frames are shorter; for the verifier */
+/* Headers begin below this: at most 22 bytes of link layer, 40 of IPv6 and five extensions of 2,048 or four labels. For the
+ * verifier. */
+#define OFFSET_MASK 0x3fff
+/* How far from the start of a frame a probe may begin: the verifier reaches 65,535 bytes into a frame. */
+#define PROBE_AT_MAX (0xffff - WB_PROBE_LEN)
 
 /* The order of checks is that of crates/wire/src/datagram.rs: lengths, fragments, protocol. */
 static __always_inline enum verdict carried_v4(void *data, void *data_end, struct carried *out)

@@ -147,8 +147,11 @@ int wb_receive(struct xdp_md *ctx)
 		return leave(verdict);
 	if (datagram.tail) {
 		void *data_end = (void *)(long)ctx->data_end;
+		__u64 tail = datagram.tail;
 
-		probe = (void *)(long)ctx->data + (datagram.tail & OFFSET_MASK);
+		if (!wb_between(tail, 0, PROBE_AT_MAX))
+			return leave(MALFORMED);
+		probe = (void *)(long)ctx->data + tail;
 		if ((void *)(probe + 4) > data_end)
 			return leave(MALFORMED);
 		if (*(__be16 *)probe != bpf_htons(WB_PROBE_MAGIC)) {

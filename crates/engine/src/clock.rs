@@ -22,7 +22,7 @@ pub trait Clock: Send + Sync {
     fn wait_until(&self, deadline: Nanos, wait: Wait);
 }
 
-/// `CLOCK_MONOTONIC`: what `bpf_ktime_get_ns()` reads in the kernel, too.
+/// `CLOCK_MONOTONIC` as this process sees it. Outside time namespaces it is what `bpf_ktime_get_ns()` reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MonotonicClock;
 

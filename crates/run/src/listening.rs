@@ -14,6 +14,7 @@ use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
+use wirebeat_netlink::{LinkEvent, LinkWatch};
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::model::{End, Relation, Report, Station};
 use wirebeat_units::Nanos;
@@ -56,8 +57,17 @@ pub(crate) fn receive(
     let idle = receive::open(request, (&port, engine), idle_meter(request))?;
     let station = facts::station(&port, engine, &idle.mode, &machine);
     let (started, begun) = (SystemTime::now(), MonotonicClock.now());
-    let mut local =
-        Local { request, port: &port, engine, station, idle: Some(idle), work: Work::Idle };
+    let watch = watch(&port)?;
+    let mut local = Local {
+        request,
+        port,
+        engine,
+        machine,
+        station,
+        watch,
+        idle: Some(idle),
+        work: Work::Idle,
+    };
     let service = Service {
         identity: Identity {
             limits: Limits { flows: request.flows },
@@ -100,13 +110,21 @@ fn idle_meter(request: &ReceiveRequest) -> MeterConfig {
     MeterConfig { flows: Flows::Any(1), filter: request.filter, ..MeterConfig::default() }
 }
 
+/// Watches the link of a port, if it has one.
+fn watch(port: &PortHere) -> Result<Option<LinkWatch>, RunError> {
+    port.link.as_ref().map(|link| session::watch(port, link)).transpose()
+}
+
 /// The local side of a measurement.
 struct Local<'a> {
     request: &'a ReceiveRequest,
-    port: &'a PortHere,
+    port: PortHere,
     engine: Engine,
+    machine: Machine,
     station: Station,
-    /// The port while nobody is served.
+    /// Says when the port's link is deleted.
+    watch: Option<LinkWatch>,
+    /// The port while nobody is served; `None` also when it could not be opened.
     idle: Option<Receiver>,
     work: Work,
 }
@@ -115,7 +133,26 @@ impl Local<'_> {
     /// Nobody is served any more.
     fn rest(&mut self) {
         self.idle =
-            receive::open(self.request, (self.port, self.engine), idle_meter(self.request)).ok();
+            receive::open(self.request, (&self.port, self.engine), idle_meter(self.request)).ok();
+    }
+
+    /// Whether the port's link was deleted since the last call.
+    fn was_deleted(&mut self) -> bool {
+        let events = self.watch.as_mut().and_then(|watch| watch.events().ok()).unwrap_or_default();
+        events.iter().any(|event| matches!(event, LinkEvent::Removed { .. }))
+    }
+
+    /// Finds the port's link anew by its name: one that was deleted and made again has another number.
+    fn find_again(&mut self) -> Result<(), RunError> {
+        let port = receive::find(self.request)?;
+        let number = |port: &PortHere| port.link.as_ref().map(|link| link.index);
+        if number(&port) != number(&self.port) || self.watch.is_none() {
+            self.watch = watch(&port)?;
+            let mode = std::mem::take(&mut self.station.mode);
+            self.station = facts::station(&port, self.engine, &mode, &self.machine);
+            self.port = port;
+        }
+        Ok(())
     }
 }
 
@@ -157,7 +194,9 @@ impl Metering for Local<'_> {
         if let Some(idle) = self.idle.take() {
             idle.finish();
         }
-        let opened = receive::open(self.request, (self.port, self.engine), meter);
+        let found = self.find_again();
+        let opened =
+            found.and_then(|()| receive::open(self.request, (&self.port, self.engine), meter));
         let receiver = opened.map_err(|error| {
             self.rest();
             error.to_string()
@@ -207,6 +246,24 @@ impl Metering for Local<'_> {
             receiver.finish();
         }
         self.rest();
+    }
+
+    fn between_senders(&mut self) -> Option<String> {
+        let interface = self.request.interface.as_deref()?;
+        if self.was_deleted() {
+            self.idle.take().map(Receiver::finish);
+            self.watch = None;
+            return Some(format!(
+                "the interface {interface} was deleted; senders are served again once there is one of that name"
+            ));
+        }
+        if self.idle.is_some() || self.find_again().is_err() {
+            return None;
+        }
+        self.rest();
+        let idle = self.idle.as_ref()?;
+        self.station = facts::station(&self.port, self.engine, &idle.mode, &self.machine);
+        Some(format!("the interface {interface} is there again: {}", idle.mode))
     }
 }
 

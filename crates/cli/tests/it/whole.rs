@@ -71,6 +71,43 @@ fn two_commands_find_each_other() {
     assert!(received.stdout.contains("1,000"), "{}", received.stdout);
 }
 
+/// A receiver in a time namespace has another monotonic clock than the kernel's programs, which read that of the host: all
+/// delays were wrong by the offset, and the sender refused the result.
+#[test]
+fn a_receiver_in_another_time_namespace_measures_delay() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    for (engine, days) in [("kernel", 4), ("packet", 4), ("kernel", 1)] {
+        let bed = cable();
+        let key = "a-key-for-two-clocks-5960";
+        let address = format!("{}:5960", bed.b.ipv4);
+        let line = format!(
+            "--time --monotonic {} --fork {} receive --engine {engine} --interface wb1 --port 9 --listen {address} \
+             --key {key} --once",
+            days * 86_400,
+            env!("CARGO_BIN_EXE_wirebeat"),
+        );
+        let receiver = Program::new(&bed.b.namespace, "unshare").args(line.split_whitespace());
+        let receiver = receiver.spawn().unwrap();
+        receiver.wait_for("listening on", PATIENCE).unwrap();
+        let line = format!(
+            "send --to {} --interface wb0 --rate 5kpps --count 1000 --peer {address} --key {key} --json -",
+            bed.b.ipv4
+        );
+        let sent = wirebeat(&bed.a, &line).wait(PATIENCE).unwrap();
+        assert_eq!(sent.status.code(), Some(0), "{engine}: {sent:?}");
+        let report = json(&sent);
+        assert_eq!(report["total"]["received"]["unique"], 1000);
+        assert_eq!(report["delay_clock"]["relation"], "bounded", "{engine}");
+        // the offset is taken off: what remains is the delay, known to the bound
+        let bound = report["delay_clock"]["uncertainty_ns"].as_u64().unwrap();
+        let delay = &report["total"]["received"]["one_way_delay_ns"];
+        assert_eq!(delay["count"], 1000);
+        let largest = delay["max"].as_i64().map_or(bound, i64::unsigned_abs);
+        assert!(largest < 10_000_000_000, "{engine}: {delay}");
+        receiver.wait(PATIENCE).unwrap();
+    }
+}
+
 #[test]
 fn an_interrupt_ends_a_run_with_its_report() {
     require!(Capability::NetworkNamespaces);

@@ -8,6 +8,7 @@
 
 mod abi;
 mod bare_limit;
+mod clock;
 mod convert;
 mod dispatcher;
 mod load;

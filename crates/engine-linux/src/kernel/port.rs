@@ -95,6 +95,11 @@ impl KernelPort {
                 ),
             });
         }
+        super::probe::one_clock().map_err(|missing| PortError::Missing {
+            engine: "kernel",
+            on: options.interface.clone(),
+            missing,
+        })?;
         let slots = slots(&plan, options.shared.is_some());
         let layout =
             Layout { index: options.index, plan, slots, egress_program: options.egress_program };

@@ -14,6 +14,7 @@ use super::test_run::{self, Call};
 /// would mend it. Touches no interface; takes some milliseconds.
 pub fn probe() -> Result<(), String> {
     super::load::quiet();
+    one_clock()?;
     let mut storage = MaybeUninit::uninit();
     let transmit = TransmitSkelBuilder::default()
         .open(&mut storage)
@@ -32,6 +33,19 @@ pub fn probe() -> Result<(), String> {
              newer"
         )
     })
+}
+
+/// The transmit program keeps to launch times of this process: both have to read one clock.
+pub(super) fn one_clock() -> Result<(), String> {
+    match super::clock::ahead_of_kernel() {
+        Ok(0) => Ok(()),
+        Ok(ahead) => Err(format!(
+            "this process is in a time namespace whose monotonic clock differs from the kernel's by {} s, and the \
+             transmit program reads the kernel's; start wirebeat outside of it, or use the engine 'packet'",
+            ahead as f64 / 1e9
+        )),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Why a program was not loaded.

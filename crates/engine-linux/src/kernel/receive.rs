@@ -18,11 +18,11 @@ use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_meter::summary::{FlowSummary, LinearBins, MeterSummary, SequenceSummary};
 
 use super::abi::{RxCounters, RxFlow, Window};
-use super::convert;
 use super::load::{entries, quiet, system};
 use super::mapped::Mapped;
 use super::skeletons::receive::types::rodata;
 use super::skeletons::receive::{OpenReceiveSkel, ReceiveSkelBuilder};
+use super::{clock, convert};
 
 /// Kernel memory that the measurements of one receiver may take.
 pub const MEMORY_MAX: usize = 1 << 30;
@@ -70,6 +70,8 @@ pub struct KernelReceiver {
     cpus: usize,
     linear: Option<LinearBins>,
     delay_base: i64,
+    /// How far the clock of this process is ahead of the one that the program reads, in ns.
+    clock_ahead: i64,
     /// The flows that were named beforehand; they are reported even if nothing of them arrives, and no
     /// others are.
     expected: Option<BTreeSet<u16>>,
@@ -132,8 +134,11 @@ impl KernelReceiver {
             .open(&mut storage)
             .map_err(failed("opening the receiving program"))?;
         size(&mut open, flow_count, (lanes, cpus), linear.as_ref())?;
+        let clock_ahead = clock::ahead_of_kernel()?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             configure(rodata, options, (flow_base, flow_count));
+            // arrivals are read on the kernel's clock and are to be on that of this process
+            rodata.delay_base_ns = rodata.delay_base_ns.wrapping_sub(clock_ahead);
             rodata.lane_count = lanes as u32;
             rodata.by_queue = u32::from(queues.is_some());
         }
@@ -158,6 +163,7 @@ impl KernelReceiver {
             cpus,
             linear,
             delay_base: delay_base(&options.meter.flows),
+            clock_ahead,
             expected: match &options.meter.flows {
                 Flows::Any(_) => None,
                 Flows::Expected(flows) => Some(flows.keys().copied().collect()),
@@ -256,12 +262,16 @@ impl KernelReceiver {
     fn flow_on_lane(&self, flow: usize, lane: usize, at: usize) -> FlowSummary {
         let word = |field| self.flows.load(at + field);
         let distribution = |field| convert::distribution(&self.flows, at + field);
+        let arrived = |field| word(field).saturating_add_signed(self.clock_ahead);
         FlowSummary {
             frames: word(offset_of!(RxFlow, frames)),
             fragments: 0,
             frame_bytes: word(offset_of!(RxFlow, frame_bytes)),
             payload_bytes: word(offset_of!(RxFlow, payload_bytes)),
-            span: Some((word(offset_of!(RxFlow, first_ns)), word(offset_of!(RxFlow, last_ns)))),
+            span: Some((
+                arrived(offset_of!(RxFlow, first_ns)),
+                arrived(offset_of!(RxFlow, last_ns)),
+            )),
             sequence: SequenceSummary {
                 unique: word(offset_of!(RxFlow, arrivals)),
                 duplicates: word(offset_of!(RxFlow, duplicates)),

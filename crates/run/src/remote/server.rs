@@ -142,7 +142,11 @@ impl Host<'_> {
                         break;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(message) = self.metering.between_senders() {
+                        self.observer.notice(&message);
+                    }
+                }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let strangers = door.turned_away() - served.turned_away;

@@ -36,6 +36,12 @@ pub trait Metering {
 
     /// The sender is gone without asking for the result: measuring ends.
     fn abandon(&mut self);
+
+    /// Called several times a second while no sender is served, so that the receiver can look after its ports. Gives a
+    /// message for the observer when something has changed.
+    fn between_senders(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// What a receiver says of itself, and the clock that it stamps arrivals with.

@@ -232,6 +232,49 @@ fn losses_duplicates_and_reordering_count_alike() {
     assert!(summary.flows[&0].sequence.reordered > 0);
 }
 
+/// Frames that are longer than 16 KiB have their probe further back than the program looked.
+#[test]
+fn probes_of_frames_beyond_16_kib_are_read() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let bed = cable();
+    let frames = bed.a.namespace.run(|| {
+        let mut netlink = wirebeat_netlink::Netlink::open().unwrap();
+        let loopback = netlink.link_by_name("lo").unwrap().index;
+        netlink.set_up(loopback).unwrap();
+        let options = ReceiveOptions {
+            index: loopback.get(),
+            interface: "lo".to_owned(),
+            meter: expecting(1),
+            unprobed_gap: None,
+            fate: Fate::Drop,
+            several_queues: false,
+            queues: None,
+        };
+        let receiver = KernelReceiver::open(&options).unwrap();
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let probe = |sequence| Probe { flow: 0, sequence, transmit_ns: 1000 };
+        // the last one has its probe where the verifier lets a program read 16 bytes just so
+        let lengths = [16, 16_300, 16_326, 16_342, 16_400, 20_000, 40_000, 65_493, 65_494];
+        for (length, sequence) in lengths.into_iter().zip(0u32..) {
+            let mut payload = vec![0; length - 16];
+            payload.extend(probe(sequence).to_bytes());
+            socket.send_to(&payload, "127.0.0.1:9").unwrap();
+        }
+        let patience = Instant::now() + Duration::from_secs(5);
+        while receiver.received().0 < 9 && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        receiver.summary()
+    });
+    let summary = frames.unwrap();
+    let flow = &summary.flows[&0];
+    // one that begins after byte 65,519 of its frame cannot be read, and is counted apart
+    assert_eq!((flow.sequence.unique, summary.malformed), (8, 1), "{summary:?}");
+    assert_eq!(summary.unprobed.frames, 0);
+    let payload: usize = [16, 16_300, 16_326, 16_342, 16_400, 20_000, 40_000, 65_493].iter().sum();
+    assert_eq!(flow.payload_bytes, payload as u64);
+}
+
 #[test]
 fn wraps_restarts_and_forgeries_count_alike() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);

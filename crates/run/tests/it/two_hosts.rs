@@ -2,12 +2,13 @@
 //! of its own.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use wirebeat_meter::filter::Filter;
+use wirebeat_netlink::NewLink;
 use wirebeat_report::model::{End, Relation, Report};
 use wirebeat_run::options::KeySource;
 use wirebeat_run::receive::{Listen, ReceiveRequest};
@@ -16,6 +17,7 @@ use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_trace::archive::{Device, Record, Timestamp, Writer};
 use wirebeat_traffic::spec::{EngineChoice, Scenario};
 use wirebeat_units::Nanos;
+use wirebeat_wire::mac::MacAddr;
 
 use crate::world::{balanced, cable};
 
@@ -60,6 +62,17 @@ impl Observer for Listening {
     }
 }
 
+/// Tells all that it is told.
+struct Telling(mpsc::Sender<String>);
+
+impl Observer for Telling {
+    fn progress(&mut self, _progress: &Progress) {}
+
+    fn notice(&mut self, message: &str) {
+        let _ = self.0.send(message.to_owned());
+    }
+}
+
 fn send(bed: &Testbed, engine: &str, key: &str) -> Result<Report, RunError> {
     let flow = format!(
         "from: here, packet: [ {{ ipv4: {{ destination: {} }} }}, {{ udp: {{ destination: 9000 }} }} ], rate: 10kpps, \
@@ -74,7 +87,11 @@ fn send_scenario(bed: &Testbed, engine: &str, flow: &str, key: &str) -> Result<R
     let text = format!(
         "ports: {{ here: {{ interface: wb0, engine: {engine} }} }}\nflows:\n  far: {{ {flow} }}\n"
     );
-    let scenario = Scenario::from_yaml(&text, "test").unwrap_or_else(|error| panic!("{error}"));
+    send_text(bed, &text, key)
+}
+
+fn send_text(bed: &Testbed, text: &str, key: &str) -> Result<Report, RunError> {
+    let scenario = Scenario::from_yaml(text, "test").unwrap_or_else(|error| panic!("{error}"));
     let address = SocketAddr::new(bed.b.ipv4.into(), 4790);
     let peer = Some(Peer { address, key: Some(KeySource::Text(key.to_owned())) });
     let options = Options { peer, ..Options::default() };
@@ -192,6 +209,81 @@ fn devices_are_measured_on_another_host() {
     let (sent, _) = both_with(EngineChoice::Packet, send());
     let End::Failed { message: why } = sent.unwrap().end else { panic!("it was measured") };
     assert!(why.contains("measures at most 16 flows, and 17 are to be sent; let it take more with 'receive --flows 17'"), "{why}");
+}
+
+/// A second cable between the two ends of a testbed, with addresses that know each other.
+fn lay_second_cable(bed: &Testbed) {
+    let [near, far] = ["wx0", "wx1"].map(|name| NewLink {
+        name: name.to_owned(),
+        mac: Some(MacAddr([2, 0x77, 0x62, 1, 0, name.as_bytes()[2] - b'0'])),
+        mtu: 1500,
+        queues: 1,
+    });
+    bed.a.netlink().unwrap().add_veth(&near, &far, &bed.b.namespace).unwrap();
+    for (end, own, other, host) in [(&bed.a, &near, &far, 1), (&bed.b, &far, &near, 2)] {
+        let mut netlink = end.netlink().unwrap();
+        let link = netlink.link_by_name(&own.name).unwrap().index;
+        netlink.set_up(link).unwrap();
+        netlink.add_address(link, Ipv4Addr::new(10, 78, 0, host).into(), 24).unwrap();
+        let neighbour = Ipv4Addr::new(10, 78, 0, 3 - host).into();
+        netlink.add_neighbour(link, neighbour, other.mac.unwrap()).unwrap();
+    }
+}
+
+/// A listening receiver measures again after its interface was deleted and made anew.
+fn survives_its_interface(engine: EngineChoice, name: &str) {
+    let bed = cable();
+    lay_second_cable(&bed);
+    let stop = Stop::new();
+    thread::scope(|scope| {
+        let (told, notices) = mpsc::channel();
+        let (bed, stopped) = (&bed, stop.clone());
+        let receiver = scope.spawn(move || {
+            let mut request = request(bed, engine, KEY);
+            request.interface = Some("wx1".to_owned());
+            request.listen.as_mut().unwrap().once = false;
+            let work = || receive(&request, &mut Telling(told), &stopped);
+            bed.b.namespace.run(work).unwrap().map_err(|error| error.to_string())
+        });
+        let wait_for = |text: &str| {
+            let patience = Duration::from_secs(20);
+            while !notices.recv_timeout(patience).unwrap().contains(text) {}
+        };
+        wait_for("listening");
+        for round in 0..2 {
+            if round > 0 {
+                let mut netlink = bed.a.netlink().unwrap();
+                let link = netlink.link_by_name("wx0").unwrap().index;
+                netlink.delete_link(link).unwrap();
+                wait_for("was deleted");
+                lay_second_cable(bed);
+                wait_for("is there again");
+            }
+            let text = format!(
+                "ports: {{ here: {{ interface: wx0, engine: {name} }} }}\nflows:\n  far: {{ from: here, packet: [ {{ \
+                 ipv4: {{ destination: 10.78.0.2 }} }}, {{ udp: {{ destination: 9000 }} }} ], rate: 10kpps, count: 500 }}\n"
+            );
+            let report = bed.a.namespace.run(|| send_text(bed, &text, KEY)).unwrap();
+            let report = report.unwrap_or_else(|error| panic!("round {round}: {error}"));
+            balanced(&report);
+            let far = report.flows[0].received.as_ref().unwrap();
+            assert_eq!((far.unique, far.duplicates), (500, 0), "round {round}");
+        }
+        stop.ask(2);
+        receiver.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_listening_kernel_receiver_measures_after_its_interface_was_made_anew() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    survives_its_interface(EngineChoice::Kernel, "kernel");
+}
+
+#[test]
+fn a_listening_packet_receiver_measures_after_its_interface_was_made_anew() {
+    require!(Capability::NetworkNamespaces);
+    survives_its_interface(EngineChoice::Packet, "packet");
 }
 
 #[test]
