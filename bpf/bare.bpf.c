@@ -42,7 +42,7 @@ int wb_bare_transmit(struct xdp_md *ctx)
 {
 	__u64 turn = next, len;
 
-	if (!wb_between(turn, 0, MIXED - 1))
+	if (!wb_at_most(turn, MIXED - 1))
 		turn = 0;
 	next = turn + 1;
 	len = mixed[turn];

@@ -11,21 +11,28 @@
 #include "wirebeat.h"
 
 /*
- * Whether a 64-bit variable lies between two bounds, both included, in a way that all verifiers follow. Old ones (seen: Linux
- * 6.1 and 6.12) learn from a comparison only what it says of the very register that was compared, in 64 bits, and
- * nothing from `!= 0`. The compiler prefers 32 bits, makes one comparison of another register out of two
- * (`v - low < high - low`), and `!= 0` out of `>= 1`. It can do none of that with what it knows nothing of.
+ * Whether a 64-bit variable is at most so much, in a way that all verifiers follow. Old ones (seen: Linux 6.1 and 6.12)
+ * learn from a comparison only what it says of the very register that was compared, in 64 bits. The compiler prefers 32
+ * bits, and compares a copy. It can do neither with what it knows nothing of.
  */
-#define wb_between(variable, low, high)                \
-	({                                             \
-		__u64 least = (low);                   \
-		barrier_var(least);                    \
-		barrier_var(variable);                 \
-		int within = variable >= least;        \
-		barrier_var(variable);                 \
-		within = within && variable <= (high); \
-		barrier_var(variable);                 \
-		within;                                \
+#define wb_at_most(variable, high)              \
+	({                                      \
+		barrier_var(variable);          \
+		int within = variable <= (high); \
+		barrier_var(variable);          \
+		within;                         \
+	})
+
+/*
+ * Whether it is no less than `low` either. The compiler makes one comparison of another register out of two
+ * (`v - low < high - low`), and `!= 0`, of which Linux 6.1 learns nothing, out of `>= 1`. The upper bound comes
+ * first: Linux 7.2 keeps one range of a value, and cannot take zero out of the middle of one that begins below it.
+ */
+#define wb_between(variable, low, high)                        \
+	({                                                     \
+		__u64 least = (low);                           \
+		barrier_var(least);                            \
+		wb_at_most(variable, high) && variable >= least; \
 	})
 
 #define WB_TIMES_4(bit) bit, bit, bit, bit
@@ -98,12 +105,18 @@ static __noinline int carry(struct wb_moments *m)
 	return 0;
 }
 
+/* Counts a value in its bucket. */
+static __always_inline void count_in(struct wb_distribution *into, __u64 bucket)
+{
+	if (wb_at_most(bucket, WB_BUCKETS - 1))
+		into->counts[bucket]++;
+}
+
 /* The rest of `record` for values that are negative, or 2.1 s and more. */
 static __noinline int record_far(struct wb_distribution *into, __s64 value)
 {
 	__u64 magnitude = value < 0 ? -value : value, square, shifted;
 	struct wb_moments *m;
-	__u32 bucket;
 
 	if (!into)
 		return 0;
@@ -128,9 +141,7 @@ static __noinline int record_far(struct wb_distribution *into, __s64 value)
 		m->negative++;
 		return 0;
 	}
-	bucket = magnitude >> 32 ? far_bucket(magnitude) : near_bucket(magnitude);
-	if (bucket < WB_BUCKETS)
-		into->counts[bucket]++;
+	count_in(into, magnitude >> 32 ? far_bucket(magnitude) : near_bucket(magnitude));
 	return 0;
 }
 
@@ -139,7 +150,6 @@ static __always_inline void record(struct wb_distribution *into, __s64 value)
 {
 	struct wb_moments *m = &into->moments;
 	__u64 magnitude = value, biased = magnitude ^ WB_SIGN, sum, squares;
-	__u32 bucket;
 
 	if (biased - m->lowest > m->range)
 		extend(m, biased);
@@ -153,9 +163,7 @@ static __always_inline void record(struct wb_distribution *into, __s64 value)
 	m->squares_low = squares;
 	if ((__s64)(sum | squares) < 0)
 		carry(m);
-	bucket = near_bucket(magnitude);
-	if (bucket < WB_BUCKETS)
-		into->counts[bucket]++;
+	count_in(into, near_bucket(magnitude));
 }
 
 #endif

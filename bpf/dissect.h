@@ -73,18 +73,26 @@ struct carried {
 /* How far from the start of a frame a probe may begin: the verifier reaches 65,535 bytes into a frame. */
 #define PROBE_AT_MAX (0xffff - WB_PROBE_LEN)
 
+/* Where the header at offset `at` begins. The mask is one of 64 bits, as what is added is: see wb_between. */
+static __always_inline void *header_at(void *data, __u64 at)
+{
+	barrier_var(at);
+	at &= OFFSET_MASK;
+	barrier_var(at);
+	return data + at;
+}
+
 /* The order of checks is that of crates/wire/src/datagram.rs: lengths, fragments, protocol. */
 static __always_inline enum verdict carried_v4(void *data, void *data_end, struct carried *out)
 {
-	struct iphdr *ip = data + (out->at & OFFSET_MASK);
+	struct iphdr *ip = header_at(data, out->at);
 	__u32 header, total;
 
 	if ((void *)(ip + 1) > data_end)
 		return MALFORMED;
 	header = ip->ihl * 4;
 	total = bpf_ntohs(ip->tot_len);
-	if (ip->version != 4 || header < sizeof(*ip) || total < header ||
-	    (void *)ip + (total & 0xffff) > data_end)
+	if (ip->version != 4 || header < sizeof(*ip) || total < header || out->at + total > data_end - data)
 		return MALFORMED;
 	if (ip->frag_off & bpf_htons(0x3fff))
 		return FRAGMENT;
@@ -107,7 +115,7 @@ static __noinline int skip_extensions(void *data, void *data_end, struct carried
 		if (next != IPPROTO_HOPOPTS && next != IPPROTO_ROUTING && next != IPPROTO_DSTOPTS &&
 		    next != IPPROTO_FRAGMENT)
 			break;
-		header = data + (out->at & OFFSET_MASK);
+		header = header_at(data, out->at);
 		if ((void *)(header + 8) > data_end || out->len < 8)
 			return MALFORMED;
 		len = 8;
@@ -130,12 +138,12 @@ static __noinline int skip_extensions(void *data, void *data_end, struct carried
 
 static __always_inline enum verdict carried_v6(void *data, void *data_end, struct carried *out)
 {
-	struct ipv6hdr *ip = data + (out->at & OFFSET_MASK);
+	struct ipv6hdr *ip = header_at(data, out->at);
 
 	if ((void *)(ip + 1) > data_end)
 		return MALFORMED;
 	out->len = bpf_ntohs(ip->payload_len);
-	if (ip->version != 6 || (void *)(ip + 1) + (out->len & 0xffff) > data_end)
+	if (ip->version != 6 || out->at + sizeof(*ip) + out->len > data_end - data)
 		return MALFORMED;
 	out->filtered = !source_wanted(6, (__be32 *)&ip->saddr);
 	out->at += sizeof(*ip);
@@ -167,7 +175,7 @@ static __noinline int other_protocol(struct xdp_md *ctx, struct carried *carried
 		return MALFORMED;
 	if (carried->filtered || filter_source_port || filter_port)
 		return FOREIGN;
-	p = data + (carried->at & OFFSET_MASK);
+	p = header_at(data, carried->at);
 	switch (carried->protocol) {
 	case IPPROTO_TCP:
 		if ((void *)(p + 13) > data_end)
@@ -206,7 +214,7 @@ static __noinline int behind_labels(struct xdp_md *ctx, struct carried *carried,
 	if (!carried || !out)
 		return MALFORMED;
 	for (i = 0; i < MAX_LABELS && !bottom; i++) {
-		p = data + (carried->at & OFFSET_MASK);
+		p = header_at(data, carried->at);
 		if ((void *)(p + 4) > data_end)
 			return MALFORMED;
 		bottom = p[2] & 1;
@@ -214,7 +222,7 @@ static __noinline int behind_labels(struct xdp_md *ctx, struct carried *carried,
 	}
 	if (!bottom)
 		return FOREIGN;
-	p = data + (carried->at & OFFSET_MASK);
+	p = header_at(data, carried->at);
 	if ((void *)(p + 1) <= data_end && (*p >> 4 == 4 || *p >> 4 == 6)) {
 		enum verdict verdict = *p >> 4 == 4 ? carried_v4(data, data_end, carried) :
 						      carried_v6(data, data_end, carried);
@@ -265,7 +273,7 @@ static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
 	if (carried.protocol != IPPROTO_UDP)
 		return other_protocol(ctx, &carried, out) == OURS ? OURS : FOREIGN;
 
-	udp = data + (carried.at & OFFSET_MASK);
+	udp = header_at(data, carried.at);
 	if ((void *)(udp + 1) > data_end || carried.len < sizeof(*udp))
 		return MALFORMED;
 	len = bpf_ntohs(udp->len);

@@ -149,7 +149,7 @@ int wb_receive(struct xdp_md *ctx)
 		void *data_end = (void *)(long)ctx->data_end;
 		__u64 tail = datagram.tail;
 
-		if (!wb_between(tail, 0, PROBE_AT_MAX))
+		if (!wb_at_most(tail, PROBE_AT_MAX))
 			return leave(MALFORMED);
 		probe = (void *)(long)ctx->data + tail;
 		if ((void *)(probe + 4) > data_end)

@@ -47,9 +47,11 @@ static __noinline int catch_up(struct wb_window *window, __u32 slot)
  * numbers in runs of 32 do not write to the same. */
 static __always_inline __u64 *word_of(struct wb_window *window, __u64 number)
 {
-	__u32 index = number >> 5;
+	__u64 index = number >> 5;
 
-	return &window->words[(index << 3 | ((index >> 8) & 7)) & (WB_WINDOW_WORDS - 1)];
+	index = index << 3 | ((index >> 8) & 7);
+	barrier_var(index); /* the mask comes last, for verifiers before Linux 6.18 */
+	return &window->words[index & (WB_WINDOW_WORDS - 1)];
 }
 
 /* Notes `number` in its word; says whether it is new. */

@@ -188,9 +188,9 @@ static __always_inline int gather(struct xdp_md *ctx, struct wb_slot *slot)
 	__u32 zero = 0;
 
 	memory = bpf_map_lookup_elem(&shared, &zero);
-	if (!memory || !wb_between(from, 0, shared_len) || !wb_between(part, 1, WB_SHARED_TAIL))
+	if (!memory || !wb_at_most(from, shared_len) || !wb_between(part, 1, WB_SHARED_TAIL))
 		return -1;
-	if (!wb_between(at, 0, frame_max - TAIL_MAX))
+	if (!wb_at_most(at, frame_max - TAIL_MAX))
 		return -1;
 	if (at <= SHORT_HEAD && data + SHORT_HEAD <= data_end) {
 		/* what is too much is written over in a moment */
