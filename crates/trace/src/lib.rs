@@ -10,6 +10,7 @@ pub mod archive;
 pub mod bad;
 pub mod capture;
 pub mod columns;
+pub mod compressed;
 pub mod csv;
 pub mod direct;
 pub mod forms;

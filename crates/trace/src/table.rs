@@ -44,11 +44,17 @@ pub enum Part {
 /// What is wrong with a row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
-    /// Longer than any that can be meant.
-    #[error(
-        "it has more than {ROW_MAX} bytes or {FIELDS_MAX} fields; look for a quote that is not closed"
-    )]
+    /// Longer than any row of a table is.
+    #[error("it has more than {ROW_MAX} bytes or {FIELDS_MAX} fields; leave it out, or split it")]
     RowTooLong,
+    /// A quote that opens and is not closed where it has to be.
+    #[error("{}", open_quote_text(*.lines, *.at_end))]
+    OpenQuote {
+        /// Lines that a quoted field may have.
+        lines: usize,
+        /// Whether the file ends inside it.
+        at_end: bool,
+    },
     /// No value where there has to be one.
     #[error("there is no value; leave such rows out, with --on-bad skip or before")]
     Missing(Part),
@@ -102,10 +108,25 @@ fn time_text(why: &BadForm) -> String {
     }
 }
 
+fn open_quote_text(lines: usize, at_end: bool) -> String {
+    let remedy = "close it, or remove it";
+    match lines {
+        _ if at_end => format!("the quote is not closed before the end of the file; {remedy}"),
+        1 => format!(
+            "the quote is not closed on its line; {remedy}; where fields have line breaks in them, allow so many lines \
+             with --quoted-lines"
+        ),
+        lines => format!(
+            "the quote is not closed within {lines} lines; {remedy}, or allow more with --quoted-lines"
+        ),
+    }
+}
+
 impl Defect {
     /// The kinds, as they are counted.
-    pub const KINDS: [&'static str; 6] = [
+    pub const KINDS: [&'static str; 7] = [
         "too long",
+        "with a quote that is not closed",
         "with another number of fields",
         "with an impossible time",
         "with an impossible device",
@@ -116,7 +137,7 @@ impl Defect {
     /// The part that is wrong, where it is one.
     pub fn part(&self) -> Option<Part> {
         match self {
-            Defect::RowTooLong | Defect::Fields { .. } => None,
+            Defect::RowTooLong | Defect::OpenQuote { .. } | Defect::Fields { .. } => None,
             Defect::Missing(part) => Some(*part),
             Defect::Time(_) | Defect::Backwards { .. } => Some(Part::Time),
             Defect::Device(_) => Some(Part::Device),
@@ -127,11 +148,12 @@ impl Defect {
     fn kind(&self) -> usize {
         match self {
             Defect::RowTooLong => 0,
-            Defect::Fields { .. } => 1,
-            Defect::Time(_) | Defect::Missing(Part::Time) => 2,
-            Defect::Device(_) | Defect::Missing(Part::Device) => 3,
-            Defect::Data(_) | Defect::DataTooLong(_) | Defect::Missing(Part::Data) => 4,
-            Defect::Backwards { .. } => 5,
+            Defect::OpenQuote { .. } => 1,
+            Defect::Fields { .. } => 2,
+            Defect::Time(_) | Defect::Missing(Part::Time) => 3,
+            Defect::Device(_) | Defect::Missing(Part::Device) => 4,
+            Defect::Data(_) | Defect::DataTooLong(_) | Defect::Missing(Part::Data) => 5,
+            Defect::Backwards { .. } => 6,
         }
     }
 }
@@ -163,7 +185,7 @@ pub struct Tally {
     /// Records.
     pub records: u64,
     /// Rows that are none, by kind as in [`Defect::KINDS`], and the first of each kind.
-    pub bad: [(u64, Option<Box<Bad>>); 6],
+    pub bad: [(u64, Option<Box<Bad>>); Defect::KINDS.len()],
 }
 
 impl Tally {

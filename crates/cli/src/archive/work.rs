@@ -120,7 +120,10 @@ fn is_system(error: &Error) -> bool {
         error,
         Error::Archive(ReadError::System { .. })
             | Error::Capture(capture::ReadError::System { .. })
-            | Error::Csv(csv::ReadError::System { .. })
+    ) || matches!(
+        error,
+        // what is packed and damaged is a file that is wrong
+        Error::Csv(csv::ReadError::System { source, .. }) if source.kind() != io::ErrorKind::InvalidData
     )
 }
 

@@ -1,7 +1,8 @@
 //! `wirebeat archive create` and `export`: files become archives and come back, and what is wrong with them is told.
 
 use std::fs;
-use std::process::Stdio;
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -62,6 +63,52 @@ fn a_bad_line_is_named_and_nothing_is_left() {
         ended.err
     );
     told(&run(&["archive", "create", "-", "--csv", "/nonexistent"]), &["cannot read it"]);
+}
+
+/// The rows behind an open quote were one record with it, without a word.
+#[test]
+fn an_open_quote_is_told_with_its_line_and_left_out_alone() {
+    let scratch = Scratch::new("create-quote");
+    let row = "2015-07-01T19:20:31+01:00,BK.CMB,7\n";
+    let text =
+        format!("{}2015-07-01T19:20:31+01:00,x,\"1\n{}", "time,device,value\n", row.repeat(4));
+    let csv = scratch.file("open.csv", text.as_bytes());
+    let new = scratch.path("new.wbar");
+    let ended = run(&["archive", "create", &new, "--csv", &csv]);
+    told(&ended, &["line 2, column 'value', '\\\"1'", "not closed on its line", "--quoted-lines"]);
+    let ended = run(&["archive", "create", &new, "--csv", &csv, "--on-bad", "skip"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let told = "4 records written, and 1 row skipped:\n  1 with a quote that is not closed; the first is line 2, ";
+    assert!(ended.err.starts_with(told), "{}", ended.err);
+}
+
+#[test]
+fn packed_tables_are_read_and_damaged_ones_leave_nothing() {
+    let scratch = Scratch::new("create-packed");
+    let csv = scratch.file("readings.csv", READINGS);
+    let plain = scratch.path("plain.wbar");
+    assert_eq!(run(&["archive", "create", &plain, "--csv", &csv]).code, 0);
+    let gzip = Command::new("gzip").args(["-c", &csv]).output().unwrap().stdout;
+    assert_eq!(gzip[..2], *b"\x1f\x8b");
+    // by its bytes and not by its name, and from standard input
+    let packed = scratch.file("packed.csv", &gzip);
+    let new = scratch.path("new.wbar");
+    let ended = run(&["archive", "create", &new, "--csv", &packed]);
+    assert_eq!((ended.code, ended.err.as_str()), (0, "2 records written\n"));
+    assert_eq!(fs::read(&new).unwrap(), fs::read(&plain).unwrap());
+    let piped = scratch.path("piped.wbar");
+    let mut child = command(&["archive", "create", &piped, "--csv", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&gzip).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(fs::read(&piped).unwrap(), fs::read(&plain).unwrap());
+    let cut = scratch.file("cut.csv.gz", &gzip[..gzip.len() - 9]);
+    let none = scratch.path("none.wbar");
+    let ended = run(&["archive", "create", &none, "--csv", &cut]);
+    told(&ended, &["cut.csv.gz: reading after line", "the gzip data is damaged or cut off"]);
+    assert!(!scratch.0.join("none.wbar").exists());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Comma-separated values: rows of a file as records, and records as rows.
 //!
 //! A row has a time, a device, and its other columns are data; which is which is said in [`Layout`]. Fields are
-//! quoted as RFC 4180 has it; lines end in LF, CRLF or CR.
+//! quoted as RFC 4180 has it, within one line unless more are allowed; lines end in LF, CRLF or CR.
 //!
 //! | written | as |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! What is written is read back to the byte, without a word about it: the names of the columns say all. [`rows`]
 //! takes fields apart in bounded memory and knows nothing of records; [`read`] and [`mod@write`] know the rest.
 
+mod quotes;
 pub mod read;
 pub mod rows;
 pub mod write;

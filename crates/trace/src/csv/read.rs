@@ -4,7 +4,7 @@
 
 use std::io::{self, Read};
 
-use super::rows::{Row, Rows, append};
+use super::rows::{OpenQuote, Row, Rows, append};
 use crate::archive::{Device, OnBad, Record, Timestamp};
 use crate::columns::{BadColumns, Chosen, Columns, form_of};
 use crate::forms::{BadForm, DataForm, TimeForm};
@@ -27,6 +27,8 @@ pub struct Layout {
     pub delimiter: u8,
     /// What columns are called.
     pub names: Names,
+    /// Lines that a quoted field may have: 1, or as many as somebody asked for.
+    pub quoted_lines: usize,
 }
 
 /// What columns are called.
@@ -48,6 +50,7 @@ impl Default for Layout {
             data: None,
             delimiter: b',',
             names: Names::default(),
+            quoted_lines: 1,
         }
     }
 }
@@ -147,16 +150,19 @@ impl<R: Read> Reader<R> {
     /// Where they are not those that are asked for, or not clear.
     pub fn new(from: R, name: impl Into<String>, reading: Reading) -> Result<Reader<R>, ReadError> {
         let name = name.into();
-        let mut rows = Rows::new(from, reading.layout.delimiter);
+        let layout = &reading.layout;
+        let mut rows = Rows::new(from, layout.delimiter).with_quoted_lines(layout.quoted_lines);
         let columns = match rows.advance() {
             Ok(Row::Nothing) => return Err(ReadError::Empty(name)),
             Ok(Row::TooLong) => {
-                let bad = Bad {
-                    place: Place::Line(rows.line()),
-                    field: None,
-                    defect: Defect::RowTooLong,
-                };
-                return Err(ReadError::Bad { name, bad: Box::new(bad) });
+                let (place, defect) = (Place::Line(rows.line()), Defect::RowTooLong);
+                let bad = Box::new(Bad { place, field: None, defect });
+                return Err(ReadError::Bad { name, bad });
+            }
+            Ok(Row::OpenQuote(open)) => {
+                let column = (open.field + 1).to_string();
+                let bad = Box::new(unclosed(open, column, &rows, layout.quoted_lines));
+                return Err(ReadError::Bad { name, bad });
             }
             Ok(Row::Whole) => names(&rows, reading.layout.names),
             Err(source) => return Err(ReadError::System { name, line: 0, source }),
@@ -211,6 +217,10 @@ impl<R: Read> Reader<R> {
             let understood = match row.map_err(|source| self.system(source))? {
                 Row::Whole => self.understand(),
                 Row::TooLong => Err(Defect::RowTooLong),
+                Row::OpenQuote(open) => {
+                    self.open_quote(open)?;
+                    continue;
+                }
                 Row::Nothing => return Ok(false),
             };
             match understood {
@@ -266,22 +276,37 @@ impl<R: Read> Reader<R> {
     fn bad(&mut self, defect: Defect) -> Result<(), ReadError> {
         let column = defect.part().and_then(|part| self.chosen.column(part));
         let field = column.map(|at| (self.columns[at].clone(), shown(self.rows.field(at))));
-        let too_long = defect == Defect::RowTooLong;
-        let bad = Box::new(Bad { place: Place::Line(self.rows.line()), field, defect });
+        self.leave_out(Bad { place: Place::Line(self.rows.line()), field, defect })
+    }
+
+    /// A quote is not closed.
+    #[cold]
+    fn open_quote(&mut self, open: OpenQuote) -> Result<(), ReadError> {
+        let number = || (open.field + 1).to_string();
+        let column = self.columns.get(open.field).cloned().unwrap_or_else(number);
+        let lines = self.reading.layout.quoted_lines;
+        self.leave_out(unclosed(open, column, &self.rows, lines))
+    }
+
+    fn leave_out(&mut self, bad: Bad) -> Result<(), ReadError> {
+        let bad = Box::new(bad);
         if self.reading.on_bad == OnBad::Stop {
             return Err(ReadError::Bad { name: self.name.clone(), bad });
         }
         self.tally.count(bad);
-        match too_long {
-            true => self.rows.pass().map_err(|source| self.system(source)),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     #[cold]
     fn system(&self, source: io::Error) -> ReadError {
         ReadError::System { name: self.name.clone(), line: self.rows.line(), source }
     }
+}
+
+/// A quote in this column that is not closed: where it opens, and what follows it there.
+fn unclosed<R>(open: OpenQuote, column: String, rows: &Rows<R>, lines: usize) -> Bad {
+    let defect = Defect::OpenQuote { lines, at_end: open.at_end };
+    Bad { place: Place::Line(open.line), field: Some((column, shown(rows.field(0)))), defect }
 }
 
 /// What the columns are called, from the first row.

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use clap::Args as ClapArgs;
+use wirebeat_trace::compressed::unpacked;
 use wirebeat_trace::csv::{Layout, Names, Reader, Reading};
 use wirebeat_trace::forms::DataForm;
 
 use super::{Args, made, make};
-use crate::archive::{name, open};
+use crate::archive::{cannot_read, name, open};
 use crate::failure::Failure;
 
 /// How a file of comma-separated values is written.
@@ -23,7 +24,14 @@ pub struct CsvArgs {
     /// The first line is a record; columns have numbers alone
     #[arg(long, conflicts_with_all = ["parquet", "synthetic"])]
     no_names: bool,
+    /// Lines that a quoted field may have; a quote that is not closed by then is an error [default: 1]
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["parquet", "synthetic"],
+        value_parser = clap::value_parser!(u64).range(1..=QUOTED_LINES_MAX))]
+    quoted_lines: Option<u64>,
 }
+
+/// Text is looked through again from the next line where a quote is not closed: this often at most.
+const QUOTED_LINES_MAX: u64 = 1_000;
 
 fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
@@ -42,14 +50,18 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
         zone_min: table.zone,
         data: csv.data_form,
         delimiter: csv.delimiter.unwrap_or(b','),
+        quoted_lines: csv.quoted_lines.map_or(1, |lines| lines as usize),
         names: if csv.no_names { Names::Numbers } else { Names::FirstLine },
     };
     let reading =
         Reading { layout, on_bad: table.on_bad.unwrap_or_default(), any_order: table.any_order };
     let input = open(path)?;
-    let mut source = Reader::new(input.from, name(path), reading)
+    let (from, packing) = unpacked(input.from).map_err(|error| cannot_read(path, &error))?;
+    // how much comes out of a packed file is not known
+    let len = input.len.filter(|_| packing.is_none());
+    let mut source = Reader::new(from, name(path), reading)
         .map_err(|error| Failure::usage(&error.to_string()))?;
-    let records = make(&mut source, input.len, &args.output)?;
+    let records = make(&mut source, len, &args.output)?;
     made(records, source.tally());
     Ok(0)
 }

@@ -45,7 +45,7 @@ pub struct Args {
     /// The new archive; '-' writes to standard output
     #[arg(value_name = "NEW")]
     output: PathBuf,
-    /// From comma-separated values; '-' reads standard input
+    /// From comma-separated values, as they are or packed with gzip or Zstandard; '-' reads standard input
     #[arg(long, value_name = "FILE", help_heading = "From what")]
     csv: Option<PathBuf>,
     /// From a file of Apache Parquet

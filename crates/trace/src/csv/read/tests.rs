@@ -120,13 +120,15 @@ fn what_is_wrong_is_told_with_line_column_and_value() {
     );
     assert_eq!(
         row("2015-07-01T00:00:00Z,x,\"0\n\""),
-        "test.csv: line 3, column 'data_hex', '0\\n': this is no hexadecimal: write two digits for \
-         each byte, 0a1b"
+        "test.csv: line 3, column 'data_hex', '\\\"0': the quote is not closed on its line; close it, or remove it; \
+         where fields have line breaks in them, allow so many lines with --quoted-lines"
     );
     let long = row(&format!("2015-07-01T00:00:00Z,x,{}", "00".repeat(DATA_MAX + 1)));
     assert!(long.contains("00…': its data has 65506 bytes, and a record holds 65505"), "{long}");
-    let open = row(&format!("2015-07-01T00:00:00Z,\"x,{}", "00".repeat(ROW_MAX)));
-    assert!(open.starts_with("test.csv: line 3: it has more than 1048576 bytes"), "{open}");
+    let wide = row(&format!("2015-07-01T00:00:00Z,x,{}", "00".repeat(ROW_MAX)));
+    assert!(wide.starts_with("test.csv: line 3: it has more than 1048576 bytes"), "{wide}");
+    let open = row(&format!("2015-07-01T00:00:00Z,\"x,{}", "00".repeat(99)));
+    assert!(open.starts_with("test.csv: line 3, column 'id', '\\\"x,00"), "{open}");
     assert_eq!(
         told("", Reading::default()),
         "test.csv: it is empty; a file of CSV begins with the names of its columns"
@@ -151,11 +153,46 @@ fn what_is_skipped_is_counted_with_the_first_of_each_kind() {
     let (records, tally) = all(text.as_bytes(), SKIP()).unwrap();
     assert_eq!((records.len(), tally.records), (2, 2));
     let counts: Vec<u64> = tally.bad.iter().map(|(count, _)| *count).collect();
-    assert_eq!(counts, [0, 1, 2, 0, 0, 0]);
-    assert_eq!(tally.bad[2].1.as_ref().unwrap().place, Place::Line(2));
+    assert_eq!(counts, [0, 0, 1, 2, 0, 0, 0]);
+    assert_eq!(tally.bad[3].1.as_ref().unwrap().place, Place::Line(2));
     let open = format!("time,id,v\n\"{}\"\n2015-07-01T00:00:00Z,x,3", "0".repeat(2 * ROW_MAX));
     let (records, tally) = all(open.as_bytes(), SKIP()).unwrap();
     assert_eq!((records.len(), tally.bad[0].0), (1, 1));
+}
+
+/// Six rows were one record, without a word.
+#[test]
+fn an_open_quote_does_not_swallow_the_rows_behind_it() {
+    let row = |number: u8| format!("2015-07-01T00:00:0{number}Z,x,{number}\n");
+    let mut text = "time,id,v\n".to_owned();
+    (1..=6).for_each(|number| text += &row(number));
+    let open = text.replace(",3\n", ",\"3\n");
+    let message = told(&open, Reading::default());
+    let place = "test.csv: line 4, column 'v', '\\\"3': the quote is not closed on its line; ";
+    assert!(message.starts_with(place), "{message}");
+    let (records, tally) = all(open.as_bytes(), SKIP()).unwrap();
+    let values: Vec<&[u8]> = records.iter().map(|(_, _, data)| data.as_slice()).collect();
+    assert_eq!(values, [b"1", b"2", b"4", b"5", b"6"]);
+    assert_eq!((tally.bad[1].0, tally.bad.iter().map(|(count, _)| count).sum::<u64>()), (1, 1));
+    // a quote further down does not close it in silence
+    let pair = open.replace(",5\n", ",\"5\"\n");
+    assert_eq!(data(&pair, SKIP()), ["1", "2", "4", "5", "6"]);
+    // the last line of the file
+    let last = text.replace(",6\n", ",\"6");
+    let message = told(&last, Reading::default());
+    assert!(
+        message.contains("line 7, column 'v', '\\\"6': the quote is not closed before the end")
+    );
+    // more lines only where somebody asks for them, and even then no more than that
+    let lines = |quoted_lines| layout(Layout { quoted_lines, ..Layout::default() });
+    let two = text.replace(",3\n", ",\"3\nand more\"\n");
+    assert_eq!(data(&two, lines(2))[2], "3\nand more");
+    let message = told(&open, lines(3));
+    assert!(
+        message.contains("line 4, column 'v', '\\\"3': the quote is not closed within 3 lines")
+    );
+    let head = told("time,\"id,v\n2015-07-01T00:00:00Z,x,1\n", Reading::default());
+    assert!(head.starts_with("test.csv: line 1, column '2', '\\\"id,v': the quote"), "{head}");
 }
 
 #[test]
@@ -233,7 +270,8 @@ proptest! {
         let mut rows = Writer::new(Vec::new(), DataForm::Text);
         written(&records, &mut rows);
         let text = rows.finish().unwrap();
-        prop_assert_eq!(all(&text, Reading::default()).unwrap().0, records);
+        let lines = layout(Layout { quoted_lines: 20, ..Layout::default() });
+        prop_assert_eq!(all(&text, lines).unwrap().0, records);
     }
 
     #[test]

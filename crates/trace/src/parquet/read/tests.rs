@@ -128,8 +128,8 @@ fn what_is_wrong_is_told_with_record_column_and_value() {
     let (records, tally) = all(&bytes, skip).unwrap();
     assert_eq!(records.len(), 1);
     let first = |kind: usize| tally.bad[kind].1.as_ref().unwrap().to_string();
-    assert!(first(5).starts_with("record 2, column 'timestamp', '1970-01-01T00:00:00.000004Z'"));
-    assert_eq!(tally.bad[3].0, 2);
+    assert!(first(6).starts_with("record 2, column 'timestamp', '1970-01-01T00:00:00.000004Z'"));
+    assert_eq!(tally.bad[4].0, 2);
     let fixed = Columns { device: DeviceFrom::Fixed(Device([1; 16])), ..Columns::default() };
     let fixed = Reading { columns: fixed, any_order: true, ..Reading::default() };
     let (records, _) = all(&bytes, fixed).unwrap();
