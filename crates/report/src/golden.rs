@@ -359,6 +359,8 @@ fn a_run_in_which_much_went_wrong() {
             left_out: vec![LeftOut {
                 kind: "with an impossible time".to_owned(),
                 count: 3,
+                records: 2,
+                bytes: 102,
                 first: "day.wbar: record 20 at byte 1400: its time is none".to_owned(),
             }],
             starved: 1_200,

@@ -1,6 +1,6 @@
 //! Numbers as people read them: scaled to a unit that fits, with as many digits as mean something.
 
-use crate::model::End;
+use crate::model::{End, LeftOut};
 
 pub use wirebeat_units::human::{count, counted};
 
@@ -77,6 +77,29 @@ pub fn deviation(ppm: f64) -> String {
         return format!("{sign}{} ppm", digits(size, 2));
     }
     format!("{sign}{} %", digits(size / 10_000.0, 2))
+}
+
+/// How much was left out: its records, and where their number is not known, places and bytes.
+pub fn left_out<'a>(all: impl IntoIterator<Item = &'a LeftOut>) -> String {
+    let mut sum = LeftOut::default();
+    for kind in all {
+        sum.count += kind.count;
+        sum.records += kind.records;
+        sum.bytes += kind.bytes;
+    }
+    let known = counted(sum.records, "record");
+    match sum.count.saturating_sub(sum.records) {
+        0 => known,
+        unknown => {
+            let known = if sum.records > 0 { known + ", " } else { String::new() };
+            format!(
+                "{} ({known}{} with an unknown number of records; {})",
+                counted(sum.count, "place"),
+                count(unknown),
+                bytes(sum.bytes)
+            )
+        }
+    }
 }
 
 /// Why a run ended, in words.

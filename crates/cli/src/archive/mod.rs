@@ -231,11 +231,25 @@ fn tell_skipped(tally: &Tally, name: &str) {
 
 /// What was skipped, in words.
 fn skipped(tally: &Tally) -> String {
-    let what = counted(tally.bad(), "place");
     let bytes = human::count(tally.skipped);
-    let first = tally.bad.iter().filter_map(|(_, first)| *first).min_by_key(|bad| bad.place.offset);
+    let first = tally.bad.iter().filter_map(|kind| kind.first).min_by_key(|bad| bad.place.offset);
     let first = first.map(|bad| format!("; the first is {}: {}", bad.place, bad.defect));
-    format!("{what} with {bytes} B skipped, since they are no records{}", first.unwrap_or_default())
+    let what = places(tally.bad(), tally.bad_records());
+    format!("{what} left out, {bytes} B, since they are invalid{}", first.unwrap_or_default())
+}
+
+/// Records where there is one at each place, and places where that is not known of all.
+fn places(places: u64, records: u64) -> String {
+    let known = counted(records, "record");
+    match places.saturating_sub(records) {
+        0 => known,
+        unknown if records == 0 => {
+            format!("an unknown number of records at {}", counted(unknown, "place"))
+        }
+        unknown => {
+            format!("{known} and an unknown number of records at {}", counted(unknown, "place"))
+        }
+    }
 }
 
 /// How far the work is, on a terminal.

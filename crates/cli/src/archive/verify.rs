@@ -7,7 +7,7 @@ use serde::Serialize;
 use wirebeat_report::text::WIDTH;
 use wirebeat_report::text::style::{Style, clean, hang};
 use wirebeat_run::Exit;
-use wirebeat_trace::archive::{Bad, Defect, OnBad, Place, ReadError, Reading, Tally};
+use wirebeat_trace::archive::{Bad, Defect, LeftOut, OnBad, Place, ReadError, Reading, Tally};
 use wirebeat_units::human::{self, counted};
 
 use super::work::archive_from;
@@ -55,7 +55,11 @@ struct Document {
 #[derive(Serialize)]
 struct Kind {
     kind: &'static str,
+    /// Places.
     count: u64,
+    /// Those of them that are one record; how many were at the others is not known.
+    records: u64,
+    bytes: u64,
     first: First,
 }
 
@@ -100,13 +104,15 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
 const TELL_EVERY: u64 = 1 << 16;
 
 fn document(name: &str, tally: &Tally, turned: Option<Bad>) -> Document {
-    let kind = |kind, count, bad: Bad| {
-        let message = bad.defect.to_string();
-        Kind { kind, count, first: First { place: bad.place, message } }
+    let kind = |kind, bad: LeftOut| {
+        let LeftOut { places: count, records, bytes, first } = bad;
+        let first = first.map(|bad| First { place: bad.place, message: bad.defect.to_string() })?;
+        Some(Kind { kind, count, records, bytes, first })
     };
-    let counted = tally.bad.iter().zip(Defect::KINDS);
-    let counted = counted.filter_map(|(&(count, first), name)| Some(kind(name, count, first?)));
-    let bad: Vec<Kind> = counted.chain(turned.map(|bad| kind(TURNED, 1, bad))).collect();
+    let turned = turned.map(|bad| LeftOut { places: 1, first: Some(bad), ..LeftOut::default() });
+    let counted = tally.bad.iter().copied().zip(Defect::KINDS);
+    let counted = counted.chain(turned.map(|bad| (bad, TURNED)));
+    let bad: Vec<Kind> = counted.filter_map(|(bad, name)| kind(name, bad)).collect();
     Document {
         schema_version: SCHEMA_VERSION,
         wirebeat_version: VERSION,
@@ -126,14 +132,16 @@ fn text(found: &Document, style: Style) -> String {
     if found.ok {
         return format!("{name}: {records}, nothing wrong\n");
     }
-    let places = found.bad.iter().map(|kind| kind.count).sum();
-    let mut text = format!(
-        "{name}: {}: {}; {records} are right\n",
-        style.bad("wrong"),
-        counted(places, "record")
-    );
+    let wrong = found.bad.iter().filter(|kind| kind.kind != TURNED);
+    let (all, known) =
+        wrong.fold((0, 0), |(all, known), kind| (all + kind.count, known + kind.records));
+    let what = match all {
+        0 => "all of it".to_owned(),
+        all => super::places(all, known),
+    };
+    let mut text = format!("{name}: {}: {what}; {records} are right\n", style.bad("wrong"));
     if found.skipped_bytes > 0 {
-        text += &format!("  {} are of no record\n", counted(found.skipped_bytes, "byte"));
+        text += &format!("  {} are in no valid record\n", counted(found.skipped_bytes, "byte"));
     }
     for kind in &found.bad {
         text += &format!("  {} {}\n", human::count(kind.count), kind.kind);

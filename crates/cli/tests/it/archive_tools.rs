@@ -72,7 +72,7 @@ fn archives_are_merged_by_time() {
     assert!(ended.code == 2 && ended.err.contains("standard input is named twice"), "{ended:?}");
     // what was skipped is told
     let ended = done(&["archive", "merge", &scratch.path("other"), &a, &bad, "--on-bad", "skip"]);
-    assert!(ended.err.contains("bad: 1 place with 31 B skipped"), "{}", ended.err);
+    assert!(ended.err.contains("bad: 1 record left out, 31 B"), "{}", ended.err);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn an_index_of_an_archive_with_bad_records_does_not_hide_them() {
     let ended = run(&["archive", "index", &day]);
     assert_eq!(ended.code, 2);
     let ended = done(&["archive", "index", &day, "--on-bad", "skip"]);
-    assert!(ended.err.contains("1 place with 38 B skipped"), "{}", ended.err);
+    assert!(ended.err.contains("1 record left out, 38 B"), "{}", ended.err);
     let new = scratch.path("new");
     let late = ["archive", "slice", &day, &new, "--records", "199999.."];
     let ended = run(&late);

@@ -119,10 +119,9 @@ fn reader_behind(report: &Report) -> Option<String> {
 fn left_out(report: &Report) -> Option<String> {
     let all: Vec<_> = report.replays.iter().flat_map(|replay| &replay.left_out).collect();
     let first = all.first()?;
-    let count = all.iter().map(|one| one.count).sum();
     let kinds: Vec<String> =
         all.iter().map(|one| format!("{} {}", human::count(one.count), one.kind)).collect();
-    let (count, kinds) = (human::counted(count, "record"), kinds.join(", "));
+    let (count, kinds) = (human::left_out(all.iter().copied()), kinds.join(", "));
     Some(format!("{count} left out ({kinds}); the first is {}", first.first))
 }
 

@@ -22,13 +22,20 @@ pub struct Replay {
     pub passed_over: u64,
 }
 
-/// Records of a kind that were left out.
+/// What was left out of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
-    /// What was wrong with them.
+    /// What was wrong.
     pub kind: String,
-    /// How many there were.
+    /// Places at which something was left out.
     pub count: u64,
+    /// Those of them that are one record, or one frame of a capture. How many records the other places held is not
+    /// known: their lengths are wrong.
+    #[serde(default)]
+    pub records: u64,
+    /// Bytes at these places, where they are counted: those of records that are invalid.
+    #[serde(default)]
+    pub bytes: u64,
     /// The first of them.
     pub first: String,
 }

@@ -52,9 +52,10 @@ fn replay(replay: &Replay) -> String {
         several => human::counted(several.len() as u64, "archive"),
     };
     let mut text = format!("{flow}: {} of {of}", human::counted(*records, "record"));
-    let left_out: u64 = left_out.iter().map(|kind| kind.count).sum();
-    let parts =
-        [(left_out, "left out"), (*passed_over, "passed over"), (*starved, "late from the reader")];
+    if !left_out.is_empty() {
+        text += &format!(", {} left out", human::left_out(left_out));
+    }
+    let parts = [(*passed_over, "passed over"), (*starved, "late from the reader")];
     for (count, what) in parts {
         if count > 0 {
             text += &format!(", {} {what}", human::count(count));

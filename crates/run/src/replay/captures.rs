@@ -168,7 +168,8 @@ impl Captures {
         for frames in self.files.iter().map(|capture| &capture.frames) {
             if let (count, Some(bad)) = frames.tally().bad {
                 let first = format!("{}: {}: {}", frames.name(), bad.place, bad.defect);
-                add(&mut all, LeftOut { kind: "damaged".to_owned(), count, first });
+                let (kind, bytes) = ("damaged".to_owned(), frames.tally().skipped);
+                add(&mut all, LeftOut { kind, count, records: 0, bytes, first });
             }
         }
         all.extend(self.left_out.iter().cloned());
@@ -255,7 +256,7 @@ impl Capture {
         if self.frames.on_bad() == archive::OnBad::Stop {
             return Err(first);
         }
-        add(left_out, LeftOut { kind: kind.to_owned(), count: 1, first });
+        add(left_out, LeftOut { kind: kind.to_owned(), count: 1, records: 1, bytes: 0, first });
         Ok(())
     }
 }

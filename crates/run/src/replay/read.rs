@@ -192,7 +192,7 @@ impl Readers {
     /// Why there was nothing to send.
     fn nothing(&self, left_out: &[LeftOut]) -> String {
         match left_out.first() {
-            Some(LeftOut { kind, count, first }) => {
+            Some(LeftOut { kind, count, first, .. }) => {
                 format!(
                     "nothing to send: all of it was left out ({count} {kind}; the first is {first})"
                 )
@@ -363,7 +363,8 @@ impl Readers {
         if wanted && self.recording.replay.on_bad == OnBad::Stop {
             return Err(format!("{told}; 'on-bad: skip' leaves such {all} out"));
         }
-        add(left_out, LeftOut { kind: kind.to_owned(), count: 1, first: told });
+        let kind = kind.to_owned();
+        add(left_out, LeftOut { kind, count: 1, records: 1, bytes: 0, first: told });
         Ok(())
     }
 }
@@ -371,7 +372,11 @@ impl Readers {
 /// Counts what was left out with others of its kind.
 pub(super) fn add(all: &mut Vec<LeftOut>, more: LeftOut) {
     match all.iter_mut().find(|known| known.kind == more.kind) {
-        Some(known) => known.count += more.count,
+        Some(known) => {
+            known.count += more.count;
+            known.records += more.records;
+            known.bytes += more.bytes;
+        }
         None => all.push(more),
     }
 }

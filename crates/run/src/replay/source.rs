@@ -69,10 +69,11 @@ impl Archives {
         let mut all = Vec::new();
         for reader in self.each().iter().map(Selected::source) {
             let kinds = reader.tally().bad.iter().zip(Defect::KINDS);
-            for ((count, first), kind) in kinds {
-                let Some(first) = first else { continue };
+            for (bad, kind) in kinds {
+                let Some(first) = bad.first else { continue };
                 let first = format!("{}: {}: {}", reader.name(), first.place, first.defect);
-                all.push(LeftOut { kind: kind.to_owned(), count: *count, first });
+                let (count, records, bytes) = (bad.places, bad.records, bad.bytes);
+                all.push(LeftOut { kind: kind.to_owned(), count, records, bytes, first });
             }
         }
         all

@@ -20,7 +20,7 @@ pub mod timestamp;
 pub mod write;
 
 pub use device::Device;
-pub use read::{Bad, Defect, OnBad, Place, ReadError, Reader, Reading, Tally};
+pub use read::{Bad, Defect, LeftOut, OnBad, Place, ReadError, Reader, Reading, Tally};
 pub use record::{ByteOrder, DATA_MAX, HEAD, RECORD_MAX, Record};
 pub use timestamp::{BadTime, Timestamp};
 pub use write::{TooLong, Writer};

@@ -2,7 +2,8 @@
 //!
 //! What is no record stops the reader, or is skipped and counted. A record whose time is wrong is stepped over when
 //! what follows it is a record; where the length itself cannot be trusted, the next place is looked for at which
-//! several records stand one after another.
+//! several records stand one after another. A length that leads to no record is not trusted where records begin inside
+//! it and go on behind it: so a wrong length costs its record, and not those that it spans.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -55,6 +56,14 @@ pub enum Defect {
     /// A length that no record has.
     #[error("its length is {0}, and a record has at least {HEAD} bytes")]
     Length(u16),
+    /// A length that spans other records.
+    #[error("its length is {length}, and other records begin {inside} bytes behind its beginning")]
+    Spans {
+        /// What it says.
+        length: usize,
+        /// Where the first of them begins, in bytes from its own beginning.
+        inside: usize,
+    },
     /// Lengths that are right the other way round.
     #[error("{}", order_text(*.0))]
     Order(ByteOrder),
@@ -104,7 +113,7 @@ impl Defect {
     fn kind(self) -> usize {
         match self {
             Defect::Truncated { .. } => 0,
-            Defect::Length(_) | Defect::Order(_) => 1,
+            Defect::Length(_) | Defect::Spans { .. } | Defect::Order(_) => 1,
             Defect::Time(_) => 2,
             Defect::Backwards { .. } => 3,
             Defect::Ahead { .. } => 4,
@@ -140,22 +149,42 @@ pub struct Tally {
     pub records: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// What was no record, by kind as in [`Defect::KINDS`], and the first of each kind.
-    pub bad: [(u64, Option<Bad>); Defect::KINDS.len()],
+    /// What was left out, by kind as in [`Defect::KINDS`].
+    pub bad: [LeftOut; Defect::KINDS.len()],
     /// Bytes that were skipped.
     pub skipped: u64,
 }
 
+/// What was left out of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Places at which something was left out.
+    pub places: u64,
+    /// Those of them that are one record. How many records were at the others is not known.
+    pub records: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// The first of them.
+    pub first: Option<Bad>,
+}
+
 impl Tally {
-    fn count(&mut self, bad: Bad) {
-        let (count, first) = &mut self.bad[bad.defect.kind()];
-        *count += 1;
-        first.get_or_insert(bad);
+    fn count(&mut self, bad: Bad, is_record: bool, bytes: u64) {
+        let left_out = &mut self.bad[bad.defect.kind()];
+        left_out.places += 1;
+        left_out.records += u64::from(is_record);
+        left_out.bytes += bytes;
+        left_out.first.get_or_insert(bad);
     }
 
-    /// How much was no record.
+    /// Places at which something was left out.
     pub fn bad(&self) -> u64 {
-        self.bad.iter().map(|(count, _)| count).sum()
+        self.bad.iter().map(|kind| kind.places).sum()
+    }
+
+    /// Those of them that are one record.
+    pub fn bad_records(&self) -> u64 {
+        self.bad.iter().map(|kind| kind.records).sum()
     }
 }
 
@@ -309,8 +338,8 @@ impl<R: Read> Reader<R> {
                 Some(before) if !self.reading.any_order && time.unix_us() < before.unix_us() => {
                     Found::Bad(Defect::Backwards { before, time })
                 }
-                _ => match self.ahead(&rest[len..], time) {
-                    Some(after) => Found::Bad(Defect::Ahead { time, after }),
+                _ => match self.doubt(rest, len, time) {
+                    Some(defect) => Found::Bad(defect),
                     None => {
                         self.last = Some(time);
                         Found::Record(len, time)
@@ -321,17 +350,32 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Whether `time` is beyond those of the records that follow it in `rest`, which agree with each other and with
-    /// what came before: then it is the one that is wrong, and not all of them. The time of the next one.
+    /// What is wrong with the record of `len` bytes at the beginning of `rest`, as far as what follows it says.
     #[inline]
-    fn ahead(&self, rest: &[u8], time: Timestamp) -> Option<Timestamp> {
-        if self.reading.on_bad == OnBad::Stop || self.reading.any_order {
+    fn doubt(&self, rest: &[u8], len: usize, time: Timestamp) -> Option<Defect> {
+        if self.reading.on_bad == OnBad::Stop {
             return None;
         }
-        let (len, after) = whole(rest, self.reading.order).ok()?;
+        let (order, behind) = (self.reading.order, rest.get(len..)?);
+        match whole(behind, order) {
+            Ok(_) if self.reading.any_order => None,
+            Ok((next, after)) => self.ahead(&behind[next..], time, after),
+            Err(_) if behind.is_empty() => None,
+            Err(_) => {
+                let inside = spanned(rest, len, order, self.at_end)?;
+                Some(Defect::Spans { length: len, inside })
+            }
+        }
+    }
+
+    /// Whether `time` is beyond `after`, that of the record behind it, and those in `rest`, which agree with each other
+    /// and with what came before: then it is the one that is wrong, and not all of them.
+    #[inline]
+    fn ahead(&self, rest: &[u8], time: Timestamp, after: Timestamp) -> Option<Defect> {
         let before = self.last.map_or(i64::MIN, Timestamp::unix_us);
         let is_before = (before..time.unix_us()).contains(&after.unix_us());
-        (is_before && self.agree(&rest[len..], (after, time))).then_some(after)
+        let is_wrong = is_before && self.agree(rest, (after, time));
+        is_wrong.then_some(Defect::Ahead { time, after })
     }
 
     /// Whether the next records go on from `after` and stay before `time`.
@@ -405,17 +449,26 @@ impl<R: Read> Reader<R> {
         if turned || self.reading.on_bad == OnBad::Stop {
             return Err(ReadError::Bad { name: self.name.clone(), bad });
         }
-        self.tally.count(bad);
-        self.number += 1;
-        let next = usize::from(order.length(rest).unwrap_or(0));
-        let skip = match defect {
-            Defect::Backwards { .. } | Defect::Ahead { .. } => next,
-            Defect::Time(_) if next >= rest.len() || stand(&rest[next..], order, self.at_end) => {
-                next
+        let len = usize::from(order.length(rest).unwrap_or(0));
+        let is_last = self.at_end && len == rest.len();
+        // whether the place is one record, as far as its length is to be trusted
+        let is_record = match defect {
+            Defect::Backwards { .. } | Defect::Ahead { .. } => true,
+            Defect::Time(_) => {
+                is_last || rest.get(len..).is_some_and(|next| stand(next, order, self.at_end))
             }
-            _ => return self.look_further(),
+            _ => false,
         };
-        self.skip(skip.min(rest.len()));
+        let before = self.tally.skipped;
+        match defect {
+            _ if is_record => self.skip(len),
+            Defect::Spans { inside, .. } => self.skip(inside),
+            _ => self.look_further()?,
+        }
+        // nothing stands behind the last one: it is cut off, and was one
+        let is_cut = matches!(defect, Defect::Truncated { .. }) && self.start == self.end;
+        self.tally.count(bad, is_record || is_cut, self.tally.skipped - before);
+        self.number += 1;
         Ok(())
     }
 
@@ -435,7 +488,14 @@ impl<R: Read> Reader<R> {
                 true => rest.len(),
                 false => rest.len() - SURE * RECORD_MAX,
             };
-            let found = (0..sure).find(|&at| stand(&rest[at..], self.reading.order, self.at_end));
+            // what is earlier than the last one would be left out, with all that its length spans
+            let since = self.last.filter(|_| !self.reading.any_order).map(Timestamp::unix_us);
+            let goes_on = |at: &usize| {
+                let rest = &rest[*at..];
+                stand(rest, self.reading.order, self.at_end)
+                    && since.is_none_or(|since| in_order(rest, self.reading.order, since))
+            };
+            let found = (0..sure).find(goes_on);
             self.skip(found.unwrap_or(sure));
             if found.is_some() || self.start == self.end {
                 return Ok(());
@@ -480,6 +540,40 @@ fn stand(bytes: &[u8], order: ByteOrder, at_end: bool) -> bool {
         }
     }
     true
+}
+
+/// Whether the records that stand at the beginning of `bytes` are in order, and not before `since`.
+#[cold]
+fn in_order(bytes: &[u8], order: ByteOrder, since: i64) -> bool {
+    let (mut rest, mut last) = (bytes, since);
+    for _ in 0..SURE {
+        let Ok((len, time)) = whole(rest, order) else { return true };
+        if time.unix_us() < last {
+            return false;
+        }
+        (rest, last) = (&rest[len..], time.unix_us());
+    }
+    true
+}
+
+/// Where in a record of `len` bytes, at the beginning of `bytes`, other records begin that go on behind its end without
+/// one ending there: then its length is wrong. Records that end where it ends are data that looks like records.
+#[cold]
+fn spanned(bytes: &[u8], len: usize, order: ByteOrder, at_end: bool) -> Option<usize> {
+    let crosses = |&start: &usize| {
+        let (mut at, mut count) = (start, 0);
+        while let Some(Ok((next, _))) = bytes.get(at..).map(|rest| whole(rest, order)) {
+            (at, count) = (at + next, count + 1);
+            if at == len {
+                return false;
+            }
+            if at > len && (count >= SURE || (at_end && at == bytes.len())) {
+                return true;
+            }
+        }
+        false
+    };
+    (HEAD..len).find(crosses)
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ fn a_bad_time_is_stepped_over() {
     );
     let (copy, tally) = all(&bytes, SKIP).unwrap();
     assert_eq!(copy, [&bytes[..40], &bytes[90..]].concat());
-    assert_eq!((tally.records, tally.bad[2].0, tally.skipped), (2, 1, 50));
+    assert_eq!((tally.records, tally.bad[2].places, tally.skipped), (2, 1, 50));
 }
 
 #[test]
@@ -114,6 +114,64 @@ fn after_a_bad_length_the_next_records_are_found() {
     }
 }
 
+/// 99 good ones were taken for the data of one, and told as one that is left out.
+#[test]
+fn a_wrong_length_costs_its_record_and_not_those_that_it_spans() {
+    let list: Vec<(i64, usize)> = (0..100).map(|n| (n, 4)).collect();
+    let good = records(&list);
+    for (bad, length) in [(0, 3_362u16), (0, 100), (0, 3_370), (3, 1_000), (90, 200), (95, 69)] {
+        let mut bytes = good.clone();
+        bytes[bad * 34..bad * 34 + 2].copy_from_slice(&length.to_be_bytes());
+        for any_order in [false, true] {
+            let (copy, tally) = all(&bytes, Reading { any_order, ..SKIP }).unwrap();
+            let expected = [&good[..bad * 34], &good[(bad + 1) * 34..]].concat();
+            assert!(copy == expected, "{bad} {length}: {tally:?}");
+            let kind = &tally.bad[1];
+            assert_eq!((tally.bad(), kind.places, kind.records, kind.bytes), (1, 1, 0, 34));
+            let place = Place { offset: bad as u64 * 34, number: bad as u64 };
+            assert_eq!(kind.first.unwrap().place, place);
+        }
+    }
+    // a length beyond the end of the file, and a time that is none
+    let mut bytes = good.clone();
+    bytes[..2].copy_from_slice(&[0xff, 0xff]);
+    bytes[5] = 0x32;
+    let (copy, tally) = all(&bytes, SKIP).unwrap();
+    assert!(copy == good[34..], "{tally:?}");
+    assert_eq!((tally.bad(), tally.bad_records(), tally.skipped), (1, 0, 34));
+}
+
+/// Data may be records itself: those end where the data ends.
+#[test]
+fn records_in_the_data_of_a_record_are_data() {
+    let inner = records(&[(0, 4), (1, 4), (2, 4), (3, 4)]);
+    let mut writer = Writer::new(Vec::new());
+    let time = Timestamp::utc(1_435_774_830_000_000).unwrap();
+    let record = Record { time, device: Device::default(), data: &inner };
+    writer.write(&record).unwrap();
+    let outer = writer.finish().unwrap();
+    // what follows is no record
+    let bytes = [&outer[..], &[0; 50], &records(&[(5, 4), (6, 4), (7, 4)])[..]].concat();
+    let (copy, tally) = all(&bytes, SKIP).unwrap();
+    assert!(copy.starts_with(&outer), "{tally:?}");
+    assert_eq!((tally.records, tally.bad(), tally.skipped), (4, 1, 50));
+}
+
+#[test]
+fn places_records_and_bytes_are_counted_apart() {
+    let list: Vec<(i64, usize)> = (0..20).map(|n| (n * 10, 4)).collect();
+    let mut bytes = records(&list);
+    bytes[34 + 5] = 0x32; // no day
+    bytes[5 * 34..6 * 34].fill(0); // nothing of a record
+    bytes[9 * 34..9 * 34 + 2].copy_from_slice(&[0, 3]); // no length
+    bytes.truncate(20 * 34 - 5);
+    let (_, tally) = all(&bytes, SKIP).unwrap();
+    let kinds: Vec<_> =
+        tally.bad.iter().map(|kind| (kind.places, kind.records, kind.bytes)).collect();
+    assert_eq!(kinds, [(1, 1, 29), (2, 0, 68), (1, 1, 34), (0, 0, 0), (0, 0, 0)]);
+    assert_eq!((tally.records, tally.bad(), tally.bad_records()), (16, 4, 2));
+}
+
 #[test]
 fn time_does_not_run_backwards_unless_it_may() {
     let bytes = records(&[(5, 1), (4, 1), (5, 1)]);
@@ -123,7 +181,7 @@ fn time_does_not_run_backwards_unless_it_may() {
          2015-07-01T18:20:30.000005Z, the time of the record before it"
     );
     let (copy, tally) = all(&bytes, SKIP).unwrap();
-    assert_eq!((copy.len(), tally.bad[3].0), (62, 1));
+    assert_eq!((copy.len(), tally.bad[3].places), (62, 1));
     let any = Reading { any_order: true, ..Reading::default() };
     assert_eq!(all(&bytes, any).unwrap().0, bytes);
 }
@@ -137,8 +195,8 @@ fn a_record_that_is_ahead_of_all_behind_it_is_the_one_that_is_left_out() {
     let bytes = records(&list);
     let (copy, tally) = all(&bytes, SKIP).unwrap();
     assert_eq!(copy.len(), 48 * 35);
-    assert_eq!((tally.bad[4].0, tally.bad[3].0), (1, 1));
-    let bad = tally.bad[4].1.unwrap();
+    assert_eq!((tally.bad[4].places, tally.bad[3].places), (1, 1));
+    let bad = tally.bad[4].first.unwrap();
     assert_eq!(bad.place, Place { offset: 20 * 35, number: 20 });
     assert_eq!(
         bad.defect.to_string(),
@@ -149,7 +207,7 @@ fn a_record_that_is_ahead_of_all_behind_it_is_the_one_that_is_left_out() {
     list[20].0 = 200;
     list[30].0 = 300;
     list[0].0 = 1_000_000;
-    assert_eq!(all(&records(&list), SKIP).unwrap().1.bad[4].0, 1);
+    assert_eq!(all(&records(&list), SKIP).unwrap().1.bad[4].places, 1);
     // two in a row agree with each other: those behind them are earlier
     list[0].0 = 0;
     (list[48].0, list[49].0) = (900, 901);
@@ -211,12 +269,39 @@ fn an_error_of_the_disk_has_its_place() {
 }
 
 proptest! {
+    /// Any wrong length of one record that does not lead to another one.
+    #[test]
+    fn a_wrong_length_costs_one_record(
+        lens in proptest::collection::vec(0usize..400, 8..60),
+        bad in any::<prop::sample::Index>(),
+        length: u16,
+    ) {
+        let list: Vec<(i64, usize)> = lens.iter().zip(0..).map(|(len, n)| (n, *len)).collect();
+        let good = records(&list);
+        let ends: Vec<usize> = lens
+            .iter()
+            .scan(0, |at, len| { *at += HEAD + len; Some(*at) })
+            .collect();
+        // behind it are enough to be sure
+        let bad = bad.index(lens.len() - SURE);
+        let start = ends[bad] - HEAD - lens[bad];
+        let end = start + usize::from(length);
+        // a shorter one is believed, and so is one that ends where a record ends
+        prop_assume!(end > ends[bad] && !ends.contains(&end));
+        let mut bytes = good.clone();
+        bytes[start..start + 2].copy_from_slice(&length.to_be_bytes());
+        let (copy, tally) = all(&bytes, SKIP).unwrap();
+        prop_assert!(copy == [&good[..start], &good[ends[bad]..]].concat(), "{:?}", tally);
+        prop_assert_eq!((tally.bad(), tally.skipped), (1, (ends[bad] - start) as u64));
+    }
+
     #[test]
     fn any_bytes_are_read_to_their_end(bytes in proptest::collection::vec(any::<u8>(), 0..4000)) {
         let _ = all(&bytes, Reading::default());
         if let Ok((copy, tally)) = all(&bytes, SKIP) {
             prop_assert_eq!(copy.len() as u64, tally.bytes);
             prop_assert_eq!(tally.bytes + tally.skipped, bytes.len() as u64);
+            prop_assert_eq!(tally.bad.iter().map(|kind| kind.bytes).sum::<u64>(), tally.skipped);
         }
     }
 
