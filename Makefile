@@ -16,7 +16,9 @@ AS_USER = . scripts/lib.sh && as_user
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { \
+		name[++count] = $$1; says[count] = $$2; if (length($$1) > width) width = length($$1) } \
+		END { for (i = 1; i <= count; i++) printf "  make %-*s  %s\n", width, name[i], says[i] }' Makefile
 
 .PHONY: demo
 demo: ## Show exact traffic on a virtual cable, with a report of it
@@ -39,9 +41,10 @@ check: ## What CI runs: format, lints, tests (licences of dependencies among the
 	$(AS_USER) env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps $(LOCKED)
 
 .PHONY: build
-build: ## Compile the program, optimised
+build: ## Compile the program, optimised, with its debug information in a file beside it
 	@scripts/setup.sh build
 	$(AS_USER) cargo build --release --locked -p wirebeat-cli
+	@$(AS_USER) scripts/split-debug.sh "$$(target_dir)/release/wirebeat"
 
 .PHONY: install
 install: build ## Install program, man pages and completions below PREFIX (/usr/local)

@@ -10,6 +10,8 @@ man="$prefix/share/man/man1"
 
 install -d "$man"
 install -D -m 755 "$program" "$prefix/bin/wirebeat"
+# Where perf, gdb and backtraces look for it.
+install -D -m 644 "$program.debug" "$prefix/bin/.debug/wirebeat.debug"
 "$program" man "$man"
 while read -r shell file; do
     install -d "$prefix/share/$(dirname "$file")"

@@ -57,6 +57,7 @@ for group in "$@"; do
     build)
         program make make
         program cc gcc
+        program objcopy binutils
         program pkg-config pkg-config
         program clang clang
         library libelf libelf-dev

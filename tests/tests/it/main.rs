@@ -9,6 +9,7 @@
 
 mod architecture;
 mod licences;
+mod makefile;
 mod rust;
 mod sources;
 mod spdx;
