@@ -174,7 +174,7 @@ impl Pace {
             (None, None) => {}
         }
         if now.expired > 0 {
-            line.push_str(&format!("  too late {}", now.expired));
+            line.push_str(&format!("  expired {}", now.expired));
         }
         line
     }
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(line(look(1, Some(1), None)), "  1.0 s  1 pps  512 bit/s  sent 1");
         assert_eq!(line(look(0, None, None)), "  0.0 s");
         let late = Progress { expired: 7, ..look(1, Some(1), None) };
-        assert!(line(late).ends_with("  too late 7"));
+        assert!(line(late).ends_with("  expired 7"));
     }
 
     #[test]

@@ -97,7 +97,7 @@ struct TimingArgs {
     /// Leave recorded times alone: so long from one record to the next; 0 is as fast as the engine can
     #[arg(long, value_name = "TIME")]
     tight_loop: Option<Nanos>,
-    /// Drop a record that is later than this, and count it as a time violation [default: send it late]
+    /// Drop a record that is later than this, and count it as expired [default: send it late]
     ///
     /// With 0 a record that leaves within a microsecond of its time is in time.
     #[arg(long, value_name = "TIME")]

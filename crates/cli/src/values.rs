@@ -38,11 +38,7 @@ const WAITS: [Choice<WaitChoice>; 3] = [
 
 const LATES: [Choice<LateChoice>; 2] = [
     ("send", "Sent late, and its lateness recorded", LateChoice::Send),
-    (
-        "drop",
-        "Not sent once it is later than --drift, and counted as a time violation",
-        LateChoice::Drop,
-    ),
+    ("drop", "Not sent once it is later than --drift, and counted as expired", LateChoice::Drop),
 ];
 
 /// Reads an engine.

@@ -87,6 +87,12 @@ macro_rules! port_of_halves {
                 self.transmitter.as_mut().map_or(Ok(()), Transmit::flush)
             }
 
+            fn settled(&mut self, each: &mut dyn FnMut(Fate, usize)) {
+                if let Some(transmitter) = &mut self.transmitter {
+                    transmitter.slots.settled(each);
+                }
+            }
+
             fn drain(&mut self, deadline: Nanos) -> Result<bool, PortError> {
                 self.transmitter.as_mut().map_or(Ok(true), |half| half.drain(deadline))
             }

@@ -7,7 +7,7 @@
 
 use std::io;
 
-use wirebeat_engine::port::{Amount, Counted, PortError, TxMeta, TxPlan, TxTotals};
+use wirebeat_engine::port::{Amount, Counted, Fate, Fates, PortError, TxMeta, TxPlan, TxTotals};
 
 use crate::memory::Memory;
 
@@ -33,6 +33,7 @@ pub(crate) struct Slots {
     iovecs: Vec<libc::iovec>,
     entries: Vec<Entry>,
     totals: Vec<TxTotals>,
+    fates: Fates,
 }
 
 // SAFETY: the pointers in `iovecs` point into `memory`, which moves along and is bound to no thread.
@@ -98,6 +99,7 @@ impl Slots {
             iovecs,
             entries: vec![Entry::default(); SLOTS],
             totals: vec![TxTotals::default(); plan.tags as usize],
+            fates: Fates::default(),
         })
     }
 
@@ -166,11 +168,13 @@ impl Slots {
 
     /// The oldest `count` frames were accepted by the engine below.
     pub(crate) fn sent(&mut self, count: usize) {
+        self.fates.push(Fate::Sent, count.min(self.committed));
         self.settle(count, |totals| &mut totals.sent);
     }
 
     /// The oldest `count` frames cannot be sent.
     pub(crate) fn failed(&mut self, count: usize) {
+        self.fates.push(Fate::Failed, count.min(self.committed));
         self.settle(count, |totals| &mut totals.failed);
     }
 
@@ -195,6 +199,11 @@ impl Slots {
         }
         self.head = (self.head + count) % SLOTS;
         self.committed -= count;
+    }
+
+    /// [`wirebeat_engine::port::Port::settled`].
+    pub(crate) fn settled(&mut self, each: &mut dyn FnMut(Fate, usize)) {
+        self.fates.take(each);
     }
 
     /// [`wirebeat_engine::port::Port::totals`].

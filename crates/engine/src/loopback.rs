@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wirebeat_units::{FrameLen, Nanos};
 
 use crate::clock::{Clock, Wait};
-use crate::port::{Arrival, Caps, Port, PortError, TxMeta, TxTotals, View};
+use crate::port::{Arrival, Caps, Fate, Fates, Port, PortError, TxMeta, TxTotals, View};
 
 /// A clock that moves when it is read or waited on.
 #[derive(Clone, Debug, Default)]
@@ -130,6 +130,7 @@ pub struct LoopbackPort {
     slots: Vec<Vec<u8>>,
     reserved: usize,
     totals: Vec<TxTotals>,
+    fates: Fates,
     delivery: Delivery,
 }
 
@@ -155,6 +156,7 @@ pub fn pair(clock: &VirtualClock, link: Link) -> (LoopbackPort, LoopbackPort) {
         slots: Vec::new(),
         reserved: 0,
         totals: Vec::new(),
+        fates: Fates::default(),
         delivery: Delivery::default(),
     };
     (port(&there, &back), port(&back, &there))
@@ -193,8 +195,12 @@ impl Port for LoopbackPort {
                 Some(bytes) => {
                     outward.carry(now, bytes);
                     self.totals[tag].sent.add(meta.counted);
+                    self.fates.push(Fate::Sent, 1);
                 }
-                None => self.totals[tag].failed.add(meta.counted),
+                None => {
+                    self.totals[tag].failed.add(meta.counted);
+                    self.fates.push(Fate::Failed, 1);
+                }
             }
         }
         self.slots.rotate_left(metas.len());
@@ -204,6 +210,10 @@ impl Port for LoopbackPort {
 
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
+    }
+
+    fn settled(&mut self, each: &mut dyn FnMut(Fate, usize)) {
+        self.fates.take(each);
     }
 
     fn drain(&mut self, _deadline: Nanos) -> Result<bool, PortError> {

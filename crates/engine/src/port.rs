@@ -116,6 +116,15 @@ impl Amount {
         self.bytes += u64::from(frame.bytes);
         self.payload += u64::from(frame.payload);
     }
+
+    /// So many like this one.
+    #[inline]
+    pub fn add_many(&mut self, frame: Counted, many: u64) {
+        self.frames += u64::from(frame.packets) * many;
+        self.fragments += u64::from(frame.fragments) * many;
+        self.bytes += u64::from(frame.bytes) * many;
+        self.payload += u64::from(frame.payload) * many;
+    }
 }
 
 impl AddAssign for Amount {
@@ -156,6 +165,44 @@ impl AddAssign for TxTotals {
         self.failed += other.failed;
         self.expired += other.expired;
         self.withdrawn += other.withdrawn;
+    }
+}
+
+/// What became of a frame that was committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The engine below accepted it.
+    Sent,
+    /// It did not.
+    Failed,
+}
+
+/// What became of frames, in the order in which they were committed: runs of one fate, until somebody asks.
+#[derive(Clone, Debug)]
+pub struct Fates(Vec<(Fate, usize)>);
+
+impl Default for Fates {
+    fn default() -> Fates {
+        // who asks after each batch finds a run or two
+        Fates(Vec::with_capacity(16))
+    }
+}
+
+impl Fates {
+    /// The next so many frames had this fate.
+    #[inline]
+    pub fn push(&mut self, fate: Fate, frames: usize) {
+        match self.0.last_mut() {
+            _ if frames == 0 => {}
+            Some((last, count)) if *last == fate => *count += frames,
+            _ => self.0.push((fate, frames)),
+        }
+    }
+
+    /// Gives `each` what was pushed since the last time.
+    #[inline]
+    pub fn take(&mut self, each: &mut dyn FnMut(Fate, usize)) {
+        self.0.drain(..).for_each(|(fate, frames)| each(fate, frames));
     }
 }
 
@@ -295,6 +342,12 @@ pub trait Port: Send {
     /// Sees to it that everything committed is on its way, and collects what became of it. Does not
     /// wait for launch times.
     fn flush(&mut self) -> Result<(), PortError>;
+
+    /// Gives `each` what became of frames since the last call, in the order in which they were committed: so many had
+    /// this fate, then so many that. Ports that hold frames say it by [`Port::departures`] and give nothing here.
+    fn settled(&mut self, each: &mut dyn FnMut(Fate, usize)) {
+        let _ = each;
+    }
 
     /// Waits, at most until `deadline` of the monotonic clock, until everything committed is sent,
     /// failed or expired; says whether it is.

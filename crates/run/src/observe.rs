@@ -21,7 +21,7 @@ pub struct Progress {
     pub sent: Option<(u64, u64)>,
     /// Frames received so far, and their bytes with FCS; `None` without a receiver.
     pub received: Option<(u64, u64)>,
-    /// Frames dropped so far as time violations.
+    /// Frames dropped so far because they were later than their drift.
     pub expired: u64,
 }
 

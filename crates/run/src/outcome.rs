@@ -111,9 +111,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         }
     }
     let stopped_early = outcome.stopped_early || end != End::Completed;
-    if !stopped_early {
-        charge_unsent(&mut tags);
-    }
+    charge_not_reached(&mut tags, stopped_early);
     let after = device_counters(&run);
     machine_notes.extend(charge_device(&mut tags, &run, (&outcome.counters, &after)));
 
@@ -217,7 +215,7 @@ fn add(sum: &mut FlowSent, one: &FlowSent) {
     sum.sent += one.sent;
     sum.expired += one.expired;
     sum.failed += one.failed;
-    sum.unsent += one.unsent;
+    sum.not_reached += one.not_reached;
     sum.error.merge(&one.error);
     sum.span = match (sum.span, one.span) {
         (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
@@ -225,12 +223,13 @@ fn add(sum: &mut FlowSent, one: &FlowSent) {
     };
 }
 
-/// Frames that were due and were never taken, because the sender did not keep up until the end of its
-/// time, count as time violations: they were asked for.
-fn charge_unsent(tags: &mut [FlowSent]) {
+/// Frames that the run ended before were asked for, unless somebody ended it early.
+fn charge_not_reached(tags: &mut [FlowSent], stopped_early: bool) {
     for sent in tags {
-        sent.requested += sent.unsent;
-        sent.expired += sent.unsent;
+        if stopped_early {
+            sent.not_reached = Amount::default();
+        }
+        sent.requested += sent.not_reached;
     }
 }
 
@@ -345,11 +344,13 @@ fn sent_flow(
         requested: volume(sent.requested),
         sent: volume(sent.sent),
         expired: sent.expired.frames,
+        not_reached: sent.not_reached.frames,
         failed: sent.failed.frames,
         departures: sent
             .span
             .map(|(first, last)| (first.saturating_sub(start), last.saturating_sub(start))),
         departure_error: sent.error.clone(),
+        drops_late: matches!(flow.late, Late::Drop(_)),
         late_after: match flow.late {
             Late::Drop(drift) => drift,
             Late::Send => RunSpec::DEFAULT_DRIFT,

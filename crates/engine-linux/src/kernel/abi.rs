@@ -36,6 +36,7 @@ pub(crate) mod orders {
     pub(crate) const ROUND_NS: usize = offset_of!(Orders, round_ns);
     pub(crate) const ROUND_FRAC: usize = offset_of!(Orders, round_frac);
     pub(crate) const PATIENCE_NS: usize = offset_of!(Orders, patience_ns);
+    pub(crate) const WINDOW_NS: usize = offset_of!(Orders, window_ns);
 }
 
 /// Offsets of the words of [`Progress`].

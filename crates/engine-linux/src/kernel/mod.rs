@@ -18,6 +18,7 @@ mod probe;
 mod pump;
 mod receive;
 mod ring;
+mod round;
 mod shared;
 mod skeletons;
 mod test_run;

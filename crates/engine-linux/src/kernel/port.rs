@@ -18,6 +18,7 @@ use super::load::{Layout, SharedSequences, Transmitter, base_len, slot_size};
 use super::mapped::Mapped;
 use super::pump::{Engine, PATIENCE, Pump, PumpOrders, refused};
 use super::ring::Ring;
+use super::round::Round;
 use super::shared::Shared;
 use super::warm_up::WarmUp;
 
@@ -67,6 +68,8 @@ pub struct KernelPort {
     caps: Caps,
     options: KernelOptions,
     ring: Ring,
+    /// What is repeated, if something is.
+    round: Round,
     orders: Arc<Mapped>,
     progress: Arc<Mapped>,
     tags: Mapped,
@@ -144,6 +147,7 @@ impl KernelPort {
             caps,
             options,
             ring: loaded.ring,
+            round: Round::default(),
             orders: loaded.orders,
             progress: loaded.progress,
             tags: loaded.tags,
@@ -179,6 +183,14 @@ impl KernelPort {
         match self.pump.finish() {
             Ok(()) => Err(system("transmitting", &on, io::Error::other("the thread ended early"))),
             Err(error) => Err(explain(&on, error)),
+        }
+    }
+
+    /// What the program has passed of each tag, where it does not count what expires; else nothing.
+    fn passed(&self) -> Vec<Amount> {
+        match self.orders.load(orders::WINDOW_NS) {
+            0 => Vec::new(),
+            _ => self.round.passed(self.consumed(), self.options.plan.tags as usize),
         }
     }
 
@@ -266,8 +278,9 @@ impl Port for KernelPort {
 
     fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
         self.ring.commit(metas);
-        if self.options.plan.round == 0 {
-            self.orders.store(orders::HEAD, self.ring.head());
+        match self.options.plan.round {
+            0 => self.orders.store(orders::HEAD, self.ring.head()),
+            _ => self.round.push(metas),
         }
         Ok(())
     }
@@ -299,6 +312,7 @@ impl Port for KernelPort {
     }
 
     fn totals(&self, totals: &mut [TxTotals]) {
+        let passed = self.passed();
         for (index, total) in totals.iter_mut().enumerate().take(self.options.plan.tags as usize) {
             let amount = |[frames, bytes, payload]: [usize; 3]| {
                 // each word once: they grow meanwhile
@@ -311,8 +325,16 @@ impl Port for KernelPort {
                     payload: word(payload),
                 }
             };
-            total.sent += amount([tag::SENT, tag::SENT_BYTES, tag::SENT_PAYLOAD]);
-            total.expired += amount([tag::EXPIRED, tag::EXPIRED_BYTES, tag::EXPIRED_PAYLOAD]);
+            let sent = amount([tag::SENT, tag::SENT_BYTES, tag::SENT_PAYLOAD]);
+            total.sent += sent;
+            total.expired += match passed.get(index) {
+                Some(passed) => {
+                    let mut expired = *passed;
+                    expired -= sent;
+                    expired
+                }
+                None => amount([tag::EXPIRED, tag::EXPIRED_BYTES, tag::EXPIRED_PAYLOAD]),
+            };
             total.withdrawn += self.withdrawn.get(index).copied().unwrap_or_default();
         }
     }
@@ -324,6 +346,8 @@ impl Port for KernelPort {
         self.orders.store(orders::ROUND_NS, u64::try_from(q32 >> 32).unwrap_or(u64::MAX));
         self.orders.store(orders::ROUND_FRAC, q32 as u64 & 0xffff_ffff);
         self.orders.store(orders::STOP_NS, order.stop.get());
+        let window = self.round.window().filter(|_| self.options.plan.paced);
+        self.orders.store(orders::WINDOW_NS, window.map_or(0, Nanos::get));
         self.progress.store(progress::ROUND_START, start);
         // last: the pump begins when it sees it
         self.orders.store(orders::LIMIT, order.limit);

@@ -13,7 +13,7 @@ mod segments;
 mod socket;
 mod transmit;
 
-use wirebeat_engine::port::{Arrival, Caps, Port, PortError, TxMeta, TxPlan, TxTotals, View};
+use wirebeat_engine::port::{Arrival, Caps, Fate, Port, PortError, TxMeta, TxPlan, TxTotals, View};
 use wirebeat_netlink::{Link, LinkLayer};
 use wirebeat_units::{Bytes, Nanos};
 

@@ -18,7 +18,7 @@ mod transmit;
 
 use std::net::SocketAddr;
 
-use wirebeat_engine::port::{Arrival, Caps, Port, PortError, TxMeta, TxPlan, TxTotals, View};
+use wirebeat_engine::port::{Arrival, Caps, Fate, Port, PortError, TxMeta, TxPlan, TxTotals, View};
 use wirebeat_units::{Bytes, Nanos};
 
 use crate::halves::{Transmit, port_of_halves};

@@ -22,6 +22,8 @@ const PAUSE: Nanos = Nanos::from_micros(200);
 const LOOK_AGAIN: usize = 64;
 /// How often others are shown how far the port is.
 const SHOW: Nanos = Nanos::from_millis(5);
+/// What passes, about, from when a frame is committed until the port looks at it.
+const NOTICED: Nanos = Nanos::from_micros(5);
 
 pub(super) fn feed<P: Port, C: Clock>(
     port: &mut P,
@@ -35,7 +37,7 @@ pub(super) fn feed<P: Port, C: Clock>(
         // what it may take by itself yet is given up in a moment
         let _ = port.stop();
     } else {
-        tally.unsent(job, out, Vec::new());
+        tally.not_reached(job, out, Vec::new());
     }
     fed
 }
@@ -47,9 +49,12 @@ fn feed_all<P: Port, C: Clock>(
     (out, tally): (&mut Outgoing<'_>, &mut Tally),
 ) -> Result<(), PortError> {
     let batch = BATCH.min(port.caps().batch).max(1);
+    let drops = job.drops();
     let mut departures = Vec::with_capacity(batch);
     let mut metas = Vec::with_capacity(batch);
     let (mut shown, mut last, mut handed) = (Nanos::ZERO, Nanos::ZERO, 0);
+    // how long the last two batches took to build, of which one may have been disturbed
+    let mut took = [Nanos::ZERO; 2];
     loop {
         let now = clock.now();
         out.listen(now);
@@ -61,6 +66,10 @@ fn feed_all<P: Port, C: Clock>(
             show(job, port);
             shown = now;
         }
+        // what would be too late when it is built is not built: a feeder that is behind would be so for ever
+        let ready = now.saturating_add(took[0].min(took[1])).saturating_add(NOTICED);
+        let ready = ready.saturating_sub(job.start);
+        out.drop_late(|_| ready, &mut |tag, counted, many| tally.expired(tag, counted, many));
         let Some(next) = out.peek() else {
             if out.is_over(now) {
                 break;
@@ -93,6 +102,9 @@ fn feed_all<P: Port, C: Clock>(
         handed += metas.len() as u64;
         out.settle(&[], handed);
         port.flush()?;
+        if drops {
+            took = [took[1], clock.now().saturating_sub(now)];
+        }
     }
     farewell(port, job, tally, last.max(clock.now()).saturating_add(AFTER))?;
     // the last frames wait for their launch times

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use wirebeat_meter::distribution::Recorder;
 use wirebeat_meter::summary::Distribution;
-use wirebeat_traffic::program::{Built, Image, Late, Program, Stream};
+use wirebeat_traffic::program::{Built, Counted, Image, Late, Program, Stream};
 use wirebeat_traffic::schedule::{Departure, Period, Schedule, Shard, period};
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Moment;
@@ -66,7 +66,7 @@ pub struct LiveTx {
     pub frames: AtomicU64,
     /// Their bytes with FCS.
     pub bytes: AtomicU64,
-    /// Frames dropped as time violations.
+    /// Frames that were dropped because they were later than their drift.
     pub expired: AtomicU64,
 }
 
@@ -136,6 +136,11 @@ impl Job<'_> {
         }
     }
 
+    /// Whether some of its frames are dropped when they are late.
+    fn drops(&self) -> bool {
+        self.flows.iter().any(|&flow| self.drift(flow) < Nanos::MAX)
+    }
+
     /// A time on both clocks.
     fn moment(&self, now: Nanos) -> Moment {
         let monotonic_ns = now.get();
@@ -153,7 +158,7 @@ impl Job<'_> {
     /// How long after the frame before it a late frame of a stream leaves at the soonest: three quarters of
     /// the time that is meant to lie between them, so that a sender which was held up catches up at 4/3 of
     /// the rate and not in a burst that the device has to swallow. Zero for bursts, which are asked for, and times
-    /// that vary by themselves; for time violations, where nothing counts but the deadline; and where frames
+    /// that vary by themselves; where late frames are dropped and nothing counts but the deadline; and where frames
     /// are slept for, which leave together anyhow.
     fn spacing(&self, stream: &Stream) -> Nanos {
         let late = self.program.flows.get(stream.flow as usize).map(|flow| flow.late);
@@ -190,8 +195,9 @@ pub struct FlowSent {
     pub expired: Amount,
     /// Frames that the engine refused or lost.
     pub failed: Amount,
-    /// Frames that the schedule still had when the time was over.
-    pub unsent: Amount,
+    /// Frames that the run ended before: the schedule, or the port, still had them when the time was over. They are none
+    /// of `requested`.
+    pub not_reached: Amount,
     /// Departure of the first and of the last frame.
     pub span: Option<(Nanos, Nanos)>,
     /// Departure minus deadline, in ns, of the frames that had a deadline.
@@ -328,7 +334,7 @@ struct Tally {
 struct Line {
     requested: Amount,
     expired: Amount,
-    unsent: Amount,
+    not_reached: Amount,
     span: Option<(Nanos, Nanos)>,
     error: Recorder,
 }
@@ -346,22 +352,23 @@ impl Tally {
         }
     }
 
-    /// A frame was too late.
-    fn expired(&mut self, tag: u32, built: &Built) {
+    /// So many frames of a size were taken from the schedule and were too late.
+    fn expired(&mut self, tag: u32, counted: Counted, many: u64) {
         if let Some(line) = self.lines.get_mut(tag as usize) {
-            line.expired.add(built.counted);
+            line.requested.add_many(counted, many);
+            line.expired.add_many(counted, many);
         }
     }
 
-    /// What was taken, and what still was to come, was not sent in time. A job that was told to stop leaves nothing
-    /// unsent: what it did not send is no longer asked for.
-    fn unsent(&mut self, job: &Job<'_>, out: Outgoing<'_>, taken: Vec<Departure>) {
+    /// What was taken, and what still was to come, was not reached in time. A job that was told to stop leaves nothing
+    /// so: what it did not send is no longer asked for.
+    fn not_reached(&mut self, job: &Job<'_>, out: Outgoing<'_>, taken: Vec<Departure>) {
         if job.stop.load(Ordering::Relaxed) {
             return;
         }
         out.left(taken, |tag, counted| {
             if let Some(line) = self.lines.get_mut(tag as usize) {
-                line.unsent.add(counted);
+                line.not_reached.add(counted);
             }
         });
     }
@@ -376,7 +383,7 @@ impl Tally {
     }
 
     /// Joins what the port says. What it has given back was not sent in time, like what the schedule still has
-    /// ([`Tally::unsent`]).
+    /// ([`Tally::not_reached`]).
     fn finish<P: Port>(self, port: &P, job: &Job<'_>) -> Vec<FlowSent> {
         let told = job.stop.load(Ordering::Relaxed);
         let mut totals = vec![TxTotals::default(); self.lines.len()];
@@ -386,10 +393,10 @@ impl Tally {
             let held = port.departures(tag);
             let mut error = line.error.distribution();
             error.merge(&held.error);
-            let (mut requested, mut unsent) = (line.requested, line.unsent);
+            let (mut requested, mut not_reached) = (line.requested, line.not_reached);
             requested -= total.withdrawn;
             if !told && !job.program.is_unlimited(job.program.flow_of(tag)) {
-                unsent += total.withdrawn;
+                not_reached += total.withdrawn;
             }
             let mut expired = line.expired;
             expired += total.expired;
@@ -398,7 +405,7 @@ impl Tally {
                 sent: total.sent,
                 expired,
                 failed: total.failed,
-                unsent,
+                not_reached,
                 span: line.span.or(held.span),
                 error,
             }

@@ -4,6 +4,8 @@
 //! Packets that are longer than the link carries come out as fragments, one departure each. Changes from outside are
 //! taken in here (`changes.rs`).
 
+use std::sync::Arc;
+
 use wirebeat_traffic::program::{Built, Counted, Cutter, Image, Pace, Recorded, Stream};
 use wirebeat_traffic::schedule::{Departure, Schedule};
 use wirebeat_units::Nanos;
@@ -12,6 +14,9 @@ use super::changes::{Changes, Listener, Update};
 use super::playback::Playback;
 use super::{Handing, Job};
 use crate::port::{Apart, Caps, Place, View};
+
+/// So many departures that are too late are looked at one by one until the clock is read again.
+const DROPPED_AT_ONCE: usize = 256;
 
 /// All that a core sends: when, and the frames of each stream by its number.
 #[derive(Debug)]
@@ -23,6 +28,8 @@ pub(super) struct Outgoing<'a> {
     pub(super) schedule: Schedule,
     images: Vec<Image>,
     handing: Vec<Handing>,
+    /// Whether some frames are dropped when they are late.
+    drops: bool,
     /// Those that the program did not have.
     added: Vec<Stream>,
     version: u64,
@@ -60,7 +67,8 @@ impl<'a> Outgoing<'a> {
             apart: caps.apart,
             schedule: job.schedule(),
             images: job.images(caps),
-            handing: job.program.streams.iter().map(|stream| job.hand(stream)).collect(),
+            handing: job.handing(),
+            drops: job.drops(),
             added: Vec::new(),
             version: 0,
             applied: 0,
@@ -118,6 +126,63 @@ impl<'a> Outgoing<'a> {
                 }
             }
         }
+    }
+
+    /// Takes what is due next as long as it is too late by a time, and nothing of it is begun: frames that are dropped
+    /// are not built, and those of a constant rate and of one length are not even looked at one by one. An overloaded
+    /// sender would spend on them what it needs for those that it sends. `by` says for a drift what time that is, from
+    /// the start of the run; `each` is given tag and size, and how many there are.
+    #[inline]
+    pub(super) fn drop_late(
+        &mut self,
+        by: impl Fn(Nanos) -> Nanos,
+        each: &mut impl FnMut(u32, Counted, u64),
+    ) {
+        if self.drops {
+            self.drop_all_late(by, each);
+        }
+    }
+
+    fn drop_all_late(
+        &mut self,
+        by: impl Fn(Nanos) -> Nanos,
+        each: &mut impl FnMut(u32, Counted, u64),
+    ) {
+        for _ in 0..DROPPED_AT_ONCE {
+            if self.cut.as_ref().is_some_and(|cut| cut.next.is_some()) {
+                return;
+            }
+            let Some((departure, of)) = self.peek_all() else { return };
+            let Some(hand) = self.hand(departure.stream).filter(|hand| hand.limited) else {
+                return;
+            };
+            let until = by(hand.drift).saturating_sub(hand.drift);
+            if departure.at >= until {
+                return;
+            }
+            let Some(stream) = self.stream(&departure) else { return };
+            let frames = &stream.frames;
+            if let Some(number) = of {
+                if let Some(recorded) = self.recorded(&departure) {
+                    each(departure.tag, frames.counted_recorded(recorded.data.len(), 0), 1);
+                }
+                if let Some(playback) = self.playbacks.get_mut(number) {
+                    playback.take();
+                }
+                continue;
+            }
+            let (frames, alike) = (Arc::clone(frames), frames.are_alike());
+            self.schedule.skip_before(until, alike, &mut |departure, many| {
+                each(departure.tag, frames.counted(departure.index), many);
+            });
+        }
+    }
+
+    /// The stream of a departure.
+    fn stream(&self, departure: &Departure) -> Option<&Stream> {
+        let number = departure.stream as usize;
+        let streams = &self.job.program.streams;
+        streams.get(number).or_else(|| self.added.get(number - streams.len()))
     }
 
     /// What is to be sent as this departure, if it was recorded.
@@ -304,12 +369,7 @@ impl<'a> Outgoing<'a> {
 
     /// What a departure that was taken is counted as; `None` where it has no deadline.
     fn counted(&self, departure: &Departure) -> Option<Counted> {
-        let number = departure.stream as usize;
-        let known = self.job.program.streams.len();
-        let stream = match number.checked_sub(known) {
-            Some(number) => self.added.get(number),
-            None => self.job.program.streams.get(number),
-        }?;
+        let stream = self.stream(departure)?;
         let limited = stream.departures.pace.is_limited();
         limited.then(|| match self.recorded(departure) {
             Some(recorded) => stream.frames.counted_recorded(recorded.data.len(), departure.part),

@@ -1,8 +1,10 @@
-//! For ports that send at once: frames are built ahead, and handed over when they are due.
+//! For ports that send at once: frames are built ahead, and handed over when they are due. When one left is recorded
+//! once the port has accepted it: what it refuses was never on its way.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use wirebeat_traffic::program::Built;
+use wirebeat_traffic::program::{Built, Counted};
 use wirebeat_traffic::schedule::Departure;
 use wirebeat_units::Nanos;
 
@@ -10,7 +12,7 @@ use super::changes::IDLE;
 use super::outgoing::Outgoing;
 use super::{Job, Tally, farewell};
 use crate::clock::{Clock, NAP, Wait};
-use crate::port::{Port, PortError, TxMeta};
+use crate::port::{Fate, Port, PortError, TxMeta};
 
 /// Frames built ahead, and the most that are handed over at once.
 const BATCH: usize = 64;
@@ -23,6 +25,23 @@ const STEP: Nanos = Nanos::from_millis(20);
 /// How long frames may be on their way once the last is handed over.
 const SETTLE: Nanos = Nanos::from_secs(1);
 
+/// What handing a frame over costs at first, until it is known: about a microsecond (measured on virtual machines).
+const COST: Nanos = Nanos::from_micros(1);
+
+/// Frames that a port has room for, or more.
+const HANDED: usize = 512;
+
+/// A frame that was handed over, and of which the port has not said yet what became of it.
+#[derive(Clone, Copy, Debug)]
+struct Handed {
+    tag: u32,
+    counted: Counted,
+    /// When it left, if it is accepted.
+    at: Nanos,
+    /// When it was due, if it was.
+    deadline: Option<Nanos>,
+}
+
 /// The loop's state. `departures` and `built` are those of the frames built in the port's slots, in order.
 struct Pace<'a, P, C> {
     port: &'a mut P,
@@ -31,9 +50,14 @@ struct Pace<'a, P, C> {
     tally: &'a mut Tally,
     out: Outgoing<'a>,
     batch: usize,
+    /// The shortest drift of a flow that drops what is late.
+    drift: Option<Nanos>,
+    /// What handing a frame over cost last.
+    cost: Nanos,
     departures: Vec<Departure>,
     built: Vec<Built>,
     metas: Vec<TxMeta>,
+    handed: VecDeque<Handed>,
     /// The packet whose first fragment was too late, by stream and number.
     dropped: Option<(u32, u64)>,
 }
@@ -48,9 +72,12 @@ pub(super) fn pace<'a, P: Port, C: Clock>(
     let mut pace = Pace {
         out: Outgoing::new(job, port.caps()),
         batch,
+        drift: job.flows.iter().map(|&flow| job.drift(flow)).min().filter(|&d| d < Nanos::MAX),
+        cost: COST,
         departures: Vec::with_capacity(batch),
         built: Vec::with_capacity(batch),
         metas: Vec::with_capacity(batch),
+        handed: VecDeque::with_capacity(HANDED),
         dropped: None,
         port,
         clock,
@@ -58,7 +85,7 @@ pub(super) fn pace<'a, P: Port, C: Clock>(
         tally,
     };
     pace.run()?;
-    pace.tally.unsent(job, pace.out, pace.departures);
+    pace.tally.not_reached(job, pace.out, pace.departures);
     Ok(())
 }
 
@@ -73,8 +100,7 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
             self.prepare(now)?;
             let due = self.due(now);
             if due > 0 {
-                let due = self.expire(now, due);
-                self.hand_over(due)?;
+                self.leave(due)?;
                 // ports that do not hold frames take nothing from elsewhere
                 self.out.settle(&self.departures, 0);
                 continue;
@@ -91,9 +117,45 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
             };
             self.wait(self.job.start.saturating_add(next.at), now);
         }
-        self.port.flush()?;
-        self.port.drain(self.clock.now().saturating_add(SETTLE))?;
+        self.flush()?;
+        self.drain()?;
         self.say_farewell()
+    }
+
+    /// Lets the port go on with what it has, and takes in what became of it.
+    fn flush(&mut self) -> Result<(), PortError> {
+        if !self.handed.is_empty() {
+            // what it had no room for leaves now, if it does
+            let now = self.clock.now();
+            self.handed.iter_mut().for_each(|handed| handed.at = now);
+        }
+        let flushed = self.port.flush();
+        self.collect();
+        flushed
+    }
+
+    fn drain(&mut self) -> Result<(), PortError> {
+        let drained = self.port.drain(self.clock.now().saturating_add(SETTLE));
+        self.collect();
+        drained.map(|_| ())
+    }
+
+    /// Takes in what became of frames: only those that the port accepted have left.
+    fn collect(&mut self) {
+        let Pace { port, handed, tally, job, .. } = self;
+        let (mut frames, mut bytes) = (0, 0);
+        port.settled(&mut |fate, count| {
+            for Handed { tag, counted, at, deadline } in handed.drain(..count.min(handed.len())) {
+                if fate == Fate::Sent {
+                    tally.departed(tag, at, deadline.map(|deadline| at.signed_sub(deadline)));
+                    frames += u64::from(counted.packets);
+                    bytes += u64::from(counted.bytes);
+                }
+            }
+        });
+        if frames > 0 || bytes > 0 {
+            job.live.add(frames, bytes);
+        }
     }
 
     /// Once everything that is due is gone.
@@ -104,21 +166,56 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         let after = self.clock.now().saturating_add(farewell::AFTER);
         self.clock.wait_until(after, Wait::Sleep);
         let now = self.clock.now();
-        farewell::farewell(self.port, self.job, self.tally, now)?;
+        let said = farewell::farewell(self.port, self.job, self.tally, now);
+        // they have no deadlines, and come after the span that is measured
+        self.port.settled(&mut |_, _| {});
+        said?;
         self.port.drain(now.saturating_add(SETTLE)).map(|_| ())
+    }
+
+    /// The most frames that are built ahead, and handed over at once. Where late ones are dropped, all that leave
+    /// together have to be in time: they may take half of what a frame may be late.
+    fn most(&self) -> usize {
+        let Some(drift) = self.drift else { return self.batch };
+        let most = drift.get() / 2 / self.cost.get().max(1);
+        (most as usize).clamp(1, self.batch)
+    }
+
+    /// Drops what is too late, and what would be by the time when a batch of it has left, without building it.
+    fn drop_late(&mut self, now: Nanos) {
+        let Some(_) = self.drift else { return };
+        let Pace { out, tally, job, cost, .. } = self;
+        let elapsed = now.saturating_sub(job.start);
+        let takes = cost.get().saturating_mul(self.batch as u64);
+        let by = |drift: Nanos| elapsed.saturating_add(Nanos::new(takes.min(drift.get() / 2)));
+        let mut gone = 0;
+        // only what is too late already lets go of what soon will be
+        let late = out.peek().is_some_and(|next| {
+            let drift = out.hand(next.stream).map_or(Nanos::MAX, |hand| hand.drift);
+            next.at.saturating_add(drift) < elapsed
+        });
+        if !late {
+            return;
+        }
+        out.drop_late(by, &mut |tag, counted, many| {
+            tally.expired(tag, counted, many);
+            gone += u64::from(counted.packets) * many;
+        });
+        job.live.expired.fetch_add(gone, Ordering::Relaxed);
     }
 
     /// Builds frames that will soon be due into free slots.
     fn prepare(&mut self, now: Nanos) -> Result<(), PortError> {
-        let have = self.departures.len();
+        self.drop_late(now);
+        let (have, most) = (self.departures.len(), self.most());
         let ahead = now.saturating_sub(self.job.start).saturating_add(BUILD_AHEAD);
         // top up by halves: a call for every frame would cost more than the frame
-        if have > self.batch / 2 || self.out.peek().is_none_or(|next| next.at > ahead) {
+        if have > most / 2 || self.out.peek().is_none_or(|next| next.at > ahead) {
             return Ok(());
         }
-        let room = self.port.reserve(self.batch)?;
+        let room = self.port.reserve(self.batch)?.min(most.max(have));
         if room <= have {
-            return self.port.flush();
+            return self.flush();
         }
         self.out.next_due(ahead, &mut self.departures, room - have);
         for index in have..self.departures.len() {
@@ -146,8 +243,26 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         self.departures.iter().take_while(|departure| departure.at <= elapsed).count()
     }
 
+    /// Hands the first `due` frames over, without those that are too late by the time that is written into them.
+    fn leave(&mut self, mut due: usize) -> Result<(), PortError> {
+        due = due.min(self.most());
+        while due > 0 {
+            let now = self.clock.now();
+            let kept = self.expire(now, due);
+            if kept == due {
+                return self.hand_over(now, due);
+            }
+            // that took its time
+            due = kept;
+        }
+        Ok(())
+    }
+
     /// Takes frames that are later than their drift out of the first `due`; returns how many remain.
     fn expire(&mut self, now: Nanos, due: usize) -> usize {
+        if self.drift.is_none() {
+            return due;
+        }
         let elapsed = now.saturating_sub(self.job.start);
         let (job, out) = (self.job, &self.out);
         let dropped = &mut self.dropped;
@@ -172,8 +287,7 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         self.departures.retain(|departure| {
             let keep = index >= due || !too_late(departure);
             if let (false, Some(built)) = (keep, built.get(index)) {
-                tally.requested(departure.tag, built);
-                tally.expired(departure.tag, built);
+                tally.expired(departure.tag, built.counted, 1);
                 job.live.expired.fetch_add(built.counted.packets.into(), Ordering::Relaxed);
                 gone += 1;
             }
@@ -190,13 +304,8 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
 
     /// Stamps the first `due` frames and hands them over. They leave together, so that they carry one
     /// time.
-    fn hand_over(&mut self, due: usize) -> Result<(), PortError> {
-        if due == 0 {
-            return Ok(());
-        }
+    fn hand_over(&mut self, now: Nanos, due: usize) -> Result<(), PortError> {
         self.metas.clear();
-        let (mut frames, mut bytes) = (0, 0);
-        let now = self.clock.now();
         // numbers are shared by all cores: those of one tag are taken at once where it has the batch
         // for itself
         let first = self.departures[0].tag;
@@ -212,19 +321,30 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
                 None => self.job.sequences.take(departure.tag, built.counted.packets.into()),
             };
             built.stamp(self.port.slot(index), sequence, moment);
-            let deadline = self.job.start.saturating_add(departure.at);
             let first = departure.part <= 1;
-            let late = (hand.limited && first).then(|| now.signed_sub(deadline));
             self.tally.requested(departure.tag, &built);
-            self.tally.departed(departure.tag, now, late);
-            bytes += u64::from(built.counted.bytes);
-            frames += u64::from(built.counted.packets);
+            self.handed.push_back(Handed {
+                tag: departure.tag,
+                counted: built.counted,
+                at: now,
+                deadline: (hand.limited && first)
+                    .then(|| self.job.start.saturating_add(departure.at)),
+            });
             self.metas.push(hand.meta(&built, departure.tag, Nanos::ZERO));
         }
+        let waiting = self.handed.len() > self.metas.len();
         self.port.commit(&self.metas)?;
-        self.port.flush()?;
-        self.job.live.add(frames, bytes);
-        Ok(())
+        if waiting {
+            return self.flush();
+        }
+        let flushed = self.port.flush();
+        self.collect();
+        if self.drift.is_some() {
+            // what one disturbed call took does not count
+            let took = self.clock.now().saturating_sub(now).get() / due.max(1) as u64;
+            self.cost = Nanos::new(took.clamp(1, self.cost.get().saturating_mul(2)));
+        }
+        flushed
     }
 
     /// Waits for `deadline`, in steps that let a stop through.

@@ -75,7 +75,7 @@ pub(super) fn repeat<P: Port, C: Clock>(
     if all < u64::MAX && done < all {
         let mut out = Outgoing::new(job, port.caps());
         out.schedule = rest(job, period, done);
-        tally.unsent(job, out, Vec::new());
+        tally.not_reached(job, out, Vec::new());
     }
     Ok(())
 }

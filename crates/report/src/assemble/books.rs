@@ -75,7 +75,12 @@ fn requested(scope: &str, flow: &FlowReport) -> Option<Equation> {
     Some(equation(
         scope,
         ("requested", sent.requested.frames),
-        &[("sent", sent.sent.frames), ("expired", sent.expired), ("failed", sent.failed)],
+        &[
+            ("sent", sent.sent.frames),
+            ("expired", sent.expired),
+            ("not reached", sent.not_reached),
+            ("failed", sent.failed),
+        ],
     ))
 }
 

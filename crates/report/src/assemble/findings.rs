@@ -20,6 +20,8 @@ pub fn findings(report: &Report, machine: Vec<String>) -> Vec<Finding> {
         (FindingKind::NothingReceived, nothing_received(report)),
         (FindingKind::FramesFailed, failed(report)),
         (FindingKind::FramesExpired, expired(report)),
+        (FindingKind::FramesNotReached, not_reached(report)),
+        (FindingKind::FramesLeftLate, left_late(report)),
         (FindingKind::ReceiverDrops, receiver_drops(report)),
         (FindingKind::ReaderBehind, reader_behind(report)),
         (FindingKind::RecordsLeftOut, left_out(report)),
@@ -72,18 +74,50 @@ fn nothing_received(report: &Report) -> Option<String> {
 fn failed(report: &Report) -> Option<String> {
     let failed = report.total.sent.as_ref()?.failed;
     (failed > 0)
-        .then(|| format!("{} could not be handed to the device or were refused", frames(failed)))
+        .then(|| format!("{} failed: the device or the system refused them", frames(failed)))
 }
 
 fn expired(report: &Report) -> Option<String> {
-    let expired = report.total.sent.as_ref()?.expired;
-    (expired > 0).then(|| {
+    let sent = report.total.sent.as_ref()?;
+    (sent.expired > 0).then(|| {
         format!(
-            "the transmitter was late: {} dropped as time violations{}",
-            frames(expired),
+            "the sender was late: {} expired ({} of those requested) and were dropped{}",
+            frames(sent.expired),
+            share(sent.expired, sent),
             interrupted(report)
         )
     })
+}
+
+fn not_reached(report: &Report) -> Option<String> {
+    let sent = report.total.sent.as_ref()?;
+    (sent.not_reached > 0).then(|| {
+        format!(
+            "the sender was too slow: the run ended before it reached {} ({} of those requested){}",
+            frames(sent.not_reached),
+            share(sent.not_reached, sent),
+            interrupted(report)
+        )
+    })
+}
+
+/// Of a sender that drops what is late, nothing should leave late.
+fn left_late(report: &Report) -> Option<String> {
+    let late = |sent: &&Sent| sent.drops_late && sent.late > 0;
+    let all: Vec<&Sent> =
+        report.flows.iter().filter_map(|flow| flow.sent.as_ref()).filter(late).collect();
+    let drift = all.iter().map(|sent| sent.late_after_ns).max()?;
+    let late = all.iter().fold(0, |sum: u64, sent| sum.saturating_add(sent.late));
+    Some(format!(
+        "{} left more than {} late though late ones are dropped: the device had no room for them in time",
+        frames(late),
+        human::time(drift as f64)
+    ))
+}
+
+/// Which share of the frames requested a number is.
+fn share(frames: u64, sent: &Sent) -> String {
+    human::percent(frames as f64 / sent.requested.frames.max(1) as f64)
 }
 
 /// How the CPUs of the senders were taken from them, behind what came of it.

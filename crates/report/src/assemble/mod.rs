@@ -103,8 +103,10 @@ pub struct SentFlow {
     pub requested: Volume,
     /// What the engine accepted.
     pub sent: Volume,
-    /// Frames dropped as time violations.
+    /// Frames that were dropped because they were later than their drift.
     pub expired: u64,
+    /// Frames that the run ended before.
+    pub not_reached: u64,
     /// Frames that the engine or the system refused.
     pub failed: u64,
     /// First and last departure, from the start of the run.
@@ -113,6 +115,8 @@ pub struct SentFlow {
     pub departure_error: Distribution,
     /// From which departure error on a frame counts as late.
     pub late_after: Nanos,
+    /// Whether late frames are dropped.
+    pub drops_late: bool,
     /// Of a member: the number of its sub-flow, where there are any.
     pub sub_flow: Option<u32>,
     /// What they are, and its members: parts of it that were counted each by itself. Its own counts are all of them and

@@ -208,7 +208,11 @@ impl Counted {
 fn sent(flow: &SentFlow) -> Sent {
     let rates = flow.departures.and_then(|(first, last)| {
         let intervals = rates::intervals(flow.sent.frames, flow.burst);
-        rates::rates(&flow.sent, intervals, last.saturating_sub(first).get())
+        let span = last.saturating_sub(first).get();
+        match asked_ns(flow) {
+            Some(asked) => rates::rates(&flow.sent, flow.sent.frames, span.max(asked)),
+            None => rates::rates(&flow.sent, intervals, span),
+        }
     });
     let kind = if flow.sent.frames > 0 { &flow.sent } else { &flow.requested };
     let offered = flow.offered.as_ref().map(|rate| rates::offered(kind, rate));
@@ -216,9 +220,11 @@ fn sent(flow: &SentFlow) -> Sent {
         requested: flow.requested,
         sent: flow.sent,
         expired: flow.expired,
+        not_reached: flow.not_reached,
         failed: flow.failed,
         late: flow.departure_error.above(flow.late_after.get()),
         late_after_ns: flow.late_after.get(),
+        drops_late: flow.drops_late,
         offered,
         rates,
         rate_error_ppm: rates
@@ -228,6 +234,13 @@ fn sent(flow: &SentFlow) -> Sent {
         last_departure_ns: flow.departures.map(|(_, last)| last.get()),
         departure_error_ns: Stats::of(&flow.departure_error),
     }
+}
+
+/// How long the frames of a flow were asked for, where not all of them were sent and the rate is known: some that left
+/// close together in that time make no rate by themselves.
+fn asked_ns(flow: &SentFlow) -> Option<u64> {
+    let rate = flow.offered.filter(|_| flow.sent.frames < flow.requested.frames)?;
+    Some((flow.requested.frames as f64 / rate.per_second() * 1e9) as u64)
 }
 
 /// What was received, at the rate of `intervals` frames in its span.
@@ -311,13 +324,16 @@ fn total_sent(pairs: &[Pair<'_>], flows: &[FlowReport]) -> Option<Sent> {
         add(&mut total.requested, &flow.requested);
         add(&mut total.sent, &flow.sent);
         total.expired = total.expired.saturating_add(flow.expired);
+        total.not_reached = total.not_reached.saturating_add(flow.not_reached);
         total.failed = total.failed.saturating_add(flow.failed);
         intervals = intervals.saturating_add(rates::intervals(flow.sent.frames, flow.burst));
         error.merge(&flow.departure_error);
     }
     total.late = reports().fold(0, |sum, sent| sum.saturating_add(sent.late));
     let span = Nanos::new(last.unwrap_or(0)).saturating_sub(Nanos::new(first.unwrap_or(0)));
-    total.rates = rates::rates(&total.sent, intervals, span.get());
+    total.drops_late = sides.iter().any(|flow| flow.drops_late);
+    let asked = sides.iter().filter_map(|flow| asked_ns(flow)).max().unwrap_or(0);
+    total.rates = rates::rates(&total.sent, intervals, span.get().max(asked));
     total.departure_error_ns = Stats::of(&error);
     Some(total)
 }

@@ -96,7 +96,7 @@ pub struct Rates {
     pub payload_bits_per_second: f64,
 }
 
-/// What the sender did. `requested.frames = sent.frames + expired + failed`.
+/// What the sender did. `requested.frames = sent.frames + expired + not_reached + failed`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sent {
     /// What the schedule asked for until the run ended.
@@ -105,16 +105,22 @@ pub struct Sent {
     pub sent: Volume,
     /// Frames dropped because they were later than the flow's drift.
     pub expired: u64,
+    /// Frames that the run ended before: they were due in its time, and the sender did not come to them.
+    pub not_reached: u64,
     /// Frames that the engine or the system refused.
     pub failed: u64,
     /// Frames sent later than `late_after_ns`.
     pub late: u64,
     /// From which departure error on a frame counts as late.
     pub late_after_ns: u64,
+    /// Whether late frames are dropped: then none of those sent should be late.
+    #[serde(default)]
+    pub drops_late: bool,
     /// The rate that was asked for, on average; `null` for as fast as possible, and where there is no average: what is
     /// replayed has its own times.
     pub offered: Option<Rates>,
-    /// The rate between first and last departure; `null` for fewer than two.
+    /// The rate between first and last departure; `null` for fewer than two. Where frames were asked for that were not
+    /// sent: of those that were, in the time in which all were asked for.
     pub rates: Option<Rates>,
     /// How far the sent rate is from the offered, in millionths of it. For the total: the mean of the
     /// flows, weighted by their frames.

@@ -22,12 +22,12 @@ use serde::{Deserialize, Serialize};
 use crate::exit::Exit;
 
 /// The version of this model, in every report.
-pub const SCHEMA_VERSION: &str = "1";
+pub const SCHEMA_VERSION: &str = "2";
 
 /// The report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// Version of this model: "1".
+    /// Version of this model: "2".
     pub schema_version: String,
     /// Version of the program.
     pub wirebeat_version: String,
@@ -199,6 +199,10 @@ pub enum FindingKind {
     FramesFailed,
     /// The sender dropped frames that were too late.
     FramesExpired,
+    /// The run ended before the sender came to frames that were due.
+    FramesNotReached,
+    /// Frames of a sender that drops what is late left later all the same.
+    FramesLeftLate,
     /// The receiver itself lost frames.
     ReceiverDrops,
     /// Records came too late from those who read them.

@@ -99,8 +99,9 @@ fn sender(sent: &Sent) -> String {
     };
     let late_after = human::time(sent.late_after_ns as f64);
     format!(
-        "{error}{} expired, {} failed, {} more than {late_after} late",
+        "{error}{} expired, {} not reached, {} failed, {} more than {late_after} late",
         count(sent.expired),
+        count(sent.not_reached),
         count(sent.failed),
         count(sent.late),
     )

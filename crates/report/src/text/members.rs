@@ -54,6 +54,8 @@ fn line(flow: &FlowReport) -> Vec<Cell> {
 
 /// Frames that did not leave or did not arrive.
 fn missing(flow: &FlowReport) -> u64 {
-    let unsent = flow.sent.as_ref().map_or(0, |sent| sent.expired.saturating_add(sent.failed));
+    let unsent = flow.sent.as_ref().map_or(0, |sent| {
+        sent.expired.saturating_add(sent.not_reached).saturating_add(sent.failed)
+    });
     unsent.saturating_add(flow.loss.map_or(0, |loss| loss.frames))
 }

@@ -50,5 +50,28 @@ fn headline(report: &Report, style: Style) -> String {
         clean(&report.started),
         human::time(report.duration_ns as f64),
         clean(&human::end(&report.end)),
-    )
+    ) + &short_of(report, style)
+}
+
+/// What became of the frames that were asked for, where one in a hundred or more was not sent.
+fn short_of(report: &Report, style: Style) -> String {
+    let Some(sent) = &report.total.sent else { return String::new() };
+    let (requested, left) = (sent.requested.frames, sent.sent.frames);
+    if left.saturating_mul(100) > requested.saturating_mul(99) || left >= requested {
+        return String::new();
+    }
+    let parts =
+        [(sent.expired, "expired"), (sent.not_reached, "not reached"), (sent.failed, "failed")];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter(|(frames, _)| *frames > 0)
+        .map(|(frames, word)| format!("{} {word}", human::count(frames)))
+        .collect();
+    let text = format!(
+        "{} of {} requested were sent: {}",
+        human::count(left),
+        human::counted(requested, "frame"),
+        parts.join(", ")
+    );
+    style.bad(&text) + "\n"
 }

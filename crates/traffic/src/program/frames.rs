@@ -272,6 +272,11 @@ impl Frames {
         })
     }
 
+    /// Whether all packets are equally long, so that all are counted as the same.
+    pub fn are_alike(&self) -> bool {
+        matches!(self.lengths, Lengths::Fixed(_))
+    }
+
     /// What packet `n` is counted as.
     pub fn counted(&self, n: u64) -> Counted {
         self.counted_as(self.lengths.length(n))

@@ -212,7 +212,7 @@ pub struct Departures {
 pub enum Late {
     /// It is sent late; its lateness is recorded.
     Send,
-    /// It is dropped as a time violation once it is later than this.
+    /// It is dropped and counted as expired once it is later than this.
     Drop(Nanos),
 }
 

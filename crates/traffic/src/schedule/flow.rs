@@ -28,6 +28,9 @@ enum Steps {
 /// From how many bursts on, over all cores, a mark is made anew: so far a change has to walk at most.
 const MARK_EVERY: u64 = 4096;
 
+/// Frames that are walked over at once when they are passed over.
+const PASSED_AT_ONCE: u64 = 256;
+
 /// Where a walker stood at a burst of this core that has left.
 #[derive(Clone, Debug)]
 struct Mark {
@@ -234,6 +237,56 @@ impl FlowSchedule {
     pub(super) fn advance(&mut self) -> bool {
         self.index += 1;
         self.index < self.burst_end || self.next_burst()
+    }
+
+    /// Passes over frames that are due before `until`, beginning with the current one, which is; false when there is
+    /// no departure behind them (then the schedule must not be used again). `each` is given the first of some frames,
+    /// and how many they are.
+    ///
+    /// If `alike` says that they need not be looked at one by one, at a constant rate they are all passed at once, by
+    /// division, otherwise some hundreds; if not, it is one frame.
+    pub(super) fn skip_before(
+        &mut self,
+        until: u64,
+        alike: bool,
+        each: &mut impl FnMut(Departure, u64),
+    ) -> bool {
+        let first = self.departure();
+        let jump = alike.then(|| self.jump(until)).flatten();
+        let Some((frames, next)) = jump else {
+            let (mut frames, mut more) = (1, self.advance());
+            let goes_on = |flow: &Self| flow.at() < until && flow.stream == first.stream;
+            while alike && more && frames < PASSED_AT_ONCE && goes_on(self) {
+                frames += 1;
+                more = self.advance();
+            }
+            each(first, frames);
+            return more;
+        };
+        each(first, frames);
+        if let (Steps::Constant(constant), Some(index)) = (&mut self.steps, next) {
+            constant.seek(index - self.first);
+            self.go_to(index);
+            if self.is_due() {
+                return true;
+            }
+        }
+        self.next_stream(self.end())
+    }
+
+    /// At a constant rate: how many frames of this core are due before `until`, from the current one on, and the first
+    /// frame of its next burst, if that has a number.
+    fn jump(&self, until: u64) -> Option<(u64, Option<u64>)> {
+        let Steps::Constant(constant) = &self.steps else { return None };
+        let number = (self.burst_start - self.first) / self.burst;
+        let in_all = self.count.saturating_sub(self.first).div_ceil(self.burst);
+        let due = constant.bursts_before(until.min(self.stop), self.burst).min(in_all);
+        let bursts = due.saturating_sub(number).div_ceil(self.cores).max(1);
+        // the last of them may be cut short by the count
+        let last = self.burst_start + (bursts - 1) * self.cores * self.burst;
+        let last_frames = self.count.saturating_sub(last).min(self.burst);
+        let frames = (bursts - 1) * self.burst + last_frames - (self.index - self.burst_start);
+        Some((frames, last.checked_add(self.cores.saturating_mul(self.burst))))
     }
 
     fn next_burst(&mut self) -> bool {
@@ -451,6 +504,41 @@ mod tests {
                 let first = departure.index / u64::from(flow.burst) * u64::from(flow.burst);
                 prop_assert_eq!(departure.at, flow.start.saturating_add(rate.deadline(first)));
                 prop_assert!(departure.at < flow.stop && departure.index < flow.count);
+            }
+        }
+
+        #[test]
+        fn passing_over_frames_is_the_same_as_taking_them(
+            flow in departures(),
+            (core, cores) in (0..3u32).prop_flat_map(|core| (Just(core), core + 1..4)),
+            steps in proptest::collection::vec((0..40_usize, any::<bool>()), 1..10),
+        ) {
+            let shard = Shard { core, cores };
+            let (mut taken, mut passing) = (schedule(&flow, shard, 0), schedule(&flow, shard, 0));
+            for (ahead, alike) in steps {
+                let Some(one) = &mut taken else { break };
+                let mut behind = one.clone();
+                let until = (0..ahead).find_map(|_| (!behind.advance()).then_some(u64::MAX));
+                let until = until.unwrap_or_else(|| behind.at());
+                let mut expected = 0;
+                let mut left = true;
+                while left && one.at() < until && expected < 5000 {
+                    expected += 1;
+                    left = one.advance();
+                }
+                let Some(other) = &mut passing else { unreachable!() };
+                let (mut frames, mut more) = (0, true);
+                if expected == 5000 {
+                    break;
+                }
+                while more && other.at() < until {
+                    more = other.skip_before(until, alike, &mut |_, many| frames += many);
+                }
+                prop_assert_eq!((frames, more), (expected, left));
+                if !left {
+                    break;
+                }
+                prop_assert_eq!(one.departure(), other.departure());
             }
         }
 

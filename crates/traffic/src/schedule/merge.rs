@@ -118,6 +118,24 @@ impl Schedule {
         out.len() - before
     }
 
+    /// Passes over frames of the flow whose turn it is that are due before `until`; none if its next is not. `each` is
+    /// given the first of some frames, and how many they are: one, or many if `alike` says that they need not be looked
+    /// at one by one.
+    pub fn skip_before(
+        &mut self,
+        until: Nanos,
+        alike: bool,
+        each: &mut impl FnMut(Departure, u64),
+    ) {
+        let Some(flow) = self.current.and_then(|place| self.flows.get_mut(place as usize)) else {
+            return;
+        };
+        if flow.departure().at < until {
+            let ended = !flow.skip_before(until.get(), alike, each);
+            self.take_turns(ended);
+        }
+    }
+
     /// From `at` on `flow` sends what `next` says, with the number of its stream, or nothing more; what the
     /// program had for it later is dropped: a change from outside overrides the schedule. A flow that has ended
     /// begins anew with it. Its frames are counted on, the same on every core, just as if the program had had the

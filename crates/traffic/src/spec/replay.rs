@@ -37,7 +37,7 @@ pub struct Replay {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "Option<TimeText>")]
     pub tight_loop: Option<Nanos>,
-    /// A record later than this is dropped as a time violation; one that leaves within a microsecond of its time is in
+    /// A record later than this is dropped and counted as expired; one that leaves within a microsecond of its time is in
     /// time. Default: as `run.late` says.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "Option<TimeText>")]

@@ -109,6 +109,6 @@ pub enum LateChoice {
     /// It is sent late, and its lateness recorded.
     #[default]
     Send,
-    /// It is not sent once it is later than `drift`, and counted as a time violation.
+    /// It is not sent once it is later than `drift`, and counted as expired.
     Drop,
 }
