@@ -28,7 +28,7 @@ First steps:
 
 const CONVENTIONS: &str = "\
 Signals:
-  The first SIGINT or SIGTERM ends a run with its report, the second ends it at once.
+  The first SIGINT, SIGTERM or SIGHUP ends a run with its report, the second ends it at once.
 
 Environment:
   WIREBEAT_KEY  the key for --peer and --listen

@@ -18,6 +18,7 @@ pub fn execute(
     let mut observer = output.observer();
     let prepared = wirebeat_run::prepare(scenario, options).map_err(explain)?;
     if let Some(path) = prepared.control_path() {
+        signals.remove_at_end(path);
         observer.notice(&format!("control socket: {}", path.display()));
     }
     let report = prepared.start(&mut *observer, signals.running());

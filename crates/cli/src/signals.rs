@@ -3,10 +3,12 @@
 //! They are blocked in every thread and awaited by one of their own, so that no handler has to be safe
 //! at any moment of any other thread.
 
+use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,11 +23,12 @@ const SHELL_OFFSET: i32 = 128;
 /// group. Nobody presses a key twice as fast.
 const ONE_WISH: Duration = Duration::from_millis(100);
 
-/// What SIGINT and SIGTERM do from now on.
+/// What SIGINT, SIGTERM and SIGHUP do from now on.
 #[derive(Debug)]
 pub struct Signals {
     stop: Stop,
     running: Arc<AtomicBool>,
+    remains: Arc<Mutex<Vec<PathBuf>>>,
 }
 
 impl Signals {
@@ -34,10 +37,16 @@ impl Signals {
     pub fn watch() -> Result<Signals, Failure> {
         let failed =
             |error: io::Error| Failure::machine(&format!("cannot watch for signals: {error}"));
-        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+        let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+        // A terminal that goes away ends the run as a key does; under nohup it is to go on.
+        if !is_ignored(Signal::SIGHUP) {
+            signals.add(Signal::SIGHUP);
+        }
         signals.thread_block().map_err(|error| failed(error.into()))?;
         let (stop, running) = (Stop::new(), Arc::new(AtomicBool::new(false)));
         let (asked, runs) = (stop.clone(), Arc::clone(&running));
+        let remains = Arc::new(Mutex::new(Vec::new()));
+        let leaving = Arc::clone(&remains);
         thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
@@ -50,12 +59,21 @@ impl Signals {
                             asked.ask(signal as u8);
                         }
                         Answer::Nothing => {}
-                        Answer::End => process::exit(SHELL_OFFSET + signal as i32),
+                        Answer::End => {
+                            remove(&leaving);
+                            process::exit(SHELL_OFFSET + signal as i32)
+                        }
                     }
                 }
             })
             .map_err(failed)?;
-        Ok(Signals { stop, running })
+        Ok(Signals { stop, running, remains })
+    }
+
+    /// Removes this file, too, where a signal ends the program at once. All else that a run makes goes with its process.
+    pub fn remove_at_end(&self, path: &Path) {
+        let mut remains = self.remains.lock().unwrap_or_else(PoisonError::into_inner);
+        remains.push(path.to_owned());
     }
 
     /// From now on the first one asks the run to stop.
@@ -63,6 +81,23 @@ impl Signals {
         self.running.store(true, Ordering::Release);
         &self.stop
     }
+}
+
+fn remove(remains: &Mutex<Vec<PathBuf>>) {
+    let remains = remains.lock().unwrap_or_else(PoisonError::into_inner);
+    for path in remains.iter() {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Whether whoever started the program had this signal ignored.
+fn is_ignored(signal: Signal) -> bool {
+    let mask = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:").map(str::to_owned));
+        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+    };
+    let ignored = fs::read_to_string("/proc/self/status").ok().and_then(mask).unwrap_or(0);
+    ignored >> (signal as u32 - 1) & 1 == 1
 }
 
 /// What a signal does.

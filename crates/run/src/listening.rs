@@ -62,6 +62,7 @@ pub(crate) fn receive(
         request,
         port,
         engine,
+        stop,
         machine,
         station,
         watch,
@@ -120,6 +121,7 @@ struct Local<'a> {
     request: &'a ReceiveRequest,
     port: PortHere,
     engine: Engine,
+    stop: &'a Stop,
     machine: Machine,
     station: Station,
     /// Says when the port's link is deleted.
@@ -220,7 +222,7 @@ impl Metering for Local<'_> {
         let Work::Measuring { receiver, cpu, relation } = mem::take(&mut self.work) else {
             return Err("no measurement has begun".to_owned());
         };
-        wait_for_quiet(&receiver, settle);
+        wait_for_quiet(&receiver, settle, self.stop);
         let spent = CpuTimes::now().since(&cpu);
         let received = receiver.finish();
         let frames = received.summary.flows.values().map(|flow| flow.frames).sum();
@@ -267,11 +269,11 @@ impl Metering for Local<'_> {
     }
 }
 
-/// Waits until nothing has arrived for a while, `settle` at most.
-fn wait_for_quiet(receiver: &Receiver, settle: Nanos) {
+/// Waits until nothing has arrived for a while, `settle` at most, and no longer than until a stop is asked.
+fn wait_for_quiet(receiver: &Receiver, settle: Nanos, stop: &Stop) {
     let until = MonotonicClock.now().saturating_add(settle);
     let mut before = None;
-    while MonotonicClock.now() < until {
+    while MonotonicClock.now() < until && !stop.asked() {
         thread::sleep(QUIET.min(settle.to_duration()));
         let now = receiver.received().0;
         if before == Some(now) {

@@ -184,6 +184,8 @@ pub(crate) fn ended_by(end: &End, error: &wirebeat_engine::port::PortError) -> E
 /// The receiver on the other host gave no result.
 fn lost_peer(end: &End, error: &RemoteError) -> End {
     match end {
+        // nothing was sent, and so nothing is missing
+        End::Stopped { .. } if matches!(error, RemoteError::Stopped { .. }) => end.clone(),
         End::Completed | End::Stopped { .. } => match error {
             RemoteError::Gone { address, .. } => End::PeerGone { peer: address.to_string() },
             error => End::Failed { message: error.to_string() },

@@ -60,7 +60,9 @@ const SEND: [&str; 8] =
 
 #[test]
 fn a_signal_ends_a_run_with_its_report() {
-    for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM")] {
+    for (signal, name) in
+        [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM"), (Signal::HUP, "SIGHUP")]
+    {
         let running = Running::under_way(&[&SEND[..], &["--json", "-"]].concat());
         running.signal(signal);
         let (code, out) = running.end();
@@ -81,6 +83,23 @@ fn signals_that_come_together_are_one() {
     let (code, out) = running.end();
     assert_eq!(code, Some(0));
     assert!(out.contains("stopped by SIGINT"), "{out}");
+}
+
+#[test]
+fn a_hang_up_that_is_ignored_stays_ignored() {
+    let mut shell = std::process::Command::new("sh");
+    let line = format!(
+        "trap '' HUP; exec {} send --to 127.0.0.1:9 --rate 100pps --time 1s --interval 20ms --json -",
+        env!("CARGO_BIN_EXE_wirebeat")
+    );
+    let mut child =
+        shell.args(["-c", &line]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut running = Running { said: BufReader::new(child.stderr.take().unwrap()), child };
+    running.said.read_line(&mut String::new()).unwrap();
+    running.signal(Signal::HUP);
+    let (code, out) = running.end();
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, report["end"]["reason"].as_str()), (Some(0), Some("completed")), "{out}");
 }
 
 #[test]

@@ -53,10 +53,6 @@ impl Stream for Tape<'_> {
     fn limit_writes(&mut self, _: Duration) -> io::Result<()> {
         Ok(())
     }
-
-    fn readable(&mut self, _: Duration) -> io::Result<bool> {
-        Ok(true)
-    }
 }
 
 /// Bytes on the wire, to either end. Who knows no key gets no further than the handshake.

@@ -7,6 +7,7 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
@@ -19,8 +20,9 @@ use super::message::{
     Version, Welcome,
 };
 use super::session::Collector;
-use super::transport::{Channel, TransportError};
-use super::{RemoteError, Timeouts, key_for};
+use super::transport::{Channel, Halt, PACE, Received, TransportError};
+use super::{Key, RemoteError, Timeouts, key_for};
+use crate::observe::Stop;
 use crate::options::{KeySource, Peer};
 
 /// How many exchanges compare the clocks.
@@ -31,6 +33,12 @@ const FEWEST: usize = 8;
 const COMPARING: Duration = Duration::from_millis(500);
 /// How long a look at the count waits for a fresh one.
 const GLANCE: Duration = Duration::from_millis(20);
+/// Between two attempts to connect to a receiver that has too many connections, at first; then twice as long each time.
+const AGAIN: Duration = Duration::from_millis(20);
+/// The longest time between two attempts.
+const AGAIN_MAX: Duration = Duration::from_millis(500);
+/// How long a result may take after the user asked to stop, beyond the time that frames on their way have.
+const AFTER_STOP: Duration = Duration::from_secs(5);
 
 /// Who calls: the sender's own side of a connection.
 #[derive(Clone)]
@@ -97,16 +105,62 @@ impl Connection {
         key: Option<&KeySource>,
     ) -> Result<Connection, RemoteError> {
         let key = key_for(address, key)?;
+        let waited = caller.timeouts.waiting;
+        let until = Instant::now() + waited;
+        let mut pause = AGAIN;
+        loop {
+            match Connection::attempt(&caller, address, &key, until) {
+                Ok((line, welcome)) => {
+                    return Ok(Connection { line, caller, welcome, compared: None });
+                }
+                // It gave this connection up for others: the next one may be luckier.
+                Err(RemoteError::Crowded { .. }) if Instant::now() + pause < until => {
+                    thread::sleep(pause);
+                    pause = (pause * 2).min(AGAIN_MAX);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Connects and greets once.
+    fn attempt(
+        caller: &Caller,
+        address: SocketAddr,
+        key: &Key,
+        until: Instant,
+    ) -> Result<(Line, Welcome), RemoteError> {
+        let waited = caller.timeouts.waiting;
         let unreachable = |source| RemoteError::Unreachable { address, source };
-        let patience = caller.timeouts.handshake;
-        let stream = TcpStream::connect_timeout(&address, patience).map_err(unreachable)?;
+        let left = until.saturating_duration_since(Instant::now()).max(AGAIN);
+        let stream = TcpStream::connect_timeout(&address, left).map_err(unreachable)?;
         stream.set_nodelay(true).map_err(unreachable)?;
         let clock = Arc::clone(&caller.clock);
-        let channel = Channel::initiate(stream, &key, clock, Instant::now() + patience)
-            .map_err(|error| RemoteError::broken(address, error))?;
-        let mut line = Line { channel, address, patience: caller.timeouts.answer, broken: None };
-        let welcome = line.greet()?;
-        Ok(Connection { line, caller, welcome, compared: None })
+        let channel =
+            Channel::initiate(stream, key, clock, until).map_err(|error| match error {
+                TransportError::Crowded => RemoteError::Crowded { address, waited },
+                TransportError::TimedOut => RemoteError::Silent { address, waited },
+                error => RemoteError::broken(address, error),
+            })?;
+        let mut line = Line {
+            channel,
+            address,
+            patience: caller.timeouts.answer,
+            broken: None,
+            is_closed: false,
+        };
+        match line.greet() {
+            // What proves the key also has a bound, and the oldest has to go.
+            Err(RemoteError::Gone { .. }) if line.is_closed => {
+                Err(RemoteError::Crowded { address, waited })
+            }
+            greeted => Ok((line, greeted?)),
+        }
+    }
+
+    /// From now on waiting for the receiver ends as soon as `stop` is asked.
+    pub fn heed(&mut self, stop: &Stop) {
+        self.line.channel.heed(Halt { stop: stop.clone(), grace: Duration::ZERO });
     }
 
     /// Who receives: its version, ports and limits.
@@ -163,11 +217,13 @@ impl Connection {
     /// Compares the clocks anew. What is known then covers this and every earlier comparison.
     fn compare(&mut self) -> Result<(Ahead, ClockRelation), RemoteError> {
         let begun = Instant::now();
+        // For all of them: a receiver that is slow each time gains nothing.
+        let deadline = begun + self.line.patience;
         let mut exchanges = Vec::with_capacity(EXCHANGES);
         while exchanges.len() < FEWEST
             || (exchanges.len() < EXCHANGES && begun.elapsed() < COMPARING)
         {
-            exchanges.push(self.line.exchange()?);
+            exchanges.push(self.line.exchange(deadline)?);
         }
         let mut ahead = Ahead::of(&exchanges)
             .ok_or_else(|| self.line.untrue("its clock gives times that cannot be".to_owned()))?;
@@ -198,39 +254,66 @@ impl Measurement {
                 *self.asked.insert(Instant::now())
             }
         };
-        if line.readable(GLANCE)? {
-            self.hear_count()?;
-        } else if asked.elapsed() >= line.patience {
-            return Err(line.broke(TransportError::TimedOut));
+        match line.glance()? {
+            Some(reply) => self.take_count(&reply)?,
+            // A part of an answer is none.
+            None if asked.elapsed() >= line.patience => {
+                return Err(line.broke(TransportError::TimedOut));
+            }
+            None => {}
         }
         Ok(self.count)
     }
 
     /// The count that was asked for.
-    fn hear_count(&mut self) -> Result<(), RemoteError> {
-        let line = &mut self.connection.line;
-        match line.hear_within(line.patience)? {
-            (Reply::Received(count), _) => {
-                (self.count, self.asked) = (count, None);
+    fn take_count(&mut self, reply: &Reply) -> Result<(), RemoteError> {
+        match reply {
+            Reply::Received(count) => {
+                (self.count, self.asked) = (*count, None);
                 Ok(())
             }
-            _ => Err(line.unexpected()),
+            _ => Err(self.connection.line.unexpected()),
         }
     }
 
+    /// From now on waiting for the result ends soon after `stop` is asked; frames may be on their way for `settle`.
+    pub fn heed(&mut self, stop: &Stop, settle: Nanos) {
+        let settle = settle.min(LONGEST_SETTLE).to_duration();
+        // Here, and then at the receiver.
+        self.heed_for(stop, AFTER_STOP + settle * 2);
+    }
+
+    pub(super) fn heed_for(&mut self, stop: &Stop, grace: Duration) {
+        self.connection.line.channel.heed(Halt { stop: stop.clone(), grace });
+    }
+
     /// Lets the receiver wait for frames on their way, `settle` at most, and fetches its result.
-    pub fn finish(mut self, settle: Nanos) -> Result<Outcome, RemoteError> {
-        if self.asked.is_some() {
-            self.hear_count()?;
+    pub fn finish(self, settle: Nanos) -> Result<Outcome, RemoteError> {
+        self.fetch(settle).map_err(|error| match error {
+            // It was asked in time, so the missing result is its fault.
+            RemoteError::Stopped { address } => {
+                RemoteError::Gone { address, how: TransportError::Stopped.to_string() }
+            }
+            error => error,
+        })
+    }
+
+    fn fetch(mut self, settle: Nanos) -> Result<Outcome, RemoteError> {
+        if let Some(asked) = self.asked {
+            let line = &mut self.connection.line;
+            let reply = line.hear(asked + line.patience)?.0;
+            self.take_count(&reply)?;
         }
         let (_, clocks) = self.connection.compare()?;
         let line = &mut self.connection.line;
         line.say(&Request::Finish { settle_ns: settle.get() })?;
-        let mut patience = line.patience + settle.min(LONGEST_SETTLE).to_duration();
+        let mut deadline =
+            Instant::now() + line.patience + settle.min(LONGEST_SETTLE).to_duration();
         let mut collector = Collector::new(&self.expected);
         let mut measured = loop {
-            let (reply, _) = line.hear_within(patience)?;
-            patience = line.patience;
+            let (reply, bytes) = line.hear_sized(deadline)?;
+            // All replies together: each gives the next no more time than it has bytes.
+            deadline += PACE.time_for(bytes);
             if let Some(measured) = collector.take(reply).map_err(|what| line.untrue(what))? {
                 break measured;
             }
@@ -251,6 +334,8 @@ struct Line {
     patience: Duration,
     /// How the connection broke. What else there may be to read answers something else.
     broken: Option<String>,
+    /// The other end closed it.
+    is_closed: bool,
 }
 
 impl Line {
@@ -269,9 +354,9 @@ impl Line {
     }
 
     /// Asks for the time.
-    fn exchange(&mut self) -> Result<Exchange, RemoteError> {
+    fn exchange(&mut self, deadline: Instant) -> Result<Exchange, RemoteError> {
         let asked = self.say(&Request::Clock)?;
-        let (reply, heard) = self.hear_within(self.patience)?;
+        let (reply, heard) = self.hear(deadline)?;
         match reply {
             Reply::Clock { received_ns, sent_ns } => Ok(Exchange {
                 asked: asked.get(),
@@ -285,7 +370,7 @@ impl Line {
 
     fn ask(&mut self, request: &Request) -> Result<Reply, RemoteError> {
         self.say(request)?;
-        Ok(self.hear_within(self.patience)?.0)
+        Ok(self.hear(Instant::now() + self.patience)?.0)
     }
 
     /// Gives the time when the request left.
@@ -297,22 +382,36 @@ impl Line {
     }
 
     /// The next reply, unless it is a refusal, and when it had arrived.
-    fn hear_within(&mut self, patience: Duration) -> Result<(Reply, Nanos), RemoteError> {
+    fn hear(&mut self, deadline: Instant) -> Result<(Reply, Nanos), RemoteError> {
+        let message = self.receive(deadline)?;
+        Ok((self.read(&message.bytes)?, message.at))
+    }
+
+    /// The next reply, unless it is a refusal, and how many bytes it had.
+    fn hear_sized(&mut self, deadline: Instant) -> Result<(Reply, usize), RemoteError> {
+        let message = self.receive(deadline)?;
+        Ok((self.read(&message.bytes)?, message.bytes.len()))
+    }
+
+    fn receive(&mut self, deadline: Instant) -> Result<Received, RemoteError> {
         self.whole()?;
-        let message = self.channel.receive(REPLY_LIMIT, Instant::now() + patience);
-        let message = message.map_err(|error| self.broke(error))?;
-        match Reply::decode(&message.bytes).map_err(|error| self.untrue(error.to_string()))? {
+        self.channel.receive(REPLY_LIMIT, deadline).map_err(|error| self.broke(error))
+    }
+
+    /// A reply, if the rest of it arrives soon.
+    fn glance(&mut self) -> Result<Option<Reply>, RemoteError> {
+        self.whole()?;
+        let message = self.channel.poll(REPLY_LIMIT, GLANCE).map_err(|error| self.broke(error))?;
+        message.map(|message| self.read(&message.bytes)).transpose()
+    }
+
+    fn read(&self, bytes: &[u8]) -> Result<Reply, RemoteError> {
+        match Reply::decode(bytes).map_err(|error| self.untrue(error.to_string()))? {
             Reply::Refused { reason } => {
                 Err(RemoteError::Refused { address: self.address, reason })
             }
-            reply => Ok((reply, message.at)),
+            reply => Ok(reply),
         }
-    }
-
-    /// Whether a reply begins to arrive within `wait`.
-    fn readable(&mut self, wait: Duration) -> Result<bool, RemoteError> {
-        self.whole()?;
-        self.channel.readable(wait).map_err(|error| self.broke(error))
     }
 
     /// Fails as the connection did, if it did.
@@ -326,6 +425,7 @@ impl Line {
     /// The connection is of no use any more.
     fn broke(&mut self, error: TransportError) -> RemoteError {
         self.broken = Some(error.to_string());
+        self.is_closed = matches!(error, TransportError::Closed);
         RemoteError::broken(self.address, error)
     }
 

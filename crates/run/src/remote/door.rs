@@ -1,12 +1,14 @@
 //! The door of a listening receiver: who comes in, and how fast.
 //!
-//! Strangers get little: at most [`PENDING`] of them at a time, each for the time of a handshake, and
-//! about [`PER_SECOND`] a second altogether; more wait in the system's queue. The oldest has to go when
-//! there are too many, so that idle connections do not lock anybody out. Only who proves to know the
-//! key and speaks the same protocol becomes a guest, one at a time; others with the key are told that
-//! the receiver is busy. None of this happens in the thread that measures.
+//! One thread accepts connections as fast as they come and hears what strangers say first ([`Knock`]); that shows
+//! whether they know the key, and costs two hashes. Until then a connection is [`STRANGERS`] bounded places, a fair
+//! share for each source, and the time of a handshake; the rest ([`Crowd`]) is pushed out. Only who has shown the key
+//! gets a thread to shake hands in, at most [`PENDING`], and only who proves it and speaks the same protocol becomes a
+//! guest, one at a time; others with the key are told that the receiver is busy. While a guest is inside, about
+//! [`PER_SECOND`] connections a second are looked at, so that strangers cost a measurement no time. None of this happens
+//! in the thread that measures.
 
-use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -18,18 +20,27 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wirebeat_engine::clock::Clock;
 
 use super::Timeouts;
+use super::crowd::{Crowd, Source};
 use super::key::Key;
 use super::message::{GREETING_LIMIT, PROTOCOL, Reply, Request, Version};
-use super::transport::{Channel, TransportError};
+use super::transport::{Channel, Knock, Known, TransportError, WRONG_KEY, preface};
 
-/// The most connections that may be shaking hands.
+/// The most connections that have not shown the key.
+pub const STRANGERS: usize = 256;
+/// The most of them from one source.
+pub const PER_SOURCE: usize = 32;
+/// The most connections that have shown the key and are shaking hands.
 pub const PENDING: usize = 8;
-/// How many connections may fail in a second, in the long run.
+/// How many connections are looked at in a second while a guest is inside, in the long run.
 pub const PER_SECOND: u32 = 20;
-/// How many may fail at once after a quiet time.
+/// How many are looked at at once after a quiet time.
 pub const BURST: u32 = 40;
 /// How often the door looks whether it is to be closed.
 const LOOK: Duration = Duration::from_millis(100);
+/// Connections that are accepted in one turn.
+const TURN: usize = 64;
+/// Waiting after a turn that was full: bounds the work for a flood, at more than ten thousand connections a second.
+const BREATH: Duration = Duration::from_millis(5);
 
 /// A sender that knows the key.
 pub struct Guest {
@@ -37,6 +48,15 @@ pub struct Guest {
     pub channel: Channel<TcpStream>,
     /// Where it is.
     pub address: SocketAddr,
+}
+
+/// Who has not shown the key.
+struct Stranger {
+    stream: TcpStream,
+    address: SocketAddr,
+    knock: Knock,
+    /// When it has to have shown it.
+    until: Instant,
 }
 
 /// The door.
@@ -51,7 +71,8 @@ pub struct Door<'a> {
     closed: AtomicBool,
     /// Connections that did not become guests.
     turned_away: AtomicU64,
-    pending: Mutex<Pending>,
+    /// Those that have shown the key.
+    pending: Mutex<Crowd<TcpStream>>,
     gate: Mutex<Gate>,
 }
 
@@ -71,7 +92,7 @@ impl<'a> Door<'a> {
             occupied: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             turned_away: AtomicU64::new(0),
-            pending: Mutex::default(),
+            pending: Mutex::new(Crowd::new(PENDING, PENDING)),
             gate: Mutex::new(Gate::new(Instant::now())),
         }
     }
@@ -82,17 +103,18 @@ impl<'a> Door<'a> {
         scope: &'scope Scope<'scope, '_>,
         guests: &'scope SyncSender<Guest>,
     ) {
+        let mut strangers = Crowd::new(STRANGERS, PER_SOURCE);
         while !self.closed.load(Ordering::Acquire) {
-            if !self.gate().pass(Instant::now()) {
-                thread::sleep(LOOK);
-                continue;
+            let (knocking, ready) = self.wait(&strangers);
+            for ticket in ready {
+                self.hear(scope, guests, &mut strangers, ticket);
             }
-            match self.knock() {
-                Some((stream, address)) => self.ask(scope, guests, stream, address),
-                None => self.gate().give_back(),
+            self.expire(&mut strangers);
+            if knocking && self.accept(&mut strangers) == TURN {
+                thread::sleep(BREATH);
             }
         }
-        self.pending().clear();
+        self.pending().drain().for_each(|connection| hang_up(&connection));
     }
 
     /// The guest has left.
@@ -110,35 +132,121 @@ impl<'a> Door<'a> {
         self.turned_away.load(Ordering::Relaxed)
     }
 
-    /// The next connection, if there is one soon.
-    fn knock(&self) -> Option<(TcpStream, SocketAddr)> {
-        let look = Timespec::try_from(LOOK).ok();
-        let mut listener = [PollFd::new(self.listener, PollFlags::IN)];
-        match poll(&mut listener, look.as_ref()) {
-            Ok(0) | Err(_) => None,
-            Ok(_) => match self.listener.accept() {
-                Ok(connection) => Some(connection),
-                Err(_) => {
-                    // Out of file descriptors or memory, perhaps: it stays readable, so do not spin.
-                    thread::sleep(LOOK);
-                    None
-                }
-            },
-        }
+    fn turn_away(&self, stranger: Option<Stranger>) {
+        self.turned_away.fetch_add(stranger.map_or(0, |_| 1), Ordering::Relaxed);
     }
 
-    /// Asks a connection who it is, in a thread of its own.
-    fn ask<'scope>(
+    /// Whether another connection may be looked at now.
+    fn is_open(&self) -> bool {
+        !self.occupied.load(Ordering::Acquire) || self.gate().is_open(Instant::now())
+    }
+
+    /// Waits a little; whether somebody knocks, and the tickets of strangers who have said something.
+    fn wait(&self, strangers: &Crowd<Stranger>) -> (bool, Vec<u64>) {
+        let now = Instant::now();
+        let next = strangers.iter().map(|(_, one)| one.until.saturating_duration_since(now)).min();
+        let wait = next.unwrap_or(LOOK).min(LOOK).max(Duration::from_millis(1));
+        let open = self.is_open();
+        let mut tickets = Vec::new();
+        let mut files = Vec::new();
+        for (ticket, stranger) in strangers.iter() {
+            tickets.push(ticket);
+            files.push(PollFd::new(&stranger.stream, PollFlags::IN));
+        }
+        if open {
+            files.push(PollFd::new(self.listener, PollFlags::IN));
+        }
+        if poll(&mut files, Timespec::try_from(wait).ok().as_ref()).is_err() {
+            thread::sleep(BREATH);
+            return (false, Vec::new());
+        }
+        let ready: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
+        let heard = tickets.iter().zip(&ready).filter(|(_, ready)| **ready);
+        let heard = heard.map(|(ticket, _)| *ticket).collect();
+        (open && ready.last() == Some(&true), heard)
+    }
+
+    /// Accepts who knocks, and says at once what listens here; gives how many they were.
+    fn accept(&self, strangers: &mut Crowd<Stranger>) -> usize {
+        for accepted in 0..TURN {
+            if !self.is_open() {
+                return accepted;
+            }
+            let (stream, address) = match self.listener.accept() {
+                Ok(connection) => connection,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return accepted,
+                Err(_) => {
+                    // Out of file descriptors, perhaps: it stays readable, so do not spin.
+                    self.turn_away(strangers.evict_any());
+                    thread::sleep(BREATH);
+                    return accepted;
+                }
+            };
+            if self.occupied.load(Ordering::Acquire) {
+                self.gate().pass(Instant::now());
+            }
+            let until = Instant::now() + self.timeouts.handshake;
+            if let Ok(stream) = greeted(stream) {
+                let source = Source::of(address.ip());
+                let stranger = Stranger { stream, address, knock: Knock::default(), until };
+                let (_, evicted) = strangers.add(source, stranger);
+                self.turn_away(evicted);
+            } else {
+                self.turned_away.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        TURN
+    }
+
+    /// Takes out those whose time is over.
+    fn expire(&self, strangers: &mut Crowd<Stranger>) {
+        let now = Instant::now();
+        // the oldest come first, and all have the same time
+        let late = strangers.iter().take_while(|(_, one)| one.until <= now);
+        let late: Vec<u64> = late.map(|(ticket, _)| ticket).collect();
+        late.into_iter().for_each(|ticket| self.turn_away(strangers.remove(ticket)));
+    }
+
+    /// Hears what a stranger says, and lets it shake hands once it has shown the key.
+    fn hear<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         guests: &'scope SyncSender<Guest>,
-        stream: TcpStream,
-        address: SocketAddr,
+        strangers: &mut Crowd<Stranger>,
+        ticket: u64,
     ) {
+        let Some(stranger) = strangers.get_mut(ticket) else { return };
+        match stranger.read() {
+            Ok(false) => {}
+            Err(_) => self.turn_away(strangers.remove(ticket)),
+            Ok(true) => {
+                let Some(mut stranger) = strangers.remove(ticket) else { return };
+                match stranger.knock.check(self.key) {
+                    Ok(known) => self.shake_hands(scope, guests, (stranger, known)),
+                    Err(_) => {
+                        // Tells an honest person that the keys differ; whoever reads nothing waits for nothing.
+                        let _ = stranger.stream.write(&WRONG_KEY);
+                        self.turn_away(Some(stranger));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Shakes hands in a thread of its own.
+    fn shake_hands<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        guests: &'scope SyncSender<Guest>,
+        (stranger, known): (Stranger, Known),
+    ) {
+        let Stranger { stream, address, until, .. } = stranger;
         let Ok(handle) = stream.try_clone() else { return };
-        let ticket = self.pending().add(handle);
+        let (ticket, evicted) = self.pending().add(Source::of(address.ip()), handle);
+        evicted.inspect(hang_up);
         let asking = move || {
-            let known = self.identify(stream).map(|greeted| self.admit(guests, greeted, address));
+            let greeted = self.identify(stream, known, until);
+            let known = greeted.map(|greeted| self.admit(guests, greeted, address));
             self.pending().remove(ticket);
             match known {
                 Ok(()) => self.gate().give_back(),
@@ -151,10 +259,14 @@ impl<'a> Door<'a> {
     }
 
     /// Shakes hands and hears the greeting, which proves that the other end knows the key.
-    fn identify(&self, stream: TcpStream) -> Result<Greeted, TransportError> {
-        stream.set_nodelay(true)?;
-        let deadline = Instant::now() + self.timeouts.handshake;
-        let mut channel = Channel::accept(stream, self.key, Arc::clone(&self.clock), deadline)?;
+    fn identify(
+        &self,
+        stream: TcpStream,
+        known: Known,
+        deadline: Instant,
+    ) -> Result<Greeted, TransportError> {
+        stream.set_nonblocking(false)?;
+        let mut channel = Channel::answer(stream, known, Arc::clone(&self.clock), deadline)?;
         let greeting = channel.receive(GREETING_LIMIT, deadline)?;
         match Request::decode(&greeting.bytes) {
             Ok(Request::Hello(version)) => Ok(Greeted { channel, version, deadline }),
@@ -181,7 +293,7 @@ impl<'a> Door<'a> {
         }
     }
 
-    fn pending(&self) -> MutexGuard<'_, Pending> {
+    fn pending(&self) -> MutexGuard<'_, Crowd<TcpStream>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -197,34 +309,33 @@ struct Greeted {
     deadline: Instant,
 }
 
-/// Connections that shake hands, the oldest first.
-#[derive(Default)]
-struct Pending {
-    next: u64,
-    connections: VecDeque<(u64, TcpStream)>,
+impl Stranger {
+    /// Hears what has come; whether it is all that shows the key.
+    fn read(&mut self) -> Result<bool, TransportError> {
+        loop {
+            let mut bytes = [0; 64];
+            let room = bytes.get_mut(..self.knock.missing()).unwrap_or_default();
+            match self.stream.read(room) {
+                Ok(0) => return Err(TransportError::Closed),
+                Ok(count) => self.knock.take(room.get(..count).unwrap_or_default()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+            if self.knock.is_whole()? {
+                return Ok(true);
+            }
+        }
+    }
 }
 
-impl Pending {
-    /// Notes a connection; the oldest goes if it is one too many.
-    fn add(&mut self, connection: TcpStream) -> u64 {
-        let ticket = self.next;
-        self.next += 1;
-        self.connections.push_back((ticket, connection));
-        if self.connections.len() > PENDING
-            && let Some((_, oldest)) = self.connections.pop_front()
-        {
-            hang_up(&oldest);
-        }
-        ticket
-    }
-
-    fn remove(&mut self, ticket: u64) {
-        self.connections.retain(|(other, _)| *other != ticket);
-    }
-
-    fn clear(&mut self) {
-        self.connections.drain(..).for_each(|(_, connection)| hang_up(&connection));
-    }
+/// A new connection that has been told what listens here.
+fn greeted(mut stream: TcpStream) -> io::Result<TcpStream> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    // There is room in the buffers of a new connection.
+    stream.write_all(&preface())?;
+    Ok(stream)
 }
 
 /// The thread that reads from it notices at once.
@@ -233,7 +344,7 @@ fn hang_up(connection: &TcpStream) {
     let _ = connection.shutdown(Shutdown::Both);
 }
 
-/// Lets connections pass at a bounded rate: a bucket of [`BURST`] tokens that is filled with
+/// Lets connections pass at a bounded rate while a guest is inside: a bucket of [`BURST`] tokens that is filled with
 /// [`PER_SECOND`] each second.
 struct Gate {
     tokens: u32,
@@ -246,7 +357,20 @@ impl Gate {
     }
 
     /// Whether one may pass now.
+    fn is_open(&mut self, now: Instant) -> bool {
+        self.fill(now);
+        self.tokens > 0
+    }
+
+    /// One passes now, if it may; says whether.
     fn pass(&mut self, now: Instant) -> bool {
+        self.fill(now);
+        let open = self.tokens > 0;
+        self.tokens = self.tokens.saturating_sub(1);
+        open
+    }
+
+    fn fill(&mut self, now: Instant) {
         const EVERY: Duration = Duration::from_millis(1000 / PER_SECOND as u64);
         let due = now.saturating_duration_since(self.filled).as_nanos() / EVERY.as_nanos();
         let due = u32::try_from(due).unwrap_or(BURST).min(BURST);
@@ -256,9 +380,6 @@ impl Gate {
             self.tokens += due;
             self.filled += EVERY * due;
         }
-        let open = self.tokens > 0;
-        self.tokens = self.tokens.saturating_sub(1);
-        open
     }
 
     /// The one that passed was an honest sender, or none came.
@@ -290,19 +411,5 @@ mod tests {
             assert!(gate.pass(start));
             gate.give_back();
         }
-    }
-
-    #[test]
-    fn the_oldest_of_too_many_has_to_go() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut pending = Pending::default();
-        let first = connect();
-        pending.add(first.try_clone().unwrap());
-        let tickets: Vec<_> = (0..PENDING).map(|_| pending.add(connect())).collect();
-        assert_eq!(pending.connections.len(), PENDING);
-        assert_eq!(first.peek(&mut [0]).unwrap(), 0);
-        tickets.into_iter().for_each(|ticket| pending.remove(ticket));
-        assert!(pending.connections.is_empty());
     }
 }

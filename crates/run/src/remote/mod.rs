@@ -10,6 +10,7 @@
 mod any_bytes;
 mod client;
 mod clock;
+mod crowd;
 mod door;
 mod key;
 mod message;
@@ -42,8 +43,11 @@ use transport::TransportError;
 /// How long the parts of a conversation may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Connecting; then from the first byte to the greeting.
+    /// At the receiver: from the first byte to the greeting.
     pub handshake: Duration,
+    /// At the sender: connecting and shaking hands, with all attempts. Longer than a receiver keeps strangers, so that
+    /// who comes while it has too many still gets through.
+    pub waiting: Duration,
     /// A message from its first byte to its last; an answer beyond what it has to wait for.
     pub answer: Duration,
     /// A sender that says nothing for so long is gone.
@@ -54,6 +58,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Timeouts {
             handshake: Duration::from_secs(5),
+            waiting: Duration::from_secs(20),
             answer: Duration::from_secs(10),
             silence: Duration::from_secs(10),
         }
@@ -118,6 +123,34 @@ pub enum RemoteError {
          start a second receiver on another port"
     )]
     Busy {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// It has too many connections to come to this one.
+    #[error(
+        "the receiver at {address} is busy: others opened so many connections that it did not come to this one within \
+         {} s; try again, or keep them from its port", waited.as_secs()
+    )]
+    Crowded {
+        /// Where.
+        address: SocketAddr,
+        /// How long it was tried.
+        waited: Duration,
+    },
+    /// Something accepts connections there, and says nothing.
+    #[error(
+        "nothing was heard from {address} within {} s: it is no Wirebeat receiver, or one that is too busy to answer; \
+         check the port, which the receiver prints when it starts", waited.as_secs()
+    )]
+    Silent {
+        /// Where.
+        address: SocketAddr,
+        /// How long it was waited.
+        waited: Duration,
+    },
+    /// The user asked to stop before the receiver had answered.
+    #[error("stopped while the receiver at {address} had not answered")]
+    Stopped {
         /// Where.
         address: SocketAddr,
     },
@@ -201,6 +234,7 @@ impl RemoteError {
     /// Wrong usage; or what the machines cannot do.
     pub fn exit(&self) -> Exit {
         match self {
+            RemoteError::Stopped { .. } => Exit::Unfinished,
             RemoteError::Key(KeyError::Random(_)) => Exit::Machine,
             RemoteError::Key(_)
             | RemoteError::KeyNeeded { .. }
@@ -210,6 +244,8 @@ impl RemoteError {
             | RemoteError::Unreachable { .. }
             | RemoteError::NotAReceiver { .. }
             | RemoteError::Busy { .. }
+            | RemoteError::Crowded { .. }
+            | RemoteError::Silent { .. }
             | RemoteError::Incompatible { .. }
             | RemoteError::OtherHandshake { .. }
             | RemoteError::Refused { .. }
@@ -225,9 +261,11 @@ impl RemoteError {
             TransportError::Foreign => RemoteError::NotAReceiver { address },
             TransportError::Version(theirs) => RemoteError::OtherHandshake { address, theirs },
             TransportError::Key => RemoteError::WrongKey { address },
-            TransportError::Closed | TransportError::TimedOut | TransportError::Failed(_) => {
-                RemoteError::Gone { address, how: error.to_string() }
-            }
+            TransportError::Stopped => RemoteError::Stopped { address },
+            TransportError::Closed
+            | TransportError::Crowded
+            | TransportError::TimedOut
+            | TransportError::Failed(_) => RemoteError::Gone { address, how: error.to_string() },
             TransportError::Damaged | TransportError::TooLong(_) => {
                 RemoteError::Untrue { address, what: error.to_string() }
             }

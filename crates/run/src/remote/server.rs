@@ -14,13 +14,17 @@ use super::door::{Door, Guest};
 use super::key::Key;
 use super::message::{Reply, Request};
 use super::session::{Identity, Metering, Phase, Session};
-use super::transport::{Channel, TransportError};
+use super::transport::{Channel, Halt, PACE, TransportError};
 use super::{RemoteError, Timeouts};
 use crate::observe::{Observer, Progress, Stop};
 use crate::receive::Listen;
 
 /// How often a stop is looked for, at least.
 const LOOK: Duration = Duration::from_millis(100);
+/// Connections that wait in the system's queue, at most; the system has a bound of its own (`somaxconn`).
+const BACKLOG: i32 = 4096;
+/// How long a peer may take to read a result after this receiver was told to stop.
+const AFTER_STOP: Duration = Duration::from_secs(1);
 /// The observer hears of connections that were turned away no more often than this.
 const NOTICE: Duration = Duration::from_secs(1);
 
@@ -40,6 +44,8 @@ impl Listener {
         let failed = |source| RemoteError::Listen { address: listen.address, source };
         let listener = TcpListener::bind(listen.address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
+        // As many may wait as the system allows: who floods the port must not fill the queue before it is looked at.
+        rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Listener { listener, address, key, once: listen.once })
     }
@@ -187,6 +193,7 @@ impl Host<'_> {
     fn entertain(&mut self, guest: Guest) -> Ending {
         let address = guest.address;
         let mut talk = Talk::new(guest, self.metering, self.service);
+        talk.channel.heed(Halt { stop: self.stop.clone(), grace: AFTER_STOP });
         let how = loop {
             if self.stop.asked() {
                 break How::Stopped;
@@ -219,6 +226,8 @@ struct Talk<'a> {
     since: Instant,
     /// When the sender last said something, and had its answer.
     heard: Instant,
+    /// When a request had begun to arrive that is not whole.
+    begun: Option<Instant>,
     /// When the observer last looked.
     looked: Instant,
 }
@@ -235,6 +244,7 @@ impl<'a> Talk<'a> {
             welcome: Some(welcome),
             since: now,
             heard: now,
+            begun: None,
             looked: now,
         }
     }
@@ -245,13 +255,17 @@ impl<'a> Talk<'a> {
             self.say(&welcome)?;
         }
         let Some((request, at)) = self.hear()? else {
-            let silent = self.heard.elapsed() >= self.service.timeouts.silence;
-            return if silent { Err(How::Broke(TransportError::TimedOut)) } else { Ok(()) };
+            let Timeouts { answer, silence, .. } = self.service.timeouts;
+            let over = match self.begun {
+                Some(begun) => begun.elapsed() >= answer,
+                None => self.heard.elapsed() >= silence,
+            };
+            return if over { Err(How::Broke(TransportError::TimedOut)) } else { Ok(()) };
         };
         let answer = self.session.answer(request, at);
         let phase = self.session.phase();
         match answer {
-            Ok(replies) => replies.iter().try_for_each(|reply| self.say(reply))?,
+            Ok(replies) => self.say_all(&replies)?,
             Err(reason) => {
                 self.reached = phase;
                 self.say(&Reply::Refused { reason: reason.clone() })?;
@@ -266,21 +280,31 @@ impl<'a> Talk<'a> {
         if phase == Phase::Done { Err(How::Left) } else { Ok(()) }
     }
 
-    /// The next request and when it had arrived, if one begins to arrive soon.
+    /// The next request and when it had arrived, if the rest of one arrives soon.
     fn hear(&mut self) -> Result<Option<(Request, Nanos)>, TransportError> {
-        if !self.channel.readable(LOOK)? {
+        let Some(message) = self.channel.poll(self.service.identity.limits.request(), LOOK)? else {
+            if self.channel.is_midway() {
+                self.begun.get_or_insert(Instant::now());
+            }
             return Ok(None);
-        }
-        let Service { identity, timeouts, .. } = self.service;
-        let deadline = Instant::now() + timeouts.answer;
-        let message = self.channel.receive(identity.limits.request(), deadline)?;
+        };
+        self.begun = None;
         let request = Request::decode(&message.bytes).map_err(|_| TransportError::Damaged)?;
         Ok(Some((request, message.at)))
     }
 
     fn say(&mut self, reply: &Reply) -> Result<(), TransportError> {
-        let bytes = reply.encode().map_err(|_| TransportError::Damaged)?;
-        self.channel.send(&bytes, Instant::now() + self.service.timeouts.answer)?;
+        self.say_all(std::slice::from_ref(reply))
+    }
+
+    /// Sends replies: in the time of one answer, and what their bytes take at [`PACE`].
+    fn say_all(&mut self, replies: &[Reply]) -> Result<(), TransportError> {
+        let mut deadline = Instant::now() + self.service.timeouts.answer;
+        for reply in replies {
+            let bytes = reply.encode().map_err(|_| TransportError::Damaged)?;
+            deadline += PACE.time_for(bytes.len());
+            self.channel.send(&bytes, deadline)?;
+        }
         Ok(())
     }
 
@@ -305,6 +329,7 @@ impl From<TransportError> for How {
     fn from(error: TransportError) -> Self {
         match error {
             TransportError::Closed => How::Left,
+            TransportError::Stopped => How::Stopped,
             error => How::Broke(error),
         }
     }

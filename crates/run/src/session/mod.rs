@@ -132,9 +132,6 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     };
     prepared.check_clocks()?;
     prepared.check_start()?;
-    if let Controlled::BySocket(path) = &prepared.options.control {
-        prepared.control_socket = Some(ControlSocket::open(path.as_deref())?);
-    }
     if let Some(peer) = &prepared.options.peer {
         prepared.connection = Some(Connection::open(peer)?);
     }
@@ -147,6 +144,10 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     if prepared.is_controlled() {
         let live = Live::new(scenario.clone(), links, files, &prepared.program);
         prepared.control = Some(prepared.control_of(live));
+    }
+    // last, so that a signal that ends the program while it waits leaves no socket behind
+    if let Controlled::BySocket(path) = &prepared.options.control {
+        prepared.control_socket = Some(ControlSocket::open(path.as_deref())?);
     }
     Ok(prepared)
 }
@@ -370,8 +371,9 @@ impl Prepared {
     }
 
     /// Lets the receiver on another host begin to measure the flows that no port here receives.
-    fn begin_remote(&mut self) -> Result<Option<Measurement>, RemoteError> {
-        let Some(connection) = self.connection.take() else { return Ok(None) };
+    fn begin_remote(&mut self, stop: &Stop) -> Result<Option<Measurement>, RemoteError> {
+        let Some(mut connection) = self.connection.take() else { return Ok(None) };
+        connection.heed(stop);
         let flows = self.program.flows.iter().filter(|flow| flow.to.is_none());
         let expected = flows.flat_map(|flow| {
             let nominal_gap_ns = self.nominal_gap(flow).map(Nanos::get);
@@ -379,7 +381,9 @@ impl Prepared {
             let expected = move |id| ExpectedFlow { id, name: name.clone(), nominal_gap_ns };
             self.program.probes_of(flow).map(expected)
         });
-        connection.begin(expected.collect()).map(Some)
+        let mut measurement = connection.begin(expected.collect())?;
+        measurement.heed(stop, self.settle);
+        Ok(Some(measurement))
     }
 
     /// A moment on the monotonic clock, as the two clocks stand now.
@@ -419,7 +423,7 @@ impl Prepared {
         for notice in self.left_to_the_system() {
             observer.notice(&notice);
         }
-        let mut remote = self.begin_remote();
+        let mut remote = self.begin_remote(stop);
         let started = SystemTime::now();
         let cpu = CpuTimes::now();
         let counters = outcome::device_counters(&self);
@@ -461,6 +465,7 @@ impl Prepared {
         let lives: Vec<Arc<LiveTx>> =
             senders.iter().map(|sender| Arc::clone(&sender.live)).collect();
         let mut watches = std::mem::take(&mut self.watches);
+        let stopped_before = matches!(remote, Err(RemoteError::Stopped { .. }));
         let mut looking = Looking {
             receivers: &self.receivers,
             lives: &lives,
@@ -503,6 +508,10 @@ impl Prepared {
             }
             threads.into_iter().map(outcome::join).collect::<Vec<_>>()
         });
+        // Nothing may have run for so long that it was looked at.
+        if end == End::Completed && stopped_before {
+            end = interrupted(stop, &mut []).unwrap_or(End::Completed);
+        }
         let ran = match virtual_time {
             true => self.time_limit(),
             false => MonotonicClock.now().saturating_sub(start),

@@ -69,6 +69,7 @@ impl Looking<'_> {
 pub(crate) fn interrupted(stop: &Stop, watches: &mut [LinkWatch]) -> Option<End> {
     if stop.asked() {
         let signal = match stop.signal() {
+            1 => "SIGHUP".to_owned(),
             2 => "SIGINT".to_owned(),
             15 => "SIGTERM".to_owned(),
             0 => "request".to_owned(),

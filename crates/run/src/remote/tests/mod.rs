@@ -2,7 +2,9 @@
 //! nothing, in a thread of its own.
 
 mod belief;
+mod flood;
 mod serving;
+mod stopping;
 mod strangers;
 mod wire;
 
@@ -33,6 +35,7 @@ use crate::receive::Listen;
 /// For conversations in which nobody runs out of time, on a busy machine either.
 const PATIENT: Timeouts = Timeouts {
     handshake: Duration::from_secs(5),
+    waiting: Duration::from_secs(5),
     answer: Duration::from_secs(5),
     silence: Duration::from_secs(5),
 };
@@ -40,6 +43,7 @@ const PATIENT: Timeouts = Timeouts {
 /// For those in which somebody does.
 const HASTY: Timeouts = Timeouts {
     handshake: Duration::from_millis(300),
+    waiting: Duration::from_secs(5),
     answer: Duration::from_millis(300),
     silence: Duration::from_millis(300),
 };
