@@ -77,15 +77,15 @@ impl Unit {
     /// A moment, from a whole number of these.
     ///
     /// # Errors
-    /// Where it is finer than a microsecond, or the year does not have four digits.
+    /// Where the year does not have four digits.
     pub fn time(self, number: i64, zone_min: i16) -> Result<Timestamp, BadTime> {
-        time(i128::from(number) * self.ns(), zone_min)
+        Timestamp::from_ns(i128::from(number) * self.ns(), zone_min)
     }
 
     /// A moment, from a number in decimal digits, with decimals if need be.
     ///
     /// # Errors
-    /// Where it is none, is finer than a microsecond, or the year does not have four digits.
+    /// Where it is none, is finer than a nanosecond, or the year does not have four digits.
     pub fn read(self, text: &[u8], zone_min: i16) -> Result<Timestamp, BadForm> {
         let (negative, digits) = match text.split_first() {
             Some((b'-', rest)) => (true, rest),
@@ -115,20 +115,12 @@ impl Unit {
             }
             ns += weight * i128::from(digit);
         }
-        Ok(time(if negative { -ns } else { ns }, zone_min)?)
+        Ok(Timestamp::from_ns(if negative { -ns } else { ns }, zone_min)?)
     }
 }
 
 fn decimal(digit: u8) -> Result<u8, BadForm> {
     if digit.is_ascii_digit() { Ok(digit - b'0') } else { Err(BadForm::Number) }
-}
-
-fn time(ns: i128, zone_min: i16) -> Result<Timestamp, BadTime> {
-    if ns % 1000 != 0 {
-        return Err(BadTime::TooFine);
-    }
-    let us = i64::try_from(ns / 1000).map_err(|_| BadTime::Year)?;
-    Timestamp::new(us, zone_min)
 }
 
 impl FromStr for TimeForm {
@@ -323,27 +315,30 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_exact_to_the_microsecond_or_refused() {
+    fn numbers_are_exact_to_the_nanosecond_or_refused() {
         let us = |unit: Unit, text: &str| unit.read(text.as_bytes(), 0).map(Timestamp::unix_us);
-        let fine = Err(BadForm::Time(BadTime::TooFine));
+        let ns = |unit: Unit, text: &str| unit.read(text.as_bytes(), 0).map(Timestamp::unix_ns);
+        let fine: Result<i64, BadForm> = Err(BadForm::Time(BadTime::TooFine));
         assert_eq!(us(Unit::Seconds, "1435774830"), Ok(1_435_774_830_000_000));
         assert_eq!(us(Unit::Seconds, "1435774830.450001"), Ok(1_435_774_830_450_001));
         assert_eq!(us(Unit::Seconds, "-0.5"), Ok(-500_000));
         assert_eq!(us(Unit::Seconds, "0.12345600000000000"), Ok(123_456));
-        assert_eq!(us(Unit::Seconds, "0.0000001"), fine);
+        assert_eq!(ns(Unit::Seconds, "0.0000001"), Ok(100));
+        assert_eq!(ns(Unit::Seconds, "-0.000000001"), Ok(-1));
         assert_eq!(us(Unit::Seconds, "0.00000000001"), fine);
         assert_eq!(us(Unit::Millis, "1.5"), Ok(1_500));
         assert_eq!(us(Unit::Micros, "7"), Ok(7));
-        assert_eq!(us(Unit::Micros, "7.5"), fine);
+        assert_eq!(ns(Unit::Micros, "7.5"), Ok(7_500));
+        assert_eq!(ns(Unit::Nanos, "7.5"), fine.map(i128::from));
         assert_eq!(us(Unit::Nanos, "1435774830450001000"), Ok(1_435_774_830_450_001));
-        assert_eq!(us(Unit::Nanos, "1435774830450001001"), fine);
+        assert_eq!(ns(Unit::Nanos, "1435774830450001001"), Ok(1_435_774_830_450_001_001));
         let year = Err(BadForm::Time(BadTime::Year));
         assert_eq!(us(Unit::Seconds, "999999999999999999999999"), year);
         assert_eq!(us(Unit::Seconds, "-1e3"), Err(BadForm::Number));
         for text in ["", "-", ".", "1.", "0x1", "1 ", "9999999999999999999999999"] {
             assert_eq!(us(Unit::Seconds, text), Err(BadForm::Number), "{text}");
         }
-        assert_eq!(Unit::Nanos.time(i64::MIN, 0), Err(BadTime::TooFine));
+        assert_eq!(Unit::Nanos.time(i64::MIN, 0).map(Timestamp::unix_ns), Ok(i64::MIN.into()));
         assert_eq!(Unit::Millis.time(1, 60).map(Timestamp::zone_min), Ok(60));
     }
 

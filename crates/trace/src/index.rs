@@ -260,7 +260,7 @@ impl Index {
         let before = |a: &Mark, b: &Mark| {
             a.place.offset < b.place.offset
                 && a.place.number < b.place.number
-                && a.time.unix_us() <= b.time.unix_us()
+                && a.time.moment() <= b.time.moment()
         };
         let within = index.places.last().is_none_or(|last| last.place.offset < archive.bytes);
         if !within || !index.places.is_sorted_by(before) {
@@ -273,7 +273,7 @@ impl Index {
     /// none before it.
     pub fn seek(&self, time: Timestamp) -> Place {
         // records at the same moment may stand before a place of that moment
-        self.last(|mark| mark.time.unix_us() < time.unix_us())
+        self.last(|mark| mark.time.moment() < time.moment())
     }
 
     /// Where to begin reading to come to record `number`: the last place that is not behind it.

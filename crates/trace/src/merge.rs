@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
+use crate::archive::timestamp::Moment;
 use crate::archive::{Record, Timestamp};
 use crate::source::{Error, Source};
 
@@ -24,7 +25,7 @@ pub fn buffer(archives: usize) -> usize {
 pub struct Merge<S> {
     sources: Vec<S>,
     /// The sources that are at a record, by its moment and their number.
-    heads: BinaryHeap<Reverse<(i64, usize)>>,
+    heads: BinaryHeap<Reverse<(Moment, usize)>>,
     state: State,
 }
 
@@ -53,7 +54,7 @@ impl<S: Source> Merge<S> {
     fn begin(&mut self) -> Result<(), Error> {
         for (number, source) in self.sources.iter_mut().enumerate() {
             if source.advance()? {
-                self.heads.push(Reverse((source.record().time.unix_us(), number)));
+                self.heads.push(Reverse((source.record().time.moment(), number)));
             }
         }
         Ok(())
@@ -65,7 +66,7 @@ impl<S: Source> Merge<S> {
         let Some(mut head) = self.heads.peek_mut() else { return Ok(()) };
         let Some(source) = self.sources.get_mut(head.0.1) else { return Ok(()) };
         if source.advance()? {
-            head.0.0 = source.record().time.unix_us();
+            head.0.0 = source.record().time.moment();
         } else {
             PeekMut::pop(head);
         }

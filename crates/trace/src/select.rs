@@ -49,8 +49,8 @@ impl Selection {
     /// Whether it has a record of this time and device.
     #[inline]
     pub fn has(&self, time: Timestamp, device: Device) -> bool {
-        let moment = time.unix_us();
-        self.from.is_none_or(|from| moment >= from.unix_us())
+        let moment = time.moment();
+        self.from.is_none_or(|from| moment >= from.moment())
             && !self.is_after(time)
             && self.devices.has(device)
     }
@@ -58,7 +58,7 @@ impl Selection {
     /// Whether it ends before this moment.
     #[inline]
     pub fn is_after(&self, time: Timestamp) -> bool {
-        self.to.is_some_and(|to| time.unix_us() >= to.unix_us())
+        self.to.is_some_and(|to| time.moment() >= to.moment())
     }
 }
 

@@ -70,10 +70,12 @@ pub struct Size {
     pub records: u64,
 }
 
-/// Times from each record to the next, in microseconds, those aside where time runs backwards. Percentiles are
-/// exact to three digits.
+/// Times from each record to the next, those aside where time runs backwards. Percentiles are exact to three digits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gaps {
+    /// The same as below in nanoseconds. Indexes of before do not have them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ns: Option<GapsNs>,
     /// The shortest.
     pub min_us: u64,
     /// The median.
@@ -84,6 +86,19 @@ pub struct Gaps {
     pub max_us: u64,
     /// Records that have the moment of the one before.
     pub same: u64,
+}
+
+/// Times from each record to the next, in nanoseconds: where the archive has times with nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GapsNs {
+    /// The shortest.
+    pub min: u64,
+    /// The median.
+    pub median: u64,
+    /// The 99th percentile.
+    pub p99: u64,
+    /// The longest.
+    pub max: u64,
 }
 
 /// Records that are earlier than the one before them.
@@ -135,9 +150,17 @@ impl Survey {
         }
     }
 
+    /// The time from the first record to the last, in seconds.
+    fn span_seconds(&self) -> f64 {
+        match (self.first, self.last) {
+            (Some(first), Some(last)) => last.unix_ns().abs_diff(first.unix_ns()) as f64 / 1e9,
+            _ => 0.0,
+        }
+    }
+
     /// Records per second from the first to the last; none where all have one moment.
     pub fn rate(&self) -> Option<f64> {
-        let seconds = self.span_us() as f64 / 1e6;
+        let seconds = self.span_seconds();
         (seconds > 0.0).then(|| self.records.saturating_sub(1) as f64 / seconds)
     }
 
@@ -156,13 +179,17 @@ impl Survey {
 #[derive(Debug)]
 pub struct Surveyor {
     survey: Survey,
-    last_us: Option<i64>,
+    last: Option<Timestamp>,
+    /// Whether any time has nanoseconds.
+    fine: bool,
     /// Records by length of data.
     sizes: Vec<u64>,
     zones: HashMap<i16, u64>,
     devices: HashMap<Device, (u64, u64)>,
-    /// In microseconds, one more, since it begins at 1. `None` does not occur.
+    /// In microseconds, and in nanoseconds as well since the first time that has some; one more, since it begins at 1.
+    /// `None` does not occur.
     gaps: Option<Histogram<u64>>,
+    gaps_ns: Option<Histogram<u64>>,
     gap_min: u64,
     gap_max: u64,
     same: u64,
@@ -179,11 +206,13 @@ impl Surveyor {
     pub fn new() -> Surveyor {
         Surveyor {
             survey: Survey::default(),
-            last_us: None,
+            last: None,
+            fine: false,
             sizes: vec![0; DATA_MAX + 1],
             zones: HashMap::new(),
             devices: HashMap::new(),
             gaps: Histogram::new(3).ok(),
+            gaps_ns: Histogram::new(3).ok(),
             gap_min: u64::MAX,
             gap_max: 0,
             same: 0,
@@ -194,41 +223,46 @@ impl Surveyor {
     #[inline]
     pub fn add(&mut self, record: &Record<'_>, place: Place) {
         let Record { time, device, data } = *record;
-        let (moment, bytes) = (time.unix_us(), record.total() as u64);
+        let (moment, bytes) = (time.moment(), record.total() as u64);
+        self.fine |= time.is_fine();
         let survey = &mut self.survey;
         survey.records += 1;
         survey.bytes += bytes;
-        if survey.first.is_none_or(|first| moment < first.unix_us()) {
+        if survey.first.is_none_or(|first| moment < first.moment()) {
             survey.first = Some(time);
         }
-        if survey.last.is_none_or(|last| moment >= last.unix_us()) {
+        if survey.last.is_none_or(|last| moment >= last.moment()) {
             survey.last = Some(time);
         }
         if let Some(count) = self.sizes.get_mut(data.len()) {
             *count += 1;
         }
         *self.zones.entry(time.zone_min()).or_default() += 1;
-        if let Some(last) = self.last_us.replace(moment) {
-            self.gap(last, moment, place);
+        if let Some(last) = self.last.replace(time) {
+            self.gap(last, time, place);
         }
         self.device(device, bytes);
     }
 
     #[inline]
-    fn gap(&mut self, last: i64, moment: i64, place: Place) {
-        let gap = moment.abs_diff(last);
-        if moment < last {
+    fn gap(&mut self, last: Timestamp, time: Timestamp, place: Place) {
+        let ns = time.unix_ns().abs_diff(last.unix_ns());
+        let gap = u64::try_from(ns).unwrap_or(u64::MAX);
+        if time.moment() < last.moment() {
             let backwards = &mut self.survey.backwards;
             backwards.records += 1;
             backwards.first.get_or_insert(place);
-            backwards.max_us = backwards.max_us.max(gap);
+            backwards.max_us = backwards.max_us.max((ns / 1_000) as u64);
             return;
         }
         self.same += u64::from(gap == 0);
         self.gap_min = self.gap_min.min(gap);
         self.gap_max = self.gap_max.max(gap);
+        // they grow to what 64 bits hold
         if let Some(gaps) = &mut self.gaps {
-            // it grows to what 64 bits hold
+            let _ = gaps.record((ns / 1_000) as u64 + 1);
+        }
+        if let Some(gaps) = &mut self.gaps_ns {
             let _ = gaps.record(gap.saturating_add(1));
         }
     }
@@ -252,19 +286,22 @@ impl Surveyor {
         let of_device = |(device, (records, bytes))| OfDevice { device, records, bytes };
         let mut listed: Vec<OfDevice> = self.devices.into_iter().map(of_device).collect();
         listed.sort_unstable_by_key(|one| (Reverse(one.records), one.device));
+        let at = |gaps: &Histogram<u64>, quantile, (min, max): (u64, u64)| {
+            gaps.value_at_quantile(quantile).saturating_sub(1).clamp(min, max)
+        };
+        let (min, max) = (self.gap_min, self.gap_max);
+        let ns = self.gaps_ns.filter(|gaps| self.fine && !gaps.is_empty());
+        let ns = ns.map(|gaps| GapsNs {
+            min,
+            median: at(&gaps, 0.5, (min, max)),
+            p99: at(&gaps, 0.99, (min, max)),
+            max,
+        });
         let gaps = self.gaps.filter(|gaps| !gaps.is_empty());
         let gaps = gaps.map(|gaps| {
-            let at = |quantile| {
-                let value = gaps.value_at_quantile(quantile).saturating_sub(1);
-                value.clamp(self.gap_min, self.gap_max)
-            };
-            Gaps {
-                min_us: self.gap_min,
-                median_us: at(0.5),
-                p99_us: at(0.99),
-                max_us: self.gap_max,
-                same: self.same,
-            }
+            let range = (min / 1_000, max / 1_000);
+            let (median_us, p99_us) = (at(&gaps, 0.5, range), at(&gaps, 0.99, range));
+            Gaps { ns, min_us: range.0, median_us, p99_us, max_us: range.1, same: self.same }
         });
         let records_of_others = self.survey.devices.records_of_others;
         Survey {

@@ -85,7 +85,7 @@ pub enum Defect {
     /// A time before that of the record before it.
     #[error(
         "{time} is before {before}, the time of the record before it; sort the file by time, leave out such rows \
-         with --on-bad skip, or take them as they stand with --any-order"
+         with --on-bad skip, or take them as they stand with --any-order, for 'wirebeat archive sort'"
     )]
     Backwards {
         /// The time before.
@@ -220,7 +220,7 @@ impl Order {
             return Err(Defect::DataTooLong(data_len));
         }
         match self.last {
-            Some(before) if !self.any && time.unix_us() < before.unix_us() => {
+            Some(before) if !self.any && time.moment() < before.moment() => {
                 Err(Defect::Backwards { before, time })
             }
             _ => {

@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 use clap::builder::TypedValueParser;
 use wirebeat_trace::archive::{Place, Reading};
 use wirebeat_trace::forms::DataForm;
-use wirebeat_trace::parquet::Packing;
+use wirebeat_trace::parquet::{Packing, TimeUnit};
 use wirebeat_trace::{csv, parquet};
 use wirebeat_units::human::counted;
 
@@ -44,6 +44,9 @@ pub struct Args {
     /// How Parquet is packed
     #[arg(long, value_name = "WHAT", value_parser = packing())]
     packing: Option<Packing>,
+    /// In what Parquet has the times: us, or ns, which go from 1677 to 2262
+    #[arg(long, value_name = "UNIT", value_parser = values::choice(&TIME_UNITS))]
+    time_unit: Option<TimeUnit>,
     #[command(flatten)]
     reading: ReadArgs,
 }
@@ -66,6 +69,11 @@ const PACKINGS: [(&str, &str, Packing); 3] = [
     ("none", "Not packed", Packing::None),
 ];
 
+const TIME_UNITS: [(&str, &str, TimeUnit); 2] = [
+    ("us", "Microseconds, the default", TimeUnit::Micros),
+    ("ns", "Nanoseconds, for archives that have them", TimeUnit::Nanos),
+];
+
 fn packing() -> impl TypedValueParser<Value = Packing> {
     values::choice(&PACKINGS)
 }
@@ -85,7 +93,8 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         }
         Format::Parquet => {
             let packing = args.packing.unwrap_or_default();
-            let mut sink = parquet::Writer::new(output, packing).map_err(failed)?;
+            let unit = args.time_unit.unwrap_or_default();
+            let mut sink = parquet::Writer::with_unit(output, packing, unit).map_err(failed)?;
             (work.copy(&mut source, &mut sink)?, sink.finish().map_err(failed)?)
         }
     };
@@ -110,6 +119,7 @@ fn format(args: &Args) -> Result<Format, Failure> {
         Err(Failure::usage(&why).hint("leave it out, or choose another --format"))
     };
     match format {
+        Format::Csv if args.time_unit.is_some() => wrong("--time-unit", "Parquet"),
         Format::Csv if args.packing.is_some() => wrong("--packing", "Parquet"),
         Format::Parquet if args.data_form.is_some() => wrong("--data-form", "CSV"),
         format => Ok(format),

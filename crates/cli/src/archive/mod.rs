@@ -9,6 +9,7 @@ mod index;
 mod inspect;
 mod merge;
 mod slice;
+mod sort;
 mod verify;
 mod work;
 
@@ -53,6 +54,7 @@ enum Command {
     Verify(verify::Args),
     Slice(slice::Args),
     Merge(merge::Args),
+    Sort(sort::Args),
     Index(index::Args),
 }
 
@@ -77,6 +79,7 @@ pub fn run(args: &Args, results: &mut Results) -> Result<u8, Failure> {
         Command::Verify(args) => verify::run(args, results),
         Command::Slice(args) => slice::run(args),
         Command::Merge(args) => merge::run(args),
+        Command::Sort(args) => sort::run(args),
         Command::Index(args) => index::run(args),
     }
 }

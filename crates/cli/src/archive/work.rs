@@ -53,6 +53,11 @@ impl Work {
         !self.stop.asked()
     }
 
+    /// Whether no signal came.
+    pub fn goes_on(&self) -> bool {
+        !self.stop.asked()
+    }
+
     /// Takes all records of a source to a sink.
     pub fn copy(&self, source: &mut dyn Source, sink: &mut dyn Sink) -> Result<u64, Failure> {
         let copied = source::copy(source, sink, |records, position| self.at(records, position));
@@ -62,6 +67,7 @@ impl Work {
             CopyError::Write { source, .. } if source.kind() == io::ErrorKind::InvalidInput => {
                 self.wrong(&error.to_string())
             }
+            CopyError::Write { .. } if !self.goes_on() => self.wrong(STOPPED),
             CopyError::Write { .. } => Failure::output(&error.to_string()),
             CopyError::Read(read) if is_system(read) => self.refused(&error.to_string()),
             CopyError::Read(_) => self.bad(&error.to_string()),

@@ -111,6 +111,53 @@ fn packed_tables_are_read_and_damaged_ones_leave_nothing() {
     assert!(!scratch.0.join("none.wbar").exists());
 }
 
+/// Times with nanoseconds were refused. They go through every tool, and come back to the byte.
+#[test]
+fn nanoseconds_are_kept_or_rounded_by_choice() {
+    let scratch = Scratch::new("nanoseconds");
+    let row = |ns: u32| format!("2015-07-01T19:20:30.450000{ns:03}+01:00,a,42\n");
+    let text = "time,device,data\n".to_owned() + &[1, 2, 2, 750].map(row).concat();
+    let csv = scratch.file("fine.csv", text.as_bytes());
+    let (fine, again) = (scratch.path("fine.wbar"), scratch.path("again.csv"));
+    let done = |arguments: &[&str]| {
+        let ended = run(arguments);
+        assert_eq!(ended.code, 0, "{arguments:?}: {ended:?}");
+        ended
+    };
+    done(&["archive", "create", &fine, "--csv", &csv]);
+    let bytes = fs::read(&fine).unwrap();
+    assert_eq!((bytes[2], bytes[12..14].to_vec()), (0xf1, vec![1, 0]));
+    done(&["archive", "export", &fine, &again, "--data-form", "text"]);
+    assert_eq!(fs::read_to_string(&again).unwrap(), text);
+    let columns = scratch.path("fine.parquet");
+    told(&run(&["archive", "export", &fine, &columns]), &["writing record 0", "--time-unit ns"]);
+    done(&["archive", "export", &fine, &columns, "--time-unit", "ns"]);
+    let back = scratch.path("back.wbar");
+    done(&["archive", "create", &back, "--parquet", &columns]);
+    assert_eq!(fs::read(&back).unwrap(), bytes);
+    done(&["archive", "verify", &fine]);
+    let inspected = done(&["archive", "inspect", &fine]).out;
+    assert!(
+        inspected.contains("max 748 ns") && inspected.contains(".450000001+01:00"),
+        "{inspected}"
+    );
+    // the second moment is taken, the last is not
+    let part = scratch.path("part.wbar");
+    let (from, to) = ("2015-07-01T18:20:30.450000002Z", "2015-07-01T18:20:30.450000750Z");
+    done(&["archive", "slice", &fine, &part, "--from", from, "--to", to]);
+    assert_eq!(fs::read(&part).unwrap(), bytes[32..3 * 32]);
+    let merged = scratch.path("merged.wbar");
+    done(&["archive", "merge", &merged, &part, &fine]);
+    done(&["archive", "verify", &merged]);
+    let rounded = scratch.path("rounded.wbar");
+    done(&["archive", "create", &rounded, "--csv", &csv, "--round-times", "us"]);
+    let bytes = fs::read(&rounded).unwrap();
+    assert_eq!(bytes[2..14], *b"\x20\x15\x07\x01\x19\x20\x30\x45\0\0\x01\0");
+    done(&["archive", "export", &rounded, &scratch.path("rounded.csv")]);
+    let text = fs::read_to_string(scratch.path("rounded.csv")).unwrap();
+    assert!(text.contains("30.450000+01:00") && text.contains("30.450001+01:00"), "{text}");
+}
+
 #[test]
 fn options_say_what_the_columns_are() {
     let scratch = Scratch::new("create-options");

@@ -43,7 +43,7 @@ fn done(arguments: &[&str]) -> Ended {
 
 #[test]
 fn help_texts_of_the_tools_are_as_reviewed() {
-    for tool in ["inspect", "verify", "slice", "merge", "index"] {
+    for tool in ["inspect", "verify", "slice", "merge", "sort", "index"] {
         let ended = done(&["archive", tool, "--help"]);
         golden(&format!("help/archive-{tool}.txt"), &ended.out);
     }
@@ -178,6 +178,55 @@ fn a_slice_that_takes_nothing_hears_signals() {
     assert_eq!(told, "error: it was stopped, and nothing was written\n");
     assert_eq!(ended.status.code(), Some(1));
     assert!(!fs::exists(&new).unwrap());
+}
+
+/// An export that is ordered by device could not be sent, and nothing here sorted it.
+#[test]
+fn an_export_that_is_ordered_by_device_is_sorted_by_time() {
+    let scratch = Scratch::new("sort");
+    let mut rows: Vec<(u32, u32)> =
+        (0..40).flat_map(|device| (0..500).map(move |n| (n, device))).collect();
+    let table = |rows: &[(u32, u32)]| {
+        let row = |(n, device): &(u32, u32)| {
+            let data = "7".repeat(99);
+            format!("2015-07-01T00:{:02}:{:02}Z,meter-{device:02},{data}\n", n / 60, n % 60)
+        };
+        "time,device,value\n".to_owned() + &rows.iter().map(row).collect::<String>()
+    };
+    let by_device = scratch.file("by-device.csv", table(&rows).as_bytes());
+    rows.sort();
+    let by_time = scratch.file("by-time.csv", table(&rows).as_bytes());
+    let (raw, day, expected) = (scratch.path("raw"), scratch.path("day"), scratch.path("expected"));
+    done(&["archive", "create", &expected, "--csv", &by_time]);
+    let ended = run(&["archive", "create", &raw, "--csv", &by_device]);
+    assert!(ended.err.contains("'wirebeat archive sort'"), "{ended:?}");
+    done(&["archive", "create", &raw, "--csv", &by_device, "--any-order"]);
+    assert_eq!(run(&["archive", "verify", &raw]).code, 1);
+    // 2.6 MB in 1 MiB
+    let ended = done(&["archive", "sort", &raw, &day, "--memory", "1MiB"]);
+    assert_eq!(ended.err, "20,000 records written\n");
+    assert!(fs::read(&day).unwrap() == fs::read(&expected).unwrap());
+    done(&["archive", "verify", &day]);
+    // no temporary file is left, also where it fails
+    let ended = run(&["archive", "sort", &raw, &day]);
+    assert!(ended.code == 2 && ended.err.contains("it is there already"), "{ended:?}");
+    let ended = run(&[
+        "archive",
+        "sort",
+        &raw,
+        &scratch.path("no"),
+        "--memory",
+        "1MiB",
+        "--temporary",
+        "/nonexistent",
+    ]);
+    assert!(
+        ended.code == 5 && ended.err.contains("a temporary file in '/nonexistent'"),
+        "{ended:?}"
+    );
+    let ended = run(&["archive", "sort", &raw, &scratch.path("no"), "--memory", "1KiB"]);
+    assert!(ended.code == 2 && ended.err.contains("1MiB or more"), "{ended:?}");
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 5);
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(super) struct Way {
 #[derive(Default)]
 pub(super) struct TimeLine {
     /// The first time of this turn, and what comes before it.
-    first: Option<i64>,
+    first: Option<i128>,
     pub(super) before: u64,
     last: u64,
     records: u64,
@@ -43,14 +43,14 @@ impl TimeLine {
         }
     }
 
-    /// The time of a record, which is counted in units of so many nanoseconds.
+    /// The time of a record, in nanoseconds since any moment.
     #[inline]
-    pub(super) fn at(&mut self, time: i64, unit_ns: u64) -> u64 {
-        let first = *self.first.get_or_insert(time);
+    pub(super) fn at(&mut self, time_ns: i128) -> u64 {
+        let first = *self.first.get_or_insert(time_ns);
         self.records += 1;
         // In the order of time, so it is not before the first. What is 584 years later is as late as can be.
-        let since = time.saturating_sub(first).max(0) as u64;
-        self.last = self.before.saturating_add(since.saturating_mul(unit_ns));
+        let since = u64::try_from((time_ns - first).max(0)).unwrap_or(u64::MAX);
+        self.last = self.before.saturating_add(since);
         self.last
     }
 }

@@ -86,9 +86,8 @@ impl Readers {
         let replay = &recording.replay;
         let told = |why: String| RunError::Usage(format!("flow '{}': {why}", recording.name));
         let moment = |time: Option<WallTime>| {
-            let us = |time: WallTime| (time.unix().get() / 1000) as i64;
-            time.map(|time| Timestamp::utc(us(time)).map_err(|why| told(format!("{time}: {why}"))))
-                .transpose()
+            let at = |time: WallTime| Timestamp::from_ns(time.unix().get().into(), 0);
+            time.map(|time| at(time).map_err(|why| told(format!("{time}: {why}")))).transpose()
         };
         let selection = Selection {
             from: moment(replay.from)?,
@@ -282,7 +281,7 @@ impl Readers {
             if filling.next >= self.recording.count {
                 return Ok(true);
             }
-            let at = times.at(record.time.unix_us(), 1000);
+            let at = times.at(record.time.unix_ns());
             match self.check(&record) {
                 Ok(place) => filling.add(at, place, record.data, *capacity)?,
                 Err(unsendable) => {
@@ -316,7 +315,7 @@ impl Readers {
             if filling.next >= self.recording.count {
                 return Ok(true);
             }
-            let at = times.at(time, 1);
+            let at = times.at(time.into());
             match source.take() {
                 Ok(Some(frame)) => filling.add(at, place, frame, *capacity)?,
                 Ok(None) => {}

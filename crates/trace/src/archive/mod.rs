@@ -3,7 +3,7 @@
 //! | at | bytes | what |
 //! |---|---|---|
 //! | 0 | 2 | length of the whole record, these two bytes too; big-endian ([`ByteOrder`] reads the other as well) |
-//! | 2 | 12 | time, packed decimal: [`timestamp`] |
+//! | 2 | 12 | time, packed decimal, or with nanoseconds: [`timestamp`] |
 //! | 14 | 16 | device: [`device`] |
 //! | 30 | 0 to 65,505 | data |
 //!
@@ -22,5 +22,5 @@ pub mod write;
 pub use device::Device;
 pub use read::{Bad, Defect, LeftOut, OnBad, Place, ReadError, Reader, Reading, Tally};
 pub use record::{ByteOrder, DATA_MAX, HEAD, RECORD_MAX, Record};
-pub use timestamp::{BadTime, Timestamp};
+pub use timestamp::{BadTime, Rounding, Timestamp};
 pub use write::{TooLong, Writer};

@@ -10,7 +10,7 @@ use std::io::{self, Read};
 
 use super::device::Device;
 use super::record::{ByteOrder, HEAD, RECORD_MAX, Record};
-use super::timestamp::{BadTime, Timestamp};
+use super::timestamp::{BadTime, Moment, Timestamp};
 use crate::bad;
 
 /// Bytes read ahead.
@@ -335,7 +335,7 @@ impl<R: Read> Reader<R> {
         }
         match whole(rest, self.reading.order) {
             Ok((len, time)) => match self.last {
-                Some(before) if !self.reading.any_order && time.unix_us() < before.unix_us() => {
+                Some(before) if !self.reading.any_order && time.moment() < before.moment() => {
                     Found::Bad(Defect::Backwards { before, time })
                 }
                 _ => match self.doubt(rest, len, time) {
@@ -372,8 +372,8 @@ impl<R: Read> Reader<R> {
     /// and with what came before: then it is the one that is wrong, and not all of them.
     #[inline]
     fn ahead(&self, rest: &[u8], time: Timestamp, after: Timestamp) -> Option<Defect> {
-        let before = self.last.map_or(i64::MIN, Timestamp::unix_us);
-        let is_before = (before..time.unix_us()).contains(&after.unix_us());
+        let before = self.last.map_or((i64::MIN, 0), Timestamp::moment);
+        let is_before = (before..time.moment()).contains(&after.moment());
         let is_wrong = is_before && self.agree(rest, (after, time));
         is_wrong.then_some(Defect::Ahead { time, after })
     }
@@ -381,13 +381,13 @@ impl<R: Read> Reader<R> {
     /// Whether the next records go on from `after` and stay before `time`.
     #[cold]
     fn agree(&self, rest: &[u8], (after, time): (Timestamp, Timestamp)) -> bool {
-        let (mut rest, mut last) = (rest, after.unix_us());
+        let (mut rest, mut last) = (rest, after.moment());
         for _ in 1..SURE {
             let Ok((len, next)) = whole(rest, self.reading.order) else { return rest.is_empty() };
-            if !(last..time.unix_us()).contains(&next.unix_us()) {
+            if !(last..time.moment()).contains(&next.moment()) {
                 return false;
             }
-            (rest, last) = (&rest[len..], next.unix_us());
+            (rest, last) = (&rest[len..], next.moment());
         }
         true
     }
@@ -489,7 +489,7 @@ impl<R: Read> Reader<R> {
                 false => rest.len() - SURE * RECORD_MAX,
             };
             // what is earlier than the last one would be left out, with all that its length spans
-            let since = self.last.filter(|_| !self.reading.any_order).map(Timestamp::unix_us);
+            let since = self.last.filter(|_| !self.reading.any_order).map(Timestamp::moment);
             let goes_on = |at: &usize| {
                 let rest = &rest[*at..];
                 stand(rest, self.reading.order, self.at_end)
@@ -544,14 +544,14 @@ fn stand(bytes: &[u8], order: ByteOrder, at_end: bool) -> bool {
 
 /// Whether the records that stand at the beginning of `bytes` are in order, and not before `since`.
 #[cold]
-fn in_order(bytes: &[u8], order: ByteOrder, since: i64) -> bool {
+fn in_order(bytes: &[u8], order: ByteOrder, since: Moment) -> bool {
     let (mut rest, mut last) = (bytes, since);
     for _ in 0..SURE {
         let Ok((len, time)) = whole(rest, order) else { return true };
-        if time.unix_us() < last {
+        if time.moment() < last {
             return false;
         }
-        (rest, last) = (&rest[len..], time.unix_us());
+        (rest, last) = (&rest[len..], time.moment());
     }
     true
 }

@@ -1,9 +1,12 @@
-//! Times of records: a moment to the microsecond, and the zone that it was written in.
+//! Times of records: a moment to the nanosecond, and the zone that it was written in.
 //!
-//! Packed, 12 bytes of decimal digits, two to a byte: year 2 bytes, month, day, hour, minute, second 1 byte each,
+//! Packed, a moment of whole microseconds is 12 bytes of decimal digits, two to a byte: year 2 bytes, month, day, hour, minute, second 1 byte each,
 //! microseconds 3 bytes, zone 2 bytes: the top bit of the first is the sign (1 for minus), 3 bits are the first
 //! digit of the hours and 4 bits each of the three digits after it. The date and the time of day are those of the
 //! zone. `2015-07-01T19:20:30.45+01:00` is `20 15 07 01 19 20 30 45 00 00 01 00`.
+//!
+//! A moment that is finer is of another kind ([`fine`]), whose first byte is no digits. So one moment has one form, and
+//! archives without nanoseconds are the same bytes as ever.
 //!
 //! As text: ISO 8601 as RFC 3339 has it. Years are 0000 to 9999 of the Gregorian calendar, also before it began;
 //! leap seconds have no place on this scale, and neither has the unknown zone `-00:00`.
@@ -18,13 +21,39 @@ const MINUTE_US: i64 = 60 * SECOND_US;
 /// No zone is further from UTC: Kiribati, east of it.
 const ZONE_MAX: i16 = 14 * 60;
 
-/// A moment to the microsecond, and the zone that it was written in.
+/// A moment to the nanosecond, and the zone that it was written in.
 ///
 /// Compares as the moment, then the zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     unix_us: i64,
+    /// Nanoseconds behind that microsecond, below 1,000.
+    ns: u16,
     zone_min: i16,
+}
+
+/// A moment without a zone, which compares: microseconds since 1970, and nanoseconds behind them.
+pub type Moment = (i64, u16);
+
+/// To what times are rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounding {
+    /// Microseconds.
+    Micros,
+    /// Milliseconds.
+    Millis,
+}
+
+impl FromStr for Rounding {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Rounding, &'static str> {
+        match text {
+            "us" => Ok(Rounding::Micros),
+            "ms" => Ok(Rounding::Millis),
+            _ => Err("unknown unit; write us or ms"),
+        }
+    }
 }
 
 /// What is wrong with a time.
@@ -71,9 +100,17 @@ pub enum BadTime {
     NoZone,
     /// More digits than the archive keeps.
     #[error(
-        "the second has more than six decimals, and an archive keeps microseconds; round them first"
+        "the second has more than nine decimals, and an archive keeps nanoseconds; round them first"
     )]
     TooFine,
+    /// A fine time whose moment is a whole microsecond, which has another form.
+    #[error("it is a time with nanoseconds, and has none")]
+    NotFine,
+    /// A kind of time that is not known here.
+    #[error(
+        "its kind is {0:#04x}, which this version does not know; read it with a newer version of Wirebeat"
+    )]
+    Kind(u8),
     /// Beyond the years that have four digits.
     #[error("the year does not have four digits; archives go from 0000 to 9999")]
     Year,
@@ -83,7 +120,7 @@ impl Timestamp {
     /// Bytes that it takes.
     pub const LEN: usize = 12;
     /// 1970-01-01T00:00:00Z.
-    pub const EPOCH: Timestamp = Timestamp { unix_us: 0, zone_min: 0 };
+    pub const EPOCH: Timestamp = Timestamp { unix_us: 0, ns: 0, zone_min: 0 };
 
     /// A moment, in microseconds since 1970-01-01T00:00:00Z, in a zone so many minutes east of UTC.
     ///
@@ -99,7 +136,17 @@ impl Timestamp {
         if !years.contains(&local) {
             return Err(BadTime::Year);
         }
-        Ok(Timestamp { unix_us, zone_min })
+        Ok(Timestamp { unix_us, ns: 0, zone_min })
+    }
+
+    /// A moment, in nanoseconds since 1970-01-01T00:00:00Z, in a zone so many minutes east of UTC.
+    ///
+    /// # Errors
+    /// Those of [`Timestamp::new`].
+    pub fn from_ns(unix_ns: i128, zone_min: i16) -> Result<Timestamp, BadTime> {
+        let us = i64::try_from(unix_ns.div_euclid(1_000)).map_err(|_| BadTime::Year)?;
+        let ns = unix_ns.rem_euclid(1_000) as u16;
+        Timestamp::new(us, zone_min).map(|time| Timestamp { ns, ..time })
     }
 
     /// A moment in UTC.
@@ -110,9 +157,39 @@ impl Timestamp {
         Timestamp::new(unix_us, 0)
     }
 
-    /// Microseconds since 1970-01-01T00:00:00Z, leap seconds not counted.
+    /// Microseconds since 1970-01-01T00:00:00Z, leap seconds not counted; rounded down.
     pub fn unix_us(self) -> i64 {
         self.unix_us
+    }
+
+    /// Nanoseconds since 1970-01-01T00:00:00Z, leap seconds not counted.
+    #[inline]
+    pub fn unix_ns(self) -> i128 {
+        i128::from(self.unix_us) * 1_000 + i128::from(self.ns)
+    }
+
+    /// What to compare times by, whatever their zones.
+    #[inline]
+    pub fn moment(self) -> Moment {
+        (self.unix_us, self.ns)
+    }
+
+    /// Whether it is between two microseconds.
+    pub fn is_fine(self) -> bool {
+        self.ns > 0
+    }
+
+    /// The nearest moment of whole units, and of two that are as near the later one. Times in order stay in order.
+    ///
+    /// # Errors
+    /// Where that is beyond the last year of four digits.
+    pub fn rounded(self, to: Rounding) -> Result<Timestamp, BadTime> {
+        let unit = match to {
+            Rounding::Micros => 1_000,
+            Rounding::Millis => 1_000_000,
+        };
+        let units = (self.unix_ns() + unit / 2).div_euclid(unit);
+        Timestamp::from_ns(units * unit, self.zone_min)
     }
 
     /// Minutes that its zone is east of UTC.
@@ -147,7 +224,7 @@ impl Timestamp {
             0,
         ]);
         if above_nine(digits) {
-            return Err(not_digits(packed));
+            return fine::unpack(packed);
         }
         let us = (two(u0) * 100 + two(u1)) * 100 + two(u2);
         let zone = Zone { west: z0 & 0x80 != 0, hours: two(z0 & 0x7f), minutes: two(z1) };
@@ -165,7 +242,12 @@ impl Timestamp {
     }
 
     /// As packed digits.
+    #[inline]
     pub fn pack(self) -> [u8; Timestamp::LEN] {
+        if self.ns > 0 { fine::pack(self) } else { self.pack_digits() }
+    }
+
+    fn pack_digits(self) -> [u8; Timestamp::LEN] {
         let Parts { year, month, day, hour, minute, second, us, zone } = self.parts();
         let sign = if zone.west { 0x80 } else { 0 };
         [
@@ -221,16 +303,18 @@ impl Timestamp {
         let (hour, rest) = digits::<2>(after(rest, b"Tt ")?)?;
         let (minute, rest) = digits::<2>(after(rest, b":")?)?;
         let (second, rest) = digits::<2>(after(rest, b":")?)?;
-        let (us, rest) = match after(rest, b".,") {
+        let (ns, rest) = match after(rest, b".,") {
             Ok(rest) => fraction(rest)?,
             Err(_) => (0, rest),
         };
+        let us = ns / 1_000;
         let zone = match (rest, zone_min) {
             ([], None) => return Err(BadTime::NoZone),
             ([], Some(min)) => Zone::from_min(min),
             _ => zone(rest)?,
         };
-        Parts { year, month, day, hour, minute, second, us, zone }.timestamp()
+        let time = Parts { year, month, day, hour, minute, second, us, zone }.timestamp()?;
+        Ok(Timestamp { ns: (ns % 1_000) as u16, ..time })
     }
 }
 
@@ -279,7 +363,7 @@ impl Parts {
         let seconds = i64::from(hour * 3600 + minute * 60 + second);
         let local =
             days(i64::from(year), month, day) * DAY_US + seconds * SECOND_US + i64::from(us);
-        Ok(Timestamp { unix_us: local - i64::from(zone_min) * MINUTE_US, zone_min })
+        Ok(Timestamp { unix_us: local - i64::from(zone_min) * MINUTE_US, ns: 0, zone_min })
     }
 
     #[cold]
@@ -312,6 +396,55 @@ fn above_nine(digits: u128) -> bool {
     // A half byte above 9 has its 8 set, and its 4 or its 2: adding 6 to the lower three bits carries into the 8.
     let low = digits & !EIGHTS;
     (digits & (low + SIXES)) & EIGHTS != 0
+}
+
+/// Times that are finer than microseconds: 12 bytes of another kind, which no digits begin with.
+///
+/// | at | bytes | what |
+/// |---|---|---|
+/// | 0 | 1 | `0xf1` |
+/// | 1 | 9 | nanoseconds since 1970-01-01T00:00:00Z, big-endian, two's complement |
+/// | 10 | 2 | zone, as in the other kind |
+mod fine {
+    use super::{BadTime, Timestamp, above_nine, not_digits, two};
+
+    /// What such a time begins with.
+    pub(super) const KIND: u8 = 0xf1;
+    /// Kinds that are known to be none of digits.
+    const KINDS: std::ops::RangeInclusive<u8> = 0xf0..=0xff;
+
+    pub(super) fn pack(time: Timestamp) -> [u8; Timestamp::LEN] {
+        let mut packed = time.pack_digits();
+        packed[0] = KIND;
+        // 72 bits are years from -35,000 to 38,000
+        let [.., b0, b1, b2, b3, b4, b5, b6, b7, b8] = time.unix_ns().to_be_bytes();
+        packed[1..10].copy_from_slice(&[b0, b1, b2, b3, b4, b5, b6, b7, b8]);
+        packed
+    }
+
+    pub(super) fn unpack(packed: &[u8; Timestamp::LEN]) -> Result<Timestamp, BadTime> {
+        let [kind, b0, b1, b2, b3, b4, b5, b6, b7, b8, z0, z1] = *packed;
+        if kind != KIND {
+            return Err(if KINDS.contains(&kind) {
+                BadTime::Kind(kind)
+            } else {
+                not_digits(packed)
+            });
+        }
+        if above_nine(u128::from(u16::from_be_bytes([z0 & 0x7f, z1]))) {
+            return Err(BadTime::Digits("zone"));
+        }
+        let sign = if b0 & 0x80 != 0 { 0xff } else { 0 };
+        let mut ns = [sign; 16];
+        ns[7..].copy_from_slice(&[b0, b1, b2, b3, b4, b5, b6, b7, b8]);
+        let (west, hours, minutes) = (z0 & 0x80 != 0, two(z0 & 0x7f), two(z1));
+        let east = (hours * 60 + minutes) as i16;
+        if minutes > 59 || (west && east == 0) {
+            return Err(BadTime::Zone);
+        }
+        let time = Timestamp::from_ns(i128::from_be_bytes(ns), if west { -east } else { east })?;
+        if time.is_fine() { Ok(time) } else { Err(BadTime::NotFine) }
+    }
 }
 
 /// Which part has digits that are none.
@@ -410,11 +543,11 @@ fn after<'a>(text: &'a [u8], any: &[u8]) -> Result<&'a [u8], BadTime> {
     }
 }
 
-/// Decimals of a second as microseconds.
+/// Decimals of a second as nanoseconds.
 fn fraction(text: &[u8]) -> Result<(u32, &[u8]), BadTime> {
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = text.split_at(count);
-    let (kept, beyond) = digits.split_at(count.min(6));
+    let (kept, beyond) = digits.split_at(count.min(9));
     if count == 0 {
         return Err(BadTime::Text);
     }
@@ -422,7 +555,7 @@ fn fraction(text: &[u8]) -> Result<(u32, &[u8]), BadTime> {
         return Err(BadTime::TooFine);
     }
     let number = kept.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0'));
-    Ok((number * 10u32.pow(6 - kept.len() as u32), rest))
+    Ok((number * 10u32.pow(9 - kept.len() as u32), rest))
 }
 
 fn zone(text: &[u8]) -> Result<Zone, BadTime> {
@@ -448,13 +581,15 @@ impl FromStr for Timestamp {
     }
 }
 
-/// With six decimals where it has some, and `Z` for UTC.
+/// With six decimals where it has some, nine where they are needed, and `Z` for UTC.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Parts { year, month, day, hour, minute, second, us, zone } = self.parts();
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
-        if us > 0 {
-            write!(f, ".{us:06}")?;
+        match self.ns {
+            0 if us == 0 => {}
+            0 => write!(f, ".{us:06}")?,
+            ns => write!(f, ".{us:06}{ns:03}")?,
         }
         match (zone.west, zone.hours, zone.minutes) {
             (_, 0, 0) => f.write_str("Z"),

@@ -17,4 +17,4 @@ pub mod read;
 pub mod write;
 
 pub use read::{ReadError, Reader, Reading};
-pub use write::{Packing, Writer};
+pub use write::{Packing, TimeUnit, Writer};

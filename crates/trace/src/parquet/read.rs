@@ -26,7 +26,7 @@ use crate::table::{Bad, Defect, Order, Part, Place, Tally, shown};
 const ROWS: usize = 4096;
 /// The column that holds the zone, where it has this name and type.
 const ZONE: &str = "zone";
-const MINUTE_US: i64 = 60_000_000;
+const MINUTE_NS: i128 = 60_000_000_000;
 
 /// How a file is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -393,7 +393,9 @@ fn moment(kind: TimeKind, value: Value<'_>, zone_min: Option<i16>) -> Result<Tim
             .map_err(BadForm::Time),
         (TimeKind::Local(unit, east), Value::Whole(number)) => unit
             .time(number, 0)
-            .and_then(|local| Timestamp::new(local.unix_us() - i64::from(east) * MINUTE_US, east))
+            .and_then(|local| {
+                Timestamp::from_ns(local.unix_ns() - i128::from(east) * MINUTE_NS, east)
+            })
             .map_err(BadForm::Time),
         (TimeKind::Text(TimeForm::Iso), Value::Bytes(text)) => {
             Timestamp::from_text_in(text.trim_ascii(), zone_min).map_err(BadForm::Time)

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
+use parquet::basic::{self, Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
-use crate::archive::{Device, Record};
+use crate::archive::{Device, Record, Timestamp};
 use crate::source::Sink;
 
 /// Rows of a row group, and bytes of their data: what comes first ends it.
@@ -30,8 +30,32 @@ pub enum Packing {
     None,
 }
 
+/// What the numbers of the column of times count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Microseconds: all times of archives without nanoseconds.
+    #[default]
+    Micros,
+    /// Nanoseconds: 1677-09-21 to 2262-04-11.
+    Nanos,
+}
+
+/// A time that has no place in the column of times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadTime {
+    /// Finer than the column is.
+    #[error("its time {0} has nanoseconds; write them with --time-unit ns")]
+    Fine(Timestamp),
+    /// Before or after what 64 bits of nanoseconds hold.
+    #[error(
+        "its time {0} has no place in nanoseconds of Parquet, 1677 to 2262; write microseconds, or CSV"
+    )]
+    Far(Timestamp),
+}
+
 /// Writes records as columns.
 pub struct Writer<W: Write + Send> {
+    unit: TimeUnit,
     /// None once it is ended.
     to: Option<SerializedFileWriter<W>>,
     /// The row group that is filled.
@@ -43,15 +67,21 @@ pub struct Writer<W: Write + Send> {
     ends: Vec<usize>,
 }
 
-fn schema() -> Result<Type, ParquetError> {
+fn schema(unit: TimeUnit) -> Result<Type, ParquetError> {
     let column = |name: &str, physical, logical| {
         let column = Type::primitive_type_builder(name, physical);
         let column = column.with_repetition(Repetition::REQUIRED).with_logical_type(logical);
         column.build().map(Arc::new)
     };
-    let micros = LogicalType::timestamp(true, TimeUnit::MICROS);
+    let time = LogicalType::timestamp(
+        true,
+        match unit {
+            TimeUnit::Micros => basic::TimeUnit::MICROS,
+            TimeUnit::Nanos => basic::TimeUnit::NANOS,
+        },
+    );
     let columns = vec![
-        column("time", Physical::INT64, Some(micros))?,
+        column("time", Physical::INT64, Some(time))?,
         column("zone", Physical::INT32, None)?,
         column("device", Physical::BYTE_ARRAY, Some(LogicalType::String))?,
         column("data", Physical::BYTE_ARRAY, None)?,
@@ -88,15 +118,24 @@ fn other(error: ParquetError) -> io::Error {
 }
 
 impl<W: Write + Send> Writer<W> {
-    /// Into `to`, from its beginning.
+    /// Into `to`, from its beginning, with times in microseconds.
     ///
     /// # Errors
     /// What `to` says.
     pub fn new(to: W, packing: Packing) -> io::Result<Writer<W>> {
-        let schema = schema().map_err(other)?;
+        Writer::with_unit(to, packing, TimeUnit::Micros)
+    }
+
+    /// Into `to`, from its beginning, with times in this unit.
+    ///
+    /// # Errors
+    /// What `to` says.
+    pub fn with_unit(to: W, packing: Packing, unit: TimeUnit) -> io::Result<Writer<W>> {
+        let schema = schema(unit).map_err(other)?;
         let properties = properties(packing).map_err(other)?;
         let to = SerializedFileWriter::new(to, Arc::new(schema), Arc::new(properties));
         Ok(Writer {
+            unit,
             to: Some(to.map_err(other)?),
             times: Vec::new(),
             zones: Vec::new(),
@@ -156,8 +195,17 @@ fn column<T: DataType, W: Write + Send>(
 }
 
 impl<W: Write + Send> Sink for Writer<W> {
+    /// # Errors
+    /// What it writes to says; and [`BadTime`], as an error of the kind `InvalidInput`, before anything of the record is
+    /// taken.
     fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
-        self.times.push(record.time.unix_us());
+        let time = record.time;
+        let number = match self.unit {
+            TimeUnit::Micros if time.is_fine() => Err(BadTime::Fine(time)),
+            TimeUnit::Micros => Ok(time.unix_us()),
+            TimeUnit::Nanos => i64::try_from(time.unix_ns()).map_err(|_| BadTime::Far(time)),
+        };
+        self.times.push(number.map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?);
         self.zones.push(record.time.zone_min().into());
         let name = self.names.entry(record.device);
         let name = name.or_insert_with(|| record.device.to_string().into_bytes().into());

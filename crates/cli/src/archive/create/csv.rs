@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 use wirebeat_trace::compressed::unpacked;
 use wirebeat_trace::csv::{Layout, Names, Reader, Reading};
 use wirebeat_trace::forms::DataForm;
+use wirebeat_trace::round::Rounded;
 
 use super::{Args, made, make};
 use crate::archive::{cannot_read, name, open};
@@ -59,9 +60,10 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
     let (from, packing) = unpacked(input.from).map_err(|error| cannot_read(path, &error))?;
     // how much comes out of a packed file is not known
     let len = input.len.filter(|_| packing.is_none());
-    let mut source = Reader::new(from, name(path), reading)
+    let source = Reader::new(from, name(path), reading)
         .map_err(|error| Failure::usage(&error.to_string()))?;
+    let mut source = Rounded::new(source, table.round_times);
     let records = make(&mut source, len, &args.output)?;
-    made(records, source.tally());
+    made(records, source.source().tally());
     Ok(0)
 }

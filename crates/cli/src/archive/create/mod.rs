@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args as ClapArgs};
 use wirebeat_trace::Source;
-use wirebeat_trace::archive::{Device, OnBad, Timestamp, Writer};
+use wirebeat_trace::archive::{Device, OnBad, Rounding, Timestamp, Writer};
 use wirebeat_trace::columns::{Column, Columns, DeviceFrom};
 use wirebeat_trace::forms::TimeForm;
 use wirebeat_trace::table::{Defect, Tally};
@@ -93,6 +93,9 @@ struct TableArgs {
     /// The zone of times that say none, as +01:00 or Z
     #[arg(long, value_name = "ZONE", conflicts_with_all = ["pcap", "synthetic"], value_parser = zone, allow_hyphen_values = true)]
     zone: Option<i16>,
+    /// Round times to whole us or ms, rather than keep their nanoseconds; .5 goes up
+    #[arg(long, value_name = "UNIT", conflicts_with_all = ["pcap", "synthetic"])]
+    round_times: Option<Rounding>,
     /// What is done about what is no record: stop, or skip and count them [default: stop]
     #[arg(long, value_name = "WHAT", conflicts_with = "synthetic", value_parser = on_bad)]
     on_bad: Option<OnBad>,

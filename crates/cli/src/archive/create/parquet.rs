@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use wirebeat_trace::parquet::{Reader, Reading};
+use wirebeat_trace::round::Rounded;
 
 use super::{Args, made, make};
 use crate::archive::{cannot_read, name};
@@ -22,10 +23,11 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
         on_bad: table.on_bad.unwrap_or_default(),
         any_order: table.any_order,
     };
-    let mut source = Reader::new(file, name(path), reading)
+    let source = Reader::new(file, name(path), reading)
         .map_err(|error| Failure::usage(&error.to_string()))?;
+    let mut source = Rounded::new(source, table.round_times);
     let records = make(&mut source, Some(len), &args.output)?;
-    made(records, source.tally());
+    made(records, source.source().tally());
     Ok(0)
 }
 

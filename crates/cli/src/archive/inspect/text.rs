@@ -3,7 +3,7 @@
 use wirebeat_report::text::WIDTH;
 use wirebeat_report::text::style::{Style, clean, hang, width};
 use wirebeat_report::text::table::Table;
-use wirebeat_trace::survey::{Gaps, Sizes, Survey};
+use wirebeat_trace::survey::{Gaps, GapsNs, Sizes, Survey};
 use wirebeat_units::human::{self, count, counted, share};
 
 use super::{Document, SHOWN, Shown};
@@ -118,7 +118,10 @@ fn frequent(data: &Sizes, records: u64) -> String {
 }
 
 fn gaps(gaps: &Gaps) -> String {
-    let [min, median, p99, max] = [gaps.min_us, gaps.median_us, gaps.p99_us, gaps.max_us].map(span);
+    let [min, median, p99, max] = match gaps.ns {
+        Some(GapsNs { min, median, p99, max }) => [min, median, p99, max].map(span_ns),
+        None => [gaps.min_us, gaps.median_us, gaps.p99_us, gaps.max_us].map(span),
+    };
     format!("min {min}, median {median}, p99 {p99}, max {max}")
 }
 
@@ -200,6 +203,11 @@ fn per_second(rate: f64) -> String {
         rate if rate >= 1.0 => format!("{rate:.1}"),
         rate => format!("{rate:.2e}"),
     }
+}
+
+/// A time in nanoseconds, as [`span`] has it where it is long.
+fn span_ns(ns: u64) -> String {
+    if ns > 0 && ns < 1_000_000_000 { human::time(ns as f64) } else { span(ns / 1_000) }
 }
 
 /// A time in microseconds, in days, hours and minutes where it is that long.

@@ -581,6 +581,32 @@ fn what_was_captured_of_a_replay_is_the_archive_again() {
     assert!(!wirebeat_trace::Source::advance(&mut again).unwrap());
 }
 
+/// Archives knew microseconds alone: records of 250 ns after each other left at once.
+#[test]
+fn records_with_nanoseconds_leave_at_their_nanoseconds() {
+    use wirebeat_trace::archive::OnBad;
+    use wirebeat_trace::capture::Frames;
+
+    let after = [0, 250, 500, 1_749, 1_001_001];
+    let mut writer = Writer::new(Vec::new());
+    for ns in after {
+        let time = Timestamp::from_ns(i128::from(BEGIN_US) * 1_000 + ns, 60).unwrap();
+        writer.write(&Record { time, device: Device::default(), data: b"x" }).unwrap();
+    }
+    let path = file("nanoseconds.wbar");
+    std::fs::write(&path, writer.finish().unwrap()).unwrap();
+    let capture = file("nanoseconds.pcapng");
+    let ports = format!("ports: {{ a: {{ engine: pcap, file: '{}' }} }}\n", capture.display());
+    balanced(&run(&scenario(&path, &ports, "", ""), None));
+    let mut frames = Frames::new(std::fs::File::open(&capture).unwrap(), "capture", OnBad::Stop);
+    let mut times = Vec::new();
+    while frames.advance().unwrap() {
+        times.push(i128::from(frames.frame().time_ns.unwrap()));
+    }
+    let apart: Vec<i128> = times.iter().map(|time| time - times[0]).collect();
+    assert_eq!(apart, after);
+}
+
 /// Late is later than the drift and the microsecond that the archive knows.
 #[test]
 fn a_record_is_in_time_within_its_own_microsecond() {

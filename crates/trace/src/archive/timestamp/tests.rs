@@ -92,12 +92,46 @@ fn text_comes_in_the_forms_that_iso_8601_has() {
         ("2015-07-01T19:20:30.Z", BadTime::Text),
         ("2015-07-01T19:20:30Zz", BadTime::Text),
         ("2015-07-01T19:20:30+1", BadTime::Text),
-        ("2015-07-01T19:20:30.1234567Z", BadTime::TooFine),
+        ("2015-07-01T19:20:30.1234567891Z", BadTime::TooFine),
         ("2015-07-01T19:20:60Z", BadTime::LeapSecond),
         ("2015-07-01T19:20:30+15:00", BadTime::Zone),
     ] {
         assert_eq!(text.parse::<Timestamp>(), Err(why), "{text}");
     }
+}
+
+/// Times with nanoseconds were refused; those without are the bytes that they were.
+#[test]
+fn nanoseconds_are_kept() {
+    let time: Timestamp = "2015-07-01T19:20:30.450000001+01:00".parse().unwrap();
+    assert_eq!(time.unix_ns(), 1_435_774_830_450_000_001);
+    assert_eq!(time.to_string(), "2015-07-01T19:20:30.450000001+01:00");
+    let packed = [0xf1, 0, 0x13, 0xec, 0xe3, 0xa4, 0x4f, 0x0c, 0x78, 0x81, 0x01, 0x00];
+    assert_eq!(time.pack()[0], packed[0]);
+    assert_eq!(time.pack()[10..], packed[10..]);
+    let mut ns = [0; 16];
+    ns[7..].copy_from_slice(&time.pack()[1..10]);
+    assert_eq!(i128::from_be_bytes(ns), time.unix_ns());
+    assert_eq!(Timestamp::unpack(&time.pack()), Ok(time));
+    // one moment has one form
+    let mut whole = time.pack();
+    whole[1..10].copy_from_slice(&1_000_000i128.to_be_bytes()[7..]);
+    assert_eq!(Timestamp::unpack(&whole), Err(BadTime::NotFine));
+    let mut later = time.pack();
+    later[0] = 0xf7;
+    let told = Timestamp::unpack(&later).unwrap_err().to_string();
+    assert_eq!(
+        told,
+        "its kind is 0xf7, which this version does not know; read it with a newer version of Wirebeat"
+    );
+    let rounded =
+        |text: &str, to| text.parse::<Timestamp>().unwrap().rounded(to).unwrap().to_string();
+    assert_eq!(rounded("2015-07-01T00:00:00.000000499Z", Rounding::Micros), "2015-07-01T00:00:00Z");
+    assert_eq!(
+        rounded("2015-07-01T00:00:00.000000500Z", Rounding::Micros),
+        "2015-07-01T00:00:00.000001Z"
+    );
+    assert_eq!(rounded("1969-12-31T23:59:59.9995Z", Rounding::Millis), "1970-01-01T00:00:00Z");
 }
 
 #[test]
@@ -132,6 +166,40 @@ proptest! {
     fn any_bytes_are_a_time_or_an_error_and_times_come_back(packed: [u8; 12]) {
         if let Ok(time) = Timestamp::unpack(&packed) {
             prop_assert_eq!(time.pack(), packed);
+        }
+    }
+
+    /// Such as begin as times with nanoseconds do.
+    #[test]
+    fn any_fine_bytes_are_a_time_or_an_error(
+        near in -9_000_000_000_000_000_000_000i128..260_000_000_000_000_000_000,
+        zone: [u8; 2],
+    ) {
+        let mut packed = [0xf1; 12];
+        packed[1..10].copy_from_slice(&near.to_be_bytes()[7..]);
+        packed[10..].copy_from_slice(&zone);
+        if let Ok(time) = Timestamp::unpack(&packed) {
+            prop_assert_eq!(time.pack(), packed);
+            prop_assert_eq!(time.unix_ns(), near);
+        }
+    }
+
+    #[test]
+    fn every_nanosecond_comes_back_in_both_forms_and_in_order(
+        ns in -62_167_000_000_000_000_000i128..253_402_200_000_000_000_000,
+        later in 0i128..5_000,
+        zone in -840i16..=840,
+    ) {
+        let Ok(time) = Timestamp::from_ns(ns, zone) else { return Ok(()) };
+        prop_assert_eq!(time.unix_ns(), ns);
+        prop_assert_eq!(Timestamp::unpack(&time.pack()), Ok(time));
+        prop_assert_eq!(time.to_string().parse(), Ok(time));
+        let after = Timestamp::from_ns(ns + later, zone).unwrap_or(time);
+        prop_assert_eq!(after.moment().cmp(&time.moment()), after.unix_ns().cmp(&ns));
+        for unit in [Rounding::Micros, Rounding::Millis] {
+            let (Ok(time), Ok(after)) = (time.rounded(unit), after.rounded(unit)) else { continue };
+            prop_assert!(time.moment() <= after.moment() && !time.is_fine());
+            prop_assert!((time.unix_ns() - ns).abs() <= 500_000);
         }
     }
 

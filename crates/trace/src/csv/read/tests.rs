@@ -215,14 +215,17 @@ fn text_that_is_none_is_refused_with_its_record() {
 fn records() -> impl Strategy<Value = Vec<Owned>> {
     let device =
         prop_oneof![any::<[u8; 16]>(), Just(*b"dev \",\n\r'\0\0\0\0\0\0\0"), Just([0; 16])];
-    let record = (-62_167_000_000_000_000i64..253_402_200_000_000_000, -840i16..=840, device);
+    let us = -62_167_000_000_000_000i64..253_402_200_000_000_000;
+    let record = ((us, prop_oneof![Just(0), 0i128..1_000]), -840i16..=840, device);
     let data = proptest::collection::vec(any::<u8>(), 0..40);
     proptest::collection::vec((record, data), 0..20).prop_map(|mut records| {
-        records.sort_by_key(|((us, ..), _)| *us);
-        let time = |us, zone| Timestamp::new(us, zone).unwrap_or(Timestamp::EPOCH);
+        records.sort_by_key(|((time, ..), _)| *time);
+        let time = |(us, ns): (i64, i128), zone| {
+            Timestamp::from_ns(i128::from(us) * 1_000 + ns, zone).unwrap_or(Timestamp::EPOCH)
+        };
         let made = records
             .into_iter()
-            .map(|((us, zone, device), data)| (time(us, zone), Device(device), data));
+            .map(|((at, zone, device), data)| (time(at, zone), Device(device), data));
         made.collect()
     })
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::archive;
 use crate::columns::DeviceFrom;
-use crate::parquet::{Packing, Writer};
+use crate::parquet::{Packing, TimeUnit, Writer};
 use crate::source::{Sink, copy};
 
 type Owned = (Timestamp, Device, Vec<u8>);
@@ -137,7 +137,12 @@ fn what_is_wrong_is_told_with_record_column_and_value() {
     assert_eq!((records.len(), records[1].2.as_slice()), (4, &b",0"[..]));
 
     let nanos = foreign("(TIMESTAMP(NANOS,true))", &[(1_001, Some("a"), 0.0)]);
-    assert!(told(&nanos, Reading::default()).contains("an archive keeps microseconds"));
+    let (records, _) = all(&nanos, Reading::default()).unwrap();
+    assert_eq!(records[0].0.to_string(), "1970-01-01T00:00:00.000001001Z");
+    let east = Reading { zone_min: Some(60), ..Reading::default() };
+    let local = foreign("(TIMESTAMP(NANOS,false))", &[(1_001, Some("a"), 0.0)]);
+    let (records, _) = all(&local, east).unwrap();
+    assert_eq!(records[0].0.to_string(), "1970-01-01T00:00:00.000001001+01:00");
     for bytes in [&b""[..], b"PAR1PAR1", b"time,device,data\n", &[0; 100]] {
         assert!(
             told(bytes, Reading::default()).contains("it cannot be read as Parquet"),
@@ -194,6 +199,27 @@ fn records() -> impl Strategy<Value = Vec<Owned>> {
             .map(|((us, zone, device), data)| (time(us, zone), Device(device), data));
         made.collect()
     })
+}
+
+/// Times with nanoseconds were refused.
+#[test]
+fn nanoseconds_come_back_from_columns_of_them() {
+    let write = |unit: TimeUnit, ns: i128| {
+        let time = Timestamp::from_ns(ns, 60).unwrap();
+        let mut writer = Writer::with_unit(Vec::new(), Packing::Zstd, unit).unwrap();
+        let written = writer.write(&Record { time, device: Device([b'a'; 16]), data: b"x" });
+        written.map_err(|error| error.to_string())?;
+        let bytes = writer.finish().unwrap();
+        Ok::<_, String>((time, all(&bytes, Reading::default()).unwrap().0[0].0))
+    };
+    for ns in [1_435_774_830_450_001_001, -1, 0, i64::MAX.into(), i64::MIN.into()] {
+        let (time, back) = write(TimeUnit::Nanos, ns).unwrap();
+        assert_eq!(back, time);
+    }
+    let told = write(TimeUnit::Micros, 1_001).unwrap_err();
+    assert!(told.contains("has nanoseconds; write them with --time-unit ns"), "{told}");
+    let told = write(TimeUnit::Nanos, i128::from(i64::MAX) + 1).unwrap_err();
+    assert!(told.contains("1677 to 2262"), "{told}");
 }
 
 proptest! {

@@ -1,0 +1,84 @@
+//! `wirebeat archive sort`: an archive in any order as one in the order of time.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use clap::Args as ClapArgs;
+use wirebeat_trace::archive::{Place, Reading, Writer};
+use wirebeat_trace::sort::{MEMORY_MIN, Sorter};
+use wirebeat_units::Bytes;
+use wirebeat_units::human::counted;
+
+use super::work::archive_from;
+use super::{Output, ReadArgs, cannot_make, tell_skipped};
+use crate::failure::Failure;
+use crate::file::is_standard;
+use crate::output::tell;
+
+/// Memory to sort in, where nothing else was said.
+const MEMORY: &str = "256MiB";
+
+const EXAMPLES: &str = "\
+Examples:
+  wirebeat archive create raw.wbar --csv by-device.csv --any-order
+  wirebeat archive sort raw.wbar day.wbar
+  wirebeat archive sort raw.wbar day.wbar --memory 4GiB --temporary /scratch";
+
+/// Put the records of an archive in the order of time
+///
+/// Records of one moment stay in their order. What does not fit into memory is sorted in parts, in temporary files
+/// without a name: they need as much room as the archive, and nothing of them is left.
+#[derive(ClapArgs, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    /// The archive; '-' reads standard input
+    #[arg(value_name = "ARCHIVE")]
+    archive: PathBuf,
+    /// Where the sorted archive is written; '-' writes to standard output
+    #[arg(value_name = "NEW")]
+    output: PathBuf,
+    /// Memory to sort in, 1MiB at least
+    #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = memory)]
+    memory: Bytes,
+    /// The folder of temporary files [default: that of the new archive, or TMPDIR for '-']
+    #[arg(long, value_name = "FOLDER")]
+    temporary: Option<PathBuf>,
+    #[command(flatten)]
+    reading: ReadArgs,
+}
+
+fn memory(text: &str) -> Result<Bytes, String> {
+    let bytes: Bytes = text.parse().map_err(|why| format!("{why}"))?;
+    match bytes.get() < MEMORY_MIN as u64 {
+        true => Err("it is too little to sort in; give it 1MiB or more".to_owned()),
+        false => Ok(bytes),
+    }
+}
+
+/// Sorts.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let reading = Reading { any_order: true, ..args.reading.reading() };
+    let (work, mut archive) = archive_from(&args.archive, reading, Place::default())?;
+    // what is there already is said before hours of work
+    let output = Output::create(&args.output)?;
+    let folder = args.temporary.clone().unwrap_or_else(|| beside(&args.output));
+    let memory = usize::try_from(args.memory.get()).unwrap_or(usize::MAX);
+    let mut sorter = Sorter::new(memory, &folder, || work.goes_on());
+    work.copy(&mut archive, &mut sorter)?;
+    let mut sorted = sorter.sorted().map_err(|error| cannot_make(&folder, &error))?;
+    let mut writer = Writer::new(output.buffered());
+    let records = work.copy(&mut sorted, &mut writer)?;
+    super::keep(writer, &args.output)?;
+    tell_skipped(archive.tally(), archive.name());
+    tell(&format!("{} written\n", counted(records, "record")));
+    Ok(0)
+}
+
+/// The folder of a file that is written; that of temporary files for standard output.
+fn beside(output: &Path) -> PathBuf {
+    match output.parent() {
+        _ if is_standard(output) => env::temp_dir(),
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
