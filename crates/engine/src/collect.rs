@@ -31,25 +31,33 @@ pub fn collect<P: Port, C: Clock>(
     stop: &AtomicBool,
     live: &LiveRx,
 ) -> Result<(), PortError> {
-    collect_and_tell((port, clock), meter, (stop, live), |_| {})
+    collect_and_tell((port, clock), meter, (stop, live), u64::MAX, |_| {})
 }
 
-/// The same, and shows each arrival to `tap` as well.
+/// The same, and shows each arrival to `tap` as well. It ends by itself with the frame that makes `most` measured ones;
+/// what the port delivers behind that one is not looked at.
 pub fn collect_and_tell<P: Port, C: Clock>(
     (port, clock): (&mut P, &C),
     meter: &mut Meter,
     (stop, live): (&AtomicBool, &LiveRx),
+    most: u64,
     mut tap: impl FnMut(&Arrival<'_>),
 ) -> Result<(), PortError> {
     let view = port.caps().view;
     // One more look after the stop: what had arrived before it is waiting in the port.
     let mut last = false;
-    while !last {
+    let mut measured = 0;
+    while !last && measured < most {
         last = stop.load(Ordering::Acquire);
         let until = if last { Nanos::ZERO } else { clock.now().saturating_add(STEP) };
         loop {
-            let mut bytes = 0;
-            let frames = port.receive(until, |arrival| {
+            let (mut bytes, mut frames) = (0, 0_u64);
+            let delivered = port.receive(until, |arrival| {
+                if measured >= most {
+                    return;
+                }
+                let before = meter.left_alone();
+                frames += 1;
                 bytes += u64::from(arrival.frame_len);
                 tap(arrival);
                 match view {
@@ -58,10 +66,11 @@ pub fn collect_and_tell<P: Port, C: Clock>(
                         meter.record_datagram(arrival.at, arrival.bytes, None, arrival.frame_len);
                     }
                 }
+                measured += u64::from(meter.left_alone() == before);
             })?;
-            live.frames.fetch_add(frames as u64, Ordering::Relaxed);
+            live.frames.fetch_add(frames, Ordering::Relaxed);
             live.bytes.fetch_add(bytes, Ordering::Relaxed);
-            if frames == 0 || (!last && stop.load(Ordering::Relaxed)) {
+            if delivered == 0 || measured >= most || (!last && stop.load(Ordering::Relaxed)) {
                 break;
             }
         }

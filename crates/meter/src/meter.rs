@@ -247,6 +247,12 @@ impl Meter {
         }
     }
 
+    /// How many frames were no part of what is measured.
+    #[inline]
+    pub fn left_alone(&self) -> u64 {
+        self.unknown_flow + self.stale + self.foreign + self.malformed
+    }
+
     /// Gives a payload without a probe of ours to the flow whose probe of another tool it carries.
     fn record_foreign(&mut self, bare: &Sample, payload: &[u8], port: Option<u16>) {
         if self.codecs.is_empty() {

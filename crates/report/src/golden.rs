@@ -191,6 +191,7 @@ fn station(interface: &str, wait: Option<&str>) -> Station {
             name: "CLOCK_MONOTONIC".to_owned(),
             synchronisation: "not synchronised".to_owned(),
             offset_bound_ns: None,
+            unix_bound_ns: Some(34),
         },
     }
 }

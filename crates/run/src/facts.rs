@@ -1,6 +1,7 @@
 //! Facts for the report: where a run took place, and what it cost.
 
 use wirebeat_engine::clock::Wait;
+use wirebeat_engine_linux::time::RealtimeToMonotonic;
 use wirebeat_host::{CpuTimes, CpuUse, Machine};
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_report::assemble::CpuTime;
@@ -49,6 +50,7 @@ pub(crate) fn clock(machine: &Machine) -> Clock {
         name: "CLOCK_MONOTONIC".to_owned(),
         synchronisation,
         offset_bound_ns: bound.map(|sync| sync.maximum_error_ns),
+        unix_bound_ns: Some(RealtimeToMonotonic::new().error().get()),
     }
 }
 

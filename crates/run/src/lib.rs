@@ -23,6 +23,7 @@ mod receivers;
 pub mod remote;
 mod replay;
 mod session;
+mod spread;
 mod transmit;
 
 pub use control::{Control, ControlError, Controlled};

@@ -330,6 +330,13 @@ fn sender_side(
     }
 }
 
+/// Over how many transmit queues a flow is spread, so that they do not keep its order.
+fn queues(run: &Prepared, flow: &Flow) -> u32 {
+    let mine = run.sending.iter().filter(|sending| sending.flows.contains(&flow.id.into()));
+    let spread = mine.filter(|_| flow.members.is_empty()).map(|sending| sending.cores);
+    spread.max().unwrap_or(1)
+}
+
 /// What was sent of a flow, and of its members each.
 fn sent_flow(
     run: &Prepared,
@@ -376,6 +383,7 @@ fn sent_flow(
         name: flow.name.clone(),
         offered: offered.map(|(rate, _)| rate),
         steady: offered.is_some_and(|(_, steady)| steady),
+        queues: queues(run, flow),
         members,
         ..line(&all, flow.id)
     }

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use wirebeat_engine_linux::time::RealtimeToMonotonic;
 use wirebeat_meter::filter::Filter;
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::{Codec, Sent};
@@ -53,8 +54,8 @@ pub(crate) struct PacketLog {
     out: BufWriter<Box<dyn Write + Send>>,
     codecs: Vec<Codec>,
     filter: Filter,
-    /// The clock of the day less the monotonic one.
-    unix_offset: u64,
+    /// Makes times of the clock of the day, which it follows while the log is written.
+    clock: RealtimeToMonotonic,
     /// The first error; nothing is written after it.
     error: Option<io::Error>,
 }
@@ -70,16 +71,15 @@ impl PacketLog {
     pub(crate) fn open(
         request: &LogRequest,
         codecs: &[Codec],
-        unix_offset: u64,
         (at, filter): (Nanos, Filter),
     ) -> Result<PacketLog, RunError> {
         let out: Box<dyn Write + Send> = match &request.file {
             Some(path) => Box::new(create(path)?),
             None => Box::new(io::stdout()),
         };
-        let (form, codecs) = (request.form, codecs.to_vec());
+        let (form, codecs, clock) = (request.form, codecs.to_vec(), RealtimeToMonotonic::new());
         let mut log =
-            PacketLog { form, out: BufWriter::new(out), codecs, filter, unix_offset, error: None };
+            PacketLog { form, out: BufWriter::new(out), codecs, filter, clock, error: None };
         if form == LogForm::Mgen {
             let at_ns = log.unix_ns(at);
             log.line(&mgen::Line::Start { at_ns });
@@ -91,7 +91,7 @@ impl PacketLog {
     }
 
     fn unix_ns(&self, at: Nanos) -> u64 {
-        at.get().wrapping_add(self.unix_offset)
+        self.clock.unix_ns(at)
     }
 
     fn line(&mut self, line: &dyn std::fmt::Display) {
@@ -109,10 +109,11 @@ impl PacketLog {
         }
         let read = |codec: &Codec| codec.read(datagram.payload);
         let Some(seen) = self.codecs.iter().find_map(read) else { return };
+        self.clock.refresh(at);
         let arrived_ns = self.unix_ns(at);
         let sent_ns = seen.sent.and_then(|sent| match sent {
             // On one host; between two this is as wrong as their clocks differ.
-            Sent::Monotonic(ns) => Some(ns.wrapping_add(self.unix_offset)),
+            Sent::Monotonic(ns) => Some(self.unix_ns(Nanos::new(ns))),
             other => other.unix_ns(arrived_ns),
         });
         let received = Received {

@@ -233,8 +233,7 @@ pub(crate) fn open(
         Some(log) => {
             let own = [Codec::Wirebeat];
             let codecs: Vec<Codec> = request.codecs.iter().chain(&own).copied().collect();
-            let offset = meter.codecs.unix_offset;
-            Some(PacketLog::open(log, &codecs, offset, (MonotonicClock.now(), request.filter))?)
+            Some(PacketLog::open(log, &codecs, (MonotonicClock.now(), request.filter))?)
         }
         None => None,
     };
@@ -247,6 +246,7 @@ pub(crate) fn open(
         listen: listen_on(request, engine)?,
         log,
         groups,
+        most: request.count,
     };
     receivers::open(0, (port, engine), how, &mut HashMap::new(), &VirtualClock::default())
 }
@@ -293,7 +293,7 @@ fn wait(
             return end;
         }
         let over = request.time.is_some_and(|time| elapsed >= time);
-        if over || request.count.is_some_and(|count| received.0 >= count) {
+        if over || request.count.is_some_and(|count| receiver.has_measured(count)) {
             return End::Completed;
         }
         thread::sleep(WATCH);

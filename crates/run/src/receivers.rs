@@ -35,6 +35,8 @@ pub(crate) struct Receiving {
     pub(crate) promiscuous: bool,
     /// Where the socket engine listens.
     pub(crate) listen: Vec<SocketAddr>,
+    /// Ends by itself when so many frames were measured.
+    pub(crate) most: Option<u64>,
     /// A log of each packet.
     pub(crate) log: Option<PacketLog>,
     /// Groups that were joined; they are left when the receiver ends.
@@ -190,7 +192,8 @@ where
     let stop = Arc::new(AtomicBool::new(false));
     let live = Arc::new(LiveRx::default());
     let mode = port.caps().mode.clone();
-    let Receiving { meter: config, mut log, groups, .. } = how;
+    let Receiving { meter: config, mut log, groups, most, .. } = how;
+    let most = most.unwrap_or(u64::MAX);
     let (stopped, seen) = (Arc::clone(&stop), Arc::clone(&live));
     let thread = thread::Builder::new()
         .name("wb-receive".to_owned())
@@ -202,7 +205,7 @@ where
                 }
             };
             let told = (&*stopped, &*seen);
-            let error = collect_and_tell((&mut port, &clock), &mut meter, told, tap).err();
+            let error = collect_and_tell((&mut port, &clock), &mut meter, told, most, tap).err();
             let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
             let mut summary = meter.summary();
             summary.receiver_drops = port.receive_drops();
@@ -221,6 +224,15 @@ impl Receiver {
             Work::Thread { live, .. } => {
                 (live.frames.load(Ordering::Relaxed), live.bytes.load(Ordering::Relaxed))
             }
+        }
+    }
+
+    /// Whether it has measured so many frames.
+    pub(crate) fn has_measured(&self, count: u64) -> bool {
+        match &self.work {
+            Work::Kernel(receiver) => receiver.received().0 >= count,
+            // it was told how many, and has ended with the last of them
+            Work::Thread { thread, .. } => thread.is_finished(),
         }
     }
 

@@ -28,6 +28,7 @@ use wirebeat_units::Nanos;
 use crate::engines::Engine;
 use crate::error::RunError;
 use crate::ports::PortHere;
+use crate::spread::{self, Share};
 
 /// A port of any engine.
 #[derive(Debug)]
@@ -131,7 +132,9 @@ pub(crate) fn open(
     if engine == Engine::Socket {
         check_endpoints(port, program, &flows)?;
     }
-    let cores = cpus.len() as u32;
+    // in memory there is one, wherever it is put
+    let shares = spread::shares(program, &flows, (cpus.len(), port.spec.cores.len() > 1));
+    let cores = shares.len();
     let Opening { wait, unix_offset, room, shared } = opening;
     let repeats = if engine == Engine::Kernel && room.is_none() { ROUND_MAX } else { 0 };
     let sequences = match engine {
@@ -143,8 +146,7 @@ pub(crate) fn open(
         _ => None,
     };
     let mut senders = Vec::with_capacity(cpus.len());
-    for (core, cpu) in (0u32..).zip(cpus) {
-        let shard = Shard { core, cores };
+    for (cpu, Share { flows, shard }) in cpus.into_iter().zip(shares) {
         let mut plan = Plan::new(program, &flows, shard, (repeats, unix_offset));
         if let Some(room) = room {
             plan.tx.frame_max = plan.tx.frame_max.max(room);
@@ -178,7 +180,6 @@ pub(crate) fn open(
             Engine::Pcap => AnyPort::Pcap(Box::new(open_pcap(port, &plan)?)),
         };
         let live = Arc::new(LiveTx::default());
-        let flows = flows.clone();
         let playbacks = Vec::new();
         senders.push(Sender { port: opened, plan, flows, shard, cpu, live, playbacks, place: 0 });
     }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
 use wirebeat_traffic::compile::{Link as Imaginary, Links, compile};
 use wirebeat_traffic::program::{Late, Pace, Program};
 use wirebeat_traffic::schedule::Shard;
@@ -13,6 +14,7 @@ use wirebeat_wire::probe::Probe;
 
 use super::{Driven, FlowSent, Job, LiveTx, Plan, Sequences, drive};
 use crate::clock::{Clock, Wait};
+use crate::collect::{LiveRx, collect_and_tell};
 use crate::loopback::{Link, LoopbackPort, VirtualClock, pair};
 use crate::port::{Amount, Arrival, Caps, Fate, Fates, Port, PortError, TxMeta, TxTotals};
 
@@ -339,6 +341,20 @@ fn a_run_that_is_stopped_beforehand_sends_nothing() {
     let (mut a, mut b) = pair(&world.clock, Link::default());
     assert_eq!(world.drive(&mut a, Shard::WHOLE).flows[0].requested.frames, 0);
     assert!(arrivals(&mut b).is_empty());
+}
+
+/// It was looked at every 10 ms whether there were enough: `--count 50` ended at 55.
+#[test]
+fn a_receiver_ends_with_the_frame_that_makes_its_count() {
+    let world = World::new(&[(Some(1000), 400)]);
+    let (mut a, mut b) = pair(&world.clock, Link::default());
+    world.drive(&mut a, Shard::WHOLE);
+    let config = MeterConfig { flows: Flows::Any(1), ..MeterConfig::default() };
+    let (mut meter, live, mut told) = (Meter::new(config), LiveRx::default(), 0);
+    let more = (&world.stop, &live);
+    collect_and_tell((&mut b, &world.clock), &mut meter, more, 50, |_| told += 1).unwrap();
+    let frames = meter.summary().flows[&0].frames;
+    assert_eq!((frames, told, live.frames.load(Ordering::Relaxed)), (50, 50, 50));
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub fn findings(report: &Report, machine: Vec<String>) -> Vec<Finding> {
         (FindingKind::FramesExpired, expired(report)),
         (FindingKind::FramesNotReached, not_reached(report)),
         (FindingKind::FramesLeftLate, left_late(report)),
+        (FindingKind::OrderNotKept, order_not_kept(report)),
         (FindingKind::ReceiverDrops, receiver_drops(report)),
         (FindingKind::ReaderBehind, reader_behind(report)),
         (FindingKind::RecordsLeftOut, left_out(report)),
@@ -112,6 +113,20 @@ fn left_late(report: &Report) -> Option<String> {
         "{} left more than {} late though late ones are dropped: the device had no room for them in time",
         frames(late),
         human::time(drift as f64)
+    ))
+}
+
+/// What reordering a receiver sees of such a flow may be the sender's.
+fn order_not_kept(report: &Report) -> Option<String> {
+    let queues = |flow: &FlowReport| {
+        let queues = flow.sent.as_ref()?.queues;
+        (queues > 1).then(|| f64::from(queues))
+    };
+    let ((worst, queues), others) = worst(flows(report, queues))?;
+    Some(format!(
+        "the order of frames is not kept: {} was spread over {queues} transmit queues, which overtake each other{}",
+        worst.name,
+        and_others(others),
     ))
 }
 

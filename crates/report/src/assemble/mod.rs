@@ -99,6 +99,8 @@ pub struct SentFlow {
     pub steady: bool,
     /// Frames that leave back to back; 0 counts as 1.
     pub burst: u32,
+    /// Transmit queues that it was spread over; 0 counts as 1.
+    pub queues: u32,
     /// What the schedule asked for until the run ended.
     pub requested: Volume,
     /// What the engine accepted.

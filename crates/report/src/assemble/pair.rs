@@ -225,6 +225,7 @@ fn sent(flow: &SentFlow) -> Sent {
         late: flow.departure_error.above(flow.late_after.get()),
         late_after_ns: flow.late_after.get(),
         drops_late: flow.drops_late,
+        queues: flow.queues.max(1),
         offered,
         rates,
         rate_error_ppm: rates
@@ -331,6 +332,7 @@ fn total_sent(pairs: &[Pair<'_>], flows: &[FlowReport]) -> Option<Sent> {
     }
     total.late = reports().fold(0, |sum, sent| sum.saturating_add(sent.late));
     let span = Nanos::new(last.unwrap_or(0)).saturating_sub(Nanos::new(first.unwrap_or(0)));
+    total.queues = sides.iter().map(|flow| flow.queues).max().unwrap_or(0).max(1);
     total.drops_late = sides.iter().any(|flow| flow.drops_late);
     let asked = sides.iter().filter_map(|flow| asked_ns(flow)).max().unwrap_or(0);
     total.rates = rates::rates(&total.sent, intervals, span.get().max(asked));

@@ -113,6 +113,9 @@ pub struct Sent {
     pub late: u64,
     /// From which departure error on a frame counts as late.
     pub late_after_ns: u64,
+    /// Transmit queues that it was spread over: more than one do not keep its order. Of the total: the most of any flow.
+    #[serde(default)]
+    pub queues: u32,
     /// Whether late frames are dropped: then none of those sent should be late.
     #[serde(default)]
     pub drops_late: bool,

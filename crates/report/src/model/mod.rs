@@ -203,6 +203,8 @@ pub enum FindingKind {
     FramesNotReached,
     /// Frames of a sender that drops what is late left later all the same.
     FramesLeftLate,
+    /// A flow was spread over several transmit queues, which do not keep its order.
+    OrderNotKept,
     /// The receiver itself lost frames.
     ReceiverDrops,
     /// Records came too late from those who read them.

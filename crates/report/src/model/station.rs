@@ -63,6 +63,10 @@ pub struct Clock {
     pub synchronisation: String,
     /// How far it can be from true time; `null` when nobody knows.
     pub offset_bound_ns: Option<u64>,
+    /// How exactly its distance from the clock of the day of its host is known, which logs and probes of other tools
+    /// carry; `null` when it was not measured.
+    #[serde(default)]
+    pub unix_bound_ns: Option<u64>,
 }
 
 /// How the clocks of the two ends relate, on which one-way delays depend.

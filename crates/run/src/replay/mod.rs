@@ -177,6 +177,17 @@ struct Live {
     looked: AtomicU64,
 }
 
+/// How it is sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How {
+    /// Cores wait for records that are not there yet, because their clock does not go on by itself.
+    pub(crate) patient: bool,
+    /// Its flow may change from outside.
+    pub(crate) controlled: bool,
+    /// Cores take records in turn, whatever order they leave in; else what is counted by itself stays on one.
+    pub(crate) spread: bool,
+}
+
 /// A recording at work.
 #[derive(Debug)]
 pub(crate) struct Replaying {
@@ -207,12 +218,11 @@ pub(crate) struct Replayed {
 }
 
 impl Replaying {
-    /// Begins to read a recording for so many cores; what each of them is to send. `patient` cores wait for records
-    /// that are not there yet, because their clock does not go on by itself; of a `controlled` run flows may change.
+    /// Begins to read a recording for so many cores; what each of them is to send.
     pub(crate) fn start(
         opened: Opened,
         cores: usize,
-        (patient, controlled): (bool, bool),
+        How { patient, controlled, spread }: How,
     ) -> Result<(Replaying, Vec<Playback>), RunError> {
         let Opened { recording, readers, mut buffers } = opened;
         let failed = |error: std::io::Error| {
@@ -229,7 +239,7 @@ impl Replaying {
                 // one that is not shared takes its room when it is filled for the first time
                 let _ = home.send(buffers.pop().unwrap_or_default());
             }
-            let worker = Worker::new(&recording, queues, from_reader, Arc::clone(&halt));
+            let worker = Worker::new(&recording, (queues, spread), from_reader, Arc::clone(&halt));
             let name = format!("wb-work-{number}");
             thread::Builder::new().name(name).spawn(move || worker.run()).map_err(failed)?;
             ends.push(consumers);

@@ -24,6 +24,8 @@ const FULL: Duration = Duration::from_micros(200);
 pub(super) struct Worker {
     /// One for each core.
     queues: Vec<Producer<Batch>>,
+    /// Whether they take records in turn; else each device, or the flow, has one.
+    spread: bool,
     from_reader: Receiver<Work>,
     halt: Arc<AtomicBool>,
     times: Times,
@@ -50,7 +52,7 @@ impl Worker {
     /// One of those who work for a recording: it fills `queues` with what comes from the reader.
     pub(super) fn new(
         recording: &Recording,
-        queues: Vec<Producer<Batch>>,
+        (queues, spread): (Vec<Producer<Batch>>, bool),
         from_reader: Receiver<Work>,
         halt: Arc<AtomicBool>,
     ) -> Worker {
@@ -58,7 +60,7 @@ impl Worker {
         let times = replay.tight_loop.map_or(Times::Recorded(replay.speed), Times::Every);
         let delays = replay.out_of_order.map(|of| Delays { key: recording.delays, of });
         let (start, stop) = (recording.start, recording.stop);
-        Worker { queues, from_reader, halt, times, delays, start, stop }
+        Worker { queues, spread, from_reader, halt, times, delays, start, stop }
     }
 
     /// Works until the reader has no more, nothing more is due, or it is told to halt.
@@ -91,7 +93,8 @@ impl Worker {
                 break;
             }
             let delay = self.delays.and_then(|delays| delays.of(number));
-            let core = self.core(number, delay.is_some());
+            let turn = if self.spread { number } else { tag.into() };
+            let core = self.core(turn, delay.is_some());
             let entry = Entry {
                 due,
                 at: due.saturating_add(delay.unwrap_or(Nanos::ZERO)),
@@ -116,12 +119,12 @@ impl Worker {
         (!over).then_some(())
     }
 
-    /// Which core sends a record.
+    /// Which core sends a record: those of one turn leave by the same one, in their order.
     #[inline]
-    fn core(&self, number: u64, delayed: bool) -> usize {
+    fn core(&self, turn: u64, delayed: bool) -> usize {
         let all = self.queues.len().max(1);
         let own = self.delays.map_or(0, |delays| usize::from(delays.of.cores)).min(all - 1);
-        let of = |cores: usize| (number % cores as u64) as usize;
+        let of = |cores: usize| (turn % cores as u64) as usize;
         match (own, delayed) {
             (0, _) => of(all),
             (own, true) => all - own + of(own),

@@ -14,6 +14,7 @@ use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::drive::{LiveTx, Sequences};
 use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_engine_linux::affinity::Aside;
+use wirebeat_engine_linux::time::RealtimeToMonotonic;
 use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_netlink::LinkWatch;
 use wirebeat_report::model::{Change, End, Report};
@@ -33,7 +34,7 @@ use crate::outcome::{self, Outcome};
 use crate::ports::{self, PortHere};
 use crate::receivers::{self, Receiver};
 use crate::remote::{Connection, ExpectedFlow, Measurement, RemoteError};
-use crate::replay::{Opened, Recording, Replaying, shared};
+use crate::replay::{How, Opened, Recording, Replaying, shared};
 use crate::transmit::{self, AnyPort, Cores, Marching, Opening, Sender};
 
 use watching::Looking;
@@ -90,6 +91,9 @@ pub struct Prepared {
 pub(crate) struct Sending {
     pub(crate) place: usize,
     pub(crate) cpu: Option<usize>,
+    /// The flows that it sends, and how many senders share them.
+    pub(crate) flows: Vec<u32>,
+    pub(crate) cores: u32,
     pub(crate) mode: String,
 }
 
@@ -166,11 +170,10 @@ fn planned(scenario: &Scenario) -> Vec<Change> {
     planned
 }
 
-/// The clock of the day less the monotonic one: probes of other tools carry the former.
+/// The clock of the day less the monotonic one: probes of other tools carry the former. Each reading of the one lies
+/// between two of the other, and the closest of several counts.
 pub(crate) fn unix_offset() -> u64 {
-    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let unix_ns = u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX);
-    unix_ns.wrapping_sub(MonotonicClock.now().get())
+    RealtimeToMonotonic::new().offset()
 }
 
 /// The first time that is [`LEAD`] after `now`, or later, and right before a tick.
@@ -297,6 +300,8 @@ impl Prepared {
             self.sending.extend(senders.iter().map(|sender| Sending {
                 place,
                 cpu: sender.cpu,
+                flows: sender.flows.clone(),
+                cores: sender.shard.cores,
                 mode: sender.port.caps().mode.clone(),
             }));
             self.senders.extend(senders);
@@ -332,7 +337,8 @@ impl Prepared {
                 matches!(sender.port, AnyPort::Pcap(_) | AnyPort::Loopback(_))
             };
             let patient = senders.iter().any(virtual_time);
-            let how = (patient, controlled);
+            let spread = senders.iter().any(|sender| sender.shard.cores > 1);
+            let how = How { patient, controlled, spread };
             let (replaying, playbacks) = Replaying::start(opened, senders.len(), how)?;
             for (sender, playback) in senders.iter_mut().zip(playbacks) {
                 sender.playbacks.push(playback);

@@ -74,6 +74,7 @@ impl Prepared {
             listen,
             log: None,
             groups,
+            most: None,
         };
         let at = (port, engine);
         let receiver = receivers::open(place, at, how, ends, &self.virtual_clock)?;

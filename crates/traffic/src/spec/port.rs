@@ -25,10 +25,12 @@ pub struct PortSpec {
     /// How frames are sent and received.
     #[serde(default, skip_serializing_if = "is_default")]
     pub engine: EngineChoice,
-    /// The CPUs that send, one thread on each. Default: wherever the system puts them.
+    /// The CPUs that send, one thread on each. A flow stays on one of them, unless it is the only one: then several spread
+    /// it, and its order is not kept. Default: wherever the system puts them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cores: Vec<u16>,
-    /// How many threads send. Default: one for each of `cores`, or one.
+    /// How many threads send, at most: a flow with a rate, and a device of a replay, stays on one. What is sent as fast as
+    /// possible is spread. Default: one for each of `cores`, or one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub queues: Option<NonZeroU16>,
     /// The port's addresses: where flows from it come from and flows to it go to, unless their packet

@@ -108,6 +108,11 @@ fn each_device_is_counted_on_every_engine() {
         assert_eq!(names, ["device-0", "device-1", "device-4", "device-2"], "{engine:?}");
         is_their_sum(flow, members);
         assert_eq!(flow.sent.as_ref().unwrap().sent.frames, 3000, "{engine:?}{more}");
+        for member in &members.flows {
+            // several transmit queues, and each device on one of them
+            let reordered = member.received.as_ref().unwrap().reordered;
+            assert_eq!(reordered, 0, "{} of {engine:?}{more}", member.name);
+        }
         for (member, id) in members.flows.iter().zip(1..) {
             let device = member.name.trim_start_matches("device-").parse().unwrap();
             let (records, bytes) = of_device(&lines, device);
