@@ -32,7 +32,7 @@ fn read(bytes: &[u8], reading: Reading) {
     };
     let tally = reader.tally();
     if ended {
-        assert_eq!(tally.bytes + tally.skipped, bytes.len() as u64);
+        assert_eq!(tally.read(), bytes.len() as u64);
     }
     let survey = surveyor.finish(tally.bad(), tally.skipped);
     assert_eq!((survey.records, survey.bytes), (tally.records, tally.bytes));

@@ -164,17 +164,15 @@ impl Index {
                 next = Place { offset: place.offset + BYTES, number: place.number + RECORDS };
             }
             let tally = reader.tally();
-            if tally.records.is_multiple_of(TELL_EVERY)
-                && !tell(tally.records, tally.bytes + tally.skipped)
-            {
+            if tally.records.is_multiple_of(TELL_EVERY) && !tell(tally.records, tally.read()) {
                 return Err(IndexError::Stopped);
             }
         }
         let tally = reader.tally();
-        if tally.bytes + tally.skipped != archive.bytes {
+        if tally.read() != archive.bytes {
             return Err(IndexError::Changed);
         }
-        let survey = surveyor.finish(tally.bad(), tally.skipped);
+        let survey = surveyor.finish_named(tally.bad(), tally.skipped, reader.names());
         Ok(Index { format: FORMAT.to_owned(), version: VERSION, archive, survey, places })
     }
 

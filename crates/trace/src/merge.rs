@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use crate::archive::timestamp::Moment;
-use crate::archive::{Record, Timestamp};
+use crate::archive::{Device, Record, Timestamp};
 use crate::source::{Error, Source};
 
 /// Bytes that all sources together read ahead, as far as they can do with so few.
@@ -94,6 +94,10 @@ impl<S: Source> Source for Merge<S> {
         source.map_or(none, Source::record)
     }
 
+    fn name(&self, device: Device) -> Option<&str> {
+        self.sources.iter().find_map(|source| source.name(device))
+    }
+
     fn position(&self) -> u64 {
         self.sources.iter().map(Source::position).sum()
     }
@@ -104,7 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::archive::{Device, Reader, Reading, Writer};
+    use crate::archive::{Reader, Reading, Writer};
 
     /// An archive of device `number`, whose data says which of its records it is.
     fn archive(number: usize, times: &[i64]) -> Vec<u8> {

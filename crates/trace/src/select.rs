@@ -49,10 +49,13 @@ impl Selection {
     /// Whether it has a record of this time and device.
     #[inline]
     pub fn has(&self, time: Timestamp, device: Device) -> bool {
+        self.has_time(time) && self.devices.has(device)
+    }
+
+    #[inline]
+    fn has_time(&self, time: Timestamp) -> bool {
         let moment = time.moment();
-        self.from.is_none_or(|from| moment >= from.moment())
-            && !self.is_after(time)
-            && self.devices.has(device)
+        self.from.is_none_or(|from| moment >= from.moment()) && !self.is_after(time)
     }
 
     /// Whether it ends before this moment.
@@ -69,6 +72,19 @@ impl Devices {
         (self.names.is_empty() && self.beginnings.is_empty())
             || self.names.contains(&device)
             || self.beginnings.iter().any(|beginning| device.0.starts_with(beginning))
+    }
+
+    /// Whether any are chosen by how they begin.
+    pub fn has_beginnings(&self) -> bool {
+        !self.beginnings.is_empty()
+    }
+
+    /// Whether it is one of them, where it has a name of more than 16 bytes.
+    pub fn has_named(&self, device: Device, name: Option<&str>) -> bool {
+        let begins = |name: &str| {
+            self.beginnings.iter().any(|beginning| name.as_bytes().starts_with(beginning))
+        };
+        self.has(device) || name.is_some_and(begins)
     }
 }
 
@@ -101,7 +117,7 @@ impl FromStr for Pattern {
             None => beginning.as_bytes().to_vec(),
         };
         match bytes.len() {
-            0..=Device::LEN => Ok(Pattern::Beginning(bytes)),
+            0..=Device::NAME_MAX => Ok(Pattern::Beginning(bytes)),
             _ => Err(BadDevice::Long(text.chars().take(60).collect())),
         }
     }
@@ -148,6 +164,10 @@ impl<R: Read> Source for Numbered<R> {
         self.reader.record()
     }
 
+    fn name(&self, device: Device) -> Option<&str> {
+        Source::name(&self.reader, device)
+    }
+
     fn position(&self) -> u64 {
         self.reader.position()
     }
@@ -170,7 +190,14 @@ impl<S: Source> Source for Selected<S> {
     fn advance(&mut self) -> Result<bool, Error> {
         while self.source.advance()? {
             let Record { time, device, .. } = self.source.record();
-            if self.selection.has(time, device) {
+            let selection = &self.selection;
+            if selection.has(time, device) {
+                return Ok(true);
+            }
+            if device.has_long_name()
+                && selection.has_time(time)
+                && selection.devices.has_named(device, self.source.name(device))
+            {
                 return Ok(true);
             }
             if self.ordered && self.selection.is_after(time) {
@@ -182,6 +209,10 @@ impl<S: Source> Source for Selected<S> {
 
     fn record(&self) -> Record<'_> {
         self.source.record()
+    }
+
+    fn name(&self, device: Device) -> Option<&str> {
+        self.source.name(device)
     }
 
     fn position(&self) -> u64 {
@@ -246,11 +277,15 @@ mod tests {
         assert!(devices("0x0101*").has(Device([1; 16])) && !devices("0x02*").has(Device([1; 16])));
         assert!(devices("0xa0*").has(Device([0xa0; 16])) && !devices("0x+1*").has(Device([1; 16])));
         assert!(devices("0xyz*").has(device("0xyz1")));
-        for long in ["ABCDEFGHIJKLMNOPQ*", "0x000102030405060708090a0b0c0d0e0f10*", "ÄÄÄÄÄÄÄÄÄ*"]
-        {
-            assert!(long.parse::<Pattern>().is_err(), "{long}");
-        }
-        assert!("ABCDEFGHIJKLMNOP*".parse::<Pattern>().is_ok());
+        assert!(("A".repeat(1_025) + "*").parse::<Pattern>().is_err());
+        // of more than 16 bytes, by the name that the archive has
+        let name = "plant/7/line-3/motor/temperature";
+        let topics = devices("plant/7/line-3/motor*");
+        assert!(!topics.has(device(name)) && topics.has_named(device(name), Some(name)));
+        assert!(
+            devices(name).has(device(name))
+                && !devices("plant/8*").has_named(device(name), Some(name))
+        );
     }
 
     #[test]

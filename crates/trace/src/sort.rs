@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 
 use crate::archive::timestamp::Moment;
-use crate::archive::{RECORD_MAX, Reader, Reading, Record, Timestamp, Writer};
+use crate::archive::{Device, Names, RECORD_MAX, Reader, Reading, Record, Timestamp, Writer};
 use crate::merge::Merge;
 use crate::source::{self, CopyError, Error, Sink, Source};
 
@@ -39,6 +39,7 @@ pub struct Sorter<S> {
     data: Vec<u8>,
     entries: Vec<Entry>,
     runs: Vec<File>,
+    names: Names,
     /// How many runs were written, those that merge others too.
     written: u64,
 }
@@ -53,6 +54,7 @@ impl<S: Fn() -> bool> Sorter<S> {
             data: Vec::new(),
             entries: Vec::new(),
             runs: Vec::new(),
+            names: Names::default(),
             written: 0,
         }
     }
@@ -75,11 +77,13 @@ impl<S: Fn() -> bool> Sorter<S> {
         if self.runs.is_empty() {
             self.order();
             let (data, entries) = (self.data, self.entries);
-            return Ok(Sorted(Parts::Memory { data, entries, next: 0, passed: 0 }));
+            let parts = Parts::Memory { data, entries, next: 0, passed: 0 };
+            return Ok(Sorted { parts, names: self.names });
         }
         self.spill()?;
         (self.data, self.entries) = (Vec::new(), Vec::new());
-        Ok(Sorted(Parts::Runs(self.merge()?)))
+        let parts = Parts::Runs(self.merge()?);
+        Ok(Sorted { parts, names: self.names })
     }
 
     /// By time, and equal times as they came.
@@ -193,13 +197,21 @@ impl<S: Fn() -> bool> Sink for Sorter<S> {
         Ok(())
     }
 
+    fn name(&mut self, device: Device, name: &str) -> io::Result<()> {
+        let told = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
+        self.names.insert(device, name).map(|_| ()).map_err(told)
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
 /// Records in the order of time.
-pub struct Sorted(Parts);
+pub struct Sorted {
+    parts: Parts,
+    names: Names,
+}
 
 enum Parts {
     /// From memory, where all of them fit: the entry behind the current one, and the bytes of those before it.
@@ -210,7 +222,7 @@ enum Parts {
 
 impl Source for Sorted {
     fn advance(&mut self) -> Result<bool, Error> {
-        match &mut self.0 {
+        match &mut self.parts {
             Parts::Memory { entries, next, passed, .. } => {
                 let entry = entries.get(*next);
                 *passed += entry.map_or(0, |entry| entry.len as u64);
@@ -223,7 +235,7 @@ impl Source for Sorted {
 
     fn record(&self) -> Record<'_> {
         let none = Record { time: Timestamp::EPOCH, device: Default::default(), data: &[] };
-        match &self.0 {
+        match &self.parts {
             Parts::Memory { data, entries, next, .. } => {
                 let entry = next.checked_sub(1).and_then(|at| entries.get(at));
                 let record = entry.and_then(|entry| {
@@ -236,8 +248,12 @@ impl Source for Sorted {
         }
     }
 
+    fn name(&self, device: Device) -> Option<&str> {
+        self.names.get(device)
+    }
+
     fn position(&self) -> u64 {
-        match &self.0 {
+        match &self.parts {
             Parts::Memory { passed, .. } => *passed,
             Parts::Runs(merge) => merge.position(),
         }
@@ -249,7 +265,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::archive::Device;
 
     fn archive(records: &[(i64, u8, usize)]) -> Vec<u8> {
         let mut writer = Writer::new(Vec::new());

@@ -1,9 +1,10 @@
 //! Where records come from and where they go, whatever the format: every conversion is a source and a sink, and
 //! what chooses or reorders records is a source on top of others.
 
+use std::collections::HashSet;
 use std::io;
 
-use crate::archive::{ReadError, Reader, Record, Writer};
+use crate::archive::{Device, ReadError, Reader, Record, Writer};
 use crate::{capture, csv, parquet};
 
 /// Records one after another.
@@ -17,6 +18,11 @@ pub trait Source {
     /// The one that it is at. What it is before the first, and after the last, means nothing.
     fn record(&self) -> Record<'_>;
 
+    /// The name of the device of the current record, where it is longer than 16 bytes and known.
+    fn name(&self, _device: Device) -> Option<&str> {
+        None
+    }
+
     /// How far it is, in bytes of its input, for showing progress.
     fn position(&self) -> u64;
 }
@@ -28,6 +34,14 @@ pub trait Sink {
     /// # Errors
     /// Where the record has no place in the format, or the system refuses.
     fn write(&mut self, record: &Record<'_>) -> io::Result<()>;
+
+    /// Takes the name of a device that is longer than 16 bytes, before the first record of the device.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    fn name(&mut self, _device: Device, _name: &str) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Ends it: what was taken has reached the system.
     ///
@@ -86,9 +100,21 @@ pub fn copy(
     mut tell: impl FnMut(u64, u64) -> bool,
 ) -> Result<u64, CopyError> {
     let mut records = 0;
+    let mut named = HashSet::new();
     while source.advance()? {
-        sink.write(&source.record())
-            .map_err(|source| CopyError::Write { record: records, source })?;
+        let record = source.record();
+        let device = record.device;
+        let mut write = || {
+            if device.has_long_name()
+                && !named.contains(&device)
+                && let Some(name) = source.name(device)
+            {
+                named.insert(device);
+                sink.name(device, name)?;
+            }
+            sink.write(&record)
+        };
+        write().map_err(|source| CopyError::Write { record: records, source })?;
         records += 1;
         if records % TELL_EVERY == 0 && !tell(records, source.position()) {
             return Err(CopyError::Stopped);
@@ -108,14 +134,22 @@ impl<R: io::Read> Source for Reader<R> {
         Reader::record(self)
     }
 
+    fn name(&self, device: Device) -> Option<&str> {
+        self.names().get(device)
+    }
+
     fn position(&self) -> u64 {
-        self.tally().bytes + self.tally().skipped
+        self.tally().read()
     }
 }
 
 impl<W: io::Write> Sink for Writer<W> {
     fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
         Writer::write(self, record)
+    }
+
+    fn name(&mut self, device: Device, name: &str) -> io::Result<()> {
+        Writer::name(self, device, name)
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -10,7 +10,9 @@ use std::collections::HashMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::archive::{DATA_MAX, Device, HEAD, Place, Record, Timestamp};
+use crate::archive::device::BadDevice;
+use crate::archive::{DATA_MAX, Device, HEAD, Names, Place, Record, Timestamp};
+use crate::csv::read::is_long;
 
 /// So many devices are listed; records of others are counted together.
 pub const DEVICES_MAX: usize = 1_000_000;
@@ -121,15 +123,64 @@ pub struct Zone {
     pub records: u64,
 }
 
-/// What came from a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What came from a device. In documents `device` is its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Listed", into = "Listed")]
 pub struct OfDevice {
     /// Which.
     pub device: Device,
+    /// Its name, where it is longer than 16 bytes.
+    pub name: Option<Box<str>>,
     /// Its records.
     pub records: u64,
     /// Their bytes, head and data.
     pub bytes: u64,
+}
+
+/// The same in a document.
+#[derive(Serialize, Deserialize)]
+struct Listed {
+    device: String,
+    records: u64,
+    bytes: u64,
+}
+
+impl OfDevice {
+    /// What it is called.
+    pub fn text(&self) -> String {
+        self.name.as_ref().map_or_else(|| self.device.to_string(), ToString::to_string)
+    }
+}
+
+impl From<OfDevice> for Listed {
+    fn from(of: OfDevice) -> Listed {
+        Listed { device: of.text(), records: of.records, bytes: of.bytes }
+    }
+}
+
+impl TryFrom<Listed> for OfDevice {
+    type Error = BadDevice;
+
+    fn try_from(listed: Listed) -> Result<OfDevice, BadDevice> {
+        let Listed { device: text, records, bytes } = listed;
+        let device: Device = text.parse()?;
+        let name = is_long(&text).then(|| text.into());
+        Ok(OfDevice { device, name, records, bytes })
+    }
+}
+
+impl Devices {
+    /// The names of more than 16 bytes among those that are listed.
+    pub fn names(&self) -> Names {
+        let mut names = Names::default();
+        for of in &self.listed {
+            if let Some(name) = &of.name {
+                // those that are too many are shown as digits
+                let _ = names.insert(of.device, name);
+            }
+        }
+        names
+    }
 }
 
 /// All devices.
@@ -281,9 +332,17 @@ impl Surveyor {
 
     /// What was found; `bad` and `skipped_bytes` are the reader's.
     pub fn finish(self, bad: u64, skipped_bytes: u64) -> Survey {
+        self.finish_named(bad, skipped_bytes, &Names::default())
+    }
+
+    /// The same, with the names of devices that are longer than 16 bytes.
+    pub fn finish_named(self, bad: u64, skipped_bytes: u64, names: &Names) -> Survey {
         let mut zones: Vec<(i16, u64)> = self.zones.into_iter().collect();
         zones.sort_unstable_by_key(|&(zone, records)| (Reverse(records), zone));
-        let of_device = |(device, (records, bytes))| OfDevice { device, records, bytes };
+        let of_device = |(device, (records, bytes))| {
+            let name = names.get(device).map(Into::into);
+            OfDevice { device, name, records, bytes }
+        };
         let mut listed: Vec<OfDevice> = self.devices.into_iter().map(of_device).collect();
         listed.sort_unstable_by_key(|one| (Reverse(one.records), one.device));
         let at = |gaps: &Histogram<u64>, quantile, (min, max): (u64, u64)| {
@@ -379,7 +438,7 @@ mod tests {
             survey.zones.iter().map(|zone| zone.zone.as_str()).collect::<Vec<_>>(),
             ["+01:00", "Z"]
         );
-        let first = survey.devices.listed[0];
+        let first = &survey.devices.listed[0];
         assert_eq!((first.device.0[0], first.records, first.bytes), (1, 3, 102));
         assert!(survey.is_in_order());
     }

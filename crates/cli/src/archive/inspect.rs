@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 use wirebeat_report::text::style::Style;
-use wirebeat_trace::archive::{Device, OnBad, Place, Reading, Timestamp};
+use wirebeat_trace::archive::{OnBad, Place, Reading, Timestamp};
 use wirebeat_trace::survey::{Survey, Surveyor};
 
 use super::ReadArgs;
@@ -82,7 +82,7 @@ struct Shown {
     #[serde(flatten)]
     place: Place,
     time: Timestamp,
-    device: Device,
+    device: String,
     data_bytes: usize,
     /// Its first bytes.
     #[serde(serialize_with = "hex")]
@@ -113,20 +113,24 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
             first_records.push(Shown {
                 place,
                 time: record.time,
-                device: record.device,
+                device: reader
+                    .names()
+                    .get(record.device)
+                    .map_or_else(|| record.device.to_string(), ToString::to_string),
                 data_bytes: record.data.len(),
                 data: record.data.iter().copied().take(SHOWN).collect(),
             });
         }
         if tally.records.is_multiple_of(TELL_EVERY) {
-            work.at(tally.records, tally.bytes + tally.skipped);
+            work.at(tally.records, tally.read());
         }
     }
     work.end();
     let from_index = index.is_some();
     let tally = reader.tally();
     let survey = index.map(|index| index.survey);
-    let mut survey = survey.unwrap_or_else(|| surveyor.finish(tally.bad(), tally.skipped));
+    let mut survey =
+        survey.unwrap_or_else(|| surveyor.finish_named(tally.bad(), tally.skipped, reader.names()));
     let device_count = survey.devices.listed.len() as u64;
     if !args.devices {
         survey.devices.listed.truncate(DEVICES);

@@ -82,9 +82,12 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         let by_time = args.from.map_or(Place::default(), |from| index.seek(from));
         let by_number = index.seek_number(numbers.start);
         let place = if by_time.offset > by_number.offset { by_time } else { by_number };
-        holds(&index, place, &args.archive).then_some(place)
+        let names = index.survey.devices.names();
+        holds(&index, place, &args.archive).then_some((place, names))
     });
-    let (work, reader) = archive_from(&args.archive, reading, begin.unwrap_or_default())?;
+    let (begin, names) = begin.unwrap_or_default();
+    let (work, reader) = archive_from(&args.archive, reading, begin)?;
+    let reader = reader.with_names(names);
     let selection = Selection { from: args.from, to: args.to, devices };
     let mut source = Selected::new(Numbered::new(reader, numbers), selection, true);
     let mut writer = Writer::new(Output::create(&args.output)?.buffered());

@@ -79,7 +79,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         match archive.advance() {
             Ok(true) if archive.tally().records.is_multiple_of(TELL_EVERY) => {
                 let tally = archive.tally();
-                work.at(tally.records, tally.bytes + tally.skipped);
+                work.at(tally.records, tally.read());
             }
             Ok(true) => {}
             Ok(false) => break,

@@ -229,6 +229,71 @@ fn an_export_that_is_ordered_by_device_is_sorted_by_time() {
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 5);
 }
 
+/// UUIDs and topics of MQTT were refused. Their names go through every tool, with an index too.
+#[test]
+fn devices_with_long_names_go_through_every_tool() {
+    let scratch = Scratch::new("long-names");
+    let topic = |n: u32| format!("plant/7/line-{}/motor/temperature", n % 3);
+    let row = |n: u32| format!("2015-07-01T00:{:02}:{:02}Z,{},{n}\n", n / 60, n % 60, topic(n));
+    let table = "time,device,data\n".to_owned() + &(0..600).map(row).collect::<String>();
+    let csv = scratch.file("topics.csv", table.as_bytes());
+    let (day, back) = (scratch.path("day"), scratch.path("back"));
+    done(&["archive", "create", &day, "--csv", &csv]);
+    let bytes = fs::read(&day).unwrap();
+    // three names of 32 bytes, once each
+    let digits: usize = (0..600).map(|n: u32| n.to_string().len()).sum();
+    assert_eq!(bytes.len(), 600 * 30 + digits + 3 * (30 + topic(0).len()));
+    for (file, more) in [("day.csv", &["--data-form", "text"][..]), ("day.parquet", &[])] {
+        let file = scratch.path(file);
+        done(&[&["archive", "export", &day, &file][..], more].concat());
+        let kind = if file.ends_with("csv") { "--csv" } else { "--parquet" };
+        done(&["archive", "create", &back, kind, &file]);
+        assert!(fs::read(&back).unwrap() == bytes, "{file}");
+        fs::remove_file(&back).unwrap();
+    }
+    assert_eq!(fs::read_to_string(scratch.path("day.csv")).unwrap(), table);
+    done(&["archive", "verify", &day]);
+    let inspected = done(&["archive", "inspect", &day, "--records", "1"]).out;
+    assert_eq!(inspected.matches(&topic(0)).count(), 2, "{inspected}");
+    let slice = |name: &str, more: &[&str]| {
+        let new = scratch.path(name);
+        done(&[&["archive", "slice", &day, &new][..], more].concat());
+        let text =
+            done(&["archive", "export", &new, "-", "--format", "csv", "--data-form", "text"]).out;
+        fs::remove_file(new).unwrap();
+        text
+    };
+    let only = "time,device,data\n".to_owned()
+        + &(0..600).filter(|n| n % 3 == 1).map(row).collect::<String>();
+    assert_eq!(slice("one", &["--device", &topic(1)]), only);
+    assert_eq!(slice("beginning", &["--device", "plant/7/line-1/*"]), only);
+    let late = ["--from", "2015-07-01T00:09:00Z"];
+    let expected = "time,device,data\n".to_owned() + &(540..600).map(row).collect::<String>();
+    assert_eq!(slice("late", &late), expected);
+    done(&["archive", "index", &day]);
+    assert_eq!(slice("late-index", &late), expected);
+    let inspected = done(&["archive", "inspect", &day]).out;
+    assert!(inspected.contains(&topic(2)), "{inspected}");
+    let (merged, sorted) = (scratch.path("merged"), scratch.path("sorted"));
+    done(&["archive", "merge", &merged, &day, &day]);
+    done(&["archive", "sort", &merged, &sorted]);
+    assert!(fs::read(&merged).unwrap() == fs::read(&sorted).unwrap());
+    // one device for all records
+    let fixed = scratch.path("fixed");
+    done(&[
+        "archive",
+        "create",
+        &fixed,
+        "--csv",
+        &csv,
+        "--device",
+        &topic(9),
+        "--data-column",
+        "data",
+    ]);
+    assert!(done(&["archive", "inspect", &fixed]).out.contains(&topic(9)));
+}
+
 #[test]
 fn devices_come_from_a_file_and_by_their_beginning() {
     let scratch = Scratch::new("slice-devices");
@@ -242,7 +307,7 @@ fn devices_come_from_a_file_and_by_their_beginning() {
     let new = scratch.path("other");
     done(&["archive", "slice", &day, &new, "--device", "BK.*"]);
     assert_eq!(fs::read(&new).unwrap(), bytes[..62]);
-    let list = scratch.file("bad", b"x\nthis-is-a-device-that-is-too-long\n");
+    let list = scratch.file("bad", b"x\na\x01device-of-more-than-16-bytes\n");
     let ended = run(&["archive", "slice", &day, &scratch.path("no"), "--device-file", &list]);
     assert_eq!(ended.code, 2);
     assert!(ended.err.contains(&format!("{list}:2\n")), "{}", ended.err);

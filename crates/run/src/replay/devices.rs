@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use wirebeat_report::model::MemberKind;
-use wirebeat_trace::archive::Device;
+use wirebeat_trace::archive::{Device, Names};
 use wirebeat_trace::select::{Devices as Chosen, Pattern};
 use wirebeat_traffic::spec::Replay;
 use wirebeat_traffic::spec::replay::{FlowOf, Statistics};
@@ -25,6 +25,8 @@ const TABLE_MAX: u64 = 256 << 20;
 pub(super) struct Devices {
     sub_flows: SubFlows,
     members: Members,
+    /// Names that are longer than 16 bytes.
+    names: Names,
     /// The tags of members, and that of what is none.
     tags: Range<u32>,
     other: u16,
@@ -93,7 +95,15 @@ impl Devices {
             _ => Members::SubFlows,
         };
         let (tags, other) = (recording.members.clone(), recording.flow as u16);
-        Ok(Devices { sub_flows, members, tags, other })
+        Ok(Devices { sub_flows, members, names: Names::default(), tags, other })
+    }
+
+    /// Takes names of devices that are longer than 16 bytes.
+    pub(super) fn learn<'a>(&mut self, names: impl Iterator<Item = (Device, &'a str)>) {
+        for (device, name) in names {
+            // those that are too many are shown as digits
+            let _ = self.names.insert(device, name);
+        }
     }
 
     /// The number of the sub-flow of a device, and its tag; `None` when there is no sub-flow for it.
@@ -123,7 +133,10 @@ impl Devices {
 
     /// The members so far, as many as there are tags, and in the order of these.
     pub(super) fn members(&self) -> Vec<Member> {
-        let device = |device: &Device, sub_flow| Member { name: device.to_string(), sub_flow };
+        let device = |device: &Device, sub_flow| {
+            let long = self.names.get(*device).map(str::to_owned);
+            Member { name: long.unwrap_or_else(|| device.to_string()), sub_flow }
+        };
         let of_sub_flow = |number: u32| Member { name: number.to_string(), sub_flow: Some(number) };
         let mut numbered: Vec<(u32, Member)> = match (&self.members, &self.sub_flows) {
             (Members::Devices { seen, .. }, sub_flows) => {
@@ -270,7 +283,11 @@ fn devices(
     let mut all = HashSet::new();
     for name in replay.names() {
         let Some(Some(devices)) = known.get(name.as_str()) else { return Ok(None) };
-        all.extend(devices.iter().copied().filter(|device| chosen.has(*device)));
+        // which names of more than 16 bytes begin so is not known here: that there are more does no harm
+        let may = |device: &Device| {
+            chosen.has(*device) || (device.has_long_name() && chosen.has_beginnings())
+        };
+        all.extend(devices.iter().copied().filter(may));
     }
     Ok(Some(all.len()))
 }

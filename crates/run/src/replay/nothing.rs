@@ -29,6 +29,7 @@ struct Content {
     first: Option<Timestamp>,
     last: Option<Timestamp>,
     devices: BTreeSet<archive::Device>,
+    names: archive::Names,
     /// A file was too long to be read again for this.
     unknown: bool,
 }
@@ -73,7 +74,11 @@ fn no_record(replay: &Replay, selection: &Selection, content: &Content, files: &
     let mut missing = wanted().filter(|name| !is_there(name)).peekable();
     // of several devices one may be there, at another time
     if missing.peek().is_some() && wanted().all(|name| !is_there(name)) {
-        let names: Vec<String> = content.devices.iter().map(ToString::to_string).collect();
+        let name = |device: &archive::Device| {
+            let long = content.names.get(*device).map(str::to_owned);
+            long.unwrap_or_else(|| device.to_string())
+        };
+        let names: Vec<String> = content.devices.iter().map(name).collect();
         let missing: Vec<&str> = missing.collect();
         return format!(
             "nothing to send: there is no device '{}' in {files}{}",
@@ -182,6 +187,7 @@ impl Content {
             let before = self.records;
             survey.first.into_iter().chain(survey.last).for_each(|time| self.take(time));
             self.records = before + survey.records;
+            self.names = survey.devices.names();
             let devices = survey.devices.listed.iter().map(|of| of.device);
             self.devices.extend(devices.take(COMPARED));
             return;
@@ -199,6 +205,7 @@ impl Content {
                 self.devices.insert(record.device);
             }
         }
+        self.names = reader.names().clone();
     }
 
     fn add_capture(&mut self, path: &Path) {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wirebeat_engine_linux::kernel::Piece;
 use wirebeat_report::model::LeftOut;
 use wirebeat_trace::Source;
-use wirebeat_trace::archive::{Record, Timestamp};
+use wirebeat_trace::archive::{Device, Record, Timestamp};
 use wirebeat_trace::select::Selection;
 use wirebeat_traffic::spec::replay::OnBad;
 use wirebeat_units::WallTime;
@@ -233,7 +233,11 @@ impl Readers {
         times.again();
         let mut to = (filling, capacity);
         match &mut source {
-            Input::Archives(source) => self.read_records(source, times, &mut to, left_out),
+            Input::Archives(source) => {
+                let ended = self.read_records(source, times, &mut to, left_out);
+                self.devices.learn(source.names());
+                ended
+            }
             Input::Captures(source) => self.read_frames(source, times, &mut to, left_out),
         }
     }
@@ -289,7 +293,7 @@ impl Readers {
                         format!(
                             "{}: the record of {} at {}",
                             source.place(),
-                            record.device,
+                            named(source.name(record.device), record.device),
                             record.time
                         )
                     };
@@ -366,6 +370,11 @@ impl Readers {
         add(left_out, LeftOut { kind, count: 1, records: 1, bytes: 0, first: told });
         Ok(())
     }
+}
+
+/// A device as it is shown.
+fn named(name: Option<&str>, device: Device) -> String {
+    name.map_or_else(|| device.to_string(), str::to_owned)
 }
 
 /// Counts what was left out with others of its kind.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use wirebeat_engine_linux::mapped_file::MappedFile;
 use wirebeat_report::model::LeftOut;
-use wirebeat_trace::archive::{self, Defect, Device, Place, Reader, Reading, Record};
+use wirebeat_trace::archive::{self, Defect, Device, Names, Place, Reader, Reading, Record};
 use wirebeat_trace::direct::Direct;
 use wirebeat_trace::index::{Fingerprint, Index};
 use wirebeat_trace::merge::{self, Merge};
@@ -64,6 +64,11 @@ impl Archives {
         }
     }
 
+    /// The names of devices that are longer than 16 bytes, as far as they were read.
+    pub(super) fn names(&self) -> impl Iterator<Item = (Device, &str)> {
+        self.each().iter().flat_map(|archive| archive.source().names().iter())
+    }
+
     /// What was skipped because it is no record, by kind.
     pub(super) fn skipped(&self) -> Vec<LeftOut> {
         let mut all = Vec::new();
@@ -97,6 +102,10 @@ impl Source for Archives {
         }
     }
 
+    fn name(&self, device: Device) -> Option<&str> {
+        self.each().iter().find_map(|archive| archive.name(device))
+    }
+
     fn position(&self) -> u64 {
         match self {
             Archives::One(archive) => archive.position(),
@@ -121,7 +130,7 @@ fn open(
     note: &mut impl FnMut(String),
 ) -> Result<Archive, String> {
     let on_bad = on_bad(replay);
-    let mut begin = Place::default();
+    let (mut begin, mut names) = (Place::default(), Names::default());
     if let Some(from) = selection.from {
         let told = |error: io::Error| format!("the archive '{}': {error}", path.display());
         let file = File::open(path).map_err(told)?;
@@ -130,7 +139,8 @@ fn open(
             Ok(Some(index)) if index.survey.bad == 0 || replay.on_bad == OnBad::Skip => {
                 let place = index.seek(from);
                 match index.holds(place, &file) {
-                    true => begin = place,
+                    // those of what is not read
+                    true => (begin, names) = (place, index.survey.devices.names()),
                     false => note(format!(
                         "the index of '{}' does not fit it; all of it was read",
                         path.display()
@@ -144,7 +154,7 @@ fn open(
     let file = file("archive", path, how, begin.offset)?;
     let reading = Reading { on_bad, ..Reading::default() };
     let name = path.display().to_string();
-    let reader = Reader::new(file, name, reading).with_buffer(buffer).at(begin);
+    let reader = Reader::new(file, name, reading).with_buffer(buffer).with_names(names).at(begin);
     Ok(Selected::new(reader, selection.clone(), true))
 }
 

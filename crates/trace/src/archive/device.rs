@@ -6,6 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use sha2::{Digest, Sha256};
+
 /// What a record came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Device(pub [u8; Device::LEN]);
@@ -13,11 +15,15 @@ pub struct Device(pub [u8; Device::LEN]);
 /// A text that names no device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadDevice {
-    /// More than fits.
-    #[error(
-        "'{0}' is longer than the 16 bytes of a device; shorten it, or give its bytes as 0x and 32 digits"
-    )]
+    /// Longer than names are.
+    #[error("'{0}…' is longer than the {most} bytes of a device's name; shorten it", most = Device::NAME_MAX)]
     Long(String),
+    /// A name of more than 16 bytes that cannot be written as it is.
+    #[error(
+        "'{0}' is longer than 16 bytes, and such names are UTF-8 without control characters, and without blanks at \
+         either end; write it so, or give 16 bytes as 0x and 32 digits"
+    )]
+    NotPlain(String),
     /// Zero bytes end a name, so they cannot be in it.
     #[error("'{0}' has a zero byte; give its bytes as 0x and 32 digits")]
     Zero(String),
@@ -26,6 +32,34 @@ pub enum BadDevice {
 impl Device {
     /// Bytes that it takes.
     pub const LEN: usize = 16;
+    /// Bytes of the longest name.
+    pub const NAME_MAX: usize = 1_024;
+    /// What devices begin with whose names are longer than 16 bytes: no name of UTF-8 has it.
+    const LONG: u8 = 0xff;
+
+    /// The device of a name that is longer than 16 bytes: the same in every archive.
+    ///
+    /// # Errors
+    /// Where it is longer than names are, or cannot be written as it is.
+    pub fn named(name: &str) -> Result<Device, BadDevice> {
+        let start = || name.chars().take(60).flat_map(char::escape_debug).collect();
+        if name.len() > Device::NAME_MAX {
+            return Err(BadDevice::Long(start()));
+        }
+        if name.contains(char::is_control) || name.trim() != name {
+            return Err(BadDevice::NotPlain(start()));
+        }
+        let hash: [u8; 32] = Sha256::digest(name.as_bytes()).into();
+        let mut bytes = [Device::LONG; Device::LEN];
+        bytes[1..].copy_from_slice(&hash[..Device::LEN - 1]);
+        Ok(Device(bytes))
+    }
+
+    /// Whether it may have a name of more than 16 bytes, which is in the archive's dictionary then.
+    #[inline]
+    pub fn has_long_name(self) -> bool {
+        self.0[0] == Device::LONG
+    }
 
     /// Its name, where it is one that can be written as it is.
     fn name(&self) -> Option<&str> {
@@ -36,7 +70,7 @@ impl Device {
         (plain && !name.starts_with("0x")).then_some(name)
     }
 
-    /// Reads text, as bytes: a name, or `0x` and 32 digits.
+    /// Reads text, as bytes: a name, or `0x` and 32 digits. Of a name of more than 16 bytes it is [`Device::named`].
     ///
     /// # Errors
     /// Where it does not fit.
@@ -60,8 +94,11 @@ impl Device {
             digits.len() == 2 * Device::LEN && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
         });
         let number = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
-        let long = || BadDevice::Long(String::from_utf8_lossy(text).chars().take(60).collect());
-        number.map(|number| Device(number.to_be_bytes())).ok_or_else(long)
+        if let Some(number) = number {
+            return Ok(Device(number.to_be_bytes()));
+        }
+        let shown = || String::from_utf8_lossy(text).chars().take(60).collect();
+        Device::named(std::str::from_utf8(text).map_err(|_| BadDevice::NotPlain(shown()))?)
     }
 }
 
@@ -102,10 +139,25 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_told() {
-        for text in ["seventeen-bytes-x", "0x0000000000000000000000000000000g", "a\0b"] {
+        for text in ["seventeen-bytes-\n", "a name of seventeen ", "a\0b"] {
             let message = text.parse::<Device>().unwrap_err().to_string();
             assert!(message.contains("0x and 32 digits"), "{message}");
         }
+        let message = "x".repeat(1_025).parse::<Device>().unwrap_err().to_string();
+        assert!(message.contains("1024 bytes of a device's name"), "{message}");
+    }
+
+    /// UUIDs and topics of MQTT did not fit.
+    #[test]
+    fn long_names_are_devices_that_are_the_same_everywhere() {
+        let uuid = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
+        let device: Device = uuid.parse().unwrap();
+        // printf %s 6ba7b810-9dad-11d1-80b4-00c04fd430c8 | sha256sum
+        let hash: [u8; 32] = Sha256::digest(uuid).into();
+        assert_eq!((device.0[0], &device.0[1..]), (0xff, &hash[..15]));
+        assert!(device.has_long_name() && !Device(*b"sixteen-bytes-ok").has_long_name());
+        assert_eq!(device.to_string().parse(), Ok(device));
+        assert!("x".repeat(1_024).parse::<Device>().is_ok());
     }
 
     proptest! {

@@ -10,9 +10,12 @@
 //! There is no header and no padding: two archives one after the other are an archive, and so is any run of whole
 //! records. Records stand in the order of their times, as moments, whatever their zones; equal times are in order.
 //!
+//! Devices whose names are longer than 16 bytes have them in a dictionary: [`names`].
+//!
 //! [`record`] is one of them, [`read`] and [`mod@write`] are files of them.
 
 pub mod device;
+pub mod names;
 pub mod read;
 pub mod record;
 mod text;
@@ -20,6 +23,7 @@ pub mod timestamp;
 pub mod write;
 
 pub use device::Device;
+pub use names::Names;
 pub use read::{Bad, Defect, LeftOut, OnBad, Place, ReadError, Reader, Reading, Tally};
 pub use record::{ByteOrder, DATA_MAX, HEAD, RECORD_MAX, Record};
 pub use timestamp::{BadTime, Rounding, Timestamp};

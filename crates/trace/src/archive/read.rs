@@ -9,6 +9,7 @@ use std::fmt;
 use std::io::{self, Read};
 
 use super::device::Device;
+use super::names::{self, Names};
 use super::record::{ByteOrder, HEAD, RECORD_MAX, Record};
 use super::timestamp::{BadTime, Moment, Timestamp};
 use crate::bad;
@@ -70,6 +71,9 @@ pub enum Defect {
     /// A time that is none.
     #[error("its time is none: {0}")]
     Time(#[from] BadTime),
+    /// A name of a device that is not the name of that device.
+    #[error("it is the name of a device, and does not belong to that device")]
+    Name,
     /// A time before that of the record before it.
     #[error("its time {time} is before {before}, the time of the record before it")]
     Backwards {
@@ -102,12 +106,13 @@ fn order_text(read_as: ByteOrder) -> &'static str {
 
 impl Defect {
     /// The kinds, as they are counted.
-    pub const KINDS: [&'static str; 5] = [
+    pub const KINDS: [&'static str; 6] = [
         "cut off by the end of the file",
         "with an impossible length",
         "with an impossible time",
         "earlier than the one before",
         "later than those behind",
+        "with an impossible name of a device",
     ];
 
     fn kind(self) -> usize {
@@ -117,6 +122,7 @@ impl Defect {
             Defect::Time(_) => 2,
             Defect::Backwards { .. } => 3,
             Defect::Ahead { .. } => 4,
+            Defect::Name => 5,
         }
     }
 }
@@ -153,6 +159,8 @@ pub struct Tally {
     pub bad: [LeftOut; Defect::KINDS.len()],
     /// Bytes that were skipped.
     pub skipped: u64,
+    /// Bytes of names of devices.
+    pub name_bytes: u64,
 }
 
 /// What was left out of one kind.
@@ -175,6 +183,11 @@ impl Tally {
         left_out.records += u64::from(is_record);
         left_out.bytes += bytes;
         left_out.first.get_or_insert(bad);
+    }
+
+    /// All bytes that were read.
+    pub fn read(&self) -> u64 {
+        self.bytes + self.skipped + self.name_bytes
     }
 
     /// Places at which something was left out.
@@ -208,11 +221,13 @@ pub struct Reader<R> {
     /// Where the record that was read last is in the buffer, its length and its time.
     current: (usize, usize, Timestamp),
     tally: Tally,
+    names: Names,
 }
 
 /// What stands at a place.
 enum Found {
     Record(usize, Timestamp),
+    Name(usize),
     Nothing,
     Bad(Defect),
 }
@@ -234,7 +249,19 @@ impl<R: Read> Reader<R> {
             place: Place::default(),
             current: (0, 0, Timestamp::EPOCH),
             tally: Tally::default(),
+            names: Names::default(),
         }
+    }
+
+    /// Knows these names already, as of the part of the file that is not read.
+    pub fn with_names(mut self, names: Names) -> Reader<R> {
+        self.names = names;
+        self
+    }
+
+    /// The names that are longer than 16 bytes, as far as it has read.
+    pub fn names(&self) -> &Names {
+        &self.names
     }
 
     /// Reads ahead so many bytes at most: for many archives at once. Less than two records of the longest kind are
@@ -300,10 +327,25 @@ impl<R: Read> Reader<R> {
             }
             match self.find() {
                 Found::Record(len, time) => return Ok(Some((len, time))),
+                Found::Name(len) => self.take_name(len)?,
                 Found::Nothing => return Ok(None),
                 Found::Bad(defect) => self.bad(defect)?,
             }
         }
+    }
+
+    /// Takes the name of a device.
+    #[cold]
+    fn take_name(&mut self, len: usize) -> Result<(), ReadError> {
+        let record = self.buffer.get(self.start..self.start + len).unwrap_or_default();
+        let Some((device, name)) = names::read(record) else { return self.bad(Defect::Name) };
+        if let Err(why) = self.names.insert(device, name) {
+            let source = io::Error::new(io::ErrorKind::InvalidData, why);
+            return Err(ReadError::System { name: self.name.clone(), offset: self.offset, source });
+        }
+        self.tally.name_bytes += len as u64;
+        self.step(len);
+        Ok(())
     }
 
     /// Where the record that was read last stands.
@@ -334,7 +376,8 @@ impl<R: Read> Reader<R> {
             return Found::Nothing;
         }
         match whole(rest, self.reading.order) {
-            Ok((len, time)) => match self.last {
+            Ok((len, None)) => Found::Name(len),
+            Ok((len, Some(time))) => match self.last {
                 Some(before) if !self.reading.any_order && time.moment() < before.moment() => {
                     Found::Bad(Defect::Backwards { before, time })
                 }
@@ -359,7 +402,8 @@ impl<R: Read> Reader<R> {
         let (order, behind) = (self.reading.order, rest.get(len..)?);
         match whole(behind, order) {
             Ok(_) if self.reading.any_order => None,
-            Ok((next, after)) => self.ahead(&behind[next..], time, after),
+            Ok((_, None)) => None,
+            Ok((next, Some(after))) => self.ahead(&behind[next..], time, after),
             Err(_) if behind.is_empty() => None,
             Err(_) => {
                 let inside = spanned(rest, len, order, self.at_end)?;
@@ -384,6 +428,10 @@ impl<R: Read> Reader<R> {
         let (mut rest, mut last) = (rest, after.moment());
         for _ in 1..SURE {
             let Ok((len, next)) = whole(rest, self.reading.order) else { return rest.is_empty() };
+            let Some(next) = next else {
+                rest = &rest[len..];
+                continue;
+            };
             if !(last..time.moment()).contains(&next.moment()) {
                 return false;
             }
@@ -454,7 +502,7 @@ impl<R: Read> Reader<R> {
         // whether the place is one record, as far as its length is to be trusted
         let is_record = match defect {
             Defect::Backwards { .. } | Defect::Ahead { .. } => true,
-            Defect::Time(_) => {
+            Defect::Time(_) | Defect::Name => {
                 is_last || rest.get(len..).is_some_and(|next| stand(next, order, self.at_end))
             }
             _ => false,
@@ -467,8 +515,9 @@ impl<R: Read> Reader<R> {
         }
         // nothing stands behind the last one: it is cut off, and was one
         let is_cut = matches!(defect, Defect::Truncated { .. }) && self.start == self.end;
-        self.tally.count(bad, is_record || is_cut, self.tally.skipped - before);
-        self.number += 1;
+        let is_name = defect == Defect::Name;
+        self.tally.count(bad, (is_record || is_cut) && !is_name, self.tally.skipped - before);
+        self.number += u64::from(!is_name);
         Ok(())
     }
 
@@ -504,9 +553,9 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// The length and the time of the record that `bytes` begin with.
+/// The length and the time of the record that `bytes` begin with; no time: it is the name of a device.
 #[inline]
-fn whole(bytes: &[u8], order: ByteOrder) -> Result<(usize, Timestamp), Defect> {
+fn whole(bytes: &[u8], order: ByteOrder) -> Result<(usize, Option<Timestamp>), Defect> {
     let cut = |need| Defect::Truncated { have: bytes.len(), need };
     let length = order.length(bytes).ok_or_else(|| cut(HEAD))?;
     let len = usize::from(length);
@@ -514,7 +563,11 @@ fn whole(bytes: &[u8], order: ByteOrder) -> Result<(usize, Timestamp), Defect> {
         return Err(Defect::Length(length));
     }
     let time = bytes.get(2..).and_then(|rest| rest.first_chunk()).ok_or_else(|| cut(len))?;
-    let time = Timestamp::unpack(time)?;
+    let time = match Timestamp::unpack(time) {
+        Ok(time) => Some(time),
+        Err(_) if names::is_name(time, len) => None,
+        Err(why) => return Err(why.into()),
+    };
     if bytes.len() < len {
         return Err(cut(len));
     }
@@ -548,6 +601,10 @@ fn in_order(bytes: &[u8], order: ByteOrder, since: Moment) -> bool {
     let (mut rest, mut last) = (bytes, since);
     for _ in 0..SURE {
         let Ok((len, time)) = whole(rest, order) else { return true };
+        let Some(time) = time else {
+            rest = &rest[len..];
+            continue;
+        };
         if time.moment() < last {
             return false;
         }

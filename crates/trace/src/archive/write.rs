@@ -1,7 +1,10 @@
 //! Writing an archive.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
+use super::device::{BadDevice, Device};
+use super::names;
 use super::record::{DATA_MAX, Record};
 
 /// Data that no record holds.
@@ -15,12 +18,14 @@ pub struct Writer<W> {
     to: W,
     records: u64,
     bytes: u64,
+    /// The devices whose names were written.
+    named: HashSet<Device>,
 }
 
 impl<W: Write> Writer<W> {
     /// Onto the end of `to`, which should be buffered.
     pub fn new(to: W) -> Writer<W> {
-        Writer { to, records: 0, bytes: 0 }
+        Writer { to, records: 0, bytes: 0, named: HashSet::new() }
     }
 
     /// Writes a record.
@@ -38,12 +43,31 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Writes the name of a device that is longer than 16 bytes, once, before its first record.
+    ///
+    /// # Errors
+    /// What `to` says; and [`BadDevice`](super::device::BadDevice), as an error of the kind `InvalidInput`, where it is
+    /// not the name of that device.
+    pub fn name(&mut self, device: Device, name: &str) -> io::Result<()> {
+        if self.named.contains(&device) {
+            return Ok(());
+        }
+        let wrong =
+            || io::Error::new(io::ErrorKind::InvalidInput, BadDevice::NotPlain(name.into()));
+        let head = names::head(device, name).ok_or_else(wrong)?;
+        self.to.write_all(&head)?;
+        self.to.write_all(name.as_bytes())?;
+        self.bytes += (head.len() + name.len()) as u64;
+        self.named.insert(device);
+        Ok(())
+    }
+
     /// How many records were written.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// How many bytes they are.
+    /// How many bytes they are, with the names of their devices.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -303,6 +303,11 @@ impl<R: Read> Reader<R> {
     }
 }
 
+/// Whether it is a name that the archive's dictionary has, and not digits.
+pub(crate) fn is_long(name: &str) -> bool {
+    name.len() > Device::LEN && Device::named(name) == name.parse()
+}
+
 /// A quote in this column that is not closed: where it opens, and what follows it there.
 fn unclosed<R>(open: OpenQuote, column: String, rows: &Rows<R>, lines: usize) -> Bad {
     let defect = Defect::OpenQuote { lines, at_end: open.at_end };
@@ -329,6 +334,12 @@ impl<R: Read> Source for Reader<R> {
             DataFrom::Form(..) | DataFrom::Row(_) => &self.data,
         };
         Record { time: self.time, device: self.device, data }
+    }
+
+    /// Of the current record alone: the name is a field of its row.
+    fn name(&self, device: Device) -> Option<&str> {
+        let column = self.chosen.device.ok().filter(|_| device == self.device)?;
+        std::str::from_utf8(self.rows.field(column)).ok().filter(|name| is_long(name))
     }
 
     fn position(&self) -> u64 {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::rows::append;
-use crate::archive::Record;
+use crate::archive::{Device, Names, Record};
 use crate::forms::{BadForm, DataForm};
 use crate::source::Sink;
 
@@ -21,12 +21,20 @@ pub struct Writer<W> {
     /// The row, and a field of it.
     row: Vec<u8>,
     field: Vec<u8>,
+    names: Names,
 }
 
 impl<W: Write> Writer<W> {
     /// Onto the end of `to`, which should be buffered, with data in this form.
     pub fn new(to: W, form: DataForm) -> Writer<W> {
-        Writer { to, form, begun: false, row: Vec::new(), field: Vec::new() }
+        Writer {
+            to,
+            form,
+            begun: false,
+            row: Vec::new(),
+            field: Vec::new(),
+            names: Names::default(),
+        }
     }
 
     /// The names of the columns, before the first row.
@@ -61,7 +69,10 @@ impl<W: Write> Sink for Writer<W> {
         write!(self.row, "{}", record.time)?;
         self.row.push(b',');
         self.field.clear();
-        write!(self.field, "{}", record.device)?;
+        match self.names.get(record.device) {
+            Some(name) => self.field.extend_from_slice(name.as_bytes()),
+            None => write!(self.field, "{}", record.device)?,
+        }
         append(&self.field, b',', &mut self.row);
         self.row.push(b',');
         let no_text = |why| io::Error::new(io::ErrorKind::InvalidInput, NoText(why));
@@ -75,6 +86,11 @@ impl<W: Write> Sink for Writer<W> {
         }
         self.row.push(b'\n');
         self.to.write_all(&self.row)
+    }
+
+    fn name(&mut self, device: Device, name: &str) -> io::Result<()> {
+        let told = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
+        self.names.insert(device, name).map(|_| ()).map_err(told)
     }
 
     fn finish(&mut self) -> io::Result<()> {

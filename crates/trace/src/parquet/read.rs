@@ -17,6 +17,7 @@ use super::pages::{Pages, metadata};
 use crate::archive::device::BadDevice;
 use crate::archive::{BadTime, Device, OnBad, Record, Timestamp};
 use crate::columns::{BadColumns, Chosen, Columns};
+use crate::csv::read::is_long;
 use crate::csv::rows::append;
 use crate::forms::{BadForm, TimeForm, Unit};
 use crate::source::{Error, Source};
@@ -119,6 +120,8 @@ pub struct Reader<R: ChunkReader> {
     field: Vec<u8>,
     /// What a message shows of a row that is no record.
     shown: Vec<u8>,
+    /// The name of the device, where it is longer than 16 bytes.
+    long: Vec<u8>,
     order: Order,
     tally: Tally,
 }
@@ -187,6 +190,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
             data: Vec::new(),
             field: Vec::new(),
             shown: Vec::new(),
+            long: Vec::new(),
             order,
             tally: Tally::default(),
         })
@@ -274,6 +278,10 @@ impl<R: ChunkReader + 'static> Reader<R> {
             (Ok(_), Some(column)) => {
                 let value = column.advance();
                 let device = named(value, &mut self.field);
+                if device.as_ref().is_ok_and(|device| device.has_long_name()) {
+                    self.long.clear();
+                    value.append(&mut self.long);
+                }
                 if time.is_ok() && device.is_err() {
                     value.append(&mut self.shown);
                 }
@@ -435,6 +443,12 @@ impl<R: ChunkReader + 'static> Source for Reader<R> {
 
     fn record(&self) -> Record<'_> {
         Record { time: self.time, device: self.device, data: &self.data }
+    }
+
+    fn name(&self, device: Device) -> Option<&str> {
+        let name = std::str::from_utf8(&self.long).ok().filter(|_| device == self.device)?;
+        let name = name.trim_end_matches('\0');
+        is_long(name).then_some(name).filter(|name| Device::named(name) == Ok(device))
     }
 
     /// As much of the file as rows were read.

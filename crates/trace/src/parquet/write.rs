@@ -11,7 +11,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
-use crate::archive::{Device, Record, Timestamp};
+use crate::archive::{Device, Names, Record, Timestamp};
 use crate::source::Sink;
 
 /// Rows of a row group, and bytes of their data: what comes first ends it.
@@ -63,6 +63,7 @@ pub struct Writer<W: Write + Send> {
     zones: Vec<i32>,
     devices: Vec<ByteArray>,
     names: HashMap<Device, ByteArray>,
+    long: Names,
     data: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -141,6 +142,7 @@ impl<W: Write + Send> Writer<W> {
             zones: Vec::new(),
             devices: Vec::new(),
             names: HashMap::new(),
+            long: Names::default(),
             data: Vec::new(),
             ends: Vec::new(),
         })
@@ -208,7 +210,11 @@ impl<W: Write + Send> Sink for Writer<W> {
         self.times.push(number.map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?);
         self.zones.push(record.time.zone_min().into());
         let name = self.names.entry(record.device);
-        let name = name.or_insert_with(|| record.device.to_string().into_bytes().into());
+        let text = || match self.long.get(record.device) {
+            Some(name) => name.to_owned(),
+            None => record.device.to_string(),
+        };
+        let name = name.or_insert_with(|| text().into_bytes().into());
         self.devices.push(name.clone());
         self.data.extend_from_slice(record.data);
         self.ends.push(self.data.len());
@@ -216,6 +222,11 @@ impl<W: Write + Send> Sink for Writer<W> {
             self.flush()?;
         }
         Ok(())
+    }
+
+    fn name(&mut self, device: Device, name: &str) -> io::Result<()> {
+        let told = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
+        self.long.insert(device, name).map(|_| ()).map_err(told)
     }
 
     /// Writes the last row group; [`Writer::finish`] ends the file.

@@ -6,7 +6,6 @@ use clap::Args as ClapArgs;
 use wirebeat_trace::compressed::unpacked;
 use wirebeat_trace::csv::{Layout, Names, Reader, Reading};
 use wirebeat_trace::forms::DataForm;
-use wirebeat_trace::round::Rounded;
 
 use super::{Args, made, make};
 use crate::archive::{cannot_read, name, open};
@@ -62,7 +61,7 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
     let len = input.len.filter(|_| packing.is_none());
     let source = Reader::new(from, name(path), reading)
         .map_err(|error| Failure::usage(&error.to_string()))?;
-    let mut source = Rounded::new(source, table.round_times);
+    let mut source = table.records(source);
     let records = make(&mut source, len, &args.output)?;
     made(records, source.source().tally());
     Ok(0)

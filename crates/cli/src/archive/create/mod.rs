@@ -9,12 +9,15 @@ mod pcap;
 mod synthetic;
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::{ArgGroup, Args as ClapArgs};
 use wirebeat_trace::Source;
+use wirebeat_trace::archive::device::BadDevice;
 use wirebeat_trace::archive::{Device, OnBad, Rounding, Timestamp, Writer};
 use wirebeat_trace::columns::{Column, Columns, DeviceFrom};
 use wirebeat_trace::forms::TimeForm;
+use wirebeat_trace::round::Rounded;
 use wirebeat_trace::table::{Defect, Tally};
 use wirebeat_units::human::counted;
 
@@ -85,7 +88,7 @@ struct TableArgs {
     data_column: Option<Column>,
     /// The device of all records, instead of a column
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["pcap", "synthetic", "device_column"])]
-    device: Option<Device>,
+    device: Option<NamedDevice>,
     /// How times are written: iso, or a number of s, ms, us or ns since 1970 [default: iso, or as
     /// Parquet says]
     #[arg(long, value_name = "FORM", conflicts_with_all = ["pcap", "synthetic"])]
@@ -104,10 +107,34 @@ struct TableArgs {
     any_order: bool,
 }
 
+/// A device, and its name as it was given.
+#[derive(Clone, Debug)]
+struct NamedDevice {
+    device: Device,
+    name: String,
+}
+
+impl FromStr for NamedDevice {
+    type Err = BadDevice;
+
+    fn from_str(text: &str) -> Result<NamedDevice, BadDevice> {
+        Ok(NamedDevice { device: text.parse()?, name: text.to_owned() })
+    }
+}
+
 impl TableArgs {
+    /// The records of a table as they are written: with times rounded, and the name of the one device.
+    fn records<S>(&self, source: S) -> Rounded<S> {
+        let rounded = Rounded::new(source, self.round_times);
+        match &self.device {
+            Some(named) => rounded.of(named.device, &named.name),
+            None => rounded,
+        }
+    }
+
     fn columns(&self) -> Columns {
-        let device = match (self.device, &self.device_column) {
-            (Some(device), _) => DeviceFrom::Fixed(device),
+        let device = match (&self.device, &self.device_column) {
+            (Some(named), _) => DeviceFrom::Fixed(named.device),
             (None, Some(column)) => DeviceFrom::Column(column.clone()),
             (None, None) => DeviceFrom::Guess,
         };

@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 
 use wirebeat_trace::parquet::{Reader, Reading};
-use wirebeat_trace::round::Rounded;
 
 use super::{Args, made, make};
 use crate::archive::{cannot_read, name};
@@ -25,7 +24,7 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
     };
     let source = Reader::new(file, name(path), reading)
         .map_err(|error| Failure::usage(&error.to_string()))?;
-    let mut source = Rounded::new(source, table.round_times);
+    let mut source = table.records(source);
     let records = make(&mut source, Some(len), &args.output)?;
     made(records, source.source().tally());
     Ok(0)

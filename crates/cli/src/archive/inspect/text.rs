@@ -135,7 +135,7 @@ fn devices(document: &Document, style: Style) -> String {
     let mut table = Table::new(&["device", "records", "share", "bytes"]);
     for one in &survey.devices.listed {
         table.row(vec![
-            clean(&one.device.to_string()).into(),
+            clean(&one.text()).into(),
             count(one.records).into(),
             share(one.records, survey.records).into(),
             human::bytes(one.bytes as f64).into(),
@@ -163,7 +163,7 @@ fn records(records: &[Shown], style: Style) -> String {
     };
     let number = |record: &Shown| record.place.number.to_string();
     let time = |record: &Shown| record.time.to_string();
-    let device = |record: &Shown| clean(&record.device.to_string());
+    let device = |record: &Shown| clean(&record.device);
     let bytes = |record: &Shown| record.data_bytes.to_string();
     let (n, t) = (widest(&number, "record"), widest(&time, "time"));
     let (d, b) = (widest(&device, "device"), widest(&bytes, "bytes"));

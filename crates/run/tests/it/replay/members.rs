@@ -221,6 +221,35 @@ fn more_devices_than_are_counted_each_are_counted_together() {
     assert!(report.findings.iter().any(|finding| finding.message == told), "{:?}", report.findings);
 }
 
+/// UUIDs and topics of MQTT did not fit into an archive.
+#[test]
+fn devices_with_long_names_are_chosen_and_counted_by_their_names() {
+    let topic = |n: u8| format!("plant/7/line-{n}/motor/temperature");
+    let path = file("members-long.wbar");
+    let mut writer = Writer::new(Vec::new());
+    for n in 0..90_u8 {
+        let (time, name) = (Timestamp::utc(BEGIN_US + i64::from(n)).unwrap(), topic(n % 3));
+        let device: Device = name.parse().unwrap();
+        writer.name(device, &name).unwrap();
+        writer.write(&Record { time, device, data: b"1" }).unwrap();
+    }
+    std::fs::write(&path, writer.finish().unwrap()).unwrap();
+    let ports = "ports: { a: { engine: loopback }, b: { engine: loopback } }\n";
+    let names = |keys: &str| {
+        let report = run(&scenario(&path, ports, keys, "to: b, probe: on,"), None);
+        balanced(&report);
+        let sent = |flow: &FlowReport| flow.sent.as_ref().unwrap().sent.frames;
+        let of = |member: &FlowReport| (member.name.clone(), sent(member));
+        members(&report).flows.iter().map(of).collect::<Vec<_>>()
+    };
+    let all: Vec<(String, u64)> = (0..3).map(|n| (topic(n), 30)).collect();
+    assert_eq!(names("statistics: device"), all);
+    assert_eq!(names("statistics: device, flow-of: device"), all);
+    let one = format!("statistics: device, devices: ['{}']", topic(1));
+    assert_eq!(names(&one), all[1..2]);
+    assert_eq!(names("statistics: device, devices: ['plant/7/line-2/*']"), all[2..]);
+}
+
 #[test]
 fn what_cannot_be_counted_so_is_refused() {
     let path = archive("members-refused", &lines());

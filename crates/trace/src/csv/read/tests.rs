@@ -114,9 +114,10 @@ fn what_is_wrong_is_told_with_line_column_and_value() {
          delimiter in them"
     );
     assert_eq!(
-        row("2015-07-01T00:00:00Z,seventeen-bytes-x,00"),
-        "test.csv: line 3, column 'id', 'seventeen-bytes-x': 'seventeen-bytes-x' is longer than the \
-         16 bytes of a device; shorten it, or give its bytes as 0x and 32 digits"
+        row("2015-07-01T00:00:00Z,seventeen-bytes- ,00"),
+        "test.csv: line 3, column 'id', 'seventeen-bytes- ': 'seventeen-bytes- ' is longer than 16 bytes, and such names \
+         are UTF-8 without control characters, and without blanks at either end; write it so, or give 16 bytes as 0x \
+         and 32 digits"
     );
     assert_eq!(
         row("2015-07-01T00:00:00Z,x,\"0\n\""),

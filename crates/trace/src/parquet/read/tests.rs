@@ -116,7 +116,7 @@ fn what_is_wrong_is_told_with_record_column_and_value() {
         (5, Some("a"), 0.0),
         (6, None, 0.0),
         (4, Some("b"), 0.0),
-        (7, Some("17-bytes-too-long"), 0.0),
+        (7, Some("17-bytes-no-name "), 0.0),
     ];
     let bytes = foreign("(TIMESTAMP(MICROS,true))", &rows);
     assert_eq!(
