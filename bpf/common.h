@@ -69,11 +69,14 @@ static __always_inline __u32 near_bucket(__u32 value)
 /* The bucket of a value of 2^32 and more. */
 static __always_inline __u32 far_bucket(__u64 value)
 {
+	__u64 top = value >> 32;
 	__u32 shift;
 
 	if (value >> (WB_MAX_MSB + 1))
 		return WB_BUCKETS - 1;
-	shift = 32 - WB_SUB_BITS + top_bit[(value >> 32) & 0xff];
+	/* the compiler would leave the mask out, and the verifier cannot follow why */
+	barrier_var(top);
+	shift = 32 - WB_SUB_BITS + top_bit[top & 0xff];
 	return (shift << WB_SUB_BITS) + (__u32)(value >> (shift & 63));
 }
 
@@ -93,6 +96,14 @@ static __noinline int extend(struct wb_moments *m, __u64 biased)
 	return 0;
 }
 
+/* Adds to the high word of the squares, which ends at its largest value: that many cannot be told. */
+static __always_inline void add_squares(struct wb_moments *m, __u64 more)
+{
+	__u64 sum = m->squares_high + more;
+
+	m->squares_high = sum < more ? ~0ull : sum;
+}
+
 /* Takes what has grown beyond 63 bits out of the low words. */
 static __noinline int carry(struct wb_moments *m)
 {
@@ -100,40 +111,33 @@ static __noinline int carry(struct wb_moments *m)
 		return 0;
 	m->sum_high += m->sum_low >> 63;
 	m->sum_low &= ~WB_SIGN;
-	m->squares_high += m->squares_low >> 63;
+	add_squares(m, m->squares_low >> 63);
 	m->squares_low &= ~WB_SIGN;
 	return 0;
 }
 
 /* Counts a value in its bucket. */
-static __always_inline void count_in(struct wb_distribution *into, __u64 bucket)
+static __always_inline void count_in(__u64 *counts, __u64 bucket)
 {
 	if (wb_at_most(bucket, WB_BUCKETS - 1))
-		into->counts[bucket]++;
+		counts[bucket]++;
 }
 
 /* The rest of `record` for values that are negative, or 2.1 s and more. */
-static __noinline int record_far(struct wb_distribution *into, __s64 value)
+static __noinline int record_far(struct wb_moments *m, __u64 *counts, __s64 value)
 {
-	__u64 magnitude = value < 0 ? -value : value, square, shifted;
-	struct wb_moments *m;
+	__u64 magnitude = value < 0 ? -value : value, high = magnitude >> 32, low = magnitude & 0xffffffff;
+	__u64 mixed = high * low, square, above;
 
-	if (!into)
+	if (!m || !counts)
 		return 0;
-	m = &into->moments;
 	m->sum_low += (__u64)value & ~WB_SIGN;
 	m->sum_high += value >> 63;
 
-	if (magnitude >> 32) {
-		/* exact to 2^-16 of the value; cut at 2^48 ns (78 h) */
-		shifted = magnitude >> 48 ? 0xffffffff : magnitude >> 16;
-		square = shifted * shifted;
-		m->squares_high += square >> 31;
-		square <<= 32;
-	} else {
-		square = magnitude * magnitude;
-		m->squares_high += square >> 63;
-	}
+	/* high^2 * 2^64 + 2 * high * low * 2^32 + low^2 */
+	square = low * low + (mixed << 33);
+	above = high * high + (mixed >> 31) + (square < mixed << 33);
+	add_squares(m, above << 1 | square >> 63);
 	m->squares_low += square & ~WB_SIGN;
 	carry(m);
 
@@ -141,20 +145,19 @@ static __noinline int record_far(struct wb_distribution *into, __s64 value)
 		m->negative++;
 		return 0;
 	}
-	count_in(into, magnitude >> 32 ? far_bucket(magnitude) : near_bucket(magnitude));
+	count_in(counts, magnitude >> 32 ? far_bucket(magnitude) : near_bucket(magnitude));
 	return 0;
 }
 
-/* Adds a value to moments and histogram. */
-static __always_inline void record(struct wb_distribution *into, __s64 value)
+/* Adds a value to moments and to the counts of a histogram. */
+static __always_inline void record(struct wb_moments *m, __u64 *counts, __s64 value)
 {
-	struct wb_moments *m = &into->moments;
 	__u64 magnitude = value, biased = magnitude ^ WB_SIGN, sum, squares;
 
 	if (biased - m->lowest > m->range)
 		extend(m, biased);
 	if (magnitude >> 31) {
-		record_far(into, value);
+		record_far(m, counts, value);
 		return;
 	}
 	sum = m->sum_low + magnitude;
@@ -163,7 +166,7 @@ static __always_inline void record(struct wb_distribution *into, __s64 value)
 	m->squares_low = squares;
 	if ((__s64)(sum | squares) < 0)
 		carry(m);
-	count_in(into, near_bucket(magnitude));
+	count_in(counts, near_bucket(magnitude));
 }
 
 #endif

@@ -6,15 +6,21 @@
  *
  * The measurements are those of crates/meter, which is their reference and documents them; user space
  * adds the queues up (crates/engine-linux/src/kernel/receive.rs). Whatever arrives, memory stays as it
- * was laid out at the start: flows beyond `flow_count` are only counted.
+ * was laid out at the start: flows beyond `flow_count` are only counted, and flows beyond those that have histograms of their own share
+ * some.
  */
 #include "common.h"
 #include "dissect.h"
 #include "sequence.h"
 
 /* Set before loading. */
-const volatile __u32 flow_count; /* flows metered; one more entry takes datagrams without a probe */
-const volatile __u32 flow_base; /* the first flow's number in probes */
+const volatile __u32 flow_count; /* flows that there is room for; one more takes datagrams without a probe */
+const volatile __u32 contiguous; /* whether flows are those from `flow_base` on, in their order: then nobody looks into `places` */
+const volatile __u32 flow_base;
+const volatile __u32 all_detailed; /* whether there are histograms for every flow on every lane, in their order */
+const volatile __u32 count_by_lane; /* whether metered frames are counted by lane, as there are too many flows to add up */
+const volatile __u32 any_flow; /* whether flows that are not known yet get a place */
+const volatile __u32 detail_count; /* how many `struct wb_detail` there are */
 const volatile __u32 by_queue; /* whether lanes are queues */
 const volatile __u32 pass; /* whether metered datagrams go on to the stack */
 const volatile __u32 bin_count; /* linear inter-arrival bins; 0: none */
@@ -28,13 +34,22 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct wb_window);
-} windows SEC(".maps");
+	__type(value, struct wb_flow);
+} flows SEC(".maps");
+
+/* Which of them has a flow's number in probes: its place + 1, or 0. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, WB_PROBE_FLOWS);
+	__type(key, __u32);
+	__type(value, __u64);
+} places SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* flow-major like `flows`, bin_count + 1 bins each: the last is overflow */
+	__uint(max_entries, 1); /* in the order of `details`, bin_count + 1 bins each: the last is overflow */
 	__type(key, __u32);
 	__type(value, __u64);
 } bins SEC(".maps");
@@ -47,46 +62,137 @@ struct {
 	__type(value, struct wb_rx_counters);
 } counters SEC(".maps");
 
-static __always_inline void meter(struct wb_rx_flow *flow, struct wb_window *window,
-				const struct datagram *datagram, __be32 *probe, __u64 now,
-				__u32 first, __u32 slot)
+/* How many flows that were not known have a place, and how many own histograms are taken. */
+static __u64 flows_taken, details_taken;
+
+/* Gives a flow that is not known a place, if there is one. Several CPUs may come at once: then a place stays empty. */
+static __noinline int claim(__u64 *place)
 {
-	__u64 gap, nominal, sent;
-	__s64 delay;
+	__u64 next, old;
 
-	if (flow->frames) {
-		gap = now - flow->last_ns;
-		record(&flow->inter_arrival, gap);
+	if (!place || !any_flow || flows_taken >= flow_count)
+		return 0;
+	next = __sync_fetch_and_add(&flows_taken, 1);
+	if (next >= flow_count)
+		return 0;
+	old = __sync_val_compare_and_swap(place, 0, next + 1);
+	return old ? old : next + 1;
+}
+
+/* The place of a flow + 1, or 0. */
+static __always_inline __u32 place_of(__u32 number)
+{
+	__u64 *place = bpf_map_lookup_elem(&places, &number);
+
+	if (!place)
+		return 0;
+	return *place ? *place : claim(place);
+}
+
+/* The first frame of a flow on a lane: it gets histograms of its own, or shares those of the lane. */
+static __noinline int begin(struct wb_rx_lane *lane, __u32 lane_number, __u32 slot, __u64 now)
+{
+	__u64 next;
+
+	if (!lane)
+		return 0;
+	lane->first_ns = now;
+	lane->detail = all_detailed ? lane_count + slot : lane_number;
+	if (all_detailed)
+		return 0;
+	if (lane_count + details_taken >= detail_count)
+		return 0;
+	next = __sync_fetch_and_add(&details_taken, 1) + lane_count;
+	if (next < detail_count)
+		lane->detail = next;
+	return 0;
+}
+
+/* What was there before. Several CPUs may come at once. */
+static __always_inline __u64 exchange(__u64 *at, __u64 value)
+{
+	__u64 old;
+
+	if (several_queues)
+		return __sync_lock_test_and_set(at, value);
+	old = *at;
+	*at = value;
+	return old;
+}
+
+static __always_inline void count_bin(__s64 gap, __u32 detail)
+{
+	__u64 bin;
+	__u64 *count;
+	__u32 at;
+
+	if (gap < 0)
+		return;
+	bin = (__u64)gap / bin_width_ns;
+	at = detail * (bin_count + 1) + (bin < bin_count ? bin : bin_count);
+	count = bpf_map_lookup_elem(&bins, &at);
+	if (count)
+		(*count)++;
+}
+
+/* Where a frame belongs. */
+struct belongs {
+	struct wb_flow *flow;
+	struct wb_rx_lane *lane;
+	__u32 first; /* of the flow's lanes */
+	__u32 lane_number;
+};
+
+static __always_inline void meter(const struct belongs *to, const struct datagram *datagram,
+				  __be32 *probe, __u64 now)
+{
+	struct wb_flow *flow = to->flow;
+	struct wb_rx_lane *lane = to->lane;
+	int by_lane = lane_count == 1 || flow->by_lane;
+	struct wb_detail *detail;
+	__u32 slot = to->first + to->lane_number, at;
+	__u64 before, nominal, sent;
+	__s64 gap, delay, difference;
+
+	before = by_lane ? lane->last_ns : exchange(&flow->last_ns, now);
+	if (!lane->frames)
+		begin(lane, to->lane_number, slot, now);
+	at = all_detailed ? lane_count + slot : (__u32)lane->detail;
+	detail = bpf_map_lookup_elem(&details, &at);
+	if (!detail)
+		return;
+	lane->frames++;
+	lane->frame_bytes += datagram->frame_len;
+	lane->payload_bytes += datagram->payload_len;
+	lane->last_ns = now;
+	if (before) {
+		gap = now - before;
+		record(&lane->inter_arrival, detail->inter_arrival, gap);
 		nominal = flow->nominal_gap_ns;
-		if (nominal)
-			record(&flow->gap_error, gap > nominal ? gap - nominal : nominal - gap);
-		if (bin_count) {
-			__u64 bin = gap / bin_width_ns;
-			__u32 at = slot * (bin_count + 1) + (bin < bin_count ? bin : bin_count);
-			__u64 *count = bpf_map_lookup_elem(&bins, &at);
-
-			if (count)
-				(*count)++;
+		if (nominal) {
+			difference = gap - nominal;
+			record(&lane->gap_error, detail->gap_error, difference < 0 ? -difference : difference);
 		}
-	} else {
-		flow->first_ns = now;
+		if (bin_count)
+			count_bin(gap, at);
 	}
-	flow->frames++;
-	flow->frame_bytes += datagram->frame_len;
-	flow->payload_bytes += datagram->payload_len;
-	flow->last_ns = now;
 	if (!probe)
 		return;
 
 	sent = bpf_be64_to_cpu(*(__be64 *)(probe + 2));
-	if (!track(flow, window, bpf_ntohl(probe[1]), sent, first))
+	if (!track(lane, flow, bpf_ntohl(probe[1]), sent, to->first))
 		return;
 	delay = now - sent - delay_base_ns;
-	if (flow->delays++)
-		record(&flow->variation, delay > flow->last_delay ? delay - flow->last_delay :
-								    flow->last_delay - delay);
-	flow->last_delay = delay;
-	record(&flow->delay, delay);
+	/* the sign is turned, so that zero is none */
+	before = by_lane ? (lane->delays ? (__u64)lane->last_delay ^ WB_SIGN : 0) :
+			   exchange(&flow->last_delay, (__u64)delay ^ WB_SIGN);
+	if (before) {
+		difference = delay - (__s64)(before ^ WB_SIGN);
+		record(&lane->variation, detail->variation, difference < 0 ? -difference : difference);
+	}
+	lane->delays++;
+	lane->last_delay = delay;
+	record(&lane->delay, detail->delay, delay);
 }
 
 /* What is not metered is counted. */
@@ -122,7 +228,7 @@ static __noinline int leave(enum verdict verdict)
  * queue on one CPU at a time, but not always on the same: what is measured between frames is measured by
  * queue. Elsewhere frames of one queue may come on several CPUs at once.
  */
-static __always_inline __u32 lane(struct xdp_md *ctx)
+static __always_inline __u32 lane_of(struct xdp_md *ctx)
 {
 	__u32 queue;
 
@@ -132,14 +238,24 @@ static __always_inline __u32 lane(struct xdp_md *ctx)
 	return queue < lane_count ? queue : queue % lane_count;
 }
 
+/* Metered frames and their bytes, for those who look often. */
+static __always_inline void count_metered(__u32 lane, __u32 frame_len)
+{
+	struct wb_rx_counters *mine = bpf_map_lookup_elem(&counters, &lane);
+
+	if (mine) {
+		mine->frames++;
+		mine->frame_bytes += frame_len;
+	}
+}
+
 SEC("xdp")
 int wb_receive(struct xdp_md *ctx)
 {
-	__u32 flow_index = flow_count, first, slot;
-	struct wb_rx_flow *flow;
+	__u32 flow_index = flow_count, slot;
 	struct datagram datagram;
-	struct wb_window *window;
 	enum verdict verdict;
+	struct belongs to;
 	__be32 *probe = 0;
 
 	verdict = dissect(ctx, &datagram);
@@ -157,7 +273,12 @@ int wb_receive(struct xdp_md *ctx)
 		if (*(__be16 *)probe != bpf_htons(WB_PROBE_MAGIC)) {
 			probe = 0;
 		} else {
-			flow_index = bpf_ntohs(*((__be16 *)probe + 1)) - flow_base;
+			__u32 number = bpf_ntohs(*((__be16 *)probe + 1));
+
+			if (contiguous)
+				flow_index = number - flow_base;
+			else
+				flow_index = place_of(number) - 1;
 			if (flow_index >= flow_count)
 				return leave(datagram.other ? FOREIGN : UNKNOWN_FLOW);
 			if (run_start_ns &&
@@ -168,14 +289,17 @@ int wb_receive(struct xdp_md *ctx)
 	/* anything at all may be on a link */
 	if (datagram.other && !probe)
 		return leave(FOREIGN);
-	first = flow_index * lane_count;
-	slot = first + lane(ctx);
-	flow = bpf_map_lookup_elem(&flows, &slot);
-	window = bpf_map_lookup_elem(&windows, &flow_index);
-	if (!flow || !window)
+	to.lane_number = lane_of(ctx);
+	to.first = flow_index * lane_count;
+	slot = to.first + to.lane_number;
+	to.lane = bpf_map_lookup_elem(&lanes, &slot);
+	to.flow = bpf_map_lookup_elem(&flows, &flow_index);
+	if (!to.lane || !to.flow)
 		return XDP_ABORTED;
 	/* here and not first: the read waits for all loads before it, and lets those after it wait */
-	meter(flow, window, &datagram, probe, bpf_ktime_get_ns(), first, slot);
+	meter(&to, &datagram, probe, bpf_ktime_get_ns());
+	if (count_by_lane)
+		count_metered(to.lane_number, datagram.frame_len);
 	return pass ? XDP_PASS : XDP_DROP;
 }
 

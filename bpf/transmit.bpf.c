@@ -131,7 +131,7 @@ static long look_at_clock(__u32 index, struct wait *wait)
 
 	wait->now = now;
 	if (now - before >= INTERRUPTION_NS)
-		record(&interruptions, now - before);
+		record(&interruptions.moments, interruptions.counts, now - before);
 	return now >= wait->deadline;
 }
 
@@ -154,7 +154,7 @@ static __always_inline __u64 time_between(void)
 	if (before) {
 		progress.listened_ns += now - before;
 		if (now - before >= INTERRUPTION_BETWEEN_NS)
-			record(&interruptions, now - before);
+			record(&interruptions.moments, interruptions.counts, now - before);
 		else if (batch_state == FRESH)
 			credit = now - before;
 	}
@@ -623,7 +623,7 @@ int wb_transmit(struct xdp_md *ctx)
 		struct wb_distribution *error = bpf_map_lookup_elem(&lateness, &tag);
 
 		if (error)
-			record(error, now - launch);
+			record(&error->moments, error->counts, now - launch);
 	}
 	advance(consumed);
 	if (tx_mode != WB_TX_REPEAT)

@@ -21,7 +21,7 @@
 /*
  * How many values there are is what the buckets and `negative` add up to. Sums are in two words: the
  * low one takes 63 bits, the high one counts in 2^63, so that one test of a sign says whether anything
- * has to be carried. The smallest value has its sign bit turned, so that memory begins as "nothing yet".
+ * has to be carried; the squares' high word stays at ~0 once it is there. The smallest value has its sign bit turned, so that memory begins as "nothing yet".
  */
 #define WB_SIGN (1ull << 63)
 struct wb_moments {
@@ -127,19 +127,34 @@ struct wb_tx_tag {
 
 /* ---- receive ---- */
 
+#define WB_PROBE_FLOWS 65536 /* numbers of flows that probes have room for */
 #define WB_GAPS 64 /* remembered jumps, for the reordering extent */
 #define WB_EXTENTS 1024 /* extents counted singly; the last takes all larger ones */
-#define WB_WINDOW_WORDS 2048 /* of 32 sequence numbers each: a window of 65,536 */
+#define WB_WINDOW_WORDS_MIN 64 /* a window has at least so many words, of 32 sequence numbers each … */
+#define WB_WINDOW_WORDS 2048 /* … and at most so many: 65,536 numbers */
 #define WB_BASE (1ull << 32) /* the unwrapped form of wire number 0 */
 #define WB_RESTART_AFTER 500000000ull /* ns; crates/meter/src/sequence/mod.rs says why */
 
-/* Which numbers of a flow were seen; shared by all CPUs (`Window` in crates/meter/src/sequence/window.rs). */
-struct wb_window {
+/*
+ * A flow on all lanes. The first line says which numbers were seen (`Window` in crates/meter/src/sequence/window.rs) and
+ * is hardly ever written once frames come; the second is written with each frame that is measured across lanes.
+ */
+struct wb_flow {
 	__u64 highest; /* the highest number believed; 0 before the first. With several CPUs the highest of them may be more */
 	__u64 lowest; /* 0 before the first */
 	__u64 offset; /* added to numbers from the wire; changes when the sender restarts */
 	__u64 restarts;
-	__u64 words[WB_WINDOW_WORDS]; /* (number >> 5) << 32 | bitmap; in the order of `word_of` in sequence.h */
+	/* the rest of the line is written by user space before the start */
+	__u64 nominal_gap_ns; /* 0: none */
+	__u32 window_at; /* its window in `window`: the first word … */
+	__u32 window_words; /* … and how many: a power of two */
+	__u32 window_turn; /* log2 of them, less 3: see `word_of` in sequence.h */
+	__u32 by_lane; /* 1: what lies between two arrivals is measured on each lane by itself */
+	__u64 reserved;
+
+	__u64 last_ns; /* the latest arrival on any lane; 0 before the first */
+	__u64 last_delay; /* ^ WB_SIGN; 0 before the first */
+	__u64 reserved_too[6];
 };
 
 struct wb_gap {
@@ -148,16 +163,15 @@ struct wb_gap {
 	__u64 after; /* its own number */
 };
 
-/* Measurements of one flow on one lane (bpf/sequence.h). */
-struct wb_rx_flow {
+/* Measurements of one flow on one lane (bpf/sequence.h): all that is exact. */
+struct wb_rx_lane {
 	__u64 frames;
 	__u64 frame_bytes; /* with FCS */
 	__u64 payload_bytes;
 	__u64 first_ns;
 	__u64 last_ns;
-	__u64 nominal_gap_ns; /* written by user space; 0: none */
 	__s64 last_delay;
-	__u64 delays; /* how many `last_delay` there have been */
+	__u64 delays; /* how many delays were measured */
 
 	__u64 duplicates;
 	__u64 reordered;
@@ -172,24 +186,38 @@ struct wb_rx_flow {
 	__u64 held_wire;
 	__u64 held_sent;
 	__u64 gap_count;
-	__u64 reserved[5]; /* keeps the distributions on cache lines of their own */
-	struct wb_gap gaps[WB_GAPS];
-	__u64 extents[WB_EXTENTS];
+	__u64 detail; /* number of its `struct wb_detail`; 0 before the first frame */
+	__u64 reserved[5]; /* keeps the moments on cache lines of their own */
 
-	struct wb_distribution delay;
-	struct wb_distribution variation;
-	struct wb_distribution inter_arrival;
-	struct wb_distribution gap_error;
+	struct wb_moments delay;
+	struct wb_moments variation;
+	struct wb_moments inter_arrival;
+	struct wb_moments gap_error;
 };
 
-/* Counters of one CPU. */
+/*
+ * The histograms of a flow on a lane, and what extents need. The first `lane_count` are shared, each by the flows of its lane that
+ * came when all others were taken; nothing is noted in their gaps.
+ */
+struct wb_detail {
+	struct wb_gap gaps[WB_GAPS];
+	__u64 extents[WB_EXTENTS];
+	__u64 delay[WB_BUCKETS];
+	__u64 variation[WB_BUCKETS];
+	__u64 inter_arrival[WB_BUCKETS];
+	__u64 gap_error[WB_BUCKETS];
+};
+
+/* Counters of one CPU; metered frames are counted by lane, of which there are no more. */
 struct wb_rx_counters {
 	__u64 foreign;
 	__u64 malformed;
 	__u64 unknown_flow;
 	__u64 stale;
 	__u64 fragments;
-	__u64 reserved[3];
+	__u64 frames; /* metered */
+	__u64 frame_bytes; /* with FCS */
+	__u64 reserved;
 };
 
 #endif

@@ -2,7 +2,7 @@
 //! kernel engine streamed by a feeder although its program would repeat, and the socket engine with
 //! single datagrams although their sizes would let them be joined.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -45,6 +45,7 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
         interface: far.link.name.clone(),
         meter: expected(),
         unprobed_gap: None,
+        by_queue: BTreeSet::new(),
         fate: Fate::Drop,
         several_queues: false,
         queues: Some(far.link.rx_queues),

@@ -2,7 +2,7 @@
 //! before the stack, with every frame's own time. Wirebeat's frames carry probes and the peers' do
 //! not; the time between two arrivals is measured in the same way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -108,6 +108,7 @@ pub fn receiver(lab: &Lab, rate: u64, fate: Fate) -> Result<KernelReceiver, Fail
             ..MeterConfig::default()
         },
         unprobed_gap: Some(gap),
+        by_queue: BTreeSet::new(),
         fate,
         several_queues: false,
         queues: Some(lab.far().link.rx_queues),

@@ -22,9 +22,6 @@ use crate::output::{Output, ReportArgs, tell};
 use crate::signals::Signals;
 use crate::values;
 
-/// Enough for a handful of flows; each takes memory for its histograms on every CPU.
-const FLOWS: &str = "16";
-
 const EXAMPLES: &str = "\
 Examples:
   wirebeat receive --interface eth1
@@ -132,9 +129,10 @@ struct FilterArgs {
     /// several times
     #[arg(long = "group", value_name = "GROUP[@SOURCE]")]
     groups: Vec<GroupText>,
-    /// The most flows to measure; datagrams of others are counted only
-    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>, default_value = FLOWS)]
-    flows: NonZeroU16,
+    /// The most flows to measure; datagrams of others are counted only [default: as many as fit into 256 MiB on the kernel
+    /// engine and 1 GiB on the others; from a sender on another host 1 GiB on all]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>)]
+    flows: Option<NonZeroU16>,
 }
 
 /// When it ends.
@@ -196,7 +194,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
             destination_port: args.filter.port,
         },
         bins: options.bins,
-        flows: args.filter.flows.get(),
+        flows: args.filter.flows.map_or(u16::MAX, NonZeroU16::get),
         promiscuous: args.port.promiscuous,
         pass: args.port.pass,
         time: args.until.time,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::histogram::{BUCKETS, Histogram, LARGEST, bucket_at, bucket_of, midpoint, rank};
 use crate::summary::{Distribution, Moments};
 
-/// A distribution that is being recorded. Takes 31 KiB from its first value on, little before.
+/// A distribution that is being recorded. Takes 1 KiB for each octave of its values, 31 KiB at most.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     moments: Moments,
@@ -43,27 +43,46 @@ impl Recorder {
     }
 }
 
+/// Adds the counts of `more`, in order of their buckets as `to`, saturating.
+pub(crate) fn add_buckets(to: &mut Vec<(u16, u64)>, more: &[(u16, u64)]) {
+    if more.is_empty() {
+        return;
+    }
+    let mut merged: BTreeMap<u16, u64> = to.iter().copied().collect();
+    for &(bucket, count) in more {
+        let sum = merged.entry(bucket).or_default();
+        *sum = sum.saturating_add(count);
+    }
+    *to = merged.into_iter().collect();
+}
+
 impl Distribution {
     /// Adds the values of `other`.
     pub fn merge(&mut self, other: &Distribution) {
         self.moments.merge(&other.moments);
         self.negative = self.negative.saturating_add(other.negative);
-        if other.buckets.is_empty() {
-            return;
+        add_buckets(&mut self.buckets, &other.buckets);
+    }
+
+    /// How many values the histogram should hold and does not: those of flows that share theirs with others.
+    pub fn missing(&self) -> u64 {
+        let held = self.buckets.iter().fold(0u64, |sum, &(_, count)| sum.saturating_add(count));
+        self.moments.count.saturating_sub(self.negative).saturating_sub(held)
+    }
+
+    /// Adds the histogram that `buckets` are, if it is that of the values that are missing.
+    pub fn complete(&mut self, buckets: &[(u16, u64)]) {
+        let held = buckets.iter().fold(0u64, |sum, &(_, count)| sum.saturating_add(count));
+        if held > 0 && held == self.missing() {
+            add_buckets(&mut self.buckets, buckets);
         }
-        let mut merged: BTreeMap<u16, u64> = self.buckets.iter().copied().collect();
-        for &(bucket, count) in &other.buckets {
-            let sum = merged.entry(bucket).or_default();
-            *sum = sum.saturating_add(count);
-        }
-        self.buckets = merged.into_iter().collect();
     }
 
     /// The value at quantile `q` of 0 to 1 (0.5 is the median): that of rank `ceil(q * count)`, within
     /// 1/256 of itself, and never outside the exact minimum and maximum.
     ///
-    /// `None` when there is no value, and when the rank falls among the negative ones, which the
-    /// histogram does not hold. Among values from 2^37 on it gives the maximum.
+    /// `None` when there is no value, when values are [missing](Distribution::missing) from the histogram, and when
+    /// the rank falls among the negative ones, which the histogram does not hold. Among values from 2^37 on it gives the maximum.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let Moments { count, min, max, .. } = self.moments;
         let rank = rank(q, count)?;
@@ -73,6 +92,9 @@ impl Distribution {
         let (min, max) = (u64::try_from(min).unwrap_or(0), u64::try_from(max).ok()?);
         if rank == count {
             return Some(max);
+        }
+        if self.missing() > 0 {
+            return None;
         }
         let bucket = bucket_at(self.buckets.iter().copied(), rank - self.negative)?;
         let bucket = usize::from(bucket);

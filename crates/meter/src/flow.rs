@@ -1,9 +1,9 @@
 //! The measurements of one flow.
 //!
 //! A [`FlowMeter`] takes one [`Sample`] per frame and keeps everything that follows from it. Each
-//! measurement takes its memory with its first value, so a flow that never arrives costs almost
-//! nothing; one that does costs at most 180 KiB (five histograms of 31 KiB, the window of sequence
-//! numbers, and linear bins where those are asked for), however long it lasts.
+//! measurement takes its memory as values come, so a flow that never arrives costs almost
+//! nothing, one of a few thousand frames some 20 KiB, and any other at most 180 KiB (five histograms of 31 KiB, the
+//! window of sequence numbers, and linear bins where those are asked for), however long it lasts.
 
 use wirebeat_units::Nanos;
 
@@ -138,6 +138,7 @@ impl FlowMeter {
             frame_bytes: self.frame_bytes,
             payload_bytes: self.payload_bytes,
             span: self.span.map(|(first, last)| (first.get(), last.get())),
+            queues: u32::from(self.frames > 0),
             sequence: self.sequence.summary(),
             delay_base: self.expected.delay_base,
             delay: self.delay.distribution(),

@@ -53,16 +53,15 @@ pub const fn midpoint(bucket: usize) -> u64 {
     lowest(bucket) + (highest(bucket) - lowest(bucket)) / 2
 }
 
-/// A histogram that is being recorded: 31 KiB of counters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Histogram {
-    counts: Box<[u64; BUCKETS]>,
-}
+/// Buckets of an octave.
+const OCTAVE: usize = 1 << OCTAVE_BITS;
+/// How many octaves there are, where the first group of single values counts as one.
+const OCTAVES: usize = BUCKETS / OCTAVE;
 
-impl Default for Histogram {
-    fn default() -> Self {
-        Histogram { counts: Box::new([0; BUCKETS]) }
-    }
+/// A histogram that is being recorded: 1 KiB of counters for each octave that has values, 31 KiB at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    octaves: [Option<Box<[u64; OCTAVE]>>; OCTAVES],
 }
 
 impl Histogram {
@@ -74,19 +73,25 @@ impl Histogram {
     /// Counts `value`.
     #[inline]
     pub fn record(&mut self, value: u64) {
-        self.counts[bucket_of(value)] += 1;
+        let bucket = bucket_of(value);
+        let octave = &mut self.octaves[bucket >> OCTAVE_BITS];
+        octave.get_or_insert_with(new_octave)[bucket & (OCTAVE - 1)] += 1;
     }
 
     /// Adds the counts of `other`, saturating.
     pub fn merge(&mut self, other: &Histogram) {
-        for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
-            *mine = mine.saturating_add(*theirs);
+        for (mine, theirs) in self.octaves.iter_mut().zip(&other.octaves) {
+            let Some(theirs) = theirs else { continue };
+            let mine = mine.get_or_insert_with(new_octave);
+            for (mine, theirs) in mine.iter_mut().zip(theirs.iter()) {
+                *mine = mine.saturating_add(*theirs);
+            }
         }
     }
 
     /// How many values were recorded, saturating.
     pub fn count(&self) -> u64 {
-        self.counts.iter().fold(0, |sum, &count| sum.saturating_add(count))
+        self.non_empty().fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
     /// The value at quantile `q` of 0 to 1 (0.5 is the median): the midpoint of the bucket that holds
@@ -98,12 +103,17 @@ impl Histogram {
 
     /// (bucket, count) of the buckets that are not empty, in order.
     pub fn non_empty(&self) -> impl Iterator<Item = (u16, u64)> {
-        self.counts
-            .iter()
-            .enumerate()
-            .filter(|&(_, &count)| count > 0)
-            .map(|(bucket, &count)| (bucket as u16, count))
+        let octaves = self.octaves.iter().zip((0u16..).step_by(OCTAVE));
+        octaves.flat_map(|(octave, first)| {
+            let counts = octave.iter().flat_map(|octave| octave.iter().copied());
+            (first..).zip(counts).filter(|&(_, count)| count > 0)
+        })
     }
+}
+
+#[cold]
+fn new_octave() -> Box<[u64; OCTAVE]> {
+    Box::new([0; OCTAVE])
 }
 
 /// The rank, from 1, of the value at quantile `q` among `count` values; `None` when there are none.

@@ -4,9 +4,10 @@
 //! when the trackers shared their window (as the queues of the kernel engine do) or never saw the same
 //! number (one flow stays on one queue); else a number that arrived on two queues counts as unique on
 //! both. `reordered`, extents, delay variation and inter-arrival times are those within each queue,
-//! added: order and gaps between arrivals on different queues are not defined.
+//! added, and `queues` says of how many.
 
-use crate::summary::{FlowSummary, MeterSummary, SequenceSummary};
+use crate::distribution::add_buckets;
+use crate::summary::{FlowSummary, MeterSummary, SequenceSummary, SharedHistograms};
 
 impl SequenceSummary {
     /// Adds the counts of `other`.
@@ -18,6 +19,10 @@ impl SequenceSummary {
         add(&mut self.implausible, other.implausible);
         add(&mut self.restarts, other.restarts);
         join(&mut self.range, other.range);
+        self.window = match (self.window, other.window) {
+            (0, window) | (window, 0) => window,
+            (mine, theirs) => mine.min(theirs),
+        };
         self.extent.merge(&other.extent);
     }
 }
@@ -39,6 +44,7 @@ impl FlowSummary {
         add(&mut self.frame_bytes, other.frame_bytes);
         add(&mut self.payload_bytes, other.payload_bytes);
         join(&mut self.span, other.span);
+        self.queues = self.queues.saturating_add(other.queues);
         self.sequence.merge(&other.sequence);
         let rebase = other.delay_base.saturating_sub(self.delay_base);
         self.delay.merge(&other.delay.shifted(rebase));
@@ -53,6 +59,26 @@ impl FlowSummary {
     }
 }
 
+impl SharedHistograms {
+    /// Adds those of other flows.
+    pub fn merge(&mut self, other: &SharedHistograms) {
+        self.flows = self.flows.saturating_add(other.flows);
+        add_buckets(&mut self.delay, &other.delay);
+        add_buckets(&mut self.delay_variation, &other.delay_variation);
+        add_buckets(&mut self.inter_arrival, &other.inter_arrival);
+        add_buckets(&mut self.gap_error, &other.gap_error);
+    }
+
+    /// Adds these histograms to `all`, the measurements of several flows added, where what is missing in its histograms is just
+    /// what is in these.
+    pub fn complete(&self, all: &mut FlowSummary) {
+        all.delay.complete(&self.delay);
+        all.delay_variation.complete(&self.delay_variation);
+        all.inter_arrival.complete(&self.inter_arrival);
+        all.gap_error.complete(&self.gap_error);
+    }
+}
+
 impl MeterSummary {
     /// Adds what another receiver, or another queue of this one, measured.
     pub fn merge(&mut self, other: &MeterSummary) {
@@ -60,6 +86,7 @@ impl MeterSummary {
             self.flows.entry(flow).or_default().merge(summary);
         }
         self.unprobed.merge(&other.unprobed);
+        self.shared.merge(&other.shared);
         add(&mut self.unknown_flow, other.unknown_flow);
         add(&mut self.stale, other.stale);
         add(&mut self.foreign, other.foreign);

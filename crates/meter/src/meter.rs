@@ -19,11 +19,11 @@ use crate::filter::Filter;
 use crate::flow::{Expectation, FlowMeter, Sample};
 use crate::reassembly::{Reassembly, Whole};
 use crate::sequence::WINDOW;
-use crate::summary::MeterSummary;
+use crate::summary::{MeterSummary, SharedHistograms};
 
-/// How many flows a receiver takes that was not told which to expect. Without linear bins it then
-/// takes less than 150 MiB, whatever a peer sends.
-pub const FLOWS: u16 = 1024;
+/// The most flows that a receiver takes that was not told which to expect: without linear bins they take 1 GiB at most,
+/// whatever a peer sends, and some 20 KiB each when a few thousand frames of each came.
+pub const FLOWS: u16 = 5800;
 
 /// Which flows are measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -311,6 +311,7 @@ impl Meter {
         MeterSummary {
             flows: self.flows.iter().map(|flow| (flow.id, flow.meter.summary())).collect(),
             unprobed: self.unprobed.summary(),
+            shared: SharedHistograms::default(),
             unknown_flow: self.unknown_flow,
             stale: self.stale,
             foreign: self.foreign,

@@ -26,6 +26,9 @@ pub struct Moments {
 }
 
 /// Exact moments beside a log-linear histogram.
+///
+/// The histogram may hold fewer values than there were ([`Distribution::missing`]): those of a flow that has none of its
+/// own are in [`MeterSummary::shared`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Exact moments.
@@ -60,6 +63,10 @@ pub struct SequenceSummary {
     /// The lowest and highest number, unwrapped to 64 bits; `None` before the first. A flow whose first
     /// arrival carries `n` begins at 2^32 + `n`, and a restarted sender counts on after the highest.
     pub range: Option<(u64, u64)>,
+    /// Numbers that the window told apart: a duplicate is known as one when it comes no more than so many behind the
+    /// highest (at least `window - 31`). Where several were added, the smallest; 0 when nothing arrived.
+    #[serde(default)]
+    pub window: u64,
     /// Reordering extent in arrivals (RFC 4737 §4.2) of the reordered arrivals for which it is known.
     pub extent: Distribution,
 }
@@ -88,6 +95,10 @@ pub struct FlowSummary {
     pub payload_bytes: u64,
     /// The earliest and the latest arrival time, in ns of the receiver's clock; `None` before the first.
     pub span: Option<(u64, u64)>,
+    /// On how many queues it arrived, where what lies between two arrivals (inter-arrival time, delay variation) was
+    /// measured within each of them; 1 where it was measured across all, and 0 when nothing arrived.
+    #[serde(default)]
+    pub queues: u32,
     /// Loss, duplicates, reordering.
     pub sequence: SequenceSummary,
     /// What was taken off each delay before it was recorded, in ns: 0 on one host; across hosts an
@@ -106,6 +117,22 @@ pub struct FlowSummary {
     pub gap_error: Distribution,
 }
 
+/// Histograms of the flows that have none of their own, added: (bucket, count) of the buckets that are not empty, in
+/// order. Counts and moments of each of those flows are exact all the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedHistograms {
+    /// How many flows share them, in part or whole.
+    pub flows: u32,
+    /// One-way delays in ns, less each flow's base.
+    pub delay: Vec<(u16, u64)>,
+    /// Delay variations in ns.
+    pub delay_variation: Vec<(u16, u64)>,
+    /// Inter-arrival times in ns.
+    pub inter_arrival: Vec<(u16, u64)>,
+    /// Gap errors in ns.
+    pub gap_error: Vec<(u16, u64)>,
+}
+
 /// What a receiver measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeterSummary {
@@ -113,6 +140,9 @@ pub struct MeterSummary {
     pub flows: BTreeMap<u16, FlowSummary>,
     /// Datagrams that match the filter and carry no probe.
     pub unprobed: FlowSummary,
+    /// Histograms of the flows that have none of their own.
+    #[serde(default)]
+    pub shared: SharedHistograms,
     /// Frames with a probe whose flow number is not expected, or beyond the bound on flows.
     pub unknown_flow: u64,
     /// Frames with a probe that was sent before the run began.

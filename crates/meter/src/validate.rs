@@ -6,7 +6,7 @@
 use crate::bins::MAX_BINS;
 use crate::histogram::BUCKETS;
 use crate::summary::{
-    Distribution, FlowSummary, LinearBins, MeterSummary, Moments, SequenceSummary,
+    Distribution, FlowSummary, LinearBins, MeterSummary, Moments, SequenceSummary, SharedHistograms,
 };
 
 /// What is wrong with a summary, and where.
@@ -28,20 +28,33 @@ fn ensure(holds: bool, problem: &'static str) -> Check {
 impl MeterSummary {
     /// Checks all of it.
     pub fn validate(&self) -> Result<(), InvalidSummary> {
+        let shared = self.shared.flows > 0;
+        let of_shared = |problem| InvalidSummary { place: "shared histograms".to_owned(), problem };
+        check_shared(&self.shared).map_err(of_shared)?;
         for (id, flow) in &self.flows {
-            check_flow(flow).map_err(|(part, problem)| InvalidSummary {
+            check_flow(flow, shared).map_err(|(part, problem)| InvalidSummary {
                 place: format!("flow {id}, {part}"),
                 problem,
             })?;
         }
-        check_flow(&self.unprobed).map_err(|(part, problem)| InvalidSummary {
+        check_flow(&self.unprobed, shared).map_err(|(part, problem)| InvalidSummary {
             place: format!("frames without a probe, {part}"),
             problem,
         })
     }
 }
 
-fn check_flow(flow: &FlowSummary) -> Result<(), (&'static str, &'static str)> {
+fn check_shared(shared: &SharedHistograms) -> Check {
+    let SharedHistograms { flows, delay, delay_variation, inter_arrival, gap_error } = shared;
+    for buckets in [delay, delay_variation, inter_arrival, gap_error] {
+        check_buckets(buckets)?;
+        ensure(*flows > 0 || buckets.is_empty(), "values of no flow")?;
+    }
+    Ok(())
+}
+
+/// A flow, of which histograms may lack values where some are shared.
+fn check_flow(flow: &FlowSummary, shared: bool) -> Result<(), (&'static str, &'static str)> {
     let at = |part: &'static str| move |problem: &'static str| (part, problem);
     check_counts(flow).map_err(at("counts"))?;
     check_sequence(&flow.sequence, flow.frames).map_err(at("sequence"))?;
@@ -53,7 +66,7 @@ fn check_flow(flow: &FlowSummary) -> Result<(), (&'static str, &'static str)> {
         ("gap error", &flow.gap_error, flow.frames),
     ];
     for (part, distribution, limit) in distributions {
-        check_distribution(distribution, limit).map_err(at(part))?;
+        check_distribution(distribution, limit, shared).map_err(at(part))?;
     }
     flow.inter_arrival_bins
         .as_ref()
@@ -87,24 +100,32 @@ fn check_sequence(sequence: &SequenceSummary, frames: u64) -> Check {
     )
 }
 
-fn check_distribution(distribution: &Distribution, limit: u64) -> Check {
+fn check_distribution(distribution: &Distribution, limit: u64, shared: bool) -> Check {
     let moments = &distribution.moments;
     ensure(moments.count <= limit, "more values than arrivals")?;
     check_moments(moments)?;
-    let mut held = Some(distribution.negative);
-    let mut next = 0;
-    for &(bucket, count) in &distribution.buckets {
-        ensure(usize::from(bucket) < BUCKETS, "a bucket that does not exist")?;
-        ensure(bucket >= next, "buckets out of order")?;
-        ensure(count > 0, "an empty bucket")?;
-        next = bucket + 1;
-        held = held.and_then(|held| held.checked_add(count));
-    }
-    ensure(held == Some(moments.count), "buckets that do not add up to the count")?;
+    let held = check_buckets(&distribution.buckets)?.checked_add(distribution.negative);
+    let adds_up = |held| held == moments.count || shared && held < moments.count;
+    ensure(held.is_some_and(adds_up), "buckets that do not add up to the count")?;
     ensure(
         distribution.negative == 0 || moments.min < 0,
         "negative values above a positive minimum",
     )
+}
+
+/// Gives how many values they hold.
+fn check_buckets(buckets: &[(u16, u64)]) -> Result<u64, &'static str> {
+    let mut held = 0u64;
+    let mut next = 0;
+    for &(bucket, count) in buckets {
+        ensure(usize::from(bucket) < BUCKETS, "a bucket that does not exist")?;
+        ensure(bucket >= next, "buckets out of order")?;
+        ensure(count > 0, "an empty bucket")?;
+        next = bucket + 1;
+        let sum = held.checked_add(count);
+        held = sum.ok_or("buckets that do not add up to the count")?;
+    }
+    Ok(held)
 }
 
 fn check_moments(moments: &Moments) -> Check {
@@ -224,6 +245,17 @@ mod tests {
             let said = verdict(tamper);
             assert!(said.contains(expected), "{said} should name: {expected}");
         }
+    }
+
+    #[test]
+    fn histograms_may_lack_what_is_shared_and_nothing_else() {
+        let mut summary = honest();
+        let taken = std::mem::take(&mut summary.flows.get_mut(&7).unwrap().delay.buckets);
+        assert!(summary.validate().is_err());
+        summary.shared = SharedHistograms { flows: 1, delay: taken, ..Default::default() };
+        assert_eq!(summary.validate(), Ok(()));
+        summary.shared.flows = 0;
+        assert_eq!(summary.validate().unwrap_err().problem, "values of no flow");
     }
 
     #[test]

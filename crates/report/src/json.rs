@@ -12,9 +12,15 @@ use crate::document::ErrorReport;
 use crate::format::Colour;
 use crate::model::Report;
 
+/// With more flows than this each takes one line, which halves the text.
+const FLOWS: usize = 100;
+/// How deep the elements of a list of flows are.
+const FLOW_DEPTH: usize = 2;
+
 /// Writes a report.
 pub fn report(report: &Report, _: Colour) -> String {
-    write(report)
+    let deepest = if report.flows.len() > FLOWS { FLOW_DEPTH } else { usize::MAX };
+    write_lines(report, deepest)
 }
 
 /// Writes an error.
@@ -24,8 +30,14 @@ pub fn error(error: &ErrorReport, _: Colour) -> String {
 
 /// `value` as JSON text that ends with a newline.
 pub(crate) fn write(value: &impl Serialize) -> String {
+    write_lines(value, usize::MAX)
+}
+
+/// The same; what lies deeper than `deepest` begins no line.
+fn write_lines(value: &impl Serialize, deepest: usize) -> String {
     let mut out = Vec::new();
-    let mut serializer = Serializer::with_formatter(&mut out, Layout::default());
+    let layout = Layout { depth: 0, deepest, open: Vec::new() };
+    let mut serializer = Serializer::with_formatter(&mut out, layout);
     let written = value.serialize(&mut serializer);
     // Memory takes all that is written to it, the model has no maps and JSON is UTF-8, so neither step
     // can fail. If one did, `null` would be better than half a document.
@@ -34,9 +46,10 @@ pub(crate) fn write(value: &impl Serialize) -> String {
 }
 
 /// Objects over several lines, arrays of plain values on one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Layout {
     depth: usize,
+    deepest: usize,
     open: Vec<Open>,
 }
 
@@ -52,8 +65,20 @@ enum Open {
 
 impl Layout {
     fn new_line<W: ?Sized + io::Write>(&self, to: &mut W) -> io::Result<()> {
+        if self.depth > self.deepest {
+            return Ok(());
+        }
         to.write_all(b"\n")?;
         (0..self.depth).try_for_each(|_| to.write_all(b"  "))
+    }
+}
+
+impl Layout {
+    /// What is inside has ended: what closes it stands on a line of its own if that did.
+    fn close<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
+        let inside = self.depth;
+        self.depth -= 1;
+        if inside > self.deepest { Ok(()) } else { self.new_line(to) }
     }
 }
 
@@ -81,8 +106,7 @@ impl Formatter for Layout {
 
     fn end_array<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
         if self.open.pop() == Some(Open::Lines) {
-            self.depth -= 1;
-            self.new_line(to)?;
+            self.close(to)?;
         }
         to.write_all(b"]")
     }
@@ -117,8 +141,7 @@ impl Formatter for Layout {
 
     fn end_object<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
         self.open.pop();
-        self.depth -= 1;
-        self.new_line(to)?;
+        self.close(to)?;
         to.write_all(b"}")
     }
 }
@@ -147,6 +170,25 @@ mod tests {
 }
 "#;
         assert_eq!(write(&value), expected);
+    }
+
+    #[test]
+    fn what_lies_deep_is_on_one_line() {
+        let value =
+            json!({ "flows": [{ "a": [{ "b": 1, "c": {} }] }, { "a": 2 }], "d": { "e": 1 } });
+        let expected = r#"{
+  "d": {
+    "e": 1
+  },
+  "flows": [
+    {"a": [{"b": 1,"c": {}}]},
+    {"a": 2}
+  ]
+}
+"#;
+        let text = write_lines(&value, FLOW_DEPTH);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        assert_eq!(text, expected);
     }
 
     #[test]

@@ -98,6 +98,19 @@ pub(crate) fn left_alone(engine: Engine, summary: &MeterSummary) -> Option<Strin
     })
 }
 
+/// That some flows have no histograms of their own, if so.
+pub(crate) fn shared_histograms(summary: &MeterSummary) -> Option<String> {
+    let shared = summary.shared.flows;
+    (shared > 0).then(|| {
+        format!(
+            "the kernel engine's memory has room for the histograms of the flows that came first: {shared} of {} share \
+             theirs, so that they have no percentiles of their own; counts, minimum, mean, standard deviation and maximum \
+             are exact for each",
+            summary.flows.len()
+        )
+    })
+}
+
 /// What the machine did during the run that spoils measurements.
 pub(crate) fn disturbances(spent: &CpuUse, machine: &Machine) -> Vec<String> {
     let mut found = Vec::new();

@@ -71,7 +71,7 @@ pub(crate) fn receive(
     };
     let service = Service {
         identity: Identity {
-            limits: Limits { flows: request.flows },
+            limits: Limits { flows: receive::flow_limit(request, engine) },
             clock: Arc::new(MonotonicClock),
             clock_identity: ClockIdentity::here(),
         },
@@ -235,7 +235,8 @@ impl Metering for Local<'_> {
         });
         let error = received.error.as_ref().map(ToString::to_string);
         let left_alone = facts::left_alone(self.engine, &received.summary);
-        let notes = error.into_iter().chain(left_alone);
+        let shared = facts::shared_histograms(&received.summary);
+        let notes = error.into_iter().chain(left_alone).chain(shared);
         let notes = notes.map(|note| format!("at the receiver: {note}"));
         let summary = received.summary;
         self.work = Work::Done { summary: Box::new(summary.clone()), relation };

@@ -443,6 +443,7 @@ fn receiver_side(
         let engine = receiver.engine;
         let received = receiver.finish();
         notes.extend(facts::left_alone(engine, &received.summary));
+        notes.extend(facts::shared_histograms(&received.summary));
         if let Some(error) = received.error {
             *end = ended_by(end, &error);
         }

@@ -1,7 +1,7 @@
 //! A receiver by itself: counts what arrives until it is stopped, and measures for a sender on another
 //! host when it listens.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,8 @@ use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::bins::Bins;
 use wirebeat_meter::codecs::Codecs;
 use wirebeat_meter::filter::Filter;
-use wirebeat_meter::meter::{Flows, MeterConfig};
+use wirebeat_meter::meter::{FLOWS, Flows, MeterConfig};
+use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::{LinkWatch, Namespace};
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::exit::Exit;
@@ -100,7 +101,7 @@ pub fn receive(
         return listening::receive(request, (port, engine), listen, (observer, stop));
     }
     let config = MeterConfig {
-        flows: Flows::Any(request.flows),
+        flows: Flows::Any(flow_limit(request, engine)),
         filter: request.filter,
         bins: request.bins,
         codecs: Codecs {
@@ -133,6 +134,8 @@ pub fn receive(
     let end = received.error.as_ref().map_or(end.clone(), |error| outcome::ended_by(&end, error));
     let mut machine = facts::disturbances(&spent, &machine);
     machine.extend(facts::left_alone(engine, &received.summary));
+    machine.extend(facts::shared_histograms(&received.summary));
+    machine.extend(no_room(flow_limit(request, engine), &received.summary));
     let unwritten = received
         .log_error
         .map(|error| format!("the log of packets is incomplete: it could not be written: {error}"));
@@ -159,6 +162,28 @@ pub fn receive(
     let mut report = assemble(facts, None, Some(side));
     report.exit_code = report.verdict.exit().and(outputs).code();
     Ok(report)
+}
+
+/// The most flows that are measured: as many as were asked for, and in user space no more than there is memory for.
+pub(crate) fn flow_limit(request: &ReceiveRequest, engine: Engine) -> u16 {
+    match engine {
+        // it counts its memory itself
+        Engine::Kernel => request.flows,
+        _ => request.flows.min(FLOWS),
+    }
+}
+
+/// That there were more flows than are measured, if there were.
+fn no_room(limit: u16, summary: &MeterSummary) -> Option<String> {
+    let full = summary.flows.len() >= usize::from(limit) || limit == u16::MAX;
+    (summary.unknown_flow > 0 && full).then(|| {
+        format!(
+            "{} flows are measured, and {} frames of others were counted only; measure more with --flows, as far as memory \
+             allows, or choose some with --source and --port",
+            summary.flows.len(),
+            summary.unknown_flow
+        )
+    })
 }
 
 /// The port that a request means.
@@ -242,6 +267,7 @@ pub(crate) fn open(
         meter,
         fate: if request.pass { Fate::Pass } else { Fate::Drop },
         several_queues: !port.has_one_queue(),
+        by_queue: BTreeSet::new(),
         promiscuous: request.promiscuous,
         listen: listen_on(request, engine)?,
         log,

@@ -1,6 +1,6 @@
 //! The receiving ports of a run: opened beforehand, metering until they are told to stop.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +31,8 @@ pub(crate) struct Receiving {
     pub(crate) fate: Fate,
     /// Whether frames of one flow may arrive on several CPUs at once.
     pub(crate) several_queues: bool,
+    /// Flows that are sent as fast as possible: what lies between two arrivals is measured within each queue.
+    pub(crate) by_queue: BTreeSet<u16>,
     /// Also frames that are addressed to other machines.
     pub(crate) promiscuous: bool,
     /// Where the socket engine listens.
@@ -140,6 +142,7 @@ fn open_kernel(place: usize, port: &PortHere, how: Receiving) -> Result<Receiver
         unprobed_gap: None,
         fate: how.fate,
         several_queues: how.several_queues,
+        by_queue: how.by_queue,
         queues: port.served_queues(),
     };
     let receiver = port.enter(|| KernelReceiver::open(&options))??;

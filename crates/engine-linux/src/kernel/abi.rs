@@ -7,10 +7,12 @@ use super::skeletons::receive::types as rx;
 use super::skeletons::transmit::types as tx;
 
 pub(crate) use rx::{
-    wb_distribution as Distribution, wb_rx_counters as RxCounters, wb_rx_flow as RxFlow,
-    wb_window as Window,
+    wb_detail as Detail, wb_flow as Flow, wb_rx_counters as RxCounters, wb_rx_lane as RxLane,
 };
-pub(crate) use tx::{wb_tx_orders as Orders, wb_tx_progress as Progress, wb_tx_tag as Tag};
+pub(crate) use tx::{
+    wb_distribution as Distribution, wb_tx_orders as Orders, wb_tx_progress as Progress,
+    wb_tx_tag as Tag,
+};
 
 /// `WB_SLOT_HEAD`: bytes of a slot before its frame.
 pub(crate) const SLOT_HEAD: usize = 56;
@@ -22,6 +24,13 @@ pub(crate) const PROBE_OF_DAY: u8 = 3;
 /// `WB_TX_STREAM` and `WB_TX_REPEAT`.
 pub(crate) const MODE_STREAM: u32 = 0;
 pub(crate) const MODE_REPEAT: u32 = 1;
+/// `WB_PROBE_FLOWS`.
+pub(crate) const PROBE_FLOWS: usize = 65_536;
+/// `WB_WINDOW_WORDS_MIN` and `WB_WINDOW_WORDS`.
+pub(crate) const WINDOW_WORDS_MIN: usize = 64;
+pub(crate) const WINDOW_WORDS: usize = 2048;
+/// `WB_EXTENTS`.
+pub(crate) const EXTENTS: usize = 1024;
 /// `WB_BUCKETS`.
 pub(crate) const BUCKETS: usize = 3968;
 
@@ -67,4 +76,6 @@ pub(crate) mod tag {
 }
 
 const _: () = assert!(BUCKETS == wirebeat_meter::histogram::BUCKETS);
-const _: () = assert!(size_of::<Distribution>() == size_of::<tx::wb_distribution>());
+const _: () = assert!(size_of::<Flow>() == 128 && size_of::<RxLane>().is_multiple_of(64));
+const _: () = assert!(offset_of!(Detail, delay) == offset_of!(Detail, extents) + EXTENTS * 8);
+const _: () = assert!(size_of::<Detail>() == offset_of!(Detail, delay) + 4 * BUCKETS * 8);

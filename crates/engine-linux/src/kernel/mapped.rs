@@ -63,6 +63,19 @@ impl Mapped {
         self.word(offset).store(value, Ordering::Release);
     }
 
+    /// Reads two neighbouring words of 32 bits, the first at `offset`, a multiple of 8.
+    pub(crate) fn load_pair(&self, offset: usize) -> (u32, u32) {
+        let [a, b, c, d, e, f, g, h] = self.load(offset).to_ne_bytes();
+        (u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]))
+    }
+
+    /// Writes two neighbouring words of 32 bits, the first at `offset`, a multiple of 8.
+    pub(crate) fn store_pair(&self, offset: usize, (first, second): (u32, u32)) {
+        let [a, b, c, d] = first.to_ne_bytes();
+        let [e, f, g, h] = second.to_ne_bytes();
+        self.store(offset, u64::from_ne_bytes([a, b, c, d, e, f, g, h]));
+    }
+
     /// Bytes that the kernel side does not touch at present: a free slot of the ring.
     ///
     /// An empty slice when the range is not within the mapping.

@@ -13,6 +13,7 @@ mod convert;
 mod dispatcher;
 mod load;
 mod mapped;
+mod plan;
 mod port;
 mod probe;
 mod pump;
@@ -26,6 +27,7 @@ mod warm_up;
 
 pub use bare_limit::{FarEnd, Flood, Sink, flood, sink};
 pub use load::SharedSequences;
+pub use plan::{MEMORY_MAX, MEMORY_USUAL};
 pub use port::{APART, FRAME_MAX, KernelOptions, KernelPort};
 pub use probe::probe;
 pub use receive::{Fate, KernelReceiver, ReceiveOptions};

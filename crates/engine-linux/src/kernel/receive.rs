@@ -15,17 +15,17 @@ use wirebeat_engine::port::PortError;
 use wirebeat_meter::filter::Filter;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
-use wirebeat_meter::summary::{FlowSummary, LinearBins, MeterSummary, SequenceSummary};
+use wirebeat_meter::summary::{
+    FlowSummary, LinearBins, MeterSummary, SequenceSummary, SharedHistograms,
+};
 
-use super::abi::{RxCounters, RxFlow, Window};
+use super::abi::{Detail, EXTENTS, Flow, PROBE_FLOWS, RxCounters, RxLane};
 use super::load::{entries, quiet, system};
 use super::mapped::Mapped;
+use super::plan::{MEMORY_MAX, Plan, TooMuch};
 use super::skeletons::receive::types::rodata;
 use super::skeletons::receive::{OpenReceiveSkel, ReceiveSkelBuilder};
 use super::{clock, convert};
-
-/// Kernel memory that the measurements of one receiver may take.
-pub const MEMORY_MAX: usize = 1 << 30;
 
 /// What happens to metered datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +43,13 @@ pub struct ReceiveOptions {
     pub index: u32,
     /// Its name, for messages.
     pub interface: String,
-    /// What is metered. The window is always `WB_WINDOW_WORDS` words.
+    /// What is metered. Windows are as large as memory allows: 65,536 numbers where that is enough.
     pub meter: MeterConfig,
     /// The nominal gap of datagrams without a probe, in ns.
     pub unprobed_gap: Option<u64>,
+    /// Flows of which what lies between two arrivals is measured within each queue, as the CPUs that share them cannot
+    /// tell each other of each frame: those sent as fast as possible.
+    pub by_queue: BTreeSet<u16>,
     /// What happens to metered datagrams.
     pub fate: Fate,
     /// Whether frames of one flow may arrive on several CPUs at once; costs a few nanoseconds a frame.
@@ -60,12 +63,13 @@ pub struct ReceiveOptions {
 /// A metering program on an interface. Dropping it detaches the program.
 #[derive(Debug)]
 pub struct KernelReceiver {
+    lane_heads: Mapped,
     flows: Mapped,
-    windows: Mapped,
+    places: Mapped,
+    details: Mapped,
     counters: Mapped,
     bins: Mapped,
-    flow_base: u16,
-    flow_count: usize,
+    plan: Plan,
     lanes: usize,
     cpus: usize,
     linear: Option<LinearBins>,
@@ -75,36 +79,16 @@ pub struct KernelReceiver {
     /// The flows that were named beforehand; they are reported even if nothing of them arrives, and no
     /// others are.
     expected: Option<BTreeSet<u16>>,
-    _link: Link,
-}
-
-/// The first flow number that is metered, and how many from there on. Numbers between expected ones
-/// are metered too; it costs memory only.
-fn range(flows: &Flows) -> (u16, u32) {
-    match flows {
-        Flows::Any(count) => (0, u32::from(*count)),
-        Flows::Expected(flows) => {
-            let (Some(first), Some(last)) = (flows.keys().next(), flows.keys().next_back()) else {
-                return (0, 0);
-            };
-            (*first, u32::from(last - first) + 1)
-        }
-    }
-}
-
-/// Measurements that are kept: of each flow and of what has no probe, on each lane.
-fn entries_for(flow_count: u32, lanes: usize) -> usize {
-    (flow_count as usize + 1) * lanes
+    /// The attachment; it ends with this.
+    link: Option<Link>,
 }
 
 impl KernelReceiver {
     /// Whether the measurements of these flows take no more kernel memory than one receiver may have, 1 GiB, with a
     /// queue for each CPU.
     pub fn has_room_for(flows: &Flows) -> bool {
-        let entries = |cpus| entries_for(range(flows).1, cpus);
         // where CPUs cannot be counted, opening it says why
-        libbpf_rs::num_possible_cpus()
-            .is_ok_and(|cpus| entries(cpus) * size_of::<RxFlow>() <= MEMORY_MAX)
+        libbpf_rs::num_possible_cpus().is_ok_and(|cpus| Plan::new(flows, cpus, 0).is_ok())
     }
 
     /// Loads the metering program and attaches it to the interface.
@@ -113,30 +97,31 @@ impl KernelReceiver {
         let on = options.interface.as_str();
         let failed = |what| move |error| system(what, on, error);
         let unsupported = |what| PortError::Unsupported { engine: "kernel", what };
-        let (flow_base, flow_count) = range(&options.meter.flows);
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("counting CPUs"))?;
         let queues = options.queues.map(|queues| queues as usize);
         let queues = queues.filter(|queues| (1..=cpus).contains(queues));
         let lanes = queues.unwrap_or(cpus);
-        let entries_needed = entries_for(flow_count, lanes);
-        let memory = entries_needed * size_of::<RxFlow>();
-        if memory > MEMORY_MAX {
-            return Err(unsupported(format!(
-                "meter {flow_count} flows on {lanes} queues or CPUs: that takes {} MiB of kernel memory and the \
-                 most is {}; meter fewer flows, or use --engine packet",
+        let linear = options.meter.bins.map(|bins| bins.empty());
+        let bin_count = linear.as_ref().map_or(0, |bins| bins.counts.len());
+        let plan = Plan::new(&options.meter.flows, lanes, bin_count);
+        let plan = plan.map_err(|TooMuch(memory)| {
+            unsupported(format!(
+                "meter so many flows on {lanes} queues or CPUs: that takes {} MiB of kernel memory and the most is {}; \
+                 meter fewer flows, or use --engine packet",
                 memory >> 20,
                 MEMORY_MAX >> 20
-            )));
-        }
-        let linear = options.meter.bins.map(|bins| bins.empty());
+            ))
+        })?;
+        let clock_ahead = clock::ahead_of_kernel()?;
         let mut storage = MaybeUninit::uninit();
         let mut open = ReceiveSkelBuilder::default()
             .open(&mut storage)
             .map_err(failed("opening the receiving program"))?;
-        size(&mut open, flow_count, (lanes, cpus), linear.as_ref())?;
-        let clock_ahead = clock::ahead_of_kernel()?;
+        let all_bins = if bin_count > 0 { plan.details as usize * (bin_count + 1) } else { 1 };
+        size(&mut open, &plan, (lanes, cpus, all_bins))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-            configure(rodata, options, (flow_base, flow_count));
+            configure(rodata, options, &plan);
+            rodata.all_detailed = u32::from(plan.has_details_for_all(lanes));
             // arrivals are read on the kernel's clock and are to be on that of this process
             rodata.delay_base_ns = rodata.delay_base_ns.wrapping_sub(clock_ahead);
             rodata.lane_count = lanes as u32;
@@ -151,14 +136,15 @@ impl KernelReceiver {
                 source,
             })
         };
-        let bins = linear.as_ref().map_or(1, |bins| entries_needed * (bins.counts.len() + 1));
-        let receiver = KernelReceiver {
-            flows: map(maps.flows.as_fd(), memory)?,
-            windows: map(maps.windows.as_fd(), (flow_count as usize + 1) * size_of::<Window>())?,
+        let rows = plan.flows as usize + 1;
+        let mut receiver = KernelReceiver {
+            lane_heads: map(maps.lanes.as_fd(), rows * lanes * size_of::<RxLane>())?,
+            flows: map(maps.flows.as_fd(), rows * size_of::<Flow>())?,
+            places: map(maps.places.as_fd(), PROBE_FLOWS * 8)?,
+            details: map(maps.details.as_fd(), plan.details as usize * size_of::<Detail>())?,
             counters: map(maps.counters.as_fd(), cpus * size_of::<RxCounters>())?,
-            bins: map(maps.bins.as_fd(), bins * 8)?,
-            flow_base,
-            flow_count: flow_count as usize,
+            bins: map(maps.bins.as_fd(), all_bins * 8)?,
+            plan,
             lanes,
             cpus,
             linear,
@@ -168,62 +154,77 @@ impl KernelReceiver {
                 Flows::Any(_) => None,
                 Flows::Expected(flows) => Some(flows.keys().copied().collect()),
             },
-            _link: attach(&skeleton, options)?,
+            link: None,
         };
-        receiver.set_gaps(options);
+        receiver.lay_out(options);
+        receiver.link = Some(attach(&skeleton, options)?);
         Ok(receiver)
     }
 
-    /// Writes the nominal gaps where the program finds them.
-    fn set_gaps(&self, options: &ReceiveOptions) {
-        let set = |flow: usize, gap: u64| {
-            for lane in 0..self.lanes {
-                self.flows.store(self.entry(flow, lane) + offset_of!(RxFlow, nominal_gap_ns), gap);
-            }
+    /// Writes where each flow is, and what the program has to know of it.
+    fn lay_out(&self, options: &ReceiveOptions) {
+        let set = |index: u32, gap: u64, by_lane: bool| {
+            let at = index as usize * size_of::<Flow>();
+            let (window_at, words) = self.plan.window(index);
+            let turn = words.ilog2().saturating_sub(3);
+            self.flows.store(at + offset_of!(Flow, nominal_gap_ns), gap);
+            self.flows.store_pair(at + offset_of!(Flow, window_at), (window_at, words));
+            self.flows.store_pair(at + offset_of!(Flow, window_turn), (turn, u32::from(by_lane)));
         };
-        if let Flows::Expected(expected) = &options.meter.flows {
-            for (id, expectation) in expected {
-                let gap = expectation.nominal_gap.map_or(0, |gap| gap.get());
-                set(usize::from(id - self.flow_base), gap);
+        match &options.meter.flows {
+            Flows::Any(_) => (0..self.plan.flows).for_each(|index| set(index, 0, false)),
+            Flows::Expected(expected) => {
+                for (index, (id, expectation)) in (0u32..).zip(expected) {
+                    let by_queue = options.by_queue.contains(id);
+                    let gap = expectation.nominal_gap.filter(|_| !by_queue);
+                    set(index, gap.map_or(0, |gap| gap.get()), by_queue);
+                    self.places.store(usize::from(*id) * 8, u64::from(index) + 1);
+                }
             }
         }
-        set(self.flow_count, options.unprobed_gap.unwrap_or(0));
+        // several flows may be among what has no probe, as fast as they can
+        let gap = options.unprobed_gap.filter(|_| !options.several_queues);
+        set(self.plan.flows, gap.unwrap_or(0), options.several_queues);
     }
 
+    /// The head of a flow on a lane.
     fn entry(&self, flow: usize, lane: usize) -> usize {
-        (flow * self.lanes + lane) * size_of::<RxFlow>()
+        (flow * self.lanes + lane) * size_of::<RxLane>()
     }
 
     /// Frames metered so far, and their bytes with FCS: cheap, for progress.
     pub fn received(&self) -> (u64, u64) {
-        let entries = (self.flow_count + 1) * self.lanes;
+        if !self.plan.counts_by_lane() {
+            let entries = (self.plan.flows as usize + 1) * self.lanes;
+            let sum = |field| -> u64 {
+                (0..entries).map(|i| self.lane_heads.load(i * size_of::<RxLane>() + field)).sum()
+            };
+            return (sum(offset_of!(RxLane, frames)), sum(offset_of!(RxLane, frame_bytes)));
+        }
         let sum = |field| -> u64 {
-            (0..entries).map(|i| self.flows.load(i * size_of::<RxFlow>() + field)).sum()
+            (0..self.lanes)
+                .map(|lane| self.counters.load(lane * size_of::<RxCounters>() + field))
+                .sum()
         };
-        (sum(offset_of!(RxFlow, frames)), sum(offset_of!(RxFlow, frame_bytes)))
-    }
-
-    /// Different sequence numbers received so far, over all flows.
-    pub fn unique(&self) -> u64 {
-        let entries = self.flow_count * self.lanes;
-        let field = offset_of!(RxFlow, arrivals);
-        (0..entries).map(|i| self.flows.load(i * size_of::<RxFlow>() + field)).sum()
+        (sum(offset_of!(RxCounters, frames)), sum(offset_of!(RxCounters, frame_bytes)))
     }
 
     /// The measurements so far, added up over lanes.
     pub fn summary(&self) -> MeterSummary {
         let mut out = MeterSummary::default();
-        for flow in 0..self.flow_count {
-            let id = self.flow_base + flow as u16;
-            let summary = self.flow(flow);
-            match &self.expected {
-                Some(expected) if expected.contains(&id) => drop(out.flows.insert(id, summary)),
-                Some(_) => out.unknown_flow += summary.frames,
-                None if summary.frames > 0 => drop(out.flows.insert(id, summary)),
-                None => {}
+        for id in 0..=u16::MAX {
+            let Some(flow) = self.places.load(usize::from(id) * 8).checked_sub(1) else { continue };
+            let (summary, shares) = self.settled_flow(flow as usize);
+            if self.expected.is_some() || summary.frames > 0 {
+                out.shared.flows += u32::from(shares);
+                out.flows.insert(id, summary);
             }
         }
-        out.unprobed = self.flow(self.flow_count);
+        let (unprobed, shares) = self.settled_flow(self.plan.flows as usize);
+        (out.unprobed, out.shared.flows) = (unprobed, out.shared.flows + u32::from(shares));
+        if out.shared.flows > 0 {
+            (0..self.lanes).for_each(|lane| self.add_shared(&mut out.shared, lane));
+        }
         let counter = |field| -> u64 {
             (0..self.cpus)
                 .map(|cpu| self.counters.load(cpu * size_of::<RxCounters>() + field))
@@ -231,70 +232,143 @@ impl KernelReceiver {
         };
         out.foreign = counter(offset_of!(RxCounters, foreign));
         out.malformed = counter(offset_of!(RxCounters, malformed));
-        out.unknown_flow += counter(offset_of!(RxCounters, unknown_flow));
+        out.unknown_flow = counter(offset_of!(RxCounters, unknown_flow));
         out.stale = counter(offset_of!(RxCounters, stale));
         out.fragments = counter(offset_of!(RxCounters, fragments));
         out
     }
 
-    /// One flow over all lanes.
-    fn flow(&self, flow: usize) -> FlowSummary {
-        let mut out = FlowSummary { delay_base: self.delay_base, ..FlowSummary::default() };
-        for lane in 0..self.lanes {
-            let at = self.entry(flow, lane);
-            if self.flows.load(at + offset_of!(RxFlow, frames)) > 0 {
-                out.merge(&self.flow_on_lane(flow, lane, at));
+    /// One flow over all lanes, at a moment when no frame of it came: parts of one that comes meanwhile would
+    /// contradict each other. Gives up on that for a flow that never pauses.
+    fn settled_flow(&self, flow: usize) -> (FlowSummary, bool) {
+        const TRIES: u32 = 8;
+        let frames = || -> u64 {
+            let frames = |lane| self.entry(flow, lane) + offset_of!(RxLane, frames);
+            (0..self.lanes).map(|lane| self.lane_heads.load(frames(lane))).sum()
+        };
+        let mut before = frames();
+        for _ in 1..TRIES {
+            let found = self.flow(flow);
+            let after = frames();
+            if after == before {
+                return found;
             }
+            before = after;
         }
-        if flow < self.flow_count {
-            let window = flow * size_of::<Window>();
-            let word = |field| self.windows.load(window + field);
-            // with several queues the window's own is brought up now and then only
-            let seen = |lane| self.flows.load(self.entry(flow, lane) + offset_of!(RxFlow, highest));
-            let highest = (0..self.lanes).map(seen).max().unwrap_or(0);
-            let highest = word(offset_of!(Window, highest)).max(highest);
-            out.sequence.range = (highest > 0).then(|| (word(offset_of!(Window, lowest)), highest));
-            out.sequence.restarts = word(offset_of!(Window, restarts));
-        }
-        out
+        self.flow(flow)
     }
 
-    fn flow_on_lane(&self, flow: usize, lane: usize, at: usize) -> FlowSummary {
-        let word = |field| self.flows.load(at + field);
-        let distribution = |field| convert::distribution(&self.flows, at + field);
+    /// One flow over all lanes, and whether it shares histograms with others.
+    fn flow(&self, flow: usize) -> (FlowSummary, bool) {
+        let mut out = FlowSummary { delay_base: self.delay_base, ..FlowSummary::default() };
+        let head = |lane, field| self.lane_heads.load(self.entry(flow, lane) + field);
+        let with_frames =
+            (0..self.lanes).filter(|lane| head(*lane, offset_of!(RxLane, frames)) > 0);
+        let first_ns = |lane: &usize| head(*lane, offset_of!(RxLane, first_ns));
+        // the first frame of all has none before it, unless lanes are measured by themselves
+        let first = with_frames.clone().min_by_key(first_ns);
+        let word = |field| self.flows.load(flow * size_of::<Flow>() + field);
+        let turn = flow * size_of::<Flow>() + offset_of!(Flow, window_turn);
+        let by_lane = self.flows.load_pair(turn).1 != 0;
+        let mut shares = false;
+        for lane in with_frames {
+            let begins = by_lane || first == Some(lane);
+            let (summary, shared) = self.flow_on_lane(flow, lane, begins);
+            shares |= shared;
+            out.merge(&summary);
+        }
+        if !by_lane {
+            out.queues = out.queues.min(1);
+        }
+        if flow < self.plan.flows as usize {
+            // with several queues the flow's own is brought up now and then only
+            let highest = (0..self.lanes).map(|lane| head(lane, offset_of!(RxLane, highest)));
+            let highest = word(offset_of!(Flow, highest)).max(highest.max().unwrap_or(0));
+            out.sequence.range = (highest > 0).then(|| (word(offset_of!(Flow, lowest)), highest));
+            out.sequence.restarts = word(offset_of!(Flow, restarts));
+            let window = u64::from(self.plan.window(flow as u32).1) * 32;
+            out.sequence.window = if highest > 0 { window } else { 0 };
+        }
+        (out, shares)
+    }
+
+    fn flow_on_lane(&self, flow: usize, lane: usize, begins: bool) -> (FlowSummary, bool) {
+        let at = self.entry(flow, lane);
+        let word = |field| self.lane_heads.load(at + field);
         let arrived = |field| word(field).saturating_add_signed(self.clock_ahead);
-        FlowSummary {
-            frames: word(offset_of!(RxFlow, frames)),
+        let detail = word(offset_of!(RxLane, detail)) as usize;
+        let own = (detail >= self.lanes).then(|| detail * size_of::<Detail>());
+        let between = |values: u64| values.saturating_sub(u64::from(begins));
+        let (frames, delays) = (word(offset_of!(RxLane, frames)), word(offset_of!(RxLane, delays)));
+        let gaps = between(frames);
+        let nominal = flow * size_of::<Flow>() + offset_of!(Flow, nominal_gap_ns);
+        let errors = if self.flows.load(nominal) > 0 { gaps } else { 0 };
+        let distribution = |moments: usize, counts: usize, count: u64| {
+            let buckets = own.map(|own| convert::buckets(&self.details, own + counts));
+            let from = (&self.lane_heads, at + moments);
+            convert::with_moments(from, count, buckets.unwrap_or_default())
+        };
+        let extents =
+            |own| convert::counted(&self.details, own + offset_of!(Detail, extents), EXTENTS);
+        let summary = FlowSummary {
+            frames,
             fragments: 0,
-            frame_bytes: word(offset_of!(RxFlow, frame_bytes)),
-            payload_bytes: word(offset_of!(RxFlow, payload_bytes)),
+            frame_bytes: word(offset_of!(RxLane, frame_bytes)),
+            payload_bytes: word(offset_of!(RxLane, payload_bytes)),
             span: Some((
-                arrived(offset_of!(RxFlow, first_ns)),
-                arrived(offset_of!(RxFlow, last_ns)),
+                arrived(offset_of!(RxLane, first_ns)),
+                arrived(offset_of!(RxLane, last_ns)),
             )),
+            queues: 1,
             sequence: SequenceSummary {
-                unique: word(offset_of!(RxFlow, arrivals)),
-                duplicates: word(offset_of!(RxFlow, duplicates)),
-                reordered: word(offset_of!(RxFlow, reordered)),
-                beyond_window: word(offset_of!(RxFlow, beyond_window)),
+                unique: word(offset_of!(RxLane, arrivals)),
+                duplicates: word(offset_of!(RxLane, duplicates)),
+                reordered: word(offset_of!(RxLane, reordered)),
+                beyond_window: word(offset_of!(RxLane, beyond_window)),
                 // one still in doubt at the end is confirmed by nothing
-                implausible: word(offset_of!(RxFlow, implausible)) + word(offset_of!(RxFlow, held)),
+                implausible: word(offset_of!(RxLane, implausible)) + word(offset_of!(RxLane, held)),
                 restarts: 0,
                 range: None,
-                extent: convert::counted(&self.flows, at + offset_of!(RxFlow, extents), EXTENTS),
+                window: 0,
+                extent: own.map(extents).unwrap_or_default(),
             },
             delay_base: self.delay_base,
-            delay: distribution(offset_of!(RxFlow, delay)),
-            delay_variation: distribution(offset_of!(RxFlow, variation)),
-            inter_arrival: distribution(offset_of!(RxFlow, inter_arrival)),
-            inter_arrival_bins: self.linear(flow * self.lanes + lane),
-            gap_error: distribution(offset_of!(RxFlow, gap_error)),
-        }
+            delay: distribution(offset_of!(RxLane, delay), offset_of!(Detail, delay), delays),
+            delay_variation: distribution(
+                offset_of!(RxLane, variation),
+                offset_of!(Detail, variation),
+                between(delays),
+            ),
+            inter_arrival: distribution(
+                offset_of!(RxLane, inter_arrival),
+                offset_of!(Detail, inter_arrival),
+                gaps,
+            ),
+            inter_arrival_bins: own.and_then(|_| self.linear(detail)),
+            gap_error: distribution(
+                offset_of!(RxLane, gap_error),
+                offset_of!(Detail, gap_error),
+                errors,
+            ),
+        };
+        (summary, own.is_none())
     }
 
-    fn linear(&self, entry: usize) -> Option<LinearBins> {
+    /// Adds the histograms that flows of a lane share.
+    fn add_shared(&self, to: &mut SharedHistograms, lane: usize) {
+        let buckets = |field| convert::buckets(&self.details, lane * size_of::<Detail>() + field);
+        to.merge(&SharedHistograms {
+            flows: 0,
+            delay: buckets(offset_of!(Detail, delay)),
+            delay_variation: buckets(offset_of!(Detail, variation)),
+            inter_arrival: buckets(offset_of!(Detail, inter_arrival)),
+            gap_error: buckets(offset_of!(Detail, gap_error)),
+        });
+    }
+
+    fn linear(&self, detail: usize) -> Option<LinearBins> {
         let mut bins = self.linear.clone()?;
-        let at = entry * (bins.counts.len() + 1);
+        let at = detail * (bins.counts.len() + 1);
         for (index, count) in bins.counts.iter_mut().enumerate() {
             *count = self.bins.load((at + index) * 8);
         }
@@ -302,10 +376,6 @@ impl KernelReceiver {
         Some(bins)
     }
 }
-
-/// `WB_EXTENTS`.
-const EXTENTS: usize = 1024;
-const _: () = assert!(offset_of!(RxFlow, delay) == offset_of!(RxFlow, extents) + EXTENTS * 8);
 
 fn delay_base(flows: &Flows) -> i64 {
     match flows {
@@ -319,22 +389,38 @@ fn delay_base(flows: &Flows) -> i64 {
 /// Sets the maps' sizes.
 fn size(
     open: &mut OpenReceiveSkel<'_>,
-    flow_count: u32,
-    (lanes, cpus): (usize, usize),
-    linear: Option<&LinearBins>,
+    plan: &Plan,
+    (lanes, cpus, bins): (usize, usize, usize),
 ) -> Result<(), PortError> {
-    let rows = (flow_count + 1) * lanes as u32;
-    entries(&mut open.maps.flows, rows)?;
-    entries(&mut open.maps.windows, flow_count + 1)?;
+    entries(&mut open.maps.lanes, (plan.flows + 1) * lanes as u32)?;
+    entries(&mut open.maps.flows, plan.flows + 1)?;
+    entries(&mut open.maps.window, plan.all_words())?;
+    entries(&mut open.maps.details, plan.details)?;
     entries(&mut open.maps.counters, cpus as u32)?;
-    entries(&mut open.maps.bins, linear.map_or(1, |bins| rows * (bins.counts.len() as u32 + 1)))
+    entries(&mut open.maps.bins, bins as u32)
+}
+
+/// The number of the first flow, where the others follow it without a gap.
+fn contiguous(flows: &Flows) -> Option<u16> {
+    let Flows::Expected(flows) = flows else { return None };
+    let (first, last) = (*flows.keys().next()?, *flows.keys().next_back()?);
+    (usize::from(last - first) + 1 == flows.len()).then_some(first)
 }
 
 /// Sets the program's constants.
-fn configure(rodata: &mut rodata, options: &ReceiveOptions, (flow_base, flow_count): (u16, u32)) {
+fn configure(rodata: &mut rodata, options: &ReceiveOptions, plan: &Plan) {
     let MeterConfig { flows, filter, bins, run_start, .. } = &options.meter;
-    rodata.flow_base = u32::from(flow_base);
-    rodata.flow_count = flow_count;
+    rodata.flow_count = plan.flows;
+    rodata.any_flow = u32::from(matches!(flows, Flows::Any(_)));
+    rodata.detail_count = plan.details;
+    rodata.count_by_lane = u32::from(plan.counts_by_lane());
+    if plan.first == 0 {
+        rodata.all_window_words = plan.words;
+        rodata.all_window_turn = plan.words.ilog2() - 3;
+    }
+    if let Some(first) = contiguous(flows) {
+        (rodata.contiguous, rodata.flow_base) = (1, first.into());
+    }
     rodata.several_queues = u32::from(options.several_queues);
     rodata.pass = u32::from(options.fate == Fate::Pass);
     rodata.delay_base_ns = delay_base(flows);
@@ -382,17 +468,4 @@ fn attach(
             _ => system("attaching the receiving program", on, error),
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn there_is_room_for_as_many_flows_as_memory_is_allowed_for() {
-        assert!(KernelReceiver::has_room_for(&Flows::Any(16)));
-        let far_apart = [0, u16::MAX].map(|id| (id, Expectation::default()));
-        // numbers between them take room, too: 9 GB on one CPU
-        assert!(!KernelReceiver::has_room_for(&Flows::Expected(far_apart.into())));
-    }
 }

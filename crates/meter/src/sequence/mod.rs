@@ -244,6 +244,7 @@ impl SequenceTracker {
             implausible,
             restarts,
             range: (window.highest > 0).then_some((window.lowest, window.highest)),
+            window: if window.highest > 0 { window.numbers() } else { 0 },
             extent: self.extent.distribution(),
         }
     }

@@ -5,16 +5,20 @@
 /// Binary logarithm of the numbers in a word of the window.
 const WORD_BITS: u32 = 5;
 
+/// Words that a window begins with: 1,024 numbers in 256 bytes.
+const FIRST_WORDS: usize = 32;
+
 /// Which numbers of a flow were seen. Shared by all queues of the flow.
 ///
 /// The word of number `n` is `words[(n >> 5) & mask]`: `n >> 5` (its low 32 bits) as a tag in the upper
 /// half, and a bit for `n & 31` in the lower. A word with another tag holds nothing of interest any
-/// more, so the window moves without clearing anything.
+/// more, so the window moves without clearing anything. It begins small and doubles before it would forget a
+/// number that one of full size remembers, so that its memory follows how many numbers there were.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
-    /// Empty before the first arrival.
-    words: Box<[u64]>,
-    /// Words that the window will have, a power of two.
+    /// Empty before the first arrival; as many, a power of two, as the numbers so far need.
+    words: Vec<u64>,
+    /// The most words that the window will have, a power of two.
     length: usize,
     /// The highest number believed; 0 before the first arrival.
     pub(super) highest: u64,
@@ -29,12 +33,26 @@ impl Window {
     pub(super) fn new(numbers: u32) -> Self {
         let numbers = numbers.clamp(64, 1 << 30).next_power_of_two();
         let length = (numbers >> WORD_BITS) as usize;
-        Window { words: Box::default(), length, highest: 0, lowest: u64::MAX, offset: 0 }
+        Window { words: Vec::new(), length, highest: 0, lowest: u64::MAX, offset: 0 }
     }
 
-    /// Takes its memory.
+    /// Takes its first memory.
     pub(super) fn begin(&mut self) {
-        self.words = vec![0; self.length].into_boxed_slice();
+        self.words = vec![0; self.length.min(FIRST_WORDS)];
+    }
+
+    /// Makes room for all words between the lowest and the highest number, as far as the window may reach.
+    #[cold]
+    fn grow(&mut self) {
+        let span = (self.highest >> WORD_BITS) - (self.lowest >> WORD_BITS);
+        let needed = usize::try_from(span).unwrap_or(usize::MAX).saturating_add(1);
+        let length = needed.min(self.length).next_power_of_two();
+        let mut words = vec![0; length];
+        // what the smaller window still knows lies in words of their own in the larger one
+        for &word in self.words.iter().filter(|word| **word != 0) {
+            words[(word >> 32) as usize & (length - 1)] = word;
+        }
+        self.words = words;
     }
 
     /// How many numbers the window spans.
@@ -53,6 +71,10 @@ impl Window {
     #[inline]
     pub(super) fn mark(&mut self, number: u64) -> bool {
         self.stretch(number);
+        let span = (self.highest >> WORD_BITS).wrapping_sub(self.lowest >> WORD_BITS);
+        if span >= self.words.len() as u64 && self.words.len() < self.length {
+            self.grow();
+        }
         let tag = (number >> WORD_BITS) as u32;
         let bit = 1u32 << (number & 31);
         let index = tag as usize & (self.words.len().wrapping_sub(1));

@@ -147,7 +147,8 @@ pub fn assemble(
     let uncertainty = clock.uncertainty_ns;
     let pairs = pair::pair(sender.as_ref(), receiver.as_ref());
     let flows: Vec<_> = pairs.iter().map(|pair| pair.report(uncertainty)).collect();
-    let total = pair::total(&pairs, &flows, uncertainty);
+    let shared = receiver.as_ref().map(|receiver| &receiver.summary.shared);
+    let total = pair::total(&pairs, &flows, shared, uncertainty);
     let books = books::books(&pairs, &flows, &total, receiver.as_ref());
     let others = receiver.as_ref().map(|receiver| pair::others(&pairs, receiver));
     let balanced = books.iter().all(|equation| equation.balances());

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use wirebeat_meter::summary::{Distribution, FlowSummary};
+use wirebeat_meter::summary::{Distribution, FlowSummary, SharedHistograms};
 use wirebeat_units::Nanos;
 
 use super::{ReceiverSide, SenderSide, SentFlow, rates};
@@ -39,6 +39,7 @@ pub fn pair<'a>(
 }
 
 fn sent_pairs<'a>(flows: &'a [SentFlow], receiver: Option<&'a ReceiverSide>) -> Vec<Pair<'a>> {
+    let shared = receiver.map(|receiver| &receiver.summary.shared);
     let unprobed = flows.iter().filter(|flow| flow.id.is_none()).count();
     let find = |flow: &SentFlow| {
         let summary = &receiver?.summary;
@@ -53,7 +54,7 @@ fn sent_pairs<'a>(flows: &'a [SentFlow], receiver: Option<&'a ReceiverSide>) -> 
             let member = |member: &'a SentFlow| Pair::sent(member, find(member), Vec::new());
             let members = flow.members.iter().flat_map(|(_, members)| members).map(member);
             let members: Vec<Pair<'a>> = members.collect();
-            let received = find(flow).map(|own| with_members(own, &members));
+            let received = find(flow).map(|own| with_members(own, &members, shared));
             Pair::sent(flow, received, members)
         })
         .collect();
@@ -64,12 +65,28 @@ fn sent_pairs<'a>(flows: &'a [SentFlow], receiver: Option<&'a ReceiverSide>) -> 
 }
 
 /// What was received of a flow: what is its own and what is its members'.
-fn with_members<'a>(own: Cow<'a, FlowSummary>, members: &[Pair<'_>]) -> Cow<'a, FlowSummary> {
+fn with_members<'a>(
+    own: Cow<'a, FlowSummary>,
+    members: &[Pair<'_>],
+    shared: Option<&SharedHistograms>,
+) -> Cow<'a, FlowSummary> {
+    if members.is_empty() {
+        return own;
+    }
     let theirs = members.iter().filter_map(|member| member.received.as_deref());
-    theirs.fold(own, |mut all, member| {
-        all.to_mut().merge(member);
-        all
-    })
+    let mut all = own.into_owned();
+    theirs.for_each(|member| add_flow(&mut all, member));
+    if let Some(shared) = shared {
+        shared.complete(&mut all);
+    }
+    Cow::Owned(all)
+}
+
+/// Adds another flow. Each was measured within its own queues.
+fn add_flow(all: &mut FlowSummary, other: &FlowSummary) {
+    let queues = all.queues.max(other.queues);
+    all.merge(other);
+    all.queues = queues;
 }
 
 fn received_pairs(receiver: &ReceiverSide) -> Vec<Pair<'_>> {
@@ -264,6 +281,8 @@ fn received(flow: &FlowSummary, intervals: u64, uncertainty: Option<u64>) -> Rec
         beyond_window: sequence.beyond_window,
         implausible: sequence.implausible,
         restarts: sequence.restarts,
+        window_frames: sequence.window,
+        measured_within_queues: (flow.queues > 1).then_some(flow.queues),
         reordering_extent_frames: Stats::of(&sequence.extent),
         rates: span_ns.and_then(|span| rates::rates(&volume, intervals, span)),
         span_ns,
@@ -279,15 +298,23 @@ fn received(flow: &FlowSummary, intervals: u64, uncertainty: Option<u64>) -> Rec
 
 /// All flows together. Distributions are those of the flows, added; a rate is that of all frames in the
 /// time from the first of any flow to the last.
-pub fn total(pairs: &[Pair<'_>], flows: &[FlowReport], uncertainty: Option<u64>) -> FlowReport {
+pub fn total(
+    pairs: &[Pair<'_>],
+    flows: &[FlowReport],
+    shared: Option<&SharedHistograms>,
+    uncertainty: Option<u64>,
+) -> FlowReport {
     let mut all = FlowSummary::default();
     let mut variation = Distribution::default();
     let mut intervals = 0u64;
     for (pair, flow) in pairs.iter().filter_map(|pair| Some((pair, pair.received.as_deref()?))) {
-        all.merge(flow);
+        add_flow(&mut all, flow);
         // Each flow has its own smallest delay.
         variation.merge(&flow.delay.above_minimum());
         intervals = intervals.saturating_add(rates::intervals(flow.frames, pair.burst()));
+    }
+    if let Some(shared) = shared {
+        shared.complete(&mut all);
     }
     let any = pairs.iter().any(|pair| pair.received.is_some());
     let received = any.then(|| Received {

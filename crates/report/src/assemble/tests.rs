@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use wirebeat_meter::distribution::Recorder;
-use wirebeat_meter::summary::{FlowSummary, Moments, SequenceSummary};
+use wirebeat_meter::summary::{FlowSummary, Moments, SequenceSummary, SharedHistograms};
 
 use super::*;
 use crate::format::{Colour, Format};
@@ -327,6 +327,45 @@ fn cost_is_all_cpu_time_for_each_frame_and_second() {
     assert_eq!(report.costs[0].cpus, 0.5);
 }
 
+/// A flow that shares its histogram has no percentiles, and the total has them: what is shared belongs to all.
+#[test]
+fn what_flows_share_is_in_the_total_and_not_in_theirs() {
+    let delays = |values: [i64; 3], held: bool| {
+        let mut recorder = Recorder::default();
+        values.iter().for_each(|value| recorder.record(*value));
+        let mut delay = recorder.distribution();
+        let buckets = std::mem::take(&mut delay.buckets);
+        let kept = if held { buckets.clone() } else { Vec::new() };
+        (FlowSummary { delay: Distribution { buckets: kept, ..delay }, ..arrived(3, 0) }, buckets)
+    };
+    let (own, _) = delays([10, 20, 30], true);
+    let (without, buckets) = delays([40, 50, 60], false);
+    let mut side = receiver([(1, own), (2, without)]);
+    side.summary.shared = SharedHistograms { flows: 1, delay: buckets, ..Default::default() };
+    assert_eq!(side.summary.validate(), Ok(()));
+    let report = assemble(facts(), sender(vec![sent(Some(1), 3), sent(Some(2), 3)]), Some(side));
+    let delay = |flow: &FlowReport| flow.received.clone().unwrap().one_way_delay_ns.unwrap();
+    assert_eq!(delay(&report.flows[0]).percentiles.p50, Some(20));
+    let without = delay(&report.flows[1]);
+    assert_eq!(
+        (without.count, without.min, without.mean, without.max),
+        (3, Some(40), Some(50.0), Some(60))
+    );
+    assert_eq!((without.percentiles.p50, without.histogram.len()), (None, 0));
+    assert_eq!(delay(&report.total).percentiles.p50, Some(30));
+    assert_eq!(delay(&report.total).histogram.len(), 6);
+}
+
+/// Gaps within each of two queues are not held against the gap of the flow.
+#[test]
+fn a_flow_on_several_queues_says_that_gaps_are_those_within_each() {
+    let flow = FlowSummary { queues: 2, ..arrived(10, 0) };
+    let report = assemble(facts(), None, Some(receiver([(1, flow), (2, arrived(10, 0))])));
+    let within = |flow: &FlowReport| flow.received.as_ref().unwrap().measured_within_queues;
+    assert_eq!((within(&report.flows[0]), within(&report.flows[1])), (Some(2), None));
+    assert_eq!(within(&report.total), Some(2));
+}
+
 fn hostile_flow() -> impl Strategy<Value = FlowSummary> {
     let moments =
         any::<(u64, i64, i64, i128, u128)>().prop_map(|(count, min, max, sum, sum_of_squares)| {
@@ -344,6 +383,7 @@ fn hostile_flow() -> impl Strategy<Value = FlowSummary> {
                 implausible,
                 restarts,
                 range,
+                window: 0,
                 extent,
             }
         },
@@ -356,6 +396,7 @@ fn hostile_flow() -> impl Strategy<Value = FlowSummary> {
                 frame_bytes,
                 payload_bytes,
                 span,
+                queues: 1,
                 sequence,
                 delay_base,
                 delay: times.clone(),

@@ -156,6 +156,15 @@ pub struct Received {
     pub implausible: u64,
     /// How often the sender began to count from 0 again.
     pub restarts: u64,
+    /// Numbers that the receiver's window told apart: a duplicate that comes further behind counts as unique and
+    /// `beyond_window`; 0 when no numbers came.
+    #[serde(default)]
+    pub window_frames: u64,
+    /// On how many queues the flow arrived, where what lies between two arrivals was measured within each of them:
+    /// `inter_arrival_ns` and `delay_variation_rfc4689_ns` are then not those of the whole flow, and `gap_error_ns` is
+    /// not measured. `null` where they are measured across all queues.
+    #[serde(default)]
+    pub measured_within_queues: Option<u32>,
     /// How late reordered frames were, in arrivals (RFC 4737 §4.2).
     pub reordering_extent_frames: Stats,
     /// The rate between first and last arrival; `null` for fewer than two.

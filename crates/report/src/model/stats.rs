@@ -28,7 +28,9 @@ pub struct Stats {
     /// because the clocks are not exact enough; `null` when all are given.
     pub uncertain_below: Option<u64>,
     /// The histogram: the buckets that are not empty, each as `[lowest, highest, count]`. The last
-    /// possible bucket also collects everything above 2^37 - 1.
+    /// possible bucket also collects everything above 2^37 - 1. Left out when it is empty: nothing was measured, or the flow
+    /// shares its histogram with others and has no percentiles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
 }
 

@@ -132,6 +132,11 @@ fn receiver(received: &Received, flow: &FlowReport) -> String {
     } else if received.received.frames > 0 {
         parts.push("no probes, so nothing more is known".to_owned());
     }
+    if let Some(queues) = received.measured_within_queues {
+        parts.push(format!(
+            "arrived on {queues} queues, and times between arrivals are those within each; the gap error is not measured"
+        ));
+    }
     parts.join(", ")
 }
 

@@ -46,6 +46,10 @@ impl Prepared {
         if expected.is_empty() {
             return Ok(());
         }
+        let flat_out =
+            |flow: &&Flow| flow.replay.is_none() && self.program.offered(flow.id.into()).is_none();
+        let by_queue = self.flows_to(port).filter(flat_out);
+        let by_queue = by_queue.flat_map(|flow| self.program.probes_of(flow)).collect();
         let mut listen: Vec<_> =
             self.flows_to(port).filter_map(|flow| Some(flow.endpoint?.destination)).collect();
         listen.sort_unstable();
@@ -70,6 +74,7 @@ impl Prepared {
             },
             fate: Fate::Drop,
             several_queues: !one_queue,
+            by_queue,
             promiscuous: true,
             listen,
             log: None,

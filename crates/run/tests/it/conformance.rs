@@ -49,6 +49,7 @@ on_every_engine!(
     an_overloaded_sender_drops_what_is_late_and_sends_the_rest,
     a_stop_ends_at_once_with_balanced_books,
     flows_of_several_queues_keep_their_order,
+    times_between_arrivals_are_those_of_the_whole_flow,
 );
 
 /// The sent and received sides of a flow.
@@ -189,6 +190,51 @@ run: {{ time: 300ms, late: {late} }}
     // a handful of frames makes no rate
     let rate = dropping.rates.unwrap().frames_per_second;
     assert!(rate <= dropping.sent.frames as f64 / 0.3 * 1.01, "{dropping:#?}");
+}
+
+/// A flow that arrives on several queues: the time between two arrivals within one of them is not the flow's gap.
+fn times_between_arrivals_are_those_of_the_whole_flow(engine: Engine, bed: Option<&Testbed>) {
+    let report = run(
+        &format!(
+            "{}flows:
+  spread: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], size: 64B, rate: 20kpps, count: 4000 }}
+",
+            ports(engine, ", cores: [0, 1]")
+        ),
+        bed,
+    );
+    balanced(&report);
+    let received = report.flows[0].received.as_ref().unwrap();
+    assert_eq!((received.received.frames, received.measured_within_queues), (4000, None));
+    let between =
+        [&received.inter_arrival_ns, &received.gap_error_ns, &received.delay_variation_rfc4689_ns];
+    assert_eq!(between.map(|stats| stats.count), [3999; 3]);
+    // all of them together are the time from the first arrival to the last; within two queues they were twice that
+    let all = received.inter_arrival_ns.mean.unwrap() * 3999.0;
+    let share = all / received.span_ns.unwrap() as f64;
+    assert!((0.99..1.01).contains(&share), "{share}: {received:#?}");
+}
+
+/// CPUs that receive one flow as fast as possible measure gaps each by itself, and the report says so.
+#[test]
+fn a_flat_out_flow_over_two_queues_has_no_gap_error() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let bed = cable();
+    let report = run(
+        &format!(
+            "{}flows:
+  flood: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], size: 64B, count: 200000 }}
+",
+            ports(Engine::Kernel, ", queues: 2")
+        ),
+        Some(&bed),
+    );
+    balanced(&report);
+    let received = report.flows[0].received.as_ref().unwrap();
+    let queues = received.measured_within_queues.map_or(1, u64::from);
+    assert_eq!(received.inter_arrival_ns.count, received.received.frames - queues);
+    assert_eq!(received.gap_error_ns.count, 0);
+    assert_eq!((received.unique, received.duplicates), (200_000, 0));
 }
 
 fn a_stop_ends_at_once_with_balanced_books(engine: Engine, bed: Option<&Testbed>) {

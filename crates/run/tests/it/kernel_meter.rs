@@ -1,7 +1,7 @@
 //! The kernel's meter against the reference: both are given the same frames, with losses, duplicates,
 //! reordering, restarts, forgeries and garbage, and must count the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -78,6 +78,7 @@ fn both(
         interface: "wb1".to_owned(),
         meter: config.clone(),
         unprobed_gap: None,
+        by_queue: BTreeSet::new(),
         fate: Fate::Drop,
         several_queues,
         queues: None,
@@ -173,6 +174,7 @@ fn a_queue_that_moves_between_cpus_counts_alike() {
         interface: "wb1".to_owned(),
         meter: expecting(1),
         unprobed_gap: None,
+        by_queue: BTreeSet::new(),
         fate: Fate::Drop,
         several_queues: false,
         queues: Some(1),
@@ -246,6 +248,7 @@ fn probes_of_frames_beyond_16_kib_are_read() {
             interface: "lo".to_owned(),
             meter: expecting(1),
             unprobed_gap: None,
+            by_queue: BTreeSet::new(),
             fate: Fate::Drop,
             several_queues: false,
             queues: None,
@@ -273,6 +276,99 @@ fn probes_of_frames_beyond_16_kib_are_read() {
     assert_eq!(summary.unprobed.frames, 0);
     let payload: usize = [16, 16_300, 16_326, 16_342, 16_400, 20_000, 40_000, 65_493].iter().sum();
     assert_eq!(flow.payload_bytes, payload as u64);
+}
+
+/// Most of ten thousand flows share their histograms; everything else is their own.
+#[test]
+fn flows_without_histograms_of_their_own_count_alike() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let mut frames = Vec::new();
+    for (n, flow) in (0..4u32).flat_map(|n| (0..10_000u16).step_by(5).map(move |flow| (n, flow))) {
+        // one number is lost of every seventh flow, one comes too late of every eleventh, one twice of every 13th
+        let number = match (n, flow % 7, flow % 11) {
+            (3, 0, _) => 4,
+            (1 | 2, _, 0) => 3 - n,
+            _ => n,
+        };
+        frames.push(probe(flow, number, 1000 + u64::from(n)));
+        if n == 2 && flow % 13 == 0 {
+            frames.push(probe(flow, number, 1000 + u64::from(n)));
+        }
+    }
+    let bed = cable();
+    for several_queues in [false, true] {
+        let (kernel, reference) = both(&bed, &frames, expecting(10_000), several_queues);
+        assert_eq!(kernel.validate(), Ok(()));
+        assert_eq!(kernel.flows.len(), 10_000);
+        let shared = kernel.shared.flows;
+        assert!((1000..1900).contains(&shared), "{shared} of 2,000 share histograms");
+        let mut all = wirebeat_meter::summary::FlowSummary::default();
+        for (id, flow) in &reference.flows {
+            let measured = &kernel.flows[id];
+            assert_eq!(measured.frames, flow.frames);
+            let extentless =
+                |of: &SequenceSummary| SequenceSummary { extent: Default::default(), ..of.clone() };
+            assert_eq!(extentless(&measured.sequence), extentless(&flow.sequence), "{id}");
+            for (is, should) in [
+                (&measured.delay, &flow.delay),
+                (&measured.delay_variation, &flow.delay_variation),
+                (&measured.inter_arrival, &flow.inter_arrival),
+            ] {
+                assert_eq!(is.moments.count, should.moments.count, "{id}");
+                assert!(is.moments.min <= is.moments.max);
+                assert!(is.missing() == 0 || is.missing() == is.moments.count, "{id}: {is:?}");
+            }
+            all.merge(measured);
+        }
+        // what all flows lack is what they share
+        assert!(all.delay.missing() > 0 && all.delay.quantile(0.5).is_none());
+        kernel.shared.complete(&mut all);
+        let all = [all.delay, all.delay_variation, all.inter_arrival];
+        assert_eq!(all.map(|distribution| distribution.missing()), [0; 3]);
+    }
+}
+
+/// With very many flows windows are smaller, and what they tell apart is what the reference does with one as small.
+#[test]
+fn smaller_windows_count_alike() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let at = |n: u64| 1_000_000_000 + n * 1000;
+    let jumps = [
+        0, 1, 2, 30_000, 2, 29_999, 31_000, 40_000, 39_999, 5_000, 1, 40_001, 40_001, 90_000,
+        90_001,
+    ];
+    let mut frames: Vec<_> =
+        jumps.into_iter().zip(0u64..).map(|(number, n)| probe(59_999, number, at(n))).collect();
+    // extents of 1,023 and more share a bucket in the kernel
+    frames.extend((0..900u32).map(|n| probe(59_999, 90_002 + n * 3, at(100 + u64::from(n)))));
+    frames.extend((0..900u32).map(|n| probe(59_999, 90_003 + n * 3, at(100 + u64::from(n)))));
+    let bed = cable();
+    for several_queues in [false, true] {
+        let config = MeterConfig { window: 32_768, ..expecting(60_000) };
+        let (kernel, reference) = both(&bed, &frames, config, several_queues);
+        let [is, should] = [&kernel, &reference].map(|summary| &summary.flows[&59_999].sequence);
+        assert_eq!((is.window, is), (32_768, should));
+        assert!(is.beyond_window > 0 && is.duplicates > 0, "{is:?}");
+    }
+}
+
+/// A receiver that knows no flows takes those that come first, whatever their numbers.
+#[test]
+fn flows_that_nobody_announced_get_a_place() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let numbers = [7u16, u16::MAX, 7, 0, 300, u16::MAX, 301];
+    let frames: Vec<_> = numbers.iter().zip(0..).map(|(flow, n)| probe(*flow, n, 1000)).collect();
+    let bed = cable();
+    let config = MeterConfig { flows: Flows::Any(3), ..MeterConfig::default() };
+    for several_queues in [false, true] {
+        let (kernel, reference) = both(&bed, &frames, config.clone(), several_queues);
+        let flows = |summary: &MeterSummary| -> Vec<(u16, u64)> {
+            summary.flows.iter().map(|(id, flow)| (*id, flow.frames)).collect()
+        };
+        assert_eq!(flows(&kernel), [(0, 1), (7, 2), (u16::MAX, 2)]);
+        assert_eq!(flows(&reference), flows(&kernel));
+        assert_eq!((kernel.unknown_flow, reference.unknown_flow), (2, 2));
+    }
 }
 
 #[test]
@@ -368,6 +464,9 @@ fn moments_and_buckets_are_those_of_the_values() {
         [-1.0, 1.0],
         [-3.0, -5.0],
         [-300.0, 30.0],
+        // four days and a year: clocks of other machines
+        [-3.5e5, -3.5e5],
+        [-3.2e7, -3.1e7],
     ]
     .map(|pair| pair.map(seconds))
     .into();
@@ -395,15 +494,13 @@ fn moments_and_buckets_are_those_of_the_values() {
             let (is, should) = (distribution.moments, reference.moments);
             assert_eq!((is.count, is.min, is.max), (should.count, should.min, should.max));
             assert_eq!(is.sum, should.sum, "{pair:?}");
-            // squares of values from 4.3 s on are exact to 2^-15
-            let off = is.sum_of_squares.abs_diff(should.sum_of_squares);
-            assert!(off <= should.sum_of_squares >> 15, "{pair:?}: {is:?}, {should:?}");
+            assert_eq!(is.sum_of_squares, should.sum_of_squares, "{pair:?}");
         }
-        // the frames took less than a second to arrive, and the values are in the right places
+        // the frames took less than some seconds to arrive, and the values are in the right places
         let [low, high] = [pair[0].min(pair[1]), pair[0].max(pair[1])];
         let Moments { min, max, .. } = flow.delay.moments;
-        assert!((low..low + seconds(1.0)).contains(&min), "{min} for {pair:?}");
-        assert!((high..high + seconds(1.0)).contains(&max), "{max} for {pair:?}");
+        assert!((low..low + seconds(10.0)).contains(&min), "{min} for {pair:?}");
+        assert!((high..high + seconds(10.0)).contains(&max), "{max} for {pair:?}");
     }
 }
 

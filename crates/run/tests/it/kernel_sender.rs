@@ -1,6 +1,6 @@
 //! What the transmit program promises of its own accord, with frames handed to its port directly.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
@@ -99,6 +99,7 @@ fn cores_that_share_a_flow_flat_out_leave_no_number_out() {
         interface: "wb1".to_owned(),
         meter: MeterConfig { flows: Flows::Expected(flows), ..MeterConfig::default() },
         unprobed_gap: None,
+        by_queue: BTreeSet::new(),
         fate: Fate::Drop,
         several_queues: true,
         queues: None,
