@@ -286,5 +286,7 @@ fn measuring_a_frame_costs_no_allocation() {
     let sequence = &summary.flows[&0].sequence;
     assert!(sequence.duplicates > MANY / 10 && sequence.reordered > MANY / 10, "{sequence:?}");
     assert!(sequence.unique < MANY - MANY / 12, "{sequence:?}");
-    assert_eq!(few, many);
+    // the window of a flow doubles with its first numbers, from 1,024 to 65,536, and never again
+    const DOUBLINGS: u64 = 6;
+    assert!(many >= few && many <= few + DOUBLINGS, "{few} and {many} allocations");
 }
