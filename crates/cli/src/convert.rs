@@ -10,7 +10,7 @@ use wirebeat_units::Nanos;
 
 use crate::failure::Failure;
 use crate::file;
-use crate::output::{print, tell};
+use crate::output::{print_data, tell};
 use crate::script::{self, How};
 use crate::values;
 
@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let yaml = converted.scenario.to_yaml().map_err(|error| Failure::usage(&error.to_string()))?;
     match &args.output {
         Some(path) => write(path, &yaml, &converted)?,
-        None if converted.files.is_empty() => print(&yaml)?,
+        None if converted.files.is_empty() => print_data(&yaml)?,
         None => {
             let hint = "give --output, and they are written beside the scenario";
             let why = "the scenario needs files that are made from the script";

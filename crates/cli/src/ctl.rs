@@ -10,6 +10,7 @@ use wirebeat_run::control::message::{Answer, Effect, FlowState, Request, State};
 use wirebeat_traffic::spec::change::Settings;
 use wirebeat_traffic::spec::{Change, Departures, FlowRate, Size};
 use wirebeat_units::Nanos;
+use wirebeat_units::printable::printable;
 
 use crate::failure::Failure;
 use crate::output::print;
@@ -113,6 +114,9 @@ struct SetArgs {
     sub_flows: Option<NonZeroU32>,
 }
 
+/// The widest column of names.
+const NAME_MAX: usize = 200;
+
 /// Asks the session and prints its answer.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let path = match &args.control {
@@ -123,26 +127,28 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     match answer {
         Answer::Flows(flows) => print(&table(&flows))?,
         Answer::Done(effects) => print(&effects.iter().map(effect).collect::<String>())?,
-        Answer::Error(why) => return Err(Failure::usage(&why)),
+        Answer::Error(why) => return Err(Failure::usage(&printable(&why))),
     }
     Ok(0)
 }
 
 fn failure(error: &ClientError) -> Failure {
+    let told = error.to_string();
     match error {
         ClientError::Place(_) | ClientError::Unreachable { .. } | ClientError::Answer(_) => {
-            Failure::machine(&error.to_string())
+            Failure::machine(&printable(&told))
         }
-        ClientError::None | ClientError::Several(_) => Failure::usage(&error.to_string()),
+        ClientError::None | ClientError::Several(_) => Failure::usage(&told),
     }
 }
 
 fn effect(effect: &Effect) -> String {
-    format!("{} from {} on\n", effect.flow, Nanos::new(effect.at_ns))
+    format!("{} from {} on\n", printable(&effect.flow), Nanos::new(effect.at_ns))
 }
 
 fn table(flows: &[FlowState]) -> String {
-    let width = flows.iter().map(|flow| flow.flow.chars().count()).max().unwrap_or(0);
+    // The session may be anybody's, and its answer anything.
+    let width = flows.iter().map(|flow| flow.flow.chars().count().min(NAME_MAX)).max().unwrap_or(0);
     let line = |flow: &FlowState| {
         let state = match flow.state {
             State::Waiting => "waiting",
@@ -150,7 +156,8 @@ fn table(flows: &[FlowState]) -> String {
             State::Paused => "paused",
             State::Ended => "ended",
         };
-        let line = format!("{:width$}  {state:7}  {}", flow.flow, flow.sends);
+        let (name, sends) = (printable(&flow.flow), printable(&flow.sends));
+        let line = format!("{name:width$}  {state:7}  {sends}");
         line.trim_end().to_owned() + "\n"
     };
     flows.iter().map(line).collect()

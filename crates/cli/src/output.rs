@@ -1,6 +1,7 @@
 //! Where results go: a text for people to standard output, JSON to a file or instead of the text,
 //! progress to standard error.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -9,8 +10,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use wirebeat_report::document::{ErrorBody, ErrorReport};
 use wirebeat_report::format::{Colour, Format};
+use wirebeat_report::text::style::clean_page;
 use wirebeat_run::{Bins, Exit, Observer, Options, Report};
 use wirebeat_units::Nanos;
+use wirebeat_units::printable::{is_active, printable_lines};
 
 use crate::failure::Failure;
 use crate::progress::{self, Show};
@@ -137,7 +140,7 @@ impl Output {
         json: impl FnOnce() -> String,
     ) -> u8 {
         let (written, text) = match &mut self.json {
-            Json::Standard => (vec![print_whole(&json())], Unprinted::Yes(text)),
+            Json::Standard => (vec![print_document(&json())], Unprinted::Yes(text)),
             Json::None => {
                 let text = text();
                 (vec![print(&text)], Unprinted::Text(text))
@@ -152,7 +155,7 @@ impl Output {
             written.iter().filter_map(|written| written.as_ref().err()).collect();
         failures.iter().for_each(|failure| tell(&failure.to_string()));
         if failures.len() == written.len() {
-            tell(&text.text());
+            tell_page(&text.text());
         }
         let exit = if failures.is_empty() { Exit::Done } else { Exit::Output };
         Exit::of(code).map_or(code, |own| own.and(exit).code())
@@ -196,8 +199,17 @@ impl<F: FnOnce() -> String> Unprinted<F> {
     }
 }
 
-/// Writes a text to standard output. That a person reads no further is no failure.
+/// Writes a text to standard output, harmless whatever names are in it. That a person reads no further is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
+    told(&clean_page(text, colour()))
+}
+
+/// Writes a text that a program may read to standard output: as it is, but on a terminal.
+pub fn print_data(text: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { print(text) } else { told(text) }
+}
+
+fn told(text: &str) -> Result<(), Failure> {
     match written(text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unprinted(&error)),
         _ => Ok(()),
@@ -205,8 +217,22 @@ pub fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes a document to standard output: a program that has only a part of it has nothing.
-fn print_whole(document: &str) -> Result<(), Failure> {
-    written(document).map_err(|error| unprinted(&error))
+fn print_document(json: &str) -> Result<(), Failure> {
+    written(&escaped(json)).map_err(|error| unprinted(&error))
+}
+
+/// JSON that is the same, with everything in its texts escaped that would act on a terminal.
+fn escaped(json: &str) -> Cow<'_, str> {
+    let acts = |c: char| is_active(c) && !matches!(c, '\n' | '\t');
+    if !json.contains(acts) {
+        return json.into();
+    }
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        // all of them have sixteen bits
+        if acts(c) { out += &format!("\\u{:04x}", u32::from(c)) } else { out.push(c) }
+    }
+    out.into()
 }
 
 fn written(text: &str) -> io::Result<()> {
@@ -218,9 +244,14 @@ fn unprinted(error: &io::Error) -> Failure {
     Failure::output(&format!("cannot write the result: {error}")).at("standard output")
 }
 
-/// Writes to standard error. If nobody reads it, nothing is lost.
+/// Writes to standard error, harmless whatever names are in it. If nobody reads it, nothing is lost.
 pub fn tell(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(printable_lines(text).as_bytes());
+}
+
+/// A page that was made for standard output.
+fn tell_page(text: &str) {
+    let _ = io::stderr().write_all(clean_page(text, colour()).as_bytes());
 }
 
 /// Colours on a terminal, unless the reader wants none (<https://no-color.org>).
@@ -262,6 +293,15 @@ mod tests {
 
     fn words(text: &str) -> Vec<OsString> {
         text.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn json_on_a_terminal_says_the_same_and_does_nothing() {
+        let json = "{\n  \"a\": \"x\u{9b}2J\u{202e}\"\n}\n";
+        let harmless = escaped(json);
+        assert!(!harmless.contains(|c| is_active(c) && c != '\n'));
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(read(&harmless), read(json));
     }
 
     #[test]

@@ -3,11 +3,12 @@
 //! All of it goes to standard error; standard output is for results.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use wirebeat_run::{Observer, Progress};
 use wirebeat_units::{Nanos, human};
+
+use crate::output::tell;
 
 /// The bar shows rates over a second: a shorter time makes them jump.
 const BAR_WINDOW: Nanos = Nanos::from_secs(1);
@@ -39,7 +40,7 @@ pub fn observer(show: Show) -> Box<dyn Observer> {
 
 /// A line on standard error. If nobody reads it, nothing is lost.
 fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    tell(&format!("{line}\n"));
 }
 
 struct Notices;

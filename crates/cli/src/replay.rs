@@ -23,7 +23,7 @@ use captured::CaptureArgs;
 use crate::ctl::ControlArgs;
 use crate::execute::execute;
 use crate::failure::Failure;
-use crate::output::{Output, ReportArgs, print};
+use crate::output::{Output, ReportArgs, print_data};
 use crate::packet::PacketArgs;
 use crate::send::blame;
 use crate::sender::{PORT, PeerArgs, PortArgs, StartArgs};
@@ -223,7 +223,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let scenario = scenario(args)?;
     if args.print_scenario {
         let yaml = scenario.to_yaml().map_err(|error| Failure::usage(&error.to_string()))?;
-        print(&yaml)?;
+        print_data(&yaml)?;
         return Ok(0);
     }
     let (peer, control) = (args.peer.peer()?, args.control.wanted());

@@ -3,7 +3,7 @@
 //! Every quantity that a person writes in a scenario or on the command line is parsed here
 //! (`"1.5Mpps"`, `"10Gbps"`, `"64B"`, `"100us"`) and printed the same way; serde uses the same text.
 //! A bare number is refused where the unit matters, because guessing a unit is how a test goes wrong
-//! by a factor of eight. [`human`] rounds measured values for a reader. This crate knows nothing of
+//! by a factor of eight. [`human`] rounds measured values for a reader, and [`printable`] makes foreign text harmless. This crate knows nothing of
 //! flows, packets' contents or clocks. To add a unit, add it to the table at the top of its file.
 
 mod bit_rate;
@@ -14,6 +14,7 @@ mod frame_rate;
 pub mod human;
 mod nanos;
 mod parse;
+pub mod printable;
 mod rate;
 mod text;
 mod wall_time;

@@ -24,6 +24,7 @@ use wirebeat_trace::archive::{ByteOrder, OnBad, Reading, Tally, Writer};
 use wirebeat_trace::new_file::NewFile;
 use wirebeat_trace::{Sink, Source};
 use wirebeat_units::human::{self, counted};
+use wirebeat_units::printable::printable_lines;
 
 use crate::failure::Failure;
 use crate::file::is_standard;
@@ -149,12 +150,18 @@ fn name(path: &Path) -> String {
 enum Output {
     File(NewFile),
     Standard(io::Stdout),
+    /// Standard output where a person looks at it: nothing foreign acts there. Holds the beginning of a character.
+    Terminal(io::Stdout, Vec<u8>),
 }
 
 impl Output {
     fn create(path: &Path) -> Result<Output, Failure> {
         if is_standard(path) {
-            return Ok(Output::Standard(io::stdout()));
+            let out = io::stdout();
+            return match out.is_terminal() {
+                true => Ok(Output::Terminal(out, Vec::new())),
+                false => Ok(Output::Standard(out)),
+            };
         }
         NewFile::create(path).map(Output::File).map_err(|error| cannot_make(path, &error))
     }
@@ -174,7 +181,7 @@ fn keep_output(output: BufWriter<Output>, path: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| cannot_write(path, &error);
     match output.into_inner().map_err(|error| failed(error.into_error()))? {
         Output::File(file) => file.keep().map_err(failed),
-        Output::Standard(_) => Ok(()),
+        Output::Standard(_) | Output::Terminal(..) => Ok(()),
     }
 }
 
@@ -183,13 +190,17 @@ impl Write for Output {
         match self {
             Output::File(file) => file.write(bytes),
             Output::Standard(out) => out.write(bytes),
+            Output::Terminal(out, held) => {
+                out.write_all(harmless(held, bytes).as_bytes())?;
+                Ok(bytes.len())
+            }
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Output::File(file) => file.flush(),
-            Output::Standard(out) => out.flush(),
+            Output::Standard(out) | Output::Terminal(out, _) => out.flush(),
         }
     }
 }
@@ -197,6 +208,18 @@ impl Write for Output {
 fn cannot_read(path: &Path, error: &io::Error) -> Failure {
     let failure = Failure::usage(&format!("cannot read it: {error}"));
     failure.at(path.display().to_string()).hint("check the name of the file")
+}
+
+/// What can be shown of bytes, after those that are held; the beginning of a character at the end is held for the next.
+fn harmless(held: &mut Vec<u8>, bytes: &[u8]) -> String {
+    held.extend_from_slice(bytes);
+    let whole = match std::str::from_utf8(held) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => held.len(),
+    };
+    let rest = held.split_off(whole);
+    let text = String::from_utf8_lossy(&std::mem::replace(held, rest)).into_owned();
+    printable_lines(&text).into_owned()
 }
 
 /// Why a file cannot be made, before anything is done.
@@ -290,5 +313,19 @@ impl Bar {
 
     fn clear(&self) {
         self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_exported_to_a_terminal_does_nothing_there() {
+        let mut held = Vec::new();
+        let text = "a,\x1b[2J\n\u{9b}µ".as_bytes();
+        let shown: String = text.chunks(1).map(|byte| harmless(&mut held, byte)).collect();
+        assert_eq!(shown, "a,\u{fffd}[2J\n\u{fffd}µ");
+        assert_eq!(harmless(&mut held, b"\xff\xfe\n"), "\u{fffd}\u{fffd}\n");
     }
 }

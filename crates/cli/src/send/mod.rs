@@ -16,7 +16,7 @@ use wirebeat_units::Nanos;
 use crate::ctl::ControlArgs;
 use crate::execute::execute;
 use crate::failure::Failure;
-use crate::output::{Output, ReportArgs, print};
+use crate::output::{Output, ReportArgs, print_data};
 use crate::sender::{PeerArgs, PortArgs, StartArgs};
 use crate::values;
 use flow::{FlowArgs, NamedFlow};
@@ -93,7 +93,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let scenario = scenario::scenario(args)?;
     if args.print_scenario {
         let yaml = scenario.to_yaml().map_err(|error| Failure::usage(&error.to_string()))?;
-        print(&yaml)?;
+        print_data(&yaml)?;
         return Ok(0);
     }
     let (peer, control) = (args.peer.peer()?, args.control.wanted());

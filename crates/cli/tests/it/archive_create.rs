@@ -305,3 +305,16 @@ fn an_interrupted_one_leaves_nothing() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 0);
 }
+
+#[test]
+fn what_is_in_a_table_does_nothing_on_a_terminal() {
+    let scratch = Scratch::new("wild-table");
+    let table =
+        scratch.file("wild.csv", "time,dev\x1b]0;owned\x07\u{9b}2J,data\n5,x,y\n".as_bytes());
+    let archive = scratch.path("wild.wbar");
+    let ended = run(&["archive", "create", &archive, "--csv", &table, "--time-column", "nope"]);
+    let acts = |c: char| c.is_control() && c != '\n';
+    assert_eq!(ended.code, 2);
+    assert!(ended.err.contains("]0;owned"), "the columns are named: {ended:?}");
+    assert!(!(ended.out.clone() + &ended.err).contains(acts), "{ended:?}");
+}

@@ -152,3 +152,70 @@ fn a_place_where_others_can_write_is_refused() {
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     assert!(refused.stderr.contains("others can write to"), "{}", refused.stderr);
 }
+
+#[test]
+fn a_socket_may_have_any_name() {
+    require!(Capability::NetworkNamespaces);
+    let (bed, scratch) = (cable(), private("new"));
+    for name in ["x.new", "plain", "a.sock"] {
+        let socket = scratch.path(name);
+        let session = session(&bed, &socket);
+        assert_eq!(begun(&socket).code, 0);
+        assert_eq!(run(&["ctl", "--control", &socket, "stop", "--all"]).code, 0);
+        let ended = session.wait(PATIENCE).unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+        assert!(!Path::new(&socket).exists());
+    }
+}
+
+#[test]
+fn the_runtime_directory_of_another_user_is_not_used() {
+    require!(Capability::NetworkNamespaces);
+    let (bed, scratch) = (cable(), private("sudo"));
+    std::os::unix::fs::chown(&scratch.0, Some(65_534), Some(65_534)).unwrap();
+    let elsewhere = private("sudo-link");
+    std::os::unix::fs::symlink(&elsewhere.0, scratch.0.join("wirebeat")).unwrap();
+    let line = format!(
+        "exec env XDG_RUNTIME_DIR={} {} send --to {} --interface wb0 --engine packet --rate 1kpps --time 60s --control",
+        scratch.0.display(),
+        env!("CARGO_BIN_EXE_wirebeat"),
+        bed.b.ipv4
+    );
+    let session = Program::new(&bed.a.namespace, "sh").args(["-c", &line]).spawn().unwrap();
+    session.wait_for("control socket: /run/wirebeat/", PATIENCE).unwrap();
+    assert_eq!(fs::read_dir(&elsewhere.0).unwrap().count(), 0);
+    session.interrupt();
+    assert_eq!(session.wait(PATIENCE).unwrap().status.code(), Some(0));
+    let _ = fs::remove_dir("/run/wirebeat");
+}
+
+#[test]
+fn what_a_foreign_session_says_does_nothing_on_a_terminal() {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixListener;
+    let scratch = private("foreign");
+    let socket = scratch.path("one.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let wild = r"\u001b]0;owned\u0007\u009b2J\u202e\nx";
+    let answers = [
+        format!(r#"{{"flows":[{{"flow":"{wild}","state":"sending","sends":"{wild}"}}]}}"#),
+        format!(r#"{{"done":[{{"flow":"{wild}","at_ns":5}}]}}"#),
+        format!(r#"{{"error":"{wild}"}}"#),
+        format!(r#"{{"{wild}":1}}"#),
+    ];
+    let count = answers.len();
+    let foreign = std::thread::spawn(move || {
+        for answer in answers {
+            let mut stream = listener.accept().unwrap().0;
+            BufReader::new(stream.try_clone().unwrap()).read_line(&mut String::new()).unwrap();
+            stream.write_all(format!("{answer}\n").as_bytes()).unwrap();
+        }
+    });
+    for _ in 0..count {
+        let ended = run(&["ctl", "--control", &socket, "list"]);
+        let said = ended.out + &ended.err;
+        let acts = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+        assert!(!said.contains(acts) && !said.contains("\nx"), "{said:?}");
+    }
+    foreign.join().unwrap();
+}

@@ -1,6 +1,11 @@
 //! Emphasis, and text that is safe to print.
 
+use wirebeat_units::printable::{printable, printable_lines};
+
 use crate::format::Colour;
+
+/// Every sequence that a style writes.
+const SEQUENCES: [&str; 3] = ["\x1b[1m", "\x1b[1;31m", "\x1b[0m"];
 
 /// Whether and how emphasis shows.
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +36,26 @@ impl Style {
 
 /// `text` without characters that move the cursor, colour the terminal or turn the direction of text.
 pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if moves(c) { '\u{fffd}' } else { c }).collect()
+    printable(text).into_owned()
 }
 
-fn moves(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Text with emphasis in which nothing else acts: line ends and tabs stay, and [`Style`]'s own sequences where `colour`
+/// allows them. What a whole output passes at last.
+pub fn clean_page(text: &str, colour: Colour) -> String {
+    if colour == Colour::Never {
+        return printable_lines(text).into_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\x1b') {
+        let (before, sequence) = rest.split_at(at);
+        out += &printable_lines(before);
+        let own = SEQUENCES.into_iter().find(|own| sequence.starts_with(own));
+        let len = own.map_or(1, str::len);
+        out += own.unwrap_or("\u{fffd}");
+        rest = sequence.get(len..).unwrap_or_default();
+    }
+    out + &printable_lines(rest)
 }
 
 /// Columns that `text` takes in a terminal: two for the wide characters of East Asia and for emoji, none
@@ -108,6 +127,20 @@ mod tests {
     #[test]
     fn names_cannot_steer_a_terminal() {
         assert_eq!(clean("a\x1b[2J\r\nb\u{202e}"), "a\u{fffd}[2J\u{fffd}\u{fffd}b\u{fffd}");
+    }
+
+    #[test]
+    fn a_page_keeps_its_own_emphasis_and_nothing_else() {
+        let style = Style::new(Colour::Ansi);
+        let page =
+            format!("{}\n\x1b]0;owned\x07{}\x1b[2J\u{9b}", style.strong("a"), style.bad("b"));
+        let kept = format!(
+            "{}\n\u{fffd}]0;owned\u{fffd}{}\u{fffd}[2J\u{fffd}",
+            style.strong("a"),
+            style.bad("b")
+        );
+        assert_eq!(clean_page(&page, Colour::Ansi), kept);
+        assert!(!clean_page(&page, Colour::Never).contains('\x1b'));
     }
 
     #[test]

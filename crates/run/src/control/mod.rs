@@ -36,7 +36,7 @@ pub enum Controlled {
     No,
     /// By the handle that [`crate::Prepared::control`] gives.
     ByHandle,
-    /// By that, and through a local socket; without a path at [`place::default_path`].
+    /// By that, and through a local socket; without a path in this user's runtime directory.
     BySocket(Option<PathBuf>),
 }
 

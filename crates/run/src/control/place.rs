@@ -1,25 +1,122 @@
 //! Where control sockets lie, and how what a dead session left is found.
 //!
 //! A socket without a path of its own lies in a directory that belongs to its owner alone, under the number of
-//! its process. Whether a socket belongs to a living session is asked of the socket: nobody answers on a dead one.
+//! its process. A [`Directory`] is looked at and used through one file descriptor, so that nobody can put another in its
+//! place in between. Whether a socket belongs to a living session is asked of the socket: nobody answers on a dead one.
 
-use std::fs::{self, DirBuilder, Metadata};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, statat, unlinkat};
 
 /// The most entries of the directory that are looked at.
 const ENTRIES: usize = 4096;
 /// How names of sockets end.
-const ENDING: &str = "sock";
+const ENDING: &str = ".sock";
+/// Where sockets of root lie without a runtime directory of its own.
+const OF_ROOT: &str = "/run";
+/// The folder of sockets in a runtime directory.
+const FOLDER: &str = "wirebeat";
 
-/// The directory of this user's sockets: `$XDG_RUNTIME_DIR/wirebeat`, or `/run/wirebeat` for root.
-pub fn directory() -> Result<PathBuf, String> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| Path::new(path).is_absolute());
-    match runtime {
-        Some(runtime) => Ok(Path::new(&runtime).join("wirebeat")),
-        None if user() == 0 => Ok(PathBuf::from("/run/wirebeat")),
+/// A directory that only its owner, who is this user or root, can put something into.
+#[derive(Debug)]
+pub(super) struct Directory {
+    file: OwnedFd,
+    path: PathBuf,
+}
+
+impl Directory {
+    /// The directory that the user named.
+    pub(super) fn open(path: &Path) -> Result<Directory, String> {
+        let directory =
+            Directory::at(CWD, (path, path), OFlags::empty()).map_err(|e| told(path, &e))?;
+        directory.checked(&[0, user()])
+    }
+
+    /// What `name` is in the directory `of`; never what a link leads to.
+    fn at(
+        of: impl std::os::fd::AsFd,
+        (name, path): (&Path, &Path),
+        how: OFlags,
+    ) -> io::Result<Directory> {
+        let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | how;
+        Ok(Directory { file: openat(of, name, how, Mode::empty())?, path: path.to_owned() })
+    }
+
+    fn checked(self, owners: &[u32]) -> Result<Directory, String> {
+        let stat = rustix::fs::fstat(&self.file).map_err(|e| told(&self.path, &e.into()))?;
+        match stat.st_mode & 0o022 == 0 && owners.contains(&stat.st_uid) {
+            true => Ok(self),
+            false => Err(format!(
+                "others can write to '{}', so a control socket there would not be safe; choose a directory that \
+                 only you can write to",
+                self.path.display()
+            )),
+        }
+    }
+
+    /// Where an entry is, for people.
+    pub(super) fn path_of(&self, name: &Path) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Where an entry is, for the system: in this directory, whatever has its name by now.
+    pub(super) fn reach(&self, name: &Path) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd())).join(name)
+    }
+
+    /// The descriptor.
+    pub(super) fn file(&self) -> &OwnedFd {
+        &self.file
+    }
+
+    /// Takes an entry away. That it is not there is no error.
+    pub(super) fn remove(&self, name: &Path) {
+        let _ = unlinkat(&self.file, name, AtFlags::empty());
+    }
+
+    /// Whether an entry is a socket of this user on which nobody listens.
+    pub(super) fn is_dead(&self, name: &Path) -> bool {
+        let own = statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
+            FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_uid == user()
+        });
+        own && UnixStream::connect(self.reach(name))
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    }
+
+    /// The names of sockets in it.
+    fn sockets(&self) -> Result<Vec<PathBuf>, String> {
+        let failed = |error: rustix::io::Errno| told(&self.path, &error.into());
+        let entries = Dir::read_from(&self.file).map_err(failed)?;
+        let names = entries.flatten().take(ENTRIES).filter_map(|entry| {
+            let name = entry.file_name().to_str().ok()?;
+            name.ends_with(ENDING).then(|| PathBuf::from(name))
+        });
+        Ok(names.collect())
+    }
+}
+
+fn told(path: &Path, error: &io::Error) -> String {
+    format!("cannot use the directory '{}': {error}", path.display())
+}
+
+/// The runtime directory: `$XDG_RUNTIME_DIR` where that is this user's own, and for root else `/run`. Under `sudo -E`
+/// root has the variable of another user, who could put anything there.
+fn runtime() -> Result<Directory, String> {
+    let named = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let named = named.filter(|path| path.is_absolute());
+    let own = named.as_deref().map(|path| {
+        let opened = Directory::at(CWD, (path, path), OFlags::NOFOLLOW);
+        opened
+            .map_err(|error| told(path, &error))
+            .and_then(|directory| directory.checked(&[user()]))
+    });
+    match own {
+        Some(Ok(directory)) => Ok(directory),
+        _ if user() == 0 => Directory::open(Path::new(OF_ROOT)),
+        Some(Err(why)) => Err(format!("XDG_RUNTIME_DIR is no place for a control socket: {why}")),
         None => {
             Err("XDG_RUNTIME_DIR is not set, so there is no place for a control socket; give a \
                      path"
@@ -28,69 +125,87 @@ pub fn directory() -> Result<PathBuf, String> {
     }
 }
 
+/// The directory of this user's sockets in the runtime directory; `None` where it has not been made.
+fn directory(runtime: &Directory) -> Result<Option<Directory>, String> {
+    let path = runtime.path_of(Path::new(FOLDER));
+    match Directory::at(&runtime.file, (Path::new(FOLDER), &path), OFlags::NOFOLLOW) {
+        Ok(directory) => directory.checked(&[user()]).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(told(&path, &error)),
+    }
+}
+
 /// Where the socket of this process lies unless a path is given. The directory is made, and what dead sessions
 /// left in it is removed.
-pub fn default_path() -> Result<PathBuf, String> {
-    let directory = directory()?;
-    let made = DirBuilder::new().mode(0o700).create(&directory);
-    match made {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(format!("cannot make '{}': {error}", directory.display()));
+pub(super) fn default_place() -> Result<(Directory, PathBuf), String> {
+    let runtime = runtime()?;
+    match mkdirat(&runtime.file, FOLDER, Mode::RWXU) {
+        Err(error) if error != rustix::io::Errno::EXIST => {
+            let path = runtime.path_of(Path::new(FOLDER));
+            return Err(format!("cannot make '{}': {error}", path.display()));
         }
         _ => {}
     }
-    check_directory(&directory)?;
-    for path in sockets(&directory)? {
-        if is_dead(&path) {
-            let _ = fs::remove_file(&path);
+    let directory = directory(&runtime)?.ok_or("the directory of sockets was taken away")?;
+    for name in directory.sockets()? {
+        if directory.is_dead(&name) {
+            directory.remove(&name);
         }
     }
-    Ok(directory.join(format!("{}.{ENDING}", std::process::id())))
+    Ok((directory, PathBuf::from(format!("{}{ENDING}", std::process::id()))))
 }
 
 /// The sockets of this user's living sessions, in the default directory.
 pub fn living() -> Result<Vec<PathBuf>, String> {
-    let directory = directory()?;
-    if !directory.exists() {
-        return Ok(Vec::new());
-    }
-    check_directory(&directory)?;
-    let mut living = sockets(&directory)?;
-    living.retain(|path| UnixStream::connect(path).is_ok());
+    let Some(directory) = directory(&runtime()?)? else { return Ok(Vec::new()) };
+    let mut living = directory.sockets()?;
+    living.retain(|name| UnixStream::connect(directory.reach(name)).is_ok());
     living.sort();
-    Ok(living)
-}
-
-/// Whether only its owner, who is this user or root, can put something into a directory.
-pub(super) fn check_directory(directory: &Path) -> Result<(), String> {
-    let told = |error: io::Error| format!("cannot look at '{}': {error}", directory.display());
-    let metadata = fs::metadata(directory).map_err(told)?;
-    let safe = metadata.mode() & 0o022 == 0 && [0, user()].contains(&metadata.uid());
-    match safe && metadata.is_dir() {
-        true => Ok(()),
-        false => Err(format!(
-            "others can write to '{}', so a control socket there would not be safe; choose a directory that \
-             only you can write to",
-            directory.display()
-        )),
-    }
-}
-
-/// Whether a path is a socket of this user on which nobody listens.
-pub(super) fn is_dead(path: &Path) -> bool {
-    let own = |metadata: Metadata| metadata.file_type().is_socket() && metadata.uid() == user();
-    fs::symlink_metadata(path).is_ok_and(own)
-        && UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-}
-
-fn sockets(directory: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = fs::read_dir(directory)
-        .map_err(|error| format!("cannot look into '{}': {error}", directory.display()))?;
-    let paths = entries.flatten().take(ENTRIES).map(|entry| entry.path());
-    Ok(paths.filter(|path| path.extension().is_some_and(|ending| ending == ENDING)).collect())
+    Ok(living.iter().map(|name| directory.path_of(name)).collect())
 }
 
 pub(super) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("wb-place-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_folder_of_sockets_that_is_a_link_is_not_followed() {
+        let (runtime, other) = (folder("runtime"), folder("other"));
+        symlink(&other, runtime.join(FOLDER)).unwrap();
+        let opened = Directory::open(&runtime).unwrap();
+        assert!(directory(&opened).unwrap_err().contains("cannot use the directory"));
+        fs::remove_file(runtime.join(FOLDER)).unwrap();
+        assert!(directory(&opened).unwrap().is_none());
+        fs::remove_dir_all(runtime).unwrap();
+        fs::remove_dir_all(other).unwrap();
+    }
+
+    #[test]
+    fn an_open_directory_stays_the_one_that_was_checked() {
+        let (checked, other) = (folder("checked"), folder("swapped"));
+        let opened = Directory::open(&checked).unwrap();
+        let away = checked.with_extension("away");
+        fs::rename(&checked, &away).unwrap();
+        symlink(&other, &checked).unwrap();
+        fs::write(opened.reach(Path::new("x")), "x").unwrap();
+        assert!(away.join("x").exists() && !other.join("x").exists());
+        fs::remove_file(checked).unwrap();
+        fs::remove_dir_all(away).unwrap();
+        fs::remove_dir_all(other).unwrap();
+    }
 }

@@ -4,7 +4,6 @@
 //! its session. The kernel says who is at the other end; anyone but the owner and root is sent away. Everything
 //! a client can use up is bounded: connections, bytes of a line, time without a whole line.
 
-use std::fs;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +15,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{CWD, Mode, RenameFlags, fchmod, renameat_with};
+use rustix::fs::{Mode, RenameFlags, fchmod, renameat_with};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
@@ -24,7 +23,7 @@ use rustix::net::{
 
 use super::Control;
 use super::message::{Answer, LINE_MAX, answer, line};
-use super::place;
+use super::place::{self, Directory};
 use crate::error::RunError;
 
 /// The most connections at a time.
@@ -42,26 +41,34 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     listener: UnixListener,
+    directory: Directory,
+    name: PathBuf,
     path: PathBuf,
 }
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        self.directory.remove(&self.name);
     }
 }
 
 impl ControlSocket {
     /// Makes one at `path`, or at the default place.
     pub(crate) fn open(path: Option<&Path>) -> Result<ControlSocket, RunError> {
-        let path = match path {
-            Some(path) => path.to_owned(),
-            None => place::default_path().map_err(RunError::Machine)?,
+        let (directory, name) = match path {
+            Some(path) => {
+                let name = path.file_name().map(PathBuf::from).ok_or_else(|| {
+                    RunError::Usage(format!("'{}' names no socket; write a path", path.display()))
+                })?;
+                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                let parent = parent.unwrap_or(Path::new("."));
+                (Directory::open(parent).map_err(RunError::Usage)?, name)
+            }
+            None => place::default_place().map_err(RunError::Machine)?,
         };
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        place::check_directory(directory.unwrap_or(Path::new("."))).map_err(RunError::Usage)?;
-        if place::is_dead(&path) {
-            let _ = fs::remove_file(&path);
+        let path = directory.path_of(&name);
+        if directory.is_dead(&name) {
+            directory.remove(&name);
         }
         let failed = |error: io::Error| {
             let why = match error.kind() {
@@ -72,8 +79,8 @@ impl ControlSocket {
             };
             RunError::Usage(format!("no control socket at '{}': {why}", path.display()))
         };
-        let listener = listening(&path).map_err(failed)?;
-        Ok(ControlSocket { listener, path })
+        let listener = listening(&directory, &name).map_err(failed)?;
+        Ok(ControlSocket { listener, directory, name, path })
     }
 
     /// Where it lies.
@@ -112,23 +119,25 @@ impl Drop for Serving {
     }
 }
 
-/// A socket of mode 0600 that listens at `path`, where nothing may be.
-fn listening(path: &Path) -> io::Result<UnixListener> {
-    // Not by the ending that others look for: until it listens it would seem dead to them.
-    let new = path.with_extension("new");
-    if place::is_dead(&new) {
-        let _ = fs::remove_file(&new);
+/// A socket of mode 0600 that listens under `name`, where nothing may be.
+fn listening(directory: &Directory, name: &Path) -> io::Result<UnixListener> {
+    // Not by the ending that others look for: until it listens it would seem dead to them. A name of its own whatever
+    // the socket is called, and short, because a path of a socket has 107 bytes at most.
+    let new = PathBuf::from(format!(".wirebeat-{}.new", std::process::id()));
+    if directory.is_dead(&new) {
+        directory.remove(&new);
     }
     // A client that is gone before it is accepted must not hold the thread up.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket: OwnedFd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     // The file gets the mode that the socket has when it is bound.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-    bind(&socket, &SocketAddrUnix::new(&new)?)?;
+    bind(&socket, &SocketAddrUnix::new(directory.reach(&new))?)?;
+    let file = directory.file();
     let named = listen(&socket, CONNECTIONS as i32)
-        .and_then(|()| renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE));
+        .and_then(|()| renameat_with(file, &new, file, name, RenameFlags::NOREPLACE));
     if let Err(error) = named {
-        let _ = fs::remove_file(&new);
+        directory.remove(&new);
         return Err(error.into());
     }
     Ok(UnixListener::from(socket))

@@ -5,6 +5,7 @@
 //! an address or anything else that is its owner's choice. Whatever a peer wrote into a text is made
 //! harmless ([`tame`]) before anyone sees it.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use wirebeat_meter::summary::{FlowSummary, MeterSummary};
 use wirebeat_report::assemble::CpuTime;
 use wirebeat_report::model::{Relation, Station};
 use wirebeat_units::Nanos;
+use wirebeat_units::printable::printable;
 
 use super::clock::ClockIdentity;
 
@@ -330,17 +332,13 @@ fn tame_stations(stations: &mut Vec<Station>) {
     }
 }
 
-/// Cuts `text` to `longest` characters and replaces those that act on a terminal or on the text
-/// around them: control characters, and marks that turn the direction of writing.
+/// Cuts `text` to `longest` characters and replaces those that act on a terminal or on the text around them.
 pub fn tame(text: &mut String, longest: usize) {
-    let acts = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
     if let Some((end, _)) = text.char_indices().nth(longest) {
         text.truncate(end);
+        text.shrink_to_fit();
     }
-    if text.contains(acts) {
-        *text = text.replace(acts, "\u{fffd}");
+    if let Cow::Owned(harmless) = printable(text) {
+        *text = harmless;
     }
 }

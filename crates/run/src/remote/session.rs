@@ -9,7 +9,9 @@ use std::mem;
 use std::sync::Arc;
 
 use wirebeat_engine::clock::Clock;
-use wirebeat_meter::summary::MeterSummary;
+use wirebeat_meter::bins::MAX_BINS;
+use wirebeat_meter::histogram::BUCKETS;
+use wirebeat_meter::summary::{FlowSummary, MeterSummary};
 use wirebeat_report::model::Station;
 use wirebeat_units::Nanos;
 
@@ -144,14 +146,47 @@ fn pieces(mut measured: Measured) -> Vec<Reply> {
     flows.into_iter().map(flow).chain([Reply::Finished(Box::new(measured))]).collect()
 }
 
-/// Puts the pieces of a result together again, at the other end.
+/// How many bytes a summary keeps, with no more room than that; `None` where it lists more than any summary can.
+fn bounded(flow: &mut FlowSummary) -> Option<usize> {
+    let mut bytes = mem::size_of::<FlowSummary>();
+    let FlowSummary { delay, delay_variation, inter_arrival, gap_error, .. } = flow;
+    for distribution in
+        [delay, delay_variation, inter_arrival, gap_error, &mut flow.sequence.extent]
+    {
+        let buckets = &mut distribution.buckets;
+        if buckets.len() > BUCKETS {
+            return None;
+        }
+        buckets.shrink_to_fit();
+        bytes += mem::size_of_val(buckets.as_slice());
+    }
+    if let Some(bins) = &mut flow.inter_arrival_bins {
+        if bins.counts.len() > MAX_BINS {
+            return None;
+        }
+        bins.counts.shrink_to_fit();
+        bytes += mem::size_of_val(bins.counts.as_slice());
+    }
+    Some(bytes)
+}
+
+/// Puts the pieces of a result together again, at the other end. What a piece lists is bounded before it is kept, and so
+/// is all of it together; whether it can be true is checked at the end.
 #[derive(Debug)]
 pub struct Collector {
     /// The numbers of flows that were announced and are still missing.
     missing: BTreeSet<u16>,
     delay_base: i64,
     summary: MeterSummary,
+    /// Bytes that the pieces may still take.
+    room: usize,
 }
+
+/// The most bytes that a result takes at the sender, beside [`RESULT_PER_FLOW`]: room for 65,536 linear bins of each of
+/// 200 flows.
+const RESULT_MAX: usize = 128 << 20;
+/// And for each announced flow: a histogram has as many entries as there are different values, a thousand in all.
+const RESULT_PER_FLOW: usize = 16 << 10;
 
 impl Collector {
     /// For what was announced as `expected`.
@@ -160,6 +195,7 @@ impl Collector {
             missing: expected.flows.iter().map(|flow| flow.id).collect(),
             delay_base: expected.delay_base,
             summary: MeterSummary::default(),
+            room: RESULT_MAX + RESULT_PER_FLOW * expected.flows.len(),
         }
     }
 
@@ -172,7 +208,13 @@ impl Collector {
             Reply::Flow { id, summary } if summary.delay_base != self.delay_base => {
                 Err(format!("the delays of flow {id} are not what was asked for"))
             }
-            Reply::Flow { id, summary } => {
+            Reply::Flow { id, mut summary } => {
+                let bytes = bounded(&mut summary).ok_or_else(|| {
+                    format!("flow {id} has more histogram buckets than there are")
+                })?;
+                self.room = self.room.checked_sub(bytes).ok_or_else(|| {
+                    format!("its result takes more than {} MiB", RESULT_MAX >> 20)
+                })?;
                 self.summary.flows.insert(id, *summary);
                 Ok(None)
             }

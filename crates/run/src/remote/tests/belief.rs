@@ -1,5 +1,8 @@
 //! What a sender does not believe.
 
+use wirebeat_meter::summary::LinearBins;
+
+use super::super::session::Collector;
 use super::*;
 
 /// A receiver that answers the requests, which it counts, with the bytes that `answer` gives.
@@ -99,4 +102,32 @@ fn texts_of_a_peer_are_harmless() {
     // And an error does not quote them.
     let error = Reply::decode(br#"{"\u001b[2J": 1}"#).unwrap_err().to_string();
     assert!(!error.contains('\x1b'), "{error}");
+}
+
+#[test]
+fn a_result_that_lists_more_than_there_can_be_is_not_kept() {
+    let expected =
+        |flows| Expected { flows, delay_base: 0, relation: Relation::Same, sent_from_ns: 0 };
+    // As many buckets as a message holds, each of them empty: 10.6 MB of memory for 4 MiB of text.
+    let mut swollen = FlowSummary::default();
+    swollen.delay.buckets = vec![(0, 0); 650_000];
+    let reply = Reply::Flow { id: 1, summary: Box::new(swollen) };
+    assert!(reply.encode().unwrap().len() <= REPLY_LIMIT);
+    let mut collector = Collector::new(&expected(flows(&[1])));
+    let error = collector.take(reply).unwrap_err();
+    assert!(error.contains("more histogram buckets"), "{error}");
+    // The most that one flow may have, for more flows than there is room for.
+    let ids: Vec<u16> = (0..1000).collect();
+    let mut collector = Collector::new(&expected(flows(&ids)));
+    let full = || {
+        let mut flow = FlowSummary {
+            inter_arrival_bins: Some(LinearBins { counts: vec![1; 65_536], ..Default::default() }),
+            ..FlowSummary::default()
+        };
+        flow.delay.buckets = vec![(0, 1); 3_968];
+        flow
+    };
+    let mut take = |&id: &u16| collector.take(Reply::Flow { id, summary: Box::new(full()) });
+    let refused = ids.iter().position(|id| take(id).is_err()).unwrap();
+    assert!((200..400).contains(&refused), "{refused}");
 }
