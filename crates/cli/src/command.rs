@@ -108,7 +108,7 @@ impl Command {
             Command::Archive(args) => archive::run(args, output),
             Command::Ctl(args) => ctl::run(args),
             Command::Demo(args) => demo::run(args, output),
-            Command::Doctor(_) => doctor::run(output),
+            Command::Doctor(args) => doctor::run(args, output),
             Command::Completions(args) => completions::run(args),
             Command::Man(args) => man::run(args),
         }

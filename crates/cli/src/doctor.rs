@@ -25,6 +25,10 @@ pub struct Args {
     /// Write all that was found as JSON to a file; without one, to standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
+
+    /// Print all that the kernel's verifier says of a program that it refuses
+    #[arg(long, short)]
+    verbose: bool,
 }
 
 impl Args {
@@ -44,12 +48,12 @@ struct Document<'a> {
 }
 
 /// Looks and says.
-pub fn run(output: &mut Output) -> Result<u8, Failure> {
+pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let diagnosis = diagnose().map_err(|error| Failure::machine(&error.to_string()))?;
     let json = json(&diagnosis)?;
     let usable = diagnosis.engines.iter().any(EngineCheck::is_usable);
     let code = if usable { Exit::Done } else { Exit::Machine };
-    Ok(output.result(code.code(), || text(&diagnosis), || json))
+    Ok(output.result(code.code(), || text(&diagnosis, args.verbose), || json))
 }
 
 fn json(diagnosis: &Diagnosis) -> Result<String, Failure> {
@@ -61,11 +65,23 @@ fn json(diagnosis: &Diagnosis) -> Result<String, Failure> {
     Ok(json)
 }
 
+/// Writing to a `String` cannot fail.
+macro_rules! line {
+    ($text:expr, $($format:tt)*) => {{
+        let _ = writeln!($text, $($format)*);
+    }};
+}
+
 /// For a person.
-fn text(diagnosis: &Diagnosis) -> String {
+fn text(diagnosis: &Diagnosis, verbose: bool) -> String {
     let mut text = String::from("Engines\n");
     for engine in &diagnosis.engines {
         write_engine(&mut text, engine);
+        if let (true, Usability::Unusable { verifier_log: Some(log), .. }) =
+            (verbose, &engine.usability)
+        {
+            log.lines().for_each(|said| line!(text, "    {said}"));
+        }
     }
     text.push_str("\nWhat makes measurements less exact here\n");
     if diagnosis.findings.is_empty() {
@@ -80,18 +96,11 @@ fn text(diagnosis: &Diagnosis) -> String {
     text
 }
 
-/// Writing to a `String` cannot fail.
-macro_rules! line {
-    ($text:expr, $($format:tt)*) => {{
-        let _ = writeln!($text, $($format)*);
-    }};
-}
-
 fn write_engine(text: &mut String, check: &EngineCheck) {
     let engine = check.engine;
     match &check.usability {
         Usability::Usable { how } => line!(text, "  {engine:<8} ready    {how}"),
-        Usability::Unusable { why } => {
+        Usability::Unusable { why, .. } => {
             let (why, remedy) = parts(why);
             line!(text, "  {engine:<8} missing  {why}");
             if let Some(remedy) = remedy {
@@ -145,14 +154,23 @@ mod tests {
     #[test]
     fn every_engine_and_finding_is_shown_with_its_remedy() {
         let mut diagnosis = diagnose().unwrap();
-        let usability = Usability::Unusable { why: "no rights; run as root".to_owned() };
+        let usability = Usability::Unusable {
+            why: "no rights; run as root".to_owned(),
+            verifier_log: Some("0: (b7) r0 = 0\nR1 is wrong".to_owned()),
+        };
         diagnosis.engines[0].usability = usability;
         diagnosis.findings = vec![Finding {
             about: "eth1".to_owned(),
             what: "the ring is short".to_owned(),
             remedy: Some("make it longer".to_owned()),
         }];
-        let text = text(&diagnosis);
+        let verbose = super::text(&diagnosis, true);
+        assert!(
+            verbose.contains("hint: run as root\n    0: (b7) r0 = 0\n    R1 is wrong\n"),
+            "{verbose}"
+        );
+        let text = text(&diagnosis, false);
+        assert!(!text.contains("R1 is wrong"), "{text}");
         for line in [
             "  kernel   missing  no rights\n                    hint: run as root\n",
             "  eth1  the ring is short\n        hint: make it longer\n",

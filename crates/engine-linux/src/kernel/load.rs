@@ -17,6 +17,7 @@ use super::ring::{Ring, RingView};
 use super::shared::Shared;
 use super::skeletons::transmit::{TransmitSkel, TransmitSkelBuilder};
 use super::warm_up::{self, WarmUp};
+use super::{probe, verifier};
 
 /// What a transmit core needs of the loaded program.
 #[derive(Debug)]
@@ -74,7 +75,11 @@ pub(crate) struct Layout {
 }
 
 pub(crate) fn system(what: &'static str, on: &str, error: libbpf_rs::Error) -> PortError {
-    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !by_verifier(&error) {
+    if let Some(log) = verifier::log() {
+        let missing = format!("{what} was refused: {}", probe::refused_by_verifier(&error, &log));
+        return PortError::Missing { engine: "kernel", on: on.to_owned(), missing };
+    }
+    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
         return PortError::Missing {
             engine: "kernel",
             on: on.to_owned(),
@@ -91,22 +96,8 @@ pub(crate) fn system(what: &'static str, on: &str, error: libbpf_rs::Error) -> P
     }
 }
 
-/// Whether a refusal is the verifier's, which answers EACCES, and not one of privilege, which is EPERM.
-pub(crate) fn by_verifier(error: &libbpf_rs::Error) -> bool {
-    let code = std::error::Error::source(error).and_then(|source| {
-        source.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error)
-    });
-    code == Some(libc::EACCES) || error.to_string().contains("os error 13")
-}
-
 fn map_error(what: &'static str) -> impl Fn(std::io::Error) -> PortError {
     move |source| PortError::System { what: what.into(), on: "the kernel engine".into(), source }
-}
-
-/// Keeps libbpf from writing to standard error: what went wrong is in the errors that we return.
-pub(crate) fn quiet() {
-    fn swallow(_level: libbpf_rs::PrintLevel, _message: String) {}
-    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, swallow)));
 }
 
 /// Sets the entries of a map before it is made.
@@ -121,7 +112,7 @@ impl Transmitter {
         (sequences, shared): (Option<&SharedSequences>, Option<&Shared>),
         on: &str,
     ) -> Result<Transmitter, PortError> {
-        quiet();
+        verifier::listen();
         let failed = |what| move |error| system(what, on, error);
         let slots = layout.slots.next_power_of_two();
         let slot_size = slot_size(layout.plan.frame_max);

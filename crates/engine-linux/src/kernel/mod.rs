@@ -23,6 +23,7 @@ mod round;
 mod shared;
 mod skeletons;
 mod test_run;
+mod verifier;
 mod warm_up;
 
 pub use bare_limit::{FarEnd, Flood, Sink, flood, sink};
@@ -32,3 +33,4 @@ pub use port::{APART, FRAME_MAX, KernelOptions, KernelPort};
 pub use probe::probe;
 pub use receive::{Fate, KernelReceiver, ReceiveOptions};
 pub use shared::{Piece, SHARED_MAX, Shared};
+pub use verifier::log as verifier_log;

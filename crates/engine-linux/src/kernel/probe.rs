@@ -9,11 +9,12 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use super::skeletons::receive::ReceiveSkelBuilder;
 use super::skeletons::transmit::TransmitSkelBuilder;
 use super::test_run::{self, Call};
+use super::verifier;
 
 /// Loads the programs and makes a test run with no frame to send. `Err` says what is missing and what
 /// would mend it. Touches no interface; takes some milliseconds.
 pub fn probe() -> Result<(), String> {
-    super::load::quiet();
+    verifier::listen();
     one_clock()?;
     let mut storage = MaybeUninit::uninit();
     let transmit = TransmitSkelBuilder::default()
@@ -50,8 +51,11 @@ pub(super) fn one_clock() -> Result<(), String> {
 
 /// Why a program was not loaded.
 pub(super) fn refusal(what: &str, error: &libbpf_rs::Error) -> String {
+    if let Some(log) = verifier::log() {
+        return format!("the kernel refused {what}: {}", refused_by_verifier(error, &log));
+    }
     match error.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied if !super::load::by_verifier(error) => {
+        libbpf_rs::ErrorKind::PermissionDenied => {
             "loading eBPF programs is not permitted: it needs CAP_BPF and CAP_NET_ADMIN; run as root"
                 .to_owned()
         }
@@ -59,4 +63,13 @@ pub(super) fn refusal(what: &str, error: &libbpf_rs::Error) -> String {
             "the kernel refused {what} ({error:#}); it needs Linux 5.18 or newer with CONFIG_BPF_SYSCALL"
         ),
     }
+}
+
+/// What the verifier found, and what to do.
+pub(super) fn refused_by_verifier(error: &libbpf_rs::Error, log: &str) -> String {
+    format!(
+        "its verifier says '{}' ({error}); use the engine 'packet' or 'socket' here, and report this with the output of \
+         'wirebeat doctor --verbose', which has the whole log",
+        verifier::reason(log)
+    )
 }

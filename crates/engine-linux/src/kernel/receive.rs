@@ -20,12 +20,12 @@ use wirebeat_meter::summary::{
 };
 
 use super::abi::{Detail, EXTENTS, Flow, PROBE_FLOWS, RxCounters, RxLane};
-use super::load::{entries, quiet, system};
+use super::load::{entries, system};
 use super::mapped::Mapped;
 use super::plan::{MEMORY_MAX, Plan, TooMuch};
 use super::skeletons::receive::types::rodata;
 use super::skeletons::receive::{OpenReceiveSkel, ReceiveSkelBuilder};
-use super::{clock, convert};
+use super::{clock, convert, verifier};
 
 /// What happens to metered datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl KernelReceiver {
 
     /// Loads the metering program and attaches it to the interface.
     pub fn open(options: &ReceiveOptions) -> Result<KernelReceiver, PortError> {
-        quiet();
+        verifier::listen();
         let on = options.interface.as_str();
         let failed = |what| move |error| system(what, on, error);
         let unsupported = |what| PortError::Unsupported { engine: "kernel", what };

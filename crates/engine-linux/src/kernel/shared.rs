@@ -9,8 +9,9 @@ use std::sync::Arc;
 use libbpf_rs::MapHandle;
 use wirebeat_engine::port::PortError;
 
-use super::load::{memory, quiet, system};
+use super::load::{memory, system};
 use super::mapped::Mapped;
+use super::verifier;
 
 /// The most that is shared. The verifier allows offsets below 2^29.
 pub const SHARED_MAX: usize = 448 << 20;
@@ -43,7 +44,7 @@ impl Shared {
     /// Memory for pieces of these lengths, and the pieces. All of it together is at most [`SHARED_MAX`] when each is
     /// taken as [`Shared::room`] says.
     pub fn new(lengths: &[usize]) -> Result<(Shared, Vec<Piece>), PortError> {
-        quiet();
+        verifier::listen();
         let all: usize = lengths.iter().map(|&len| Shared::room(len)).sum();
         let len = u32::try_from(all).unwrap_or(u32::MAX);
         let map = memory("shared", (len.saturating_add(TAIL as u32), 1))

@@ -44,6 +44,9 @@ pub enum Usability {
     Unusable {
         /// What is missing, and what would mend it.
         why: String,
+        /// All that the kernel's verifier said, where it refused a program.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        verifier_log: Option<String>,
     },
 }
 
@@ -55,18 +58,31 @@ impl EngineCheck {
 }
 
 /// Tries an engine: how it works, or why not.
-type Probe = fn() -> Result<String, String>;
+type Probe = fn() -> Result<String, Missing>;
+
+/// What an engine lacks here.
+struct Missing {
+    why: String,
+    verifier_log: Option<String>,
+}
+
+impl<T: Into<String>> From<T> for Missing {
+    fn from(why: T) -> Missing {
+        Missing { why: why.into(), verifier_log: None }
+    }
+}
 
 /// Tries every engine, the fastest first.
 pub(super) fn check() -> Vec<EngineCheck> {
-    const PROBES: [(&str, Probe); 3] = [("kernel", kernel), ("packet", packet), ("socket", socket)];
+    const PROBES: [(&str, Probe); 3] =
+        [("kernel", kernel_engine), ("packet", packet), ("socket", socket)];
     PROBES
         .iter()
         .map(|(engine, probe)| EngineCheck {
             engine,
             usability: match probe() {
                 Ok(how) => Usability::Usable { how },
-                Err(why) => Usability::Unusable { why },
+                Err(Missing { why, verifier_log }) => Usability::Unusable { why, verifier_log },
             },
         })
         .collect()
@@ -79,7 +95,12 @@ pub fn kernel() -> Result<String, String> {
     Ok("eBPF programs load and run with live frames".to_owned())
 }
 
-fn packet() -> Result<String, String> {
+/// The same, with all that the verifier said.
+fn kernel_engine() -> Result<String, Missing> {
+    kernel().map_err(|why| Missing { why, verifier_log: kernel_engine::verifier_log() })
+}
+
+fn packet() -> Result<String, Missing> {
     let options = PacketOptions {
         interface: LOOPBACK.to_owned(),
         transmit: Some(plan()),
@@ -90,7 +111,7 @@ fn packet() -> Result<String, String> {
 }
 
 /// Sends a datagram to itself over loopback, so that timestamps are tried too.
-fn socket() -> Result<String, String> {
+fn socket() -> Result<String, Missing> {
     let receive = SocketReceive {
         listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
         buffer: MEMORY,
@@ -126,10 +147,8 @@ fn socket() -> Result<String, String> {
         }
         Some(_) => Err("a datagram over loopback was stamped before it was sent; \
                         the system clock is being set, try again"
-            .to_owned()),
-        None => {
-            Err("a datagram over loopback did not arrive; is a firewall in the way?".to_owned())
-        }
+            .into()),
+        None => Err("a datagram over loopback did not arrive; is a firewall in the way?".into()),
     }
 }
 
