@@ -567,6 +567,8 @@ int wb_transmit(struct xdp_md *ctx)
 		if (due < launch)
 			due = launch;
 		if (last && batch_state != LATE) {
+			if (launch > orders.until_ns)
+				return XDP_DROP; /* runs that are left over: the thread sleeps until then */
 			now = wait_for(due);
 			if (!now)
 				return bpf_redirect_map(&egress, WARM_UP, XDP_DROP); /* dropped where there is none */

@@ -16,6 +16,7 @@ use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::kernel::{
     Fate, KernelOptions, KernelPort, KernelReceiver, ReceiveOptions,
 };
+use wirebeat_engine_linux::scheduling::ThreadOrders;
 use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Gro, Joining, SocketOptions, SocketPort, SocketReceive, SocketTransmit,
 };
@@ -57,7 +58,7 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
         interface: near.link.name.clone(),
         plan: plan.tx,
         wait: Wait::Spin,
-        cpu: Some(lab.cores.send),
+        thread: ThreadOrders::on(lab.cores.send),
         sequences: None,
         shared: None,
         egress_program: false,

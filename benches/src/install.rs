@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use wirebeat_testbed::{Capability, require};
 
 use crate::peers;
+use crate::sections::pressure;
 
 /// Programs beside those of the peers, and their packages.
 const OTHERS: [(&str, &str); 3] =
@@ -14,7 +15,10 @@ const OTHERS: [(&str, &str); 3] =
 
 /// All programs that the benchmark starts, and their packages.
 fn programs() -> impl Iterator<Item = (&'static str, &'static str)> {
-    OTHERS.into_iter().chain(peers::ALL.iter().map(|peer| (peer.program, peer.package)))
+    OTHERS
+        .into_iter()
+        .chain(pressure::PROGRAMS)
+        .chain(peers::ALL.iter().map(|peer| (peer.program, peer.package)))
 }
 
 /// Packages of programs that are not there.

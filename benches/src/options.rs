@@ -65,6 +65,8 @@ pub enum Chapters {
     Capture,
     /// CPU time of each way to wait.
     Cpu,
+    /// One rate while other programs keep all CPUs; only when it is asked for.
+    Pressure,
     /// The same distribution from several tools, as it arrives; only when it is asked for.
     Profiles,
     /// Archives sent again; only when it is asked for.
@@ -74,7 +76,7 @@ pub enum Chapters {
 impl Chapters {
     /// Whether it belongs to the benchmark when nothing is said.
     fn is_usual(self) -> bool {
-        !matches!(self, Chapters::Profiles | Chapters::Replay)
+        !matches!(self, Chapters::Pressure | Chapters::Profiles | Chapters::Replay)
     }
 }
 
@@ -154,6 +156,7 @@ mod tests {
         assert!(!some.wants(Chapters::Rates));
         assert!(options("").wants(Chapters::Rates) && !options("").wants(Chapters::Replay));
         assert!(options("--only replay").wants(Chapters::Replay));
+        assert!(!options("").wants(Chapters::Pressure));
         assert!(Options::try_parse_from(["wirebeat-bench", "--only", "x"]).is_err());
         assert!(Options::try_parse_from(["wirebeat-bench", "--rounds", "0"]).is_err());
     }

@@ -28,14 +28,21 @@ pub struct Capturing {
 impl Capturing {
     /// Begins, and returns when it has.
     pub fn begin(lab: &Lab) -> Result<Capturing, Failure> {
+        Capturing::of(lab, &["udp", "port", &PORT.to_string()])
+    }
+
+    /// Begins to capture what a filter of tcpdump takes.
+    pub fn of(lab: &Lab, filter: &[&str]) -> Result<Capturing, Failure> {
         require(Capability::Program(TCPDUMP))?;
         let file = lab.folder.file("arrived.pcap");
-        let words =
-            format!("-i {} -Z root --time-stamp-precision=nano -s 64 -w", lab.far().interface());
+        let words = format!(
+            "-i {} -Z root -B 65536 --time-stamp-precision=nano -s 64 -w",
+            lab.far().interface()
+        );
         let process = Program::new(&lab.far().namespace, TCPDUMP)
             .args(words.split_ascii_whitespace())
             .args([&file])
-            .args(["udp", "port", &PORT.to_string()])
+            .args(filter)
             .spawn()?;
         process.wait_for("listening on", BEGINS)?;
         Ok(Capturing { process, file })

@@ -11,7 +11,7 @@ use wirebeat_run::{
     Codec, Filter, Group, KeySource, LogForm, LogRequest, Observer, Progress, ReceiveRequest,
     doctor,
 };
-use wirebeat_traffic::spec::EngineChoice;
+use wirebeat_traffic::spec::{EngineChoice, PriorityChoice};
 use wirebeat_units::Nanos;
 
 use crate::command::NAME;
@@ -20,7 +20,7 @@ use crate::file::is_standard;
 use crate::key::{self, CONTROL_PORT, KeyArgs, VARIABLE};
 use crate::output::{Output, ReportArgs, tell};
 use crate::signals::Signals;
-use crate::values;
+use crate::values::{self, Cpus};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -104,6 +104,13 @@ struct PortArgs {
     /// How frames are received
     #[arg(long, value_parser = values::engine(), default_value = "auto")]
     engine: EngineChoice,
+    /// The CPUs that the receiving thread may run on: 2, 2,3 or 2-5; the engine 'kernel' receives where interrupts
+    /// arrive [default: the system's choice]
+    #[arg(long, visible_alias = "cores", value_name = "CPUS")]
+    cpu: Option<Cpus>,
+    /// How the receiving thread competes for a CPU
+    #[arg(long, value_name = "WHAT", value_parser = values::priority(), default_value = "high")]
+    priority: PriorityChoice,
     /// Also take frames that are addressed to other machines
     #[arg(long)]
     promiscuous: bool,
@@ -197,6 +204,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         flows: args.filter.flows.map_or(u16::MAX, NonZeroU16::get),
         promiscuous: args.port.promiscuous,
         pass: args.port.pass,
+        cores: args.port.cpu.as_ref().map(|cpus| cpus.0.clone()).unwrap_or_default(),
+        priority: args.port.priority,
         time: args.until.time,
         count: args.until.count.map(NonZeroU64::get),
         interval: options.interval,

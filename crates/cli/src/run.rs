@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::{Options, RunError};
+use wirebeat_traffic::spec::PriorityChoice;
 use wirebeat_units::Nanos;
 
 use crate::ctl::ControlArgs;
@@ -37,6 +38,9 @@ pub struct Args {
     /// End after this time, whatever the scenario says
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     time: Option<Nanos>,
+    /// How sending and receiving threads compete for a CPU [default: what the scenario says, or high]
+    #[arg(long, value_name = "WHAT", value_parser = values::priority())]
+    priority: Option<PriorityChoice>,
     #[command(flatten)]
     control: ControlArgs,
     #[command(flatten)]
@@ -45,7 +49,12 @@ pub struct Args {
 
 /// Runs.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
-    let file = ScenarioFile::read(&args.scenario, &args.reading, args.time)?;
+    let mut file = ScenarioFile::read(&args.scenario, &args.reading, args.time)?;
+    if let Some(priority) = args.priority {
+        file.scenario.run.priority = priority;
+        // It may not go with the way to wait.
+        file.scenario.check().map_err(|problem| file.invalid(&problem))?;
+    }
     let options = file.options(Options { control: args.control.wanted(), ..output.options() });
     execute(&file.scenario, options, output, |error| match error {
         RunError::Scenario(error) => file.invalid(error.problem()),

@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::Peer;
-use wirebeat_traffic::spec::{EngineChoice, PortSpec, RunSpec, WaitChoice};
+use wirebeat_traffic::spec::{EngineChoice, PortSpec, PriorityChoice, RunSpec, WaitChoice};
 use wirebeat_units::{BitRate, Nanos, WallTime};
 
 use crate::failure::Failure;
@@ -64,6 +64,15 @@ pub struct StartArgs {
     /// How deadlines are awaited
     #[arg(long, value_name = "HOW", value_parser = values::wait(), default_value = "hybrid")]
     wait: WaitChoice,
+    /// How sending and receiving threads compete for a CPU
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_parser = values::priority(),
+        default_value = "high",
+        hide_short_help = true
+    )]
+    priority: PriorityChoice,
     /// How long to go on receiving after the last frame [default: 200ms]
     #[arg(long, value_name = "TIME")]
     settle: Option<Nanos>,
@@ -77,6 +86,7 @@ impl StartArgs {
             time,
             start_at: self.start_at,
             wait: self.wait,
+            priority: self.priority,
             settle: self.settle.unwrap_or(usual.settle),
             ..usual
         }

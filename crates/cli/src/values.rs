@@ -12,7 +12,7 @@ use wirebeat_traffic::spec::header::hex::Hex;
 use wirebeat_traffic::spec::header::payload::Payload;
 use wirebeat_traffic::spec::header::udp::DISCARD;
 use wirebeat_traffic::spec::{Departures, FlowRate, Size, yaml};
-use wirebeat_traffic::spec::{EngineChoice, LateChoice, WaitChoice};
+use wirebeat_traffic::spec::{EngineChoice, LateChoice, PriorityChoice, WaitChoice};
 use wirebeat_units::{Nanos, Rate};
 
 /// A word, what it means, and its value.
@@ -36,6 +36,20 @@ const WAITS: [Choice<WaitChoice>; 3] = [
     ("sleep", "Sleep: cheapest", WaitChoice::Sleep),
 ];
 
+const PRIORITIES: [Choice<PriorityChoice>; 3] = [
+    ("normal", "As the program was started", PriorityChoice::Normal),
+    (
+        "high",
+        "The heaviest weight (nice -20) and a short slice, where permitted",
+        PriorityChoice::High,
+    ),
+    (
+        "realtime",
+        "SCHED_FIFO, up to 90 % of the time; not with --wait spin",
+        PriorityChoice::Realtime,
+    ),
+];
+
 const LATES: [Choice<LateChoice>; 2] = [
     ("send", "Sent late, and its lateness recorded", LateChoice::Send),
     ("drop", "Not sent once it is later than --drift, and counted as expired", LateChoice::Drop),
@@ -49,6 +63,11 @@ pub fn engine() -> impl TypedValueParser<Value = EngineChoice> {
 /// Reads how deadlines are awaited.
 pub fn wait() -> impl TypedValueParser<Value = WaitChoice> {
     choice(&WAITS)
+}
+
+/// Reads how threads compete for a CPU.
+pub fn priority() -> impl TypedValueParser<Value = PriorityChoice> {
+    choice(&PRIORITIES)
 }
 
 /// Reads what happens to late frames.

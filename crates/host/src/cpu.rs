@@ -41,6 +41,11 @@ pub struct IdleState {
 }
 
 impl Cpu {
+    /// The CPUs that are switched on; `None` where the system does not tell.
+    pub fn online() -> Option<CpuList> {
+        CpuList::parse(&fs::read_to_string(format!("{ROOT}/online")).ok()?)
+    }
+
     pub(crate) fn observe() -> Self {
         let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let list = |name: &str| CpuList::parse(&fs::read_to_string(format!("{ROOT}/{name}")).ok()?);

@@ -162,6 +162,12 @@ fn device(link: &Link) -> Option<PathBuf> {
     if same { fs::canonicalize(folder.join("device")).ok() } else { None }
 }
 
+/// The CPUs of the node of memory that an interface is next to; `None` where it is next to none, or nobody knows.
+pub fn near_cpus(link: &Link) -> Option<CpuList> {
+    let node = numa_node(&device(link)?)?;
+    CpuList::parse(&files::text(format!("/sys/devices/system/node/node{node}/cpulist"))?)
+}
+
 fn driver(device: &Path) -> Option<String> {
     let driver = fs::read_link(device.join("driver")).ok()?;
     Some(driver.file_name()?.to_str()?.to_owned())

@@ -21,7 +21,7 @@ pub use accounting::{CpuTime, CpuTimes, CpuUse, PerCpu};
 pub use clock::ClockSync;
 pub use cpu::{Cpu, IdleState};
 pub use cpulist::CpuList;
-pub use interface::{Interface, Interrupt, Offloads};
+pub use interface::{Interface, Interrupt, Offloads, near_cpus};
 pub use kernel::Kernel;
 pub use noise::{Noise, gaps, noise};
 pub use privileges::{MemoryLock, Privileges};

@@ -15,7 +15,7 @@ use crate::document::{Document, ErrorBody, ErrorReport, schema};
 use crate::format::{Colour, Format};
 use crate::model::{
     Change, ChangeOrigin, Clock, End, Host, Interruptions, LeftOut, MemberKind, Replay, Report,
-    Station, Stats, Volume,
+    Station, Stats, Thread, Volume,
 };
 
 /// Compares `found` with the file at `path` in this crate, or writes it.
@@ -175,6 +175,20 @@ fn interruptions() -> Interruptions {
     Interruptions { listened_ns: 820_000_000, lengths_ns: Stats::of(&lengths.distribution()) }
 }
 
+fn sending_thread() -> Thread {
+    Thread {
+        role: "send".to_owned(),
+        cpus: vec![1],
+        policy: "SCHED_OTHER".to_owned(),
+        nice: 0,
+        slice_ns: Some(100_000),
+        realtime_priority: None,
+        note: Some(
+            "a higher weight needs CAP_SYS_NICE, or RLIMIT_NICE of 40 (ulimit -e 40)".to_owned(),
+        ),
+    }
+}
+
 fn station(interface: &str, wait: Option<&str>) -> Station {
     Station {
         host: host("tester"),
@@ -186,6 +200,7 @@ fn station(interface: &str, wait: Option<&str>) -> Station {
         link_bits_per_second: Some(10_000_000_000),
         wait: wait.map(str::to_owned),
         cpus: if wait.is_some() { vec![1] } else { Vec::new() },
+        threads: wait.map(|_| sending_thread()).into_iter().collect(),
         interruptions: wait.map(|_| interruptions()),
         clock: Clock {
             name: "CLOCK_MONOTONIC".to_owned(),

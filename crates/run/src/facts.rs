@@ -1,11 +1,14 @@
 //! Facts for the report: where a run took place, and what it cost.
 
+use std::sync::Arc;
+
 use wirebeat_engine::clock::Wait;
+use wirebeat_engine_linux::scheduling::{Policy, ThreadState};
 use wirebeat_engine_linux::time::RealtimeToMonotonic;
 use wirebeat_host::{CpuTimes, CpuUse, Machine};
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_report::assemble::CpuTime;
-use wirebeat_report::model::{Clock, Host, Station};
+use wirebeat_report::model::{Clock, Host, Station, Thread};
 use wirebeat_units::Nanos;
 
 use crate::engines::Engine;
@@ -65,9 +68,31 @@ pub(crate) fn station(port: &PortHere, engine: Engine, mode: &str, machine: &Mac
         link_bits_per_second: port.link.as_ref().and_then(|link| link.speed).map(|speed| speed.0),
         wait: None,
         cpus: Vec::new(),
+        threads: Vec::new(),
         interruptions: None,
         clock: clock(machine),
     }
+}
+
+/// Adds what was in force for the threads of a port.
+pub(crate) fn threads<'a>(
+    station: &mut Station,
+    role: &str,
+    states: impl IntoIterator<Item = &'a Arc<ThreadState>>,
+) {
+    station.threads.extend(states.into_iter().filter_map(|state| state.get()).map(|one| Thread {
+        role: role.to_owned(),
+        cpus: one.cpus.iter().map(|&cpu| cpu as u32).collect(),
+        policy: match one.policy {
+            Policy::Other => "SCHED_OTHER".to_owned(),
+            Policy::Fifo => "SCHED_FIFO".to_owned(),
+            Policy::Number(number) => format!("policy {number}"),
+        },
+        nice: one.nice,
+        slice_ns: one.slice.map(Nanos::get),
+        realtime_priority: (one.fifo > 0).then_some(one.fifo),
+        note: one.refused,
+    }));
 }
 
 /// What the whole process spent since `before`.

@@ -17,13 +17,16 @@ mod observe;
 pub mod options;
 mod outcome;
 mod packet_log;
+mod placement;
 mod ports;
+mod priority;
 pub mod receive;
 mod receivers;
 pub mod remote;
 mod replay;
 mod session;
 mod spread;
+mod starvation;
 mod transmit;
 
 pub use control::{Control, ControlError, Controlled};

@@ -55,7 +55,8 @@ pub(crate) fn receive(
     // Open while nobody is served, too: what is missing is known before anyone connects, and a sender
     // on a virtual cable finds that redirected frames are taken here.
     let idle = receive::open(request, (&port, engine), idle_meter(request))?;
-    let station = facts::station(&port, engine, &idle.mode, &machine);
+    let mut station = facts::station(&port, engine, &idle.mode, &machine);
+    facts::threads(&mut station, "receive", [&idle.state]);
     let (started, begun) = (SystemTime::now(), MonotonicClock.now());
     let watch = watch(&port)?;
     let mut local = Local {

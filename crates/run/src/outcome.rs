@@ -79,7 +79,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     if let Some(control) = &run.control {
         run.program = control.program();
     }
-    let mut machine_notes = Vec::new();
+    let mut machine_notes = run.placed.clone();
     let mut tags = vec![FlowSent::default(); run.program.tags() as usize];
     let mut interruptions = Vec::new();
     for sent in outcome.sent {
@@ -393,10 +393,11 @@ fn sending_stations(run: &Prepared, interruptions: &[Option<Interruptions>]) -> 
     let mut stations: Vec<Station> = Vec::new();
     let mut last = None;
     for (core, sending) in run.sending.iter().enumerate() {
-        let cpu = sending.cpu.map(|cpu| cpu as u32);
+        let cpu = sending.seat.cpu.map(|cpu| cpu as u32);
         if last == Some(sending.place) {
             if let Some(station) = stations.last_mut() {
                 station.cpus.extend(cpu);
+                facts::threads(station, "send", [&sending.state]);
             }
             continue;
         }
@@ -406,6 +407,7 @@ fn sending_stations(run: &Prepared, interruptions: &[Option<Interruptions>]) -> 
             facts::station(port, run.engines[sending.place], &sending.mode, &run.machine);
         station.wait = Some(facts::wait_name(run.wait).to_owned());
         station.cpus = cpu.into_iter().collect();
+        facts::threads(&mut station, "send", [&sending.state]);
         let cores = run.sending.iter().skip(core);
         let cores = cores.take_while(|other| other.place == sending.place).count();
         let of_cores = interruptions.iter().skip(core).take(cores).flatten();
@@ -439,7 +441,9 @@ fn receiver_side(
     for receiver in receivers {
         let place = receiver.place;
         let mode = receiver.mode.clone();
-        stations.push(facts::station(&run.ports[place], receiver.engine, &mode, &run.machine));
+        let mut station = facts::station(&run.ports[place], receiver.engine, &mode, &run.machine);
+        facts::threads(&mut station, "receive", [&receiver.state]);
+        stations.push(station);
         let engine = receiver.engine;
         let received = receiver.finish();
         notes.extend(facts::left_alone(engine, &received.summary));

@@ -8,8 +8,10 @@ use std::time::{Duration, SystemTime};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::loopback::VirtualClock;
+use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::group::Group;
 use wirebeat_engine_linux::kernel::Fate;
+use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders};
 use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::bins::Bins;
 use wirebeat_meter::codecs::Codecs;
@@ -20,7 +22,7 @@ use wirebeat_netlink::{LinkWatch, Namespace};
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::exit::Exit;
 use wirebeat_report::model::{End, Report};
-use wirebeat_traffic::spec::{EngineChoice, PortSpec};
+use wirebeat_traffic::spec::{EngineChoice, PortSpec, PriorityChoice};
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Codec;
 
@@ -32,7 +34,9 @@ use crate::observe::{Observer, Progress, Stop};
 use crate::options::KeySource;
 use crate::outcome;
 use crate::packet_log::{LogRequest, PacketLog};
+use crate::placement::{self, Cpus};
 use crate::ports::{self, PortHere};
+use crate::priority;
 use crate::receivers::{self, Receiver, Receiving};
 use crate::session;
 
@@ -59,6 +63,10 @@ pub struct ReceiveRequest {
     pub promiscuous: bool,
     /// Let measured datagrams go on to the stack (the kernel engine would end them).
     pub pass: bool,
+    /// The CPUs that the receiving thread may run on; none: the system's choice.
+    pub cores: Vec<u16>,
+    /// How it competes for a CPU.
+    pub priority: PriorityChoice,
     /// Stop after this time.
     pub time: Option<Nanos>,
     /// Stop after this many frames.
@@ -95,8 +103,12 @@ pub fn receive(
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Report, RunError> {
+    Cpus::here().check("the receiver", &request.cores)?;
     let port = find(request)?;
     let engine = engine(request, &port);
+    if priority::of(request.priority) == Priority::Realtime {
+        priority::permitted()?;
+    }
     if let Some(listen) = &request.listen {
         return listening::receive(request, (port, engine), listen, (observer, stop));
     }
@@ -126,7 +138,8 @@ pub fn receive(
     ));
     let end = wait(request, observer, stop, (&receiver, watch.as_mut()));
     let elapsed = MonotonicClock.now().saturating_sub(begun);
-    let station = facts::station(&port, engine, &receiver.mode, &machine);
+    let mut station = facts::station(&port, engine, &receiver.mode, &machine);
+    facts::threads(&mut station, "receive", [&receiver.state]);
     let received = receiver.finish();
     let frames = received.summary.flows.values().map(|flow| flow.frames).sum::<u64>()
         + received.summary.unprobed.frames;
@@ -273,8 +286,19 @@ pub(crate) fn open(
         log,
         groups,
         most: request.count,
+        thread: thread(request, port),
     };
     receivers::open(0, (port, engine), how, &mut HashMap::new(), &VirtualClock::default())
+}
+
+/// Where and how the thread runs that receives: next to the card, where nothing else was asked for.
+fn thread(request: &ReceiveRequest, port: &PortHere) -> ThreadOrders {
+    let named: Vec<usize> = request.cores.iter().map(|&core| usize::from(core)).collect();
+    let near = placement::near(port).filter(|_| named.is_empty()).unwrap_or_default();
+    let allowed = affinity::allowed();
+    let near: Vec<usize> = near.into_iter().filter(|cpu| allowed.contains(cpu)).collect();
+    let cpus = if named.is_empty() { near } else { named };
+    ThreadOrders { cpus, priority: priority::of(request.priority), ..ThreadOrders::default() }
 }
 
 /// Where the socket engine listens: all addresses of both families, on the port of the filter.

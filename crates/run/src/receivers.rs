@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
+use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::clock::MonotonicClock;
 use wirebeat_engine::collect::{LiveRx, collect_and_tell};
 use wirebeat_engine::loopback::{LoopbackPort, VirtualClock};
@@ -13,6 +14,7 @@ use wirebeat_engine::port::{Arrival, Port, PortError};
 use wirebeat_engine_linux::group::{Group, Membership};
 use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
 use wirebeat_engine_linux::packet::{Accept, PacketOptions, PacketPort, PacketReceive};
+use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, ThreadState, realtime_share};
 use wirebeat_engine_linux::socket::{SocketOptions, SocketPort, SocketReceive};
 use wirebeat_meter::meter::{Meter, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
@@ -43,6 +45,8 @@ pub(crate) struct Receiving {
     pub(crate) log: Option<PacketLog>,
     /// Groups that were joined; they are left when the receiver ends.
     pub(crate) groups: Vec<Membership>,
+    /// Where and how the thread runs that meters, if one does.
+    pub(crate) thread: ThreadOrders,
 }
 
 /// Joins multicast groups at a port: on its interface, or on that of the system's choice. An engine without a network
@@ -67,6 +71,8 @@ pub(crate) struct Receiver {
     pub(crate) place: usize,
     pub(crate) engine: Engine,
     pub(crate) mode: String,
+    /// What is in force for its thread; nothing where the kernel meters.
+    pub(crate) state: Arc<ThreadState>,
     work: Work,
     _groups: Vec<Membership>,
 }
@@ -153,7 +159,7 @@ fn open_kernel(place: usize, port: &PortHere, how: Receiving) -> Result<Receiver
     );
     let engine = Engine::Kernel;
     let work = Work::Kernel(Box::new(receiver));
-    Ok(Receiver { place, engine, mode, work, _groups: how.groups })
+    Ok(Receiver { place, engine, mode, state: Arc::default(), work, _groups: how.groups })
 }
 
 fn open_packet(port: &PortHere, how: &Receiving) -> Result<PacketPort, RunError> {
@@ -181,6 +187,9 @@ fn open_socket(port: &PortHere, how: &Receiving) -> Result<SocketPort, RunError>
     Ok(port.enter(|| SocketPort::open(&options))??)
 }
 
+/// After so many frames a receiver looks whether it has to rest.
+const REST: u32 = 64;
+
 /// Starts a thread that meters what `port` delivers.
 fn start<P, C>(
     (place, engine): (usize, Engine),
@@ -195,14 +204,33 @@ where
     let stop = Arc::new(AtomicBool::new(false));
     let live = Arc::new(LiveRx::default());
     let mode = port.caps().mode.clone();
-    let Receiving { meter: config, mut log, groups, most, .. } = how;
+    let Receiving { meter: config, mut log, groups, most, thread: orders, .. } = how;
     let most = most.unwrap_or(u64::MAX);
+    let state = Arc::clone(&orders.state);
     let (stopped, seen) = (Arc::clone(&stop), Arc::clone(&live));
     let thread = thread::Builder::new()
         .name("wb-receive".to_owned())
         .spawn(move || {
             let mut meter = Meter::new(config);
+            let applied = match orders.apply() {
+                Ok(applied) => applied,
+                Err(source) => {
+                    let (what, on) =
+                        ("preparing the receiving thread".into(), format!("CPU {:?}", orders.cpus));
+                    let error = Some(PortError::System { what, on, source });
+                    return Collected { summary: meter.summary(), error, log_error: None };
+                }
+            };
+            let rest = match orders.priority {
+                Priority::Realtime => RunClock::with_budget(realtime_share()),
+                Priority::Normal | Priority::High => RunClock::default(),
+            };
+            let mut taken = 0_u32;
             let tap = |arrival: &Arrival<'_>| {
+                taken = taken.wrapping_add(1);
+                if taken.is_multiple_of(REST) {
+                    rest.rest();
+                }
                 if let Some(log) = &mut log {
                     log.record(arrival.at, arrival.bytes);
                 }
@@ -212,11 +240,12 @@ where
             let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
             let mut summary = meter.summary();
             summary.receiver_drops = port.receive_drops();
+            drop(applied);
             Collected { summary, error, log_error: written.err() }
         })
         .map_err(|error| RunError::Machine(format!("cannot start a receiving thread: {error}")))?;
     let work = Work::Thread { thread, stop, live };
-    Ok(Receiver { place, engine, mode, work, _groups: groups })
+    Ok(Receiver { place, engine, mode, state, work, _groups: groups })
 }
 
 impl Receiver {

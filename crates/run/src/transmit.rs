@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
-use wirebeat_engine::clock::{MonotonicClock, Wait};
+use wirebeat_engine::budget::RunClock;
+use wirebeat_engine::clock::Wait;
 use wirebeat_engine::drive::playback::Playback;
 use wirebeat_engine::drive::{Changes, Driven, Job, Listener, LiveTx, Plan, Sequences, drive};
 use wirebeat_engine::loopback::{LoopbackPort, VirtualClock};
@@ -18,6 +19,7 @@ use wirebeat_engine::port::{Caps, Port, PortError, TxPlan};
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::kernel::{KernelOptions, KernelPort, Shared, SharedSequences};
 use wirebeat_engine_linux::packet::{PacketOptions, PacketPort};
+use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, realtime_share};
 use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Joining, SocketOptions, SocketPort, SocketTransmit,
 };
@@ -27,6 +29,7 @@ use wirebeat_units::Nanos;
 
 use crate::engines::Engine;
 use crate::error::RunError;
+use crate::placement::Seat;
 use crate::ports::PortHere;
 use crate::spread::{self, Share};
 
@@ -59,8 +62,8 @@ pub(crate) struct Sender {
     pub(crate) plan: Plan,
     pub(crate) flows: Vec<u32>,
     pub(crate) shard: Shard,
-    /// The CPU that it is pinned to.
-    pub(crate) cpu: Option<usize>,
+    /// Where and how its thread runs that sends.
+    pub(crate) thread: ThreadOrders,
     pub(crate) live: Arc<LiveTx>,
     /// What it sends of what was recorded.
     pub(crate) playbacks: Vec<Playback>,
@@ -72,15 +75,13 @@ pub(crate) struct Sender {
 #[derive(Clone, Debug)]
 pub(crate) struct Opening {
     pub(crate) wait: Wait,
+    pub(crate) priority: Priority,
     pub(crate) unix_offset: u64,
     /// Of a session that can be changed: the longest frame to have room for, without FCS.
     pub(crate) room: Option<u16>,
     /// Memory that the port takes data from, for the engine `kernel`.
     pub(crate) shared: Option<Arc<Shared>>,
 }
-
-/// The CPUs of the transmit cores of a port; a port in memory has one core, wherever it is put.
-pub(crate) type Cores = Vec<Option<usize>>;
 
 /// What all transmit cores are told.
 #[derive(Clone, Copy, Debug)]
@@ -98,28 +99,11 @@ pub(crate) struct Marching<'a> {
     pub(crate) virtual_clock: &'a VirtualClock,
 }
 
-/// The CPUs of a port's transmit cores: those asked for, or allowed ones from the last down, because
-/// the first often serves interrupts.
-pub(crate) fn cores(port: &PortHere, engine: Engine) -> Cores {
-    if matches!(engine, Engine::Loopback | Engine::Pcap) {
-        return vec![None];
-    }
-    let senders = usize::from(port.spec.senders());
-    if !port.spec.cores.is_empty() {
-        let cores = port.spec.cores.iter().cycle().take(senders);
-        return cores.map(|&core| Some(usize::from(core))).collect();
-    }
-    let allowed = affinity::allowed();
-    (0..senders)
-        .map(|n| allowed.iter().rev().cycle().nth(n % allowed.len().max(1)).copied())
-        .collect()
-}
-
 /// Opens the transmit cores of a port, on these CPUs. `ends` holds the ends of loopback links.
 pub(crate) fn open(
     (port, engine): (&PortHere, Engine),
     program: &Program,
-    (opening, cpus): (Opening, Cores),
+    (opening, seats): (Opening, &[Seat]),
     ends: &mut HashMap<String, LoopbackPort>,
 ) -> Result<Vec<Sender>, RunError> {
     let flows = program.flows_from(&port.name);
@@ -133,9 +117,9 @@ pub(crate) fn open(
         check_endpoints(port, program, &flows)?;
     }
     // in memory there is one, wherever it is put
-    let shares = spread::shares(program, &flows, (cpus.len(), port.spec.cores.len() > 1));
+    let shares = spread::shares(program, &flows, (seats.len(), port.spec.cores.len() > 1));
     let cores = shares.len();
-    let Opening { wait, unix_offset, room, shared } = opening;
+    let Opening { wait, priority, unix_offset, room, shared } = opening;
     let repeats = if engine == Engine::Kernel && room.is_none() { ROUND_MAX } else { 0 };
     let sequences = match engine {
         Engine::Kernel if cores > 1 => {
@@ -145,8 +129,13 @@ pub(crate) fn open(
         }
         _ => None,
     };
-    let mut senders = Vec::with_capacity(cpus.len());
-    for (cpu, Share { flows, shard }) in cpus.into_iter().zip(shares) {
+    let mut senders = Vec::with_capacity(seats.len());
+    for (seat, Share { flows, shard }) in seats.iter().zip(shares) {
+        let thread = ThreadOrders {
+            cpus: seat.cpu.into_iter().collect(),
+            priority,
+            ..ThreadOrders::default()
+        };
         let mut plan = Plan::new(program, &flows, shard, (repeats, unix_offset));
         if let Some(room) = room {
             plan.tx.frame_max = plan.tx.frame_max.max(room);
@@ -154,8 +143,12 @@ pub(crate) fn open(
         }
         let opened = match engine {
             Engine::Kernel => {
-                let options =
-                    kernel_options(port, &plan, (wait, cpu), (sequences.clone(), shared.clone()))?;
+                let options = kernel_options(
+                    port,
+                    &plan,
+                    (wait, thread.clone()),
+                    (sequences.clone(), shared.clone()),
+                )?;
                 let opened = port.enter(|| KernelPort::open(options))??;
                 AnyPort::Kernel(Box::new(opened))
             }
@@ -181,7 +174,16 @@ pub(crate) fn open(
         };
         let live = Arc::new(LiveTx::default());
         let playbacks = Vec::new();
-        senders.push(Sender { port: opened, plan, flows, shard, cpu, live, playbacks, place: 0 });
+        senders.push(Sender {
+            port: opened,
+            plan,
+            flows,
+            shard,
+            thread,
+            live,
+            playbacks,
+            place: 0,
+        });
     }
     Ok(senders)
 }
@@ -189,7 +191,7 @@ pub(crate) fn open(
 fn kernel_options(
     port: &PortHere,
     plan: &Plan,
-    (wait, cpu): (Wait, Option<usize>),
+    (wait, thread): (Wait, ThreadOrders),
     (sequences, shared): (Option<Arc<SharedSequences>>, Option<Arc<Shared>>),
 ) -> Result<KernelOptions, RunError> {
     let Some(link) = &port.link else {
@@ -206,7 +208,7 @@ fn kernel_options(
         interface: link.name.clone(),
         plan: plan.tx,
         wait,
-        cpu,
+        thread,
         sequences,
         shared,
         egress_program: !occupied && link.kind.as_deref() != Some("veth"),
@@ -334,14 +336,22 @@ impl Sender {
     }
 
     fn run(&mut self, marching: &Marching<'_>) -> Driven {
-        if let (AnyPort::Packet(_) | AnyPort::Socket(_), Some(cpu)) = (&self.port, self.cpu)
-            && let Err(source) = affinity::pin(cpu)
-        {
-            let (what, on) = ("pinning the sending thread".into(), format!("CPU {cpu}"));
-            let error = Some(PortError::System { what, on, source });
-            return Driven { flows: Vec::new(), interruptions: None, error };
-        }
+        // of the kernel engine another thread sends, and applies them to itself
+        let own = matches!(self.port, AnyPort::Packet(_) | AnyPort::Socket(_));
+        let _applied = match own.then(|| self.thread.apply()).transpose() {
+            Ok(applied) => applied,
+            Err(source) => {
+                let on = format!("CPU {:?}, priority {:?}", self.thread.cpus, self.thread.priority);
+                let what = "preparing the sending thread".into();
+                let error = Some(PortError::System { what, on, source });
+                return Driven { flows: Vec::new(), interruptions: None, error };
+            }
+        };
         affinity::precise_timers();
+        let clock = match own && self.thread.priority == Priority::Realtime {
+            true => RunClock::with_budget(realtime_share()),
+            false => RunClock::default(),
+        };
         let live = Arc::clone(&self.live);
         let job = Job {
             program: marching.program,
@@ -358,9 +368,9 @@ impl Sender {
             changes: marching.changes.map(|changes| Listener { changes, core: self.place }),
         };
         match &mut self.port {
-            AnyPort::Kernel(port) => drive(&mut **port, &MonotonicClock, &job, &self.plan),
-            AnyPort::Packet(port) => drive(&mut **port, &MonotonicClock, &job, &self.plan),
-            AnyPort::Socket(port) => drive(&mut **port, &MonotonicClock, &job, &self.plan),
+            AnyPort::Kernel(port) => drive(&mut **port, &clock, &job, &self.plan),
+            AnyPort::Packet(port) => drive(&mut **port, &clock, &job, &self.plan),
+            AnyPort::Socket(port) => drive(&mut **port, &clock, &job, &self.plan),
             AnyPort::Pcap(port) => drive(&mut **port, marching.virtual_clock, &job, &self.plan),
             AnyPort::Loopback(port) => drive(&mut **port, marching.virtual_clock, &job, &self.plan),
         }

@@ -48,11 +48,17 @@ const FLAGS: &[(&str, &str)] = &[
     ("replay.workers", "--workers"),
     ("run.time", "--time"),
     ("run.drift", "--drift"),
+    ("run.priority", "--priority"),
 ];
 
 /// Phrases about scenarios, and what they are on a command line; tried in this order.
 const WORDS: &[(&str, &str)] = &[
     ("add 'late: drop'", "add --late drop"),
+    ("'wait: spin'", "--wait spin"),
+    ("'wait: hybrid', or the priority 'high'", "--wait hybrid, or --priority high"),
+    ("use priority 'high'", "use --priority high"),
+    ("'run.priority'", "--priority"),
+    ("give 'cores'", "give --cpu"),
     ("remove 'checksum', or use IPv4", "remove --no-udp-checksum, or send to an IPv4 address"),
     ("give the network header a 'source', or the port 'addresses'", "give --source"),
     ("give the port a 'next-hop'", "give --destination-mac"),

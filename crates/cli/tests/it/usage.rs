@@ -34,6 +34,8 @@ const WRONG: &[&str] = &[
     "send --to 10.0.0.2 --engine",
     "send --to 10.0.0.2 --engine kernel",
     "send --to 10.0.0.2 --wait spinn",
+    "send --to 10.0.0.2 --priority highest",
+    "send --to 10.0.0.2 --wait spin --priority realtime",
     "send --to 10.0.0.2 --late never",
     "send --to 10.0.0.2 --drift 5us",
     "send --to 10.0.0.2 --ttl 300",
@@ -204,4 +206,33 @@ fn an_override_that_contradicts_the_scenario_is_told_where() {
     let ended = run(&["run", &file, "--time", "5s"]);
     assert!(ended.err.contains(&format!("{file}:2:31, flows.x.start")), "{}", ended.err);
     told(&ended);
+}
+
+/// They once were "no live frames", or a run of no time.
+#[test]
+fn cpus_that_do_not_exist_are_wrong_usage_wherever_they_are_given() {
+    let scratch = Scratch::new("cpus");
+    let scenario = "ports: { a: { engine: socket, cores: [8190] } }\n\
+                    flows: { f: { from: a, count: 1, packet: [ { ipv4: { destination: 127.0.0.1 } }, { udp: {} } ] } }\n";
+    let scenario = scratch.file("cpus.yaml", scenario.as_bytes());
+    let archive = scratch.path("a.wbar");
+    let made = line(&format!("archive create {archive} --synthetic --records 3 --sampling 1ms"));
+    let mut lines = vec![
+        "send --to 127.0.0.1 --count 1 --engine socket --cpu 8190".to_owned(),
+        "send --to 127.0.0.1 --count 1 --engine packet --interface lo --cores 8190".to_owned(),
+        "send --to 127.0.0.1 --count 1 --engine kernel --interface lo --cpu 0,8190".to_owned(),
+        format!("run {scenario}"),
+        "receive --engine socket --port 9999 --time 10ms --cpu 8190".to_owned(),
+        "receive --engine packet --interface lo --time 10ms --cores 8190".to_owned(),
+        "receive --engine kernel --interface lo --time 10ms --cpu 8190".to_owned(),
+    ];
+    if made.code == 0 {
+        lines.push(format!("replay {archive} --to 127.0.0.1 --engine socket --cpu 8190"));
+    }
+    for text in lines {
+        let Ended { code, err, out } = line(&text);
+        assert_eq!((code, out.as_str()), (2, ""), "{text}: {err}");
+        assert!(err.contains("CPU 8190, which this machine does not have"), "{text}: {err}");
+        assert!(err.contains("hint: choose among CPU "), "{text}: {err}");
+    }
 }

@@ -46,6 +46,7 @@ pub(crate) mod orders {
     pub(crate) const ROUND_FRAC: usize = offset_of!(Orders, round_frac);
     pub(crate) const PATIENCE_NS: usize = offset_of!(Orders, patience_ns);
     pub(crate) const WINDOW_NS: usize = offset_of!(Orders, window_ns);
+    pub(crate) const UNTIL_NS: usize = offset_of!(Orders, until_ns);
 }
 
 /// Offsets of the words of [`Progress`].

@@ -21,6 +21,7 @@ use super::ring::Ring;
 use super::round::Round;
 use super::shared::Shared;
 use super::warm_up::WarmUp;
+use crate::scheduling::ThreadOrders;
 
 /// The largest frame without FCS that fits a page of the kernel beside its metadata (measured: 3,520
 /// bytes on Linux 6.18 with 4 KiB pages; 3,500 leaves room for other versions).
@@ -49,8 +50,8 @@ pub struct KernelOptions {
     pub plan: TxPlan,
     /// How launch times are waited for.
     pub wait: Wait,
-    /// The CPU that transmits; `None`: wherever the scheduler puts it.
-    pub cpu: Option<usize>,
+    /// Where and how the transmitting thread runs.
+    pub thread: ThreadOrders,
     /// Numbers shared with other transmit cores.
     pub sequences: Option<Arc<SharedSequences>>,
     /// Memory that frames may be taken from in part, shared with other transmit cores.
@@ -111,6 +112,7 @@ impl KernelPort {
         let loaded = Transmitter::load(&layout, memory, &on)?;
         loaded.orders.store(orders::PATIENCE_NS, PATIENCE.get());
         loaded.orders.store(orders::STOP_NS, u64::MAX);
+        loaded.orders.store(orders::UNTIL_NS, u64::MAX);
         let engine = Engine {
             program: loaded.program,
             view: loaded.view,
@@ -122,7 +124,7 @@ impl KernelPort {
             engine,
             PumpOrders {
                 wait: options.wait,
-                cpu: options.cpu,
+                thread: options.thread.clone(),
                 paced: plan.paced,
                 frame: vec![0; usize::from(base_len(&plan))],
             },

@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{io, thread};
 
+use wirebeat_engine::budget::Budget;
 use wirebeat_engine::clock::{Clock, MonotonicClock, NAP, SPIN_BEFORE, Wait};
 use wirebeat_units::Nanos;
 
@@ -21,6 +22,7 @@ use super::abi::{orders, progress};
 use super::mapped::Mapped;
 use super::ring::{Next, Outlook, RingView};
 use super::test_run::{self, Call};
+use crate::scheduling::{Priority, ThreadOrders, realtime_share};
 
 /// Pauses up to this are waited out in the kernel. A call costs about 26 µs to set up (measured:
 /// page pool and program), waking up from a sleep tens more.
@@ -44,6 +46,8 @@ const CATCH_UP: u32 = 4;
 const TIGHT: Range<Nanos> = Nanos::new(900)..Nanos::new(2_000);
 /// How long a paced call lasts at most, so that a stop is obeyed and the set-up cost is spread.
 const CALL_TIME: Nanos = Nanos::from_millis(100);
+/// The same where the thread is before everything else: it has to rest a tenth of the time ([`Budget`]).
+const CALL_TIME_REALTIME: Nanos = Nanos::from_millis(4);
 /// Longest wait inside the kernel before softirqs get their turn and the way is warmed up once more
 /// (measured: 10 µs and more leave it colder, less gains nothing).
 pub(crate) const PATIENCE: Nanos = Nanos::from_micros(5);
@@ -52,10 +56,20 @@ pub(crate) const PATIENCE: Nanos = Nanos::from_micros(5);
 #[derive(Clone, Debug)]
 pub(crate) struct PumpOrders {
     pub(crate) wait: Wait,
-    pub(crate) cpu: Option<usize>,
+    pub(crate) thread: ThreadOrders,
     pub(crate) paced: bool,
     /// What the pages of the kernel begin as; only its length matters.
     pub(crate) frame: Vec<u8>,
+}
+
+impl PumpOrders {
+    /// How long a paced call lasts at most.
+    fn call_time(&self) -> Nanos {
+        match self.thread.priority {
+            Priority::Realtime => CALL_TIME_REALTIME,
+            Priority::Normal | Priority::High => CALL_TIME,
+        }
+    }
 }
 
 /// The part of a transmitter that the pump thread uses.
@@ -119,17 +133,29 @@ impl Drop for Pump {
 }
 
 fn pump(engine: &Engine, how: &PumpOrders) -> io::Result<()> {
-    settle_in(how)?;
+    let _applied = how.thread.apply()?;
+    crate::affinity::precise_timers();
     let clock = MonotonicClock;
+    let mut budget = (how.thread.priority == Priority::Realtime)
+        .then(|| Budget::new(realtime_share(), clock.now()));
     let outlook =
         Outlook { ring: &engine.view, orders: &engine.orders, progress: &engine.progress };
     while !engine.quit.load(Ordering::Acquire) {
+        let before = clock.now();
         let Next::At(launch) = outlook.next() else {
             thread::park_timeout(Duration::from_micros(200));
+            rested(budget.as_mut(), before, &clock);
             continue;
         };
+        if let Some(rest) = budget.as_ref().and_then(|budget| budget.owed(before)) {
+            nap(&clock, before.saturating_add(rest));
+            rested(budget.as_mut(), before, &clock);
+            continue;
+        }
         let call = if how.paced {
             paced_call(&outlook, &clock, launch, how)
+        } else if budget.is_some() {
+            Some(Call { frame: &how.frame, repeat: FLOOD_RUNS / 4, batch: FLOOD_BATCH })
         } else {
             Some(Call { frame: &how.frame, repeat: FLOOD_RUNS, batch: FLOOD_BATCH })
         };
@@ -143,18 +169,18 @@ fn pump(engine: &Engine, how: &PumpOrders) -> io::Result<()> {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
+        } else {
+            rested(budget.as_mut(), before, &clock);
         }
     }
     Ok(())
 }
 
-/// Pins the thread, and asks for timers without slack.
-fn settle_in(how: &PumpOrders) -> io::Result<()> {
-    if let Some(cpu) = how.cpu {
-        crate::affinity::pin(cpu)?;
+/// Counts what went by since `before` as rest.
+fn rested(budget: Option<&mut Budget>, before: Nanos, clock: &MonotonicClock) {
+    if let Some(budget) = budget {
+        budget.rested(before, clock.now());
     }
-    crate::affinity::precise_timers();
-    Ok(())
 }
 
 /// Sleeps as the wait mode says; then the call that sends what is near, if anything is.
@@ -165,20 +191,26 @@ fn paced_call<'a>(
     how: &'a PumpOrders,
 ) -> Option<Call<'a>> {
     let now = clock.now();
-    let call = |batches: u64| {
+    let call = |batches: u64, until: Nanos| {
+        outlook.orders.store(orders::UNTIL_NS, until.get());
         let batch = batch(outlook);
         let repeat = batches.clamp(1, 1 << 20) as u32 * batch;
         Some(Call { frame: &how.frame, repeat, batch })
     };
+    let call_time = how.call_time();
     match how.wait {
-        Wait::Spin => call(runs_within(outlook, CALL_TIME)),
+        Wait::Spin => call(runs_within(outlook, call_time), Nanos::MAX),
         Wait::Hybrid if launch > now.saturating_add(NEAR) => {
             nap(clock, launch.saturating_sub(SPIN_BEFORE));
             None
         }
-        Wait::Hybrid => call(runs_until_pause(outlook, now)),
+        Wait::Hybrid => {
+            let (batches, until) = runs_until_pause(outlook, now, call_time);
+            call(batches, until)
+        }
         Wait::Sleep => {
             nap(clock, launch.max(now.saturating_add(NAP)));
+            outlook.orders.store(orders::UNTIL_NS, u64::MAX);
             let due = due_by(outlook, clock.now());
             let batch = (due as u32).min(FLOOD_BATCH);
             (due > 0).then_some(Call { frame: &how.frame, repeat: due as u32, batch })
@@ -220,19 +252,21 @@ fn runs_within(outlook: &Outlook<'_>, time: Nanos) -> u64 {
     mean_gap(outlook).map_or(1, batches)
 }
 
-/// How many runs there are from `now` until a pause that is worth sleeping through.
-fn runs_until_pause(outlook: &Outlook<'_>, now: Nanos) -> u64 {
-    let Some(mut before) = outlook.launch(0) else { return 1 };
+/// How many runs there are from `now` until a pause that is worth sleeping through, and the launch time of the last frame
+/// before it. Setting up a call takes as long as several runs, on a busy machine as many: those that are left over would
+/// wait for the next frame, one call after the other, and the thread would never sleep.
+fn runs_until_pause(outlook: &Outlook<'_>, now: Nanos, call_time: Nanos) -> (u64, Nanos) {
+    let Some(mut before) = outlook.launch(0) else { return (1, Nanos::MAX) };
     let mut runs = 1 + idle_runs(before.saturating_sub(now));
     for ahead in 1..LOOK {
-        let Some(at) = outlook.launch(ahead) else { return runs };
+        let Some(at) = outlook.launch(ahead) else { return (runs, before) };
         if at > before.saturating_add(NEAR) {
-            return runs;
+            return (runs, before);
         }
         runs += 1 + idle_runs(at.saturating_sub(before));
         before = at;
     }
-    runs_within(outlook, CALL_TIME).max(runs)
+    (runs_within(outlook, call_time).max(runs), Nanos::MAX)
 }
 
 /// How many frames are due by `now`.
@@ -263,7 +297,7 @@ mod tests {
     #[test]
     fn a_pause_that_is_worth_a_sleep_ends_a_call() {
         let runs = |launches: &[u64], now| {
-            runs_until_pause(&world(launches).outlook(), Nanos::from_micros(now))
+            runs_until_pause(&world(launches).outlook(), Nanos::from_micros(now), CALL_TIME).0
         };
         assert_eq!(runs(&[10, 20, 30, 400, 410], 10), 5, "10 µs: one run finds it too early");
         assert_eq!(runs(&[10, 12, 14, 400], 10), 3);
@@ -273,9 +307,21 @@ mod tests {
     }
 
     #[test]
+    fn runs_that_are_left_over_do_not_wait_for_a_frame_behind_a_pause() {
+        let until = |launches: &[u64]| {
+            runs_until_pause(&world(launches).outlook(), Nanos::ZERO, CALL_TIME).1
+        };
+        assert_eq!(until(&[10, 20, 30, 400, 410]), Nanos::from_micros(30));
+        assert_eq!(until(&[10, 20]), Nanos::from_micros(20), "no further frame is known");
+        assert_eq!(until(&(0..200).collect::<Vec<_>>()), Nanos::MAX, "no pause");
+    }
+
+    #[test]
     fn frames_without_a_pause_are_sent_by_one_long_call() {
         let every = |us: u64| (0..200).map(|n| n * us).collect::<Vec<_>>();
-        let runs = |us| runs_until_pause(&world(&every(us)).outlook(), Nanos::ZERO) / 1000 * 1000;
+        let runs = |us| {
+            runs_until_pause(&world(&every(us)).outlook(), Nanos::ZERO, CALL_TIME).0 / 1000 * 1000
+        };
         assert_eq!(runs(2), 50_000, "100 ms");
         assert_eq!(runs(20), 20_000, "5,000 frames, and three runs before each");
     }

@@ -19,6 +19,7 @@ use wirebeat_engine::loopback::{self, Link, LoopbackPort, VirtualClock};
 use wirebeat_engine::port::Port;
 use wirebeat_engine_linux::kernel::{KernelOptions, KernelPort};
 use wirebeat_engine_linux::packet::{Accept, PacketOptions, PacketReceive};
+use wirebeat_engine_linux::scheduling::ThreadOrders;
 use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Joining, SocketOptions, SocketReceive, SocketTransmit,
 };
@@ -193,7 +194,7 @@ fn fed(cable: &Testbed, frames: u64) -> u64 {
         interface: cable.a.interface().to_owned(),
         plan: Plan::new(&program, &[0, 1], Shard::WHOLE, (0, 0)).tx,
         wait: Wait::Sleep,
-        cpu: Some(0),
+        thread: ThreadOrders::on(0),
         sequences: None,
         shared: None,
         egress_program: false,

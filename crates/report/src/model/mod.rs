@@ -12,7 +12,7 @@ mod stats;
 
 pub use flow::{FlowReport, Loss, LossBasis, MemberKind, Members, Rates, Received, Sent, Volume};
 pub use replay::{LeftOut, Replay};
-pub use station::{Clock, Cost, DelayClock, Host, Interruptions, Relation, Station};
+pub use station::{Clock, Cost, DelayClock, Host, Interruptions, Relation, Station, Thread};
 pub(crate) use stats::round;
 pub use stats::{Bins, Bucket, Percentiles, Stats};
 

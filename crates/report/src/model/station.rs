@@ -24,11 +24,33 @@ pub struct Station {
     pub wait: Option<String>,
     /// The CPUs that the port's threads are bound to; empty when they are not.
     pub cpus: Vec<u32>,
+    /// What was in force for each of its threads that send or receive; none where the kernel receives by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<Thread>,
     /// How they were taken from a sender; absent where nobody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interruptions: Option<Interruptions>,
     /// The clock that its times are read from.
     pub clock: Clock,
+}
+
+/// How a thread competed for a CPU during a run (sched(7)).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Thread {
+    /// What it did: "send", "receive".
+    pub role: String,
+    /// The CPUs that it could run on at the end, in order.
+    pub cpus: Vec<u32>,
+    /// Its policy: "SCHED_OTHER", "SCHED_FIFO".
+    pub policy: String,
+    /// Its nice value, -20 to 19: the lower, the heavier.
+    pub nice: i32,
+    /// The slice that it asked for, in nanoseconds; `null` where it asked for none or the kernel takes none.
+    pub slice_ns: Option<u64>,
+    /// Its priority within SCHED_FIFO, 1 to 99; `null` with any other policy.
+    pub realtime_priority: Option<u32>,
+    /// Why it had less than it asked for; `null` where it had that.
+    pub note: Option<String>,
 }
 
 /// What came between while a sender was at work in the kernel, by the times between two readings of the clock: timer ticks,

@@ -4,7 +4,7 @@ use super::WIDTH;
 use super::style::{Style, clean, hang};
 use crate::human;
 use crate::model::{
-    Cost, DelayClock, Equation, Interruptions, Others, Relation, Replay, Report, Station,
+    Cost, DelayClock, Equation, Interruptions, Others, Relation, Replay, Report, Station, Thread,
 };
 
 /// Columns of the label at the start of a line.
@@ -117,6 +117,9 @@ fn station(label: &str, station: &Station, lines: &mut Lines) {
         port += &format!(", link {}", human::bit_rate(speed as f64));
     }
     lines.entry(label, port);
+    for threads in station.threads.chunk_by(|a, b| a == b) {
+        lines.entry("", self::threads(threads));
+    }
     if let Some(interruptions) = &station.interruptions {
         lines.entry("", interrupted(interruptions));
     }
@@ -126,6 +129,27 @@ fn station(label: &str, station: &Station, lines: &mut Lines) {
     let bound = clock.offset_bound_ns.map(|bound| human::time(bound as f64));
     let bound = bound.map_or_else(String::new, |bound| format!(", within {bound}"));
     lines.entry("", format!("clock {}, {}{bound}", clock.name, clock.synchronisation));
+}
+
+/// Threads that were alike.
+fn threads(threads: &[Thread]) -> String {
+    let Some(first) = threads.first() else { return String::new() };
+    let Thread { role, cpus, policy, nice, slice_ns, realtime_priority, note } = first;
+    let mut text =
+        format!("{}: {policy}", human::counted(threads.len() as u64, &format!("{role} thread")));
+    match realtime_priority {
+        Some(priority) => text += &format!(" {priority}"),
+        None => text += &format!(", nice {nice}"),
+    }
+    if let Some(slice) = slice_ns {
+        text += &format!(", slice {}", human::time(*slice as f64));
+    }
+    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    text += &format!(", CPU {}", cpus.join(" "));
+    if let Some(note) = note {
+        text += &format!(" ({note})");
+    }
+    text
 }
 
 fn clock(clock: &DelayClock) -> String {

@@ -323,12 +323,20 @@ impl Measured {
 fn tame_stations(stations: &mut Vec<Station>) {
     stations.truncate(ENTRIES);
     for station in stations {
-        let Station { host, interface, namespace, engine, mode, wait, cpus, clock, .. } = station;
+        let Station {
+            host, interface, namespace, engine, mode, wait, cpus, threads, clock, ..
+        } = station;
         let texts = [&mut host.name, &mut host.kernel, &mut host.cpu_model, engine, mode];
         let optional = [interface, namespace, wait].into_iter().flatten();
         let clock = [&mut clock.name, &mut clock.synchronisation];
         texts.into_iter().chain(optional).chain(clock).for_each(|text| tame(text, TEXT));
         cpus.truncate(CPUS);
+        threads.truncate(ENTRIES);
+        for thread in threads {
+            let texts = [&mut thread.role, &mut thread.policy].into_iter().chain(&mut thread.note);
+            texts.for_each(|text| tame(text, TEXT));
+            thread.cpus.truncate(CPUS);
+        }
     }
 }
 

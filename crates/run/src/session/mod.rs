@@ -14,6 +14,7 @@ use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::drive::{LiveTx, Sequences};
 use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_engine_linux::affinity::Aside;
+use wirebeat_engine_linux::scheduling::{Priority, ThreadState, raise_helpers};
 use wirebeat_engine_linux::time::RealtimeToMonotonic;
 use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_netlink::LinkWatch;
@@ -31,11 +32,15 @@ use crate::files;
 use crate::observe::{Observer, Stop};
 use crate::options::Options;
 use crate::outcome::{self, Outcome};
+use crate::placement::{self, Cpus, Demand, Placement, Seat};
 use crate::ports::{self, PortHere};
+use crate::priority;
 use crate::receivers::{self, Receiver};
 use crate::remote::{Connection, ExpectedFlow, Measurement, RemoteError};
 use crate::replay::{How, Opened, Recording, Replaying, shared};
-use crate::transmit::{self, AnyPort, Cores, Marching, Opening, Sender};
+use crate::spread;
+use crate::starvation::Starvation;
+use crate::transmit::{self, AnyPort, Marching, Opening, Sender};
 
 use watching::Looking;
 pub(crate) use watching::{interrupted, watch};
@@ -67,6 +72,9 @@ pub struct Prepared {
     pub(crate) sending: Vec<Sending>,
     pub(crate) receivers: Vec<Receiver>,
     pub(crate) wait: Wait,
+    pub(crate) priority: Priority,
+    /// What the placement of its threads has to say.
+    pub(crate) placed: Vec<String>,
     pub(crate) settle: Nanos,
     /// When it starts by the clock of the day, if that was said.
     start_at: Option<WallTime>,
@@ -90,15 +98,21 @@ pub struct Prepared {
 #[derive(Clone, Debug)]
 pub(crate) struct Sending {
     pub(crate) place: usize,
-    pub(crate) cpu: Option<usize>,
     /// The flows that it sends, and how many senders share them.
     pub(crate) flows: Vec<u32>,
     pub(crate) cores: u32,
+    /// Where it was put, and what is in force for its thread.
+    pub(crate) seat: Seat,
+    pub(crate) state: Arc<ThreadState>,
     pub(crate) mode: String,
 }
 
 /// Resolves links, compiles the scenario and opens its ports. Nothing is sent.
 pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunError> {
+    let cpus = Cpus::here();
+    for (name, port) in &scenario.ports {
+        cpus.check(&format!("port '{name}'"), &port.cores)?;
+    }
     let ports = ports::find(scenario, &options.namespaces)?;
     let engines =
         ports.iter().map(|port| engines::choose(port, scenario)).collect::<Result<Vec<_>, _>>()?;
@@ -122,6 +136,8 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         sending: Vec::new(),
         receivers: Vec::new(),
         wait,
+        priority: priority::of(scenario.run.priority),
+        placed: Vec::new(),
         settle: scenario.run.settle,
         unix_offset: unix_offset(),
         start_at: scenario.run.start_at,
@@ -139,10 +155,13 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     if let Some(peer) = &prepared.options.peer {
         prepared.connection = Some(Connection::open(peer)?);
     }
-    let cores = prepared.cores();
+    let placement = prepared.place(&cpus);
+    prepared.check_priority(&placement)?;
+    prepared.placed.clone_from(&placement.findings);
     // what transmits is not kept from it by those who help it
-    let _aside = Aside::from(cores.iter().flatten().flatten().copied());
-    prepared.open(cores)?;
+    let _aside = Aside::from(placement.cpus());
+    let _raised = raise_helpers(prepared.priority);
+    prepared.open(placement.senders)?;
     prepared.watch()?;
     prepared.begin_replays()?;
     if prepared.is_controlled() {
@@ -244,17 +263,32 @@ impl Prepared {
         Control::new(live, self.senders.len(), room)
     }
 
-    /// The transmit cores of each port.
-    fn cores(&self) -> Vec<Cores> {
-        let of = |(port, engine): (&PortHere, &Engine)| match self.program.flows_from(&port.name) {
-            flows if flows.is_empty() => Cores::new(),
-            _ => transmit::cores(port, *engine),
+    /// Where the transmit cores of all ports run.
+    fn place(&self, cpus: &Cpus) -> Placement {
+        let of = |(port, engine): (&PortHere, &Engine)| {
+            let flows = self.program.flows_from(&port.name);
+            let most = (usize::from(port.spec.senders()), port.spec.cores.len() > 1);
+            let senders = match flows.is_empty() {
+                true => 0,
+                false => spread::shares(&self.program, &flows, most).len(),
+            };
+            Demand::of(port, *engine, senders)
         };
-        self.ports.iter().zip(&self.engines).map(of).collect()
+        let demands: Vec<Demand> = self.ports.iter().zip(&self.engines).map(of).collect();
+        placement::place(&demands, &cpus.allowed)
+    }
+
+    /// That real time is permitted, where it is asked for and somebody sends or receives.
+    fn check_priority(&self, placement: &Placement) -> Result<(), RunError> {
+        let virtual_time = |engine: &Engine| matches!(engine, Engine::Loopback | Engine::Pcap);
+        match self.engines.iter().all(virtual_time) {
+            true => Ok(()),
+            false => priority::check(self.priority, placement),
+        }
     }
 
     /// Opens receivers first, because some drivers take frames only once somebody receives them.
-    fn open(&mut self, cores: Vec<Cores>) -> Result<(), RunError> {
+    fn open(&mut self, seats: Vec<Vec<Seat>>) -> Result<(), RunError> {
         let pairs = self
             .program
             .flows
@@ -277,13 +311,17 @@ impl Prepared {
         for place in 0..self.ports.len() {
             self.open_receiver(place, &mut ends)?;
         }
-        for ((place, longest), cores) in frame_max.into_iter().enumerate().zip(cores) {
+        for ((place, longest), mut seats) in frame_max.into_iter().enumerate().zip(seats) {
             if longest == 0 {
                 continue;
             }
             let port = &self.ports[place];
             self.engines[place] = engines::settle(port, self.engines[place], longest)?;
             let engine = self.engines[place];
+            if seats.is_empty() {
+                // in memory: one, wherever it is put
+                seats.push(Seat::default());
+            }
             let mine = self.program.flows_from(&port.name);
             let recordings = opened.iter_mut().filter(|one| mine.contains(&one.flow()));
             let opening = Opening {
@@ -292,16 +330,18 @@ impl Prepared {
                     _ => None,
                 },
                 wait: self.wait,
+                priority: self.priority,
                 unix_offset: self.unix_offset,
                 room: self.is_controlled().then_some(longest),
             };
             let senders =
-                transmit::open((port, engine), &self.program, (opening, cores), &mut ends)?;
-            self.sending.extend(senders.iter().map(|sender| Sending {
+                transmit::open((port, engine), &self.program, (opening, &seats), &mut ends)?;
+            self.sending.extend(senders.iter().zip(seats).map(|(sender, seat)| Sending {
                 place,
-                cpu: sender.cpu,
                 flows: sender.flows.clone(),
                 cores: sender.shard.cores,
+                seat,
+                state: Arc::clone(&sender.thread.state),
                 mode: sender.port.caps().mode.clone(),
             }));
             self.senders.extend(senders);
@@ -467,7 +507,10 @@ impl Prepared {
             control.begin(start);
         }
         let mut senders = std::mem::take(&mut self.senders);
-        let _aside = Aside::from(self.sending.iter().filter_map(|sending| sending.cpu));
+        let _aside = Aside::from(self.sending.iter().filter_map(|sending| sending.seat.cpu));
+        let _raised = raise_helpers(self.priority);
+        let seats = self.sending.iter().map(|sending| (&sending.state, &sending.seat));
+        let mut starvation = Starvation::watch(seats, begun);
         let lives: Vec<Arc<LiveTx>> =
             senders.iter().map(|sender| Arc::clone(&sender.live)).collect();
         let mut watches = std::mem::take(&mut self.watches);
@@ -506,7 +549,9 @@ impl Prepared {
                     end = End::Failed { message };
                     halt.store(true, Ordering::Release);
                 }
-                let elapsed = MonotonicClock.now().saturating_sub(origin);
+                let now = MonotonicClock.now();
+                starvation.look(now);
+                let elapsed = now.saturating_sub(origin);
                 if elapsed >= next {
                     observer.progress(&looking.at(elapsed));
                     next = elapsed.saturating_add(self.options.interval);

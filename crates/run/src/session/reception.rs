@@ -8,6 +8,7 @@ use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::loopback::LoopbackPort;
 use wirebeat_engine_linux::group::Group;
 use wirebeat_engine_linux::kernel::{Fate, KernelReceiver};
+use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders};
 use wirebeat_meter::codecs::Codecs;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
@@ -80,6 +81,11 @@ impl Prepared {
             log: None,
             groups,
             most: None,
+            thread: ThreadOrders {
+                cpus: Vec::new(),
+                priority: if virtual_time { Priority::Normal } else { self.priority },
+                ..ThreadOrders::default()
+            },
         };
         let at = (port, engine);
         let receiver = receivers::open(place, at, how, ends, &self.virtual_clock)?;

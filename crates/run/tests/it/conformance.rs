@@ -4,11 +4,13 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use wirebeat_engine_linux::affinity;
+use wirebeat_engine_linux::scheduling::{Scheduling, ThreadOrders, realtime_refusal};
 use wirebeat_report::model::{End, FindingKind, FlowReport, Report};
 use wirebeat_run::{Silent, Stop};
 use wirebeat_testbed::{Capability, Testbed, require};
 
-use crate::world::{Engine, balanced, cable, ports, prepared, run};
+use crate::world::{Engine, balanced, cable, ports, prepared, run, tried};
 
 /// Runs `check` on each engine as a test of its own.
 macro_rules! on_every_engine {
@@ -45,6 +47,9 @@ on_every_engine!(
     every_frame_arrives_once_and_whole,
     flat_out_sends_exactly_the_count,
     both_directions_at_once,
+    cpus_that_do_not_exist_are_refused_before_any_traffic,
+    threads_compete_as_asked_and_the_report_says_how,
+    real_time_sends_everything_and_keeps_to_its_budget,
     late_frames_are_dropped_and_counted,
     an_overloaded_sender_drops_what_is_late_and_sends_the_rest,
     a_stop_ends_at_once_with_balanced_books,
@@ -136,6 +141,103 @@ fn both_directions_at_once(engine: Engine, bed: Option<&Testbed>) {
     for flow in &report.flows {
         assert_eq!(sides(flow), (1500, 1500, 1500), "{flow:#?}");
     }
+    // all ports' first senders once shared the last CPU
+    let cpus: Vec<&[u32]> = report.senders.iter().map(|sender| &sender.cpus[..]).collect();
+    let crowded = report.findings.iter().any(|finding| finding.message.contains("threads share"));
+    match affinity::allowed().len() {
+        1 => assert!(cpus[0] == cpus[1] && crowded, "{cpus:?} {:?}", report.findings),
+        _ => assert!(cpus[0] != cpus[1] && !crowded, "{cpus:?} {:?}", report.findings),
+    }
+}
+
+fn cpus_that_do_not_exist_are_refused_before_any_traffic(engine: Engine, bed: Option<&Testbed>) {
+    let scenario = format!(
+        "{}flows: {{ f: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], count: 10 }} }}\n",
+        ports(engine, ", cores: [8190]")
+    );
+    let error = tried(&scenario, bed).map(|_| ()).unwrap_err();
+    assert_eq!(error.exit_code(), 2, "{error}");
+    let why = error.to_string();
+    assert!(
+        why.starts_with(
+            "port 'a' names CPU 8190, which this machine does not have; choose among CPU "
+        ),
+        "{why}"
+    );
+}
+
+/// A flow of 2,000 frames a second, sent with a priority.
+fn with_priority(engine: Engine, bed: Option<&Testbed>, priority: &str) -> Report {
+    run(
+        &format!(
+            "{}flows: {{ f: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], rate: 2kpps,
+  count: 400 }} }}\nrun: {{ priority: {priority} }}\n",
+            ports(engine, "")
+        ),
+        bed,
+    )
+}
+
+/// How the thread competes that runs the tests.
+fn own_scheduling() -> (Option<Scheduling>, Vec<usize>) {
+    let orders = ThreadOrders::default();
+    drop(orders.apply().unwrap());
+    (orders.state.get(), affinity::allowed())
+}
+
+fn threads_compete_as_asked_and_the_report_says_how(engine: Engine, bed: Option<&Testbed>) {
+    let before = own_scheduling();
+    let [normal, high] = ["normal", "high"].map(|priority| with_priority(engine, bed, priority));
+    assert_eq!(own_scheduling(), before, "a run changed the thread that called it");
+    if engine == Engine::Loopback {
+        // in memory nobody competes
+        return;
+    }
+    let sender = |report: &Report| match &report.senders[0].threads[..] {
+        [only] => only.clone(),
+        threads => panic!("{threads:?}"),
+    };
+    let (normal, high) = (sender(&normal), sender(&high));
+    assert_eq!((normal.role.as_str(), normal.policy.as_str()), ("send", "SCHED_OTHER"));
+    assert_eq!((normal.nice, normal.slice_ns), (before.0.unwrap().nice, None));
+    assert_eq!(high.policy, "SCHED_OTHER");
+    assert_eq!(high.nice == -20, high.note.is_none(), "{high:?}");
+    assert!(!high.cpus.is_empty());
+}
+
+fn real_time_sends_everything_and_keeps_to_its_budget(engine: Engine, bed: Option<&Testbed>) {
+    if engine != Engine::Loopback
+        && let Some(why) = realtime_refusal()
+    {
+        let scenario = format!(
+            "{}flows: {{ f: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], count: 1 }} }}
+run: {{ priority: realtime }}\n",
+            ports(engine, "")
+        );
+        let error = tried(&scenario, bed).map(|_| ()).unwrap_err();
+        assert_eq!(error.exit_code(), 3);
+        assert!(error.to_string().contains(&why), "{error}");
+        return;
+    }
+    let report = with_priority(engine, bed, "realtime");
+    balanced(&report);
+    assert_eq!(sides(&report.flows[0]), (400, 400, 400));
+    if engine != Engine::Loopback {
+        let thread = &report.senders[0].threads[0];
+        assert_eq!((thread.policy.as_str(), thread.realtime_priority), ("SCHED_FIFO", Some(10)));
+    }
+    // a flood never sleeps by itself: without a budget the kernel would stop it for 50 ms of every second
+    let flood = run(
+        &format!(
+            "{}flows: {{ f: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], count: 50000 }} }}
+run: {{ priority: realtime }}\n",
+            ports(engine, "")
+        ),
+        bed,
+    );
+    balanced(&flood);
+    assert_eq!(flood.end, End::Completed);
+    assert_eq!(flood.total.sent.as_ref().unwrap().requested.frames, 50_000);
 }
 
 fn late_frames_are_dropped_and_counted(engine: Engine, bed: Option<&Testbed>) {

@@ -19,7 +19,7 @@ use wirebeat_meter::filter::Filter;
 use wirebeat_report::model::{FlowReport, Received, Report};
 use wirebeat_run::{Codec, Observer, Progress, ReceiveRequest, Stop, receive};
 use wirebeat_testbed::{End, Program, Testbed};
-use wirebeat_traffic::spec::EngineChoice;
+use wirebeat_traffic::spec::{EngineChoice, PriorityChoice};
 use wirebeat_units::Nanos;
 
 use crate::world::cable;
@@ -63,6 +63,8 @@ pub fn receiver(bed: &Testbed, codec: Codec, port: Option<u16>) -> ReceiveReques
         promiscuous: false,
         pass: true,
         // a test that fails meanwhile is not to wait for ever
+        cores: Vec::new(),
+        priority: PriorityChoice::default(),
         time: Some(Nanos::from_secs(60)),
         count: None,
         interval: Nanos::from_millis(10),

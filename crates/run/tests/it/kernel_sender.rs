@@ -10,6 +10,7 @@ use wirebeat_engine::port::{
 use wirebeat_engine_linux::kernel::{
     Fate, KernelOptions, KernelPort, KernelReceiver, ReceiveOptions,
 };
+use wirebeat_engine_linux::scheduling::ThreadOrders;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_run::{Silent, Stop};
@@ -35,7 +36,7 @@ fn port(bed: &Testbed, cut: bool) -> KernelPort {
         interface: "wb0".to_owned(),
         plan,
         wait: Wait::Spin,
-        cpu: Some(0),
+        thread: ThreadOrders::on(0),
         sequences: None,
         shared: None,
         egress_program: false,

@@ -15,7 +15,7 @@ use wirebeat_run::receive::{Listen, ReceiveRequest};
 use wirebeat_run::{Observer, Options, Peer, Progress, RunError, Silent, Stop, prepare, receive};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_trace::archive::{Device, Record, Timestamp, Writer};
-use wirebeat_traffic::spec::{EngineChoice, Scenario};
+use wirebeat_traffic::spec::{EngineChoice, PriorityChoice, Scenario};
 use wirebeat_units::Nanos;
 use wirebeat_wire::mac::MacAddr;
 
@@ -35,6 +35,8 @@ fn request(bed: &Testbed, engine: EngineChoice, key: &str) -> ReceiveRequest {
         flows: 16,
         promiscuous: false,
         pass: false,
+        cores: Vec::new(),
+        priority: PriorityChoice::default(),
         time: None,
         count: None,
         interval: Nanos::from_millis(100),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use wirebeat_report::model::Report;
-use wirebeat_run::{Options, Prepared, Silent, Stop, prepare};
+use wirebeat_run::{Options, Prepared, RunError, Silent, Stop, prepare};
 use wirebeat_testbed::{Neighbours, Options as Cable, Testbed};
 use wirebeat_traffic::spec::Scenario;
 
@@ -37,7 +37,7 @@ pub fn ports(engine: Engine, more: &str) -> String {
     let name = engine.name();
     match engine {
         Engine::Loopback => {
-            format!("ports: {{ a: {{ engine: {name} }}, b: {{ engine: {name} }} }}\n")
+            format!("ports: {{ a: {{ engine: {name}{more} }}, b: {{ engine: {name} }} }}\n")
         }
         _ => format!(
             "ports:\n  a: {{ interface: wb0, namespace: a, engine: {name}{more} }}\n  \
@@ -48,6 +48,11 @@ pub fn ports(engine: Engine, more: &str) -> String {
 
 /// Prepares a scenario on `bed`.
 pub fn prepared(text: &str, bed: Option<&Testbed>) -> Prepared {
+    tried(text, bed).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Prepares a scenario on `bed` that may be refused.
+pub fn tried(text: &str, bed: Option<&Testbed>) -> Result<Prepared, RunError> {
     let scenario = Scenario::from_yaml(text, "test").unwrap_or_else(|error| panic!("{error}"));
     let mut namespaces = BTreeMap::new();
     if let Some(bed) = bed {
@@ -55,7 +60,7 @@ pub fn prepared(text: &str, bed: Option<&Testbed>) -> Prepared {
         namespaces.insert("b".to_owned(), bed.b.namespace.clone());
     }
     let options = Options { namespaces, ..Options::default() };
-    prepare(&scenario, options).unwrap_or_else(|error| panic!("{error}"))
+    prepare(&scenario, options)
 }
 
 /// Runs a scenario to its end.

@@ -15,7 +15,7 @@ use super::hint::with_hint;
 
 use super::{
     Change, EngineChoice, FlowSpec, Invalid, KeyPath, LateChoice, MAX_FLOWS, Order, PortSpec,
-    Probe, RunSpec, Scenario, Shared,
+    PriorityChoice, Probe, RunSpec, Scenario, Shared, WaitChoice,
 };
 
 /// The longest name of a port or flow, in characters: what fits a column of a report.
@@ -298,6 +298,12 @@ fn check_run(run: &RunSpec) -> Result<(), Invalid> {
     let at = |key| KeyPath::root("run").key(key);
     if run.time == Some(Nanos::ZERO) {
         return Err(at("time").invalid("a run of no time sends nothing"));
+    }
+    if run.priority == PriorityChoice::Realtime && run.wait == WaitChoice::Spin {
+        return Err(at("priority").invalid(
+            "real time does not go with 'wait: spin': Linux takes the CPU away from a real-time thread that never \
+             sleeps, for 50 ms of each second; use 'wait: hybrid', or the priority 'high'",
+        ));
     }
     if run.late == LateChoice::Send && run.drift != RunSpec::DEFAULT_DRIFT {
         return Err(at("drift")

@@ -23,6 +23,9 @@ pub struct RunSpec {
     /// How a deadline is awaited.
     #[serde(skip_serializing_if = "is_default")]
     pub wait: WaitChoice,
+    /// How the threads that send and receive compete with everything else for a CPU.
+    #[serde(skip_serializing_if = "is_default")]
+    pub priority: PriorityChoice,
     /// What happens to a frame that cannot leave in time.
     #[serde(skip_serializing_if = "is_default")]
     pub late: LateChoice,
@@ -52,6 +55,7 @@ impl Default for RunSpec {
             time: None,
             start_at: None,
             wait: WaitChoice::default(),
+            priority: PriorityChoice::default(),
             late: LateChoice::default(),
             drift: Self::DEFAULT_DRIFT,
             settle: Self::DEFAULT_SETTLE,
@@ -73,6 +77,7 @@ fn is_default_settle(settle: &Nanos) -> bool {
 pub(super) struct RunPart {
     time: Option<Nanos>,
     wait: Option<WaitChoice>,
+    priority: Option<PriorityChoice>,
     late: Option<LateChoice>,
     drift: Option<Nanos>,
     settle: Option<Nanos>,
@@ -83,6 +88,7 @@ impl RunPart {
     pub(super) fn apply(self, run: &mut RunSpec) {
         run.time = self.time.or(run.time);
         run.wait = self.wait.unwrap_or(run.wait);
+        run.priority = self.priority.unwrap_or(run.priority);
         run.late = self.late.unwrap_or(run.late);
         run.drift = self.drift.unwrap_or(run.drift);
         run.settle = self.settle.unwrap_or(run.settle);
@@ -100,6 +106,19 @@ pub enum WaitChoice {
     Hybrid,
     /// Sleep: cheapest.
     Sleep,
+}
+
+/// How the threads that send and receive compete with everything else for a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PriorityChoice {
+    /// As the program was started.
+    Normal,
+    /// The heaviest weight (nice -20) and a short slice, where that is permitted.
+    #[default]
+    High,
+    /// Before everything without a real-time policy (SCHED_FIFO), up to 90 % of the time; not with `wait: spin`.
+    Realtime,
 }
 
 /// What happens to a frame that cannot leave in time.

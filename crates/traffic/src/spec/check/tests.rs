@@ -245,6 +245,22 @@ fn flows_with_and_without_a_rate_do_not_share_a_port() {
 }
 
 #[test]
+fn real_time_and_a_thread_that_never_sleeps_are_refused_together() {
+    let of = |run: &str| format!("ports: {{}}\nflows: {{}}\nrun: {{ {run} }}");
+    let why = why(&of("wait: spin, priority: realtime"));
+    assert!(
+        why.starts_with("f:3:20: run.priority: real time does not go with 'wait: spin'"),
+        "{why}"
+    );
+    assert!(why.ends_with("use 'wait: hybrid', or the priority 'high'"), "{why}");
+    for run in
+        ["priority: realtime", "wait: sleep, priority: realtime", "wait: spin, priority: high"]
+    {
+        assert!(Scenario::from_yaml(&of(run), "").is_ok(), "{run}");
+    }
+}
+
+#[test]
 fn there_are_no_more_flows_than_numbers() {
     let flow = FlowSpec { to: Some("a".to_owned()), ..FlowSpec::from_port("a") };
     let mut scenario = Scenario::default();
