@@ -11,7 +11,7 @@ use wirebeat_units::{FrameLen, FrameRate, Nanos, Rate};
 
 use super::Chapter;
 use crate::format;
-use crate::frames::{FAR, NEAR, flow};
+use crate::frames::{NEAR, flow};
 use crate::lab::{Failure, Lab};
 use crate::rounds::{Bench, Contestant, Measured, in_turn};
 use crate::sinks::{self, PORT};
@@ -47,14 +47,14 @@ is on the wrong side of 1.";
 pub const PROGRAMS: [(&str, &str); 1] = [("stress-ng", "stress-ng")];
 
 /// Who sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Who {
     Wirebeat(&'static str, EngineChoice),
     Peer(&'static Tool),
 }
 
 /// A tool: its package's program at the sending end, and at the far end.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Tool {
     name: &'static str,
     program: &'static str,
@@ -278,7 +278,7 @@ fn verdict(
 ) -> Verdict {
     let target = format!("{name}: {what}");
     let peers = entries.iter().filter(|(who, measured)| {
-        let compared = if *more { *who == Who::Peer(&IPERF) } else { !who.is_ours() };
+        let compared = if *more { who.name() == IPERF.name } else { !who.is_ours() };
         compared && !measured.values.is_empty()
     });
     let median = |measured: &Measured<Seen>| measured.series(figure).median().unwrap_or(f64::MAX);
