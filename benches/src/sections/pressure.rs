@@ -187,6 +187,9 @@ fn seen(bench: &Bench, who: Who) -> Result<Seen, Failure> {
     // a virtual cable takes redirected frames without a program at its far end where GRO is on: it is, for everybody
     let mut far = lab.far().netlink()?;
     far.set_features(lab.far().link.index, &[("rx-gro", true)])?;
+    // what is late leaves the socket engine joined, and would be one packet to the capture
+    let mut near = lab.near().netlink()?;
+    near.set_features(lab.near().link.index, &[("tx-udp-segmentation", false)])?;
     // nobody must answer that the port is closed
     let _socket = sinks::unread(lab)?;
     let all = *time + WARM_UP.to_duration() + Duration::from_millis(700);
