@@ -322,6 +322,12 @@ static __always_inline __u64 number(__u32 tag, __u64 sent)
 	return block_next++;
 }
 
+/* The number that a slot brings along: a record that leaves behind others keeps the one of its place. */
+static __always_inline __u32 own_number(struct wb_slot *slot)
+{
+	return *(__u32 *)&slot->sequence_at;
+}
+
 /* A run that sends nothing. */
 static __always_inline int idle(void)
 {
@@ -606,7 +612,7 @@ int wb_transmit(struct xdp_md *ctx)
 		orders.stop = 1;
 		return XDP_ABORTED;
 	}
-	sequence = number(tag, counters->sent);
+	sequence = slot->numbered ? own_number(slot) : number(tag, counters->sent);
 	if (sequence >> 32)
 		return XDP_ABORTED;
 	counters->sent++;

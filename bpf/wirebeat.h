@@ -54,7 +54,7 @@ struct wb_slot {
 	__u32 spacing_ns; /* since the last frame of the tag left, for a frame that is late; see `credit` */
 	__u16 frame_len; /* to count by: with FCS … */
 	__u16 payload_len; /* … and of the payload */
-	__u16 sequence_at; /* from the start of the frame, like all that follow; for forms other than 0 */
+	__u16 sequence_at; /* from the start of the frame, like all that follow; for forms other than 0, see `numbered` */
 	__u16 time_at; /* 0: no time is written */
 	__u8 form; /* enum wb_probe_form */
 	__u8 first; /* the number of the first frame */
@@ -63,7 +63,7 @@ struct wb_slot {
 	__u16 apart_at; /* where in the frame that part begins which lies in the shared memory … */
 	__u32 apart_from; /* … where it lies there … */
 	__u16 apart_len; /* … and its bytes; 0: there is none */
-	__u16 reserved;
+	__u16 numbered; /* 1: of form 0, with its number in the 32 bits from sequence_at on; else numbers are taken as frames leave */
 	__u8 frame[];
 };
 #define WB_SLOT_HEAD 56

@@ -12,6 +12,8 @@ use crate::output::tell;
 
 /// The bar shows rates over a second: a shorter time makes them jump.
 const BAR_WINDOW: Nanos = Nanos::from_secs(1);
+/// From how long on it is said when the next frame is due.
+const IDLE: Nanos = Nanos::from_secs(2);
 /// Less than the shortest interval between looks.
 const START: Nanos = Nanos::from_millis(5);
 
@@ -177,6 +179,9 @@ impl Pace {
         if now.expired > 0 {
             line.push_str(&format!("  expired {}", now.expired));
         }
+        if let Some(next_in) = now.next_in.filter(|next_in| *next_in >= IDLE) {
+            line.push_str(&format!("  next in {}", human::long_time(next_in.get())));
+        }
         line
     }
 }
@@ -234,6 +239,8 @@ mod tests {
         assert_eq!(line(look(0, None, None)), "  0.0 s");
         let late = Progress { expired: 7, ..look(1, Some(1), None) };
         assert!(line(late).ends_with("  expired 7"));
+        let idle = Progress { next_in: Some(Nanos::from_secs(7201)), ..look(1, Some(1), None) };
+        assert!(line(idle).ends_with("  sent 1  next in 2 h"));
     }
 
     #[test]

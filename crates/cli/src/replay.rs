@@ -13,7 +13,7 @@ use wirebeat_traffic::spec::header::Header;
 use wirebeat_traffic::spec::number::Number;
 use wirebeat_traffic::spec::pattern::{Changing, Field, FieldValue, Increment, Pattern, Per};
 use wirebeat_traffic::spec::replay::{
-    FileNames, FlowOf, OnBad, OutOfOrder, ReaderChoice, Replay, Statistics,
+    FileNames, FlowOf, Numbers, OnBad, OutOfOrder, ReaderChoice, Replay, Statistics,
 };
 use wirebeat_traffic::spec::{FlowSpec, Probe, Scenario};
 use wirebeat_units::{Bytes, Factor, Nanos, WallTime};
@@ -102,6 +102,11 @@ struct TimingArgs {
     /// With 0 a record that leaves within a microsecond of its time is in time.
     #[arg(long, value_name = "TIME")]
     drift: Option<Nanos>,
+    /// Shorten a longer time from one record to the next to this [default: refuse more than 1h, unless --time is given]
+    ///
+    /// In time of the run: with --fast-forward 10x, ten times as much of the recording.
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    max_gap: Option<Nanos>,
     /// Let this share of all records leave later than they should, and so out of order: 0 to 1
     #[arg(long, value_name = "PROBABILITY", requires = "delay_window")]
     out_of_order: Option<f64>,
@@ -111,6 +116,11 @@ struct TimingArgs {
     /// With --out-of-order: how many of the --queues send such records and nothing else [default: 0]
     #[arg(long, value_name = "N", requires = "out_of_order")]
     out_of_order_queues: Option<u16>,
+    /// With --out-of-order: what the numbers in probes follow
+    ///
+    /// By those of records a receiver measures the disorder; by those of departures it sees that of the network alone.
+    #[arg(long, value_name = "WHAT", value_parser = values::choice(&NUMBERS), default_value = "records")]
+    numbers: Numbers,
     /// Seed of what is drawn [default: 1]
     #[arg(long, value_name = "N", value_parser = values::number, requires = "out_of_order")]
     seed: Option<u64>,
@@ -196,6 +206,11 @@ const STATISTICS: [(&str, &str, Statistics); 3] = [
     ("flow", "All of it together", Statistics::Flow),
     ("sub-flow", "Each number that --flow-of gives, too", Statistics::SubFlow),
     ("device", "Each device, too", Statistics::Device),
+];
+
+const NUMBERS: [(&str, &str, Numbers); 2] = [
+    ("records", "The order of the records", Numbers::Records),
+    ("departures", "The order in which they leave", Numbers::Departures),
 ];
 
 const READERS: [(&str, &str, ReaderChoice); 3] = [
@@ -305,7 +320,7 @@ fn replay(args: &Args, is_capture: bool) -> Result<Replay, Failure> {
     let late = args.timing.out_of_order.zip(args.timing.delay_window);
     let out_of_order = late.map(|(probability, window)| {
         let cores = args.timing.out_of_order_queues.unwrap_or(0);
-        OutOfOrder { probability, window, cores }
+        OutOfOrder { probability, window, cores, numbers: args.timing.numbers }
     });
     let mut replay = Replay {
         archive,
@@ -313,6 +328,7 @@ fn replay(args: &Args, is_capture: bool) -> Result<Replay, Failure> {
         speed: fast_forward.unwrap_or_default(),
         tight_loop: *tight_loop,
         drift: *drift,
+        max_gap: args.timing.max_gap,
         times: times.unwrap_or(usual.times),
         from: args.records.from,
         to: args.records.until,

@@ -20,6 +20,16 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Nanos;
     /// Returns at `deadline` or later; at once when it has passed.
     fn wait_until(&self, deadline: Nanos, wait: Wait);
+
+    /// Whether a wait takes no time however long it is, and holds up nobody else: then it is not divided into steps.
+    fn jumps(&self) -> bool {
+        false
+    }
+
+    /// When a wait from `now` on is interrupted to look whether something else is asked for.
+    fn step(&self, now: Nanos, step: Nanos) -> Nanos {
+        if self.jumps() { Nanos::MAX } else { now.saturating_add(step) }
+    }
 }
 
 /// `CLOCK_MONOTONIC` as this process sees it. Outside time namespaces it is what `bpf_ktime_get_ns()` reads.

@@ -18,6 +18,8 @@ use crate::port::{Arrival, Caps, Fate, Fates, Port, PortError, TxMeta, TxTotals,
 #[derive(Clone, Debug, Default)]
 pub struct VirtualClock {
     now: Arc<AtomicU64>,
+    /// One thread alone waits on it.
+    of_one: bool,
 }
 
 /// How far a look at the virtual clock moves it: what reading a real one costs.
@@ -26,7 +28,13 @@ const TICK: u64 = 20;
 impl VirtualClock {
     /// Starts at `origin`.
     pub fn new(origin: Nanos) -> VirtualClock {
-        VirtualClock { now: Arc::new(AtomicU64::new(origin.get())) }
+        VirtualClock { now: Arc::new(AtomicU64::new(origin.get())), of_one: false }
+    }
+
+    /// The same clock where one thread alone waits on it, so that it may go on by any time at once.
+    #[must_use]
+    pub fn of_one(&self, of_one: bool) -> VirtualClock {
+        VirtualClock { now: Arc::clone(&self.now), of_one }
     }
 
     fn read(&self) -> Nanos {
@@ -41,6 +49,10 @@ impl Clock for VirtualClock {
 
     fn wait_until(&self, deadline: Nanos, _wait: Wait) {
         self.now.fetch_max(deadline.get(), Ordering::Relaxed);
+    }
+
+    fn jumps(&self) -> bool {
+        self.of_one
     }
 }
 

@@ -156,7 +156,7 @@ impl<W: Write + Send> PcapPort<W> {
         }
         let monotonic_ns = self.last.get();
         let unix_ns = monotonic_ns.wrapping_add(self.unix_offset);
-        meta.stamp.write(frame, tag.next, Moment { monotonic_ns, unix_ns });
+        meta.stamp.write(frame, meta.number.unwrap_or(tag.next), Moment { monotonic_ns, unix_ns });
         let block = EnhancedPacketBlock {
             interface_id: 0,
             timestamp: Duration::from_nanos(self.epoch.saturating_add(self.last).get()),

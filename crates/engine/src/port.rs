@@ -59,6 +59,9 @@ pub struct TxMeta {
     pub launch: Nanos,
     /// Where sequence and time go; only ports that hold frames write them.
     pub stamp: Stamp,
+    /// The sequence number of a frame with Wirebeat's own probe that was numbered before it leaves; a port that holds
+    /// frames writes this one. `None`: the next of its tag.
+    pub number: Option<u32>,
     /// A port that holds frames drops one that is later than this; `Nanos::MAX`: never.
     pub drift: Nanos,
     /// A port that holds frames sends a late one no sooner than this after the last of its tag; or with it, where it

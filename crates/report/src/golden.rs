@@ -14,8 +14,8 @@ use crate::assemble::{Clocks, CpuTime, ReceiverSide, RunFacts, SenderSide, SentF
 use crate::document::{Document, ErrorBody, ErrorReport, schema};
 use crate::format::{Colour, Format};
 use crate::model::{
-    Change, ChangeOrigin, Clock, End, Host, Interruptions, LeftOut, MemberKind, Replay, Report,
-    Station, Stats, Thread, Volume,
+    Change, ChangeOrigin, Clock, End, HeldBack, Host, Interruptions, LeftOut, MemberKind,
+    OutOfOrder, ProbeNumbers, Replay, Report, Shortened, Station, Stats, Thread, Volume,
 };
 
 /// Compares `found` with the file at `path` in this crate, or writes it.
@@ -381,6 +381,22 @@ fn a_run_in_which_much_went_wrong() {
             }],
             starved: 1_200,
             passed_over: 12,
+            held_back: Some(HeldBack {
+                frames: 17,
+                most_ns: 2_300,
+                first: "live.pcapng: frame 20 at byte 1400".to_owned(),
+                sorted: 5,
+            }),
+            shortened: Some(Shortened { gaps: 1, by_ns: 86_399_000_000_000 }),
+            out_of_order: Some(OutOfOrder {
+                probability: 0.1,
+                window_ns: 5_000_000,
+                numbers: ProbeNumbers::Records,
+                delayed: 125_001,
+                delay_ns: Stats { max: Some(4_999_000), ..Stats::of(&extents()) },
+                reordered: 120_000,
+                extent_records: Stats::of(&extents()),
+            }),
         }],
         ..facts("wirebeat run voice.yaml")
     };

@@ -2,7 +2,7 @@
 
 use crate::model::{End, LeftOut};
 
-pub use wirebeat_units::human::{count, counted};
+pub use wirebeat_units::human::{count, counted, long_time};
 
 /// Multiples of a unit, each 1000 times the one before.
 type Scale = &'static [&'static str];

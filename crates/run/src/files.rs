@@ -7,16 +7,23 @@ use std::path::Path;
 
 use wirebeat_report::model::MemberKind;
 use wirebeat_traffic::compile::Files;
-use wirebeat_traffic::spec::replay::Truncated;
+use wirebeat_traffic::spec::replay::{FlowOf, Truncated};
 use wirebeat_traffic::spec::{Replay, Scenario};
 
 use crate::error::RunError;
 use crate::options::Options;
-use crate::replay::{Known, kind, longest_frame, look_into, members};
+use crate::replay::{Known, Numbered, kind, longest_frame, look_into, members, sub_flows};
+
+/// What is known of the files that a scenario names.
+pub struct Found {
+    pub files: Files,
+    /// By flow: the sub-flows of its replay, where they are known.
+    pub(crate) sub_flows: HashMap<String, Numbered>,
+}
 
 /// Reads what `scenario` names and `options` do not hold already. Names are relative to the directory of the
 /// scenario.
-pub fn read(scenario: &Scenario, options: &Options) -> Result<Files, RunError> {
+pub fn read(scenario: &Scenario, options: &Options) -> Result<Found, RunError> {
     let mut files = options.files.clone();
     let path = |name: &str| match &options.directory {
         Some(directory) => directory.join(name),
@@ -33,7 +40,9 @@ pub fn read(scenario: &Scenario, options: &Options) -> Result<Files, RunError> {
     }
     let mut devices = HashMap::new();
     let asked: HashSet<&str> = replays(scenario)
-        .filter(|(_, replay)| kind(replay) == Some(MemberKind::Device))
+        .filter(|(_, replay)| {
+            kind(replay) == Some(MemberKind::Device) || replay.flow_of == Some(FlowOf::Device)
+        })
         .flat_map(|(_, replay)| replay.names().iter().map(String::as_str))
         .collect();
     for (name, replay) in replayed(scenario) {
@@ -48,12 +57,17 @@ pub fn read(scenario: &Scenario, options: &Options) -> Result<Files, RunError> {
         }
         devices.insert(name, known.devices);
     }
+    let mut all = HashMap::new();
     for (flow, replay) in replays(scenario) {
-        let count = members(replay, replay.table().map(path).as_deref(), &devices);
-        let count = count.map_err(|why| RunError::Usage(format!("flow '{flow}': {why}")))?;
+        let told = |why: String| RunError::Usage(format!("flow '{flow}': {why}"));
+        let table = replay.table().map(path);
+        let count = members(replay, table.as_deref(), &devices).map_err(told)?;
         files.insert_members(flow.to_owned(), count);
+        if let Some(numbered) = sub_flows(replay, table.as_deref(), &devices).map_err(told)? {
+            all.insert(flow.to_owned(), numbered);
+        }
     }
-    Ok(files)
+    Ok(Found { files, sub_flows: all })
 }
 
 /// The flows of `scenario` that replay something.

@@ -23,6 +23,8 @@ pub struct Progress {
     pub received: Option<(u64, u64)>,
     /// Frames dropped so far because they were later than their drift.
     pub expired: u64,
+    /// How long nothing is due, where the senders wait for the next frame.
+    pub next_in: Option<Nanos>,
 }
 
 /// Looks at a run. Called some times a second from one thread, never from a hot path.

@@ -4,15 +4,20 @@ use std::io;
 use std::thread::ScopedJoinHandle;
 use std::time::SystemTime;
 
+use wirebeat_engine::drive::disorder::Disorder;
 use wirebeat_engine::drive::{Driven, FlowSent};
 use wirebeat_engine::port::{Amount, Interruptions};
 use wirebeat_host::CpuTimes;
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::LinkStats;
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
-use wirebeat_report::model::{self, Change, End, Replay, Report, Station, Stats, Volume};
+use wirebeat_report::model::{
+    self, Change, End, HeldBack, OutOfOrder, ProbeNumbers, Replay, Report, Shortened, Station,
+    Stats, Volume,
+};
 use wirebeat_traffic::program::{Flow, Late};
 use wirebeat_traffic::spec::RunSpec;
+use wirebeat_traffic::spec::replay::Numbers;
 use wirebeat_units::Nanos;
 
 use crate::engines::Engine;
@@ -157,7 +162,38 @@ fn replay_of(run: &Prepared, replayed: Replayed) -> Replay {
         left_out: replayed.summary.left_out,
         starved: replayed.starved,
         passed_over: replayed.passed_over,
+        held_back: held_back(&replayed.summary.held_back),
+        shortened: Some(replayed.summary.shortened)
+            .filter(|shortened| shortened.gaps > 0)
+            .map(|of| Shortened { gaps: of.gaps, by_ns: of.by_ns }),
+        out_of_order: flow.and_then(|flow| out_of_order(run, flow, &replayed.disorder)),
     }
+}
+
+fn held_back(of: &replay::HeldBack) -> Option<HeldBack> {
+    let replay::HeldBack { frames, most_ns, ref first, moved } = *of;
+    let held = HeldBack { frames, most_ns, first: first.clone(), sorted: moved };
+    (frames > 0 || moved > 0).then_some(held)
+}
+
+/// What left out of its order, as it was asked for and as it was.
+fn out_of_order(run: &Prepared, flow: &Flow, disorder: &Disorder) -> Option<OutOfOrder> {
+    let asked = flow.replay.as_ref()?.out_of_order?;
+    let numbers = match asked.numbers {
+        _ if run.program.codec(flow.id.into()).is_none() => ProbeNumbers::None,
+        Numbers::Records => ProbeNumbers::Records,
+        Numbers::Departures => ProbeNumbers::Departures,
+    };
+    let (delay_ns, extent_records) = (Stats::of(&disorder.later), Stats::of(&disorder.extent));
+    Some(OutOfOrder {
+        probability: asked.probability,
+        window_ns: asked.window.get(),
+        numbers,
+        delayed: delay_ns.count,
+        delay_ns,
+        reordered: extent_records.count,
+        extent_records,
+    })
 }
 
 /// What changed in the flows while they could send.

@@ -40,6 +40,14 @@ impl Factor {
     }
 }
 
+impl Factor {
+    /// A time that passes so many times as slowly; beyond the number range the longest.
+    pub fn multiply(self, time_ns: u64) -> u64 {
+        let time = u128::from(time_ns) * u128::from(self.0) / u128::from(UNIT);
+        u64::try_from(time).unwrap_or(u64::MAX)
+    }
+}
+
 impl Default for Factor {
     fn default() -> Factor {
         Factor::ONE

@@ -10,6 +10,20 @@ pub fn time(ns: f64) -> String {
     scaled(ns, "ns", &[("µs", 1e3), ("ms", 1e6), ("s", 1e9)])
 }
 
+/// `365 d 6 h`, `2 h 59 min`, `1 min 5 s`: a time that somebody waits, by its two largest units. Below a minute it is
+/// [`time`].
+pub fn long_time(ns: u64) -> String {
+    const SECOND: u64 = 1_000_000_000;
+    let units =
+        [("d", 86_400 * SECOND), ("h", 3_600 * SECOND), ("min", 60 * SECOND), ("s", SECOND)];
+    let largest = units.iter().zip(units.iter().skip(1)).find(|((_, unit), _)| ns >= *unit);
+    let Some(((name, unit), (next, part))) = largest else { return time(ns as f64) };
+    match ns % unit / part {
+        0 => format!("{} {name}", ns / unit),
+        rest => format!("{} {name} {rest} {next}", ns / unit),
+    }
+}
+
 /// A frame rate: `"4.36 Mpps"`.
 pub fn frame_rate(frames_per_second: f64) -> String {
     scaled(frames_per_second, "pps", &[("kpps", 1e3), ("Mpps", 1e6), ("Gpps", 1e9)])

@@ -10,6 +10,8 @@ use wirebeat_trace::capture;
 use wirebeat_traffic::spec::replay::{PortRange, Prefix, Replay, Rewrite, Side, Truncated, Vlan};
 
 use super::Args;
+use wirebeat_units::Nanos;
+
 use crate::failure::Failure;
 use crate::packet::PacketArgs;
 use crate::values;
@@ -36,6 +38,11 @@ pub struct CaptureArgs {
     /// What is done about frames of which not all was captured
     #[arg(long, value_name = "WHAT", value_parser = values::choice(&TRUNCATED), default_value = "pad")]
     truncated: Truncated,
+    /// Put frames in the order of their times as far as they are no more than this apart [default: order of the file]
+    ///
+    /// Without it a frame with a time before that of the frame before it leaves right behind that one.
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    reorder_window: Option<Nanos>,
 }
 
 const SIDES: [(&str, &str, Side); 2] = [
@@ -126,6 +133,7 @@ pub fn fill(args: &Args, is_capture: bool, replay: &mut Replay) {
     replay.filter.clone_from(&said.filter);
     replay.side = said.side;
     replay.truncated = said.truncated;
+    replay.reorder_window = said.reorder_window;
     replay.rewrite = Rewrite {
         // of what is sent from archives they are in the headers
         source_mac: args.packet.source_mac.filter(|_| is_capture),

@@ -114,8 +114,13 @@ fn write_head(head: &mut [u8], meta: &TxMeta, fragments: u32) {
     head[48..52].copy_from_slice(&from.to_ne_bytes());
     head[52..54].copy_from_slice(&len.to_ne_bytes());
     head[41] = meta.stamp.first;
+    head[54..56].copy_from_slice(&0_u16.to_ne_bytes());
     let Some(marks) = Places::of(&meta.stamp) else {
         head[40] = PROBE_OWN;
+        if let Some(number) = meta.number {
+            head[36..40].copy_from_slice(&number.to_ne_bytes());
+            head[54..56].copy_from_slice(&1_u16.to_ne_bytes());
+        }
         return;
     };
     head[36..38].copy_from_slice(&marks.sequence_at.to_ne_bytes());

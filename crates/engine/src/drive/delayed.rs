@@ -30,6 +30,9 @@ struct Held {
     number: u64,
     sub_flow: u64,
     tag: u16,
+    sequence: Option<u32>,
+    /// How much later than its turn it leaves.
+    later: Nanos,
     data: Vec<u8>,
 }
 
@@ -46,28 +49,37 @@ impl Delayed {
         self.waiting.peek().map(|Reverse(first)| *first)
     }
 
-    /// Lets a record wait until `at`; says whether there was room for it.
-    pub(super) fn wait(&mut self, at: Nanos, record: Recorded<'_>) -> bool {
+    /// Lets a record wait until `at`, `later` than its turn; its place, or `None` where there is no room for it.
+    pub(super) fn wait(
+        &mut self,
+        (at, later): (Nanos, Nanos),
+        record: Recorded<'_>,
+        sequence: Option<u32>,
+    ) -> Option<u32> {
         if self.waiting.len() >= MOST || self.bytes + record.data.len() > MOST_BYTES {
-            return false;
+            return None;
         }
         let place = self.free.pop().unwrap_or_else(|| {
             self.held.push(Held::default());
             self.held.len() as u32 - 1
         });
-        let Some(held) = self.held.get_mut(place as usize) else { return false };
+        let held = self.held.get_mut(place as usize)?;
         (held.number, held.sub_flow, held.tag) = (record.number, record.sub_flow, record.tag);
+        (held.sequence, held.later) = (sequence, later);
         held.data.clear();
         held.data.extend_from_slice(record.data);
         self.bytes += record.data.len();
         self.waiting.push(Reverse((at, place)));
-        true
+        Some(place)
     }
 
-    /// Takes the first. It can be looked at until it is settled.
-    pub(super) fn take(&mut self) {
-        let Some(Reverse((_, place))) = self.waiting.pop() else { return };
+    /// Takes the first, which can be looked at until it is settled: its place, its number, and how much later than its
+    /// turn it leaves.
+    pub(super) fn take(&mut self) -> Option<(u32, u64, Nanos)> {
+        let Reverse((_, place)) = self.waiting.pop()?;
         self.taken.push_back(place);
+        let held = self.held.get(place as usize)?;
+        Some((place, held.number, held.later))
     }
 
     /// All but the last so many that were taken are not looked at any more.
@@ -82,11 +94,12 @@ impl Delayed {
         }
     }
 
-    /// The record at a place.
+    /// The record at a place, and the sequence number that it was given.
     #[inline]
-    pub(super) fn get(&self, place: u32) -> Option<Recorded<'_>> {
-        let Held { number, sub_flow, tag, data } = self.held.get(place as usize)?;
-        Some(Recorded { number: *number, sub_flow: *sub_flow, tag: *tag, data, sum: None })
+    pub(super) fn get(&self, place: u32) -> Option<(Recorded<'_>, Option<u32>)> {
+        let Held { number, sub_flow, tag, sequence, data, .. } = self.held.get(place as usize)?;
+        let of = Recorded { number: *number, sub_flow: *sub_flow, tag: *tag, data, sum: None };
+        Some((of, *sequence))
     }
 }
 
@@ -103,11 +116,14 @@ mod tests {
                 let (number, data) = (round * 10 + n, [n as u8; 5]);
                 let record =
                     Recorded { number, sub_flow: n, tag: n as u16, data: &data, sum: None };
-                assert!(delayed.wait(Nanos::new(number), record));
+                let at = (Nanos::new(number), Nanos::new(n));
+                assert!(delayed.wait(at, record, Some(n as u32)).is_some());
             }
             while let Some((at, place)) = delayed.first() {
-                delayed.take();
-                let record = delayed.get(place).unwrap();
+                let taken = delayed.take().unwrap();
+                let (record, sequence) = delayed.get(place).unwrap();
+                assert_eq!(taken, (place, record.number, Nanos::new(record.sub_flow)));
+                assert_eq!(sequence, Some(record.sub_flow as u32));
                 assert_eq!(
                     (record.number, record.data),
                     (at.get(), &[record.sub_flow as u8; 5][..])
@@ -126,7 +142,8 @@ mod tests {
     fn there_is_an_end_to_what_waits() {
         let mut delayed = Delayed::default();
         let record = Recorded { number: 0, sub_flow: 0, tag: 0, data: &vec![0; 60_000], sum: None };
-        let waited = (0..10_000).take_while(|_| delayed.wait(Nanos::ZERO, record)).count();
+        let at = (Nanos::ZERO, Nanos::ZERO);
+        let waited = (0..10_000).take_while(|_| delayed.wait(at, record, None).is_some()).count();
         assert_eq!(waited, MOST_BYTES / 60_000);
     }
 }

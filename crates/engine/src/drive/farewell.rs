@@ -57,6 +57,7 @@ pub(super) fn farewell<P: Port>(
             built.stamp_last(codec, slot, number, job.moment(launch));
             tally.requested(flow, &built);
             port.commit(&[TxMeta {
+                number: None,
                 len: built.len as u16,
                 counted: built.counted,
                 tag: flow,

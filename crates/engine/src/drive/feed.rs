@@ -81,7 +81,14 @@ fn feed_all<P: Port, C: Clock>(
         let horizon = now.saturating_sub(job.start).saturating_add(AHEAD);
         let rated = out.hand(next.stream).is_some_and(|hand| hand.limited);
         let enough = if rated { 1 } else { batch / 2 };
-        let room = if next.at > horizon { 0 } else { port.reserve(batch)? };
+        if next.at > horizon {
+            let deadline = job.start.saturating_add(next.at);
+            let step = clock.step(now, IDLE).min(job.end);
+            job.live.wait_for(deadline);
+            clock.wait_until(deadline.saturating_sub(AHEAD).min(step), Wait::Sleep);
+            continue;
+        }
+        let room = port.reserve(batch)?;
         if room < enough.max(1) {
             // A port that is full of frames to be sent at once has room again in a moment. Looking for it
             // without a pause would keep taking the line that says so away from the one who writes it.

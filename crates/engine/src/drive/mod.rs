@@ -9,6 +9,7 @@
 
 mod changes;
 mod delayed;
+pub mod disorder;
 mod farewell;
 mod feed;
 pub mod gates;
@@ -68,9 +69,16 @@ pub struct LiveTx {
     pub bytes: AtomicU64,
     /// Frames that were dropped because they were later than their drift.
     pub expired: AtomicU64,
+    /// When the next frame is due that was waited for last, on the port's clock; 0: none was waited for.
+    pub due: AtomicU64,
 }
 
 impl LiveTx {
+    /// Nothing is due before `deadline`, which is some time off.
+    fn wait_for(&self, deadline: Nanos) {
+        self.due.store(deadline.get(), Ordering::Relaxed);
+    }
+
     fn add(&self, frames: u64, bytes: u64) {
         self.frames.fetch_add(frames, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -246,6 +254,7 @@ impl Handing {
             tag,
             launch,
             stamp: built.stamp,
+            number: built.number,
             drift: self.drift,
             spacing: self.spacing,
             place: Place::Whole,

@@ -11,7 +11,7 @@ use wirebeat_traffic::schedule::{Departure, Schedule};
 use wirebeat_units::Nanos;
 
 use super::changes::{Changes, Listener, Update};
-use super::playback::Playback;
+use super::playback::{Found, Playback};
 use super::{Handing, Job};
 use crate::port::{Apart, Caps, Place, View};
 
@@ -189,7 +189,7 @@ impl<'a> Outgoing<'a> {
     #[inline]
     fn recorded(&self, departure: &Departure) -> Option<Recorded<'_>> {
         let number = (*self.playback_of.get(departure.stream as usize)?)?;
-        self.playbacks.get(number)?.recorded(departure).map(|(recorded, _)| recorded)
+        self.playbacks.get(number)?.recorded(departure).map(|found| found.recorded)
     }
 
     /// All frames that were taken are handed over but for these, so many in all: what was recorded of them may go, as
@@ -264,24 +264,25 @@ impl<'a> Outgoing<'a> {
         };
         let playback = self.playback_of.get(departure.stream as usize).copied().flatten();
         if let Some(playback) = playback.and_then(|number| self.playbacks.get(number)) {
-            let Some((recorded, shared_at)) = playback.recorded(departure) else {
+            let Some(Found { recorded, shared_at, sequence }) = playback.recorded(departure) else {
                 return whole(Built::default());
             };
+            let numbered = |built: Built| Built { number: sequence, ..built };
             let len = recorded.data.len();
             if self.apart.is_some_and(|least| len >= least)
                 && departure.part == 0
                 && let Some(from) = shared_at
                 && let Some((built, at)) = image.build_around(&recorded, slot)
             {
-                return (built, Apart { from, len: len as u16, at });
+                return (numbered(built), Apart { from, len: len as u16, at });
             }
-            return whole(match &mut self.cut {
+            return whole(numbered(match &mut self.cut {
                 Some(cut) if departure.part > 0 => {
                     let packet = (departure.stream, &recorded);
                     cut.cutter.build_recorded(image, packet, departure.part, slot)
                 }
                 _ => image.build_recorded(&recorded, slot),
-            });
+            }));
         }
         whole(match &mut self.cut {
             Some(cut) if departure.part > 0 => {

@@ -311,14 +311,19 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         let first = self.departures[0].tag;
         let alone = |departure: &Departure| departure.tag == first && departure.part == 0;
         let alone = self.departures[..due].iter().all(alone);
+        // frames that were numbered before take none
+        let alone = alone && self.built[..due].iter().all(|built| built.number.is_none());
         let base = alone.then(|| self.job.sequences.take(first, due as u32));
         let moment = self.job.moment(now);
         let leaving = self.departures.drain(..due).zip(self.built.drain(..due));
         for (index, (departure, built)) in leaving.enumerate() {
             let Some(hand) = self.out.hand(departure.stream) else { continue };
-            let sequence = match base {
-                Some(base) => base.wrapping_add(index as u32),
-                None => self.job.sequences.take(departure.tag, built.counted.packets.into()),
+            let sequence = match (built.number, base) {
+                (Some(number), _) => number,
+                (None, Some(base)) => base.wrapping_add(index as u32),
+                (None, None) => {
+                    self.job.sequences.take(departure.tag, built.counted.packets.into())
+                }
             };
             built.stamp(self.port.slot(index), sequence, moment);
             let first = departure.part <= 1;
@@ -353,8 +358,9 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
             Wait::Sleep => deadline.max(now.saturating_add(NAP)),
             Wait::Spin | Wait::Hybrid => deadline,
         };
-        let step = now.saturating_add(STEP).min(self.job.end);
+        let step = self.clock.step(now, STEP).min(self.job.end);
         if deadline > step {
+            self.job.live.wait_for(deadline);
             self.clock.wait_until(step, Wait::Sleep);
         } else {
             self.clock.wait_until(deadline, self.job.wait);

@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use wirebeat_traffic::schedule::Departure;
 use wirebeat_units::Nanos;
 
 use super::delayed::Delayed;
+use super::disorder::{Disorder, DisorderCounter};
 use super::gates::{Gates, Passage};
 
 /// In the index of a departure: the record left later than its turn.
@@ -56,6 +57,18 @@ pub struct Entry {
     pub len: u16,
     /// Their sum as checksums want it, where somebody took it when they came by.
     pub sum: Option<u16>,
+    /// The sequence number that its probe carries; `None`: the next one when it leaves.
+    pub sequence: Option<u32>,
+}
+
+/// A record that was taken, and what it is sent with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found<'a> {
+    pub(super) recorded: Recorded<'a>,
+    /// Where its data is in the memory that the port shares.
+    pub(super) shared_at: Option<u32>,
+    /// The sequence number that it was given.
+    pub(super) sequence: Option<u32>,
 }
 
 impl Entry {
@@ -89,6 +102,8 @@ pub struct PlaybackCounts {
     pub undelayed: AtomicU64,
     /// Records that were not sent, because their flow paused or their sub-flow was none of those that are sent.
     pub passed_over: AtomicU64,
+    /// What left out of its order, of all cores that have ended.
+    pub disorder: Mutex<Disorder>,
 }
 
 /// The records that one core sends of a flow.
@@ -126,6 +141,8 @@ pub struct Playback {
     waited: bool,
     /// Records that leave later than their turn.
     delayed: Delayed,
+    /// How far out of their order they leave, where some are to.
+    disorder: Option<Box<DisorderCounter>>,
     /// Whether the next record is one of those.
     is_delayed: bool,
     /// The record whose turn it is may not be sent, and that may change.
@@ -160,6 +177,7 @@ impl Playback {
             timed: true,
             waited: false,
             delayed: Delayed::default(),
+            disorder: None,
             is_delayed: false,
             held_back: false,
         }
@@ -168,20 +186,30 @@ impl Playback {
     /// Whether it waits for records that are not there yet: where a clock goes on only when somebody waits for it,
     /// they would come too late.
     #[must_use]
-    pub fn patient(self, patient: bool) -> Playback {
-        Playback { patient, ..self }
+    pub fn patient(mut self, patient: bool) -> Playback {
+        self.patient = patient;
+        self
     }
 
     /// Whether records have times to be late by.
     #[must_use]
-    pub fn timed(self, timed: bool) -> Playback {
-        Playback { timed, ..self }
+    pub fn timed(mut self, timed: bool) -> Playback {
+        self.timed = timed;
+        self
+    }
+
+    /// Whether some records leave out of their order, so that it is counted how far.
+    #[must_use]
+    pub fn out_of_order(mut self, out_of_order: bool) -> Playback {
+        self.disorder = out_of_order.then(Box::default);
+        self
     }
 
     /// Which records are sent.
     #[must_use]
-    pub fn gated(self, gates: Gates) -> Playback {
-        Playback { gates, ..self }
+    pub fn gated(mut self, gates: Gates) -> Playback {
+        self.gates = gates;
+        self
     }
 
     /// The flow that it is of.
@@ -221,8 +249,18 @@ impl Playback {
 
     /// Nothing changes any more.
     pub(super) fn settle_gates(&mut self) {
+        // what is looked at from here on does not leave
+        self.tell_disorder();
         self.gates.settle();
         self.held_back = false;
+    }
+
+    /// Adds what left out of its order to what others see.
+    fn tell_disorder(&mut self) {
+        if let Some(counter) = self.disorder.take() {
+            let mut all = self.counts.disorder.lock().unwrap_or_else(PoisonError::into_inner);
+            all.merge(&counter.found());
+        }
     }
 
     /// The record whose turn it is.
@@ -284,7 +322,7 @@ impl Playback {
             };
             if let Some((at, place)) = first.filter(|(first, _)| leaves(*first)) {
                 self.is_delayed = true;
-                let tag = self.delayed.get(place)?.tag;
+                let tag = self.delayed.get(place)?.0.tag;
                 return self.departure(at, DELAYED | u64::from(place), tag);
             }
             let now = entry?;
@@ -308,8 +346,14 @@ impl Playback {
     /// Lets the record whose turn it is wait; says whether there was room. Without, it leaves in its turn.
     fn delay(&mut self, entry: Entry) -> bool {
         let Some(batch) = self.batches.get_mut(self.batch) else { return false };
+        let when = (entry.at, entry.at.saturating_sub(entry.due));
         let record = entry.recorded(batch.chunk.as_ref());
-        if record.is_some_and(|record| self.delayed.wait(entry.at, record)) {
+        if let Some(place) =
+            record.and_then(|record| self.delayed.wait(when, record, entry.sequence))
+        {
+            if let Some(counter) = &mut self.disorder {
+                counter.wait(entry.number, place);
+            }
             return true;
         }
         // it is looked at again and again until it is taken
@@ -324,10 +368,19 @@ impl Playback {
     #[inline]
     pub(super) fn take(&mut self) {
         if self.is_delayed {
-            self.delayed.take();
-        } else {
-            self.step();
+            let taken = self.delayed.take();
+            if let (Some(counter), Some((place, number, later))) = (&mut self.disorder, taken) {
+                counter.leave_later(place, number, later);
+            }
+            return;
         }
+        if let Some(counter) = &mut self.disorder
+            && let Some(batch) = self.batches.get(self.batch)
+            && let Some(entry) = batch.entries.get(self.place)
+        {
+            counter.leave(entry.number);
+        }
+        self.step();
     }
 
     /// Goes on to the next record; nobody looks at this one.
@@ -435,11 +488,12 @@ impl Playback {
         }
     }
 
-    /// The record that was taken as this departure, and where its data is in the memory that the port shares.
+    /// The record that was taken as this departure.
     #[inline]
-    pub(super) fn recorded(&self, departure: &Departure) -> Option<(Recorded<'_>, Option<u32>)> {
+    pub(super) fn recorded(&self, departure: &Departure) -> Option<Found<'_>> {
         if departure.index & DELAYED != 0 {
-            return self.delayed.get(departure.index as u32).map(|recorded| (recorded, None));
+            let (recorded, sequence) = self.delayed.get(departure.index as u32)?;
+            return Some(Found { recorded, shared_at: None, sequence });
         }
         let mut place = departure.index.checked_sub(self.first)? as usize;
         for batch in &self.batches {
@@ -449,9 +503,16 @@ impl Playback {
             };
             let chunk = batch.chunk.as_ref();
             let shared_at = chunk.shared_at().map(|at| at + entry.start);
-            return entry.recorded(chunk).map(|recorded| (recorded, shared_at));
+            let recorded = entry.recorded(chunk)?;
+            return Some(Found { recorded, shared_at, sequence: entry.sequence });
         }
         None
+    }
+}
+
+impl Drop for Playback {
+    fn drop(&mut self) {
+        self.tell_disorder();
     }
 }
 

@@ -26,6 +26,7 @@ pub fn findings(report: &Report, machine: Vec<String>) -> Vec<Finding> {
         (FindingKind::ReceiverDrops, receiver_drops(report)),
         (FindingKind::ReaderBehind, reader_behind(report)),
         (FindingKind::RecordsLeftOut, left_out(report)),
+        (FindingKind::TimesHeldBack, held_back(report)),
         (FindingKind::RateMissed, rate_missed(report)),
         (FindingKind::DeparturesLate, departures_late(report)),
         (FindingKind::ClockUncertain, clock(report)),
@@ -172,6 +173,20 @@ fn left_out(report: &Report) -> Option<String> {
         all.iter().map(|one| format!("{} {}", human::count(one.count), one.kind)).collect();
     let (count, kinds) = (human::left_out(all.iter().copied()), kinds.join(", "));
     Some(format!("{count} left out ({kinds}); the first is {}", first.first))
+}
+
+fn held_back(report: &Report) -> Option<String> {
+    let all = || report.replays.iter().filter_map(|replay| replay.held_back.as_ref());
+    let first = all().find(|held| held.frames > 0)?;
+    let frames: u64 = all().map(|held| held.frames).sum();
+    let most = all().map(|held| held.most_ns).max().unwrap_or(0);
+    Some(format!(
+        "{} a time before that of the frame before, by up to {}, and left right behind that one; --reorder-window with \
+         that much puts frames in the order of their times; the first is {}",
+        human::counted(frames, "frame") + if frames == 1 { " has" } else { " have" },
+        human::time(most as f64),
+        first.first
+    ))
 }
 
 /// The flow whose rate is furthest off, and how many others are off.

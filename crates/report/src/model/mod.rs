@@ -11,7 +11,7 @@ mod station;
 mod stats;
 
 pub use flow::{FlowReport, Loss, LossBasis, MemberKind, Members, Rates, Received, Sent, Volume};
-pub use replay::{LeftOut, Replay};
+pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
 pub use station::{Clock, Cost, DelayClock, Host, Interruptions, Relation, Station, Thread};
 pub(crate) use stats::round;
 pub use stats::{Bins, Bucket, Percentiles, Stats};
@@ -211,6 +211,8 @@ pub enum FindingKind {
     ReaderBehind,
     /// Records that cannot be sent, or are none, were left out.
     RecordsLeftOut,
+    /// Frames of a capture left later than their times say, because those were before that of the frame before.
+    TimesHeldBack,
     /// The sender was slower, or faster, than asked.
     RateMissed,
     /// The sender was late by more than the time between frames.

@@ -4,7 +4,8 @@ use super::WIDTH;
 use super::style::{Style, clean, hang};
 use crate::human;
 use crate::model::{
-    Cost, DelayClock, Equation, Interruptions, Others, Relation, Replay, Report, Station, Thread,
+    Cost, DelayClock, Equation, Interruptions, Others, OutOfOrder, ProbeNumbers, Relation, Replay,
+    Report, Shortened, Station, Thread,
 };
 
 /// Columns of the label at the start of a line.
@@ -23,6 +24,9 @@ pub fn run(report: &Report, style: Style) -> String {
     }
     for replay in report.replays.iter().take(REPLAYS) {
         lines.entry("replayed", self::replay(replay));
+        if let Some(of) = &replay.out_of_order {
+            lines.entry("", out_of_order(of));
+        }
     }
     if let Some(more) = report.replays.len().checked_sub(REPLAYS).filter(|&more| more > 0) {
         lines.entry("", format!("… {} more", human::count(more as u64)));
@@ -46,7 +50,7 @@ pub fn run(report: &Report, style: Style) -> String {
 }
 
 fn replay(replay: &Replay) -> String {
-    let Replay { flow, archives, records, left_out, starved, passed_over } = replay;
+    let Replay { flow, archives, records, left_out, starved, passed_over, .. } = replay;
     let of = match archives.as_slice() {
         [only] => only.clone(),
         several => human::counted(several.len() as u64, "archive"),
@@ -61,7 +65,48 @@ fn replay(replay: &Replay) -> String {
             text += &format!(", {} {what}", human::count(count));
         }
     }
+    if let Some(held) = &replay.held_back {
+        for (count, what) in [(held.frames, "held back"), (held.sorted, "sorted")] {
+            if count > 0 {
+                text += &format!(", {} {what}", human::count(count));
+            }
+        }
+    }
+    if let Some(Shortened { gaps, by_ns }) = replay.shortened {
+        let by = human::long_time(by_ns);
+        text += &format!(", {} shortened by {by}", human::counted(gaps, "gap"));
+    }
     text
+}
+
+/// What left out of order, and how far.
+fn out_of_order(of: &OutOfOrder) -> String {
+    let time = |value: Option<i64>| value.map_or("-".to_owned(), |ns| human::time(ns as f64));
+    let count = |value: Option<i64>| {
+        value.map_or("-".to_owned(), |of| human::count(u64::try_from(of).unwrap_or(0)))
+    };
+    let (delay, extent) = (&of.delay_ns, &of.extent_records);
+    let numbers = match of.numbers {
+        ProbeNumbers::None => "",
+        ProbeNumbers::Records => "; numbers follow records",
+        ProbeNumbers::Departures => "; numbers follow departures",
+    };
+    let mut text = format!(
+        "out of order: P {}, T_w {}: {} delayed",
+        of.probability,
+        human::time(of.window_ns as f64),
+        human::count(of.delayed),
+    );
+    if of.delayed > 0 {
+        let (p50, max) = (time(delay.percentiles.p50), time(delay.max));
+        text += &format!(" (p50 {p50}, max {max})");
+    }
+    text += &format!(", {} reordered", human::count(of.reordered));
+    if of.reordered > 0 {
+        let (p50, max) = (count(extent.percentiles.p50), count(extent.max));
+        text += &format!(" (behind p50 {p50}, max {max} records)");
+    }
+    text + numbers
 }
 
 /// The sums of the total, and those of flows that are wrong.

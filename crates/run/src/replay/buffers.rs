@@ -58,6 +58,8 @@ pub(super) struct Head {
     pub(super) len: u16,
     /// The sum of its data, where it was taken.
     pub(super) sum: Option<u16>,
+    /// Its number among those of its tag, from 0.
+    pub(super) sequence: u32,
 }
 
 /// Records in the order of their times.
@@ -177,4 +179,6 @@ pub(super) struct Work {
     pub(super) most: usize,
     /// Nanoseconds that its times are later than they say.
     pub(super) later_ns: u64,
+    /// By tag: how many records were sent of those that are sent again.
+    pub(super) before: Arc<[u32]>,
 }

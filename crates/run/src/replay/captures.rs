@@ -9,7 +9,7 @@ use wirebeat_report::model::LeftOut;
 use wirebeat_trace::archive;
 use wirebeat_trace::capture::ethernet::{self, Form, NoEthernet};
 use wirebeat_trace::capture::sides::{Side, Sides};
-use wirebeat_trace::capture::{Frame, Frames};
+use wirebeat_trace::capture::{Frame, Frames, Window};
 use wirebeat_traffic::spec::Replay;
 use wirebeat_traffic::spec::replay::{self, Rewrite, Truncated};
 use wirebeat_units::{Nanos, WallTime};
@@ -37,13 +37,45 @@ pub(super) struct Captures {
     made: Vec<u8>,
     /// Frames without a place in time.
     left_out: Vec<LeftOut>,
+    held_back: HeldBack,
+}
+
+/// A step back of a capture's clock that is longer than this is no disorder of what was captured side by side: the clock
+/// was set. What follows keeps its distances.
+const SET_BACK_NS: i64 = 1_000_000_000;
+
+/// Frames with times before that of the frame before them: they leave right behind that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HeldBack {
+    pub(crate) frames: u64,
+    /// By how much at the most, in nanoseconds.
+    pub(crate) most_ns: u64,
+    /// Where the first of them stands.
+    pub(crate) first: String,
+    /// Frames that were put in the order of their times.
+    pub(crate) moved: u64,
+}
+
+impl HeldBack {
+    pub(super) fn add(&mut self, other: &HeldBack) {
+        if self.frames == 0 {
+            self.first.clone_from(&other.first);
+        }
+        self.frames += other.frames;
+        self.most_ns = self.most_ns.max(other.most_ns);
+        self.moved += other.moved;
+    }
 }
 
 /// One, and where in time its next frame is.
 struct Capture {
-    frames: Frames<Box<dyn Read + Send>>,
+    frames: Window<Box<dyn Read + Send>>,
     /// `None`: it is at its end.
     time_ns: Option<i64>,
+    /// The time of the frame before it, whether or not that was chosen.
+    latest_ns: Option<i64>,
+    /// For how long its clock was set back, in all.
+    set_back_ns: i64,
     /// How the frame becomes one of Ethernet.
     form: Result<Form, NoEthernet>,
     begun: bool,
@@ -72,7 +104,14 @@ impl Captures {
             let how = (replay.reader, number < replay.readers.into());
             let from = file("capture", path, how, 0)?;
             let frames = Frames::new(from, path.display().to_string(), on_bad(replay));
-            files.push(Capture { frames, time_ns: None, form: Ok(Form::Is), begun: false });
+            files.push(Capture {
+                frames: Window::new(frames, replay.reorder_window.map(Nanos::get)),
+                time_ns: None,
+                latest_ns: None,
+                set_back_ns: 0,
+                form: Ok(Form::Is),
+                begun: false,
+            });
         }
         let tagged = recording.data_max;
         let rules = replay.rewrite.rules();
@@ -86,7 +125,14 @@ impl Captures {
             longest: (recording.untagged_max.min(tagged), tagged),
             made: Vec::new(),
             left_out: Vec::new(),
+            held_back: HeldBack::default(),
         })
+    }
+
+    /// What was out of order so far.
+    pub(super) fn held_back(&self) -> HeldBack {
+        let moved = self.files.iter().map(|capture| capture.frames.moved()).sum();
+        HeldBack { moved, ..self.held_back.clone() }
     }
 
     /// Goes to the next frame that was chosen, on whichever side; its time in nanoseconds, or `None` at the end.
@@ -94,12 +140,12 @@ impl Captures {
     pub(super) fn advance(&mut self) -> Result<Option<i64>, String> {
         for capture in &mut self.files {
             if !capture.begun {
-                capture.advance(&mut self.choice, &mut self.left_out)?;
+                capture.advance(&mut self.choice, (&mut self.left_out, &mut self.held_back))?;
             }
         }
         let Some(capture) = self.files.get_mut(self.current) else { return Ok(None) };
         if capture.begun {
-            capture.advance(&mut self.choice, &mut self.left_out)?;
+            capture.advance(&mut self.choice, (&mut self.left_out, &mut self.held_back))?;
         }
         self.files.iter_mut().for_each(|capture| capture.begun = true);
         let mut next = None;
@@ -207,7 +253,11 @@ fn fits(bytes: &[u8], len: usize, (untagged, tagged): (usize, usize)) -> Result<
 
 impl Capture {
     /// Goes to the next frame that was chosen.
-    fn advance(&mut self, choice: &mut Choice, left_out: &mut Vec<LeftOut>) -> Result<(), String> {
+    fn advance(
+        &mut self,
+        choice: &mut Choice,
+        (left_out, held_back): (&mut Vec<LeftOut>, &mut HeldBack),
+    ) -> Result<(), String> {
         if self.begun && self.time_ns.is_none() {
             return Ok(());
         }
@@ -224,29 +274,48 @@ impl Capture {
                     self.leave_out("without a time", why, left_out)?;
                     continue;
                 }
-                if let Some(before) = self.time_ns.filter(|before| time < *before) {
-                    let why = format!(
-                        "its time is {} before that of the frame before it; put the frames in order with \
-                         'reordercap', or leave it out with --on-bad skip",
-                        Nanos::new(before.abs_diff(time))
-                    );
-                    self.leave_out("with a time before that of the frame before", &why, left_out)?;
-                    continue;
-                }
-                // in the order of time nothing more can come
-                if time >= choice.to_ns {
+                // where frames are nearly in the order of time nothing more can come
+                if time.saturating_sub(SET_BACK_NS) >= choice.to_ns {
                     self.time_ns = None;
                     return Ok(());
                 }
             }
+            let due = if choice.timed { self.in_order(time, held_back) } else { time };
+            let frame = self.frames.frame();
             if (choice.from_ns..choice.to_ns).contains(&time) || frame.time_ns.is_none() {
                 self.form = ethernet::form(&frame);
                 if choice.has(&frame, self.form) {
-                    self.time_ns = Some(time);
+                    self.time_ns = Some(due);
                     return Ok(());
                 }
             }
         }
+    }
+
+    /// When the frame that it is at is due: at its time, or right behind the frame before it.
+    #[inline]
+    fn in_order(&mut self, time: i64, held_back: &mut HeldBack) -> i64 {
+        let due = time.saturating_add(self.set_back_ns);
+        let before = *self.latest_ns.get_or_insert(due);
+        if due < before {
+            self.hold_back(before.saturating_sub(due), held_back);
+            return before;
+        }
+        self.latest_ns = Some(due);
+        due
+    }
+
+    /// Its time is so much before that of the frame before it.
+    #[cold]
+    fn hold_back(&mut self, by_ns: i64, held_back: &mut HeldBack) {
+        if by_ns > SET_BACK_NS {
+            self.set_back_ns = self.set_back_ns.saturating_add(by_ns);
+        }
+        if held_back.frames == 0 {
+            held_back.first = format!("{}: {}", self.frames.name(), self.frames.place());
+        }
+        held_back.frames += 1;
+        held_back.most_ns = held_back.most_ns.max(by_ns.unsigned_abs());
     }
 
     /// The frame that it is at has no place in time.

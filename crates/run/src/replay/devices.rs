@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,8 @@ pub(super) struct Devices {
     /// The tags of members, and that of what is none.
     tags: Range<u32>,
     other: u16,
+    /// How many sub-flows differ.
+    different: Option<u64>,
 }
 
 /// A member of a flow.
@@ -95,7 +98,14 @@ impl Devices {
             _ => Members::SubFlows,
         };
         let (tags, other) = (recording.members.clone(), recording.flow as u16);
-        Ok(Devices { sub_flows, members, names: Names::default(), tags, other })
+        Ok(Devices {
+            sub_flows,
+            members,
+            names: Names::default(),
+            tags,
+            other,
+            different: recording.different,
+        })
     }
 
     /// Takes names of devices that are longer than 16 bytes.
@@ -159,6 +169,13 @@ impl Devices {
         numbered.sort_unstable_by_key(|(number, _)| *number);
         numbered.truncate(self.tags.len());
         numbered.into_iter().map(|(_, member)| member).collect()
+    }
+
+    /// That some sub-flows share what they were to be told apart by, which was not known beforehand.
+    pub(super) fn note_shared(&self) -> Option<String> {
+        let SubFlows::InOrder(seen) = &self.sub_flows else { return None };
+        let (all, different) = (seen.len() as u64, self.different?);
+        (all > different).then(|| shared(all, different))
     }
 
     /// What a reader of the numbers should know.
@@ -272,6 +289,55 @@ pub(crate) fn members(
     };
     let all = all.map_or(Replay::MEMBERS_UNKNOWN, |all| u32::try_from(all).unwrap_or(u32::MAX));
     Ok(all.min(Replay::MEMBERS_MAX))
+}
+
+/// The numbers of the sub-flows of a replay.
+pub(crate) enum Numbered {
+    /// From 0, so many.
+    First(u64),
+    These(Vec<u32>),
+}
+
+impl Numbered {
+    /// How many there are, and how many of them differ where numbers begin again after `period`.
+    pub(crate) fn different(&self, period: u64) -> (u64, u64) {
+        match self {
+            Numbered::First(all) => (*all, period.min(*all)),
+            Numbered::These(numbers) => {
+                let rests = numbers.iter().map(|number| u64::from(*number) % period.max(1));
+                (numbers.len() as u64, rests.collect::<HashSet<_>>().len() as u64)
+            }
+        }
+    }
+}
+
+/// The sub-flows that the records of a replay belong to, where they are known.
+pub(crate) fn sub_flows(
+    replay: &Replay,
+    table: Option<&Path>,
+    known: &HashMap<&str, Option<HashSet<Device>>>,
+) -> Result<Option<Numbered>, String> {
+    let sent = replay.sub_flows.map_or(u32::MAX, NonZeroU32::get);
+    let first = |all: u64| Numbered::First(all.min(sent.into()));
+    Ok(match &replay.flow_of {
+        None => None,
+        Some(FlowOf::Hash(count)) => Some(first(count.get().into())),
+        Some(FlowOf::Table(name)) => {
+            let mut numbers = Table::read(table.unwrap_or(Path::new(name)))?.numbers;
+            numbers.retain(|number| *number < sent);
+            Some(Numbered::These(numbers))
+        }
+        Some(FlowOf::Device) => devices(replay, known)?.map(|count| first(count as u64)),
+    })
+}
+
+/// That there are more sub-flows than differ from each other.
+pub(crate) fn shared(all: u64, different: u64) -> String {
+    format!(
+        "there are {all} sub-flows ('flow-of'), and {different} of them differ: the others share their packets' fields \
+         with these, such as the source port; begin at a lower --source-port, give patterns 'per: sub-flow' more values, \
+         or share on purpose with --flow-of hash:{different}"
+    )
 }
 
 /// How many devices there are of which records are sent, where that is known.

@@ -15,6 +15,9 @@ pub(super) const PRELOADED: usize = 1 << 30;
 /// The longest buffer that it is read into, which may be filled before it shows that there is more.
 pub(super) const PRELOADED_AT_ONCE: usize = 64 << 20;
 
+/// Tags have 16 bits.
+const TAGS: usize = 1 << 16;
+
 /// The way to a worker, and the way on which its buffers come back, with its beginning.
 pub(super) struct Way {
     pub(super) worker: SyncSender<Work>,
@@ -30,9 +33,41 @@ pub(super) struct TimeLine {
     pub(super) before: u64,
     last: u64,
     records: u64,
+    gaps: Gaps,
+}
+
+/// Times from one record to the next that are long.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gaps {
+    /// What a longer one is shortened to.
+    most: Option<u64>,
+    /// From which length on one is told.
+    told_from: Option<u64>,
+    /// The time of the record before in this turn, as it was recorded.
+    last: u64,
+    /// How much was taken out of this turn.
+    cut: u64,
+    shortened: Shortened,
+    /// The longest that is to be told, until it is asked for.
+    long: Option<u64>,
+    longest: u64,
+}
+
+/// Times between records that were shortened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shortened {
+    pub(crate) gaps: u64,
+    /// By how many nanoseconds in all, as they were recorded.
+    pub(crate) by_ns: u64,
 }
 
 impl TimeLine {
+    /// Where a gap of more than `most` is shortened to that, and one of more than `told_from` is told; both in
+    /// nanoseconds as it was recorded.
+    pub(super) fn new(most: Option<u64>, told_from: Option<u64>) -> TimeLine {
+        TimeLine { gaps: Gaps { most, told_from, ..Gaps::default() }, ..TimeLine::default() }
+    }
+
     /// From the beginning again, as long after the last as records are apart on average.
     pub(super) fn again(&mut self) {
         if self.first.take().is_some() {
@@ -40,6 +75,7 @@ impl TimeLine {
             let gap = span.checked_div(self.records.saturating_sub(1)).unwrap_or(0);
             self.before = self.last.saturating_add(gap.max(GAP_MIN));
             self.records = 0;
+            (self.gaps.last, self.gaps.cut) = (0, 0);
         }
     }
 
@@ -50,8 +86,39 @@ impl TimeLine {
         self.records += 1;
         // In the order of time, so it is not before the first. What is 584 years later is as late as can be.
         let since = u64::try_from((time_ns - first).max(0)).unwrap_or(u64::MAX);
+        let since = self.gaps.shortened(since);
         self.last = self.before.saturating_add(since);
         self.last
+    }
+
+    /// A gap that is longer than all before it and is to be told, right before the last record.
+    #[inline]
+    pub(super) fn long(&mut self) -> Option<u64> {
+        self.gaps.long.take()
+    }
+
+    /// What was shortened.
+    pub(super) fn shortened(&self) -> Shortened {
+        self.gaps.shortened
+    }
+}
+
+impl Gaps {
+    /// The time of a record, without what is too much of the gaps before it.
+    #[inline]
+    fn shortened(&mut self, since: u64) -> u64 {
+        let gap = since.saturating_sub(std::mem::replace(&mut self.last, since));
+        if let Some(over) =
+            self.most.and_then(|most| gap.checked_sub(most)).filter(|over| *over > 0)
+        {
+            self.cut += over;
+            self.shortened.gaps += 1;
+            self.shortened.by_ns = self.shortened.by_ns.saturating_add(over);
+        }
+        if gap > self.longest && self.told_from.is_some_and(|from| gap > from) {
+            (self.longest, self.long) = (gap, Some(gap));
+        }
+        since - self.cut
     }
 }
 
@@ -86,6 +153,8 @@ pub(super) struct Filling<'a> {
     /// The number of its first record, and of the next.
     begun: u64,
     pub(super) next: u64,
+    /// By tag: how many records there were.
+    sequences: Vec<u32>,
 }
 
 impl<'a> Filling<'a> {
@@ -105,7 +174,18 @@ impl<'a> Filling<'a> {
             live,
             begun: 0,
             next: 0,
+            sequences: vec![0; TAGS],
         }
+    }
+
+    /// Whether all of it is read before the run.
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// What others see.
+    pub(super) fn live(&self) -> &Live {
+        self.live
     }
 
     /// Keeps what is filled, so many bytes at the most.
@@ -113,9 +193,10 @@ impl<'a> Filling<'a> {
         Filling { kept: Some(Kept { most, ..Kept::default() }), ..self }
     }
 
-    /// What was kept; `None` if it was too much.
-    pub(super) fn kept(self) -> Option<Vec<Buffer>> {
-        self.kept.filter(|kept| kept.bytes <= kept.most).map(|kept| kept.buffers)
+    /// What was kept, and by tag how many records of it; `None` if it was too much.
+    pub(super) fn kept(self) -> Option<(Vec<Buffer>, Vec<u32>)> {
+        let kept = self.kept.filter(|kept| kept.bytes <= kept.most)?;
+        Some((kept.buffers, self.sequences))
     }
 
     /// Says while it goes on that a call of the system may be waited for.
@@ -177,7 +258,7 @@ impl<'a> Filling<'a> {
             return Err(HALTED.to_owned());
         };
         let filled = Filled::new(buffer, Some(home.clone()));
-        self.send(filled, usize::MAX, 0)
+        self.send(filled, usize::MAX, (0, &Arc::default()))
     }
 
     /// Gives records to the worker whose turn it is.
@@ -185,13 +266,14 @@ impl<'a> Filling<'a> {
         &mut self,
         filled: Arc<Filled>,
         most: usize,
-        later_ns: u64,
+        (later_ns, before): (u64, &Arc<[u32]>),
     ) -> Result<(), String> {
         let Some(Way { worker, .. }) = self.ways.get(self.turn) else {
             return Err(HALTED.to_owned());
         };
         let records = filled.buffer.heads.len().min(most) as u64;
-        let work = Work { filled, number: self.begun, most, later_ns };
+        let before = Arc::clone(before);
+        let work = Work { filled, number: self.begun, most, later_ns, before };
         match worker.try_send(work) {
             Ok(()) => {}
             Err(TrySendError::Full(work)) => {
@@ -220,10 +302,15 @@ impl<'a> Filling<'a> {
             self.begin(capacity)?;
         }
         let sum = self.sums.then(|| Sum::ZERO.add_bytes(data).folded());
-        let head = Head { time_ns, start: 0, sub_flow, tag, len: data.len() as u16, sum };
+        let sequence = self.sequences.get(usize::from(tag)).copied().unwrap_or(0);
+        let len = data.len() as u16;
+        let head = Head { time_ns, start: 0, sub_flow, tag, len, sum, sequence };
         // a buffer has room for one of any length
         if self.buffer.add(head, data) {
             self.next += 1;
+            if let Some(next) = self.sequences.get_mut(usize::from(tag)) {
+                *next = sequence.wrapping_add(1);
+            }
         }
         Ok(())
     }
@@ -232,6 +319,22 @@ impl<'a> Filling<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_gaps_are_shortened_and_told() {
+        let mut times = TimeLine::new(Some(5_000), None);
+        let at: Vec<u64> =
+            [10_i64, 12, 100, 101, 200].map(|us| times.at(i128::from(us) * 1000)).to_vec();
+        assert_eq!(at, [0, 2_000, 7_000, 8_000, 13_000]);
+        assert_eq!(times.shortened(), Shortened { gaps: 2, by_ns: 83_000 + 94_000 });
+        times.again();
+        assert_eq!((times.at(10_000), times.at(100_000)), (16_250, 21_250));
+        let mut times = TimeLine::new(None, Some(50_000));
+        times.at(i128::from(i64::MIN) * 1000);
+        times.at(i128::from(i64::MAX) * 1000);
+        assert_eq!((times.long(), times.long()), (Some(u64::MAX), None));
+        assert_eq!(times.at(i128::from(i64::MAX) * 1000), u64::MAX);
+    }
 
     /// Records of 1000 bytes that are kept, up to so many bytes, in buffers of 128 KiB.
     fn kept(records: usize, most: usize) -> Option<Vec<Buffer>> {
@@ -246,7 +349,7 @@ mod tests {
             }
         }
         filling.hand_on().unwrap();
-        filling.kept()
+        filling.kept().map(|(buffers, _)| buffers)
     }
 
     #[test]

@@ -30,6 +30,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rtrb::RingBuffer;
+use wirebeat_engine::drive::disorder::Disorder;
 use wirebeat_engine::drive::gates::Gates;
 use wirebeat_engine::drive::playback::{Playback, PlaybackCounts};
 use wirebeat_engine_linux::kernel::{APART, Piece};
@@ -37,12 +38,12 @@ use wirebeat_traffic::law::draw::{Key, Purpose};
 use wirebeat_traffic::program::{Flow, Pace, Program, Stream};
 use wirebeat_traffic::spec::Replay;
 use wirebeat_traffic::spec::Shared;
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, human};
 
 use crate::error::RunError;
 use buffers::Buffer;
-pub(crate) use captures::longest_frame;
-pub(crate) use devices::{Member, kind, members};
+pub(crate) use captures::{HeldBack, longest_frame};
+pub(crate) use devices::{Member, Numbered, kind, members, shared as shared_sub_flows, sub_flows};
 use filling::Way;
 use read::{Readers, Summary};
 pub(crate) use source::{Known, look_into};
@@ -87,6 +88,8 @@ pub(crate) struct Recording {
     untagged_max: usize,
     /// Whether checksums cover its data.
     sums: bool,
+    /// How many of its sub-flows differ, where that is known.
+    different: Option<u64>,
 }
 
 impl Recording {
@@ -115,6 +118,7 @@ impl Recording {
                 data_max: stream.frames.recorded_max(),
                 untagged_max: stream.frames.whole_max().unwrap_or(usize::MAX),
                 sums: stream.frames.sums_recorded(),
+                different: stream.frames.sub_flow_period(),
                 replay,
             })
         };
@@ -175,6 +179,26 @@ struct Live {
     /// It is at a record that the system may have to read first, and which one that is.
     reading: AtomicBool,
     looked: AtomicU64,
+    /// The longest time between records that is to be told.
+    long_gap: Mutex<Option<LongGap>>,
+}
+
+/// A long time from one record to the next, on the clock of the run.
+#[derive(Clone, Debug, Default)]
+struct LongGap {
+    gap: Nanos,
+    /// The record behind it.
+    place: String,
+}
+
+impl Live {
+    fn tell_gap(&self, gap: LongGap) {
+        *self.long_gap.lock().unwrap_or_else(PoisonError::into_inner) = Some(gap);
+    }
+
+    fn long_gap(&self) -> Option<LongGap> {
+        self.long_gap.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// How it is sent.
@@ -200,6 +224,8 @@ pub(crate) struct Replaying {
     summary: Mutex<Option<Summary>>,
     /// The last record that it was seen at, and when it came to that.
     seen: Mutex<(u64, Instant)>,
+    /// Whether what is not due yet is waited for.
+    waits: bool,
 }
 
 /// What became of a recording.
@@ -215,6 +241,8 @@ pub(crate) struct Replayed {
     pub(crate) undelayed: u64,
     /// Records that were not sent, because their flow paused or their sub-flow was none of those that are sent.
     pub(crate) passed_over: u64,
+    /// What left out of its order.
+    pub(crate) disorder: Disorder,
 }
 
 impl Replaying {
@@ -262,16 +290,38 @@ impl Replaying {
             let timed = !recording.replay.is_unlimited();
             let gates = Gates::new(recording.gates.clone(), controlled);
             let playback = Playback::new(numbers, queues, recording.stop, counts);
-            playback.patient(patient).timed(timed).gated(gates)
+            let playback = playback.patient(patient).timed(timed).gated(gates);
+            playback.out_of_order(recording.replay.out_of_order.is_some())
         };
         let playbacks: Vec<Playback> = queues.into_iter().map(playback).collect();
         let (name, flow, summary) = (recording.name.clone(), recording.flow, Mutex::new(None));
         let seen = Mutex::new((0, Instant::now()));
-        Ok((Replaying { name, flow, halt, live, counts, result, summary, seen }, playbacks))
+        let waits = !patient;
+        Ok((Replaying { name, flow, halt, live, counts, result, summary, seen, waits }, playbacks))
     }
 
-    /// Waits until as many records are there as are read ahead, or at least some after a while, or there are none.
+    /// Waits until as many records are there as are read ahead, or at least some after a while, or there are none. Refuses
+    /// what would wait for long between two of them.
     pub(crate) fn await_first(&self) -> Result<(), RunError> {
+        self.await_some()?;
+        match self.long_gap() {
+            Some(why) => Err(RunError::Usage(why)),
+            None => Ok(()),
+        }
+    }
+
+    /// A time without records that is longer than anybody waits for without having asked to, once for each.
+    pub(crate) fn long_gap(&self) -> Option<String> {
+        let LongGap { gap, place } = self.live.long_gap().filter(|_| self.waits)?;
+        Some(format!(
+            "flow '{}': {place}: nothing is due for {} before this record; shorten such gaps with --max-gap ('max-gap'), \
+             for example to 1s, keep them with one that is longer, or end the run by --time",
+            self.name,
+            human::long_time(gap.get())
+        ))
+    }
+
+    fn await_some(&self) -> Result<(), RunError> {
         let begun = Instant::now();
         loop {
             let some = self.live.records.load(Ordering::Acquire) > 0;
@@ -347,6 +397,7 @@ impl Replaying {
             starved,
             undelayed,
             passed_over,
+            disorder: self.counts.disorder.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 }
@@ -375,6 +426,7 @@ mod tests {
             result,
             summary: Mutex::new(None),
             seen: Mutex::new((0, Instant::now())),
+            waits: true,
         };
         // it waits for room
         assert!(!replaying.is_stuck(Duration::ZERO));

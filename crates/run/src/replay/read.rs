@@ -10,16 +10,17 @@ use wirebeat_report::model::LeftOut;
 use wirebeat_trace::Source;
 use wirebeat_trace::archive::{Device, Record, Timestamp};
 use wirebeat_trace::select::Selection;
+use wirebeat_traffic::spec::Replay;
 use wirebeat_traffic::spec::replay::OnBad;
-use wirebeat_units::WallTime;
+use wirebeat_units::{Nanos, WallTime};
 
 use super::buffers::{Buffer, Filled};
-use super::captures::Captures;
+use super::captures::{Captures, HeldBack};
 use super::devices::{Devices, Member, chosen};
-use super::filling::{Filling, HALTED, PRELOADED, PRELOADED_AT_ONCE, TimeLine, Way};
+use super::filling::{Filling, HALTED, PRELOADED, PRELOADED_AT_ONCE, Shortened, TimeLine, Way};
 use super::nothing;
 use super::source::Archives;
-use super::{Live, Recording};
+use super::{Live, LongGap, Recording};
 use crate::error::RunError;
 
 /// The first buffer is this long, so that what cannot be read from the beginning is known soon.
@@ -39,6 +40,10 @@ pub(crate) struct Summary {
     pub(crate) members: Vec<Member>,
     /// What whoever asked for it should know.
     pub(crate) notes: Vec<String>,
+    /// Frames of a capture whose times were before that of the frame before them.
+    pub(crate) held_back: HeldBack,
+    /// Times between records that were shortened.
+    pub(crate) shortened: Shortened,
     /// Why it ended before its end.
     pub(crate) error: Option<String>,
 }
@@ -54,6 +59,10 @@ pub(super) struct Readers {
     /// Opened beforehand, so that what cannot be read is known before the run.
     first: Option<Input>,
     notes: Vec<String>,
+    held_back: HeldBack,
+    shortened: Shortened,
+    /// The longest gap that is to be told, and where it is.
+    long_gap: Option<LongGap>,
 }
 
 /// What is read.
@@ -65,6 +74,8 @@ enum Input {
 /// What was read before the run: all of it, once.
 struct Preloaded {
     buffers: Vec<Buffer>,
+    /// By tag: records of a turn.
+    records: Vec<u32>,
     /// From the first record to the first of the next turn.
     turn_ns: u64,
     left_out: Vec<LeftOut>,
@@ -97,9 +108,18 @@ impl Readers {
         let devices = Devices::of(recording).map_err(told)?;
         let (preload, recording, notes) = (replay.preload, recording.clone(), Vec::new());
         let capacity = usize::try_from(replay.buffer().get()).unwrap_or(usize::MAX);
-        let (first, preloaded) = (None, None);
-        let mut readers =
-            Readers { recording, selection, devices, preloaded, capacity, first, notes };
+        let mut readers = Readers {
+            recording,
+            selection,
+            devices,
+            preloaded: None,
+            capacity,
+            first: None,
+            notes,
+            held_back: HeldBack::default(),
+            shortened: Shortened::default(),
+            long_gap: None,
+        };
         readers.first = Some(readers.source().map_err(told)?);
         if preload {
             readers.preloaded = Some(readers.preload().map_err(told)?);
@@ -136,19 +156,20 @@ impl Readers {
         let (halt, live) = (AtomicBool::new(false), Live::default());
         let filling = Filling::new(self.recording.sums, Vec::new(), (&halt, &live));
         let mut filling = filling.keeping(PRELOADED);
-        let (mut times, mut left_out) = (TimeLine::default(), Vec::new());
+        let (mut times, mut left_out) = (self.time_line(), Vec::new());
         let capacity = self.capacity.min(PRELOADED_AT_ONCE);
         filling.begin(capacity)?;
         let error = self.read_once(&mut filling, capacity, &mut times, &mut left_out).err();
         filling.hand_on()?;
-        let buffers = filling.kept().ok_or_else(|| {
+        self.shortened = times.shortened();
+        let (buffers, records) = filling.kept().ok_or_else(|| {
             format!(
                 "there is more than {} MiB to preload; leave 'preload' out, and it is read while the run goes on",
                 PRELOADED >> 20
             )
         })?;
         times.again();
-        Ok(Preloaded { buffers, turn_ns: times.before, left_out, error })
+        Ok(Preloaded { buffers, records, turn_ns: times.before, left_out, error })
     }
 
     /// All that is to be sent, once.
@@ -167,6 +188,9 @@ impl Readers {
     pub(super) fn run(mut self, ways: Vec<Way>, halt: &AtomicBool, live: &Live) -> Summary {
         let mut filling = Filling::new(self.recording.sums, ways, (halt, live));
         let mut summary = Summary::default();
+        if let Some(gap) = self.long_gap.take() {
+            live.tell_gap(gap);
+        }
         let left_out = &mut summary.left_out;
         let ended = match self.preloaded.take() {
             Some(preloaded) => self.send_preloaded(preloaded, &mut filling, left_out),
@@ -174,8 +198,10 @@ impl Readers {
         };
         summary.error = ended.err();
         summary.members = self.devices.members();
+        (summary.held_back, summary.shortened) = (self.held_back.clone(), self.shortened);
         summary.notes = std::mem::take(&mut self.notes);
         summary.notes.extend(self.devices.note());
+        summary.notes.extend(self.devices.note_shared());
         if summary.error.as_deref() == Some(HALTED) {
             summary.error = None;
         }
@@ -207,15 +233,25 @@ impl Readers {
     ) -> Result<(), String> {
         let capacity = self.capacity;
         filling.begin(FIRST.min(capacity))?;
-        let mut times = TimeLine::default();
+        let mut times = self.time_line();
         for _ in 0..self.recording.replay.times.get() {
             let done = self.read_once(filling, capacity, &mut times, left_out)?;
+            self.shortened = times.shortened();
             // nothing was in it, and nothing will be
             if done || filling.next == 0 {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Where long gaps are shortened, or told: where they would be waited for and no end by time was asked for.
+    fn time_line(&self) -> TimeLine {
+        let Recording { replay, stop, .. } = &self.recording;
+        let recorded = |time: Nanos| replay.speed.multiply(time.get());
+        let endless = replay.tight_loop.is_none() && *stop == Nanos::MAX;
+        let told_from = endless.then_some(Replay::LONG_GAP).filter(|_| replay.max_gap.is_none());
+        TimeLine::new(replay.max_gap.map(recorded), told_from.map(recorded))
     }
 
     /// Reads all of it; says whether there are as many records as were wanted.
@@ -238,7 +274,22 @@ impl Readers {
                 self.devices.learn(source.names());
                 ended
             }
-            Input::Captures(source) => self.read_frames(source, times, &mut to, left_out),
+            Input::Captures(source) => {
+                let read = self.read_frames(source, times, &mut to, left_out);
+                self.held_back.add(&source.held_back());
+                read
+            }
+        }
+    }
+
+    /// A long gap before the record at `place`, as it was recorded.
+    #[cold]
+    fn tell_gap(&mut self, filling: &Filling<'_>, recorded_ns: u64, place: String) {
+        let gap_ns = self.recording.replay.speed.divide(recorded_ns.into());
+        let gap = LongGap { gap: Nanos::new(gap_ns), place };
+        match filling.is_kept() {
+            true => self.long_gap = Some(gap),
+            false => filling.live().tell_gap(gap),
         }
     }
 
@@ -249,17 +300,17 @@ impl Readers {
         filling: &mut Filling<'_>,
         left_out: &mut Vec<LeftOut>,
     ) -> Result<(), String> {
-        let Preloaded { buffers, turn_ns, left_out: each_turn, error } = preloaded;
+        let Preloaded { buffers, records, turn_ns, left_out: each_turn, error } = preloaded;
         let buffers: Vec<_> = buffers.into_iter().map(|buffer| Filled::new(buffer, None)).collect();
-        let mut later_ns = 0_u64;
-        for _ in 0..self.recording.replay.times.get() {
+        let (mut later_ns, mut before) = (0_u64, Arc::default());
+        for turn in 1..=self.recording.replay.times.get() {
             for filled in &buffers {
                 let left = self.recording.count - filling.next;
                 if left == 0 {
                     return Ok(());
                 }
                 let most = usize::try_from(left).unwrap_or(usize::MAX);
-                filling.send(Arc::clone(filled), most, later_ns)?;
+                filling.send(Arc::clone(filled), most, (later_ns, &before))?;
             }
             each_turn.iter().for_each(|more| add(left_out, more.clone()));
             match &error {
@@ -268,6 +319,8 @@ impl Readers {
                 None => {}
             }
             later_ns = later_ns.saturating_add(turn_ns);
+            // numbers go round after 2^32
+            before = records.iter().map(|of_tag| of_tag.wrapping_mul(turn as u32)).collect();
         }
         Ok(())
     }
@@ -286,6 +339,9 @@ impl Readers {
                 return Ok(true);
             }
             let at = times.at(record.time.unix_ns());
+            if let Some(gap) = times.long() {
+                self.tell_gap(filling, gap, source.place());
+            }
             match self.check(&record) {
                 Ok(place) => filling.add(at, place, record.data, *capacity)?,
                 Err(unsendable) => {
@@ -320,6 +376,9 @@ impl Readers {
                 return Ok(true);
             }
             let at = times.at(time.into());
+            if let Some(gap) = times.long() {
+                self.tell_gap(filling, gap, source.place());
+            }
             match source.take() {
                 Ok(Some(frame)) => filling.add(at, place, frame, *capacity)?,
                 Ok(None) => {}

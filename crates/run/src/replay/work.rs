@@ -9,7 +9,7 @@ use std::time::Duration;
 use rtrb::{Producer, PushError};
 use wirebeat_engine::drive::playback::{Batch, Chunk, Entry};
 use wirebeat_traffic::law::draw::Key;
-use wirebeat_traffic::spec::replay::OutOfOrder;
+use wirebeat_traffic::spec::replay::{Numbers, OutOfOrder};
 use wirebeat_units::{Factor, Nanos};
 
 use super::buffers::{Head, Work};
@@ -30,6 +30,8 @@ pub(super) struct Worker {
     halt: Arc<AtomicBool>,
     times: Times,
     delays: Option<Delays>,
+    /// Whether numbers in probes follow the order of records.
+    numbered: bool,
     start: Nanos,
     stop: Nanos,
 }
@@ -59,8 +61,9 @@ impl Worker {
         let replay = &recording.replay;
         let times = replay.tight_loop.map_or(Times::Recorded(replay.speed), Times::Every);
         let delays = replay.out_of_order.map(|of| Delays { key: recording.delays, of });
+        let numbered = replay.out_of_order.is_some_and(|of| of.numbers == Numbers::Records);
         let (start, stop) = (recording.start, recording.stop);
-        Worker { queues, spread, from_reader, halt, times, delays, start, stop }
+        Worker { queues, spread, from_reader, halt, times, delays, numbered, start, stop }
     }
 
     /// Works until the reader has no more, nothing more is due, or it is told to halt.
@@ -79,12 +82,12 @@ impl Worker {
     }
 
     /// Makes batches of a buffer; `None` when nobody wants more.
-    fn work(&mut self, Work { filled, number, most, later_ns }: Work) -> Option<()> {
+    fn work(&mut self, Work { filled, number, most, later_ns, before }: Work) -> Option<()> {
         let chunk: Arc<dyn Chunk> = Arc::clone(&filled) as Arc<dyn Chunk>;
         let empty = || Vec::with_capacity(BATCH);
         let mut batches: Vec<Vec<Entry>> = self.queues.iter().map(|_| empty()).collect();
         let (mut number, mut over) = (number, false);
-        for &Head { time_ns, start, sub_flow, tag, len, sum } in
+        for &Head { time_ns, start, sub_flow, tag, len, sum, sequence } in
             filled.buffer.heads.iter().take(most)
         {
             let due = self.due(time_ns.saturating_add(later_ns), number);
@@ -104,6 +107,10 @@ impl Worker {
                 tag,
                 len,
                 sum,
+                sequence: self.numbered.then(|| {
+                    let before = before.get(usize::from(tag)).copied().unwrap_or(0);
+                    before.wrapping_add(sequence)
+                }),
             };
             let batch = batches.get_mut(core)?;
             batch.push(entry);

@@ -5,6 +5,7 @@
 mod reception;
 mod watching;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -37,7 +38,7 @@ use crate::ports::{self, PortHere};
 use crate::priority;
 use crate::receivers::{self, Receiver};
 use crate::remote::{Connection, ExpectedFlow, Measurement, RemoteError};
-use crate::replay::{How, Opened, Recording, Replaying, shared};
+use crate::replay::{How, Numbered, Opened, Recording, Replaying, shared, shared_sub_flows};
 use crate::spread;
 use crate::starvation::Starvation;
 use crate::transmit::{self, AnyPort, Marching, Opening, Sender};
@@ -116,9 +117,10 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     let ports = ports::find(scenario, &options.namespaces)?;
     let engines =
         ports.iter().map(|port| engines::choose(port, scenario)).collect::<Result<Vec<_>, _>>()?;
-    let files = files::read(scenario, &options)?;
+    let files::Found { files, sub_flows } = files::read(scenario, &options)?;
     let links = ports::links(scenario, &ports, &engines)?;
     let program = compile(scenario, &links, &files)?;
+    check_sub_flows(&program, &sub_flows)?;
     let wait = match scenario.run.wait {
         WaitChoice::Spin => Wait::Spin,
         WaitChoice::Hybrid => Wait::Hybrid,
@@ -173,6 +175,21 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         prepared.control_socket = Some(ControlSocket::open(path.as_deref())?);
     }
     Ok(prepared)
+}
+
+/// Sub-flows of replays differ, as far as they are known.
+fn check_sub_flows(program: &Program, known: &HashMap<String, Numbered>) -> Result<(), RunError> {
+    for (flow, number) in program.flows.iter().zip(0..) {
+        let stream = program.streams(number).first();
+        let period = stream.and_then(|stream| stream.frames.sub_flow_period());
+        let Some((numbered, period)) = known.get(&flow.name).zip(period) else { continue };
+        let (all, different) = numbered.different(period);
+        if all > different {
+            let why = shared_sub_flows(all, different);
+            return Err(RunError::Usage(format!("flow '{}': {why}", flow.name)));
+        }
+    }
+    Ok(())
 }
 
 /// What a scenario plans to change.
@@ -487,6 +504,7 @@ impl Prepared {
         let sequences = Sequences::new(self.program.tags());
         // without the receiver that was asked for, nothing is sent
         let halt = AtomicBool::new(remote.is_err());
+        let virtual_clock = self.virtual_clock.of_one(self.senders.len() == 1);
         let marching = Marching {
             program: &self.program,
             sequences: &sequences,
@@ -496,7 +514,7 @@ impl Prepared {
             unix_offset: self.unix_offset,
             stop: &halt,
             changes: self.control.as_ref().map(Control::changes),
-            virtual_clock: &self.virtual_clock,
+            virtual_clock: &virtual_clock,
         };
         let socket = self.control_socket.take().zip(self.control.clone());
         let serving = socket.map(|(socket, control)| socket.serve(control));
@@ -522,6 +540,7 @@ impl Prepared {
             remote: remote.as_mut().ok().and_then(Option::as_mut),
             asked: Nanos::ZERO,
             told: None,
+            frames: 0,
         };
         let mut end = End::Completed;
         let sent = thread::scope(|scope| {
@@ -548,6 +567,9 @@ impl Prepared {
                 {
                     end = End::Failed { message };
                     halt.store(true, Ordering::Release);
+                }
+                for told in self.replaying.iter().filter_map(Replaying::long_gap) {
+                    observer.notice(&told);
                 }
                 let now = MonotonicClock.now();
                 starvation.look(now);

@@ -2,7 +2,9 @@
 //! still there.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::LiveTx;
 use wirebeat_netlink::{Link, LinkEvent, LinkState, LinkWatch};
 use wirebeat_report::model::End;
@@ -34,6 +36,8 @@ pub(super) struct Looking<'a> {
     /// When the receiver on the other host was asked last, and what it told.
     pub(super) asked: Nanos,
     pub(super) told: Option<(u64, u64)>,
+    /// Frames sent by the last look.
+    pub(super) frames: u64,
 }
 
 impl Looking<'_> {
@@ -48,7 +52,17 @@ impl Looking<'_> {
             sent: (!self.lives.is_empty()).then_some((frames, bytes)),
             received: received.reduce(|a, b| (a.0 + b.0, a.1 + b.1)),
             expired,
+            next_in: self.next_in(frames),
         }
+    }
+
+    /// How long nothing is due, if nothing was sent since the last look.
+    fn next_in(&mut self, frames: u64) -> Option<Nanos> {
+        let is_idle = std::mem::replace(&mut self.frames, frames) == frames;
+        let now = MonotonicClock.now();
+        let due = self.lives.iter().map(|live| Nanos::new(live.due.load(Ordering::Relaxed)));
+        let next = due.filter(|due| *due > now).min().filter(|_| is_idle)?;
+        Some(next.saturating_sub(now))
     }
 
     /// Asks the receiver on the other host, not too often: it is a message both ways.

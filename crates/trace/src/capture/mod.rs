@@ -13,11 +13,13 @@ pub mod payloads;
 mod pcap;
 mod pcapng;
 pub mod sides;
+mod window;
 
 use std::fmt;
 
 pub use frames::{Frames, Tally};
 pub use payloads::Payloads;
+pub use window::Window;
 
 use crate::archive::Timestamp;
 use crate::bad;

@@ -218,7 +218,7 @@ impl Cut {
         // It is mended with the probe, and lies in the same frame.
         stamp.checksum_at = probe_at.and(here(made.stamp.checksum_at)).unwrap_or(0);
         let counted = self.counted_part(whole as u32, (part, made.probe_at), made.counted.payload);
-        Built { len: len as u32, counted, stamp, probe_at }
+        Built { len: len as u32, counted, stamp, probe_at, number: None }
     }
 }
 

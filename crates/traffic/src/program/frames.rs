@@ -161,6 +161,8 @@ pub struct Built {
     pub stamp: Stamp,
     /// Where the probe lies.
     pub probe_at: Option<u16>,
+    /// The sequence number that it is to carry, where that does not follow from the order in which frames leave.
+    pub number: Option<u32>,
 }
 
 impl Built {
@@ -236,6 +238,13 @@ impl Frames {
             period = super::common_multiple(period, other)?;
         }
         Some(period)
+    }
+
+    /// How many sub-flows differ from each other, before what they are told apart by begins again; `None` where that is
+    /// random, or does not repeat.
+    pub fn sub_flow_period(&self) -> Option<u64> {
+        let mut advancing = self.patches.iter().filter(|patch| patch.per == Per::SubFlow);
+        advancing.try_fold(1, |all, patch| super::common_multiple(all, patch.values.period()?))
     }
 
     /// The length of the longest frame, with FCS.
@@ -338,7 +347,7 @@ impl Frames {
         let counted = self.counted_as(packet);
         let mut stamp = Stamp { identification_at: self.identification_at, ..Stamp::default() };
         let Some(probe) = self.probe else {
-            return Built { len, counted, stamp, probe_at: None };
+            return Built { len, counted, stamp, probe_at: None, number: None };
         };
         let probe_at = self.probe_at(probe, packet);
         stamp.probe_at = probe_at;
@@ -348,7 +357,7 @@ impl Frames {
             (_, _, at) => at,
         };
         (stamp.marks, stamp.first) = (probe.marks, probe.first);
-        Built { len, counted, stamp, probe_at: Some(probe_at) }
+        Built { len, counted, stamp, probe_at: Some(probe_at), number: None }
     }
 
     /// Where the probe of a packet begins.

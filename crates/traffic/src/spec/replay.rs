@@ -62,6 +62,16 @@ pub struct Replay {
     /// What is counted and measured, each by itself.
     #[serde(default, skip_serializing_if = "is_default")]
     pub statistics: Statistics,
+    /// A longer time from one record to the next is shortened to this. Default: none is, and a replay without an end by
+    /// time that would wait for more than an hour is refused.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<TimeText>")]
+    pub max_gap: Option<Nanos>,
+    /// Frames of a capture are put in the order of their times as far as they are no more than this apart. Default: the
+    /// order of the file; a frame with a time before that of the frame before it leaves right behind that.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<TimeText>")]
+    pub reorder_window: Option<Nanos>,
     /// Some records leave later than they should, and so behind others.
     #[serde(default, skip_serializing_if = "is_default")]
     pub out_of_order: Option<OutOfOrder>,
@@ -150,6 +160,20 @@ pub struct OutOfOrder {
     /// How many of the port's transmit cores send these and nothing else; 0: all cores send both.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cores: u16,
+    /// What the sequence numbers in probes follow.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub numbers: Numbers,
+}
+
+/// What the sequence numbers in probes follow where records leave out of order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Numbers {
+    /// The order of the records, so that a receiver measures the disorder.
+    #[default]
+    Records,
+    /// The order in which they leave, so that a receiver sees the disorder of the network alone.
+    Departures,
 }
 
 /// What is done about what is no record, or cannot be sent.
@@ -244,6 +268,8 @@ impl Replay {
             flow_of: None,
             sub_flows: None,
             statistics: Statistics::Flow,
+            max_gap: None,
+            reorder_window: None,
             out_of_order: None,
             filter: None,
             rewrite: Rewrite::default(),
@@ -258,6 +284,9 @@ impl Replay {
             buffer: None,
         }
     }
+
+    /// A replay without an end by time is refused where it would wait longer than this for its next record.
+    pub const LONG_GAP: Nanos = Nanos::from_secs(3600);
 
     /// The names of its files.
     pub fn names(&self) -> &[String] {
@@ -336,6 +365,18 @@ impl Replay {
                 "there are no sub-flows without 'flow-of'; write 'flow-of' too, or 'statistics: device'",
             );
         }
+        if self.max_gap.is_some() && self.tight_loop.is_some() {
+            return no(
+                "max-gap",
+                "a tight loop does not look at recorded times; leave one of the two out",
+            );
+        }
+        if self.max_gap == Some(Nanos::ZERO) {
+            return no(
+                "max-gap",
+                "without any gap it is a 'tight-loop' of 0; write that, or a time",
+            );
+        }
         if let (Some(from), Some(to)) = (self.from, self.to)
             && to <= from
         {
@@ -395,6 +436,7 @@ impl Replay {
             ("rewrite", self.rewrite != Rewrite::default()),
             ("side", self.side.is_some()),
             ("truncated", self.truncated != Truncated::Pad),
+            ("reorder-window", self.reorder_window.is_some()),
         ];
         match only.into_iter().find(|(_, is_said)| *is_said) {
             Some((key, _)) => no(key, "only a capture has this; leave it out"),

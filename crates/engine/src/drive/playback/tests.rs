@@ -47,6 +47,7 @@ impl Worker {
             tag: 0,
             len: 1,
             sum: None,
+            sequence: None,
         };
         let entries: Vec<Entry> = times.iter().enumerate().map(entry).collect();
         let bytes = entries.iter().map(|entry| entry.number as u8).collect();
@@ -70,7 +71,7 @@ fn taken(playback: &mut Playback) -> Vec<(u64, u8)> {
     let mut all = Vec::new();
     while let Some(departure) = playback.peek(Nanos::ZERO) {
         playback.take();
-        let data = playback.recorded(&departure).unwrap().0.data[0];
+        let data = playback.recorded(&departure).unwrap().recorded.data[0];
         all.push((departure.at.get(), data));
     }
     all
@@ -147,9 +148,9 @@ fn what_is_not_handed_over_can_be_looked_at_though_others_were_not_taken() {
     assert_eq!((first.at, second.at), (Nanos::ZERO, Nanos::new(5)));
     assert_eq!(playback.counts.passed_over.load(Ordering::Relaxed), 4);
     playback.settle([first, second].iter(), 0);
-    assert_eq!(playback.recorded(&first).unwrap().0.data, [0]);
+    assert_eq!(playback.recorded(&first).unwrap().recorded.data, [0]);
     playback.settle([second].iter(), 0);
-    assert_eq!(playback.recorded(&second).unwrap().0.data, [5]);
+    assert_eq!(playback.recorded(&second).unwrap().recorded.data, [5]);
     assert_eq!(playback.recorded(&first), None);
 }
 
@@ -188,11 +189,9 @@ fn a_pause_from_outside_can_end_sooner_than_was_known() {
 fn what_cannot_wait_leaves_in_its_turn_and_is_counted_once() {
     let (mut workers, mut playback, _back) = pair(1);
     let data = vec![0; 60_000];
-    while playback
-        .delayed
-        .wait(Nanos::new(900), Recorded { number: 0, sub_flow: 0, tag: 0, data: &data, sum: None })
-    {
-    }
+    let record = Recorded { number: 0, sub_flow: 0, tag: 0, data: &data, sum: None };
+    let at = (Nanos::new(900), Nanos::new(1));
+    while playback.delayed.wait(at, record, None).is_some() {}
     workers[0].batch(&[10], false);
     playback.peek(Nanos::ZERO);
     playback.batches[0].entries[0].at = Nanos::new(500);
@@ -237,8 +236,10 @@ fn what_the_port_takes_by_itself_goes_home_when_that_is_done_with_it() {
         playback.take();
         departures.push(departure);
     }
-    let shared_at: Vec<_> =
-        departures.iter().map(|departure| playback.recorded(departure).unwrap().1).collect();
+    let shared_at: Vec<_> = departures
+        .iter()
+        .map(|departure| playback.recorded(departure).unwrap().shared_at)
+        .collect();
     assert_eq!(shared_at[..4], [Some(4096), Some(4097), Some(4098), Some(4096)]);
     // other flows of the port have frames, too
     playback.settle(departures[7..].iter(), 20);

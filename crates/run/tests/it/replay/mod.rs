@@ -15,6 +15,8 @@ use wirebeat_traffic::spec::Scenario;
 
 mod apart;
 mod changing;
+mod disorder;
+mod gaps;
 mod members;
 mod nothing;
 

@@ -30,18 +30,6 @@ fn what_is_wrong_ends_it_with_its_place_or_is_left_out() {
     let (report, sent) = replayed("half", &path, ", on-bad: skip");
     assert_eq!((report.end, sent.len()), (End::Completed, 1999));
     assert!(report.findings.iter().any(|finding| finding.kind == FindingKind::RecordsLeftOut));
-    // time runs backwards
-    let mut back = all[..100].to_vec();
-    back[50].0 = back[49].0 - 7;
-    let path = written("back.pcap", &pcap(&back));
-    let (report, sent) = replayed("back", &path, "");
-    let why = message(&report);
-    assert!(why.contains("frame 51 at byte ") && why.contains("is 7ns before"), "{why}");
-    assert_eq!(sent.len(), 50);
-    let (report, sent) = replayed("back", &path, ", on-bad: skip");
-    assert_eq!((sent.len(), report.replays[0].left_out[0].count), (99, 1));
-    let sent = replayed("back", &path, ", tight-loop: 1us").1;
-    assert_eq!(sent.len(), 100, "a tight loop does not look at times");
     // longer than the link carries, but for a tag
     let long = |len: usize| ethernet(1, 2, 0x88b5, &vec![1; len - 14]);
     let some = vec![(0, long(1514)), (1, tagged(1, &long(1514))), (2, long(1515)), (3, long(100))];
@@ -72,6 +60,47 @@ fn a_filter_that_matches_nothing_is_no_success() {
     assert!(told.contains("; they are from 2015-07-01T18:20:30Z to "), "{told}");
     let told = refused(&written("no-frame.pcap", &pcap(&[])), "");
     assert!(told.contains("there is no frame in "), "{told}");
+}
+
+/// Live captures of several interfaces have these.
+#[test]
+fn a_step_back_of_nanoseconds_does_not_end_a_replay() {
+    let mut back = from_first(frames(1000))[..100].to_vec();
+    back[50].0 = back[49].0 - 7;
+    let path = written("back.pcap", &pcap(&back));
+    let (report, sent) = replayed("back", &path, "");
+    assert_eq!(report.end, End::Completed);
+    let held = report.replays[0].held_back.as_ref().unwrap();
+    assert_eq!((held.frames, held.most_ns, held.sorted), (1, 7, 0));
+    assert!(held.first.contains("back.pcap: frame 51 at byte "), "{}", held.first);
+    assert!(report.findings.iter().any(|finding| finding.kind == FindingKind::TimesHeldBack));
+    let mut held = back.clone();
+    held[50].0 = held[49].0;
+    same(&from_first(sent), &held);
+    let (report, sent) = replayed("back", &path, ", reorder-window: 10ns");
+    back.swap(49, 50);
+    same(&from_first(sent), &back);
+    let held = report.replays[0].held_back.as_ref().unwrap();
+    assert_eq!((held.frames, held.sorted), (0, 1));
+    assert!(report.findings.iter().all(|finding| finding.kind != FindingKind::TimesHeldBack));
+    let sent = replayed("back", &path, ", tight-loop: 1us").1;
+    assert_eq!(sent.len(), 100, "a tight loop does not look at times");
+}
+
+/// Frames behind it do not leave in one burst.
+#[test]
+fn a_clock_that_was_set_back_keeps_the_distances_behind_it() {
+    let mut back = from_first(frames(1000))[..100].to_vec();
+    let first = back[50].0;
+    back.iter_mut().for_each(|frame| frame.0 += 3_600_000_000_000);
+    back[50..].iter_mut().for_each(|frame| frame.0 -= 3_600_000_000_000);
+    let (report, sent) = replayed("set-back", &written("set-back.pcap", &pcap(&back)), "");
+    assert_eq!(report.replays[0].held_back.as_ref().unwrap().frames, 1);
+    let times: Vec<u64> = from_first(sent).into_iter().map(|frame| frame.0).collect();
+    let expected = from_first(frames(1000)).into_iter().map(|frame| frame.0).collect::<Vec<_>>();
+    assert_eq!(times[..50], expected[..50]);
+    let moved = expected[50..100].iter().map(|at| at - first + expected[49]);
+    assert!(times[50..].iter().copied().eq(moved));
 }
 
 #[test]
