@@ -15,15 +15,20 @@ use crate::options::Options;
 use crate::replay::{Known, Numbered, kind, longest_frame, look_into, members, sub_flows};
 
 /// What is known of the files that a scenario names.
-pub struct Found {
-    pub files: Files,
+pub(crate) struct Found {
+    pub(crate) files: Files,
     /// By flow: the sub-flows of its replay, where they are known.
     pub(crate) sub_flows: HashMap<String, Numbered>,
 }
 
 /// Reads what `scenario` names and `options` do not hold already. Names are relative to the directory of the
 /// scenario.
-pub fn read(scenario: &Scenario, options: &Options) -> Result<Found, RunError> {
+pub fn read(scenario: &Scenario, options: &Options) -> Result<Files, RunError> {
+    find(scenario, options).map(|found| found.files)
+}
+
+/// The same, with what is known of replays beside it.
+pub(crate) fn find(scenario: &Scenario, options: &Options) -> Result<Found, RunError> {
     let mut files = options.files.clone();
     let path = |name: &str| match &options.directory {
         Some(directory) => directory.join(name),

@@ -117,7 +117,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     let ports = ports::find(scenario, &options.namespaces)?;
     let engines =
         ports.iter().map(|port| engines::choose(port, scenario)).collect::<Result<Vec<_>, _>>()?;
-    let files::Found { files, sub_flows } = files::read(scenario, &options)?;
+    let files::Found { files, sub_flows } = files::find(scenario, &options)?;
     let links = ports::links(scenario, &ports, &engines)?;
     let program = compile(scenario, &links, &files)?;
     check_sub_flows(&program, &sub_flows)?;
