@@ -62,6 +62,14 @@ struct {
 	__type(value, struct wb_rx_counters);
 } counters SEC(".maps");
 
+/* Interarrival jitter: `InterarrivalJitter::record` in crates/meter/src/jitter.rs. */
+static __always_inline void record_jitter(struct wb_rx_lane *lane, __u64 difference)
+{
+	if (difference > 1ull << 58)
+		difference = 1ull << 58;
+	lane->jitter += difference - ((lane->jitter + 8) >> 4);
+}
+
 /* How many flows that were not known have a place, and how many own histograms are taken. */
 static __u64 flows_taken, details_taken;
 
@@ -188,7 +196,9 @@ static __always_inline void meter(const struct belongs *to, const struct datagra
 			   exchange(&flow->last_delay, (__u64)delay ^ WB_SIGN);
 	if (before) {
 		difference = delay - (__s64)(before ^ WB_SIGN);
-		record(&lane->variation, detail->variation, difference < 0 ? -difference : difference);
+		difference = difference < 0 ? -difference : difference;
+		record(&lane->variation, detail->variation, difference);
+		record_jitter(lane, difference);
 	}
 	lane->delays++;
 	lane->last_delay = delay;

@@ -188,7 +188,8 @@ struct wb_rx_lane {
 	__u64 held_sent;
 	__u64 gap_count;
 	__u64 detail; /* number of its `struct wb_detail`; 0 before the first frame */
-	__u64 reserved[5]; /* keeps the moments on cache lines of their own */
+	__u64 jitter; /* RFC 3550 A.8: sixteen times the interarrival jitter in ns */
+	__u64 reserved[4]; /* keeps the moments on cache lines of their own */
 
 	struct wb_moments delay;
 	struct wb_moments variation;

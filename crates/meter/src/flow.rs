@@ -9,6 +9,7 @@ use wirebeat_units::Nanos;
 
 use crate::bins::Bins;
 use crate::distribution::Recorder;
+use crate::jitter::InterarrivalJitter;
 use crate::sequence::{SequenceTracker, Standing};
 use crate::summary::{FlowSummary, LinearBins};
 
@@ -52,6 +53,7 @@ pub struct FlowMeter {
     sequence: SequenceTracker,
     delay: Recorder,
     delay_variation: Recorder,
+    interarrival_jitter: InterarrivalJitter,
     inter_arrival: Recorder,
     bins: Option<Bins>,
     inter_arrival_bins: Option<LinearBins>,
@@ -74,6 +76,7 @@ impl FlowMeter {
             sequence: SequenceTracker::new(window),
             delay: Recorder::default(),
             delay_variation: Recorder::default(),
+            interarrival_jitter: InterarrivalJitter::default(),
             inter_arrival: Recorder::default(),
             bins,
             inter_arrival_bins: None,
@@ -122,6 +125,8 @@ impl FlowMeter {
         if let Some(previous) = self.previous_delay.replace(delay) {
             // RFC 4689 §3.2.5
             self.delay_variation.record(distance(delay, previous));
+            // RFC 3550 §6.4.1
+            self.interarrival_jitter.record(delay.abs_diff(previous));
         }
     }
 
@@ -143,6 +148,7 @@ impl FlowMeter {
             delay_base: self.expected.delay_base,
             delay: self.delay.distribution(),
             delay_variation: self.delay_variation.distribution(),
+            interarrival_jitter: self.interarrival_jitter,
             inter_arrival: self.inter_arrival.distribution(),
             inter_arrival_bins: self
                 .inter_arrival_bins
@@ -219,6 +225,8 @@ mod tests {
         let summary = measure(expected, &samples);
         assert_eq!(summary.delay.moments, moments([100, 110, 100, 145]));
         assert_eq!(summary.delay_variation.moments, moments([10, 10, 45]));
+        // sixteenths: 10, then 10 + 10 - (10 + 8) / 16, then 19 + 45 - (19 + 8) / 16
+        assert_eq!(summary.interarrival_jitter.sixteenths_ns, 63);
         assert_eq!(summary.inter_arrival.moments, moments([110, 90, -5]));
         assert_eq!(summary.inter_arrival.negative, 1);
         assert_eq!(summary.gap_error.moments, moments([10, 10, 105]));

@@ -1,5 +1,5 @@
 //! From arrivals to measurements: loss, duplicates, reordering (RFC 4737), one-way delay, delay
-//! variation (RFC 4689, RFC 5481), inter-arrival time.
+//! variation (RFC 4689, RFC 5481, RFC 3550), inter-arrival time.
 //!
 //! Pure: no clock, no I/O, no knowledge of where packets came from. [`summary`] is what every engine
 //! delivers, whether it metered in the kernel or here, and can be added across cores and hosts.
@@ -11,6 +11,7 @@ pub mod distribution;
 pub mod filter;
 pub mod flow;
 pub mod histogram;
+pub mod jitter;
 mod merge;
 pub mod meter;
 mod moments;

@@ -4,7 +4,8 @@
 //! when the trackers shared their window (as the queues of the kernel engine do) or never saw the same
 //! number (one flow stays on one queue); else a number that arrived on two queues counts as unique on
 //! both. `reordered`, extents, delay variation and inter-arrival times are those within each queue,
-//! added, and `queues` says of how many.
+//! added, and `queues` says of how many. The interarrival jitter of several queues has no value together
+//! (`crate::jitter`): it depends on which arrival came after which.
 
 use crate::distribution::add_buckets;
 use crate::summary::{FlowSummary, MeterSummary, SequenceSummary, SharedHistograms};
@@ -49,6 +50,7 @@ impl FlowSummary {
         let rebase = other.delay_base.saturating_sub(self.delay_base);
         self.delay.merge(&other.delay.shifted(rebase));
         self.delay_variation.merge(&other.delay_variation);
+        self.interarrival_jitter.merge(&other.interarrival_jitter);
         self.inter_arrival.merge(&other.inter_arrival);
         self.inter_arrival_bins = match (self.inter_arrival_bins.take(), &other.inter_arrival_bins)
         {

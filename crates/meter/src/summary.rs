@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::jitter::InterarrivalJitter;
+
 /// Sums from which minimum, maximum, mean and standard deviation follow exactly. The unit is the
 /// caller's (nanoseconds for times).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,6 +111,9 @@ pub struct FlowSummary {
     /// Absolute difference of the delays of consecutive arrivals in ns (RFC 4689 §3.2.5), duplicates
     /// left out.
     pub delay_variation: Distribution,
+    /// Interarrival jitter (RFC 3550 §6.4.1) of the same differences, duplicates left out.
+    #[serde(default)]
+    pub interarrival_jitter: InterarrivalJitter,
     /// Time between consecutive arrivals in ns.
     pub inter_arrival: Distribution,
     /// Time between consecutive arrivals in bins of one width, where those were asked for.

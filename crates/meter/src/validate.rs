@@ -58,6 +58,8 @@ fn check_flow(flow: &FlowSummary, shared: bool) -> Result<(), (&'static str, &'s
     let at = |part: &'static str| move |problem: &'static str| (part, problem);
     check_counts(flow).map_err(at("counts"))?;
     check_sequence(&flow.sequence, flow.frames).map_err(at("sequence"))?;
+    ensure(flow.interarrival_jitter.is_possible(), "an estimate out of range")
+        .map_err(at("interarrival jitter"))?;
     let distributions = [
         ("reordering extent", &flow.sequence.extent, flow.sequence.reordered),
         ("delay", &flow.delay, flow.frames),
@@ -219,7 +221,8 @@ mod tests {
     #[test]
     fn lies_are_found() {
         type Lie = (fn(&mut FlowSummary), &'static str);
-        let lies: [Lie; 17] = [
+        let lies: [Lie; 18] = [
+            (|f| f.interarrival_jitter.sixteenths_ns = u64::MAX, "out of range"),
             (|f| f.span = None, "frames without a time"),
             (|f| f.span = Some((2, 1)), "before the first"),
             (|f| f.payload_bytes = u64::MAX, "more payload"),

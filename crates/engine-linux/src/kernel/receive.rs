@@ -14,6 +14,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use wirebeat_engine::port::PortError;
 use wirebeat_meter::filter::Filter;
 use wirebeat_meter::flow::Expectation;
+use wirebeat_meter::jitter::InterarrivalJitter;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_meter::summary::{
     FlowSummary, LinearBins, MeterSummary, SequenceSummary, SharedHistograms,
@@ -339,6 +340,10 @@ impl KernelReceiver {
                 offset_of!(Detail, variation),
                 between(delays),
             ),
+            interarrival_jitter: InterarrivalJitter {
+                streams: u32::from(between(delays) > 0),
+                sixteenths_ns: if between(delays) > 0 { word(offset_of!(RxLane, jitter)) } else { 0 },
+            },
             inter_arrival: distribution(
                 offset_of!(RxLane, inter_arrival),
                 offset_of!(Detail, inter_arrival),

@@ -289,6 +289,7 @@ fn received(flow: &FlowSummary, intervals: u64, uncertainty: Option<u64>) -> Rec
         one_way_delay_ns: uncertainty
             .map(|bound| Stats::raised(&flow.delay, flow.delay_base).certain_from(bound)),
         delay_variation_rfc4689_ns: Stats::of(&flow.delay_variation),
+        interarrival_jitter_rfc3550_ns: flow.interarrival_jitter.estimate_ns().map(round),
         delay_variation_rfc5481_ns: Stats::of(&flow.delay.above_minimum()),
         inter_arrival_ns: Stats::of(&flow.inter_arrival),
         inter_arrival_bins: flow.inter_arrival_bins.as_ref().map(Bins::from),

@@ -401,6 +401,7 @@ fn hostile_flow() -> impl Strategy<Value = FlowSummary> {
                 delay_base,
                 delay: times.clone(),
                 delay_variation: times.clone(),
+                interarrival_jitter: Default::default(),
                 inter_arrival: times.clone(),
                 inter_arrival_bins: None,
                 gap_error: times,

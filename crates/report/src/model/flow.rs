@@ -175,6 +175,11 @@ pub struct Received {
     pub one_way_delay_ns: Option<Stats>,
     /// Absolute difference of the delays of consecutive arrivals (RFC 4689 §3.2.5).
     pub delay_variation_rfc4689_ns: Stats,
+    /// Interarrival jitter (RFC 3550 §6.4.1): the running estimate after the last arrival, of the differences of
+    /// `delay_variation_rfc4689_ns`; `null` before the second arrival, for several receive queues, and for the
+    /// total of several flows, where it is not defined.
+    #[serde(default)]
+    pub interarrival_jitter_rfc3550_ns: Option<f64>,
     /// Delay less the smallest delay (RFC 5481 §4.2).
     pub delay_variation_rfc5481_ns: Stats,
     /// Time between consecutive arrivals.

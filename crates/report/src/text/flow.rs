@@ -132,6 +132,9 @@ fn receiver(received: &Received, flow: &FlowReport) -> String {
     } else if received.received.frames > 0 {
         parts.push("no probes, so nothing more is known".to_owned());
     }
+    if let Some(jitter) = received.interarrival_jitter_rfc3550_ns {
+        parts.push(format!("interarrival jitter {} (RFC 3550)", human::short_time(jitter)));
+    }
     if let Some(queues) = received.measured_within_queues {
         parts.push(format!(
             "arrived on {queues} queues, and times between arrivals are those within each; the gap error is not measured"

@@ -150,6 +150,7 @@ fn compare(frames: &[Vec<u8>]) -> MeterSummary {
             same_sequences(&measured.sequence, &flow.sequence);
             assert_eq!(measured.delay.moments.count, flow.delay.moments.count);
             assert_eq!(measured.delay_variation.moments.count, flow.delay_variation.moments.count);
+            assert_eq!(measured.interarrival_jitter.streams, flow.interarrival_jitter.streams);
             assert_eq!(measured.inter_arrival.moments.count, flow.inter_arrival.moments.count);
         }
         assert_eq!(kernel.unprobed.frames, reference.unprobed.frames);
@@ -447,6 +448,25 @@ fn garbage_counts_alike_and_harms_nothing() {
     let summary = compare(&frames);
     let MeterSummary { foreign, malformed, fragments, unknown_flow, .. } = summary;
     assert!(foreign > 0 && malformed > 0 && fragments > 0 && unknown_flow == 2, "{summary:?}");
+}
+
+/// Differences of 16, 16 and 32 s, beside which the time that frames take is nothing.
+#[test]
+fn interarrival_jitter_is_that_of_rfc_3550_in_the_kernel_too() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let now = wirebeat_engine::clock::Clock::now(&wirebeat_engine::clock::MonotonicClock).get();
+    let frames: Vec<_> = [0, 16, 0, 32]
+        .iter()
+        .zip(0u32..)
+        .map(|(ago, number)| probe(0, number, now.saturating_sub(ago * 1_000_000_000)))
+        .collect();
+    let bed = cable();
+    let (kernel, reference) = both(&bed, &frames, expecting(1), false);
+    let expected = [16e9, 16e9, 32e9].iter().fold(0.0, |j: f64, d| j + (d - j) / 16.0);
+    for summary in [kernel, reference] {
+        let jitter = summary.flows[&0].interarrival_jitter.estimate_ns().unwrap();
+        assert!((jitter - expected).abs() < expected / 50.0, "{jitter} {expected}");
+    }
 }
 
 /// Delays of all magnitudes and signs, two to a flow: what the smallest and the largest of two values
