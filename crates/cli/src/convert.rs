@@ -43,12 +43,20 @@ pub struct Args {
     /// Write the scenario here, and the files that it needs beside it [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// What a shell script for pktgen is called with: -- -i eth1 -d 10.0.0.2
+    #[arg(last = true, value_name = "ARGUMENT")]
+    arguments: Vec<String>,
 }
 
 /// Converts.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let (name, text) = file::text("the script", &args.script)?;
-    let how = How { dialect: args.dialect, interface: args.interface.clone(), time: args.time };
+    let how = How {
+        dialect: args.dialect,
+        interface: args.interface.clone(),
+        time: args.time,
+        arguments: args.arguments.clone(),
+    };
     let folder = args.script.parent();
     let converted = script::read((&name, &text), folder, &how)?.ok_or_else(|| {
         Failure::usage("this looks like no script of pktgen, RUDE, MGEN or D-ITG; say whose it is with --dialect")

@@ -60,9 +60,24 @@ pub struct ScenarioFile {
 impl ScenarioFile {
     /// Reads and checks the scenario in the file `path`, which ends after `time` if that is given.
     pub fn read(path: &Path, how: &FileArgs, time: Option<Nanos>) -> Result<ScenarioFile, Failure> {
+        ScenarioFile::read_with(path, how, time, &[])
+    }
+
+    /// The same of a script that is called with `arguments`.
+    pub fn read_with(
+        path: &Path,
+        how: &FileArgs,
+        time: Option<Nanos>,
+        arguments: &[String],
+    ) -> Result<ScenarioFile, Failure> {
         let (name, text) = text("the scenario", path)?;
         let directory = path.parent().filter(|_| !is_standard(path)).map(Path::to_owned);
-        let script = How { dialect: how.dialect, interface: how.interface.clone(), time };
+        let script = How {
+            dialect: how.dialect,
+            interface: how.interface.clone(),
+            time,
+            arguments: arguments.to_vec(),
+        };
         if let Some(converted) = script::read((&name, &text), directory.as_deref(), &script)? {
             if !how.set.is_empty() {
                 let why = "a script has no variables";
@@ -72,6 +87,11 @@ impl ScenarioFile {
             script::notices(&converted).iter().for_each(|notice| tell(notice));
             let (scenario, made) = (converted.scenario, converted.files);
             return Ok(ScenarioFile { name, scenario, directory, made, sources: None });
+        }
+        if let Some(first) = arguments.first() {
+            let why = "this is a scenario, and only a shell script for pktgen takes arguments";
+            let hint = "give its variables values with --set";
+            return Err(Failure::usage(why).at(format!("-- {first}")).hint(hint));
         }
         if how.interface.is_some() {
             let why = "this is a scenario, and its ports name the interfaces";

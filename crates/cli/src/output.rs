@@ -244,9 +244,10 @@ fn unprinted(error: &io::Error) -> Failure {
     Failure::output(&format!("cannot write the result: {error}")).at("standard output")
 }
 
-/// Writes to standard error, harmless whatever names are in it. If nobody reads it, nothing is lost.
+/// Writes to standard error, harmless whatever names are in it, and ends the line. If nobody reads it, nothing is lost.
 pub fn tell(text: &str) {
-    let _ = io::stderr().write_all(printable_lines(text).as_bytes());
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    let _ = io::stderr().write_all(format!("{}{end}", printable_lines(text)).as_bytes());
 }
 
 /// A page that was made for standard output.

@@ -47,6 +47,9 @@ pub struct Args {
     /// Also read the probes of another tool: pktgen, mgen, rude, iperf2, d-itg …; may be given several times
     #[arg(long = "codec", value_name = "NAME", value_parser = values::codec, help_heading = "Probes")]
     codecs: Vec<Codec>,
+    /// The senders read the clock of this host: give one-way delays, which are not known otherwise
+    #[arg(long, help_heading = "Probes", conflicts_with = "listen")]
+    same_clock: bool,
     /// Write a line for each packet, in the form of another tool's log: mgen or crude
     #[arg(long, value_name = "FORM", value_parser = values::log_form, help_heading = "Probes")]
     log: Option<LogForm>,
@@ -211,6 +214,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         interval: options.interval,
         listen,
         codecs: args.codecs(),
+        same_clock: args.same_clock,
         log: args.log.map(|form| LogRequest { form, file: args.log_file.clone() }),
         groups: args.filter.groups.iter().map(|group| group.0).collect(),
     };

@@ -20,6 +20,7 @@ Examples:
   wirebeat run scenario.yaml --time 60s --json report.json
   wirebeat run scenario.yaml --set rate=50kpps --set target=10.0.0.2
   wirebeat run flows.mgn --interface eth1
+  wirebeat run pktgen_sample01_simple.sh -- -i eth1 -d 10.0.0.2 -m 02:00:5e:00:53:01
   wirebeat send --to 10.0.0.2 --rate 100kpps --print-scenario | wirebeat run -";
 
 /// Run a scenario from a file
@@ -45,11 +46,15 @@ pub struct Args {
     control: ControlArgs,
     #[command(flatten)]
     pub report: ReportArgs,
+    /// What a shell script for pktgen is called with: -- -i eth1 -d 10.0.0.2
+    #[arg(last = true, value_name = "ARGUMENT")]
+    arguments: Vec<String>,
 }
 
 /// Runs.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
-    let mut file = ScenarioFile::read(&args.scenario, &args.reading, args.time)?;
+    let arguments = &args.arguments;
+    let mut file = ScenarioFile::read_with(&args.scenario, &args.reading, args.time, arguments)?;
     if let Some(priority) = args.priority {
         file.scenario.run.priority = priority;
         // It may not go with the way to wait.

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde::Serialize;
 use serde_json::Value;
 use wirebeat_traffic::compile::anatomy::{Content, FieldInfo, Sequence};
+use wirebeat_traffic::law::Law;
 use wirebeat_traffic::program::Pace;
 use wirebeat_traffic::spec::departures::Duration;
 use wirebeat_traffic::spec::header::dscp::Dscp;
@@ -127,6 +128,10 @@ fn departures(spec: &Departures) -> String {
         }
         Departures::Trace(file) => format!("as in the file '{file}'"),
         Departures::Capture(file) => format!("as in the capture '{file}'"),
+        Departures::Poisson(gaps) => {
+            let gaps = Law::Exponential(gaps.clone());
+            format!("a Poisson process: gaps {}", law(gaps.name(), &gaps))
+        }
         Departures::Drawn(drawn) => {
             let bounds = [("at least", drawn.min), ("at most", drawn.max)];
             let bounds =

@@ -4,6 +4,7 @@
 //! ours, a number that counts from 0, and a time on the monotonic clock. Knows no measurements.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::{Codec, Sent};
@@ -33,6 +34,26 @@ pub(crate) struct Foreign {
     pub(crate) sequence: u32,
     /// When it was sent, on the monotonic clock of this host.
     pub(crate) sent: Option<Nanos>,
+    /// Whether the sender marked it as the end of its flow.
+    pub(crate) last: bool,
+}
+
+/// A flow that was not announced: the number in its probes, or where its format has none, the two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stream {
+    flow: (Codec, Option<u32>),
+    ends: Option<Ends>,
+}
+
+/// Where a datagram came from, and the port that it went to, as far as that is known.
+pub(crate) type Ends = (SocketAddr, Option<u16>);
+
+impl Stream {
+    /// Of a probe that came from one end to the other.
+    pub(crate) fn of(flow: (Codec, Option<u32>), ends: Option<Ends>) -> Stream {
+        // iperf 2 and pktgen: each of several senders counts for itself.
+        Stream { flow, ends: ends.filter(|_| flow.1.is_none()) }
+    }
 }
 
 impl Codecs {
@@ -53,11 +74,14 @@ impl Codecs {
                 flow: (codec, seen.flow),
                 sequence: seen.sequence.wrapping_sub(codec.first_sequence()) as u32,
                 sent: seen.sent.and_then(|sent| self.monotonic(sent, at)),
+                last: seen.last,
             };
             if self.flows.contains_key(&found.flow) {
                 return Some(found);
             }
-            first.get_or_insert(found);
+            if codec.may_begin(&seen) {
+                first.get_or_insert(found);
+            }
         }
         first
     }

@@ -28,6 +28,8 @@ pub struct Sample {
     pub fragments: u32,
     /// Bytes of transport payload.
     pub payload_len: u32,
+    /// Whether the sender marked it as the end of its flow.
+    pub last: bool,
 }
 
 /// What is known of a flow before it arrives.
@@ -47,6 +49,9 @@ pub struct FlowMeter {
     fragments: u64,
     frame_bytes: u64,
     payload_bytes: u64,
+    /// Whether the last arrival said that the flow ends.
+    ended: bool,
+    ends_repeated: u64,
     span: Option<(Nanos, Nanos)>,
     previous_arrival: Option<Nanos>,
     previous_delay: Option<i64>,
@@ -70,6 +75,8 @@ impl FlowMeter {
             fragments: 0,
             frame_bytes: 0,
             payload_bytes: 0,
+            ended: false,
+            ends_repeated: 0,
             span: None,
             previous_arrival: None,
             previous_delay: None,
@@ -87,6 +94,12 @@ impl FlowMeter {
     /// Takes an arrival into the measurements.
     #[inline]
     pub fn record(&mut self, sample: &Sample) {
+        // iperf 2: the first that says so is the last datagram of the flow; those after it ask for an answer.
+        if sample.last && self.ended {
+            self.ends_repeated += 1;
+            return;
+        }
+        self.ended = sample.last;
         self.frames += 1;
         self.fragments += u64::from(sample.fragments);
         self.frame_bytes += u64::from(sample.frame_len);
@@ -142,6 +155,7 @@ impl FlowMeter {
             fragments: self.fragments,
             frame_bytes: self.frame_bytes,
             payload_bytes: self.payload_bytes,
+            ends_repeated: self.ends_repeated,
             span: self.span.map(|(first, last)| (first.get(), last.get())),
             queues: u32::from(self.frames > 0),
             sequence: self.sequence.summary(),
@@ -185,6 +199,7 @@ mod tests {
             frame_len: 64,
             fragments: 0,
             payload_len: 18,
+            last: false,
         }
     }
 
@@ -261,6 +276,17 @@ mod tests {
         assert_eq!(summary.inter_arrival.moments, moments([0]));
     }
 
+    /// A client of iperf 2 that gets no answer says its end hundreds of times.
+    #[test]
+    fn ends_that_are_said_again_are_no_data() {
+        let last = |at, sent, sequence| Sample { last: true, ..sample(at, sent, sequence) };
+        let samples =
+            [sample(1000, 900, 0), last(1100, 1000, 1), last(1110, 1010, 2), last(1120, 1020, 3)];
+        let summary = measure(Expectation::default(), &samples);
+        assert_eq!((summary.frames, summary.sequence.unique, summary.ends_repeated), (2, 2, 2));
+        assert_eq!(summary.span, Some((1000, 1100)));
+    }
+
     #[test]
     fn bins_hold_the_gaps() {
         let bins = Bins::new(Nanos::new(50), 2).unwrap();
@@ -301,6 +327,7 @@ mod tests {
                     frame_len: len,
                     fragments: 0,
                     payload_len: len / 2,
+                    last: false,
                 });
             }
             let summary = crate::summary::MeterSummary {

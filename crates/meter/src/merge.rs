@@ -33,7 +33,7 @@ impl FlowSummary {
     /// delays, `other`'s are moved to this one's (see [`crate::summary::Distribution::shifted`]). Bins of
     /// different widths cannot be added, so there are none then.
     pub fn merge(&mut self, other: &FlowSummary) {
-        if other.frames == 0 {
+        if other.frames == 0 && other.ends_repeated == 0 {
             return;
         }
         if self.frames == 0 {
@@ -44,6 +44,7 @@ impl FlowSummary {
         add(&mut self.fragments, other.fragments);
         add(&mut self.frame_bytes, other.frame_bytes);
         add(&mut self.payload_bytes, other.payload_bytes);
+        add(&mut self.ends_repeated, other.ends_repeated);
         join(&mut self.span, other.span);
         self.queues = self.queues.saturating_add(other.queues);
         self.sequence.merge(&other.sequence);
@@ -130,6 +131,7 @@ mod tests {
                 frame_len: 64,
                 fragments: 0,
                 payload_len: 18,
+                last: false,
             });
         }
         meter.summary()

@@ -8,13 +8,12 @@ use std::net::SocketAddr;
 
 use wirebeat_units::Nanos;
 use wirebeat_wire::carrier::Carrier;
-use wirebeat_wire::codec::Codec;
 use wirebeat_wire::datagram::{Datagram, NotADatagram};
 use wirebeat_wire::fragment::Fragment;
 use wirebeat_wire::probe::Probe;
 
 use crate::bins::Bins;
-use crate::codecs::{Codecs, Foreign};
+use crate::codecs::{Codecs, Ends, Foreign, Stream};
 use crate::filter::Filter;
 use crate::flow::{Expectation, FlowMeter, Sample};
 use crate::reassembly::{Reassembly, Whole};
@@ -108,6 +107,8 @@ pub struct Meter {
     window: u32,
     run_start: Option<Nanos>,
     codecs: Codecs,
+    /// The numbers of flows of other tools that were not announced.
+    streams: BTreeMap<Stream, u16>,
     unprobed: FlowMeter,
     unknown_flow: u64,
     stale: u64,
@@ -129,6 +130,7 @@ impl Meter {
             window,
             run_start,
             codecs,
+            streams: BTreeMap::new(),
             unprobed: FlowMeter::new(Expectation::default(), window, bins),
             unknown_flow: 0,
             stale: 0,
@@ -162,8 +164,8 @@ impl Meter {
             Ok(datagram) => {
                 let source = SocketAddr::new(datagram.source, datagram.source_port);
                 if self.filter.matches(Some(source), Some(datagram.destination_port)) {
-                    let port = Some(datagram.destination_port);
-                    self.record_payload(arrived, datagram.payload, port);
+                    let ends = (source, Some(datagram.destination_port));
+                    self.record_payload(arrived, datagram.payload, Some(ends));
                 } else {
                     self.foreign += arrived.frames();
                 }
@@ -219,7 +221,8 @@ impl Meter {
         frame_len: u32,
     ) {
         if self.filter.matches(source, None) {
-            self.record_payload(Arrived { at, frame_len, fragments: 0 }, payload, None);
+            let ends = source.map(|source| (source, None));
+            self.record_payload(Arrived { at, frame_len, fragments: 0 }, payload, ends);
         } else {
             self.foreign += 1;
         }
@@ -227,12 +230,13 @@ impl Meter {
 
     /// Gives the payload to its flow.
     #[inline]
-    fn record_payload(&mut self, arrived: Arrived, payload: &[u8], port: Option<u16>) {
+    fn record_payload(&mut self, arrived: Arrived, payload: &[u8], ends: Option<Ends>) {
         let payload_len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         let Arrived { at, frame_len, fragments } = arrived;
-        let bare = Sample { at, sent: None, sequence: None, frame_len, fragments, payload_len };
+        let (sent, sequence, last) = (None, None, false);
+        let bare = Sample { at, sent, sequence, frame_len, fragments, payload_len, last };
         let Some(probe) = Probe::from_tail(payload) else {
-            return self.record_foreign(&bare, payload, port);
+            return self.record_foreign(&bare, payload, ends);
         };
         let sent = Nanos::new(probe.transmit_ns);
         if self.run_start.is_some_and(|start| sent < start) {
@@ -254,32 +258,36 @@ impl Meter {
     }
 
     /// Gives a payload without a probe of ours to the flow whose probe of another tool it carries.
-    fn record_foreign(&mut self, bare: &Sample, payload: &[u8], port: Option<u16>) {
+    fn record_foreign(&mut self, bare: &Sample, payload: &[u8], ends: Option<Ends>) {
         if self.codecs.is_empty() {
             return self.unprobed.record(bare);
         }
-        let Some(Foreign { flow, sequence, sent }) = self.codecs.read(payload, bare.at, port)
+        let port = ends.and_then(|(_, port)| port);
+        let Some(Foreign { flow, sequence, sent, last }) = self.codecs.read(payload, bare.at, port)
         else {
             return self.unprobed.record(bare);
         };
-        let known = self.codecs.flows.get(&flow).copied().or_else(|| self.number(flow));
+        let known = self.codecs.flows.get(&flow).copied();
+        let known = known.or_else(|| self.number(Stream::of(flow, ends), flow.1));
         match known.and_then(|id| self.place(id)) {
-            Some(meter) => meter.record(&Sample { sent, sequence: Some(sequence), ..*bare }),
+            Some(meter) => meter.record(&Sample { sent, sequence: Some(sequence), last, ..*bare }),
             None => self.unknown_flow += 1 + u64::from(bare.fragments),
         }
     }
 
-    /// Gives a flow of another tool a number of ours, if there is room for one more: its own, if nobody else
-    /// has it.
-    #[cold]
-    fn number(&mut self, flow: (Codec, Option<u32>)) -> Option<u16> {
+    /// The number of ours of a flow of another tool. A new one has its own, if nobody else has it, and none if there
+    /// is no room for one more.
+    fn number(&mut self, stream: Stream, own: Option<u32>) -> Option<u16> {
+        if let Some(id) = self.streams.get(&stream) {
+            return Some(*id);
+        }
         if self.room == 0 {
             return None;
         }
         let free = |id: &u16| self.places[usize::from(*id)] == NOWHERE;
-        let own = flow.1.and_then(|number| u16::try_from(number).ok()).filter(free);
+        let own = own.and_then(|number| u16::try_from(number).ok()).filter(free);
         let id = own.or_else(|| (0..u16::MAX).find(free))?;
-        self.codecs.flows.insert(flow, id);
+        self.streams.insert(stream, id);
         Some(id)
     }
 
@@ -326,6 +334,7 @@ impl Meter {
 mod tests {
     use proptest::prelude::*;
     use wirebeat_units::FrameLen;
+    use wirebeat_wire::codec::Codec;
     use wirebeat_wire::frame::{IpRepr, UdpFrame};
     use wirebeat_wire::mac::MacAddr;
     use wirebeat_wire::{ethernet, ipv4};
@@ -386,6 +395,31 @@ mod tests {
             datagrams.record_datagram(at(1000), &payload, source, 64);
         }
         assert_eq!(frames.summary(), datagrams.summary());
+    }
+
+    /// Three threads of a client of iperf 2 (`-P 3`) each count from 1.
+    #[test]
+    fn streams_without_a_number_are_told_by_their_ends() {
+        let codecs = Codecs { read: vec![Codec::Iperf2], ..Codecs::default() };
+        let mut meter = Meter::new(MeterConfig { codecs, ..MeterConfig::default() });
+        for number in 1..=5u64 {
+            for port in [1000u16, 1001, 1002] {
+                let mut payload = [0; 18];
+                let number = if number == 5 { number.wrapping_neg() } else { number };
+                Codec::Iperf2.marks().write(&mut payload, number, 1_000_000);
+                let mut bytes = frame(&payload);
+                bytes[34..36].copy_from_slice(&port.to_be_bytes());
+                meter.record_frame(at(5_000_000), &bytes, 64);
+            }
+        }
+        let summary = meter.summary();
+        let counts: Vec<_> = summary
+            .flows
+            .values()
+            .map(|flow| (flow.frames, flow.sequence.unique, flow.sequence.duplicates))
+            .collect();
+        assert_eq!(counts, [(5, 5, 0); 3]);
+        assert_eq!(summary.unprobed.frames, 0);
     }
 
     #[test]

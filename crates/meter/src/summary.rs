@@ -95,6 +95,9 @@ pub struct FlowSummary {
     pub frame_bytes: u64,
     /// Their bytes of transport payload.
     pub payload_bytes: u64,
+    /// Frames that only repeated that the flow has ended; they are in no other count.
+    #[serde(default)]
+    pub ends_repeated: u64,
     /// The earliest and the latest arrival time, in ns of the receiver's clock; `None` before the first.
     pub span: Option<(u64, u64)>,
     /// On how many queues it arrived, where what lies between two arrivals (inter-arrival time, delay variation) was

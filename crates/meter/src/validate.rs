@@ -177,6 +177,7 @@ mod tests {
                 frame_len: 64,
                 fragments: 0,
                 payload_len: 18,
+                last: false,
             });
         }
         let mut summary = MeterSummary::default();

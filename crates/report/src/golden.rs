@@ -139,6 +139,7 @@ impl Plan {
                 frame_len: self.frame_len,
                 fragments: 0,
                 payload_len: self.frame_len - 46,
+                last: false,
             });
         }
         let sent = SentFlow {

@@ -75,6 +75,8 @@ pub struct ReceiveRequest {
     pub interval: Nanos,
     /// Wait for senders on other hosts.
     pub listen: Option<Listen>,
+    /// Whoever asks vouches that the senders read the clock of this host.
+    pub same_clock: bool,
     /// Probes of other tools that are read beside Wirebeat's own.
     pub codecs: Vec<Codec>,
     /// A log of each packet.
@@ -93,6 +95,11 @@ pub struct Listen {
     /// End after the first sender has been served.
     pub once: bool,
 }
+
+/// The kernel numbers the loopback interface of each network namespace so.
+const LOOPBACK_INDEX: u32 = 1;
+/// What other tools write times in.
+const MICROSECOND: Nanos = Nanos::from_micros(1);
 
 /// How often counters are looked at.
 const WATCH: Duration = Duration::from_millis(10);
@@ -160,11 +167,7 @@ pub fn receive(
         started,
         duration: elapsed,
         end,
-        clocks: Clocks::Unbounded(
-            "a receiver by itself does not know whose clock stamped the probes; let the sender connect \
-             to it ('--listen' here, '--peer' there)"
-                .to_owned(),
-        ),
+        clocks: clocks(request, &port),
         costs,
         machine,
         changes: Vec::new(),
@@ -197,6 +200,32 @@ fn no_room(limit: u16, summary: &MeterSummary) -> Option<String> {
             summary.unknown_flow
         )
     })
+}
+
+/// How the clock that stamped the probes relates to the one here. Wirebeat's own probes carry the monotonic clock of
+/// their host; those of other tools that have a time, the clock of the day, to a microsecond.
+fn clocks(request: &ReceiveRequest, port: &PortHere) -> Clocks {
+    let on_loopback = port.link.as_ref().is_some_and(|link| link.index.get() == LOOPBACK_INDEX);
+    let basis = match (request.same_clock, on_loopback) {
+        (true, _) => "the senders are on this host, as '--same-clock' says",
+        (false, true) => "what arrives on the loopback interface was sent on this host",
+        (false, false) => {
+            return Clocks::Unbounded(
+                "a receiver by itself does not know whose clock stamped the probes; let the sender connect \
+                 to it ('--listen' here, '--peer' there), or give --same-clock where all senders are on this \
+                 host"
+                    .to_owned(),
+            );
+        }
+    };
+    let how = match request.codecs.is_empty() {
+        true => basis.to_owned(),
+        false => format!("{basis}; other tools write the clock of the day in microseconds"),
+    };
+    Clocks::Bounded {
+        bound: if request.codecs.is_empty() { Nanos::new(1) } else { MICROSECOND },
+        how,
+    }
 }
 
 /// The port that a request means.

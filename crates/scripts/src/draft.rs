@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wirebeat_traffic::spec::size::MAX_LENGTHS;
 use wirebeat_traffic::spec::{
-    Carried, FlowSpec, MAX_FLOWS, PortSpec, Probe, Scenario, is_datagram,
+    Carried, FlowSpec, MAX_FLOWS, PortSpec, Probe, Scenario, StaggerChoice, is_datagram,
 };
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Codec;
@@ -83,6 +83,8 @@ impl<'a> Draft<'a> {
     pub fn new(source: &'a Source<'a>, options: &'a Options) -> Draft<'a> {
         let mut scenario = Scenario::default();
         scenario.run.time = options.time;
+        // A script says when its flows begin.
+        scenario.run.stagger = StaggerChoice::Off;
         Draft {
             source,
             options,

@@ -126,6 +126,8 @@ pub struct Options {
     /// When the run ends. Without it, flows that the script never ends send for as long as any flow
     /// without limits ([`wirebeat_traffic::spec::RunSpec::DEFAULT_TIME`]).
     pub time: Option<Nanos>,
+    /// What the script is called with. Only a shell script for pktgen takes arguments.
+    pub arguments: Vec<String>,
 }
 
 /// A script as a scenario, and what is beside it.
@@ -228,6 +230,14 @@ pub fn convert(
 ) -> Result<Converted, ScriptError> {
     if source.text.len() > MAX_BYTES {
         return Err(ScriptError::TooLarge { file: source.name.into(), bytes: source.text.len() });
+    }
+    if dialect != Dialect::Pktgen && !options.arguments.is_empty() {
+        return Err(ScriptError::Whole {
+            file: source.name.into(),
+            problem: format!(
+                "a script of {dialect} takes no arguments; leave out what stands behind '--'"
+            ),
+        });
     }
     let mut draft = Draft::new(source, options);
     dialect.read(&mut draft)?;

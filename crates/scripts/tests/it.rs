@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "it/as_the_tool.rs"]
+mod as_the_tool;
 #[path = "it/contradictions.rs"]
 mod contradictions;
 #[path = "it/mangled.rs"]

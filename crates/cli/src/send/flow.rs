@@ -30,7 +30,7 @@ pub struct FlowArgs {
     /// '{ ramp: { from: 1kpps, to: 10kpps, over: 10s } }'.
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     pub rate: Option<FlowRate>,
-    /// How the times between frames vary: constant, exponential, poisson [default: constant]
+    /// How the times between frames vary: constant, poisson (exponential gaps) [default: constant]
     ///
     /// With parameters as in a scenario: '{ gamma: { shape: 2 } }', '{ jitter: 10% }'.
     #[arg(long, value_name = "LAW", value_parser = values::departures)]

@@ -281,6 +281,7 @@ fn received(flow: &FlowSummary, intervals: u64, uncertainty: Option<u64>) -> Rec
         beyond_window: sequence.beyond_window,
         implausible: sequence.implausible,
         restarts: sequence.restarts,
+        ends_repeated: flow.ends_repeated,
         window_frames: sequence.window,
         measured_within_queues: (flow.queues > 1).then_some(flow.queues),
         reordering_extent_frames: Stats::of(&sequence.extent),

@@ -402,6 +402,7 @@ fn hostile_flow() -> impl Strategy<Value = FlowSummary> {
                 delay: times.clone(),
                 delay_variation: times.clone(),
                 interarrival_jitter: Default::default(),
+                ends_repeated: 0,
                 inter_arrival: times.clone(),
                 inter_arrival_bins: None,
                 gap_error: times,

@@ -156,6 +156,10 @@ pub struct Received {
     pub implausible: u64,
     /// How often the sender began to count from 0 again.
     pub restarts: u64,
+    /// Frames that only repeated that the flow has ended, as clients of iperf 2 send them until they are answered; they
+    /// are in no other count.
+    #[serde(default)]
+    pub ends_repeated: u64,
     /// Numbers that the receiver's window told apart: a duplicate that comes further behind counts as unique and
     /// `beyond_window`; 0 when no numbers came.
     #[serde(default)]

@@ -132,6 +132,10 @@ fn receiver(received: &Received, flow: &FlowReport) -> String {
     } else if received.received.frames > 0 {
         parts.push("no probes, so nothing more is known".to_owned());
     }
+    if received.ends_repeated > 0 {
+        let count = count(received.ends_repeated);
+        parts.push(format!("{count} repeated final packets (not counted as data)"));
+    }
     if let Some(jitter) = received.interarrival_jitter_rfc3550_ns {
         parts.push(format!("interarrival jitter {} (RFC 3550)", human::short_time(jitter)));
     }

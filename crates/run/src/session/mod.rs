@@ -252,6 +252,21 @@ impl Prepared {
         Err(RunError::Usage(why))
     }
 
+    /// When it starts and how long that is from now, where it waits for a moment.
+    fn awaited_start(&self) -> Option<String> {
+        let moment = self.start_at?;
+        let virtual_time = |engine: &Engine| matches!(engine, Engine::Loopback | Engine::Pcap);
+        let ahead = self.monotonic(moment).saturating_sub(MonotonicClock.now()).get();
+        let seconds = ahead.div_ceil(1_000_000_000);
+        let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+        (!self.engines.iter().any(virtual_time) && ahead > 0).then(|| {
+            format!(
+                "waiting for the start at {moment}, in {hours:02}:{minutes:02}:{:02}",
+                seconds % 60
+            )
+        })
+    }
+
     /// Whether flows may change while it runs.
     fn is_controlled(&self) -> bool {
         self.options.control != Controlled::No
@@ -484,6 +499,9 @@ impl Prepared {
     /// Runs to the end and reports.
     pub fn start(mut self, observer: &mut dyn Observer, stop: &Stop) -> Report {
         for notice in self.left_to_the_system() {
+            observer.notice(&notice);
+        }
+        if let Some(notice) = self.awaited_start() {
             observer.notice(&notice);
         }
         let mut remote = self.begin_remote(stop);

@@ -70,6 +70,7 @@ pub fn receiver(bed: &Testbed, codec: Codec, port: Option<u16>) -> ReceiveReques
         interval: Nanos::from_millis(10),
         listen: None,
         codecs: vec![codec],
+        same_clock: false,
         log: None,
         groups: Vec::new(),
     }

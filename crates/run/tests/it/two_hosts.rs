@@ -46,6 +46,7 @@ fn request(bed: &Testbed, engine: EngineChoice, key: &str) -> ReceiveRequest {
             once: true,
         }),
         codecs: Vec::new(),
+        same_clock: false,
         log: None,
         groups: Vec::new(),
     }

@@ -28,6 +28,8 @@ pub(super) struct Command {
     pub protocol: Option<Protocol>,
     /// The header within the payload.
     pub codec: Option<Codec>,
+    /// So many bytes more than the header needs has the smallest packet.
+    pub raised: u64,
     pub tos: Option<u8>,
     pub ttl: Option<u8>,
     pub delay: Nanos,
@@ -67,6 +69,7 @@ impl Default for Command {
             interface: None,
             protocol: None,
             codec: Some(Codec::DitgStandard),
+            raised: 0,
             tos: None,
             ttl: None,
             delay: Nanos::ZERO,
@@ -83,6 +86,9 @@ impl Default for Command {
         }
     }
 }
+
+/// What `-T UDP` and `-T TCP` add to the smallest packet of ITGSend 2.8.1, until a `-p 1` or `-p 2` comes; measured.
+const RAISED_BY_PROTOCOL: u64 = 4;
 
 /// What an option takes that is left out.
 #[derive(Clone, Copy)]
@@ -136,7 +142,7 @@ pub(super) fn read(
     while let Some(option) = words.option() {
         if let Some(model) = Model::find(option) {
             command.model(draft, words, (option, model))?;
-            break;
+            continue;
         }
         match option {
             "-m" => {
@@ -236,8 +242,19 @@ impl Command {
             "-rp" => self.destination_port = words.value("a port", port)?,
             "-sp" => self.source_port = Some(words.value("a port", port)?),
             "-i" => self.interface = Some(words.next("the name of an interface")?.to_owned()),
-            "-T" => self.protocol = Some(protocol(words)?),
-            "-p" => self.codec = words.value("0, 1 or 2", codec)?,
+            "-T" => {
+                let protocol = protocol(words)?;
+                if matches!(protocol, Protocol::Udp | Protocol::Tcp) {
+                    self.raised += RAISED_BY_PROTOCOL;
+                }
+                self.protocol = Some(protocol);
+            }
+            "-p" => {
+                self.codec = words.value("0, 1 or 2", codec)?;
+                if self.codec != Some(Codec::DitgStandard) {
+                    self.raised = 0;
+                }
+            }
             "-b" => self.tos = Some(words.value("a byte, 0 to 255", byte)?),
             "-f" => {
                 self.ttl = Some(
@@ -292,20 +309,14 @@ impl Command {
         words: &mut Words<'_>,
         (name, model): (&str, Model),
     ) -> Result<(), ScriptError> {
-        let written = self.gaps.is_some() || self.sizes.is_some();
-        if written || self.gaps_file.is_some() || self.sizes_file.is_some() {
-            return Err(
-                words.wrong("a model has its own times and sizes; remove those, or the model")
-            );
+        let times = self.gaps.take().is_some() | self.gaps_file.take().is_some();
+        let sizes = self.sizes.take().is_some() | self.sizes_file.take().is_some();
+        if times || sizes {
+            let why = "the model has times and sizes of its own; as in ITGSend, those before it do not hold, and \
+                       those behind it do";
+            draft.leave_out(words.line(), name, why);
         }
         let traffic = model.read(words)?;
-        if let Some(extra) = words.option() {
-            let why = format!(
-                "{name} is the last word of a line; '{}' stands behind it",
-                printable(extra)
-            );
-            return Err(words.line().wrong(why));
-        }
         if let Some(why) = traffic.gaps.nearly {
             draft.leave_out(words.line(), name, why);
         }

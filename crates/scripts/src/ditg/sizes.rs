@@ -28,10 +28,11 @@ const MIN_SIZE: u64 = 4;
 impl Flow<'_> {
     /// The smallest payload: D-ITG makes what is shorter as long.
     fn least(&self) -> u64 {
-        let least = match self.command.codec {
-            Some(codec) => codec.min_len(Version::V4) as u64,
-            None => MIN_SIZE,
-        };
+        let least = self.command.raised
+            + match self.command.codec {
+                Some(codec) => codec.min_len(Version::V4) as u64,
+                None => MIN_SIZE,
+            };
         // On a stream a message says how long it is.
         let stream = matches!(self.command.protocol, Some(Protocol::Tcp | Protocol::Sctp));
         if stream && self.command.codec.is_some() { least + 4 } else { least }

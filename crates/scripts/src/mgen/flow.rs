@@ -57,13 +57,21 @@ impl Flow<'_> {
         let mut number = 0;
         for event in events {
             let line = &event.line;
-            let wrong = |why: &str| Err(line.wrong(format!("flow {} {why}", self.id)));
             match (event.kind, &mut session) {
-                (Kind::On, Some(_)) => {
-                    return wrong("is on already; turn it OFF before, or write MOD");
+                // mgen changes such a flow, and goes on with its numbers.
+                (Kind::On, Some(session)) => {
+                    let why =
+                        "the flow is on already; as in mgen, this changes it and begins no other";
+                    draft.leave_out(line, &format!("ON {}", self.id), why);
+                    self.apply(draft, session, &event)?;
                 }
-                (Kind::Mod | Kind::Off, None) => {
-                    return wrong("is not on then; write an ON before");
+                (Kind::Mod, None) => {
+                    let why = "the flow is not on then; as in mgen, this changes nothing";
+                    draft.leave_out(line, &format!("MOD {}", self.id), why);
+                }
+                (Kind::Off, None) => {
+                    let why = "the flow is not on then; as in mgen, this changes nothing";
+                    draft.leave_out(line, &format!("OFF {}", self.id), why);
                 }
                 (Kind::On, none) => {
                     self.check_complete(&event)?;
@@ -174,7 +182,7 @@ impl Flow<'_> {
         }
         let globals = self.globals;
         let multicast = address.is_multicast();
-        let ttl = if multicast { globals.multicast_ttl } else { globals.unicast_ttl };
+        let ttl = globals.unicast_ttl.filter(|_| !multicast).or(globals.ttl);
         let label = current.label.or(globals.label).unwrap_or(0);
         let class = u8::try_from(label >> 20).ok().filter(|class| *class > 0 && address.is_ipv6());
         let mut datagram = Datagram {

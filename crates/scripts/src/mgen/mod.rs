@@ -57,7 +57,8 @@ pub(crate) fn hint(line: &str) -> bool {
 #[derive(Default)]
 struct Globals {
     tos: Option<u8>,
-    multicast_ttl: Option<u8>,
+    /// Of multicast, and of unicast as well unless `unicast_ttl` says more.
+    ttl: Option<u8>,
     unicast_ttl: Option<u8>,
     label: Option<u32>,
     dont_fragment: Option<bool>,
@@ -249,7 +250,7 @@ impl Script {
             }
             Command::Tos => globals.tos = Some(tokens.value("a ToS byte, 0 to 255", byte)?),
             Command::Ttl => {
-                globals.multicast_ttl = Some(tokens.value("a TTL of 1 to 255", event::ttl)?);
+                globals.ttl = Some(tokens.value("a TTL of 1 to 255", event::ttl)?);
             }
             Command::UnicastTtl => {
                 globals.unicast_ttl = Some(tokens.value("a TTL of 1 to 255", event::ttl)?);

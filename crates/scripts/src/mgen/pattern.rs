@@ -13,7 +13,7 @@
 use wirebeat_traffic::law::exponential::Exponential;
 use wirebeat_traffic::law::uniform::Uniform;
 use wirebeat_traffic::law::{Deviation, Law};
-use wirebeat_traffic::spec::departures::{Drawn, Duration, MAX_NESTED, OnOff};
+use wirebeat_traffic::spec::departures::{Duration, MAX_NESTED, OnOff};
 use wirebeat_traffic::spec::size::Size;
 use wirebeat_traffic::spec::{Departures, FlowRate};
 use wirebeat_units::{Bytes, Nanos, Rate};
@@ -95,10 +95,7 @@ fn plain(tokens: &mut Tokens<'_>, kind: Kind) -> Result<Option<Pattern>, ScriptE
             // To a millionth of a percent, so that no digits appear that nobody wrote.
             Departures::Jitter(Deviation::Percent((fraction * 1e8).round() / 1e6))
         }
-        Kind::Poisson => {
-            let law = Law::Exponential(Exponential { mean: None });
-            Departures::Drawn(Drawn { law, min: None, max: None })
-        }
+        Kind::Poisson => Departures::Poisson(Exponential { mean: None }),
         _ => Departures::Constant,
     };
     if rate.parse() == Ok(-1.0) {

@@ -161,7 +161,7 @@ impl Interpreter<'_, '_> {
 
     /// `local x y=1`, `declare -i n=5`.
     fn declare(&mut self, line: &Line, command: &str, words: &[Word]) -> Result<(), ScriptError> {
-        let local = self.arguments.is_some() && !matches!(command, "export" | "readonly");
+        let local = self.caller.is_some() && !matches!(command, "export" | "readonly");
         let mut integer = false;
         for word in words {
             if let Some(options) = word.plain().and_then(|word| word.strip_prefix(['-', '+'])) {
@@ -335,6 +335,7 @@ impl Interpreter<'_, '_> {
         match written.rsplit('/').next().unwrap_or("") {
             "functions.sh" => {}
             "parameters.sh" => {
+                self.parameters(line)?;
                 for (name, value) in PARAMETERS {
                     if !self.variables.contains_key(name) {
                         self.set(name, Some(Some(value.to_owned())));

@@ -156,10 +156,11 @@ impl Device {
                 self.delay = Some(command.number(u64::MAX)?).filter(|delay| *delay != FOREVER)
             }
             "rate" => {
-                let megabits = command.above_0()?;
+                // The kernel's page writes 'rate 300M'.
+                let megabits = command.counted(draft, &["M"])?;
                 self.delay = Some(self.sizes.0 * 8 * 1000 / megabits);
             }
-            "ratep" => self.delay = Some(1_000_000_000 / command.above_0()?),
+            "ratep" => self.delay = Some(1_000_000_000 / command.counted(draft, &[])?),
             "burst" => {
                 self.burst = u32::try_from(command.number(u32::MAX.into())?).unwrap_or(1).max(1);
                 if self.burst > 1 {
@@ -355,10 +356,19 @@ impl Written<'_> {
         }
     }
 
-    fn above_0(&self) -> Result<u64, ScriptError> {
-        match self.number(u64::MAX)? {
-            0 => Err(self.wrong("a number from 1 on")),
-            number => Ok(number),
+    /// A number from 1 on, and what may stand behind it. The kernel reads the digits alone, so that anything else
+    /// behind them is named.
+    fn counted(&self, draft: &mut Draft<'_>, units: &[&str]) -> Result<u64, ScriptError> {
+        let end = self.value.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.value.len());
+        let (digits, unit) = self.value.split_at(end);
+        if !digits.is_empty() && !unit.is_empty() && !units.contains(&unit) {
+            let why = format!("pktgen reads the digits alone, and so it is {} {digits}", self.name);
+            draft.leave_out(self.line, &self.text(), why);
+        }
+        match digits.parse() {
+            Ok(0) => Err(self.wrong("a number from 1 on")),
+            Ok(number) => Ok(number),
+            Err(_) => Err(self.wrong("a whole number")),
         }
     }
 

@@ -40,7 +40,7 @@ impl Interpreter<'_, '_> {
     pub(super) fn known(&self, line: &Line, field: &Field<'_>) -> Result<String, ScriptError> {
         if let Some(name) = &field.unset {
             return Err(line.wrong(format!(
-                "${} is not set; set it in the script, since what calls the script is not known here",
+                "${} is not set; set it in the script, or give the script its arguments behind '--'",
                 printable(name)
             )));
         }
@@ -134,6 +134,10 @@ impl Interpreter<'_, '_> {
             value.as_deref().map(Cow::Borrowed)
         }
         let Some(arguments) = &self.arguments else { return self.variables.get(name).map(shown) };
+        let of_arguments = |name: &str| name.starts_with(|c: char| "#@*123456789".contains(c));
+        if of_arguments(name) && self.caller.is_none() {
+            self.asked.set(true);
+        }
         match name {
             "#" => Some(Some(arguments.len().to_string().into())),
             "@" | "*" => {
@@ -253,6 +257,7 @@ impl Interpreter<'_, '_> {
         if let ([piece], Some(arguments)) = (word.pieces.as_slice(), self.arguments.clone())
             && is_all(piece)
         {
+            self.asked.set(true);
             self.take_steps(line, arguments.len() as u64)?;
             self.take_bytes(line, arguments.iter().flatten().map(String::len).sum())?;
             return Ok(arguments.iter().map(|text| field(text.clone())).collect());

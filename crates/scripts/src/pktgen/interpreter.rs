@@ -6,6 +6,7 @@
 //! so is what depends on the machine. Here is what goes where; `command.rs` has the commands, `expand.rs`
 //! the words and `output.rs` what is written.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -55,8 +56,10 @@ pub(super) struct Interpreter<'a, 'd> {
     pub(super) control: Control,
     pub(super) variables: HashMap<String, Value>,
     pub(super) functions: HashMap<String, Function>,
-    /// Those of the function that is gone through; what the script is given is not known.
+    /// Those of the function that is gone through, or what the script is given, where that is known.
     pub(super) arguments: Option<Rc<[Value]>>,
+    /// Whether what the script is given has been asked for.
+    pub(super) asked: Cell<bool>,
     /// What variables were that are local to the functions that are gone through.
     pub(super) shadowed: Vec<(String, Option<Value>)>,
     /// What variables were before each change within the subshells that this is in, and how many those are.
@@ -84,12 +87,15 @@ pub(super) fn run(draft: &mut Draft<'_>) -> Result<Control, ScriptError> {
         variables.insert("DEV".to_owned(), Some(interface));
     }
     let list = parse(&file, tokens(&file, draft.source.text)?)?;
+    let given = &draft.options.arguments;
     let mut interpreter = Interpreter {
         draft,
         control: Control::default(),
         variables,
         functions: HashMap::new(),
-        arguments: None,
+        arguments: (!given.is_empty())
+            .then(|| given.iter().map(|word| Some(word.clone())).collect()),
+        asked: Cell::new(false),
         shadowed: Vec::new(),
         changed: Vec::new(),
         subshells: 0,
@@ -103,7 +109,13 @@ pub(super) fn run(draft: &mut Draft<'_>) -> Result<Control, ScriptError> {
         succeeded: Some(true),
     };
     interpreter.list(&list)?;
-    Ok(interpreter.control)
+    let Interpreter { draft, control, asked, file, .. } = interpreter;
+    if !asked.get()
+        && let Some(first) = draft.options.arguments.first()
+    {
+        draft.leave_out(&file, first, "the script asks for none of its arguments");
+    }
+    Ok(control)
 }
 
 impl Interpreter<'_, '_> {
@@ -308,6 +320,7 @@ impl Interpreter<'_, '_> {
                 }
             }
             None => {
+                self.asked.set(true);
                 let known: Option<Vec<String>> =
                     self.arguments.iter().flat_map(|given| given.iter().cloned()).collect();
                 let Some(known) = known.filter(|_| self.arguments.is_some()) else {

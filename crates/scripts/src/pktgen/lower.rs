@@ -63,9 +63,16 @@ pub(super) fn add(draft: &mut Draft<'_>, device: &Device, called: &str) -> Resul
     {
         spec.cores.push(device.cpu);
     }
+    let packet = headers(device)?;
+    let flows = sub_flows(device).filter(|_| has_sub_flows(device));
+    if device.flows > 0 && flows.is_none() {
+        let why = "flows of pktgen are about its destinations, and it has one; as in pktgen, packets are the same \
+                   with and without";
+        draft.leave_out(line, "flows", why);
+    }
     let mut flow = FlowSpec {
-        packet: headers(device)?.into(),
-        sub_flows: sub_flows(device),
+        packet: packet.into(),
+        sub_flows: flows,
         rate: match rate(device.burst.into(), delay.into()) {
             Some(rate) => FlowRate::Fixed(Rate::Frames(rate)),
             None => FlowRate::default(),
@@ -170,6 +177,15 @@ fn mpls(entry: u32, random: bool) -> Mpls {
 /// The per-frame or per-sub-flow change of destinations.
 fn per(device: &Device) -> Per {
     if device.flows > 0 { Per::SubFlow } else { Per::Frame }
+}
+
+/// Whether its destinations differ by flow: those of IPv4 alone do.
+fn has_sub_flows(device: &Device) -> bool {
+    let (first, last) = device.destination;
+    let random = u32::from(device.has(Flag::DestinationRandom));
+    let span = |first: Ipv4Addr, last: Ipv4Addr| last.to_bits().saturating_sub(first.to_bits());
+    !device.has(Flag::Ipv6)
+        && first.zip(last).is_some_and(|(first, last)| span(first, last) > random)
 }
 
 fn ipv4(device: &Device) -> Result<Header, ScriptError> {

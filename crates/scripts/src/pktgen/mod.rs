@@ -17,6 +17,7 @@ mod interpreter;
 mod lexer;
 mod lower;
 mod output;
+mod parameters;
 mod parser;
 mod pieces;
 mod syntax;

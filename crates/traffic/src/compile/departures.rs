@@ -307,6 +307,14 @@ mod tests {
     }
 
     #[test]
+    fn flows_that_are_not_staggered_begin_when_they_say() {
+        let flow = "from: a, to: b, rate: 10pps, stop: 300ms";
+        let flows = format!("x: {{ {flow} }}, y: {{ {flow} }}");
+        let starts: Vec<u64> = of(&flows, "stagger: off").iter().map(|d| d.start.get()).collect();
+        assert_eq!(starts, [0, 0]);
+    }
+
+    #[test]
     fn a_staggered_flow_of_less_than_a_gap_still_sends() {
         let flow = "from: a, to: b, rate: 1/10s, stop: 1s";
         for departures in of(&format!("x: {{ {flow} }}, y: {{ {flow} }}"), "") {

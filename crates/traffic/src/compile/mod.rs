@@ -34,7 +34,7 @@ use crate::spec::change::Phase;
 use crate::spec::header::Header;
 use crate::spec::number::Number;
 use crate::spec::pattern::Field;
-use crate::spec::{FlowSpec, Invalid, KeyPath, LateChoice, Replay, Scenario};
+use crate::spec::{FlowSpec, Invalid, KeyPath, LateChoice, Replay, Scenario, StaggerChoice};
 
 pub use files::Files;
 
@@ -134,7 +134,9 @@ pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Prog
     }
     number_members(&mut flows, files)?;
     departures::check_load(scenario, links, (&flows, &mut streams.iter()))?;
-    departures::stagger(&flows, &mut streams);
+    if scenario.run.stagger == StaggerChoice::On {
+        departures::stagger(&flows, &mut streams);
+    }
     Ok(Program { seed: scenario.seed, flows, streams })
 }
 

@@ -8,7 +8,7 @@ use super::mean::Mean;
 use super::memo::Meaning;
 use super::{CompileError, Context};
 use crate::law::draw::{Key, Purpose};
-use crate::law::{Bounds, Deviation, Sampler};
+use crate::law::{Bounds, Deviation, Law, Sampler};
 use crate::program::Frames;
 use crate::program::curve::{Curve, Line, Lines, Sine};
 use crate::program::pace::{Gaps, Jittered, Lasting, OnOff, Pace, Pause, Profile};
@@ -78,6 +78,10 @@ impl Maker<'_> {
                 Speed::Constant(rate) => Ok(Pace::Constant(rate)),
                 Speed::Along(curve) => Ok(self.profile(curve, None)),
             },
+            Departures::Poisson(gaps) => {
+                let law = Law::Exponential(gaps.clone());
+                self.pace(&Departures::Drawn(Drawn { law, min: None, max: None }), rate, level)
+            }
             Departures::Drawn(drawn) => {
                 let gaps = |mean| self.gaps(drawn, mean, Purpose::Gap);
                 let gaps = match self.speed(rate)? {

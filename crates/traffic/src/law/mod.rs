@@ -210,8 +210,8 @@ laws! {
     "cauchy" Cauchy cauchy;
     /// Normal (Gaussian).
     "normal" Normal normal;
-    /// Poisson: a count. The gaps of a Poisson process are exponential.
-    "poisson" Poisson poisson;
+    /// Poisson-distributed: a count, as D-ITG draws it. A Poisson process has exponential gaps.
+    "poisson-distributed" Poisson poisson;
     /// Gamma; of a whole shape, Erlang.
     "gamma" Gamma gamma;
     /// Weibull.

@@ -1,7 +1,7 @@
 //! The Poisson law: how many events there are where each is rare. It counts nanoseconds or bytes.
 //!
 //! Its standard deviation is the square root of its mean, so gaps of 10 µs deviate by 100 ns. The gaps
-//! of a Poisson *process* are exponential.
+//! of a Poisson *process* are exponential; `departures: poisson` means that, and this law has a name of its own.
 
 use libm::{ceil, floor};
 use rand_distr::Distribution as _;

@@ -159,9 +159,9 @@ fn normal_samples_are_normal() {
 #[test]
 fn poisson_samples_are_poisson() {
     for (text, mean) in [
-        ("poisson: { mean: 3ns }", 3.0),
-        ("poisson: { mean: 60ns }", 60.0),
-        ("poisson: { mean: 10us }", 1e4),
+        ("poisson-distributed: { mean: 3ns }", 3.0),
+        ("poisson-distributed: { mean: 60ns }", 60.0),
+        ("poisson-distributed: { mean: 10us }", 1e4),
     ] {
         let law = textbook::Poisson::new(mean).unwrap();
         let sampler = Case::written(text).sampler();
@@ -181,11 +181,11 @@ fn poisson_samples_are_poisson() {
         }
         let drawn = samples.iter().sum::<f64>() / N as f64;
         assert!((drawn / mean - 1.0).abs() < 0.002, "{text}: {drawn}");
-        assert_eq!(Case::demanded("poisson", mean).sampler(), sampler);
+        assert_eq!(Case::demanded("poisson-distributed", mean).sampler(), sampler);
     }
     let law = textbook::Poisson::new(60.0).unwrap();
     let (below, up_to) = (law.cdf(49), law.cdf(75));
-    Case::written("poisson: { mean: 60ns }").within(49.5, 75.0).follows(
+    Case::written("poisson-distributed: { mean: 60ns }").within(49.5, 75.0).follows(
         move |x| ((law.cdf(x as u64) - below) / (up_to - below)).clamp(0.0, 1.0),
         Some(0.1),
     );
@@ -237,7 +237,7 @@ fn a_demanded_mean_is_kept_within_bounds() {
         "pareto: { shape: 0.8 }",
         "normal: { deviation: 6us }",
         "normal: { deviation: 50% }",
-        "poisson",
+        "poisson-distributed",
         "gamma: { shape: 0.5 }",
         "weibull: { shape: 0.6 }",
         "log-normal: { sigma: 1.2 }",
@@ -258,7 +258,7 @@ fn what_is_drawn_stays_the_same_for_ever() {
         ("pareto: { shape: 1.5 }", Some(1e4), [6228, 3400, 15339, 4736]),
         ("cauchy: { location: 10us, scale: 1us }", None, [9645, 20775, 6965, 10292]),
         ("normal: { deviation: 25% }", Some(1e4), [9171, 13170, 5924, 10676]),
-        ("poisson", Some(1e4), [9966, 10126, 9836, 10027]),
+        ("poisson-distributed", Some(1e4), [9966, 10126, 9836, 10027]),
         ("gamma: { shape: 0.5 }", Some(1e4), [2184, 7132, 1277, 2392]),
         ("gamma: { shape: 5 }", Some(1e4), [7973, 15954, 3913, 10551]),
         ("weibull: { shape: 0.7 }", Some(1e4), [7206, 52, 25797, 3163]),
@@ -310,7 +310,11 @@ fn contradictions_are_named_with_their_remedy() {
             "a mean of 10.0 µs is asked for, and 'pareto' has no mean here; a Pareto law has one from a \
              'shape' above 1 on: raise it, give 'scale' and no rate, or bound the values from above",
         ),
-        ("poisson", Some(0.0), "the mean that is asked for must be above 0 and finite; it is 0 ns"),
+        (
+            "poisson-distributed",
+            Some(0.0),
+            "the mean that is asked for must be above 0 and finite; it is 0 ns",
+        ),
         (
             "exponential",
             Some(f64::NAN),

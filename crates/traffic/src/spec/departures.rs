@@ -13,6 +13,7 @@ use wirebeat_units::Nanos;
 use super::is_default;
 use super::schema::TimeText;
 use super::tagged::{self, Tagged};
+use crate::law::exponential::Exponential;
 use crate::law::{Deviation, Law};
 
 /// How deep bursts may be nested within bursts.
@@ -33,6 +34,8 @@ pub enum Departures {
     Trace(String),
     /// Times and sizes of the frames of a capture.
     Capture(String),
+    /// A Poisson process: exponential gaps, whose mean is given here or follows from the rate.
+    Poisson(Exponential<Nanos>),
     /// Drawn from a distribution.
     Drawn(Drawn),
 }
@@ -121,6 +124,9 @@ impl Departures {
                 Err("a file of times stands alone, not within bursts".to_owned())
             }
             Departures::Trace(_) | Departures::Capture(_) => Ok(()),
+            Departures::Poisson(gaps) => {
+                Law::Exponential(gaps.clone()).check().map_err(|(key, why)| format!("{key}: {why}"))
+            }
             Departures::Drawn(drawn) => {
                 if let (Some(min), Some(max)) = (drawn.min, drawn.max)
                     && min > max
@@ -157,6 +163,7 @@ impl FromStr for Departures {
     fn from_str(word: &str) -> Result<Self, String> {
         match word {
             "constant" => Ok(Departures::Constant),
+            POISSON => Ok(Departures::Poisson(Exponential { mean: None })),
             law => Law::from_bare_word(law)
                 .map(|law| Departures::Drawn(Drawn { law, min: None, max: None })),
         }
@@ -171,6 +178,8 @@ impl Serialize for Departures {
             Departures::OnOff(on_off) => serializer.collect_map([("on-off", on_off)]),
             Departures::Trace(name) => serializer.collect_map([("trace", name)]),
             Departures::Capture(name) => serializer.collect_map([("capture", name)]),
+            Departures::Poisson(Exponential { mean: None }) => serializer.serialize_str(POISSON),
+            Departures::Poisson(gaps) => serializer.collect_map([(POISSON, gaps)]),
             Departures::Drawn(drawn) if drawn.min.is_none() && drawn.max.is_none() => {
                 drawn.law.serialize(serializer)
             }
@@ -195,7 +204,9 @@ impl<'de> Deserialize<'de> for Departures {
     }
 }
 
-const KINDS: [&str; 4] = ["jitter", "on-off", "trace", "capture"];
+/// The word for a Poisson process.
+const POISSON: &str = "poisson";
+const KINDS: [&str; 5] = ["jitter", "on-off", "trace", "capture", POISSON];
 const ALL_KINDS: [&str; KINDS.len() + Law::<Nanos>::NAMES.len()] =
     tagged::joined(&KINDS, Law::<Nanos>::NAMES);
 
@@ -211,6 +222,7 @@ impl<'de> Tagged<'de> for Departures {
             "on-off" => OnOff::deserialize(value).map(Box::new).map(Departures::OnOff),
             "trace" => String::deserialize(value).map(Departures::Trace),
             "capture" => String::deserialize(value).map(Departures::Capture),
+            POISSON => Exponential::deserialize(value).map(Departures::Poisson),
             law => tagged::variant(law, value)
                 .map(|law| Departures::Drawn(Drawn { law, min: None, max: None })),
         }
@@ -233,6 +245,11 @@ impl<'de> Tagged<'de> for Departures {
         match self {
             Departures::Drawn(drawn) => Ok(Departures::Drawn(Drawn { min, max, ..drawn })),
             other if min.is_none() && max.is_none() => Ok(other),
+            Departures::Poisson(_) => {
+                Err("with 'min' or 'max' it is no Poisson process any more; write \
+                                           'exponential' for gaps with bounds"
+                    .to_owned())
+            }
             _ => Err("'min' and 'max' go with a distribution".to_owned()),
         }
     }
@@ -256,6 +273,7 @@ impl JsonSchema for Departures {
             })
         };
         let file = json_schema!({ "type": "string" });
+        let poisson = generator.subschema_for::<Exponential<Nanos>>();
         json_schema!({
             "description": "How the times between frames vary.",
             "anyOf": [
@@ -264,6 +282,8 @@ impl JsonSchema for Departures {
                 one("on-off", on_off),
                 one("trace", file.clone()),
                 one("capture", file),
+                { "const": POISSON, "description": "A Poisson process: exponential gaps." },
+                one(POISSON, poisson),
                 law,
                 bounded
             ]

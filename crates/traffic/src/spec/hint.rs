@@ -7,7 +7,11 @@ const MAX_LEN: usize = 64;
 /// More candidates than this are no help.
 const MAX_LISTED: usize = 16;
 
-/// The candidate that differs least from `word`, if it differs by no more than a third of its letters.
+/// A candidate that begins with a word of so many letters is meant by it.
+const MIN_BEGINNING: usize = 4;
+
+/// The candidate that differs least from `word`, if it differs by no more than a third of its letters or begins with
+/// it.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = letters(word)?;
     candidates
@@ -16,7 +20,9 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             let letters = letters(candidate)?;
             let longer = letters.len().max(word.len());
             let most = longer.div_ceil(3).min(longer - 1);
-            Some((distance(&word, &letters), candidate)).filter(|(distance, _)| *distance <= most)
+            let begins = word.len() >= MIN_BEGINNING && letters.starts_with(&word);
+            Some((distance(&word, &letters), candidate))
+                .filter(|(distance, _)| begins || *distance <= most)
         })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)

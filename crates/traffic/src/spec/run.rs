@@ -37,6 +37,9 @@ pub struct RunSpec {
     #[serde(skip_serializing_if = "is_default_settle")]
     #[schemars(with = "TimeText")]
     pub settle: Nanos,
+    /// Whether flows of one port begin parts of their gaps apart.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stagger: StaggerChoice,
 }
 
 impl RunSpec {
@@ -59,6 +62,7 @@ impl Default for RunSpec {
             late: LateChoice::default(),
             drift: Self::DEFAULT_DRIFT,
             settle: Self::DEFAULT_SETTLE,
+            stagger: StaggerChoice::default(),
         }
     }
 }
@@ -81,6 +85,7 @@ pub(super) struct RunPart {
     late: Option<LateChoice>,
     drift: Option<Nanos>,
     settle: Option<Nanos>,
+    stagger: Option<StaggerChoice>,
 }
 
 impl RunPart {
@@ -92,6 +97,7 @@ impl RunPart {
         run.late = self.late.unwrap_or(run.late);
         run.drift = self.drift.unwrap_or(run.drift);
         run.settle = self.settle.unwrap_or(run.settle);
+        run.stagger = self.stagger.unwrap_or(run.stagger);
     }
 }
 
@@ -130,4 +136,15 @@ pub enum LateChoice {
     Send,
     /// It is not sent once it is later than `drift`, and counted as expired.
     Drop,
+}
+
+/// When flows of one port with a rate begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StaggerChoice {
+    /// Each a part of its own gap after its `start`, so that flows of one rate do not fire together.
+    #[default]
+    On,
+    /// Each exactly at its `start`.
+    Off,
 }

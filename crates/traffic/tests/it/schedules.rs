@@ -45,6 +45,7 @@ fn gaps_by_rate_follow_their_laws() {
     for law in [
         "exponential",
         "poisson",
+        "poisson-distributed",
         "{ pareto: { shape: 2.5 } }",
         "{ pareto: { shape: 1.3 } }",
         "{ normal: { deviation: 25% } }",
@@ -65,6 +66,7 @@ fn gaps_by_parameters_follow_their_laws() {
         "{ uniform: { min: 200us, max: 1.8ms } }",
         "{ exponential: { mean: 1ms } }",
         "{ poisson: { mean: 1ms } }",
+        "{ poisson-distributed: { mean: 1ms } }",
         "{ pareto: { shape: 0.9, scale: 100us } }",
         "{ cauchy: { location: 1ms, scale: 100us } }",
         "{ cauchy: { location: 1ms, scale: 500us }, max: 10ms }",
@@ -76,6 +78,22 @@ fn gaps_by_parameters_follow_their_laws() {
     ] {
         gaps_fit(&format!("departures: {law}"));
     }
+}
+
+/// Its median is ln 2 of its mean; that of gaps from a Poisson distribution is next to the mean.
+#[test]
+fn departures_called_poisson_are_a_poisson_process() {
+    let median = |departures: &str| {
+        let keys = format!("rate: 1kpps\n    departures: {departures}\n    count: 100001");
+        let mut gaps = gaps(&times(&program(&keys)));
+        gaps.sort_by(f64::total_cmp);
+        gaps[gaps.len() / 2] / 1e6
+    };
+    let process = median("poisson");
+    assert!((process - std::f64::consts::LN_2).abs() < 0.02, "{process}");
+    assert_eq!(process, median("exponential"));
+    let counted = median("poisson-distributed");
+    assert!((counted - 1.0).abs() < 0.01, "{counted}");
 }
 
 #[test]
@@ -237,7 +255,7 @@ fn sizes_follow_their_laws() {
         "{ pareto: { shape: 1.2, scale: 80B } }",
         "{ cauchy: { location: 500B, scale: 100B } }",
         "{ normal: { mean: 500B, deviation: 100B }, min: 300B, max: 9000B }",
-        "{ poisson: { mean: 400B }, of: payload }",
+        "{ poisson-distributed: { mean: 400B }, of: payload }",
         "{ gamma: { shape: 2, scale: 200B }, of: payload }",
         "{ weibull: { shape: 0.8, scale: 400B } }",
         "{ log-normal: { mean: 500B, deviation: 80% } }",

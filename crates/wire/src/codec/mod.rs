@@ -136,6 +136,9 @@ trait Format {
         None
     }
     fn read(&self, payload: &[u8]) -> Option<Seen>;
+    fn may_begin(&self, _seen: &Seen) -> bool {
+        true
+    }
 }
 
 /// Makes the enum of the codecs and what is the same for all of them.
@@ -259,6 +262,12 @@ impl Codec {
     /// Reads a payload that is known to be of this format; `None` when it cannot be.
     pub fn read(self, payload: &[u8]) -> Option<Seen> {
         self.format().read(payload)
+    }
+
+    /// Whether a flow that nobody announced may begin with what [`Codec::read`] found. Formats without anything to be
+    /// known by would take any payload for theirs; this tells most of those that are not.
+    pub fn may_begin(self, seen: &Seen) -> bool {
+        self.format().may_begin(seen)
     }
 }
 

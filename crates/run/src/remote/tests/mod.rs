@@ -99,6 +99,7 @@ impl Fake {
                 frame_len: 64,
                 fragments: 0,
                 payload_len: 18,
+                last: false,
             });
         }
         meter.summary()

@@ -1,11 +1,11 @@
 //! iperf 2: its server reports on our datagrams, and we measure its client's.
 
-use wirebeat_run::Codec;
+use wirebeat_run::{Codec, ReceiveRequest};
 use wirebeat_testbed::{Capability, Process, Program, Testbed, require};
 
 use super::{
     BUFFER, FEW, PATIENCE, cable_to_a_program, near, number_after, received, receiver, timely,
-    while_receiving,
+    while_receiving, whole,
 };
 use crate::world::{balanced, run};
 
@@ -88,9 +88,38 @@ fn the_client_of_iperf_2_is_measured_as_its_server_does() {
         (printed.datagrams, printed.datagrams)
     });
     let received = received(&report, 0);
-    // beyond the first, which the server counts: until the server's answer comes
-    let farewells = received.unique.saturating_sub(sent);
-    assert!(farewells < FAREWELLS, "{sent} and {}", received.unique);
-    timely(received, sent + farewells);
-    assert_eq!(received.received.payload_bytes, (sent + farewells) * 200);
+    // the server counts the first that says farewell; more come until its answer does
+    assert!(received.ends_repeated < FAREWELLS, "{}", received.ends_repeated);
+    timely(received, sent);
+    assert_eq!(received.received.payload_bytes, sent * 200);
+    assert_eq!(received.one_way_delay_ns, None);
+}
+
+/// Three threads, each with numbers of its own, and hundreds of farewells that nobody answers.
+#[test]
+fn three_streams_of_a_client_of_iperf_2_without_a_server_are_three_flows() {
+    require!(Capability::NetworkNamespaces, Capability::Program("iperf"));
+    let bed = cable_to_a_program();
+    let request = ReceiveRequest { same_clock: true, ..receiver(&bed, Codec::Iperf2, Some(5001)) };
+    let (text, report) = while_receiving(&request, || {
+        let client = Program::new(&bed.a.namespace, "iperf");
+        let to = bed.b.ipv4.to_string();
+        let client = client.args(["-c", &to, "-u", "-p", "5001", "-b", "200pps", "-l", "200"]);
+        let text = client.args(["-t", "1", "-P", "3"]).output(PATIENCE).unwrap().stdout;
+        let sent = number_after(&text, "[SUM-3] Sent ").unwrap_or_else(|| panic!("{text}"));
+        // each thread may say one more than it numbers
+        (text, sent - 3)
+    });
+    let flows: Vec<_> = report.flows.iter().filter_map(|flow| flow.received.as_ref()).collect();
+    assert_eq!(flows.len(), 3, "{text}");
+    let said = number_after(&text, "[SUM-3] Sent ").unwrap();
+    let unique: u64 = flows.iter().map(|flow| flow.unique).sum();
+    assert!((said - 3..=said).contains(&unique), "{unique}: {text}");
+    for flow in flows {
+        whole(flow, flow.unique);
+        assert!(flow.ends_repeated > 0, "{text}");
+        // the namespaces are of one host, and so is their clock
+        assert!(flow.one_way_delay_ns.is_some());
+        assert!(flow.interarrival_jitter_rfc3550_ns.is_some());
+    }
 }

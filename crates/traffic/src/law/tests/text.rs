@@ -27,7 +27,10 @@ fn laws_are_read_as_words_or_with_parameters() {
     );
     let json = r#"{"pareto":{"shape":2.5,"scale":"2us"}}"#;
     assert_eq!(serde_json::from_str::<Law<Nanos>>(json).unwrap(), law(json));
-    assert_eq!(serde_json::from_str::<Law<Nanos>>("\"poisson\"").unwrap(), law("poisson"));
+    assert_eq!(
+        serde_json::from_str::<Law<Nanos>>("\"poisson-distributed\"").unwrap(),
+        law("poisson-distributed")
+    );
 }
 
 #[test]
@@ -39,7 +42,7 @@ fn mistakes_are_named() {
         ("log-normal", "'log-normal' needs parameters, as in 'log-normal: { … }': how wide"),
         ("gamma: { shape: 2, scale: 5 }", "'5' is not a time: it has no unit"),
         ("gamma: { shape: 2, rate: 5 }", "rate"),
-        ("{ gamma: { shape: 2 }, poisson: {} }", "only one law may stand here"),
+        ("{ gamma: { shape: 2 }, poisson-distributed: {} }", "only one law may stand here"),
         ("{}", "a law is missing here; write for example exponential"),
         ("[gamma]", "a law, such as exponential"),
         ("5", "a law, such as exponential"),
@@ -114,7 +117,10 @@ fn parameters_that_cannot_be_meant_are_named_with_their_key() {
 fn what_is_written_back_is_short() {
     let rewritten = |text: &str| serde_saphyr::to_string(&law::<Nanos>(text)).unwrap();
     assert_eq!(rewritten("exponential: {}"), "exponential\n");
-    assert_eq!(rewritten("poisson: { mean: 1000ns }"), "poisson:\n  mean: 1us\n");
+    assert_eq!(
+        rewritten("poisson-distributed: { mean: 1000ns }"),
+        "poisson-distributed:\n  mean: 1us\n"
+    );
     assert_eq!(rewritten("normal: { deviation: 12.50% }"), "normal:\n  deviation: 12.5%\n");
 }
 
@@ -135,7 +141,7 @@ fn the_schema_knows_every_law_and_which_may_be_words() {
     let schema = schemars::schema_for!(Law<Nanos>).to_value();
     let laws = schema["anyOf"].as_array().unwrap();
     let words: Vec<_> = laws.iter().filter_map(|law| law["const"].as_str()).collect();
-    assert_eq!(words, ["exponential", "poisson"]);
+    assert_eq!(words, ["exponential", "poisson-distributed"]);
     let keys: Vec<_> = laws.iter().filter_map(|law| law["required"][0].as_str()).collect();
     assert_eq!(keys, Law::<Nanos>::NAMES);
     let gamma = laws.iter().find(|law| law["required"][0] == "gamma").unwrap();
