@@ -17,6 +17,7 @@ mod generated;
 mod help;
 mod output;
 mod scenario;
+mod scripts;
 mod signals;
 mod usage;
 mod whole;

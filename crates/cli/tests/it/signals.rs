@@ -112,3 +112,18 @@ fn before_it_sends_a_signal_ends_it() {
     running.signal(Signal::INT);
     assert_eq!(running.end(), (Some(130), String::new()));
 }
+
+/// As a script of another tool with 'START 13:30:00' does.
+#[test]
+fn a_run_that_waits_for_its_start_says_for_how_long_and_can_be_interrupted() {
+    let mut running =
+        Running::start(&[&SEND[..], &["--start-at", "2100-01-01T00:00:00Z"]].concat());
+    let mut line = String::new();
+    while !line.contains("waiting for the start at 2100-01-01T00:00:00Z, in ") {
+        line.clear();
+        assert!(running.said.read_line(&mut line).unwrap() > 0, "it ended without a word of it");
+    }
+    running.signal(Signal::INT);
+    let (code, out) = running.end();
+    assert_eq!(code, Some(0), "{out}");
+}

@@ -85,7 +85,6 @@ const MAX_FIRST: u64 = 3_600_000_000;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::codec::Codec;
 
     #[test]
