@@ -343,7 +343,11 @@ impl KernelReceiver {
             ),
             interarrival_jitter: InterarrivalJitter {
                 streams: u32::from(between(delays) > 0),
-                sixteenths_ns: if between(delays) > 0 { word(offset_of!(RxLane, jitter)) } else { 0 },
+                sixteenths_ns: if between(delays) > 0 {
+                    word(offset_of!(RxLane, jitter))
+                } else {
+                    0
+                },
             },
             inter_arrival: distribution(
                 offset_of!(RxLane, inter_arrival),
