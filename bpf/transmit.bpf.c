@@ -21,6 +21,8 @@ const volatile __u32 base_len; /* length of the frames that the kernel hands to 
 const volatile __u32 paced; /* whether any slot has a launch time */
 const volatile __u32 shared_sequences; /* whether several cores number the same tags */
 const volatile __u32 blocks; /* whether they take numbers many at a time; see `number` */
+const volatile __u32 own_histograms; /* tags from this on share one histogram */
+const volatile __u64 late_after_ns; /* from which lateness on frames count as late */
 const volatile __u32 shared_len; /* bytes of the shared memory, without what lies behind for the longest frame */
 
 /* Up to so many bytes before a part that lies apart are copied without a call. */
@@ -70,14 +72,23 @@ struct {
 	__type(value, __u64);
 } sequences SEC(".maps");
 
-/* Departure error by tag. */
+/* Departure error by tag: what is exact. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct wb_distribution);
+	__type(value, struct wb_lateness);
 } lateness SEC(".maps");
+
+/* Its histograms: those of the first `own_histograms` tags, and behind them that of all others, if there are any. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wb_histogram);
+} histograms SEC(".maps");
 
 /* Where frames go. */
 enum {
@@ -326,6 +337,21 @@ static __always_inline __u64 number(__u32 tag, __u64 sent)
 static __always_inline __u32 own_number(struct wb_slot *slot)
 {
 	return *(__u32 *)&slot->sequence_at;
+}
+
+/* Counts how late a frame left. */
+static __always_inline void record_lateness(__u32 tag, __u64 late)
+{
+	struct wb_lateness *error = bpf_map_lookup_elem(&lateness, &tag);
+	__u32 at = tag < own_histograms ? tag : own_histograms;
+	struct wb_histogram *histogram = bpf_map_lookup_elem(&histograms, &at);
+
+	if (!error || !histogram)
+		return;
+	error->moments.count++;
+	if (late > late_after_ns)
+		error->late++;
+	record(&error->moments, histogram->counts, late);
 }
 
 /* A run that sends nothing. */
@@ -627,12 +653,8 @@ int wb_transmit(struct xdp_md *ctx)
 			credit -= credit < slot->spacing_ns ? credit : slot->spacing_ns;
 		batch_state = LATE;
 	}
-	if (paced && launch) {
-		struct wb_distribution *error = bpf_map_lookup_elem(&lateness, &tag);
-
-		if (error)
-			record(&error->moments, error->counts, now - launch);
-	}
+	if (paced && launch)
+		record_lateness(tag, now - launch);
 	advance(consumed);
 	if (tx_mode != WB_TX_REPEAT)
 		fetch_next();

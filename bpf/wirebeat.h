@@ -32,7 +32,7 @@ struct wb_moments {
 	__u64 squares_low;
 	__u64 squares_high;
 	__u64 negative; /* values below zero, which the histogram does not hold */
-	__u64 reserved;
+	__u64 count; /* how many values, where several share the buckets that would say it (`struct wb_lateness`); else 0 */
 };
 
 struct wb_distribution {
@@ -124,6 +124,17 @@ struct wb_tx_tag {
 	__u64 sent_payload;
 	__u64 expired_bytes;
 	__u64 expired_payload;
+};
+
+/* How late the frames of one tag left one transmit core: all that is exact. The buckets lie apart, in a `struct wb_histogram`. */
+struct wb_lateness {
+	struct wb_moments moments;
+	__u64 late; /* how many left later than `late_after_ns` */
+	__u64 reserved[7];
+};
+
+struct wb_histogram {
+	__u64 counts[WB_BUCKETS];
 };
 
 /* ---- receive ---- */

@@ -243,8 +243,11 @@ impl<W: Write + Send> Port for PcapPort<W> {
     }
 
     fn departures(&self, tag: u32) -> DepartureRecord {
-        let record =
-            |tag: &Tag| DepartureRecord { span: tag.span, error: tag.error.distribution() };
+        let record = |tag: &Tag| DepartureRecord {
+            span: tag.span,
+            error: tag.error.distribution(),
+            late: 0,
+        };
         self.tags.get(tag as usize).map(record).unwrap_or_default()
     }
 

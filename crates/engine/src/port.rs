@@ -10,6 +10,7 @@ use std::ops::{AddAssign, SubAssign};
 
 use wirebeat_meter::summary::Distribution;
 pub use wirebeat_traffic::program::Counted;
+use wirebeat_traffic::spec::RunSpec;
 use wirebeat_units::{BitRate, Nanos};
 use wirebeat_wire::stamp::Stamp;
 
@@ -247,9 +248,16 @@ pub struct Repeat {
 pub struct DepartureRecord {
     /// Departure of the first and of the last frame, on the clock of the run.
     pub span: Option<(Nanos, Nanos)>,
-    /// Departure minus launch time, in ns.
+    /// Departure minus launch time, in ns. From tag [`OWN_HISTOGRAMS`] on without a histogram.
     pub error: Distribution,
+    /// Of those that the histogram lacks, how many were later than [`LATE_AFTER`].
+    pub late: u64,
 }
+
+/// Tags from this on share one histogram of departure errors on each transmit core: one takes 31 KiB.
+pub const OWN_HISTOGRAMS: u32 = 512;
+/// Later than this is late, where the flow does not say otherwise.
+pub const LATE_AFTER: Nanos = RunSpec::DEFAULT_DRIFT;
 
 /// How long whoever waits for launch times had to do without its CPU, because a timer tick, an interrupt or another
 /// program had it, or the hypervisor.
@@ -376,6 +384,11 @@ pub trait Port: Send {
     fn departures(&self, tag: u32) -> DepartureRecord {
         let _ = tag;
         DepartureRecord::default()
+    }
+
+    /// The histogram of the departure errors of all tags from [`OWN_HISTOGRAMS`] on.
+    fn shared_errors(&self) -> Vec<(u16, u64)> {
+        Vec::new()
     }
 
     /// How it was kept from its CPU; only ports that wait for launch times themselves know.

@@ -235,8 +235,11 @@ fn facts(command: &str) -> RunFacts {
 
 /// Both sides of `plans` on one host.
 fn both(plans: &[Plan]) -> (SenderSide, ReceiverSide) {
-    let mut sender =
-        SenderSide { stations: vec![station("wb0", Some("in the kernel"))], flows: Vec::new() };
+    let mut sender = SenderSide {
+        stations: vec![station("wb0", Some("in the kernel"))],
+        shared_errors: Vec::new(),
+        flows: Vec::new(),
+    };
     let mut summary = MeterSummary::default();
     for plan in plans {
         let (sent, received) = plan.run();
@@ -284,8 +287,11 @@ fn a_flow_of_many_devices() {
         members: Some((MemberKind::Device, members)),
         ..all
     };
-    let sender =
-        SenderSide { stations: vec![station("wb0", Some("in the kernel"))], flows: vec![sensors] };
+    let sender = SenderSide {
+        stations: vec![station("wb0", Some("in the kernel"))],
+        shared_errors: Vec::new(),
+        flows: vec![sensors],
+    };
     let receiver = ReceiverSide { stations: vec![station("wb1", None)], summary, delivered: None };
     let report = assemble(facts("wirebeat run sensors.yaml"), Some(sender), Some(receiver));
     assert_eq!(report.exit_code, 0);
@@ -297,7 +303,11 @@ fn sending_without_a_receiver() {
     let plan = Plan { frames: 50_000, rate: 200_000, name: "flow 0", id: 0, ..BULK };
     let (mut sent, _) = plan.run();
     (sent.sent, sent.expired) = (plan.volume(49_990), 10);
-    let sender = SenderSide { stations: vec![station("eth1", Some("hybrid"))], flows: vec![sent] };
+    let sender = SenderSide {
+        stations: vec![station("eth1", Some("hybrid"))],
+        shared_errors: Vec::new(),
+        flows: vec![sent],
+    };
     let command = "wirebeat send --to 10.0.0.2:9 --interface eth1 --rate 200kpps --late drop";
     let change = |at_ns, change: &str, origin| Change {
         at_ns,

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use wirebeat_engine::clock::Wait;
+use wirebeat_engine::drive::FlowSent;
+use wirebeat_engine::port::OWN_HISTOGRAMS;
 use wirebeat_engine_linux::scheduling::{Policy, ThreadState};
 use wirebeat_engine_linux::time::RealtimeToMonotonic;
 use wirebeat_host::{CpuTimes, CpuUse, Machine};
@@ -132,6 +134,18 @@ pub(crate) fn shared_histograms(summary: &MeterSummary) -> Option<String> {
              theirs, so that they have no percentiles of their own; counts, minimum, mean, standard deviation and maximum \
              are exact for each",
             summary.flows.len()
+        )
+    })
+}
+
+/// That some flows have no histogram of departure errors, if so.
+pub(crate) fn shared_errors(tags: &[FlowSent]) -> Option<String> {
+    let shared = tags.iter().filter(|sent| sent.error.missing() > 0).count();
+    (shared > 0).then(|| {
+        format!(
+            "the sender keeps histograms of the departure errors of the first {OWN_HISTOGRAMS} flows and parts of flows: \
+             {shared} more share one, so that they have no percentiles of their own; counts, minimum, mean, standard \
+             deviation and maximum are exact for each"
         )
     })
 }

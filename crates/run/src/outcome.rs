@@ -6,9 +6,9 @@ use std::time::SystemTime;
 
 use wirebeat_engine::drive::disorder::Disorder;
 use wirebeat_engine::drive::{Driven, FlowSent};
-use wirebeat_engine::port::{Amount, Interruptions};
+use wirebeat_engine::port::{Amount, Interruptions, LATE_AFTER};
 use wirebeat_host::CpuTimes;
-use wirebeat_meter::summary::MeterSummary;
+use wirebeat_meter::summary::{Distribution, MeterSummary};
 use wirebeat_netlink::LinkStats;
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
 use wirebeat_report::model::{
@@ -16,7 +16,6 @@ use wirebeat_report::model::{
     Stats, Volume,
 };
 use wirebeat_traffic::program::{Flow, Late};
-use wirebeat_traffic::spec::RunSpec;
 use wirebeat_traffic::spec::replay::Numbers;
 use wirebeat_units::Nanos;
 
@@ -87,6 +86,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     let mut machine_notes = run.placed.clone();
     let mut tags = vec![FlowSent::default(); run.program.tags() as usize];
     let mut interruptions = Vec::new();
+    let mut shared_errors = Distribution::default();
     for sent in outcome.sent {
         match sent {
             Ok(driven) => {
@@ -94,6 +94,8 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
                 if let Some(error) = driven.error {
                     end = ended_by(&end, &error);
                 }
+                let buckets = driven.shared_errors;
+                shared_errors.merge(&Distribution { buckets, ..Distribution::default() });
                 add_all(&mut tags, driven.flows);
             }
             Err(error) => {
@@ -133,7 +135,9 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     }
     let frames: u64 = tags.iter().map(|tag| tag.sent.frames).sum();
     let sender = (frames > 0 || !run.program.flows.is_empty())
-        .then(|| sender_side(&run, (&tags, &outcome.replayed), outcome.start, &interruptions));
+        .then(|| sender_side(&run, (&tags, &outcome.replayed), outcome.start, &interruptions))
+        .map(|side| with_shared(side, shared_errors.buckets));
+    machine_notes.extend(facts::shared_errors(&tags));
     let (costs, spent) = facts::cost(&outcome.cpu, frames);
     machine_notes.extend(facts::disturbances(&spent, &run.machine));
     let facts = RunFacts {
@@ -255,6 +259,7 @@ fn add(sum: &mut FlowSent, one: &FlowSent) {
     sum.failed += one.failed;
     sum.not_reached += one.not_reached;
     sum.error.merge(&one.error);
+    sum.late += one.late;
     sum.span = match (sum.span, one.span) {
         (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
         (span, None) | (None, span) => span,
@@ -362,8 +367,20 @@ fn sender_side(
     };
     SenderSide {
         stations: sending_stations(run, interruptions),
+        shared_errors: Vec::new(),
         flows: run.program.flows.iter().map(flow).collect(),
     }
+}
+
+/// Adds the histogram of departure errors that flows and members share. It is that of a flow whose members alone do.
+fn with_shared(mut side: SenderSide, shared_errors: Vec<(u16, u64)>) -> SenderSide {
+    for flow in side.flows.iter_mut().filter(|flow| flow.members.is_some()) {
+        let late = flow.departure_error.above(flow.late_after.get());
+        flow.departure_error.complete(&shared_errors);
+        let completed = flow.departure_error.above(flow.late_after.get());
+        flow.late_beside = flow.late_beside.saturating_sub(completed.saturating_sub(late));
+    }
+    SenderSide { shared_errors, ..side }
 }
 
 /// Over how many transmit queues a flow is spread, so that they do not keep its order.
@@ -395,10 +412,12 @@ fn sent_flow(
             .span
             .map(|(first, last)| (first.saturating_sub(start), last.saturating_sub(start))),
         departure_error: sent.error.clone(),
+        // what is dropped when it is late is not sent late
+        late_beside: if matches!(flow.late, Late::Send) { sent.late } else { 0 },
         drops_late: matches!(flow.late, Late::Drop(_)),
         late_after: match flow.late {
             Late::Drop(drift) => drift,
-            Late::Send => RunSpec::DEFAULT_DRIFT,
+            Late::Send => LATE_AFTER,
         },
         burst: program.streams(flow.id.into()).first().map_or(1, |first| first.departures.burst),
         ..SentFlow::default()

@@ -344,7 +344,8 @@ impl Sender {
                 let on = format!("CPU {:?}, priority {:?}", self.thread.cpus, self.thread.priority);
                 let what = "preparing the sending thread".into();
                 let error = Some(PortError::System { what, on, source });
-                return Driven { flows: Vec::new(), interruptions: None, error };
+                let (flows, shared_errors) = (Vec::new(), Vec::new());
+                return Driven { flows, shared_errors, interruptions: None, error };
             }
         };
         affinity::precise_timers();

@@ -10,8 +10,8 @@ pub(crate) use rx::{
     wb_detail as Detail, wb_flow as Flow, wb_rx_counters as RxCounters, wb_rx_lane as RxLane,
 };
 pub(crate) use tx::{
-    wb_distribution as Distribution, wb_tx_orders as Orders, wb_tx_progress as Progress,
-    wb_tx_tag as Tag,
+    wb_distribution as Distribution, wb_histogram as Histogram, wb_lateness as Lateness,
+    wb_tx_orders as Orders, wb_tx_progress as Progress, wb_tx_tag as Tag,
 };
 
 /// `WB_SLOT_HEAD`: bytes of a slot before its frame.
@@ -77,6 +77,7 @@ pub(crate) mod tag {
 }
 
 const _: () = assert!(BUCKETS == wirebeat_meter::histogram::BUCKETS);
+const _: () = assert!(size_of::<Lateness>() == 128 && size_of::<Histogram>() == BUCKETS * 8);
 const _: () = assert!(size_of::<Flow>() == 128 && size_of::<RxLane>().is_multiple_of(64));
 const _: () = assert!(offset_of!(Detail, delay) == offset_of!(Detail, extents) + EXTENTS * 8);
 const _: () = assert!(size_of::<Detail>() == offset_of!(Detail, delay) + 4 * BUCKETS * 8);

@@ -9,7 +9,7 @@ use super::abi;
 use super::mapped::Mapped;
 
 type Raw = abi::Distribution;
-type RawMoments = super::skeletons::transmit::types::wb_moments;
+pub(crate) type RawMoments = super::skeletons::transmit::types::wb_moments;
 
 /// Reads the `struct wb_distribution` at byte `offset`.
 pub(crate) fn distribution(from: &Mapped, offset: usize) -> Distribution {

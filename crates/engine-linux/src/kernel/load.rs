@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenMapMut};
-use wirebeat_engine::port::{PortError, TxPlan};
+use wirebeat_engine::port::{LATE_AFTER, OWN_HISTOGRAMS, PortError, TxPlan};
 
 use super::abi::{self, SLOT_HEAD};
 use super::dispatcher::{self, Entered};
@@ -29,6 +29,7 @@ pub(crate) struct Transmitter {
     pub(crate) progress: Arc<Mapped>,
     pub(crate) tags: Mapped,
     pub(crate) lateness: Mapped,
+    pub(crate) histograms: Mapped,
     pub(crate) interruptions: Mapped,
     /// The pass program on the egress, where the driver wants one.
     pub(crate) _egress: Option<Link>,
@@ -126,6 +127,7 @@ impl Transmitter {
         let counters = counters(&layout.plan);
         entries(&mut maps.tags, counters)?;
         entries(&mut maps.lateness, counters)?;
+        entries(&mut maps.histograms, histograms(counters))?;
         entries(&mut maps.sequences, counters)?;
         if let Some(sequences) = sequences {
             maps.sequences
@@ -142,6 +144,8 @@ impl Transmitter {
             rodata.frame_max = (slot_size - SLOT_HEAD) as u32;
             rodata.base_len = u32::from(base_len(&layout.plan));
             rodata.paced = u32::from(layout.plan.paced);
+            rodata.own_histograms = OWN_HISTOGRAMS;
+            rodata.late_after_ns = LATE_AFTER.get();
             rodata.unix_offset_ns = layout.plan.unix_offset;
             rodata.shared_sequences = u32::from(sequences.is_some());
             let plain = layout.plan.round > 0 && !layout.plan.paced && layout.plan.tags == 1;
@@ -201,7 +205,11 @@ impl Transmitter {
             progress: Arc::new(map(maps.bss_progress.as_fd(), size_of::<abi::Progress>())?),
             tags: map(maps.tags.as_fd(), tags * size_of::<abi::Tag>())?,
             interruptions: map(maps.bss_taken.as_fd(), size_of::<abi::Distribution>())?,
-            lateness: map(maps.lateness.as_fd(), tags * size_of::<abi::Distribution>())?,
+            lateness: map(maps.lateness.as_fd(), tags * size_of::<abi::Lateness>())?,
+            histograms: map(
+                maps.histograms.as_fd(),
+                histograms(tags as u32) as usize * size_of::<abi::Histogram>(),
+            )?,
             _egress: egress,
             entered,
             warm_up,
@@ -213,6 +221,11 @@ impl Transmitter {
 /// not counted as their packet.
 pub(crate) fn counters(plan: &TxPlan) -> u32 {
     if plan.cut { plan.tags * 2 } else { plan.tags }
+}
+
+/// How many histograms there are: one for each of the first counters, and one for all others.
+fn histograms(counters: u32) -> u32 {
+    counters.clamp(1, OWN_HISTOGRAMS + 1)
 }
 
 /// The size of a slot for frames of `frame_max` bytes: whole cache lines, so that no line holds slots of

@@ -1,20 +1,21 @@
 //! The transmitting side of the kernel engine as a [`Port`].
 
 use std::io;
+use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::port::{
-    Amount, Arrival, Caps, DepartureRecord, Interruptions, Port, PortError, Repeat, TxMeta, TxPlan,
-    TxTotals, View,
+    Amount, Arrival, Caps, DepartureRecord, Interruptions, OWN_HISTOGRAMS, Port, PortError, Repeat,
+    TxMeta, TxPlan, TxTotals, View,
 };
 use wirebeat_units::{BitRate, Nanos};
 
 use super::abi::{self, orders, progress, tag};
 use super::convert;
 use super::dispatcher::Entered;
-use super::load::{Layout, SharedSequences, Transmitter, base_len, slot_size};
+use super::load::{self, Layout, SharedSequences, Transmitter, base_len, slot_size};
 use super::mapped::Mapped;
 use super::pump::{Engine, PATIENCE, Pump, PumpOrders, refused};
 use super::ring::Ring;
@@ -75,6 +76,7 @@ pub struct KernelPort {
     progress: Arc<Mapped>,
     tags: Mapped,
     lateness: Mapped,
+    histograms: Mapped,
     interruptions: Mapped,
     pump: Pump,
     /// Set by `stop`: frames taken back, by tag.
@@ -154,6 +156,7 @@ impl KernelPort {
             progress: loaded.progress,
             tags: loaded.tags,
             lateness: loaded.lateness,
+            histograms: loaded.histograms,
             interruptions: loaded.interruptions,
             pump,
             withdrawn: Vec::new(),
@@ -200,6 +203,23 @@ impl KernelPort {
     fn counters_of(&self, tag: usize) -> impl Iterator<Item = usize> {
         let (plan, tags) = (&self.options.plan, self.options.plan.tags as usize);
         std::iter::once(tag).chain(plan.cut.then_some(tags + tag))
+    }
+
+    fn buckets_of(&self, histogram: usize) -> Vec<(u16, u64)> {
+        convert::buckets(&self.histograms, histogram * size_of::<abi::Histogram>())
+    }
+
+    /// Adds how late the frames of a counter left.
+    fn add_lateness(&self, counter: usize, to: &mut DepartureRecord) {
+        let offset = counter * size_of::<abi::Lateness>();
+        let moments = offset + offset_of!(abi::Lateness, moments);
+        let own = counter < OWN_HISTOGRAMS as usize;
+        let buckets = if own { self.buckets_of(counter) } else { Vec::new() };
+        let count = self.lateness.load(moments + offset_of!(convert::RawMoments, count));
+        to.error.merge(&convert::with_moments((&self.lateness, moments), count, buckets));
+        if !own {
+            to.late += self.lateness.load(offset + offset_of!(abi::Lateness, late));
+        }
     }
 
     fn tag_word(&self, index: usize, field: usize) -> u64 {
@@ -387,10 +407,16 @@ impl Port for KernelPort {
                 Some((a, b)) => Some((first.min(a), last.max(b))),
                 None => Some((first, last)),
             };
-            let error = convert::distribution(&self.lateness, at * size_of::<abi::Distribution>());
-            record.error.merge(&error);
+            self.add_lateness(at, &mut record);
         }
         record
+    }
+
+    fn shared_errors(&self) -> Vec<(u16, u64)> {
+        match load::counters(&self.options.plan) > OWN_HISTOGRAMS {
+            true => self.buckets_of(OWN_HISTOGRAMS as usize),
+            false => Vec::new(),
+        }
     }
 
     fn interruptions(&self) -> Option<Interruptions> {

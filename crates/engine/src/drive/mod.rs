@@ -10,6 +10,7 @@
 mod changes;
 mod delayed;
 pub mod disorder;
+mod errors;
 mod farewell;
 mod feed;
 pub mod gates;
@@ -23,7 +24,6 @@ mod tests;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use wirebeat_meter::distribution::Recorder;
 use wirebeat_meter::summary::Distribution;
 use wirebeat_traffic::program::{Built, Counted, Image, Late, Program, Stream};
 use wirebeat_traffic::schedule::{Departure, Period, Schedule, Shard, period};
@@ -32,6 +32,7 @@ use wirebeat_wire::codec::Moment;
 
 pub use changes::{Changes, Listener, Refused, Update};
 
+use errors::Errors;
 use outgoing::Outgoing;
 use playback::Playback;
 
@@ -208,8 +209,13 @@ pub struct FlowSent {
     pub not_reached: Amount,
     /// Departure of the first and of the last frame.
     pub span: Option<(Nanos, Nanos)>,
-    /// Departure minus deadline, in ns, of the frames that had a deadline.
+    /// Departure minus deadline, in ns, of the frames that had a deadline. From tag [`OWN_HISTOGRAMS`] on without a
+    /// histogram.
+    ///
+    /// [`OWN_HISTOGRAMS`]: crate::port::OWN_HISTOGRAMS
     pub error: Distribution,
+    /// Of those that the histogram lacks, how many were later than [`LATE_AFTER`](crate::port::LATE_AFTER).
+    pub late: u64,
 }
 
 /// How a drive ended, with what was done until then.
@@ -217,6 +223,8 @@ pub struct FlowSent {
 pub struct Driven {
     /// By tag: flows by their index, and behind them their members. Those of other ports stay zero.
     pub flows: Vec<FlowSent>,
+    /// The histogram of the errors of all those that have none of their own.
+    pub shared_errors: Vec<(u16, u64)>,
     /// How its core was interrupted, where the port knows.
     pub interruptions: Option<Interruptions>,
     /// The error that ended it, if one did.
@@ -320,7 +328,9 @@ pub fn drive<P: Port, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: &P
         listener.changes.leave(listener.core);
     }
     let error = outcome.err().or(stopped.err());
-    Driven { flows: tally.finish(port, job), interruptions: port.interruptions(), error }
+    let shared_errors = tally.shared_errors(port);
+    let flows = tally.finish(port, job);
+    Driven { flows, shared_errors, interruptions: port.interruptions(), error }
 }
 
 /// Returns at the start of the job, or when it is stopped.
@@ -337,6 +347,7 @@ fn await_start<C: Clock>(clock: &C, job: &Job<'_>) {
 #[derive(Debug)]
 struct Tally {
     lines: Vec<Line>,
+    errors: Errors,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -345,12 +356,11 @@ struct Line {
     expired: Amount,
     not_reached: Amount,
     span: Option<(Nanos, Nanos)>,
-    error: Recorder,
 }
 
 impl Tally {
     fn new(tags: u32) -> Tally {
-        Tally { lines: vec![Line::default(); tags as usize] }
+        Tally { lines: vec![Line::default(); tags as usize], errors: Errors::new(tags) }
     }
 
     /// A frame was taken from the schedule.
@@ -387,8 +397,15 @@ impl Tally {
         let Some(line) = self.lines.get_mut(tag as usize) else { return };
         line.span = Some((line.span.map_or(now, |(first, _)| first), now));
         if let Some(late) = late {
-            line.error.record(late);
+            self.errors.record(tag, late);
         }
+    }
+
+    /// The histogram of errors that tags share, here and in the port.
+    fn shared_errors<P: Port>(&self, port: &P) -> Vec<(u16, u64)> {
+        let mut all = self.errors.shared();
+        all.merge(&Distribution { buckets: port.shared_errors(), ..Distribution::default() });
+        all.buckets
     }
 
     /// Joins what the port says. What it has given back was not sent in time, like what the schedule still has
@@ -400,7 +417,7 @@ impl Tally {
         let lines = self.lines.into_iter().zip(totals).zip(0u32..);
         let join = |((line, total), tag): ((Line, TxTotals), u32)| {
             let held = port.departures(tag);
-            let mut error = line.error.distribution();
+            let (mut error, late) = self.errors.of(tag);
             error.merge(&held.error);
             let (mut requested, mut not_reached) = (line.requested, line.not_reached);
             requested -= total.withdrawn;
@@ -417,6 +434,7 @@ impl Tally {
                 not_reached,
                 span: line.span.or(held.span),
                 error,
+                late: late + held.late,
             }
         };
         lines.map(join).collect()

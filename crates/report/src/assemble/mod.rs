@@ -84,6 +84,8 @@ pub struct SenderSide {
     pub stations: Vec<Station>,
     /// Each flow.
     pub flows: Vec<SentFlow>,
+    /// The histogram of departure errors of all that have none of their own: (bucket, count), in order.
+    pub shared_errors: Vec<(u16, u64)>,
 }
 
 /// What the sender counted of a flow.
@@ -115,6 +117,8 @@ pub struct SentFlow {
     pub departures: Option<(Nanos, Nanos)>,
     /// Departure time less deadline, in ns, of the frames that were sent.
     pub departure_error: Distribution,
+    /// Late frames among those that its histogram lacks.
+    pub late_beside: u64,
     /// From which departure error on a frame counts as late.
     pub late_after: Nanos,
     /// Whether late frames are dropped.
@@ -148,7 +152,8 @@ pub fn assemble(
     let pairs = pair::pair(sender.as_ref(), receiver.as_ref());
     let flows: Vec<_> = pairs.iter().map(|pair| pair.report(uncertainty)).collect();
     let shared = receiver.as_ref().map(|receiver| &receiver.summary.shared);
-    let total = pair::total(&pairs, &flows, shared, uncertainty);
+    let shared_errors = sender.as_ref().map_or(&[][..], |sender| &sender.shared_errors);
+    let total = pair::total(&pairs, &flows, (shared_errors, shared), uncertainty);
     let books = books::books(&pairs, &flows, &total, receiver.as_ref());
     let others = receiver.as_ref().map(|receiver| pair::others(&pairs, receiver));
     let balanced = books.iter().all(|equation| equation.balances());

@@ -239,7 +239,7 @@ fn sent(flow: &SentFlow) -> Sent {
         expired: flow.expired,
         not_reached: flow.not_reached,
         failed: flow.failed,
-        late: flow.departure_error.above(flow.late_after.get()),
+        late: flow.departure_error.above(flow.late_after.get()).saturating_add(flow.late_beside),
         late_after_ns: flow.late_after.get(),
         drops_late: flow.drops_late,
         queues: flow.queues.max(1),
@@ -303,7 +303,7 @@ fn received(flow: &FlowSummary, intervals: u64, uncertainty: Option<u64>) -> Rec
 pub fn total(
     pairs: &[Pair<'_>],
     flows: &[FlowReport],
-    shared: Option<&SharedHistograms>,
+    (shared_errors, shared): (&[(u16, u64)], Option<&SharedHistograms>),
     uncertainty: Option<u64>,
 ) -> FlowReport {
     let mut all = FlowSummary::default();
@@ -327,7 +327,7 @@ pub fn total(
     FlowReport {
         name: "total".to_owned(),
         id: None,
-        sent: total_sent(pairs, flows),
+        sent: total_sent(pairs, flows, shared_errors),
         received,
         loss: loss.map(|loss| loss.report()),
         sub_flow: None,
@@ -335,7 +335,11 @@ pub fn total(
     }
 }
 
-fn total_sent(pairs: &[Pair<'_>], flows: &[FlowReport]) -> Option<Sent> {
+fn total_sent(
+    pairs: &[Pair<'_>],
+    flows: &[FlowReport],
+    shared_errors: &[(u16, u64)],
+) -> Option<Sent> {
     let sides: Vec<&SentFlow> = pairs.iter().filter_map(|pair| pair.sent).collect();
     let reports = || flows.iter().filter_map(|flow| flow.sent.as_ref());
     let first = reports().filter_map(|sent| sent.first_departure_ns).min();
@@ -365,6 +369,7 @@ fn total_sent(pairs: &[Pair<'_>], flows: &[FlowReport]) -> Option<Sent> {
     total.drops_late = sides.iter().any(|flow| flow.drops_late);
     let asked = sides.iter().filter_map(|flow| asked_ns(flow)).max().unwrap_or(0);
     total.rates = rates::rates(&total.sent, intervals, span.get().max(asked));
+    error.complete(shared_errors);
     total.departure_error_ns = Stats::of(&error);
     Some(total)
 }

@@ -45,7 +45,7 @@ fn sent(id: Option<u16>, frames: u64) -> SentFlow {
 }
 
 fn sender(flows: Vec<SentFlow>) -> Option<SenderSide> {
-    Some(SenderSide { stations: Vec::new(), flows })
+    Some(SenderSide { stations: Vec::new(), shared_errors: Vec::new(), flows })
 }
 
 /// A flow of which `unique` frames arrived and `duplicates` again.

@@ -1,5 +1,7 @@
 //! Where and how a run took place, what it cost, and its books.
 
+use std::collections::BTreeSet;
+
 use super::WIDTH;
 use super::style::{Style, clean, hang};
 use crate::human;
@@ -111,8 +113,9 @@ fn out_of_order(of: &OutOfOrder) -> String {
 
 /// The sums of the total, and those of flows that are wrong.
 fn books(report: &Report) -> impl Iterator<Item = &Equation> {
-    let of_flow = |equation: &Equation| {
-        report.flows.iter().any(|flow| equation.scope == format!("flow {}", flow.name))
+    let names: BTreeSet<&str> = report.flows.iter().map(|flow| flow.name.as_str()).collect();
+    let of_flow = move |equation: &Equation| {
+        equation.scope.strip_prefix("flow ").is_some_and(|name| names.contains(name))
     };
     report.books.iter().filter(move |equation| !equation.balances() || !of_flow(equation))
 }
