@@ -9,6 +9,9 @@ use super::pair::Pair;
 use crate::model::{Equation, FlowReport, Received, Term};
 use wirebeat_meter::summary::FlowSummary;
 
+/// With more flows than this, only those of their sums are listed that are wrong.
+const FLOWS: usize = 100;
+
 /// All sums: each flow's when there are several, the total's, and the receiver's.
 pub fn books(
     pairs: &[Pair<'_>],
@@ -40,6 +43,9 @@ pub fn books(
             *sum = sum.saturating_add(more);
         }
         books.extend(several.then(|| received_equation(&scope, counted)));
+    }
+    if flows.len() > FLOWS {
+        books.retain(|equation: &Equation| !equation.balances());
     }
     books.extend(requested("total", total));
     let scope = if pairs.iter().all(Pair::probed) { "total" } else { "flows with probes" };

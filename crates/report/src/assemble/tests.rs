@@ -136,6 +136,23 @@ fn more_different_frames_than_were_sent_unbalance_the_books() {
     assert_eq!(kinds(&report), [FindingKind::BooksDoNotBalance]);
 }
 
+/// 10,000 flows had 30,000 sums of 8 MB, all of them right.
+#[test]
+fn of_very_many_flows_only_wrong_sums_are_listed() {
+    let flows = |count: u16, arrives: u64| {
+        let sent = (0..count).map(|id| sent(Some(id), 10)).collect();
+        let arrived = (0..count).map(|id| (id, arrived(if id == 7 { arrives } else { 10 }, 0)));
+        assemble(facts(), sender(sent), Some(receiver(arrived)))
+    };
+    assert_eq!(flows(100, 10).books.len(), 303);
+    let report = flows(101, 10);
+    assert_eq!((report.books.len(), report.verdict), (3, Verdict::Done), "those of the total");
+    let report = flows(101, 11);
+    let scopes: Vec<_> = report.books.iter().map(|equation| equation.scope.as_str()).collect();
+    assert_eq!(scopes, ["flow flow 7", "total", "total", "total"]);
+    assert_eq!(report.verdict, Verdict::BooksDoNotBalance);
+}
+
 #[test]
 fn frames_that_the_sender_forgot_unbalance_the_books() {
     let mut flow = sent(Some(1), 10);

@@ -58,7 +58,7 @@ pub struct Report {
     pub others: Option<Others>,
     /// What limited the run or makes its numbers less certain; the gravest first.
     pub findings: Vec<Finding>,
-    /// The sums that must be right.
+    /// The sums that must be right: all of them, or of more than 100 flows those of the total and those that are wrong.
     pub books: Vec<Equation>,
     /// The ports that sent.
     pub senders: Vec<Station>,
