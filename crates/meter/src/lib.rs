@@ -10,6 +10,7 @@ pub mod codecs;
 pub mod distribution;
 pub mod filter;
 pub mod flow;
+pub mod headers;
 pub mod histogram;
 pub mod jitter;
 mod merge;

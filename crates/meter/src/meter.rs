@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use wirebeat_units::Nanos;
 use wirebeat_wire::carrier::Carrier;
 use wirebeat_wire::datagram::{Datagram, NotADatagram};
+use wirebeat_wire::ethernet;
 use wirebeat_wire::fragment::Fragment;
 use wirebeat_wire::probe::Probe;
 
@@ -16,6 +17,7 @@ use crate::bins::Bins;
 use crate::codecs::{Codecs, Ends, Foreign, Stream};
 use crate::filter::Filter;
 use crate::flow::{Expectation, FlowMeter, Sample};
+use crate::headers::HeaderTable;
 use crate::reassembly::{Reassembly, Whole};
 use crate::sequence::WINDOW;
 use crate::summary::{MeterSummary, SharedHistograms};
@@ -54,6 +56,10 @@ pub struct MeterConfig {
     pub run_start: Option<Nanos>,
     /// Probes of other tools.
     pub codecs: Codecs,
+    /// Flows without probes whose frames are counted by their headers. They are none of `flows`.
+    pub headers: HeaderTable,
+    /// The gaps of those flows, where they have one.
+    pub recognised: BTreeMap<u16, Expectation>,
 }
 
 impl Default for MeterConfig {
@@ -65,6 +71,8 @@ impl Default for MeterConfig {
             window: WINDOW,
             run_start: None,
             codecs: Codecs::default(),
+            headers: HeaderTable::default(),
+            recognised: BTreeMap::new(),
         }
     }
 }
@@ -89,6 +97,14 @@ impl Arrived {
     fn frames(self) -> u64 {
         1 + u64::from(self.fragments)
     }
+
+    /// With this payload, and without a probe.
+    fn bare(self, payload: &[u8]) -> Sample {
+        let Arrived { at, frame_len, fragments } = self;
+        let payload_len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        let (sent, sequence, last) = (None, None, false);
+        Sample { at, sent, sequence, frame_len, fragments, payload_len, last }
+    }
 }
 
 /// Stands in [`Meter::places`] for a flow that is not measured.
@@ -109,6 +125,9 @@ pub struct Meter {
     codecs: Codecs,
     /// The numbers of flows of other tools that were not announced.
     streams: BTreeMap<Stream, u16>,
+    headers: HeaderTable,
+    /// The flows that are known by their headers.
+    recognised: BTreeMap<u16, FlowMeter>,
     unprobed: FlowMeter,
     unknown_flow: u64,
     stale: u64,
@@ -120,7 +139,9 @@ pub struct Meter {
 impl Meter {
     /// A meter that has seen nothing.
     pub fn new(config: MeterConfig) -> Self {
-        let MeterConfig { flows, filter, bins, window, run_start, codecs } = config;
+        let MeterConfig { flows, filter, bins, window, run_start, codecs, headers, recognised } =
+            config;
+        let by_headers = |(id, expected)| (id, FlowMeter::new(expected, window, bins));
         let mut meter = Meter {
             flows: Vec::new(),
             places: vec![NOWHERE; 1 << 16].into_boxed_slice(),
@@ -131,6 +152,8 @@ impl Meter {
             run_start,
             codecs,
             streams: BTreeMap::new(),
+            headers,
+            recognised: recognised.into_iter().map(by_headers).collect(),
             unprobed: FlowMeter::new(Expectation::default(), window, bins),
             unknown_flow: 0,
             stale: 0,
@@ -165,13 +188,18 @@ impl Meter {
                 let source = SocketAddr::new(datagram.source, datagram.source_port);
                 if self.filter.matches(Some(source), Some(datagram.destination_port)) {
                     let ends = (source, Some(datagram.destination_port));
-                    self.record_payload(arrived, datagram.payload, Some(ends));
+                    self.record_payload(arrived, datagram.payload, (Some(ends), bytes));
                 } else {
                     self.foreign += arrived.frames();
                 }
             }
             Err(NotADatagram::Foreign) => self.record_other(bytes, arrived),
-            Err(NotADatagram::Malformed) => self.malformed += arrived.frames(),
+            Err(NotADatagram::Malformed) => {
+                let payload = bytes.get(ethernet::LEN..).unwrap_or_default();
+                if !self.record_recognised(&arrived.bare(payload), bytes) {
+                    self.malformed += arrived.frames();
+                }
+            }
         }
     }
 
@@ -185,14 +213,29 @@ impl Meter {
         let carrier = Carrier::parse(bytes).ok();
         let payload = carrier
             .filter(|carrier| self.filter.matches_portless(carrier.source))
-            .map(|carrier| carrier.payload)
-            .filter(|payload| {
-                Probe::from_tail(payload).is_some_and(|probe| self.knows(probe.flow))
-            });
-        match payload {
-            Some(payload) => self.record_payload(arrived, payload, None),
-            None => self.foreign += arrived.frames(),
+            .map(|carrier| carrier.payload);
+        let probed = payload.filter(|payload| {
+            Probe::from_tail(payload).is_some_and(|probe| self.knows(probe.flow))
+        });
+        if let Some(payload) = probed {
+            return self.record_payload(arrived, payload, (None, bytes));
         }
+        let payload = payload.or(bytes.get(ethernet::LEN..)).unwrap_or_default();
+        if !self.record_recognised(&arrived.bare(payload), bytes) {
+            self.foreign += arrived.frames();
+        }
+    }
+
+    /// Gives a frame without a probe to the flow that its headers are of; says whether there is one.
+    fn record_recognised(&mut self, sample: &Sample, frame: &[u8]) -> bool {
+        if self.headers.is_empty() {
+            return false;
+        }
+        let id = self.headers.find(frame);
+        let meter = id.and_then(|id| self.recognised.get_mut(&id));
+        let found = meter.is_some();
+        meter.into_iter().for_each(|meter| meter.record(sample));
+        found
     }
 
     /// Takes a fragment; the last one to arrive brings the packet.
@@ -222,32 +265,35 @@ impl Meter {
     ) {
         if self.filter.matches(source, None) {
             let ends = source.map(|source| (source, None));
-            self.record_payload(Arrived { at, frame_len, fragments: 0 }, payload, ends);
+            self.record_payload(Arrived { at, frame_len, fragments: 0 }, payload, (ends, &[]));
         } else {
             self.foreign += 1;
         }
     }
 
-    /// Gives the payload to its flow.
+    /// Gives the payload to its flow: by its probe, or by its ends and the frame that it came in, which is empty where it
+    /// is not known.
     #[inline]
-    fn record_payload(&mut self, arrived: Arrived, payload: &[u8], ends: Option<Ends>) {
-        let payload_len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        let Arrived { at, frame_len, fragments } = arrived;
-        let (sent, sequence, last) = (None, None, false);
-        let bare = Sample { at, sent, sequence, frame_len, fragments, payload_len, last };
+    fn record_payload(
+        &mut self,
+        arrived: Arrived,
+        payload: &[u8],
+        (ends, frame): (Option<Ends>, &[u8]),
+    ) {
+        let bare = arrived.bare(payload);
         let Some(probe) = Probe::from_tail(payload) else {
-            return self.record_foreign(&bare, payload, ends);
+            return self.record_foreign(&bare, payload, (ends, frame));
         };
         let sent = Nanos::new(probe.transmit_ns);
         if self.run_start.is_some_and(|start| sent < start) {
             self.stale += arrived.frames();
             return;
         }
-        match self.place(probe.flow) {
-            Some(flow) => {
-                flow.record(&Sample { sent: Some(sent), sequence: Some(probe.sequence), ..bare })
-            }
-            None => self.unknown_flow += arrived.frames(),
+        if let Some(flow) = self.place(probe.flow) {
+            flow.record(&Sample { sent: Some(sent), sequence: Some(probe.sequence), ..bare });
+        } else if !self.record_recognised(&bare, frame) {
+            // any bytes may end like a probe, so it was looked for among those without one, too
+            self.unknown_flow += arrived.frames();
         }
     }
 
@@ -258,14 +304,22 @@ impl Meter {
     }
 
     /// Gives a payload without a probe of ours to the flow whose probe of another tool it carries.
-    fn record_foreign(&mut self, bare: &Sample, payload: &[u8], ends: Option<Ends>) {
-        if self.codecs.is_empty() {
-            return self.unprobed.record(bare);
-        }
+    fn record_foreign(
+        &mut self,
+        bare: &Sample,
+        payload: &[u8],
+        (ends, frame): (Option<Ends>, &[u8]),
+    ) {
         let port = ends.and_then(|(_, port)| port);
-        let Some(Foreign { flow, sequence, sent, last }) = self.codecs.read(payload, bare.at, port)
-        else {
-            return self.unprobed.record(bare);
+        let seen = match self.codecs.is_empty() {
+            true => None,
+            false => self.codecs.read(payload, bare.at, port),
+        };
+        let Some(Foreign { flow, sequence, sent, last }) = seen else {
+            if !self.record_recognised(bare, frame) {
+                self.unprobed.record(bare);
+            }
+            return;
         };
         let known = self.codecs.flows.get(&flow).copied();
         let known = known.or_else(|| self.number(Stream::of(flow, ends), flow.1));
@@ -317,7 +371,12 @@ impl Meter {
     /// the caller to add.
     pub fn summary(&self) -> MeterSummary {
         MeterSummary {
-            flows: self.flows.iter().map(|flow| (flow.id, flow.meter.summary())).collect(),
+            flows: self
+                .flows
+                .iter()
+                .map(|flow| (flow.id, flow.meter.summary()))
+                .chain(self.recognised.iter().map(|(id, meter)| (*id, meter.summary())))
+                .collect(),
             unprobed: self.unprobed.summary(),
             shared: SharedHistograms::default(),
             unknown_flow: self.unknown_flow,
@@ -336,8 +395,8 @@ mod tests {
     use wirebeat_units::FrameLen;
     use wirebeat_wire::codec::Codec;
     use wirebeat_wire::frame::{IpRepr, UdpFrame};
+    use wirebeat_wire::ipv4;
     use wirebeat_wire::mac::MacAddr;
-    use wirebeat_wire::{ethernet, ipv4};
 
     use super::*;
     use crate::testing::config;
@@ -448,6 +507,45 @@ mod tests {
         assert_eq!(summary.flows[&7].sequence.unique, 1);
         assert_eq!((summary.unknown_flow, summary.stale, summary.unprobed.frames), (1, 1, 1));
         assert_eq!((summary.foreign, summary.malformed), (2, 1));
+    }
+
+    #[test]
+    fn frames_without_a_probe_are_counted_by_their_headers_whatever_they_are() {
+        use wirebeat_wire::headers::HeaderMatch;
+
+        let udp = frame(&[0; 18]);
+        let mut tcp = udp.clone();
+        tcp[23] = 6;
+        tcp[46] = 0x50;
+        let mut cut = udp.clone();
+        cut[38..40].copy_from_slice(&[0xff, 0xff]);
+        let mut other = cut.clone();
+        other[12..14].copy_from_slice(&[0x88, 0xb5]);
+        let mut headers = HeaderTable::default();
+        let frames = [&udp, &tcp, &other];
+        for (id, frame) in (1..).zip(frames) {
+            headers.add(HeaderMatch::of(frame, |_| false).unwrap(), id);
+        }
+        let recognised = (1..=3).map(|id| (id, Expectation::default())).collect();
+        let flows = Flows::Expected(BTreeMap::from([(0, Expectation::default())]));
+        let mut meter =
+            Meter::new(MeterConfig { flows, headers, recognised, ..MeterConfig::default() });
+        for (count, bytes) in (1..).zip(frames) {
+            for _ in 0..count {
+                meter.record_frame(at(1000), bytes, 64);
+            }
+        }
+        // a UDP header that contradicts itself is of the same flow all the same
+        meter.record_frame(at(1000), &cut, 64);
+        meter.record_frame(at(1000), &frame(&probe(0, 0, 900)), 64);
+        meter.record_frame(at(1000), &frame(&probe(9, 0, 900)), 64);
+        let summary = meter.summary();
+        let counts: Vec<u64> = (0..=3).map(|id| summary.flows[&id].frames).collect();
+        // of flow 1: also what ends like the probe of a flow that nobody knows
+        assert_eq!(counts, [1, 3, 2, 3]);
+        assert_eq!(summary.flows[&1].sequence.unique, 0);
+        assert_eq!((summary.unprobed.frames, summary.unknown_flow), (0, 0));
+        assert_eq!((summary.foreign, summary.malformed), (0, 0));
     }
 
     #[test]

@@ -247,7 +247,15 @@ fn both(plans: &[Plan]) -> (SenderSide, ReceiverSide) {
         summary.flows.insert(plan.id, received);
     }
     summary.foreign = 7;
-    (sender, ReceiverSide { stations: vec![station("wb1", None)], summary, delivered: None })
+    (
+        sender,
+        ReceiverSide {
+            stations: vec![station("wb1", None)],
+            summary,
+            delivered: None,
+            at_interfaces: None,
+        },
+    )
 }
 
 fn text(report: &Report) -> String {
@@ -292,7 +300,12 @@ fn a_flow_of_many_devices() {
         shared_errors: Vec::new(),
         flows: vec![sensors],
     };
-    let receiver = ReceiverSide { stations: vec![station("wb1", None)], summary, delivered: None };
+    let receiver = ReceiverSide {
+        stations: vec![station("wb1", None)],
+        summary,
+        delivered: None,
+        at_interfaces: None,
+    };
     let report = assemble(facts("wirebeat run sensors.yaml"), Some(sender), Some(receiver));
     assert_eq!(report.exit_code, 0);
     golden("tests/golden/many_devices.txt", &text(&report));
@@ -332,7 +345,12 @@ fn receiving_alone() {
     summary.unprobed.frames = 12;
     summary.unprobed.frame_bytes = 12 * 90;
     summary.unprobed.span = summary.flows[&2].span;
-    let receiver = ReceiverSide { stations: vec![station("eth1", None)], summary, delivered: None };
+    let receiver = ReceiverSide {
+        stations: vec![station("eth1", None)],
+        summary,
+        delivered: None,
+        at_interfaces: None,
+    };
     let facts = RunFacts {
         end: End::Stopped { signal: "SIGINT".to_owned() },
         clocks: Clocks::Unbounded("the sender's clock is not known".to_owned()),

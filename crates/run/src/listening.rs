@@ -103,7 +103,12 @@ pub(crate) fn receive(
         changes: Vec::new(),
         replays: Vec::new(),
     };
-    let side = ReceiverSide { stations: vec![local.station], summary, delivered: None };
+    let side = ReceiverSide {
+        stations: vec![local.station],
+        summary,
+        delivered: None,
+        at_interfaces: None,
+    };
     Ok(assemble(facts, None, Some(side)))
 }
 

@@ -10,7 +10,9 @@ use wirebeat_engine::port::{Amount, Interruptions, LATE_AFTER};
 use wirebeat_host::CpuTimes;
 use wirebeat_meter::summary::{Distribution, MeterSummary};
 use wirebeat_netlink::LinkStats;
-use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
+use wirebeat_report::assemble::{
+    Attribution, Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble,
+};
 use wirebeat_report::model::{
     self, Change, End, HeldBack, OutOfOrder, ProbeNumbers, Replay, Report, Shortened, Station,
     Stats, Volume,
@@ -121,8 +123,11 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     charge_not_reached(&mut tags, stopped_early);
     let after = device_counters(&run);
     machine_notes.extend(charge_device(&mut tags, &run, (&outcome.counters, &after)));
+    check_headers(&mut run);
+    let at_interfaces = at_interfaces(&run, (&outcome.counters, &after));
 
-    let mut receiver = receiver_side(&mut run, &mut end, &mut machine_notes);
+    let mut receiver = receiver_side(&mut run, &mut end, &mut machine_notes)
+        .map(|side| ReceiverSide { at_interfaces, ..side });
     let mut clocks = Clocks::Same;
     match outcome.remote {
         Ok(None) => {}
@@ -153,6 +158,38 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         replays: outcome.replayed.into_iter().map(|one| replay_of(&run, one)).collect(),
     };
     assemble(facts, sender, receiver)
+}
+
+/// A flow whose headers were changed from outside while it ran was not recognised from then on.
+fn check_headers(run: &mut Prepared) {
+    if run.control.is_none() {
+        return;
+    }
+    for flow in &run.program.flows {
+        let Some(how @ Attribution::Headers(_)) = run.attributions.get_mut(&flow.id) else {
+            continue;
+        };
+        let mine = |(_, id): &&(_, u16)| *id == flow.id;
+        let known: Vec<_> = run.recognised.flows().iter().filter(mine).collect();
+        let now = run.program.headers(flow).unwrap_or_default();
+        if now.iter().any(|own| known.iter().all(|(known, _)| known != own)) {
+            *how = Attribution::NotMeasured(
+                "it has no probes, and its headers were changed while it ran".to_owned(),
+            );
+        }
+    }
+}
+
+/// Frames that came in at the interfaces of all ports that received, by the devices' counters.
+fn at_interfaces(
+    run: &Prepared,
+    (before, after): (&[Option<LinkStats>], &[Option<LinkStats>]),
+) -> Option<u64> {
+    let at = |place: usize| {
+        let (before, after) = (before.get(place)?.as_ref()?, after.get(place)?.as_ref()?);
+        Some(after.rx_packets.saturating_sub(before.rx_packets))
+    };
+    run.receivers.iter().map(|receiver| at(receiver.place)).sum()
 }
 
 /// What the report says of a recording.
@@ -240,7 +277,9 @@ fn join_remote(here: Option<ReceiverSide>, remote: Remote) -> ReceiverSide {
         stations: Vec::new(),
         summary: MeterSummary::default(),
         delivered: None,
+        at_interfaces: None,
     });
+    side.at_interfaces = None;
     side.stations.extend(remote.stations);
     side.summary.merge(&remote.outcome.measured.summary);
     side.delivered = side.delivered.or(remote.outcome.measured.delivered);
@@ -403,6 +442,7 @@ fn sent_flow(
     let of = |tag: u32| tags.get(tag as usize).unwrap_or(&none);
     let line = |sent: &FlowSent, id: u16| SentFlow {
         id: probed.then_some(id),
+        attribution: run.attributions.get(&flow.id).cloned().unwrap_or(Attribution::NoReceiver),
         requested: volume(sent.requested),
         sent: volume(sent.sent),
         expired: sent.expired.frames,
@@ -508,5 +548,5 @@ fn receiver_side(
         }
         summary.merge(&received.summary);
     }
-    Some(ReceiverSide { stations, summary, delivered: None })
+    Some(ReceiverSide { stations, summary, delivered: None, at_interfaces: None })
 }

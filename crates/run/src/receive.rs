@@ -174,7 +174,8 @@ pub fn receive(
         replays: Vec::new(),
     };
     let summary = received.summary;
-    let side = ReceiverSide { stations: vec![station], summary, delivered: None };
+    let side =
+        ReceiverSide { stations: vec![station], summary, delivered: None, at_interfaces: None };
     let mut report = assemble(facts, None, Some(side));
     report.exit_code = report.verdict.exit().and(outputs).code();
     Ok(report)

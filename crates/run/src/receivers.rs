@@ -13,7 +13,7 @@ use wirebeat_engine::loopback::{LoopbackPort, VirtualClock};
 use wirebeat_engine::port::{Arrival, Port, PortError};
 use wirebeat_engine_linux::group::{Group, Membership};
 use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
-use wirebeat_engine_linux::packet::{Accept, PacketOptions, PacketPort, PacketReceive};
+use wirebeat_engine_linux::packet::{Accept, Kinds, PacketOptions, PacketPort, PacketReceive};
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, ThreadState, realtime_share};
 use wirebeat_engine_linux::socket::{SocketOptions, SocketPort, SocketReceive};
 use wirebeat_meter::meter::{Meter, MeterConfig};
@@ -170,10 +170,12 @@ fn open_packet(port: &PortHere, how: &Receiving) -> Result<PacketPort, RunError>
         )));
     };
     let accept = if how.promiscuous { Accept::All } else { Accept::Ours };
+    let others = how.meter.headers.flows().iter().any(|(headers, _)| !headers.is_udp());
+    let kinds = if others { Kinds::Any } else { Kinds::Probed };
     let options = PacketOptions {
         interface: link.name.clone(),
         transmit: None,
-        receive: Some(PacketReceive { accept, ..PacketReceive::default() }),
+        receive: Some(PacketReceive { accept, kinds, ..PacketReceive::default() }),
     };
     Ok(port.enter(|| PacketPort::open(&options))??)
 }

@@ -59,6 +59,13 @@ pub(crate) struct Carried<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
+impl Carried<'_> {
+    /// Bytes of the IP header with its options or extension headers.
+    pub(crate) fn headers_len(&self) -> usize {
+        self.headers_len
+    }
+}
+
 impl<'a> Datagram<'a> {
     /// Finds the datagram in `frame`, which begins at the Ethernet header and has no FCS. Up to two VLAN
     /// tags may stand before IP.

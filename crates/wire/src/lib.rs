@@ -14,6 +14,7 @@ pub mod ethernet;
 pub mod filter;
 pub mod fragment;
 pub mod frame;
+pub mod headers;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;

@@ -23,8 +23,10 @@ pub(super) fn listen() {
         SAID.with_borrow_mut(|said| {
             said.push_str(&message);
             if said.len() > 2 * KEPT {
-                let cut = said.ceil_char_boundary(said.len() - KEPT);
-                said.drain(..cut);
+                // a log is ASCII, but for a name that the source may hold
+                let from = said.len() - KEPT;
+                let cut = (from..said.len()).find(|&at| said.is_char_boundary(at));
+                said.drain(..cut.unwrap_or(from));
             }
         });
     }

@@ -7,7 +7,7 @@
 
 use wirebeat_wire::probe;
 
-use super::Accept;
+use super::{Accept, Kinds};
 
 /// Classic BPF's return value for "the whole frame".
 const ALL: u32 = u32::MAX;
@@ -60,7 +60,7 @@ const fn when(value: u32, then: u8, otherwise: u8) -> libc::sock_filter {
 }
 
 /// The program.
-pub(super) fn program(accept: Accept) -> Vec<libc::sock_filter> {
+pub(super) fn program(accept: Accept, kinds: Kinds) -> Vec<libc::sock_filter> {
     let mut program = Vec::with_capacity(56);
     if accept == Accept::Ours {
         program.extend([
@@ -68,6 +68,10 @@ pub(super) fn program(accept: Accept) -> Vec<libc::sock_filter> {
             when(libc::PACKET_OTHERHOST as u32, 0, 1),
             op(RETURN, 0),
         ]);
+    }
+    if kinds == Kinds::Any {
+        program.push(op(RETURN, ALL));
+        return program;
     }
     let untagged = decide(0);
     let past = untagged.len() as u8;
@@ -175,7 +179,7 @@ mod tests {
 
     #[test]
     fn whatever_ends_with_a_probe_passes() {
-        let program = program(Accept::All);
+        let program = program(Accept::All, Kinds::Probed);
         for (types, protocol) in [(&[0x0800_u16][..], 6), (&[0x8847], 0), (&[0x8100, 0x0806], 0)] {
             let mut frame = frame(types, 9, protocol);
             if types == [0x0800] {
@@ -190,7 +194,7 @@ mod tests {
 
     #[test]
     fn udp_over_ip_passes_tagged_or_not() {
-        let program = program(Accept::All);
+        let program = program(Accept::All, Kinds::Probed);
         for tags in [&[][..], &[0x8100], &[0x88a8]] {
             let v4 = [tags, &[0x0800]].concat();
             let v6 = [tags, &[0x86dd]].concat();
@@ -205,7 +209,7 @@ mod tests {
 
     #[test]
     fn fragments_and_what_is_behind_extension_headers_pass() {
-        let program = program(Accept::All);
+        let program = program(Accept::All, Kinds::Probed);
         for tags in [&[][..], &[0x8100]] {
             let v4 = [tags, &[0x0800]].concat();
             for (place, passes) in [(0x2000, ALL), (0x0001, ALL), (0x4000, 0)] {
@@ -223,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_probe_before_the_padding_is_found() {
-        let program = program(Accept::All);
+        let program = program(Accept::All, Kinds::Probed);
         for tags in [&[][..], &[0x8100]] {
             let ip = 14 + 4 * tags.len();
             let mut frame = frame(&[tags, &[0x0800]].concat(), 9, 1);
@@ -238,15 +242,24 @@ mod tests {
 
     #[test]
     fn everything_else_is_dropped() {
-        let program = program(Accept::All);
+        let program = program(Accept::All, Kinds::Probed);
         assert_eq!(run(&program, &frame(&[0x0806], 9, 17), 0), 0, "ARP");
         assert_eq!(run(&program, &frame(&[0x8100, 0x8100, 0x0800], 9, 17), 0), 0, "three tags");
         assert_eq!(run(&program, &frame(&[0x8100, 0x0806], 9, 17), 0), 0, "tagged ARP");
     }
 
     #[test]
+    fn where_flows_are_known_by_their_headers_all_kinds_pass() {
+        let arp = frame(&[0x0806], 9, 17);
+        assert_eq!(run(&program(Accept::All, Kinds::Any), &arp, 0), ALL);
+        let other = libc::PACKET_OTHERHOST as u32;
+        assert_eq!(run(&program(Accept::Ours, Kinds::Any), &arp, other), 0);
+        assert_eq!(run(&program(Accept::Ours, Kinds::Any), &arp, 0), ALL);
+    }
+
+    #[test]
     fn short_frames_are_dropped() {
-        let program = program(Accept::All);
+        let program = program(Accept::All, Kinds::Probed);
         let frame = frame(&[0x0800], 9, 17);
         for len in 0..24 {
             assert_eq!(run(&program, &frame[..len], 0), 0, "{len} bytes");
@@ -258,9 +271,15 @@ mod tests {
     fn frames_for_others_pass_only_where_all_are_wanted() {
         let frame = frame(&[0x0800], 9, 17);
         let other = libc::PACKET_OTHERHOST as u32;
-        assert_eq!(run(&program(Accept::All), &frame, other), ALL);
-        assert_eq!(run(&program(Accept::Ours), &frame, other), 0);
-        assert_eq!(run(&program(Accept::Ours), &frame, libc::PACKET_HOST as u32), ALL);
-        assert_eq!(run(&program(Accept::Ours), &frame, libc::PACKET_BROADCAST as u32), ALL);
+        assert_eq!(run(&program(Accept::All, Kinds::Probed), &frame, other), ALL);
+        assert_eq!(run(&program(Accept::Ours, Kinds::Probed), &frame, other), 0);
+        assert_eq!(
+            run(&program(Accept::Ours, Kinds::Probed), &frame, libc::PACKET_HOST as u32),
+            ALL
+        );
+        assert_eq!(
+            run(&program(Accept::Ours, Kinds::Probed), &frame, libc::PACKET_BROADCAST as u32),
+            ALL
+        );
     }
 }

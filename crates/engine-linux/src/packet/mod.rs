@@ -46,6 +46,8 @@ pub struct PacketReceive {
     pub ring: Bytes,
     /// Which frames are taken.
     pub accept: Accept,
+    /// Which of these, by what they carry.
+    pub kinds: Kinds,
     /// Whether other ports share the interface's frames.
     pub fanout: Fanout,
 }
@@ -53,7 +55,12 @@ pub struct PacketReceive {
 impl Default for PacketReceive {
     /// 32 MiB: a quarter of a second at 900 thousand 64-byte frames per second, and at less.
     fn default() -> Self {
-        PacketReceive { ring: Bytes::new(32 << 20), accept: Accept::Ours, fanout: Fanout::Alone }
+        PacketReceive {
+            ring: Bytes::new(32 << 20),
+            accept: Accept::Ours,
+            kinds: Kinds::Probed,
+            fanout: Fanout::Alone,
+        }
     }
 }
 
@@ -64,6 +71,15 @@ pub enum Accept {
     Ours,
     /// All (promiscuous mode).
     All,
+}
+
+/// Which frames are taken, by what they carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    /// UDP, and what ends with a probe.
+    Probed,
+    /// Any.
+    Any,
 }
 
 /// Whether several ports divide the frames of an interface among them. Frames of one pair of

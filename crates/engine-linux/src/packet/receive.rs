@@ -38,6 +38,8 @@ pub(super) struct Receiver {
     /// Where joined datagrams are taken apart.
     scratch: Vec<u8>,
     drops: Cell<u64>,
+    /// Whether it shares frames with others: the number of a group does not say so, for 0 is one.
+    shares: bool,
     gone: bool,
 }
 
@@ -50,7 +52,7 @@ impl Receiver {
     ) -> Result<Self, PortError> {
         let socket = socket::open(interface)?;
         let blocks = (options.ring.get() as usize).div_ceil(BLOCK_LEN).max(2);
-        prepare(&socket, options.accept)
+        prepare(&socket, options)
             .map_err(|e| refused("preparing a packet socket to receive", interface, e))?;
         let memory = map_ring(&socket, blocks)
             .map_err(|e| refused("making a receive ring", interface, e))?;
@@ -63,6 +65,7 @@ impl Receiver {
             time: RealtimeToMonotonic::new(),
             scratch: Vec::with_capacity(usize::from(u16::MAX)),
             drops: Cell::new(0),
+            shares: options.fanout != Fanout::Alone,
             gone: false,
         };
         receiver.share(options.fanout)?;
@@ -84,10 +87,15 @@ impl Receiver {
             .map_err(|e| refused("sharing the frames among several queues", &self.interface, e))
     }
 
-    /// The group that it shares frames with.
+    /// The group that it shares frames with. The kernel gives numbers from 0 on.
     pub(super) fn group(&self) -> Option<u16> {
-        let [group] = sys::option(&self.socket, (libc::SOL_PACKET, libc::PACKET_FANOUT)).ok()?;
-        (group != 0).then_some(group as u16)
+        if !self.shares {
+            return None;
+        }
+        let [group]: [u32; 1] =
+            sys::option(&self.socket, (libc::SOL_PACKET, libc::PACKET_FANOUT)).ok()?;
+        // how frames are divided is in the upper half
+        Some(group as u16)
     }
 
     /// [`wirebeat_engine::port::Port::receive`].
@@ -185,7 +193,7 @@ fn deliver(
 }
 
 /// Everything that must be set before there is a ring.
-fn prepare(socket: &OwnedFd, accept: Accept) -> io::Result<()> {
+fn prepare(socket: &OwnedFd, options: &PacketReceive) -> io::Result<()> {
     const ON: libc::c_int = 1;
     let packet = |name| (libc::SOL_PACKET, name);
     sys::set_option(socket, packet(libc::PACKET_VERSION), &libc::tpacket_versions::TPACKET_V3)?;
@@ -194,7 +202,7 @@ fn prepare(socket: &OwnedFd, accept: Accept) -> io::Result<()> {
     // stamped when the frame enters the stack, not when it gets here
     let stamping = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
     sys::set_option(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPING), &stamping)?;
-    sys::attach_filter(socket, &filter::program(accept))
+    sys::attach_filter(socket, &filter::program(options.accept, options.kinds))
 }
 
 fn map_ring(socket: &OwnedFd, blocks: usize) -> io::Result<Memory> {

@@ -12,12 +12,13 @@ use crate::model::{
 /// A sent rate further from the offered than this, in millionths, is worth a finding: 0.01 %.
 const RATE_ERROR_PPM: f64 = 100.0;
 
-/// Everything to be said about `report`, and about the `machine`.
-pub fn findings(report: &Report, machine: Vec<String>) -> Vec<Finding> {
+/// Everything to be said about `report`, of whose receivers so many frames came in at the interfaces where that is known,
+/// and about the `machine`.
+pub fn findings(report: &Report, at_interfaces: Option<u64>, machine: Vec<String>) -> Vec<Finding> {
     let checks = [
         (FindingKind::BooksDoNotBalance, books(report)),
         (FindingKind::Unfinished, unfinished(report)),
-        (FindingKind::NothingReceived, nothing_received(report)),
+        (FindingKind::NothingReceived, nothing_received(report, at_interfaces)),
         (FindingKind::FramesFailed, failed(report)),
         (FindingKind::FramesExpired, expired(report)),
         (FindingKind::FramesNotReached, not_reached(report)),
@@ -31,6 +32,7 @@ pub fn findings(report: &Report, machine: Vec<String>) -> Vec<Finding> {
         (FindingKind::DeparturesLate, departures_late(report)),
         (FindingKind::ClockUncertain, clock(report)),
         (FindingKind::SequenceDoubtful, sequence(report)),
+        (FindingKind::NotMeasured, not_measured(report)),
         (FindingKind::LossEstimated, loss_estimated(report)),
         (FindingKind::StrangeProbes, strange(report)),
     ];
@@ -59,15 +61,25 @@ fn unfinished(report: &Report) -> Option<String> {
     (!finished).then(|| format!("the run {}", human::end(&report.end)))
 }
 
-fn nothing_received(report: &Report) -> Option<String> {
+fn nothing_received(report: &Report, at_interfaces: Option<u64>) -> Option<String> {
     let received = report.total.received.as_ref()?;
-    let sent = report.total.sent.as_ref().is_none_or(|sent| sent.sent.frames > 0);
+    // of flows that could have been recognised
+    let sent = report.total.sent.is_none() || report.total.loss.is_some_and(|loss| loss.frames > 0);
     (sent && received.received.frames == 0).then(|| {
         let others = report.others.clone().unwrap_or_default();
-        let hint = if others.is_empty() {
-            "no frame at all reached the receiver; check the link, the addresses and the interface"
-        } else {
-            "what reached the receiver belongs to no flow of this run; check the filter and the ports"
+        let hint = match at_interfaces {
+            _ if !others.is_empty() => {
+                "what reached the receiver belongs to no flow of this run; check the filter and the ports, and what \
+                 rewrites headers on the way"
+                    .to_owned()
+            }
+            Some(0) => "no frame at all reached the receiver; check the link, the addresses and the interface".to_owned(),
+            Some(some) => format!(
+                "{} came in at the receiver's interface, and the receiver recognised none; check the filter, the \
+                 addresses and the ports",
+                frames(some)
+            ),
+            None => "the receiver recognised no frame; check the link, the addresses and the interface".to_owned(),
         };
         format!("nothing was received: {hint}")
     })
@@ -233,7 +245,8 @@ fn departures_late(report: &Report) -> Option<String> {
 
 fn clock(report: &Report) -> Option<String> {
     let DelayClock { relation, uncertainty_ns, explanation } = report.delay_clock.as_ref()?;
-    let measured = report.total.received.as_ref()?.received.frames > 0;
+    // frames without probes say nothing of delays
+    let measured = report.total.received.as_ref()?.unique > 0;
     match relation {
         Relation::Bounded if measured => Some(format!(
             "one-way delays are uncertain by {} ({explanation})",
@@ -269,11 +282,44 @@ fn loss_estimated(report: &Report) -> Option<String> {
              arrival are not known"
                 .to_owned(),
         ),
-        LossBasis::SentLessReceived | LossBasis::Mixed => Some(
-            "flows without probes were counted and not numbered: duplicates hide losses there"
-                .to_owned(),
-        ),
+        LossBasis::SentLessReceived | LossBasis::Mixed => Some(format!(
+            "flows without probes were counted and not numbered: duplicates and other traffic with the same headers \
+             hide losses there{}",
+            more_than_sent(report)
+        )),
     }
+}
+
+/// A flow of which more came than was sent: what is not its own is among it.
+fn more_than_sent(report: &Report) -> String {
+    let more = |flow: &FlowReport| {
+        let known = flow.loss.filter(|loss| loss.basis == LossBasis::SentLessReceived)?;
+        let (sent, received) = (flow.sent.as_ref()?, flow.received.as_ref()?);
+        let more = received.received.frames.checked_sub(sent.sent.frames)?;
+        (known.frames == 0 && more > 0).then_some(more as f64)
+    };
+    match worst(flows(report, more)) {
+        Some(((flow, more), others)) => {
+            let more = frames(more as u64);
+            format!("; of {} came {more} more than were sent{}", flow.name, and_others(others))
+        }
+        None => String::new(),
+    }
+}
+
+/// Flows whose receiver could not tell their frames from others, by reason.
+fn not_measured(report: &Report) -> Option<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for flow in &report.flows {
+        let Some(why) = flow.not_measured.as_deref() else { continue };
+        match reasons.iter_mut().find(|(reason, _)| *reason == why) {
+            Some((_, names)) => names.push(&flow.name),
+            None => reasons.push((why, vec![&flow.name])),
+        }
+    }
+    let said: Vec<String> =
+        reasons.iter().map(|(why, names)| format!("{} ({why})", listed(names))).collect();
+    (!said.is_empty()).then(|| format!("not measured at the receiver: {}", said.join("; ")))
 }
 
 fn strange(report: &Report) -> Option<String> {

@@ -88,6 +88,22 @@ pub struct SenderSide {
     pub shared_errors: Vec<(u16, u64)>,
 }
 
+/// How a receiver recognises the frames of a flow. What it does not recognise is not measured, and not lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Attribution {
+    /// By the flow's number in their probes.
+    #[default]
+    Probe,
+    /// By their headers, which no other flow has: they are counted under this number.
+    Headers(u16),
+    /// As what arrives without a probe: the receiver sees no headers, and this is the only such flow.
+    Unprobed,
+    /// Nobody was asked to receive it.
+    NoReceiver,
+    /// Not at all, for this reason.
+    NotMeasured(String),
+}
+
 /// What the sender counted of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct SentFlow {
@@ -95,6 +111,8 @@ pub struct SentFlow {
     pub name: String,
     /// Its number in probes; `None` for a flow that carries no probe.
     pub id: Option<u16>,
+    /// How its arrivals are recognised.
+    pub attribution: Attribution,
     /// The rate that was asked for, on average; `None` for as fast as possible.
     pub offered: Option<FrameRate>,
     /// Whether that rate was asked for all the time, so that the sent rate can be held against it.
@@ -139,6 +157,9 @@ pub struct ReceiverSide {
     pub summary: MeterSummary,
     /// Frames that the engine delivered to the meter, by the engine's own count, if it keeps one.
     pub delivered: Option<u64>,
+    /// Frames that came in at the interfaces meanwhile, whatever they were, by the devices' counters; `None` where one
+    /// has none.
+    pub at_interfaces: Option<u64>,
 }
 
 /// Makes the report of a run of which either side, or both, are known.
@@ -159,6 +180,7 @@ pub fn assemble(
     let balanced = books.iter().all(|equation| equation.balances());
     let verdict = verdict(balanced, &facts.end);
     let delay_clock = receiver.is_some().then_some(clock);
+    let at_interfaces = receiver.as_ref().and_then(|receiver| receiver.at_interfaces);
     let mut report = Report {
         schema_version: SCHEMA_VERSION.to_owned(),
         wirebeat_version: facts.wirebeat_version,
@@ -180,7 +202,7 @@ pub fn assemble(
         delay_clock,
         costs: facts.costs.iter().map(|cost| self::cost(cost, facts.duration)).collect(),
     };
-    report.findings = findings::findings(&report, facts.machine);
+    report.findings = findings::findings(&report, at_interfaces, facts.machine);
     report
 }
 

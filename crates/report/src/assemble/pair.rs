@@ -1,7 +1,7 @@
 //! Brings the two sides of each flow together.
 //!
-//! Flows meet by their number in probes. A flow without a probe has no number: one such flow is met
-//! with what arrived without a probe; several cannot be told apart on arrival, so that stands alone.
+//! How frames of a flow are recognised at its receiver is its [`Attribution`]: by the number in their probes, by
+//! headers that are this flow's alone, or not at all. A flow that is not recognised has no received side and no loss.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use wirebeat_meter::summary::{Distribution, FlowSummary, SharedHistograms};
 use wirebeat_units::Nanos;
 
-use super::{ReceiverSide, SenderSide, SentFlow, rates};
+use super::{Attribution, ReceiverSide, SenderSide, SentFlow, rates};
 use crate::model::{
     Bins, FlowReport, Loss, LossBasis, Members, Others, Received, Sent, Stats, Volume, round,
 };
@@ -40,28 +40,24 @@ pub fn pair<'a>(
 
 fn sent_pairs<'a>(flows: &'a [SentFlow], receiver: Option<&'a ReceiverSide>) -> Vec<Pair<'a>> {
     let shared = receiver.map(|receiver| &receiver.summary.shared);
-    let unprobed = flows.iter().filter(|flow| flow.id.is_none()).count();
     let find = |flow: &SentFlow| {
         let summary = &receiver?.summary;
-        match flow.id {
-            Some(id) => Some(summary.flows.get(&id).map(Cow::Borrowed).unwrap_or_default()),
-            None => (unprobed == 1).then_some(Cow::Borrowed(&summary.unprobed)),
+        let of = |id: &u16| summary.flows.get(id).map(Cow::Borrowed).unwrap_or_default();
+        match &flow.attribution {
+            Attribution::Probe => flow.id.as_ref().map(of),
+            Attribution::Headers(number) => Some(of(number)),
+            Attribution::Unprobed => Some(Cow::Borrowed(&summary.unprobed)),
+            Attribution::NoReceiver | Attribution::NotMeasured(_) => None,
         }
     };
-    let mut pairs: Vec<_> = flows
-        .iter()
-        .map(|flow| {
-            let member = |member: &'a SentFlow| Pair::sent(member, find(member), Vec::new());
-            let members = flow.members.iter().flat_map(|(_, members)| members).map(member);
-            let members: Vec<Pair<'a>> = members.collect();
-            let received = find(flow).map(|own| with_members(own, &members, shared));
-            Pair::sent(flow, received, members)
-        })
-        .collect();
-    if let Some(receiver) = receiver.filter(|_| unprobed > 1) {
-        pairs.push(without_probe(receiver));
-    }
-    pairs
+    let pair = |flow: &'a SentFlow| {
+        let member = |member: &'a SentFlow| Pair::sent(member, find(member), Vec::new());
+        let members = flow.members.iter().flat_map(|(_, members)| members).map(member);
+        let members: Vec<Pair<'a>> = members.collect();
+        let received = find(flow).map(|own| with_members(own, &members, shared));
+        Pair::sent(flow, received, members)
+    };
+    flows.iter().map(pair).collect()
 }
 
 /// What was received of a flow: what is its own and what is its members'.
@@ -120,9 +116,17 @@ fn without_probe(receiver: &ReceiverSide) -> Pair<'_> {
 /// Frames that the receiver counted for none of `pairs`.
 pub fn others(pairs: &[Pair<'_>], receiver: &ReceiverSide) -> Others {
     let summary = &receiver.summary;
-    let paired_unprobed = pairs.iter().any(|pair| pair.id.is_none() && pair.received.is_some());
+    let paired_unprobed = pairs.iter().any(|pair| match pair.sent {
+        Some(sent) => sent.attribution == Attribution::Unprobed,
+        None => pair.id.is_none(),
+    });
     let members = pairs.iter().flat_map(|pair| &pair.members);
-    let paired: BTreeSet<u16> = pairs.iter().chain(members).filter_map(|pair| pair.id).collect();
+    let paired = pairs.iter().chain(members).filter_map(|pair| match pair.sent?.attribution {
+        Attribution::Headers(number) => Some(number),
+        _ => pair.id,
+    });
+    let alone = pairs.iter().filter(|pair| pair.sent.is_none()).filter_map(|pair| pair.id);
+    let paired: BTreeSet<u16> = paired.chain(alone).collect();
     let unpaired = summary
         .flows
         .iter()
@@ -170,8 +174,17 @@ impl<'a> Pair<'a> {
             sent: self.sent.map(sent),
             received,
             loss: self.loss().map(|loss| loss.report()),
+            not_measured: self.not_measured(),
             sub_flow: self.sent.and_then(|sent| sent.sub_flow),
             members: self.members(uncertainty),
+        }
+    }
+
+    /// Why its receiver could not measure it.
+    fn not_measured(&self) -> Option<String> {
+        match &self.sent?.attribution {
+            Attribution::NotMeasured(why) => Some(why.clone()),
+            _ => None,
         }
     }
 
@@ -330,6 +343,7 @@ pub fn total(
         sent: total_sent(pairs, flows, shared_errors),
         received,
         loss: loss.map(|loss| loss.report()),
+        not_measured: None,
         sub_flow: None,
         members: None,
     }

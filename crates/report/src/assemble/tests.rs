@@ -34,6 +34,7 @@ fn sent(id: Option<u16>, frames: u64) -> SentFlow {
     SentFlow {
         name: id.map_or_else(|| "plain".to_owned(), |id| format!("flow {id}")),
         id,
+        attribution: if id.is_some() { Attribution::Probe } else { Attribution::Unprobed },
         offered: Some(FrameRate { frames: 1000, per: Nanos::from_secs(1) }),
         steady: true,
         burst: 1,
@@ -63,7 +64,7 @@ fn arrived(unique: u64, duplicates: u64) -> FlowSummary {
 
 fn receiver(flows: impl IntoIterator<Item = (u16, FlowSummary)>) -> ReceiverSide {
     let summary = MeterSummary { flows: BTreeMap::from_iter(flows), ..MeterSummary::default() };
-    ReceiverSide { stations: Vec::new(), summary, delivered: None }
+    ReceiverSide { stations: Vec::new(), summary, delivered: None, at_interfaces: None }
 }
 
 fn kinds(report: &Report) -> Vec<FindingKind> {
@@ -201,15 +202,67 @@ fn one_flow_without_probes_is_met_by_what_came_without_probes() {
 }
 
 #[test]
-fn several_flows_without_probes_cannot_be_told_apart_on_arrival() {
-    let mut side = receiver([]);
+fn what_a_receiver_cannot_recognise_is_not_measured_and_not_lost() {
+    let unknown = SentFlow {
+        attribution: Attribution::NotMeasured("it has no probes".to_owned()),
+        ..sent(None, 20)
+    };
+    let nobody = SentFlow { attribution: Attribution::NoReceiver, ..sent(Some(7), 20) };
+    let mut side = receiver([(1, arrived(10, 0))]);
     side.summary.unprobed = arrived(0, 40);
-    side.summary.unprobed.sequence = SequenceSummary::default();
-    let report = assemble(facts(), sender(vec![sent(None, 20), sent(None, 20)]), Some(side));
-    let names: Vec<&str> = report.flows.iter().map(|flow| flow.name.as_str()).collect();
-    assert_eq!(names, ["plain", "plain", "(no probe)"]);
-    assert_eq!(report.total.received.unwrap().received.frames, 40);
-    assert_eq!(report.total.loss, None);
+    let flows = vec![sent(Some(1), 10), unknown.clone(), unknown.clone(), nobody];
+    let report = assemble(facts(), sender(flows), Some(side));
+    let total = report.total.loss.unwrap();
+    assert_eq!((total.frames, total.basis), (0, LossBasis::SentLessUnique));
+    assert_eq!(report.total.received.as_ref().unwrap().received.frames, 10);
+    for flow in &report.flows[1..] {
+        assert_eq!((flow.received.as_ref(), flow.loss), (None, None), "{}", flow.name);
+    }
+    assert_eq!(report.flows[1].not_measured.as_deref(), Some("it has no probes"));
+    assert_eq!(report.flows[3].not_measured, None, "nobody was asked to");
+    assert_eq!(report.others.as_ref().unwrap().unprobed, 40);
+    assert_eq!(kinds(&report), [FindingKind::NotMeasured]);
+
+    // where nothing can be recognised, nothing is said of what was received
+    let report = assemble(facts(), sender(vec![unknown]), Some(receiver([])));
+    assert_eq!((report.total.received.as_ref(), report.total.loss), (None, None));
+    assert_eq!(kinds(&report), [FindingKind::NotMeasured]);
+    assert!(report.books.iter().all(|equation| equation.balances()));
+}
+
+#[test]
+fn a_flow_that_is_known_by_its_headers_is_counted_by_them() {
+    let known = SentFlow { attribution: Attribution::Headers(3), ..sent(None, 20) };
+    let mut counted = arrived(0, 18);
+    counted.sequence = SequenceSummary::default();
+    let report =
+        assemble(facts(), sender(vec![known.clone()]), Some(receiver([(3, counted.clone())])));
+    let loss = report.flows[0].loss.unwrap();
+    assert_eq!((loss.frames, loss.basis), (2, LossBasis::SentLessReceived));
+    assert!(report.others.as_ref().unwrap().is_empty());
+    let clocks = Clocks::Unbounded("two hosts".to_owned());
+    counted.frames = 23;
+    let side = receiver([(3, counted)]);
+    let report = assemble(RunFacts { clocks, ..facts() }, sender(vec![known]), Some(side));
+    // and nothing is said of its delays
+    assert_eq!(kinds(&report), [FindingKind::LossEstimated]);
+    let message = &report.findings[0].message;
+    assert!(message.contains("3 frames more than were sent"), "{message}");
+}
+
+#[test]
+fn that_no_frame_at_all_came_is_said_where_the_interface_says_so() {
+    let says = |at_interfaces, foreign, sentence: &str| {
+        let mut side = ReceiverSide { at_interfaces, ..receiver([(1, arrived(0, 0))]) };
+        side.summary.foreign = foreign;
+        let report = assemble(facts(), sender(vec![sent(Some(1), 10)]), Some(side));
+        let message = &report.findings[0].message;
+        assert!(message.contains(sentence), "{message}");
+    };
+    says(Some(0), 0, "no frame at all reached the receiver");
+    says(Some(10), 0, "10 frames came in at the receiver's interface");
+    says(None, 0, "the receiver recognised no frame");
+    says(Some(10), 10, "belongs to no flow of this run");
 }
 
 #[test]

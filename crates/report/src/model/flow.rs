@@ -18,6 +18,10 @@ pub struct FlowReport {
     pub received: Option<Received>,
     /// What is missing; `null` when that cannot be known.
     pub loss: Option<Loss>,
+    /// Why its receiver could not tell its frames from others, so that `received` and `loss` are `null`; `null` where
+    /// it could, and for a flow that nobody was to receive.
+    #[serde(default)]
+    pub not_measured: Option<String>,
     /// Of a member: the number of its sub-flow, where there are any.
     pub sub_flow: Option<u32>,
     /// Parts of it that were counted and measured each by itself; `null` where there are none. It is all of them and
@@ -211,7 +215,8 @@ pub struct Loss {
 pub enum LossBasis {
     /// Frames sent less different sequence numbers received: exact.
     SentLessUnique,
-    /// Frames sent less frames received: flows without probes, whose duplicates hide losses.
+    /// Frames sent less frames received with the flow's headers: flows without probes, of which duplicates and other
+    /// traffic with the same headers hide losses.
     SentLessReceived,
     /// Sequence numbers missing between the lowest and the highest received: frames lost before the
     /// first and after the last arrival are not known.

@@ -151,7 +151,7 @@ impl Verdict {
 /// Frames that reached the receiver and belong to no flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Others {
-    /// Datagrams that match the filter and carry no probe, where no flow without a probe was sent.
+    /// Datagrams that match the filter, carry no probe, and have no headers of a flow that was sent without one.
     pub unprobed: u64,
     /// Frames with a probe of a flow that is not expected.
     pub unknown_flow: u64,
@@ -221,6 +221,8 @@ pub enum FindingKind {
     ClockUncertain,
     /// Sequence numbers that cannot be right, or a sender that began anew.
     SequenceDoubtful,
+    /// Flows that could not be measured at their receiver.
+    NotMeasured,
     /// Loss is counted without the sender's own count.
     LossEstimated,
     /// Frames with probes that belong to no flow of this run.

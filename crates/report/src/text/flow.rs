@@ -31,7 +31,9 @@ fn flow(flow: &FlowReport, style: Style) -> String {
         flow.sent.as_ref().map(|sent| ("  sender: ", sender(sent))),
         flow.received.as_ref().map(|received| ("  receiver: ", receiver(received, flow))),
     ];
-    for (label, text) in sides.into_iter().flatten() {
+    let unknown = flow.not_measured.as_ref();
+    let unknown = unknown.map(|why| ("  receiver: ", format!("not measured: {}", clean(why))));
+    for (label, text) in sides.into_iter().chain([unknown]).flatten() {
         out.push_str(&hang(label, &text, WIDTH));
         out.push('\n');
     }

@@ -5,7 +5,7 @@
 mod reception;
 mod watching;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,13 +18,16 @@ use wirebeat_engine_linux::affinity::Aside;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadState, raise_helpers};
 use wirebeat_engine_linux::time::RealtimeToMonotonic;
 use wirebeat_host::{CpuTimes, Machine};
+use wirebeat_meter::headers::HeaderTable;
 use wirebeat_netlink::LinkWatch;
+use wirebeat_report::assemble::Attribution;
 use wirebeat_report::model::{Change, End, Report};
 use wirebeat_traffic::compile::{Live, compile};
 use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::spec::{Scenario, WaitChoice};
 use wirebeat_units::{Nanos, WallTime};
 
+use crate::attribution::attribute_remote;
 use crate::control::socket::ControlSocket;
 use crate::control::{self, Control, Controlled};
 use crate::engines::{self, Engine};
@@ -72,6 +75,10 @@ pub struct Prepared {
     /// What the report says of each sender, once they are at work.
     pub(crate) sending: Vec<Sending>,
     pub(crate) receivers: Vec<Receiver>,
+    /// How the frames of each flow that somebody receives are recognised, by the flow's number.
+    pub(crate) attributions: BTreeMap<u16, Attribution>,
+    /// The headers of those that are known by theirs.
+    pub(crate) recognised: HeaderTable,
     pub(crate) wait: Wait,
     pub(crate) priority: Priority,
     /// What the placement of its threads has to say.
@@ -137,6 +144,8 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         replaying: Vec::new(),
         sending: Vec::new(),
         receivers: Vec::new(),
+        attributions: BTreeMap::new(),
+        recognised: HeaderTable::default(),
         wait,
         priority: priority::of(scenario.run.priority),
         placed: Vec::new(),
@@ -453,6 +462,8 @@ impl Prepared {
         let Some(mut connection) = self.connection.take() else { return Ok(None) };
         connection.heed(stop);
         let flows = self.program.flows.iter().filter(|flow| flow.to.is_none());
+        let there: Vec<&Flow> = flows.clone().collect();
+        self.attributions.extend(attribute_remote(&self.program, &there));
         let expected = flows.flat_map(|flow| {
             let nominal_gap_ns = self.nominal_gap(flow).map(Nanos::get);
             let name = flow.name.clone();

@@ -18,6 +18,7 @@ use wirebeat_traffic::spec::EngineChoice;
 use wirebeat_wire::codec::Codec;
 
 use super::Prepared;
+use crate::attribution::{Attributions, attribute};
 use crate::engines::Engine;
 use crate::error::RunError;
 use crate::ports::PortHere;
@@ -36,20 +37,27 @@ impl Prepared {
         ends: &mut HashMap<String, LoopbackPort>,
     ) -> Result<(), RunError> {
         let port = &self.ports[place];
-        let expected: BTreeMap<u16, Expectation> = self
-            .flows_to(port)
+        let flows_here: Vec<&Flow> = self.flows_to(port).collect();
+        if flows_here.is_empty() {
+            return Ok(());
+        }
+        let expectation =
+            |flow: &Flow| Expectation { nominal_gap: self.nominal_gap(flow), delay_base: 0 };
+        let (probed, bare): (Vec<&Flow>, Vec<&Flow>) =
+            flows_here.iter().partition(|flow| self.program.codec(flow.id.into()).is_some());
+        let expected: BTreeMap<u16, Expectation> = probed
+            .into_iter()
             .flat_map(|flow| {
-                let nominal_gap = self.nominal_gap(flow);
-                let expectation = Expectation { nominal_gap, delay_base: 0 };
+                let expectation = expectation(flow);
                 self.program.probes_of(flow).map(move |id| (id, expectation))
             })
             .collect();
-        if expected.is_empty() {
-            return Ok(());
-        }
+        let recognised = bare.into_iter().map(|flow| (flow.id, expectation(flow))).collect();
         let flat_out =
             |flow: &&Flow| flow.replay.is_none() && self.program.offered(flow.id.into()).is_none();
-        let by_queue = self.flows_to(port).filter(flat_out);
+        // those without probes have no place among the flows of the meter
+        let numbered = |flow: &&Flow| self.program.codec(flow.id.into()).is_some();
+        let by_queue = self.flows_to(port).filter(numbered).filter(flat_out);
         let by_queue = by_queue.flat_map(|flow| self.program.probes_of(flow)).collect();
         let mut listen: Vec<_> =
             self.flows_to(port).filter_map(|flow| Some(flow.endpoint?.destination)).collect();
@@ -63,6 +71,9 @@ impl Prepared {
         let codecs = self.codecs(port)?;
         let flows = Flows::Expected(expected);
         let engine = self.receiving_engine(place, &codecs, &flows)?;
+        let Attributions { flows: attributed, headers } =
+            attribute(&self.program, &flows_here, (engine, &listen));
+        let known = headers.flows().to_vec();
         let groups = receivers::join(port, &self.groups(port))?;
         let how = Receiving {
             meter: MeterConfig {
@@ -71,6 +82,8 @@ impl Prepared {
                 // what an earlier run left in queues on the way is not ours
                 run_start: (!virtual_time).then(|| MonotonicClock.now()),
                 codecs,
+                headers,
+                recognised,
                 ..MeterConfig::default()
             },
             fate: Fate::Drop,
@@ -90,6 +103,8 @@ impl Prepared {
         let at = (port, engine);
         let receiver = receivers::open(place, at, how, ends, &self.virtual_clock)?;
         self.receivers.push(receiver);
+        self.attributions.extend(attributed);
+        known.into_iter().for_each(|(headers, id)| self.recognised.add(headers, id));
         Ok(())
     }
 

@@ -55,6 +55,8 @@ on_every_engine!(
     a_stop_ends_at_once_with_balanced_books,
     flows_of_several_queues_keep_their_order,
     times_between_arrivals_are_those_of_the_whole_flow,
+    what_cannot_be_recognised_is_not_lost,
+    two_flows_with_one_set_of_headers_are_not_lost,
 );
 
 /// The sent and received sides of a flow.
@@ -238,6 +240,64 @@ run: {{ priority: realtime }}\n",
     balanced(&flood);
     assert_eq!(flood.end, End::Completed);
     assert_eq!(flood.total.sent.as_ref().unwrap().requested.frames, 50_000);
+}
+
+/// Flows without probes that are not UDP, and one that is: each with the headers of all of its frames.
+const BARE: [(&str, &str); 5] = [
+    ("syn", "[ { ipv4: {} }, { tcp: { destination: 80, flags: syn } } ], probe: off"),
+    ("echo", "[ { ipv4: {} }, { icmp: {} } ], probe: off"),
+    ("datagrams", "[ { ipv4: {} }, { udp: { source: 5000, destination: 9003 } } ], probe: off"),
+    ("other", "[ { ethernet: { type: 0x88b5 } }, { payload: zeros } ], probe: off"),
+    ("whole", "[ { frame: { hex: 'ffffffffffff 020000000001 88b6 0102 0304' } } ]"),
+];
+
+fn bare_flows(flows: &[(&str, &str)]) -> String {
+    let flow = |(name, packet): &(&str, &str)| {
+        format!("  {name}: {{ from: a, to: b, packet: {packet}, rate: 2kpps, count: 400 }}\n")
+    };
+    flows.iter().map(flow).collect()
+}
+
+fn what_cannot_be_recognised_is_not_lost(engine: Engine, bed: Option<&Testbed>) {
+    // a socket sends and receives datagrams only
+    let flows = if engine == Engine::Socket { &BARE[2..3] } else { &BARE[..] };
+    let probed =
+        "  probed: { from: a, to: b, packet: [ { ipv4: {} }, { udp: { destination: 9003 } } ],
+            rate: 2kpps, count: 400 }\n";
+    let report = run(&format!("{}flows:\n{}{probed}", ports(engine, ""), bare_flows(flows)), bed);
+    balanced(&report);
+    for flow in &report.flows {
+        assert_eq!(flow.sent.as_ref().unwrap().sent.frames, 400, "{}", flow.name);
+        match &flow.not_measured {
+            Some(why) => assert!(flow.received.is_none() && flow.loss.is_none(), "{why}"),
+            None => {
+                let received = flow.received.as_ref().unwrap();
+                assert_eq!(received.received.frames, 400, "{}", flow.name);
+                assert_eq!(flow.loss.unwrap().frames, 0, "{}", flow.name);
+            }
+        }
+    }
+    assert_eq!(report.total.loss.unwrap().frames, 0);
+    let measured = report.flows.iter().filter(|flow| flow.not_measured.is_none()).count();
+    // the kernel's meter knows one flow without probes, of UDP
+    let known = if engine == Engine::Kernel { 1 } else { report.flows.len() };
+    assert_eq!(measured, known, "{:?}", report.findings);
+    assert!(!report.findings.iter().any(|one| one.kind == FindingKind::NothingReceived));
+}
+
+fn two_flows_with_one_set_of_headers_are_not_lost(engine: Engine, bed: Option<&Testbed>) {
+    let one = "[ { ipv4: {} }, { udp: { source: 5000, destination: 9003 } } ], probe: off";
+    let flows = bare_flows(&[("one", one), ("other", one)]);
+    let report = run(&format!("{}flows:\n{flows}", ports(engine, "")), bed);
+    balanced(&report);
+    for flow in &report.flows {
+        assert_eq!(flow.sent.as_ref().unwrap().sent.frames, 400);
+        assert!(flow.received.is_none() && flow.loss.is_none() && flow.not_measured.is_some());
+    }
+    assert_eq!((report.total.received.as_ref(), report.total.loss), (None, None));
+    let kinds: Vec<_> = report.findings.iter().map(|finding| finding.kind).collect();
+    assert!(kinds.contains(&FindingKind::NotMeasured), "{kinds:?}");
+    assert!(!kinds.contains(&FindingKind::NothingReceived), "{kinds:?}");
 }
 
 fn late_frames_are_dropped_and_counted(engine: Engine, bed: Option<&Testbed>) {

@@ -3,6 +3,7 @@
 pub mod curve;
 mod cut;
 pub mod frames;
+mod headers;
 mod image;
 pub mod lengths;
 pub mod pace;
@@ -22,6 +23,7 @@ pub(crate) use cut::{Cut, CutVersion, LEAST as FRAGMENT_MIN};
 
 pub use cut::Cutter;
 pub use frames::{Built, Counted, Frames};
+pub use headers::NoHeaders;
 pub use image::Image;
 pub use pace::Pace;
 pub use recorded::Recorded;
