@@ -9,6 +9,7 @@ use wirebeat_netlink::{
 };
 use wirebeat_traffic::compile::{Destination, Link as Facts, Links, Route, destinations};
 use wirebeat_traffic::spec::{EngineChoice, PortSpec, Scenario};
+use wirebeat_wire::mac::MacAddr;
 
 use crate::engines::Engine;
 use crate::error::RunError;
@@ -164,11 +165,11 @@ pub(crate) fn links(
     for ((number, port), engine) in (0u16..).zip(ports).zip(engines) {
         links.ports.insert(port.name.clone(), link_facts(number, port, *engine)?);
     }
-    for Destination { port: name, address } in destinations(scenario, &links)? {
+    for Destination { port: name, address, next_hop } in destinations(scenario, &links)? {
         let found = ports.iter().zip(engines).find(|(port, _)| port.name == name);
         let Some((port, engine)) = found else { continue };
         let Some(link) = port.link.as_ref().filter(|_| *engine != Engine::Socket) else { continue };
-        let route = route(port, link.index, address)?;
+        let route = route(port, link.index, (address, next_hop))?;
         if let Some(facts) = links.ports.get_mut(&name) {
             facts.routes.insert(address, route);
         }
@@ -198,12 +199,16 @@ fn link_facts(number: u16, port: &PortHere, engine: Engine) -> Result<Facts, Run
     Ok(Facts { mac: link.mac, addresses, speed: link.speed, mtu, ..Facts::default() })
 }
 
-/// The way from a port to a destination.
-fn route(port: &PortHere, interface: LinkIndex, to: IpAddr) -> Result<Route, RunError> {
+/// The way from a port to a destination, by this station if one is written.
+fn route(
+    port: &PortHere,
+    interface: LinkIndex,
+    (to, next_hop): (IpAddr, Option<MacAddr>),
+) -> Result<Route, RunError> {
     let options = ResolveOptions {
         interface: Some(interface),
         source: port.spec.addresses.iter().copied().find(|from| from.is_ipv4() == to.is_ipv4()),
-        destination_mac: port.spec.next_hop,
+        destination_mac: next_hop.or(port.spec.next_hop),
         ..ResolveOptions::default()
     };
     let resolved = port.netlink()?.resolve(to, &options).map_err(|error| {

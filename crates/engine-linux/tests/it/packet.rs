@@ -185,6 +185,18 @@ fn several_queues_divide_the_frames_by_flow() {
 }
 
 #[test]
+fn the_first_group_after_a_boot_has_number_0_and_is_a_group() {
+    require!(Capability::NetworkNamespaces);
+    let cable = cable();
+    let share =
+        |fanout| packet_receiver(&cable.b, PacketReceive { fanout, ..PacketReceive::default() });
+    // groups belong to a namespace, and this one is new
+    assert_eq!(share(Fanout::Join(0)).group(), Some(0));
+    assert!(share(Fanout::New).group().is_some());
+    assert_eq!(share(Fanout::Alone).group(), None);
+}
+
+#[test]
 fn a_port_sends_and_receives() {
     require!(Capability::NetworkNamespaces);
     let cable = cable();

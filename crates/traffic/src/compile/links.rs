@@ -3,7 +3,8 @@
 //! What the scenario writes out comes first, then what it says of the port, then what the machine
 //! knows. Whoever calls the compiler asks the machine; here it is plain data.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wirebeat_units::BitRate;
@@ -101,13 +102,15 @@ pub struct Destination {
     pub port: String,
     /// Where to.
     pub address: IpAddr,
+    /// The station that frames to it go to first, where all flows that go there write it: nobody has to be asked.
+    pub next_hop: Option<MacAddr>,
 }
 
 /// The destinations to which the machine has to know a way, each once: those of flows that do not
 /// write their source and link-layer addresses out. Of `links` it needs the addresses only.
 pub fn destinations(scenario: &Scenario, links: &Links) -> Result<Vec<Destination>, CompileError> {
-    let mut seen = HashSet::new();
-    let mut destinations = Vec::new();
+    let mut places: HashMap<(String, IpAddr), usize> = HashMap::new();
+    let mut destinations: Vec<Destination> = Vec::new();
     for (name, flow) in &scenario.flows {
         // Of phases, those that have another packet than the one before.
         let mut phases = flow.phases();
@@ -115,12 +118,20 @@ pub fn destinations(scenario: &Scenario, links: &Links) -> Result<Vec<Destinatio
         for phase in &phases {
             let Some(ends) = Ends::of(scenario, links, name, &phase.flow)? else { continue };
             let address = ends.destination()?;
-            if ends.written_source().is_some() && ends.written_next_hop(address).is_some() {
+            let next_hop = ends.written_next_hop(address);
+            if ends.written_source().is_some() && next_hop.is_some() {
                 continue;
             }
-            let destination = Destination { port: flow.from.clone(), address };
-            if seen.insert(destination.clone()) {
-                destinations.push(destination);
+            let port = flow.from.clone();
+            match places.entry((port.clone(), address)) {
+                Entry::Vacant(place) => {
+                    place.insert(destinations.len());
+                    destinations.push(Destination { port, address, next_hop });
+                }
+                Entry::Occupied(place) => {
+                    let known = destinations.get_mut(*place.get());
+                    known.into_iter().for_each(|to| to.next_hop = to.next_hop.and(next_hop));
+                }
             }
         }
     }
@@ -379,8 +390,27 @@ mod tests {
                     \x20 x: &x { from: a, to: b }\n  y: *x\n  z: { from: b, to: a }\n  w: { from: a, to: a }\n";
         let scenario = Scenario::from_yaml(text, "").unwrap();
         let asked = destinations(&scenario, &known()).unwrap();
-        let to = |address| Destination { port: "a".to_owned(), address: ip(address) };
+        let to =
+            |address| Destination { port: "a".to_owned(), address: ip(address), next_hop: None };
         assert_eq!(asked, [to("10.0.0.8"), to("10.0.0.1")]);
+    }
+
+    #[test]
+    fn a_destination_mac_given_by_hand_needs_no_neighbour() {
+        let flow = |name: &str, ethernet: &str| {
+            format!(
+                "  {name}: {{ from: a, packet: [ {ethernet}{{ ipv4: {{ destination: 10.9.9.9 }} }}, {{ udp: {{}} }} ] }}\n"
+            )
+        };
+        let asked = |flows: &[String]| {
+            let text = format!("ports: {{ a: {{}} }}\nflows:\n{}", flows.concat());
+            destinations(&Scenario::from_yaml(&text, "").unwrap(), &known()).unwrap()
+        };
+        let by_hand = flow("x", "{ ethernet: { destination: 02:00:00:00:00:05 } }, ");
+        let of = |flows: &[String]| asked(flows).iter().map(|to| to.next_hop).collect::<Vec<_>>();
+        assert_eq!(of(std::slice::from_ref(&by_hand)), [Some(mac(5))]);
+        // another flow to the same address has to know who is there
+        assert_eq!(of(&[by_hand, flow("y", "")]), [None]);
     }
 
     #[test]
@@ -390,7 +420,8 @@ mod tests {
                     4s: { packet: [ { ipv6: {} }, { udp: {} } ] } } }";
         let scenario = Scenario::from_yaml(text, "").unwrap();
         let asked = destinations(&scenario, &known()).unwrap();
-        let to = |address| Destination { port: "a".to_owned(), address: ip(address) };
+        let to =
+            |address| Destination { port: "a".to_owned(), address: ip(address), next_hop: None };
         assert_eq!(asked, [to("10.0.0.2"), to("10.9.9.9"), to("fd00::2")]);
     }
 

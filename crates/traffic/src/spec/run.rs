@@ -80,6 +80,7 @@ fn is_default_settle(settle: &Nanos) -> bool {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct RunPart {
     time: Option<Nanos>,
+    start_at: Option<WallTime>,
     wait: Option<WaitChoice>,
     priority: Option<PriorityChoice>,
     late: Option<LateChoice>,
@@ -91,13 +92,18 @@ pub(super) struct RunPart {
 impl RunPart {
     /// What is written here holds; the rest stays as it is.
     pub(super) fn apply(self, run: &mut RunSpec) {
-        run.time = self.time.or(run.time);
-        run.wait = self.wait.unwrap_or(run.wait);
-        run.priority = self.priority.unwrap_or(run.priority);
-        run.late = self.late.unwrap_or(run.late);
-        run.drift = self.drift.unwrap_or(run.drift);
-        run.settle = self.settle.unwrap_or(run.settle);
-        run.stagger = self.stagger.unwrap_or(run.stagger);
+        // all of it by name, so that a key that is added is not forgotten here
+        let RunPart { time, start_at, wait, priority, late, drift, settle, stagger } = self;
+        *run = RunSpec {
+            time: time.or(run.time),
+            start_at: start_at.or(run.start_at),
+            wait: wait.unwrap_or(run.wait),
+            priority: priority.unwrap_or(run.priority),
+            late: late.unwrap_or(run.late),
+            drift: drift.unwrap_or(run.drift),
+            settle: settle.unwrap_or(run.settle),
+            stagger: stagger.unwrap_or(run.stagger),
+        };
     }
 }
 
@@ -147,4 +153,39 @@ pub enum StaggerChoice {
     On,
     /// Each exactly at its `start`.
     Off,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Scenario;
+
+    #[test]
+    fn every_key_of_run_that_is_printed_is_read_again() {
+        let mut scenario =
+            Scenario::from_yaml("ports: { a: {}, b: {} }\nflows: { x: { from: a, to: b } }\n", "")
+                .unwrap();
+        // none is the default, and none is left out
+        scenario.run = RunSpec {
+            time: Some(Nanos::from_secs(3)),
+            start_at: Some("2030-01-02T03:04:05Z".parse().unwrap()),
+            wait: WaitChoice::Spin,
+            priority: PriorityChoice::Normal,
+            late: LateChoice::Drop,
+            drift: Nanos::from_micros(7),
+            settle: Nanos::from_millis(9),
+            stagger: StaggerChoice::Off,
+        };
+        let printed = scenario.to_yaml().unwrap();
+        assert_eq!(Scenario::from_yaml(&printed, ""), Ok(scenario), "{printed}");
+        let schema = schemars::schema_for!(RunSpec).to_value();
+        let keys = schema["properties"].as_object().unwrap();
+        assert!(keys.len() >= 6, "{keys:?}");
+        for key in keys.keys() {
+            assert!(
+                printed.contains(&format!("{key}:")),
+                "{key} of the schema is not in {printed}"
+            );
+        }
+    }
 }
