@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use wirebeat_trace::archive::{DATA_MAX, OnBad};
 use wirebeat_trace::capture::payloads::{DeviceOf, Payloads, Take};
-use wirebeat_trace::capture::{FRAME_MAX, Frames};
+use wirebeat_trace::capture::{FRAME_MAX, Frames, Window};
 
 fuzz_target!(|bytes: &[u8]| {
     for on_bad in [OnBad::Stop, OnBad::Skip] {
@@ -15,7 +15,8 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(frame.bytes.len() <= FRAME_MAX.min(frame.original as usize));
         }
         for (take, of) in [(Take::Udp, DeviceOf::Flow), (Take::Ip, DeviceOf::Source)] {
-            let mut payloads = Payloads::new(Frames::new(bytes, "fuzz", on_bad), take, of);
+            let frames = Window::new(Frames::new(bytes, "fuzz", on_bad), None);
+            let mut payloads = Payloads::new(frames, take, of);
             let mut records = 0;
             let ended = loop {
                 match payloads.advance() {
@@ -25,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
                 }
                 assert!(wirebeat_trace::Source::record(&payloads).data.len() <= DATA_MAX);
             };
-            let given = records + payloads.skipped().total() + payloads.backwards();
+            let given = records + payloads.skipped().total();
             assert!(!ended || given == payloads.frames().tally().frames);
         }
     }

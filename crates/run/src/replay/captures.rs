@@ -9,6 +9,7 @@ use wirebeat_report::model::LeftOut;
 use wirebeat_trace::archive;
 use wirebeat_trace::capture::ethernet::{self, Form, NoEthernet};
 use wirebeat_trace::capture::sides::{Side, Sides};
+use wirebeat_trace::capture::steady::{SET_BACK_NS, Steady};
 use wirebeat_trace::capture::{Frame, Frames, Window};
 use wirebeat_traffic::spec::Replay;
 use wirebeat_traffic::spec::replay::{self, Rewrite, Truncated};
@@ -37,12 +38,7 @@ pub(super) struct Captures {
     made: Vec<u8>,
     /// Frames without a place in time.
     left_out: Vec<LeftOut>,
-    held_back: HeldBack,
 }
-
-/// A step back of a capture's clock that is longer than this is no disorder of what was captured side by side: the clock
-/// was set. What follows keeps its distances.
-const SET_BACK_NS: i64 = 1_000_000_000;
 
 /// Frames with times before that of the frame before them: they leave right behind that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,10 +68,8 @@ struct Capture {
     frames: Window<Box<dyn Read + Send>>,
     /// `None`: it is at its end.
     time_ns: Option<i64>,
-    /// The time of the frame before it, whether or not that was chosen.
-    latest_ns: Option<i64>,
-    /// For how long its clock was set back, in all.
-    set_back_ns: i64,
+    /// Of all frames, whether or not they are chosen.
+    steady: Steady,
     /// How the frame becomes one of Ethernet.
     form: Result<Form, NoEthernet>,
     begun: bool,
@@ -107,8 +101,7 @@ impl Captures {
             files.push(Capture {
                 frames: Window::new(frames, replay.reorder_window.map(Nanos::get)),
                 time_ns: None,
-                latest_ns: None,
-                set_back_ns: 0,
+                steady: Steady::default(),
                 form: Ok(Form::Is),
                 begun: false,
             });
@@ -125,14 +118,14 @@ impl Captures {
             longest: (recording.untagged_max.min(tagged), tagged),
             made: Vec::new(),
             left_out: Vec::new(),
-            held_back: HeldBack::default(),
         })
     }
 
     /// What was out of order so far.
     pub(super) fn held_back(&self) -> HeldBack {
-        let moved = self.files.iter().map(|capture| capture.frames.moved()).sum();
-        HeldBack { moved, ..self.held_back.clone() }
+        let mut all = HeldBack::default();
+        self.files.iter().for_each(|capture| all.add(&capture.held_back()));
+        all
     }
 
     /// Goes to the next frame that was chosen, on whichever side; its time in nanoseconds, or `None` at the end.
@@ -140,12 +133,12 @@ impl Captures {
     pub(super) fn advance(&mut self) -> Result<Option<i64>, String> {
         for capture in &mut self.files {
             if !capture.begun {
-                capture.advance(&mut self.choice, (&mut self.left_out, &mut self.held_back))?;
+                capture.advance(&mut self.choice, &mut self.left_out)?;
             }
         }
         let Some(capture) = self.files.get_mut(self.current) else { return Ok(None) };
         if capture.begun {
-            capture.advance(&mut self.choice, (&mut self.left_out, &mut self.held_back))?;
+            capture.advance(&mut self.choice, &mut self.left_out)?;
         }
         self.files.iter_mut().for_each(|capture| capture.begun = true);
         let mut next = None;
@@ -253,11 +246,7 @@ fn fits(bytes: &[u8], len: usize, (untagged, tagged): (usize, usize)) -> Result<
 
 impl Capture {
     /// Goes to the next frame that was chosen.
-    fn advance(
-        &mut self,
-        choice: &mut Choice,
-        (left_out, held_back): (&mut Vec<LeftOut>, &mut HeldBack),
-    ) -> Result<(), String> {
+    fn advance(&mut self, choice: &mut Choice, left_out: &mut Vec<LeftOut>) -> Result<(), String> {
         if self.begun && self.time_ns.is_none() {
             return Ok(());
         }
@@ -280,7 +269,10 @@ impl Capture {
                     return Ok(());
                 }
             }
-            let due = if choice.timed { self.in_order(time, held_back) } else { time };
+            let due = match choice.timed {
+                true => self.steady.time(time, || self.frames.place()),
+                false => time,
+            };
             let frame = self.frames.frame();
             if (choice.from_ns..choice.to_ns).contains(&time) || frame.time_ns.is_none() {
                 self.form = ethernet::form(&frame);
@@ -292,30 +284,16 @@ impl Capture {
         }
     }
 
-    /// When the frame that it is at is due: at its time, or right behind the frame before it.
-    #[inline]
-    fn in_order(&mut self, time: i64, held_back: &mut HeldBack) -> i64 {
-        let due = time.saturating_add(self.set_back_ns);
-        let before = *self.latest_ns.get_or_insert(due);
-        if due < before {
-            self.hold_back(before.saturating_sub(due), held_back);
-            return before;
+    /// What was out of order so far.
+    fn held_back(&self) -> HeldBack {
+        let held = self.steady.held_back();
+        let first = held.first.map(|place| format!("{}: {place}", self.frames.name()));
+        HeldBack {
+            frames: held.frames,
+            most_ns: held.most_ns,
+            first: first.unwrap_or_default(),
+            moved: self.frames.moved(),
         }
-        self.latest_ns = Some(due);
-        due
-    }
-
-    /// Its time is so much before that of the frame before it.
-    #[cold]
-    fn hold_back(&mut self, by_ns: i64, held_back: &mut HeldBack) {
-        if by_ns > SET_BACK_NS {
-            self.set_back_ns = self.set_back_ns.saturating_add(by_ns);
-        }
-        if held_back.frames == 0 {
-            held_back.first = format!("{}: {}", self.frames.name(), self.frames.place());
-        }
-        held_back.frames += 1;
-        held_back.most_ns = held_back.most_ns.max(by_ns.unsigned_abs());
     }
 
     /// The frame that it is at has no place in time.

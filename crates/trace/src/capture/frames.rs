@@ -189,7 +189,12 @@ impl<R: Read> Frames<R> {
 
     /// The error that ends the reading at the frame that it is at.
     pub fn error(&self, defect: Defect) -> ReadError {
-        ReadError::Bad { name: self.name.clone(), bad: Bad { place: self.place, defect } }
+        self.error_at(self.place, defect)
+    }
+
+    /// The error that ends the reading at a place.
+    pub(super) fn error_at(&self, place: Place, defect: Defect) -> ReadError {
+        ReadError::Bad { name: self.name.clone(), bad: Bad { place, defect } }
     }
 
     /// The number of the next frame.

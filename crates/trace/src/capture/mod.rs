@@ -13,6 +13,7 @@ pub mod payloads;
 mod pcap;
 mod pcapng;
 pub mod sides;
+pub mod steady;
 mod window;
 
 use std::fmt;
@@ -21,7 +22,6 @@ pub use frames::{Frames, Tally};
 pub use payloads::Payloads;
 pub use window::Window;
 
-use crate::archive::Timestamp;
 use crate::bad;
 
 /// Bytes of the longest frame: the longest that libpcap captures (its `MAXIMUM_SNAPLEN`).
@@ -160,17 +160,6 @@ pub enum Defect {
     /// A link type that is not known.
     #[error("its link type is {}, and what is in such frames is not known here", .0.0)]
     Link(LinkType),
-    /// A time before that of the record before it.
-    #[error(
-        "its time {time} is before {before}, that of the packet before it; put the frames in order with \
-         'reordercap', or leave it out with --on-bad skip"
-    )]
-    Backwards {
-        /// The time before.
-        before: Timestamp,
-        /// Its time.
-        time: Timestamp,
-    },
 }
 
 /// A unit of time, as `if_tsresol` says it (draft-ietf-opsawg-pcapng §4.2).

@@ -2,14 +2,15 @@
 //! addresses name.
 //!
 //! Nothing is left out silently: [`Payloads::skipped`] says how many frames held nothing that was asked for, and
-//! why. An archive keeps microseconds, so nanoseconds are rounded down.
+//! why. An archive keeps microseconds, so nanoseconds are rounded down. Times do not run backwards: [`Steady`] sees to it.
 
 use std::io::Read;
 use std::net::IpAddr;
 use std::ops::Range;
 
 use super::dissect::{self, Packet, Reason};
-use super::{Defect, Frames, ReadError};
+use super::steady::{HeldBack, Steady};
+use super::{Defect, ReadError, Window};
 use crate::archive::{DATA_MAX, Device, OnBad, Record, Timestamp};
 use crate::source::{Error, Source};
 
@@ -81,32 +82,30 @@ impl Skipped {
 /// What the packets of a capture carry, as records.
 #[derive(Debug)]
 pub struct Payloads<R> {
-    frames: Frames<R>,
+    frames: Window<R>,
     take: Take,
     device_of: DeviceOf,
     skipped: Skipped,
-    backwards: u64,
+    steady: Steady,
     /// Of the record that it is at; the data by its place in the frame.
     current: (Timestamp, Device, Range<usize>),
-    last: Option<Timestamp>,
 }
 
 impl<R: Read> Payloads<R> {
     /// Of `frames`.
-    pub fn new(frames: Frames<R>, take: Take, device_of: DeviceOf) -> Payloads<R> {
+    pub fn new(frames: Window<R>, take: Take, device_of: DeviceOf) -> Payloads<R> {
         Payloads {
             frames,
             take,
             device_of,
             skipped: Skipped::default(),
-            backwards: 0,
+            steady: Steady::default(),
             current: (Timestamp::EPOCH, Device::default(), 0..0),
-            last: None,
         }
     }
 
     /// What it reads.
-    pub fn frames(&self) -> &Frames<R> {
+    pub fn frames(&self) -> &Window<R> {
         &self.frames
     }
 
@@ -115,27 +114,20 @@ impl<R: Read> Payloads<R> {
         &self.skipped
     }
 
-    /// Packets that were skipped since they are earlier than the one before.
-    pub fn backwards(&self) -> u64 {
-        self.backwards
+    /// Packets with a time before that of the one before them, which have its time as records.
+    pub fn held_back(&self) -> &HeldBack {
+        self.steady.held_back()
     }
 
     /// Goes to the next packet; says whether there is one.
     ///
     /// # Errors
-    /// Those of [`Frames::advance`]. Where the reading is to end at what is wrong, also frames of a link type that is
-    /// not known, and time that runs backwards.
+    /// Those of [`Window::advance`]. Where the reading is to end at what is wrong, also frames of a link type that is
+    /// not known.
     pub fn advance(&mut self) -> Result<bool, ReadError> {
         while self.frames.advance()? {
             match self.look() {
                 Ok(current) => {
-                    let (time, ..) = current;
-                    if let Some(before) = self.last.filter(|before| time < *before) {
-                        self.bad(Defect::Backwards { before, time })?;
-                        self.backwards += 1;
-                        continue;
-                    }
-                    self.last = Some(time);
                     self.current = current;
                     return Ok(true);
                 }
@@ -158,7 +150,7 @@ impl<R: Read> Payloads<R> {
     }
 
     /// The record that the frame becomes.
-    fn look(&self) -> Result<(Timestamp, Device, Range<usize>), Reason> {
+    fn look(&mut self) -> Result<(Timestamp, Device, Range<usize>), Reason> {
         let frame = self.frames.frame();
         let packet = dissect::packet(&frame)?;
         let data = match self.take {
@@ -168,9 +160,11 @@ impl<R: Read> Payloads<R> {
         if data.len() > DATA_MAX {
             return Err(Reason::Long);
         }
+        let utc = |ns: i64| Timestamp::utc(ns.div_euclid(1_000)).map_err(|_| Reason::Timeless);
         let time = frame.time_ns.ok_or(Reason::Timeless)?;
-        let time = Timestamp::utc(time.div_euclid(1_000)).map_err(|_| Reason::Timeless)?;
-        Ok((time, device(&packet, self.device_of), data))
+        utc(time)?;
+        let device = device(&packet, self.device_of);
+        Ok((utc(self.steady.time(time, || self.frames.place()))?, device, data))
     }
 }
 
@@ -186,7 +180,7 @@ impl<R: Read> Source for Payloads<R> {
     }
 
     fn position(&self) -> u64 {
-        self.frames.position()
+        self.frames.frames().position()
     }
 }
 

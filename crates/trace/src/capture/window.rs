@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::Read;
 
-use super::{Frame, Frames, LinkType, Place, ReadError, Tally};
+use super::{Defect, Frame, Frames, LinkType, Place, ReadError, Tally};
 use crate::archive::OnBad;
 
 /// The most that waits: bytes of frames, and frames.
@@ -188,6 +188,11 @@ impl<R: Read> Window<R> {
     /// What was read so far, with what waits.
     pub fn tally(&self) -> &Tally {
         self.frames.tally()
+    }
+
+    /// The error that ends the reading at the frame that it is at.
+    pub fn error(&self, defect: Defect) -> ReadError {
+        self.frames.error_at(self.place(), defect)
     }
 
     /// What is done about what is wrong.

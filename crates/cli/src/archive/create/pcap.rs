@@ -5,14 +5,17 @@ use std::path::Path;
 use clap::Args as ClapArgs;
 use wirebeat_trace::archive::Writer;
 use wirebeat_trace::capture::payloads::{DeviceOf, Payloads, Take};
-use wirebeat_trace::capture::{Frames, Tally};
-use wirebeat_units::human::{count, counted};
+use wirebeat_trace::capture::steady::HeldBack;
+use wirebeat_trace::capture::{Frames, Tally, Window};
+use wirebeat_units::Nanos;
+use wirebeat_units::human::{count, counted, time};
 
 use super::super::work::{Watched, Work};
 use super::super::{Output, keep, name, open};
 use super::Args;
 use crate::failure::Failure;
 use crate::output::tell;
+use crate::values;
 
 /// What becomes of a packet.
 #[derive(ClapArgs, Clone, Copy, Debug, Default)]
@@ -24,6 +27,11 @@ pub struct PcapArgs {
     /// Take what any IP packet carries, with the header of its transport protocol
     #[arg(long, conflicts_with_all = ["csv", "parquet", "synthetic"])]
     any_ip: bool,
+    /// Put frames in the order of their times as far as they are no more than this apart [default: order of the file]
+    ///
+    /// Without it a frame with a time before that of the frame before it gets the time of that one.
+    #[arg(long, value_name = "TIME", value_parser = values::time, conflicts_with_all = ["csv", "parquet", "synthetic"])]
+    reorder_window: Option<Nanos>,
 }
 
 fn device_of(text: &str) -> Result<DeviceOf, String> {
@@ -42,6 +50,7 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
     let on_bad = args.table.on_bad.unwrap_or_default();
     let frames = Frames::new(work.watch(input.from), name(path), on_bad);
     let take = if args.pcap_args.any_ip { Take::Ip } else { Take::Udp };
+    let frames = Window::new(frames, args.pcap_args.reorder_window.map(Nanos::get));
     let mut payloads = Payloads::new(frames, take, args.pcap_args.device_of.unwrap_or_default());
     let mut writer = Writer::new(Output::create(&args.output)?.buffered());
     let records = work.copy(&mut payloads, &mut writer)?;
@@ -59,9 +68,23 @@ fn told(records: u64, payloads: &Payloads<Watched>) -> String {
     for (reason, frames) in reasons {
         text += &format!("  {} {reason}: skipped\n", count(frames));
     }
-    if payloads.backwards() > 0 {
-        let frames = count(payloads.backwards());
-        text += &format!("  {frames} earlier than the one before: skipped\n");
+    if payloads.frames().moved() > 0 {
+        let frames = count(payloads.frames().moved());
+        text += &format!("  {frames} later in the file than in time: put in order\n");
+    }
+    let HeldBack { frames: held, most_ns, first: from, set_back } = *payloads.held_back();
+    if let Some(from) = from {
+        let most = time(most_ns as f64);
+        text += &format!(
+            "  {} earlier than the one before, by up to {most}: given its time; the first is {from}\n",
+            count(held)
+        );
+        text += match set_back {
+            0 => "  (--reorder-window with that much puts them in the order of their times)\n",
+            _ => {
+                "  (the clock was set back by more than a second; what follows keeps its distances)\n"
+            }
+        };
     }
     if let Some(first) = first {
         let bytes = count(skipped);

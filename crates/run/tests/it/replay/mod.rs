@@ -560,8 +560,8 @@ fn a_core_of_its_own_sends_what_leaves_later() {
 #[test]
 fn what_was_captured_of_a_replay_is_the_archive_again() {
     use wirebeat_trace::archive::{OnBad, Reader};
-    use wirebeat_trace::capture::Frames;
     use wirebeat_trace::capture::payloads::{DeviceOf, Payloads, Take};
+    use wirebeat_trace::capture::{Frames, Window};
 
     let lines = lines();
     let path = archive("round-trip", &lines);
@@ -569,7 +569,7 @@ fn what_was_captured_of_a_replay_is_the_archive_again() {
     let ports = format!("ports: {{ a: {{ engine: pcap, file: '{}' }} }}\n", capture.display());
     balanced(&run(&scenario(&path, &ports, "", ""), None));
     let frames = Frames::new(std::fs::File::open(&capture).unwrap(), "capture", OnBad::Stop);
-    let mut again = Payloads::new(frames, Take::Udp, DeviceOf::Source);
+    let mut again = Payloads::new(Window::new(frames, None), Take::Udp, DeviceOf::Source);
     let mut first = Reader::new(std::fs::File::open(&path).unwrap(), "archive", Default::default());
     let mut offset = None;
     while first.advance().unwrap() {
