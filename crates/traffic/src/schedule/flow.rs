@@ -177,7 +177,7 @@ impl FlowSchedule {
             }
             pace => {
                 let mut walker = Walker::new(pace, start, self.burst)?;
-                self.number = walk(&mut walker, self.number, self.stop);
+                self.number = walker.walk(self.number, self.stop);
                 Steps::Walked(walker)
             }
         };
@@ -252,20 +252,19 @@ impl FlowSchedule {
         each: &mut impl FnMut(Departure, u64),
     ) -> bool {
         let first = self.departure();
-        let jump = alike.then(|| self.jump(until)).flatten();
-        let Some((frames, next)) = jump else {
-            let (mut frames, mut more) = (1, self.advance());
-            let goes_on = |flow: &Self| flow.at() < until && flow.stream == first.stream;
-            while alike && more && frames < PASSED_AT_ONCE && goes_on(self) {
-                frames += 1;
-                more = self.advance();
-            }
-            each(first, frames);
+        let passed = match &self.steps {
+            _ if !alike => None,
+            Steps::Constant(_) => Some(self.jump(until)),
+            Steps::Walked(_) => Some(self.walk_before(until)),
+            Steps::Unlimited { .. } => None,
+        };
+        let Some((frames, next)) = passed else {
+            let more = self.advance();
+            each(first, 1);
             return more;
         };
         each(first, frames);
-        if let (Steps::Constant(constant), Some(index)) = (&mut self.steps, next) {
-            constant.seek(index - self.first);
+        if let Some(index) = next {
             self.go_to(index);
             if self.is_due() {
                 return true;
@@ -274,19 +273,51 @@ impl FlowSchedule {
         self.next_stream(self.end())
     }
 
-    /// At a constant rate: how many frames of this core are due before `until`, from the current one on, and the first
-    /// frame of its next burst, if that has a number.
-    fn jump(&self, until: u64) -> Option<(u64, Option<u64>)> {
-        let Steps::Constant(constant) = &self.steps else { return None };
-        let number = (self.burst_start - self.first) / self.burst;
-        let in_all = self.count.saturating_sub(self.first).div_ceil(self.burst);
-        let due = constant.bursts_before(until.min(self.stop), self.burst).min(in_all);
-        let bursts = due.saturating_sub(number).div_ceil(self.cores).max(1);
+    /// At a constant rate, past the frames of this core that are due before `until`: how many they are, from the
+    /// current one on, and the first frame of its next burst, if that has a number.
+    fn jump(&mut self, until: u64) -> (u64, Option<u64>) {
+        let before = self.burst_start;
+        let left = self.bursts_left();
+        let Steps::Constant(constant) = &mut self.steps else { return (0, None) };
+        let number = (before - self.first) / self.burst;
+        let due = constant.bursts_before(until.min(self.stop), self.burst).saturating_sub(number);
+        let bursts = due.min(left).div_ceil(self.cores).max(1);
+        let passed = self.frames_of(bursts);
+        if let (Steps::Constant(constant), (_, Some(index))) = (&mut self.steps, passed) {
+            constant.seek(index - self.first);
+        }
+        passed
+    }
+
+    /// The same for what is walked over, as far as some hundreds of bursts.
+    fn walk_before(&mut self, until: u64) -> (u64, Option<u64>) {
+        let most = self.bursts_left().div_ceil(self.cores).min(PASSED_AT_ONCE);
+        let place = self.place();
+        let Steps::Walked(walker) = &mut self.steps else { return (0, None) };
+        if self.cores > 1 {
+            mark(&mut self.mark, place, walker, self.number);
+        }
+        let due = walker.walk(most * self.cores, until.min(self.stop));
+        let bursts = due.div_ceil(self.cores).max(1);
+        // those of the other cores behind the last of them
+        let others = walker.walk(bursts * self.cores - due, self.stop);
+        self.number = self.number.saturating_add(due + others);
+        self.frames_of(bursts)
+    }
+
+    /// How many bursts the count leaves, over all cores, from the current one on.
+    fn bursts_left(&self) -> u64 {
+        self.count.saturating_sub(self.burst_start).div_ceil(self.burst)
+    }
+
+    /// How many frames are left of the next `bursts` bursts of this core, of which the current one is the first, and
+    /// the first frame of the burst behind them, if that has a number.
+    fn frames_of(&self, bursts: u64) -> (u64, Option<u64>) {
         // the last of them may be cut short by the count
         let last = self.burst_start + (bursts - 1) * self.cores * self.burst;
         let last_frames = self.count.saturating_sub(last).min(self.burst);
         let frames = (bursts - 1) * self.burst + last_frames - (self.index - self.burst_start);
-        Some((frames, last.checked_add(self.cores.saturating_mul(self.burst))))
+        (frames, last.checked_add(self.cores.saturating_mul(self.burst)))
     }
 
     fn next_burst(&mut self) -> bool {
@@ -300,7 +331,7 @@ impl FlowSchedule {
                 }
                 // The burst itself, and those of the other cores.
                 walker.advance();
-                let others = walk(walker, self.cores - 1, self.stop);
+                let others = walker.walk(self.cores - 1, self.stop);
                 self.number = self.number.saturating_add(1 + others);
             }
             Steps::Unlimited { turn, .. } => *turn = turn.saturating_add(self.cores),
@@ -369,7 +400,7 @@ impl FlowSchedule {
                     // No burst of it was this core's, so there are few.
                     None => (Walker::new(pace, departures.start, burst), 0),
                 };
-                walker.map_or(0, |mut walker| number + walk(&mut walker, u64::MAX, stop))
+                walker.map_or(0, |mut walker| number + walker.walk(u64::MAX, stop))
             }
         };
         first.saturating_add(bursts.saturating_mul(burst))
@@ -398,16 +429,6 @@ fn mark(mark: &mut Option<Box<Mark>>, place: usize, walker: &Walker, number: u64
     if !mark.as_deref().is_some_and(recent) {
         *mark = Some(Box::new(Mark { place, walker: walker.clone(), number }));
     }
-}
-
-/// Goes up to `bursts` bursts further, but not beyond the first that is not due before `stop`; returns how many.
-fn walk(walker: &mut Walker, bursts: u64, stop: u64) -> u64 {
-    let mut walked = 0;
-    while walked < bursts && walker.at() < stop {
-        walker.advance();
-        walked += 1;
-    }
-    walked
 }
 
 #[cfg(test)]

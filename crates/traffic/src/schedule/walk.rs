@@ -29,6 +29,19 @@ macro_rules! walkers {
             pub(super) fn advance(&mut self) {
                 match self { $(Walker::$variant(walker) => walker.advance(),)* }
             }
+            /// Goes up to `bursts` bursts further, but not beyond the first that is not due before `stop`; returns
+            /// how many. Each kind has a loop of its own: frames that are passed over cost little else.
+            #[inline]
+            pub(super) fn walk(&mut self, bursts: u64, stop: u64) -> u64 {
+                let mut walked = 0;
+                match self {
+                    $(Walker::$variant(walker) => while walked < bursts && walker.at() < stop {
+                        walker.advance();
+                        walked += 1;
+                    },)*
+                }
+                walked
+            }
             /// Begins anew at a time; what is drawn goes on.
             pub(super) fn restart(&mut self, at: u64) {
                 match self { $(Walker::$variant(walker) => walker.restart(at),)* }
