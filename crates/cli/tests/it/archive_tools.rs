@@ -488,7 +488,9 @@ fn a_capture_becomes_an_archive() {
     ]);
     assert!(ended.err.starts_with("3 records written, of 4 frames\n"), "{}", ended.err);
     assert!(
-        ended.err.contains("1 wrong, 62 B: skipped; the first is frame 5 at byte "),
+        ended.err.contains(
+            "1 place wrong, 1 of them one frame, 62 B: skipped; the first is frame 5 at byte "
+        ),
         "{}",
         ended.err
     );

@@ -208,7 +208,8 @@ impl Captures {
             if let (count, Some(bad)) = frames.tally().bad {
                 let first = format!("{}: {}: {}", frames.name(), bad.place, bad.defect);
                 let (kind, bytes) = ("damaged".to_owned(), frames.tally().skipped);
-                add(&mut all, LeftOut { kind, count, records: 0, bytes, first });
+                let records = frames.tally().bad_frames;
+                add(&mut all, LeftOut { kind, count, records, bytes, first });
             }
         }
         all.extend(self.left_out.iter().cloned());

@@ -1,13 +1,14 @@
 //! The frames of a capture one after another: what is wrong with one ends the reading, or is skipped and counted.
 //!
-//! Where a block says which frame it holds and that is wrong, that block is skipped. Where its length lies, what
-//! follows it cannot be found, and the rest of the file is skipped.
+//! Where a block says which frame it holds and that is wrong, that block is skipped. Where its length lies, the next place
+//! is looked for at which frames stand one after another.
 
 use std::io::{self, Read};
 
 use super::input::{ASK_MAX, Input};
 use super::pcap::{self, Pcap};
 use super::pcapng::{AROUND, Kind, SECTION, SECTION_HEAD, Section};
+use super::resume::{self, Look, Looks};
 use super::{Bad, Defect, Frame, LinkType, Place, ReadError};
 use crate::archive::OnBad;
 
@@ -67,7 +68,7 @@ pub enum Found {
     },
     /// Something that is wrong, and so many bytes long.
     Bad(Defect, u64),
-    /// Something that is wrong, after which nothing can be found.
+    /// Something that is wrong, whose length is not known.
     Lost(Defect),
     /// Nothing that is needed, so many bytes long, and checked.
     Other(usize),
@@ -91,8 +92,10 @@ pub struct Tally {
     pub bytes: u64,
     /// Frames of which not all was captured.
     pub cut: u64,
-    /// How often something was wrong and skipped, and what it was the first time.
+    /// Places at which something was wrong and skipped, and what it was the first time.
     pub bad: (u64, Option<Bad>),
+    /// Those of them that are one frame. How many frames were at the others is not known.
+    pub bad_frames: u64,
     /// Bytes of the file that were skipped.
     pub skipped: u64,
 }
@@ -144,8 +147,8 @@ impl<R: Read> Frames<R> {
                 }
                 Ok(Found::Other(total)) => self.input.step(total),
                 Ok(Found::End) => return Ok(false),
-                Ok(Found::Bad(defect, total)) => self.bad(defect, total)?,
-                Ok(Found::Lost(defect)) => self.bad(defect, u64::MAX)?,
+                Ok(Found::Bad(defect, total)) => self.bad(defect, Some(total))?,
+                Ok(Found::Lost(defect)) => self.bad(defect, None)?,
                 Err(source) => {
                     let offset = self.input.offset();
                     return Err(ReadError::System { name: self.name.clone(), offset, source });
@@ -207,7 +210,7 @@ impl<R: Read> Frames<R> {
     fn take(&mut self, mut head: Head, data_at: usize, total: usize) -> Result<bool, ReadError> {
         let Head { captured, original, links, .. } = head;
         if captured > original {
-            self.bad(Defect::More { captured, original }, total as u64)?;
+            self.bad(Defect::More { captured, original }, Some(total as u64))?;
             return Ok(false);
         }
         head.original = original.saturating_sub(links.fcs.into());
@@ -231,31 +234,79 @@ impl<R: Read> Frames<R> {
                 let Some(found) = pcap.frame(header) else {
                     return Ok(end(header.len(), pcap::FRAME_HEADER));
                 };
-                match found {
-                    Found::Frame { total, .. } => all_there(&mut self.input, found, total),
-                    found => Ok(found),
+                match (found, self.on_bad) {
+                    (Found::Frame { total, .. }, OnBad::Stop) => {
+                        all_there(&mut self.input, found, total)
+                    }
+                    (Found::Frame { total, .. }, OnBad::Skip) => {
+                        let pcap = *pcap;
+                        all_there_and_more(&mut self.input, pcap, found, total)
+                    }
+                    (found, _) => Ok(found),
                 }
             }
             Format::PcapNg(section) => block(&mut self.input, section),
         }
     }
 
-    /// Something is wrong with so many bytes, or with the rest of the file.
+    /// Something is wrong with so many bytes; `None`: how many is not known.
     #[cold]
-    fn bad(&mut self, defect: Defect, total: u64) -> Result<(), ReadError> {
+    fn bad(&mut self, defect: Defect, total: Option<u64>) -> Result<(), ReadError> {
         if self.on_bad == OnBad::Stop || defect == Defect::NoCapture {
             return Err(self.error(defect));
         }
         let bad = Bad { place: self.place, defect };
         self.tally.bad.0 += 1;
         self.tally.bad.1.get_or_insert(bad);
-        let skipped = self.input.skip(total).map_err(|source| ReadError::System {
-            name: self.name.clone(),
-            offset: self.input.offset(),
-            source,
+        let (skipped, is_frame) = self.go_on(defect, total).map_err(|source| {
+            let offset = self.input.offset();
+            ReadError::System { name: self.name.clone(), offset, source }
         })?;
         self.tally.skipped += skipped;
+        self.tally.bad_frames += u64::from(is_frame);
         Ok(())
+    }
+
+    /// Goes to where reading goes on. Says how many bytes that is, and whether they are one frame.
+    fn go_on(&mut self, defect: Defect, total: Option<u64>) -> io::Result<(u64, bool)> {
+        if let Defect::Spans { inside, .. } = defect {
+            return Ok((self.input.skip(inside as u64)?, false));
+        }
+        // a block of pcapng says its length twice
+        if let (Format::PcapNg(_), Some(total)) = (&self.format, total) {
+            let is_frame = !matches!(defect, Defect::Block(_) | Defect::Interfaces);
+            return Ok((self.input.skip(total)?, is_frame));
+        }
+        let skipped = match &self.format {
+            Format::Unknown => self.input.skip(u64::MAX)?,
+            Format::Pcap(pcap) => look_further(&mut self.input, pcap, self.head.time_ns)?,
+            Format::PcapNg(section) => look_further(&mut self.input, section, None)?,
+        };
+        // nothing stands behind it: it is cut off, and was one
+        let is_cut = matches!(defect, Defect::Cut { .. }) && self.input.ask(1)?.is_empty();
+        Ok((skipped, is_cut || total == Some(skipped)))
+    }
+}
+
+/// Goes to the next place at which frames stand, or to the end; says how many bytes that is.
+#[cold]
+fn look_further<R: Read>(
+    input: &mut Input<R>,
+    look: &impl Look,
+    since: Option<i64>,
+) -> io::Result<u64> {
+    let mut skipped = input.skip(1)?;
+    loop {
+        let rest = input.ask(ASK_MAX)?;
+        let at_end = rest.len() < ASK_MAX;
+        // Places near the end of the window wait until what follows them is there.
+        let sure = if at_end { rest.len() } else { rest.len() - resume::MARGIN };
+        let found = (0..sure)
+            .find(|at| resume::stand(look, rest.get(*at..).unwrap_or_default(), at_end, since));
+        skipped += input.skip(found.unwrap_or(sure) as u64)?;
+        if found.is_some() || at_end {
+            return Ok(skipped);
+        }
     }
 }
 
@@ -272,6 +323,26 @@ fn end(have: usize, need: usize) -> Found {
 fn all_there<R: Read>(input: &mut Input<R>, found: Found, total: usize) -> io::Result<Found> {
     let have = input.ask(total)?.len();
     Ok(if have < total { end(have, total) } else { found })
+}
+
+/// `found`, if so many bytes are there, and if no frames begin in it that go on behind it.
+#[inline]
+fn all_there_and_more<R: Read>(
+    input: &mut Input<R>,
+    pcap: Pcap,
+    found: Found,
+    total: usize,
+) -> io::Result<Found> {
+    let have = input.ask(total + pcap::FRAME_HEADER)?;
+    let Some(behind) = have.get(total..) else { return Ok(end(have.len(), total)) };
+    if behind.is_empty() || matches!(pcap.look(behind), Looks::Whole(..) | Looks::Begun) {
+        return Ok(found);
+    }
+    let rest = input.ask(ASK_MAX)?;
+    Ok(match resume::spanned(&pcap, rest, total, rest.len() < ASK_MAX) {
+        Some(inside) => Found::Lost(Defect::Spans { length: total, inside }),
+        None => found,
+    })
 }
 
 /// Finds out what the file is.
@@ -313,7 +384,7 @@ fn block<R: Read>(input: &mut Input<R>, section: &mut Section) -> io::Result<Fou
             Kind::Other => 0,
         };
     if (total as usize) < least || !total.is_multiple_of(4) {
-        return Ok(Found::Lost(Defect::Block(total)));
+        return Ok(lost(section, kind, Defect::Block(total)));
     }
     if total as usize > ASK_MAX {
         return long(input, section, kind, total);
@@ -324,7 +395,7 @@ fn block<R: Read>(input: &mut Input<R>, section: &mut Section) -> io::Result<Fou
     }
     let last = section.order.u32(block, total as usize - 4).unwrap_or(0);
     if last != total {
-        return Ok(Found::Lost(Defect::Ends { first: total, last }));
+        return Ok(lost(section, kind, Defect::Ends { first: total, last }));
     }
     Ok(match kind {
         Kind::Frame(_) => section.frame(block, total).unwrap_or(Found::Lost(Defect::Block(total))),
@@ -336,6 +407,15 @@ fn block<R: Read>(input: &mut Input<R>, section: &mut Section) -> io::Result<Fou
     })
 }
 
+/// A block without a length. An interface keeps its number, so that frames are not taken for those of another.
+#[cold]
+fn lost(section: &mut Section, kind: Kind, defect: Defect) -> Found {
+    if kind == Kind::Interface {
+        let _ = section.describe(&[]);
+    }
+    Found::Lost(defect)
+}
+
 /// A block that is longer than what is looked at: one without a frame is passed over.
 #[cold]
 fn long<R: Read>(
@@ -345,11 +425,7 @@ fn long<R: Read>(
     total: u32,
 ) -> io::Result<Found> {
     match kind {
-        Kind::Frame(_) => return Ok(Found::Bad(Defect::Block(total), total.into())),
-        Kind::Interface => {
-            let _ = section.describe(&[]);
-            return Ok(Found::Bad(Defect::Block(total), total.into()));
-        }
+        Kind::Frame(_) | Kind::Interface => return Ok(lost(section, kind, Defect::Block(total))),
         Kind::Section | Kind::Other => {}
     }
     let content = u64::from(total) - 4;

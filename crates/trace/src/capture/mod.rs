@@ -12,6 +12,7 @@ mod input;
 pub mod payloads;
 mod pcap;
 mod pcapng;
+mod resume;
 pub mod sides;
 pub mod steady;
 mod window;
@@ -141,6 +142,14 @@ pub enum Defect {
         captured: u32,
         /// Bytes it had.
         original: u32,
+    },
+    /// A length that spans other frames.
+    #[error("its length is {length}, and other frames begin {inside} bytes behind its beginning")]
+    Spans {
+        /// What it says, with its header.
+        length: usize,
+        /// Where the first of them begins, in bytes from its own beginning.
+        inside: usize,
     },
     /// An interface that the capture does not describe.
     #[error("it is of interface {0}, which the capture does not describe")]

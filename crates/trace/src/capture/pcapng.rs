@@ -66,14 +66,25 @@ impl Section {
         Some((kind, self.order.u32(head, 4)?))
     }
 
+    /// Whether a block that has a known kind begins so: in which byte order, and how long it says it is.
+    pub fn begins(&self, head: &[u8]) -> Option<(Order, usize)> {
+        /// All kinds that have a meaning: up to [`ENHANCED`] (4: names, 5: statistics), and custom ones.
+        const CUSTOM: [u32; 2] = [0x0bad, 0x4000_0bad];
+        let order = match head.starts_with(&SECTION) {
+            true => section_order(head)?,
+            false => self.order,
+        };
+        let kind = order.u32(head, 0)?;
+        let is_known = (INTERFACE..=ENHANCED).contains(&kind) || CUSTOM.contains(&kind);
+        let known = is_known || head.starts_with(&SECTION);
+        known.then_some((order, order.u32(head, 4)? as usize))
+    }
+
     /// A section begins: the first twelve bytes of its block say its byte order and its length.
     pub fn begin(&mut self, head: &[u8]) -> Result<u32, Defect> {
-        self.order = match head.get(8..12) {
-            Some([0x1a, 0x2b, 0x3c, 0x4d]) => Order::Big,
-            Some([0x4d, 0x3c, 0x2b, 0x1a]) => Order::Little,
-            _ => return Err(Defect::ByteOrder),
-        };
+        // what follows is not of the interfaces before, however it goes on
         self.interfaces.clear();
+        self.order = section_order(head).ok_or(Defect::ByteOrder)?;
         self.order.u32(head, 4).ok_or(Defect::ByteOrder)
     }
 
@@ -176,6 +187,15 @@ impl Interface {
         // less than 2^64 times 10^9
         let ns = ns as i128 + i128::from(self.offset_s) * 1_000_000_000;
         i64::try_from(ns).map_err(|_| Defect::Time)
+    }
+}
+
+/// The byte order of the section that begins so.
+fn section_order(head: &[u8]) -> Option<Order> {
+    match head.get(8..12)? {
+        [0x1a, 0x2b, 0x3c, 0x4d] => Some(Order::Big),
+        [0x4d, 0x3c, 0x2b, 0x1a] => Some(Order::Little),
+        _ => None,
     }
 }
 

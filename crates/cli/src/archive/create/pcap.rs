@@ -61,7 +61,7 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
 
 /// What became of all frames.
 fn told(records: u64, payloads: &Payloads<Watched>) -> String {
-    let Tally { frames, bad: (bad, first), skipped, .. } = *payloads.frames().tally();
+    let Tally { frames, bad: (bad, first), bad_frames, skipped, .. } = *payloads.frames().tally();
     let frames = counted(frames, "frame");
     let mut text = format!("{} written, of {frames}\n", counted(records, "record"));
     let reasons = payloads.skipped().iter().filter(|(_, frames)| *frames > 0);
@@ -90,8 +90,9 @@ fn told(records: u64, payloads: &Payloads<Watched>) -> String {
         let bytes = count(skipped);
         let (place, defect) = (first.place, first.defect);
         text += &format!(
-            "  {} wrong, {bytes} B: skipped; the first is {place}: {defect}\n",
-            count(bad)
+            "  {} wrong, {} of them one frame, {bytes} B: skipped; the first is {place}: {defect}\n",
+            counted(bad, "place"),
+            count(bad_frames)
         );
     }
     text

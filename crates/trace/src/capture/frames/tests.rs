@@ -226,35 +226,121 @@ fn what_is_wrong_is_told_with_its_place_or_skipped_alone() {
     assert_eq!(all(&fraction, OnBad::Skip).unwrap().0.len(), 2);
 }
 
+/// The numbers in the data of all frames that are left with frame 30 of 100 damaged, and what was counted.
+fn damaged(file: &[u8]) -> (Vec<u8>, Tally) {
+    let (frames, tally) = all(file, OnBad::Skip).unwrap();
+    (frames.into_iter().map(|(.., bytes, _)| bytes[0]).collect(), tally)
+}
+
+/// All of 100 but one.
+fn without(number: u8) -> Vec<u8> {
+    (0..100).filter(|other| *other != number).collect()
+}
+
 #[test]
-fn after_lengths_that_lie_the_rest_is_skipped() {
+fn a_wrong_length_in_pcap_costs_its_frame_and_not_the_rest_of_the_file() {
+    for order in [Order::Little, Order::Big] {
+        let data: Vec<[u8; 60]> = (0..100).map(|number| [number; 60]).collect();
+        let frames: Vec<(u32, u32, u32, &[u8])> = (0..)
+            .zip(&data)
+            .map(|(at, data)| (1_435_774_830 + at / 10, at % 10, 60, &data[..]))
+            .collect();
+        let good = pcap(order, 0xa1b2_c3d4, 1, &frames);
+        for (number, captured, original, told) in [
+            (30, u32::MAX, 60, "no frame has more"),
+            (30, 5_000, 60, "5000 bytes of it were captured, it says, and it had 60"),
+            (30, 300, 60, "its length is 316, and other frames begin 76 bytes behind"),
+            (30, 300, 1500, "its length is 316, and other frames begin 76 bytes behind"),
+            (0, 100_000, 100_000, "the file ends after 7600 of its 100016 bytes"),
+            (98, 100_000, 100_000, "the file ends after"),
+        ] {
+            let mut file = good.clone();
+            let at = 24 + usize::from(number) * 76;
+            file[at + 8..at + 16].copy_from_slice(&words(order, &[captured, original]));
+            let (seen, tally) = damaged(&file);
+            assert!(seen == without(number), "{number} {captured}: {seen:?}");
+            assert_eq!((tally.bad.0, tally.bad_frames, tally.skipped), (1, 0, 76));
+            let got = tally.bad.1.unwrap();
+            assert!(got.defect.to_string().contains(told), "{}", got.defect);
+        }
+        // one that is too short: what there is of it is taken
+        let mut file = good.clone();
+        file[24 + 30 * 76 + 8..][..4].copy_from_slice(&words(order, &[20]));
+        let (seen, tally) = damaged(&file);
+        assert_eq!((seen.len(), tally.bad.0, tally.skipped), (100, 1, 40));
+        // lost bytes, and the last frame cut off: two places, one of them a frame
+        let mut file = good[..good.len() - 9].to_vec();
+        file.drain(24 + 30 * 76 + 5..24 + 30 * 76 + 15);
+        let (seen, tally) = damaged(&file);
+        assert_eq!(seen, without(30)[..98]);
+        assert_eq!((tally.bad.0, tally.bad_frames, tally.skipped), (2, 1, 66 + 67));
+    }
+}
+
+#[test]
+fn a_wrong_length_in_pcapng_costs_its_block_and_not_the_rest_of_the_file() {
     let little = Order::Little;
-    let good = enhanced(little, 0, 1, 1, b"a");
+    let good = |number| enhanced(little, 0, 1, 1, &[number]);
     let with = |at: usize, value: u8| {
-        let mut bad = good.clone();
+        let mut bad = good(30);
         bad[at] = value;
         bad
     };
-    let mut order = section(little);
-    order[8] = 0;
+    let most: Vec<u8> = with(6, 1);
     for (bad, told) in [
         (with(4, 33), "the length of its block is 33"),
         (with(4, 8), "the length of its block is 8"),
         (with(4, 0), "the length of its block is 0"),
+        (with(4, 72), "its block has 72 bytes by its beginning and 36 by its end"),
         (with(32, 40), "its block has 36 bytes by its beginning and 40 by its end"),
-        (order, "its section does not say which byte comes first"),
+        (with(7, 1), "the length of its block is 16777252"),
+        (most, "the file ends after"),
     ] {
-        let file = ng(&[good.clone(), bad.clone(), good.clone()]);
+        let blocks: Vec<Vec<u8>> =
+            (0..100).map(|number| if number == 30 { bad.clone() } else { good(number) }).collect();
+        let file = ng(&blocks);
         let got = message(&file);
-        assert!(got.contains(told) && got.starts_with("test: frame 2 at byte "), "{got}");
-        let (frames, tally) = all(&file, OnBad::Skip).unwrap();
-        let skipped = (bad.len() + good.len()) as u64;
-        assert_eq!((frames.len(), tally.bad.0, tally.skipped), (1, 1, skipped), "{told}");
+        assert!(got.contains(told) && got.starts_with("test: frame 31 at byte "), "{got}");
+        let (seen, tally) = damaged(&file);
+        assert_eq!(seen, without(30), "{told}");
+        assert_eq!((tally.bad.0, tally.bad_frames, tally.skipped), (1, 0, 36));
     }
-    let mut file = micro(&[(1, 2, 1, b"a"), (1, 2, 1, b"a")]);
-    file[41 + 8..41 + 12].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert!(message(&file).contains("it has 4294967295 bytes, and no frame has more"));
-    assert_eq!(all(&file, OnBad::Skip).unwrap().0.len(), 1);
+    // frames of a section that is none are not taken for those of the one before
+    let mut none = section(little);
+    none[8] = 0;
+    let behind = [section(little), interface(little, 101, 0, &[]), good(2)].concat();
+    let (frames, tally) = all(&ng(&[good(0), none, good(1), behind]), OnBad::Skip).unwrap();
+    assert_eq!(
+        frames.iter().map(|frame| (frame.2, frame.3[0])).collect::<Vec<_>>(),
+        [(1, 0), (101, 2)]
+    );
+    assert_eq!((tally.bad.0, tally.bad_frames, tally.skipped), (2, 1, 28 + 36));
+    // nor those of an interface for those of another
+    let mut bad = interface(little, 1, 0, &[]);
+    bad[4] = 21;
+    let blocks = [bad, interface(little, 101, 0, &[]), enhanced(little, 2, 1, 1, &[7]), good(8)];
+    let (frames, _) = all(&ng(&blocks), OnBad::Skip).unwrap();
+    assert_eq!(
+        frames.iter().map(|frame| (frame.2, frame.3[0])).collect::<Vec<_>>(),
+        [(101, 7), (1, 8)]
+    );
+}
+
+/// Far more than the window holds.
+#[test]
+fn frames_are_found_behind_megabytes_of_anything() {
+    let data = [7; 60];
+    let frames: Vec<(u32, u32, u32, &[u8])> =
+        (0..8).map(|at| (1_435_774_830, at, 60, &data[..])).collect();
+    let mut file = micro(&frames);
+    let blocks: Vec<Vec<u8>> = (0..8).map(|at| enhanced(Order::Little, 0, at, 60, &data)).collect();
+    let mut blocks = ng(&blocks);
+    for (file, len) in [(&mut file, 76), (&mut blocks, 92)] {
+        let at = file.len() - 4 * len;
+        file.splice(at..at, std::iter::repeat_n(0xff, 3_000_001));
+        let (frames, tally) = all(file, OnBad::Skip).unwrap();
+        assert_eq!((frames.len(), tally.bad.0, tally.skipped), (8, 1, 3_000_001));
+    }
 }
 
 #[test]
