@@ -34,7 +34,7 @@ pub(super) fn listen() {
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, keep)));
 }
 
-/// The log of the last program that was refused on this thread since [`listen`], if there is one.
+/// The log of the last program that was refused on this thread since `listen`, if there is one.
 pub fn log() -> Option<String> {
     SAID.with_borrow(|said| between(said))
 }

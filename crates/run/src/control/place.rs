@@ -1,7 +1,7 @@
 //! Where control sockets lie, and how what a dead session left is found.
 //!
 //! A socket without a path of its own lies in a directory that belongs to its owner alone, under the number of
-//! its process. A [`Directory`] is looked at and used through one file descriptor, so that nobody can put another in its
+//! its process. A `Directory` is looked at and used through one file descriptor, so that nobody can put another in its
 //! place in between. Whether a socket belongs to a living session is asked of the socket: nobody answers on a dead one.
 
 use std::io;

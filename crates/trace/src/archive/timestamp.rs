@@ -5,7 +5,7 @@
 //! digit of the hours and 4 bits each of the three digits after it. The date and the time of day are those of the
 //! zone. `2015-07-01T19:20:30.45+01:00` is `20 15 07 01 19 20 30 45 00 00 01 00`.
 //!
-//! A moment that is finer is of another kind ([`fine`]), whose first byte is no digits. So one moment has one form, and
+//! A moment that is finer is of another kind (`fine`), whose first byte is no digits. So one moment has one form, and
 //! archives without nanoseconds are the same bytes as ever.
 //!
 //! As text: ISO 8601 as RFC 3339 has it. Years are 0000 to 9999 of the Gregorian calendar, also before it began;

@@ -46,7 +46,7 @@ impl<W: Write> Writer<W> {
     /// Writes the name of a device that is longer than 16 bytes, once, before its first record.
     ///
     /// # Errors
-    /// What `to` says; and [`BadDevice`](super::device::BadDevice), as an error of the kind `InvalidInput`, where it is
+    /// What `to` says; and [`BadDevice`], as an error of the kind `InvalidInput`, where it is
     /// not the name of that device.
     pub fn name(&mut self, device: Device, name: &str) -> io::Result<()> {
         if self.named.contains(&device) {

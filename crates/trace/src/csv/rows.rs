@@ -1,6 +1,6 @@
 //! Rows of fields, one after another, in bounded memory, whatever the bytes are.
 //!
-//! Where a row ends is found first, with the quotes in it ([`super::quotes`]): a quoted field has so many lines as are
+//! Where a row ends is found first, with the quotes in it (`quotes.rs`): a quoted field has so many lines as are
 //! allowed, one unless said otherwise, so that a quote which is never closed costs its line and not the rest of the
 //! file. `csv-core` then finds the fields.
 

@@ -62,9 +62,11 @@ fn every_engine_numbers_by_record() {
     require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
     for engine in ["kernel", "packet", "socket"] {
         let bed = if engine == "kernel" { cable() } else { cable_to_a_program() };
+        // a sender that finds its CPU taken may go to another, and redirected frames then come in through another queue of
+        // the cable, by which order is measured; one that is told its CPU stays there
         let ports = format!(
-            "ports:\n  a: {{ interface: wb0, namespace: a, engine: {engine} }}\n  b: {{ interface: wb1, namespace: \
-             b, engine: {engine} }}\n"
+            "ports:\n  a: {{ interface: wb0, namespace: a, engine: {engine}, cores: [0] }}\n  b: {{ interface: wb1, \
+             namespace: b, engine: {engine} }}\n"
         );
         measured(&displaced(Some(&bed), &ports, ""), engine);
         let by_departure = displaced(Some(&bed), &ports, ", numbers: departures");
