@@ -90,7 +90,7 @@ fn remove(remains: &Mutex<Vec<PathBuf>>) {
     }
 }
 
-/// Whether whoever started the program had this signal ignored.
+/// Whether the process that started the program had this signal ignored.
 fn is_ignored(signal: Signal) -> bool {
     let mask = |status: String| {
         let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:").map(str::to_owned));

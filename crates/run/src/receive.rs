@@ -75,7 +75,7 @@ pub struct ReceiveRequest {
     pub interval: Nanos,
     /// Wait for senders on other hosts.
     pub listen: Option<Listen>,
-    /// Whoever asks vouches that the senders read the clock of this host.
+    /// The caller vouches that the senders read the clock of this host.
     pub same_clock: bool,
     /// Probes of other tools that are read beside Wirebeat's own.
     pub codecs: Vec<Codec>,

@@ -161,7 +161,7 @@ fn frames_later_than_their_drift_are_dropped_and_take_no_number() {
     assert!(sent.error.moments.max <= 5_000, "{:?}", sent.error.moments);
 }
 
-/// A port that takes its time for each frame, and accepts every so manieth only.
+/// A port that takes its time for each frame, and accepts only every nth.
 struct Slow {
     port: LoopbackPort,
     clock: VirtualClock,

@@ -1,8 +1,8 @@
 //! Connections of which nobody is known yet: a bounded number, and a fair share for each source.
 //!
-//! When there is one too many, the oldest of the source that has the most goes. So whoever floods the port pushes out
+//! When there is one too many, the oldest of the source that has the most goes. So a source that floods the port pushes out
 //! his own connections, and an honest sender from elsewhere keeps its place. A source is an IPv4 address or an IPv6
-//! network of 64 bits, because whoever has one address of such a network has all of them.
+//! network of 64 bits, because a host that has one address of such a network has all of them.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;

@@ -224,7 +224,7 @@ impl<'a> Door<'a> {
                 match stranger.knock.check(self.key) {
                     Ok(known) => self.shake_hands(scope, guests, (stranger, known)),
                     Err(_) => {
-                        // Tells an honest person that the keys differ; whoever reads nothing waits for nothing.
+                        // Tells an honest person that the keys differ; a peer that reads nothing waits for nothing.
                         let _ = stranger.stream.write(&WRONG_KEY);
                         self.turn_away(Some(stranger));
                     }
