@@ -246,7 +246,10 @@ static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
 	__u32 len, i;
 	__be16 type;
 
-	if (!out || (void *)(ethernet + 1) > data_end)
+	if (!out)
+		return MALFORMED;
+	*out = (struct datagram){};
+	if ((void *)(ethernet + 1) > data_end)
 		return MALFORMED;
 	type = ethernet->h_proto;
 #pragma unroll
@@ -315,8 +318,10 @@ static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram 
 	len = bpf_ntohs(*(__be16 *)(data + 38));
 	if (total + 14 > frame_len || len + 20 > total || len < 8)
 		return dissect_any(ctx, out);
-	if (filtered && (!source_wanted(4, data + 26) || !ports_wanted(data + 34)))
+	if (filtered && (!source_wanted(4, data + 26) || !ports_wanted(data + 34))) {
+		*out = (struct datagram){};
 		return FOREIGN;
+	}
 	out->frame_len = frame_len < 60 ? 64 : frame_len + 4;
 	out->other = 0;
 	out->payload_len = len - 8;

@@ -2,7 +2,7 @@
 /*
  * The receiving program: attached to an interface, it finds UDP datagrams that match the filter and other
  * frames that end with a probe, meters those that carry a probe by flow and queue, and passes or drops them
- * before the stack.
+ * before the stack. Flows without a probe are metered by their headers (headers.h), where user space says which they have.
  *
  * The measurements are those of crates/meter, which is their reference and documents them; user space
  * adds the queues up (crates/engine-linux/src/kernel/receive.rs). Whatever arrives, memory stays as it
@@ -11,10 +11,12 @@
  */
 #include "common.h"
 #include "dissect.h"
+#include "headers.h"
 #include "sequence.h"
 
 /* Set before loading. */
-const volatile __u32 flow_count; /* flows that there is room for; one more takes datagrams without a probe */
+const volatile __u32 flow_count; /* flows with probes that there is room for. The row behind theirs takes datagrams without one,
+				  * those behind that take flows that are known by their headers */
 const volatile __u32 contiguous; /* whether flows are those from `flow_base` on, in their order: then nobody looks into `places` */
 const volatile __u32 flow_base;
 const volatile __u32 all_detailed; /* whether there are histograms for every flow on every lane, in their order */
@@ -259,18 +261,49 @@ static __always_inline void count_metered(__u32 lane, __u32 frame_len)
 	}
 }
 
+/*
+ * The row + 1 of a frame without a probe of a known flow: by its headers, or that of all datagrams without a probe. 0: it is
+ * not metered. `verdict` is that of the dissection; what that left empty is filled in.
+ */
+static __noinline __u32 row_without_probe(struct xdp_md *ctx, struct datagram *datagram, enum verdict verdict,
+					  int has_probe)
+{
+	__u32 row = 0;
+
+	if (!datagram)
+		return 0;
+	/* parts of a packet have the headers of their first */
+	if (header_mask_count && verdict != FRAGMENT)
+		row = row_by_headers(ctx);
+	if (!row) {
+		/* anything at all may be on a link */
+		return verdict == OURS && !has_probe && !datagram->other ? flow_count + 1 : 0;
+	}
+	if (verdict != OURS) {
+		void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
+		__u64 len = data_end - data;
+
+		datagram->frame_len = len < 60 ? 64 : len + 4;
+		datagram->payload_len = len - sizeof(struct ethhdr);
+	}
+	return row + 1;
+}
+
 SEC("xdp")
 int wb_receive(struct xdp_md *ctx)
 {
-	__u32 flow_index = flow_count, slot;
+	enum verdict verdict, otherwise = FOREIGN;
+	__u32 flow_index, slot, row;
 	struct datagram datagram;
-	enum verdict verdict;
 	struct belongs to;
 	__be32 *probe = 0;
+	int stale;
 
 	verdict = dissect(ctx, &datagram);
-	if (verdict != OURS)
-		return leave(verdict);
+	if (verdict != OURS) {
+		otherwise = verdict;
+		goto no_probe;
+	}
 	if (datagram.tail) {
 		void *data_end = (void *)(long)ctx->data_end;
 		__u64 tail = datagram.tail;
@@ -280,25 +313,32 @@ int wb_receive(struct xdp_md *ctx)
 		probe = (void *)(long)ctx->data + tail;
 		if ((void *)(probe + 4) > data_end)
 			return leave(MALFORMED);
-		if (*(__be16 *)probe != bpf_htons(WB_PROBE_MAGIC)) {
-			probe = 0;
-		} else {
+		if (*(__be16 *)probe == bpf_htons(WB_PROBE_MAGIC)) {
 			__u32 number = bpf_ntohs(*((__be16 *)probe + 1));
 
 			if (contiguous)
 				flow_index = number - flow_base;
 			else
 				flow_index = place_of(number) - 1;
-			if (flow_index >= flow_count)
-				return leave(datagram.other ? FOREIGN : UNKNOWN_FLOW);
-			if (run_start_ns &&
-			    bpf_be64_to_cpu(*(__be64 *)(probe + 2)) < run_start_ns)
-				return leave(STALE);
+			stale = run_start_ns && bpf_be64_to_cpu(*(__be64 *)(probe + 2)) < run_start_ns;
+			if (flow_index < flow_count && !stale)
+				goto found;
+			if (flow_index < flow_count || !datagram.other)
+				otherwise = stale ? STALE : UNKNOWN_FLOW;
+			if (!header_mask_count)
+				return leave(otherwise);
+			row = row_without_probe(ctx, &datagram, verdict, 1);
+			goto by_headers;
 		}
 	}
-	/* anything at all may be on a link */
-	if (datagram.other && !probe)
-		return leave(FOREIGN);
+no_probe:
+	row = row_without_probe(ctx, &datagram, verdict, 0);
+by_headers:
+	if (!row)
+		return leave(otherwise);
+	flow_index = row - 1;
+	probe = 0;
+found:
 	to.lane_number = lane_of(ctx);
 	to.first = flow_index * lane_count;
 	slot = to.first + to.lane_number;

@@ -140,6 +140,8 @@ struct wb_histogram {
 /* ---- receive ---- */
 
 #define WB_PROBE_FLOWS 65536 /* numbers of flows that probes have room for */
+#define WB_HEADER_MASKS 64 /* different masks of headers by which frames without a probe are recognised */
+#define WB_HEADER_WORDS 5
 #define WB_GAPS 64 /* remembered jumps, for the reordering extent */
 #define WB_EXTENTS 1024 /* extents counted singly; the last takes all larger ones */
 #define WB_WINDOW_WORDS_MIN 64 /* a window has at least so many words, of 32 sequence numbers each … */
@@ -219,6 +221,29 @@ struct wb_detail {
 	__u64 variation[WB_BUCKETS];
 	__u64 inter_arrival[WB_BUCKETS];
 	__u64 gap_error[WB_BUCKETS];
+};
+
+/*
+ * Headers of a frame, in the order of crates/wire/src/headers.rs, and which mask they were taken with. What is not masked
+ * is zero.
+ */
+struct wb_header_key {
+	union {
+		__u64 words[WB_HEADER_WORDS];
+		struct {
+			__be16 type;
+			__u8 protocol;
+			__u8 kind;
+			__u8 ports[4];
+			__u8 source[16];
+			__u8 destination[16];
+		};
+	};
+	__u64 mask;
+};
+
+struct wb_header_mask {
+	__u64 words[WB_HEADER_WORDS];
 };
 
 /* Counters of one CPU; metered frames are counted by lane, of which there are no more. */

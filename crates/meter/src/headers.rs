@@ -1,6 +1,6 @@
 //! Which flow a frame without a probe is of, by its headers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use wirebeat_wire::headers::{HeaderKey, HeaderMatch, LEN};
 
@@ -34,6 +34,23 @@ impl HeaderTable {
         &self.flows
     }
 
+    /// What was added, by mask: the keys are masked.
+    pub fn by_mask(&self) -> impl ExactSizeIterator<Item = (&[u8; LEN], &HashMap<HeaderKey, u16>)> {
+        self.by_mask.iter().map(|(mask, flows)| (mask, flows))
+    }
+
+    /// How many different masks there would be with those of `more`.
+    pub fn masks_with(&self, more: &[HeaderMatch]) -> usize {
+        let known = |mask: &[u8; LEN]| self.by_mask.iter().any(|(known, _)| known == mask);
+        let new: HashSet<_> = more.iter().map(|of| of.mask).filter(|mask| !known(mask)).collect();
+        self.by_mask.len() + new.len()
+    }
+
+    /// How many keys there are, under all masks.
+    pub fn keys(&self) -> usize {
+        self.by_mask.iter().map(|(_, flows)| flows.len()).sum()
+    }
+
     /// The flow of `frame`, which begins at the Ethernet header.
     pub fn find(&self, frame: &[u8]) -> Option<u16> {
         let key = HeaderKey::of(frame)?;
@@ -56,6 +73,10 @@ mod tests {
         assert!(table.is_empty() && table.find(&frame(1, 1)).is_none());
         table.add(HeaderMatch::of(&frame(1, 1), |_| false).unwrap(), 7);
         table.add(HeaderMatch::of(&frame(3, 0), |at| at == 15).unwrap(), 8);
+        let more = [HeaderMatch::of(&frame(4, 0), |at| at == 16).unwrap(); 2];
+        assert_eq!((table.keys(), table.by_mask().len(), table.masks_with(&more)), (2, 2, 3));
+        let known = [HeaderMatch::of(&frame(4, 0), |at| at == 15).unwrap()];
+        assert_eq!(table.masks_with(&known), 2);
         assert_eq!(table.find(&frame(1, 1)), Some(7));
         assert_eq!((table.find(&frame(1, 2)), table.find(&frame(2, 1))), (None, None));
         assert_eq!((table.find(&frame(3, 5)), table.find(&frame(3, 6))), (Some(8), Some(8)));

@@ -56,7 +56,7 @@ pub struct MeterConfig {
     pub run_start: Option<Nanos>,
     /// Probes of other tools.
     pub codecs: Codecs,
-    /// Flows without probes whose frames are counted by their headers. They are none of `flows`.
+    /// Flows without probes whose frames are counted by their headers. They are none of `flows`, and there is no filter.
     pub headers: HeaderTable,
     /// The gaps of those flows, where they have one.
     pub recognised: BTreeMap<u16, Expectation>,
@@ -226,7 +226,7 @@ impl Meter {
         }
     }
 
-    /// Gives a frame without a probe to the flow that its headers are of; says whether there is one.
+    /// Gives a frame without the probe of a known flow to the flow that its headers are of; says whether there is one.
     fn record_recognised(&mut self, sample: &Sample, frame: &[u8]) -> bool {
         if self.headers.is_empty() {
             return false;
@@ -285,16 +285,17 @@ impl Meter {
             return self.record_foreign(&bare, payload, (ends, frame));
         };
         let sent = Nanos::new(probe.transmit_ns);
-        if self.run_start.is_some_and(|start| sent < start) {
-            self.stale += arrived.frames();
+        let stale = self.run_start.is_some_and(|start| sent < start);
+        if !stale && let Some(flow) = self.place(probe.flow) {
+            flow.record(&Sample { sent: Some(sent), sequence: Some(probe.sequence), ..bare });
             return;
         }
-        if let Some(flow) = self.place(probe.flow) {
-            flow.record(&Sample { sent: Some(sent), sequence: Some(probe.sequence), ..bare });
-        } else if !self.record_recognised(&bare, frame) {
-            // any bytes may end like a probe, so it was looked for among those without one, too
-            self.unknown_flow += arrived.frames();
+        // any bytes may end like a probe, and what is replayed may end with one of its own
+        if self.record_recognised(&bare, frame) {
+            return;
         }
+        let counter = if stale { &mut self.stale } else { &mut self.unknown_flow };
+        *counter += arrived.frames();
     }
 
     /// How many frames were no part of what is measured.

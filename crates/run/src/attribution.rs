@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use wirebeat_engine_linux::kernel::KernelReceiver;
 use wirebeat_meter::headers::HeaderTable;
 use wirebeat_report::assemble::Attribution;
 use wirebeat_traffic::program::{Flow, NoHeaders, Program};
@@ -51,8 +52,10 @@ pub(crate) fn attribute(
             };
             out.flows.extend(bare.iter().map(|flow| (flow.id, of(flow))));
         }
-        Engine::Kernel => in_the_kernel(program, &bare, &mut out),
-        Engine::Packet | Engine::Loopback | Engine::Pcap => by_headers(program, &bare, &mut out),
+        Engine::Kernel => by_headers(program, &bare, KernelReceiver::HEADER_MASKS, &mut out),
+        Engine::Packet | Engine::Loopback | Engine::Pcap => {
+            by_headers(program, &bare, usize::MAX, &mut out);
+        }
     }
     out
 }
@@ -78,19 +81,8 @@ fn is_udp(program: &Program, flow: &Flow) -> bool {
     headers.is_ok_and(|all| !all.is_empty() && all.iter().all(HeaderMatch::is_udp))
 }
 
-/// The kernel's meter counts UDP without probes, all of it together.
-fn in_the_kernel(program: &Program, flows: &[&Flow], out: &mut Attributions) {
-    let of = |flow: &Flow| match (is_udp(program, flow), flows.len()) {
-        (true, 1) => Attribution::Unprobed,
-        _ => not_measured(
-            "the kernel engine counts one flow without probes, of UDP; 'packet' knows them by their headers",
-        ),
-    };
-    out.flows.extend(flows.iter().map(|flow| (flow.id, of(flow))));
-}
-
-/// Recognises flows without probes by headers that are theirs alone.
-fn by_headers(program: &Program, flows: &[&Flow], out: &mut Attributions) {
+/// Recognises flows without probes by headers that are theirs alone, of which so many different sets of fields may change.
+fn by_headers(program: &Program, flows: &[&Flow], masks: usize, out: &mut Attributions) {
     if flows.len() > FLOWS_MAX {
         let why = format!("more than {FLOWS_MAX} flows without probes reach its port");
         out.flows.extend(flows.iter().map(|flow| (flow.id, not_measured(why.clone()))));
@@ -123,6 +115,14 @@ fn by_headers(program: &Program, flows: &[&Flow], out: &mut Attributions) {
             let why = format!(
                 "it has no probes, and its headers are also those of flow '{}'",
                 other.name
+            );
+            out.flows.push((flow.id, not_measured(why)));
+            continue;
+        }
+        if out.headers.masks_with(headers) > masks {
+            let why = format!(
+                "it has no probes, and the engine 'kernel' knows flows by their headers where at most {masks} different \
+                 sets of header fields change; let it receive with 'engine: packet'"
             );
             out.flows.push((flow.id, not_measured(why)));
             continue;

@@ -7,7 +7,8 @@ use super::skeletons::receive::types as rx;
 use super::skeletons::transmit::types as tx;
 
 pub(crate) use rx::{
-    wb_detail as Detail, wb_flow as Flow, wb_rx_counters as RxCounters, wb_rx_lane as RxLane,
+    wb_detail as Detail, wb_flow as Flow, wb_header_key as HeaderKey, wb_header_mask as HeaderMask,
+    wb_rx_counters as RxCounters, wb_rx_lane as RxLane,
 };
 pub(crate) use tx::{
     wb_distribution as Distribution, wb_histogram as Histogram, wb_lateness as Lateness,
@@ -29,6 +30,8 @@ pub(crate) const PROBE_FLOWS: usize = 65_536;
 /// `WB_WINDOW_WORDS_MIN` and `WB_WINDOW_WORDS`.
 pub(crate) const WINDOW_WORDS_MIN: usize = 64;
 pub(crate) const WINDOW_WORDS: usize = 2048;
+/// `WB_HEADER_MASKS`.
+pub(crate) const HEADER_MASKS: usize = 64;
 /// `WB_EXTENTS`.
 pub(crate) const EXTENTS: usize = 1024;
 /// `WB_BUCKETS`.
@@ -81,3 +84,5 @@ const _: () = assert!(size_of::<Lateness>() == 128 && size_of::<Histogram>() == 
 const _: () = assert!(size_of::<Flow>() == 128 && size_of::<RxLane>().is_multiple_of(64));
 const _: () = assert!(offset_of!(Detail, delay) == offset_of!(Detail, extents) + EXTENTS * 8);
 const _: () = assert!(size_of::<Detail>() == offset_of!(Detail, delay) + 4 * BUCKETS * 8);
+const _: () = assert!(size_of::<HeaderKey>() == wirebeat_wire::headers::LEN + 8);
+const _: () = assert!(size_of::<HeaderMask>() == wirebeat_wire::headers::LEN);

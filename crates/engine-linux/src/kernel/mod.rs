@@ -11,6 +11,7 @@ mod bare_limit;
 mod clock;
 mod convert;
 mod dispatcher;
+mod known_headers;
 mod load;
 mod mapped;
 mod plan;

@@ -16,11 +16,23 @@ pub const MEMORY_MAX: usize = 1 << 30;
 /// Numbers of flows that probes have room for; a word says where each is.
 const PLACES: usize = 65_536 * 8;
 
+/// What an entry of the table of headers takes: key, value, and what the kernel keeps with them.
+const HEADERS_EACH: usize = 128;
+
+/// Flows without probes that are known by their headers, and how many headers these are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recognised {
+    pub(crate) flows: usize,
+    pub(crate) headers: usize,
+}
+
 /// The layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Flows that there is room for, beside frames without a probe.
+    /// Flows with probes that there is room for.
     pub(crate) flows: u32,
+    /// These, datagrams without a probe, and flows that are known by their headers, in this order.
+    pub(crate) rows: u32,
     /// Words of the window of each flow …
     pub(crate) words: u32,
     /// … and of the first few.
@@ -38,7 +50,12 @@ pub(crate) struct TooMuch(pub(crate) usize);
 
 impl Plan {
     /// For `flows` on `lanes`, with `bins` linear bins for each set of histograms.
-    pub(crate) fn new(flows: &Flows, lanes: usize, bins: usize) -> Result<Plan, TooMuch> {
+    pub(crate) fn new(
+        flows: &Flows,
+        recognised: Recognised,
+        lanes: usize,
+        bins: usize,
+    ) -> Result<Plan, TooMuch> {
         let lanes = lanes.max(1);
         let each = lanes * size_of::<RxLane>() + size_of::<Flow>();
         let least_window = WINDOW_WORDS_MIN * 8;
@@ -52,7 +69,8 @@ impl Plan {
             }
             Flows::Expected(flows) => (flows.len(), true),
         };
-        let fixed = PLACES + (count + 1) * each;
+        let others = recognised.flows + 1;
+        let fixed = PLACES + (count + others) * each + recognised.headers * HEADERS_EACH;
         let least = fixed + count * least_window + least_details;
         if least > MEMORY_MAX {
             return Err(TooMuch(least));
@@ -74,9 +92,10 @@ impl Plan {
         let used = fixed + windows;
         let bound = MEMORY_USUAL.max(used + MEMORY_USUAL / 4).max(used + least_details);
         let room = bound.min(MEMORY_MAX.max(used + least_details)) - used;
-        let details = (room / detail).clamp(2 * lanes, (count + 2) * lanes);
+        let details = (room / detail).clamp(2 * lanes, (count + others + 1) * lanes);
         Ok(Plan {
             flows: count as u32,
+            rows: (count + others) as u32,
             words: words as u32,
             first_words: WINDOW_WORDS as u32,
             first: first as u32,
@@ -85,15 +104,15 @@ impl Plan {
         })
     }
 
-    /// Whether every flow has histograms of its own on every lane, frames without a probe too.
+    /// Whether every row has histograms of its own on every lane.
     pub(crate) fn has_details_for_all(&self, lanes: usize) -> bool {
-        self.details as usize >= (self.flows as usize + 2) * lanes
+        self.details as usize >= (self.rows as usize + 1) * lanes
     }
 
     /// Whether frames are counted by lane besides: adding up very many flows takes long.
     pub(crate) fn counts_by_lane(&self) -> bool {
         const FEW: u32 = 64;
-        self.flows > FEW
+        self.rows > FEW + 1
     }
 
     /// The window of flow `index`: its first word, and how many there are.
@@ -122,25 +141,25 @@ mod tests {
 
     #[test]
     fn ten_thousand_flows_take_256_mib_and_sixty_thousand_less_than_1_gib() {
-        let plan = Plan::new(&expected(10_000), 2, 0).unwrap();
+        let plan = Plan::new(&expected(10_000), Recognised::default(), 2, 0).unwrap();
         assert!(plan.memory <= 256 << 20, "{plan:?}");
         assert_eq!(plan.words as usize, WINDOW_WORDS);
         assert!(plan.details > 500, "{plan:?}");
-        let plan = Plan::new(&expected(60_000), 2, 0).unwrap();
+        let plan = Plan::new(&expected(60_000), Recognised::default(), 2, 0).unwrap();
         assert!(plan.memory <= 1 << 30, "{plan:?}");
         assert!(plan.words >= 1024 && plan.details > 400, "{plan:?}");
         // and on many CPUs
-        let plan = Plan::new(&expected(10_000), 64, 0).unwrap();
+        let plan = Plan::new(&expected(10_000), Recognised::default(), 64, 0).unwrap();
         assert!(plan.memory <= 1 << 30, "{plan:?}");
         assert!(
-            matches!(Plan::new(&expected(60_000), 64, 0), Err(TooMuch(least)) if least > 1 << 30)
+            matches!(Plan::new(&expected(60_000), Recognised::default(), 64, 0), Err(TooMuch(least)) if least > 1 << 30)
         );
     }
 
     #[test]
     fn few_flows_have_everything_of_their_own() {
         for (count, lanes) in [(1, 1), (1, 2), (16, 4), (300, 2)] {
-            let plan = Plan::new(&expected(count), lanes, 0).unwrap();
+            let plan = Plan::new(&expected(count), Recognised::default(), lanes, 0).unwrap();
             // each on each lane, frames without a probe, and what is shared
             assert_eq!(plan.details as usize, (count + 2) * lanes);
             assert_eq!(plan.window(count as u32 - 1).1 as usize, WINDOW_WORDS);
@@ -149,17 +168,17 @@ mod tests {
 
     #[test]
     fn a_receiver_of_any_flow_has_room_for_all_numbers_on_two_lanes() {
-        let plan = Plan::new(&Flows::Any(u16::MAX), 2, 0).unwrap();
+        let plan = Plan::new(&Flows::Any(u16::MAX), Recognised::default(), 2, 0).unwrap();
         assert_eq!(plan.flows, 65_535);
         assert!(plan.memory <= MEMORY_USUAL, "{plan:?}");
         assert!(plan.first > 1000 && plan.details > 500, "{plan:?}");
-        let plan = Plan::new(&Flows::Any(u16::MAX), 128, 0).unwrap();
+        let plan = Plan::new(&Flows::Any(u16::MAX), Recognised::default(), 128, 0).unwrap();
         assert!(plan.flows > 1000 && plan.memory <= MEMORY_USUAL, "{plan:?}");
     }
 
     #[test]
     fn windows_lie_one_after_the_other() {
-        let plan = Plan::new(&Flows::Any(u16::MAX), 2, 0).unwrap();
+        let plan = Plan::new(&Flows::Any(u16::MAX), Recognised::default(), 2, 0).unwrap();
         let mut next = 0;
         for index in 0..plan.flows {
             let (at, words) = plan.window(index);
@@ -171,8 +190,18 @@ mod tests {
     }
 
     #[test]
+    fn flows_that_are_known_by_their_headers_have_rows_behind_all_others() {
+        let recognised = Recognised { flows: 3, headers: 1000 };
+        let plan = Plan::new(&expected(2), recognised, 2, 0).unwrap();
+        assert_eq!((plan.flows, plan.rows), (2, 6));
+        assert!(plan.has_details_for_all(2), "{plan:?}");
+        let without = Plan::new(&expected(2), Recognised::default(), 2, 0).unwrap();
+        assert!(plan.memory >= without.memory + 1000 * HEADERS_EACH, "{plan:?}");
+    }
+
+    #[test]
     fn linear_bins_count_as_memory() {
-        let with = Plan::new(&expected(100), 2, 65_536).unwrap();
+        let with = Plan::new(&expected(100), Recognised::default(), 2, 65_536).unwrap();
         assert!(with.memory <= MEMORY_USUAL && with.details < 400, "{with:?}");
     }
 }

@@ -20,10 +20,11 @@ use wirebeat_meter::summary::{
     FlowSummary, LinearBins, MeterSummary, SequenceSummary, SharedHistograms,
 };
 
-use super::abi::{Detail, EXTENTS, Flow, PROBE_FLOWS, RxCounters, RxLane};
+use super::abi::{Detail, EXTENTS, Flow, HEADER_MASKS, PROBE_FLOWS, RxCounters, RxLane};
+use super::known_headers::KnownHeaders;
 use super::load::{entries, system};
 use super::mapped::Mapped;
-use super::plan::{MEMORY_MAX, Plan, TooMuch};
+use super::plan::{MEMORY_MAX, Plan, Recognised, TooMuch};
 use super::skeletons::receive::types::rodata;
 use super::skeletons::receive::{OpenReceiveSkel, ReceiveSkelBuilder};
 use super::{clock, convert, verifier};
@@ -44,7 +45,8 @@ pub struct ReceiveOptions {
     pub index: u32,
     /// Its name, for messages.
     pub interface: String,
-    /// What is metered. Windows are as large as memory allows: 65,536 numbers where that is enough.
+    /// What is metered. Windows are as large as memory allows: 65,536 numbers where that is enough. Headers have
+    /// [`KernelReceiver::HEADER_MASKS`] different masks at most.
     pub meter: MeterConfig,
     /// The nominal gap of datagrams without a probe, in ns.
     pub unprobed_gap: Option<u64>,
@@ -80,16 +82,23 @@ pub struct KernelReceiver {
     /// The flows that were named beforehand; they are reported even if nothing of them arrives, and no
     /// others are.
     expected: Option<BTreeSet<u16>>,
+    /// The flows that are known by their headers, in the order of their rows.
+    recognised: Vec<u16>,
     /// The attachment; it ends with this.
     link: Option<Link>,
 }
 
 impl KernelReceiver {
-    /// Whether the measurements of these flows take no more kernel memory than one receiver may have, 1 GiB, with a
-    /// queue for each CPU.
-    pub fn has_room_for(flows: &Flows) -> bool {
+    /// How many different masks the headers may have by which flows without probes are known.
+    pub const HEADER_MASKS: usize = HEADER_MASKS;
+
+    /// Whether the measurements of these flows, and of so many that are known by one set of headers each, take no more kernel
+    /// memory than one receiver may have, 1 GiB, with a queue for each CPU.
+    pub fn has_room_for(flows: &Flows, recognised: usize) -> bool {
+        let recognised = Recognised { flows: recognised, headers: recognised };
         // where CPUs cannot be counted, opening it says why
-        libbpf_rs::num_possible_cpus().is_ok_and(|cpus| Plan::new(flows, cpus, 0).is_ok())
+        libbpf_rs::num_possible_cpus()
+            .is_ok_and(|cpus| Plan::new(flows, recognised, cpus, 0).is_ok())
     }
 
     /// Loads the metering program and attaches it to the interface.
@@ -104,7 +113,8 @@ impl KernelReceiver {
         let lanes = queues.unwrap_or(cpus);
         let linear = options.meter.bins.map(|bins| bins.empty());
         let bin_count = linear.as_ref().map_or(0, |bins| bins.counts.len());
-        let plan = Plan::new(&options.meter.flows, lanes, bin_count);
+        let known = KnownHeaders::of(&options.meter);
+        let plan = Plan::new(&options.meter.flows, known.size(), lanes, bin_count);
         let plan = plan.map_err(|TooMuch(memory)| {
             unsupported(format!(
                 "meter so many flows on {lanes} queues or CPUs: that takes {} MiB of kernel memory and the most is {}; \
@@ -120,8 +130,15 @@ impl KernelReceiver {
             .map_err(failed("opening the receiving program"))?;
         let all_bins = if bin_count > 0 { plan.details as usize * (bin_count + 1) } else { 1 };
         size(&mut open, &plan, (lanes, cpus, all_bins))?;
+        entries(&mut open.maps.headers, known.size().headers as u32)?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             configure(rodata, options, &plan);
+            known.configure(rodata).ok_or_else(|| {
+                unsupported(format!(
+                    "recognise flows by their headers where more than {HEADER_MASKS} different sets of header fields \
+                     change; use --engine packet"
+                ))
+            })?;
             rodata.all_detailed = u32::from(plan.has_details_for_all(lanes));
             // arrivals are read on the kernel's clock and are to be on that of this process
             rodata.delay_base_ns = rodata.delay_base_ns.wrapping_sub(clock_ahead);
@@ -130,6 +147,7 @@ impl KernelReceiver {
         }
         let skeleton = open.load().map_err(failed("loading the receiving program"))?;
         let maps = &skeleton.maps;
+        known.fill(&maps.headers, plan.flows + 1).map_err(failed("writing headers of flows"))?;
         let map = |fd, len| {
             Mapped::new(fd, len).map_err(|source| PortError::System {
                 what: "mapping the measurements".into(),
@@ -137,7 +155,7 @@ impl KernelReceiver {
                 source,
             })
         };
-        let rows = plan.flows as usize + 1;
+        let rows = plan.rows as usize;
         let mut receiver = KernelReceiver {
             lane_heads: map(maps.lanes.as_fd(), rows * lanes * size_of::<RxLane>())?,
             flows: map(maps.flows.as_fd(), rows * size_of::<Flow>())?,
@@ -155,6 +173,7 @@ impl KernelReceiver {
                 Flows::Any(_) => None,
                 Flows::Expected(flows) => Some(flows.keys().copied().collect()),
             },
+            recognised: known.flows,
             link: None,
         };
         receiver.lay_out(options);
@@ -186,6 +205,11 @@ impl KernelReceiver {
         // several flows may be among what has no probe, as fast as they can
         let gap = options.unprobed_gap.filter(|_| !options.several_queues);
         set(self.plan.flows, gap.unwrap_or(0), options.several_queues);
+        for (row, id) in (self.plan.flows + 1..).zip(&self.recognised) {
+            let by_queue = options.by_queue.contains(id);
+            let gap = options.meter.recognised.get(id).and_then(|expected| expected.nominal_gap);
+            set(row, gap.filter(|_| !by_queue).map_or(0, |gap| gap.get()), by_queue);
+        }
     }
 
     /// The head of a flow on a lane.
@@ -196,7 +220,7 @@ impl KernelReceiver {
     /// Frames metered so far, and their bytes with FCS: cheap, for progress.
     pub fn received(&self) -> (u64, u64) {
         if !self.plan.counts_by_lane() {
-            let entries = (self.plan.flows as usize + 1) * self.lanes;
+            let entries = self.plan.rows as usize * self.lanes;
             let sum = |field| -> u64 {
                 (0..entries).map(|i| self.lane_heads.load(i * size_of::<RxLane>() + field)).sum()
             };
@@ -223,6 +247,11 @@ impl KernelReceiver {
         }
         let (unprobed, shares) = self.settled_flow(self.plan.flows as usize);
         (out.unprobed, out.shared.flows) = (unprobed, out.shared.flows + u32::from(shares));
+        for (row, id) in (self.plan.flows as usize + 1..).zip(&self.recognised) {
+            let (summary, shares) = self.settled_flow(row);
+            out.shared.flows += u32::from(shares);
+            out.flows.insert(*id, summary);
+        }
         if out.shared.flows > 0 {
             (0..self.lanes).for_each(|lane| self.add_shared(&mut out.shared, lane));
         }
@@ -402,8 +431,8 @@ fn size(
     plan: &Plan,
     (lanes, cpus, bins): (usize, usize, usize),
 ) -> Result<(), PortError> {
-    entries(&mut open.maps.lanes, (plan.flows + 1) * lanes as u32)?;
-    entries(&mut open.maps.flows, plan.flows + 1)?;
+    entries(&mut open.maps.lanes, plan.rows * lanes as u32)?;
+    entries(&mut open.maps.flows, plan.rows)?;
     entries(&mut open.maps.window, plan.all_words())?;
     entries(&mut open.maps.details, plan.details)?;
     entries(&mut open.maps.counters, cpus as u32)?;

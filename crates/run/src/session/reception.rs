@@ -52,12 +52,11 @@ impl Prepared {
                 self.program.probes_of(flow).map(move |id| (id, expectation))
             })
             .collect();
-        let recognised = bare.into_iter().map(|flow| (flow.id, expectation(flow))).collect();
+        let recognised: BTreeMap<u16, Expectation> =
+            bare.into_iter().map(|flow| (flow.id, expectation(flow))).collect();
         let flat_out =
             |flow: &&Flow| flow.replay.is_none() && self.program.offered(flow.id.into()).is_none();
-        // those without probes have no place among the flows of the meter
-        let numbered = |flow: &&Flow| self.program.codec(flow.id.into()).is_some();
-        let by_queue = self.flows_to(port).filter(numbered).filter(flat_out);
+        let by_queue = self.flows_to(port).filter(flat_out);
         let by_queue = by_queue.flat_map(|flow| self.program.probes_of(flow)).collect();
         let mut listen: Vec<_> =
             self.flows_to(port).filter_map(|flow| Some(flow.endpoint?.destination)).collect();
@@ -70,7 +69,7 @@ impl Prepared {
         let virtual_time = matches!(self.engines[place], Engine::Loopback | Engine::Pcap);
         let codecs = self.codecs(port)?;
         let flows = Flows::Expected(expected);
-        let engine = self.receiving_engine(place, &codecs, &flows)?;
+        let engine = self.receiving_engine(place, &codecs, (&flows, recognised.len()))?;
         let Attributions { flows: attributed, headers } =
             attribute(&self.program, &flows_here, (engine, &listen));
         let known = headers.flows().to_vec();
@@ -154,7 +153,7 @@ impl Prepared {
         &self,
         place: usize,
         codecs: &Codecs,
-        flows: &Flows,
+        (flows, recognised): (&Flows, usize),
     ) -> Result<Engine, RunError> {
         let (port, engine) = (&self.ports[place], self.engines[place]);
         let cut = |flow: &Flow| {
@@ -173,8 +172,8 @@ impl Prepared {
             ),
             // where it was asked for, it says itself how much it takes
             (None, None) => {
-                let fits =
-                    port.spec.engine != EngineChoice::Auto || KernelReceiver::has_room_for(flows);
+                let fits = port.spec.engine != EngineChoice::Auto
+                    || KernelReceiver::has_room_for(flows, recognised);
                 return Ok(if fits { engine } else { Engine::Packet });
             }
         };

@@ -100,6 +100,7 @@ fn both(
         summary.flows.values().map(|flow| flow.frames).sum::<u64>()
             + summary.unprobed.frames
             + summary.unknown_flow
+            + summary.stale
             + summary.foreign
             + summary.malformed
             + summary.fragments
@@ -133,10 +134,14 @@ fn same_sequences(kernel: &SequenceSummary, reference: &SequenceSummary) {
 }
 
 fn compare(frames: &[Vec<u8>]) -> MeterSummary {
+    compare_as(frames, &expecting(2))
+}
+
+pub(crate) fn compare_as(frames: &[Vec<u8>], config: &MeterConfig) -> MeterSummary {
     let bed = cable();
     let mut last = MeterSummary::default();
     for several_queues in [false, true] {
-        let (kernel, reference) = both(&bed, frames, expecting(2), several_queues);
+        let (kernel, reference) = both(&bed, frames, config.clone(), several_queues);
         assert_eq!(
             kernel.flows.keys().collect::<Vec<_>>(),
             reference.flows.keys().collect::<Vec<_>>()
@@ -156,6 +161,7 @@ fn compare(frames: &[Vec<u8>]) -> MeterSummary {
         assert_eq!(kernel.unprobed.frames, reference.unprobed.frames);
         assert_eq!(kernel.unprobed.payload_bytes, reference.unprobed.payload_bytes);
         assert_eq!(kernel.unknown_flow, reference.unknown_flow);
+        assert_eq!(kernel.stale, reference.stale);
         assert_eq!(kernel.foreign, reference.foreign);
         assert_eq!(kernel.malformed, reference.malformed);
         assert_eq!(kernel.fragments, reference.fragments);

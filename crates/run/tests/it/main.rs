@@ -15,6 +15,7 @@ mod fragments;
 mod interop;
 mod interruptions;
 mod kernel_meter;
+mod kernel_meter_headers;
 mod kernel_sender;
 mod model;
 mod multicast;
