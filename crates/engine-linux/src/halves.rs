@@ -123,6 +123,10 @@ macro_rules! port_of_halves {
                 }
             }
 
+            fn answer(&mut self, answer: &Answer) -> bool {
+                self.receiver.as_mut().is_some_and(|half| half.answer(answer))
+            }
+
             fn receive_drops(&self) -> u64 {
                 self.receiver.as_ref().map_or(0, Receiver::drops)
             }

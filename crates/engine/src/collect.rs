@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wirebeat_meter::meter::Meter;
 use wirebeat_units::Nanos;
 
+use crate::answers::Answers;
 use crate::clock::Clock;
 use crate::port::{Arrival, Port, PortError, View};
 
@@ -22,6 +23,16 @@ pub struct LiveRx {
 /// Longest wait before the stop flag is looked at again.
 const STEP: Nanos = Nanos::from_millis(10);
 
+/// Whether senders that wait for an answer to the last datagram of their flow get one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Manner {
+    /// They do.
+    Answering,
+    /// They do not.
+    #[default]
+    Silent,
+}
+
 /// Receives until `stop` is set or the port fails. What has arrived until then is in the meter either
 /// way.
 pub fn collect<P: Port, C: Clock>(
@@ -31,13 +42,14 @@ pub fn collect<P: Port, C: Clock>(
     stop: &AtomicBool,
     live: &LiveRx,
 ) -> Result<(), PortError> {
-    collect_and_tell((port, clock), meter, (stop, live), u64::MAX, |_| {})
+    let manner = Manner::Silent;
+    collect_and_tell((port, clock, manner), meter, (stop, live), u64::MAX, |_| {})
 }
 
 /// The same, and shows each arrival to `tap` as well. It ends by itself with the frame that makes `most` measured ones;
 /// what the port delivers behind that one is not looked at.
 pub fn collect_and_tell<P: Port, C: Clock>(
-    (port, clock): (&mut P, &C),
+    (port, clock, manner): (&mut P, &C, Manner),
     meter: &mut Meter,
     (stop, live): (&AtomicBool, &LiveRx),
     most: u64,
@@ -47,6 +59,7 @@ pub fn collect_and_tell<P: Port, C: Clock>(
     // One more look after the stop: what had arrived before it is waiting in the port.
     let mut last = false;
     let mut measured = 0;
+    let mut answers = (manner == Manner::Answering).then(|| Answers::new(clock.now()));
     while !last && measured < most {
         last = stop.load(Ordering::Acquire);
         let until = if last { Nanos::ZERO } else { clock.now().saturating_add(STEP) };
@@ -63,11 +76,26 @@ pub fn collect_and_tell<P: Port, C: Clock>(
                 match view {
                     View::Frame => meter.record_frame(arrival.at, arrival.bytes, arrival.frame_len),
                     View::Datagram => {
-                        meter.record_datagram(arrival.at, arrival.bytes, None, arrival.frame_len);
+                        meter.record_datagram(
+                            arrival.at,
+                            arrival.bytes,
+                            arrival.ends,
+                            arrival.frame_len,
+                        );
                     }
                 }
                 measured += u64::from(meter.left_alone() == before);
+                if let Some(answers) = &mut answers
+                    && let Some(answer) = meter.take_answer()
+                {
+                    answers.push(answer);
+                }
             })?;
+            if let Some(answers) = &mut answers {
+                answers.release(clock.now(), |answer| {
+                    port.answer(answer);
+                });
+            }
             live.frames.fetch_add(frames, Ordering::Relaxed);
             live.bytes.fetch_add(bytes, Ordering::Relaxed);
             if delivered == 0 || measured >= most || (!last && stop.load(Ordering::Relaxed)) {

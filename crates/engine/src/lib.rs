@@ -5,6 +5,7 @@
 //! lateness and not which engine it drives. Engines of the operating system live in
 //! `wirebeat-engine-linux`.
 
+pub mod answers;
 pub mod budget;
 pub mod clock;
 pub mod collect;

@@ -249,7 +249,7 @@ impl Port for LoopbackPort {
             rest = after;
             let len = u16::try_from(*len).unwrap_or(u16::MAX);
             let frame_len = u32::from(FrameLen::without_fcs(len).get());
-            sink(&Arrival { at: *at, bytes, frame_len });
+            sink(&Arrival { at: *at, bytes, frame_len, ends: None });
         }
         Ok(self.delivery.frames.len())
     }

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::ops::{AddAssign, SubAssign};
 
+use wirebeat_meter::codecs::{Answer, Ends};
 use wirebeat_meter::summary::Distribution;
 pub use wirebeat_traffic::program::Counted;
 use wirebeat_traffic::spec::RunSpec;
@@ -286,6 +287,8 @@ pub struct Arrival<'a> {
     pub bytes: &'a [u8],
     /// Length of the whole frame with FCS, also where `bytes` is cut short or begins at the payload.
     pub frame_len: u32,
+    /// Where a datagram came from and where it went; `None` where `bytes` say so themselves, or nobody asked.
+    pub ends: Option<Ends>,
 }
 
 /// Why a port could not be opened or used.
@@ -402,6 +405,13 @@ pub trait Port: Send {
     where
         F: FnMut(&Arrival<'_>),
         Self: Sized;
+
+    /// Sends `answer` back from where the datagram came to that asked for it; says whether it left. A port that cannot, or
+    /// need not because a program of this host does, sends nothing.
+    fn answer(&mut self, answer: &Answer) -> bool {
+        let _ = answer;
+        false
+    }
 
     /// Frames that the engine itself lost on the receiving side (ring full), so far.
     fn receive_drops(&self) -> u64 {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use wirebeat_units::Nanos;
-use wirebeat_wire::codec::{Codec, Sent};
+use wirebeat_wire::codec::{ANSWER_MAX, Account, Codec, Sent};
 
 /// Which probes of other tools a meter reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,21 +38,52 @@ pub(crate) struct Foreign {
     pub(crate) last: bool,
 }
 
-/// A flow that was not announced: the number in its probes, or where its format has none, the two ends.
+/// A flow that was not announced: the number in its probes, or where its format has none, where it comes from and the port
+/// that it goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stream {
     flow: (Codec, Option<u32>),
-    ends: Option<Ends>,
+    ends: Option<(SocketAddr, u16)>,
 }
 
-/// Where a datagram came from, and the port that it went to, as far as that is known.
-pub(crate) type Ends = (SocketAddr, Option<u16>);
+/// Where a datagram came from and where it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// The address and port of its sender.
+    pub source: SocketAddr,
+    /// The address and port that it was sent to.
+    pub destination: SocketAddr,
+}
+
+/// What the sender of a flow waits for after the flow's last datagram: see [`Codec::answer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Of the last datagram: the answer goes the other way.
+    pub ends: Ends,
+    len: usize,
+    bytes: [u8; ANSWER_MAX],
+}
+
+impl Answer {
+    /// The answer to `last`, the payload of a flow's last datagram; `None` where there is none to give.
+    pub(crate) fn of(codec: Codec, last: &[u8], account: &Account, ends: Ends) -> Option<Answer> {
+        let mut bytes = [0; ANSWER_MAX];
+        let len = codec.answer(last, account, &mut bytes);
+        (len > 0).then_some(Answer { ends, len, bytes })
+    }
+
+    /// Its payload, never longer than that of the datagram that asked for it.
+    pub fn payload(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
 
 impl Stream {
     /// Of a probe that came from one end to the other.
     pub(crate) fn of(flow: (Codec, Option<u32>), ends: Option<Ends>) -> Stream {
         // iperf 2 and pktgen: each of several senders counts for itself.
-        Stream { flow, ends: ends.filter(|_| flow.1.is_none()) }
+        let ends = ends.filter(|_| flow.1.is_none());
+        Stream { flow, ends: ends.map(|ends| (ends.source, ends.destination.port())) }
     }
 }
 
@@ -60,6 +91,11 @@ impl Codecs {
     /// Whether none is read.
     pub(crate) fn is_empty(&self) -> bool {
         self.read.is_empty()
+    }
+
+    /// Whether some formats have no number of the flow, so that it takes the ends of datagrams to tell flows apart.
+    pub fn by_ends(&self) -> bool {
+        self.read.iter().any(|codec| !codec.numbers_flows())
     }
 
     /// Reads `payload`, which arrived at `at` for a UDP port, if that is known: as the format of the port; else

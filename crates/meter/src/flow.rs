@@ -6,6 +6,7 @@
 //! window of sequence numbers, and linear bins where those are asked for), however long it lasts.
 
 use wirebeat_units::Nanos;
+use wirebeat_wire::codec::Account;
 
 use crate::bins::Bins;
 use crate::distribution::Recorder;
@@ -141,6 +142,21 @@ impl FlowMeter {
             // RFC 3550 §6.4.1
             self.interarrival_jitter.record(delay.abs_diff(previous));
         }
+    }
+
+    /// What a sender is told that asks with the flow's last datagram; `None` where nothing came before that.
+    pub(crate) fn account(&self) -> Option<Account> {
+        let sequence = self.sequence.summary();
+        let expected = sequence.expected();
+        let span = self.span.map(|(first, last)| last.saturating_sub(first));
+        (self.ended && self.frames > 1).then(|| Account {
+            payload_bytes: self.payload_bytes,
+            span_ns: span.unwrap_or_default().get(),
+            datagrams: expected,
+            lost: expected.saturating_sub(sequence.unique),
+            reordered: sequence.reordered,
+            jitter_ns: self.interarrival_jitter.estimate_ns().unwrap_or_default() as u64,
+        })
     }
 
     /// Whether anything has arrived.

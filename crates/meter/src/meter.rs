@@ -14,7 +14,7 @@ use wirebeat_wire::fragment::Fragment;
 use wirebeat_wire::probe::Probe;
 
 use crate::bins::Bins;
-use crate::codecs::{Codecs, Ends, Foreign, Stream};
+use crate::codecs::{Answer, Codecs, Ends, Foreign, Stream};
 use crate::filter::Filter;
 use crate::flow::{Expectation, FlowMeter, Sample};
 use crate::headers::HeaderTable;
@@ -125,6 +125,8 @@ pub struct Meter {
     codecs: Codecs,
     /// The numbers of flows of other tools that were not announced.
     streams: BTreeMap<Stream, u16>,
+    /// What the sender of the last datagram waits for, if that was the last of its flow.
+    answer: Option<Answer>,
     headers: HeaderTable,
     /// The flows that are known by their headers.
     recognised: BTreeMap<u16, FlowMeter>,
@@ -152,6 +154,7 @@ impl Meter {
             run_start,
             codecs,
             streams: BTreeMap::new(),
+            answer: None,
             headers,
             recognised: recognised.into_iter().map(by_headers).collect(),
             unprobed: FlowMeter::new(Expectation::default(), window, bins),
@@ -187,7 +190,9 @@ impl Meter {
             Ok(datagram) => {
                 let source = SocketAddr::new(datagram.source, datagram.source_port);
                 if self.filter.matches(Some(source), Some(datagram.destination_port)) {
-                    let ends = (source, Some(datagram.destination_port));
+                    let destination =
+                        SocketAddr::new(datagram.destination, datagram.destination_port);
+                    let ends = Ends { source, destination };
                     self.record_payload(arrived, datagram.payload, (Some(ends), bytes));
                 } else {
                     self.foreign += arrived.frames();
@@ -253,18 +258,17 @@ impl Meter {
         self.room > 0 || self.places[usize::from(id)] != NOWHERE
     }
 
-    /// Takes a datagram that arrived at `at` in a frame of `frame_len` bytes with FCS. Where it comes
-    /// from may be unknown; see [`Filter::matches`].
+    /// Takes a datagram that arrived at `at` in a frame of `frame_len` bytes with FCS. Its ends may be
+    /// unknown; see [`Filter::matches`].
     #[inline]
     pub fn record_datagram(
         &mut self,
         at: Nanos,
         payload: &[u8],
-        source: Option<SocketAddr>,
+        ends: Option<Ends>,
         frame_len: u32,
     ) {
-        if self.filter.matches(source, None) {
-            let ends = source.map(|source| (source, None));
+        if self.filter.matches(ends.map(|ends| ends.source), None) {
             self.record_payload(Arrived { at, frame_len, fragments: 0 }, payload, (ends, &[]));
         } else {
             self.foreign += 1;
@@ -298,6 +302,13 @@ impl Meter {
         *counter += arrived.frames();
     }
 
+    /// What the sender of the frame that was taken last waits for, if that was the last datagram of a flow that is
+    /// measured and its format has an answer to it.
+    #[inline]
+    pub fn take_answer(&mut self) -> Option<Answer> {
+        self.answer.take()
+    }
+
     /// How many frames were no part of what is measured.
     #[inline]
     pub fn left_alone(&self) -> u64 {
@@ -311,7 +322,7 @@ impl Meter {
         payload: &[u8],
         (ends, frame): (Option<Ends>, &[u8]),
     ) {
-        let port = ends.and_then(|(_, port)| port);
+        let port = ends.map(|ends| ends.destination.port());
         let seen = match self.codecs.is_empty() {
             true => None,
             false => self.codecs.read(payload, bare.at, port),
@@ -325,7 +336,13 @@ impl Meter {
         let known = self.codecs.flows.get(&flow).copied();
         let known = known.or_else(|| self.number(Stream::of(flow, ends), flow.1));
         match known.and_then(|id| self.place(id)) {
-            Some(meter) => meter.record(&Sample { sent, sequence: Some(sequence), last, ..*bare }),
+            Some(meter) => {
+                meter.record(&Sample { sent, sequence: Some(sequence), last, ..*bare });
+                let account = if last { meter.account() } else { None };
+                let asked = ends.zip(account);
+                self.answer =
+                    asked.and_then(|(ends, account)| Answer::of(flow.0, payload, &account, ends));
+            }
             None => self.unknown_flow += 1 + u64::from(bare.fragments),
         }
     }
@@ -451,8 +468,10 @@ mod tests {
         for sequence in [0, 1, 3, 2, 2] {
             let payload = probe(7, sequence, u64::from(sequence) * 10);
             frames.record_frame(at(1000), &frame(&payload), 64);
-            let source = Some("10.0.0.1:1000".parse().unwrap());
-            datagrams.record_datagram(at(1000), &payload, source, 64);
+            let (source, destination) =
+                ("10.0.0.1:1000".parse().unwrap(), "10.0.0.2:9".parse().unwrap());
+            let ends = Some(Ends { source, destination });
+            datagrams.record_datagram(at(1000), &payload, ends, 64);
         }
         assert_eq!(frames.summary(), datagrams.summary());
     }
@@ -480,6 +499,35 @@ mod tests {
             .collect();
         assert_eq!(counts, [(5, 5, 0); 3]);
         assert_eq!(summary.unprobed.frames, 0);
+    }
+
+    /// Who sends nothing but a last datagram is not measured, and gets nothing.
+    #[test]
+    fn only_the_last_datagram_of_a_flow_that_is_measured_is_answered() {
+        let codecs = Codecs { read: vec![Codec::Iperf2], ..Codecs::default() };
+        let mut meter = Meter::new(MeterConfig { codecs, ..MeterConfig::default() });
+        let mut take = |port: u16, number: i64, len: usize| {
+            let mut payload = vec![0; len];
+            let (source, destination) =
+                (([10, 0, 0, 1], port).into(), ([10, 0, 0, 2], 5001).into());
+            let facts = wirebeat_wire::codec::Facts { flow: 0, destination };
+            Codec::Iperf2.blank(&facts, &mut payload).unwrap();
+            Codec::Iperf2.marks().write(&mut payload, number as u64, 1_000_000);
+            let ends = Ends { source, destination };
+            meter.record_datagram(at(5_000_000), &payload, Some(ends), 64);
+            let answer = meter.take_answer();
+            assert!(answer.is_none_or(|answer| answer.ends == ends));
+            answer.map(|answer| answer.payload().len())
+        };
+        assert_eq!(take(1000, -2, 100), None, "a last datagram and nothing before it");
+        assert_eq!(take(1001, 1, 100), None);
+        assert_eq!(take(1001, 2, 100), None);
+        assert_eq!(take(1001, -3, 100), Some(56));
+        assert_eq!(take(1001, -4, 200), Some(128));
+        assert_eq!(take(1001, -5, 40), None, "no room for a report");
+        let summary = meter.summary();
+        let ends_repeated: Vec<_> = summary.flows.values().map(|flow| flow.ends_repeated).collect();
+        assert_eq!(ends_repeated, [0, 2]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_engine::collect::Manner;
 use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::group::Group;
@@ -315,6 +316,8 @@ pub(crate) fn open(
         listen: listen_on(request, engine)?,
         log,
         groups,
+        // what a peer announced is ours, and our senders wait for no answer
+        manner: if request.listen.is_some() { Manner::Silent } else { Manner::Answering },
         most: request.count,
         thread: thread(request, port),
     };

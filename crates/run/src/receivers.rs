@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::clock::MonotonicClock;
-use wirebeat_engine::collect::{LiveRx, collect_and_tell};
+use wirebeat_engine::collect::{LiveRx, Manner, collect_and_tell};
 use wirebeat_engine::loopback::{LoopbackPort, VirtualClock};
 use wirebeat_engine::port::{Arrival, Port, PortError};
 use wirebeat_engine_linux::group::{Group, Membership};
@@ -16,7 +16,7 @@ use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
 use wirebeat_engine_linux::packet::{Accept, Kinds, PacketOptions, PacketPort, PacketReceive};
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, ThreadState, realtime_share};
 use wirebeat_engine_linux::socket::{SocketOptions, SocketPort, SocketReceive};
-use wirebeat_meter::meter::{Meter, MeterConfig};
+use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_traffic::spec::EngineChoice;
 
@@ -39,6 +39,8 @@ pub(crate) struct Receiving {
     pub(crate) promiscuous: bool,
     /// Where the socket engine listens.
     pub(crate) listen: Vec<SocketAddr>,
+    /// Whether senders of other tools get the answer that they wait for.
+    pub(crate) manner: Manner,
     /// Ends by itself when so many frames were measured.
     pub(crate) most: Option<u64>,
     /// A log of each packet.
@@ -181,10 +183,13 @@ fn open_packet(port: &PortHere, how: &Receiving) -> Result<PacketPort, RunError>
 }
 
 fn open_socket(port: &PortHere, how: &Receiving) -> Result<SocketPort, RunError> {
+    // of flows that were not announced, some are told apart by their ends only
+    let ends = matches!(how.meter.flows, Flows::Any(_)) && how.meter.codecs.by_ends();
+    let receive = SocketReceive { listen: how.listen.clone(), ends, ..SocketReceive::default() };
     let options = SocketOptions {
         interface: port.spec.interface.clone(),
         transmit: None,
-        receive: Some(SocketReceive { listen: how.listen.clone(), ..SocketReceive::default() }),
+        receive: Some(receive),
     };
     Ok(port.enter(|| SocketPort::open(&options))??)
 }
@@ -206,7 +211,7 @@ where
     let stop = Arc::new(AtomicBool::new(false));
     let live = Arc::new(LiveRx::default());
     let mode = port.caps().mode.clone();
-    let Receiving { meter: config, mut log, groups, most, thread: orders, .. } = how;
+    let Receiving { meter: config, mut log, groups, manner, most, thread: orders, .. } = how;
     let most = most.unwrap_or(u64::MAX);
     let state = Arc::clone(&orders.state);
     let (stopped, seen) = (Arc::clone(&stop), Arc::clone(&live));
@@ -238,7 +243,8 @@ where
                 }
             };
             let told = (&*stopped, &*seen);
-            let error = collect_and_tell((&mut port, &clock), &mut meter, told, most, tap).err();
+            let error =
+                collect_and_tell((&mut port, &clock, manner), &mut meter, told, most, tap).err();
             let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
             let mut summary = meter.summary();
             summary.receiver_drops = port.receive_drops();

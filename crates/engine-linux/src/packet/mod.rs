@@ -5,6 +5,7 @@
 //! passes a filter (`filter`), stamped by the kernel. Knows frames, and nothing of what is in them
 //! beyond what it takes to tell UDP.
 
+mod answer;
 mod filter;
 pub mod plain;
 mod receive;
@@ -14,6 +15,7 @@ mod socket;
 mod transmit;
 
 use wirebeat_engine::port::{Arrival, Caps, Fate, Port, PortError, TxMeta, TxPlan, TxTotals, View};
+use wirebeat_meter::codecs::Answer;
 use wirebeat_netlink::{Link, LinkLayer};
 use wirebeat_units::{Bytes, Nanos};
 

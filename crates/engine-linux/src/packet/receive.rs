@@ -7,8 +7,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, PortError};
+use wirebeat_meter::codecs::Answer;
 use wirebeat_units::{FCS, Nanos};
 
+use super::answer::Answerer;
 use super::ring::{Frame, Ring};
 use super::socket::{self, Protocol};
 use super::{Accept, Fanout, PacketReceive, filter};
@@ -41,6 +43,7 @@ pub(super) struct Receiver {
     /// Whether it shares frames with others: the number of a group does not say so, for 0 is one.
     shares: bool,
     gone: bool,
+    answerer: Answerer,
 }
 
 impl Receiver {
@@ -67,6 +70,7 @@ impl Receiver {
             drops: Cell::new(0),
             shares: options.fanout != Fanout::Alone,
             gone: false,
+            answerer: Answerer::here(index),
         };
         receiver.share(options.fanout)?;
         if options.accept == Accept::All {
@@ -161,6 +165,11 @@ impl Receiver {
         self.time.error()
     }
 
+    /// [`wirebeat_engine::port::Port::answer`].
+    pub(super) fn answer(&mut self, answer: &Answer) -> bool {
+        self.answerer.send(answer)
+    }
+
     /// [`wirebeat_engine::port::Port::receive_drops`].
     pub(super) fn drops(&self) -> u64 {
         // struct tpacket_stats_v3: packets, drops, freezes; reading sets them to zero
@@ -183,11 +192,16 @@ fn deliver(
     let fcs = u32::from(FCS);
     match frame.joined {
         None => {
-            sink(&Arrival { at, bytes: frame.bytes, frame_len: frame.len as u32 + fcs });
+            sink(&Arrival {
+                at,
+                bytes: frame.bytes,
+                frame_len: frame.len as u32 + fcs,
+                ends: None,
+            });
             1
         }
         Some(joined) => joined.split(frame.bytes, scratch, |bytes| {
-            sink(&Arrival { at, bytes, frame_len: bytes.len() as u32 + fcs });
+            sink(&Arrival { at, bytes, frame_len: bytes.len() as u32 + fcs, ends: None });
         }),
     }
 }

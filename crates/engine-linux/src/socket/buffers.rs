@@ -60,7 +60,7 @@ impl Buffers {
     }
 
     /// Receives up to a batch without waiting; returns how many messages came, at least one. Where they
-    /// came from is noted for [`Buffers::frequent`] if `sources` are asked for.
+    /// came from is noted for [`Buffers::frequent`] and [`Buffers::source`] if `sources` are asked for.
     pub(super) fn receive(&mut self, socket: &OwnedFd, sources: bool) -> Result<usize, Errno> {
         let messages = self.messages.get();
         let room = self.iovecs.iter_mut().zip(&mut self.controls).zip(&mut self.sources);
@@ -94,6 +94,11 @@ impl Buffers {
         }
         let same = sources.filter(|source| *source == left).count();
         left.filter(|_| same * 2 > received)
+    }
+
+    /// Where a message of the last batch came from, if that was asked for.
+    pub(super) fn source(&self, index: usize) -> Option<SocketAddr> {
+        self.sources.get(index).and_then(source)
     }
 
     /// Bytes and control data of a message of the last batch.

@@ -1,11 +1,12 @@
-//! What the kernel says beside a datagram: when it came, and how long each of several joined ones is.
+//! What the kernel says beside a datagram: when it came, to which address, and how long each of several joined ones is.
 //!
 //! Reads the control data of recvmsg(2) (cmsg(3)); pure.
 
-use std::mem::{align_of, size_of};
+use std::mem::{align_of, offset_of, size_of};
+use std::net::IpAddr;
 
-/// Bytes of control data that a datagram can have: a timestamp and a segment size, each with a header.
-pub(super) const LEN: usize = 64;
+/// Bytes of control data that a datagram can have: a timestamp, a segment size and an address, each with a header.
+pub(super) const LEN: usize = 96;
 
 const HEADER: usize = size_of::<libc::cmsghdr>();
 const ALIGN: usize = align_of::<libc::cmsghdr>();
@@ -17,6 +18,8 @@ pub(super) struct Control {
     pub(super) realtime: Option<u64>,
     /// Bytes of each datagram but the last, where several are joined.
     pub(super) segment: Option<usize>,
+    /// The address that it was sent to, where that was asked for.
+    pub(super) destination: Option<IpAddr>,
 }
 
 impl Control {
@@ -28,6 +31,14 @@ impl Control {
             match (level, kind) {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => control.realtime = timespec(data),
                 (libc::SOL_UDP, libc::UDP_GRO) => control.segment = segment(data),
+                (libc::SOL_IP, libc::IP_PKTINFO) => {
+                    let at = offset_of!(libc::in_pktinfo, ipi_addr);
+                    control.destination = address::<4>(data, at);
+                }
+                (libc::SOL_IPV6, libc::IPV6_PKTINFO) => {
+                    let at = offset_of!(libc::in6_pktinfo, ipi6_addr);
+                    control.destination = address::<16>(data, at);
+                }
                 _ => {}
             }
             let Some(rest) = bytes.get(len.next_multiple_of(ALIGN)..) else { break };
@@ -60,6 +71,13 @@ fn segment(data: &[u8]) -> Option<usize> {
     usize::try_from(size).ok().filter(|&size| size > 0)
 }
 
+fn address<const N: usize>(data: &[u8], at: usize) -> Option<IpAddr>
+where
+    IpAddr: From<[u8; N]>,
+{
+    Some(IpAddr::from(*data.get(at..)?.first_chunk::<N>()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,14 +102,31 @@ mod tests {
 
     #[test]
     fn time_and_segment_size_are_found_in_any_order() {
-        let expected = Control { realtime: Some(1_800_000_000_999_999_999), segment: Some(18) };
+        let expected = Control {
+            realtime: Some(1_800_000_000_999_999_999),
+            segment: Some(18),
+            destination: None,
+        };
         let time = time(1_800_000_000, 999_999_999);
         let other = message(libc::SOL_IP, libc::IP_TTL, &[0; 4]);
         for parts in [[&time, &joined(18), &other], [&other, &joined(18), &time]] {
             let bytes = parts.map(Vec::as_slice).concat();
             assert_eq!(Control::parse(&bytes), expected);
         }
-        assert!(time.len() + joined(18).len() <= LEN);
+        let info = message(libc::SOL_IPV6, libc::IPV6_PKTINFO, &[0; 20]);
+        assert!(time.len() + joined(18).len() + info.len() <= LEN);
+    }
+
+    #[test]
+    fn the_address_that_a_datagram_was_sent_to_is_found() {
+        let v4 = [[7, 0, 0, 0], [10, 0, 0, 1], [10, 0, 0, 2]].concat();
+        let v4 = message(libc::SOL_IP, libc::IP_PKTINFO, &v4);
+        assert_eq!(Control::parse(&v4).destination, Some([10, 0, 0, 2].into()));
+        let v6 = [&[0xfe; 16][..], &[7, 0, 0, 0]].concat();
+        let v6 = message(libc::SOL_IPV6, libc::IPV6_PKTINFO, &v6);
+        assert_eq!(Control::parse(&v6).destination, Some([0xfe; 16].into()));
+        let short = message(libc::SOL_IP, libc::IP_PKTINFO, &[0; 11]);
+        assert_eq!(Control::parse(&short).destination, None);
     }
 
     #[test]

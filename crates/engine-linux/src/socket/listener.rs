@@ -14,12 +14,13 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{bind, connect, sockopt};
 use wirebeat_engine::port::PortError;
+use wirebeat_meter::codecs::{Answer, Ends};
 use wirebeat_netlink::Link;
 use wirebeat_wire::ip::Version;
 
 use super::buffers::Buffers;
 use super::control::Control;
-use super::{Gro, SocketReceive, endpoint};
+use super::{Gro, SocketReceive, endpoint, reply};
 use crate::sys::{self, refused};
 
 /// Messages that are read before it is looked at whom they come from.
@@ -62,6 +63,8 @@ pub(super) struct Listener {
     spare: Option<OwnedFd>,
     /// Messages until it is looked at where they come from.
     until_look: u32,
+    /// Whether it is told of each where it comes from.
+    ends: bool,
 }
 
 /// A socket and the last batch that was read from it.
@@ -109,7 +112,18 @@ impl Listener {
             own: None,
             spare,
             until_look: LOOK_EVERY,
+            ends: options.ends,
         })
+    }
+
+    /// Sends `answer` from this address, if that is where the datagram came to that asked for it; says whether it left.
+    pub(super) fn answer(&self, answer: &Answer) -> bool {
+        let Ends { source, destination } = answer.ends;
+        let here = self.address.ip();
+        let mine = self.address.port() == destination.port()
+            && self.address.is_ipv4() == destination.is_ipv4()
+            && (here.is_unspecified() || here == destination.ip());
+        mine && reply::send(&self.main.socket, answer.payload(), &source, &destination).is_ok()
     }
 
     /// The sockets.
@@ -126,8 +140,11 @@ impl Listener {
         std::iter::once(&self.main).chain(&self.own)
     }
 
-    /// Gives messages to `sink`, all or a good part of what has come.
-    pub(super) fn take(&mut self, mut sink: impl FnMut(&[u8], Control)) -> Result<(), PortError> {
+    /// Gives messages to `sink`, all or a good part of what has come, and where they came from if that was asked for.
+    pub(super) fn take(
+        &mut self,
+        mut sink: impl FnMut(&[u8], Control, Option<SocketAddr>),
+    ) -> Result<(), PortError> {
         for _ in 0..TURNS {
             if !self.read().map_err(|errno| {
                 refused("receiving datagrams", &self.address.to_string(), errno.into())
@@ -136,7 +153,7 @@ impl Listener {
             }
             let Some(own) = &mut self.own else {
                 while self.main.has() {
-                    self.main.give(&mut sink);
+                    self.main.give(self.ends, &mut sink);
                 }
                 if self.main.emptied {
                     return Ok(());
@@ -144,7 +161,7 @@ impl Listener {
                 continue;
             };
             while let Some(lane) = Lane::next_of(&mut self.main, own) {
-                lane.give(&mut sink);
+                lane.give(self.ends, &mut sink);
             }
         }
         Ok(())
@@ -156,7 +173,7 @@ impl Listener {
         let last = self.lanes().map(|lane| lane.number).max().unwrap_or(0);
         let Some(own) = &mut self.own else {
             let looks = self.until_look == 0 && self.spare.is_some();
-            self.main.read(last + 1, looks)?;
+            self.main.read(last + 1, looks || self.ends)?;
             self.until_look = self.until_look.saturating_sub(self.main.held as u32);
             if looks {
                 self.adopt();
@@ -164,10 +181,10 @@ impl Listener {
             return Ok(self.main.has());
         };
         if !self.main.has() && !self.main.is_behind(own) {
-            self.main.read(last + 1, false)?;
+            self.main.read(last + 1, self.ends)?;
         }
         if !own.has() && !own.is_behind(&self.main) {
-            own.read(last + 2, false)?;
+            own.read(last + 2, self.ends)?;
         }
         Ok(self.main.has() || own.has())
     }
@@ -238,8 +255,9 @@ impl Lane {
     }
 
     /// Gives the next message to `sink`.
-    fn give(&mut self, sink: &mut impl FnMut(&[u8], Control)) {
-        sink(self.buffers.message(self.next).0, self.beside);
+    fn give(&mut self, ends: bool, sink: &mut impl FnMut(&[u8], Control, Option<SocketAddr>)) {
+        let source = if ends { self.buffers.source(self.next) } else { None };
+        sink(self.buffers.message(self.next).0, self.beside, source);
         self.next += 1;
         self.look();
     }
@@ -306,6 +324,13 @@ fn prepare(socket: &OwnedFd, address: &SocketAddr, options: &SocketReceive) -> i
     }
     if address.is_ipv6() {
         sys::set_option(socket, (libc::SOL_UDP, libc::UDP_NO_CHECK6_RX), &ON)?;
+    }
+    if options.ends {
+        let told = match address {
+            SocketAddr::V4(_) => (libc::SOL_IP, libc::IP_PKTINFO),
+            SocketAddr::V6(_) => (libc::SOL_IPV6, libc::IPV6_RECVPKTINFO),
+        };
+        sys::set_option(socket, told, &ON)?;
     }
     if let Some(time) = options.busy_poll {
         let microseconds = libc::c_int::try_from(time.get() / 1_000).unwrap_or(libc::c_int::MAX);

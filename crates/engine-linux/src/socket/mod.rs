@@ -2,7 +2,8 @@
 //!
 //! A [`SocketPort`] sends datagrams to the [`Endpoint`]s of its tags and listens on addresses; the
 //! operating system makes the headers. `transmit` sends batches, joined into large packets where
-//! sizes allow (`joining`); `receive` takes batches with the kernel's timestamps (`control`) from sockets (`listener`). Knows
+//! sizes allow (`joining`); `receive` takes batches with the kernel's timestamps (`control`) from sockets (`listener`), which also
+//! send what a sender waits for (`reply`). Knows
 //! payloads and addresses, and nothing of what is in the payloads.
 //!
 //! An address that is listened on cannot be a source as well: replies to a source are dropped by the
@@ -14,11 +15,13 @@ mod endpoint;
 mod joining;
 mod listener;
 mod receive;
+mod reply;
 mod transmit;
 
 use std::net::SocketAddr;
 
 use wirebeat_engine::port::{Arrival, Caps, Fate, Port, PortError, TxMeta, TxPlan, TxTotals, View};
+use wirebeat_meter::codecs::Answer;
 use wirebeat_units::{Bytes, Nanos};
 
 use crate::halves::{Transmit, port_of_halves};
@@ -84,6 +87,8 @@ pub struct SocketReceive {
     /// Busy-poll the device's queue for so long (SO_BUSY_POLL); more than the system's setting takes
     /// CAP_NET_ADMIN.
     pub busy_poll: Option<Nanos>,
+    /// Whether arrivals say their ends ([`Arrival::ends`]).
+    pub ends: bool,
 }
 
 /// Whether joined datagrams are taken as they are (generic receive offload). They share one
@@ -106,6 +111,7 @@ impl Default for SocketReceive {
             gro: Gro::On,
             gather: Nanos::from_micros(50),
             busy_poll: None,
+            ends: false,
         }
     }
 }

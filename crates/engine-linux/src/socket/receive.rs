@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, PortError};
+use wirebeat_meter::codecs::{Answer, Ends};
 use wirebeat_netlink::{Link, LinkEvent, LinkState, LinkWatch, NetlinkError};
 use wirebeat_units::Nanos;
 
@@ -87,11 +88,16 @@ impl Receiver {
         let mut count = 0;
         for listener in &mut self.listeners {
             let version = listener.version;
-            listener.take(|bytes, control| {
+            let port = listener.address.port();
+            listener.take(|bytes, control, source| {
                 let at = control.realtime.map_or(now, |realtime| self.time.convert(realtime));
+                let destination = control.destination.map(|ip| SocketAddr::new(ip, port));
+                let ends = source
+                    .zip(destination)
+                    .map(|(source, destination)| Ends { source, destination });
                 count += arrivals(bytes, control.segment, |bytes| {
                     let frame_len = version.shortest_frame(bytes.len()) as u32;
-                    sink(&Arrival { at, bytes, frame_len });
+                    sink(&Arrival { at, bytes, frame_len, ends });
                 });
             })?;
         }
@@ -124,6 +130,11 @@ impl Receiver {
     /// How far the times of arrivals can be off by conversion.
     pub(super) fn timestamp_error(&self) -> Nanos {
         self.time.error()
+    }
+
+    /// [`wirebeat_engine::port::Port::answer`].
+    pub(super) fn answer(&mut self, answer: &Answer) -> bool {
+        self.listeners.iter().any(|listener| listener.answer(answer))
     }
 
     /// [`wirebeat_engine::port::Port::receive_drops`].

@@ -14,7 +14,7 @@ use wirebeat_wire::probe::Probe;
 
 use super::{Driven, FlowSent, Job, LiveTx, Plan, Sequences, drive};
 use crate::clock::{Clock, Wait};
-use crate::collect::{LiveRx, collect_and_tell};
+use crate::collect::{LiveRx, Manner, collect_and_tell};
 use crate::loopback::{Link, LoopbackPort, VirtualClock, pair};
 use crate::port::{Amount, Arrival, Caps, Fate, Fates, Port, PortError, TxMeta, TxTotals};
 
@@ -352,7 +352,8 @@ fn a_receiver_ends_with_the_frame_that_makes_its_count() {
     let config = MeterConfig { flows: Flows::Any(1), ..MeterConfig::default() };
     let (mut meter, live, mut told) = (Meter::new(config), LiveRx::default(), 0);
     let more = (&world.stop, &live);
-    collect_and_tell((&mut b, &world.clock), &mut meter, more, 50, |_| told += 1).unwrap();
+    let at = (&mut b, &world.clock, Manner::Silent);
+    collect_and_tell(at, &mut meter, more, 50, |_| told += 1).unwrap();
     let frames = meter.summary().flows[&0].frames;
     assert_eq!((frames, told, live.frames.load(Ordering::Relaxed)), (50, 50, 50));
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_engine::collect::Manner;
 use wirebeat_engine::loopback::LoopbackPort;
 use wirebeat_engine_linux::group::Group;
 use wirebeat_engine_linux::kernel::{Fate, KernelReceiver};
@@ -92,6 +93,7 @@ impl Prepared {
             listen,
             log: None,
             groups,
+            manner: Manner::Silent,
             most: None,
             thread: ThreadOrders {
                 cpus: Vec::new(),

@@ -94,6 +94,26 @@ pub struct Seen {
     pub last: bool,
 }
 
+/// What a receiver tells a sender of its flow that asks for it with the flow's last datagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Bytes of payload that arrived.
+    pub payload_bytes: u64,
+    /// Nanoseconds from the first arrival to the last.
+    pub span_ns: u64,
+    /// Datagrams by their numbers, those that are missing included.
+    pub datagrams: u64,
+    /// Those that are missing.
+    pub lost: u64,
+    /// Those that came behind a later one.
+    pub reordered: u64,
+    /// Interarrival jitter (RFC 3550) in nanoseconds.
+    pub jitter_ns: u64,
+}
+
+/// Bytes of the longest answer to the last datagram of a flow.
+pub const ANSWER_MAX: usize = 128;
+
 /// A payload with too little room for the probe of its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -136,6 +156,12 @@ trait Format {
         None
     }
     fn read(&self, payload: &[u8]) -> Option<Seen>;
+    fn numbers_flows(&self) -> bool {
+        true
+    }
+    fn answer(&self, _last: &[u8], _account: &Account, _out: &mut [u8; ANSWER_MAX]) -> usize {
+        0
+    }
     fn may_begin(&self, _seen: &Seen) -> bool {
         true
     }
@@ -262,6 +288,19 @@ impl Codec {
     /// Reads a payload that is known to be of this format; `None` when it cannot be.
     pub fn read(self, payload: &[u8]) -> Option<Seen> {
         self.format().read(payload)
+    }
+
+    /// Writes into `out` what the receiver of a flow answers to `last`, the payload of its last datagram. Returns how many
+    /// bytes that is: never more than `last` has, and 0 where the sender expects no answer or left no room for it. An
+    /// answer is never read as the last datagram of a flow, so that two receivers cannot answer each other.
+    pub fn answer(self, last: &[u8], account: &Account, out: &mut [u8; ANSWER_MAX]) -> usize {
+        self.format().answer(last, account, out)
+    }
+
+    /// Whether its probes carry the number of their flow. Flows of other formats are told apart by their addresses and
+    /// ports.
+    pub fn numbers_flows(self) -> bool {
+        self.format().numbers_flows()
     }
 
     /// Whether a flow that nobody announced may begin with what [`Codec::read`] found. Formats without anything to be

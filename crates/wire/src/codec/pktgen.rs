@@ -40,6 +40,9 @@ impl Format for Microseconds {
     fn blank(&self, _: &Facts, out: &mut [u8]) {
         blank(out);
     }
+    fn numbers_flows(&self) -> bool {
+        false
+    }
     fn read(&self, payload: &[u8]) -> Option<Seen> {
         let (sequence, time) = fields(payload)?;
         let sent = match time {
@@ -67,6 +70,9 @@ impl Format for Nanoseconds {
     }
     fn blank(&self, _: &Facts, out: &mut [u8]) {
         blank(out);
+    }
+    fn numbers_flows(&self) -> bool {
+        false
     }
     fn read(&self, payload: &[u8]) -> Option<Seen> {
         let (sequence, [high, low]) = fields(payload)?;
