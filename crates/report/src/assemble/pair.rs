@@ -236,9 +236,8 @@ impl Counted {
 }
 
 fn sent(flow: &SentFlow) -> Sent {
-    let rates = flow.departures.and_then(|(first, last)| {
+    let rates = span_ns(flow).and_then(|span| {
         let intervals = rates::intervals(flow.sent.frames, flow.burst);
-        let span = last.saturating_sub(first).get();
         match asked_ns(flow) {
             Some(asked) => rates::rates(&flow.sent, flow.sent.frames, span.max(asked)),
             None => rates::rates(&flow.sent, intervals, span),
@@ -265,6 +264,19 @@ fn sent(flow: &SentFlow) -> Sent {
         last_departure_ns: flow.departures.map(|(_, last)| last.get()),
         departure_error_ns: Stats::of(&flow.departure_error),
     }
+}
+
+/// The time that a flow's rate is counted over: from its first departure to its last. Where the first was late, and those
+/// behind it were less so, it begins when that was due: frames that left after their deadlines are not sent too fast.
+fn span_ns(flow: &SentFlow) -> Option<u64> {
+    let (first, last) = flow.departures?;
+    let span = last.saturating_sub(first).get();
+    let rate = flow.offered.filter(|_| flow.steady);
+    let intervals = rates::intervals(flow.sent.frames, flow.burst);
+    let planned = rate.map(|rate| (intervals as f64 / rate.per_second() * 1e9) as u64);
+    let latest = flow.departure_error.moments.max.max(0).unsigned_abs();
+    let explained = |planned: &u64| *planned > span && *planned - span <= latest;
+    Some(planned.filter(explained).unwrap_or(span))
 }
 
 /// How long the frames of a flow were asked for, where not all of them were sent and the rate is known: some that left
@@ -379,10 +391,11 @@ fn total_sent(
     }
     total.late = reports().fold(0, |sum, sent| sum.saturating_add(sent.late));
     let span = Nanos::new(last.unwrap_or(0)).saturating_sub(Nanos::new(first.unwrap_or(0)));
+    let longest = sides.iter().filter_map(|flow| span_ns(flow)).max().unwrap_or(0);
     total.queues = sides.iter().map(|flow| flow.queues).max().unwrap_or(0).max(1);
     total.drops_late = sides.iter().any(|flow| flow.drops_late);
     let asked = sides.iter().filter_map(|flow| asked_ns(flow)).max().unwrap_or(0);
-    total.rates = rates::rates(&total.sent, intervals, span.get().max(asked));
+    total.rates = rates::rates(&total.sent, intervals, span.get().max(asked).max(longest));
     error.complete(shared_errors);
     total.departure_error_ns = Stats::of(&error);
     Some(total)

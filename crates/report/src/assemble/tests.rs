@@ -85,6 +85,36 @@ fn loss_is_what_was_sent_less_what_arrived_for_the_first_time() {
     assert!(report.books.iter().all(|equation| equation.balances()));
 }
 
+/// Frames of a flow whose first left so late, and the others in time.
+fn late_at_first(late: Nanos, noted: bool) -> SentFlow {
+    let flow = sent(Some(1), 1000);
+    let mut error = Recorder::default();
+    error.record(0);
+    if noted {
+        error.record(late.get() as i64);
+    }
+    let departures = Some((late, Nanos::from_millis(999)));
+    SentFlow { departures, departure_error: error.distribution(), ..flow }
+}
+
+/// "The transmitter was too fast (+19 %)": frames that were held up at the start left together, and the rate was counted
+/// from when the first of them did.
+#[test]
+fn a_flow_that_starts_late_and_catches_up_is_not_too_fast() {
+    let late = Nanos::from_millis(160);
+    let error = |noted: bool| {
+        let report = assemble(facts(), sender(vec![late_at_first(late, noted)]), None);
+        let flow = report.flows[0].sent.clone().unwrap();
+        assert_eq!(report.total.sent.as_ref().unwrap().rates, flow.rates);
+        let fast = report.findings.iter().any(|finding| finding.message.contains("too fast"));
+        (flow.rate_error_ppm.unwrap(), fast)
+    };
+    assert_eq!(error(true), (0.0, false));
+    // without a late frame that explains it, the transmitter was too fast
+    let (ppm, fast) = error(false);
+    assert!(ppm > 190_000.0 && fast, "{ppm}");
+}
+
 /// A flow that is these members, each of so many frames, and what belongs to none.
 fn with_members(members: &[u64], own: u64) -> SentFlow {
     let all = own + members.iter().sum::<u64>();
