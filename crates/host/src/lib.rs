@@ -1,8 +1,8 @@
 //! Facts about this machine that decide how far a measurement can be trusted.
 //!
 //! [`Machine::observe`] and [`Interface::observe`] gather what a report names and `wirebeat doctor`
-//! judges; [`CpuTimes`] says what a run cost, and [`noise`] how often the machine stops a program that
-//! only reads the clock. Everything is plain data. A fact that cannot be had is `None`: no fact is
+//! judges; [`CpuTimes`] says what a run cost, [`noise`] how often the machine stops a program that
+//! only reads the clock, and [`udp`] what programs' sockets had no room for. Everything is plain data. A fact that cannot be had is `None`: no fact is
 //! worth failing a run for. What a fact means for a measurement is not decided here.
 
 mod accounting;
@@ -14,6 +14,7 @@ mod interface;
 mod kernel;
 mod noise;
 mod privileges;
+pub mod udp;
 
 use serde::Serialize;
 

@@ -6,6 +6,7 @@
 //! a sender on another host ([`remote`]). This crate owns threads, clocks and cores, and does not know
 //! how it is asked.
 
+mod applications;
 mod attribution;
 pub mod control;
 pub mod doctor;

@@ -27,6 +27,7 @@ use wirebeat_traffic::spec::{EngineChoice, PortSpec, PriorityChoice};
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Codec;
 
+use crate::applications::Applications;
 use crate::engines::{self, Engine};
 use crate::error::RunError;
 use crate::facts;
@@ -134,6 +135,14 @@ pub fn receive(
     let machine = Machine::observe();
     let (started, cpu, begun) = (SystemTime::now(), CpuTimes::now(), MonotonicClock.now());
     let receiver = open(request, (&port, engine), config)?;
+    let applications = match engine {
+        // these let datagrams go on to the stack
+        Engine::Packet => true,
+        Engine::Kernel => request.pass,
+        _ => false,
+    };
+    let only = request.filter.destination_port;
+    let applications = applications.then(|| Applications::watch(&port, only)).transpose()?;
     let mut watch = match &port.link {
         Some(link) => Some(session::watch(&port, link)?),
         None => None,
@@ -156,6 +165,7 @@ pub fn receive(
     let mut machine = facts::disturbances(&spent, &machine);
     machine.extend(facts::left_alone(engine, &received.summary));
     machine.extend(facts::shared_histograms(&received.summary));
+    machine.extend(applications.iter().flat_map(|applications| applications.findings(&port)));
     machine.extend(no_room(flow_limit(request, engine), &received.summary));
     let unwritten = received
         .log_error

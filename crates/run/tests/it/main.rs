@@ -23,6 +23,7 @@ mod observer;
 mod replay;
 mod replay_capture;
 mod same_frames;
+mod slow_program;
 mod trace;
 mod two_hosts;
 mod world;
