@@ -608,8 +608,10 @@ mod tests {
     fn a_datagram_from_elsewhere_is_foreign() {
         let filter = Filter { source: Some("10.0.0.9".parse().unwrap()), ..Filter::default() };
         let mut meter = Meter::new(MeterConfig { filter, ..MeterConfig::default() });
-        let source = Some("10.0.0.1:1000".parse().unwrap());
-        meter.record_datagram(at(1), &probe(1, 0, 0), source, 64);
+        let (source, destination) =
+            ("10.0.0.1:1000".parse().unwrap(), "10.0.0.2:9".parse().unwrap());
+        let ends = Some(Ends { source, destination });
+        meter.record_datagram(at(1), &probe(1, 0, 0), ends, 64);
         assert_eq!((meter.summary().foreign, meter.summary().flows.len()), (1, 0));
     }
 
