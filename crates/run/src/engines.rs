@@ -2,9 +2,11 @@
 //! silent change: an engine that was asked for and cannot serve is an error, and the report names the one
 //! that was used.
 
+use std::net::IpAddr;
+
 use wirebeat_engine_linux::kernel;
 use wirebeat_host::Machine;
-use wirebeat_netlink::RouteKind;
+use wirebeat_netlink::{LinkLayer, RouteKind};
 use wirebeat_traffic::spec::{EngineChoice, Scenario};
 
 use crate::error::RunError;
@@ -45,15 +47,50 @@ impl Engine {
     }
 }
 
+/// The engine of a port, and why an automatic choice fell on one that could not be expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) engine: Engine,
+    pub(crate) because: Option<String>,
+}
+
 /// The engine for a port, before anything is open; [`settle`] may still change an automatic choice.
-pub(crate) fn choose(port: &PortHere, scenario: &Scenario) -> Result<Engine, RunError> {
+pub(crate) fn choose(port: &PortHere, scenario: &Scenario) -> Result<Choice, RunError> {
+    let expected = |engine| Choice { engine, because: None };
+    let socket = |why| Choice { engine: Engine::Socket, because: Some(why) };
     if let Some(engine) = Engine::asked(port.spec.engine) {
-        return Ok(engine);
+        check_ethernet(port, engine)?;
+        return Ok(expected(engine));
     }
-    if sends_to_itself(port, scenario)? {
-        return Ok(Engine::Socket);
+    if let Some(why) = without_ethernet(port) {
+        return Ok(socket(why));
     }
-    Ok(by_privilege())
+    Ok(match sends_to_itself(port, scenario)? {
+        Some(address) => socket(format!("{address} is an address of this host")),
+        None => expected(by_privilege()),
+    })
+}
+
+/// Why frames of Ethernet cannot leave or arrive on a port's link, if so: it is a tunnel (tun, ppp, WireGuard) or
+/// another that carries IP packets alone.
+pub(crate) fn without_ethernet(port: &PortHere) -> Option<String> {
+    let link = port.link.as_ref()?;
+    matches!(link.layer, LinkLayer::Other(_))
+        .then(|| format!("interface {} does not carry Ethernet frames", link.name))
+}
+
+/// An engine that makes or reads Ethernet frames needs a link that carries them.
+pub(crate) fn check_ethernet(port: &PortHere, engine: Engine) -> Result<(), RunError> {
+    match without_ethernet(port) {
+        Some(why) if matches!(engine, Engine::Kernel | Engine::Packet) => {
+            Err(RunError::Usage(format!(
+                "port '{}': {why}, and the engine '{}' needs them; use the engine 'socket', or 'auto'",
+                port.name,
+                engine.name()
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The fastest engine that this process may use.
@@ -68,23 +105,22 @@ pub(crate) fn by_privilege() -> Engine {
     }
 }
 
-/// Whether a flow of the port goes to an address of this host, where no frame leaves by an interface.
-fn sends_to_itself(port: &PortHere, scenario: &Scenario) -> Result<bool, RunError> {
+/// The address of this host that a flow of the port goes to, if one does: no frame to it leaves by an interface.
+fn sends_to_itself(port: &PortHere, scenario: &Scenario) -> Result<Option<IpAddr>, RunError> {
     if port.spec.next_hop.is_some() {
-        return Ok(false);
+        return Ok(None);
     }
     let mut netlink = port.netlink()?;
     let mut flows = scenario.flows.iter().filter(|(_, flow)| flow.from == port.name);
-    Ok(flows.any(|(name, flow)| {
+    Ok(flows.find_map(|(name, flow)| {
         let packet = flow.headers(name).ok();
         let ethernet = packet.as_ref().and_then(|packet| packet.ethernet);
         let written = ethernet.is_some_and(|ethernet| ethernet.destination.is_some());
         let destination = packet.and_then(|packet| packet.network?.destination());
-        !written
-            && destination.is_some_and(|destination| {
-                let route = netlink.route_to(destination, None);
-                route.is_ok_and(|route| route.kind == RouteKind::Local)
-            })
+        destination.filter(|_| !written).filter(|destination| {
+            let route = netlink.route_to(*destination, None);
+            route.is_ok_and(|route| route.kind == RouteKind::Local)
+        })
     }))
 }
 

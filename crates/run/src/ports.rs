@@ -138,10 +138,7 @@ fn link(port: &PortHere, scenario: &Scenario) -> Result<Option<Link>, RunError> 
             .map_err(|error| RunError::Usage(format!("port '{}': {error}", port.name)))?;
         return Ok(Some(link));
     }
-    let destination = scenario.flows.iter().find_map(|(name, flow)| {
-        (flow.from == port.name).then(|| flow.headers(name).ok()?.network?.destination()).flatten()
-    });
-    match destination {
+    match scenario.destination_from(&port.name) {
         Some(destination) => match netlink.route_to(destination, None) {
             Ok(route) => Ok(Some(netlink.link_by_index(route.link).map_err(machine)?)),
             Err(_) if port.spec.engine == EngineChoice::Socket => Ok(None),

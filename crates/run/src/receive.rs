@@ -28,7 +28,7 @@ use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Codec;
 
 use crate::applications::Applications;
-use crate::engines::{self, Engine};
+use crate::engines::{self, Choice, Engine};
 use crate::error::RunError;
 use crate::facts;
 use crate::listening;
@@ -114,7 +114,10 @@ pub fn receive(
 ) -> Result<Report, RunError> {
     Cpus::here().check("the receiver", &request.cores)?;
     let port = find(request)?;
-    let engine = engine(request, &port);
+    let Choice { engine, because } = engine(request, &port)?;
+    if let Some(why) = because {
+        observer.notice(&format!("the engine 'socket' receives: {why}"));
+    }
     if priority::of(request.priority) == Priority::Realtime {
         priority::permitted()?;
     }
@@ -258,14 +261,19 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<PortHere, RunError> {
 }
 
 /// The engine for it.
-pub(crate) fn engine(request: &ReceiveRequest, port: &PortHere) -> Engine {
-    match Engine::asked(request.engine) {
-        Some(engine) => engine,
-        None if port.link.is_none() => Engine::Socket,
+fn engine(request: &ReceiveRequest, port: &PortHere) -> Result<Choice, RunError> {
+    let because = engines::without_ethernet(port);
+    let engine = match Engine::asked(request.engine) {
+        Some(engine) => {
+            engines::check_ethernet(port, engine)?;
+            return Ok(Choice { engine, because: None });
+        }
+        None if port.link.is_none() || because.is_some() => Engine::Socket,
         // the kernel reads Wirebeat's own probes only, and logs nothing
         None if !request.codecs.is_empty() || request.log.is_some() => Engine::Packet,
         None => engines::by_privilege(),
-    }
+    };
+    Ok(Choice { engine, because })
 }
 
 /// Opens the receiver that a request means.

@@ -27,7 +27,7 @@ use wirebeat_traffic::program::{Pace, Program, Stream};
 use wirebeat_traffic::schedule::{ROUND_MAX, Shard};
 use wirebeat_units::Nanos;
 
-use crate::engines::Engine;
+use crate::engines::{self, Engine};
 use crate::error::RunError;
 use crate::placement::Seat;
 use crate::ports::PortHere;
@@ -236,12 +236,19 @@ fn check_end(port: &PortHere, program: &Program, flows: &[u32]) -> Result<(), Ru
 fn check_endpoints(port: &PortHere, program: &Program, flows: &[u32]) -> Result<(), RunError> {
     let flows = flows.iter().filter_map(|&flow| program.flows.get(flow as usize));
     match flows.into_iter().find(|flow| flow.endpoint.is_none()) {
-        Some(flow) => Err(RunError::Usage(format!(
-            "flow '{}' cannot be sent by the engine 'socket' of port '{}': the system makes the headers \
-             there, and these are not plain UDP over IP with fields that stay the same; use the engine \
-             'packet' or 'kernel'",
-            flow.name, port.name
-        ))),
+        Some(flow) => {
+            let remedy = match engines::without_ethernet(port) {
+                Some(why) => format!(
+                    "{why}, so that the engines 'packet' and 'kernel' cannot send it either"
+                ),
+                None => "use the engine 'packet' or 'kernel'".to_owned(),
+            };
+            Err(RunError::Usage(format!(
+                "flow '{}' cannot be sent by the engine 'socket' of port '{}': the system makes the headers \
+                 there, and these are not plain UDP over IP with fields that stay the same; {remedy}",
+                flow.name, port.name
+            )))
+        }
         None => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! Namespaces and virtual cables for tests, the benchmark and the demo.
 //!
 //! [`Testbed::pair`] lays a veth cable between two network namespaces; [`Testbed::router`] and
-//! [`Testbed::bridge`] put a device under test in between. The namespaces have no names and no
+//! [`Testbed::bridge`] put a device under test in between, and a [`Tunnel`] has no Ethernet. The namespaces have no names and no
 //! files: they are held by file descriptors of this process alone, so that the kernel removes them,
 //! cables and all, however the process ends. [`Program`] runs other programs inside a namespace,
 //! [`require!`] lets a test say what it needs, and [`userns`] makes all of it work without root.
@@ -13,9 +13,11 @@ mod process;
 mod require;
 mod steering;
 mod testbed;
+mod tunnel;
 pub mod userns;
 
 pub use options::{Addressing, Neighbours, Offload, Offloads, Options};
 pub use process::{Output, Process, ProcessError, Program};
 pub use require::{Capability, Skip, report_skip, require};
 pub use testbed::{End, Testbed, TestbedError};
+pub use tunnel::Tunnel;

@@ -16,7 +16,7 @@ use rustix::system::uname;
 use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::namespaces::{Forwarding, create};
-use crate::{Addressing, userns};
+use crate::{Addressing, Options, Tunnel, userns};
 
 /// Tests that may not be skipped: names of tests or of what they need, with commas, or `all`.
 const MAY_NOT_SKIP: &str = "WIREBEAT_MAY_NOT_SKIP";
@@ -32,6 +32,8 @@ pub enum Capability {
     XdpLiveFrames,
     /// That an unprivileged user can have a user namespace.
     UserNamespaces,
+    /// To make tun devices.
+    Tun,
     /// A program in the PATH.
     Program(&'static str),
 }
@@ -43,6 +45,7 @@ impl fmt::Display for Capability {
             Capability::Bpf => "bpf",
             Capability::XdpLiveFrames => "xdp-live-frames",
             Capability::UserNamespaces => "userns",
+            Capability::Tun => "tun",
             Capability::Program(name) => name,
         })
     }
@@ -65,6 +68,7 @@ pub fn require(capability: Capability) -> Result<(), Skip> {
         Capability::Bpf => bpf(),
         Capability::XdpLiveFrames => bpf().and_then(|()| live_frames()),
         Capability::UserNamespaces => user_namespaces(),
+        Capability::Tun => Tunnel::new(&Options::default()).map(drop).map_err(|e| e.to_string()),
         Capability::Program(name) if on_path(OsStr::new(name)) => Ok(()),
         Capability::Program(name) => Err(format!("there is no program '{name}' in the PATH")),
     };

@@ -82,6 +82,9 @@ pub enum TestbedError {
         /// The system's error.
         source: io::Error,
     },
+    /// The system gives us no tun device.
+    #[error("cannot make a tun device: {0}; is there /dev/net/tun, and may this process open it?")]
+    Tun(#[source] io::Error),
     /// A bridge with so few or so many ends makes no sense.
     #[error("a bridge has 2 to {ENDS_MAX} ends, not {0}")]
     Ends(usize),
@@ -104,9 +107,9 @@ pub enum TestbedError {
 
 /// Where an interface is in the plan of addresses: a network, and a host in it.
 #[derive(Clone, Copy)]
-struct Place {
-    network: u8,
-    host: u8,
+pub(crate) struct Place {
+    pub(crate) network: u8,
+    pub(crate) host: u8,
 }
 
 impl Place {
@@ -236,7 +239,7 @@ impl Testbed {
     }
 
     /// Waits until every end can send and nothing is on the cables, and reads how the ends are then.
-    fn connected(mut self) -> Result<Self, TestbedError> {
+    pub(crate) fn connected(mut self) -> Result<Self, TestbedError> {
         let mut handles = self.ends().map(End::netlink).collect::<Result<Vec<_>, _>>()?;
         let silence =
             if self.ends().any(|end| end.ipv6.is_some()) { SILENCE } else { Duration::ZERO };
@@ -268,7 +271,7 @@ impl Testbed {
 }
 
 /// Gives the interface `name` of a namespace its addresses and offloads, and switches it on.
-fn configure(
+pub(crate) fn configure(
     namespace: Namespace,
     name: &str,
     place: Place,

@@ -64,8 +64,8 @@ const WORDS: &[(&str, &str)] = &[
     ("give the port a 'next-hop'", "give --destination-mac"),
     ("give the packet an ethernet header with a 'source'", "give --source-mac"),
     (
-        "this engine needs the name of an interface",
-        "this engine needs the name of an interface; give it, for example --interface eth1",
+        "because no flow from here has a destination; write for example 'interface: eth1'",
+        "because nothing says where frames go; give it, for example --interface eth1",
     ),
     ("for example 'interface: eth1'", "for example --interface eth1"),
     ("use the engine 'packet'", "use --engine packet"),

@@ -12,6 +12,7 @@ mod archive_create;
 mod archive_tools;
 mod check;
 mod control;
+mod engines;
 mod explain;
 mod generated;
 mod help;

@@ -30,7 +30,7 @@ use wirebeat_units::{Nanos, WallTime};
 use crate::attribution::attribute_remote;
 use crate::control::socket::ControlSocket;
 use crate::control::{self, Control, Controlled};
-use crate::engines::{self, Engine};
+use crate::engines::{self, Choice, Engine};
 use crate::error::RunError;
 use crate::files;
 use crate::observe::{Observer, Stop};
@@ -68,6 +68,8 @@ pub struct Prepared {
     pub(crate) options: Options,
     pub(crate) ports: Vec<PortHere>,
     pub(crate) engines: Vec<Engine>,
+    /// Interfaces and engines that were not written and had to be chosen, for the person who waits.
+    chosen: Vec<String>,
     pub(crate) senders: Vec<Sender>,
     /// What was recorded, until it is begun, and on its way to them.
     opened: Vec<Opened>,
@@ -122,8 +124,10 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         cpus.check(&format!("port '{name}'"), &port.cores)?;
     }
     let ports = ports::find(scenario, &options.namespaces)?;
-    let engines =
+    let choices =
         ports.iter().map(|port| engines::choose(port, scenario)).collect::<Result<Vec<_>, _>>()?;
+    let engines: Vec<Engine> = choices.iter().map(|choice| choice.engine).collect();
+    let chosen = chosen(scenario, &ports, &choices);
     let files::Found { files, sub_flows } = files::find(scenario, &options)?;
     let links = ports::links(scenario, &ports, &engines)?;
     let program = compile(scenario, &links, &files)?;
@@ -139,6 +143,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         options,
         ports,
         engines,
+        chosen,
         senders: Vec::new(),
         opened: Vec::new(),
         replaying: Vec::new(),
@@ -184,6 +189,26 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         prepared.control_socket = Some(ControlSocket::open(path.as_deref())?);
     }
     Ok(prepared)
+}
+
+/// What was not written and had to be chosen on this machine: a sentence for each port.
+fn chosen(scenario: &Scenario, ports: &[PortHere], choices: &[Choice]) -> Vec<String> {
+    let of = |(port, choice): (&PortHere, &Choice)| {
+        let on_the_way = port.spec.interface.is_none().then_some(port.link.as_ref()).flatten();
+        let to = scenario.destination_from(&port.name);
+        let interface = on_the_way.zip(to).filter(|_| choice.engine != Engine::Socket);
+        let interface = interface.map(|(link, to)| {
+            format!(
+                "port '{}' sends from {}, the interface on the way to {to}",
+                port.name, link.name
+            )
+        });
+        let engine = choice.because.as_ref().map(|why| {
+            format!("port '{}' uses the engine '{}': {why}", port.name, choice.engine.name())
+        });
+        interface.into_iter().chain(engine)
+    };
+    ports.iter().zip(choices).flat_map(of).collect()
 }
 
 /// Sub-flows of replays differ, as far as they are known.
@@ -509,8 +534,8 @@ impl Prepared {
 
     /// Runs to the end and reports.
     pub fn start(mut self, observer: &mut dyn Observer, stop: &Stop) -> Report {
-        for notice in self.left_to_the_system() {
-            observer.notice(&notice);
+        for notice in self.chosen.iter().chain(&self.left_to_the_system()) {
+            observer.notice(notice);
         }
         if let Some(notice) = self.awaited_start() {
             observer.notice(&notice);

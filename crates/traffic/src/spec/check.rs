@@ -33,7 +33,7 @@ impl Scenario {
         let mut files = HashSet::new();
         for (name, port) in &self.ports {
             check_name("ports", name)?;
-            check_port(name, port)?;
+            check_port(name, port, self.destination_from(name).is_some())?;
             if let Some(file) = &port.file
                 && !files.insert(file)
             {
@@ -66,11 +66,15 @@ fn check_name(of: &str, name: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn check_port(name: &str, port: &PortSpec) -> Result<(), Invalid> {
+/// `has_way`: a flow from the port says where it goes, so that the machine knows the interface on the way.
+fn check_port(name: &str, port: &PortSpec, has_way: bool) -> Result<(), Invalid> {
     let at = |key| KeyPath::port(name).key(key);
     match port.engine {
-        EngineChoice::Kernel | EngineChoice::Packet if port.interface.is_none() => {
-            return Err(at("interface").invalid("this engine needs the name of an interface"));
+        EngineChoice::Kernel | EngineChoice::Packet if port.interface.is_none() && !has_way => {
+            return Err(at("interface").invalid(
+                "this engine needs the name of an interface, because no flow from here has a destination; write for \
+                 example 'interface: eth1'",
+            ));
         }
         EngineChoice::Pcap if port.file.is_none() => {
             return Err(at("file").invalid("the engine pcap needs the name of the file to write"));

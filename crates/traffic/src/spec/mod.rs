@@ -34,6 +34,8 @@ mod tagged;
 pub(crate) mod text;
 pub mod yaml;
 
+use std::net::IpAddr;
+
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,6 +75,22 @@ pub struct Scenario {
     /// How long to run, and how exactly.
     #[serde(default, skip_serializing_if = "is_default")]
     pub run: RunSpec,
+}
+
+impl Scenario {
+    /// The first destination that a flow from the port `port` writes, in its packet or as an address of the port that it
+    /// goes to. A port without interface sends by the one on the way there.
+    pub fn destination_from(&self, port: &str) -> Option<IpAddr> {
+        let mut mine = self.flows.iter().filter(|(_, flow)| flow.from == port);
+        mine.find_map(|(name, flow)| {
+            let network = flow.headers(name).ok()?.network?;
+            let of_port = || {
+                let there = &self.ports.get(flow.to.as_ref()?)?.addresses;
+                there.iter().copied().find(|address| network.speaks(address))
+            };
+            network.destination().or_else(of_port)
+        })
+    }
 }
 
 impl Default for Scenario {

@@ -16,7 +16,8 @@ use super::schema::{BitRateText, BytesText, MacText};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PortSpec {
-    /// The network interface. Needed by the engines `kernel` and `packet`.
+    /// The network interface. Default: the one on the way to the first destination of flows from here. The engines
+    /// `kernel` and `packet` need one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub interface: Option<String>,
     /// The network namespace that the interface is in, as `ip netns` names it. Default: the current one.

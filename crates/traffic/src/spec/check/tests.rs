@@ -181,7 +181,11 @@ fn times_that_contradict_each_other() {
 #[test]
 fn ports_that_cannot_be() {
     for (keys, expected) in [
-        ("engine: kernel", "f:1:10: ports.a.interface: this engine needs the name of an interface"),
+        (
+            "engine: kernel",
+            "f:1:10: ports.a.interface: this engine needs the name of an interface, because no flow from here has a \
+             destination; write for example 'interface: eth1'",
+        ),
         (
             "engine: pcap",
             "f:1:10: ports.a.file: the engine pcap needs the name of the file to write",
@@ -209,6 +213,27 @@ fn ports_that_cannot_be() {
         Scenario::from_yaml(&text, "").unwrap().ports["a"].senders()
     };
     assert_eq!([senders(""), senders("cores: [4, 2]"), senders("queues: 3")], [1, 2, 3]);
+}
+
+/// A port of the engines `packet` and `kernel` without interface was refused although its flows say where they go.
+#[test]
+fn a_port_whose_flows_have_a_destination_needs_no_interface() {
+    let of = |engine: &str, b: &str, network: &str| {
+        let text = format!(
+            "ports: {{ a: {{ engine: {engine} }}, b: {{ {b} }} }}\n\
+             flows: {{ x: {{ from: a, to: b, packet: [ {{ {network} }}, {{ udp: {{}} }} ] }} }}\n"
+        );
+        Scenario::from_yaml(&text, "f")
+            .map(|scenario| scenario.destination_from("a").unwrap().to_string())
+    };
+    for engine in ["packet", "kernel"] {
+        assert_eq!(of(engine, "", "ipv4: { destination: 10.0.0.2 }").unwrap(), "10.0.0.2");
+        let both = "addresses: [ 'fd00::2', 10.0.0.3 ]";
+        assert_eq!(of(engine, both, "ipv4: {}").unwrap(), "10.0.0.3");
+        assert_eq!(of(engine, both, "ipv6: {}").unwrap(), "fd00::2");
+        let nowhere = of(engine, "", "ipv4: {}").unwrap_err().to_string();
+        assert!(nowhere.contains("ports.a.interface: this engine needs"), "{nowhere}");
+    }
 }
 
 #[test]

@@ -87,7 +87,8 @@ fn mistakes_are_named_in_the_file_that_they_are_in() {
         ),
         (
             "ports:\n  a: {}\n  b: { engine: packet }\n",
-            "c.yaml:3:3: ports.b.interface: this engine needs the name of an interface",
+            "c.yaml:3:3: ports.b.interface: this engine needs the name of an interface, because no flow from here has a \
+             destination; write for example 'interface: eth1'",
         ),
         (
             "variables: { e: kernal }\nports:\n  a: { engine: ${e} }\n",
