@@ -115,24 +115,35 @@ static __noinline int key_of(struct xdp_md *ctx, struct wb_header_key *key)
 	return 1;
 }
 
-/* The row of the flow that a frame is of by its headers, or 0: that is never one of them. */
-static __noinline __u32 row_by_headers(struct xdp_md *ctx)
+/*
+ * The row of the flow that has a key, or 0: that is never one of them. This function and those that call it are not static,
+ * so that the verifier follows each of them once, and not after every way that leads to it.
+ */
+__noinline __u32 wb_row_of_key(struct wb_header_key *key)
 {
-	struct wb_header_key key = {}, masked;
+	struct wb_header_key masked;
 	__u32 *row, i, word;
 
-	if (!key_of(ctx, &key))
+	if (!key)
 		return 0;
 	for (i = 0; i < WB_HEADER_MASKS && i < header_mask_count; i++) {
 #pragma unroll
 		for (word = 0; word < WB_HEADER_WORDS; word++)
-			masked.words[word] = key.words[word] & header_masks[i].words[word];
+			masked.words[word] = key->words[word] & header_masks[i].words[word];
 		masked.mask = i;
 		row = bpf_map_lookup_elem(&headers, &masked);
 		if (row)
 			return *row;
 	}
 	return 0;
+}
+
+/* The row of the flow that a frame is of by its headers, or 0. */
+__noinline __u32 wb_row_by_headers(struct xdp_md *ctx)
+{
+	struct wb_header_key key = {};
+
+	return key_of(ctx, &key) ? wb_row_of_key(&key) : 0;
 }
 
 #endif

@@ -263,10 +263,10 @@ static __always_inline void count_metered(__u32 lane, __u32 frame_len)
 
 /*
  * The row + 1 of a frame without a probe of a known flow: by its headers, or that of all datagrams without a probe. 0: it is
- * not metered. `verdict` is that of the dissection; what that left empty is filled in.
+ * not metered. `verdict` is that of the dissection; what that left empty is filled in. Not static for the sake of the verifier
+ * (headers.h).
  */
-static __noinline __u32 row_without_probe(struct xdp_md *ctx, struct datagram *datagram, enum verdict verdict,
-					  int has_probe)
+__noinline __u32 wb_row_without_probe(struct xdp_md *ctx, struct datagram *datagram, int verdict, int has_probe)
 {
 	__u32 row = 0;
 
@@ -274,7 +274,7 @@ static __noinline __u32 row_without_probe(struct xdp_md *ctx, struct datagram *d
 		return 0;
 	/* parts of a packet have the headers of their first */
 	if (header_mask_count && verdict != FRAGMENT)
-		row = row_by_headers(ctx);
+		row = wb_row_by_headers(ctx);
 	if (!row) {
 		/* anything at all may be on a link */
 		return verdict == OURS && !has_probe && !datagram->other ? flow_count + 1 : 0;
@@ -327,12 +327,12 @@ int wb_receive(struct xdp_md *ctx)
 				otherwise = stale ? STALE : UNKNOWN_FLOW;
 			if (!header_mask_count)
 				return leave(otherwise);
-			row = row_without_probe(ctx, &datagram, verdict, 1);
+			row = wb_row_without_probe(ctx, &datagram, verdict, 1);
 			goto by_headers;
 		}
 	}
 no_probe:
-	row = row_without_probe(ctx, &datagram, verdict, 0);
+	row = wb_row_without_probe(ctx, &datagram, verdict, 0);
 by_headers:
 	if (!row)
 		return leave(otherwise);

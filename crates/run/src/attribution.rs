@@ -1,18 +1,21 @@
 //! How a port recognises the frames of each flow that is sent to it: by probes, by headers that no other flow has, or not
 //! at all. What a receiver cannot recognise is not measured; it is never lost.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use wirebeat_engine_linux::kernel::KernelReceiver;
 use wirebeat_meter::headers::HeaderTable;
 use wirebeat_report::assemble::Attribution;
 use wirebeat_traffic::program::{Flow, NoHeaders, Program};
-use wirebeat_wire::headers::HeaderMatch;
+use wirebeat_wire::headers::{HeaderKey, HeaderMatch, LEN};
 
 use crate::engines::Engine;
 
-/// The most flows without probes that one port tells apart: each is compared with all others once.
+/// The most flows without probes that one port tells apart: each may have to be compared with all others.
 const FLOWS_MAX: usize = 4096;
+/// So many comparisons are done faster than a table for them is made.
+const FEW: usize = 64;
 
 /// How a port recognises the flows to it.
 #[derive(Debug, Default)]
@@ -26,10 +29,13 @@ pub(crate) struct Attributions {
 /// A flow without a probe, and the headers of its frames.
 type Known<'a> = (&'a Flow, Vec<HeaderMatch>);
 
+/// The headers of the frames that a flow replays from captures, or why they are not known.
+type Captured<'a> = dyn Fn(&Flow) -> Result<Vec<HeaderMatch>, String> + 'a;
+
 /// How a port that receives by `engine`, and by sockets at `listen`, recognises `flows`.
 pub(crate) fn attribute(
     program: &Program,
-    flows: &[&Flow],
+    (flows, captured): (&[&Flow], &Captured<'_>),
     (engine, listen): (Engine, &[SocketAddr]),
 ) -> Attributions {
     let mut out = Attributions::default();
@@ -52,9 +58,11 @@ pub(crate) fn attribute(
             };
             out.flows.extend(bare.iter().map(|flow| (flow.id, of(flow))));
         }
-        Engine::Kernel => by_headers(program, &bare, KernelReceiver::HEADER_MASKS, &mut out),
+        Engine::Kernel => {
+            by_headers(program, (&bare, captured), KernelReceiver::HEADER_MASKS, &mut out);
+        }
         Engine::Packet | Engine::Loopback | Engine::Pcap => {
-            by_headers(program, &bare, usize::MAX, &mut out);
+            by_headers(program, (&bare, captured), usize::MAX, &mut out);
         }
     }
     out
@@ -82,7 +90,12 @@ fn is_udp(program: &Program, flow: &Flow) -> bool {
 }
 
 /// Recognises flows without probes by headers that are theirs alone, of which so many different sets of fields may change.
-fn by_headers(program: &Program, flows: &[&Flow], masks: usize, out: &mut Attributions) {
+fn by_headers(
+    program: &Program,
+    (flows, captured): (&[&Flow], &Captured<'_>),
+    masks: usize,
+    out: &mut Attributions,
+) {
     if flows.len() > FLOWS_MAX {
         let why = format!("more than {FLOWS_MAX} flows without probes reach its port");
         out.flows.extend(flows.iter().map(|flow| (flow.id, not_measured(why.clone()))));
@@ -90,28 +103,24 @@ fn by_headers(program: &Program, flows: &[&Flow], masks: usize, out: &mut Attrib
     }
     let mut known: Vec<Known<'_>> = Vec::with_capacity(flows.len());
     for &flow in flows {
-        match program.headers(flow) {
+        let headers = match program.headers(flow) {
+            Ok(headers) => Ok(headers),
+            Err(NoHeaders::Recorded) => captured(flow),
+            Err(NoHeaders::Changing) => {
+                Err("its frames are of kinds that change, or fragments".to_owned())
+            }
+        };
+        match headers {
             Ok(headers) => known.push((flow, headers)),
-            Err(NoHeaders::Recorded) => out.flows.push((
-                flow.id,
-                not_measured(
-                    "its frames are recorded, and have no probes and headers of their own",
-                ),
-            )),
-            Err(NoHeaders::Changing) => out.flows.push((
-                flow.id,
-                not_measured(
-                    "it has no probes, and its frames are of kinds that change, or fragments",
-                ),
-            )),
+            Err(why) => {
+                out.flows.push((flow.id, not_measured(format!("it has no probes: {why}"))));
+            }
         }
     }
-    for (flow, headers) in &known {
-        let shared = |(other, theirs): &&Known<'_>| {
-            other.id != flow.id
-                && theirs.iter().any(|their| headers.iter().any(|own| own.overlaps(their)))
-        };
-        if let Some((other, _)) = known.iter().find(shared) {
+    let headers: Vec<&[HeaderMatch]> = known.iter().map(|(_, headers)| &headers[..]).collect();
+    let shared = shared(&headers);
+    for ((flow, headers), shared) in known.iter().zip(shared) {
+        if let Some((other, _)) = shared.and_then(|other| known.get(other)) {
             let why = format!(
                 "it has no probes, and its headers are also those of flow '{}'",
                 other.name
@@ -132,6 +141,46 @@ fn by_headers(program: &Program, flows: &[&Flow], masks: usize, out: &mut Attrib
     }
 }
 
+/// Of each flow the place of another one that has some of its headers, too.
+fn shared(flows: &[&[HeaderMatch]]) -> Vec<Option<usize>> {
+    let mut by_mask: HashMap<[u8; LEN], Vec<(&HeaderMatch, usize)>> = HashMap::new();
+    for (flow, headers) in flows.iter().enumerate() {
+        headers.iter().for_each(|of| by_mask.entry(of.mask).or_default().push((of, flow)));
+    }
+    let mut found = vec![None; flows.len()];
+    for (here_mask, here) in &by_mask {
+        for (there_mask, there) in &by_mask {
+            if here.len() * there.len() <= FEW {
+                for (of, flow) in here {
+                    let theirs = |(their, other): &&(&HeaderMatch, usize)| {
+                        other != flow && of.overlaps(their)
+                    };
+                    if let Some((_, other)) = there.iter().find(theirs) {
+                        found[*flow] = Some(*other);
+                    }
+                }
+                continue;
+            }
+            // what both masks say of a frame
+            let mut both = *here_mask;
+            both.iter_mut().zip(there_mask).for_each(|(byte, mask)| *byte &= mask);
+            let mut theirs: HashMap<HeaderKey, (usize, Option<usize>)> = HashMap::new();
+            for (of, flow) in there {
+                let entry = theirs.entry(of.key.masked(&both)).or_insert((*flow, None));
+                if entry.0 != *flow {
+                    entry.1 = Some(*flow);
+                }
+            }
+            for (of, flow) in here {
+                let Some((one, another)) = theirs.get(&of.key.masked(&both)) else { continue };
+                let other = [Some(*one), *another].into_iter().flatten().find(|one| one != flow);
+                found[*flow] = found[*flow].or(other);
+            }
+        }
+    }
+    found
+}
+
 /// How a receiver on another host recognises the flows that are sent to it: it knows numbers in probes, and counts UDP
 /// without them.
 pub(crate) fn attribute_remote(program: &Program, flows: &[&Flow]) -> Vec<(u16, Attribution)> {
@@ -149,4 +198,46 @@ pub(crate) fn attribute_remote(program: &Program, flows: &[&Flow]) -> Vec<(u16, 
         ),
     };
     flows.iter().map(|flow| (flow.id, of(flow))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(source: u16, destination: u16) -> Vec<u8> {
+        let mut frame = vec![4; 60];
+        frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6]);
+        frame[34..36].copy_from_slice(&source.to_be_bytes());
+        frame[36..38].copy_from_slice(&destination.to_be_bytes());
+        frame
+    }
+
+    fn exact(source: u16, destination: u16) -> HeaderMatch {
+        HeaderMatch::of(&tcp(source, destination), |_| false).unwrap()
+    }
+
+    fn any_source(destination: u16) -> HeaderMatch {
+        HeaderMatch::of(&tcp(0, destination), |at| at == 34 || at == 35).unwrap()
+    }
+
+    #[test]
+    fn flows_that_share_headers_are_found_however_many_headers_they_have() {
+        for count in [1, 3, 500] {
+            let many = |destination: u16| -> Vec<HeaderMatch> {
+                (0..count).map(|source| exact(source, destination)).collect()
+            };
+            let (one, other) = (many(1), many(2));
+            assert_eq!(shared(&[&one, &other]), [None, None]);
+            let partly = [exact(9000, 5), exact(count - 1, 1)];
+            assert_eq!(shared(&[&one, &other, &partly]), [Some(2), None, Some(0)]);
+            let changing = [any_source(2)];
+            assert_eq!(shared(&[&one, &other, &changing]), [None, Some(2), Some(1)]);
+            // two that differ in what the other's mask leaves out do not share anything with each other
+            let (left, right) = ([exact(1, 7)], [exact(2, 7)]);
+            assert_eq!(shared(&[&left, &one, &right, &other]), [None; 4]);
+            assert_eq!(shared(&[&left, &[any_source(7)], &right]), [Some(1), Some(0), Some(1)]);
+            // nor does a flow with itself
+            assert_eq!(shared(&[&[one.clone(), one.clone()].concat()]), [None]);
+        }
+    }
 }

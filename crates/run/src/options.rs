@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use wirebeat_engine::loopback;
 use wirebeat_meter::bins::Bins;
 use wirebeat_netlink::Namespace;
 use wirebeat_traffic::compile::Files;
@@ -30,6 +31,8 @@ pub struct Options {
     pub files: Files,
     /// Whether its flows can be changed while it runs.
     pub control: Controlled,
+    /// What happens on the way between two ports of the engine `loopback`.
+    pub loopback: loopback::Link,
 }
 
 impl Default for Options {
@@ -43,6 +46,7 @@ impl Default for Options {
             directory: None,
             files: Files::default(),
             control: Controlled::No,
+            loopback: loopback::Link::default(),
         }
     }
 }

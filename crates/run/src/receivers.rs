@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::clock::MonotonicClock;
 use wirebeat_engine::collect::{LiveRx, Manner, collect_and_tell};
-use wirebeat_engine::loopback::{LoopbackPort, VirtualClock};
+use wirebeat_engine::loopback::{self, LoopbackPort, VirtualClock};
 use wirebeat_engine::port::{Arrival, Port, PortError};
 use wirebeat_engine_linux::group::{Group, Membership};
 use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
@@ -306,7 +306,7 @@ impl Receiver {
 /// The ends of the links in memory: flows between two loopback ports join them.
 pub(crate) fn loopback_ends<'a>(
     pairs: impl Iterator<Item = (&'a str, &'a str)>,
-    clock: &VirtualClock,
+    (clock, way): (&VirtualClock, loopback::Link),
 ) -> HashMap<String, LoopbackPort> {
     let mut joined: BTreeMap<String, ()> = BTreeMap::new();
     let mut ends = HashMap::new();
@@ -314,7 +314,7 @@ pub(crate) fn loopback_ends<'a>(
         if joined.contains_key(from) || joined.contains_key(to) || from == to {
             continue;
         }
-        let (there, back) = wirebeat_engine::loopback::pair(clock, Default::default());
+        let (there, back) = loopback::pair(clock, way);
         joined.insert(from.to_owned(), ());
         joined.insert(to.to_owned(), ());
         ends.insert(from.to_owned(), there);

@@ -360,7 +360,8 @@ impl Prepared {
             .flows
             .iter()
             .filter_map(|flow| Some((flow.from.as_str(), flow.to.as_deref()?)));
-        let mut ends = receivers::loopback_ends(pairs, &self.virtual_clock);
+        let way = (&self.virtual_clock, self.options.loopback);
+        let mut ends = receivers::loopback_ends(pairs, way);
         let frame_max = |place: usize| {
             let flows = self.program.flows_from(&self.ports[place].name);
             let lengths = flows.iter().map(|&flow| self.program.longest(flow).buffer());

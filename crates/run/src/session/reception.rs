@@ -24,6 +24,7 @@ use crate::engines::Engine;
 use crate::error::RunError;
 use crate::ports::PortHere;
 use crate::receivers::{self, Receiving};
+use crate::replay::headers_of;
 
 impl Prepared {
     /// The flows that a port receives.
@@ -71,8 +72,11 @@ impl Prepared {
         let codecs = self.codecs(port)?;
         let flows = Flows::Expected(expected);
         let engine = self.receiving_engine(place, &codecs, (&flows, recognised.len()))?;
+        let directory = self.options.directory.clone().unwrap_or_default();
+        let captured =
+            |flow: &Flow| headers_of(&self.program, flow.id.into(), |name| directory.join(name));
         let Attributions { flows: attributed, headers } =
-            attribute(&self.program, &flows_here, (engine, &listen));
+            attribute(&self.program, (&flows_here, &captured), (engine, &listen));
         let known = headers.flows().to_vec();
         let groups = receivers::join(port, &self.groups(port))?;
         let how = Receiving {

@@ -17,6 +17,7 @@ mod interruptions;
 mod kernel_meter;
 mod kernel_meter_headers;
 mod kernel_sender;
+mod loss;
 mod model;
 mod multicast;
 mod observer;

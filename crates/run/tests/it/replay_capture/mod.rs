@@ -2,6 +2,7 @@
 
 mod choosing;
 mod make;
+mod received;
 mod rewriting;
 mod wrong;
 
