@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 use wirebeat_explain::Checked;
-use wirebeat_run::{Options, read_files};
+use wirebeat_run::{Options, find_files};
 use wirebeat_units::human::counted;
 
 use crate::failure::Failure;
@@ -48,10 +48,11 @@ impl Args {
 /// Reads the scenario in `path`, and compiles it for links that do not exist.
 pub fn checked(path: &Path, reading: &FileArgs) -> Result<(ScenarioFile, Checked), Failure> {
     let file = ScenarioFile::read(path, reading, None)?;
-    let files = read_files(&file.scenario, &file.options(Options::default()))
-        .map_err(|error| Failure::from(error).at(file.name.clone()))?;
-    let checked =
-        Checked::new(&file.scenario, &files).map_err(|error| file.invalid(error.problem()))?;
+    let failed = |error| Failure::from(error).at(file.name.clone());
+    let found = find_files(&file.scenario, &file.options(Options::default())).map_err(failed)?;
+    let checked = Checked::new(&file.scenario, &found.files)
+        .map_err(|error| file.invalid(error.problem()))?;
+    found.check(checked.program()).map_err(failed)?;
     Ok((file, checked))
 }
 

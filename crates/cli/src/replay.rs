@@ -3,6 +3,7 @@
 //! Like `send`, the command line is a scenario in short, which `--print-scenario` shows.
 
 mod captured;
+mod stream;
 
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use wirebeat_traffic::spec::{FlowSpec, Probe, Scenario};
 use wirebeat_units::{Bytes, Factor, Nanos, WallTime};
 
 use captured::CaptureArgs;
+use stream::Recording;
 
 use crate::ctl::ControlArgs;
 use crate::execute::execute;
@@ -41,6 +43,7 @@ Examples:
   wirebeat replay day.wbar --to 10.0.0.2:5000 --tight-loop 0 --interface eth1 --engine kernel
   wirebeat replay day.wbar --to 10.0.0.2:5000 --flow-of device --source-port 20000 --statistics device
   wirebeat replay day.wbar --to 10.0.0.2:5000 --probe --peer 10.0.0.2 --key-file lab.key
+  zcat day.wbar.gz | wirebeat replay - --to 10.0.0.2:5000
   wirebeat replay day.pcapng --interface eth1 --filter 'udp port 53' --fast-forward 2x
   wirebeat replay day.pcapng --interface eth1 --map-address 10.1.0.0/16=192.168.0.0/16 --side client";
 
@@ -56,7 +59,10 @@ Examples:
     after_long_help = EXAMPLES
 )]
 pub struct Args {
-    /// The archive or the capture; several are merged by time
+    /// The archive or the capture; several are merged by time; '-' reads standard input
+    ///
+    /// What is packed with gzip or Zstandard is unpacked. That, standard input and pipes are first read to their end, into a
+    /// temporary file in $TMPDIR or /var/tmp.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Where to send the records of an archive: an IP address, and a UDP port unless it is 9, the discard service
@@ -235,25 +241,34 @@ fn flow_of(text: &str) -> Result<FlowOf, String> {
 
 /// Replays.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
-    let scenario = scenario(args)?;
+    if args.print_scenario
+        && let Some(name) = args.files.iter().find(|name| stream::is_stream(name))
+    {
+        let why = "a scenario names files, and this is a stream or packed; write it to a file, and replay that";
+        return Err(Failure::usage(why).at(name.display().to_string()));
+    }
+    let recordings = stream::recordings(&args.files, |line| output.notice(line))?;
+    let scenario = scenario(args, &recordings)?;
     if args.print_scenario {
         let yaml = scenario.to_yaml().map_err(|error| Failure::usage(&error.to_string()))?;
         print_data(&yaml)?;
         return Ok(0);
     }
     let (peer, control) = (args.peer.peer()?, args.control.wanted());
-    let options = Options { peer, control, ..output.options() };
+    let spooled = recordings.iter().filter(|recording| recording.is_spooled());
+    let spooled = spooled.map(|one| (one.name.display().to_string(), one.path.clone())).collect();
+    let options = Options { peer, control, recordings: spooled, ..output.options() };
     execute(&scenario, options, output, |error| blame::error(error, &scenario))
 }
 
 /// The scenario that a command line means, checked.
-fn scenario(args: &Args) -> Result<Scenario, Failure> {
+fn scenario(args: &Args, recordings: &[Recording]) -> Result<Scenario, Failure> {
     let usual = Scenario::default();
     let mut scenario = Scenario { seed: args.timing.seed.unwrap_or(usual.seed), ..usual };
     scenario.ports.insert(PORT.to_owned(), args.port.spec());
     scenario.run = args.run.start.run(args.run.time);
     refuse_tables(&args.files)?;
-    let is_capture = captured::are_captures(&args.files)?;
+    let is_capture = captured::are_captures(recordings)?;
     let packet =
         if is_capture { captured::check(args).map(|()| Vec::new())? } else { headers(args)? };
     let flow = FlowSpec {
@@ -366,7 +381,7 @@ fn counted<T: FieldValue>(first: T, count: u64) -> Field<T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use clap::Parser;
 
     use super::*;
@@ -378,10 +393,12 @@ mod tests {
         args: Args,
     }
 
-    fn of(line: &str) -> Result<Scenario, Failure> {
+    /// The scenario of a command line without quotes.
+    pub(crate) fn of(line: &str) -> Result<Scenario, Failure> {
         let line = Line::try_parse_from(line.split_whitespace());
         let line = line.map_err(|error| crate::usage::explain(&error))?;
-        scenario(&line.args)
+        let recordings = stream::recordings(&line.args.files, |_| {})?;
+        scenario(&line.args, &recordings)
     }
 
     fn yaml(line: &str) -> String {

@@ -41,6 +41,11 @@ impl Checked {
         let program = compile(scenario, &links, files)?;
         Ok(Checked { scenario: scenario.clone(), links, program })
     }
+
+    /// What it was compiled to.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
 }
 
 /// How much to show.

@@ -7,18 +7,45 @@ use std::path::Path;
 
 use wirebeat_report::model::MemberKind;
 use wirebeat_traffic::compile::Files;
+use wirebeat_traffic::program::Program;
 use wirebeat_traffic::spec::replay::{FlowOf, Truncated};
 use wirebeat_traffic::spec::{Replay, Scenario};
 
 use crate::error::RunError;
 use crate::options::Options;
-use crate::replay::{Known, Numbered, kind, longest_frame, look_into, members, sub_flows};
+use crate::replay::{
+    Known, Numbered, kind, longest_frame, look_into, members, shared_sub_flows, sub_flows,
+};
 
 /// What is known of the files that a scenario names.
-pub(crate) struct Found {
-    pub(crate) files: Files,
+#[derive(Debug)]
+pub struct FilesFound {
+    /// What the scenario is compiled with.
+    pub files: Files,
     /// By flow: the sub-flows of its replay, where they are known.
-    pub(crate) sub_flows: HashMap<String, Numbered>,
+    sub_flows: HashMap<String, Numbered>,
+}
+
+impl FilesFound {
+    /// That sub-flows of replays differ, as far as they are known.
+    ///
+    /// # Errors
+    /// The first flow where some share what they are told apart by, such as source ports.
+    pub fn check(&self, program: &Program) -> Result<(), RunError> {
+        for (flow, number) in program.flows.iter().zip(0..) {
+            let stream = program.streams(number).first();
+            let period = stream.and_then(|stream| stream.frames.sub_flow_period());
+            let Some((numbered, period)) = self.sub_flows.get(&flow.name).zip(period) else {
+                continue;
+            };
+            let (all, different) = numbered.different(period);
+            if all > different {
+                let why = shared_sub_flows(all, different);
+                return Err(RunError::Usage(format!("flow '{}': {why}", flow.name)));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Reads what `scenario` names and `options` do not hold already. Names are relative to the directory of the
@@ -28,12 +55,9 @@ pub fn read(scenario: &Scenario, options: &Options) -> Result<Files, RunError> {
 }
 
 /// The same, with what is known of replays beside it.
-pub(crate) fn find(scenario: &Scenario, options: &Options) -> Result<Found, RunError> {
+pub fn find(scenario: &Scenario, options: &Options) -> Result<FilesFound, RunError> {
     let mut files = options.files.clone();
-    let path = |name: &str| match &options.directory {
-        Some(directory) => directory.join(name),
-        None => Path::new(name).to_owned(),
-    };
+    let path = |name: &str| options.path(name);
     for name in Files::named_in(scenario) {
         if files.holds(name) {
             continue;
@@ -72,7 +96,7 @@ pub(crate) fn find(scenario: &Scenario, options: &Options) -> Result<Found, RunE
             all.insert(flow.to_owned(), numbered);
         }
     }
-    Ok(Found { files, sub_flows: all })
+    Ok(FilesFound { files, sub_flows: all })
 }
 
 /// The flows of `scenario` that replay something.

@@ -33,7 +33,7 @@ mod transmit;
 
 pub use control::{Control, ControlError, Controlled};
 pub use error::RunError;
-pub use files::{read as read_files, read_one as read_file};
+pub use files::{FilesFound, find as find_files, read as read_files, read_one as read_file};
 pub use observe::{Observer, Progress, Silent, Stop};
 pub use options::{KeySource, Options, Peer};
 pub use packet_log::{LogForm, LogRequest};

@@ -27,6 +27,8 @@ pub struct Options {
     pub peer: Option<Peer>,
     /// What the names of files in the scenario are relative to; `None`: the current directory.
     pub directory: Option<PathBuf>,
+    /// Where recordings lie that are not found by the name that the scenario gives them.
+    pub recordings: BTreeMap<String, PathBuf>,
     /// Contents of files that the scenario names and that need not be read.
     pub files: Files,
     /// Whether its flows can be changed while it runs.
@@ -44,9 +46,21 @@ impl Default for Options {
             bins: None,
             peer: None,
             directory: None,
+            recordings: BTreeMap::new(),
             files: Files::default(),
             control: Controlled::No,
             loopback: loopback::Link::default(),
+        }
+    }
+}
+
+impl Options {
+    /// Where a file lies that the scenario names.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        match (self.recordings.get(name), &self.directory) {
+            (Some(path), _) => path.clone(),
+            (None, Some(directory)) => directory.join(name),
+            (None, None) => PathBuf::from(name),
         }
     }
 }

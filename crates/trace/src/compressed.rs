@@ -53,6 +53,19 @@ pub struct Damaged {
 /// What is in a file, and how the file is packed; `None`: it is not.
 pub type Unpacked = (Box<dyn Read>, Option<Packing>);
 
+/// Whether a file that begins so is packed.
+pub fn is_packed(first: &[u8]) -> bool {
+    packing(first).is_some()
+}
+
+fn packing(first: &[u8]) -> Option<Packing> {
+    match first {
+        first if first.starts_with(GZIP) => Some(Packing::Gzip),
+        first if first.starts_with(ZSTD) => Some(Packing::Zstd),
+        _ => None,
+    }
+}
+
 /// Looks at the first bytes of `from`, and reads what is in it.
 ///
 /// # Errors
@@ -70,11 +83,7 @@ pub fn unpacked(mut from: Box<dyn Read>) -> io::Result<Unpacked> {
     }
     let state = Rc::new(State::default());
     let begun = Cursor::new(first[..len].to_vec()).chain(from);
-    let packing = match &first[..len] {
-        first if first.starts_with(GZIP) => Packing::Gzip,
-        first if first.starts_with(ZSTD) => Packing::Zstd,
-        _ => return Ok((Box::new(begun), None)),
-    };
+    let Some(packing) = packing(&first[..len]) else { return Ok((Box::new(begun), None)) };
     let packed = BufReader::with_capacity(BUFFER, Packed { from: begun, state: Rc::clone(&state) });
     let decoder: Box<dyn Read> = match packing {
         Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),

@@ -1,6 +1,6 @@
 //! `wirebeat archive export`: an archive as a table.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args as ClapArgs;
 use clap::builder::TypedValueParser;
@@ -11,7 +11,7 @@ use wirebeat_trace::{csv, parquet};
 use wirebeat_units::human::counted;
 
 use super::work::archive_from;
-use super::{Output, ReadArgs, cannot_write, keep_output, tell_skipped};
+use super::{FromTo, Output, ReadArgs, cannot_write, keep_output, tell_skipped};
 use crate::failure::Failure;
 use crate::output::tell;
 use crate::values;
@@ -29,12 +29,8 @@ Examples:
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// The archive; '-' reads standard input
-    #[arg(value_name = "ARCHIVE")]
-    archive: PathBuf,
-    /// Where the table is written; '-' writes to standard output
-    #[arg(value_name = "NEW")]
-    output: PathBuf,
+    #[command(flatten)]
+    files: FromTo,
     /// What is written [default: as the name of the new file ends]
     #[arg(long, value_name = "FORMAT", value_parser = values::choice(&FORMATS))]
     format: Option<Format>,
@@ -83,9 +79,9 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let format = format(args)?;
     // a table is sorted more easily than an archive
     let reading = Reading { any_order: true, ..args.reading.reading() };
-    let (work, mut source) = archive_from(&args.archive, reading, Place::default())?;
-    let output = Output::create(&args.output)?.buffered();
-    let failed = |error: std::io::Error| cannot_write(&args.output, &error);
+    let (work, mut source) = archive_from(&args.files.archive, reading, Place::default())?;
+    let output = Output::create(&args.files.output)?.buffered();
+    let failed = |error: std::io::Error| cannot_write(&args.files.output, &error);
     let (records, output) = match format {
         Format::Csv => {
             let mut sink = csv::Writer::new(output, args.data_form.unwrap_or(DataForm::Hex));
@@ -98,20 +94,20 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             (work.copy(&mut source, &mut sink)?, sink.finish().map_err(failed)?)
         }
     };
-    keep_output(output, &args.output)?;
+    keep_output(output, &args.files.output)?;
     tell_skipped(source.tally(), source.name());
     tell(&format!("{} written\n", counted(records, "record")));
     Ok(0)
 }
 
 fn format(args: &Args) -> Result<Format, Failure> {
-    let ending = Path::new(&args.output).extension().and_then(|ending| ending.to_str());
+    let ending = Path::new(&args.files.output).extension().and_then(|ending| ending.to_str());
     let by_name = FORMATS
         .iter()
         .find(|(name, ..)| ending.is_some_and(|ending| ending.eq_ignore_ascii_case(name)));
     let format = args.format.or(by_name.map(|(_, _, format)| *format)).ok_or_else(|| {
         let why = "what is to be written is not clear from the name of the file";
-        let place = args.output.display().to_string();
+        let place = args.files.output.display().to_string();
         Failure::usage(why).at(place).hint("say it with --format: csv or parquet")
     })?;
     let wrong = |flag: &str, other: &str| {

@@ -85,6 +85,17 @@ pub fn run(args: &Args, results: &mut Results) -> Result<u8, Failure> {
     }
 }
 
+/// The archive that is read, and the file that comes of it.
+#[derive(ClapArgs, Clone, Debug)]
+struct FromTo {
+    /// The archive; '-' reads standard input
+    #[arg(value_name = "ARCHIVE")]
+    archive: PathBuf,
+    /// The new file; '-' writes to standard output
+    #[arg(value_name = "NEW")]
+    output: PathBuf,
+}
+
 /// How an archive is read.
 #[derive(ClapArgs, Clone, Debug, Default)]
 struct ReadArgs {

@@ -9,7 +9,7 @@ use wirebeat_trace::select::{Devices, Numbered, Pattern, Selected, Selection};
 use wirebeat_units::human::counted;
 
 use super::work::{archive_from, holds, index_of};
-use super::{Output, ReadArgs, tell_skipped};
+use super::{FromTo, Output, ReadArgs, tell_skipped};
 use crate::failure::Failure;
 use crate::output::tell;
 
@@ -26,12 +26,8 @@ Examples:
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// The archive; '-' reads standard input
-    #[arg(value_name = "ARCHIVE")]
-    archive: PathBuf,
-    /// Where the part is written; '-' writes to standard output
-    #[arg(value_name = "NEW")]
-    output: PathBuf,
+    #[command(flatten)]
+    files: FromTo,
     /// No record before this moment
     #[arg(long, value_name = "TIME")]
     from: Option<Timestamp>,
@@ -77,22 +73,22 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     // what an index leaves out has to be told, or to stop the reading
     let usable = |bad: u64| bad == 0 || reading.on_bad == OnBad::Skip;
     let seeks = args.from.is_some() || numbers.start > 0;
-    let index = if seeks { index_of(&args.archive) } else { None };
+    let index = if seeks { index_of(&args.files.archive) } else { None };
     let begin = index.filter(|index| usable(index.survey.bad)).and_then(|index| {
         let by_time = args.from.map_or(Place::default(), |from| index.seek(from));
         let by_number = index.seek_number(numbers.start);
         let place = if by_time.offset > by_number.offset { by_time } else { by_number };
         let names = index.survey.devices.names();
-        holds(&index, place, &args.archive).then_some((place, names))
+        holds(&index, place, &args.files.archive).then_some((place, names))
     });
     let (begin, names) = begin.unwrap_or_default();
-    let (work, reader) = archive_from(&args.archive, reading, begin)?;
+    let (work, reader) = archive_from(&args.files.archive, reading, begin)?;
     let reader = reader.with_names(names);
     let selection = Selection { from: args.from, to: args.to, devices };
     let mut source = Selected::new(Numbered::new(reader, numbers), selection, true);
-    let mut writer = Writer::new(Output::create(&args.output)?.buffered());
+    let mut writer = Writer::new(Output::create(&args.files.output)?.buffered());
     let records = work.copy(&mut source, &mut writer)?;
-    super::keep(writer, &args.output)?;
+    super::keep(writer, &args.files.output)?;
     let reader = source.source().reader();
     tell_skipped(reader.tally(), reader.name());
     let read = counted(reader.tally().records, "record");

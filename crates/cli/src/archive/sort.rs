@@ -10,7 +10,7 @@ use wirebeat_units::Bytes;
 use wirebeat_units::human::counted;
 
 use super::work::archive_from;
-use super::{Output, ReadArgs, cannot_make, tell_skipped};
+use super::{FromTo, Output, ReadArgs, cannot_make, tell_skipped};
 use crate::failure::Failure;
 use crate::file::is_standard;
 use crate::output::tell;
@@ -31,12 +31,8 @@ Examples:
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// The archive; '-' reads standard input
-    #[arg(value_name = "ARCHIVE")]
-    archive: PathBuf,
-    /// Where the sorted archive is written; '-' writes to standard output
-    #[arg(value_name = "NEW")]
-    output: PathBuf,
+    #[command(flatten)]
+    files: FromTo,
     /// Memory to sort in, 1MiB at least
     #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = memory)]
     memory: Bytes,
@@ -58,17 +54,17 @@ fn memory(text: &str) -> Result<Bytes, String> {
 /// Sorts.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let reading = Reading { any_order: true, ..args.reading.reading() };
-    let (work, mut archive) = archive_from(&args.archive, reading, Place::default())?;
+    let (work, mut archive) = archive_from(&args.files.archive, reading, Place::default())?;
     // what is there already is said before hours of work
-    let output = Output::create(&args.output)?;
-    let folder = args.temporary.clone().unwrap_or_else(|| beside(&args.output));
+    let output = Output::create(&args.files.output)?;
+    let folder = args.temporary.clone().unwrap_or_else(|| beside(&args.files.output));
     let memory = usize::try_from(args.memory.get()).unwrap_or(usize::MAX);
     let mut sorter = Sorter::new(memory, &folder, || work.goes_on());
     work.copy(&mut archive, &mut sorter)?;
     let mut sorted = sorter.sorted().map_err(|error| cannot_make(&folder, &error))?;
     let mut writer = Writer::new(output.buffered());
     let records = work.copy(&mut sorted, &mut writer)?;
-    super::keep(writer, &args.output)?;
+    super::keep(writer, &args.files.output)?;
     tell_skipped(archive.tally(), archive.name());
     tell(&format!("{} written\n", counted(records, "record")));
     Ok(0)

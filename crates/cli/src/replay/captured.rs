@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args as ClapArgs;
@@ -10,6 +9,7 @@ use wirebeat_trace::capture;
 use wirebeat_traffic::spec::replay::{PortRange, Prefix, Replay, Rewrite, Side, Truncated, Vlan};
 
 use super::Args;
+use super::stream::Recording;
 use wirebeat_units::Nanos;
 
 use crate::failure::Failure;
@@ -85,11 +85,11 @@ fn vlan(text: &str) -> Result<Vlan, String> {
 }
 
 /// Whether the files are captures, by how they begin; where that cannot be seen, by what they are called.
-pub fn are_captures(files: &[PathBuf]) -> Result<bool, Failure> {
-    let is_capture = |path: &PathBuf| {
+pub fn are_captures(files: &[Recording]) -> Result<bool, Failure> {
+    let is_capture = |Recording { name, path, .. }: &Recording| {
         let mut begin = [0; 4];
         let named = || {
-            let extension = path.extension().and_then(|extension| extension.to_str());
+            let extension = name.extension().and_then(|extension| extension.to_str());
             matches!(extension, Some("pcap" | "pcapng" | "cap"))
         };
         let regular = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
@@ -100,12 +100,12 @@ pub fn are_captures(files: &[PathBuf]) -> Result<bool, Failure> {
         }
     };
     let first = files.first().is_some_and(is_capture);
-    match files.iter().find(|path| is_capture(path) != first) {
+    match files.iter().find(|file| is_capture(file) != first) {
         None => Ok(first),
         Some(other) => Err(Failure::usage(
             "archives and captures are not replayed together; name files of one kind",
         )
-        .at(other.display().to_string())),
+        .at(other.name.display().to_string())),
     }
 }
 

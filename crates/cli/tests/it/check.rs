@@ -150,3 +150,36 @@ fn scripts_of_other_tools_are_taken() {
     let named = run(&["check", &script, "--dialect", "rude"]);
     assert!(named.code == 2 && named.err.contains(&script), "{named:?}");
 }
+
+/// A run refused it, or had a finding, and 'check' said that all is well.
+#[test]
+fn devices_that_would_share_source_ports_are_told() {
+    let scratch = Scratch::new("check-ports");
+    let mut archive = crate::streams::archive(5);
+    for (device, record) in (b'a'..).zip(archive.chunks_mut(34)) {
+        record[14..30].fill(device);
+    }
+    scratch.file("five.wbar", &archive);
+    let of = |port: u32| {
+        let command = format!(
+            "replay {} --to 10.0.0.2 --flow-of device --source-port {port} --print-scenario",
+            scratch.path("five.wbar")
+        );
+        let printed = crate::line(&command);
+        assert_eq!(printed.code, 0, "{printed:?}");
+        scratch.file("replay.yaml", printed.out.as_bytes())
+    };
+    for port in [20_000, 65_531] {
+        let right = run(&["check", &of(port)]);
+        assert_eq!(right.code, 0, "{port}: {right:?}");
+    }
+    for (port, different) in [(65_532, 4), (65_535, 1)] {
+        let file = of(port);
+        for command in ["check", "explain"] {
+            let wrong = run(&[command, &file]);
+            assert_eq!(wrong.code, 2, "{port}: {wrong:?}");
+            let told = format!("there are 5 sub-flows ('flow-of'), and {different} of them differ");
+            assert!(wrong.err.contains(&told) && wrong.err.contains(&file), "{}", wrong.err);
+        }
+    }
+}

@@ -16,10 +16,12 @@ mod engines;
 mod explain;
 mod generated;
 mod help;
+mod interrupts;
 mod output;
 mod scenario;
 mod scripts;
 mod signals;
+mod streams;
 mod usage;
 mod whole;
 

@@ -112,6 +112,27 @@ fn text_that_cannot_be_written_does_not_cost_the_json() {
 }
 
 #[test]
+fn an_output_that_fails_hides_nothing_that_is_worse() {
+    let scratch = Scratch::new("worse");
+    // a record, and what is none
+    let record = crate::streams::archive(1);
+    let archive = scratch.file("broken.wbar", &[&record[..], &[0, 3, 9]].concat());
+    let whole = scratch.file("whole.wbar", &record);
+    for (line, code) in [
+        (format!("replay {whole} --to 127.0.0.1 --json /dev/full"), 5),
+        (format!("replay {archive} --to 127.0.0.1 --json /dev/full"), 1),
+        ("send --to nowhere --json /dev/full".to_owned(), 2),
+    ] {
+        let ended = crate::line(&line);
+        assert_eq!(ended.code, code, "{line}: {ended:?}");
+        assert_eq!(ended.out.contains("replay"), code != 2, "{line}: {ended:?}");
+        let mut unread = command(&line.split(' ').collect::<Vec<_>>());
+        let unread = unread.stdout(full()).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(unread.status.code(), Some(code), "{line}: {unread:?}");
+    }
+}
+
+#[test]
 fn a_result_that_no_output_takes_is_told_on_standard_error() {
     for form in [&[][..], &["--json", "-"]] {
         let mut child = command(&[&RUN[..], form].concat());

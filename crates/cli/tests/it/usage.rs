@@ -32,7 +32,7 @@ const WRONG: &[&str] = &[
     "send --to 10.0.0.2 --engine kernal",
     "send --to 10.0.0.2 --engine xyz",
     "send --to 10.0.0.2 --engine",
-    "send --to 10.0.0.2 --engine kernel",
+    "replay day.pcap --engine kernel",
     "send --to 10.0.0.2 --wait spinn",
     "send --to 10.0.0.2 --priority highest",
     "send --to 10.0.0.2 --wait spin --priority realtime",

@@ -374,7 +374,10 @@ pub(crate) fn longest_frame(path: &Path, replay: &Replay) -> Result<Option<u32>,
     let told = |error: io::Error| format!("the capture '{}': {error}", path.display());
     let metadata = std::fs::metadata(path).map_err(told)?;
     if !metadata.is_file() {
-        return Err(format!("the capture '{}': it is not a regular file", path.display()));
+        return Err(format!(
+            "the capture '{}': it is not a regular file; write it to one first, or give it to 'wirebeat replay', which does",
+            path.display()
+        ));
     }
     if metadata.len() > SCANNED {
         return Ok(None);

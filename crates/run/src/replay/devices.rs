@@ -292,6 +292,7 @@ pub(crate) fn members(
 }
 
 /// The numbers of the sub-flows of a replay.
+#[derive(Debug)]
 pub(crate) enum Numbered {
     /// From 0, so many.
     First(u64),

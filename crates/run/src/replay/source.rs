@@ -167,7 +167,10 @@ pub(super) fn file(
 ) -> Result<Box<dyn Read + Send>, String> {
     let told = |error: io::Error| format!("the {what} '{}': {error}", path.display());
     if !std::fs::metadata(path).map_err(told)?.is_file() {
-        return Err(format!("the {what} '{}': it is not a regular file", path.display()));
+        return Err(format!(
+            "the {what} '{}': it is not a regular file; write it to one first, or give it to 'wirebeat replay', which does",
+            path.display()
+        ));
     }
     let file: Box<dyn Read + Send> = match how {
         ReaderChoice::Buffered => {
@@ -209,7 +212,9 @@ pub(crate) fn look_into(path: &Path, devices: bool) -> Result<Known, String> {
     let told = |error: &dyn std::fmt::Display| format!("the archive '{}': {error}", path.display());
     let metadata = std::fs::metadata(path).map_err(|error| told(&error))?;
     if !metadata.is_file() {
-        return Err(told(&"it is not a regular file"));
+        return Err(told(
+            &"it is not a regular file; write it to one first, or give it to 'wirebeat replay', which does",
+        ));
     }
     let file = File::open(path).map_err(|error| told(&error))?;
     // one that does not fit says nothing here

@@ -5,7 +5,7 @@
 mod reception;
 mod watching;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -41,12 +41,12 @@ use crate::ports::{self, PortHere};
 use crate::priority;
 use crate::receivers::{self, Receiver};
 use crate::remote::{Connection, ExpectedFlow, Measurement, RemoteError};
-use crate::replay::{How, Numbered, Opened, Recording, Replaying, shared, shared_sub_flows};
+use crate::replay::{How, Opened, Recording, Replaying, shared};
 use crate::spread;
 use crate::starvation::Starvation;
 use crate::transmit::{self, AnyPort, Marching, Opening, Sender};
 
-use watching::Looking;
+use watching::{Looking, halt_when_asked};
 pub(crate) use watching::{interrupted, watch};
 
 /// From the decision to start until the first deadline: threads get going in the meantime.
@@ -128,10 +128,11 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         ports.iter().map(|port| engines::choose(port, scenario)).collect::<Result<Vec<_>, _>>()?;
     let engines: Vec<Engine> = choices.iter().map(|choice| choice.engine).collect();
     let chosen = chosen(scenario, &ports, &choices);
-    let files::Found { files, sub_flows } = files::find(scenario, &options)?;
+    let found = files::find(scenario, &options)?;
     let links = ports::links(scenario, &ports, &engines)?;
-    let program = compile(scenario, &links, &files)?;
-    check_sub_flows(&program, &sub_flows)?;
+    let program = compile(scenario, &links, &found.files)?;
+    found.check(&program)?;
+    let files = found.files;
     let wait = match scenario.run.wait {
         WaitChoice::Spin => Wait::Spin,
         WaitChoice::Hybrid => Wait::Hybrid,
@@ -209,21 +210,6 @@ fn chosen(scenario: &Scenario, ports: &[PortHere], choices: &[Choice]) -> Vec<St
         interface.into_iter().chain(engine)
     };
     ports.iter().zip(choices).flat_map(of).collect()
-}
-
-/// Sub-flows of replays differ, as far as they are known.
-fn check_sub_flows(program: &Program, known: &HashMap<String, Numbered>) -> Result<(), RunError> {
-    for (flow, number) in program.flows.iter().zip(0..) {
-        let stream = program.streams(number).first();
-        let period = stream.and_then(|stream| stream.frames.sub_flow_period());
-        let Some((numbered, period)) = known.get(&flow.name).zip(period) else { continue };
-        let (all, different) = numbered.different(period);
-        if all > different {
-            let why = shared_sub_flows(all, different);
-            return Err(RunError::Usage(format!("flow '{}': {why}", flow.name)));
-        }
-    }
-    Ok(())
 }
 
 /// What a scenario plans to change.
@@ -419,8 +405,7 @@ impl Prepared {
 
     /// Opens what was recorded.
     fn open_recordings(&self) -> Result<Vec<Opened>, RunError> {
-        let directory = self.options.directory.clone().unwrap_or_default();
-        let all = Recording::all(&self.program, |name| directory.join(name));
+        let all = Recording::all(&self.program, |name| self.options.path(name));
         let open = |recording: Recording| {
             let flow = self.program.flows.get(recording.flow() as usize);
             let port =
@@ -598,6 +583,7 @@ impl Prepared {
             frames: 0,
         };
         let mut end = End::Completed;
+        let over = AtomicBool::new(false);
         let sent = thread::scope(|scope| {
             let threads: Vec<_> =
                 senders.iter_mut().map(|sender| sender.spawn(scope, marching)).collect();
@@ -605,6 +591,8 @@ impl Prepared {
                 // The others would wait for it.
                 marching.changes.inspect(|changes| changes.leave(place));
             }
+            let heeding = thread::Builder::new().name("stop".to_owned());
+            let _heeding = heeding.spawn_scoped(scope, || halt_when_asked(stop, &halt, &over));
             let running = |threads: &[std::io::Result<thread::ScopedJoinHandle<'_, _>>]| {
                 threads.iter().flatten().any(|thread| !thread.is_finished())
             };
@@ -634,10 +622,11 @@ impl Prepared {
                     next = elapsed.saturating_add(self.options.interval);
                 }
             }
+            over.store(true, Ordering::Release);
             threads.into_iter().map(outcome::join).collect::<Vec<_>>()
         });
         // Nothing may have run for so long that it was looked at.
-        if end == End::Completed && stopped_before {
+        if end == End::Completed && (stopped_before || halt.load(Ordering::Acquire)) {
             end = interrupted(stop, &mut []).unwrap_or(End::Completed);
         }
         let ran = match virtual_time {

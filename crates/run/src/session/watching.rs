@@ -2,7 +2,8 @@
 //! still there.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::LiveTx;
@@ -16,6 +17,8 @@ use crate::ports::PortHere;
 use crate::receivers::Receiver;
 use crate::remote::Measurement;
 use crate::transmit;
+
+use super::WATCH;
 
 /// Watches the link of a port.
 pub(crate) fn watch(port: &PortHere, link: &Link) -> Result<LinkWatch, RunError> {
@@ -76,6 +79,18 @@ impl Looking<'_> {
                 remote.received().ok().map(|count| (count.frames, count.bytes)).or(self.told);
         }
         self.told
+    }
+}
+
+/// Halts all senders when a stop is asked for, until the run is `over`: whoever shows how far it is may wait for a reader
+/// (a terminal that is held, a full pipe), and no sender may go on meanwhile.
+pub(super) fn halt_when_asked(stop: &Stop, halt: &AtomicBool, over: &AtomicBool) {
+    while !over.load(Ordering::Acquire) {
+        if stop.asked() {
+            halt.store(true, Ordering::Release);
+            return;
+        }
+        thread::sleep(WATCH);
     }
 }
 

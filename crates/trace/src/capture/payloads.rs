@@ -2,7 +2,7 @@
 //! addresses name.
 //!
 //! Nothing is left out silently: [`Payloads::skipped`] says how many frames held nothing that was asked for, and
-//! why. An archive keeps microseconds, so nanoseconds are rounded down. Times do not run backwards: [`Steady`] sees to it.
+//! why. Times keep their nanoseconds, and do not run backwards: [`Steady`] sees to it.
 
 use std::io::Read;
 use std::net::IpAddr;
@@ -160,7 +160,7 @@ impl<R: Read> Payloads<R> {
         if data.len() > DATA_MAX {
             return Err(Reason::Long);
         }
-        let utc = |ns: i64| Timestamp::utc(ns.div_euclid(1_000)).map_err(|_| Reason::Timeless);
+        let utc = |ns: i64| Timestamp::from_ns(ns.into(), 0).map_err(|_| Reason::Timeless);
         let time = frame.time_ns.ok_or(Reason::Timeless)?;
         utc(time)?;
         let device = device(&packet, self.device_of);

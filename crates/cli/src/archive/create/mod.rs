@@ -54,10 +54,11 @@ pub struct Args {
     /// From a file of Apache Parquet
     #[arg(long, value_name = "FILE", help_heading = "From what")]
     parquet: Option<PathBuf>,
-    /// From what the packets of a capture carry, in pcap or pcapng; '-' reads standard input
+    /// From what the packets of a capture carry, in pcap or pcapng, as it is or packed with gzip or Zstandard; '-' reads
+    /// standard input
     ///
-    /// The payload of each UDP datagram becomes the data of a record, at the time it was captured, in UTC and rounded
-    /// down to microseconds. Frames that hold no such datagram are counted by reason.
+    /// The payload of each UDP datagram becomes the data of a record, at the time it was captured, in UTC. Frames that
+    /// hold no such datagram are counted by reason.
     #[arg(long, value_name = "FILE", help_heading = "From what")]
     pcap: Option<PathBuf>,
     /// From records that are made up
@@ -97,7 +98,7 @@ struct TableArgs {
     #[arg(long, value_name = "ZONE", conflicts_with_all = ["pcap", "synthetic"], value_parser = zone, allow_hyphen_values = true)]
     zone: Option<i16>,
     /// Round times to whole us or ms, rather than keep their nanoseconds; .5 goes up
-    #[arg(long, value_name = "UNIT", conflicts_with_all = ["pcap", "synthetic"])]
+    #[arg(long, value_name = "UNIT", conflicts_with = "synthetic")]
     round_times: Option<Rounding>,
     /// What is done about what is no record: stop, or skip and count them [default: stop]
     #[arg(long, value_name = "WHAT", conflicts_with = "synthetic", value_parser = on_bad)]

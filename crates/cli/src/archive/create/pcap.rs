@@ -7,11 +7,13 @@ use wirebeat_trace::archive::Writer;
 use wirebeat_trace::capture::payloads::{DeviceOf, Payloads, Take};
 use wirebeat_trace::capture::steady::HeldBack;
 use wirebeat_trace::capture::{Frames, Tally, Window};
+use wirebeat_trace::compressed::unpacked;
+use wirebeat_trace::round::Rounded;
 use wirebeat_units::Nanos;
 use wirebeat_units::human::{count, counted, time};
 
 use super::super::work::{Watched, Work};
-use super::super::{Output, keep, name, open};
+use super::super::{Output, cannot_read, keep, name, open};
 use super::Args;
 use crate::failure::Failure;
 use crate::output::tell;
@@ -46,16 +48,19 @@ fn device_of(text: &str) -> Result<DeviceOf, String> {
 /// Makes it.
 pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
     let input = open(path)?;
-    let work = Work::begin(input.len)?;
+    let (from, packing) = unpacked(input.from).map_err(|error| cannot_read(path, &error))?;
+    // how much comes out of a packed file is not known
+    let work = Work::begin(input.len.filter(|_| packing.is_none()))?;
     let on_bad = args.table.on_bad.unwrap_or_default();
-    let frames = Frames::new(work.watch(input.from), name(path), on_bad);
+    let frames = Frames::new(work.watch(from), name(path), on_bad);
     let take = if args.pcap_args.any_ip { Take::Ip } else { Take::Udp };
     let frames = Window::new(frames, args.pcap_args.reorder_window.map(Nanos::get));
-    let mut payloads = Payloads::new(frames, take, args.pcap_args.device_of.unwrap_or_default());
+    let payloads = Payloads::new(frames, take, args.pcap_args.device_of.unwrap_or_default());
+    let mut payloads = Rounded::new(payloads, args.table.round_times);
     let mut writer = Writer::new(Output::create(&args.output)?.buffered());
     let records = work.copy(&mut payloads, &mut writer)?;
     keep(writer, &args.output)?;
-    tell(&told(records, &payloads));
+    tell(&told(records, payloads.source()));
     Ok(0)
 }
 
