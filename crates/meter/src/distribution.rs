@@ -89,12 +89,13 @@ impl Distribution {
         if rank <= self.negative {
             return None;
         }
+        // all quantiles are known, or none: with few values the highest ones are the maximum
+        if self.missing() > 0 {
+            return None;
+        }
         let (min, max) = (u64::try_from(min).unwrap_or(0), u64::try_from(max).ok()?);
         if rank == count {
             return Some(max);
-        }
-        if self.missing() > 0 {
-            return None;
         }
         let bucket = bucket_at(self.buckets.iter().copied(), rank - self.negative)?;
         let bucket = usize::from(bucket);
@@ -186,6 +187,17 @@ mod tests {
         assert_eq!(distribution.above(10), 3);
         assert_eq!(distribution.above(99_000), 2);
         assert_eq!(distribution.above(100_000), 0);
+    }
+
+    /// p99 of few values was the maximum, beside a median that was not known.
+    #[test]
+    fn no_quantile_is_known_where_values_are_missing_from_the_histogram() {
+        let whole = of(&[10, 20, 30]);
+        let shared = Distribution { buckets: Vec::new(), ..whole.clone() };
+        for q in [0.0, 0.5, 0.99, 1.0] {
+            assert!(whole.quantile(q).is_some());
+            assert_eq!(shared.quantile(q), None, "{q}");
+        }
     }
 
     #[test]

@@ -261,10 +261,11 @@ fn clock(report: &Report) -> Option<String> {
 
 fn sequence(report: &Report) -> Option<String> {
     let Received { implausible, restarts, beyond_window, .. } = report.total.received.as_ref()?;
+    let late = format!("too late to tell new from duplicate{}", hidden_by_the_window(report));
     let parts = [
         (*implausible, "arrival", "with a number that cannot be right"),
         (*restarts, "restart", "of a sender within the run"),
-        (*beyond_window, "arrival", "too late to tell new from duplicate"),
+        (*beyond_window, "arrival", &late),
     ];
     let said: Vec<String> = parts
         .into_iter()
@@ -272,6 +273,28 @@ fn sequence(report: &Report) -> Option<String> {
         .map(|(value, thing, what)| format!("{} {what}", human::counted(value, thing)))
         .collect();
     (!said.is_empty()).then(|| format!("sequence numbers are doubtful: {}", said.join(", ")))
+}
+
+/// What arrivals beyond the window make of the loss, where it is known otherwise.
+fn hidden_by_the_window(report: &Report) -> String {
+    let bound = |flow: &FlowReport| Some((flow.loss?.frames, flow.loss?.at_most?));
+    let doubtful = |flow: &&FlowReport| bound(flow).is_some_and(|(least, most)| least < most);
+    let flows: Vec<&FlowReport> = report.flows.iter().filter(doubtful).collect();
+    let sum = |of: fn((u64, u64)) -> u64| {
+        flows.iter().filter_map(|flow| bound(flow)).map(of).fold(0, u64::saturating_add)
+    };
+    let window = |flow: &&FlowReport| flow.received.as_ref().map(|received| received.window_frames);
+    let Some(window) = flows.iter().filter_map(window).min() else { return String::new() };
+    format!(
+        ", behind a window of {} numbers: of {} between {} and {} were lost",
+        human::count(window),
+        match flows[..] {
+            [one] => one.name.clone(),
+            _ => human::counted(flows.len() as u64, "flow"),
+        },
+        human::count(sum(|(least, _)| least)),
+        frames(sum(|(_, most)| most)),
+    )
 }
 
 fn loss_estimated(report: &Report) -> Option<String> {

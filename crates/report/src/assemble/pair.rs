@@ -149,6 +149,10 @@ impl<'a> Pair<'a> {
         received: Option<Cow<'a, FlowSummary>>,
         members: Vec<Pair<'a>>,
     ) -> Pair<'a> {
+        let received = match (flow.id, received) {
+            (Some(_), Some(received)) => Some(told_apart(received, flow.sent.frames)),
+            (_, received) => received,
+        };
         Pair { name: flow.name.clone(), id: flow.id, sent: Some(flow), received, members }
     }
 
@@ -209,13 +213,21 @@ impl<'a> Pair<'a> {
             }
             None => return None,
         };
-        Some(Counted { lost: of.saturating_sub(arrived), of, basis })
+        let exact = basis == LossBasis::SentLessUnique;
+        let certain = arrived.saturating_sub(received.sequence.beyond_window);
+        Some(Counted {
+            lost: of.saturating_sub(arrived),
+            at_most: exact.then(|| of.saturating_sub(certain)),
+            of,
+            basis,
+        })
     }
 }
 
 /// A loss and what it is counted of.
 struct Counted {
     lost: u64,
+    at_most: Option<u64>,
     of: u64,
     basis: LossBasis,
 }
@@ -223,16 +235,31 @@ struct Counted {
 impl Counted {
     fn report(&self) -> Loss {
         let ratio = (self.of > 0).then(|| self.lost as f64 / self.of as f64);
-        Loss { frames: self.lost, ratio, basis: self.basis }
+        Loss { frames: self.lost, at_most: self.at_most, ratio, basis: self.basis }
     }
 
     fn add(self, other: Counted) -> Counted {
         Counted {
             lost: self.lost.saturating_add(other.lost),
+            at_most: self.at_most.zip(other.at_most).map(|(one, more)| one.saturating_add(more)),
             of: self.of.saturating_add(other.of),
             basis: if self.basis == other.basis { self.basis } else { LossBasis::Mixed },
         }
     }
+}
+
+/// Arrivals beyond the receiver's window count as unique; where those are more than were sent, the rest were duplicates.
+fn told_apart(mut flow: Cow<'_, FlowSummary>, sent: u64) -> Cow<'_, FlowSummary> {
+    let sequence = &flow.sequence;
+    let more = sequence.unique.saturating_sub(sent).min(sequence.beyond_window);
+    if more > 0 {
+        let sequence = &mut flow.to_mut().sequence;
+        sequence.unique -= more;
+        sequence.beyond_window -= more;
+        sequence.reordered = sequence.reordered.saturating_sub(more);
+        sequence.duplicates = sequence.duplicates.saturating_add(more);
+    }
+    flow
 }
 
 fn sent(flow: &SentFlow) -> Sent {

@@ -8,7 +8,7 @@ use wirebeat_meter::summary::{FlowSummary, Moments, SequenceSummary, SharedHisto
 
 use super::*;
 use crate::format::{Colour, Format};
-use crate::model::{FindingKind, FlowReport, LossBasis};
+use crate::model::{Equation, Finding, FindingKind, FlowReport, LossBasis};
 
 fn facts() -> RunFacts {
     RunFacts {
@@ -451,9 +451,50 @@ fn what_flows_share_is_in_the_total_and_not_in_theirs() {
         (without.count, without.min, without.mean, without.max),
         (3, Some(40), Some(50.0), Some(60))
     );
-    assert_eq!((without.percentiles.p50, without.histogram.len()), (None, 0));
+    assert_eq!((without.percentiles, without.histogram.len()), (Default::default(), 0));
     assert_eq!(delay(&report.total).percentiles.p50, Some(30));
     assert_eq!(delay(&report.total).histogram.len(), 6);
+}
+
+/// A duplicate that came from further behind than the window counted as unique, and hid a loss without a word.
+#[test]
+fn arrivals_beyond_the_window_bound_the_loss() {
+    let doubtful = |unique: u64, beyond_window: u64| {
+        let mut flow = arrived(unique, 0);
+        flow.sequence.beyond_window = beyond_window;
+        flow.sequence.reordered = beyond_window;
+        flow.sequence.window = 2048;
+        flow
+    };
+    let flows = [(1, doubtful(95, 4)), (2, arrived(97, 0))];
+    let sides = sender(vec![sent(Some(1), 100), sent(Some(2), 100)]);
+    let report = assemble(facts(), sides, Some(receiver(flows)));
+    let loss = |flow: &FlowReport| flow.loss.map(|loss| (loss.frames, loss.at_most));
+    assert_eq!(loss(&report.flows[0]), Some((5, Some(9))));
+    assert_eq!(loss(&report.flows[1]), Some((3, Some(3))));
+    assert_eq!(loss(&report.total), Some((8, Some(12))));
+    let said = |report: &Report| {
+        let doubtful = |one: &&Finding| one.kind == FindingKind::SequenceDoubtful;
+        report.findings.iter().find(doubtful).map(|one| one.message.clone()).unwrap_or_default()
+    };
+    let message = said(&report);
+    assert!(message.contains("4 arrivals too late to tell new from duplicate"), "{message}");
+    let bound = format!(
+        "a window of 2,048 numbers: of {} between 5 and 9 frames were lost",
+        report.flows[0].name
+    );
+    assert!(message.contains(&bound), "{message}");
+    assert!(report.books.iter().all(Equation::balances), "{:?}", report.books);
+    // more than were sent: so many of them were duplicates for certain, and the sums are right
+    let report = assemble(
+        facts(),
+        sender(vec![sent(Some(1), 100)]),
+        Some(receiver([(1, doubtful(103, 4))])),
+    );
+    let received = report.flows[0].received.as_ref().unwrap();
+    let counts = (received.unique, received.duplicates, received.reordered, received.beyond_window);
+    assert_eq!((counts, loss(&report.flows[0])), ((100, 3, 1, 1), Some((0, Some(1)))));
+    assert!(report.books.iter().all(Equation::balances), "{:?}", report.books);
 }
 
 /// Gaps within each of two queues are not held against the gap of the flow.

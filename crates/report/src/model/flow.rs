@@ -203,6 +203,10 @@ pub struct Received {
 pub struct Loss {
     /// Frames that did not arrive.
     pub frames: u64,
+    /// The most that they can be: arrivals beyond the receiver's window (`beyond_window`) count as unique, and each that was
+    /// a duplicate hides a loss. The same as `frames` where there are none; `null` on another basis than sent less unique.
+    #[serde(default)]
+    pub at_most: Option<u64>,
     /// Lost of sent (or of expected); `null` when nothing was sent.
     pub ratio: Option<f64>,
     /// How it is known.

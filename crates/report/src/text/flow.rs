@@ -120,7 +120,9 @@ fn receiver(received: &Received, flow: &FlowReport) -> String {
             LossBasis::MissingNumbers => "missing numbers",
             LossBasis::Mixed => "on several bases",
         };
-        parts.push(format!("{} lost ({ratio}; {basis})", count(loss.frames)));
+        let more = loss.at_most.filter(|most| *most > loss.frames);
+        let more = more.map_or_else(String::new, |most| format!(" to {}", count(most)));
+        parts.push(format!("{}{more} lost ({ratio}; {basis})", count(loss.frames)));
     }
     if received.unique > 0 || received.implausible > 0 {
         parts.push(format!("{} unique", count(received.unique)));

@@ -276,3 +276,34 @@ pub(crate) fn common_multiple(a: u64, b: u64) -> Option<u64> {
     let common = gcd(a.into(), b.into()).max(1);
     u64::try_from(u128::from(a) / common * u128::from(b)).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::compile::{Files, Link, Links, compile};
+    use crate::spec::Scenario;
+
+    /// Tags of members lie behind those of all flows, in the order of these: sub-flows are of the flow that has them.
+    #[test]
+    fn every_tag_is_of_the_flow_that_it_was_given_to() {
+        let flow = "{ from: a, packet: [ { ipv4: { destination: 10.0.0.2 } }, { udp: {} } ] }";
+        let text = format!(
+            "ports: {{ a: {{ next-hop: 02:00:00:00:00:02 }} }}\n\
+             flows: {{ one: {flow}, two: {flow}, three: {flow}, four: {flow} }}\n"
+        );
+        let links = Links { ports: [("a".to_owned(), Link::imaginary(0))].into() };
+        let mut files = Files::default();
+        files.insert_members("one".to_owned(), 3);
+        files.insert_members("three".to_owned(), 1);
+        files.insert_members("four".to_owned(), 2);
+        let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|error| panic!("{error}"));
+        let program = compile(&scenario, &links, &files).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(program.tags(), 10);
+        let flows: Vec<u32> = (0..program.tags()).map(|tag| program.flow_of(tag)).collect();
+        assert_eq!(flows, [0, 1, 2, 3, 0, 0, 0, 2, 3, 3]);
+        for flow in 0..4 {
+            assert!(program.tags_of(flow).all(|tag| program.flow_of(tag) == flow));
+        }
+        // a tag that nobody was given is of nobody
+        assert_eq!(program.flow_of(10), 10);
+    }
+}
