@@ -20,6 +20,8 @@ mod key;
 mod man;
 mod output;
 mod packet;
+#[cfg(test)]
+mod printed;
 mod progress;
 mod receive;
 mod replay;

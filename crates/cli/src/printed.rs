@@ -1,0 +1,209 @@
+//! What `--print-scenario` prints is read again as the same scenario, with every flag that there is.
+//!
+//! The flags are those of the command line's own definition: one that is in none of the tables below fails the test, until
+//! somebody says what it adds to a scenario, or that it adds nothing.
+
+use std::collections::BTreeSet;
+
+use wirebeat_traffic::spec::Scenario;
+
+use crate::command::definition;
+use crate::{replay, send};
+
+/// A flag, a value that is not the default, and flags that it does not go without; behind '=', flags that do not go without
+/// it either.
+type Flag = (&'static str, &'static str, &'static str);
+
+/// Flags of both.
+const SHARED: &[Flag] = &[
+    ("to", "10.0.0.3:5001", ""),
+    ("source", "10.0.0.1", ""),
+    ("source-port", "4000", ""),
+    ("ttl", "3", ""),
+    ("dscp", "ef", ""),
+    ("tos", "0xb8", ""),
+    ("ip-id", "count", ""),
+    ("no-udp-checksum", "", ""),
+    ("source-mac", "02:00:00:00:00:01", ""),
+    ("destination-mac", "02:00:00:00:00:02", ""),
+    ("interface", "eth1", ""),
+    ("namespace", "lab", ""),
+    ("engine", "kernel", ""),
+    ("cpu", "2,3", ""),
+    ("queues", "3", ""),
+    ("speed", "10Gbps", ""),
+    ("time", "30s", ""),
+    ("start-at", "2100-01-01T00:00:00Z", ""),
+    ("wait", "spin", ""),
+    ("priority", "normal", ""),
+    ("settle", "1s", ""),
+    ("count", "1000", ""),
+    ("drift", "50us", "--late drop"),
+];
+
+/// Flags of `send`.
+const SEND: &[Flag] = &[
+    ("rate", "2Gbps@line", ""),
+    ("departures", "poisson", "--rate 1kpps"),
+    ("size", "imix", ""),
+    ("burst", "32", "--rate 1kpps"),
+    ("no-probe", "", ""),
+    ("payload", "hex:deadbeef", ""),
+    ("flow", "name=voice,rate=2kpps,dscp=ef", ""),
+    ("late", "drop", ""),
+    ("seed", "7", ""),
+];
+
+/// Flags of `replay`, for archives.
+const REPLAY: &[Flag] = &[
+    ("fast-forward", "10x", ""),
+    ("tight-loop", "1us", ""),
+    ("max-gap", "2s", ""),
+    ("out-of-order", "0.1", "= --delay-window 1ms"),
+    ("delay-window", "1ms", "= --out-of-order 0.1"),
+    ("out-of-order-queues", "1", "--queues 2 --out-of-order 0.1 --delay-window 1ms"),
+    ("numbers", "departures", "--out-of-order 0.1 --delay-window 1ms"),
+    ("seed", "7", "--out-of-order 0.1 --delay-window 1ms"),
+    ("loop", "3", ""),
+    ("from", "2015-07-01T19:00:00Z", ""),
+    ("until", "2026-07-01T19:00:00Z", ""),
+    ("device", "a", ""),
+    ("flow-of", "hash:64", ""),
+    ("sub-flows", "8", "--flow-of device"),
+    ("statistics", "device", ""),
+    ("probe", "", ""),
+    ("on-bad", "skip", ""),
+    ("reader", "mmap", ""),
+    ("readers", "1", ""),
+    ("workers", "2", ""),
+    ("buffer", "1MiB", ""),
+    ("preload", "", ""),
+];
+
+/// Flags of `replay`, for captures.
+const CAPTURES: &[Flag] = &[
+    ("filter", "arp", ""),
+    ("map-address", "10.1.0.0/16=192.168.0.0/16", ""),
+    ("map-port", "80=8080", ""),
+    ("vlan", "5=50", ""),
+    ("side", "client", ""),
+    ("truncated", "skip", ""),
+    ("reorder-window", "1ms", ""),
+    ("interface", "eth2", ""),
+    ("source-mac", "02:00:00:00:00:01", ""),
+    ("destination-mac", "02:00:00:00:00:02", ""),
+];
+
+/// Flags that say nothing of the traffic.
+const BESIDE: [&str; 9] =
+    ["peer", "key", "key-file", "control", "json", "interval", "bins", "print-scenario", "help"];
+
+/// A command that prints its scenario, what it takes at least, and its flags.
+struct Printing {
+    command: &'static str,
+    least: &'static str,
+    flags: Vec<Flag>,
+    scenario: fn(&str) -> Scenario,
+}
+
+fn all() -> Vec<Printing> {
+    let send =
+        |line: &str| send::tests::scenario(line).unwrap_or_else(|why| panic!("{line}: {why:?}"));
+    let replay =
+        |line: &str| replay::tests::of(line).unwrap_or_else(|why| panic!("{line}: {why:?}"));
+    // a replay says with the drift alone that late records are dropped
+    let shared = |drift: &'static str| {
+        SHARED.iter().map(move |&(name, value, with)| {
+            (name, value, if name == "drift" { drift } else { with })
+        })
+    };
+    vec![
+        Printing {
+            command: "send",
+            least: "--to 10.0.0.2",
+            flags: shared("--late drop").chain(SEND.iter().copied()).collect(),
+            scenario: send,
+        },
+        Printing {
+            command: "replay",
+            least: "day.wbar --to 10.0.0.2",
+            flags: shared("").chain(REPLAY.iter().copied()).collect(),
+            scenario: replay,
+        },
+        Printing {
+            command: "replay",
+            least: "day.pcap --interface eth1",
+            flags: CAPTURES.to_vec(),
+            scenario: replay,
+        },
+    ]
+}
+
+#[test]
+fn what_is_printed_with_any_flag_is_read_again_as_the_same() {
+    for Printing { command, least, flags, scenario } in all() {
+        for (flag, value, with) in flags {
+            // what is given by itself is not given twice
+            let (with, together) =
+                with.strip_prefix("= ").map_or((with, false), |with| (with, true));
+            let words: Vec<&str> = least.split(' ').collect();
+            let place = words.iter().position(|word| word.strip_prefix("--") == Some(flag));
+            let kept = words
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| place.is_none_or(|place| ![place, place + 1].contains(at)));
+            let without = kept
+                .map(|(_, word)| *word)
+                .chain(with.split_whitespace())
+                .collect::<Vec<_>>()
+                .join(" ");
+            let line = format!("{without} --{flag} {value}");
+            let meant = scenario(line.trim());
+            let printed = meant.to_yaml().unwrap();
+            let mut again = Scenario::from_yaml(&printed, "printed")
+                .unwrap_or_else(|error| panic!("{command} {line}: {error}\n{printed}"));
+            for (flow, meant) in again.flows.values_mut().zip(meant.flows.values()) {
+                // the frames of a capture have their headers, whatever 'packet' is
+                if meant.replay.as_ref().is_some_and(|replay| replay.is_capture()) {
+                    flow.packet = meant.packet.clone();
+                }
+            }
+            assert_eq!(again, meant, "{command} {line}\n{printed}");
+            assert_eq!(again.to_yaml().unwrap(), printed, "{command} {line}");
+            let before = scenario(&format!("{least} {}", if together { "" } else { with }));
+            assert_ne!(meant, before, "{command} {line}: the flag adds nothing to the scenario");
+        }
+    }
+}
+
+#[test]
+fn every_flag_that_there_is_is_tried() {
+    for command in definition().get_subcommands() {
+        let flags: BTreeSet<&str> =
+            command.get_arguments().filter_map(clap::Arg::get_long).collect();
+        let name = command.get_name();
+        let printing: Vec<Printing> = all().into_iter().filter(|one| one.command == name).collect();
+        assert_eq!(
+            flags.contains("print-scenario"),
+            !printing.is_empty(),
+            "{name} has no table here"
+        );
+        if printing.is_empty() {
+            continue;
+        }
+        let tried: BTreeSet<&str> = printing
+            .iter()
+            .flat_map(|one| &one.flags)
+            .map(|(flag, ..)| *flag)
+            .chain(BESIDE)
+            .collect();
+        let missing: Vec<_> = flags.difference(&tried).collect();
+        assert!(
+            missing.is_empty(),
+            "{name}: say in a table what these add to a scenario: {missing:?}"
+        );
+        let gone: Vec<_> =
+            tried.iter().filter(|flag| **flag != "help" && !flags.contains(**flag)).collect();
+        assert!(gone.is_empty(), "{name} has no flags {gone:?}");
+    }
+}
