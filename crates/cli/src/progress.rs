@@ -59,9 +59,10 @@ struct Lines(Pace);
 
 impl Observer for Lines {
     fn progress(&mut self, progress: &Progress) {
+        let repeat = self.0.is_repeat(progress);
         let line = self.0.line(progress);
         // The look at the very start has nothing to tell.
-        if progress.elapsed >= START {
+        if progress.elapsed >= START && !repeat {
             say(&line);
         }
     }
@@ -127,10 +128,10 @@ fn share(progress: &Progress) -> Option<(u64, u64)> {
     }
 }
 
-/// Rates and loss, from the differences between looks.
+/// What happened from one look to the next: rates, and frames that were received, lost and dropped.
 #[derive(Debug)]
 struct Pace {
-    /// Rates are over so much time, or since the last look where that is longer ago.
+    /// So much time is looked at, or the time since the last look where that is longer.
     window: Nanos,
     /// Looks within the window, and the one before it; never none.
     looks: VecDeque<Progress>,
@@ -141,7 +142,7 @@ impl Pace {
         Pace { window, looks: VecDeque::from([Progress::default()]) }
     }
 
-    /// The look that rates count from.
+    /// The look that is compared with.
     fn since(&mut self, now: &Progress) -> Progress {
         let begins = now.elapsed.saturating_sub(self.window);
         while self.looks.get(1).is_some_and(|look| look.elapsed <= begins) {
@@ -152,38 +153,63 @@ impl Pace {
         since
     }
 
-    /// "  3.0 s  1.00 Mpps  512 Mbit/s  lost 0", and notes the look.
+    /// Whether `now` is the last look and tells nothing that the one before has not told.
+    fn is_repeat(&self, now: &Progress) -> bool {
+        let told = |look: &Progress| (look.sent, look.received, look.lost, look.expired);
+        let before = self.looks.back().filter(|look| look.elapsed >= START);
+        now.ended && before.is_some_and(|before| told(before) == told(now))
+    }
+
+    /// "  3.0 s  1.00 Mpps  512 Mbit/s  lost 10 (0.00100 %), total 50", and notes the look.
     fn line(&mut self, now: &Progress) -> String {
         let last = self.since(now);
         let seconds = now.elapsed.get() as f64 / 1e9;
         let gap = now.elapsed.get().saturating_sub(last.elapsed.get()) as f64 / 1e9;
         let per_second = |count: u64| if gap > 0.0 { count as f64 / gap } else { 0.0 };
         let mut line = format!("{seconds:5.1} s");
-        if let Some((frames, bytes)) = now.sent.or(now.received) {
-            let before = if now.sent.is_some() { last.sent } else { last.received };
-            let (frames_before, bytes_before) = before.unwrap_or_default();
-            let frames = per_second(frames.saturating_sub(frames_before));
-            let bits = per_second(bytes.saturating_sub(bytes_before)) * 8.0;
-            line.push_str(&format!("  {}  {}", human::frame_rate(frames), human::bit_rate(bits)));
+        let frames_since = |all: Option<(u64, u64)>, before: Option<(u64, u64)>| {
+            let ((frames, bytes), before) = (all?, before.unwrap_or_default());
+            Some((frames.saturating_sub(before.0), bytes.saturating_sub(before.1)))
+        };
+        let sent = frames_since(now.sent, last.sent);
+        let received = frames_since(now.received, last.received);
+        if let Some((frames, bytes)) = sent.or(received) {
+            let bits = per_second(bytes) * 8.0;
+            let frames = human::frame_rate(per_second(frames));
+            line.push_str(&format!("  {frames}  {}", human::bit_rate(bits)));
         }
         match (now.sent, now.received) {
-            // Frames under way are not lost: what was sent by the last look has had time to arrive.
-            (Some(_), Some((received, _))) => {
-                let sent = last.sent.map_or(0, |(frames, _)| frames);
-                line.push_str(&format!("  lost {}", sent.saturating_sub(received)));
-            }
-            (None, Some((received, _))) => line.push_str(&format!("  received {received}")),
-            (Some((sent, _)), None) => line.push_str(&format!("  sent {sent}")),
-            (None, None) => {}
+            (None, Some((all, _))) => line.push_str(&counted("received", received, all)),
+            (Some((all, _)), None) => line.push_str(&counted("sent", sent, all)),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        if let Some(all) = now.lost {
+            let lost = all.saturating_sub(last.lost.unwrap_or(0));
+            // of those that somebody knows to have been sent meanwhile
+            let of = sent.or(received).map_or(0, |(frames, _)| frames);
+            let of = if sent.is_some() { of.max(lost) } else { of.saturating_add(lost) };
+            let share =
+                if lost > 0 { format!(" ({})", human::share(lost, of)) } else { String::new() };
+            let total =
+                if all > lost { format!(", total {}", human::count(all)) } else { String::new() };
+            line.push_str(&format!("  lost {}{share}{total}", human::count(lost)));
         }
         if now.expired > 0 {
-            line.push_str(&format!("  expired {}", now.expired));
+            let since = now.expired.saturating_sub(last.expired);
+            line.push_str(&counted("expired", Some((since, 0)), now.expired));
         }
         if let Some(next_in) = now.next_in.filter(|next_in| *next_in >= IDLE) {
             line.push_str(&format!("  next in {}", human::long_time(next_in.get())));
         }
         line
     }
+}
+
+/// "  sent 1,000, total 5,000": frames since the last look, and all of them.
+fn counted(word: &str, since: Option<(u64, u64)>, all: u64) -> String {
+    let since = since.map_or(0, |(frames, _)| frames);
+    let total = if all > since { format!(", total {}", human::count(all)) } else { String::new() };
+    format!("  {word} {}{total}", human::count(since))
 }
 
 #[cfg(test)]
@@ -205,17 +231,54 @@ mod tests {
         let mut pace = Pace::new(Nanos::ZERO);
         pace.line(&look(1, Some(500_000), Some(499_000)));
         assert_eq!(
-            pace.line(&look(3, Some(2_500_000), Some(2_499_000))),
+            pace.line(&Progress { lost: Some(0), ..look(3, Some(2_500_000), Some(2_499_000)) }),
             "  3.0 s  1.00 Mpps  512 Mbit/s  lost 0"
         );
     }
 
+    /// Loss was only what was missing of all sent by the last look: 10 % showed after ten seconds.
     #[test]
-    fn frames_under_way_are_not_lost_but_missing_ones_are() {
+    fn a_line_has_the_loss_since_the_last() {
         let mut pace = Pace::new(Nanos::ZERO);
-        assert!(pace.line(&look(1, Some(1000), Some(0))).ends_with("lost 0"));
-        assert!(pace.line(&look(2, Some(2000), Some(900))).ends_with("lost 100"));
-        assert!(pace.line(&look(3, Some(2000), Some(1900))).ends_with("lost 100"));
+        let mut lost = |second, received, lost| {
+            let sent = Some(second * 1000);
+            let line =
+                pace.line(&Progress { lost: Some(lost), ..look(second, sent, Some(received)) });
+            line.split_once("  lost ").unwrap().1.to_owned()
+        };
+        assert_eq!(lost(1, 900, 100), "100 (10.0 %)");
+        assert_eq!(lost(2, 1700, 300), "200 (20.0 %), total 300");
+        assert_eq!(lost(3, 2700, 300), "0, total 300");
+        // one came very late
+        assert_eq!(lost(4, 3701, 299), "0, total 299");
+    }
+
+    #[test]
+    fn a_receiver_by_itself_knows_the_share_of_what_was_lost() {
+        let mut pace = Pace::new(Nanos::ZERO);
+        let seen = |second, received, lost| Progress {
+            lost: Some(lost),
+            ..look(second, None, Some(received))
+        };
+        let line = pace.line(&seen(1, 900, 100));
+        assert_eq!(line, "  1.0 s  900 pps  461 kbit/s  received 900  lost 100 (10.0 %)");
+        let line = pace.line(&seen(2, 1900, 100));
+        assert_eq!(
+            line,
+            "  2.0 s  1.00 kpps  512 kbit/s  received 1,000, total 1,900  lost 0, total 100"
+        );
+    }
+
+    #[test]
+    fn the_last_look_is_no_line_when_it_repeats_the_one_before() {
+        let mut pace = Pace::new(Nanos::ZERO);
+        let last = Progress { ended: true, ..look(1, Some(10), Some(10)) };
+        assert!(!pace.is_repeat(&last));
+        pace.line(&look(1, Some(10), Some(10)));
+        assert!(pace.is_repeat(&last));
+        assert!(!pace.is_repeat(&Progress { lost: Some(1), ..last }));
+        // an interval without a frame is one all the same
+        assert!(!pace.is_repeat(&look(2, Some(10), Some(10))));
     }
 
     #[test]

@@ -18,6 +18,20 @@ pub struct LiveRx {
     pub frames: AtomicU64,
     /// Their bytes with FCS.
     pub bytes: AtomicU64,
+    /// Sequence numbers that were missing when that was asked last.
+    pub missing: AtomicU64,
+    /// Asks for `missing`. The receive loop clears it once that is there: after a batch, or within 10 ms.
+    pub asked: AtomicBool,
+}
+
+impl LiveRx {
+    /// Answers what was asked, between two batches.
+    fn answer(&self, meter: &Meter) {
+        if self.asked.load(Ordering::Relaxed) {
+            self.missing.store(meter.missing(), Ordering::Relaxed);
+            self.asked.store(false, Ordering::Release);
+        }
+    }
 }
 
 /// Longest wait before the stop flag is looked at again.
@@ -98,6 +112,7 @@ pub fn collect_and_tell<P: Port, C: Clock>(
             }
             live.frames.fetch_add(frames, Ordering::Relaxed);
             live.bytes.fetch_add(bytes, Ordering::Relaxed);
+            live.answer(meter);
             if delivered == 0 || measured >= most || (!last && stop.load(Ordering::Relaxed)) {
                 break;
             }

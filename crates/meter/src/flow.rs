@@ -113,6 +113,11 @@ impl FlowMeter {
         }
     }
 
+    /// How many sequence numbers are missing so far; see [`SequenceTracker::missing`].
+    pub fn missing(&self) -> u64 {
+        self.sequence.missing()
+    }
+
     /// Inter-arrival time and its error.
     #[inline]
     fn record_arrival(&mut self, at: Nanos) {

@@ -385,6 +385,11 @@ impl Meter {
         self.flows.push(Measured { id, meter: FlowMeter::new(expected, self.window, self.bins) });
     }
 
+    /// How many sequence numbers of all flows are missing so far; see [`crate::sequence::SequenceTracker::missing`].
+    pub fn missing(&self) -> u64 {
+        self.flows.iter().map(|flow| flow.meter.missing()).sum()
+    }
+
     /// The measurements so far. What the engine itself lost ([`MeterSummary::receiver_drops`]) is for
     /// the caller to add.
     pub fn summary(&self) -> MeterSummary {

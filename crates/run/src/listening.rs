@@ -25,7 +25,7 @@ use crate::facts;
 use crate::observe::{Observer, Stop};
 use crate::ports::PortHere;
 use crate::receive::{self, Listen, ReceiveRequest};
-use crate::receivers::Receiver;
+use crate::receivers::{self, Receiver};
 use crate::remote::{
     ClockIdentity, Count, CpuSpent, Expected, Identity, Limits, Listener, Measured, Metering,
     Service, Timeouts, serve,
@@ -218,7 +218,8 @@ impl Metering for Local<'_> {
         match &self.work {
             Work::Measuring { receiver, .. } => {
                 let (frames, bytes) = receiver.received();
-                Count { frames, bytes }
+                let missing = receivers::lost(std::slice::from_ref(receiver));
+                Count { frames, bytes, missing }
             }
             Work::Idle | Work::Done { .. } => Count::default(),
         }

@@ -21,10 +21,45 @@ pub struct Progress {
     pub sent: Option<(u64, u64)>,
     /// Frames received so far, and their bytes with FCS; `None` without a receiver.
     pub received: Option<(u64, u64)>,
+    /// Frames that are known to be lost by now: later ones of their flow arrived at least 20 ms ago, or they were sent
+    /// more than a second ago and nothing came of them. `None` without a receiver. A very late frame takes one off.
+    pub lost: Option<u64>,
     /// Frames dropped so far because they were later than their drift.
     pub expired: u64,
     /// How long nothing is due, where the senders wait for the next frame.
     pub next_in: Option<Nanos>,
+    /// Whether this is the last look, when all has been sent and nothing more arrives.
+    pub ended: bool,
+}
+
+/// When to look: at each multiple of the interval, and not shortly before the end, when the last look comes anyway.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looks {
+    interval: Nanos,
+    next: Nanos,
+}
+
+impl Looks {
+    pub(crate) fn every(interval: Nanos) -> Looks {
+        Looks { interval, next: Nanos::ZERO }
+    }
+
+    /// Whether to look at `elapsed` from the start of a run of `duration`, if that is known.
+    pub(crate) fn due(&mut self, elapsed: Nanos, duration: Option<Nanos>) -> bool {
+        /// As long as a look takes, and less than the time that a run may take longer than it should.
+        const END: u64 = 20_000_000;
+        let interval = self.interval.get().max(1);
+        let end = duration.map_or(u64::MAX, Nanos::get);
+        let near = END.min(interval / 2);
+        let ends =
+            elapsed.get() >= end.saturating_sub(near) && elapsed.get() <= end.saturating_add(near);
+        if elapsed < self.next || ends {
+            return false;
+        }
+        self.next =
+            Nanos::new((elapsed.get() / interval).saturating_add(1).saturating_mul(interval));
+        true
+    }
 }
 
 /// Looks at a run. Called some times a second from one thread, never from a hot path.
@@ -96,5 +131,24 @@ impl Stop {
     /// The flag itself, for loops and for signal handlers.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_keep_to_the_interval_and_leave_the_end_to_the_last_one() {
+        let millis = Nanos::from_millis;
+        let looks = |duration: Option<Nanos>, times: &[u64]| -> Vec<u64> {
+            let mut looks = Looks::every(millis(1000));
+            times.iter().copied().filter(|time| looks.due(millis(*time), duration)).collect()
+        };
+        let times = [0, 10, 990, 1007, 1017, 1995, 2005, 2015];
+        assert_eq!(looks(None, &times), [0, 1007, 2005]);
+        assert_eq!(looks(Some(millis(2000)), &times), [0, 1007]);
+        // one that goes on for longer than it should is looked at
+        assert_eq!(looks(Some(millis(2000)), &[0, 1000, 2000, 2040, 3000]), [0, 1000, 2040, 3000]);
     }
 }

@@ -32,7 +32,7 @@ use crate::engines::{self, Choice, Engine};
 use crate::error::RunError;
 use crate::facts;
 use crate::listening;
-use crate::observe::{Observer, Progress, Stop};
+use crate::observe::{Looks, Observer, Progress, Stop};
 use crate::options::KeySource;
 use crate::outcome;
 use crate::packet_log::{LogRequest, PacketLog};
@@ -375,27 +375,30 @@ fn wait(
     (receiver, mut watch): (&Receiver, Option<&mut LinkWatch>),
 ) -> End {
     let begun = MonotonicClock.now();
-    let mut next = Nanos::ZERO;
+    let mut looks = Looks::every(request.interval);
+    let mut look = |elapsed, ended| {
+        observer.progress(&Progress {
+            elapsed,
+            duration: request.time,
+            expected: request.count,
+            received: Some(receiver.received()),
+            lost: Some(receivers::lost(std::slice::from_ref(receiver))),
+            ended,
+            ..Progress::default()
+        });
+    };
     loop {
         let elapsed = MonotonicClock.now().saturating_sub(begun);
-        let received = receiver.received();
-        if elapsed >= next {
-            observer.progress(&Progress {
-                elapsed,
-                duration: request.time,
-                expected: request.count,
-                received: Some(received),
-                ..Progress::default()
-            });
-            next = elapsed.saturating_add(request.interval);
-        }
         let watched = watch.as_mut().map_or(&mut [][..], |watch| std::slice::from_mut(*watch));
-        if let Some(end) = session::interrupted(stop, watched) {
+        let over = request.time.is_some_and(|time| elapsed >= time)
+            || request.count.is_some_and(|count| receiver.has_measured(count));
+        let end = session::interrupted(stop, watched).or(over.then_some(End::Completed));
+        if let Some(end) = end {
+            look(elapsed, true);
             return end;
         }
-        let over = request.time.is_some_and(|time| elapsed >= time);
-        if over || request.count.is_some_and(|count| receiver.has_measured(count)) {
-            return End::Completed;
+        if looks.due(elapsed, request.time) {
+            look(elapsed, false);
         }
         thread::sleep(WATCH);
     }

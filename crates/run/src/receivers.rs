@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::clock::MonotonicClock;
@@ -76,6 +77,8 @@ pub(crate) struct Receiver {
     /// What is in force for its thread; nothing where the kernel meters.
     pub(crate) state: Arc<ThreadState>,
     work: Work,
+    /// Sequence numbers that were missing at the last look.
+    missing: AtomicU64,
     _groups: Vec<Membership>,
 }
 
@@ -161,7 +164,15 @@ fn open_kernel(place: usize, port: &PortHere, how: Receiving) -> Result<Receiver
     );
     let engine = Engine::Kernel;
     let work = Work::Kernel(Box::new(receiver));
-    Ok(Receiver { place, engine, mode, state: Arc::default(), work, _groups: how.groups })
+    Ok(Receiver {
+        place,
+        engine,
+        mode,
+        state: Arc::default(),
+        work,
+        missing: AtomicU64::new(0),
+        _groups: how.groups,
+    })
 }
 
 fn open_packet(port: &PortHere, how: &Receiving) -> Result<PacketPort, RunError> {
@@ -253,7 +264,35 @@ where
         })
         .map_err(|error| RunError::Machine(format!("cannot start a receiving thread: {error}")))?;
     let work = Work::Thread { thread, stop, live };
-    Ok(Receiver { place, engine, mode, state, work, _groups: groups })
+    Ok(Receiver { place, engine, mode, state, work, missing: AtomicU64::new(0), _groups: groups })
+}
+
+/// How long a sequence number has to be missing until a look counts its frame as lost: frames that overtook each other
+/// are there by then.
+pub(crate) const REORDERING: Duration = Duration::from_millis(20);
+/// Longer than a metering thread takes to answer.
+const ANSWER: Duration = Duration::from_millis(15);
+/// How often it is looked whether it has.
+const STEP: Duration = Duration::from_millis(1);
+
+/// Frames of which `receivers` know by now that they are lost: their numbers are missing, and still are after
+/// [`REORDERING`]. Takes that long where more are missing than at the last look.
+pub(crate) fn lost(receivers: &[Receiver]) -> u64 {
+    let missing = || -> Vec<u64> {
+        receivers.iter().for_each(Receiver::ask_missing);
+        let until = Instant::now() + ANSWER;
+        receivers.iter().map(|receiver| receiver.missing(until)).collect()
+    };
+    let mut now = missing();
+    let before = |receiver: &Receiver| receiver.missing.load(Ordering::Relaxed);
+    if receivers.iter().zip(&now).any(|(receiver, now)| *now > before(receiver)) {
+        thread::sleep(REORDERING);
+        now = now.into_iter().zip(missing()).map(|(then, now)| then.min(now)).collect();
+    }
+    for (receiver, now) in receivers.iter().zip(&now) {
+        receiver.missing.store(*now, Ordering::Relaxed);
+    }
+    now.iter().sum()
 }
 
 impl Receiver {
@@ -263,6 +302,29 @@ impl Receiver {
             Work::Kernel(receiver) => receiver.received(),
             Work::Thread { live, .. } => {
                 (live.frames.load(Ordering::Relaxed), live.bytes.load(Ordering::Relaxed))
+            }
+        }
+    }
+
+    /// Asks for what is missing now.
+    fn ask_missing(&self) {
+        if let Work::Thread { live, .. } = &self.work {
+            live.asked.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Sequence numbers that are missing now, or were when the thread that meters answered last. It has until `until`.
+    fn missing(&self, until: Instant) -> u64 {
+        match &self.work {
+            Work::Kernel(receiver) => receiver.missing(),
+            Work::Thread { live, thread, .. } => {
+                while live.asked.load(Ordering::Acquire)
+                    && !thread.is_finished()
+                    && Instant::now() < until
+                {
+                    thread::sleep(STEP);
+                }
+                live.missing.load(Ordering::Relaxed)
             }
         }
     }

@@ -108,6 +108,34 @@ fn a_receiver_in_another_time_namespace_measures_delay() {
     }
 }
 
+/// The last line came twice, the second time with a rate of 0, because the last look is taken when all is quiet.
+#[test]
+fn each_interval_has_one_line_and_the_last_is_no_empty_repeat() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let line = "receive --interface wb1 --engine packet --time 8s --interval 2s";
+    let receiver = wirebeat(&bed.b, line);
+    receiver.wait_for("receiving on", PATIENCE).unwrap();
+    let line = format!(
+        "send --to {} --interface wb0 --engine packet --rate 1kpps --time 2s --interval 1s",
+        bed.b.ipv4
+    );
+    let sent = wirebeat(&bed.a, &line).wait(PATIENCE).unwrap();
+    let received = receiver.wait(PATIENCE).unwrap();
+    let rows = |output: &Output| -> Vec<String> {
+        let rows = output.stderr.lines().filter(|line| line.contains("pps  "));
+        rows.map(str::to_owned).collect()
+    };
+    let sent = rows(&sent);
+    assert_eq!(sent.len(), 2, "{sent:?}");
+    assert!(sent.iter().all(|row| !row.contains(" 0 pps")), "{sent:?}");
+    assert!(sent[1].ends_with("total 2,000"), "{sent:?}");
+    let received = rows(&received);
+    assert_eq!(received.len(), 4, "{received:?}");
+    assert!(received.iter().all(|row| row.ends_with("  lost 0")), "{received:?}");
+    assert!(received.iter().any(|row| row.contains("received 0, total 2,000")), "{received:?}");
+}
+
 #[test]
 fn an_interrupt_ends_a_run_with_its_report() {
     require!(Capability::NetworkNamespaces);

@@ -234,6 +234,27 @@ impl KernelReceiver {
         (sum(offset_of!(RxCounters, frames)), sum(offset_of!(RxCounters, frame_bytes)))
     }
 
+    /// Sequence numbers of all flows that are missing now, between the lowest and the highest that arrived. Frames
+    /// arrive meanwhile: those that came after their flow's highest number was read make it less, never more.
+    pub fn missing(&self) -> u64 {
+        let of_flow = |flow: usize| {
+            let word = |field| self.flows.load(flow * size_of::<Flow>() + field);
+            let sum = |field, add: fn(u64, u64) -> u64| {
+                let of_lane = |lane| self.lane_heads.load(self.entry(flow, lane) + field);
+                (0..self.lanes).map(of_lane).fold(0, add)
+            };
+            let lowest = word(offset_of!(Flow, lowest));
+            if lowest == 0 {
+                return 0;
+            }
+            let highest =
+                word(offset_of!(Flow, highest)).max(sum(offset_of!(RxLane, highest), u64::max));
+            let expected = highest.saturating_sub(lowest).saturating_add(1);
+            expected.saturating_sub(sum(offset_of!(RxLane, arrivals), u64::saturating_add))
+        };
+        (0..self.plan.flows as usize).map(of_flow).sum()
+    }
+
     /// The measurements so far, added up over lanes.
     pub fn summary(&self) -> MeterSummary {
         let mut out = MeterSummary::default();

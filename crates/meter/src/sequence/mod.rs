@@ -226,6 +226,15 @@ impl SequenceTracker {
         self.order.arrivals += 1;
     }
 
+    /// How many numbers between the lowest and the highest have not arrived so far. An arrival in doubt is none of them.
+    pub fn missing(&self) -> u64 {
+        let Window { lowest, highest, .. } = self.window;
+        match highest {
+            0 => 0,
+            _ => (highest - lowest + 1).saturating_sub(self.counts.unique),
+        }
+    }
+
     /// The counts so far. An arrival still in doubt is decided as if no other came.
     pub fn summary(&self) -> SequenceSummary {
         if self.order.held.is_some() {

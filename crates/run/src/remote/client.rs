@@ -265,6 +265,21 @@ impl Measurement {
         Ok(self.count)
     }
 
+    /// The same, by an answer to a question of now where one comes in time.
+    pub fn received_now(&mut self, patience: Duration) -> Result<Count, RemoteError> {
+        const STEP: Duration = Duration::from_millis(5);
+        let until = Instant::now() + patience;
+        // the first answer may be to an earlier question
+        for _ in 0..2 {
+            self.received()?;
+            while self.asked.is_some() && Instant::now() < until {
+                thread::sleep(STEP);
+                self.received()?;
+            }
+        }
+        Ok(self.count)
+    }
+
     /// The count that was asked for.
     fn take_count(&mut self, reply: &Reply) -> Result<(), RemoteError> {
         match reply {

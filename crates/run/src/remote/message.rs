@@ -171,6 +171,9 @@ pub struct Count {
     pub frames: u64,
     /// Their bytes with FCS.
     pub bytes: u64,
+    /// Frames that the receiver knows to be lost: their numbers are missing.
+    #[serde(default)]
+    pub missing: u64,
 }
 
 /// What a receiver tells at the end.

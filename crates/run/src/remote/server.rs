@@ -320,6 +320,7 @@ impl<'a> Talk<'a> {
         Some(Progress {
             elapsed: Nanos::new(elapsed),
             received: Some((count.frames, count.bytes)),
+            lost: Some(count.missing),
             ..Progress::default()
         })
     }

@@ -5,7 +5,7 @@
 mod reception;
 mod watching;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -33,7 +33,7 @@ use crate::control::{self, Control, Controlled};
 use crate::engines::{self, Choice, Engine};
 use crate::error::RunError;
 use crate::files;
-use crate::observe::{Observer, Stop};
+use crate::observe::{Looks, Observer, Stop};
 use crate::options::Options;
 use crate::outcome::{self, Outcome};
 use crate::placement::{self, Cpus, Demand, Placement, Seat};
@@ -581,7 +581,10 @@ impl Prepared {
             asked: Nanos::ZERO,
             told: None,
             frames: 0,
+            all_counted: self.counts_all(),
+            sent: VecDeque::new(),
         };
+        let mut looks = Looks::every(self.options.interval);
         let mut end = End::Completed;
         let over = AtomicBool::new(false);
         let sent = thread::scope(|scope| {
@@ -596,7 +599,6 @@ impl Prepared {
             let running = |threads: &[std::io::Result<thread::ScopedJoinHandle<'_, _>>]| {
                 threads.iter().flatten().any(|thread| !thread.is_finished())
             };
-            let mut next = Nanos::ZERO;
             while running(&threads) {
                 thread::sleep(WATCH);
                 if end == End::Completed
@@ -617,9 +619,9 @@ impl Prepared {
                 let now = MonotonicClock.now();
                 starvation.look(now);
                 let elapsed = now.saturating_sub(origin);
-                if elapsed >= next {
+                looking.note_sent(elapsed);
+                if looks.due(elapsed, duration) {
                     observer.progress(&looking.at(elapsed));
-                    next = elapsed.saturating_add(self.options.interval);
                 }
             }
             over.store(true, Ordering::Release);
@@ -636,10 +638,12 @@ impl Prepared {
         drop((senders, serving));
         let replayed =
             std::mem::take(&mut self.replaying).into_iter().map(Replaying::finish).collect();
+        // the last look is at what was sent by now, and has arrived or not when all is quiet
+        let ended = MonotonicClock.now().saturating_sub(origin);
         if !virtual_time {
             self.settle();
         }
-        observer.progress(&looking.at(MonotonicClock.now().saturating_sub(origin)));
+        observer.progress(&looking.last(ended));
         let remote = outcome::finish_remote(remote, self.settle);
         let elapsed = MonotonicClock.now().saturating_sub(origin);
         outcome::report(
@@ -658,6 +662,13 @@ impl Prepared {
                 remote,
             },
         )
+    }
+
+    /// Whether all frames that are sent are counted by receivers, one for one: each has a probe that somebody reads, and
+    /// leaves as one.
+    fn counts_all(&self) -> bool {
+        let probed = |flow: &Flow| self.attributions.get(&flow.id) == Some(&Attribution::Probe);
+        self.program.flows.iter().all(probed) && !self.program.is_cut()
     }
 
     /// Waits until frames on their way have arrived: until nothing has come for a while, at most as long

@@ -1,9 +1,11 @@
 //! What is looked at while a run goes on: how far it is, whether it has to end, and whether its links are
 //! still there.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::LiveTx;
@@ -14,8 +16,8 @@ use wirebeat_units::Nanos;
 use crate::error::RunError;
 use crate::observe::{Progress, Stop};
 use crate::ports::PortHere;
-use crate::receivers::Receiver;
-use crate::remote::Measurement;
+use crate::receivers::{self, Receiver};
+use crate::remote::{Count, Measurement};
 use crate::transmit;
 
 use super::WATCH;
@@ -38,25 +40,74 @@ pub(super) struct Looking<'a> {
     pub(super) remote: Option<&'a mut Measurement>,
     /// When the receiver on the other host was asked last, and what it told.
     pub(super) asked: Nanos,
-    pub(super) told: Option<(u64, u64)>,
+    pub(super) told: Option<Count>,
     /// Frames sent by the last look.
     pub(super) frames: u64,
+    /// Whether all frames that are sent are counted by receivers, one for one.
+    pub(super) all_counted: bool,
+    /// When frames were counted, and how many were sent by then: some since [`UNDER_WAY`] ago, and one before.
+    pub(super) sent: VecDeque<(Nanos, u64)>,
 }
 
+/// Frames that were sent so long ago are not on their way any more.
+const UNDER_WAY: Nanos = Nanos::from_secs(1);
+
 impl Looking<'_> {
+    /// What was sent by `elapsed`, for later looks.
+    pub(super) fn note_sent(&mut self, elapsed: Nanos) {
+        self.sent.push_back((elapsed, transmit::progress(self.lives).0));
+        let begins = elapsed.saturating_sub(UNDER_WAY);
+        while self.sent.get(1).is_some_and(|(at, _)| *at <= begins) {
+            self.sent.pop_front();
+        }
+    }
+
     pub(super) fn at(&mut self, elapsed: Nanos) -> Progress {
         let (frames, bytes, expired) = transmit::progress(self.lives);
+        let told = self.ask(elapsed);
         let received = self.receivers.iter().map(Receiver::received);
-        let received = received.chain(self.ask(elapsed));
+        let received = received.chain(told.map(|count| (count.frames, count.bytes)));
+        let received = received.reduce(|a, b| (a.0.saturating_add(b.0), a.1.saturating_add(b.1)));
+        let next_in = self.next_in(frames);
         Progress {
             elapsed,
             duration: self.duration,
             expected: None,
             sent: (!self.lives.is_empty()).then_some((frames, bytes)),
-            received: received.reduce(|a, b| (a.0 + b.0, a.1 + b.1)),
+            received,
+            lost: received.map(|(received, _)| self.lost(elapsed, received, told)),
             expired,
-            next_in: self.next_in(frames),
+            next_in,
+            ended: false,
         }
+    }
+
+    /// At the end: all that was sent has arrived, or will not.
+    pub(super) fn last(&mut self, elapsed: Nanos) -> Progress {
+        /// Longer than a message both ways takes, and not long to wait for a report.
+        const PATIENCE: Duration = Duration::from_millis(300);
+        if let Some(remote) = self.remote.as_mut() {
+            self.told = remote.received_now(PATIENCE).ok().or(self.told);
+            self.asked = elapsed;
+        }
+        let last = self.at(elapsed);
+        let all = last.sent.filter(|_| self.all_counted).zip(last.received);
+        let missing = all.map_or(0, |((sent, _), (received, _))| sent.saturating_sub(received));
+        Progress {
+            lost: last.lost.map(|lost| lost.max(missing)),
+            next_in: None,
+            ended: true,
+            ..last
+        }
+    }
+
+    /// Frames that are lost by now, of which `received` arrived: by their numbers, or because nothing came of them.
+    fn lost(&self, elapsed: Nanos, received: u64, told: Option<Count>) -> u64 {
+        let by_numbers =
+            receivers::lost(self.receivers).saturating_add(told.map_or(0, |count| count.missing));
+        let begins = elapsed.saturating_sub(UNDER_WAY);
+        let settled = self.sent.front().filter(|(at, _)| self.all_counted && *at <= begins);
+        by_numbers.max(settled.map_or(0, |(_, sent)| sent.saturating_sub(received)))
     }
 
     /// How long nothing is due, if nothing was sent since the last look.
@@ -69,14 +120,13 @@ impl Looking<'_> {
     }
 
     /// Asks the receiver on the other host, not too often: it is a message both ways.
-    fn ask(&mut self, elapsed: Nanos) -> Option<(u64, u64)> {
+    fn ask(&mut self, elapsed: Nanos) -> Option<Count> {
         const PAUSE: Nanos = Nanos::from_millis(500);
         let remote = self.remote.as_mut()?;
         if self.told.is_none() || elapsed >= self.asked.saturating_add(PAUSE) {
             self.asked = elapsed;
             // that it is gone is found at the end, when its result is asked for
-            self.told =
-                remote.received().ok().map(|count| (count.frames, count.bytes)).or(self.told);
+            self.told = remote.received().ok().or(self.told);
         }
         self.told
     }

@@ -18,6 +18,7 @@ mod kernel_meter;
 mod kernel_meter_headers;
 mod kernel_sender;
 mod loss;
+mod live;
 mod model;
 mod multicast;
 mod observer;

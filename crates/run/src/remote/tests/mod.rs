@@ -121,7 +121,7 @@ impl Metering for Fake {
     }
 
     fn received(&self) -> Count {
-        Count { frames: 10, bytes: 640 }
+        Count { frames: 10, bytes: 640, missing: 0 }
     }
 
     fn finish(&mut self, settle: Nanos) -> Result<Measured, String> {
