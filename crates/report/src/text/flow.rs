@@ -3,7 +3,7 @@
 use super::overview::{nothing, time};
 use super::style::{Style, clean, hang};
 use super::table::{Cell, Table};
-use super::{WIDTH, members};
+use super::{WIDTH, bins, members};
 use crate::human;
 use crate::model::{FlowReport, LossBasis, Rates, Received, Report, Sent, Stats, Volume};
 
@@ -38,6 +38,10 @@ fn flow(flow: &FlowReport, style: Style) -> String {
         out.push('\n');
     }
     out += &measurements(flow, style);
+    let bins = flow.received.as_ref().and_then(|received| received.inter_arrival_bins.as_ref());
+    if let Some(bins) = bins {
+        out += &bins::picture("inter-arrival", bins, style);
+    }
     if let Some(members) = flow.members.as_ref().filter(|members| !members.flows.is_empty()) {
         out += &members::members(members, style);
     }

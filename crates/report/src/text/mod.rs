@@ -3,6 +3,7 @@
 //! At most 100 columns where the numbers allow. Names come from users and peers, so nothing in them
 //! reaches a terminal as a control sequence.
 
+mod bins;
 mod flow;
 mod members;
 mod overview;

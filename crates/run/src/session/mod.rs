@@ -133,6 +133,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     let program = compile(scenario, &links, &found.files)?;
     found.check(&program)?;
     let files = found.files;
+    check_bins(&program, &options)?;
     let wait = match scenario.run.wait {
         WaitChoice::Spin => Wait::Spin,
         WaitChoice::Hybrid => Wait::Hybrid,
@@ -210,6 +211,21 @@ fn chosen(scenario: &Scenario, ports: &[PortHere], choices: &[Choice]) -> Vec<St
         interface.into_iter().chain(engine)
     };
     ports.iter().zip(choices).flat_map(of).collect()
+}
+
+/// Bins are counted where frames are received.
+fn check_bins(program: &Program, options: &Options) -> Result<(), RunError> {
+    if options.bins.is_none() || program.flows.iter().any(|flow| flow.to.is_some()) {
+        return Ok(());
+    }
+    Err(RunError::Usage(match &options.peer {
+        Some(_) => "bins are of times between arrivals, and the receiver on the other host counts them; give --bins to \
+                    'wirebeat receive' there, and the report here has them, too"
+            .to_owned(),
+        None => "bins are of times between arrivals, and nothing is received here; leave --bins out, or give it to \
+                 'wirebeat receive'"
+            .to_owned(),
+    }))
 }
 
 /// What a scenario plans to change.
