@@ -190,8 +190,10 @@ static __always_inline void meter(const struct belongs *to, const struct datagra
 		return;
 
 	sent = bpf_be64_to_cpu(*(__be64 *)(probe + 2));
-	if (!track(lane, flow, bpf_ntohl(probe[1]), sent, to->first))
+	if (!track(lane, flow, bpf_ntohl(probe[1]), sent, to->first)) {
+		note_repeated(flow, bpf_ntohl(probe[1]), sent, to->first);
 		return;
+	}
 	delay = now - sent - delay_base_ns;
 	/* the sign is turned, so that zero is none */
 	before = by_lane ? (lane->delays ? (__u64)lane->last_delay ^ WB_SIGN : 0) :

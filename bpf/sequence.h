@@ -397,6 +397,35 @@ static __always_inline int track_ahead(struct wb_rx_lane *lane, struct wb_flow *
 	return 1;
 }
 
+/*
+ * Counts an arrival that was not new as conflicting where it is no copy: it was sent after the highest number of any lane
+ * (`Order::is_conflict`). `slot` is the first of the flow's lanes.
+ */
+static __noinline int note_repeated(struct wb_flow *flow, __u32 wire, __u64 sent, __u32 slot)
+{
+	__s64 distance;
+	__u64 number;
+	__u32 i;
+
+	if (!flow)
+		return 0;
+	for (i = 0; i < lane_count; i++, slot++) {
+		struct wb_rx_lane *lane = bpf_map_lookup_elem(&lanes, &slot);
+
+		if (!lane || !lane->arrivals)
+			continue;
+		distance = (__s32)(wire + (__u32)flow->offset - (__u32)lane->highest);
+		number = lane->highest + distance;
+		if (distance > 0 || (lane->highest >> 5) - (number >> 5) >= window_numbers(flow) / 32)
+			continue;
+		if (sent > lane->highest_sent && sent <= lane->highest_sent + WB_RESTART_AFTER) {
+			__sync_fetch_and_add(&flow->conflicting, 1);
+			return 1;
+		}
+	}
+	return 0;
+}
+
 /* Judges the arrival of number `wire`; `slot` is the first of the flow's lanes. */
 static __always_inline int track(struct wb_rx_lane *lane, struct wb_flow *flow, __u32 wire,
 				 __u64 sent, __u32 slot)

@@ -168,7 +168,8 @@ struct wb_flow {
 
 	__u64 last_ns; /* the latest arrival on any lane; 0 before the first */
 	__u64 last_delay; /* ^ WB_SIGN; 0 before the first */
-	__u64 reserved_too[6];
+	__u64 conflicting; /* duplicates that are no copies */
+	__u64 reserved_too[5];
 };
 
 struct wb_gap {

@@ -15,6 +15,7 @@ impl SequenceSummary {
     pub fn merge(&mut self, other: &SequenceSummary) {
         add(&mut self.unique, other.unique);
         add(&mut self.duplicates, other.duplicates);
+        add(&mut self.conflicting, other.conflicting);
         add(&mut self.reordered, other.reordered);
         add(&mut self.beyond_window, other.beyond_window);
         add(&mut self.implausible, other.implausible);

@@ -22,9 +22,17 @@ use crate::reassembly::{Reassembly, Whole};
 use crate::sequence::WINDOW;
 use crate::summary::{MeterSummary, SharedHistograms};
 
-/// The most flows that a receiver takes that was not told which to expect: without linear bins they take 1 GiB at most,
-/// whatever a peer sends, and some 20 KiB each when a few thousand frames of each came.
-pub const FLOWS: u16 = 5800;
+/// Memory that the flows of a receiver take at most that was not told which to expect, whatever a peer sends.
+pub const MEMORY: usize = 1 << 30;
+/// Memory that a flow takes at most without linear bins (see [`crate::flow`]); some 20 KiB when a few thousand frames of it
+/// came.
+const FLOW_MEMORY: usize = 180 << 10;
+
+/// How many flows [`MEMORY`] is enough for, each with `bins`: 5,825 without.
+pub fn flows_within_memory(bins: Option<Bins>) -> u16 {
+    let bins = bins.map_or(0, |bins| size_of_val(bins.empty().counts.as_slice()));
+    u16::try_from(MEMORY / (FLOW_MEMORY + bins)).unwrap_or(u16::MAX)
+}
 
 /// Which flows are measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +45,7 @@ pub enum Flows {
 
 impl Default for Flows {
     fn default() -> Self {
-        Flows::Any(FLOWS)
+        Flows::Any(flows_within_memory(None))
     }
 }
 

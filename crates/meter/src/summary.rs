@@ -51,6 +51,10 @@ pub struct SequenceSummary {
     pub unique: u64,
     /// Arrivals whose number had been seen.
     pub duplicates: u64,
+    /// Those of the duplicates that are no copies: they were sent after the highest number that had arrived by then, and
+    /// not long after. So another sender uses the number of the flow, or this one began again at once.
+    #[serde(default)]
+    pub conflicting: u64,
     /// Arrivals (the first of their number) with a number below one seen before on the same receive
     /// queue (RFC 4737 §3.3).
     pub reordered: u64,

@@ -97,6 +97,10 @@ fn check_sequence(sequence: &SequenceSummary, frames: u64) -> Check {
     ensure(sequence.reordered <= sequence.unique, "more reordered than unique")?;
     ensure(sequence.beyond_window <= sequence.reordered, "more beyond the window than reordered")?;
     ensure(
+        sequence.conflicting <= sequence.duplicates,
+        "more conflicting numbers than duplicates",
+    )?;
+    ensure(
         sequence.range.is_none_or(|(low, high)| low <= high),
         "the highest number is below the lowest",
     )
@@ -222,7 +226,7 @@ mod tests {
     #[test]
     fn lies_are_found() {
         type Lie = (fn(&mut FlowSummary), &'static str);
-        let lies: [Lie; 18] = [
+        let lies: [Lie; 19] = [
             (|f| f.interarrival_jitter.sixteenths_ns = u64::MAX, "out of range"),
             (|f| f.span = None, "frames without a time"),
             (|f| f.span = Some((2, 1)), "before the first"),
@@ -230,6 +234,7 @@ mod tests {
             (|f| f.sequence.unique = u64::MAX, "more numbers than frames"),
             (|f| f.sequence.reordered = 10, "more reordered"),
             (|f| f.sequence.beyond_window = 2, "beyond the window"),
+            (|f| f.sequence.conflicting = 1 << 40, "conflicting numbers"),
             (|f| f.sequence.range = Some((2, 1)), "below the lowest"),
             (|f| f.sequence.extent.moments.count = 2, "more values than arrivals"),
             (|f| f.delay.buckets.reverse(), "out of order"),

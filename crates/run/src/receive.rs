@@ -17,14 +17,14 @@ use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::bins::Bins;
 use wirebeat_meter::codecs::Codecs;
 use wirebeat_meter::filter::Filter;
-use wirebeat_meter::meter::{FLOWS, Flows, MeterConfig};
+use wirebeat_meter::meter::{Flows, MEMORY, MeterConfig, flows_within_memory};
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::{LinkWatch, Namespace};
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::exit::Exit;
 use wirebeat_report::model::{End, Report};
 use wirebeat_traffic::spec::{EngineChoice, PortSpec, PriorityChoice};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, human};
 use wirebeat_wire::codec::Codec;
 
 use crate::applications::Applications;
@@ -169,7 +169,7 @@ pub fn receive(
     machine.extend(facts::left_alone(engine, &received.summary));
     machine.extend(facts::shared_histograms(&received.summary));
     machine.extend(applications.iter().flat_map(|applications| applications.findings(&port)));
-    machine.extend(no_room(flow_limit(request, engine), &received.summary));
+    machine.extend(no_room(request, engine, &received.summary));
     let unwritten = received
         .log_error
         .map(|error| format!("the log of packets is incomplete: it could not be written: {error}"));
@@ -200,20 +200,41 @@ pub(crate) fn flow_limit(request: &ReceiveRequest, engine: Engine) -> u16 {
     match engine {
         // it counts its memory itself
         Engine::Kernel => request.flows,
-        _ => request.flows.min(FLOWS),
+        _ => request.flows.min(flows_within_memory(request.bins)),
     }
 }
 
-/// That there were more flows than are measured, if there were.
-fn no_room(limit: u16, summary: &MeterSummary) -> Option<String> {
-    let full = summary.flows.len() >= usize::from(limit) || limit == u16::MAX;
-    (summary.unknown_flow > 0 && full).then(|| {
-        format!(
-            "{} flows are measured, and {} frames of others were counted only; measure more with --flows, as far as memory \
-             allows, or choose some with --source and --port",
-            summary.flows.len(),
-            summary.unknown_flow
-        )
+/// That there were more flows than are measured, if there were: what the limit is, and what raises it.
+fn no_room(request: &ReceiveRequest, engine: Engine, summary: &MeterSummary) -> Option<String> {
+    let limit = flow_limit(request, engine);
+    let measured = summary.flows.len();
+    // the kernel's limit may be below what was asked for
+    let full = measured >= usize::from(limit) || engine == Engine::Kernel;
+    if summary.unknown_flow == 0 || !full {
+        return None;
+    }
+    let others = format!(
+        "{} of other flows were only counted",
+        human::counted(summary.unknown_flow, "frame")
+    );
+    let measured = human::counted(measured as u64, "flow");
+    let choose = "choose flows with --source and --port";
+    Some(match engine {
+        _ if summary.flows.len() >= usize::from(request.flows) => format!(
+            "{measured} were measured, as --flows says, and {others}; give a larger number with --flows, as far as memory \
+             allows, or {choose}"
+        ),
+        Engine::Kernel => format!(
+            "{measured} were measured, as many as fit into the memory of the kernel engine, and {others}; {choose}, or use \
+             the engine 'packet', which takes up to {} MiB",
+            MEMORY >> 20
+        ),
+        _ => format!(
+            "{measured} were measured, as many as fit into {} MiB of memory{}, and {others}; --flows does not raise that: \
+             {choose}, or use the engine 'kernel', where flows share histograms",
+            MEMORY >> 20,
+            if request.bins.is_some() { " with their bins" } else { "" }
+        ),
     })
 }
 

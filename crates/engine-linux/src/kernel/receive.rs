@@ -337,6 +337,9 @@ impl KernelReceiver {
             let highest = word(offset_of!(Flow, highest)).max(highest.max().unwrap_or(0));
             out.sequence.range = (highest > 0).then(|| (word(offset_of!(Flow, lowest)), highest));
             out.sequence.restarts = word(offset_of!(Flow, restarts));
+            // several CPUs may be at it, each with what it knows of the others
+            let conflicting = word(offset_of!(Flow, conflicting));
+            out.sequence.conflicting = conflicting.min(out.sequence.duplicates);
             let window = u64::from(self.plan.window(flow as u32).1) * 32;
             out.sequence.window = if highest > 0 { window } else { 0 };
         }
@@ -375,6 +378,7 @@ impl KernelReceiver {
             sequence: SequenceSummary {
                 unique: word(offset_of!(RxLane, arrivals)),
                 duplicates: word(offset_of!(RxLane, duplicates)),
+                conflicting: 0,
                 reordered: word(offset_of!(RxLane, reordered)),
                 beyond_window: word(offset_of!(RxLane, beyond_window)),
                 // one still in doubt at the end is confirmed by nothing

@@ -70,6 +70,7 @@ enum Place {
 struct Counts {
     unique: u64,
     duplicates: u64,
+    conflicting: u64,
     reordered: u64,
     beyond_window: u64,
     implausible: u64,
@@ -111,7 +112,11 @@ impl SequenceTracker {
                 if self.order.held.is_some() {
                     self.settle_held();
                 }
-                self.count(number, sent)
+                let standing = self.count(number, sent);
+                if standing == Standing::Duplicate && self.order.is_conflict(number, sent) {
+                    self.counts.conflicting += 1;
+                }
+                standing
             }
             place => self.doubt(place, Doubtful { wire, sent }),
         }
@@ -242,12 +247,20 @@ impl SequenceTracker {
             end.settle_held();
             return end.summary();
         }
-        let Counts { unique, duplicates, reordered, beyond_window, implausible, restarts } =
-            self.counts;
+        let Counts {
+            unique,
+            duplicates,
+            conflicting,
+            reordered,
+            beyond_window,
+            implausible,
+            restarts,
+        } = self.counts;
         let window = &self.window;
         SequenceSummary {
             unique,
             duplicates,
+            conflicting,
             reordered,
             beyond_window,
             implausible,

@@ -73,6 +73,16 @@ impl Order {
         true
     }
 
+    /// Whether a duplicate is no copy: a sender sends its numbers in order, and this one was sent after a higher number, or
+    /// after its own had been. Much later it may be a copy that was held up.
+    pub(super) fn is_conflict(&self, number: u64, sent: Option<Nanos>) -> bool {
+        let times = sent.zip(self.highest_sent);
+        number <= self.highest
+            && times.is_some_and(|(sent, highest)| {
+                sent > highest && sent <= highest.saturating_add(super::RESTART_AFTER)
+            })
+    }
+
     /// The extent of the newest arrival, which is out of order: arrivals since the earliest with a
     /// higher number. That one opened the gap in which `number` lies; `None` when the gap is forgotten.
     pub(super) fn extent(&self, number: u64) -> Option<u64> {

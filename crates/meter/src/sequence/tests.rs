@@ -289,3 +289,34 @@ fn a_window_of_any_size_is_made_to_fit() {
     }
     assert_eq!(Window::new(u32::MAX).numbers(), 1 << 30);
 }
+
+/// Two senders with one flow number were 1,000 duplicates, and nothing said why.
+#[test]
+fn duplicates_of_a_second_sender_are_no_copies() {
+    let at = |ns: u32| Some(Nanos::new(u64::from(ns)));
+    // one began 300 numbers before the other, or both at once; or one stopped and began again at once
+    for (ahead, both) in [(300, 700), (0, 1000)] {
+        let mut tracker = SequenceTracker::default();
+        for wire in 0..1000 {
+            tracker.record(wire, at(100 * wire));
+            if wire >= ahead {
+                tracker.record(wire - ahead, at(100 * wire + 50));
+            }
+        }
+        let summary = tracker.summary();
+        assert_eq!((summary.unique, summary.duplicates, summary.conflicting), (1000, both, both));
+    }
+    // copies, some of which arrive late
+    let mut tracker = SequenceTracker::default();
+    for wire in 0..1000 {
+        tracker.record(wire, at(100 * wire));
+        tracker.record(wire, at(100 * wire));
+        let late = wire.saturating_sub(70);
+        tracker.record(late, at(100 * late));
+    }
+    let summary = tracker.summary();
+    assert_eq!((summary.unique, summary.duplicates, summary.conflicting), (1000, 2000, 0));
+    // who does not know when a frame was sent cannot say
+    let summary = track(64, (0..50).chain(0..50));
+    assert_eq!(summary.conflicting, 0);
+}

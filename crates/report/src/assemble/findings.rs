@@ -32,6 +32,7 @@ pub fn findings(report: &Report, at_interfaces: Option<u64>, machine: Vec<String
         (FindingKind::DeparturesLate, departures_late(report)),
         (FindingKind::ClockUncertain, clock(report)),
         (FindingKind::SequenceDoubtful, sequence(report)),
+        (FindingKind::FlowNumberShared, number_shared(report)),
         (FindingKind::NotMeasured, not_measured(report)),
         (FindingKind::LossEstimated, loss_estimated(report)),
         (FindingKind::StrangeProbes, strange(report)),
@@ -295,6 +296,26 @@ fn hidden_by_the_window(report: &Report) -> String {
         human::count(sum(|(least, _)| least)),
         frames(sum(|(_, most)| most)),
     )
+}
+
+/// Flows of which half of the duplicates or more are no copies: several senders have one number.
+fn number_shared(report: &Report) -> Option<String> {
+    let shared = |flow: &FlowReport| {
+        let Received { conflicting, duplicates, .. } = *flow.received.as_ref()?;
+        let most = conflicting > 0 && conflicting >= duplicates.saturating_sub(conflicting);
+        most.then_some(conflicting as f64)
+    };
+    let ((worst, _), others) = worst(flows(report, shared))?;
+    let Received { conflicting, duplicates, .. } = *worst.received.as_ref()?;
+    Some(format!(
+        "two senders or more use the flow number of {}, or its sender was started twice: {} of its {} were sent after \
+         higher numbers had been, so they are no copies; its loss, duplicates and delays are of all of them together. \
+         Measure one of them (--source, --source-port){}",
+        worst.name,
+        human::count(conflicting),
+        human::counted(duplicates, "duplicate"),
+        and_others(others),
+    ))
 }
 
 fn loss_estimated(report: &Report) -> Option<String> {

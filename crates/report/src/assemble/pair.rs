@@ -328,6 +328,7 @@ fn received(flow: &FlowSummary, intervals: u64, uncertainty: Option<u64>) -> Rec
         received: volume,
         unique,
         duplicates: sequence.duplicates,
+        conflicting: sequence.conflicting,
         reordered: sequence.reordered,
         reordered_ratio: (unique > 0).then(|| sequence.reordered as f64 / unique as f64),
         beyond_window: sequence.beyond_window,

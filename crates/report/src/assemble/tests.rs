@@ -519,6 +519,7 @@ fn hostile_flow() -> impl Strategy<Value = FlowSummary> {
             SequenceSummary {
                 unique,
                 duplicates,
+                conflicting: 0,
                 reordered,
                 beyond_window,
                 implausible,

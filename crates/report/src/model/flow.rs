@@ -11,21 +11,27 @@ pub struct FlowReport {
     /// Its name; "total" for all together.
     pub name: String,
     /// Its number in probes; `null` for flows without probes and for the total.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u16>,
     /// The sender's side; `null` when only a receiver reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<Sent>,
     /// The receiver's side; `null` when only a sender reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received: Option<Received>,
     /// What is missing; `null` when that cannot be known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
     /// Why its receiver could not tell its frames from others, so that `received` and `loss` are `null`; `null` where
     /// it could, and for a flow that nobody was to receive.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
     /// Of a member: the number of its sub-flow, where there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_flow: Option<u32>,
     /// Parts of it that were counted and measured each by itself; `null` where there are none. It is all of them and
     /// what belongs to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<Members>,
 }
 
@@ -62,7 +68,7 @@ impl FlowReport {
 
 impl Received {
     /// All of its distributions.
-    fn distributions(&mut self) -> impl Iterator<Item = &mut Stats> {
+    pub(crate) fn distributions(&mut self) -> impl Iterator<Item = &mut Stats> {
         let all = [
             &mut self.reordering_extent_frames,
             &mut self.delay_variation_rfc4689_ns,
@@ -125,16 +131,21 @@ pub struct Sent {
     pub drops_late: bool,
     /// The rate that was asked for, on average; `null` for as fast as possible, and where there is no average: what is
     /// replayed has its own times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Rates>,
     /// The rate between first and last departure; `null` for fewer than two. Where frames were asked for that were not
     /// sent: of those that were, in the time in which all were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<Rates>,
     /// How far the sent rate is from the offered, in millionths of it. For the total: the mean of the
     /// flows, weighted by their frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_error_ppm: Option<f64>,
     /// The first departure, from the start of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_departure_ns: Option<u64>,
     /// The last departure, from the start of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_departure_ns: Option<u64>,
     /// Departure time less deadline.
     pub departure_error_ns: Stats,
@@ -150,9 +161,14 @@ pub struct Received {
     pub unique: u64,
     /// Arrivals whose number had been seen.
     pub duplicates: u64,
+    /// Those of the duplicates that are no copies, because they were sent after higher numbers had been: another sender
+    /// uses the number of the flow, or its sender began again at once.
+    #[serde(default)]
+    pub conflicting: u64,
     /// Arrivals with a number below one seen before (RFC 4737 §3.3).
     pub reordered: u64,
     /// Reordered of unique (RFC 4737 §4.1); `null` when nothing arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reordered_ratio: Option<f64>,
     /// Arrivals too far behind to tell new from duplicate; they are among unique and reordered.
     pub beyond_window: u64,
@@ -171,28 +187,32 @@ pub struct Received {
     /// On how many queues the flow arrived, where what lies between two arrivals was measured within each of them:
     /// `inter_arrival_ns` and `delay_variation_rfc4689_ns` are then not those of the whole flow, and `gap_error_ns` is
     /// not measured. `null` where they are measured across all queues.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_within_queues: Option<u32>,
     /// How late reordered frames were, in arrivals (RFC 4737 §4.2).
     pub reordering_extent_frames: Stats,
     /// The rate between first and last arrival; `null` for fewer than two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<Rates>,
     /// Time from the first to the last arrival.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span_ns: Option<u64>,
     /// One-way delay (RFC 7679); `null` when the clocks of the two ends have no known offset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way_delay_ns: Option<Stats>,
     /// Absolute difference of the delays of consecutive arrivals (RFC 4689 §3.2.5).
     pub delay_variation_rfc4689_ns: Stats,
     /// Interarrival jitter (RFC 3550 §6.4.1): the running estimate after the last arrival, of the differences of
     /// `delay_variation_rfc4689_ns`; `null` before the second arrival, for several receive queues, and for the
     /// total of several flows, where it is not defined.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interarrival_jitter_rfc3550_ns: Option<f64>,
     /// Delay less the smallest delay (RFC 5481 §4.2).
     pub delay_variation_rfc5481_ns: Stats,
     /// Time between consecutive arrivals.
     pub inter_arrival_ns: Stats,
     /// The same in bins of one width, where those were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inter_arrival_bins: Option<Bins>,
     /// Absolute difference of the time between consecutive arrivals and the flow's nominal gap.
     pub gap_error_ns: Stats,
@@ -205,9 +225,10 @@ pub struct Loss {
     pub frames: u64,
     /// The most that they can be: arrivals beyond the receiver's window (`beyond_window`) count as unique, and each that was
     /// a duplicate hides a loss. The same as `frames` where there are none; `null` on another basis than sent less unique.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<u64>,
     /// Lost of sent (or of expected); `null` when nothing was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
     /// How it is known.
     pub basis: LossBasis,

@@ -2,8 +2,8 @@
 //!
 //! Plain data, the same for every engine and every rendering. A field's name ends in its unit; all
 //! times are nanoseconds unless the name says otherwise; a ratio is of 1. `None` (JSON: `null`) means
-//! that there is no such value, never zero. A change that readers could notice raises
-//! [`SCHEMA_VERSION`]; new fields alone do not.
+//! that there is no such value, never zero; in flows such a field is left out, because there may be tens of thousands of
+//! them. A change that readers could notice raises [`SCHEMA_VERSION`]; new fields alone do not.
 
 mod flow;
 mod replay;
@@ -22,12 +22,12 @@ use serde::{Deserialize, Serialize};
 use crate::exit::Exit;
 
 /// The version of this model, in every report.
-pub const SCHEMA_VERSION: &str = "2";
+pub const SCHEMA_VERSION: &str = "3";
 
 /// The report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// Version of this model: "2".
+    /// Version of this model: "3".
     pub schema_version: String,
     /// Version of the program.
     pub wirebeat_version: String,
@@ -221,6 +221,8 @@ pub enum FindingKind {
     ClockUncertain,
     /// Sequence numbers that cannot be right, or a sender that began anew.
     SequenceDoubtful,
+    /// Several senders use one flow number.
+    FlowNumberShared,
     /// Flows that could not be measured at their receiver.
     NotMeasured,
     /// Loss is counted without the sender's own count.

@@ -12,20 +12,26 @@ pub struct Stats {
     /// How many values.
     pub count: u64,
     /// The smallest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<i64>,
     /// The largest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<i64>,
     /// Their mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
     /// The sample standard deviation; `null` for fewer than two values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standard_deviation: Option<f64>,
     /// Percentiles.
+    #[serde(default, skip_serializing_if = "Percentiles::is_unknown")]
     pub percentiles: Percentiles,
     /// Values that the histogram does not hold because they are negative (delays across hosts: below
     /// the base that was taken off them). Percentiles among them are `null`.
     pub below_histogram: u64,
     /// Values whose magnitude is below this are not given (`null`, and one bucket in the histogram),
     /// because the clocks are not exact enough; `null` when all are given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertain_below: Option<u64>,
     /// The histogram: the buckets that are not empty, each as `[lowest, highest, count]`. The last
     /// possible bucket also collects everything above 2^37 - 1. Left out when it is empty: nothing was measured, or the flow
@@ -38,18 +44,28 @@ pub struct Stats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Percentiles {
     /// The median.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50: Option<i64>,
     /// The 90th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90: Option<i64>,
     /// The 99th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<i64>,
     /// The 99.9th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_9: Option<i64>,
     /// The 99.99th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_99: Option<i64>,
 }
 
 impl Percentiles {
+    /// Whether none of them is known.
+    fn is_unknown(&self) -> bool {
+        *self == Percentiles::default()
+    }
+
     /// All of them, in order.
     pub fn each_mut(&mut self) -> [&mut Option<i64>; 5] {
         let Percentiles { p50, p90, p99, p99_9, p99_99 } = self;
