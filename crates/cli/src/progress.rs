@@ -14,6 +14,8 @@ use crate::output::tell;
 const BAR_WINDOW: Nanos = Nanos::from_secs(1);
 /// From how long on it is said when the next frame is due.
 const IDLE: Nanos = Nanos::from_secs(2);
+/// A last look that comes so soon after the one before is no interval of its own.
+const SOON: Nanos = Nanos::from_millis(50);
 /// Less than the shortest interval between looks.
 const START: Nanos = Nanos::from_millis(5);
 
@@ -157,7 +159,8 @@ impl Pace {
     fn is_repeat(&self, now: &Progress) -> bool {
         let told = |look: &Progress| (look.sent, look.received, look.lost, look.expired);
         let before = self.looks.back().filter(|look| look.elapsed >= START);
-        now.ended && before.is_some_and(|before| told(before) == told(now))
+        let soon = |before: &Progress| now.elapsed.saturating_sub(before.elapsed) < SOON;
+        now.ended && before.is_some_and(|before| soon(before) && told(before) == told(now))
     }
 
     /// "  3.0 s  1.00 Mpps  512 Mbit/s  lost 10 (0.00100 %), total 50", and notes the look.
@@ -279,6 +282,7 @@ mod tests {
         assert!(!pace.is_repeat(&Progress { lost: Some(1), ..last }));
         // an interval without a frame is one all the same
         assert!(!pace.is_repeat(&look(2, Some(10), Some(10))));
+        assert!(!pace.is_repeat(&Progress { elapsed: Nanos::from_secs(2), ..last }));
     }
 
     #[test]
