@@ -100,7 +100,7 @@ fn the_client_of_iperf_2_is_measured_as_its_server_does() {
 
 /// What a client of iperf prints that was answered: lost and all datagrams of its server's report.
 fn told(text: &str) -> (u64, u64) {
-    let line = text.lines().filter(|line| line.contains("%)")).next_back();
+    let line = text.lines().rfind(|line| line.contains("%)"));
     let line = line.unwrap_or_else(|| panic!("no report: {text}"));
     let (before, after) = line.rsplit_once('/').unwrap();
     let lost = before.rsplit(' ').next().unwrap().parse().unwrap();
