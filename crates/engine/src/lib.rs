@@ -13,3 +13,4 @@ pub mod drive;
 pub mod loopback;
 pub mod pcap;
 pub mod port;
+mod virtual_clock;

@@ -6,55 +6,13 @@
 //! no privilege, no waiting.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wirebeat_units::{FrameLen, Nanos};
 
-use crate::clock::{Clock, Wait};
+use crate::clock::Clock;
 use crate::port::{Arrival, Caps, Fate, Fates, Port, PortError, TxMeta, TxTotals, View};
-
-/// A clock that moves when it is read or waited on.
-#[derive(Clone, Debug, Default)]
-pub struct VirtualClock {
-    now: Arc<AtomicU64>,
-    /// One thread alone waits on it.
-    of_one: bool,
-}
-
-/// How far a look at the virtual clock moves it: what reading a real one costs.
-const TICK: u64 = 20;
-
-impl VirtualClock {
-    /// Starts at `origin`.
-    pub fn new(origin: Nanos) -> VirtualClock {
-        VirtualClock { now: Arc::new(AtomicU64::new(origin.get())), of_one: false }
-    }
-
-    /// The same clock where one thread alone waits on it, so that it may go on by any time at once.
-    #[must_use]
-    pub fn of_one(&self, of_one: bool) -> VirtualClock {
-        VirtualClock { now: Arc::clone(&self.now), of_one }
-    }
-
-    fn read(&self) -> Nanos {
-        Nanos::new(self.now.load(Ordering::Relaxed))
-    }
-}
-
-impl Clock for VirtualClock {
-    fn now(&self) -> Nanos {
-        Nanos::new(self.now.fetch_add(TICK, Ordering::Relaxed))
-    }
-
-    fn wait_until(&self, deadline: Nanos, _wait: Wait) {
-        self.now.fetch_max(deadline.get(), Ordering::Relaxed);
-    }
-
-    fn jumps(&self) -> bool {
-        self.of_one
-    }
-}
+pub use crate::virtual_clock::VirtualClock;
 
 /// What happens on the way. Numbers count the frames of one direction from 1; 0 means never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

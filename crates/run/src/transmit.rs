@@ -95,8 +95,6 @@ pub(crate) struct Marching<'a> {
     pub(crate) stop: &'a AtomicBool,
     /// Changes from outside, if there may be some.
     pub(crate) changes: Option<&'a Changes>,
-    /// The clock of ports in memory.
-    pub(crate) virtual_clock: &'a VirtualClock,
 }
 
 /// Opens the transmit cores of a port, on these CPUs. `ends` holds the ends of loopback links.
@@ -333,16 +331,24 @@ impl Sender {
         &'env mut self,
         scope: &'scope thread::Scope<'scope, 'env>,
         marching: Marching<'env>,
+        seats: &mut impl Iterator<Item = VirtualClock>,
     ) -> std::io::Result<ScopedJoinHandle<'scope, Driven>> {
         let name = format!("wb-send-{}", self.shard.core);
+        let seat = if self.is_on_virtual_time() { seats.next() } else { None };
         thread::Builder::new().name(name).spawn_scoped(scope, move || {
             // The others wait for it to end, however it does.
             let _leaving = marching.changes.map(|changes| Leaving { changes, place: self.place });
-            self.run(&marching)
+            self.run(&marching, seat.unwrap_or_default())
         })
     }
 
-    fn run(&mut self, marching: &Marching<'_>) -> Driven {
+    /// Whether it sends to what keeps a clock of its own.
+    pub(crate) fn is_on_virtual_time(&self) -> bool {
+        matches!(self.port, AnyPort::Pcap(_) | AnyPort::Loopback(_))
+    }
+
+    /// Drives the port; `seat` is its clock if that is a virtual one.
+    fn run(&mut self, marching: &Marching<'_>, seat: VirtualClock) -> Driven {
         // of the kernel engine another thread sends, and applies them to itself
         let own = matches!(self.port, AnyPort::Packet(_) | AnyPort::Socket(_));
         let _applied = match own.then(|| self.thread.apply()).transpose() {
@@ -379,8 +385,8 @@ impl Sender {
             AnyPort::Kernel(port) => drive(&mut **port, &clock, &job, &self.plan),
             AnyPort::Packet(port) => drive(&mut **port, &clock, &job, &self.plan),
             AnyPort::Socket(port) => drive(&mut **port, &clock, &job, &self.plan),
-            AnyPort::Pcap(port) => drive(&mut **port, marching.virtual_clock, &job, &self.plan),
-            AnyPort::Loopback(port) => drive(&mut **port, marching.virtual_clock, &job, &self.plan),
+            AnyPort::Pcap(port) => drive(&mut **port, &seat, &job, &self.plan),
+            AnyPort::Loopback(port) => drive(&mut **port, &seat, &job, &self.plan),
         }
     }
 

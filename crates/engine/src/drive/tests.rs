@@ -1,7 +1,8 @@
 //! The transmit loop over a link in memory, on a virtual clock.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 
 use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
 use wirebeat_traffic::compile::{Link as Imaginary, Links, compile};
@@ -71,9 +72,22 @@ impl World {
 
     fn drive(&self, port: &mut impl Port, shard: Shard) -> Driven {
         let flows: Vec<u32> = (0..self.program.flows.len() as u32).collect();
+        self.drive_part(port, &self.clock, (&flows, shard))
+    }
+
+    fn drive_flows(&self, port: &mut impl Port, clock: &impl Clock, flows: &[u32]) -> Driven {
+        self.drive_part(port, clock, (flows, Shard::WHOLE))
+    }
+
+    fn drive_part(
+        &self,
+        port: &mut impl Port,
+        clock: &impl Clock,
+        (flows, shard): (&[u32], Shard),
+    ) -> Driven {
         let job = Job {
             program: &self.program,
-            flows: &flows,
+            flows,
             shard,
             sequences: &self.sequences,
             start: START,
@@ -85,7 +99,7 @@ impl World {
             playbacks: RefCell::default(),
             changes: None,
         };
-        drive(port, &self.clock, &job, &Plan::new(&self.program, &flows, shard, (0, 0)))
+        drive(port, clock, &job, &Plan::new(&self.program, flows, shard, (0, 0)))
     }
 }
 
@@ -159,6 +173,60 @@ fn frames_later_than_their_drift_are_dropped_and_take_no_number() {
     let arrived = arrivals(&mut b);
     assert!(arrived.iter().map(|(_, probe)| probe.sequence).eq(0..left as u32));
     assert!(sent.error.moments.max <= 5_000, "{:?}", sent.error.moments);
+}
+
+/// A clock that counts how often it is waited on.
+struct Counted<'a> {
+    clock: VirtualClock,
+    waits: &'a AtomicU64,
+}
+
+impl Clock for Counted<'_> {
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+    fn wait_until(&self, deadline: Nanos, wait: Wait) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.clock.wait_until(deadline, wait);
+    }
+    fn jumps(&self) -> bool {
+        self.clock.jumps()
+    }
+}
+
+/// With one sender the clock jumped; with two it went in steps of 20 ms, millions of them for a day.
+#[test]
+fn two_senders_with_nothing_to_send_for_a_day_take_a_few_steps() {
+    const DAY: Nanos = Nanos::from_secs(86_400);
+    let mut program = program(&[(Some(1), 10), (Some(1), 10)]);
+    for (stream, start) in program.streams.iter_mut().zip([DAY, Nanos::from_secs(40_000)]) {
+        stream.departures.start = start;
+    }
+    let world = World::of(program);
+    let waits = AtomicU64::new(0);
+    let seats = world.clock.seats(2);
+    let late = thread::scope(|scope| {
+        let threads: Vec<_> = (0u32..)
+            .zip(seats)
+            .map(|(flow, clock)| {
+                let (world, waits) = (&world, &waits);
+                let (mut a, b) = pair(&world.clock, Link::default());
+                scope.spawn(move || {
+                    let _b = b;
+                    let driven = world.drive_flows(&mut a, &Counted { clock, waits }, &[flow]);
+                    let sent = driven.flows[flow as usize].clone();
+                    assert_eq!(sent.sent.frames, 10);
+                    sent.error.moments.max
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).max()
+    });
+    // 100 each for the second before the start, one or two for each frame
+    let waits = waits.into_inner();
+    assert!(waits < 400, "{waits}");
+    // nobody went on beyond what the other still had to send
+    assert!(late.unwrap() < 10_000, "{late:?} ns late");
 }
 
 /// A port that takes its time for each frame, and accepts only every nth.

@@ -560,7 +560,9 @@ impl Prepared {
         let sequences = Sequences::new(self.program.tags());
         // without the receiver that was asked for, nothing is sent
         let halt = AtomicBool::new(remote.is_err());
-        let virtual_clock = self.virtual_clock.of_one(self.senders.len() == 1);
+        // before any of them waits: who begins alone would go on alone
+        let on_virtual_time = self.senders.iter().filter(|sender| sender.is_on_virtual_time());
+        let mut seats = self.virtual_clock.seats(on_virtual_time.count()).into_iter();
         let marching = Marching {
             program: &self.program,
             sequences: &sequences,
@@ -570,7 +572,6 @@ impl Prepared {
             unix_offset: self.unix_offset,
             stop: &halt,
             changes: self.control.as_ref().map(Control::changes),
-            virtual_clock: &virtual_clock,
         };
         let socket = self.control_socket.take().zip(self.control.clone());
         let serving = socket.map(|(socket, control)| socket.serve(control));
@@ -604,8 +605,10 @@ impl Prepared {
         let mut end = End::Completed;
         let over = AtomicBool::new(false);
         let sent = thread::scope(|scope| {
-            let threads: Vec<_> =
-                senders.iter_mut().map(|sender| sender.spawn(scope, marching)).collect();
+            let threads: Vec<_> = senders
+                .iter_mut()
+                .map(|sender| sender.spawn(scope, marching, &mut seats))
+                .collect();
             for (place, _) in threads.iter().enumerate().filter(|(_, thread)| thread.is_err()) {
                 // The others would wait for it.
                 marching.changes.inspect(|changes| changes.leave(place));

@@ -1,0 +1,214 @@
+//! A clock that takes no time: it moves when it is read or waited on.
+//!
+//! One thread alone makes it go to what it waits for. Several that send share it by *seats*: it then goes on when all of them
+//! wait, and to the earliest of what they wait for, so that a day on which nobody has anything to send is one step, and nobody
+//! finds that it has passed what he still had to send. Knows no frames.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use wirebeat_units::Nanos;
+
+use crate::clock::{Clock, Wait};
+
+/// A clock that moves when it is read or waited on.
+#[derive(Debug, Default)]
+pub struct VirtualClock {
+    now: Arc<AtomicU64>,
+    seat: Option<Seat>,
+}
+
+/// How far a look at the virtual clock moves it: what reading a real one costs.
+const TICK: u64 = 20;
+/// After so long a waiting thread looks by itself: somebody who does not wait has moved the clock by reading it.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The place of one thread among those that wait on a clock.
+#[derive(Debug)]
+struct Seat {
+    table: Arc<Table>,
+    place: usize,
+}
+
+/// The threads that wait on a clock.
+#[derive(Debug, Default)]
+struct Table {
+    seats: Mutex<Vec<Doing>>,
+    moved: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    Working,
+    Waiting(Nanos),
+    Gone,
+}
+
+impl VirtualClock {
+    /// Starts at `origin`.
+    pub fn new(origin: Nanos) -> VirtualClock {
+        VirtualClock { now: Arc::new(AtomicU64::new(origin.get())), seat: None }
+    }
+
+    /// The same clock for each of so many threads, and nobody else waits on it. One that is dropped waits no more.
+    pub fn seats(&self, count: usize) -> Vec<VirtualClock> {
+        let seats = Mutex::new(vec![Doing::Working; count]);
+        let table = Arc::new(Table { seats, moved: Condvar::new() });
+        let seat = |place| {
+            let seat = Some(Seat { table: Arc::clone(&table), place });
+            VirtualClock { now: Arc::clone(&self.now), seat }
+        };
+        (0..count).map(seat).collect()
+    }
+
+    /// The time, without moving it.
+    pub(crate) fn read(&self) -> Nanos {
+        Nanos::new(self.now.load(Ordering::Relaxed))
+    }
+}
+
+impl Clone for VirtualClock {
+    /// The same clock, without the seat: that is for one thread.
+    fn clone(&self) -> VirtualClock {
+        VirtualClock { now: Arc::clone(&self.now), seat: None }
+    }
+}
+
+impl Drop for VirtualClock {
+    fn drop(&mut self) {
+        if let Some(Seat { table, place }) = &self.seat {
+            let mut seats = table.take(*place, Doing::Gone);
+            table.go_on(&mut seats, &self.now);
+        }
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Nanos {
+        Nanos::new(self.now.fetch_add(TICK, Ordering::Relaxed))
+    }
+
+    fn wait_until(&self, deadline: Nanos, _wait: Wait) {
+        let Some(Seat { table, place }) = &self.seat else {
+            self.now.fetch_max(deadline.get(), Ordering::Relaxed);
+            return;
+        };
+        let mut seats = table.take(*place, Doing::Waiting(deadline));
+        while self.read() < deadline {
+            if table.go_on(&mut seats, &self.now) {
+                continue;
+            }
+            let woken = table.moved.wait_timeout(seats, LOOK);
+            (seats, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(doing) = seats.get_mut(*place) {
+            *doing = Doing::Working;
+        }
+    }
+
+    fn jumps(&self) -> bool {
+        self.seat.is_some()
+    }
+}
+
+impl Table {
+    /// Notes what a thread does.
+    fn take(&self, place: usize, doing: Doing) -> MutexGuard<'_, Vec<Doing>> {
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seat) = seats.get_mut(place) {
+            *seat = doing;
+        }
+        seats
+    }
+
+    /// Moves the clock to the earliest of what is waited for, if everybody waits; says whether it moved.
+    fn go_on(&self, seats: &mut [Doing], now: &AtomicU64) -> bool {
+        let earliest = seats.iter().try_fold(Nanos::MAX, |earliest, doing| match doing {
+            Doing::Working => None,
+            Doing::Waiting(deadline) => Some(earliest.min(*deadline)),
+            Doing::Gone => Some(earliest),
+        });
+        let somebody = seats.iter().any(|doing| matches!(doing, Doing::Waiting(_)));
+        let Some(earliest) = earliest.filter(|_| somebody) else { return false };
+        let before = now.fetch_max(earliest.get(), Ordering::Relaxed);
+        if before < earliest.get() {
+            self.moved.notify_all();
+        }
+        before < earliest.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+
+    use super::*;
+
+    const HOUR: Nanos = Nanos::from_secs(3600);
+
+    /// What a thread found when it waited for each of these, as `(deadline, time)`.
+    fn wait_for(clock: &VirtualClock, deadlines: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
+        let each = |deadline: u64| {
+            clock.wait_until(Nanos::new(deadline), Wait::Hybrid);
+            (deadline, clock.read().get())
+        };
+        deadlines.map(each).collect()
+    }
+
+    #[test]
+    fn several_threads_go_on_to_the_earliest_of_what_they_wait_for() {
+        let seats = VirtualClock::default().seats(3);
+        let found: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (1..=3)
+                .zip(seats)
+                .map(|(step, clock)| {
+                    let deadlines = (1..=60 / step).map(move |n| n * step * HOUR.get());
+                    scope.spawn(move || wait_for(&clock, deadlines))
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(found.len(), 60 + 30 + 20);
+        for (deadline, time) in found {
+            assert_eq!(deadline, time, "a thread found that its time had passed");
+        }
+    }
+
+    #[test]
+    fn who_has_ended_keeps_nobody_waiting() {
+        let mut seats = VirtualClock::default().seats(2);
+        drop(seats.pop());
+        let found = wait_for(&seats[0], [5, 10].into_iter());
+        assert_eq!(found, [(5, 5), (10, 10)]);
+    }
+
+    #[test]
+    fn who_ends_while_the_other_waits_lets_it_go_on() {
+        let mut seats = VirtualClock::default().seats(2);
+        let (last, other) = (seats.pop().unwrap(), seats.pop().unwrap());
+        let reached = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                other.wait_until(HOUR, Wait::Sleep);
+                reached.fetch_add(1, Ordering::Release);
+            });
+            assert_eq!(reached.load(Ordering::Acquire), 0);
+            drop(last);
+        });
+        assert_eq!((reached.into_inner(), other.read()), (1, HOUR));
+    }
+
+    #[test]
+    fn a_thread_that_reads_the_clock_brings_others_to_their_time() {
+        let mut seats = VirtualClock::default().seats(2);
+        let (busy, waiting) = (seats.pop().unwrap(), seats.pop().unwrap());
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| waiting.wait_until(Nanos::new(1_000), Wait::Sleep));
+            while !waiter.is_finished() {
+                busy.now();
+            }
+        });
+    }
+}
