@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use wirebeat_units::{FrameLen, Nanos};
 
-use crate::clock::Clock;
 use crate::port::{Arrival, Caps, Fate, Fates, Port, PortError, TxMeta, TxTotals, View};
 pub use crate::virtual_clock::VirtualClock;
 

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::{ANSWER_MAX, Account, Codec, Sent};
@@ -21,9 +23,40 @@ pub struct Codecs {
     /// The format of what goes to a UDP port, where only one does: formats without anything to be known by
     /// may look like one another.
     pub ports: BTreeMap<u16, Codec>,
-    /// The clock of the day less the monotonic one, in nanoseconds modulo 2^64.
-    pub unix_offset: u64,
+    /// The clock of the day less the monotonic one.
+    pub unix_offset: UnixOffset,
 }
+
+/// The clock of the day less the monotonic one, in nanoseconds modulo 2^64. Whoever has a copy sees what it is set to: the
+/// clock of the day may be stepped while packets arrive. Readings belong to whoever sets it.
+#[derive(Clone, Debug, Default)]
+pub struct UnixOffset(Arc<AtomicU64>);
+
+impl UnixOffset {
+    /// This one, for now.
+    pub fn new(ns: u64) -> UnixOffset {
+        UnixOffset(Arc::new(AtomicU64::new(ns)))
+    }
+
+    /// What it is.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// From now on it is this.
+    pub fn set(&self, ns: u64) {
+        self.0.store(ns, Ordering::Relaxed);
+    }
+}
+
+impl PartialEq for UnixOffset {
+    fn eq(&self, other: &UnixOffset) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for UnixOffset {}
 
 /// What a probe of another tool says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,9 +159,10 @@ impl Codecs {
         if let Sent::Monotonic(ns) = sent {
             return Some(Nanos::new(ns));
         }
-        let unix_ns = sent.unix_ns(at.get().wrapping_add(self.unix_offset))?;
+        let offset = self.unix_offset.get();
+        let unix_ns = sent.unix_ns(at.get().wrapping_add(offset))?;
         // Before the host was started there is no monotonic time: such a clock is not ours.
-        unix_ns.checked_sub(self.unix_offset).map(Nanos::new)
+        unix_ns.checked_sub(offset).map(Nanos::new)
     }
 }
 
@@ -150,7 +184,8 @@ mod tests {
     fn numbers_count_from_zero_and_times_are_monotonic() {
         const OFFSET: u64 = 1_700_000_000_000_000_000;
         for codec in [Codec::Mgen, Codec::Rude, Codec::Pktgen, Codec::Iperf2, Codec::DitgStandard] {
-            let codecs = Codecs { read: vec![codec], unix_offset: OFFSET, ..Codecs::default() };
+            let unix_offset = UnixOffset::new(OFFSET);
+            let codecs = Codecs { read: vec![codec], unix_offset, ..Codecs::default() };
             let sent = 5_000_001_000;
             let payload = payload(codec, 7, 3, OFFSET + sent);
             let found = codecs.read(&payload, Nanos::new(sent + 90), None);
@@ -158,6 +193,22 @@ mod tests {
             assert_eq!(found.sequence, 3, "{codec}");
             assert_eq!(found.sent, Some(Nanos::new(sent)), "{codec}");
             assert_eq!(found.flow.0, codec);
+        }
+    }
+
+    /// The offset was read once: after a step of the clock of the day every delay was wrong by the step.
+    #[test]
+    fn a_step_of_the_clock_of_the_day_is_followed() {
+        const OFFSET: u64 = 1_700_000_000_000_000_000;
+        const STEP: u64 = 3_600_000_000_000;
+        let unix_offset = UnixOffset::new(OFFSET);
+        let codecs = Codecs { read: vec![Codec::Mgen], unix_offset, ..Codecs::default() };
+        let (sent, shared) = (5_000_001_000, codecs.unix_offset.clone());
+        for offset in [OFFSET, OFFSET + STEP, OFFSET - STEP] {
+            shared.set(offset);
+            let payload = payload(Codec::Mgen, 7, 3, offset + sent);
+            let found = codecs.read(&payload, Nanos::new(sent + 90), None).unwrap();
+            assert_eq!(found.sent, Some(Nanos::new(sent)));
         }
     }
 

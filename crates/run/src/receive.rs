@@ -28,6 +28,7 @@ use wirebeat_units::{Nanos, human};
 use wirebeat_wire::codec::Codec;
 
 use crate::applications::Applications;
+use crate::day_clock::DayClock;
 use crate::engines::{self, Choice, Engine};
 use crate::error::RunError;
 use crate::facts;
@@ -124,13 +125,14 @@ pub fn receive(
     if let Some(listen) = &request.listen {
         return listening::receive(request, (port, engine), listen, (observer, stop));
     }
+    let mut day = DayClock::new();
     let config = MeterConfig {
         flows: Flows::Any(flow_limit(request, engine)),
         filter: request.filter,
         bins: request.bins,
         codecs: Codecs {
             read: request.codecs.clone(),
-            unix_offset: session::unix_offset(),
+            unix_offset: day.offset().clone(),
             ..Codecs::default()
         },
         ..MeterConfig::default()
@@ -156,7 +158,7 @@ pub fn receive(
         engine.name(),
         receiver.mode
     ));
-    let end = wait(request, observer, stop, (&receiver, watch.as_mut()));
+    let end = wait(request, observer, stop, (&receiver, watch.as_mut(), &mut day));
     let elapsed = MonotonicClock.now().saturating_sub(begun);
     let mut station = facts::station(&port, engine, &receiver.mode, &machine);
     facts::threads(&mut station, "receive", [&receiver.state]);
@@ -169,6 +171,7 @@ pub fn receive(
     machine.extend(facts::left_alone(engine, &received.summary));
     machine.extend(facts::shared_histograms(&received.summary));
     machine.extend(applications.iter().flat_map(|applications| applications.findings(&port)));
+    machine.extend(day.stepped().filter(|_| !request.codecs.is_empty()));
     machine.extend(no_room(request, engine, &received.summary));
     let unwritten = received
         .log_error
@@ -181,7 +184,7 @@ pub fn receive(
         started,
         duration: elapsed,
         end,
-        clocks: clocks(request, &port),
+        clocks: clocks(request, &port, &day),
         costs,
         machine,
         changes: Vec::new(),
@@ -240,7 +243,7 @@ fn no_room(request: &ReceiveRequest, engine: Engine, summary: &MeterSummary) -> 
 
 /// How the clock that stamped the probes relates to the one here. Wirebeat's own probes carry the monotonic clock of
 /// their host; those of other tools that have a time, the clock of the day, to a microsecond.
-fn clocks(request: &ReceiveRequest, port: &PortHere) -> Clocks {
+fn clocks(request: &ReceiveRequest, port: &PortHere, day: &DayClock) -> Clocks {
     let on_loopback = port.link.as_ref().is_some_and(|link| link.index.get() == LOOPBACK_INDEX);
     let basis = match (request.same_clock, on_loopback) {
         (true, _) => "the senders are on this host, as '--same-clock' says",
@@ -256,12 +259,13 @@ fn clocks(request: &ReceiveRequest, port: &PortHere) -> Clocks {
     };
     let how = match request.codecs.is_empty() {
         true => basis.to_owned(),
-        false => format!("{basis}; other tools write the clock of the day in microseconds"),
+        false => format!("{basis}; {}", day.told()),
     };
-    Clocks::Bounded {
-        bound: if request.codecs.is_empty() { Nanos::new(1) } else { MICROSECOND },
-        how,
-    }
+    let bound = match request.codecs.is_empty() {
+        true => Nanos::new(1),
+        false => MICROSECOND.saturating_add(day.bound()),
+    };
+    Clocks::Bounded { bound, how }
 }
 
 /// The port that a request means.
@@ -393,7 +397,7 @@ fn wait(
     request: &ReceiveRequest,
     observer: &mut dyn Observer,
     stop: &Stop,
-    (receiver, mut watch): (&Receiver, Option<&mut LinkWatch>),
+    (receiver, mut watch, day): (&Receiver, Option<&mut LinkWatch>, &mut DayClock),
 ) -> End {
     let begun = MonotonicClock.now();
     let mut looks = Looks::every(request.interval);
@@ -421,6 +425,7 @@ fn wait(
         if looks.due(elapsed, request.time) {
             look(elapsed, false);
         }
+        day.refresh();
         thread::sleep(WATCH);
     }
 }

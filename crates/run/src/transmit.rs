@@ -23,6 +23,7 @@ use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, realtime_share};
 use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Joining, SocketOptions, SocketPort, SocketTransmit,
 };
+use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_traffic::program::{Pace, Program, Stream};
 use wirebeat_traffic::schedule::{ROUND_MAX, Shard};
 use wirebeat_units::Nanos;
@@ -91,7 +92,8 @@ pub(crate) struct Marching<'a> {
     pub(crate) start: Nanos,
     pub(crate) end: Nanos,
     pub(crate) wait: Wait,
-    pub(crate) unix_offset: u64,
+    /// The clock of the day less the monotonic one.
+    pub(crate) unix_offset: &'a UnixOffset,
     pub(crate) stop: &'a AtomicBool,
     /// Changes from outside, if there may be some.
     pub(crate) changes: Option<&'a Changes>,

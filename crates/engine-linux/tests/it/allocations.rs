@@ -23,6 +23,7 @@ use wirebeat_engine_linux::scheduling::ThreadOrders;
 use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Joining, SocketOptions, SocketReceive, SocketTransmit,
 };
+use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::meter::{Meter, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_testbed::{Capability, Testbed, require};
@@ -86,7 +87,7 @@ fn counted_drive<P: Port, C: Clock>(
         start,
         end: Nanos::MAX,
         wait: Wait::Sleep,
-        unix_offset: 0,
+        unix_offset: &UnixOffset::default(),
         stop: &AtomicBool::new(false),
         live: &LiveTx::default(),
         playbacks: RefCell::default(),

@@ -24,6 +24,7 @@ mod tests;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::summary::Distribution;
 use wirebeat_traffic::program::{Built, Counted, Image, Late, Program, Stream};
 use wirebeat_traffic::schedule::{Departure, Period, Schedule, Shard, period};
@@ -106,7 +107,7 @@ pub struct Job<'a> {
     pub wait: Wait,
     /// Where the clock of the day is ahead of the port's, in nanoseconds (modulo 2^64): for probes that carry
     /// it.
-    pub unix_offset: u64,
+    pub unix_offset: &'a UnixOffset,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
     /// What others see of it.
@@ -153,7 +154,7 @@ impl Job<'_> {
     /// A time on both clocks.
     fn moment(&self, now: Nanos) -> Moment {
         let monotonic_ns = now.get();
-        Moment { monotonic_ns, unix_ns: monotonic_ns.wrapping_add(self.unix_offset) }
+        Moment { monotonic_ns, unix_ns: monotonic_ns.wrapping_add(self.unix_offset.get()) }
     }
 
     /// How late a frame of `flow` may be.
@@ -273,7 +274,7 @@ impl Handing {
 
 impl Plan {
     /// Plans for a core's share of a program. `repeats` is the longest round that the engine repeats,
-    /// 0 if it does not; `unix_offset` is that of [`Job`].
+    /// 0 if it does not; `unix_offset` is that of [`Job`], as it is now.
     pub fn new(
         program: &Program,
         flows: &[u32],

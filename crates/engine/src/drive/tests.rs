@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
 use wirebeat_traffic::compile::{Link as Imaginary, Links, compile};
 use wirebeat_traffic::program::{Late, Pace, Program};
@@ -93,7 +94,7 @@ impl World {
             start: START,
             end: self.end,
             wait: Wait::Spin,
-            unix_offset: 0,
+            unix_offset: &UnixOffset::default(),
             stop: &self.stop,
             live: &self.live,
             playbacks: RefCell::default(),
@@ -453,7 +454,7 @@ fn late_frames_are_spaced_by_most_of_their_gap_unless_something_else_counts() {
             start: START,
             end: world.end,
             wait,
-            unix_offset: 0,
+            unix_offset: &UnixOffset::default(),
             stop: &world.stop,
             live: &world.live,
             playbacks: RefCell::default(),

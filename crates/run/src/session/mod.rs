@@ -30,6 +30,7 @@ use wirebeat_units::{Nanos, WallTime};
 use crate::attribution::attribute_remote;
 use crate::control::socket::ControlSocket;
 use crate::control::{self, Control, Controlled};
+use crate::day_clock::DayClock;
 use crate::engines::{self, Choice, Engine};
 use crate::error::RunError;
 use crate::files;
@@ -88,8 +89,8 @@ pub struct Prepared {
     pub(crate) settle: Nanos,
     /// When it starts by the clock of the day, if that was said.
     start_at: Option<WallTime>,
-    /// The clock of the day less the monotonic one, in nanoseconds modulo 2^64.
-    unix_offset: u64,
+    /// The clock of the day, for probes of other tools.
+    day: DayClock,
     pub(crate) machine: Machine,
     watches: Vec<LinkWatch>,
     virtual_clock: VirtualClock,
@@ -157,7 +158,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         priority: priority::of(scenario.run.priority),
         placed: Vec::new(),
         settle: scenario.run.settle,
-        unix_offset: unix_offset(),
+        day: DayClock::new(),
         start_at: scenario.run.start_at,
         machine: Machine::observe(),
         watches: Vec::new(),
@@ -240,12 +241,6 @@ fn planned(scenario: &Scenario) -> Vec<Change> {
     let mut planned = control::planned(changes, name);
     planned.sort_by_key(|change| change.at_ns);
     planned
-}
-
-/// The clock of the day less the monotonic one: probes of other tools carry the former. Each reading of the one lies
-/// between two of the other, and the closest of several counts.
-pub(crate) fn unix_offset() -> u64 {
-    RealtimeToMonotonic::new().offset()
 }
 
 /// The first time that is [`LEAD`] after `now`, or later, and right before a tick.
@@ -400,7 +395,7 @@ impl Prepared {
                 },
                 wait: self.wait,
                 priority: self.priority,
-                unix_offset: self.unix_offset,
+                unix_offset: self.day.offset().get(),
                 room: self.is_controlled().then_some(longest),
             };
             let senders =
@@ -504,7 +499,7 @@ impl Prepared {
 
     /// A moment on the monotonic clock, as the two clocks stand now.
     fn monotonic(&self, moment: WallTime) -> Nanos {
-        Nanos::new(moment.unix().get().saturating_sub(unix_offset()))
+        Nanos::new(moment.unix().get().saturating_sub(RealtimeToMonotonic::new().offset()))
     }
 
     /// What will not be as it is written: a sentence for each port.
@@ -563,13 +558,14 @@ impl Prepared {
         // before any of them waits: who begins alone would go on alone
         let on_virtual_time = self.senders.iter().filter(|sender| sender.is_on_virtual_time());
         let mut seats = self.virtual_clock.seats(on_virtual_time.count()).into_iter();
+        let unix_offset = self.day.offset().clone();
         let marching = Marching {
             program: &self.program,
             sequences: &sequences,
             start,
             end: start.saturating_add(self.time_limit()),
             wait: self.wait,
-            unix_offset: self.unix_offset,
+            unix_offset: &unix_offset,
             stop: &halt,
             changes: self.control.as_ref().map(Control::changes),
         };
@@ -620,6 +616,9 @@ impl Prepared {
             };
             while running(&threads) {
                 thread::sleep(WATCH);
+                if !virtual_time {
+                    self.day.refresh();
+                }
                 if end == End::Completed
                     && let Some(reason) = interrupted(stop, &mut watches)
                 {

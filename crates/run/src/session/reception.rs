@@ -115,7 +115,7 @@ impl Prepared {
 
     /// The probes of other tools that a port is to read.
     fn codecs(&self, port: &PortHere) -> Result<Codecs, RunError> {
-        let mut codecs = Codecs { unix_offset: self.unix_offset, ..Codecs::default() };
+        let mut codecs = Codecs { unix_offset: self.day.offset().clone(), ..Codecs::default() };
         let mut shared = Vec::new();
         for flow in self.flows_to(port) {
             let Some((codec, number)) = self.program.probe(flow.id.into()) else { continue };

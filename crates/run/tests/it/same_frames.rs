@@ -16,6 +16,7 @@ use wirebeat_engine::drive::{Job, LiveTx, Plan, Sequences, drive};
 use wirebeat_engine::loopback::{Link, VirtualClock, pair};
 use wirebeat_engine::port::{Arrival, Port};
 use wirebeat_engine_linux::packet::{Accept, PacketOptions, PacketPort, PacketReceive};
+use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_report::model::Report;
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::compile::{Links, compile};
@@ -259,7 +260,7 @@ fn in_memory(bed: &Testbed, load: Load) -> (Flows, [Departures; 3]) {
         start,
         end: Nanos::MAX,
         wait: Wait::Spin,
-        unix_offset: 0,
+        unix_offset: &UnixOffset::default(),
         stop: &AtomicBool::new(false),
         live: &LiveTx::default(),
         playbacks: std::cell::RefCell::default(),

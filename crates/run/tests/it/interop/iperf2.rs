@@ -164,6 +164,9 @@ fn three_streams_of_a_client_of_iperf_2_without_a_server_are_three_flows() {
         let unique: u64 = flows.iter().map(|flow| flow.unique).sum();
         assert!((said - 3..=said).contains(&unique), "{engine:?} {unique}: {text}");
         assert_eq!(text.matches("Server Report:").count(), 3, "{engine:?}: {text}");
+        let clock = report.delay_clock.as_ref().unwrap();
+        assert!(clock.explanation.contains("the clock of the day in microseconds, which is known"));
+        assert!(clock.uncertainty_ns.is_some_and(|ns| ns > 1_000), "{clock:?}");
         for flow in flows {
             whole(flow, flow.unique);
             // the namespaces are of one host, and so is their clock
