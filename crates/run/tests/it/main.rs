@@ -24,6 +24,7 @@ mod model;
 mod multicast;
 mod neighbours;
 mod observer;
+mod raw_ip;
 mod replay;
 mod replay_capture;
 mod same_frames;
