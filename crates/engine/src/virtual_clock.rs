@@ -1,6 +1,6 @@
 //! A clock that takes no time: it moves when it is read or waited on.
 //!
-//! One thread alone makes it go to what it waits for. Several that send share it by *seats*: it then goes on when all of them
+//! One thread alone makes it go to what it waits for. Several that send are its *waiters*: it then goes on when all of them
 //! wait, and to the earliest of what they wait for, so that a day on which nobody has anything to send is one step, and nobody
 //! finds that it has passed what he still had to send. Knows no frames.
 
@@ -16,7 +16,7 @@ use crate::clock::{Clock, Wait};
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     now: Arc<AtomicU64>,
-    seat: Option<Seat>,
+    waiter: Option<Waiter>,
 }
 
 /// How far a look at the virtual clock moves it: what reading a real one costs.
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// The place of one thread among those that wait on a clock.
 #[derive(Debug)]
-struct Seat {
+struct Waiter {
     table: Arc<Table>,
     place: usize,
 }
@@ -34,7 +34,7 @@ struct Seat {
 /// The threads that wait on a clock.
 #[derive(Debug, Default)]
 struct Table {
-    seats: Mutex<Vec<Doing>>,
+    waiters: Mutex<Vec<Doing>>,
     moved: Condvar,
 }
 
@@ -48,18 +48,18 @@ enum Doing {
 impl VirtualClock {
     /// Starts at `origin`.
     pub fn new(origin: Nanos) -> VirtualClock {
-        VirtualClock { now: Arc::new(AtomicU64::new(origin.get())), seat: None }
+        VirtualClock { now: Arc::new(AtomicU64::new(origin.get())), waiter: None }
     }
 
     /// The same clock for each of so many threads, and nobody else waits on it. One that is dropped waits no more.
-    pub fn seats(&self, count: usize) -> Vec<VirtualClock> {
-        let seats = Mutex::new(vec![Doing::Working; count]);
-        let table = Arc::new(Table { seats, moved: Condvar::new() });
-        let seat = |place| {
-            let seat = Some(Seat { table: Arc::clone(&table), place });
-            VirtualClock { now: Arc::clone(&self.now), seat }
+    pub fn waiters(&self, count: usize) -> Vec<VirtualClock> {
+        let waiters = Mutex::new(vec![Doing::Working; count]);
+        let table = Arc::new(Table { waiters, moved: Condvar::new() });
+        let waiter = |place| {
+            let waiter = Some(Waiter { table: Arc::clone(&table), place });
+            VirtualClock { now: Arc::clone(&self.now), waiter }
         };
-        (0..count).map(seat).collect()
+        (0..count).map(waiter).collect()
     }
 
     /// The time, without moving it.
@@ -69,17 +69,17 @@ impl VirtualClock {
 }
 
 impl Clone for VirtualClock {
-    /// The same clock, without the seat: that is for one thread.
+    /// The same clock for somebody who does not wait on it: a waiter is one thread.
     fn clone(&self) -> VirtualClock {
-        VirtualClock { now: Arc::clone(&self.now), seat: None }
+        VirtualClock { now: Arc::clone(&self.now), waiter: None }
     }
 }
 
 impl Drop for VirtualClock {
     fn drop(&mut self) {
-        if let Some(Seat { table, place }) = &self.seat {
-            let mut seats = table.take(*place, Doing::Gone);
-            table.go_on(&mut seats, &self.now);
+        if let Some(Waiter { table, place }) = &self.waiter {
+            let mut waiters = table.take(*place, Doing::Gone);
+            table.go_on(&mut waiters, &self.now);
         }
     }
 }
@@ -90,46 +90,46 @@ impl Clock for VirtualClock {
     }
 
     fn wait_until(&self, deadline: Nanos, _wait: Wait) {
-        let Some(Seat { table, place }) = &self.seat else {
+        let Some(Waiter { table, place }) = &self.waiter else {
             self.now.fetch_max(deadline.get(), Ordering::Relaxed);
             return;
         };
-        let mut seats = table.take(*place, Doing::Waiting(deadline));
+        let mut waiters = table.take(*place, Doing::Waiting(deadline));
         while self.read() < deadline {
-            if table.go_on(&mut seats, &self.now) {
+            if table.go_on(&mut waiters, &self.now) {
                 continue;
             }
-            let woken = table.moved.wait_timeout(seats, LOOK);
-            (seats, _) = woken.unwrap_or_else(PoisonError::into_inner);
+            let woken = table.moved.wait_timeout(waiters, LOOK);
+            (waiters, _) = woken.unwrap_or_else(PoisonError::into_inner);
         }
-        if let Some(doing) = seats.get_mut(*place) {
+        if let Some(doing) = waiters.get_mut(*place) {
             *doing = Doing::Working;
         }
     }
 
     fn jumps(&self) -> bool {
-        self.seat.is_some()
+        self.waiter.is_some()
     }
 }
 
 impl Table {
     /// Notes what a thread does.
     fn take(&self, place: usize, doing: Doing) -> MutexGuard<'_, Vec<Doing>> {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(seat) = seats.get_mut(place) {
-            *seat = doing;
+        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waiter) = waiters.get_mut(place) {
+            *waiter = doing;
         }
-        seats
+        waiters
     }
 
     /// Moves the clock to the earliest of what is waited for, if everybody waits; says whether it moved.
-    fn go_on(&self, seats: &mut [Doing], now: &AtomicU64) -> bool {
-        let earliest = seats.iter().try_fold(Nanos::MAX, |earliest, doing| match doing {
+    fn go_on(&self, waiters: &mut [Doing], now: &AtomicU64) -> bool {
+        let earliest = waiters.iter().try_fold(Nanos::MAX, |earliest, doing| match doing {
             Doing::Working => None,
             Doing::Waiting(deadline) => Some(earliest.min(*deadline)),
             Doing::Gone => Some(earliest),
         });
-        let somebody = seats.iter().any(|doing| matches!(doing, Doing::Waiting(_)));
+        let somebody = waiters.iter().any(|doing| matches!(doing, Doing::Waiting(_)));
         let Some(earliest) = earliest.filter(|_| somebody) else { return false };
         let before = now.fetch_max(earliest.get(), Ordering::Relaxed);
         if before < earliest.get() {
@@ -159,10 +159,10 @@ mod tests {
 
     #[test]
     fn several_threads_go_on_to_the_earliest_of_what_they_wait_for() {
-        let seats = VirtualClock::default().seats(3);
+        let waiters = VirtualClock::default().waiters(3);
         let found: Vec<_> = thread::scope(|scope| {
             let threads: Vec<_> = (1..=3)
-                .zip(seats)
+                .zip(waiters)
                 .map(|(step, clock)| {
                     let deadlines = (1..=60 / step).map(move |n| n * step * HOUR.get());
                     scope.spawn(move || wait_for(&clock, deadlines))
@@ -178,16 +178,16 @@ mod tests {
 
     #[test]
     fn who_has_ended_keeps_nobody_waiting() {
-        let mut seats = VirtualClock::default().seats(2);
-        drop(seats.pop());
-        let found = wait_for(&seats[0], [5, 10].into_iter());
+        let mut waiters = VirtualClock::default().waiters(2);
+        drop(waiters.pop());
+        let found = wait_for(&waiters[0], [5, 10].into_iter());
         assert_eq!(found, [(5, 5), (10, 10)]);
     }
 
     #[test]
     fn who_ends_while_the_other_waits_lets_it_go_on() {
-        let mut seats = VirtualClock::default().seats(2);
-        let (last, other) = (seats.pop().unwrap(), seats.pop().unwrap());
+        let mut waiters = VirtualClock::default().waiters(2);
+        let (last, other) = (waiters.pop().unwrap(), waiters.pop().unwrap());
         let reached = AtomicUsize::new(0);
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -202,8 +202,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_reads_the_clock_brings_others_to_their_time() {
-        let mut seats = VirtualClock::default().seats(2);
-        let (busy, waiting) = (seats.pop().unwrap(), seats.pop().unwrap());
+        let mut waiters = VirtualClock::default().waiters(2);
+        let (busy, waiting) = (waiters.pop().unwrap(), waiters.pop().unwrap());
         thread::scope(|scope| {
             let waiter = scope.spawn(|| waiting.wait_until(Nanos::new(1_000), Wait::Sleep));
             while !waiter.is_finished() {

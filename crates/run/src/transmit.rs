@@ -333,14 +333,14 @@ impl Sender {
         &'env mut self,
         scope: &'scope thread::Scope<'scope, 'env>,
         marching: Marching<'env>,
-        seats: &mut impl Iterator<Item = VirtualClock>,
+        clocks: &mut impl Iterator<Item = VirtualClock>,
     ) -> std::io::Result<ScopedJoinHandle<'scope, Driven>> {
         let name = format!("wb-send-{}", self.shard.core);
-        let seat = if self.is_on_virtual_time() { seats.next() } else { None };
+        let clock = if self.is_on_virtual_time() { clocks.next() } else { None };
         thread::Builder::new().name(name).spawn_scoped(scope, move || {
             // The others wait for it to end, however it does.
             let _leaving = marching.changes.map(|changes| Leaving { changes, place: self.place });
-            self.run(&marching, seat.unwrap_or_default())
+            self.run(&marching, clock.unwrap_or_default())
         })
     }
 
@@ -349,8 +349,8 @@ impl Sender {
         matches!(self.port, AnyPort::Pcap(_) | AnyPort::Loopback(_))
     }
 
-    /// Drives the port; `seat` is its clock if that is a virtual one.
-    fn run(&mut self, marching: &Marching<'_>, seat: VirtualClock) -> Driven {
+    /// Drives the port; `virtual_clock` is its clock if it keeps one of its own.
+    fn run(&mut self, marching: &Marching<'_>, virtual_clock: VirtualClock) -> Driven {
         // of the kernel engine another thread sends, and applies them to itself
         let own = matches!(self.port, AnyPort::Packet(_) | AnyPort::Socket(_));
         let _applied = match own.then(|| self.thread.apply()).transpose() {
@@ -387,8 +387,8 @@ impl Sender {
             AnyPort::Kernel(port) => drive(&mut **port, &clock, &job, &self.plan),
             AnyPort::Packet(port) => drive(&mut **port, &clock, &job, &self.plan),
             AnyPort::Socket(port) => drive(&mut **port, &clock, &job, &self.plan),
-            AnyPort::Pcap(port) => drive(&mut **port, &seat, &job, &self.plan),
-            AnyPort::Loopback(port) => drive(&mut **port, &seat, &job, &self.plan),
+            AnyPort::Pcap(port) => drive(&mut **port, &virtual_clock, &job, &self.plan),
+            AnyPort::Loopback(port) => drive(&mut **port, &virtual_clock, &job, &self.plan),
         }
     }
 

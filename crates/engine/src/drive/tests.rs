@@ -205,10 +205,10 @@ fn two_senders_with_nothing_to_send_for_a_day_take_a_few_steps() {
     }
     let world = World::of(program);
     let waits = AtomicU64::new(0);
-    let seats = world.clock.seats(2);
+    let clocks = world.clock.waiters(2);
     let late = thread::scope(|scope| {
         let threads: Vec<_> = (0u32..)
-            .zip(seats)
+            .zip(clocks)
             .map(|(flow, clock)| {
                 let (world, waits) = (&world, &waits);
                 let (mut a, b) = pair(&world.clock, Link::default());

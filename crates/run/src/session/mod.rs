@@ -557,7 +557,7 @@ impl Prepared {
         let halt = AtomicBool::new(remote.is_err());
         // before any of them waits: who begins alone would go on alone
         let on_virtual_time = self.senders.iter().filter(|sender| sender.is_on_virtual_time());
-        let mut seats = self.virtual_clock.seats(on_virtual_time.count()).into_iter();
+        let mut clocks = self.virtual_clock.waiters(on_virtual_time.count()).into_iter();
         let unix_offset = self.day.offset().clone();
         let marching = Marching {
             program: &self.program,
@@ -603,7 +603,7 @@ impl Prepared {
         let sent = thread::scope(|scope| {
             let threads: Vec<_> = senders
                 .iter_mut()
-                .map(|sender| sender.spawn(scope, marching, &mut seats))
+                .map(|sender| sender.spawn(scope, marching, &mut clocks))
                 .collect();
             for (place, _) in threads.iter().enumerate().filter(|(_, thread)| thread.is_err()) {
                 // The others would wait for it.
