@@ -20,6 +20,7 @@ use wirebeat_engine_linux::scheduling::ThreadOrders;
 use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Gro, Joining, SocketOptions, SocketPort, SocketReceive, SocketTransmit,
 };
+use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
 use wirebeat_meter::summary::{FlowSummary, MeterSummary};
@@ -138,7 +139,7 @@ fn driven<P: Port>(
             start,
             end: start.saturating_add(Nanos::new(time.as_nanos() as u64)),
             wait: Wait::Spin,
-            unix_offset: 0,
+            unix_offset: &UnixOffset::default(),
             stop: &AtomicBool::new(false),
             live: &LiveTx::default(),
             playbacks: std::cell::RefCell::default(),
