@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, MapAccess};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, UnitError};
 
 use super::is_default;
 use super::schema::TimeText;
@@ -302,7 +302,12 @@ impl Serialize for Duration {
 
 impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        tagged::scalar_or_map(from, |time: Nanos| Ok(Duration::Fixed(time)))
+        tagged::scalar_or_map(from, |word: String| match Law::<Nanos>::NAMES.contains(&&*word) {
+            true => Law::from_bare_word(&word).map(Duration::Drawn),
+            false => {
+                word.parse().map(Duration::Fixed).map_err(|error: UnitError| error.to_string())
+            }
+        })
     }
 }
 

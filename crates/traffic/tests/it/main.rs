@@ -6,6 +6,7 @@
 mod changes;
 mod dissect;
 mod examples;
+mod keys;
 mod observer;
 mod schedules;
 mod world;
