@@ -1,8 +1,9 @@
 //! A run from beginning to end: find the ports, compile, open receivers and then senders, start all at
 //! one time, watch, settle, and report. `reception.rs` says what each port receives, `watching.rs` what is
-//! looked at meanwhile.
+//! looked at meanwhile, `start.rs` when it begins.
 
 mod reception;
+mod start;
 mod watching;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -47,16 +48,11 @@ use crate::spread;
 use crate::starvation::Starvation;
 use crate::transmit::{self, AnyPort, Marching, Opening, Sender};
 
+use reception::nominal_gap;
+use start::before_a_tick;
 use watching::{Looking, halt_when_asked};
 pub(crate) use watching::{interrupted, watch};
 
-/// From the decision to start until the first deadline: threads get going in the meantime.
-const LEAD: Nanos = Nanos::from_millis(20);
-/// The kernel's timer ticks lie on multiples of this on the monotonic clock (of 4 ms with `CONFIG_HZ=250`,
-/// and so on), and take a CPU away for some microseconds, on a virtual machine for tens.
-const TICK_GRID: Nanos = Nanos::from_millis(20);
-/// A run starts so long before a tick: frames whose period divides that of the ticks then never meet one.
-const BEFORE_TICK: Nanos = Nanos::from_micros(10);
 /// When a run on a virtual clock starts: a round number, the same every time.
 const VIRTUAL_START: Nanos = Nanos::from_secs(1);
 /// How often links are looked at, and the longest that a stop waits.
@@ -241,12 +237,6 @@ fn planned(scenario: &Scenario) -> Vec<Change> {
     let mut planned = control::planned(changes, name);
     planned.sort_by_key(|change| change.at_ns);
     planned
-}
-
-/// The first time that is [`LEAD`] after `now`, or later, and right before a tick.
-fn before_a_tick(now: Nanos) -> Nanos {
-    let earliest = now.saturating_add(LEAD).saturating_add(BEFORE_TICK).get();
-    Nanos::new(earliest.next_multiple_of(TICK_GRID.get())).saturating_sub(BEFORE_TICK)
 }
 
 impl Prepared {
@@ -703,28 +693,6 @@ impl Prepared {
             let received = self.receivers.iter().map(|receiver| receiver.received().0).sum();
             quiet = if received == before { quiet + 1 } else { 0 };
             before = received;
-        }
-    }
-}
-
-/// The gap between frames of a flow, where it is always the same.
-pub(crate) fn nominal_gap(program: &Program, flow: &Flow) -> Option<Nanos> {
-    let [stream] = program.streams(flow.id.into()) else { return None };
-    let rate = stream.departures.pace.constant().filter(|_| stream.departures.burst == 1)?;
-    let frames = rate.frames.max(1);
-    Some(Nanos::new(rate.per.get().saturating_add(frames / 2) / frames))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_starts_right_before_a_tick_and_not_too_soon() {
-        for now in [0, 1, 7_777_777, 19_999_999, 20_000_000, 123_456_789_012] {
-            let start = before_a_tick(Nanos::new(now)).get();
-            assert!((start + BEFORE_TICK.get()).is_multiple_of(TICK_GRID.get()));
-            assert!((LEAD.get()..LEAD.get() + TICK_GRID.get()).contains(&(start - now)));
         }
     }
 }

@@ -14,8 +14,9 @@ use wirebeat_meter::codecs::Codecs;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_netlink::Link;
-use wirebeat_traffic::program::Flow;
+use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::spec::EngineChoice;
+use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Codec;
 
 use super::Prepared;
@@ -188,4 +189,12 @@ impl Prepared {
         }
         Err(RunError::Usage(format!("{why}; let it receive with 'engine: packet', or 'auto'")))
     }
+}
+
+/// The gap between frames of a flow, where it is always the same.
+pub(super) fn nominal_gap(program: &Program, flow: &Flow) -> Option<Nanos> {
+    let [stream] = program.streams(flow.id.into()) else { return None };
+    let rate = stream.departures.pace.constant().filter(|_| stream.departures.burst == 1)?;
+    let frames = rate.frames.max(1);
+    Some(Nanos::new(rate.per.get().saturating_add(frames / 2) / frames))
 }
