@@ -32,8 +32,8 @@ use crate::remote::{
 };
 use crate::session;
 
-/// Nothing new for so long: what was on its way has arrived.
-const QUIET: Duration = Duration::from_millis(30);
+/// How often it is looked whether a stop was asked.
+const LOOK: Duration = Duration::from_millis(30);
 
 /// Measures for senders until `stop` is asked, or for one sender. The report is of the last
 /// measurement.
@@ -229,7 +229,7 @@ impl Metering for Local<'_> {
         let Work::Measuring { receiver, cpu, relation } = mem::take(&mut self.work) else {
             return Err("no measurement has begun".to_owned());
         };
-        wait_for_quiet(&receiver, settle, self.stop);
+        wait_for_late(settle, self.stop);
         let spent = CpuTimes::now().since(&cpu);
         let received = receiver.finish();
         let frames = received.summary.flows.values().map(|flow| flow.frames).sum();
@@ -277,16 +277,15 @@ impl Metering for Local<'_> {
     }
 }
 
-/// Waits until nothing has arrived for a while, `settle` at most, and no longer than until a stop is asked.
-fn wait_for_quiet(receiver: &Receiver, settle: Nanos, stop: &Stop) {
+/// Waits `settle` for frames on their way, and no longer than until a stop is asked: that none comes for a while does not
+/// say that none is on its way.
+fn wait_for_late(settle: Nanos, stop: &Stop) {
     let until = MonotonicClock.now().saturating_add(settle);
-    let mut before = None;
-    while MonotonicClock.now() < until && !stop.asked() {
-        thread::sleep(QUIET.min(settle.to_duration()));
-        let now = receiver.received().0;
-        if before == Some(now) {
+    while !stop.asked() {
+        let left = until.saturating_sub(MonotonicClock.now());
+        if left == Nanos::ZERO {
             return;
         }
-        before = Some(now);
+        thread::sleep(LOOK.min(left.to_duration()));
     }
 }

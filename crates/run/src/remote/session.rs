@@ -32,7 +32,7 @@ pub trait Metering {
     /// What has arrived since then, cheaply.
     fn received(&self) -> Count;
 
-    /// Waits until nothing has arrived for a while, `settle` at most, and tells what was measured; if
+    /// Waits `settle` for frames on their way, and tells what was measured; if
     /// that is not possible, why. Measuring ends in both cases.
     fn finish(&mut self, settle: Nanos) -> Result<Measured, String>;
 

@@ -649,7 +649,7 @@ impl Prepared {
         // the last look is at what was sent by now, and has arrived or not when all is quiet
         let ended = MonotonicClock.now().saturating_sub(origin);
         if !virtual_time {
-            self.settle();
+            self.settle(stop);
         }
         observer.progress(&looking.last(ended));
         let remote = outcome::finish_remote(remote, self.settle);
@@ -679,20 +679,20 @@ impl Prepared {
         self.program.flows.iter().all(probed) && !self.program.is_cut()
     }
 
-    /// Waits until frames on their way have arrived: until nothing has come for a while, at most as long
-    /// as the scenario says.
-    fn settle(&self) {
-        const QUIET: u32 = 3;
+    /// Waits for frames on their way, as long as the scenario says or until a stop is asked: that none comes for a while
+    /// does not say that none is on its way. A flow may be slower than the path is long.
+    fn settle(&self, stop: &Stop) {
         if self.receivers.is_empty() {
             return;
         }
         let until = MonotonicClock.now().saturating_add(self.settle);
-        let (mut before, mut quiet) = (u64::MAX, 0);
-        while MonotonicClock.now() < until && quiet < QUIET {
-            thread::sleep(WATCH.min(self.settle.to_duration()));
-            let received = self.receivers.iter().map(|receiver| receiver.received().0).sum();
-            quiet = if received == before { quiet + 1 } else { 0 };
-            before = received;
+        let asked_before = stop.asked();
+        while asked_before || !stop.asked() {
+            let left = until.saturating_sub(MonotonicClock.now());
+            if left == Nanos::ZERO {
+                return;
+            }
+            thread::sleep(WATCH.min(left.to_duration()));
         }
     }
 }

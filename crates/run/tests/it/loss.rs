@@ -9,6 +9,7 @@ use wirebeat_testbed::{
     Addressing, Capability, Neighbours, Offload, Offloads, Options, Program, Testbed, require,
 };
 use wirebeat_traffic::spec::Scenario;
+use wirebeat_units::Nanos;
 
 use crate::world::{Engine, balanced, ports, run};
 
@@ -161,4 +162,19 @@ fn on_packet() {
 fn on_socket() {
     require!(Capability::NetworkNamespaces);
     lost_frames_are_counted_to_the_frame(Engine::Socket);
+}
+
+#[test]
+fn what_is_still_on_its_way_is_waited_for_however_quiet_it_is() {
+    let text = format!(
+        "{}flows: {{ x: {{ from: a, to: b, rate: 10pps, size: 64B }} }}\nrun: {{ time: 1s, settle: 2s }}\n",
+        ports(Engine::Loopback, "")
+    );
+    let scenario = Scenario::from_yaml(&text, "test").unwrap();
+    // several frames are on their way when the last leaves, further apart than it was waited for quiet
+    let loopback = Link { delay: Nanos::from_millis(450), ..Link::default() };
+    let run = prepare(&scenario, RunOptions { loopback, ..RunOptions::default() }).unwrap();
+    let report = run.start(&mut Silent, &Stop::new());
+    let flow = &report.flows[0];
+    assert_eq!((sent(flow), flow.loss.as_ref().unwrap().frames), (10, 0));
 }
