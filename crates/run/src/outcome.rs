@@ -119,8 +119,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
             end = End::Failed { message: message.clone() };
         }
     }
-    let stopped_early = outcome.stopped_early || end != End::Completed;
-    charge_not_reached(&mut tags, stopped_early);
+    charge_not_reached(&mut tags);
     let after = device_counters(&run);
     machine_notes.extend(charge_device(&mut tags, &run, (&outcome.counters, &after)));
     check_headers(&mut run);
@@ -299,20 +298,16 @@ fn add(sum: &mut FlowSent, one: &FlowSent) {
     sum.not_reached += one.not_reached;
     sum.error.merge(&one.error);
     sum.late += one.late;
+    sum.uncounted |= one.uncounted;
     sum.span = match (sum.span, one.span) {
         (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
         (span, None) | (None, span) => span,
     };
 }
 
-/// Frames that the run ended before were asked for, unless somebody ended it early.
-fn charge_not_reached(tags: &mut [FlowSent], stopped_early: bool) {
-    for sent in tags {
-        if stopped_early {
-            sent.not_reached = Amount::default();
-        }
-        sent.requested += sent.not_reached;
-    }
+/// Frames that the run ended before were asked for.
+fn charge_not_reached(tags: &mut [FlowSent]) {
+    tags.iter_mut().for_each(|sent| sent.requested += sent.not_reached);
 }
 
 /// Frames that the kernel engine handed over and that the device never sent are failures: the device's
@@ -447,6 +442,7 @@ fn sent_flow(
         sent: volume(sent.sent),
         expired: sent.expired.frames,
         not_reached: sent.not_reached.frames,
+        not_reached_at_least: sent.uncounted,
         failed: sent.failed.frames,
         departures: sent
             .span

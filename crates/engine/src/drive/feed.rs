@@ -3,6 +3,7 @@
 use wirebeat_traffic::schedule::Departure;
 use wirebeat_units::Nanos;
 
+use super::admission::Admission;
 use super::changes::IDLE;
 use super::farewell::{AFTER, farewell};
 use super::outgoing::Outgoing;
@@ -37,7 +38,7 @@ pub(super) fn feed<P: Port, C: Clock>(
         // what it may take by itself yet is given up in a moment
         let _ = port.stop();
     } else {
-        tally.not_reached(job, out, Vec::new());
+        tally.not_reached(job, clock.now(), out, Vec::new());
     }
     fed
 }
@@ -50,6 +51,8 @@ fn feed_all<P: Port, C: Clock>(
 ) -> Result<(), PortError> {
     let batch = BATCH.min(port.caps().batch).max(1);
     let drops = job.drops();
+    let mut admission = Admission::default();
+    let mut passed_over = 0;
     let mut departures = Vec::with_capacity(batch);
     let mut metas = Vec::with_capacity(batch);
     let (mut shown, mut last, mut handed) = (Nanos::ZERO, Nanos::ZERO, 0);
@@ -63,13 +66,23 @@ fn feed_all<P: Port, C: Clock>(
             break;
         }
         if now >= shown.saturating_add(SHOW) {
-            show(job, port);
+            let (sent, expired) = show(job, port, passed_over);
+            if drops {
+                admission.look(now.saturating_sub(job.start), sent, expired);
+            }
             shown = now;
         }
-        // what would be too late when it is built is not built: a feeder that is behind would be so for ever
-        let ready = now.saturating_add(took[0].min(took[1])).saturating_add(NOTICED);
-        let ready = ready.saturating_sub(job.start);
-        out.drop_late(|_| ready, &mut |tag, counted, many| tally.expired(tag, counted, many));
+        if let Some(next) = out.peek().filter(|_| drops) {
+            // what would be too late when it is built is not built: a feeder that is behind would be so for ever
+            let ready = now.saturating_add(took[0].min(took[1])).saturating_add(NOTICED);
+            let ready = ready.saturating_sub(job.start);
+            let drift = out.hand(next.stream).map_or(Nanos::MAX, |hand| hand.drift);
+            let free = admission.by(next.at, drift);
+            out.drop_late(|drift| ready.max(free(drift)), &mut |tag, counted, many| {
+                tally.expired(tag, counted, many);
+                passed_over += u64::from(counted.packets) * many;
+            });
+        }
         let Some(next) = out.peek() else {
             if out.is_over(now) {
                 break;
@@ -79,7 +92,9 @@ fn feed_all<P: Port, C: Clock>(
             continue;
         };
         let horizon = now.saturating_sub(job.start).saturating_add(AHEAD);
-        let rated = out.hand(next.stream).is_some_and(|hand| hand.limited);
+        let hand = out.hand(next.stream);
+        let (rated, may_be_late) =
+            hand.map_or((false, Nanos::MAX), |hand| (hand.limited, hand.drift));
         let enough = if rated { 1 } else { batch / 2 };
         if next.at > horizon {
             let deadline = job.start.saturating_add(next.at);
@@ -100,7 +115,8 @@ fn feed_all<P: Port, C: Clock>(
             continue;
         }
         departures.clear();
-        out.next_due(horizon, &mut departures, room.min(batch));
+        let most = if drops { admission.most(next.at, may_be_late, batch) } else { batch };
+        out.next_due(horizon, &mut departures, room.min(most));
         write(port, job, out, (&departures, tally), &mut metas);
         if let Some(departure) = departures.last() {
             last = job.start.saturating_add(departure.at);
@@ -111,6 +127,7 @@ fn feed_all<P: Port, C: Clock>(
         port.flush()?;
         if drops {
             took = [took[1], clock.now().saturating_sub(now)];
+            departures.iter().for_each(|departure| admission.given(departure.at));
         }
     }
     farewell(port, job, tally, last.max(clock.now()).saturating_add(AFTER))?;
@@ -120,10 +137,10 @@ fn feed_all<P: Port, C: Clock>(
         if port.drain(step)? {
             break;
         }
-        show(job, port);
+        show(job, port, passed_over);
     }
     port.stop()?;
-    show(job, port);
+    show(job, port, passed_over);
     Ok(())
 }
 

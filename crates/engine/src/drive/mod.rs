@@ -7,6 +7,7 @@
 //! (`pace`). Several cores share a flow by [`Shard`] and number its frames from one [`Sequences`]. What changes
 //! from outside while they are at work comes by [`Changes`].
 
+mod admission;
 mod changes;
 mod delayed;
 pub mod disorder;
@@ -23,6 +24,7 @@ mod tests;
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::summary::Distribution;
@@ -44,6 +46,11 @@ use crate::port::{
 
 /// The longest time between frames that catch up: waiting for one holds up those of other flows.
 const SPACING_MAX: Nanos = Nanos::from_micros(5);
+
+/// A sender that is told to stop is behind its schedule if it is so by more than this: it is not told at once.
+const MOMENT: Nanos = Nanos::from_millis(1);
+/// How long the frames are counted that a run ended before.
+const COUNT_FOR: Duration = Duration::from_millis(50);
 
 /// Numbers of the frames of each tag, shared by all cores that send it, so that no two frames carry
 /// one number. A number is taken when a frame leaves, so that frames which never leave make no gap.
@@ -217,6 +224,8 @@ pub struct FlowSent {
     pub error: Distribution,
     /// Of those that the histogram lacks, how many were later than [`LATE_AFTER`](crate::port::LATE_AFTER).
     pub late: u64,
+    /// More were not reached than that: they were too many to be counted in a moment.
+    pub uncounted: bool,
 }
 
 /// How a drive ended, with what was done until then.
@@ -349,6 +358,10 @@ fn await_start<C: Clock>(clock: &C, job: &Job<'_>) {
 struct Tally {
     lines: Vec<Line>,
     errors: Errors,
+    /// It was told to stop when it was behind its schedule.
+    behind: bool,
+    /// More was not reached than was counted.
+    uncounted: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -361,7 +374,12 @@ struct Line {
 
 impl Tally {
     fn new(tags: u32) -> Tally {
-        Tally { lines: vec![Line::default(); tags as usize], errors: Errors::new(tags) }
+        Tally {
+            lines: vec![Line::default(); tags as usize],
+            errors: Errors::new(tags),
+            behind: false,
+            uncounted: false,
+        }
     }
 
     /// A frame was taken from the schedule.
@@ -380,17 +398,36 @@ impl Tally {
         }
     }
 
-    /// What was taken, and what still was to come, was not reached in time. A job that was told to stop leaves nothing
-    /// so: what it did not send is no longer asked for.
-    fn not_reached(&mut self, job: &Job<'_>, out: Outgoing<'_>, taken: Vec<Departure>) {
-        if job.stop.load(Ordering::Relaxed) {
-            return;
-        }
-        out.left(taken, |tag, counted| {
+    /// What was taken, and what still was to come, was not reached in time. Of a job that was told to stop this is what was
+    /// due until `now`, if it was behind by more than a moment; what was to come later is no longer asked for.
+    fn not_reached(
+        &mut self,
+        job: &Job<'_>,
+        now: Nanos,
+        mut out: Outgoing<'_>,
+        taken: Vec<Departure>,
+    ) {
+        let elapsed = now.saturating_sub(job.start);
+        let until = if job.stop.load(Ordering::Relaxed) {
+            let next = taken.first().copied().or_else(|| out.peek());
+            self.behind = next.is_some_and(|next| next.at.saturating_add(MOMENT) < elapsed);
+            if !self.behind {
+                return;
+            }
+            elapsed
+        } else {
+            Nanos::MAX
+        };
+        // neither a schedule without an end nor one of very many frames keeps a run from its end
+        let begun = Instant::now();
+        let told = job.stop.load(Ordering::Relaxed);
+        let may = || begun.elapsed() < COUNT_FOR && (told || !job.stop.load(Ordering::Relaxed));
+        let all = out.left((taken, until), may, |tag, counted, many| {
             if let Some(line) = self.lines.get_mut(tag as usize) {
-                line.not_reached.add(counted);
+                line.not_reached.add_many(counted, many);
             }
         });
+        self.uncounted = !all;
     }
 
     /// A frame of `tag` left at `now`; `late` where it had a deadline.
@@ -422,7 +459,7 @@ impl Tally {
             error.merge(&held.error);
             let (mut requested, mut not_reached) = (line.requested, line.not_reached);
             requested -= total.withdrawn;
-            if !told && !job.program.is_unlimited(job.program.flow_of(tag)) {
+            if (!told || self.behind) && !job.program.is_unlimited(job.program.flow_of(tag)) {
                 not_reached += total.withdrawn;
             }
             let mut expired = line.expired;
@@ -436,6 +473,7 @@ impl Tally {
                 span: line.span.or(held.span),
                 error,
                 late: late + held.late,
+                uncounted: self.uncounted && not_reached != Amount::default(),
             }
         };
         lines.map(join).collect()

@@ -378,31 +378,56 @@ impl<'a> Outgoing<'a> {
         })
     }
 
-    /// Gives `each` the tag of every frame that was not sent and had a deadline, and what it is counted as: those
-    /// that were `taken`, and those that still were to come. Of what was recorded, what was not read is not known.
-    pub(super) fn left(mut self, taken: Vec<Departure>, mut each: impl FnMut(u32, Counted)) {
+    /// Gives `each` the tag of every frame that was not sent and had a deadline before `until`, what it is counted as,
+    /// and how many there are: those that were `taken`, and those that still were to come. Of what was recorded, what was
+    /// not read is not known. Goes on as long as `may` says; returns whether it came to the end.
+    pub(super) fn left(
+        mut self,
+        (taken, until): (Vec<Departure>, Nanos),
+        may: impl Fn() -> bool,
+        mut each: impl FnMut(u32, Counted, u64),
+    ) -> bool {
         let begun = self.cut.as_mut().and_then(|cut| cut.next.take());
         let begun = begun.into_iter().flat_map(|(departure, parts)| {
             (departure.part..=parts).map(move |part| Departure { part, ..departure })
         });
-        for departure in taken.into_iter().chain(begun) {
+        for departure in taken.into_iter().chain(begun).filter(|departure| departure.at < until) {
             if let Some(counted) = self.counted(&departure) {
-                each(departure.tag, counted);
+                each(departure.tag, counted, 1);
             }
         }
-        let schedule = std::mem::replace(&mut self.schedule, Schedule::empty());
-        for departure in schedule {
+        let mut schedule = std::mem::replace(&mut self.schedule, Schedule::empty());
+        while let Some(next) = schedule.peek().filter(|next| next.at < until) {
             // One without a deadline takes turns with others of its kind, and none of them has one.
-            let Some(counted) = self.counted(&departure) else { break };
-            each(departure.tag, counted);
+            if self.counted(&next).is_none() {
+                break;
+            }
+            if !may() {
+                return false;
+            }
+            let alike = self.stream(&next).is_some_and(|stream| stream.frames.are_alike());
+            for _ in 0..DROPPED_AT_ONCE {
+                schedule.skip_before(until, alike, &mut |departure, many| {
+                    if let Some(counted) = self.counted(&departure) {
+                        each(departure.tag, counted, many);
+                    }
+                });
+                let same = |then: Departure| then.stream == next.stream && then.at < until;
+                if !schedule.peek().is_some_and(same) {
+                    break;
+                }
+            }
         }
         for number in 0..self.playbacks.len() {
             self.playbacks[number].settle_gates();
             while let Some(departure) = self.playbacks[number].peek(Nanos::ZERO) {
                 let Some(counted) = self.counted(&departure) else { break };
-                each(departure.tag, counted);
+                if departure.at < until {
+                    each(departure.tag, counted, 1);
+                }
                 self.playbacks[number].take();
             }
         }
+        true
     }
 }

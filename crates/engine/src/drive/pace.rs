@@ -84,15 +84,17 @@ pub(super) fn pace<'a, P: Port, C: Clock>(
         job,
         tally,
     };
-    pace.run()?;
-    pace.tally.not_reached(job, pace.out, pace.departures);
+    let stopped = pace.run()?;
+    pace.tally.not_reached(job, stopped, pace.out, pace.departures);
     Ok(())
 }
 
 impl<P: Port, C: Clock> Pace<'_, P, C> {
-    fn run(&mut self) -> Result<(), PortError> {
+    /// Until when it was at work.
+    fn run(&mut self) -> Result<Nanos, PortError> {
+        let mut now;
         loop {
-            let now = self.clock.now();
+            now = self.clock.now();
             if self.job.stopped(now) {
                 break;
             }
@@ -119,7 +121,8 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         }
         self.flush()?;
         self.drain()?;
-        self.say_farewell()
+        self.say_farewell()?;
+        Ok(now)
     }
 
     /// Lets the port go on with what it has, and takes in what became of it.

@@ -55,14 +55,16 @@ pub(super) fn repeat<P: Port, C: Clock>(
         stop: job.end,
     })?;
     let mut done = false;
-    while !done && !job.stopped(clock.now()) {
-        let step = clock.now().saturating_add(LOOK).min(job.end);
+    let mut now = clock.now();
+    while !done && !job.stopped(now) {
+        let step = now.saturating_add(LOOK).min(job.end);
         done = port.drain(step)?;
         port.flush()?;
-        show(job, port);
+        show(job, port, 0);
+        now = clock.now();
     }
     port.stop()?;
-    show(job, port);
+    show(job, port, 0);
     let mut totals = vec![TxTotals::default(); job.program.tags() as usize];
     port.totals(&mut totals);
     let mut done = 0;
@@ -72,10 +74,10 @@ pub(super) fn repeat<P: Port, C: Clock>(
             done += amount.frames;
         }
     }
-    if all < u64::MAX && done < all {
+    if done < all {
         let mut out = Outgoing::new(job, port.caps());
         out.schedule = rest(job, period, done);
-        tally.not_reached(job, out, Vec::new());
+        tally.not_reached(job, now, out, Vec::new());
     }
     Ok(())
 }
@@ -118,12 +120,15 @@ fn write_round<P: Port>(port: &mut P, job: &Job<'_>, period: &Period) -> Result<
     }
 }
 
-/// Shows others how far the port is.
-pub(super) fn show<P: Port>(job: &Job<'_>, port: &P) {
+/// Shows others how far the port is; `passed_over` frames were dropped before it had them. Returns how many it has sent
+/// and how many it has dropped because they were late.
+pub(super) fn show<P: Port>(job: &Job<'_>, port: &P, passed_over: u64) -> (u64, u64) {
     let mut totals = vec![TxTotals::default(); job.program.tags() as usize];
     port.totals(&mut totals);
     let sum = |count: fn(&TxTotals) -> u64| totals.iter().map(count).sum();
-    job.live.frames.store(sum(|total| total.sent.frames), Ordering::Relaxed);
+    let (sent, expired) = (sum(|total| total.sent.frames), sum(|total| total.expired.frames));
+    job.live.frames.store(sent, Ordering::Relaxed);
     job.live.bytes.store(sum(|total| total.sent.bytes), Ordering::Relaxed);
-    job.live.expired.store(sum(|total| total.expired.frames), Ordering::Relaxed);
+    job.live.expired.store(passed_over + expired, Ordering::Relaxed);
+    (sent, expired)
 }

@@ -466,3 +466,34 @@ fn late_frames_are_spaced_by_most_of_their_gap_unless_something_else_counts() {
     assert_eq!(spacings(2, Wait::Hybrid), [3750, 0, 0, 5000, 0]);
     assert_eq!(spacings(1, Wait::Sleep), [0; 5]);
 }
+
+#[test]
+fn what_a_run_ended_before_is_counted_as_long_as_that_takes_no_time() {
+    let ended = |flow: &str| {
+        let flow =
+            format!("ports: {{ a: {{}} }}\nflows:\n  x: {{ from: a, to: a, stop: 1h, {flow} }}\n");
+        let mut world = World::of(compiled(&flow));
+        world.end = START;
+        world.clock.wait_until(START, Wait::Sleep);
+        let (mut a, _b) = pair(&world.clock, Link::default());
+        let driven = world.drive(&mut a, Shard::WHOLE);
+        (driven.flows[0].not_reached.frames, driven.flows[0].uncounted)
+    };
+    assert_eq!(ended("rate: 50Mpps"), (50_000_000 * 3600, false), "by division");
+    assert_eq!(ended("rate: 1kpps, burst: 4294967295"), (4_294_967_295, false));
+    let (frames, more) = ended("rate: 1kpps, departures: { weibull: { shape: 0.01 } }");
+    assert!(frames > 0 && more, "{frames}");
+}
+
+#[test]
+fn a_sender_that_is_told_to_stop_has_not_reached_what_was_due_by_then() {
+    let stopped = |after: Nanos| {
+        let world = World::new(&[(Some(1000), u64::MAX)]);
+        world.stop.store(true, Ordering::Relaxed);
+        world.clock.wait_until(START.saturating_add(after), Wait::Sleep);
+        let (mut a, _b) = pair(&world.clock, Link::default());
+        world.drive(&mut a, Shard::WHOLE).flows[0].not_reached.frames
+    };
+    assert_eq!(stopped(Nanos::from_secs(2)), 2000);
+    assert_eq!(stopped(Nanos::from_micros(900)), 0, "it was not behind");
+}

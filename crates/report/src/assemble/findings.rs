@@ -108,7 +108,8 @@ fn not_reached(report: &Report) -> Option<String> {
     let sent = report.total.sent.as_ref()?;
     (sent.not_reached > 0).then(|| {
         format!(
-            "the sender was too slow: the run ended before it reached {} ({} of those requested){}",
+            "the sender was too slow: the run ended before it reached {}{} ({} of those requested){}",
+            if sent.not_reached_at_least { "at least " } else { "" },
             frames(sent.not_reached),
             share(sent.not_reached, sent),
             interrupted(report)

@@ -129,6 +129,8 @@ pub struct SentFlow {
     pub expired: u64,
     /// Frames that the run ended before.
     pub not_reached: u64,
+    /// Whether there were more of these: they were too many to be counted.
+    pub not_reached_at_least: bool,
     /// Frames that the engine or the system refused.
     pub failed: u64,
     /// First and last departure, from the start of the run.

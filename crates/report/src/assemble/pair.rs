@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use wirebeat_meter::summary::{Distribution, FlowSummary, SharedHistograms};
-use wirebeat_units::Nanos;
 
 use super::{Attribution, ReceiverSide, SenderSide, SentFlow, rates};
 use crate::model::{
@@ -170,7 +169,7 @@ impl<'a> Pair<'a> {
     pub fn report(&self, uncertainty: Option<u64>) -> FlowReport {
         let received = self.received.as_deref().map(|flow| {
             let intervals = rates::intervals(flow.frames, self.burst());
-            received(flow, intervals, uncertainty)
+            received(flow, intervals as f64, uncertainty)
         });
         FlowReport {
             name: self.name.clone(),
@@ -266,8 +265,8 @@ fn sent(flow: &SentFlow) -> Sent {
     let rates = span_ns(flow).and_then(|span| {
         let intervals = rates::intervals(flow.sent.frames, flow.burst);
         match asked_ns(flow) {
-            Some(asked) => rates::rates(&flow.sent, flow.sent.frames, span.max(asked)),
-            None => rates::rates(&flow.sent, intervals, span),
+            Some(asked) => rates::rates(&flow.sent, flow.sent.frames as f64, span.max(asked)),
+            None => rates::rates(&flow.sent, intervals as f64, span),
         }
     });
     let kind = if flow.sent.frames > 0 { &flow.sent } else { &flow.requested };
@@ -277,6 +276,7 @@ fn sent(flow: &SentFlow) -> Sent {
         sent: flow.sent,
         expired: flow.expired,
         not_reached: flow.not_reached,
+        not_reached_at_least: flow.not_reached_at_least,
         failed: flow.failed,
         late: flow.departure_error.above(flow.late_after.get()).saturating_add(flow.late_beside),
         late_after_ns: flow.late_after.get(),
@@ -313,8 +313,8 @@ fn asked_ns(flow: &SentFlow) -> Option<u64> {
     Some((flow.requested.frames as f64 / rate.per_second() * 1e9) as u64)
 }
 
-/// What was received, at the rate of `intervals` frames in its span.
-fn received(flow: &FlowSummary, intervals: u64, uncertainty: Option<u64>) -> Received {
+/// What was received, at the rate of `held` frames in its span.
+fn received(flow: &FlowSummary, held: f64, uncertainty: Option<u64>) -> Received {
     let volume = Volume {
         frames: flow.frames,
         fragments: flow.fragments,
@@ -338,7 +338,7 @@ fn received(flow: &FlowSummary, intervals: u64, uncertainty: Option<u64>) -> Rec
         window_frames: sequence.window,
         measured_within_queues: (flow.queues > 1).then_some(flow.queues),
         reordering_extent_frames: Stats::of(&sequence.extent),
-        rates: span_ns.and_then(|span| rates::rates(&volume, intervals, span)),
+        rates: span_ns.and_then(|span| rates::rates(&volume, held, span)),
         span_ns,
         one_way_delay_ns: uncertainty
             .map(|bound| Stats::raised(&flow.delay, flow.delay_base).certain_from(bound)),
@@ -351,8 +351,8 @@ fn received(flow: &FlowSummary, intervals: u64, uncertainty: Option<u64>) -> Rec
     }
 }
 
-/// All flows together. Distributions are those of the flows, added; a rate is that of all frames in the
-/// time from the first of any flow to the last.
+/// All flows together. Distributions are those of the flows, added; a rate is what the rates of the flows make of the time
+/// from the first frame of any flow to the last.
 pub fn total(
     pairs: &[Pair<'_>],
     flows: &[FlowReport],
@@ -361,12 +361,16 @@ pub fn total(
 ) -> FlowReport {
     let mut all = FlowSummary::default();
     let mut variation = Distribution::default();
-    let mut intervals = 0u64;
+    let spans = pairs.iter().filter_map(|pair| pair.received.as_deref()?.span);
+    let span = spans.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
+    let mut held = 0.0;
     for (pair, flow) in pairs.iter().filter_map(|pair| Some((pair, pair.received.as_deref()?))) {
         add_flow(&mut all, flow);
         // Each flow has its own smallest delay.
         variation.merge(&flow.delay.above_minimum());
-        intervals = intervals.saturating_add(rates::intervals(flow.frames, pair.burst()));
+        if let (Some(own), Some(all)) = (flow.span, span) {
+            held += rates::share(flow.frames, pair.burst(), own, all);
+        }
     }
     if let Some(shared) = shared {
         shared.complete(&mut all);
@@ -374,7 +378,7 @@ pub fn total(
     let any = pairs.iter().any(|pair| pair.received.is_some());
     let received = any.then(|| Received {
         delay_variation_rfc5481_ns: Stats::of(&variation),
-        ..received(&all, intervals, uncertainty)
+        ..received(&all, held, uncertainty)
     });
     let loss = pairs.iter().filter_map(Pair::loss).reduce(Counted::add);
     FlowReport {
@@ -407,23 +411,30 @@ fn total_sent(
         ..Sent::default()
     };
     let mut error = Distribution::default();
-    let mut intervals = 0u64;
+    let all = (first.unwrap_or(0), last.unwrap_or(0));
+    let mut held = 0.0;
     for flow in &sides {
         add(&mut total.requested, &flow.requested);
         add(&mut total.sent, &flow.sent);
         total.expired = total.expired.saturating_add(flow.expired);
         total.not_reached = total.not_reached.saturating_add(flow.not_reached);
+        total.not_reached_at_least |= flow.not_reached_at_least;
         total.failed = total.failed.saturating_add(flow.failed);
-        intervals = intervals.saturating_add(rates::intervals(flow.sent.frames, flow.burst));
+        held += match flow.departures {
+            Some((first, last)) if asked_ns(flow).is_none() => {
+                rates::share(flow.sent.frames, flow.burst, (first.get(), last.get()), all)
+            }
+            _ => flow.sent.frames as f64,
+        };
         error.merge(&flow.departure_error);
     }
     total.late = reports().fold(0, |sum, sent| sum.saturating_add(sent.late));
-    let span = Nanos::new(last.unwrap_or(0)).saturating_sub(Nanos::new(first.unwrap_or(0)));
+    let span = all.1.saturating_sub(all.0);
     let longest = sides.iter().filter_map(|flow| span_ns(flow)).max().unwrap_or(0);
     total.queues = sides.iter().map(|flow| flow.queues).max().unwrap_or(0).max(1);
     total.drops_late = sides.iter().any(|flow| flow.drops_late);
     let asked = sides.iter().filter_map(|flow| asked_ns(flow)).max().unwrap_or(0);
-    total.rates = rates::rates(&total.sent, intervals, span.get().max(asked).max(longest));
+    total.rates = rates::rates(&total.sent, held, span.max(asked).max(longest));
     error.complete(shared_errors);
     total.departure_error_ns = Stats::of(&error);
     Some(total)

@@ -18,10 +18,29 @@ pub fn intervals(frames: u64, burst: u32) -> u64 {
     }
 }
 
-/// The rate of `intervals` frames of the kind that `volume` holds in `span_ns`; `None` when there is no
-/// interval or no time.
-pub fn rates(volume: &Volume, intervals: u64, span_ns: u64) -> Option<Rates> {
-    (intervals > 0 && span_ns > 0).then(|| of(volume, intervals as f64 * 1e9 / span_ns as f64))
+/// How many of the `frames` of a flow, from its first at `own.0` to its last at `own.1`, the time of all flows holds,
+/// which is `all`: as many as its rate makes of the time that it was under way. It was so from the beginning if its first
+/// came within a gap of that, and likewise to the end; otherwise half a gap counts, as a flow that begins at any time has
+/// waited so long on average.
+pub fn share(frames: u64, burst: u32, own: (u64, u64), all: (u64, u64)) -> f64 {
+    let before = own.0.saturating_sub(all.0);
+    let after = all.1.saturating_sub(own.1);
+    let span = own.1.saturating_sub(own.0) as f64;
+    let intervals = intervals(frames, burst) as f64;
+    if intervals == 0.0 || span == 0.0 {
+        // the frames at both ends hold one interval less
+        let ends = f64::from(u8::from(before == 0) + u8::from(after == 0));
+        return frames as f64 * (1.0 - ends / 2.0);
+    }
+    let gap = span / intervals * f64::from(burst.max(1));
+    let edge = |time: u64| if time as f64 <= gap { time as f64 } else { gap / 2.0 };
+    intervals * (span + edge(before) + edge(after)) / span
+}
+
+/// The rate of `frames` frames of the kind that `volume` holds in `span_ns`; `None` when there is no
+/// frame or no time.
+pub fn rates(volume: &Volume, frames: f64, span_ns: u64) -> Option<Rates> {
+    (frames > 0.0 && span_ns > 0).then(|| of(volume, frames * 1e9 / span_ns as f64))
 }
 
 /// The rate that was asked for, of frames of the kind that `volume` holds.
@@ -76,7 +95,7 @@ mod tests {
 
     #[test]
     fn frames_span_one_gap_less_than_they_are() {
-        let found = rates(&SHORTEST, intervals(10, 1), 9_000_000).unwrap();
+        let found = rates(&SHORTEST, intervals(10, 1) as f64, 9_000_000).unwrap();
         assert_eq!(found.frames_per_second, 1000.0);
         assert_eq!(found.line_bits_per_second, 84.0 * 8000.0);
         assert_eq!(found.frame_bits_per_second, 64.0 * 8000.0);
@@ -93,19 +112,45 @@ mod tests {
 
     #[test]
     fn one_frame_or_no_time_has_no_rate() {
-        assert_eq!(rates(&SHORTEST, 0, 1000), None);
-        assert_eq!(rates(&SHORTEST, 9, 0), None);
-        assert_eq!(rates(&Volume::default(), 0, 0), None);
+        assert_eq!(rates(&SHORTEST, 0.0, 1000), None);
+        assert_eq!(rates(&SHORTEST, 9.0, 0), None);
+        assert_eq!(rates(&Volume::default(), 0.0, 0), None);
     }
 
     #[test]
     fn an_error_is_in_millionths() {
         let rate = FrameRate { frames: 1000, per: Nanos::from_secs(1) };
         let wanted = offered(&SHORTEST, &rate);
-        let found = rates(&SHORTEST, 9, 9_000_900).unwrap();
+        let found = rates(&SHORTEST, 9.0, 9_000_900).unwrap();
         let error = error_ppm(&found, &wanted).unwrap();
         assert!((error + 100.0).abs() < 0.1, "{error}");
         assert_eq!(error_ppm(&found, &Rates::default()), None);
+    }
+
+    #[test]
+    fn the_rate_of_all_flows_is_the_sum_of_those_under_way() {
+        let rate = |flows: &[(u64, u32, (u64, u64))]| {
+            let all = (
+                flows.iter().map(|flow| flow.2.0).min().unwrap(),
+                flows.iter().map(|flow| flow.2.1).max().unwrap(),
+            );
+            let frames: f64 = flows.iter().map(|&(n, burst, own)| share(n, burst, own, all)).sum();
+            frames * 1e9 / (all.1 - all.0) as f64
+        };
+        let near =
+            |found: f64, wanted: f64| assert!((found / wanted - 1.0).abs() < 1e-3, "{found}");
+        const MS: u64 = 1_000_000;
+        // one, and two in step
+        near(rate(&[(101, 1, (0, 100 * MS))]), 1000.0);
+        near(rate(&[(101, 1, (0, 100 * MS)), (101, 1, (0, 100 * MS))]), 2000.0);
+        // a hundred of ten frames a second, one after the other within their gap, for a second
+        let staggered = |n: u64| (10, 1, (n * MS, n * MS + 900 * MS));
+        near(rate(&(0..100).map(staggered).collect::<Vec<_>>()), 1000.0);
+        // bursts of five, and a hundred flows of a single frame
+        near(rate(&[(55, 5, (0, 100 * MS)), (100, 1, (0, 99 * MS))]), 1500.0);
+        near(rate(&(0..100).map(|n| (1, 1, (n * MS, n * MS))).collect::<Vec<_>>()), 1000.0);
+        // one after the other, with a pause as long as each
+        near(rate(&[(1001, 1, (0, 1000 * MS)), (1001, 1, (2000 * MS, 3000 * MS))]), 667.0);
     }
 
     #[test]

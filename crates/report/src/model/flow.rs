@@ -117,6 +117,10 @@ pub struct Sent {
     pub expired: u64,
     /// Frames that the run ended before: they were due in its time, and the sender did not come to them.
     pub not_reached: u64,
+    /// There were more of these, too many to be counted in a moment; so many more were requested, too. Left out where all
+    /// were counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_reached_at_least: bool,
     /// Frames that the engine or the system refused.
     pub failed: u64,
     /// Frames sent later than `late_after_ns`.

@@ -105,8 +105,9 @@ fn sender(sent: &Sent) -> String {
     };
     let late_after = human::time(sent.late_after_ns as f64);
     format!(
-        "{error}{} expired, {} not reached, {} failed, {} more than {late_after} late",
+        "{error}{} expired, {}{} not reached, {} failed, {} more than {late_after} late",
         count(sent.expired),
+        if sent.not_reached_at_least { "at least " } else { "" },
         count(sent.not_reached),
         count(sent.failed),
         count(sent.late),
