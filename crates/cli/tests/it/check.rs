@@ -1,9 +1,12 @@
 //! `check`: scenarios that are right, and the messages for those that are not.
 
+use std::fs;
 use std::io::Write;
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
+use wirebeat_testbed::{Capability, Neighbours, Options as Cable, Program, Testbed, require};
 
 use crate::{Scratch, command, examples, run};
 
@@ -181,5 +184,34 @@ fn devices_that_would_share_source_ports_are_told() {
             let told = format!("there are 5 sub-flows ('flow-of'), and {different} of them differ");
             assert!(wrong.err.contains(&told) && wrong.err.contains(&file), "{}", wrong.err);
         }
+    }
+}
+
+/// Of a long archive without an index nobody knows beforehand how many devices there are: the run has a finding.
+#[test]
+fn devices_that_nobody_knew_of_beforehand_are_found_to_share_source_ports() {
+    require!(Capability::NetworkNamespaces);
+    let cable = Cable { neighbours: Neighbours::Fixed, ..Cable::default() };
+    let bed = Testbed::pair(&cable).unwrap();
+    let scratch = Scratch::new("unknown-devices");
+    let mut archive = crate::streams::archive(5);
+    for (device, record) in (b'a'..).zip(archive.chunks_mut(34)) {
+        record[14..30].fill(device);
+    }
+    // longer than what is looked through, with nothing behind the records
+    let long = scratch.file("long.wbar", &archive);
+    fs::File::options().append(true).open(&long).unwrap().set_len(257 << 20).unwrap();
+    for (port, shared) in [(65_533, true), (65_531, false)] {
+        let line = format!(
+            "replay {long} --to {} --interface wb0 --engine packet --flow-of device --source-port {port} --count 5 \
+             --on-bad skip --json -",
+            bed.b.ipv4
+        );
+        let program = Program::new(&bed.a.namespace, env!("CARGO_BIN_EXE_wirebeat"));
+        let ended = program.args(line.split_whitespace()).output(Duration::from_secs(60)).unwrap();
+        let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(report["total"]["sent"]["sent"]["frames"], 5, "{ended:?}");
+        let told = "there are 5 sub-flows ('flow-of'), and 3 of them differ";
+        assert_eq!(report["findings"].to_string().contains(told), shared, "{}", report["findings"]);
     }
 }

@@ -70,6 +70,17 @@ pub(super) fn add(draft: &mut Draft<'_>, device: &Device, called: &str) -> Resul
                    with and without";
         draft.leave_out(line, "flows", why);
     }
+    for (what, key, (address, count)) in [
+        ("src_mac_count", "src_mac", device.source_mac),
+        ("dst_mac_count", "dst_mac", device.destination_mac),
+    ] {
+        if address.is_none() && count > 1 {
+            let why = format!(
+                "the address that it counts up from is not known here; write {key} before it"
+            );
+            draft.leave_out(line, what, why);
+        }
+    }
     let mut flow = FlowSpec {
         packet: packet.into(),
         sub_flows: flows,

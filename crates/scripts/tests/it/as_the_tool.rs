@@ -170,6 +170,16 @@ fn flows_of_pktgen_with_one_destination_are_as_in_pktgen() {
     assert!(first(&of(Dialect::Pktgen, &range)).sub_flows.is_some());
 }
 
+#[test]
+fn counts_of_addresses_that_pktgen_takes_from_the_interface_are_named() {
+    let count = "pg_set eth0 \"src_mac_count 3\"\n";
+    let one = of(Dialect::Pktgen, &format!("{PKTGEN}{count}"));
+    assert_eq!(one.left_out.len(), 1, "{:?}", one.left_out);
+    let address = "pg_set eth0 \"src_mac 02:00:00:00:00:01\"\n";
+    let given = of(Dialect::Pktgen, &format!("{PKTGEN}{count}{address}"));
+    assert_eq!(given.left_out.len(), 0, "{:?}", given.left_out);
+}
+
 /// The options of samples/pktgen/parameters.sh.
 const SAMPLE: &str = r#"#!/bin/bash
 basedir=`dirname $0`
