@@ -22,7 +22,7 @@ const volatile __u32 paced; /* whether any slot has a launch time */
 const volatile __u32 shared_sequences; /* whether several cores number the same tags */
 const volatile __u32 blocks; /* whether they take numbers many at a time; see `number` */
 const volatile __u32 own_histograms; /* tags from this on share one histogram */
-const volatile __u64 late_after_ns; /* from which lateness on frames count as late */
+const volatile __u64 late_after_ns; /* later than this is late, for frames without a drift */
 const volatile __u32 shared_len; /* bytes of the shared memory, without what lies behind for the longest frame */
 
 /* Up to so many bytes before a part that lies apart are copied without a call. */
@@ -339,9 +339,10 @@ static __always_inline __u32 own_number(struct wb_slot *slot)
 	return *(__u32 *)&slot->sequence_at;
 }
 
-/* Counts how late a frame left. */
-static __always_inline void record_lateness(__u32 tag, __u64 late)
+/* Counts how late a frame left. One that may leave however late it is has the usual limit. */
+static __always_inline void record_lateness(struct wb_slot *slot, __u32 tag, __u64 late)
 {
+	__u64 limit = slot->drift_ns == ~0ull ? late_after_ns : slot->drift_ns;
 	struct wb_lateness *error = bpf_map_lookup_elem(&lateness, &tag);
 	__u32 at = tag < own_histograms ? tag : own_histograms;
 	struct wb_histogram *histogram = bpf_map_lookup_elem(&histograms, &at);
@@ -349,7 +350,7 @@ static __always_inline void record_lateness(__u32 tag, __u64 late)
 	if (!error || !histogram)
 		return;
 	error->moments.count++;
-	if (late > late_after_ns)
+	if (late > limit)
 		error->late++;
 	record(&error->moments, histogram->counts, late);
 }
@@ -654,7 +655,7 @@ int wb_transmit(struct xdp_md *ctx)
 		batch_state = LATE;
 	}
 	if (paced && launch)
-		record_lateness(tag, now - launch);
+		record_lateness(slot, tag, now - launch);
 	advance(consumed);
 	if (tx_mode != WB_TX_REPEAT)
 		fetch_next();

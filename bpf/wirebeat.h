@@ -129,7 +129,7 @@ struct wb_tx_tag {
 /* How late the frames of one tag left one transmit core: all that is exact. The buckets lie apart, in a `struct wb_histogram`. */
 struct wb_lateness {
 	struct wb_moments moments;
-	__u64 late; /* how many left later than `late_after_ns` */
+	__u64 late; /* how many left later than their drift, or than `late_after_ns` */
 	__u64 reserved[7];
 };
 

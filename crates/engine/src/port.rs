@@ -11,6 +11,7 @@ use std::ops::{AddAssign, SubAssign};
 use wirebeat_meter::codecs::{Answer, Ends};
 use wirebeat_meter::summary::Distribution;
 pub use wirebeat_traffic::program::Counted;
+use wirebeat_traffic::program::Late;
 use wirebeat_traffic::spec::RunSpec;
 use wirebeat_units::{BitRate, Nanos};
 use wirebeat_wire::stamp::Stamp;
@@ -251,7 +252,7 @@ pub struct DepartureRecord {
     pub span: Option<(Nanos, Nanos)>,
     /// Departure minus launch time, in ns. From tag [`OWN_HISTOGRAMS`] on without a histogram.
     pub error: Distribution,
-    /// Of those that the histogram lacks, how many were later than [`LATE_AFTER`].
+    /// How many were later than their flow allows ([`late_after`]).
     pub late: u64,
 }
 
@@ -259,6 +260,14 @@ pub struct DepartureRecord {
 pub const OWN_HISTOGRAMS: u32 = 512;
 /// Later than this is late, where the flow does not say otherwise.
 pub const LATE_AFTER: Nanos = RunSpec::DEFAULT_DRIFT;
+
+/// From which departure error on a frame of a flow counts as late: its drift, if it has one.
+pub fn late_after(late: Late) -> Nanos {
+    match late {
+        Late::Drop(drift) => drift,
+        Late::Send => LATE_AFTER,
+    }
+}
 
 /// How long whoever waits for launch times had to do without its CPU, because a timer tick, an interrupt or another
 /// program had it, or the hypervisor.

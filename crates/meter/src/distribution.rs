@@ -106,13 +106,6 @@ impl Distribution {
         Some(value.max(min).min(max))
     }
 
-    /// How many values are above `threshold`, but for those in its own bucket: some of those may be too.
-    pub fn above(&self, threshold: u64) -> u64 {
-        let own = bucket_of(threshold);
-        let above = self.buckets.iter().filter(|&&(bucket, _)| usize::from(bucket) > own);
-        above.fold(0, |sum, &(_, count)| sum.saturating_add(count))
-    }
-
     /// The distribution of the same values, each `by` greater.
     ///
     /// The moments stay exact. Each bucket moves as a whole to where its midpoint goes, so a value is
@@ -182,13 +175,6 @@ mod tests {
     }
 
     #[test]
-    fn values_above_a_threshold_are_counted_to_the_bucket() {
-        let distribution = of(&[-5, 10, 11, 100_000, 100_001]);
-        assert_eq!(distribution.above(10), 3);
-        assert_eq!(distribution.above(99_000), 2);
-        assert_eq!(distribution.above(100_000), 0);
-    }
-
     /// p99 of few values was the maximum, beside a median that was not known.
     #[test]
     fn no_quantile_is_known_where_values_are_missing_from_the_histogram() {

@@ -114,7 +114,8 @@ impl Plan {
         let rate = FrameRate { frames: self.rate, per: Nanos::from_secs(1) };
         let gap = rate.deadline(1);
         let mut noise = Noise(u64::from(self.id));
-        let mut error = Recorder::default();
+        let late_after = Nanos::from_micros(100);
+        let (mut error, mut late) = (Recorder::default(), 0);
         let expected = Expectation { nominal_gap: Some(gap), delay_base: 0 };
         let mut meter = FlowMeter::new(expected, 1024, None);
         let mut departures = Vec::new();
@@ -123,6 +124,7 @@ impl Plan {
         for index in 0..self.frames {
             let lateness = noise.time(self.lateness);
             error.record(lateness as i64);
+            late += u64::from(lateness > late_after.get());
             let departure = rate.deadline(index).get() + lateness;
             departures.push(Nanos::new(departure));
             let delay = noise.time(self.delay);
@@ -152,7 +154,8 @@ impl Plan {
             sent: self.volume(self.frames),
             departures: Some((departures[0], departures[departures.len() - 1])),
             departure_error: error.distribution(),
-            late_after: Nanos::from_micros(100),
+            late,
+            late_after,
             ..SentFlow::default()
         };
         (sent, meter.summary())
@@ -282,6 +285,7 @@ fn a_flow_of_many_devices() {
         let (sent, received) = plan.run();
         summary.flows.insert(id, received);
         all.departure_error.merge(&sent.departure_error);
+        all.late += sent.late;
         all.departures = sent.departures;
         members.push(SentFlow { name: format!("BK.{id:03}"), offered: None, ..sent });
     }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use wirebeat_engine::drive::disorder::Disorder;
 use wirebeat_engine::drive::{Driven, FlowSent};
-use wirebeat_engine::port::{Amount, Interruptions, LATE_AFTER};
+use wirebeat_engine::port::{Amount, Interruptions, late_after};
 use wirebeat_host::CpuTimes;
 use wirebeat_meter::summary::{Distribution, MeterSummary};
 use wirebeat_netlink::LinkStats;
@@ -17,7 +17,8 @@ use wirebeat_report::model::{
     self, Change, End, HeldBack, OutOfOrder, ProbeNumbers, Replay, Report, Shortened, Station,
     Stats, Volume,
 };
-use wirebeat_traffic::program::{Flow, Late};
+use wirebeat_traffic::compile::anatomy::mean_packets;
+use wirebeat_traffic::program::{Flow, Late, Program};
 use wirebeat_traffic::spec::replay::Numbers;
 use wirebeat_units::Nanos;
 
@@ -409,10 +410,7 @@ fn sender_side(
 /// Adds the histogram of departure errors that flows and members share. It is that of a flow whose members alone do.
 fn with_shared(mut side: SenderSide, shared_errors: Vec<(u16, u64)>) -> SenderSide {
     for flow in side.flows.iter_mut().filter(|flow| flow.members.is_some()) {
-        let late = flow.departure_error.above(flow.late_after.get());
         flow.departure_error.complete(&shared_errors);
-        let completed = flow.departure_error.above(flow.late_after.get());
-        flow.late_beside = flow.late_beside.saturating_sub(completed.saturating_sub(late));
     }
     SenderSide { shared_errors, ..side }
 }
@@ -448,13 +446,9 @@ fn sent_flow(
             .span
             .map(|(first, last)| (first.saturating_sub(start), last.saturating_sub(start))),
         departure_error: sent.error.clone(),
-        // what is dropped when it is late is not sent late
-        late_beside: if matches!(flow.late, Late::Send) { sent.late } else { 0 },
+        late: sent.late,
         drops_late: matches!(flow.late, Late::Drop(_)),
-        late_after: match flow.late {
-            Late::Drop(drift) => drift,
-            Late::Send => LATE_AFTER,
-        },
+        late_after: late_after(flow.late),
         burst: program.streams(flow.id.into()).first().map_or(1, |first| first.departures.burst),
         ..SentFlow::default()
     };
@@ -473,11 +467,24 @@ fn sent_flow(
     SentFlow {
         name: flow.name.clone(),
         offered: offered.map(|(rate, _)| rate),
+        mean: mean(program, flow),
         steady: offered.is_some_and(|(_, steady)| steady),
         queues: queues(run, flow),
         members,
         ..line(&all, flow.id)
     }
+}
+
+/// What the frames of a flow are on average by the scenario, where they are not all alike and do not change.
+fn mean(program: &Program, flow: &Flow) -> Option<Volume> {
+    let [stream] = program.streams(flow.id.into()) else { return None };
+    let [packets, frames, frame_bytes, payload_bytes] = mean_packets(&stream.frames)?;
+    Some(Volume {
+        frames: packets,
+        fragments: frames.saturating_sub(packets),
+        frame_bytes,
+        payload_bytes,
+    })
 }
 
 fn sending_stations(run: &Prepared, interruptions: &[Option<Interruptions>]) -> Vec<Station> {

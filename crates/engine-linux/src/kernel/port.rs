@@ -217,9 +217,7 @@ impl KernelPort {
         let buckets = if own { self.buckets_of(counter) } else { Vec::new() };
         let count = self.lateness.load(moments + offset_of!(convert::RawMoments, count));
         to.error.merge(&convert::with_moments((&self.lateness, moments), count, buckets));
-        if !own {
-            to.late += self.lateness.load(offset + offset_of!(abi::Lateness, late));
-        }
+        to.late += self.lateness.load(offset + offset_of!(abi::Lateness, late));
     }
 
     fn tag_word(&self, index: usize, field: usize) -> u64 {

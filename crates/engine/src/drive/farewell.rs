@@ -18,6 +18,14 @@ pub(super) fn has_last(program: &Program, flow: u32) -> bool {
     program.codec(flow).is_some_and(|codec| codec.last(1).is_some())
 }
 
+/// A packet that is never dropped and, where others of its flow are, not late by the limit of those that may leave at any time.
+fn never_dropped(drift: Nanos) -> Nanos {
+    match drift {
+        Nanos::MAX => Nanos::MAX,
+        _ => Nanos::new(u64::MAX - 1),
+    }
+}
+
 /// Hands the last packets over, to leave at `launch`.
 pub(super) fn farewell<P: Port>(
     port: &mut P,
@@ -64,7 +72,7 @@ pub(super) fn farewell<P: Port>(
                 launch,
                 // written already: a port that stamps by itself is to leave it alone
                 stamp: Stamp::default(),
-                drift: Nanos::MAX,
+                drift: never_dropped(job.drift(flow)),
                 spacing: Nanos::ZERO,
                 place: Place::Whole,
                 apart: Apart::default(),

@@ -42,6 +42,7 @@ use playback::Playback;
 use crate::clock::{Clock, Wait};
 use crate::port::{
     Amount, Apart, Caps, Interruptions, Place, Port, PortError, TxMeta, TxPlan, TxTotals, View,
+    late_after,
 };
 
 /// The longest time between frames that catch up: waiting for one holds up those of other flows.
@@ -222,7 +223,7 @@ pub struct FlowSent {
     ///
     /// [`OWN_HISTOGRAMS`]: crate::port::OWN_HISTOGRAMS
     pub error: Distribution,
-    /// Of those that the histogram lacks, how many were later than [`LATE_AFTER`](crate::port::LATE_AFTER).
+    /// How many were later than their flow allows ([`late_after`]).
     pub late: u64,
     /// More were not reached than that: they were too many to be counted in a moment.
     pub uncounted: bool,
@@ -320,7 +321,7 @@ impl Plan {
 /// Sends a job through a port until its schedule ends, its time is over, it is stopped, or the port
 /// fails; waits for the frames that are on their way; and says what became of each.
 pub fn drive<P: Port, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: &Plan) -> Driven {
-    let mut tally = Tally::new(job.program.tags());
+    let mut tally = Tally::new(job.program);
     let caps = port.caps().clone();
     if !plan.tx.paced {
         // frames without a launch time leave as soon as the port has them
@@ -373,10 +374,12 @@ struct Line {
 }
 
 impl Tally {
-    fn new(tags: u32) -> Tally {
+    fn new(program: &Program) -> Tally {
+        let flow = |tag| program.flows.get(program.flow_of(tag) as usize);
+        let limit = |tag| late_after(flow(tag).map_or(Late::Send, |flow| flow.late));
         Tally {
-            lines: vec![Line::default(); tags as usize],
-            errors: Errors::new(tags),
+            lines: vec![Line::default(); program.tags() as usize],
+            errors: Errors::new((0..program.tags()).map(limit)),
             behind: false,
             uncounted: false,
         }

@@ -163,8 +163,10 @@ fn receiver_drops(report: &Report) -> Option<String> {
     let drops = report.others.as_ref()?.receiver_drops;
     (drops > 0).then(|| {
         format!(
-            "the tester's own receiver dropped {}, which count as lost though the network brought them",
-            frames(drops)
+            "the tester's own receiver dropped {}, which {} as lost though the network brought {}",
+            frames(drops),
+            if drops == 1 { "counts" } else { "count" },
+            if drops == 1 { "it" } else { "them" },
         )
     })
 }

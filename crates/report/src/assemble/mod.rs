@@ -115,6 +115,8 @@ pub struct SentFlow {
     pub attribution: Attribution,
     /// The rate that was asked for, on average; `None` for as fast as possible.
     pub offered: Option<FrameRate>,
+    /// What frames of different lengths are on average by their scenario, for that rate in bits; `None`: as they were sent.
+    pub mean: Option<Volume>,
     /// Whether that rate was asked for all the time, so that the sent rate can be held against it.
     pub steady: bool,
     /// Frames that leave back to back; 0 counts as 1.
@@ -137,9 +139,9 @@ pub struct SentFlow {
     pub departures: Option<(Nanos, Nanos)>,
     /// Departure time less deadline, in ns, of the frames that were sent.
     pub departure_error: Distribution,
-    /// Late frames among those that its histogram lacks.
-    pub late_beside: u64,
-    /// From which departure error on a frame counts as late.
+    /// Frames that were sent later than `late_after`.
+    pub late: u64,
+    /// Frames with a greater departure error are late.
     pub late_after: Nanos,
     /// Whether late frames are dropped.
     pub drops_late: bool,

@@ -270,6 +270,7 @@ fn sent(flow: &SentFlow) -> Sent {
         }
     });
     let kind = if flow.sent.frames > 0 { &flow.sent } else { &flow.requested };
+    let kind = flow.mean.as_ref().unwrap_or(kind);
     let offered = flow.offered.as_ref().map(|rate| rates::offered(kind, rate));
     Sent {
         requested: flow.requested,
@@ -278,7 +279,7 @@ fn sent(flow: &SentFlow) -> Sent {
         not_reached: flow.not_reached,
         not_reached_at_least: flow.not_reached_at_least,
         failed: flow.failed,
-        late: flow.departure_error.above(flow.late_after.get()).saturating_add(flow.late_beside),
+        late: flow.late,
         late_after_ns: flow.late_after.get(),
         drops_late: flow.drops_late,
         queues: flow.queues.max(1),

@@ -363,12 +363,44 @@ fn a_late_last_frame_is_no_missed_rate() {
 }
 
 #[test]
+fn one_frame_that_the_receiver_dropped_counts_as_lost() {
+    for (drops, says) in
+        [(1, "dropped 1 frame, which counts as lost"), (2, "dropped 2 frames, which count as lost")]
+    {
+        let mut side = receiver(BTreeMap::new());
+        side.summary.receiver_drops = drops;
+        let report = assemble(facts(), sender(vec![sent(Some(1), 100)]), Some(side));
+        let all: Vec<_> = report.findings.iter().map(|finding| finding.message.as_str()).collect();
+        assert!(all.iter().any(|message| message.contains(says)), "{all:?}");
+    }
+}
+
+/// The requested rate of frames of drawn lengths was that of the lengths that were drawn: 6.94 Mbit/s for 7Mbps@line.
+#[test]
+fn the_requested_rate_in_bits_is_that_of_the_mean_length() {
+    let mut flow = sent(Some(1), 100);
+    flow.offered = Some(FrameRate { frames: 1000, per: Nanos::from_secs(1) });
+    // lengths of 64 and 164 bytes in turn, three of which are one fragment more
+    flow.mean =
+        Some(Volume { frames: 8, fragments: 3, frame_bytes: 8 * 114, payload_bytes: 8 * 68 });
+    let report = assemble(facts(), sender(vec![flow.clone()]), None);
+    let offered = report.flows[0].sent.as_ref().unwrap().offered.unwrap();
+    assert_eq!(offered.frame_bits_per_second, 114.0 * 8000.0);
+    assert_eq!(offered.payload_bits_per_second, 68.0 * 8000.0);
+    assert_eq!(offered.line_bits_per_second, (114.0 + 20.0 * 11.0 / 8.0) * 8000.0);
+    flow.mean = None;
+    let report = assemble(facts(), sender(vec![flow]), None);
+    let offered = report.flows[0].sent.as_ref().unwrap().offered.unwrap();
+    assert_eq!(offered.frame_bits_per_second, 64.0 * 8000.0);
+}
+
+#[test]
 fn departures_later_than_the_gap_are_found_out() {
     let mut flow = sent(Some(1), 100);
     let mut error = Recorder::default();
     (0..100).for_each(|frame| error.record(if frame < 95 { 20 } else { 2_000_000 }));
     flow.departure_error = error.distribution();
-    flow.late_after = Nanos::from_micros(100);
+    (flow.late, flow.late_after) = (5, Nanos::from_micros(100));
     let report = assemble(facts(), sender(vec![flow]), None);
     assert_eq!(kinds(&report), [FindingKind::DeparturesLate]);
     assert_eq!(report.total.sent.unwrap().late, 5);

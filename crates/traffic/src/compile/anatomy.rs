@@ -7,6 +7,7 @@
 use super::layout::Layout;
 use super::{CompileError, Links, links, stack};
 use crate::program::Frames;
+use crate::program::lengths::Lengths;
 use crate::program::values::Values;
 use crate::spec::header::Header;
 use crate::spec::lay::{Fault, What};
@@ -146,6 +147,13 @@ impl FieldInfo {
             bits => value >> behind & ((1 << bits) - 1),
         }
     }
+}
+
+/// What packets of different lengths are on average by their scenario: so many packets, as how many frames they leave, bytes
+/// of those with FCS, and bytes of payload. `None` where all are alike, and where nothing is known of them beforehand.
+pub fn mean_packets(frames: &Frames) -> Option<[u64; 4]> {
+    let known = !matches!(frames.lengths(), Lengths::Fixed(_) | Lengths::Recorded { .. });
+    known.then(|| super::mean::Mean::of(frames).counts())
 }
 
 /// Bytes of a frame on average, with FCS.

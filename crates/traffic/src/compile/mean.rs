@@ -87,6 +87,11 @@ impl Mean {
         self
     }
 
+    /// Packets, frames, bytes of frames with FCS, bytes of payload.
+    pub(super) fn counts(self) -> [u64; 4] {
+        [self.packets, self.frames, self.with(FCS), self.payload]
+    }
+
     /// Bytes of a packet's frames with FCS.
     pub(super) fn of_frames(self) -> f64 {
         self.with(FCS) as f64 / self.packets as f64
