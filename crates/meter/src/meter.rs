@@ -424,8 +424,10 @@ impl Meter {
 mod tests {
     use proptest::prelude::*;
     use wirebeat_units::FrameLen;
+    use wirebeat_wire::carrier::payload_len;
     use wirebeat_wire::codec::Codec;
     use wirebeat_wire::frame::{IpRepr, UdpFrame};
+    use wirebeat_wire::headers::HeaderMatch;
     use wirebeat_wire::ipv4;
     use wirebeat_wire::mac::MacAddr;
 
@@ -652,6 +654,30 @@ mod tests {
             meter.record_datagram(at(10), &probe(flow, 0, 0), None, 64);
         }
         assert_eq!(meter.summary().flows.into_keys().collect::<Vec<_>>(), [0, 1, u16::MAX]);
+    }
+
+    /// Sender and receiver counted another payload of the same frames: the sender's was all behind the Ethernet header.
+    #[test]
+    fn the_payload_of_frames_without_a_probe_is_what_their_sender_counts() {
+        let whole = frame(&[7; 5]);
+        let with = |at: usize, value: u8| {
+            let mut frame = whole.clone();
+            frame[at] = value;
+            frame
+        };
+        // UDP, TCP and ICMP; no IP; a total length and a length of UDP that are wrong
+        let all = [(23, 17), (23, 6), (23, 1), (12, 0x77), (13, 0x06), (17, 90), (39, 90)];
+        for (at, value) in all {
+            let frame = with(at, value);
+            let mut headers = HeaderTable::default();
+            headers.add(HeaderMatch::of(&frame, |_| false).unwrap(), 1);
+            let recognised = [(1, Expectation::default())].into();
+            let mut meter =
+                Meter::new(MeterConfig { headers, recognised, ..MeterConfig::default() });
+            meter.record_frame(self::at(1), &frame, 64);
+            let counted = meter.summary().flows[&1].payload_bytes;
+            assert_eq!(counted as usize, payload_len(&frame), "{value} at {at}");
+        }
     }
 
     proptest! {

@@ -8,8 +8,8 @@
 use std::net::IpAddr;
 
 use crate::datagram::NotADatagram::{self, Foreign, Malformed};
-use crate::datagram::{Carried, carried_v4, carried_v6, network};
-use crate::ethernet::EtherType;
+use crate::datagram::{Carried, Datagram, carried_v4, carried_v6, network};
+use crate::ethernet::{self, EtherType};
 use crate::ip::Protocol;
 
 /// The most MPLS labels that are walked; a deeper stack is foreign.
@@ -38,6 +38,18 @@ impl<'a> Carrier<'a> {
         };
         of_ip(&ip)
     }
+}
+
+/// How many bytes of `frame`, which begins at the Ethernet header and has no FCS, a receiver counts as payload: what
+/// follows the transport header. Where no header says what is padding, and where headers contradict themselves, it is all
+/// that follows the EtherType, the padding included.
+pub fn payload_len(frame: &[u8]) -> usize {
+    let carried = match Datagram::parse(frame) {
+        Ok(datagram) => return datagram.payload.len(),
+        Err(Foreign) => Carrier::parse(frame).ok(),
+        Err(Malformed) => None,
+    };
+    carried.map_or(frame.len().saturating_sub(ethernet::LEN), |carrier| carrier.payload.len())
 }
 
 /// What stands behind a label stack: IP by its first digit (RFC 4928), or anything else.
@@ -138,6 +150,22 @@ mod tests {
     }
 
     #[test]
+    fn padding_is_payload_where_no_header_says_how_long_the_packet_is() {
+        let other = frame(0x88b5, &[], 6, &[0; 2]);
+        assert_eq!(payload_len(&other), 46);
+        let tagged = [&other[..12], &[0x81, 0, 0, 5], &other[12..]].concat();
+        assert_eq!(payload_len(&tagged), 46);
+        let datagram = [0, 1, 0, 2, 0, 11, 0, 0, 7, 7, 7, 9];
+        assert_eq!(payload_len(&frame(0x0800, &[], 17, &datagram)), 3);
+        assert_eq!(payload_len(&frame(0x0800, &[], 1, &[0; 10])), 2);
+        // a length of more than there is, a packet that is no fragment and cut short, and nothing at all
+        let wrong = [0, 1, 0, 2, 0, 90, 0, 0, 7, 7, 7];
+        assert_eq!(payload_len(&frame(0x0800, &[], 17, &wrong)), 46);
+        assert_eq!(payload_len(&frame(0x0800, &[], 6, &[])), 46);
+        assert_eq!(payload_len(&[0; 13]), 0);
+    }
+
+    #[test]
     fn what_is_cut_short_is_malformed() {
         let mut tcp = vec![0; 20];
         tcp[12] = 15 << 4;
@@ -150,6 +178,7 @@ mod tests {
         #[test]
         fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Carrier::parse(&bytes);
+            prop_assert!(payload_len(&bytes) <= bytes.len());
         }
 
         #[test]

@@ -9,6 +9,7 @@ use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, PortError};
 use wirebeat_meter::codecs::Answer;
 use wirebeat_units::{FCS, Nanos};
+use wirebeat_wire::ethernet::FRAME_MIN;
 
 use super::answer::Answerer;
 use super::ring::{Frame, Ring};
@@ -189,21 +190,20 @@ fn deliver(
     scratch: &mut Vec<u8>,
     sink: &mut impl FnMut(&Arrival<'_>),
 ) -> usize {
-    let fcs = u32::from(FCS);
     match frame.joined {
         None => {
-            sink(&Arrival {
-                at,
-                bytes: frame.bytes,
-                frame_len: frame.len as u32 + fcs,
-                ends: None,
-            });
+            sink(&Arrival { at, bytes: frame.bytes, frame_len: frame_len(frame.len), ends: None });
             1
         }
         Some(joined) => joined.split(frame.bytes, scratch, |bytes| {
-            sink(&Arrival { at, bytes, frame_len: bytes.len() as u32 + fcs, ends: None });
+            sink(&Arrival { at, bytes, frame_len: frame_len(bytes.len()), ends: None });
         }),
     }
+}
+
+/// Bytes with FCS of a frame of which so many came: virtual links bring short frames without their padding.
+fn frame_len(bytes: usize) -> u32 {
+    bytes.max(FRAME_MIN) as u32 + u32::from(FCS)
 }
 
 /// Everything that must be set before there is a ring.

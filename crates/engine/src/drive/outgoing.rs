@@ -164,7 +164,7 @@ impl<'a> Outgoing<'a> {
             let frames = &stream.frames;
             if let Some(number) = of {
                 if let Some(recorded) = self.recorded(&departure) {
-                    each(departure.tag, frames.counted_recorded(recorded.data.len(), 0), 1);
+                    each(departure.tag, frames.counted_recorded(recorded.data, 0), 1);
                 }
                 if let Some(playback) = self.playbacks.get_mut(number) {
                     playback.take();
@@ -373,7 +373,7 @@ impl<'a> Outgoing<'a> {
         let stream = self.stream(departure)?;
         let limited = stream.departures.pace.is_limited();
         limited.then(|| match self.recorded(departure) {
-            Some(recorded) => stream.frames.counted_recorded(recorded.data.len(), departure.part),
+            Some(recorded) => stream.frames.counted_recorded(recorded.data, departure.part),
             None => stream.frames.counted_part(departure.index, departure.part),
         })
     }

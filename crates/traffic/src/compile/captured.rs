@@ -65,8 +65,9 @@ mod tests {
                     && out[data.len()..60.max(data.len())].iter().all(|byte| *byte == 0)
             );
             let counted =
-                Counted::frame(data.len().max(60) as u16 + 4, data.len().saturating_sub(14) as u16);
+                Counted::frame(data.len().max(60) as u16 + 4, data.len().max(60) as u16 - 14);
             assert_eq!((built.counted, built.probe_at), (counted, None));
+            assert_eq!(frames.counted_recorded(&data, 0), counted);
         }
     }
 

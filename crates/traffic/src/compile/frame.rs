@@ -1,6 +1,7 @@
 //! The frames of a flow: its headers as bytes, and how what changes follows from a frame's number.
 
 use wirebeat_units::FCS;
+use wirebeat_wire::carrier::payload_len;
 use wirebeat_wire::checksum::Sum;
 use wirebeat_wire::codec::{Codec, Facts, Place};
 use wirebeat_wire::ethernet::FRAME_MIN;
@@ -10,7 +11,10 @@ use super::cut::{self, Outermost};
 use super::layout::{Checksum, Layout, put};
 use super::lengths::lengths;
 use crate::law::draw::{Key, Purpose};
-use crate::program::frames::{Crc, Frames, LengthField, Patch, ProbeField, SumField};
+use crate::program::frames::{
+    Crc, Frames, LengthField, Patch, Payload as Counts, ProbeField, SumField,
+};
+use crate::program::lengths::Lengths;
 use crate::program::sub_flows::SubFlowOrder;
 use crate::program::values::Values;
 use crate::spec::header::Header;
@@ -79,6 +83,7 @@ pub(super) fn frames(
         .ok_or_else(|| at().invalid("there are too many checksums in this packet"))?;
     let mut frames = Frames {
         headers_len: headers_len as u16,
+        payload: Counts::Behind(headers_len as u16),
         lengths,
         sub_flows: flow
             .sub_flows
@@ -97,7 +102,32 @@ pub(super) fn frames(
     bytes.resize(longest.max(FRAME_MIN), 0);
     frames.bytes = bytes;
     settle(&mut frames);
+    frames.payload = counted_payload(&frames, stack);
     Ok(frames)
+}
+
+/// What of the frames a receiver counts as payload. It does not open tunnels, and there the payload is that of the
+/// innermost packet all the same.
+fn counted_payload(frames: &Frames, stack: &[Header]) -> Counts {
+    let behind = Counts::Behind(frames.headers_len);
+    if matches!(frames.lengths, Lengths::Recorded { .. }) {
+        return behind;
+    }
+    let (packet, mut frame) = (frames.lengths.length(0) as usize, frames.bytes.clone());
+    if frames.write(0, &mut frame).is_none() {
+        return behind;
+    }
+    frame.truncate(packet.max(FRAME_MIN));
+    let whole = frame.len();
+    let payload = payload_len(&frame);
+    frame.push(0);
+    let padded = payload_len(&frame) > payload;
+    let tunnel = stack.iter().filter(|header| matches!(header, Header::Ipv4(_) | Header::Ipv6(_)));
+    match padded {
+        true => Counts::Padded((whole - payload) as u16),
+        false if tunnel.count() > 1 => behind,
+        false => Counts::Behind(packet.saturating_sub(payload) as u16),
+    }
 }
 
 /// What all parts of a frame are made from.

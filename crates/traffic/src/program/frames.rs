@@ -9,6 +9,7 @@
 //! Numbers of frames count over all transmit cores, so any core makes any frame. Nothing is allocated.
 
 use wirebeat_units::{FCS, FrameLen};
+use wirebeat_wire::carrier::payload_len;
 use wirebeat_wire::checksum::fold;
 use wirebeat_wire::codec::{Codec, Marks, Moment};
 use wirebeat_wire::ethernet::{self, FRAME_MIN};
@@ -57,6 +58,19 @@ pub struct Frames {
     pub(crate) cut: Option<Cut>,
     /// Where what is replayed is whole frames: the longest that one without a VLAN tag can be.
     pub(crate) whole: Option<u16>,
+    /// What of them is counted as payload.
+    pub(crate) payload: Payload,
+}
+
+/// What of a frame is counted as payload, at the sender as at a receiver ([`wirebeat_wire::carrier::payload_len`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Payload {
+    /// What of the packet follows its first bytes, so many, without padding.
+    Behind(u16),
+    /// What of the frame follows them: no header says what of it is padding.
+    Padded(u16),
+    /// So many bytes.
+    Fixed(u16),
 }
 
 /// What a frame is counted as. By default it is a packet without bytes.
@@ -199,7 +213,9 @@ impl Frames {
     pub fn constant(mut bytes: Vec<u8>) -> Frames {
         let packet = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
         bytes.resize(bytes.len().max(FRAME_MIN), 0);
+        let payload = u16::try_from(payload_len(&bytes)).unwrap_or(u16::MAX);
         Frames {
+            payload: Payload::Fixed(payload),
             bytes,
             headers_len: ethernet::LEN as u16,
             lengths: Lengths::Fixed(packet.into()),
@@ -294,7 +310,13 @@ impl Frames {
     /// What a packet of `packet` bytes is counted as.
     #[inline]
     pub(crate) fn counted_as(&self, packet: u32) -> Counted {
-        let payload = packet.saturating_sub(self.headers_len.into()) as u16;
+        let payload = match self.payload {
+            Payload::Behind(headers) => packet.saturating_sub(headers.into()) as u16,
+            Payload::Padded(headers) => {
+                packet.max(FRAME_MIN as u32).saturating_sub(headers.into()) as u16
+            }
+            Payload::Fixed(payload) => payload,
+        };
         match self.cut {
             Some(cut) if cut.parts(packet) > 1 => cut.counted(packet, payload),
             _ => {

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use wirebeat_wire::carrier::payload_len;
 use wirebeat_wire::checksum::Sum;
 use wirebeat_wire::ethernet::FRAME_MIN;
 use wirebeat_wire::probe;
@@ -30,7 +31,8 @@ impl Frames {
     #[inline]
     pub(super) fn write_recorded(&self, of: &Recorded<'_>, out: &mut [u8]) -> Option<Built> {
         let packet = self.recorded_len(of.data.len());
-        let built = self.built(packet);
+        let mut built = self.built(packet);
+        built.counted = self.counted_as_data(built.counted, of.data);
         let frame = out.get_mut(..built.len as usize)?;
         let (headers, rest) = frame.split_at_mut_checked(self.recorded_at())?;
         headers.copy_from_slice(self.bytes.get(..headers.len())?);
@@ -58,7 +60,9 @@ impl Frames {
         headers.copy_from_slice(self.bytes.get(..at)?);
         tail.fill(0);
         self.fill_in_recorded(of, frame, (packet, end), at..end)?;
-        Some((self.built(packet), at as u16))
+        let mut built = self.built(packet);
+        built.counted = self.counted_as_data(built.counted, of.data);
+        Some((built, at as u16))
     }
 
     /// Fills in what changes in a packet whose bytes end at `end` of `frame`, and whose `tail` is behind the data.
@@ -98,9 +102,27 @@ impl Frames {
         self.lengths.longest().saturating_sub(self.recorded_len(0)) as usize
     }
 
-    /// What fragment `part` of a packet with so much replayed data is counted as, from 1; 0: all of it.
-    pub fn counted_recorded(&self, data: usize, part: u16) -> Counted {
-        self.counted_part_of(self.recorded_len(data), part)
+    /// What fragment `part` of a packet with this replayed data is counted as, from 1; 0: all of it.
+    pub fn counted_recorded(&self, data: &[u8], part: u16) -> Counted {
+        let counted = self.counted_part_of(self.recorded_len(data.len()), part);
+        self.counted_as_data(counted, data)
+    }
+
+    /// The same with the payload of what is replayed, where that is a whole frame: its headers are its own.
+    #[inline]
+    fn counted_as_data(&self, counted: Counted, data: &[u8]) -> Counted {
+        if self.whole.is_none() {
+            return counted;
+        }
+        let mut padded = [0; FRAME_MIN];
+        let payload = match padded.get_mut(..data.len()) {
+            Some(begin) => {
+                begin.copy_from_slice(data);
+                payload_len(&padded)
+            }
+            None => payload_len(data),
+        };
+        Counted { payload: u16::try_from(payload).unwrap_or(u16::MAX), ..counted }
     }
 
     /// Whether checksums cover what is replayed.

@@ -66,8 +66,28 @@ fn captures_are_counted_by_their_headers_and_not_lost() {
             assert_eq!(flow.sent.as_ref().unwrap().sent.frames, count);
             assert_eq!(flow.received.as_ref().unwrap().received.frames, count, "{engine:?}");
             assert_eq!(flow.loss.unwrap().frames, 0);
+            let (sent, received) = (flow.sent.as_ref().unwrap(), flow.received.as_ref().unwrap());
+            assert_eq!(
+                sent.sent, received.received,
+                "{engine:?}: padding is on both sides or on none"
+            );
         }
         assert_eq!(report.total.loss.unwrap().frames, 0);
+    }
+}
+
+/// The sum of the packets' lengths was sent, and the sum of the datagrams' received.
+#[test]
+fn the_payload_of_a_capture_is_that_of_its_datagrams() {
+    let len = |n: u64| (n * 37 % 900) as usize;
+    let frame = |n: u64| (n * 100_000, udp(n % 2 == 1, [1, 2], [5000, 53], len(n)));
+    let path = written("payload.pcap", &pcap(&(0..1000).map(frame).collect::<Vec<_>>()));
+    let payload: u64 = (0..1000).map(|n| len(n) as u64).sum();
+    for engine in engines() {
+        let report = received(engine, &[("x", &path)]);
+        let flow = &report.flows[0];
+        assert_eq!(flow.sent.as_ref().unwrap().sent.payload_bytes, payload, "{engine:?}");
+        assert_eq!(flow.received.as_ref().unwrap().received.payload_bytes, payload, "{engine:?}");
     }
 }
 
