@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use wirebeat_engine_linux::kernel::KernelReceiver;
 use wirebeat_meter::headers::HeaderTable;
 use wirebeat_report::assemble::Attribution;
-use wirebeat_traffic::program::{Flow, NoHeaders, Program};
+use wirebeat_traffic::program::{Endpoint, Flow, NoHeaders, Program};
 use wirebeat_wire::headers::{HeaderKey, HeaderMatch, LEN};
 
 use crate::engines::Engine;
@@ -29,13 +29,39 @@ pub(crate) struct Attributions {
 /// A flow without a probe, and the headers of its frames.
 type Known<'a> = (&'a Flow, Vec<HeaderMatch>);
 
-/// The headers of the frames that a flow replays from captures, or why they are not known.
-type Captured<'a> = dyn Fn(&Flow) -> Result<Vec<HeaderMatch>, String> + 'a;
+/// How flows are sent, as far as it says something of their headers.
+pub(crate) struct Sending<'a> {
+    /// By which engine; `None` where that is not known.
+    pub(crate) engine: &'a dyn Fn(&Flow) -> Option<Engine>,
+    /// The headers of the frames that a flow replays from captures, or why they are not known.
+    pub(crate) captured: &'a dyn Fn(&Flow) -> Result<Vec<HeaderMatch>, String>,
+}
+
+impl Sending<'_> {
+    /// The headers that the frames of a flow arrive with, or why they are not known.
+    fn headers(&self, program: &Program, flow: &Flow) -> Result<Vec<HeaderMatch>, String> {
+        let headers = match program.headers(flow) {
+            Ok(headers) => headers,
+            Err(NoHeaders::Recorded) => return (self.captured)(flow),
+            Err(NoHeaders::Changing) => {
+                return Err("its frames are of kinds that change, or fragments".to_owned());
+            }
+        };
+        // where none is asked for, the system chooses the port of a socket, and the program's is not sent
+        let chosen = |endpoint: &Endpoint| endpoint.source.port() == 0;
+        match flow.endpoint.as_ref().is_some_and(chosen)
+            && (self.engine)(flow) == Some(Engine::Socket)
+        {
+            true => Ok(headers.into_iter().map(HeaderMatch::from_any_port).collect()),
+            false => Ok(headers),
+        }
+    }
+}
 
 /// How a port that receives by `engine`, and by sockets at `listen`, recognises `flows`.
 pub(crate) fn attribute(
     program: &Program,
-    (flows, captured): (&[&Flow], &Captured<'_>),
+    (flows, sending): (&[&Flow], &Sending<'_>),
     (engine, listen): (Engine, &[SocketAddr]),
 ) -> Attributions {
     let mut out = Attributions::default();
@@ -59,10 +85,10 @@ pub(crate) fn attribute(
             out.flows.extend(bare.iter().map(|flow| (flow.id, of(flow))));
         }
         Engine::Kernel => {
-            by_headers(program, (&bare, captured), KernelReceiver::HEADER_MASKS, &mut out);
+            by_headers(program, (&bare, sending), KernelReceiver::HEADER_MASKS, &mut out);
         }
         Engine::Packet | Engine::Loopback | Engine::Pcap => {
-            by_headers(program, (&bare, captured), usize::MAX, &mut out);
+            by_headers(program, (&bare, sending), usize::MAX, &mut out);
         }
     }
     out
@@ -92,7 +118,7 @@ fn is_udp(program: &Program, flow: &Flow) -> bool {
 /// Recognises flows without probes by headers that are theirs alone, of which so many different sets of fields may change.
 fn by_headers(
     program: &Program,
-    (flows, captured): (&[&Flow], &Captured<'_>),
+    (flows, sending): (&[&Flow], &Sending<'_>),
     masks: usize,
     out: &mut Attributions,
 ) {
@@ -103,14 +129,7 @@ fn by_headers(
     }
     let mut known: Vec<Known<'_>> = Vec::with_capacity(flows.len());
     for &flow in flows {
-        let headers = match program.headers(flow) {
-            Ok(headers) => Ok(headers),
-            Err(NoHeaders::Recorded) => captured(flow),
-            Err(NoHeaders::Changing) => {
-                Err("its frames are of kinds that change, or fragments".to_owned())
-            }
-        };
-        match headers {
+        match sending.headers(program, flow) {
             Ok(headers) => known.push((flow, headers)),
             Err(why) => {
                 out.flows.push((flow.id, not_measured(format!("it has no probes: {why}"))));

@@ -102,6 +102,14 @@ impl HeaderMatch {
         self.key.0[KIND] != NOT_IP && self.key.0[PROTOCOL] == Protocol::UDP.0
     }
 
+    /// The same with any source port, where it has ports.
+    #[must_use]
+    pub fn from_any_port(self) -> HeaderMatch {
+        let mut mask = self.mask;
+        mask[PORTS..PORTS + 2].fill(0);
+        HeaderMatch { key: self.key.masked(&mask), mask }
+    }
+
     /// Whether a frame with this key is meant.
     pub fn matches(&self, key: &HeaderKey) -> bool {
         key.masked(&self.mask) == self.key
@@ -259,6 +267,18 @@ mod tests {
         let cut = [&v4(6, &[0; 20])[..12], &[8, 0, 0x45, 0, 0xff, 0xff], &[0; 42]].concat();
         assert_eq!(HeaderKey::of(&cut).unwrap().0[KIND], NOT_IP, "longer than the frame");
         assert_eq!(HeaderKey::of(&arp[..13]), None);
+    }
+
+    #[test]
+    fn a_source_port_that_somebody_else_chooses_is_left_out() {
+        let of = |source, destination| v4(17, &[0, source, 0, destination, 0, 8, 0, 0]);
+        let known = HeaderMatch::of(&of(1, 9), |_| false).unwrap();
+        let key = |frame: &[u8]| HeaderKey::of(frame).unwrap();
+        assert!(!known.matches(&key(&of(2, 9))));
+        let known = known.from_any_port();
+        assert!(known.matches(&key(&of(1, 9))) && known.matches(&key(&of(2, 9))));
+        assert!(!known.matches(&key(&of(1, 8))));
+        assert_eq!(known, HeaderMatch::of(&of(7, 9), |at| at == 34 || at == 35).unwrap());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Codec;
 
 use super::Prepared;
-use crate::attribution::{Attributions, attribute};
+use crate::attribution::{Attributions, Sending, attribute};
 use crate::engines::Engine;
 use crate::error::RunError;
 use crate::ports::PortHere;
@@ -76,8 +76,13 @@ impl Prepared {
         let directory = self.options.directory.clone().unwrap_or_default();
         let captured =
             |flow: &Flow| headers_of(&self.program, flow.id.into(), |name| directory.join(name));
+        let sent_by = |flow: &Flow| {
+            let place = self.ports.iter().position(|port| port.name == flow.from)?;
+            self.engines.get(place).copied()
+        };
+        let sending = Sending { engine: &sent_by, captured: &captured };
         let Attributions { flows: attributed, headers } =
-            attribute(&self.program, (&flows_here, &captured), (engine, &listen));
+            attribute(&self.program, (&flows_here, &sending), (engine, &listen));
         let known = headers.flows().to_vec();
         let groups = receivers::join(port, &self.groups(port))?;
         let how = Receiving {

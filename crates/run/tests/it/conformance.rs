@@ -57,6 +57,7 @@ on_every_engine!(
     times_between_arrivals_are_those_of_the_whole_flow,
     flows_without_probes_are_counted_and_not_lost,
     two_flows_with_one_set_of_headers_are_not_lost,
+    the_rate_of_drawn_lengths_is_requested_as_it_was_asked_for,
 );
 
 /// The sent and received sides of a flow.
@@ -274,6 +275,8 @@ fn flows_without_probes_are_counted_and_not_lost(engine: Engine, bed: Option<&Te
                 let received = flow.received.as_ref().unwrap();
                 assert_eq!(received.received.frames, 400, "{}", flow.name);
                 assert_eq!(flow.loss.unwrap().frames, 0, "{}", flow.name);
+                // padding counts on both sides or on none
+                assert_eq!(received.received, flow.sent.as_ref().unwrap().sent, "{}", flow.name);
             }
         }
     }
@@ -282,6 +285,48 @@ fn flows_without_probes_are_counted_and_not_lost(engine: Engine, bed: Option<&Te
         report.flows.iter().filter_map(|flow| flow.not_measured.as_ref()).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
     assert!(!report.findings.iter().any(|one| one.kind == FindingKind::NothingReceived));
+}
+
+/// The system chooses the port that a socket sends from where none is asked for. The receiver looked for another one: all of
+/// the flow was lost, and arrived as something else. Short frames arrive without padding, and were shorter than 64 bytes.
+#[test]
+fn flows_of_sockets_without_a_source_port_are_not_lost() {
+    require!(Capability::NetworkNamespaces);
+    let kernel = require(Capability::XdpLiveFrames).is_ok();
+    let bed = cable();
+    for engine in ["packet", "kernel"].into_iter().filter(|name| *name == "packet" || kernel) {
+        let report = run(
+            &format!(
+                "ports:\n  a: {{ interface: wb0, namespace: a, engine: socket }}\n  \
+                 b: {{ interface: wb1, namespace: b, engine: {engine} }}\nflows:\n  \
+                 r: {{ from: a, to: b, rate: 1kpps, size: 200B, probe: off, count: 100 }}\n  \
+                 s: {{ from: a, to: b, rate: 1kpps, probe: off, count: 100, \
+                 packet: [ {{ ipv4: {{}} }}, {{ udp: {{ destination: 9003 }} }}, {{ payload: {{ hex: '0a' }} }} ] }}\n"
+            ),
+            Some(&bed),
+        );
+        balanced(&report);
+        for (flow, bytes) in report.flows.iter().zip([20_000, 6_400]) {
+            assert_eq!(flow.not_measured, None, "{engine}");
+            let (sent, received) = (flow.sent.as_ref().unwrap(), flow.received.as_ref().unwrap());
+            assert_eq!((sent.sent.frames, sent.sent.frame_bytes), (100, bytes), "{engine}");
+            assert_eq!(received.received, sent.sent, "{engine}: {}", flow.name);
+            assert_eq!(flow.loss.unwrap().frames, 0, "{engine}");
+        }
+    }
+}
+
+fn the_rate_of_drawn_lengths_is_requested_as_it_was_asked_for(
+    engine: Engine,
+    bed: Option<&Testbed>,
+) {
+    let flow = "packet: [ { ipv4: {} }, { udp: {} } ], size: imix, departures: poisson, rate: 7Mbps@line, count: 50";
+    let report =
+        run(&format!("{}flows: {{ x: {{ from: a, to: b, {flow} }} }}\n", ports(engine, "")), bed);
+    balanced(&report);
+    let offered = report.flows[0].sent.as_ref().unwrap().offered.unwrap();
+    let bits = offered.line_bits_per_second;
+    assert!((bits / 7e6 - 1.0).abs() < 1e-6, "{bits} bit/s");
 }
 
 fn two_flows_with_one_set_of_headers_are_not_lost(engine: Engine, bed: Option<&Testbed>) {
