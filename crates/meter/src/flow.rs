@@ -329,22 +329,22 @@ mod tests {
                 (
                     prop_oneof![any::<u64>(), 0..1000u64],
                     prop::option::of(any::<u64>()),
-                    prop::option::of(any::<u32>()),
-                    any::<i64>(),
+                    any::<u32>(),
+                    18..65_536u32,
                 ),
                 0..100,
             ),
+            numbered in any::<bool>(),
             base in any::<i64>(),
             nominal in prop::option::of(any::<u64>()),
         ) {
             let nominal_gap = nominal.map(Nanos::new);
             let mut meter = FlowMeter::new(Expectation { nominal_gap, delay_base: base }, 64, None);
             for (at, sent, sequence, len) in samples {
-                let len = len as u32;
                 meter.record(&Sample {
                     at: Nanos::new(at),
                     sent: sent.map(Nanos::new),
-                    sequence,
+                    sequence: numbered.then_some(sequence),
                     frame_len: len,
                     fragments: 0,
                     payload_len: len / 2,

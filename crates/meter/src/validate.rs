@@ -1,7 +1,7 @@
 //! Whether a summary that a peer sent can be true.
 //!
 //! Checks what arithmetic and rendering rely on: buckets that exist and are in order, sums that fit
-//! their counts, counts that fit each other. A summary that passes may still be a lie.
+//! their counts, counts that fit each other and any link. A summary that passes may still be a lie.
 
 use crate::bins::MAX_BINS;
 use crate::histogram::BUCKETS;
@@ -19,6 +19,22 @@ pub struct InvalidSummary {
     pub problem: &'static str,
 }
 
+/// The shortest frame, with FCS: an Ethernet header and nothing behind it. Virtual links pad nothing to 64 bytes.
+const SHORTEST: u64 = 18;
+/// The longest, with FCS: the kernel puts no more than 524,280 bytes together (`GSO_MAX_SIZE`), behind Ethernet header and
+/// VLAN tags.
+const LONGEST: u64 = 524_280 + 14 + 8 + 4;
+/// No counter of frames or bytes that is true gets further: a year and a half at [`BYTES_PER_NS`].
+pub const COUNT_MAX: u64 = 1 << 60;
+/// Bytes in a nanosecond that no link carries, nor several together: 100 Tbit/s. The fastest Ethernet has 1.6 Tbit/s.
+const BYTES_PER_NS: u128 = 12_500;
+/// Bytes that may be there at once: frames that are read together may have one time.
+const AT_ONCE: u128 = 1 << 30;
+/// Numbers that one arrival can be ahead of all others: they have 32 bits.
+const STEP: u64 = 1 << 32;
+
+const TOO_MANY: &str = "more than any link carries";
+
 type Check = Result<(), &'static str>;
 
 fn ensure(holds: bool, problem: &'static str) -> Check {
@@ -29,6 +45,8 @@ impl MeterSummary {
     /// Checks all of it.
     pub fn validate(&self) -> Result<(), InvalidSummary> {
         let shared = self.shared.flows > 0;
+        check_counters(self)
+            .map_err(|(place, problem)| InvalidSummary { place: place.to_owned(), problem })?;
         let of_shared = |problem| InvalidSummary { place: "shared histograms".to_owned(), problem };
         check_shared(&self.shared).map_err(of_shared)?;
         for (id, flow) in &self.flows {
@@ -42,6 +60,21 @@ impl MeterSummary {
             problem,
         })
     }
+}
+
+/// What is no flow's.
+fn check_counters(summary: &MeterSummary) -> Result<(), (&'static str, &'static str)> {
+    let counters = [
+        ("frames of unknown flows", summary.unknown_flow),
+        ("stale frames", summary.stale),
+        ("foreign frames", summary.foreign),
+        ("malformed frames", summary.malformed),
+        ("fragments", summary.fragments),
+        ("frames dropped by the receiver", summary.receiver_drops),
+    ];
+    counters.into_iter().try_for_each(|(place, count)| {
+        ensure(count <= COUNT_MAX, TOO_MANY).map_err(|problem| (place, problem))
+    })
 }
 
 fn check_shared(shared: &SharedHistograms) -> Check {
@@ -85,7 +118,21 @@ fn check_counts(flow: &FlowSummary) -> Check {
         flow.span.is_none_or(|(first, last)| first <= last),
         "the last frame is before the first",
     )?;
-    ensure(flow.payload_bytes <= flow.frame_bytes, "more payload than frame bytes")
+    ensure(flow.payload_bytes <= flow.frame_bytes, "more payload than frame bytes")?;
+    let frames = flow.frames.checked_add(flow.fragments).filter(|&frames| frames <= COUNT_MAX);
+    let frames = frames.ok_or(TOO_MANY)?;
+    ensure(flow.ends_repeated <= COUNT_MAX && flow.frame_bytes <= COUNT_MAX, TOO_MANY)?;
+    ensure(
+        flow.frame_bytes >= frames.saturating_mul(SHORTEST),
+        "more frames than their bytes hold",
+    )?;
+    ensure(
+        flow.frame_bytes <= frames.saturating_mul(LONGEST),
+        "more bytes than their frames hold",
+    )?;
+    let span = flow.span.map_or(0, |(first, last)| u128::from(last - first));
+    let most = AT_ONCE + span * BYTES_PER_NS;
+    ensure(u128::from(flow.frame_bytes) <= most, "more bytes than any link carries in their time")
 }
 
 fn check_sequence(sequence: &SequenceSummary, frames: u64) -> Check {
@@ -94,6 +141,8 @@ fn check_sequence(sequence: &SequenceSummary, frames: u64) -> Check {
         .checked_add(sequence.duplicates)
         .and_then(|sum| sum.checked_add(sequence.implausible));
     ensure(arrivals.is_some_and(|sum| sum <= frames), "more numbers than frames")?;
+    // all frames of a flow have one, or none
+    ensure(arrivals.is_some_and(|sum| sum == 0 || sum == frames), "frames without a number")?;
     ensure(sequence.reordered <= sequence.unique, "more reordered than unique")?;
     ensure(sequence.beyond_window <= sequence.reordered, "more beyond the window than reordered")?;
     ensure(
@@ -103,6 +152,11 @@ fn check_sequence(sequence: &SequenceSummary, frames: u64) -> Check {
     ensure(
         sequence.range.is_none_or(|(low, high)| low <= high),
         "the highest number is below the lowest",
+    )?;
+    let furthest = frames.saturating_mul(STEP);
+    ensure(
+        sequence.range.is_none_or(|(low, high)| high - low <= furthest),
+        "numbers further apart than so few frames reach",
     )
 }
 
@@ -226,7 +280,20 @@ mod tests {
     #[test]
     fn lies_are_found() {
         type Lie = (fn(&mut FlowSummary), &'static str);
-        let lies: [Lie; 19] = [
+        let lies: [Lie; 32] = [
+            (|f| f.frames = u64::MAX, "than any link carries"),
+            (|f| f.frames = 1 << 59, "more frames than their bytes"),
+            (|f| f.frames = 36, "more frames than their bytes"),
+            (|f| f.frames = 11, "frames without a number"),
+            (|f| f.fragments = u64::MAX, "than any link carries"),
+            (|f| f.fragments = 1000, "more frames than their bytes"),
+            (|f| f.ends_repeated = u64::MAX, "than any link carries"),
+            (|f| f.frame_bytes = u64::MAX, "than any link carries"),
+            (|f| f.frame_bytes = 10 * LONGEST + 1, "more bytes than their frames"),
+            (|f| (f.frames, f.frame_bytes) = (1 << 30, 1 << 36), "in their time"),
+            (|f| f.sequence.unique = 3, "frames without a number"),
+            (|f| f.sequence.duplicates = u64::MAX, "more numbers than frames"),
+            (|f| f.sequence.range = Some((0, u64::MAX)), "further apart"),
             (|f| f.interarrival_jitter.sixteenths_ns = u64::MAX, "out of range"),
             (|f| f.span = None, "frames without a time"),
             (|f| f.span = Some((2, 1)), "before the first"),
@@ -253,6 +320,47 @@ mod tests {
         for (tamper, expected) in lies {
             let said = verdict(tamper);
             assert!(said.contains(expected), "{said} should name: {expected}");
+        }
+    }
+
+    #[test]
+    fn counters_beyond_any_link_are_found() {
+        type Lie = fn(&mut MeterSummary);
+        let lies: [(Lie, &str); 6] = [
+            (|s| s.unknown_flow = u64::MAX, "unknown flows"),
+            (|s| s.stale = u64::MAX, "stale"),
+            (|s| s.foreign = u64::MAX, "foreign"),
+            (|s| s.malformed = u64::MAX, "malformed"),
+            (|s| s.fragments = u64::MAX, "fragments"),
+            (|s| s.receiver_drops = u64::MAX, "dropped by the receiver"),
+        ];
+        for (tamper, place) in lies {
+            let mut summary = honest();
+            tamper(&mut summary);
+            let error = summary.validate().unwrap_err();
+            assert!(error.place.contains(place) && error.problem == TOO_MANY, "{error}");
+        }
+    }
+
+    /// 42 bytes of headers and 16 of a probe, over a link that pads nothing; jumbo frames in one batch.
+    #[test]
+    fn short_frames_of_virtual_links_and_batches_with_one_time_can_be_true() {
+        for (len, frames) in [(62, 1000), (9018, 100_000)] {
+            let mut summary = honest();
+            let flow = summary.flows.get_mut(&7).unwrap();
+            *flow = FlowSummary {
+                frames,
+                frame_bytes: frames * len,
+                payload_bytes: frames * 16,
+                span: Some((5, 5)),
+                sequence: SequenceSummary {
+                    unique: frames,
+                    range: Some((0, frames - 1)),
+                    ..SequenceSummary::default()
+                },
+                ..FlowSummary::default()
+            };
+            assert_eq!(summary.validate(), Ok(()));
         }
     }
 

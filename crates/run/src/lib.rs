@@ -1,10 +1,10 @@
 //! Scenario in, progress while it runs, report out: the only API that control planes use.
 //!
 //! [`prepare`] resolves links, compiles the scenario and opens its ports; nothing is sent yet, and
-//! whatever is missing on this machine is found here. [`Prepared::start`] then runs to the end and
-//! always gives a [`Report`]; on the way its flows can be changed by a [`Control`]. [`receive()`] is a receiver by itself; with a listener it also measures for
-//! a sender on another host ([`remote`]). This crate owns threads, clocks and cores, and does not know
-//! how it is asked.
+//! whatever is missing on this machine is found here. [`Prepared::begin`] finds what a receiver on another host cannot do.
+//! [`Prepared::start`] then runs to the end and always gives a [`Report`]; on the way its flows can be changed by a
+//! [`Control`]. [`receive()`] is a receiver by itself; with a listener it also measures for a sender on another host
+//! ([`remote`]). This crate owns threads, clocks and cores, and does not know how it is asked.
 
 mod applications;
 mod attribution;

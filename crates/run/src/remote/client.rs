@@ -283,6 +283,10 @@ impl Measurement {
     /// The count that was asked for.
     fn take_count(&mut self, reply: &Reply) -> Result<(), RemoteError> {
         match reply {
+            Reply::Received(count) if !count.is_possible() => {
+                let what = "it counts more frames than any link carries".to_owned();
+                Err(self.connection.line.untrue(what))
+            }
             Reply::Received(count) => {
                 (self.count, self.asked) = (*count, None);
                 Ok(())

@@ -71,6 +71,8 @@ pub struct Door<'a> {
     closed: AtomicBool,
     /// Connections that did not become guests.
     turned_away: AtomicU64,
+    /// Those of them that know the key.
+    without_greeting: AtomicU64,
     /// Those that have shown the key.
     pending: Mutex<Crowd<TcpStream>>,
     gate: Mutex<Gate>,
@@ -92,6 +94,7 @@ impl<'a> Door<'a> {
             occupied: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             turned_away: AtomicU64::new(0),
+            without_greeting: AtomicU64::new(0),
             pending: Mutex::new(Crowd::new(PENDING, PENDING)),
             gate: Mutex::new(Gate::new(Instant::now())),
         }
@@ -130,6 +133,11 @@ impl<'a> Door<'a> {
     /// How many connections were turned away so far: another key, another protocol, no answer.
     pub fn turned_away(&self) -> u64 {
         self.turned_away.load(Ordering::Relaxed)
+    }
+
+    /// How many of those know the key, and said something else than a sender does.
+    pub fn without_greeting(&self) -> u64 {
+        self.without_greeting.load(Ordering::Relaxed)
     }
 
     fn turn_away(&self, stranger: Option<Stranger>) {
@@ -270,7 +278,11 @@ impl<'a> Door<'a> {
         let greeting = channel.receive(GREETING_LIMIT, deadline)?;
         match Request::decode(&greeting.bytes) {
             Ok(Request::Hello(version)) => Ok(Greeted { channel, version, deadline }),
-            _ => Err(TransportError::Damaged),
+            // It could be decrypted, so the other end has the key.
+            _ => {
+                self.without_greeting.fetch_add(1, Ordering::Relaxed);
+                Err(TransportError::Damaged)
+            }
         }
     }
 

@@ -9,10 +9,13 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use serde_json::error::Category;
 use wirebeat_meter::summary::{FlowSummary, MeterSummary};
+use wirebeat_meter::validate::COUNT_MAX;
 use wirebeat_report::assemble::CpuTime;
 use wirebeat_report::model::{Relation, Station};
 use wirebeat_units::Nanos;
+use wirebeat_units::human::counted;
 use wirebeat_units::printable::printable;
 
 use super::clock::ClockIdentity;
@@ -176,6 +179,13 @@ pub struct Count {
     pub missing: u64,
 }
 
+impl Count {
+    /// Whether any link carries so much.
+    pub fn is_possible(&self) -> bool {
+        self.frames <= self.bytes && self.bytes <= COUNT_MAX && self.missing <= COUNT_MAX
+    }
+}
+
 /// What a receiver tells at the end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
@@ -235,10 +245,12 @@ pub struct NotAMessage(String);
 
 impl From<serde_json::Error> for NotAMessage {
     fn from(error: serde_json::Error) -> Self {
-        // Its text may quote the peer's.
-        let mut text = error.to_string();
-        tame(&mut text, TEXT);
-        NotAMessage(text)
+        let how = match error.classify() {
+            Category::Eof => "ends too early",
+            Category::Data => "is none of this version of the protocol",
+            Category::Syntax | Category::Io => "is not JSON",
+        };
+        NotAMessage(format!("a message {how} (at byte {})", error.column()))
     }
 }
 
@@ -301,8 +313,8 @@ impl Expected {
     pub fn check(&self, limits: &Limits) -> Result<(), String> {
         if self.flows.len() > usize::from(limits.flows) {
             return Err(format!(
-                "it measures at most {} flows at a time, and {} were announced",
-                limits.flows,
+                "it measures at most {} at a time, and {} were announced",
+                counted(limits.flows.into(), "flow"),
                 self.flows.len()
             ));
         }

@@ -36,6 +36,7 @@ pub use server::{Listener, Served, Service, serve};
 pub use session::{Identity, Metering};
 
 use wirebeat_report::exit::Exit;
+use wirebeat_units::human::counted;
 
 use crate::options::KeySource;
 use transport::TransportError;
@@ -180,8 +181,8 @@ pub enum RemoteError {
     },
     /// It measures fewer flows than are going to be sent.
     #[error(
-        "the receiver at {address} measures at most {limit} flows, and {asked} are to be sent; let \
-         it take more with 'receive --flows {asked}', or send fewer"
+        "the receiver at {address} measures at most {}, and {asked} are to be sent; let it take more with \
+         'receive --flows {asked}', or send fewer", counted((*limit).into(), "flow")
     )]
     TooManyFlows {
         /// Where.
@@ -236,10 +237,9 @@ impl RemoteError {
         match self {
             RemoteError::Stopped { .. } => Exit::Unfinished,
             RemoteError::Key(KeyError::Random(_)) => Exit::Machine,
-            RemoteError::Key(_)
-            | RemoteError::KeyNeeded { .. }
-            | RemoteError::WrongKey { .. }
-            | RemoteError::TooManyFlows { .. } => Exit::Usage,
+            RemoteError::Key(_) | RemoteError::KeyNeeded { .. } | RemoteError::WrongKey { .. } => {
+                Exit::Usage
+            }
             RemoteError::Listen { .. }
             | RemoteError::Unreachable { .. }
             | RemoteError::NotAReceiver { .. }
@@ -248,6 +248,7 @@ impl RemoteError {
             | RemoteError::Silent { .. }
             | RemoteError::Incompatible { .. }
             | RemoteError::OtherHandshake { .. }
+            | RemoteError::TooManyFlows { .. }
             | RemoteError::Refused { .. }
             | RemoteError::Gone { .. }
             | RemoteError::Untrue { .. }

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirebeat_units::Nanos;
+use wirebeat_units::human::counted;
 
 use super::door::{Door, Guest};
 use super::key::Key;
@@ -137,6 +138,7 @@ impl Host<'_> {
         self.observer.notice(&format!("listening on {} for a sender", self.listener.address));
         let mut served = Served::default();
         let mut noticed = Instant::now();
+        let mut without_greeting = 0;
         while !self.stop.asked() {
             match arrivals.recv_timeout(LOOK) {
                 Ok(guest) => {
@@ -159,9 +161,16 @@ impl Host<'_> {
             if strangers > 0 && noticed.elapsed() >= NOTICE {
                 noticed = Instant::now();
                 served.turned_away += strangers;
-                self.observer.notice(&format!(
-                    "turned away {strangers} connections that did not show the right key"
-                ));
+                let greetingless = door.without_greeting() - without_greeting;
+                without_greeting += greetingless;
+                let told = [
+                    (strangers.saturating_sub(greetingless), "did not show the right key"),
+                    (greetingless, "showed the key, and said something else than a sender does"),
+                ];
+                for (count, why) in told.into_iter().filter(|(count, _)| *count > 0) {
+                    let connections = counted(count, "connection");
+                    self.observer.notice(&format!("turned away {connections} that {why}"));
+                }
             }
         }
         served

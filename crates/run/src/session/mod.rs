@@ -92,6 +92,8 @@ pub struct Prepared {
     virtual_clock: VirtualClock,
     /// The receiver on another host.
     connection: Option<Connection>,
+    /// What it measures, from [`Prepared::begin`] on.
+    measurement: Option<Measurement>,
     /// Where its flows may change while it runs: the handle, and the socket if there is one.
     pub(crate) control: Option<Control>,
     control_socket: Option<ControlSocket>,
@@ -160,6 +162,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         watches: Vec::new(),
         virtual_clock,
         connection: None,
+        measurement: None,
         control: None,
         control_socket: None,
         planned: planned(scenario),
@@ -469,8 +472,22 @@ impl Prepared {
         stops.max().unwrap_or(Nanos::ZERO)
     }
 
+    /// Lets the receiver on another host begin to measure, if there is one: call it right before [`Prepared::start`], which
+    /// otherwise does so itself and can only report that it failed. Waiting for that host ends as soon as `stop` is asked.
+    ///
+    /// # Errors
+    /// What the other host cannot do, or says that cannot be true. Nothing has been sent.
+    pub fn begin(&mut self, stop: &Stop) -> Result<(), RunError> {
+        self.measurement = self.begin_remote(stop)?;
+        Ok(())
+    }
+
     /// Lets the receiver on another host begin to measure the flows that no port here receives.
     fn begin_remote(&mut self, stop: &Stop) -> Result<Option<Measurement>, RemoteError> {
+        if let Some(mut begun) = self.measurement.take() {
+            begun.heed(stop, self.settle);
+            return Ok(Some(begun));
+        }
         let Some(mut connection) = self.connection.take() else { return Ok(None) };
         connection.heed(stop);
         let flows = self.program.flows.iter().filter(|flow| flow.to.is_none());

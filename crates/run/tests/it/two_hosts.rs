@@ -98,7 +98,9 @@ fn send_text(bed: &Testbed, text: &str, key: &str) -> Result<Report, RunError> {
     let address = SocketAddr::new(bed.b.ipv4.into(), 4790);
     let peer = Some(Peer { address, key: Some(KeySource::Text(key.to_owned())) });
     let options = Options { peer, ..Options::default() };
-    Ok(prepare(&scenario, options)?.start(&mut Silent, &Stop::new()))
+    let mut prepared = prepare(&scenario, options)?;
+    prepared.begin(&Stop::new())?;
+    Ok(prepared.start(&mut Silent, &Stop::new()))
 }
 
 /// Both ends; the sender with `key`.
@@ -210,7 +212,9 @@ fn devices_are_measured_on_another_host() {
     writer.write(&more).unwrap();
     std::fs::write(&path, writer.finish().unwrap()).unwrap();
     let (sent, _) = both_with(EngineChoice::Packet, send());
-    let End::Failed { message: why } = sent.unwrap().end else { panic!("it was measured") };
+    let error = sent.err().unwrap();
+    let why = error.to_string();
+    assert_eq!(error.exit_code(), 3, "{why}");
     assert!(why.contains("measures at most 16 flows, and 17 are to be sent; let it take more with 'receive --flows 17'"), "{why}");
 }
 

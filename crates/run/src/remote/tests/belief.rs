@@ -2,8 +2,13 @@
 
 use wirebeat_meter::summary::LinearBins;
 
+use wirebeat_traffic::spec::Scenario;
+
 use super::super::session::Collector;
 use super::*;
+use crate::error::RunError;
+use crate::options::{Options, Peer};
+use crate::session::prepare;
 
 /// A receiver that answers the requests, which it counts, with the bytes that `answer` gives.
 pub fn impostor(
@@ -70,7 +75,18 @@ fn receivers_that_cannot_be_believed_are_not() {
 #[test]
 fn results_that_cannot_be_true_are_not_used() {
     type Lie = fn(&mut Measured);
-    let lies: [(Lie, &str); 4] = [
+    let lies: [(Lie, &str); 7] = [
+        (
+            |measured| measured.summary.flows.values_mut().for_each(|flow| flow.frames = u64::MAX),
+            "flow 1, counts: more than any link carries",
+        ),
+        (
+            |measured| {
+                measured.summary.flows.values_mut().for_each(|flow| flow.sequence.unique = u64::MAX)
+            },
+            "flow 1, sequence",
+        ),
+        (|measured| measured.summary.foreign = u64::MAX, "foreign frames"),
         (|measured| measured.summary.flows.values_mut().for_each(|flow| flow.frames = 1), "flow 1"),
         (|measured| _ = measured.summary.flows.insert(2, FlowSummary::default()), "not announced"),
         (
@@ -86,6 +102,67 @@ fn results_that_cannot_be_true_are_not_used() {
         assert!(matches!(error, RemoteError::Untrue { .. }), "{error}");
         assert!(error.to_string().contains(what), "{error}");
     }
+}
+
+/// What a run makes of a receiver that greets it so, and answers each `clock` and `begin` with these bytes.
+fn beginning(welcome: Vec<u8>, clock: Vec<u8>, begun: Vec<u8>) -> RunError {
+    let (address, thread) = impostor(move |_, request| match request {
+        Request::Hello(_) => Some(welcome.clone()),
+        Request::Clock => Some(clock.clone()),
+        _ => Some(begun.clone()),
+    });
+    let text = "ports: { here: { engine: socket } }\nflows:\n  far: { from: here, packet: [ { ipv4: { destination: \
+                127.0.0.1 } }, { udp: { destination: 9 } } ], rate: 1kpps, count: 5 }\n";
+    let scenario = Scenario::from_yaml(text, "test").unwrap();
+    let options = Options { peer: Some(Peer { address, key: None }), ..Options::default() };
+    let mut prepared = prepare(&scenario, options).map_err(|error| error.to_string()).unwrap();
+    let error = prepared.begin(&Stop::new()).unwrap_err();
+    drop(prepared);
+    thread.join().unwrap();
+    error
+}
+
+/// They were a report of a run that sent nothing, and "unfinished".
+#[test]
+fn receivers_that_fail_before_the_first_frame_are_an_error_and_no_report() {
+    let clock = |sent_ns| Reply::Clock { received_ns: 5, sent_ns }.encode().unwrap();
+    let refused = Reply::Refused { reason: "no".to_owned() }.encode().unwrap();
+    let odd = b"{\"begun\":{\"stations\":7}}".to_vec();
+    for (clock, begun, why) in [
+        (clock(4), odd.clone(), "its clock gives times that cannot be"),
+        (b"junk".to_vec(), odd.clone(), "a message is not JSON (at byte 1)"),
+        (clock(5), odd, "a message is none of this version of the protocol"),
+        (clock(5), refused, "refused: no"),
+    ] {
+        let error = beginning(welcome(Version::ours()), clock, begun);
+        assert_eq!(error.exit_code(), 3, "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    let few = Welcome {
+        version: Version::ours(),
+        stations: Vec::new(),
+        limits: Limits { flows: 0 },
+        clock: ClockIdentity::default(),
+    };
+    let few = Reply::Welcome(Box::new(few)).encode().unwrap();
+    assert_eq!(beginning(few, Vec::new(), Vec::new()).exit_code(), 3);
+    let address = ([127, 0, 0, 1], 1).into();
+    let one = RemoteError::TooManyFlows { address, limit: 1, asked: 2 };
+    assert!(one.to_string().contains("measures at most 1 flow, and 2 are"), "{one}");
+}
+
+#[test]
+fn counts_on_the_way_that_no_link_carries_are_not_shown() {
+    for (frames, bytes, missing) in
+        [(u64::MAX, u64::MAX, 0), (10, 9, 0), (1, u64::MAX, 0), (1, 64, u64::MAX)]
+    {
+        let count = Count { frames, bytes, missing };
+        assert!(!count.is_possible(), "{count:?}");
+    }
+    assert!(
+        Count::default().is_possible()
+            && Count { frames: 10, bytes: 640, missing: 0 }.is_possible()
+    );
 }
 
 #[test]

@@ -14,6 +14,26 @@ fn another_key_is_refused_and_said() {
     assert_eq!(server.end().turned_away, 2);
 }
 
+/// It was told that it had another key.
+#[test]
+fn junk_from_one_who_has_the_key_is_not_called_another_key() {
+    let server = Server::start(None, Fake::default());
+    let mut channel = server.shake();
+    channel.send(b"junk", soon()).unwrap();
+    assert!(channel.receive(REPLY_LIMIT, soon()).is_err());
+    let told = |text: &str| server.notes.lines.lock().unwrap().iter().any(|line| line == text);
+    let expected =
+        "turned away 1 connection that showed the key, and said something else than a sender does";
+    let until = Instant::now() + Duration::from_secs(20);
+    while !told(expected) {
+        assert!(Instant::now() < until, "{:?}", server.notes.lines);
+        thread::sleep(Duration::from_millis(20));
+    }
+    let lines = server.notes.lines.lock().unwrap().clone();
+    assert!(!lines.iter().any(|line| line.contains("the right key")), "{lines:?}");
+    assert_eq!(server.end().turned_away, 1);
+}
+
 #[test]
 fn an_address_that_others_reach_needs_a_key() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:5960", "[::ffff:192.0.2.1]:5960"] {
