@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 use wirebeat_explain::Checked;
-use wirebeat_run::{Options, find_files};
+use wirebeat_run::{Options, RunError, find_files};
 use wirebeat_units::human::counted;
 
 use crate::failure::Failure;
@@ -48,7 +48,10 @@ impl Args {
 /// Reads the scenario in `path`, and compiles it for links that do not exist.
 pub fn checked(path: &Path, reading: &FileArgs) -> Result<(ScenarioFile, Checked), Failure> {
     let file = ScenarioFile::read(path, reading, None)?;
-    let failed = |error| Failure::from(error).at(file.name.clone());
+    let failed = |error| match error {
+        RunError::Scenario(error) => file.invalid(error.problem()),
+        other => Failure::from(other).at(file.name.clone()),
+    };
     let found = find_files(&file.scenario, &file.options(Options::default())).map_err(failed)?;
     let checked = Checked::new(&file.scenario, &found.files)
         .map_err(|error| file.invalid(error.problem()))?;

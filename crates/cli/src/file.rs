@@ -98,7 +98,7 @@ impl ScenarioFile {
             let hint = "give the port an 'interface'; it can be a variable, for --set";
             return Err(Failure::usage(why).at("--interface").hint(hint));
         }
-        let reading = Reading { set: &how.set, read: &mut |path| text_of_file(path) };
+        let reading = Reading { set: &how.set, read: &mut |path| text_of_include(path) };
         let (scenario, sources) =
             Sources::read(&name, text, reading).map_err(|error| unreadable(error, &how.set))?;
         let (made, sources) = (Vec::new(), Some(sources));
@@ -151,6 +151,12 @@ pub fn text(what: &str, path: &Path) -> Result<(String, String), Failure> {
 
 fn text_of_file(path: &Path) -> Result<String, String> {
     text_of(File::open(path).map_err(|error| error.to_string())?)
+}
+
+/// What a scenario includes is read where the scenario is meant, so nothing there may make it wait.
+fn text_of_include(path: &Path) -> Result<String, String> {
+    let file = wirebeat_run::open_regular(path).map_err(|error| error.to_string())?;
+    text_of(file.ok_or("it is not a regular file; write its text into one")?)
 }
 
 fn text_of(source: impl Read) -> Result<String, String> {

@@ -1,18 +1,18 @@
 //! The files that a scenario names, read before it is compiled.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use wirebeat_report::model::MemberKind;
-use wirebeat_traffic::compile::Files;
+use wirebeat_traffic::compile::{CompileError, Files};
 use wirebeat_traffic::program::Program;
 use wirebeat_traffic::spec::replay::{FlowOf, Truncated};
 use wirebeat_traffic::spec::{Replay, Scenario};
 
 use crate::error::RunError;
 use crate::options::Options;
+use crate::regular;
 use crate::replay::{
     Known, Numbered, kind, longest_frame, look_into, members, shared_sub_flows, sub_flows,
 };
@@ -63,8 +63,10 @@ pub fn find(scenario: &Scenario, options: &Options) -> Result<FilesFound, RunErr
             continue;
         }
         let path = path(name);
-        let content = read_one(&path, Files::MAX_BYTES)
-            .map_err(|why| RunError::Usage(format!("the file '{}': {why}", path.display())))?;
+        let content = read_one(&path, Files::MAX_BYTES).map_err(|why| {
+            let why = format!("the file '{}': {why}", path.display());
+            CompileError::Invalid(Files::place_of(scenario, name).invalid(why))
+        })?;
         files.insert(name.to_owned(), content);
     }
     let mut devices = HashMap::new();
@@ -123,13 +125,9 @@ fn replayed(scenario: &Scenario) -> BTreeMap<&str, &Replay> {
 /// A regular file of at most so many bytes; or why not.
 pub fn read_one(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let told = |error: std::io::Error| error.to_string();
-    let metadata = std::fs::metadata(path).map_err(told)?;
-    // A pipe or a device might never end.
-    if !metadata.is_file() {
-        return Err("it is not a regular file".to_owned());
-    }
+    let file = regular::open(path).map_err(told)?;
+    let file = file.ok_or_else(|| "it is not a regular file".to_owned())?;
     let mut content = Vec::new();
-    let file = File::open(path).map_err(told)?;
     file.take(most + 1).read_to_end(&mut content).map_err(told)?;
     if content.len() as u64 > most {
         return Err(format!("it is longer than {} MiB; shorten it", most >> 20));

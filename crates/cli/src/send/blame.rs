@@ -22,6 +22,8 @@ const FLAGS: &[(&str, &str)] = &[
     ("packet.ipv6.hop-limit", "--ttl"),
     ("packet.udp.checksum", "--no-udp-checksum"),
     ("packet.payload.text", "--payload"),
+    ("packet.payload", "--payload"),
+    ("departures", "--departures"),
     ("ports.sender.interface", "--interface"),
     ("ports.sender.namespace", "--namespace"),
     ("ports.sender.cores", "--cpu"),

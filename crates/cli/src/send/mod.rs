@@ -104,7 +104,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
 
 /// Finds what cannot be meant on any machine, before this one is asked.
 fn check(scenario: &Scenario, options: &Options) -> Result<(), Failure> {
-    let files = read_files(scenario, options)?;
+    let files = read_files(scenario, options).map_err(|error| blame::error(error, scenario))?;
     match Checked::new(scenario, &files) {
         Err(error) => Err(blame::invalid(error.problem(), scenario)),
         Ok(_) => Ok(()),

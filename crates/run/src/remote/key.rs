@@ -6,7 +6,6 @@
 //! protocol the same and authenticates nobody.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::options::KeySource;
+use crate::regular;
 
 /// The shortest key that is taken, in characters: 80 bits if they are drawn from 32.
 pub const SHORTEST: usize = 16;
@@ -51,6 +51,15 @@ pub enum KeyError {
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
+    },
+    /// What has the name is something else than a file.
+    #[error(
+        "the key file {} is not a regular file; put the key into one, or into the environment variable WIREBEAT_KEY",
+        path.display()
+    )]
+    NotAFile {
+        /// Its name.
+        path: PathBuf,
     },
     /// The file is not a key.
     #[error("the key file {} holds no key: it has to be one line of text", path.display())]
@@ -123,7 +132,8 @@ impl fmt::Debug for Key {
 
 fn read(path: &Path) -> Result<String, KeyError> {
     let unreadable = |source| KeyError::Unreadable { path: path.to_owned(), source };
-    let file = File::open(path).map_err(unreadable)?;
+    let not_a_file = || KeyError::NotAFile { path: path.to_owned() };
+    let file = regular::open(path).map_err(unreadable)?.ok_or_else(not_a_file)?;
     // Of the open file, so that nobody can exchange it in between.
     let mode = file.metadata().map_err(unreadable)?.mode() & 0o7777;
     if mode & 0o007 != 0 {
@@ -202,6 +212,19 @@ mod tests {
         }
         let missing = KeySource::File("/nonexistent/key".into());
         assert!(matches!(Key::from_source(&missing), Err(KeyError::Unreadable { .. })));
+    }
+
+    /// A pipe that nobody writes to held the program up for ever, and no signal ended it.
+    #[test]
+    fn a_pipe_or_a_device_is_no_key_file_and_is_not_waited_for() {
+        let pipe = std::env::temp_dir().join(format!("wirebeat-key-pipe-{}", std::process::id()));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600))
+            .unwrap();
+        for path in [pipe.clone(), "/dev/zero".into(), std::env::temp_dir()] {
+            let error = Key::from_source(&KeySource::File(path)).unwrap_err();
+            assert!(matches!(error, KeyError::NotAFile { .. }), "{error}");
+        }
+        fs::remove_file(pipe).unwrap();
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! what comes after them is counted together, as the flow's own.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fs::File;
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read};
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -18,6 +18,7 @@ use wirebeat_traffic::spec::Replay;
 use wirebeat_traffic::spec::replay::{FlowOf, Statistics};
 
 use super::Recording;
+use crate::regular;
 
 /// The longest table of devices, in bytes.
 const TABLE_MAX: u64 = 256 << 20;
@@ -240,8 +241,9 @@ impl Table {
     /// A device, a comma and a number in each line; `#` begins a comment.
     fn read(path: &Path) -> Result<Table, String> {
         let at = |line: usize| format!("{}:{line}", path.display());
-        let file =
-            File::open(path).map_err(|error| format!("the table '{}': {error}", path.display()))?;
+        let told = |why: &dyn Display| format!("the table '{}': {why}", path.display());
+        let file = regular::open(path).map_err(|error| told(&error))?;
+        let file = file.ok_or_else(|| told(&"it is not a regular file; write it to one first"))?;
         let mut of = HashMap::new();
         for (text, line) in BufReader::new(file.take(TABLE_MAX)).lines().zip(1..) {
             let text = text.map_err(|error| format!("{}: {error}", at(line)))?;

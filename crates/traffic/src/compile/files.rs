@@ -13,7 +13,7 @@ use crate::spec::header::Header;
 use crate::spec::header::payload::Payload;
 use crate::spec::header::raw::Raw;
 use crate::spec::size::{Length, MAX_LENGTHS, Of, Size};
-use crate::spec::{FlowSpec, Replay, Scenario, Shared};
+use crate::spec::{FlowSpec, KeyPath, Replay, Scenario, Shared};
 
 /// Files by the name that the scenario gives them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,6 +88,12 @@ impl Files {
     /// Whether one of this name is here.
     pub fn holds(&self, name: &str) -> bool {
         self.read.contains_key(name)
+    }
+
+    /// The first key of `scenario` that names the file `name`.
+    pub fn place_of(scenario: &Scenario, name: &str) -> KeyPath {
+        let named = |(flow, spec): (&String, &FlowSpec)| place(KeyPath::flow(flow), spec, name);
+        scenario.flows.iter().find_map(named).unwrap_or_else(|| KeyPath::root("flows"))
     }
 
     /// The names of all files that `scenario` needs.
@@ -252,6 +258,9 @@ fn each_frame(
     mut sink: impl FnMut(&Frame<'_>) -> bool,
 ) -> Result<(), String> {
     let broken = |error: &dyn std::fmt::Display| format!("'{name}' is no capture: {error}");
+    if !is_capture(content) {
+        return Err(broken(&"it begins neither as pcap nor as pcapng does"));
+    }
     if content.starts_with(&PCAPNG) {
         let (mut rest, mut parser) = PcapNgParser::new(content).map_err(|e| broken(&e))?;
         while !rest.is_empty() {
@@ -379,6 +388,30 @@ fn names(flow: &FlowSpec) -> Vec<&str> {
     let departures = settings.filter_map(|settings| settings.departures.as_ref());
     names.extend(departures.chain([&flow.departures]).filter_map(|departures| departures.file()));
     names
+}
+
+/// The key of a flow at `at` that names the file `name`.
+fn place(at: KeyPath, flow: &FlowSpec, name: &str) -> Option<KeyPath> {
+    let payload = |header: &Header| match header {
+        Header::Payload(Payload::File(file)) if file == name => Some("payload"),
+        Header::Raw(Raw::Capture(captured)) if captured.file == name => Some("raw"),
+        _ => None,
+    };
+    let mut headers = flow.packet.iter().enumerate();
+    let found = headers.find_map(|(index, header)| Some((index, payload(header)?)));
+    if let Some((index, key)) = found {
+        return Some(at.key("packet").index(index).key(key));
+    }
+    match &flow.size {
+        Some(Size::File(file) | Size::Capture(file)) if file == name => {
+            return Some(at.key("size"));
+        }
+        _ => {}
+    }
+    if flow.departures.file() == Some(name) {
+        return Some(at.key("departures"));
+    }
+    names(flow).contains(&name).then(|| at.key("at"))
 }
 
 #[cfg(test)]

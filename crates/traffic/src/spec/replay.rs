@@ -114,7 +114,7 @@ pub struct Replay {
 
 /// Names of files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "this should be the name of a file, or a list of names")]
 pub enum FileNames {
     /// One.
     One(String),

@@ -1,0 +1,19 @@
+//! Files that are read whole: regular ones. A pipe or a device might never begin, or never end.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+/// Opens a file to read it; `None` where it is not a regular one. Never waits for whoever writes to a pipe.
+pub fn open(path: &Path) -> io::Result<Option<File>> {
+    // looked at before it is opened too, because opening some devices does something
+    if !std::fs::metadata(path)?.is_file() {
+        return Ok(None);
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    // of the open file, so that nobody can exchange it in between
+    Ok(file.metadata()?.is_file().then_some(file))
+}
