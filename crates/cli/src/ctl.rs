@@ -61,6 +61,9 @@ pub struct Args {
     /// The session's socket [default: that of your only session]
     #[arg(long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
+    /// How long the session may take to answer
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = crate::values::time, global = true)]
+    timeout: Nanos,
     #[command(subcommand)]
     what: What,
 }
@@ -116,6 +119,10 @@ struct SetArgs {
 
 /// The widest column of names.
 const NAME_MAX: usize = 200;
+/// The longest words on what a flow sends.
+const SENDS_MAX: usize = 400;
+/// The longest reason of a refusal.
+const WHY_MAX: usize = 2000;
 
 /// Asks the session and prints its answer.
 pub fn run(args: &Args) -> Result<u8, Failure> {
@@ -123,11 +130,13 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         Some(path) => path.clone(),
         None => client::find().map_err(|error| failure(&error))?,
     };
-    let answer = client::ask(&path, &args.what.request()).map_err(|error| failure(&error))?;
+    let timeout = args.timeout.to_duration();
+    let answer =
+        client::ask(&path, &args.what.request(), timeout).map_err(|error| failure(&error))?;
     match answer {
         Answer::Flows(flows) => print(&table(&flows))?,
         Answer::Done(effects) => print(&effects.iter().map(effect).collect::<String>())?,
-        Answer::Error(why) => return Err(Failure::usage(&printable(&why))),
+        Answer::Error(why) => return Err(Failure::usage(&shown(&why, WHY_MAX))),
     }
     Ok(0)
 }
@@ -135,15 +144,24 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
 fn failure(error: &ClientError) -> Failure {
     let told = error.to_string();
     match error {
-        ClientError::Place(_) | ClientError::Unreachable { .. } | ClientError::Answer(_) => {
-            Failure::machine(&printable(&told))
-        }
+        ClientError::Place(_)
+        | ClientError::Unreachable { .. }
+        | ClientError::Silent { .. }
+        | ClientError::TooLong { .. }
+        | ClientError::Answer { .. } => Failure::machine(&shown(&told, WHY_MAX)),
         ClientError::None | ClientError::Several(_) => Failure::usage(&told),
     }
 }
 
+/// What can be shown of a text of a session, which may be anybody's: `most` characters.
+fn shown(text: &str, most: usize) -> String {
+    let end = text.char_indices().nth(most).map(|(at, _)| at);
+    let rest = end.map_or("", |_| "…");
+    format!("{}{rest}", printable(end.and_then(|end| text.get(..end)).unwrap_or(text)))
+}
+
 fn effect(effect: &Effect) -> String {
-    format!("{} from {} on\n", printable(&effect.flow), Nanos::new(effect.at_ns))
+    format!("{} from {} on\n", shown(&effect.flow, NAME_MAX), Nanos::new(effect.at_ns))
 }
 
 fn table(flows: &[FlowState]) -> String {
@@ -156,7 +174,7 @@ fn table(flows: &[FlowState]) -> String {
             State::Paused => "paused",
             State::Ended => "ended",
         };
-        let (name, sends) = (printable(&flow.flow), printable(&flow.sends));
+        let (name, sends) = (shown(&flow.flow, NAME_MAX), shown(&flow.sends, SENDS_MAX));
         let line = format!("{name:width$}  {state:7}  {sends}");
         line.trim_end().to_owned() + "\n"
     };

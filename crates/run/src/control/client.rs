@@ -1,17 +1,24 @@
 //! The other end of a control socket.
+//!
+//! Whoever listens there may be anybody: an answer has a time and a length, and nothing of it is believed.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use super::message::{Answer, Request, line};
+use wirebeat_traffic::spec::MAX_FLOWS;
+
+use super::message::{Answer, FLOW_MAX, LINE_MAX, Request, line};
 use super::place;
 
-/// How long an answer may take: a change of a large scenario is compiled and tried some times.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest answer, in bytes.
-const ANSWER_MAX: u64 = 64 << 20;
+/// How a refusal begins.
+const REFUSAL: &[u8] = b"{\"error\"";
+/// Bytes that are read at once.
+const CHUNK: usize = 64 << 10;
+/// Between two attempts to connect to a session that has too many connections.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// Why a session gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -33,9 +40,39 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
+    /// It gave no whole answer in time.
+    #[error(
+        "the session at '{}' gave no whole answer within {} s; give it more time with --timeout, or look whether its \
+         program hangs or is stopped", path.display(), within.as_secs_f64()
+    )]
+    Silent {
+        /// The socket.
+        path: PathBuf,
+        /// How long it was waited.
+        within: Duration,
+    },
+    /// Its answer is longer than any.
+    #[error(
+        "the answer of '{}' is longer than the {most} bytes that it can have; it is no session of Wirebeat: choose \
+         another with --control", path.display()
+    )]
+    TooLong {
+        /// The socket.
+        path: PathBuf,
+        /// The most that it can have.
+        most: usize,
+    },
     /// What it says is no answer.
-    #[error("the session's answer makes no sense: {0}")]
-    Answer(#[from] serde_json::Error),
+    #[error(
+        "the answer of '{}' is not one of a session (at byte {}); choose another with --control, or use the same \
+         Wirebeat for both", path.display(), source.column()
+    )]
+    Answer {
+        /// The socket.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
 }
 
 fn list(paths: &[PathBuf]) -> String {
@@ -52,21 +89,176 @@ pub fn find() -> Result<PathBuf, ClientError> {
     }
 }
 
-/// Asks the session at `path`.
-pub fn ask(path: &Path, request: &Request) -> Result<Answer, ClientError> {
-    let asked = || -> io::Result<Vec<u8>> {
-        let mut stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        // A session that refuses says why before it is asked, and may have closed by now.
-        let sent = stream.write_all(&line(request));
-        let mut answer = Vec::new();
-        let read = BufReader::new(stream.take(ANSWER_MAX)).read_until(b'\n', &mut answer);
-        match answer.is_empty() {
-            true => sent.and(read).and(Err(io::ErrorKind::UnexpectedEof.into())),
-            false => Ok(answer),
+/// Asks the session at `path`, which has to have answered `within` this time.
+pub fn ask(path: &Path, request: &Request, within: Duration) -> Result<Answer, ClientError> {
+    let until = Instant::now() + within;
+    let unreachable = |source: io::Error| match source.kind() {
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => {
+            ClientError::Silent { path: path.to_owned(), within }
         }
+        _ => ClientError::Unreachable { path: path.to_owned(), source },
     };
-    let answer =
-        asked().map_err(|source| ClientError::Unreachable { path: path.to_owned(), source })?;
-    Ok(serde_json::from_slice(&answer)?)
+    let mut stream = connect(path, until).map_err(unreachable)?;
+    // A session that refuses says why before it is asked, and may have closed by now.
+    let sent = write(&mut stream, &line(request), until);
+    let mut answer = Vec::new();
+    let read = read(&mut stream, &mut answer, request, until);
+    match read {
+        Ok(Ended::TooLong(most)) => {
+            return Err(ClientError::TooLong { path: path.to_owned(), most });
+        }
+        Ok(Ended::Whole) if !answer.is_empty() => {}
+        Ok(Ended::Whole) => {
+            let ended = sent.err().unwrap_or_else(|| ErrorKind::UnexpectedEof.into());
+            return Err(unreachable(ended));
+        }
+        Err(error) => return Err(unreachable(error)),
+    }
+    serde_json::from_slice(&answer)
+        .map_err(|source| ClientError::Answer { path: path.to_owned(), source })
+}
+
+/// Connects; a session with too many connections is waited for.
+fn connect(path: &Path, until: Instant) -> io::Result<UnixStream> {
+    loop {
+        match place::connect_at_once(path) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                left(until)?;
+                thread::sleep(AGAIN);
+            }
+            connected => {
+                let stream = connected?;
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+        }
+    }
+}
+
+fn left(until: Instant) -> io::Result<Duration> {
+    match until.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => Err(ErrorKind::TimedOut.into()),
+        left => Ok(left),
+    }
+}
+
+fn write(stream: &mut UnixStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.set_write_timeout(Some(left(until)?))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// How reading an answer ended.
+enum Ended {
+    /// With a line break, or with the connection.
+    Whole,
+    /// It went on beyond the most bytes that it can have.
+    TooLong(usize),
+}
+
+/// Reads a line.
+fn read(
+    stream: &mut UnixStream,
+    answer: &mut Vec<u8>,
+    request: &Request,
+    until: Instant,
+) -> io::Result<Ended> {
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        stream.set_read_timeout(Some(left(until)?))?;
+        let count = match stream.read(&mut chunk) {
+            Ok(0) => return Ok(Ended::Whole),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let came = chunk.get(..count).unwrap_or_default();
+        let end = came.iter().position(|&byte| byte == b'\n');
+        answer.extend_from_slice(end.and_then(|end| came.get(..end)).unwrap_or(came));
+        let most = longest(request, answer);
+        if answer.len() > most {
+            return Ok(Ended::TooLong(most));
+        }
+        if end.is_some() {
+            return Ok(Ended::Whole);
+        }
+    }
+}
+
+/// The most bytes that the answer to a request can have, by how it begins: a line for each flow where it is about all.
+fn longest(request: &Request, answer: &[u8]) -> usize {
+    match request {
+        Request::List {} | Request::StopAll {} if !answer.starts_with(REFUSAL) => {
+            LINE_MAX + MAX_FLOWS * FLOW_MAX
+        }
+        _ => LINE_MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// What is made of a session that does this with a connection.
+    fn asked(name: &str, session: impl FnOnce(UnixStream) + Send) -> Result<Answer, ClientError> {
+        let path = std::env::temp_dir().join(format!("wb-client-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || session(listener.accept().unwrap().0));
+            let answer = ask(&path, &Request::List {}, Duration::from_millis(500));
+            std::fs::remove_file(&path).unwrap();
+            answer
+        })
+    }
+
+    #[test]
+    fn a_session_that_says_nothing_or_no_whole_line_is_not_waited_for_for_ever() {
+        let silent = asked("silent", |mut stream| _ = stream.read_to_end(&mut Vec::new()));
+        let trickling = asked("trickle", |mut stream| {
+            while stream.write_all(b" ").is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        for answer in [silent, trickling] {
+            let error = answer.unwrap_err();
+            assert!(matches!(error, ClientError::Silent { .. }), "{error}");
+            assert!(error.to_string().contains("within 0.5 s; give it more time with --timeout"));
+        }
+    }
+
+    #[test]
+    fn an_answer_longer_than_any_is_not_read_to_its_end() {
+        for begin in [&b"{\"error\":\""[..], b"{\"flows\":[\""] {
+            let answer = asked("long", |mut stream| {
+                let mut written = stream.write_all(begin);
+                while written.is_ok() {
+                    written = stream.write_all(&[b'x'; CHUNK]);
+                }
+            });
+            // a machine too slow for that many bytes gives up all the same
+            let error = answer.unwrap_err();
+            let all = matches!(error, ClientError::Silent { .. }) && begin.starts_with(b"{\"flows");
+            assert!(all || matches!(error, ClientError::TooLong { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_none_is_told() {
+        let answer = asked("junk", |mut stream| _ = stream.write_all(b"\x1b[2J\n"));
+        assert!(matches!(answer, Err(ClientError::Answer { .. })), "{answer:?}");
+        let answer = asked("gone", drop);
+        assert!(matches!(answer, Err(ClientError::Unreachable { .. })), "{answer:?}");
+        let answer = asked("flows", |mut stream| _ = stream.write_all(b"{\"flows\":[]}\n"));
+        assert_eq!(answer.unwrap(), Answer::Flows(Vec::new()));
+    }
 }

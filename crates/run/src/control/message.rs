@@ -6,11 +6,18 @@ use wirebeat_traffic::compile::Part;
 use wirebeat_traffic::spec::change::Settings;
 use wirebeat_traffic::spec::{Change, Departures};
 use wirebeat_units::Nanos;
+use wirebeat_units::printable::printable;
 
 use super::Control;
 
 /// The longest line, in bytes, with its end.
 pub const LINE_MAX: usize = 64 << 10;
+
+/// The longest words on what a flow sends, in bytes; what is longer is cut.
+const SENDS_MAX: usize = 160;
+/// The most bytes that a flow takes in an answer: a name of 64 characters, what it sends with every byte escaped, and the
+/// keys.
+pub(super) const FLOW_MAX: usize = 64 * 4 + SENDS_MAX * 2 + 64;
 
 /// What can be asked of a session: `{"do": "change", "flow": "voice", "to": {"rate": "2kpps"}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,8 +114,22 @@ impl FlowState {
                 sub_flows: flow.replay.as_ref().and_then(|replay| replay.sub_flows),
             })
         });
-        FlowState { flow: flow.to_owned(), state, sends }
+        FlowState { flow: flow.to_owned(), state, sends: shortened(sends) }
     }
+}
+
+/// At most [`SENDS_MAX`] bytes of a text, with nothing in it that JSON needs more than a byte more for.
+fn shortened(text: String) -> String {
+    const REST: &str = "…";
+    let mut text = printable(&text).into_owned();
+    if text.len() > SENDS_MAX {
+        let fits = |(at, c): &(usize, char)| at + c.len_utf8() + REST.len() <= SENDS_MAX;
+        let end =
+            text.char_indices().take_while(fits).last().map_or(0, |(at, c)| at + c.len_utf8());
+        text.truncate(end);
+        text += REST;
+    }
+    text
 }
 
 /// A change in words.
@@ -187,6 +208,17 @@ mod tests {
             words(&to),
             r#"departures exponential, rate 2kpps, size {"mix":{"1518B":2,"64B":1}}"#
         );
+    }
+
+    #[test]
+    fn the_longest_state_of_a_flow_has_room_in_an_answer() {
+        for sends in ["\"".repeat(5000), "ä\u{1b}".repeat(5000)] {
+            let sends = shortened(sends);
+            assert!(sends.len() <= SENDS_MAX && sends.ends_with('…'), "{sends}");
+            let state = FlowState { flow: "\u{10ffff}".repeat(64), state: State::Sending, sends };
+            assert!(line(&state).len() <= FLOW_MAX);
+        }
+        assert_eq!(shortened("rate 1kpps".to_owned()), "rate 1kpps");
     }
 
     #[test]

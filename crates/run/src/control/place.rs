@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, statat, unlinkat};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 /// The most entries of the directory that are looked at.
 const ENTRIES: usize = 4096;
@@ -82,7 +83,7 @@ impl Directory {
         let own = statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
             FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_uid == user()
         });
-        own && UnixStream::connect(self.reach(name))
+        own && connect_at_once(&self.reach(name))
             .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     }
 
@@ -159,9 +160,23 @@ pub(super) fn default_place() -> Result<(Directory, PathBuf), String> {
 pub fn living() -> Result<Vec<PathBuf>, String> {
     let Some(directory) = directory(&runtime()?)? else { return Ok(Vec::new()) };
     let mut living = directory.sockets()?;
-    living.retain(|name| UnixStream::connect(directory.reach(name)).is_ok());
+    let lives = |connected: io::Result<UnixStream>| match connected {
+        Ok(_) => true,
+        // it has as many connections as it takes
+        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+    };
+    living.retain(|name| lives(connect_at_once(&directory.reach(name))));
     living.sort();
     Ok(living.iter().map(|name| directory.path_of(name)).collect())
+}
+
+/// Connects without waiting: `WouldBlock` where a session has as many connections waiting as it takes. The stream does not
+/// block either.
+pub(super) fn connect_at_once(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
 }
 
 pub(super) fn user() -> u32 {
