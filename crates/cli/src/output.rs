@@ -167,8 +167,11 @@ impl Output {
         let error = ErrorReport::new(VERSION.to_owned(), self.command_line.clone(), body);
         let json = Format::Json.error(&error, Colour::Never);
         match &mut self.json {
-            // Where even this cannot be written, the exit code still says it.
-            Json::Standard => drop(print(&json)),
+            Json::Standard => {
+                if print(&json).is_err() {
+                    tell(&failure.to_string());
+                }
+            }
             Json::None => tell(&failure.to_string()),
             Json::File(file, path) => {
                 tell(&failure.to_string());
@@ -235,7 +238,16 @@ fn escaped(json: &str) -> Cow<'_, str> {
     out.into()
 }
 
+/// Fails where the program was started without a standard output (`>&-`): what is written there is lost without an error.
+pub fn has_standard_output() -> io::Result<()> {
+    match wirebeat_run::had_standard_output() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is closed")),
+    }
+}
+
 fn written(text: &str) -> io::Result<()> {
+    has_standard_output()?;
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }

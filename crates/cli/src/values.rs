@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -155,6 +156,18 @@ pub fn count<T: FromStr>(text: &str) -> Result<T, String> {
 /// Reads a number of any kind, zero too.
 pub fn number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("'{text}' is no whole number; write for example 7"))
+}
+
+/// Reads a number from one to another.
+pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    let read = text.parse().ok().filter(|number| range.contains(number));
+    read.ok_or_else(|| {
+        format!(
+            "'{text}' is not possible here; write a whole number from {} to {}",
+            range.start(),
+            range.end()
+        )
+    })
 }
 
 /// Reads a time that is longer than nothing.

@@ -15,5 +15,6 @@ pub mod packet;
 pub mod scheduling;
 mod slots;
 pub mod socket;
+pub mod standard_output;
 mod sys;
 pub mod time;

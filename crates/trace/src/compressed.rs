@@ -20,6 +20,12 @@ const ZSTD: &[u8] = &0xfd2f_b528_u32.to_le_bytes();
 /// So far back a frame may refer: 2^27 bytes, what `zstd` itself takes without `--long`.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
+/// Whether a frame of Zstandard begins so that holds something else, RFC 8878, section 3.1.2: 0x184D2A50 to 0x184D2A5F,
+/// little-endian. `pzstd` writes such frames first, for example.
+fn is_skippable(first: &[u8]) -> bool {
+    matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
+}
+
 /// How a file is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
@@ -61,7 +67,7 @@ pub fn is_packed(first: &[u8]) -> bool {
 fn packing(first: &[u8]) -> Option<Packing> {
     match first {
         first if first.starts_with(GZIP) => Some(Packing::Gzip),
-        first if first.starts_with(ZSTD) => Some(Packing::Zstd),
+        first if first.starts_with(ZSTD) || is_skippable(first) => Some(Packing::Zstd),
         _ => None,
     }
 }
@@ -193,6 +199,11 @@ mod tests {
             for step in [1, 3, 1 << 20] {
                 assert!(read(&packed, step).unwrap() == (text.clone(), packing));
             }
+        }
+        for kind in [0x50, 0x5f] {
+            let skippable = [&[kind, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
+            let packed = [skippable, zstd(&text)].concat();
+            assert!(read(&packed, 3).unwrap() == (text.clone(), Some(Packing::Zstd)));
         }
         for short in [&b""[..], b"\x1f", b"a", b"\x28\xb5\x2f"] {
             assert_eq!(read(short, 1).unwrap(), (short.to_vec(), None));

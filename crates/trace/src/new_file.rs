@@ -51,6 +51,11 @@ impl NewFile {
         }
     }
 
+    /// The name that it is going to have.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Gives it its name.
     ///
     /// # Errors

@@ -93,6 +93,10 @@ impl<S: Fn() -> bool> Sorter<S> {
 
     /// Writes what is in memory as a run.
     fn spill(&mut self) -> io::Result<()> {
+        self.write_run().map_err(|error| in_folder(&self.folder, error))
+    }
+
+    fn write_run(&mut self) -> io::Result<()> {
         if self.entries.is_empty() {
             return Ok(());
         }
@@ -150,16 +154,24 @@ fn stopped() -> io::Error {
     io::Error::new(io::ErrorKind::Interrupted, "it was stopped")
 }
 
+/// What the system says of a temporary file.
+fn in_folder(folder: &Path, error: io::Error) -> io::Error {
+    match error.kind() {
+        // that is ours
+        io::ErrorKind::Interrupted => error,
+        kind => {
+            io::Error::new(kind, format!("a temporary file in '{}': {error}", folder.display()))
+        }
+    }
+}
+
 /// A file without a name, which is gone when it is closed.
 fn nameless(folder: &Path) -> io::Result<File> {
-    let told = |error: io::Error| {
-        io::Error::new(error.kind(), format!("a temporary file in '{}': {error}", folder.display()))
-    };
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::open(folder, flags, Mode::from_raw_mode(0o600)) {
         Ok(file) => Ok(file.into()),
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => named(folder).map_err(told),
-        Err(error) => Err(told(error.into())),
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => named(folder),
+        Err(error) => Err(error.into()),
     }
 }
 

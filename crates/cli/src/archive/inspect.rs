@@ -48,7 +48,7 @@ pub struct Args {
     devices: bool,
     /// Show the first records as well, so many of them
     #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true,
-        value_parser = clap::value_parser!(u64).range(..=RECORDS_MAX))]
+        value_parser = |text: &str| crate::values::within(text, 0..=RECORDS_MAX))]
     records: u64,
     /// Write the answer as JSON to a file; with '-', to standard output, with nothing else
     #[arg(long, value_name = "FILE")]

@@ -13,6 +13,7 @@ mod sort;
 mod verify;
 mod work;
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -35,6 +36,10 @@ use work::Work;
 const REDRAW: Duration = Duration::from_millis(200);
 /// Bytes that are written at once.
 const WRITE: usize = 1 << 18;
+/// What messages call standard output.
+const STANDARD_OUTPUT: &str = "standard output";
+/// What helps where a file cannot be written.
+const ROOM: &str = "check the folder, and the room on the disk";
 
 /// Work with archives of time series
 ///
@@ -168,6 +173,7 @@ enum Output {
 impl Output {
     fn create(path: &Path) -> Result<Output, Failure> {
         if is_standard(path) {
+            output::has_standard_output().map_err(|error| cannot_write(path, &error))?;
             let out = io::stdout();
             return match out.is_terminal() {
                 true => Ok(Output::Terminal(out, Vec::new())),
@@ -175,6 +181,18 @@ impl Output {
             };
         }
         NewFile::create(path).map(Output::File).map_err(|error| cannot_make(path, &error))
+    }
+
+    fn refused(&self, error: io::Error) -> io::Error {
+        // those are tried again
+        if error.kind() == io::ErrorKind::Interrupted {
+            return error;
+        }
+        let place = match self {
+            Output::File(file) => file.path().display().to_string(),
+            Output::Standard(_) | Output::Terminal(..) => STANDARD_OUTPUT.to_owned(),
+        };
+        io::Error::new(error.kind(), Refused { place, error })
     }
 
     fn buffered(self) -> BufWriter<Output> {
@@ -198,21 +216,44 @@ fn keep_output(output: BufWriter<Output>, path: &Path) -> Result<(), Failure> {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
+        let written = match self {
             Output::File(file) => file.write(bytes),
             Output::Standard(out) => out.write(bytes),
             Output::Terminal(out, held) => {
-                out.write_all(harmless(held, bytes).as_bytes())?;
-                Ok(bytes.len())
+                out.write_all(harmless(held, bytes).as_bytes()).map(|()| bytes.len())
             }
-        }
+        };
+        written.map_err(|error| self.refused(error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
+        let flushed = match self {
             Output::File(file) => file.flush(),
             Output::Standard(out) | Output::Terminal(out, _) => out.flush(),
-        }
+        };
+        flushed.map_err(|error| self.refused(error))
+    }
+}
+
+/// What the system says of an output, with its name.
+#[derive(Debug)]
+struct Refused {
+    place: String,
+    error: io::Error,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Refused {
+    /// Where it was, if it was at an output.
+    fn place(error: &io::Error) -> Option<&str> {
+        error.get_ref()?.downcast_ref::<Refused>().map(|refused| refused.place.as_str())
     }
 }
 
@@ -249,8 +290,20 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::AlreadyExists {
         return cannot_make(path, error);
     }
-    let failure = Failure::output(&format!("cannot write it: {error}"));
-    failure.at(path.display().to_string()).hint("check the folder, and the room on the disk")
+    let place = match is_standard(path) {
+        true => STANDARD_OUTPUT.to_owned(),
+        false => path.display().to_string(),
+    };
+    Failure::output(&format!("cannot write it: {error}")).at(place).hint(ROOM)
+}
+
+/// Why a record could not be written.
+fn not_written(told: &str, error: &io::Error) -> Failure {
+    let failure = Failure::output(told);
+    match Refused::place(error) {
+        Some(place) => failure.at(place).hint(ROOM),
+        None => failure,
+    }
 }
 
 /// Takes all records of a source to a sink, shows how far it is on a terminal, and stops when a signal says so.

@@ -1,9 +1,11 @@
 //! `wirebeat archive sort`: an archive in any order as one in the order of time.
 
-use std::env;
 use std::path::{Path, PathBuf};
+use std::{env, fs, io};
 
 use clap::Args as ClapArgs;
+use rustix::fs::{Access, access};
+use wirebeat_run::Exit;
 use wirebeat_trace::archive::{Place, Reading, Writer};
 use wirebeat_trace::sort::{MEMORY_MIN, Sorter};
 use wirebeat_units::Bytes;
@@ -37,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = memory)]
     memory: Bytes,
     /// The folder of temporary files [default: that of the new archive, or TMPDIR for '-']
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", value_parser = folder)]
     temporary: Option<PathBuf>,
     #[command(flatten)]
     reading: ReadArgs,
@@ -51,6 +53,20 @@ fn memory(text: &str) -> Result<Bytes, String> {
     }
 }
 
+fn folder(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let usable = fs::metadata(&path).and_then(|meta| match meta.is_dir() {
+        true => Ok(access(&path, Access::WRITE_OK | Access::EXEC_OK)?),
+        false => Err(io::ErrorKind::NotADirectory.into()),
+    });
+    match usable {
+        Ok(()) => Ok(path),
+        Err(error) => Err(format!(
+            "'{text}' has no temporary files: {error}; name a folder that you may write to"
+        )),
+    }
+}
+
 /// Sorts.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let reading = Reading { any_order: true, ..args.reading.reading() };
@@ -60,7 +76,10 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let folder = args.temporary.clone().unwrap_or_else(|| beside(&args.files.output));
     let memory = usize::try_from(args.memory.get()).unwrap_or(usize::MAX);
     let mut sorter = Sorter::new(memory, &folder, || work.goes_on());
-    work.copy(&mut archive, &mut sorter)?;
+    work.copy(&mut archive, &mut sorter).map_err(|failure| match failure.exit() {
+        Exit::Output => failure.hint("name a folder with more room with --temporary"),
+        _ => failure,
+    })?;
     let mut sorted = sorter.sorted().map_err(|error| cannot_make(&folder, &error))?;
     let mut writer = Writer::new(output.buffered());
     let records = work.copy(&mut sorted, &mut writer)?;

@@ -68,7 +68,7 @@ impl Work {
                 self.wrong(&error.to_string())
             }
             CopyError::Write { .. } if !self.goes_on() => self.wrong(STOPPED),
-            CopyError::Write { .. } => Failure::output(&error.to_string()),
+            CopyError::Write { source, .. } => super::not_written(&error.to_string(), source),
             CopyError::Read(read) if is_system(read) => self.refused(&error.to_string()),
             CopyError::Read(_) => self.bad(&error.to_string()),
             CopyError::Stopped => self.wrong(&error.to_string()),

@@ -221,7 +221,7 @@ fn an_export_that_is_ordered_by_device_is_sorted_by_time() {
         "/nonexistent",
     ]);
     assert!(
-        ended.code == 5 && ended.err.contains("a temporary file in '/nonexistent'"),
+        ended.code == 2 && ended.err.contains("'/nonexistent' has no temporary files"),
         "{ended:?}"
     );
     let ended = run(&["archive", "sort", &raw, &scratch.path("no"), "--memory", "1KiB"]);

@@ -16,6 +16,7 @@ mod engines;
 mod explain;
 mod generated;
 mod help;
+mod inputs;
 mod interrupts;
 mod output;
 mod scenario;

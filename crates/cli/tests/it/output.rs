@@ -81,6 +81,44 @@ fn a_reader_who_goes_away_is_no_failure() {
 /// A run of ten frames over loopback.
 const RUN: [&str; 7] = ["send", "--to", "127.0.0.1:9", "--count", "10", "--rate", "1kpps"];
 
+/// Without a standard output (`>&-`) the result was lost, and the exit code 0: Rust puts /dev/null in its place.
+#[test]
+fn a_closed_standard_output_takes_no_result() {
+    let closed = |arguments: &[&str]| {
+        let line = r#"exec "$0" "$@" >&-"#;
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", line, env!("CARGO_BIN_EXE_wirebeat")]).args(arguments);
+        let ended = shell.stderr(Stdio::piped()).output().unwrap();
+        (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+    };
+    for form in [&[][..], &["--json", "-"]] {
+        let (code, told) = closed(&[&RUN[..], form].concat());
+        assert_eq!(code, Some(5), "{told}");
+        assert!(told.contains("standard output") && told.contains("it is closed"), "{told}");
+        assert!(told.contains("10 requested = 10 sent"), "the report is not there: {told}");
+    }
+    let scratch = Scratch::new("closed");
+    let archive = scratch.path("a.wbar");
+    let made = line(&format!("archive create {archive} --synthetic --records 5 --sampling 1ms"));
+    assert_eq!(made.code, 0, "{made:?}");
+    for arguments in [&["--help"][..], &["man"], &["archive", "slice", &archive, "-"]] {
+        let (code, told) = closed(arguments);
+        assert_eq!(code, Some(5), "{arguments:?}: {told}");
+        assert!(told.contains("it is closed"), "{arguments:?}: {told}");
+    }
+    // an error is told all the same
+    let (code, told) = closed(&["send", "--to", "nowhere", "--json", "-"]);
+    assert!(code == Some(2) && told.starts_with("error: "), "{told}");
+}
+
+/// Python gives /dev/null for reading and writing to its children, as it is put in the place of a closed one.
+#[test]
+fn a_standard_output_that_nobody_reads_is_no_closed_one() {
+    let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
+    let ended = command(&RUN).stdout(null).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+}
+
 /// A disk that is full.
 fn full() -> Stdio {
     fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into()

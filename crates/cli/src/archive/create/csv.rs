@@ -26,7 +26,7 @@ pub struct CsvArgs {
     no_names: bool,
     /// Lines that a quoted field may have; a quote that is not closed by then is an error [default: 1]
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["parquet", "synthetic"],
-        value_parser = clap::value_parser!(u64).range(1..=QUOTED_LINES_MAX))]
+        value_parser = |text: &str| crate::values::within(text, 1..=QUOTED_LINES_MAX))]
     quoted_lines: Option<u64>,
 }
 
@@ -37,7 +37,10 @@ fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
         &[byte] if !matches!(byte, b'"' | b'\r' | b'\n') => Ok(byte),
-        _ => Err(format!("'{text}' cannot separate fields; write one character of ASCII, or tab")),
+        _ => {
+            let text = text.escape_debug();
+            Err(format!("'{text}' cannot separate fields; write one character of ASCII, or tab"))
+        }
     }
 }
 
@@ -62,7 +65,7 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
     let source = Reader::new(from, name(path), reading)
         .map_err(|error| Failure::usage(&error.to_string()))?;
     let mut source = table.records(source);
-    let records = make(&mut source, len, &args.output)?;
+    let records = make(&mut source, len, &args.output, |source| Some(source.source().tally()))?;
     made(records, source.source().tally());
     Ok(0)
 }

@@ -160,10 +160,25 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     }
 }
 
-/// Makes an archive of a source, which has so many bytes where that is known. Says how many records there were.
-fn make(source: &mut dyn Source, len: Option<u64>, output: &Path) -> Result<u64, Failure> {
+/// Makes an archive of a source, which has so many bytes where that is known. `skipped` says what was left out. Says how many
+/// records there were; an archive of rows that are all invalid is none.
+fn make<S: Source>(
+    source: &mut S,
+    len: Option<u64>,
+    output: &Path,
+    skipped: impl Fn(&S) -> Option<&Tally>,
+) -> Result<u64, Failure> {
     let mut writer = Writer::new(Output::create(output)?.buffered());
     let records = copy(source, &mut writer, len)?;
+    let rows = skipped(source).map_or(0, all_skipped);
+    if records == 0 && rows > 0 {
+        let tally = skipped(source).into_iter();
+        let first = tally.flat_map(|tally| &tally.bad).find_map(|(_, first)| first.as_ref());
+        let why =
+            format!("no row is valid, so nothing was written ({} skipped)", counted(rows, "row"));
+        let failure = Failure::usage(&why).at(first.map(ToString::to_string).unwrap_or_default());
+        return Err(failure.hint("check which columns are taken, and in which form they are"));
+    }
     keep(writer, output)?;
     Ok(records)
 }
@@ -171,7 +186,7 @@ fn make(source: &mut dyn Source, len: Option<u64>, output: &Path) -> Result<u64,
 /// Tells what came of it: records, and what was skipped, by kind, with the first of each.
 fn made(records: u64, tally: &Tally) {
     let written = format!("{} written", counted(records, "record"));
-    let all: u64 = tally.bad.iter().map(|(count, _)| count).sum();
+    let all = all_skipped(tally);
     if all == 0 {
         tell(&format!("{written}\n"));
         return;
@@ -183,4 +198,9 @@ fn made(records: u64, tally: &Tally) {
         }
     }
     tell(&text);
+}
+
+/// Rows that were skipped.
+fn all_skipped(tally: &Tally) -> u64 {
+    tally.bad.iter().map(|(count, _)| count).sum()
 }

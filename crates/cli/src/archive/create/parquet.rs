@@ -25,7 +25,8 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
     let source = Reader::new(file, name(path), reading)
         .map_err(|error| Failure::usage(&error.to_string()))?;
     let mut source = table.records(source);
-    let records = make(&mut source, Some(len), &args.output)?;
+    let records =
+        make(&mut source, Some(len), &args.output, |source| Some(source.source().tally()))?;
     made(records, source.source().tally());
     Ok(0)
 }
@@ -39,13 +40,11 @@ fn open(path: &Path) -> Result<(File, u64), Failure> {
     if is_standard(path) {
         return Err(no_file());
     }
-    let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
-    let (meta, file) = opened.map_err(|error| cannot_read(path, &error))?;
-    if meta.is_dir() {
+    if path.is_dir() {
         return Err(cannot_read(path, &io::ErrorKind::IsADirectory.into()));
     }
-    if !meta.is_file() {
-        return Err(no_file());
-    }
-    Ok((file, meta.len()))
+    let failed = |error: io::Error| cannot_read(path, &error);
+    let file = wirebeat_run::open_regular(path).map_err(failed)?.ok_or_else(no_file)?;
+    let len = file.metadata().map_err(failed)?.len();
+    Ok((file, len))
 }

@@ -99,6 +99,6 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     };
     let mut source = Synthetic::new(plan).map_err(|error| Failure::usage(&error.to_string()))?;
     let bytes = source.bytes();
-    made(make(&mut source, Some(bytes), &args.output)?, &Tally::default());
+    made(make(&mut source, Some(bytes), &args.output, |_| None)?, &Tally::default());
     Ok(0)
 }

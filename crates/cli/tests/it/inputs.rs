@@ -1,0 +1,198 @@
+//! Inputs that are no files, or not of what they should be.
+
+use std::io::Write;
+use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, Mode, mkfifoat};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{Scratch, command, line, run};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn pipe(scratch: &Scratch) -> String {
+    let path = scratch.path("pipe");
+    mkfifoat(CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
+    path
+}
+
+const SCENARIO: &str = "\
+ports: { a: { engine: loopback } }
+flows:
+  x: { from: a, packet: [ ipv4: { destination: 10.0.0.2 }, udp: { destination: 9 } ], count: 1 }
+";
+
+/// A receiver waited for ever for a writer, and a signal did not end it.
+#[test]
+fn a_key_file_or_an_included_file_that_is_a_pipe_is_refused_at_once() {
+    let scratch = Scratch::new("pipes");
+    let pipe = pipe(&scratch);
+    let top = scratch.file("top.yaml", format!("include: pipe\n{SCENARIO}").as_bytes());
+    for (arguments, why) in [
+        (
+            format!("receive --engine socket --port 7000 --listen 127.0.0.1 --key-file {pipe}"),
+            "not a regular file",
+        ),
+        (
+            "receive --engine socket --port 7000 --listen 127.0.0.1 --key-file /dev/zero"
+                .to_owned(),
+            "not a regular file",
+        ),
+        (
+            format!("send --to 127.0.0.1:9 --peer 127.0.0.1:9 --key-file {pipe}"),
+            "not a regular file",
+        ),
+        (format!("check {top}"), "not a regular file"),
+        (format!("archive create {pipe}.wbar --parquet {pipe}"), "read from a file alone"),
+    ] {
+        let ended = line(&arguments);
+        assert_eq!(ended.code, 2, "{arguments}: {ended:?}");
+        assert!(ended.err.contains(why), "{arguments}: {}", ended.err);
+    }
+}
+
+/// A pipe may be what a scenario comes from: it is read to its end, and while nothing comes a signal ends the program.
+#[test]
+fn a_scenario_may_come_through_a_pipe_and_waiting_for_it_ends_with_a_signal() {
+    let scratch = Scratch::new("piped-scenario");
+    let path = pipe(&scratch);
+    for arguments in [&["check", &path][..], &["run", &path], &["convert", &path], &["run", "-"]] {
+        let mut child = command(arguments);
+        child.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        thread::sleep(Duration::from_millis(300));
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let begun = Instant::now();
+        let status = child.wait().unwrap();
+        assert!(begun.elapsed() < PATIENCE && !status.success(), "{arguments:?}: {status}");
+    }
+    let writer = thread::spawn({
+        let path = path.clone();
+        move || std::fs::write(path, SCENARIO).unwrap()
+    });
+    let ended = run(&["check", &path]);
+    writer.join().unwrap();
+    assert_eq!(ended.code, 0, "{ended:?}");
+}
+
+/// They said neither the line nor the key.
+#[test]
+fn a_file_that_a_scenario_names_and_cannot_be_used_has_its_place() {
+    let scratch = Scratch::new("named-files");
+    scratch.file("text", b"this is no capture\n");
+    let flow = |rest: &str, packet: &str| {
+        format!(
+            "ports: {{ a: {{ engine: loopback }} }}\nflows:\n  x:\n    from: a\n    count: 1\n    packet:\n      - ipv4: {{ \
+             destination: 10.0.0.2 }}\n      - udp: {{ destination: 9 }}\n{packet}{rest}"
+        )
+    };
+    for (name, text, place) in [
+        ("size", flow("    size: { file: none }\n", ""), ":9:5"),
+        ("payload", flow("", "      - payload: { file: none }\n"), ":9:9"),
+        ("trace", flow("    departures: { trace: none }\n", ""), ":9:5"),
+        ("capture", flow("    size: { capture: none }\n", ""), ":9:5"),
+        ("captured", flow("    size: { capture: text }\n", ""), ":9:"),
+    ] {
+        let file = scratch.file(&format!("{name}.yaml"), text.as_bytes());
+        let ended = run(&["check", &file]);
+        assert_eq!(ended.code, 2, "{name}: {ended:?}");
+        assert!(ended.err.contains(&format!("{file}{place}")), "{name}: {}", ended.err);
+        assert!(!ended.err.contains("magic"), "{name}: {}", ended.err);
+    }
+}
+
+/// `ctl` waited for ever, and printed what came as it was.
+#[test]
+fn a_control_socket_that_says_nothing_or_too_much_ends_with_3() {
+    let scratch = Scratch::new("ctl-hostile");
+    let path = scratch.path("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    let ctl = |more: &[&str]| run(&[&["ctl", "--control", &path], more, &["list"]].concat());
+    let silent = ctl(&["--timeout", "200ms"]);
+    assert_eq!(silent.code, 3, "{silent:?}");
+    assert!(silent.err.contains("no whole answer within 0.2 s"), "{}", silent.err);
+    assert!(silent.err.contains("--timeout"), "{}", silent.err);
+    let flood = thread::spawn(move || {
+        let _of_the_first = listener.accept().unwrap();
+        let mut stream = listener.accept().unwrap().0;
+        let mut written = stream.write_all(b"{\"error\":\"\x1b[2J");
+        while written.is_ok() {
+            written = stream.write_all(&[b'x'; 65_536]);
+        }
+    });
+    let long = ctl(&[]);
+    assert_eq!(long.code, 3, "{}", long.err.len());
+    assert!(long.err.len() < 1000 && long.err.contains("is longer than"), "{}", long.err);
+    flood.join().unwrap();
+}
+
+/// They said "0 records written", left an empty archive, and ended with 0.
+#[test]
+fn a_table_without_a_valid_row_makes_no_archive() {
+    let scratch = Scratch::new("all-bad");
+    let (table, archive) = (scratch.path("t.csv"), scratch.path("a.wbar"));
+    std::fs::write(&table, "time,device,data\nx,a,1\ny,b,2\n").unwrap();
+    let ended = line(&format!("archive create {archive} --csv {table} --on-bad skip"));
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(
+        ended.err.contains("no row is valid, so nothing was written (2 rows skipped)"),
+        "{}",
+        ended.err
+    );
+    assert!(!std::path::Path::new(&archive).exists());
+    let ended = run(&["archive", "create", &archive, "--csv", &table, "--delimiter", "\n"]);
+    assert!(ended.code == 2 && ended.err.contains("'\\n' cannot separate"), "{}", ended.err);
+}
+
+/// They were told in the words of Rust: "number too large to fit in target type".
+#[test]
+fn numbers_out_of_range_are_told_in_plain_words() {
+    for arguments in [
+        "archive inspect x --records 99999999999999999999999",
+        "archive create y --csv x --quoted-lines 0",
+    ] {
+        let ended = line(arguments);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.err.contains("write a whole number from"), "{}", ended.err);
+    }
+}
+
+/// The message named neither the file nor what helps. A file may have 64 KiB here, as on a disk that is full.
+#[test]
+fn a_disk_without_room_is_told_with_the_file() {
+    let scratch = Scratch::new("full-disk");
+    let (source, target) = (scratch.path("a.wbar"), scratch.path("b.wbar"));
+    let made = line(&format!("archive create {source} --synthetic --records 20000 --sampling 1ms"));
+    assert_eq!(made.code, 0, "{made:?}");
+    let limited = |arguments: &str| {
+        // EFBIG where a file becomes too long: the signal is ignored, and the write fails
+        let line = format!("trap '' XFSZ; ulimit -f 64; exec \"$0\" {arguments}");
+        let mut shell = Command::new("sh");
+        let ended = shell.args(["-c", &line, env!("CARGO_BIN_EXE_wirebeat")]).output().unwrap();
+        (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+    };
+    for what in ["slice", "export --format csv", "sort", "merge"] {
+        let files = if what == "merge" {
+            format!("{target} {source}")
+        } else {
+            format!("{source} {target}")
+        };
+        let (code, told) = limited(&format!("archive {what} {files}"));
+        assert_eq!(code, Some(5), "{what}: {told}");
+        assert!(told.contains(&format!("\n  {target}\n")), "{what}: {told}");
+        assert!(told.contains("the room on the disk"), "{what}: {told}");
+    }
+    let (code, told) = limited(&format!(
+        "archive sort {source} {target} --memory 1MiB --temporary {}",
+        scratch.0.display()
+    ));
+    assert_eq!(code, Some(5), "{told}");
+    assert!(told.contains(&format!("temporary file in '{}'", scratch.0.display())), "{told}");
+    assert!(told.contains("with --temporary"), "{told}");
+    let ended = line(&format!("archive sort {source} {target} --temporary /nonexistent"));
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.err.contains("name a folder that you may write to"), "{}", ended.err);
+}
