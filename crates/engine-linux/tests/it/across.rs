@@ -41,7 +41,8 @@ fn datagrams(arrived: &[crate::lab::Arrived]) -> Vec<Vec<u8>> {
     arrived
         .iter()
         .map(|arrival| {
-            assert_eq!(arrival.frame_len as usize, arrival.bytes.len() + 4);
+            // without padding on this cable, and no shorter for it
+            assert_eq!(arrival.frame_len as usize, arrival.bytes.len().max(60) + 4);
             Datagram::parse(&arrival.bytes).unwrap().payload.to_vec()
         })
         .collect()

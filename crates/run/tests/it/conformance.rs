@@ -301,7 +301,7 @@ fn flows_of_sockets_without_a_source_port_are_not_lost() {
                  b: {{ interface: wb1, namespace: b, engine: {engine} }}\nflows:\n  \
                  r: {{ from: a, to: b, rate: 1kpps, size: 200B, probe: off, count: 100 }}\n  \
                  s: {{ from: a, to: b, rate: 1kpps, probe: off, count: 100, \
-                 packet: [ {{ ipv4: {{}} }}, {{ udp: {{ destination: 9003 }} }}, {{ payload: {{ hex: '0a' }} }} ] }}\n"
+                 packet: [ {{ ipv4: {{}} }}, {{ udp: {{ destination: 9003 }} }}, {{ payload: {{ text: x }} }} ] }}\n"
             ),
             Some(&bed),
         );
