@@ -174,7 +174,7 @@ fn more_flows_than_the_receiver_measures_are_not_sent() {
     let server = Server::start(None, Fake::default());
     let error = server.open(None).unwrap().begin(flows(&[1, 2, 3, 4, 5])).err().unwrap();
     assert!(matches!(error, RemoteError::TooManyFlows { limit: 4, asked: 5, .. }), "{error}");
-    assert_eq!(error.exit_code(), 2);
+    assert_eq!(error.exit_code(), 3);
     // And if they were, the receiver would not take them.
     let expected = |ids| Expected {
         flows: flows(ids),
