@@ -392,6 +392,7 @@ fn a_run_in_which_much_went_wrong() {
     let mut late = Recorder::default();
     (0..89_040).for_each(|frame| late.record(frame * 3));
     bulk.departure_error = late.distribution();
+    bulk.late = (0..89_040).filter(|frame| frame * 3 > 100_000).count() as u64;
     let flow = receiver.summary.flows.get_mut(&2).unwrap();
     flow.sequence.reordered = 40;
     flow.sequence.extent = extents();
