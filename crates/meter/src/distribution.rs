@@ -174,7 +174,6 @@ mod tests {
         assert_eq!(of(&[-1, -2]).quantile(1.0), None);
     }
 
-    #[test]
     /// p99 of few values was the maximum, beside a median that was not known.
     #[test]
     fn no_quantile_is_known_where_values_are_missing_from_the_histogram() {

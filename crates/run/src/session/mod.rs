@@ -665,8 +665,8 @@ impl Prepared {
             std::mem::take(&mut self.replaying).into_iter().map(Replaying::finish).collect();
         // the last look is at what was sent by now, and has arrived or not when all is quiet
         let ended = MonotonicClock.now().saturating_sub(origin);
-        if !virtual_time {
-            self.settle(stop);
+        if !virtual_time && !self.receivers.is_empty() {
+            watching::settle(self.settle, stop);
         }
         observer.progress(&looking.last(ended));
         let remote = outcome::finish_remote(remote, self.settle);
@@ -694,22 +694,5 @@ impl Prepared {
     fn counts_all(&self) -> bool {
         let probed = |flow: &Flow| self.attributions.get(&flow.id) == Some(&Attribution::Probe);
         self.program.flows.iter().all(probed) && !self.program.is_cut()
-    }
-
-    /// Waits for frames on their way, as long as the scenario says or until a stop is asked: that none comes for a while
-    /// does not say that none is on its way. A flow may be slower than the path is long.
-    fn settle(&self, stop: &Stop) {
-        if self.receivers.is_empty() {
-            return;
-        }
-        let until = MonotonicClock.now().saturating_add(self.settle);
-        let asked_before = stop.asked();
-        while asked_before || !stop.asked() {
-            let left = until.saturating_sub(MonotonicClock.now());
-            if left == Nanos::ZERO {
-                return;
-            }
-            thread::sleep(WATCH.min(left.to_duration()));
-        }
     }
 }

@@ -32,6 +32,20 @@ pub(crate) fn watch(port: &PortHere, link: &Link) -> Result<LinkWatch, RunError>
     }
 }
 
+/// Waits for frames on their way, so long or until a stop is asked: that none comes for a while does not say that none is
+/// on its way. A flow may be slower than the path is long.
+pub(super) fn settle(settle: Nanos, stop: &Stop) {
+    let until = MonotonicClock.now().saturating_add(settle);
+    let asked_before = stop.asked();
+    while asked_before || !stop.asked() {
+        let left = until.saturating_sub(MonotonicClock.now());
+        if left == Nanos::ZERO {
+            return;
+        }
+        thread::sleep(WATCH.min(left.to_duration()));
+    }
+}
+
 /// What a look at the run needs.
 pub(super) struct Looking<'a> {
     pub(super) receivers: &'a [Receiver],

@@ -343,10 +343,9 @@ fn every_key_of_the_schema_is_read_and_printed_as_the_same() {
         let text = scenario(made).to_string();
         match Scenario::from_yaml(&text, "") {
             Err(error) => {
+                let found = made.value.to_string();
                 let known = REFUSED.iter().find(|(path, value, why)| {
-                    made.path == *path
-                        && made.value.to_string() == *value
-                        && error.to_string().contains(why)
+                    made.path == *path && found == *value && error.to_string().contains(why)
                 });
                 if known.is_none() {
                     refused.push(format!("{}: {error}\n    {text}", made.path));
