@@ -24,7 +24,7 @@ const SHORTEST: u64 = 18;
 /// The longest, with FCS: the kernel puts no more than 524,280 bytes together (`GSO_MAX_SIZE`), behind Ethernet header and
 /// VLAN tags.
 const LONGEST: u64 = 524_280 + 14 + 8 + 4;
-/// No counter of frames or bytes that is true gets further: a year and a half at [`BYTES_PER_NS`].
+/// No counter of frames or bytes that is true gets further: a year and a half at the rate that no link reaches (100 Tbit/s).
 pub const COUNT_MAX: u64 = 1 << 60;
 /// Bytes in a nanosecond that no link carries, nor several together: 100 Tbit/s. The fastest Ethernet has 1.6 Tbit/s.
 const BYTES_PER_NS: u128 = 12_500;
