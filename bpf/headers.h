@@ -41,7 +41,7 @@ static __always_inline __u32 key_ports(__u32 protocol)
 	return 0;
 }
 
-/* What is no IP packet: its Ethernet addresses, and the first four bytes at `network`. */
+/* The key of a frame without IP: its Ethernet addresses, and the first four bytes at `network`. */
 static __always_inline int key_of_others(struct xdp_md *ctx, struct wb_header_key *key, __be16 type, __u32 network)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;

@@ -27,8 +27,8 @@ pub struct Codecs {
     pub unix_offset: UnixOffset,
 }
 
-/// The clock of the day less the monotonic one, in nanoseconds modulo 2^64. Whoever has a copy sees what it is set to: the
-/// clock of the day may be stepped while packets arrive. Readings belong to whoever sets it.
+/// The clock of the day less the monotonic one, in nanoseconds modulo 2^64. All copies share one value, which is set
+/// anew while packets arrive: the clock of the day may be stepped. The one that sets it knows the readings.
 #[derive(Clone, Debug, Default)]
 pub struct UnixOffset(Arc<AtomicU64>);
 

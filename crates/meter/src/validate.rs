@@ -62,7 +62,7 @@ impl MeterSummary {
     }
 }
 
-/// What is no flow's.
+/// The counters that belong to no flow.
 fn check_counters(summary: &MeterSummary) -> Result<(), (&'static str, &'static str)> {
     let counters = [
         ("frames of unknown flows", summary.unknown_flow),

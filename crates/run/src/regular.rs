@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// Opens a file to read it; `None` where it is not a regular one. Never waits for whoever writes to a pipe.
+/// Opens a file to read it; `None` where it is not a regular one. Never waits for the writer of a pipe.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
     // looked at before it is opened too, because opening some devices does something
     if !std::fs::metadata(path)?.is_file() {

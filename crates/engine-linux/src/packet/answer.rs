@@ -2,7 +2,7 @@
 //!
 //! This engine sees datagrams beside the stack, and does not know whose they are. A program that has the port gives the
 //! answer itself, and the system then refuses the address; so is one that is not of this host. A sender that gets an answer
-//! got none from somebody else. The socket lives as long as it takes to send: the port stays free for whoever wants it.
+//! got none from somebody else. The socket lives as long as it takes to send: the port stays free for programs.
 
 use std::net::{SocketAddr, SocketAddrV6};
 

@@ -33,22 +33,26 @@ pub(super) fn feed<P: Port, C: Clock>(
     tally: &mut Tally,
 ) -> Result<(), PortError> {
     let mut out = Outgoing::new(job, port.caps());
-    let fed = feed_all(port, clock, job, (&mut out, tally));
-    if fed.is_err() {
-        // what it may take by itself yet is given up in a moment
-        let _ = port.stop();
-    } else {
-        tally.not_reached(job, clock.now(), out, Vec::new());
+    match feed_all(port, clock, job, (&mut out, tally)) {
+        Ok(stopped) => {
+            tally.not_reached(job, stopped, out, Vec::new());
+            Ok(())
+        }
+        Err(error) => {
+            // what it may take by itself yet is given up in a moment
+            let _ = port.stop();
+            Err(error)
+        }
     }
-    fed
 }
 
+/// Until when it gave the port frames.
 fn feed_all<P: Port, C: Clock>(
     port: &mut P,
     clock: &C,
     job: &Job<'_>,
     (out, tally): (&mut Outgoing<'_>, &mut Tally),
-) -> Result<(), PortError> {
+) -> Result<Nanos, PortError> {
     let batch = BATCH.min(port.caps().batch).max(1);
     let drops = job.drops();
     let mut admission = Admission::default();
@@ -58,8 +62,9 @@ fn feed_all<P: Port, C: Clock>(
     let (mut shown, mut last, mut handed) = (Nanos::ZERO, Nanos::ZERO, 0);
     // how long the last two batches took to build, of which one may have been disturbed
     let mut took = [Nanos::ZERO; 2];
+    let mut now;
     loop {
-        let now = clock.now();
+        now = clock.now();
         out.listen(now);
         out.done(port.done());
         if job.stopped(now) {
@@ -72,7 +77,7 @@ fn feed_all<P: Port, C: Clock>(
             }
             shown = now;
         }
-        if let Some(next) = out.peek().filter(|_| drops) {
+        if drops && let Some(next) = out.peek() {
             // what would be too late when it is built is not built: a feeder that is behind would be so for ever
             let ready = now.saturating_add(took[0].min(took[1])).saturating_add(NOTICED);
             let ready = ready.saturating_sub(job.start);
@@ -141,7 +146,7 @@ fn feed_all<P: Port, C: Clock>(
     }
     port.stop()?;
     show(job, port, passed_over);
-    Ok(())
+    Ok(now)
 }
 
 /// Builds the frames of `departures` into reserved slots, and what goes with them into `metas`.

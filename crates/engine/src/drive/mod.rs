@@ -411,7 +411,8 @@ impl Tally {
         taken: Vec<Departure>,
     ) {
         let elapsed = now.saturating_sub(job.start);
-        let until = if job.stop.load(Ordering::Relaxed) {
+        let told = job.stop.load(Ordering::Relaxed);
+        let until = if told {
             let next = taken.first().copied().or_else(|| out.peek());
             self.behind = next.is_some_and(|next| next.at.saturating_add(MOMENT) < elapsed);
             if !self.behind {
@@ -423,7 +424,6 @@ impl Tally {
         };
         // neither a schedule without an end nor one of very many frames keeps a run from its end
         let begun = Instant::now();
-        let told = job.stop.load(Ordering::Relaxed);
         let may = || begun.elapsed() < COUNT_FOR && (told || !job.stop.load(Ordering::Relaxed));
         let all = out.left((taken, until), may, |tag, counted, many| {
             if let Some(line) = self.lines.get_mut(tag as usize) {

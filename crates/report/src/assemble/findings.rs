@@ -109,7 +109,7 @@ fn not_reached(report: &Report) -> Option<String> {
     (sent.not_reached > 0).then(|| {
         format!(
             "the sender was too slow: the run ended before it reached {}{} ({} of those requested){}",
-            if sent.not_reached_at_least { "at least " } else { "" },
+            sent.at_least(),
             frames(sent.not_reached),
             share(sent.not_reached, sent),
             interrupted(report)

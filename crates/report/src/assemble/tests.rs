@@ -327,6 +327,16 @@ fn neither_side_is_a_report_too() {
 }
 
 #[test]
+fn what_was_not_counted_to_its_end_is_at_least_so_much() {
+    let flow = SentFlow { not_reached: 899, not_reached_at_least: true, ..sent(Some(1), 101) };
+    let requested = Volume { frames: 1000, ..flow.requested };
+    let report = assemble(facts(), sender(vec![SentFlow { requested, ..flow }]), None);
+    let text = crate::text::report(&report, crate::format::Colour::Never);
+    assert!(text.contains("101 of at least 1,000 frames requested were sent"), "{text}");
+    assert!(text.contains("ended before it reached at least 899 frames"), "{text}");
+}
+
+#[test]
 fn rates_are_those_of_the_definition() {
     let report = assemble(
         facts(),

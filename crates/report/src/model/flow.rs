@@ -155,6 +155,13 @@ pub struct Sent {
     pub departure_error_ns: Stats,
 }
 
+impl Sent {
+    /// What stands before the frames that were requested, or not reached, where not all of them were counted.
+    pub(crate) fn at_least(&self) -> &'static str {
+        if self.not_reached_at_least { "at least " } else { "" }
+    }
+}
+
 /// What the receiver counted. For frames with probes,
 /// `received.frames = unique + duplicates + implausible`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -107,7 +107,7 @@ fn sender(sent: &Sent) -> String {
     format!(
         "{error}{} expired, {}{} not reached, {} failed, {} more than {late_after} late",
         count(sent.expired),
-        if sent.not_reached_at_least { "at least " } else { "" },
+        sent.at_least(),
         count(sent.not_reached),
         count(sent.failed),
         count(sent.late),

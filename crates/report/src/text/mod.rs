@@ -69,8 +69,9 @@ fn short_of(report: &Report, style: Style) -> String {
         .map(|(frames, word)| format!("{} {word}", human::count(frames)))
         .collect();
     let text = format!(
-        "{} of {} requested were sent: {}",
+        "{} of {}{} requested were sent: {}",
         human::count(left),
+        sent.at_least(),
         human::counted(requested, "frame"),
         parts.join(", ")
     );

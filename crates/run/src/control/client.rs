@@ -1,6 +1,6 @@
 //! The other end of a control socket.
 //!
-//! Whoever listens there may be anybody: an answer has a time and a length, and nothing of it is believed.
+//! Any program may listen there: an answer has a time and a length, and nothing of it is believed.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -146,7 +146,7 @@ impl Looking<'_> {
     }
 }
 
-/// Halts all senders when a stop is asked for, until the run is `over`: whoever shows how far it is may wait for a reader
+/// Halts all senders when a stop is asked for, until the run is `over`: the thread that shows how far it is may wait for a reader
 /// (a terminal that is held, a full pipe), and no sender may go on meanwhile.
 pub(super) fn halt_when_asked(stop: &Stop, halt: &AtomicBool, over: &AtomicBool) {
     while !over.load(Ordering::Acquire) {
