@@ -7,8 +7,10 @@
 use wirebeat_host::udp::{self, UdpSockets};
 use wirebeat_units::printable::printable;
 
+use crate::engines::Engine;
 use crate::error::RunError;
 use crate::ports::PortHere;
+use crate::receive::ReceiveRequest;
 
 /// Watches the sockets of a port's namespace.
 #[derive(Debug)]
@@ -22,9 +24,19 @@ pub(crate) struct Applications {
 const NAMED: usize = 8;
 
 impl Applications {
-    /// From now on: the sockets of this UDP port, or of all.
-    pub(crate) fn watch(at: &PortHere, port: Option<u16>) -> Result<Applications, RunError> {
-        Ok(Applications { before: at.enter(UdpSockets::observe)?, port })
+    /// From now on: the sockets of the UDP port of the request, or of all. `None` where no datagram goes on to a program.
+    pub(crate) fn watch(
+        at: &PortHere,
+        engine: Engine,
+        request: &ReceiveRequest,
+    ) -> Result<Option<Applications>, RunError> {
+        let passed_on = match engine {
+            Engine::Packet => true,
+            Engine::Kernel => request.pass,
+            _ => false,
+        };
+        let watch = |before| Applications { before, port: request.filter.destination_port };
+        passed_on.then(|| at.enter(UdpSockets::observe).map(watch)).transpose()
     }
 
     /// What found no room since then, in words: for each socket, and for those that are closed again together.

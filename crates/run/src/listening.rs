@@ -19,6 +19,7 @@ use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::model::{End, Relation, Report, Station};
 use wirebeat_units::Nanos;
 
+use crate::applications::Applications;
 use crate::engines::Engine;
 use crate::error::RunError;
 use crate::facts;
@@ -80,9 +81,11 @@ pub(crate) fn receive(
         timeouts: Timeouts::default(),
     };
     serve(&listener, &mut local, &service, observer, stop)?;
-    let (summary, relation) = match mem::take(&mut local.work) {
-        Work::Done { summary, relation } => (*summary, relation),
-        Work::Idle | Work::Measuring { .. } => (MeterSummary::default(), Relation::Unbounded),
+    let (summary, relation, unread) = match mem::take(&mut local.work) {
+        Work::Done { summary, relation, unread } => (*summary, relation, unread),
+        Work::Idle | Work::Measuring { .. } => {
+            (MeterSummary::default(), Relation::Unbounded, Vec::new())
+        }
     };
     let end = session::interrupted(stop, &mut []).unwrap_or(End::Completed);
     let facts = RunFacts {
@@ -99,7 +102,7 @@ pub(crate) fn receive(
             ),
         },
         costs: Vec::new(),
-        machine: Vec::new(),
+        machine: unread,
         changes: Vec::new(),
         replays: Vec::new(),
     };
@@ -172,10 +175,14 @@ enum Work {
         receiver: Box<Receiver>,
         cpu: CpuTimes,
         relation: Relation,
+        /// `None` where no datagram goes on to a program, or its sockets cannot be looked at.
+        applications: Option<Applications>,
     },
     Done {
         summary: Box<MeterSummary>,
         relation: Relation,
+        /// What programs behind the receiver did not read.
+        unread: Vec<String>,
     },
 }
 
@@ -210,7 +217,11 @@ impl Metering for Local<'_> {
             error.to_string()
         })?;
         let (receiver, cpu) = (Box::new(receiver), CpuTimes::now());
-        self.work = Work::Measuring { receiver, cpu, relation: expected.relation };
+        // a measurement does not fail because the sockets beside it cannot be looked at
+        let applications =
+            Applications::watch(&self.port, self.engine, self.request).unwrap_or_default();
+        let relation = expected.relation;
+        self.work = Work::Measuring { receiver, cpu, relation, applications };
         Ok(())
     }
 
@@ -226,7 +237,8 @@ impl Metering for Local<'_> {
     }
 
     fn finish(&mut self, settle: Nanos) -> Result<Measured, String> {
-        let Work::Measuring { receiver, cpu, relation } = mem::take(&mut self.work) else {
+        let Work::Measuring { receiver, cpu, relation, applications } = mem::take(&mut self.work)
+        else {
             return Err("no measurement has begun".to_owned());
         };
         wait_for_late(settle, self.stop);
@@ -243,10 +255,12 @@ impl Metering for Local<'_> {
         let error = received.error.as_ref().map(ToString::to_string);
         let left_alone = facts::left_alone(self.engine, &received.summary);
         let shared = facts::shared_histograms(&received.summary);
-        let notes = error.into_iter().chain(left_alone).chain(shared);
+        let unread = applications.map(|applications| applications.findings(&self.port));
+        let unread = unread.unwrap_or_default();
+        let notes = error.into_iter().chain(left_alone).chain(shared).chain(unread.clone());
         let notes = notes.map(|note| format!("at the receiver: {note}"));
         let summary = received.summary;
-        self.work = Work::Done { summary: Box::new(summary.clone()), relation };
+        self.work = Work::Done { summary: Box::new(summary.clone()), relation, unread };
         self.rest();
         Ok(Measured { costs: costs.collect(), notes: notes.collect(), summary, delivered: None })
     }

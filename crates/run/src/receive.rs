@@ -140,14 +140,7 @@ pub fn receive(
     let machine = Machine::observe();
     let (started, cpu, begun) = (SystemTime::now(), CpuTimes::now(), MonotonicClock.now());
     let receiver = open(request, (&port, engine), config)?;
-    let applications = match engine {
-        // these let datagrams go on to the stack
-        Engine::Packet => true,
-        Engine::Kernel => request.pass,
-        _ => false,
-    };
-    let only = request.filter.destination_port;
-    let applications = applications.then(|| Applications::watch(&port, only)).transpose()?;
+    let applications = Applications::watch(&port, engine, request)?;
     let mut watch = match &port.link {
         Some(link) => Some(session::watch(&port, link)?),
         None => None,

@@ -2,11 +2,13 @@
 
 use std::net::UdpSocket;
 
+use wirebeat_report::model::Report;
 use wirebeat_run::{Codec, ReceiveRequest};
 use wirebeat_testbed::{Capability, require};
 use wirebeat_traffic::spec::EngineChoice;
 
 use crate::interop::{cable_to_a_program, receiver, while_receiving};
+use crate::two_hosts;
 
 /// More than the buffer of a socket holds.
 const MANY: u64 = 2_000;
@@ -67,4 +69,37 @@ fn what_a_program_that_has_ended_did_not_read_is_counted() {
     let findings: Vec<&str> =
         report.findings.iter().map(|finding| finding.message.as_str()).collect();
     assert!(findings.iter().any(|text| text.contains(&said)), "{read}: {findings:?}");
+}
+
+/// A receiver that listens for senders named nothing of it, to neither of the two ends.
+#[test]
+fn what_a_slow_program_did_not_read_is_named_to_the_sender_on_another_host() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    for engine in [EngineChoice::Packet, EngineChoice::Kernel] {
+        let bed = cable_to_a_program();
+        let slow = bed.b.namespace.run(|| UdpSocket::bind("0.0.0.0:9000")).unwrap().unwrap();
+        slow.set_nonblocking(true).unwrap();
+        let request = ReceiveRequest { pass: true, ..two_hosts::request(&bed, engine) };
+        let (sent, received) = two_hosts::both_over(&bed, &request, |bed| {
+            two_hosts::send(bed, "packet", two_hosts::KEY)
+        });
+        let sent = sent.unwrap_or_else(|error| panic!("{error}"));
+        let (mut read, mut buffer) = (0, [0; 200]);
+        while slow.recv(&mut buffer).is_ok() {
+            read += 1;
+        }
+        let dropped =
+            format!("on UDP port 9000 dropped {} of what arrived", two_hosts::SENT - read);
+        let process = format!("(process {})", std::process::id());
+        let named = |report: &Report, by: &str| {
+            let findings: Vec<&str> =
+                report.findings.iter().map(|finding| finding.message.as_str()).collect();
+            let says = |text: &&&str| {
+                text.starts_with(by) && text.contains(&dropped) && text.contains(&process)
+            };
+            assert_eq!(findings.iter().filter(says).count(), 1, "{engine:?} {read}: {findings:?}");
+        };
+        named(&sent, "at the receiver: the socket of ");
+        named(&received, "the socket of ");
+    }
 }

@@ -21,9 +21,14 @@ use wirebeat_wire::mac::MacAddr;
 
 use crate::world::{balanced, cable};
 
-const KEY: &str = "correct-horse-battery-staple-4790";
+/// What both ends know.
+pub const KEY: &str = "correct-horse-battery-staple-4790";
 
-fn request(bed: &Testbed, engine: EngineChoice, key: &str) -> ReceiveRequest {
+/// Frames that [`send`] sends.
+pub const SENT: u64 = 3000;
+
+/// What a receiver at the far end is asked for, that serves one sender.
+pub fn request(bed: &Testbed, engine: EngineChoice) -> ReceiveRequest {
     ReceiveRequest {
         command_line: Vec::new(),
         interface: Some("wb1".to_owned()),
@@ -42,7 +47,7 @@ fn request(bed: &Testbed, engine: EngineChoice, key: &str) -> ReceiveRequest {
         interval: Nanos::from_millis(100),
         listen: Some(Listen {
             address: SocketAddr::new(bed.b.ipv4.into(), 4790),
-            key: Some(KeySource::Text(key.to_owned())),
+            key: Some(KeySource::Text(KEY.to_owned())),
             once: true,
         }),
         codecs: Vec::new(),
@@ -76,10 +81,11 @@ impl Observer for Telling {
     }
 }
 
-fn send(bed: &Testbed, engine: &str, key: &str) -> Result<Report, RunError> {
+/// Sends [`SENT`] frames to UDP port 9000 of the far end.
+pub fn send(bed: &Testbed, engine: &str, key: &str) -> Result<Report, RunError> {
     let flow = format!(
         "from: here, packet: [ {{ ipv4: {{ destination: {} }} }}, {{ udp: {{ destination: 9000 }} }} ], rate: 10kpps, \
-         count: 3000",
+         count: {SENT}",
         bed.b.ipv4
     );
     send_scenario(bed, engine, &flow, key)
@@ -114,13 +120,21 @@ fn both_with(
     send: impl FnOnce(&Testbed) -> Result<Report, RunError> + Send,
 ) -> (Result<Report, RunError>, Report) {
     let bed = cable();
+    both_over(&bed, &request(&bed, engine), send)
+}
+
+/// Both ends of a cable.
+pub fn both_over(
+    bed: &Testbed,
+    request: &ReceiveRequest,
+    send: impl FnOnce(&Testbed) -> Result<Report, RunError> + Send,
+) -> (Result<Report, RunError>, Report) {
     let stop = Stop::new();
     thread::scope(|scope| {
         let (listening, is_listening) = mpsc::channel();
-        let (bed, stopped) = (&bed, stop.clone());
+        let stopped = stop.clone();
         let receiver = scope.spawn(move || {
-            let request = request(bed, engine, KEY);
-            let work = || receive(&request, &mut Listening(listening), &stopped);
+            let work = || receive(request, &mut Listening(listening), &stopped);
             bed.b.namespace.run(work).unwrap().unwrap_or_else(|error| panic!("{error}"))
         });
         is_listening.recv_timeout(Duration::from_secs(20)).unwrap();
@@ -246,7 +260,7 @@ fn survives_its_interface(engine: EngineChoice, name: &str) {
         let (told, notices) = mpsc::channel();
         let (bed, stopped) = (&bed, stop.clone());
         let receiver = scope.spawn(move || {
-            let mut request = request(bed, engine, KEY);
+            let mut request = request(bed, engine);
             request.interface = Some("wx1".to_owned());
             request.listen.as_mut().unwrap().once = false;
             let work = || receive(&request, &mut Telling(told), &stopped);
