@@ -29,8 +29,12 @@ const WATCHED: Duration = Duration::from_millis(2500);
 const PIPE: usize = 4096;
 const KEY: &str = "a-key-for-interrupts-5960";
 
+/// The far end takes frames of every engine without a program of ours there.
 fn cable() -> Testbed {
-    Testbed::pair(&Cable { neighbours: Neighbours::Fixed, ..Cable::default() }).unwrap()
+    let bed = Testbed::pair(&Cable { neighbours: Neighbours::Fixed, ..Cable::default() }).unwrap();
+    let mut far = bed.b.netlink().unwrap();
+    far.set_features(bed.b.link.index, &[("rx-gro", true)]).unwrap();
+    bed
 }
 
 /// A `wirebeat` in the namespace of an end; it is killed when it is dropped.
@@ -90,8 +94,10 @@ struct Observer {
 impl Observer {
     fn at(end: &End, scratch: &Scratch) -> Observer {
         let file = scratch.path("seen.pcap");
-        let line =
-            format!("-i {} -U --immediate-mode -Z root -w {file} udp dst port 9", end.interface());
+        let line = format!(
+            "-i {} -U --immediate-mode -s 64 -Z root -w {file} udp dst port 9",
+            end.interface()
+        );
         let process =
             Program::new(&end.namespace, "tcpdump").args(line.split(' ')).spawn().unwrap();
         process.wait_for("listening on", PATIENCE).unwrap();
@@ -124,14 +130,18 @@ fn stopped(state: &str, seen: &[i64], sends: bool) {
     );
 }
 
-#[test]
-fn nothing_leaves_after_an_interrupt_of_running_traffic() {
-    require!(Capability::NetworkNamespaces, Capability::Bpf, Capability::Program("tcpdump"));
-    for engine in ["packet", "socket"] {
-        let (bed, scratch) = (cable(), Scratch::new(&format!("interrupt-{engine}")));
+/// Sends by each engine, interrupts it and looks at what comes afterwards.
+fn interrupt_of_traffic(state: &str, rate: &str) {
+    require!(
+        Capability::NetworkNamespaces,
+        Capability::XdpLiveFrames,
+        Capability::Program("tcpdump")
+    );
+    for engine in ["packet", "socket", "kernel"] {
+        let (bed, scratch) = (cable(), Scratch::new(&format!("interrupt-{state}-{engine}")));
         let observer = Observer::at(&bed.b, &scratch);
         let line = format!(
-            "send --to {} --interface wb0 --engine {engine} --rate 1kpps --time 60s --interval 50ms",
+            "send --to {} --interface wb0 --engine {engine} --rate {rate} --time 60s --interval 50ms",
             bed.b.ipv4
         );
         let mut run = Run::start(&bed.a, &line);
@@ -139,10 +149,20 @@ fn nothing_leaves_after_an_interrupt_of_running_traffic() {
         let signal = SystemTime::now();
         run.signal(Signal::INT);
         let (code, took) = run.end();
-        println!("{engine}: ended {} ms after the signal", took.as_millis());
+        println!("{state}, {engine}: ended {} ms after the signal", took.as_millis());
         assert_eq!(code, Some(0));
-        stopped(engine, &observer.seen(signal), true);
+        stopped(&format!("{state}, {engine}"), &observer.seen(signal), true);
     }
+}
+
+#[test]
+fn nothing_leaves_after_an_interrupt_of_running_traffic() {
+    interrupt_of_traffic("steady", "1kpps");
+}
+
+#[test]
+fn nothing_leaves_after_an_interrupt_of_traffic_as_fast_as_it_can() {
+    interrupt_of_traffic("flat-out", "unlimited");
 }
 
 /// Progress is written by the thread that looks for signals, and a pipe that nobody reads holds it up.
@@ -199,8 +219,18 @@ fn nothing_leaves_after_an_interrupt_while_a_neighbour_is_asked_for() {
 
 #[test]
 fn nothing_leaves_after_an_interrupt_while_a_receiver_trickles() {
-    require!(Capability::NetworkNamespaces, Capability::Program("tcpdump"));
-    let (bed, scratch) = (cable(), Scratch::new("interrupt-trickle"));
+    require!(
+        Capability::NetworkNamespaces,
+        Capability::XdpLiveFrames,
+        Capability::Program("tcpdump")
+    );
+    for engine in ["packet", "kernel"] {
+        interrupt_while_a_receiver_trickles(engine);
+    }
+}
+
+fn interrupt_while_a_receiver_trickles(engine: &str) {
+    let (bed, scratch) = (cable(), Scratch::new(&format!("interrupt-trickle-{engine}")));
     let observer = Observer::at(&bed.b, &scratch);
     let mut receiver = Run::start(
         &bed.b,
@@ -213,7 +243,7 @@ fn nothing_leaves_after_an_interrupt_while_a_receiver_trickles() {
     // what it says passes through here, a byte at a time
     let listener = bed.b.namespace.run(|| TcpListener::bind("0.0.0.0:5961")).unwrap().unwrap();
     let line = format!(
-        "send --to {0} --interface wb0 --engine packet --rate 1kpps --time 60s --peer {0}:5961 --key {KEY}",
+        "send --to {0} --interface wb0 --engine {engine} --rate 1kpps --time 60s --peer {0}:5961 --key {KEY}",
         bed.b.ipv4
     );
     let mut run = Run::start(&bed.a, &line);
@@ -236,10 +266,10 @@ fn nothing_leaves_after_an_interrupt_while_a_receiver_trickles() {
     let signal = SystemTime::now();
     run.signal(Signal::INT);
     let (code, took) = run.end();
-    println!("trickling: ended {} ms after the signal", took.as_millis());
+    println!("trickling, {engine}: ended {} ms after the signal", took.as_millis());
     assert_eq!(code, Some(130));
     assert!(took < Duration::from_secs(2), "{took:?}");
-    stopped("trickling", &observer.seen(signal), false);
+    stopped(&format!("trickling, {engine}"), &observer.seen(signal), false);
     trickle.join().unwrap();
     asking.join().unwrap();
 }
