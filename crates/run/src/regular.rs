@@ -1,6 +1,6 @@
 //! Files that are read whole: regular ones. A pipe or a device might never begin, or never end.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
@@ -16,4 +16,17 @@ pub fn open(path: &Path) -> io::Result<Option<File>> {
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     // of the open file, so that nobody can exchange it in between
     Ok(file.metadata()?.is_file().then_some(file))
+}
+
+/// Why what is to be replayed cannot be read again and again; `None` where it is a regular file.
+pub(crate) fn refusal(metadata: &Metadata) -> Option<&'static str> {
+    if metadata.is_file() {
+        return None;
+    }
+    Some(match metadata.is_dir() {
+        true => "it is a folder, and a file is needed; name a file in it",
+        false => {
+            "it is not a regular file; write it to one first, or give it to 'wirebeat replay', which does"
+        }
+    })
 }

@@ -10,7 +10,7 @@ use wirebeat_trace::index::{Fingerprint, Index, IndexError};
 use wirebeat_units::human::counted;
 
 use super::work::archive_from;
-use super::{ReadArgs, tell_skipped};
+use super::{ReadArgs, cannot_read, tell_skipped};
 use crate::failure::Failure;
 use crate::file::is_standard;
 use crate::output::tell;
@@ -33,8 +33,11 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let at = args.archive.display().to_string();
     let failed =
         |error: io::Error| Failure::usage(&format!("cannot read it: {error}")).at(at.clone());
-    let is_file = || fs::metadata(&args.archive).map(|meta| meta.is_file()).map_err(failed);
-    if is_standard(&args.archive) || !is_file()? {
+    let kind = || fs::metadata(&args.archive).map(|meta| meta.file_type()).map_err(failed);
+    if !is_standard(&args.archive) && kind()?.is_dir() {
+        return Err(cannot_read(&args.archive, &io::ErrorKind::IsADirectory.into()));
+    }
+    if is_standard(&args.archive) || !kind()?.is_file() {
         return Err(Failure::usage("an index stands beside a file; name a file").at(at.clone()));
     }
     let file = File::open(&args.archive).map_err(failed)?;

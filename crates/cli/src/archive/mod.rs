@@ -8,13 +8,13 @@ mod export;
 mod index;
 mod inspect;
 mod merge;
+mod pipe;
 mod slice;
 mod sort;
 mod verify;
 mod work;
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -146,7 +146,7 @@ fn open(path: &Path) -> Result<Input, Failure> {
     if is_standard(path) {
         return Ok(Input { from: Box::new(io::stdin().lock()), len: None });
     }
-    let opened = File::open(path).and_then(|file| {
+    let opened = pipe::open(path).and_then(|file| {
         let meta = file.metadata()?;
         if meta.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -258,8 +258,17 @@ impl Refused {
 }
 
 fn cannot_read(path: &Path, error: &io::Error) -> Failure {
-    let failure = Failure::usage(&format!("cannot read it: {error}"));
-    failure.at(path.display().to_string()).hint("check the name of the file")
+    let (why, hint) = match error.kind() {
+        io::ErrorKind::IsADirectory => {
+            ("this is a folder, and a file is needed".to_owned(), "name a file in it")
+        }
+        io::ErrorKind::TimedOut => (
+            format!("nobody wrote to this pipe within {} s", pipe::PATIENCE.as_secs()),
+            "start what writes to it before, or name a regular file",
+        ),
+        _ => (format!("cannot read it: {error}"), "check the name of the file"),
+    };
+    Failure::usage(&why).at(path.display().to_string()).hint(hint)
 }
 
 /// What can be shown of bytes, after those that are held; the beginning of a character at the end is held for the next.

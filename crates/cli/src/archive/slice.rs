@@ -1,5 +1,7 @@
 //! `wirebeat archive slice`: part of an archive as an archive of its own.
 
+use std::fmt::Display;
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -98,10 +100,14 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
 
 /// The devices in a file.
 fn listed(path: &Path) -> Result<Vec<Pattern>, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        let failure = Failure::usage(&format!("cannot read the devices: {error}"));
+    let unreadable = |why: &dyn Display| {
+        let failure = Failure::usage(&format!("cannot read the devices: {why}"));
         failure.at(path.display().to_string()).hint("name a text with one device in each line")
-    })?;
+    };
+    let file = wirebeat_run::open_regular(path).map_err(|error| unreadable(&error))?;
+    let mut file = file.ok_or_else(|| unreadable(&"this is not a regular file"))?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(|error| unreadable(&error))?;
     let mut patterns = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let device = line.split('#').next().unwrap_or_default().trim();

@@ -196,3 +196,105 @@ fn a_disk_without_room_is_told_with_the_file() {
     assert_eq!(ended.code, 2, "{ended:?}");
     assert!(ended.err.contains("name a folder that you may write to"), "{}", ended.err);
 }
+
+/// They waited for ever where nobody wrote to the pipe.
+#[test]
+fn an_archive_is_read_from_a_pipe_and_is_not_waited_for_without_end() {
+    let scratch = Scratch::new("archive-pipe");
+    let (path, archive) = (pipe(&scratch), scratch.path("a.wbar"));
+    let made = line(&format!("archive create {archive} --synthetic --records 100 --sampling 1ms"));
+    assert_eq!(made.code, 0, "{made:?}");
+    let writer = thread::spawn({
+        let (path, bytes) = (path.clone(), std::fs::read(&archive).unwrap());
+        move || std::fs::write(path, bytes).unwrap()
+    });
+    let ended = run(&["archive", "inspect", &path]);
+    writer.join().unwrap();
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.out.contains("records   100 in "), "{}", ended.out);
+    let new = scratch.path("new");
+    let waiting: Vec<_> = [
+        format!("archive inspect {path}"),
+        format!("archive verify {path}"),
+        format!("archive sort {path} {new}"),
+        format!("archive slice {path} {new}"),
+        format!("archive merge {new} {path}"),
+        format!("archive export {path} {new} --format csv"),
+        format!("archive create {new} --pcap {path}"),
+        format!("archive create {new} --csv {path}"),
+    ]
+    .into_iter()
+    .map(|arguments| thread::spawn(move || (line(&arguments), arguments)))
+    .collect();
+    for one in waiting {
+        let (ended, arguments) = one.join().unwrap();
+        assert_eq!(ended.code, 2, "{arguments}: {ended:?}");
+        assert!(
+            ended.err.contains("nobody wrote to this pipe within 5 s"),
+            "{arguments}: {}",
+            ended.err
+        );
+    }
+    let ended = line(&format!("archive slice {archive} {new} --device-file {path}"));
+    assert!(ended.code == 2 && ended.err.contains("not a regular file"), "{ended:?}");
+    assert!(!std::path::Path::new(&new).exists());
+}
+
+/// They said "is a directory" or "write it to one first".
+#[test]
+fn a_folder_in_place_of_an_archive_is_called_one() {
+    let scratch = Scratch::new("folders");
+    let (folder, new) = (scratch.path("folder"), scratch.path("new"));
+    std::fs::create_dir(&folder).unwrap();
+    for arguments in [
+        format!("archive inspect {folder}"),
+        format!("archive verify {folder}"),
+        format!("archive index {folder}"),
+        format!("archive sort {folder} {new}"),
+        format!("archive slice {folder} {new}"),
+        format!("archive merge {new} {folder}"),
+        format!("archive export {folder} {new} --format csv"),
+        format!("archive create {new} --pcap {folder}"),
+        format!("archive create {new} --csv {folder}"),
+        format!("archive create {new} --parquet {folder}"),
+        format!("replay {folder} --to 127.0.0.1:9"),
+    ] {
+        let ended = line(&arguments);
+        assert_eq!(ended.code, 2, "{arguments}: {ended:?}");
+        let said = ended.err.contains("is a folder, and a file is needed");
+        assert!(said && ended.err.contains(&folder), "{arguments}: {}", ended.err);
+        assert!(!std::path::Path::new(&new).exists(), "{arguments}");
+    }
+}
+
+/// It said "0 records written", left an empty archive, and ended with 0.
+#[test]
+fn a_capture_without_a_record_makes_no_archive() {
+    let scratch = Scratch::new("no-payload");
+    let archive = scratch.path("a.wbar");
+    // little-endian, microseconds, Ethernet
+    let head = [
+        &0xa1b2_c3d4_u32.to_le_bytes()[..],
+        &[2, 0, 4, 0],
+        &[0; 8],
+        &65_535_u32.to_le_bytes(),
+        &1_u32.to_le_bytes(),
+    ]
+    .concat();
+    let mut arp = [0_u8; 60];
+    arp[12..14].copy_from_slice(&[8, 6]);
+    let frame = [&[0; 8][..], &[60, 0, 0, 0], &[60, 0, 0, 0], &arp].concat();
+    let two = scratch.file("two.pcap", &[&head[..], &frame, &frame].concat());
+    let none = scratch.file("none.pcap", &head);
+    for (capture, more, why) in [
+        (&two, "", "no frame holds a UDP datagram, so nothing was written (of 2 frames, 2 not IP)"),
+        (&two, "", "--any-ip"),
+        (&two, "--any-ip", "no frame holds an IP packet"),
+        (&none, "", "the capture has no frames"),
+    ] {
+        let ended = line(&format!("archive create {archive} --pcap {capture} {more}"));
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.err.contains(why) && ended.err.contains(capture.as_str()), "{}", ended.err);
+        assert!(!std::path::Path::new(&archive).exists());
+    }
+}

@@ -22,6 +22,7 @@ use wirebeat_wire::rewrite::Rules;
 use super::Recording;
 use super::read::{Unsendable, add};
 use super::source::{SCANNED, file, on_bad};
+use crate::regular;
 
 /// Some captures.
 pub(super) struct Captures {
@@ -373,11 +374,8 @@ fn see(frame: &Frame<'_>, form: Form, out: &mut Vec<u8>) {
 pub(crate) fn longest_frame(path: &Path, replay: &Replay) -> Result<Option<u32>, String> {
     let told = |error: io::Error| format!("the capture '{}': {error}", path.display());
     let metadata = std::fs::metadata(path).map_err(told)?;
-    if !metadata.is_file() {
-        return Err(format!(
-            "the capture '{}': it is not a regular file; write it to one first, or give it to 'wirebeat replay', which does",
-            path.display()
-        ));
+    if let Some(why) = regular::refusal(&metadata) {
+        return Err(format!("the capture '{}': {why}", path.display()));
     }
     if metadata.len() > SCANNED {
         return Ok(None);

@@ -17,6 +17,7 @@ use wirebeat_traffic::spec::Replay;
 use wirebeat_traffic::spec::replay::{OnBad, ReaderChoice};
 
 use super::ahead::Ahead;
+use crate::regular;
 
 /// An archive up to this length is looked through for its longest record: a quarter of a second.
 pub(super) const SCANNED: u64 = 256 << 20;
@@ -166,11 +167,8 @@ pub(super) fn file(
     offset: u64,
 ) -> Result<Box<dyn Read + Send>, String> {
     let told = |error: io::Error| format!("the {what} '{}': {error}", path.display());
-    if !std::fs::metadata(path).map_err(told)?.is_file() {
-        return Err(format!(
-            "the {what} '{}': it is not a regular file; write it to one first, or give it to 'wirebeat replay', which does",
-            path.display()
-        ));
+    if let Some(why) = regular::refusal(&std::fs::metadata(path).map_err(told)?) {
+        return Err(format!("the {what} '{}': {why}", path.display()));
     }
     let file: Box<dyn Read + Send> = match how {
         ReaderChoice::Buffered => {
@@ -211,10 +209,8 @@ pub(crate) struct Known {
 pub(crate) fn look_into(path: &Path, devices: bool) -> Result<Known, String> {
     let told = |error: &dyn std::fmt::Display| format!("the archive '{}': {error}", path.display());
     let metadata = std::fs::metadata(path).map_err(|error| told(&error))?;
-    if !metadata.is_file() {
-        return Err(told(
-            &"it is not a regular file; write it to one first, or give it to 'wirebeat replay', which does",
-        ));
+    if let Some(why) = regular::refusal(&metadata) {
+        return Err(told(&why));
     }
     let file = File::open(path).map_err(|error| told(&error))?;
     // one that does not fit says nothing here

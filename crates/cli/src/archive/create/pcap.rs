@@ -59,9 +59,36 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
     let mut payloads = Rounded::new(payloads, args.table.round_times);
     let mut writer = Writer::new(Output::create(&args.output)?.buffered());
     let records = work.copy(&mut payloads, &mut writer)?;
+    if records == 0 {
+        return Err(nothing(payloads.source(), take).at(name(path)));
+    }
     keep(writer, &args.output)?;
     tell(&told(records, payloads.source()));
     Ok(0)
+}
+
+/// That no frame gave a record, and why.
+fn nothing(payloads: &Payloads<Watched>, take: Take) -> Failure {
+    let Tally { frames, bad: (bad, _), .. } = *payloads.frames().tally();
+    let reasons = payloads.skipped().iter().filter(|(_, frames)| *frames > 0);
+    let mut reasons: Vec<String> =
+        reasons.map(|(reason, frames)| format!("{} {reason}", count(frames))).collect();
+    if bad > 0 {
+        reasons.push(format!("{} skipped as wrong", counted(bad, "place")));
+    }
+    let of = match frames {
+        0 => "the capture has no frames".to_owned(),
+        frames => format!("of {}", counted(frames, "frame")),
+    };
+    let what = if take == Take::Udp { "a UDP datagram" } else { "an IP packet" };
+    let of = [vec![of], reasons].concat().join(", ");
+    let failure = Failure::usage(&format!("no frame holds {what}, so nothing was written ({of})"));
+    match take {
+        Take::Udp if frames > 0 => {
+            failure.hint("--any-ip takes what any IP packet carries, or name another capture")
+        }
+        _ => failure.hint("name another capture"),
+    }
 }
 
 /// What became of all frames.

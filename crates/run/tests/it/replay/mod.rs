@@ -294,7 +294,7 @@ fn what_cannot_be_read_is_known_before_anything_is_sent() {
     let gone = why(file("gone.wbar"), "");
     assert!(gone.ends_with("gone.wbar': No such file or directory (os error 2)"), "{gone}");
     let folder = why(PathBuf::from("/tmp"), "");
-    assert!(folder.contains("'/tmp': it is not a regular file"), "{folder}");
+    assert!(folder.contains("'/tmp': it is a folder, and a file is needed"), "{folder}");
     let cut = archive("cut", &[(0, 0, 100)]);
     std::fs::write(&cut, &std::fs::read(&cut).unwrap()[..50]).unwrap();
     assert!(why(cut, "").ends_with("record 0 at byte 0: the file ends after 50 of its 130 bytes"));
