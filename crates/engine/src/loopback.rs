@@ -205,7 +205,8 @@ impl Port for LoopbackPort {
             let Some((bytes, after)) = rest.split_at_checked(*len) else { break };
             rest = after;
             let len = u16::try_from(*len).unwrap_or(u16::MAX);
-            let frame_len = u32::from(FrameLen::without_fcs(len).get());
+            // what is not padded counts as if it were, as on every engine
+            let frame_len = u32::from(FrameLen::without_fcs(len).max(FrameLen::MIN).get());
             sink(&Arrival { at: *at, bytes, frame_len, ends: None });
         }
         Ok(self.delivery.frames.len())

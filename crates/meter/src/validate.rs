@@ -3,6 +3,8 @@
 //! Checks what arithmetic and rendering rely on: buckets that exist and are in order, sums that fit
 //! their counts, counts that fit each other and any link. A summary that passes may still be a lie.
 
+use wirebeat_units::FrameLen;
+
 use crate::bins::MAX_BINS;
 use crate::histogram::BUCKETS;
 use crate::summary::{
@@ -19,8 +21,8 @@ pub struct InvalidSummary {
     pub problem: &'static str,
 }
 
-/// The shortest frame, with FCS: an Ethernet header and nothing behind it. Virtual links pad nothing to 64 bytes.
-const SHORTEST: u64 = 18;
+/// The shortest frame, with FCS. Virtual links pad nothing to it, but every engine counts what comes shorter as this long.
+const SHORTEST: u64 = FrameLen::MIN.get() as u64;
 /// The longest, with FCS: the kernel puts no more than 524,280 bytes together (`GSO_MAX_SIZE`), behind Ethernet header and
 /// VLAN tags.
 const LONGEST: u64 = 524_280 + 14 + 8 + 4;
@@ -280,11 +282,12 @@ mod tests {
     #[test]
     fn lies_are_found() {
         type Lie = (fn(&mut FlowSummary), &'static str);
-        let lies: [Lie; 32] = [
+        let lies: [Lie; 33] = [
             (|f| f.frames = u64::MAX, "than any link carries"),
             (|f| f.frames = 1 << 59, "more frames than their bytes"),
-            (|f| f.frames = 36, "more frames than their bytes"),
-            (|f| f.frames = 11, "frames without a number"),
+            (|f| f.frames = 11, "more frames than their bytes"),
+            (|f| f.frame_bytes = 10 * SHORTEST - 1, "more frames than their bytes"),
+            (|f| (f.frames, f.frame_bytes) = (11, 11 * SHORTEST), "frames without a number"),
             (|f| f.fragments = u64::MAX, "than any link carries"),
             (|f| f.fragments = 1000, "more frames than their bytes"),
             (|f| f.ends_repeated = u64::MAX, "than any link carries"),
@@ -342,10 +345,10 @@ mod tests {
         }
     }
 
-    /// 42 bytes of headers and 16 of a probe, over a link that pads nothing; jumbo frames in one batch.
+    /// The shortest frames, and jumbo frames in one batch.
     #[test]
-    fn short_frames_of_virtual_links_and_batches_with_one_time_can_be_true() {
-        for (len, frames) in [(62, 1000), (9018, 100_000)] {
+    fn shortest_frames_and_batches_with_one_time_can_be_true() {
+        for (len, frames) in [(SHORTEST, 1000), (9018, 100_000)] {
             let mut summary = honest();
             let flow = summary.flows.get_mut(&7).unwrap();
             *flow = FlowSummary {

@@ -9,7 +9,7 @@ use wirebeat_units::{BitRate, FCS, Nanos};
 
 use super::Links;
 use super::mean::Mean;
-use crate::program::lengths::Lengths;
+use crate::program::lengths::{Lengths, Total};
 use crate::program::{Departures, Flow, Frames, Stream};
 use crate::spec::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 
@@ -64,8 +64,8 @@ fn in_turn_or_drawn(frames: &Frames, (bytes, most): (u64, u64), draws: &Cell<u64
         && !frames.is_cut()
     {
         // Whole rounds at once; the rest is less than one.
-        let (bytes, count) = list.total();
-        let round = (bytes + u64::from(FCS) * count).max(1);
+        let Total { packets: count, padded, .. } = list.total();
+        let round = (padded + u64::from(FCS) * count).max(1);
         (packets, left) = (left / round * count, left % round);
     }
     let least = left / u64::from(frames.counted_as(frames.lengths().longest()).bytes);

@@ -3,7 +3,8 @@
 use wirebeat_units::{BitRate, FCS, FrameRate, LINE_OVERHEAD, Nanos, Rate, RateError};
 use wirebeat_wire::ethernet::FRAME_MIN;
 
-use crate::program::lengths::Lengths;
+use crate::program::frames::Payload;
+use crate::program::lengths::{Lengths, Total};
 use crate::program::{Frames, gcd};
 
 /// What so many packets are on average.
@@ -14,7 +15,7 @@ pub(super) struct Mean {
     frames: u64,
     /// Bytes of the frames, without FCS, with padding.
     bytes: u64,
-    /// Bytes of payload, and of padding.
+    /// Bytes that are counted as payload.
     payload: u64,
 }
 
@@ -24,13 +25,20 @@ const FRACTION: u64 = 1 << 20;
 impl Mean {
     /// Of these.
     pub(super) fn of(frames: &Frames) -> Mean {
-        let headers = u64::from(frames.headers_len());
-        // Without fragments the sums that lengths know are enough.
-        let known = |(bytes, packets): (u64, u64)| Mean {
-            packets,
-            frames: packets,
-            bytes,
-            payload: bytes.saturating_sub(headers * packets),
+        // Without fragments the sums that lengths know are enough: no packet is shorter than its headers.
+        let known = |total: Total| Mean {
+            packets: total.packets,
+            frames: total.packets,
+            bytes: total.padded,
+            payload: match frames.payload {
+                Payload::Behind(headers) => {
+                    total.bare.saturating_sub(u64::from(headers) * total.packets)
+                }
+                Payload::Padded(headers) => {
+                    total.padded.saturating_sub(u64::from(headers) * total.packets)
+                }
+                Payload::Fixed(payload) => u64::from(payload) * total.packets,
+            },
         };
         let walked = |each: &mut dyn Iterator<Item = (u32, u32)>| {
             let none = Mean { packets: 0, frames: 0, bytes: 0, payload: 0 };
@@ -51,9 +59,15 @@ impl Mean {
                 // Between bounds there is a mean, whatever the law.
                 let middle = (f64::from(*min) + f64::from(*max)) / 2.0 - f64::from(*beside);
                 let mean = sampler.mean().unwrap_or(middle) + f64::from(*beside);
-                let mean = (mean.max(FRAME_MIN as f64) * FRACTION as f64) as u64;
+                let mean = mean.max(f64::from(*min));
                 let cdf = |packet: u32| sampler.cdf(f64::from(packet as i32 - beside));
-                known((mean, FRACTION)).cut(frames, (*min, *max), cdf)
+                // A packet has a byte of padding for each length below the shortest frame that it is no longer than.
+                // Lengths are rounded, so those to the middle between two whole numbers have the lower one.
+                let no_longer = |length: u32| sampler.cdf(f64::from(length as i32 - beside) + 0.5);
+                let padding = (*min..FRAME_MIN as u32).map(no_longer).sum::<f64>();
+                let parts = |bytes: f64| (bytes * FRACTION as f64) as u64;
+                let (bare, padded) = (parts(mean), parts(mean + padding));
+                known(Total { packets: FRACTION, bare, padded }).cut(frames, (*min, *max), cdf)
             }
         };
         Mean { packets: mean.packets.max(1), ..mean }
@@ -63,12 +77,11 @@ impl Mean {
     fn and(self, of: &Frames, length: u32, times: u32) -> Mean {
         let counted = of.counted_as(length);
         let (times, frames) = (u64::from(times), u64::from(counted.packets + counted.fragments));
-        let padded = u64::from(length).max(FRAME_MIN as u64);
         Mean {
             packets: self.packets + times,
             frames: self.frames + frames * times,
             bytes: self.bytes + (u64::from(counted.bytes) - frames * u64::from(FCS)) * times,
-            payload: self.payload + padded.saturating_sub(of.headers_len().into()) * times,
+            payload: self.payload + u64::from(counted.payload) * times,
         }
     }
 
@@ -128,4 +141,58 @@ fn in_lowest_terms(frames: u128, per_ns: u128) -> FrameRate {
         (frames, per_ns) = (frames / 2, per_ns / 2);
     }
     FrameRate { frames: frames.max(1) as u64, per: Nanos::new(per_ns.max(1) as u64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compile::{Files, Link, Links, compile};
+    use crate::spec::Scenario;
+
+    /// Packets, frames, bytes with FCS and bytes of payload of a flow with these keys.
+    fn counts(keys: &str) -> [f64; 4] {
+        let text = format!("ports: {{ a: {{}} }}\nflows: {{ x: {{ from: a, to: a, {keys} }} }}\n");
+        let links = Links { ports: [("a".to_owned(), Link::imaginary(0))].into() };
+        let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|e| panic!("{e}"));
+        let program = compile(&scenario, &links, &Files::default()).unwrap();
+        let counts = super::Mean::of(&program.streams[0].frames).counts();
+        counts.map(|count| count as f64 / counts[0] as f64)
+    }
+
+    const UDP: &str =
+        "probe: off, packet: [ { ipv4: { destination: 10.0.0.2 } }, { udp: { destination: 9 } } ]";
+
+    /// Their padding was counted, so that `rate: 16kbps@payload` of 2 bytes each were 111 packets a second and not 1,000.
+    #[test]
+    fn padding_of_short_frames_is_no_payload() {
+        for (size, payload) in [
+            ("2B@payload", 2.0),
+            ("18B@payload", 18.0),
+            ("30B@payload", 30.0),
+            ("{ list: [ 2B@payload, 100B@payload ] }", 51.0),
+            ("{ mix: { 2B@payload: 3, 102B@payload: 1 } }", 27.0),
+        ] {
+            let [_, _, bytes, counted] = counts(&format!("{UDP}, size: {size}"));
+            assert_eq!(counted, payload, "{size}");
+            assert!(bytes >= 64.0, "{size}: {bytes}");
+        }
+    }
+
+    /// A mean above the shortest frame said nothing of those below it.
+    #[test]
+    fn drawn_lengths_have_their_mean_payload_and_their_padding() {
+        // payloads of 0 to 36 bytes: every second one is padded, to 18 bytes
+        let size = "{ uniform: { min: 0, max: 36 }, of: payload }";
+        let [_, _, bytes, payload] = counts(&format!("{UDP}, size: {size}"));
+        assert!((payload - 18.0).abs() < 0.1, "{payload}");
+        let exact = 42.0 + 4.0 + (0..=36).map(|l| f64::from(l.max(18))).sum::<f64>() / 37.0;
+        assert!((bytes - exact).abs() < 0.3, "{bytes}, not {exact}");
+    }
+
+    /// No header says how much of an Ethernet frame of 30 bytes is padding, so a receiver counts all behind the header.
+    #[test]
+    fn padding_that_no_header_tells_is_payload() {
+        let ethernet = "probe: off, packet: [ { ethernet: { source: 02:00:00:00:00:01, destination: \
+                        02:00:00:00:00:02, type: 0x88b5 } } ], size: 16B@payload";
+        assert_eq!(counts(ethernet), [1.0, 1.0, 64.0, 46.0]);
+    }
 }

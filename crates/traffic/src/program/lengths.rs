@@ -39,14 +39,35 @@ pub enum Lengths {
     },
 }
 
+/// Sums over some packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Total {
+    /// How many they are.
+    pub(crate) packets: u64,
+    /// Bytes of all of them, without padding and FCS.
+    pub(crate) bare: u64,
+    /// The same with padding.
+    pub(crate) padded: u64,
+}
+
+impl Total {
+    /// Of lengths, each as often as the number beside it says.
+    fn of(weighted: impl Iterator<Item = (u32, u32)>) -> Total {
+        weighted.fold(Total::default(), |total, (length, times)| Total {
+            packets: total.packets + u64::from(times),
+            bare: total.bare + u64::from(length) * u64::from(times),
+            padded: total.padded + padded(length) * u64::from(times),
+        })
+    }
+}
+
 /// Some lengths, and what is known of all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
     lengths: Arc<[u32]>,
     shortest: u32,
     longest: u32,
-    /// Bytes of all of them, with padding.
-    bytes: u64,
+    total: Total,
 }
 
 impl List {
@@ -55,14 +76,14 @@ impl List {
         List {
             shortest: lengths.iter().copied().min().unwrap_or(0),
             longest: lengths.iter().copied().max().unwrap_or(0),
-            bytes: lengths.iter().map(|length| padded(*length)).sum(),
+            total: Total::of(lengths.iter().map(|length| (*length, 1))),
             lengths: lengths.into(),
         }
     }
 
-    /// Their bytes, with padding and without FCS, and how many there are.
-    pub(crate) fn total(&self) -> (u64, u64) {
-        (self.bytes, self.lengths.len() as u64)
+    /// The sums over them.
+    pub(crate) fn total(&self) -> Total {
+        self.total
     }
 
     /// One after the other.
@@ -82,27 +103,20 @@ pub struct Mix {
     list: List,
     choice: Arc<Choice>,
     weights: Arc<[u32]>,
-    /// Bytes of all of them, with padding, as often as their weights say; and the weights together.
-    total: (u64, u64),
+    /// The sums over them, each as often as its weight says.
+    total: Total,
 }
 
 impl Mix {
     /// These, of which there are at most as many as a choice may have.
     pub fn new(lengths: Vec<u32>, weights: &[u32]) -> Result<Mix, ChoiceError> {
         let choice = Arc::new(Choice::new(weights)?);
-        let weighted = lengths.iter().zip(weights);
-        let bytes = weighted.map(|(length, weight)| padded(*length) * u64::from(*weight)).sum();
-        let weight = weights.iter().map(|weight| u64::from(*weight)).sum();
-        Ok(Mix {
-            list: List::new(lengths),
-            choice,
-            weights: weights.into(),
-            total: (bytes, weight),
-        })
+        let total = Total::of(lengths.iter().copied().zip(weights.iter().copied()));
+        Ok(Mix { list: List::new(lengths), choice, weights: weights.into(), total })
     }
 
-    /// Their bytes, with padding and without FCS, as often as their weights say; and the weights together.
-    pub(crate) fn total(&self) -> (u64, u64) {
+    /// The sums over them, each as often as its weight says.
+    pub(crate) fn total(&self) -> Total {
         self.total
     }
 

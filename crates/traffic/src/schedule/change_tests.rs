@@ -6,9 +6,11 @@ use wirebeat_units::{FrameRate, Nanos};
 
 use super::tests::{config, stream};
 use super::{Departure, Schedule, Shard};
+use crate::compile::{Files, Link, Links, compile};
 use crate::law::draw::{Key, Purpose};
 use crate::program::pace::Jittered;
 use crate::program::{Departures, Flow, Late, Pace, Program, Stream};
+use crate::spec::Scenario;
 
 /// How long the flows take, in nanoseconds.
 const END: u64 = 100_000;
@@ -173,6 +175,58 @@ fn a_long_walk_on_several_cores_is_counted_from_its_last_mark() {
         // Three frames in every six nanoseconds: at 60,000 and 60,001 there are two more.
         assert_eq!(next.index, 30_002 + u64::from(core));
         assert_eq!((next.at.get(), next.stream), (60_003 + 10 * u64::from(core), 1));
+    }
+}
+
+/// Gaps of nearly nothing, at 1 Mpps on average.
+fn clumps() -> Pace {
+    let text = "ports: { a: {} }\nflows: { x: { from: a, to: a, rate: 1Mpps, departures: { gamma: { shape: 0.01 } } } }";
+    let links = Links { ports: [("a".to_owned(), Link::imaginary(0))].into() };
+    let scenario = Scenario::from_yaml(text, "").unwrap();
+    compile(&scenario, &links, &Files::default()).unwrap().streams[0].departures.pace.clone()
+}
+
+/// They were counted on to the change, though the flow had none left: a million million steps here.
+#[test]
+fn bursts_behind_the_last_frame_are_not_walked_over() {
+    const COUNT: u64 = 1001;
+    let at = Nanos::from_secs(1_000_000);
+    let departures =
+        Departures { pace: clumps(), burst: 2, start: Nanos::ZERO, stop: Nanos::MAX, count: COUNT };
+    let original = program(&[vec![(0, departures.clone())]]);
+    let mut sent = 0;
+    for core in 0..3 {
+        let mut schedule = Schedule::new(&original, &[0], Shard { core, cores: 3 });
+        let mut taken = Vec::new();
+        schedule.next_due(at, &mut taken, usize::MAX);
+        sent += taken.len() as u64;
+        let more = Departures { start: at, count: COUNT + 7, ..departures.clone() };
+        schedule.change(0, at, Some((1, more)));
+        // the last burst had one frame instead of two, whose number is not given again
+        let rest: Vec<u64> = schedule.map(|departure| departure.index).collect();
+        assert_eq!(rest, [[1002, 1003], [1004, 1005], [1006, 1007]][core as usize]);
+    }
+    assert_eq!(sent, COUNT);
+}
+
+#[test]
+fn clumps_of_frames_at_one_time_are_counted_as_in_a_program_with_the_change() {
+    let at = Nanos::from_millis(20);
+    let plan = Departures { pace: clumps(), ..from(0, clumps()) };
+    let plan = Departures { stop: Nanos::from_secs(1), ..plan };
+    let next = Departures { start: at, stop: Nanos::from_millis(21), ..plan.clone() };
+    let mut after = vec![(0, plan.clone())];
+    apply(&mut after, at, Some((1, next.clone())));
+    let (original, expected) = (program(&[vec![(0, plan)]]), program(&[after]));
+    for core in 0..4 {
+        let shard = Shard { core, cores: 4 };
+        let mut schedule = Schedule::new(&original, &[0], shard);
+        let mut taken = Vec::new();
+        schedule.next_due(Nanos::new(at.get() - 1), &mut taken, usize::MAX);
+        schedule.change(0, at, Some((1, next.clone())));
+        schedule.next_batch(&mut taken, usize::MAX);
+        let expected: Vec<_> = Schedule::new(&expected, &[0], shard).collect();
+        assert!(taken == expected && taken.len() > 1000, "{core}: {}", taken.len());
     }
 }
 

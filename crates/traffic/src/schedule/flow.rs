@@ -382,6 +382,8 @@ impl FlowSchedule {
         let Some((_, departures)) = self.streams.get(place) else { return first };
         let burst = u64::from(departures.burst.max(1));
         let stop = departures.stop.get();
+        // Behind the last burst that the count allows nothing is looked for: a walk to the stop might take for ever.
+        let left = departures.count.saturating_sub(first).div_ceil(burst);
         let bursts = match &departures.pace {
             Pace::Silent | Pace::Unlimited | Pace::Recorded { .. } => 0,
             Pace::Constant(rate) => {
@@ -400,10 +402,11 @@ impl FlowSchedule {
                     // No burst of it was this core's, so there are few.
                     None => (Walker::new(pace, departures.start, burst), 0),
                 };
-                walker.map_or(0, |mut walker| number + walker.walk(u64::MAX, stop))
+                let more = left.saturating_sub(number);
+                walker.map_or(0, |mut walker| number + walker.walk(more, stop))
             }
         };
-        first.saturating_add(bursts.saturating_mul(burst))
+        first.saturating_add(bursts.min(left).saturating_mul(burst))
     }
 
     /// Until when the flow pauses after its last frame; `None` where it ends otherwise.
