@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What is written into a frame at the last moment: number, time, identification, and the checksums that they
- * change. The references are Stamp and Marks of crates/wire. It knows no ring.
+ * change. The references are Stamp and Marks of crates/wire. It knows no ring, and of the orders of user space only
+ * what time of day it is.
  */
 #ifndef WIREBEAT_STAMP_H
 #define WIREBEAT_STAMP_H
 
 #include "common.h"
 
-/* Set before loading. */
-const volatile __u64 unix_offset_ns; /* the clock of the day less the monotonic one */
+struct wb_tx_orders orders SEC(".bss.orders");
 
 /* A one's complement sum, folded to 16 bits. */
 static __always_inline __u32 fold(__u64 sum)
@@ -49,7 +49,7 @@ static __always_inline __u64 put(struct xdp_md *ctx, __u32 at, __u32 value)
  * Returns the sum of what was written. */
 static __always_inline __u64 write_marks(struct xdp_md *ctx, struct wb_slot *slot, __u32 number, __u64 now)
 {
-	__u64 sum = put(ctx, slot->sequence_at, number), unix_ns = now + unix_offset_ns;
+	__u64 sum = put(ctx, slot->sequence_at, number), unix_ns = now + orders.unix_offset_ns;
 	__u32 high = now >> 32, low = now;
 
 	if (!slot->time_at)

@@ -33,7 +33,6 @@ const volatile __u32 shared_len; /* bytes of the shared memory, without what lie
 /* Slots of a flat-out stream are given back to the feeder so many at a time. */
 #define RELEASE_EVERY 32
 
-struct wb_tx_orders orders SEC(".bss.orders");
 struct wb_tx_progress progress SEC(".bss.progress");
 /* For how long the CPU was taken away from the program. */
 struct wb_distribution interruptions SEC(".bss.taken");

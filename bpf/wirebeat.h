@@ -95,6 +95,7 @@ struct wb_tx_orders {
 	__u64 patience_ns; /* longest wait inside the kernel before softirqs get their turn */
 	__u64 window_ns; /* repeat: every slot is too late when it is so late, and user space counts those; 0: slots say it */
 	__u64 until_ns; /* paced: what is due later than this is not waited for in this call */
+	__u64 unix_offset_ns; /* the clock of the day less the monotonic one; changes while frames leave */
 };
 
 /* Written by the program, read by user space. The second half is on a cache line of its own: the feeder

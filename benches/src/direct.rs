@@ -60,6 +60,7 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
         plan: plan.tx,
         wait: Wait::Spin,
         thread: ThreadOrders::on(lab.cores.send),
+        unix_offset: UnixOffset::default(),
         sequences: None,
         shared: None,
         egress_program: false,

@@ -225,8 +225,8 @@ pub struct TxPlan {
     pub paced: bool,
     /// Whether some packets leave as fragments.
     pub cut: bool,
-    /// Where the clock of the day is ahead of the monotonic one, in nanoseconds (modulo 2^64), for ports
-    /// that stamp by themselves.
+    /// How far the clock of the day is ahead of the monotonic one at the start, in nanoseconds (modulo 2^64), for ports
+    /// that write their frames to a file.
     pub unix_offset: u64,
     /// Frames of the round that the port is to repeat; 0: frames are streamed.
     pub round: usize,

@@ -77,7 +77,8 @@ pub(crate) struct Sender {
 pub(crate) struct Opening {
     pub(crate) wait: Wait,
     pub(crate) priority: Priority,
-    pub(crate) unix_offset: u64,
+    /// The clock of the day less the monotonic one.
+    pub(crate) unix_offset: UnixOffset,
     /// Of a session that can be changed: the longest frame to have room for, without FCS.
     pub(crate) room: Option<u16>,
     /// Memory that the port takes data from, for the engine `kernel`.
@@ -136,7 +137,7 @@ pub(crate) fn open(
             priority,
             ..ThreadOrders::default()
         };
-        let mut plan = Plan::new(program, &flows, shard, (repeats, unix_offset));
+        let mut plan = Plan::new(program, &flows, shard, (repeats, unix_offset.get()));
         if let Some(room) = room {
             plan.tx.frame_max = plan.tx.frame_max.max(room);
             plan.tx.frame_len = None;
@@ -146,7 +147,7 @@ pub(crate) fn open(
                 let options = kernel_options(
                     port,
                     &plan,
-                    (wait, thread.clone()),
+                    (wait, thread.clone(), unix_offset.clone()),
                     (sequences.clone(), shared.clone()),
                 )?;
                 let opened = port.enter(|| KernelPort::open(options))??;
@@ -191,7 +192,7 @@ pub(crate) fn open(
 fn kernel_options(
     port: &PortHere,
     plan: &Plan,
-    (wait, thread): (Wait, ThreadOrders),
+    (wait, thread, unix_offset): (Wait, ThreadOrders, UnixOffset),
     (sequences, shared): (Option<Arc<SharedSequences>>, Option<Arc<Shared>>),
 ) -> Result<KernelOptions, RunError> {
     let Some(link) = &port.link else {
@@ -209,6 +210,7 @@ fn kernel_options(
         plan: plan.tx,
         wait,
         thread,
+        unix_offset,
         sequences,
         shared,
         egress_program: !occupied && link.kind.as_deref() != Some("veth"),

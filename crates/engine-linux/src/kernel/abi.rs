@@ -50,6 +50,7 @@ pub(crate) mod orders {
     pub(crate) const PATIENCE_NS: usize = offset_of!(Orders, patience_ns);
     pub(crate) const WINDOW_NS: usize = offset_of!(Orders, window_ns);
     pub(crate) const UNTIL_NS: usize = offset_of!(Orders, until_ns);
+    pub(crate) const UNIX_OFFSET_NS: usize = offset_of!(Orders, unix_offset_ns);
 }
 
 /// Offsets of the words of [`Progress`].

@@ -146,7 +146,6 @@ impl Transmitter {
             rodata.paced = u32::from(layout.plan.paced);
             rodata.own_histograms = OWN_HISTOGRAMS;
             rodata.late_after_ns = LATE_AFTER.get();
-            rodata.unix_offset_ns = layout.plan.unix_offset;
             rodata.shared_sequences = u32::from(sequences.is_some());
             let plain = layout.plan.round > 0 && !layout.plan.paced && layout.plan.tags == 1;
             rodata.blocks = u32::from(sequences.is_some() && plain);

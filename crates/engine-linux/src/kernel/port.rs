@@ -10,6 +10,7 @@ use wirebeat_engine::port::{
     Amount, Arrival, Caps, DepartureRecord, Interruptions, OWN_HISTOGRAMS, Port, PortError, Repeat,
     TxMeta, TxPlan, TxTotals, View,
 };
+use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_units::{BitRate, Nanos};
 
 use super::abi::{self, orders, progress, tag};
@@ -17,7 +18,7 @@ use super::convert;
 use super::dispatcher::Entered;
 use super::load::{self, Layout, SharedSequences, Transmitter, base_len, slot_size};
 use super::mapped::Mapped;
-use super::pump::{Engine, PATIENCE, Pump, PumpOrders, refused};
+use super::pump::{Engine, PATIENCE, Pump, PumpOrders, refused, show_time_of_day};
 use super::ring::Ring;
 use super::round::Round;
 use super::shared::Shared;
@@ -53,6 +54,8 @@ pub struct KernelOptions {
     pub wait: Wait,
     /// Where and how the transmitting thread runs.
     pub thread: ThreadOrders,
+    /// The clock of the day less the monotonic one, for the probes of other tools; followed while frames leave.
+    pub unix_offset: UnixOffset,
     /// Numbers shared with other transmit cores.
     pub sequences: Option<Arc<SharedSequences>>,
     /// Memory that frames may be taken from in part, shared with other transmit cores.
@@ -115,11 +118,13 @@ impl KernelPort {
         loaded.orders.store(orders::PATIENCE_NS, PATIENCE.get());
         loaded.orders.store(orders::STOP_NS, u64::MAX);
         loaded.orders.store(orders::UNTIL_NS, u64::MAX);
+        show_time_of_day(&loaded.orders, &options.unix_offset);
         let engine = Engine {
             program: loaded.program,
             view: loaded.view,
             orders: Arc::clone(&loaded.orders),
             progress: Arc::clone(&loaded.progress),
+            unix_offset: options.unix_offset.clone(),
             quit: AtomicBool::new(false),
         };
         let pump = Pump::start(
@@ -310,6 +315,7 @@ impl Port for KernelPort {
     }
 
     fn flush(&mut self) -> Result<(), PortError> {
+        show_time_of_day(&self.orders, &self.options.unix_offset);
         self.pump.wake();
         self.check()
     }
@@ -327,6 +333,7 @@ impl Port for KernelPort {
                 return Ok(done);
             }
             self.check()?;
+            show_time_of_day(&self.orders, &self.options.unix_offset);
             MonotonicClock.sleep_until(now.saturating_add(LOOK).min(deadline));
         }
     }

@@ -16,6 +16,7 @@ use std::{io, thread};
 
 use wirebeat_engine::budget::Budget;
 use wirebeat_engine::clock::{Clock, MonotonicClock, NAP, SPIN_BEFORE, Wait};
+use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_units::Nanos;
 
 use super::abi::{orders, progress};
@@ -79,6 +80,7 @@ pub(crate) struct Engine {
     pub(crate) view: RingView,
     pub(crate) orders: Arc<Mapped>,
     pub(crate) progress: Arc<Mapped>,
+    pub(crate) unix_offset: UnixOffset,
     pub(crate) quit: AtomicBool,
 }
 
@@ -165,6 +167,7 @@ fn pump(engine: &Engine, how: &PumpOrders) -> io::Result<()> {
             engine.progress.store(progress::BATCH, if waits { call.batch.into() } else { 1 });
             engine.progress.store(progress::PLACE, 0);
             engine.progress.store(progress::SEEN_NS, 0);
+            show_time_of_day(&engine.orders, &engine.unix_offset);
             match test_run::run(engine.program.as_fd(), call) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -174,6 +177,15 @@ fn pump(engine: &Engine, how: &PumpOrders) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Lets the program know what the clock of the day is now. Calls last for up to 100 ms, so the feeding thread does this as
+/// well as the one that calls. The program reads that line for each frame: it is written to only when there is a change.
+pub(crate) fn show_time_of_day(to: &Mapped, unix_offset: &UnixOffset) {
+    let now = unix_offset.get();
+    if to.load(orders::UNIX_OFFSET_NS) != now {
+        to.store(orders::UNIX_OFFSET_NS, now);
+    }
 }
 
 /// Counts what went by since `before` as rest.

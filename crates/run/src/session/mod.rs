@@ -388,7 +388,7 @@ impl Prepared {
                 },
                 wait: self.wait,
                 priority: self.priority,
-                unix_offset: self.day.offset().get(),
+                unix_offset: self.day.offset().clone(),
                 room: self.is_controlled().then_some(longest),
             };
             let senders =
@@ -565,6 +565,8 @@ impl Prepared {
         // before any of them waits: who begins alone would go on alone
         let on_virtual_time = self.senders.iter().filter(|sender| sender.is_on_virtual_time());
         let mut clocks = self.virtual_clock.waiters(on_virtual_time.count()).into_iter();
+        // it may be long since this was prepared
+        self.day.refresh();
         let unix_offset = self.day.offset().clone();
         let marching = Marching {
             program: &self.program,

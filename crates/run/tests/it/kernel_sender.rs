@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::port::{
-    Amount, Counted, DepartureRecord, OWN_HISTOGRAMS, Place, Port, TxMeta, TxPlan, TxTotals,
+    Amount, Counted, DepartureRecord, OWN_HISTOGRAMS, Place, Port, Repeat, TxMeta, TxPlan, TxTotals,
 };
 use wirebeat_engine_linux::kernel::{
     Fate, KernelOptions, KernelPort, KernelReceiver, ReceiveOptions,
 };
+use wirebeat_engine_linux::packet::{Kinds, PacketOptions, PacketPort, PacketReceive};
 use wirebeat_engine_linux::scheduling::ThreadOrders;
+use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_meter::summary::Distribution;
@@ -18,6 +20,8 @@ use wirebeat_report::model::FlowReport;
 use wirebeat_run::{Silent, Stop};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_units::Nanos;
+use wirebeat_wire::codec::{Marks, SequenceForm, TimeForm};
+use wirebeat_wire::stamp::Stamp;
 
 use crate::world::{cable, prepared};
 
@@ -32,12 +36,18 @@ fn port(bed: &Testbed, cut: bool) -> KernelPort {
 fn port_of(bed: &Testbed, cut: bool, tags: u32) -> KernelPort {
     let plan =
         TxPlan { tags, frame_max: 60, frame_len: Some(60), paced: true, cut, ..TxPlan::default() };
+    open(bed, plan, UnixOffset::default())
+}
+
+/// The same for this plan, with a clock of the day.
+fn open(bed: &Testbed, plan: TxPlan, unix_offset: UnixOffset) -> KernelPort {
     let options = KernelOptions {
         index: bed.a.link.index.get(),
         interface: "wb0".to_owned(),
         plan,
         wait: Wait::Spin,
         thread: ThreadOrders::on(0),
+        unix_offset,
         sequences: None,
         shared: None,
         egress_program: false,
@@ -67,6 +77,66 @@ fn late(spacing: Nanos) -> DepartureRecord {
     port.totals(&mut totals);
     assert_eq!(totals[0].sent.frames, FRAMES);
     port.departures(0)
+}
+
+/// The offset of the clock of the day was read once, at the start: after a step of that clock all stamps were wrong by it.
+#[test]
+fn stamps_follow_a_step_of_the_clock_of_the_day_within_a_call() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    const STEP: u64 = 3600 * 1_000_000_000;
+    let bed = cable();
+    let day = UnixOffset::new(1_700_000_000 * 1_000_000_000);
+    let before = day.get();
+    // with GRO on, a virtual cable takes redirected frames without a program at its far end
+    let mut netlink = bed.b.netlink().unwrap();
+    netlink.set_features(bed.b.link.index, &[("rx-gro", true)]).unwrap();
+    let receive = Some(PacketReceive { kinds: Kinds::Any, ..PacketReceive::default() });
+    let options = PacketOptions { interface: "wb1".to_owned(), transmit: None, receive };
+    let mut far = bed.b.namespace.run(|| PacketPort::open(&options)).unwrap().unwrap();
+    let plan =
+        TxPlan { tags: 1, frame_max: 60, frame_len: Some(60), paced: true, ..TxPlan::default() };
+    let mut port = open(&bed, TxPlan { round: 1, ..plan }, day.clone());
+    let marks =
+        Marks { sequence: SequenceForm::Word { at: 0 }, time: TimeForm::Microseconds { at: 4 } };
+    assert!(port.reserve(1).unwrap() > 0);
+    port.slot(0)[..60].fill(0xff);
+    let stamp = Stamp { probe_at: 44, marks, ..Stamp::default() };
+    port.commit(&[TxMeta { len: 60, drift: Nanos::MAX, stamp, ..TxMeta::default() }]).unwrap();
+    // a frame each 100 us for 200 ms, which is some few calls; the receiving ring has room for all
+    let start = MonotonicClock.now().saturating_add(Nanos::from_millis(5));
+    let (length_q32, limit) = (100_000 << 32, 2000);
+    port.repeat(&Repeat { start, length_q32, limit, stop: Nanos::MAX }).unwrap();
+    assert!(!port.drain(start.saturating_add(Nanos::from_millis(90))).unwrap());
+    let stepped = MonotonicClock.now();
+    day.set(before + STEP);
+    assert!(port.drain(start.saturating_add(Nanos::from_secs(20))).unwrap());
+
+    let mut seen = Vec::new();
+    let patience = MonotonicClock.now().saturating_add(Nanos::from_secs(5));
+    while seen.len() < 2000 && MonotonicClock.now() < patience {
+        far.receive(patience, |arrival| {
+            let word = |at: usize| -> u64 {
+                let bytes = arrival.bytes.get(at..at + 4).unwrap();
+                u32::from_be_bytes(bytes.try_into().unwrap()).into()
+            };
+            if arrival.bytes.starts_with(&[0xff; 44]) {
+                let written = word(48) * 1_000_000_000 + word(52) * 1000;
+                seen.push((arrival.at, written));
+            }
+        })
+        .unwrap();
+    }
+    assert_eq!(seen.len(), 2000);
+    // a virtual cable takes some microseconds, on a busy machine more
+    let near = |(at, written): &(Nanos, u64), offset: u64| {
+        (at.get() + offset).abs_diff(*written) < 500_000_000
+    };
+    let old = seen.iter().filter(|one| near(one, before)).count();
+    let new = seen.iter().filter(|one| near(one, before + STEP)).count();
+    assert_eq!(old + new, 2000);
+    let (last, _) = seen.iter().rfind(|one| near(one, before)).unwrap();
+    assert!(*last < stepped.saturating_add(Nanos::from_millis(80)), "{old} {new}");
+    assert!(old > 300 && new > 300, "{old} {new}");
 }
 
 /// Flat out there are no launch times to hold a frame back: the loop must.
