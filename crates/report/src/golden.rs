@@ -183,6 +183,7 @@ fn sending_thread() -> Thread {
     Thread {
         role: "send".to_owned(),
         cpus: vec![1],
+        moved_from: None,
         policy: "SCHED_OTHER".to_owned(),
         nice: 0,
         slice_ns: Some(100_000),
@@ -203,6 +204,7 @@ fn station(interface: &str, wait: Option<&str>) -> Station {
             .to_owned(),
         link_bits_per_second: Some(10_000_000_000),
         wait: wait.map(str::to_owned),
+        transmit_queues: wait.map(|_| 1),
         cpus: if wait.is_some() { vec![1] } else { Vec::new() },
         threads: wait.map(|_| sending_thread()).into_iter().collect(),
         interruptions: wait.map(|_| interruptions()),

@@ -14,6 +14,7 @@ use wirebeat_report::model::{Clock, Host, Station, Thread};
 use wirebeat_units::Nanos;
 
 use crate::engines::Engine;
+use crate::placement::Seat;
 use crate::ports::PortHere;
 
 /// The name of a wait mode.
@@ -69,6 +70,7 @@ pub(crate) fn station(port: &PortHere, engine: Engine, mode: &str, machine: &Mac
         mode: mode.to_owned(),
         link_bits_per_second: port.link.as_ref().and_then(|link| link.speed).map(|speed| speed.0),
         wait: None,
+        transmit_queues: None,
         cpus: Vec::new(),
         threads: Vec::new(),
         interruptions: None,
@@ -85,6 +87,7 @@ pub(crate) fn threads<'a>(
     station.threads.extend(states.into_iter().filter_map(|state| state.get()).map(|one| Thread {
         role: role.to_owned(),
         cpus: one.cpus.iter().map(|&cpu| cpu as u32).collect(),
+        moved_from: None,
         policy: match one.policy {
             Policy::Other => "SCHED_OTHER".to_owned(),
             Policy::Fifo => "SCHED_FIFO".to_owned(),
@@ -95,6 +98,14 @@ pub(crate) fn threads<'a>(
         realtime_priority: (one.fifo > 0).then_some(one.fifo),
         note: one.refused,
     }));
+}
+
+/// Adds what was in force for a thread that sent from a port, and whether it was let go from its seat.
+pub(crate) fn sender(station: &mut Station, state: &Arc<ThreadState>, seat: &Seat) {
+    threads(station, "send", [state]);
+    if let Some(thread) = station.threads.last_mut().filter(|thread| thread.cpus.len() > 1) {
+        thread.moved_from = seat.cpu.map(|cpu| cpu as u32);
+    }
 }
 
 /// What the whole process spent since `before`.

@@ -495,7 +495,7 @@ fn sending_stations(run: &Prepared, interruptions: &[Option<Interruptions>]) -> 
         if last == Some(sending.place) {
             if let Some(station) = stations.last_mut() {
                 station.cpus.extend(cpu);
-                facts::threads(station, "send", [&sending.state]);
+                facts::sender(station, &sending.state, &sending.seat);
             }
             continue;
         }
@@ -505,7 +505,8 @@ fn sending_stations(run: &Prepared, interruptions: &[Option<Interruptions>]) -> 
             facts::station(port, run.engines[sending.place], &sending.mode, &run.machine);
         station.wait = Some(facts::wait_name(run.wait).to_owned());
         station.cpus = cpu.into_iter().collect();
-        facts::threads(&mut station, "send", [&sending.state]);
+        station.transmit_queues = port.transmit_queues();
+        facts::sender(&mut station, &sending.state, &sending.seat);
         let cores = run.sending.iter().skip(core);
         let cores = cores.take_while(|other| other.place == sending.place).count();
         let of_cores = interruptions.iter().skip(core).take(cores).flatten();

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use wirebeat_netlink::{
-    Link, LinkIndex, Namespace, Netlink, ResolveError, ResolveOptions, XdpFeatures,
+    Channels, Link, LinkIndex, Namespace, Netlink, ResolveError, ResolveOptions, XdpFeatures,
 };
 use wirebeat_traffic::compile::{Destination, Link as Facts, Links, Route, destinations};
 use wirebeat_traffic::spec::{EngineChoice, PortSpec, Scenario};
@@ -62,14 +62,21 @@ impl PortHere {
     /// How many receive queues are in use.
     fn queues(&self) -> Option<u32> {
         let link = self.link.as_ref()?;
-        // a virtual cable has as many as the machine CPUs, and uses one until somebody asks for more
-        let channels =
-            self.netlink().ok().and_then(|mut netlink| netlink.channels(link.index).ok());
-        let used = channels.and_then(|channels| match (channels.rx, channels.combined) {
-            (None, None) => None,
-            (rx, combined) => Some(rx.unwrap_or(0) + combined.unwrap_or(0)),
-        });
+        let used = self.channels().and_then(|channels| used(channels.rx, channels.combined));
         Some(used.unwrap_or(link.rx_queues))
+    }
+
+    /// How many transmit queues are in use.
+    pub(crate) fn transmit_queues(&self) -> Option<u32> {
+        let link = self.link.as_ref()?;
+        let used = self.channels().and_then(|channels| used(channels.tx, channels.combined));
+        Some(used.unwrap_or(link.tx_queues))
+    }
+
+    /// What the driver says of its queues. A virtual cable has as many as the machine CPUs, and uses one until somebody
+    /// asks for more.
+    fn channels(&self) -> Option<Channels> {
+        self.netlink().ok()?.channels(self.link.as_ref()?.index).ok()
     }
 
     /// Whether all frames come in through one queue, one after the other.
@@ -91,6 +98,11 @@ impl PortHere {
         let link = self.netlink()?.link_by_index(link.index).map_err(machine)?;
         Ok(link.xdp_features.map(|features| features.contains(XdpFeatures::NDO_XMIT)))
     }
+}
+
+/// Queues of one direction and those of both, where the driver tells of either.
+fn used(one: Option<u32>, combined: Option<u32>) -> Option<u32> {
+    (one.is_some() || combined.is_some()).then(|| one.unwrap_or(0) + combined.unwrap_or(0))
 }
 
 fn machine(error: impl std::fmt::Display) -> RunError {

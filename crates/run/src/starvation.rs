@@ -88,8 +88,10 @@ fn parse(schedstat: &str) -> Option<Nanos> {
 mod tests {
     use wirebeat_engine_linux::affinity;
     use wirebeat_engine_linux::scheduling::ThreadOrders;
+    use wirebeat_report::model::Station;
 
     use super::*;
+    use crate::facts;
 
     #[test]
     fn the_time_that_a_thread_waited_is_read() {
@@ -130,10 +132,17 @@ mod tests {
                 state.get().unwrap().cpus
             };
             let mut at = at;
+            let moved_from = || {
+                let mut station = Station::default();
+                facts::sender(&mut station, &state, &seat);
+                station.threads[0].moved_from
+            };
             assert_eq!(at(100, 50), [last], "one look says nothing");
+            assert_eq!(moved_from(), None);
             assert_eq!(at(200, 54), [last]);
             assert_eq!(at(250, 99), [last], "too soon");
             assert_eq!(at(300, 60), [first, last]);
+            assert_eq!(moved_from(), Some(last as u32), "the report says so");
             assert!(waited(state.get().unwrap().thread).is_none_or(|waited| waited < Nanos::MAX));
             drop(told);
         });

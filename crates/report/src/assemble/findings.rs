@@ -6,7 +6,7 @@
 use crate::human;
 use crate::model::{
     DelayClock, End, Finding, FindingKind, FlowReport, LossBasis, Received, Relation, Report, Sent,
-    Verdict,
+    Station, Verdict,
 };
 
 /// A sent rate further from the offered than this, in millionths, is worth a finding: 0.01 %.
@@ -24,6 +24,7 @@ pub fn findings(report: &Report, at_interfaces: Option<u64>, machine: Vec<String
         (FindingKind::FramesNotReached, not_reached(report)),
         (FindingKind::FramesLeftLate, left_late(report)),
         (FindingKind::OrderNotKept, order_not_kept(report)),
+        (FindingKind::SenderMoved, sender_moved(report)),
         (FindingKind::ReceiverDrops, receiver_drops(report)),
         (FindingKind::ReaderBehind, reader_behind(report)),
         (FindingKind::RecordsLeftOut, left_out(report)),
@@ -142,6 +143,34 @@ fn order_not_kept(report: &Report) -> Option<String> {
         "the order of frames is not kept: {} was spread over {queues} transmit queues, which overtake each other{}",
         worst.name,
         and_others(others),
+    ))
+}
+
+/// Drivers choose the transmit queue by the CPU, so the first frames from another CPU may overtake the last ones before.
+fn sender_moved(report: &Report) -> Option<String> {
+    let moved = |station: &Station| {
+        let queues = station.transmit_queues.filter(|&queues| queues > 1)?;
+        let cpus: Vec<u32> =
+            station.threads.iter().filter_map(|thread| thread.moved_from).collect();
+        let interface = station.interface.clone().unwrap_or_else(|| "the interface".to_owned());
+        (!cpus.is_empty()).then_some((interface, queues, cpus))
+    };
+    let all: Vec<_> = report.senders.iter().filter_map(moved).collect();
+    let (interface, queues, cpus) = all.first()?;
+    let cpu = cpus.iter().map(|cpu| format!("CPU {cpu}")).collect::<Vec<_>>();
+    let (threads, were, them) = match cpus[..] {
+        [_] => ("its sending thread", "was", "it"),
+        _ => ("its sending threads", "were", "them"),
+    };
+    let others = match all.len() - 1 {
+        0 => String::new(),
+        more => format!("; the same is true of {}", human::counted(more as u64, "other port")),
+    };
+    Some(format!(
+        "flows from {interface} may have been reordered by the sender: {threads} {were} moved from {}, which others kept \
+         from {them}, and {interface} has {queues} transmit queues, which overtake each other; name a CPU with --cpu (in a \
+         scenario 'cores') to keep it{others}",
+        listed(&cpu.iter().map(String::as_str).collect::<Vec<_>>()),
     ))
 }
 

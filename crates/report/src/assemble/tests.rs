@@ -8,7 +8,7 @@ use wirebeat_meter::summary::{FlowSummary, Moments, SequenceSummary, SharedHisto
 
 use super::*;
 use crate::format::{Colour, Format};
-use crate::model::{Equation, Finding, FindingKind, FlowReport, LossBasis};
+use crate::model::{Equation, Finding, FindingKind, FlowReport, LossBasis, Station, Thread};
 
 fn facts() -> RunFacts {
     RunFacts {
@@ -362,6 +362,46 @@ fn a_sender_that_is_too_slow_is_found_out() {
         report.findings[0].message,
         "the transmitter fell behind: flow 1 sent 909.091 pps of 1.00000 kpps asked (-9.1 %)"
     );
+}
+
+/// It said nothing: frames that overtook each other looked like the network's.
+#[test]
+fn a_sender_that_was_let_go_may_have_reordered_its_flows() {
+    let station = |interface: &str, queues: Option<u32>, moved: &[Option<u32>]| Station {
+        interface: Some(interface.to_owned()),
+        transmit_queues: queues,
+        threads: moved
+            .iter()
+            .map(|&moved_from| Thread { moved_from, ..Thread::default() })
+            .collect(),
+        ..Station::default()
+    };
+    let said = |stations: Vec<Station>| {
+        let side = SenderSide { stations, ..sender(vec![sent(Some(1), 10)]).unwrap() };
+        let report = assemble(facts(), Some(side), None);
+        let moved = report.findings.into_iter().find(|one| one.kind == FindingKind::SenderMoved);
+        moved.map(|finding| finding.message)
+    };
+    assert_eq!(
+        said(vec![station("wb0", Some(2), &[None, Some(1)])]).unwrap(),
+        "flows from wb0 may have been reordered by the sender: its sending thread was moved from CPU 1, which others kept \
+         from it, and wb0 has 2 transmit queues, which overtake each other; name a CPU with --cpu (in a scenario 'cores') \
+         to keep it"
+    );
+    let two = vec![station("a", Some(4), &[Some(1), Some(2)]), station("b", Some(4), &[Some(3)])];
+    let two = said(two).unwrap();
+    assert!(
+        two.contains("threads were moved from CPU 1, CPU 2, which others kept from them"),
+        "{two}"
+    );
+    assert!(two.ends_with("the same is true of 1 other port"), "{two}");
+    for quiet in [
+        station("wb0", Some(1), &[Some(1)]),
+        station("wb0", None, &[Some(1)]),
+        station("wb0", Some(2), &[None]),
+    ] {
+        assert_eq!(said(vec![quiet]), None);
+    }
 }
 
 #[test]

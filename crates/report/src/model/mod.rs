@@ -205,6 +205,8 @@ pub enum FindingKind {
     FramesLeftLate,
     /// A flow was spread over several transmit queues, which do not keep its order.
     OrderNotKept,
+    /// A sender was let go to other CPUs during the run, and with them to other transmit queues.
+    SenderMoved,
     /// The receiver itself lost frames.
     ReceiverDrops,
     /// Records came too late from those who read them.

@@ -22,6 +22,9 @@ pub struct Station {
     pub link_bits_per_second: Option<u64>,
     /// How deadlines are awaited: "spin", "hybrid", "sleep", "in the kernel"; `null` for receivers.
     pub wait: Option<String>,
+    /// The transmit queues of the interface that are in use; absent where nothing is sent, or nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transmit_queues: Option<u32>,
     /// The CPUs that the port's threads are bound to; empty when they are not.
     pub cpus: Vec<u32>,
     /// What was in force for each of its threads that send or receive; none where the kernel receives by itself.
@@ -41,6 +44,10 @@ pub struct Thread {
     pub role: String,
     /// The CPUs that it could run on at the end, in order.
     pub cpus: Vec<u32>,
+    /// The CPU that was chosen for it and that others kept, so that it was let go to others during the run; absent where it
+    /// stayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_from: Option<u32>,
     /// Its policy: "SCHED_OTHER", "SCHED_FIFO".
     pub policy: String,
     /// Its nice value, -20 to 19: the lower, the heavier.

@@ -182,7 +182,7 @@ fn station(label: &str, station: &Station, lines: &mut Lines) {
 /// Threads that were alike.
 fn threads(threads: &[Thread]) -> String {
     let Some(first) = threads.first() else { return String::new() };
-    let Thread { role, cpus, policy, nice, slice_ns, realtime_priority, note } = first;
+    let Thread { role, cpus, moved_from, policy, nice, slice_ns, realtime_priority, note } = first;
     let mut text =
         format!("{}: {policy}", human::counted(threads.len() as u64, &format!("{role} thread")));
     match realtime_priority {
@@ -194,6 +194,9 @@ fn threads(threads: &[Thread]) -> String {
     }
     let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
     text += &format!(", CPU {}", cpus.join(" "));
+    if let Some(cpu) = moved_from {
+        text += &format!(" (moved from CPU {cpu}, which others kept)");
+    }
     if let Some(note) = note {
         text += &format!(" ({note})");
     }
