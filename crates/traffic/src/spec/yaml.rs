@@ -4,20 +4,21 @@
 //! stands for what, and `filled.rs` puts it in.
 //!
 //! Time and memory are bounded whatever the text is: see [`MAX_BYTES`], [`MAX_NODES`], [`MAX_DEPTH`],
-//! [`MAX_ANCHORED`] and [`MAX_REPLAYED`]. The messages of the parser are put into the words of the language here.
+//! [`MAX_ANCHORED`] and [`MAX_REPLAYED`]. `message.rs` puts the messages of the parser into
+//! the words of the language.
 
 use serde::de::DeserializeOwned;
-use serde_saphyr::{DuplicateKeyPolicy, Error, MessageFormatter, Options, UserMessageFormatter};
+use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
 
 use std::path::Path;
 
 use self::sources::Reading;
-use super::hint::with_hint;
 use super::text::printable;
 use super::{Place, Scenario, SpecError};
 pub(super) use variables::Variables;
 
 mod filled;
+mod message;
 pub mod sources;
 mod variables;
 
@@ -59,7 +60,7 @@ impl Scenario {
 /// Reads a part of the language by itself, for example `{ mix: { 64B: 7, 1518B: 1 } }`. It has no variables.
 pub fn value<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let read = serde_saphyr::from_str_with_options(text, options());
-    read.map_err(|error| printable(&problem(error.without_snippet()), MAX_MESSAGE))
+    read.map_err(|error| printable(&message::problem(error.without_snippet(), None), MAX_MESSAGE))
 }
 
 /// How the text is parsed.
@@ -90,90 +91,16 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// The parser's error in the words of the language.
-fn syntax(file: String, error: &Error) -> SpecError {
+/// The parser's error about `text` in the words of the language.
+fn syntax(file: String, text: &str, error: &Error) -> SpecError {
     let error = error.without_snippet();
     let place = error
         .location()
         .filter(|location| location.line() > 0)
         .map(|location| Place { line: location.line(), column: location.column() });
-    let problem = printable(&variables::unmarked(&problem(error)), MAX_MESSAGE);
+    let problem = message::problem(error, place.map(|place| (text, place)));
+    let problem = printable(&variables::unmarked(&problem), MAX_MESSAGE);
     SpecError::Syntax { file, place, problem }
-}
-
-fn problem(error: &Error) -> String {
-    match error {
-        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => problem(error),
-        Error::SerdeUnknownField { field, expected, .. } => {
-            with_hint("unknown key", field, expected.iter().copied())
-        }
-        Error::SerdeUnknownVariant { variant, expected, .. } => {
-            with_hint("unknown word", variant, expected.iter().copied())
-        }
-        Error::SerdeMissingField { field, .. } => format!("the key '{field}' is missing"),
-        Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("'{}' occurs twice; give each of them a name of its own", printable(key, 64))
-        }
-        Error::SerdeInvalidType { unexpected, expected, .. }
-        | Error::SerdeInvalidValue { unexpected, expected, .. } => {
-            format!(
-                "this is {}, and should be {}",
-                printable(in_words(unexpected), 64),
-                in_words(expected)
-            )
-        }
-        Error::Unexpected { expected, .. } | Error::InvalidScalar { ty: expected, .. } => {
-            format!("this should be {}", in_words(expected))
-        }
-        Error::ExternallyTaggedEnumExpectedScalarOrMapping { .. } => {
-            "this should be a word, or one key with its value".to_owned()
-        }
-        Error::ExpectedMappingEndAfterEnumVariantValue { .. } => {
-            "only one key may stand here; begin the next with '- ' on a line of its own".to_owned()
-        }
-        Error::UnknownAnchor { .. } => {
-            "there is no anchor of this name before here; anchors are written &name".to_owned()
-        }
-        Error::Eof { .. } => {
-            "the text ends here; a scenario has the keys ports and flows".to_owned()
-        }
-        Error::MultipleDocuments { .. } => {
-            "a second document begins here; a scenario is one, so give each a file".to_owned()
-        }
-        Error::Budget { .. }
-        | Error::AliasReplayLimitExceeded { .. }
-        | Error::AliasReplayStackDepthExceeded { .. } => format!(
-            "the text is larger than any scenario: at most {MAX_NODES} keys and values, {MAX_DEPTH} \
-             levels, {MAX_ALIASES} aliases, {MAX_ANCHORED} keys and values with anchors and \
-             {MAX_REPLAYED} by aliases"
-        ),
-        Error::Message { msg, .. } => match msg.as_str() {
-            "invalid IPv4 address syntax" => format!("{msg}; write for example 10.0.0.1"),
-            "invalid IPv6 address syntax" => format!("{msg}; write for example 2001:db8::1"),
-            "invalid IP address syntax" => {
-                format!("{msg}; write for example 10.0.0.1 or 2001:db8::1")
-            }
-            _ => msg.clone(),
-        },
-        other => UserMessageFormatter.format_message(other).into_owned(),
-    }
-}
-
-/// What a type of Rust or a part of YAML is to the author of a scenario.
-fn in_words(expected: &str) -> &str {
-    match expected {
-        "u8" => "a whole number up to 255",
-        "u16" => "a whole number up to 65535",
-        "u32" => "a whole number up to 4294967295",
-        "u64" => "a whole number up to 18446744073709551615",
-        "a nonzero u16" | "a nonzero u32" | "a nonzero u64" => "a whole number from 1 on",
-        "boolean" => "on or off",
-        "sequence" => "a list",
-        "map" => "keys with values",
-        "mapping start" => "keys with values ('key: value', or '{ key: value }')",
-        "sequence start" => "a list ('[a, b]', or lines that begin with '- ')",
-        other => other,
-    }
 }
 
 #[cfg(test)]

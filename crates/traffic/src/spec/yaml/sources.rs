@@ -212,12 +212,12 @@ impl Source {
                 |yaml| Part::deserialize(Filled::new(yaml, variables)),
             ),
         };
-        read.map_err(|error| syntax(self.name.clone(), &error))
+        read.map_err(|error| syntax(self.name.clone(), &self.text, &error))
     }
 
     fn head(&self) -> Result<Head, SpecError> {
         serde_saphyr::from_str_with_options(&self.text, options())
-            .map_err(|error| syntax(self.name.clone(), &error))
+            .map_err(|error| syntax(self.name.clone(), &self.text, &error))
     }
 
     fn wrong(&self, place: Option<Place>, problem: String) -> SpecError {

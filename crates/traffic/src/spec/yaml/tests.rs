@@ -43,13 +43,16 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
             "    rate: 5",
             "8:11: '5' is not a rate: it has no unit; write for example 100kpps, 2Gbps, 2Gbps@line, 50% or unlimited",
         ),
-        ("    rate: [5]", "8:5: this is a list, and should be a rate, or how it changes with time"),
+        (
+            "    rate: [5]",
+            "8:5: 'rate' is a list, and should be a rate, or how it changes with time",
+        ),
         (
             "    size: 10",
             "8:11: '10' is not a frame length: frames are 64 to 65535 bytes long, with FCS; write for example 64B or 1518B",
         ),
-        ("    count: 0", "8:5: this is integer `0`, and should be a whole number from 1 on"),
-        ("    burst: -1", "8:12: this should be a whole number up to 4294967295"),
+        ("    count: 0", "8:5: 'count' is 0, and should be a whole number from 1 on"),
+        ("    burst: -1", "8:12: 'burst' should be a whole number up to 4294967295"),
         (
             "    probe: maybe",
             "8:12: unknown probe 'maybe'; there is on, off, wirebeat, pktgen, pktgen-ns, mgen, rude, \
@@ -58,7 +61,7 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ("    from: a", "8:5: 'from' occurs twice; give each of them a name of its own"),
         (
             "    packet: { ipv4: {} }",
-            "8:13: this should be a list ('[a, b]', or lines that begin with '- ')",
+            "8:13: 'packet' should be a list ('[a, b]', or lines that begin with '- ')",
         ),
         ("    packet: [ { ip4: {} } ]", "8:17: unknown word 'ip4'; did you mean 'ipv4'?"),
         (
@@ -126,7 +129,7 @@ fn mistakes_around_flows_are_named_with_place_and_remedy() {
         ("ports: { a: { engine: [] } }", ":1:23: this should be a word, or one key with its value"),
         (
             "ports: { a: { cores: 3 } }",
-            ":1:22: this should be a list ('[a, b]', or lines that begin with '- ')",
+            ":1:22: 'cores' should be a list ('[a, b]', or lines that begin with '- ')",
         ),
         (
             "ports: { a: { addresses: [10.0.0.300] } }",
@@ -137,7 +140,7 @@ fn mistakes_around_flows_are_named_with_place_and_remedy() {
             ":1:14: '10' is not a time: it has no unit; write for example 100us, 1.5ms or 10s",
         ),
         ("run: { wait: spinn }", ":1:14: unknown word 'spinn'; did you mean 'spin'?"),
-        ("seed: -1", ":1:7: this should be a whole number up to 18446744073709551615"),
+        ("seed: -1", ":1:7: 'seed' should be a whole number up to 18446744073709551615"),
         (
             "ports: {}\nflows: {}\n---\nports: {}",
             ":4:1: a second document begins here; a scenario is one, so give each a file",
@@ -157,6 +160,61 @@ fn mistakes_around_flows_are_named_with_place_and_remedy() {
     for text in ["ports: { a: {}\nflows:", "flows:\n\tx:", "ports: \"abc", "%", "\0", "a: !x {}"] {
         assert!(message(text).starts_with("f.yaml:"), "{text}: {}", message(text));
         assert!(message(text).split(':').nth(1).is_some_and(|line| line.parse::<u32>().is_ok()));
+    }
+}
+
+/// They were told in the words of the parser: "integer `0`", "string scalar", "floating point", "an array of length 2".
+#[test]
+fn values_of_a_wrong_kind_are_told_in_plain_words_with_their_key() {
+    for (lines, expected) in [
+        ("    count: 0", "8:5: 'count' is 0, and should be a whole number from 1 on"),
+        ("    count: many", "8:12: 'count' should be a whole number up to 18446744073709551615"),
+        ("    count: 1.5", "8:12: 'count' should be a whole number up to 18446744073709551615"),
+        ("    burst: [1]", "8:12: 'burst' should be one value, and not a list or keys with values"),
+        (
+            "    burst:\n      a: 1",
+            "9:7: 'burst' should be one value, and not a list or keys with values",
+        ),
+        (
+            "    sub-flows: 3",
+            "8:16: 'sub-flows' should be keys with values ('key: value', or '{ key: value }')",
+        ),
+        (
+            "    size: { mix: [64B] }",
+            "8:18: 'mix' should be keys with values ('key: value', or '{ key: value }')",
+        ),
+        (
+            "    departures: { gamma: { shape: no } }",
+            "8:35: 'shape' should be a number, for example 2 or 0.5",
+        ),
+        ("    at: { 1s: 5 }", "8:11: '1s' is 5, and should be 'pause', 'resume', or what changes"),
+        ("    probe: [on]", "8:5: 'probe' is a list, and should be on, off, or whose probe it is"),
+        (
+            "    packet: [ { udp: { source: { random: [1] } } } ]",
+            "8:34: 'random' has 1 value, and should have 2",
+        ),
+        (
+            "    replay: { archive: { a: 5 } }",
+            "8:24: 'archive' should be the name of a file, or a list of names",
+        ),
+    ] {
+        assert_eq!(message(&flow(&format!("{lines}\n"))), format!("f.yaml:{expected}"), "{lines}");
+    }
+    for (text, expected) in [
+        (
+            "ports: { a: { cores: [x] } }",
+            ":1:23: an entry of 'cores' should be a whole number up to 65535",
+        ),
+        (
+            "include: { a: 5 }",
+            ":1:10: 'include' is keys with values, and should be the name of a file, or a list of names",
+        ),
+        (
+            "flows: { x: 3 }",
+            ":1:13: 'x' should be keys with values ('key: value', or '{ key: value }')",
+        ),
+    ] {
+        assert_eq!(message(text), format!("f.yaml{expected}"), "{text}");
     }
 }
 

@@ -96,7 +96,7 @@ fn mistakes_are_named_in_the_file_that_they_are_in() {
         ),
         (
             "variables: { n: a }\nports:\n  a: { cores: [ ${n} ] }\n",
-            "c.yaml:3:17: this is string \"a\", and should be a whole number up to 65535",
+            "c.yaml:3:17: an entry of 'cores' is \"a\", and should be a whole number up to 65535",
         ),
         (
             "variables: { n: 1 }\nports:\n  a: { cores: [ ${m} ] }\n",
@@ -107,7 +107,10 @@ fn mistakes_are_named_in_the_file_that_they_are_in() {
             "c.yaml:3:17: there is no variable 'nin'; did you mean 'nine'?",
         ),
         ("ports: { a: {} }\nvariables:\n  x: ${y}\n", "c.yaml:3:6: there is no variable 'y'"),
-        ("ports: { a: {} }\nvariables: [x]\n", "c.yaml:2:12: this should be keys with values"),
+        (
+            "ports: { a: {} }\nvariables: [x]\n",
+            "c.yaml:2:12: 'variables' should be keys with values",
+        ),
         (
             "variables: { a: x }\nports: { ${a}: {}, x: {} }\n",
             "c.yaml:2:20: 'x' occurs twice; give each of them a name of its own",
@@ -151,9 +154,9 @@ fn includes_have_an_end() {
         (vec![("s", "include: ''")], "s:1:10: the name of a file is not empty"),
         (
             vec![("s", "include: { a: b }")],
-            "s:1:10: this is keys with values, and should be the name of a file",
+            "s:1:10: 'include' is keys with values, and should be the name of a file",
         ),
-        (vec![("s", "include: 5")], "s:1:1: this is integer `5`, and should be the name of a file"),
+        (vec![("s", "include: 5")], "s:1:1: 'include' is 5, and should be the name of a file"),
     ] {
         let message = error(&files, &[]);
         assert!(message.starts_with(expected), "{files:?}: {message}");
