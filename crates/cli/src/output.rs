@@ -36,7 +36,10 @@ pub struct ReportArgs {
     /// Print a line of progress at this interval, for example 1s
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Nanos>,
-    /// Count inter-arrival times also in bins of one width, for example 100x1us
+    /// Count inter-arrival times in bins too, where frames arrive: 100x1us
+    ///
+    /// Needs received frames: 'receive', 'demo', and scenarios whose flows have a 'to'. With --peer, give it to 'wirebeat
+    /// receive' there.
     #[arg(long, value_name = "COUNTxWIDTH", value_parser = values::bins)]
     pub bins: Option<Bins>,
 }
