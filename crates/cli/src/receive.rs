@@ -139,8 +139,8 @@ struct FilterArgs {
     /// several times
     #[arg(long = "group", value_name = "GROUP[@SOURCE]")]
     groups: Vec<GroupText>,
-    /// The most flows to measure; datagrams of others are counted only [default: as many as fit into 256 MiB on the kernel
-    /// engine and 1 GiB on the others; from a sender on another host 1 GiB on all]
+    /// The most flows to measure; datagrams of others are counted only [default: 65,535, and on the kernel engine as many as
+    /// fit into 256 MiB, from a sender on another host 1 GiB]
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>)]
     flows: Option<NonZeroU16>,
 }

@@ -37,6 +37,11 @@ impl Bins {
         Ok(Bins { width: width.get(), count })
     }
 
+    /// Bytes of the counters.
+    pub(crate) fn memory(&self) -> usize {
+        self.count * size_of::<u64>()
+    }
+
     /// Empty bins.
     pub fn empty(&self) -> LinearBins {
         LinearBins { width: self.width, counts: vec![0; self.count], overflow: 0 }

@@ -1,16 +1,18 @@
 //! The measurements of one flow.
 //!
-//! A [`FlowMeter`] takes one [`Sample`] per frame and keeps everything that follows from it. Each
-//! measurement takes its memory as values come, so a flow that never arrives costs almost
-//! nothing, one of a few thousand frames some 20 KiB, and any other at most 180 KiB (five histograms of 31 KiB, the
-//! window of sequence numbers, and linear bins where those are asked for), however long it lasts.
+//! A [`FlowMeter`] takes one [`Sample`] per frame and keeps everything that follows from it. Counters and moments are
+//! there from the start; each histogram, the window of sequence numbers and linear bins take memory as values come, from
+//! what [`Memory`] has for all flows. A flow of a few thousand frames takes some 20 KiB, one of which nothing is known 180 KiB
+//! at the most (five histograms of 31 KiB, the window) and its linear bins, however long it lasts. When nothing is left it
+//! has smaller windows, and shares histograms with others.
 
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Account;
 
 use crate::bins::Bins;
-use crate::distribution::Recorder;
 use crate::jitter::InterarrivalJitter;
+use crate::memory::{Measure, Memory, PIECE};
+use crate::recorder::FlowRecorder;
 use crate::sequence::{SequenceTracker, Standing};
 use crate::summary::{FlowSummary, LinearBins};
 
@@ -42,6 +44,17 @@ pub struct Expectation {
     pub delay_base: i64,
 }
 
+/// Linear bins, if they are asked for.
+#[derive(Clone, Debug, Default)]
+enum TakenBins {
+    /// There was no value.
+    #[default]
+    NotYet,
+    Own(LinearBins),
+    /// There was no memory for them.
+    Refused,
+}
+
 /// Measures one flow.
 #[derive(Clone, Debug)]
 pub struct FlowMeter {
@@ -57,13 +70,13 @@ pub struct FlowMeter {
     previous_arrival: Option<Nanos>,
     previous_delay: Option<i64>,
     sequence: SequenceTracker,
-    delay: Recorder,
-    delay_variation: Recorder,
+    delay: FlowRecorder,
+    delay_variation: FlowRecorder,
     interarrival_jitter: InterarrivalJitter,
-    inter_arrival: Recorder,
+    inter_arrival: FlowRecorder,
     bins: Option<Bins>,
-    inter_arrival_bins: Option<LinearBins>,
-    gap_error: Recorder,
+    inter_arrival_bins: TakenBins,
+    gap_error: FlowRecorder,
 }
 
 impl FlowMeter {
@@ -82,19 +95,19 @@ impl FlowMeter {
             previous_arrival: None,
             previous_delay: None,
             sequence: SequenceTracker::new(window),
-            delay: Recorder::default(),
-            delay_variation: Recorder::default(),
+            delay: FlowRecorder::default(),
+            delay_variation: FlowRecorder::default(),
             interarrival_jitter: InterarrivalJitter::default(),
-            inter_arrival: Recorder::default(),
+            inter_arrival: FlowRecorder::default(),
             bins,
-            inter_arrival_bins: None,
-            gap_error: Recorder::default(),
+            inter_arrival_bins: TakenBins::default(),
+            gap_error: FlowRecorder::default(),
         }
     }
 
-    /// Takes an arrival into the measurements.
+    /// Takes an arrival into the measurements; what these need more comes from `memory`.
     #[inline]
-    pub fn record(&mut self, sample: &Sample) {
+    pub fn record(&mut self, sample: &Sample, memory: &mut Memory) {
         // iperf 2: the first that says so is the last datagram of the flow; those after it ask for an answer.
         if sample.last && self.ended {
             self.ends_repeated += 1;
@@ -105,11 +118,12 @@ impl FlowMeter {
         self.fragments += u64::from(sample.fragments);
         self.frame_bytes += u64::from(sample.frame_len);
         self.payload_bytes += u64::from(sample.payload_len);
-        self.record_arrival(sample.at);
-        let standing = sample.sequence.map(|sequence| self.sequence.record(sequence, sample.sent));
+        self.record_arrival(sample.at, memory);
+        let standing =
+            sample.sequence.map(|sequence| self.sequence.record(sequence, sample.sent, memory));
         // RFC 7679: the first copy determines the delay.
         if let (Some(sent), None | Some(Standing::New)) = (sample.sent, standing) {
-            self.record_delay(sample.at, sent);
+            self.record_delay(sample.at, sent, memory);
         }
     }
 
@@ -120,30 +134,37 @@ impl FlowMeter {
 
     /// Inter-arrival time and its error.
     #[inline]
-    fn record_arrival(&mut self, at: Nanos) {
+    fn record_arrival(&mut self, at: Nanos, memory: &mut Memory) {
         self.span = Some(match self.span {
             None => (at, at),
             Some((first, last)) => (first.min(at), last.max(at)),
         });
         let Some(previous) = self.previous_arrival.replace(at) else { return };
         let gap = at.signed_sub(previous);
-        self.inter_arrival.record(gap);
+        self.inter_arrival.record(gap, Measure::InterArrival, memory);
         if let Some(bins) = self.bins {
-            self.inter_arrival_bins.get_or_insert_with(|| bins.empty()).record(gap);
+            if matches!(self.inter_arrival_bins, TakenBins::NotYet) {
+                self.inter_arrival_bins = TakenBins::take(bins, memory);
+            }
+            if let TakenBins::Own(own) = &mut self.inter_arrival_bins {
+                own.record(gap);
+            }
         }
         if let Some(nominal) = self.expected.nominal_gap {
-            self.gap_error.record(distance(gap, signed(nominal)));
+            let error = distance(gap, signed(nominal));
+            self.gap_error.record(error, Measure::GapError, memory);
         }
     }
 
     /// One-way delay and its variation.
     #[inline]
-    fn record_delay(&mut self, at: Nanos, sent: Nanos) {
+    fn record_delay(&mut self, at: Nanos, sent: Nanos, memory: &mut Memory) {
         let delay = at.signed_sub(sent).saturating_sub(self.expected.delay_base);
-        self.delay.record(delay);
+        self.delay.record(delay, Measure::Delay, memory);
         if let Some(previous) = self.previous_delay.replace(delay) {
             // RFC 4689 §3.2.5
-            self.delay_variation.record(distance(delay, previous));
+            let variation = distance(delay, previous);
+            self.delay_variation.record(variation, Measure::DelayVariation, memory);
             // RFC 3550 §6.4.1
             self.interarrival_jitter.record(delay.abs_diff(previous));
         }
@@ -162,6 +183,32 @@ impl FlowMeter {
             reordered: sequence.reordered,
             jitter_ns: self.interarrival_jitter.estimate_ns().unwrap_or_default() as u64,
         })
+    }
+
+    /// Ends the measurement: an arrival still in doubt is decided, and bins that nothing came for are taken, if there is
+    /// memory for empty ones.
+    pub(crate) fn settle(&mut self, memory: &mut Memory) {
+        self.sequence.settle(memory);
+        if let (Some(bins), TakenBins::NotYet) = (self.bins, &self.inter_arrival_bins) {
+            self.inter_arrival_bins = TakenBins::take(bins, memory);
+        }
+    }
+
+    /// Whether some of its histograms are with those of others.
+    pub(crate) fn shares(&self) -> bool {
+        let times = [&self.delay, &self.delay_variation, &self.inter_arrival, &self.gap_error];
+        self.sequence.is_shared() || times.into_iter().any(FlowRecorder::is_shared)
+    }
+
+    /// Bytes that it has beside itself.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> usize {
+        let times = [&self.delay, &self.delay_variation, &self.inter_arrival, &self.gap_error];
+        let bins = match &self.inter_arrival_bins {
+            TakenBins::Own(own) => size_of_val(own.counts.as_slice()) + PIECE,
+            TakenBins::NotYet | TakenBins::Refused => 0,
+        };
+        bins + self.sequence.memory() + times.into_iter().map(FlowRecorder::memory).sum::<usize>()
     }
 
     /// Whether anything has arrived.
@@ -185,11 +232,22 @@ impl FlowMeter {
             delay_variation: self.delay_variation.distribution(),
             interarrival_jitter: self.interarrival_jitter,
             inter_arrival: self.inter_arrival.distribution(),
-            inter_arrival_bins: self
-                .inter_arrival_bins
-                .clone()
-                .or_else(|| self.bins.map(|bins| bins.empty())),
+            inter_arrival_bins: match &self.inter_arrival_bins {
+                TakenBins::NotYet => self.bins.map(|bins| bins.empty()),
+                TakenBins::Own(own) => Some(own.clone()),
+                TakenBins::Refused => None,
+            },
             gap_error: self.gap_error.distribution(),
+        }
+    }
+}
+
+impl TakenBins {
+    #[cold]
+    fn take(bins: Bins, memory: &mut Memory) -> TakenBins {
+        match memory.take_to_begin(bins.memory() + PIECE) {
+            true => TakenBins::Own(bins.empty()),
+            false => TakenBins::Refused,
         }
     }
 }
@@ -226,7 +284,8 @@ mod tests {
 
     fn measure(expected: Expectation, samples: &[Sample]) -> FlowSummary {
         let mut meter = FlowMeter::new(expected, 64, None);
-        samples.iter().for_each(|sample| meter.record(sample));
+        let mut memory = Memory::default();
+        samples.iter().for_each(|sample| meter.record(sample, &mut memory));
         meter.summary()
     }
 
@@ -312,9 +371,10 @@ mod tests {
     fn bins_hold_the_gaps() {
         let bins = Bins::new(Nanos::new(50), 2).unwrap();
         let mut meter = FlowMeter::new(Expectation::default(), 64, Some(bins));
+        let mut memory = Memory::default();
         assert_eq!(meter.summary().inter_arrival_bins, Some(bins.empty()));
         for at in [0, 10, 70, 300] {
-            meter.record(&sample(at, 0, at as u32));
+            meter.record(&sample(at, 0, at as u32), &mut memory);
         }
         let found = meter.summary().inter_arrival_bins.unwrap();
         assert_eq!((found.counts, found.overflow), (vec![1, 1], 1));
@@ -340,8 +400,9 @@ mod tests {
         ) {
             let nominal_gap = nominal.map(Nanos::new);
             let mut meter = FlowMeter::new(Expectation { nominal_gap, delay_base: base }, 64, None);
+            let mut memory = Memory::default();
             for (at, sent, sequence, len) in samples {
-                meter.record(&Sample {
+                let sample = Sample {
                     at: Nanos::new(at),
                     sent: sent.map(Nanos::new),
                     sequence: numbered.then_some(sequence),
@@ -349,7 +410,8 @@ mod tests {
                     fragments: 0,
                     payload_len: len / 2,
                     last: false,
-                });
+                };
+                meter.record(&sample, &mut memory);
             }
             let summary = crate::summary::MeterSummary {
                 unprobed: meter.summary(),

@@ -12,6 +12,8 @@
 //! with the largest below them. The kernel programs compute the same in C; `docs/measurements.md`
 //! states what follows for a report. This module knows nothing of what it counts.
 
+use crate::memory::PIECE;
+
 /// Number of buckets: 31 groups of 128.
 pub const BUCKETS: usize = 3968;
 /// The largest value that has a bucket of its own width, 2^37 - 1; greater ones go to the last bucket.
@@ -56,7 +58,10 @@ pub const fn midpoint(bucket: usize) -> u64 {
 /// Buckets of an octave.
 const OCTAVE: usize = 1 << OCTAVE_BITS;
 /// How many octaves there are, where the first group of single values counts as one.
-const OCTAVES: usize = BUCKETS / OCTAVE;
+pub(crate) const OCTAVES: usize = BUCKETS / OCTAVE;
+
+/// Memory of an octave, with what the allocator keeps beside it.
+pub(crate) const OCTAVE_MEMORY: usize = OCTAVE * size_of::<u64>() + PIECE;
 
 /// A histogram that is being recorded: 1 KiB of counters for each octave that has values, 31 KiB at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,6 +81,24 @@ impl Histogram {
         let bucket = bucket_of(value);
         let octave = &mut self.octaves[bucket >> OCTAVE_BITS];
         octave.get_or_insert_with(new_octave)[bucket & (OCTAVE - 1)] += 1;
+    }
+
+    /// Counts `value` if that takes no memory; says whether it did.
+    #[inline]
+    pub(crate) fn count_in_place(&mut self, value: u64) -> bool {
+        let bucket = bucket_of(value);
+        match &mut self.octaves[bucket >> OCTAVE_BITS] {
+            Some(octave) => {
+                octave[bucket & (OCTAVE - 1)] += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Bytes of its octaves.
+    pub(crate) fn memory(&self) -> usize {
+        self.octaves.iter().flatten().count() * OCTAVE_MEMORY
     }
 
     /// Adds the counts of `other`, saturating.

@@ -67,6 +67,7 @@ impl SharedHistograms {
     /// Adds those of other flows.
     pub fn merge(&mut self, other: &SharedHistograms) {
         self.flows = self.flows.saturating_add(other.flows);
+        add_buckets(&mut self.extent, &other.extent);
         add_buckets(&mut self.delay, &other.delay);
         add_buckets(&mut self.delay_variation, &other.delay_variation);
         add_buckets(&mut self.inter_arrival, &other.inter_arrival);
@@ -76,6 +77,7 @@ impl SharedHistograms {
     /// Adds these histograms to `all`, the measurements of several flows added, where what is missing in its histograms is just
     /// what is in these.
     pub fn complete(&self, all: &mut FlowSummary) {
+        all.sequence.extent.complete(&self.extent);
         all.delay.complete(&self.delay);
         all.delay_variation.complete(&self.delay_variation);
         all.inter_arrival.complete(&self.inter_arrival);
@@ -119,13 +121,14 @@ mod tests {
 
     use super::*;
     use crate::flow::{Expectation, FlowMeter, Sample};
+    use crate::memory::Memory;
     use crate::summary::LinearBins;
 
     /// A summary of frames with these numbers, one every 1000 ns from `start`, 100 ns under way.
     fn flow(start: u64, numbers: &[u32]) -> FlowSummary {
         let mut meter = FlowMeter::new(Expectation::default(), 64, None);
         for (at, &sequence) in (start..).step_by(1000).zip(numbers) {
-            meter.record(&Sample {
+            let sample = Sample {
                 at: Nanos::new(at + 100),
                 sent: Some(Nanos::new(at)),
                 sequence: Some(sequence),
@@ -133,7 +136,8 @@ mod tests {
                 fragments: 0,
                 payload_len: 18,
                 last: false,
-            });
+            };
+            meter.record(&sample, &mut Memory::default());
         }
         meter.summary()
     }

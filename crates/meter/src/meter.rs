@@ -1,7 +1,7 @@
 //! The meter of a receiver: tells its frames apart and gives each to its flow.
 //!
-//! Takes whole frames or datagrams, whatever they hold. Its memory is bounded by the number of flows
-//! it was told to expect, and nothing is allocated per frame once a flow has received a few.
+//! Takes whole frames or datagrams, whatever they hold. Its memory is bounded ([`crate::memory`]), however many flows there
+//! are, and nothing is allocated per frame once a flow has received a few.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,21 +18,13 @@ use crate::codecs::{Answer, Codecs, Ends, Foreign, Stream};
 use crate::filter::Filter;
 use crate::flow::{Expectation, FlowMeter, Sample};
 use crate::headers::HeaderTable;
+use crate::memory::{MEMORY, Memory, PIECE};
 use crate::reassembly::{Reassembly, Whole};
-use crate::sequence::WINDOW;
-use crate::summary::{MeterSummary, SharedHistograms};
+use crate::sequence::{SequenceTracker, WINDOW};
+use crate::summary::MeterSummary;
 
-/// Memory that the flows of a receiver take at most that was not told which to expect, whatever a peer sends.
-pub const MEMORY: usize = 1 << 30;
-/// Memory that a flow takes at most without linear bins (see [`crate::flow`]); some 20 KiB when a few thousand frames of it
-/// came.
-const FLOW_MEMORY: usize = 180 << 10;
-
-/// How many flows [`MEMORY`] is enough for, each with `bins`: 5,825 without.
-pub fn flows_within_memory(bins: Option<Bins>) -> u16 {
-    let bins = bins.map_or(0, |bins| size_of_val(bins.empty().counts.as_slice()));
-    u16::try_from(MEMORY / (FLOW_MEMORY + bins)).unwrap_or(u16::MAX)
-}
+/// The most flows that a meter takes: all numbers of a probe but one.
+pub const FLOWS: u16 = u16::MAX;
 
 /// Which flows are measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +37,7 @@ pub enum Flows {
 
 impl Default for Flows {
     fn default() -> Self {
-        Flows::Any(flows_within_memory(None))
+        Flows::Any(FLOWS)
     }
 }
 
@@ -117,6 +109,10 @@ impl Arrived {
 
 /// Stands in [`Meter::places`] for a flow that is not measured.
 const NOWHERE: u16 = u16::MAX;
+/// Bytes of [`Meter::places`].
+const PLACES: usize = (1 << 16) * size_of::<u16>() + PIECE;
+/// Bytes of an entry of [`Meter::streams`]: nodes of the map are half empty at the worst.
+const STREAM: usize = 2 * size_of::<(Stream, u16)>() + PIECE;
 
 /// Measures what one receive queue delivers.
 #[derive(Clone, Debug)]
@@ -126,6 +122,8 @@ pub struct Meter {
     places: Box<[u16]>,
     /// How many more flows may be added.
     room: u16,
+    /// What is left for what grows with the flows.
+    memory: Memory,
     filter: Filter,
     bins: Option<Bins>,
     window: u32,
@@ -133,6 +131,8 @@ pub struct Meter {
     codecs: Codecs,
     /// The numbers of flows of other tools that were not announced.
     streams: BTreeMap<Stream, u16>,
+    /// All flow numbers below are taken.
+    lowest_free: u16,
     /// What the sender of the last datagram waits for, if that was the last of its flow.
     answer: Option<Answer>,
     headers: HeaderTable,
@@ -147,21 +147,39 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter that has seen nothing.
+    /// A meter that has seen nothing, for [`MEMORY`].
     pub fn new(config: MeterConfig) -> Self {
+        Meter::within(MEMORY, config)
+    }
+
+    /// A meter that has seen nothing, for `memory` bytes; those that hold what is exact of each flow are taken however few
+    /// there are.
+    pub fn within(memory: usize, config: MeterConfig) -> Self {
         let MeterConfig { flows, filter, bins, window, run_start, codecs, headers, recognised } =
             config;
         let by_headers = |(id, expected)| (id, FlowMeter::new(expected, window, bins));
+        let (room, expected) = match flows {
+            Flows::Any(limit) => (limit, BTreeMap::new()),
+            Flows::Expected(flows) => (u16::try_from(flows.len()).unwrap_or(FLOWS), flows),
+        };
+        // and frames without a probe
+        let all = usize::from(room) + recognised.len() + 1;
+        let (first, growth) = SequenceTracker::memory_of(window);
+        let stream = if codecs.is_empty() { 0 } else { STREAM };
+        let fixed = all.saturating_mul(size_of::<Measured>() + stream + first) + PLACES;
         let mut meter = Meter {
-            flows: Vec::new(),
+            // all of them lie in one piece, which never moves
+            flows: Vec::with_capacity(room.into()),
             places: vec![NOWHERE; 1 << 16].into_boxed_slice(),
-            room: 0,
+            room,
+            memory: Memory::new(memory, fixed, all.saturating_mul(growth)),
             filter,
             bins,
             window,
             run_start,
             codecs,
             streams: BTreeMap::new(),
+            lowest_free: 0,
             answer: None,
             headers,
             recognised: recognised.into_iter().map(by_headers).collect(),
@@ -172,15 +190,12 @@ impl Meter {
             malformed: 0,
             reassembly: Reassembly::default(),
         };
-        match flows {
-            Flows::Any(limit) => meter.room = limit,
-            Flows::Expected(flows) => {
-                meter.room = u16::try_from(flows.len()).unwrap_or(u16::MAX);
-                for (id, expected) in flows {
-                    meter.add(id, expected);
-                }
-                meter.room = 0;
-            }
+        let announced = !expected.is_empty();
+        for (id, expected) in expected {
+            meter.add(id, expected);
+        }
+        if announced {
+            meter.room = 0;
         }
         meter
     }
@@ -247,7 +262,7 @@ impl Meter {
         let id = self.headers.find(frame);
         let meter = id.and_then(|id| self.recognised.get_mut(&id));
         let found = meter.is_some();
-        meter.into_iter().for_each(|meter| meter.record(sample));
+        meter.into_iter().for_each(|meter| meter.record(sample, &mut self.memory));
         found
     }
 
@@ -298,8 +313,9 @@ impl Meter {
         };
         let sent = Nanos::new(probe.transmit_ns);
         let stale = self.run_start.is_some_and(|start| sent < start);
-        if !stale && let Some(flow) = self.place(probe.flow) {
-            flow.record(&Sample { sent: Some(sent), sequence: Some(probe.sequence), ..bare });
+        if !stale && let Some((flow, memory)) = self.place(probe.flow) {
+            let (sent, sequence) = (Some(sent), Some(probe.sequence));
+            flow.record(&Sample { sent, sequence, ..bare }, memory);
             return;
         }
         // any bytes may end like a probe, and what is replayed may end with one of its own
@@ -337,15 +353,15 @@ impl Meter {
         };
         let Some(Foreign { flow, sequence, sent, last }) = seen else {
             if !self.record_recognised(bare, frame) {
-                self.unprobed.record(bare);
+                self.unprobed.record(bare, &mut self.memory);
             }
             return;
         };
         let known = self.codecs.flows.get(&flow).copied();
         let known = known.or_else(|| self.number(Stream::of(flow, ends), flow.1));
         match known.and_then(|id| self.place(id)) {
-            Some(meter) => {
-                meter.record(&Sample { sent, sequence: Some(sequence), last, ..*bare });
+            Some((meter, memory)) => {
+                meter.record(&Sample { sent, sequence: Some(sequence), last, ..*bare }, memory);
                 let account = if last { meter.account() } else { None };
                 let asked = ends.zip(account);
                 self.answer =
@@ -366,19 +382,21 @@ impl Meter {
         }
         let free = |id: &u16| self.places[usize::from(*id)] == NOWHERE;
         let own = own.and_then(|number| u16::try_from(number).ok()).filter(free);
-        let id = own.or_else(|| (0..u16::MAX).find(free))?;
+        let lowest = (self.lowest_free..u16::MAX).find(free);
+        self.lowest_free = lowest.unwrap_or(u16::MAX);
+        let id = own.or(lowest)?;
         self.streams.insert(stream, id);
         Some(id)
     }
 
-    /// The meter of flow `id`, if that is measured.
+    /// The meter of flow `id`, if that is measured, and what it grows from.
     #[inline]
-    fn place(&mut self, id: u16) -> Option<&mut FlowMeter> {
+    fn place(&mut self, id: u16) -> Option<(&mut FlowMeter, &mut Memory)> {
         if self.places[usize::from(id)] == NOWHERE {
             self.add(id, Expectation::default());
         }
         let place = usize::from(self.places[usize::from(id)]);
-        self.flows.get_mut(place).map(|flow| &mut flow.meter)
+        self.flows.get_mut(place).map(|flow| (&mut flow.meter, &mut self.memory))
     }
 
     /// Makes room for flow `id`, if there may be one more.
@@ -398,18 +416,40 @@ impl Meter {
         self.flows.iter().map(|flow| flow.meter.missing()).sum()
     }
 
-    /// The measurements so far. What the engine itself lost ([`MeterSummary::receiver_drops`]) is for
-    /// the caller to add.
+    /// Bytes that its flows take, as they lie there, and bytes that it has left for them.
+    #[cfg(test)]
+    pub(crate) fn taken_and_left(&self) -> (usize, usize) {
+        let fixed = self.flows.capacity() * size_of::<Measured>() + PLACES;
+        let recognised = self.recognised.values().map(|meter| size_of_val(meter) + meter.memory());
+        let of_flows: usize = self.flows.iter().map(|flow| flow.meter.memory()).sum();
+        let taken = fixed + of_flows + recognised.sum::<usize>() + self.unprobed.memory();
+        (taken + self.memory.shared_bytes(), self.memory.left())
+    }
+
+    /// The measurements so far, from a copy of all that is kept. What the engine itself lost
+    /// ([`MeterSummary::receiver_drops`]) is for the caller to add.
     pub fn summary(&self) -> MeterSummary {
+        self.clone().into_summary()
+    }
+
+    /// The measurements, as [`Meter::summary`] gives them. Flow by flow gives its memory for them, so that they do not come
+    /// on top of all of it.
+    pub fn into_summary(self) -> MeterSummary {
+        let Meter { flows, recognised, mut unprobed, mut memory, .. } = self;
+        let mut sharing = 0;
+        let mut end = |meter: &mut FlowMeter| {
+            meter.settle(&mut memory);
+            sharing += u32::from(meter.shares());
+            meter.summary()
+        };
+        let unprobed = end(&mut unprobed);
+        let probed = flows.into_iter().map(|flow| (flow.id, flow.meter));
+        let flows = probed.chain(recognised);
+        let flows = flows.map(|(id, mut meter)| (id, end(&mut meter))).collect();
         MeterSummary {
-            flows: self
-                .flows
-                .iter()
-                .map(|flow| (flow.id, flow.meter.summary()))
-                .chain(self.recognised.iter().map(|(id, meter)| (*id, meter.summary())))
-                .collect(),
-            unprobed: self.unprobed.summary(),
-            shared: SharedHistograms::default(),
+            flows,
+            unprobed,
+            shared: memory.shared_by(sharing),
             unknown_flow: self.unknown_flow,
             stale: self.stale,
             foreign: self.foreign,

@@ -135,6 +135,9 @@ pub struct FlowSummary {
 pub struct SharedHistograms {
     /// How many flows share them, in part or whole.
     pub flows: u32,
+    /// Reordering extents in arrivals.
+    #[serde(default)]
+    pub extent: Vec<(u16, u64)>,
     /// One-way delays in ns, less each flow's base.
     pub delay: Vec<(u16, u64)>,
     /// Delay variations in ns.

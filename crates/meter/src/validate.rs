@@ -80,8 +80,9 @@ fn check_counters(summary: &MeterSummary) -> Result<(), (&'static str, &'static 
 }
 
 fn check_shared(shared: &SharedHistograms) -> Check {
-    let SharedHistograms { flows, delay, delay_variation, inter_arrival, gap_error } = shared;
-    for buckets in [delay, delay_variation, inter_arrival, gap_error] {
+    let SharedHistograms { flows, extent, delay, delay_variation, inter_arrival, gap_error } =
+        shared;
+    for buckets in [extent, delay, delay_variation, inter_arrival, gap_error] {
         check_buckets(buckets)?;
         ensure(*flows > 0 || buckets.is_empty(), "values of no flow")?;
     }
@@ -223,6 +224,7 @@ mod tests {
     use super::*;
     use crate::bins::Bins;
     use crate::flow::{Expectation, FlowMeter, Sample};
+    use crate::memory::Memory;
 
     /// A summary of ten frames with one lost, one twice and one late.
     fn honest() -> MeterSummary {
@@ -230,7 +232,7 @@ mod tests {
         let expected = Expectation { nominal_gap: Some(Nanos::new(1000)), delay_base: 0 };
         let mut meter = FlowMeter::new(expected, 64, Some(bins));
         for (at, sequence) in (1000u64..).step_by(1000).zip([0u32, 1, 3, 4, 4, 2, 6, 7, 8, 9]) {
-            meter.record(&Sample {
+            let sample = Sample {
                 at: Nanos::new(at + u64::from(sequence)),
                 sent: Some(Nanos::new(at)),
                 sequence: Some(sequence),
@@ -238,7 +240,8 @@ mod tests {
                 fragments: 0,
                 payload_len: 18,
                 last: false,
-            });
+            };
+            meter.record(&sample, &mut Memory::default());
         }
         let mut summary = MeterSummary::default();
         summary.flows.insert(7, meter.summary());

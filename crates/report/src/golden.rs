@@ -7,6 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use wirebeat_meter::distribution::Recorder;
 use wirebeat_meter::flow::{Expectation, FlowMeter, Sample};
+use wirebeat_meter::memory::Memory;
 use wirebeat_meter::summary::{Distribution, FlowSummary, MeterSummary};
 use wirebeat_units::{FrameRate, Nanos};
 
@@ -134,7 +135,7 @@ impl Plan {
             }
             // The clocks began long ago.
             let hour = 3_600_000_000_000;
-            meter.record(&Sample {
+            let sample = Sample {
                 at: Nanos::new((hour + arrival).saturating_add_signed(self.ahead)),
                 sent: Some(Nanos::new(hour + departure)),
                 sequence: Some(index as u32),
@@ -142,7 +143,8 @@ impl Plan {
                 fragments: 0,
                 payload_len: self.frame_len - 46,
                 last: false,
-            });
+            };
+            meter.record(&sample, &mut Memory::default());
         }
         let sent = SentFlow {
             name: self.name.to_owned(),

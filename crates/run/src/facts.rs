@@ -141,7 +141,7 @@ pub(crate) fn shared_histograms(summary: &MeterSummary) -> Option<String> {
     let shared = summary.shared.flows;
     (shared > 0).then(|| {
         format!(
-            "the kernel engine's memory has room for the histograms of the flows that came first: {shared} of {} share \
+            "the receiver's memory has room for the histograms of the flows that came first: {shared} of {} share \
              theirs, so that they have no percentiles of their own; counts, minimum, mean, standard deviation and maximum \
              are exact for each",
             summary.flows.len()

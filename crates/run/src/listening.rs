@@ -73,7 +73,7 @@ pub(crate) fn receive(
     };
     let service = Service {
         identity: Identity {
-            limits: Limits { flows: receive::flow_limit(request, engine) },
+            limits: Limits { flows: request.flows },
             clock: Arc::new(MonotonicClock),
             clock_identity: ClockIdentity::here(),
         },

@@ -17,7 +17,7 @@ use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::bins::Bins;
 use wirebeat_meter::codecs::Codecs;
 use wirebeat_meter::filter::Filter;
-use wirebeat_meter::meter::{Flows, MEMORY, MeterConfig, flows_within_memory};
+use wirebeat_meter::meter::{FLOWS, Flows, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::{LinkWatch, Namespace};
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
@@ -127,7 +127,7 @@ pub fn receive(
     }
     let mut day = DayClock::new();
     let config = MeterConfig {
-        flows: Flows::Any(flow_limit(request, engine)),
+        flows: Flows::Any(request.flows),
         filter: request.filter,
         bins: request.bins,
         codecs: Codecs {
@@ -191,21 +191,12 @@ pub fn receive(
     Ok(report)
 }
 
-/// The most flows that are measured: as many as were asked for, and in user space no more than there is memory for.
-pub(crate) fn flow_limit(request: &ReceiveRequest, engine: Engine) -> u16 {
-    match engine {
-        // it counts its memory itself
-        Engine::Kernel => request.flows,
-        _ => request.flows.min(flows_within_memory(request.bins)),
-    }
-}
-
 /// That there were more flows than are measured, if there were: what the limit is, and what raises it.
 fn no_room(request: &ReceiveRequest, engine: Engine, summary: &MeterSummary) -> Option<String> {
-    let limit = flow_limit(request, engine);
+    let limit = usize::from(request.flows);
     let measured = summary.flows.len();
     // the kernel's limit may be below what was asked for
-    let full = measured >= usize::from(limit) || engine == Engine::Kernel;
+    let full = measured >= limit || engine == Engine::Kernel;
     if summary.unknown_flow == 0 || !full {
         return None;
     }
@@ -213,23 +204,24 @@ fn no_room(request: &ReceiveRequest, engine: Engine, summary: &MeterSummary) -> 
         "{} of other flows were only counted",
         human::counted(summary.unknown_flow, "frame")
     );
-    let measured = human::counted(measured as u64, "flow");
+    let all = human::counted(FLOWS.into(), "flow");
     let choose = "choose flows with --source and --port";
+    let flows = human::counted(measured as u64, "flow");
     Some(match engine {
-        _ if summary.flows.len() >= usize::from(request.flows) => format!(
-            "{measured} were measured, as --flows says, and {others}; give a larger number with --flows, as far as memory \
+        _ if measured >= usize::from(FLOWS) => {
+            format!("{flows} were measured, the most that a receiver takes, and {others}; {choose}")
+        }
+        Engine::Kernel if measured >= limit => format!(
+            "{flows} were measured, as --flows says, and {others}; give a larger number with --flows, as far as memory \
              allows, or {choose}"
         ),
         Engine::Kernel => format!(
-            "{measured} were measured, as many as fit into the memory of the kernel engine, and {others}; {choose}, or use \
-             the engine 'packet', which takes up to {} MiB",
-            MEMORY >> 20
+            "{flows} were measured, as many as fit into the memory of the kernel engine, and {others}; {choose}, or use \
+             the engine 'packet', which takes {all}"
         ),
         _ => format!(
-            "{measured} were measured, as many as fit into {} MiB of memory{}, and {others}; --flows does not raise that: \
-             {choose}, or use the engine 'kernel', where flows share histograms",
-            MEMORY >> 20,
-            if request.bins.is_some() { " with their bins" } else { "" }
+            "{flows} were measured, as --flows says, and {others}; give a larger number with --flows, {all} at the most, \
+             or {choose}"
         ),
     })
 }

@@ -257,7 +257,7 @@ where
             let error =
                 collect_and_tell((&mut port, &clock, manner), &mut meter, told, most, tap).err();
             let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
-            let mut summary = meter.summary();
+            let mut summary = meter.into_summary();
             summary.receiver_drops = port.receive_drops();
             drop(applied);
             Collected { summary, error, log_error: written.err() }

@@ -305,6 +305,11 @@ impl Process {
         }
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.group.as_raw_nonzero().get().unsigned_abs()
+    }
+
     /// Asks it to finish, as Ctrl-C would.
     pub fn interrupt(&self) {
         let state = self.shared.lock();

@@ -422,6 +422,8 @@ impl KernelReceiver {
     fn add_shared(&self, to: &mut SharedHistograms, lane: usize) {
         let buckets = |field| convert::buckets(&self.details, lane * size_of::<Detail>() + field);
         to.merge(&SharedHistograms {
+            // extents have no shared histogram here, and no moments without one of their own
+            extent: Vec::new(),
             flows: 0,
             delay: buckets(offset_of!(Detail, delay)),
             delay_variation: buckets(offset_of!(Detail, variation)),

@@ -10,6 +10,7 @@
 mod across;
 mod allocations;
 mod counting;
+mod flow_memory;
 mod lab;
 mod packet;
 mod packet_faults;

@@ -27,11 +27,12 @@ mod window;
 
 use wirebeat_units::Nanos;
 
-use crate::distribution::Recorder;
+use crate::memory::{Measure, Memory};
+use crate::recorder::FlowRecorder;
 use crate::summary::SequenceSummary;
 pub use order::GAPS;
-use order::{Doubtful, Order};
-use window::Window;
+use order::{Doubtful, GAPS_MIN_BYTES, Order};
+use window::{Mark, Window};
 
 /// Numbers that a window tells apart unless asked otherwise; at least `WINDOW - 31` behind the highest.
 pub const WINDOW: u32 = 65_536;
@@ -83,7 +84,7 @@ pub struct SequenceTracker {
     window: Window,
     order: Order,
     counts: Counts,
-    extent: Recorder,
+    extent: FlowRecorder,
 }
 
 impl Default for SequenceTracker {
@@ -94,31 +95,38 @@ impl Default for SequenceTracker {
 
 impl SequenceTracker {
     /// With a window of `numbers` (a power of two from 64 to 2^30; others are rounded up or clamped).
-    /// The window's memory, a quarter of a byte per number, is taken at the first arrival.
+    /// The window's memory, a quarter of a byte per number, is taken as numbers come: [`SequenceTracker::memory_of`].
     pub fn new(numbers: u32) -> Self {
         SequenceTracker {
             window: Window::new(numbers),
             order: Order::new(),
             counts: Counts::default(),
-            extent: Recorder::default(),
+            extent: FlowRecorder::default(),
         }
+    }
+
+    /// Bytes beside itself that one with a window of `numbers` takes at its first arrival, whatever is left, and
+    /// those that its window may take from [`Memory`] later.
+    pub(crate) fn memory_of(numbers: u32) -> (usize, usize) {
+        let (first, full) = Window::bytes(numbers);
+        (first + GAPS_MIN_BYTES, full - first)
     }
 
     /// Judges the arrival of number `wire`, sent at `sent` of the sender's clock if that is known.
     #[inline]
-    pub fn record(&mut self, wire: u32, sent: Option<Nanos>) -> Standing {
+    pub fn record(&mut self, wire: u32, sent: Option<Nanos>, memory: &mut Memory) -> Standing {
         match self.place(wire, sent) {
             Place::Near(number) => {
                 if self.order.held.is_some() {
-                    self.settle_held();
+                    self.settle(memory);
                 }
-                let standing = self.count(number, sent);
+                let standing = self.count(number, sent, memory);
                 if standing == Standing::Duplicate && self.order.is_conflict(number, sent) {
                     self.counts.conflicting += 1;
                 }
                 standing
             }
-            place => self.doubt(place, Doubtful { wire, sent }),
+            place => self.doubt(place, Doubtful { wire, sent }, memory),
         }
     }
 
@@ -140,7 +148,7 @@ impl SequenceTracker {
         let distance = shifted.wrapping_sub(highest as u32) as i32;
         let number = highest.wrapping_add_signed(i64::from(distance));
         if distance > 0 {
-            let near = u64::from(distance.unsigned_abs()) <= self.window.numbers();
+            let near = u64::from(distance.unsigned_abs()) <= self.window.asked;
             return if near { Place::Near(number) } else { Place::Ahead(number) };
         }
         let times = sent.zip(self.order.highest_sent);
@@ -154,16 +162,23 @@ impl SequenceTracker {
 
     /// Counts an arrival that is placed.
     #[inline]
-    fn count(&mut self, number: u64, sent: Option<Nanos>) -> Standing {
-        if !self.window.mark(number) {
-            self.counts.duplicates += 1;
-            return Standing::Duplicate;
+    fn count(&mut self, number: u64, sent: Option<Nanos>, memory: &mut Memory) -> Standing {
+        match self.window.mark(number, memory) {
+            Mark::New => self.counts.unique += 1,
+            Mark::Seen => {
+                self.counts.duplicates += 1;
+                return Standing::Duplicate;
+            }
+            Mark::Behind => {
+                self.count_late(number);
+                return Standing::New;
+            }
         }
-        self.counts.unique += 1;
-        if !self.order.note(number, sent) {
+        if !self.order.note(number, sent, memory) {
             self.counts.reordered += 1;
             if let Some(extent) = self.order.extent(number) {
-                self.extent.record(i64::try_from(extent).unwrap_or(i64::MAX));
+                let extent = i64::try_from(extent).unwrap_or(i64::MAX);
+                self.extent.record(extent, Measure::Extent, memory);
             }
         }
         Standing::New
@@ -171,49 +186,49 @@ impl SequenceTracker {
 
     /// Deals with an arrival that is not simply near.
     #[cold]
-    fn doubt(&mut self, place: Place, arrival: Doubtful) -> Standing {
+    fn doubt(&mut self, place: Place, arrival: Doubtful, memory: &mut Memory) -> Standing {
         if let Place::Late(number) = place {
-            self.settle_held();
+            self.settle(memory);
             self.count_late(number);
             return Standing::New;
         }
         if let Some(held) = self.order.held {
             let step = arrival.wire.wrapping_sub(held.wire) as i32;
-            if step != 0 && u64::from(step.unsigned_abs()) <= self.window.numbers() {
+            if step != 0 && u64::from(step.unsigned_abs()) <= self.window.asked {
                 self.order.held = None;
-                return self.believe(held, arrival);
+                return self.believe(held, arrival, memory);
             }
         }
-        self.settle_held();
+        self.settle(memory);
         self.order.held = Some(arrival);
         Standing::Held
     }
 
     /// Two arrivals in doubt agree: the sender restarted, or very much was lost.
-    fn believe(&mut self, held: Doubtful, arrival: Doubtful) -> Standing {
+    fn believe(&mut self, held: Doubtful, arrival: Doubtful, memory: &mut Memory) -> Standing {
         match self.place(held.wire, held.sent) {
             Place::Behind(_) => {
                 // Its number 0 follows the highest. Wraps after 2^32 forged restarts at the least.
                 let zero = self.window.highest.wrapping_add(1);
                 self.counts.restarts += 1;
                 self.window.offset = zero as u32;
-                self.count(zero.wrapping_add(u64::from(held.wire)), held.sent);
+                self.count(zero.wrapping_add(u64::from(held.wire)), held.sent, memory);
             }
             Place::Near(number) | Place::Ahead(number) => {
-                self.count(number, held.sent);
+                self.count(number, held.sent, memory);
             }
             Place::Late(number) => self.count_late(number),
         }
         // Nothing is held now, so this goes no deeper than holding the second.
-        self.record(arrival.wire, arrival.sent)
+        self.record(arrival.wire, arrival.sent, memory)
     }
 
     /// Decides the held arrival, if there is one, without another that confirms it.
-    fn settle_held(&mut self) {
+    pub(crate) fn settle(&mut self, memory: &mut Memory) {
         let Some(held) = self.order.held.take() else { return };
         match self.place(held.wire, held.sent) {
             Place::Near(number) => {
-                self.count(number, held.sent);
+                self.count(number, held.sent, memory);
             }
             Place::Late(number) => self.count_late(number),
             // Nothing speaks against it but the distance.
@@ -240,11 +255,23 @@ impl SequenceTracker {
         }
     }
 
-    /// The counts so far. An arrival still in doubt is decided as if no other came.
+    /// Whether its histogram is with those of others.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.extent.is_shared()
+    }
+
+    /// Bytes that it has beside itself.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> usize {
+        self.window.memory() + self.order.memory() + self.extent.memory()
+    }
+
+    /// The counts so far. An arrival still in doubt is decided as if no other came, in a copy: where histograms may be
+    /// shared, [`SequenceTracker::settle`] comes first.
     pub fn summary(&self) -> SequenceSummary {
         if self.order.held.is_some() {
             let mut end = self.clone();
-            end.settle_held();
+            end.settle(&mut Memory::default());
             return end.summary();
         }
         let Counts {

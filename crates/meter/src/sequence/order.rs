@@ -5,8 +5,14 @@
 
 use wirebeat_units::Nanos;
 
+use crate::memory::{Memory, PIECE};
+
 /// Gaps that a queue remembers to find extents in.
 pub const GAPS: usize = 64;
+/// Gaps that it remembers where no memory is left for more. The first number of a flow opens one.
+pub(super) const GAPS_MIN: usize = 4;
+/// Bytes of these.
+pub(super) const GAPS_MIN_BYTES: usize = GAPS_MIN * size_of::<Gap>() + PIECE;
 
 /// A place in the order of a queue where numbers were missing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,8 +34,8 @@ pub(super) struct Order {
     pub(super) highest_sent: Option<Nanos>,
     /// New numbers that arrived on this queue.
     pub(super) arrivals: u64,
-    /// The last gaps; gap `i` is at `i % GAPS`.
-    gaps: [Gap; GAPS],
+    /// The last gaps, 0, [`GAPS_MIN`] or [`GAPS`] of them; gap `i` is at `i` modulo their number.
+    gaps: Box<[Gap]>,
     /// How many gaps there were.
     gap_count: u64,
     /// An arrival in doubt.
@@ -49,7 +55,7 @@ impl Order {
             highest: 0,
             highest_sent: None,
             arrivals: 0,
-            gaps: [Gap::default(); GAPS],
+            gaps: Box::default(),
             gap_count: 0,
             held: None,
         }
@@ -57,20 +63,44 @@ impl Order {
 
     /// Notes a new number; says whether it is in order.
     #[inline]
-    pub(super) fn note(&mut self, number: u64, sent: Option<Nanos>) -> bool {
+    pub(super) fn note(&mut self, number: u64, sent: Option<Nanos>, memory: &mut Memory) -> bool {
         let arrival = self.arrivals;
         self.arrivals += 1;
         if number < self.highest {
             return false;
         }
         if number != self.highest.wrapping_add(1) {
-            let slot = (self.gap_count % GAPS as u64) as usize;
-            self.gaps[slot] = Gap { arrival, before: self.highest, after: number };
-            self.gap_count += 1;
+            self.open_gap(Gap { arrival, before: self.highest, after: number }, memory);
         }
         self.highest = number;
         self.highest_sent = sent;
         true
+    }
+
+    #[inline]
+    fn open_gap(&mut self, gap: Gap, memory: &mut Memory) {
+        let known = self.gaps.len();
+        // it asks for more once
+        if self.gap_count == known as u64 && known < GAPS {
+            self.remember_more(memory);
+        }
+        let slot = self.gap_count as usize & (self.gaps.len().wrapping_sub(1));
+        if let Some(oldest) = self.gaps.get_mut(slot) {
+            *oldest = gap;
+        }
+        self.gap_count += 1;
+    }
+
+    /// Makes the list of gaps longer, if there is memory for that.
+    #[cold]
+    fn remember_more(&mut self, memory: &mut Memory) {
+        let length = if self.gaps.is_empty() { GAPS_MIN } else { GAPS };
+        let more = (GAPS - GAPS_MIN) * size_of::<Gap>();
+        if length == GAPS_MIN || memory.take_to_grow(more) {
+            let mut gaps = std::mem::take(&mut self.gaps).into_vec();
+            gaps.resize(length, Gap::default());
+            self.gaps = gaps.into_boxed_slice();
+        }
     }
 
     /// Whether a duplicate is no copy: a sender sends its numbers in order, and this one was sent after a higher number, or
@@ -86,10 +116,18 @@ impl Order {
     /// The extent of the newest arrival, which is out of order: arrivals since the earliest with a
     /// higher number. That one opened the gap in which `number` lies; `None` when the gap is forgotten.
     pub(super) fn extent(&self, number: u64) -> Option<u64> {
-        let known = self.gap_count.min(GAPS as u64);
+        // none, or a power of two
+        let known = self.gap_count.min(self.gaps.len() as u64);
+        let mask = (self.gaps.len() as u64).wrapping_sub(1);
         let gap = (1..=known)
-            .map(|back| &self.gaps[((self.gap_count - back) % GAPS as u64) as usize])
+            .filter_map(|back| self.gaps.get(((self.gap_count - back) & mask) as usize))
             .find(|gap| gap.before < number)?;
         (number < gap.after).then(|| self.arrivals - 1 - gap.arrival)
+    }
+
+    /// Bytes that it has beside itself.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        if self.gaps.is_empty() { 0 } else { size_of_val(&*self.gaps) + PIECE }
     }
 }

@@ -7,10 +7,17 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::config;
 
+impl SequenceTracker {
+    /// With memory to spare.
+    fn take(&mut self, wire: u32, sent: Option<Nanos>) -> Standing {
+        self.record(wire, sent, &mut Memory::default())
+    }
+}
+
 fn track(window: u32, arrivals: impl IntoIterator<Item = u32>) -> SequenceSummary {
     let mut tracker = SequenceTracker::new(window);
     for wire in arrivals {
-        tracker.record(wire, None);
+        tracker.take(wire, None);
     }
     tracker.summary()
 }
@@ -120,7 +127,7 @@ proptest! {
     ) {
         let mut tracker = SequenceTracker::new(64);
         for (count, &(wire, sent)) in (1..).zip(&arrivals) {
-            tracker.record(wire, sent.map(Nanos::new));
+            tracker.take(wire, sent.map(Nanos::new));
             let summary = tracker.summary();
             prop_assert_eq!(summary.unique + summary.duplicates + summary.implausible, count);
             prop_assert!(summary.reordered >= summary.extent.moments.count);
@@ -139,9 +146,9 @@ proptest! {
         let mut tracker = SequenceTracker::new(1024);
         for number in 0..2000u32 {
             if number as usize == at {
-                tracker.record(forged, sent.map(Nanos::new));
+                tracker.take(forged, sent.map(Nanos::new));
             }
-            tracker.record(number, Some(Nanos::new(u64::from(number))));
+            tracker.take(number, Some(Nanos::new(u64::from(number))));
         }
         let summary = tracker.summary();
         // A number behind is either forged or, sent before the highest, very late.
@@ -180,10 +187,10 @@ fn numbers_before_the_first_arrival_have_an_extent() {
 #[test]
 fn a_loss_longer_than_the_window_is_believed_with_the_second_arrival() {
     let mut tracker = SequenceTracker::new(64);
-    (0..100).for_each(|wire| assert_eq!(tracker.record(wire, None), Standing::New));
-    assert_eq!(tracker.record(10_000, None), Standing::Held);
+    (0..100).for_each(|wire| assert_eq!(tracker.take(wire, None), Standing::New));
+    assert_eq!(tracker.take(10_000, None), Standing::Held);
     assert_eq!(tracker.summary().implausible, 1);
-    assert_eq!(tracker.record(10_003, None), Standing::New);
+    assert_eq!(tracker.take(10_003, None), Standing::New);
     let summary = tracker.summary();
     assert_eq!((summary.unique, summary.implausible, summary.reordered), (102, 0, 0));
     assert_eq!(summary.range, Some((BASE, BASE + 10_003)));
@@ -205,7 +212,7 @@ fn the_same_forged_number_twice_is_not_believed() {
 fn a_restarted_sender_is_counted_on() {
     let mut tracker = SequenceTracker::new(64);
     for wire in (0..1000).chain(0..500) {
-        tracker.record(wire, None);
+        tracker.take(wire, None);
     }
     let summary = tracker.summary();
     assert_eq!((summary.unique, summary.duplicates, summary.restarts), (1500, 0, 1));
@@ -218,7 +225,7 @@ fn a_restart_within_the_window_shows_in_the_transmit_times() {
     for run in 0..3u64 {
         for wire in 0..1000 {
             let sent = Nanos::new(run * 1_000_000_000 + u64::from(wire));
-            tracker.record(wire, Some(sent));
+            tracker.take(wire, Some(sent));
         }
     }
     let summary = tracker.summary();
@@ -230,7 +237,7 @@ fn a_restart_within_the_window_shows_in_the_transmit_times() {
 fn frames_lost_at_the_start_of_a_new_run_are_missing_from_the_range() {
     let mut tracker = SequenceTracker::new(64);
     for wire in (0..1000).chain(200..300) {
-        tracker.record(wire, None);
+        tracker.take(wire, None);
     }
     let summary = tracker.summary();
     let (lowest, highest) = summary.range.unwrap();
@@ -241,7 +248,7 @@ fn frames_lost_at_the_start_of_a_new_run_are_missing_from_the_range() {
 fn very_late_frames_are_no_restart() {
     let mut tracker = SequenceTracker::new(64);
     for wire in (0..10).chain(20..1000).chain(10..20).chain(1000..1100) {
-        tracker.record(wire, Some(Nanos::new(u64::from(wire))));
+        tracker.take(wire, Some(Nanos::new(u64::from(wire))));
     }
     let summary = tracker.summary();
     assert_eq!((summary.unique, summary.duplicates, summary.restarts), (1100, 0, 0));
@@ -257,11 +264,11 @@ fn a_transmit_core_that_falls_behind_the_others_loses_nothing() {
     for round in 0..1000u32 {
         for fast in 0..8 {
             time += 1;
-            tracker.record(2 * (8 * round + fast), Some(Nanos::new(time)));
+            tracker.take(2 * (8 * round + fast), Some(Nanos::new(time)));
         }
         for slow in 0..4 {
             time += 1;
-            tracker.record(2 * (4 * round + slow) + 1, Some(Nanos::new(time)));
+            tracker.take(2 * (4 * round + slow) + 1, Some(Nanos::new(time)));
         }
     }
     let summary = tracker.summary();
@@ -298,9 +305,9 @@ fn duplicates_of_a_second_sender_are_no_copies() {
     for (ahead, both) in [(300, 700), (0, 1000)] {
         let mut tracker = SequenceTracker::default();
         for wire in 0..1000 {
-            tracker.record(wire, at(100 * wire));
+            tracker.take(wire, at(100 * wire));
             if wire >= ahead {
-                tracker.record(wire - ahead, at(100 * wire + 50));
+                tracker.take(wire - ahead, at(100 * wire + 50));
             }
         }
         let summary = tracker.summary();
@@ -309,10 +316,10 @@ fn duplicates_of_a_second_sender_are_no_copies() {
     // copies, some of which arrive late
     let mut tracker = SequenceTracker::default();
     for wire in 0..1000 {
-        tracker.record(wire, at(100 * wire));
-        tracker.record(wire, at(100 * wire));
+        tracker.take(wire, at(100 * wire));
+        tracker.take(wire, at(100 * wire));
         let late = wire.saturating_sub(70);
-        tracker.record(late, at(100 * late));
+        tracker.take(late, at(100 * late));
     }
     let summary = tracker.summary();
     assert_eq!((summary.unique, summary.duplicates, summary.conflicting), (1000, 2000, 0));

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_meter::flow::{Expectation, FlowMeter, Sample};
+use wirebeat_meter::memory::Memory;
 use wirebeat_meter::summary::{FlowSummary, MeterSummary};
 use wirebeat_report::model::{Relation, Station};
 use wirebeat_units::Nanos;
@@ -92,7 +93,7 @@ impl Fake {
         let mut meter = FlowMeter::new(expected, 64, None);
         for sequence in 0..10u32 {
             let sent = 1_000_000_000_000 + u64::from(sequence) * 1000;
-            meter.record(&Sample {
+            let sample = Sample {
                 at: Nanos::new(sent.wrapping_add_signed(DELAY + self.ahead)),
                 sent: Some(Nanos::new(sent)),
                 sequence: Some(sequence),
@@ -100,7 +101,8 @@ impl Fake {
                 fragments: 0,
                 payload_len: 18,
                 last: false,
-            });
+            };
+            meter.record(&sample, &mut Memory::default());
         }
         meter.summary()
     }
