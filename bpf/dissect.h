@@ -246,10 +246,7 @@ static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
 	__u32 len, i;
 	__be16 type;
 
-	if (!out)
-		return MALFORMED;
-	*out = (struct datagram){};
-	if ((void *)(ethernet + 1) > data_end)
+	if (!out || (void *)(ethernet + 1) > data_end)
 		return MALFORMED;
 	type = ethernet->h_proto;
 #pragma unroll
@@ -299,6 +296,14 @@ static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
 		 (__u32)(d) << 24 | (c) << 16 | (b) << 8 | (a) : \
 		 (__u32)(a) << 24 | (b) << 16 | (c) << 8 | (d))
 
+/* What `dissect_any` does not write is zero. It is cleared here, because Linux 6.1 takes a pointer to the stack for one that may
+ * be null, and what is cleared behind such a test for memory that may hold anything. */
+static __always_inline enum verdict dissect_cleared(struct xdp_md *ctx, struct datagram *out)
+{
+	*out = (struct datagram){};
+	return dissect_any(ctx, out);
+}
+
 /* The frame that nearly all are, IPv4 without options or tags that carries whole UDP, in few
  * instructions; `dissect_any` judges all others. */
 static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram *out)
@@ -307,17 +312,17 @@ static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram 
 	__u32 frame_len = data_end - data, total, len;
 
 	if (data + 42 > data_end)
-		return dissect_any(ctx, out);
+		return dissect_cleared(ctx, out);
 	/* type, version and header length */
 	if ((*(__u32 *)(data + 12) & WORD(0xff, 0xff, 0xff, 0)) != WORD(8, 0, 0x45, 0))
-		return dissect_any(ctx, out);
+		return dissect_cleared(ctx, out);
 	/* fragment offset and "more", protocol */
 	if ((*(__u32 *)(data + 20) & WORD(0x3f, 0xff, 0, 0xff)) != WORD(0, 0, 0, IPPROTO_UDP))
-		return dissect_any(ctx, out);
+		return dissect_cleared(ctx, out);
 	total = bpf_ntohs(*(__be16 *)(data + 16));
 	len = bpf_ntohs(*(__be16 *)(data + 38));
 	if (total + 14 > frame_len || len + 20 > total || len < 8)
-		return dissect_any(ctx, out);
+		return dissect_cleared(ctx, out);
 	if (filtered && (!source_wanted(4, data + 26) || !ports_wanted(data + 34))) {
 		*out = (struct datagram){};
 		return FOREIGN;

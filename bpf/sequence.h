@@ -13,6 +13,8 @@ const volatile __u32 several_queues; /* whether frames of a flow may arrive on s
 const volatile __u32 lane_count;
 const volatile __u32 all_window_words; /* words of the windows of all flows; 0: each says itself */
 const volatile __u32 all_window_turn;
+const volatile __u32 spare_at; /* where in `window` the words begin that windows may grow by … */
+const volatile __u32 spare_words; /* … and how many there are */
 
 /*
  * Measurements by flow and lane, flow-major; after those of flows those of what has no probe. A lane is what
@@ -26,7 +28,11 @@ struct {
 	__type(value, struct wb_rx_lane);
 } lanes SEC(".maps");
 
-/* The windows of all flows: (number >> 5) << 32 | bitmap, in the order of `word_of`. */
+/*
+ * The windows of all flows: (number >> 5) << 32 | bitmap, in the order of `word_in`. Behind them the words of windows that
+ * grow. Such a window begins empty: a word that has another tag there is taken from the former window, which nothing is
+ * written to any more. So nothing is copied at once, in which time frames would be lost.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* set before loading */
@@ -62,21 +68,114 @@ static __noinline int catch_up(struct wb_flow *flow, __u32 slot)
 	return 0;
 }
 
-/* The word of a number. Words that follow each other lie on different cache lines, so that CPUs which get
- * numbers in runs of 32 do not write to the same: the bits of its index are turned by three. */
-static __always_inline __u64 *word_of(struct wb_flow *flow, __u64 number)
+/* The word of a number in a window of `words` words from `first` on; `turn` is log2 of them, less 3. Words that follow each
+ * other lie on different cache lines, so that CPUs which get numbers in runs of 32 do not write to the same: the bits of its
+ * index are turned by three. */
+static __always_inline __u64 *word_in(__u32 first, __u32 words, __u32 turn, __u64 number)
 {
-	__u32 mask = (all_window_words ? all_window_words : flow->window_words) - 1, index = number >> 5 & mask;
-	__u32 turn = all_window_words ? all_window_turn : flow->window_turn;
-	__u32 at = flow->window_at + ((index << 3 | index >> (turn & 31)) & mask);
+	__u32 mask = words - 1, index = number >> 5 & mask;
+	__u32 at = first + ((index << 3 | index >> (turn & 31)) & mask);
 
 	return bpf_map_lookup_elem(&window, &at);
 }
 
-/* How many numbers a flow's window spans. */
+/* Words of the window that a flow begins with. */
+static __always_inline __u32 window_words(struct wb_flow *flow)
+{
+	return all_window_words ? all_window_words : flow->window_words;
+}
+
+static __always_inline __u32 window_turn(struct wb_flow *flow)
+{
+	return all_window_words ? all_window_turn : flow->window_turn;
+}
+
+/* How many numbers that spans, and so how far ahead an arrival is believed. */
 static __always_inline __s64 window_numbers(struct wb_flow *flow)
 {
-	return (__s64)(all_window_words ? all_window_words : flow->window_words) * 32;
+	return (__s64)window_words(flow) * 32;
+}
+
+/* The word of a number in the window that a flow begins with. */
+static __always_inline __u64 *first_word_of(struct wb_flow *flow, __u64 number)
+{
+	return word_in(flow->window_at, window_words(flow), window_turn(flow), number);
+}
+
+/* The same in a larger one. */
+static __always_inline __u64 *grown_word_of(struct wb_flow *flow, __u32 grown_at, __u64 number)
+{
+	return word_in(grown_at, window_words(flow) << WB_GROWTH_BITS, window_turn(flow) + WB_GROWTH_BITS, number);
+}
+
+/* The word of a number in a flow's window. */
+static __always_inline __u64 *word_of(struct wb_flow *flow, __u64 number)
+{
+	__u32 grown_at = flow->grown_at;
+
+	return __builtin_expect(grown_at, 0) ? grown_word_of(flow, grown_at, number) : first_word_of(flow, number);
+}
+
+/* The word of a number in a larger window that has nothing of it yet: what the former one knows of it. */
+static __always_inline __u64 former_word(struct wb_flow *flow, __u64 number)
+{
+	__u64 tag = number >> 5 << 32, *word;
+
+	if (number > flow->former_until)
+		return tag;
+	word = first_word_of(flow, number);
+	return word && (*word & ~0xffffffffull) == tag ? *word : tag;
+}
+
+/* Whether a number `back` words behind the highest one is told from others in the flow's window. */
+static __always_inline int reaches(struct wb_flow *flow, __u64 number, __u64 back)
+{
+	if (back < window_words(flow))
+		return 1;
+	return flow->grown_at && back < (__u64)window_words(flow) << WB_GROWTH_BITS && number >> 5 >= flow->known_from;
+}
+
+/* How many words for windows to grow are taken. */
+static __u64 spare_taken;
+
+/*
+ * Gives a flow a larger window, once; says whether it did. `slot` is the first of its lanes. Nothing is forgotten: the former
+ * window knows all numbers that it reaches, and all if it has reached the lowest so far.
+ */
+__noinline int wb_grow(struct wb_flow *flow, __u32 slot)
+{
+	__u64 words, next, top, *from, *to;
+	__u32 at;
+
+	if (!flow || flow->growing)
+		return 0;
+	words = (__u64)window_words(flow) << WB_GROWTH_BITS;
+	if (spare_taken + words > spare_words)
+		return 0;
+	/* several CPUs may come at once */
+	if (__sync_val_compare_and_swap(&flow->growing, 0, 1))
+		return 0;
+	next = __sync_fetch_and_add(&spare_taken, words);
+	if (next + words > spare_words)
+		return 0;
+	if (several_queues)
+		catch_up(flow, slot);
+	top = flow->highest >> 5;
+	flow->known_from = top - (flow->lowest >> 5) < window_words(flow) ? 0 : top - window_words(flow) + 1;
+	/* other CPUs may be ahead by less than a window */
+	flow->former_until = flow->highest + window_numbers(flow);
+	at = spare_at + next;
+	if (!several_queues) {
+		/* what follows the highest number is noted without a look at the tag (`track_next`) */
+		from = first_word_of(flow, flow->highest);
+		to = grown_word_of(flow, at, flow->highest);
+		if (!from || !to)
+			return 0;
+		*to = *from;
+	}
+	/* a full barrier: who sees it sees what was written before */
+	__sync_lock_test_and_set(&flow->grown_at, at);
+	return 1;
 }
 
 /* The histograms, gaps and extents of a flow on a lane; none if it shares its histograms with others. */
@@ -87,30 +186,62 @@ static __always_inline struct wb_detail *own_detail(struct wb_rx_lane *lane)
 	return at < lane_count ? 0 : bpf_map_lookup_elem(&details, &at);
 }
 
-/* Notes `number` in its word; says whether it is new. */
-static __always_inline int set(struct wb_flow *flow, __u64 number)
+/*
+ * Notes `number` in its word, whichever window that is in and however many CPUs update it; says whether it is new. Not static,
+ * like others below, so that the verifier looks at it once and not on each of the ways that lead here.
+ */
+__noinline int wb_set(struct wb_flow *flow, __u64 number)
 {
-	__u64 *word = word_of(flow, number);
-	__u64 bit = 1ull << (number & 31), tag = number >> 5 << 32, old, new;
+	__u64 bit = 1ull << (number & 31), tag = number >> 5 << 32, old, known, *word;
+	__u32 grown_at;
 	int tries;
 
+	if (!flow)
+		return 0;
+	grown_at = flow->grown_at;
+	word = grown_at ? grown_word_of(flow, grown_at, number) : first_word_of(flow, number);
 	if (!word)
 		return 1;
-	if (!several_queues) {
-		old = *word;
-		new = (old & ~0xffffffffull) == tag ? old | bit : tag | bit;
-		*word = new;
-		return old != new;
-	}
-	/* several CPUs update the word: try again when another was faster */
+	/* try again when another was faster */
 	for (tries = 0; tries < 16; tries++) {
-		old = *(volatile __u64 *)word;
-		new = (old & ~0xffffffffull) == tag ? old | bit : tag | bit;
-		if (old == new)
+		known = old = *(volatile __u64 *)word;
+		if ((known & ~0xffffffffull) != tag)
+			known = grown_at ? former_word(flow, number) : tag;
+		if (known & bit)
 			return 0;
-		if (__sync_val_compare_and_swap(word, old, new) == old)
+		if (!several_queues) {
+			*word = known | bit;
+			return 1;
+		}
+		if (__sync_val_compare_and_swap(word, old, known | bit) == old)
 			return 1;
 	}
+	return 1;
+}
+
+/* The same for nearly all: in the window that the flow began with, when no other CPU is at it. */
+static __always_inline int set(struct wb_flow *flow, __u64 number)
+{
+	__u64 bit = 1ull << (number & 31), tag = number >> 5 << 32, old, known, *word;
+
+	if (__builtin_expect(flow->grown_at, 0))
+		return wb_set(flow, number);
+	word = first_word_of(flow, number);
+	if (!word)
+		return 1;
+	old = several_queues ? *(volatile __u64 *)word : *word;
+	known = (old & ~0xffffffffull) == tag ? old : tag;
+	if (known & bit)
+		return 0;
+	if (!several_queues) {
+		*word = known | bit;
+		return 1;
+	}
+	if (__sync_val_compare_and_swap(word, old, known | bit) != old)
+		return wb_set(flow, number);
+	/* another CPU may have given the flow a larger window, into which it takes words as they were before */
+	if (__builtin_expect(*(volatile __u32 *)&flow->grown_at, 0))
+		wb_set(flow, number);
 	return 1;
 }
 
@@ -129,9 +260,11 @@ static __always_inline void reach_down(struct wb_flow *flow, __u64 number)
 	}
 }
 
-/* Notes `number` in the window; says whether it is new (`Window::mark`). */
-static __always_inline int mark(struct wb_flow *flow, __u64 number)
+/* The same, and that it was seen (`Window::mark`). */
+__noinline int wb_mark(struct wb_flow *flow, __u64 number)
 {
+	if (!flow)
+		return 0;
 	if (number > flow->highest)
 		flow->highest = number;
 	reach_down(flow, number);
@@ -189,7 +322,7 @@ static __always_inline int count(struct wb_rx_lane *lane, struct wb_flow *flow, 
 {
 	__u64 arrival;
 
-	if (!mark(flow, number)) {
+	if (!wb_mark(flow, number)) {
 		lane->duplicates++;
 		return 0;
 	}
@@ -229,7 +362,7 @@ static __always_inline enum place place(struct wb_rx_lane *lane, struct wb_flow 
 	if (distance > 0)
 		return distance <= window_numbers(flow) ? NEAR : AHEAD;
 	/* a CPU that has seen nothing of the flow does not know when its highest was sent */
-	if ((flow->highest >> 5) - (*number >> 5) < window_numbers(flow) / 32)
+	if (reaches(flow, *number, (flow->highest >> 5) - (*number >> 5)))
 		return lane->arrivals && sent > lane->highest_sent + WB_RESTART_AFTER ? BEHIND : NEAR;
 	return lane->arrivals && sent <= lane->highest_sent + WB_RESTART_AFTER ? LATE : BEHIND;
 }
@@ -325,10 +458,20 @@ static __noinline int near_after_held(struct wb_rx_lane *lane, struct wb_flow *f
 	return count(lane, flow, number, sent);
 }
 
+/* Whether a number came so far behind the highest one that the flow is to have a larger window: in the outer half of its
+ * window, or behind it. */
+static __always_inline int wants_more(struct wb_flow *flow, enum place at, __u64 number)
+{
+	__s64 back = (flow->highest >> 5) - (number >> 5);
+
+	return at == LATE || (at == NEAR && back >= window_words(flow) / 2);
+}
+
 /* The arrival of any number (`SequenceTracker::record`). Says whether it is new. */
 static __noinline int track_any(struct wb_rx_lane *lane, struct wb_flow *flow, __u32 wire,
 				__u64 sent, __u32 slot)
 {
+	enum place at;
 	__u64 number;
 
 	if (!lane || !flow)
@@ -337,7 +480,10 @@ static __noinline int track_any(struct wb_rx_lane *lane, struct wb_flow *flow, _
 		flow->highest = lane->highest;
 	if (!flow->highest)
 		return count(lane, flow, WB_BASE + wire, sent);
-	if (place(lane, flow, wire, sent, &number) != NEAR)
+	at = place(lane, flow, wire, sent, &number);
+	if (wants_more(flow, at, number) && wb_grow(flow, slot))
+		at = place(lane, flow, wire, sent, &number);
+	if (at != NEAR)
 		return doubt(lane, flow, wire, sent, slot);
 	if (lane->held)
 		return near_after_held(lane, flow, number, sent);
@@ -416,7 +562,7 @@ static __noinline int note_repeated(struct wb_flow *flow, __u32 wire, __u64 sent
 			continue;
 		distance = (__s32)(wire + (__u32)flow->offset - (__u32)lane->highest);
 		number = lane->highest + distance;
-		if (distance > 0 || (lane->highest >> 5) - (number >> 5) >= window_numbers(flow) / 32)
+		if (distance > 0 || !reaches(flow, number, (lane->highest >> 5) - (number >> 5)))
 			continue;
 		if (sent > lane->highest_sent && sent <= lane->highest_sent + WB_RESTART_AFTER) {
 			__sync_fetch_and_add(&flow->conflicting, 1);

@@ -147,6 +147,7 @@ struct wb_histogram {
 #define WB_EXTENTS 1024 /* extents counted singly; the last takes all larger ones */
 #define WB_WINDOW_WORDS_MIN 64 /* a window has at least so many words, of 32 sequence numbers each … */
 #define WB_WINDOW_WORDS 2048 /* … and at most so many: 65,536 numbers */
+#define WB_GROWTH_BITS 4 /* log2 of how many times larger one becomes that grows: up to 1,048,576 numbers */
 #define WB_BASE (1ull << 32) /* the unwrapped form of wire number 0 */
 #define WB_RESTART_AFTER 500000000ull /* ns; crates/meter/src/sequence/mod.rs says why */
 
@@ -165,12 +166,16 @@ struct wb_flow {
 	__u32 window_words; /* … and how many: a power of two */
 	__u32 window_turn; /* log2 of them, less 3: see `word_of` in sequence.h */
 	__u32 by_lane; /* 1: what lies between two arrivals is measured on each lane by itself */
-	__u64 reserved;
+	__u32 grown_at; /* the larger window that it has instead since one was needed: the first word; 0: none */
+	__u32 reserved;
 
 	__u64 last_ns; /* the latest arrival on any lane; 0 before the first */
 	__u64 last_delay; /* ^ WB_SIGN; 0 before the first */
 	__u64 conflicting; /* duplicates that are no copies */
-	__u64 reserved_too[5];
+	__u64 growing; /* 1: the window became larger, or tried to */
+	__u64 known_from; /* of the larger window: what lies before the word of this number (number >> 5) may have been seen … */
+	__u64 former_until; /* … and a number up to this may be noted in the former window alone */
+	__u64 reserved_too[2];
 };
 
 struct wb_gap {

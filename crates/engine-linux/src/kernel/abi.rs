@@ -30,6 +30,8 @@ pub(crate) const PROBE_FLOWS: usize = 65_536;
 /// `WB_WINDOW_WORDS_MIN` and `WB_WINDOW_WORDS`.
 pub(crate) const WINDOW_WORDS_MIN: usize = 64;
 pub(crate) const WINDOW_WORDS: usize = 2048;
+/// How many times larger a window becomes that grows: two to the power of `WB_GROWTH_BITS`.
+pub(crate) const WINDOW_GROWTH: usize = 16;
 /// `WB_HEADER_MASKS`.
 pub(crate) const HEADER_MASKS: usize = 64;
 /// `WB_EXTENTS`.

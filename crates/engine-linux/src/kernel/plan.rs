@@ -2,16 +2,19 @@
 //! tells apart, how many flows and lanes have histograms of their own. Pure.
 //!
 //! What is exact is small and there for every flow: counters and moments by lane. Windows come next, and what
-//! remains is for histograms, to whoever comes first.
+//! remains is for larger windows and for histograms, for the flows that need them first.
 
 use wirebeat_meter::meter::Flows;
 
-use super::abi::{Detail, Flow, RxLane, WINDOW_WORDS, WINDOW_WORDS_MIN};
+use super::abi::{Detail, Flow, RxLane, WINDOW_GROWTH, WINDOW_WORDS, WINDOW_WORDS_MIN};
 
 /// Kernel memory that a receiver takes if that is enough for windows of full size.
 pub const MEMORY_USUAL: usize = 256 << 20;
 /// Kernel memory that the measurements of one receiver may take.
 pub const MEMORY_MAX: usize = 1 << 30;
+
+/// One of so many parts of what is left for histograms is for windows that grow.
+const SPARE_PART: usize = 8;
 
 /// Numbers of flows that probes have room for; a word says where each is.
 const PLACES: usize = 65_536 * 8;
@@ -38,6 +41,8 @@ pub(crate) struct Plan {
     /// … and of the first few.
     pub(crate) first_words: u32,
     pub(crate) first: u32,
+    /// Words for windows that grow, behind those of all flows.
+    pub(crate) spare: u32,
     /// Sets of histograms, with those that are shared: one for each lane.
     pub(crate) details: u32,
     /// Bytes of all of it.
@@ -92,6 +97,11 @@ impl Plan {
         let used = fixed + windows;
         let bound = MEMORY_USUAL.max(used + MEMORY_USUAL / 4).max(used + least_details);
         let room = bound.min(MEMORY_MAX.max(used + least_details)) - used;
+        let grown = words * 8 * WINDOW_GROWTH;
+        let spare = (room - least_details) / SPARE_PART;
+        let spare =
+            spare.min(MEMORY_USUAL / SPARE_PART).min(windows * WINDOW_GROWTH) / grown * grown;
+        let room = room - spare;
         let details = (room / detail).clamp(2 * lanes, (count + others + 1) * lanes);
         Ok(Plan {
             flows: count as u32,
@@ -99,8 +109,9 @@ impl Plan {
             words: words as u32,
             first_words: WINDOW_WORDS as u32,
             first: first as u32,
+            spare: (spare / 8) as u32,
             details: details as u32,
-            memory: used + details * detail,
+            memory: used + spare + details * detail,
         })
     }
 
@@ -164,6 +175,20 @@ mod tests {
             assert_eq!(plan.details as usize, (count + 2) * lanes);
             assert_eq!(plan.window(count as u32 - 1).1 as usize, WINDOW_WORDS);
         }
+    }
+
+    #[test]
+    fn windows_have_room_to_grow() {
+        let spare = |count| {
+            let plan = Plan::new(&expected(count), Recognised::default(), 2, 0).unwrap();
+            (plan.spare as usize / (plan.words as usize * WINDOW_GROWTH), plan.memory)
+        };
+        // all of few flows, and some of many
+        assert_eq!([1, 16, 100].map(|count| spare(count).0), [1, 16, 100]);
+        assert!(spare(300).0 >= 120 && spare(10_000).0 >= 40 && spare(60_000).0 >= 60);
+        assert!(spare(1).1 < 2 << 20, "{} bytes for one flow", spare(1).1);
+        let plan = Plan::new(&Flows::Any(u16::MAX), Recognised::default(), 2, 0).unwrap();
+        assert!(plan.spare as usize >= 32 * WINDOW_WORDS * WINDOW_GROWTH, "{plan:?}");
     }
 
     #[test]

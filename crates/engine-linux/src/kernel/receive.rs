@@ -20,7 +20,9 @@ use wirebeat_meter::summary::{
     FlowSummary, LinearBins, MeterSummary, SequenceSummary, SharedHistograms,
 };
 
-use super::abi::{Detail, EXTENTS, Flow, HEADER_MASKS, PROBE_FLOWS, RxCounters, RxLane};
+use super::abi::{
+    Detail, EXTENTS, Flow, HEADER_MASKS, PROBE_FLOWS, RxCounters, RxLane, WINDOW_GROWTH,
+};
 use super::known_headers::KnownHeaders;
 use super::load::{entries, system};
 use super::mapped::Mapped;
@@ -45,7 +47,8 @@ pub struct ReceiveOptions {
     pub index: u32,
     /// Its name, for messages.
     pub interface: String,
-    /// What is metered. Windows are as large as memory allows: 65,536 numbers where that is enough. Headers have
+    /// What is metered. Windows are as large as memory allows: 65,536 numbers where that is enough, and sixteen times as many
+    /// of flows that need them. Headers have
     /// [`KernelReceiver::HEADER_MASKS`] different masks at most.
     pub meter: MeterConfig,
     /// The nominal gap of datagrams without a probe, in ns.
@@ -340,7 +343,10 @@ impl KernelReceiver {
             // several CPUs may be at it, each with what it knows of the others
             let conflicting = word(offset_of!(Flow, conflicting));
             out.sequence.conflicting = conflicting.min(out.sequence.duplicates);
-            let window = u64::from(self.plan.window(flow as u32).1) * 32;
+            let grown_at = flow * size_of::<Flow>() + offset_of!(Flow, grown_at);
+            let growth =
+                if self.flows.load_pair(grown_at).0 > 0 { WINDOW_GROWTH as u64 } else { 1 };
+            let window = u64::from(self.plan.window(flow as u32).1) * 32 * growth;
             out.sequence.window = if highest > 0 { window } else { 0 };
         }
         (out, shares)
@@ -460,7 +466,7 @@ fn size(
 ) -> Result<(), PortError> {
     entries(&mut open.maps.lanes, plan.rows * lanes as u32)?;
     entries(&mut open.maps.flows, plan.rows)?;
-    entries(&mut open.maps.window, plan.all_words())?;
+    entries(&mut open.maps.window, plan.all_words() + plan.spare)?;
     entries(&mut open.maps.details, plan.details)?;
     entries(&mut open.maps.counters, cpus as u32)?;
     entries(&mut open.maps.bins, bins as u32)
@@ -479,6 +485,7 @@ fn configure(rodata: &mut rodata, options: &ReceiveOptions, plan: &Plan) {
     rodata.flow_count = plan.flows;
     rodata.any_flow = u32::from(matches!(flows, Flows::Any(_)));
     rodata.detail_count = plan.details;
+    (rodata.spare_at, rodata.spare_words) = (plan.all_words(), plan.spare);
     rodata.count_by_lane = u32::from(plan.counts_by_lane());
     if plan.first == 0 {
         rodata.all_window_words = plan.words;

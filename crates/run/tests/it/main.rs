@@ -17,6 +17,7 @@ mod interruptions;
 mod kernel_meter;
 mod kernel_meter_headers;
 mod kernel_sender;
+mod kernel_windows;
 mod limits;
 mod live;
 mod loss;
