@@ -112,6 +112,23 @@ impl Netlink {
         self.set_flags(&format!("set interface {link} down"), link, LinkFlags::empty())
     }
 
+    /// Moves an interface that is down to another namespace, where it has another name.
+    pub fn move_link(
+        &mut self,
+        link: LinkIndex,
+        name: &str,
+        namespace: &Namespace,
+    ) -> Result<(), NetlinkError> {
+        let mut message = LinkMessage::default();
+        message.header.index = link.get();
+        message.attributes = vec![
+            LinkAttribute::NetNsFd(namespace.as_fd().as_raw_fd()),
+            LinkAttribute::IfName(name.to_owned()),
+        ];
+        let attempt = format!("move interface {link} to another namespace as {name}");
+        self.change(&attempt, RouteNetlinkMessage::SetLink(message), 0)
+    }
+
     /// Removes an interface; of a veth pair, both ends.
     pub fn delete_link(&mut self, link: LinkIndex) -> Result<(), NetlinkError> {
         let mut message = LinkMessage::default();

@@ -3,10 +3,12 @@
 //! [`Testbed::pair`] lays a veth cable between two network namespaces; [`Testbed::router`] and
 //! [`Testbed::bridge`] put a device under test in between, and a [`Tunnel`] has no Ethernet. The namespaces have no names and no
 //! files: they are held by file descriptors of this process alone, so that the kernel removes them,
-//! cables and all, however the process ends. [`Program`] runs other programs inside a namespace,
+//! cables and all, however the process ends. Where the environment names two real cards
+//! (`WIREBEAT_TEST_CARDS`), a pair is of these. [`Program`] runs other programs inside a namespace,
 //! [`require!`] lets a test say what it needs, and [`userns`] makes all of it work without root.
 //! Knows nothing of engines or traffic.
 
+mod cards;
 mod namespaces;
 mod options;
 mod process;
@@ -16,6 +18,7 @@ mod testbed;
 mod tunnel;
 pub mod userns;
 
+pub use cards::has_cards;
 pub use options::{Addressing, Neighbours, Offload, Offloads, Options};
 pub use process::{Output, Process, ProcessError, Program};
 pub use require::{Capability, Skip, report_skip, require};

@@ -11,12 +11,14 @@ use wirebeat_netlink::{
     Netlink, NetlinkError, NewLink,
 };
 
+use crate::cards;
 use crate::namespaces::{self, Forwarding, create};
 use crate::options::{Addressing, Neighbours, Options};
 use crate::steering;
 
-/// How long the kernel gets to report a cable as connected; it takes it microseconds.
-const CONNECT: Duration = Duration::from_secs(5);
+/// How long the kernel gets to report a cable as connected: microseconds for a virtual one, seconds for cards that
+/// negotiate their speed.
+const CONNECT: Duration = Duration::from_secs(15);
 /// The kernel reports its IPv6 groups twice (RFC 3810 §9.1), some scheduler ticks apart once they are
 /// told to be quick: two ticks of the slowest kernel (100 Hz) without a frame are the end of it.
 const SILENCE: Duration = Duration::from_millis(25);
@@ -85,6 +87,15 @@ pub enum TestbedError {
     /// The system gives us no tun device.
     #[error("cannot make a tun device: {0}; is there /dev/net/tun, and may this process open it?")]
     Tun(#[source] io::Error),
+    /// The environment names no two cards.
+    #[error("WIREBEAT_TEST_CARDS is '{0}'; give the Ethernet addresses of two cards, with a comma")]
+    Cards(String),
+    /// A card that was named is not there.
+    #[error(
+        "there is no card with the address {0} in this namespace (WIREBEAT_TEST_CARDS); does another test have it? \
+         Use --test-threads=1"
+    )]
+    NoCard(MacAddr),
     /// A bridge with so few or so many ends makes no sense.
     #[error("a bridge has 2 to {ENDS_MAX} ends, not {0}")]
     Ends(usize),
@@ -142,13 +153,18 @@ impl Place {
 
 impl Testbed {
     /// Two namespaces and a cable between them: `wb0` at 10.77.0.1 and fd77:6200::1, `wb1` at
-    /// 10.77.0.2 and fd77:6200::2.
+    /// 10.77.0.2 and fd77:6200::2. With `WIREBEAT_TEST_CARDS`, two real cards, whose queues and addresses stay as they are.
     pub fn pair(options: &Options) -> Result<Self, TestbedError> {
         let places = [Place { network: 0, host: 1 }, Place { network: 0, host: 2 }];
         let a = create("a", options.addressing, Forwarding::Off)?;
         let b = create("b", options.addressing, Forwarding::Off)?;
-        let far = places[1].new_link("wb1", options);
-        Netlink::open_in(&a)?.add_veth(&places[0].new_link("wb0", options), &far, &b)?;
+        if let Some(macs) = cards::named()? {
+            cards::take(macs[0], &a, "wb0")?;
+            cards::take(macs[1], &b, "wb1")?;
+        } else {
+            let far = places[1].new_link("wb1", options);
+            Netlink::open_in(&a)?.add_veth(&places[0].new_link("wb0", options), &far, &b)?;
+        }
         let a = configure(a, "wb0", places[0], options)?;
         let b = configure(b, "wb1", places[1], options)?;
         let testbed = Testbed { a, b, more: Vec::new(), device: None };
@@ -294,7 +310,8 @@ pub(crate) fn configure(
     }
     netlink.set_up(index)?;
     steering::steer(&namespace, name, options.queues);
-    Ok(End { namespace, link, mac: place.mac(), ipv4: place.ipv4(), ipv6 })
+    let mac = link.mac.unwrap_or(place.mac());
+    Ok(End { namespace, link, mac, ipv4: place.ipv4(), ipv6 })
 }
 
 fn add_ipv6(netlink: &mut Netlink, link: LinkIndex, place: Place) -> Result<(), NetlinkError> {

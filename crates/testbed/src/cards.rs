@@ -1,0 +1,77 @@
+//! Real cards in the place of a virtual cable: what drivers decide is tested on them.
+//!
+//! `WIREBEAT_TEST_CARDS` holds the addresses of two Ethernet cards that are connected to each other, with a comma:
+//! `52:54:00:00:00:01,52:54:00:00:00:02`. Then every [`Testbed::pair`](crate::Testbed::pair) takes these two, and one
+//! test after the other has them (`--test-threads=1`). When a namespace ends, the kernel gives its cards back to the first
+//! one, so that a test that dies leaves them where the next one looks. Never set on a machine whose cards are in use:
+//! they lose their addresses.
+
+use std::env;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirebeat_netlink::{LinkIndex, MacAddr, Namespace, Netlink};
+
+use crate::TestbedError;
+
+/// The addresses of two cards, with a comma.
+const CARDS: &str = "WIREBEAT_TEST_CARDS";
+/// How long the kernel may take to give back the cards of a namespace that has ended: it removes namespaces one by one.
+const GIVEN_BACK: Duration = Duration::from_secs(20);
+
+/// The cards that the environment names.
+pub(crate) fn named() -> Result<Option<[MacAddr; 2]>, TestbedError> {
+    match env::var(CARDS) {
+        Ok(text) => parse(&text).map(Some).ok_or(TestbedError::Cards(text)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether the environment names cards: then rates are those of an emulated machine.
+pub fn has_cards() -> bool {
+    env::var_os(CARDS).is_some()
+}
+
+fn parse(text: &str) -> Option<[MacAddr; 2]> {
+    let (a, b) = text.split_once(',')?;
+    let [a, b] = [a, b].map(|card| card.trim().parse().ok());
+    Some([a?, b?])
+}
+
+/// Moves the card with the address `mac` to a namespace and calls it `name` there. It is down then.
+pub(crate) fn take(mac: MacAddr, namespace: &Namespace, name: &str) -> Result<(), TestbedError> {
+    let mut netlink = Netlink::open()?;
+    let card = find(&mut netlink, mac)?;
+    netlink.set_down(card)?;
+    Ok(netlink.move_link(card, name, namespace)?)
+}
+
+/// Waits for a card until an earlier test has given it back.
+fn find(netlink: &mut Netlink, mac: MacAddr) -> Result<LinkIndex, TestbedError> {
+    let begun = Instant::now();
+    loop {
+        // what a virtual kind has it may have from the card below it
+        let real = |link: &&wirebeat_netlink::Link| link.mac == Some(mac) && link.kind.is_none();
+        if let Some(link) = netlink.links()?.iter().find(real) {
+            return Ok(link.index);
+        }
+        if begun.elapsed() > GIVEN_BACK {
+            return Err(TestbedError::NoCard(mac));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_addresses_name_two_cards() {
+        let card = |last| MacAddr([0x52, 0x54, 0, 0, 0, last]);
+        assert_eq!(parse("52:54:00:00:00:01, 52:54:00:00:00:02"), Some([card(1), card(2)]));
+        for wrong in ["", "52:54:00:00:00:01", "eth0,eth1", "52:54:00:00:00:01,x"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}
