@@ -265,4 +265,11 @@ struct wb_rx_counters {
 	__u64 reserved;
 };
 
+/* What a driver answered to redirected frames (accepted.bpf.c). */
+struct wb_accepted {
+	__u64 frames;  /* that it accepted */
+	__u64 refused; /* that it did not */
+	__u64 error;   /* errno of the last refusal that had one */
+};
+
 #endif

@@ -43,6 +43,7 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
     let program = program(lab, flow(lab))?;
     let (near, far) = (lab.near(), lab.far());
     let receive = ReceiveOptions {
+        attachment: None,
         index: far.link.index.get(),
         interface: far.link.name.clone(),
         meter: expected(),
@@ -63,7 +64,7 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
         unix_offset: UnixOffset::default(),
         sequences: None,
         shared: None,
-        egress_program: false,
+        attachment: None,
         link: None,
     };
     let mut port = near.namespace.run(|| KernelPort::open(options))??;

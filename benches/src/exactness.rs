@@ -101,6 +101,7 @@ pub fn receiver(lab: &Lab, rate: u64, fate: Fate) -> Result<KernelReceiver, Fail
     let gap = (1_000_000_000 + rate / 2) / rate;
     let probed = Expectation { nominal_gap: Some(Nanos::new(gap)), delay_base: 0 };
     let options = ReceiveOptions {
+        attachment: None,
         index: link.index.get(),
         interface: link.name.clone(),
         meter: MeterConfig {

@@ -11,7 +11,7 @@ fn main() {
     let Some(out) = env::var_os("OUT_DIR").map(PathBuf::from) else {
         fail("OUT_DIR is not set; build with cargo");
     };
-    for program in ["transmit", "receive", "bare"] {
+    for program in ["transmit", "receive", "accepted", "bare"] {
         let source = format!("../../bpf/{program}.bpf.c");
         let built = SkeletonBuilder::new()
             .source(&source)
@@ -30,6 +30,15 @@ fn main() {
 fn arguments() -> Vec<OsString> {
     let mut arguments: Vec<OsString> =
         ["-O2", "-Wall", "-Werror", "-mcpu=v3"].map(Into::into).into();
+    // of the registers that a tracing program finds its arguments in
+    let arch = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+        Ok("aarch64") => "arm64",
+        Ok("riscv64") => "riscv",
+        Ok("powerpc64") => "powerpc",
+        Ok("s390x") => "s390",
+        _ => "x86",
+    };
+    arguments.push(format!("-D__TARGET_ARCH_{arch}").into());
     // Debian keeps <asm/types.h> in the directory of the architecture, where clang's BPF target does
     // not look.
     for arch in ["x86_64", "aarch64", "riscv64", "powerpc64le", "s390x"] {

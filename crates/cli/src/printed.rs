@@ -37,6 +37,8 @@ const SHARED: &[Flag] = &[
     ("wait", "spin", ""),
     ("priority", "normal", ""),
     ("settle", "1s", ""),
+    ("link-timeout", "3s", ""),
+    ("on-link-down", "end", ""),
     ("count", "1000", ""),
     ("drift", "50us", "--late drop"),
 ];

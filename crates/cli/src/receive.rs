@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::file::is_standard;
 use crate::key::{self, CONTROL_PORT, KeyArgs, VARIABLE};
 use crate::output::{Output, ReportArgs, tell};
+use crate::sender::LinkArgs;
 use crate::signals::Signals;
 use crate::values::{self, Cpus};
 
@@ -120,6 +121,8 @@ struct PortArgs {
     /// Let measured datagrams go on to the programs of this host; the engine 'kernel' ends them
     #[arg(long)]
     pass: bool,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 /// What is measured.
@@ -192,7 +195,10 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let unknown = listen.as_ref().filter(|_| !args.listen.key_known());
     let announcement = unknown.map(|listen| announcement(listen, args));
     let options = output.options();
+    let (link_timeout, on_link_down) = args.port.link.policy();
     let request = ReceiveRequest {
+        link_timeout,
+        on_link_down,
         command_line: options.command_line,
         interface: args.port.interface.clone(),
         namespace: args.port.namespace.clone(),

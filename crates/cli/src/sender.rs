@@ -5,7 +5,9 @@ use std::num::NonZeroU16;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::Peer;
-use wirebeat_traffic::spec::{EngineChoice, PortSpec, PriorityChoice, RunSpec, WaitChoice};
+use wirebeat_traffic::spec::{
+    EngineChoice, OnLinkDown, PortSpec, PriorityChoice, RunSpec, WaitChoice,
+};
 use wirebeat_units::{BitRate, Nanos, WallTime};
 
 use crate::failure::Failure;
@@ -76,18 +78,42 @@ pub struct StartArgs {
     /// How long to go on receiving after the last frame [default: 200ms]
     #[arg(long, value_name = "TIME")]
     settle: Option<Nanos>,
+    #[command(flatten)]
+    link: LinkArgs,
+}
+
+/// Links that are down.
+#[derive(ClapArgs, Debug)]
+pub struct LinkArgs {
+    /// How long to wait for a link to come up before anything is sent [default: 10s]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
+    link_timeout: Option<Nanos>,
+    /// When a link goes down: 'wait 5s' goes on if it is back within that time, 'end' ends [default: wait 5s]
+    #[arg(long, value_name = "WHAT", hide_short_help = true)]
+    on_link_down: Option<OnLinkDown>,
+}
+
+impl LinkArgs {
+    /// How long to wait before the start, and what becomes of a run.
+    pub fn policy(&self) -> (Nanos, OnLinkDown) {
+        let timeout = self.link_timeout.unwrap_or(RunSpec::DEFAULT_LINK_TIMEOUT);
+        (timeout, self.on_link_down.unwrap_or_default())
+    }
 }
 
 impl StartArgs {
     /// A run that ends at `time`, if at any, and is as usual where they say nothing.
     pub fn run(&self, time: Option<Nanos>) -> RunSpec {
         let usual = RunSpec::default();
+        let (link_timeout, on_link_down) = self.link.policy();
         RunSpec {
             time,
             start_at: self.start_at,
             wait: self.wait,
             priority: self.priority,
             settle: self.settle.unwrap_or(usual.settle),
+            link_timeout,
+            on_link_down,
             ..usual
         }
     }

@@ -12,6 +12,7 @@ mod link;
 pub mod mapped_file;
 mod memory;
 pub mod packet;
+pub mod promiscuous;
 pub mod scheduling;
 mod slots;
 pub mod socket;

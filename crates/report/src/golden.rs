@@ -236,6 +236,7 @@ fn facts(command: &str) -> RunFacts {
         }],
         machine: Vec::new(),
         changes: Vec::new(),
+        outages: Vec::new(),
         replays: Vec::new(),
     }
 }
@@ -406,6 +407,7 @@ fn a_run_in_which_much_went_wrong() {
         end: End::InterfaceGone { interface: "wb1".to_owned() },
         machine: vec!["the CPU frequency governor is powersave, which delays wake-ups".to_owned()],
         changes: Vec::new(),
+        outages: Vec::new(),
         replays: vec![Replay {
             flow: "bulk".to_owned(),
             archives: vec!["day.wbar".to_owned()],

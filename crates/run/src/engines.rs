@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use wirebeat_engine_linux::kernel;
 use wirebeat_host::Machine;
-use wirebeat_netlink::{LinkLayer, RouteKind};
+use wirebeat_netlink::{LinkLayer, RouteKind, XdpMode};
 use wirebeat_traffic::spec::{EngineChoice, Scenario};
 
 use crate::error::RunError;
@@ -124,30 +124,57 @@ fn sends_to_itself(port: &PortHere, scenario: &Scenario) -> Result<Option<IpAddr
     }))
 }
 
-/// Longest frame without FCS that a port sends.
-pub(crate) fn settle(port: &PortHere, engine: Engine, frame_max: u16) -> Result<Engine, RunError> {
-    let automatic = port.spec.engine == EngineChoice::Auto;
+/// The engine that sends frames of up to `frame_max` bytes without FCS at a port: where the kernel's cannot, that is said, or
+/// another takes its place if the choice was left to us. Attaches a program to the interface where its driver wants one.
+pub(crate) fn settle(
+    port: &mut PortHere,
+    engine: Engine,
+    frame_max: u16,
+) -> Result<Engine, RunError> {
     if engine != Engine::Kernel {
         return Ok(engine);
     }
-    let takes = port.takes_redirected()?;
-    if frame_max <= kernel::FRAME_MAX && takes != Some(false) {
-        return Ok(Engine::Kernel);
-    }
-    if automatic {
-        return Ok(Engine::Packet);
-    }
-    if frame_max > kernel::FRAME_MAX {
-        return Err(RunError::Usage(format!(
+    let fits = match frame_max > kernel::FRAME_MAX {
+        true => Err(RunError::Usage(format!(
             "the kernel engine sends frames of up to {} bytes; use the engine 'packet' for longer ones",
             kernel::FRAME_MAX + 4
-        )));
+        ))),
+        false => take_redirected(port),
+    };
+    match fits {
+        Err(_) if port.spec.engine == EngineChoice::Auto => Ok(Engine::Packet),
+        fits => fits.map(|()| Engine::Kernel),
     }
-    Err(RunError::Machine(missing_redirect(port)))
 }
 
-/// Why a driver does not take redirected frames, and what would mend it.
-fn missing_redirect(port: &PortHere) -> String {
+/// Sees to it that the driver of a port takes redirected frames. Most drivers of cards do only while an XDP program is
+/// attached to the very interface, and say so among its features only then.
+fn take_redirected(port: &mut PortHere) -> Result<(), RunError> {
+    let takes = port.takes_redirected()?;
+    let is_cable = port.link.as_ref().is_some_and(|link| link.kind.as_deref() == Some("veth"));
+    if takes == Some(true) || (is_cable && takes.is_none()) {
+        return Ok(());
+    }
+    if is_cable {
+        return Err(RunError::Machine(missing_redirect(port, "")));
+    }
+    let was_attached = port.attachment.get().is_some();
+    port.attach()?;
+    let why = match port.takes_redirected()? {
+        Some(true) => return Ok(()),
+        // without the driver the stack runs the program, and no frame gets past it
+        None if port.attached_mode()? == Some(XdpMode::Native) => return Ok(()),
+        None => "it does not run XDP programs itself",
+        Some(false) => "it has no NDO_XMIT among its XDP features",
+    };
+    if !was_attached {
+        port.attachment.take();
+    }
+    Err(RunError::Machine(missing_redirect(port, why)))
+}
+
+/// That a driver does not take redirected frames, and what would mend it.
+fn missing_redirect(port: &PortHere, why: &str) -> String {
     let interface = port.interface();
     let kind = port.link.as_ref().and_then(|link| link.kind.as_deref());
     match kind {
@@ -157,8 +184,8 @@ fn missing_redirect(port: &PortHere) -> String {
              there ('ethtool -K <other end> gro on'), or use the engine 'packet'"
         ),
         _ => format!(
-            "the kernel engine cannot send on {interface}: its driver does not take redirected frames \
-             (no NDO_XMIT among its XDP features); use the engine 'packet'"
+            "the kernel engine cannot send on {interface}: its driver does not take redirected frames ({why}); use the \
+             engine 'packet'"
         ),
     }
 }

@@ -23,6 +23,7 @@ use crate::applications::Applications;
 use crate::engines::Engine;
 use crate::error::RunError;
 use crate::facts;
+use crate::links;
 use crate::observe::{Observer, Stop};
 use crate::ports::PortHere;
 use crate::receive::{self, Listen, ReceiveRequest};
@@ -87,7 +88,7 @@ pub(crate) fn receive(
             (MeterSummary::default(), Relation::Unbounded, Vec::new())
         }
     };
-    let end = session::interrupted(stop, &mut []).unwrap_or(End::Completed);
+    let end = session::stopped(stop).unwrap_or(End::Completed);
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: request.command_line.clone(),
@@ -104,6 +105,7 @@ pub(crate) fn receive(
         costs: Vec::new(),
         machine: unread,
         changes: Vec::new(),
+        outages: Vec::new(),
         replays: Vec::new(),
     };
     let side = ReceiverSide {
@@ -122,7 +124,7 @@ fn idle_meter(request: &ReceiveRequest) -> MeterConfig {
 
 /// Watches the link of a port, if it has one.
 fn watch(port: &PortHere) -> Result<Option<LinkWatch>, RunError> {
-    port.link.as_ref().map(|link| session::watch(port, link)).transpose()
+    port.link.as_ref().map(|link| links::watch(port, link)).transpose()
 }
 
 /// The local side of a measurement.

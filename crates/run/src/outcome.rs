@@ -14,8 +14,8 @@ use wirebeat_report::assemble::{
     Attribution, Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble,
 };
 use wirebeat_report::model::{
-    self, Change, End, HeldBack, OutOfOrder, ProbeNumbers, Replay, Report, Shortened, Station,
-    Stats, Volume,
+    self, Change, End, HeldBack, OutOfOrder, Outage, ProbeNumbers, Replay, Report, Shortened,
+    Station, Stats, Volume,
 };
 use wirebeat_traffic::compile::anatomy::mean_packets;
 use wirebeat_traffic::program::{Flow, Late, Program};
@@ -43,6 +43,8 @@ pub(crate) struct Outcome {
     pub(crate) counters: Vec<Option<LinkStats>>,
     pub(crate) stopped_early: bool,
     pub(crate) replayed: Vec<Replayed>,
+    /// When links were down.
+    pub(crate) outages: Vec<Outage>,
     /// What the receiver on another host says, if there is one.
     pub(crate) remote: Result<Option<Remote>, RemoteError>,
 }
@@ -155,6 +157,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         costs,
         machine: machine_notes,
         changes,
+        outages: outcome.outages,
         replays: outcome.replayed.into_iter().map(|one| replay_of(&run, one)).collect(),
     };
     assemble(facts, sender, receiver)
@@ -311,8 +314,9 @@ fn charge_not_reached(tags: &mut [FlowSent]) {
     tags.iter_mut().for_each(|sent| sent.requested += sent.not_reached);
 }
 
-/// Frames that the kernel engine handed over and that the device never sent are failures: the device's
-/// own counter is the witness. Which flow they belonged to is known only where there is one flow.
+/// Frames that the kernel engine handed over and that the device never sent are failures. The driver's answers are the
+/// witness, where they are counted, and else the device's own counter. Which flow they belonged to is known only where
+/// there is one flow.
 fn charge_device(
     tags: &mut [FlowSent],
     run: &Prepared,
@@ -327,7 +331,10 @@ fn charge_device(
             continue;
         }
         let handed: u64 = mine.iter().map(|&tag| on_wire(tags[tag as usize].sent)).sum();
-        let left = after.tx_packets.saturating_sub(before.tx_packets);
+        let left = match run.accepted.get(place).and_then(Option::as_ref) {
+            Some(accepted) => accepted.answers().accepted,
+            None => after.tx_packets.saturating_sub(before.tx_packets),
+        };
         let missing = handed.saturating_sub(left);
         if missing == 0 {
             continue;

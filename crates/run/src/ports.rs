@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
+use wirebeat_engine_linux::kernel::Attachment;
 use wirebeat_netlink::{
     Channels, Link, LinkIndex, Namespace, Netlink, ResolveError, ResolveOptions, XdpFeatures,
+    XdpMode,
 };
 use wirebeat_traffic::compile::{Destination, Link as Facts, Links, Route, destinations};
 use wirebeat_traffic::spec::{EngineChoice, PortSpec, Scenario};
@@ -22,6 +25,8 @@ pub(crate) struct PortHere {
     pub(crate) namespace: Option<Namespace>,
     /// `None` for engines without one.
     pub(crate) link: Option<Link>,
+    /// The XDP program on it, once the kernel engine needs one.
+    pub(crate) attachment: OnceLock<Arc<Attachment>>,
 }
 
 impl PortHere {
@@ -91,6 +96,28 @@ impl PortHere {
         features.contains(XdpFeatures::BASIC).then(|| self.queues()).flatten()
     }
 
+    /// The program on its interface, which is attached when it is asked for first. There is one for all of a port.
+    pub(crate) fn attach(&self) -> Result<Arc<Attachment>, RunError> {
+        if let Some(attachment) = self.attachment.get() {
+            return Ok(Arc::clone(attachment));
+        }
+        let Some(link) = &self.link else {
+            return Err(RunError::Usage(format!(
+                "port '{}' has no interface, and the kernel engine needs one",
+                self.name
+            )));
+        };
+        let opened = self.enter(|| Attachment::open(link.index.get(), &link.name))??;
+        Ok(Arc::clone(self.attachment.get_or_init(|| Arc::new(opened))))
+    }
+
+    /// How the program on its interface runs now.
+    pub(crate) fn attached_mode(&self) -> Result<Option<XdpMode>, RunError> {
+        let Some(link) = &self.link else { return Ok(None) };
+        let link = self.netlink()?.link_by_index(link.index).map_err(machine)?;
+        Ok(link.xdp.map(|attached| attached.mode))
+    }
+
     /// Whether the driver takes frames that a program redirects, as far as the kernel tells (Linux
     /// 6.3): `None` when it does not tell.
     pub(crate) fn takes_redirected(&self) -> Result<Option<bool>, RunError> {
@@ -131,7 +158,13 @@ pub(crate) fn find(
     let mut ports = Vec::with_capacity(scenario.ports.len());
     for (name, spec) in &scenario.ports {
         let namespace = namespace(spec.namespace.as_deref(), known)?;
-        let mut port = PortHere { name: name.clone(), spec: spec.clone(), namespace, link: None };
+        let mut port = PortHere {
+            name: name.clone(),
+            spec: spec.clone(),
+            namespace,
+            link: None,
+            attachment: OnceLock::new(),
+        };
         port.link = link(&port, scenario)?;
         ports.push(port);
     }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -19,11 +20,11 @@ use wirebeat_meter::codecs::Codecs;
 use wirebeat_meter::filter::Filter;
 use wirebeat_meter::meter::{FLOWS, Flows, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
-use wirebeat_netlink::{LinkWatch, Namespace};
+use wirebeat_netlink::Namespace;
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::exit::Exit;
 use wirebeat_report::model::{End, Report};
-use wirebeat_traffic::spec::{EngineChoice, PortSpec, PriorityChoice};
+use wirebeat_traffic::spec::{EngineChoice, OnLinkDown, PortSpec, PriorityChoice};
 use wirebeat_units::{Nanos, human};
 use wirebeat_wire::codec::Codec;
 
@@ -32,6 +33,7 @@ use crate::day_clock::DayClock;
 use crate::engines::{self, Choice, Engine};
 use crate::error::RunError;
 use crate::facts;
+use crate::links::{self, Links};
 use crate::listening;
 use crate::observe::{Looks, Observer, Progress, Stop};
 use crate::options::KeySource;
@@ -76,6 +78,10 @@ pub struct ReceiveRequest {
     pub count: Option<u64>,
     /// How often the observer looks.
     pub interval: Nanos,
+    /// How long to wait for the link of the interface.
+    pub link_timeout: Nanos,
+    /// What becomes of it when the link goes down.
+    pub on_link_down: OnLinkDown,
     /// Wait for senders on other hosts.
     pub listen: Option<Listen>,
     /// The caller vouches that the senders read the clock of this host.
@@ -141,17 +147,17 @@ pub fn receive(
     let (started, cpu, begun) = (SystemTime::now(), CpuTimes::now(), MonotonicClock.now());
     let receiver = open(request, (&port, engine), config)?;
     let applications = Applications::watch(&port, engine, request)?;
-    let mut watch = match &port.link {
-        Some(link) => Some(session::watch(&port, link)?),
-        None => None,
-    };
+    let watch = port.link.as_ref().map(|link| links::watch(&port, link)).transpose()?;
+    let watches = watch.into_iter().collect();
+    let mut links = Links::new(watches, request.on_link_down, MonotonicClock.now());
     observer.notice(&format!(
         "receiving on {} by the {} engine ({})",
         port.interface(),
         engine.name(),
         receiver.mode
     ));
-    let end = wait(request, observer, stop, (&receiver, watch.as_mut(), &mut day));
+    let end = wait(request, observer, stop, (&receiver, &mut links, &mut day));
+    let outages = links.into_outages(MonotonicClock.now());
     let elapsed = MonotonicClock.now().saturating_sub(begun);
     let mut station = facts::station(&port, engine, &receiver.mode, &machine);
     facts::threads(&mut station, "receive", [&receiver.state]);
@@ -181,6 +187,7 @@ pub fn receive(
         costs,
         machine,
         changes: Vec::new(),
+        outages,
         replays: Vec::new(),
     };
     let summary = received.summary;
@@ -262,7 +269,13 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<PortHere, RunError> {
         ..PortSpec::default()
     };
     let namespace = ports::namespace(request.namespace.as_deref(), &request.namespaces)?;
-    let mut port = PortHere { name: "here".to_owned(), spec, namespace, link: None };
+    let mut port = PortHere {
+        name: "here".to_owned(),
+        spec,
+        namespace,
+        link: None,
+        attachment: OnceLock::new(),
+    };
     if let Some(interface) = &request.interface {
         let link = port.netlink()?.link_by_name(interface);
         port.link = Some(link.map_err(|error| RunError::Usage(error.to_string()))?);
@@ -349,7 +362,13 @@ pub(crate) fn open(
         most: request.count,
         thread: thread(request, port),
     };
-    receivers::open(0, (port, engine), how, &mut HashMap::new(), &VirtualClock::default())
+    let receiver =
+        receivers::open(0, (port, engine), how, &mut HashMap::new(), &VirtualClock::default())?;
+    if engine != Engine::Socket {
+        // attaching a program may have taken it down
+        links::await_up(port, request.link_timeout)?;
+    }
+    Ok(receiver)
 }
 
 /// Where and how the thread runs that receives: next to the card, where nothing else was asked for.
@@ -382,7 +401,7 @@ fn wait(
     request: &ReceiveRequest,
     observer: &mut dyn Observer,
     stop: &Stop,
-    (receiver, mut watch, day): (&Receiver, Option<&mut LinkWatch>, &mut DayClock),
+    (receiver, links, day): (&Receiver, &mut Links, &mut DayClock),
 ) -> End {
     let begun = MonotonicClock.now();
     let mut looks = Looks::every(request.interval);
@@ -398,11 +417,12 @@ fn wait(
         });
     };
     loop {
-        let elapsed = MonotonicClock.now().saturating_sub(begun);
-        let watched = watch.as_mut().map_or(&mut [][..], |watch| std::slice::from_mut(*watch));
+        let now = MonotonicClock.now();
+        let elapsed = now.saturating_sub(begun);
         let over = request.time.is_some_and(|time| elapsed >= time)
             || request.count.is_some_and(|count| receiver.has_measured(count));
-        let end = session::interrupted(stop, watched).or(over.then_some(End::Completed));
+        let end = session::stopped(stop).or_else(|| links.look(now));
+        let end = end.or(over.then_some(End::Completed));
         if let Some(end) = end {
             look(elapsed, true);
             return end;

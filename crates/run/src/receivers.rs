@@ -15,6 +15,7 @@ use wirebeat_engine::port::{Arrival, Port, PortError};
 use wirebeat_engine_linux::group::{Group, Membership};
 use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
 use wirebeat_engine_linux::packet::{Accept, Kinds, PacketOptions, PacketPort, PacketReceive};
+use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, ThreadState, realtime_share};
 use wirebeat_engine_linux::socket::{SocketOptions, SocketPort, SocketReceive};
 use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
@@ -80,6 +81,8 @@ pub(crate) struct Receiver {
     /// Sequence numbers that were missing at the last look.
     missing: AtomicU64,
     _groups: Vec<Membership>,
+    /// That its card takes all frames, where no socket of it says so.
+    _promiscuous: Option<Promiscuous>,
 }
 
 #[derive(Debug)]
@@ -149,6 +152,7 @@ fn open_kernel(place: usize, port: &PortHere, how: Receiving) -> Result<Receiver
     let options = ReceiveOptions {
         index: link.index.get(),
         interface: link.name.clone(),
+        attachment: Some(port.attach()?),
         meter: how.meter,
         unprobed_gap: None,
         fate: how.fate,
@@ -157,6 +161,9 @@ fn open_kernel(place: usize, port: &PortHere, how: Receiving) -> Result<Receiver
         queues: port.served_queues(),
     };
     let receiver = port.enter(|| KernelReceiver::open(&options))??;
+    // else a card keeps frames for other stations to itself
+    let all = || Promiscuous::enter(link.index.get());
+    let promiscuous = how.promiscuous.then(|| port.enter(all)).transpose()?.and_then(Result::ok);
     let attached = port.netlink()?.link_by_index(link.index).ok().and_then(|link| link.xdp);
     let mode = attached.map_or_else(
         || "XDP".to_owned(),
@@ -172,6 +179,7 @@ fn open_kernel(place: usize, port: &PortHere, how: Receiving) -> Result<Receiver
         work,
         missing: AtomicU64::new(0),
         _groups: how.groups,
+        _promiscuous: promiscuous,
     })
 }
 
@@ -264,7 +272,16 @@ where
         })
         .map_err(|error| RunError::Machine(format!("cannot start a receiving thread: {error}")))?;
     let work = Work::Thread { thread, stop, live };
-    Ok(Receiver { place, engine, mode, state, work, missing: AtomicU64::new(0), _groups: groups })
+    Ok(Receiver {
+        place,
+        engine,
+        mode,
+        state,
+        work,
+        missing: AtomicU64::new(0),
+        _groups: groups,
+        _promiscuous: None,
+    })
 }
 
 /// How long a sequence number has to be missing until a look counts its frame as lost: frames that overtook each other

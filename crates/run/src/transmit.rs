@@ -201,9 +201,6 @@ fn kernel_options(
             port.name
         )));
     };
-    // read again: a receiver may have attached its program since
-    let now = port.netlink()?.link_by_index(link.index);
-    let occupied = now.is_ok_and(|link| link.xdp.is_some());
     Ok(KernelOptions {
         index: link.index.get(),
         interface: link.name.clone(),
@@ -213,7 +210,7 @@ fn kernel_options(
         unix_offset,
         sequences,
         shared,
-        egress_program: !occupied && link.kind.as_deref() != Some("veth"),
+        attachment: port.attachment.get().cloned(),
         link: link.speed,
     })
 }

@@ -3,9 +3,11 @@
 
 use std::mem::offset_of;
 
+use super::skeletons::accepted::types as ax;
 use super::skeletons::receive::types as rx;
 use super::skeletons::transmit::types as tx;
 
+pub(crate) use ax::wb_accepted as Accepted;
 pub(crate) use rx::{
     wb_detail as Detail, wb_flow as Flow, wb_header_key as HeaderKey, wb_header_mask as HeaderMask,
     wb_rx_counters as RxCounters, wb_rx_lane as RxLane,

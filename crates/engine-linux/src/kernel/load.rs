@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenMapMut};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenMapMut};
 use wirebeat_engine::port::{LATE_AFTER, OWN_HISTOGRAMS, PortError, TxPlan};
 
 use super::abi::{self, SLOT_HEAD};
@@ -31,8 +31,6 @@ pub(crate) struct Transmitter {
     pub(crate) lateness: Mapped,
     pub(crate) histograms: Mapped,
     pub(crate) interruptions: Mapped,
-    /// The pass program on the egress, where the driver wants one.
-    pub(crate) _egress: Option<Link>,
     /// What makes calls cheap; `None` where that is not permitted.
     pub(crate) entered: Option<Entered>,
     /// What keeps the way warm while frames are waited for.
@@ -71,8 +69,6 @@ pub(crate) struct Layout {
     pub(crate) plan: TxPlan,
     /// Slots of the ring; rounded up to a power of two.
     pub(crate) slots: u32,
-    /// Attach a passing program to the egress first.
-    pub(crate) egress_program: bool,
 }
 
 pub(crate) fn system(what: &'static str, on: &str, error: libbpf_rs::Error) -> PortError {
@@ -157,17 +153,7 @@ impl Transmitter {
             .egress
             .update(&0u32.to_ne_bytes(), &layout.index.to_ne_bytes(), MapFlags::ANY)
             .map_err(failed("redirecting to the interface"))?;
-        let egress = match layout.egress_program {
-            true => Some(
-                skeleton
-                    .progs
-                    .wb_pass
-                    .attach_xdp(layout.index as i32)
-                    .map_err(failed("attaching a program to the sending interface"))?,
-            ),
-            false => None,
-        };
-        Self::keep(&skeleton, (slots, slot_size), layout, egress)
+        Self::keep(&skeleton, (slots, slot_size), layout)
     }
 
     /// Takes what outlives the skeleton.
@@ -175,7 +161,6 @@ impl Transmitter {
         skeleton: &TransmitSkel<'_>,
         (slots, slot_size): (u32, usize),
         layout: &Layout,
-        egress: Option<Link>,
     ) -> Result<Transmitter, PortError> {
         let failed = map_error("mapping the ring");
         let maps = &skeleton.maps;
@@ -209,7 +194,6 @@ impl Transmitter {
                 maps.histograms.as_fd(),
                 histograms(tags as u32) as usize * size_of::<abi::Histogram>(),
             )?,
-            _egress: egress,
             entered,
             warm_up,
         })

@@ -7,6 +7,8 @@
 //! first: it is the contract between both sides.
 
 mod abi;
+mod accepted;
+mod attachment;
 mod bare_limit;
 mod clock;
 mod convert;
@@ -27,6 +29,8 @@ mod test_run;
 mod verifier;
 mod warm_up;
 
+pub use accepted::{Accepted, Answers};
+pub use attachment::Attachment;
 pub use bare_limit::{FarEnd, Flood, Sink, flood, sink};
 pub use load::SharedSequences;
 pub use plan::{MEMORY_MAX, MEMORY_USUAL};

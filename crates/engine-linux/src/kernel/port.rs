@@ -13,6 +13,7 @@ use wirebeat_engine::port::{
 use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_units::{BitRate, Nanos};
 
+use super::Attachment;
 use super::abi::{self, orders, progress, tag};
 use super::convert;
 use super::dispatcher::Entered;
@@ -60,9 +61,8 @@ pub struct KernelOptions {
     pub sequences: Option<Arc<SharedSequences>>,
     /// Memory that frames may be taken from in part, shared with other transmit cores.
     pub shared: Option<Arc<Shared>>,
-    /// Whether to attach a passing program to the interface, which many drivers want before they take
-    /// redirected frames (not needed, and harmful to offloads, on veth).
-    pub egress_program: bool,
+    /// The program on the interface, where its driver wants one before it takes redirected frames.
+    pub attachment: Option<Arc<Attachment>>,
     /// Speed of the link.
     pub link: Option<BitRate>,
 }
@@ -84,7 +84,6 @@ pub struct KernelPort {
     pump: Pump,
     /// Set by `stop`: frames taken back, by tag.
     withdrawn: Vec<Amount>,
-    _egress: Option<libbpf_rs::Link>,
     _entered: Option<Entered>,
     _warm_up: Option<WarmUp>,
 }
@@ -110,8 +109,7 @@ impl KernelPort {
             missing,
         })?;
         let slots = slots(&plan, options.shared.is_some());
-        let layout =
-            Layout { index: options.index, plan, slots, egress_program: options.egress_program };
+        let layout = Layout { index: options.index, plan, slots };
         let on = options.interface.clone();
         let memory = (options.sequences.as_deref(), options.shared.as_deref());
         let loaded = Transmitter::load(&layout, memory, &on)?;
@@ -165,7 +163,6 @@ impl KernelPort {
             interruptions: loaded.interruptions,
             pump,
             withdrawn: Vec::new(),
-            _egress: loaded._egress,
             _entered: loaded.entered,
             _warm_up: loaded.warm_up,
         })

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::mem::{MaybeUninit, offset_of};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
-use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use wirebeat_engine::port::PortError;
 use wirebeat_meter::filter::Filter;
@@ -20,6 +20,7 @@ use wirebeat_meter::summary::{
     FlowSummary, LinearBins, MeterSummary, SequenceSummary, SharedHistograms,
 };
 
+use super::Attachment;
 use super::abi::{
     Detail, EXTENTS, Flow, HEADER_MASKS, PROBE_FLOWS, RxCounters, RxLane, WINDOW_GROWTH,
 };
@@ -47,6 +48,9 @@ pub struct ReceiveOptions {
     pub index: u32,
     /// Its name, for messages.
     pub interface: String,
+    /// The program that is on it already, whose place the metering one takes for as long as it meters; without one it is
+    /// attached, and detached at the end.
+    pub attachment: Option<Arc<Attachment>>,
     /// What is metered. Windows are as large as memory allows: 65,536 numbers where that is enough, and sixteen times as many
     /// of flows that need them. Headers have
     /// [`KernelReceiver::HEADER_MASKS`] different masks at most.
@@ -66,7 +70,7 @@ pub struct ReceiveOptions {
     pub queues: Option<u32>,
 }
 
-/// A metering program on an interface. Dropping it detaches the program.
+/// A metering program on an interface. When it is dropped, the attachment lets everything pass again.
 #[derive(Debug)]
 pub struct KernelReceiver {
     lane_heads: Mapped,
@@ -87,8 +91,8 @@ pub struct KernelReceiver {
     expected: Option<BTreeSet<u16>>,
     /// The flows that are known by their headers, in the order of their rows.
     recognised: Vec<u16>,
-    /// The attachment; it ends with this.
-    link: Option<Link>,
+    /// Whose place it took.
+    attachment: Arc<Attachment>,
 }
 
 impl KernelReceiver {
@@ -104,7 +108,7 @@ impl KernelReceiver {
             .is_ok_and(|cpus| Plan::new(flows, recognised, cpus, 0).is_ok())
     }
 
-    /// Loads the metering program and attaches it to the interface.
+    /// Loads the metering program and puts it on the interface.
     pub fn open(options: &ReceiveOptions) -> Result<KernelReceiver, PortError> {
         verifier::listen();
         let on = options.interface.as_str();
@@ -158,8 +162,12 @@ impl KernelReceiver {
                 source,
             })
         };
+        let attachment = match &options.attachment {
+            Some(attachment) => Arc::clone(attachment),
+            None => Arc::new(Attachment::open(options.index, on)?),
+        };
         let rows = plan.rows as usize;
-        let mut receiver = KernelReceiver {
+        let receiver = KernelReceiver {
             lane_heads: map(maps.lanes.as_fd(), rows * lanes * size_of::<RxLane>())?,
             flows: map(maps.flows.as_fd(), rows * size_of::<Flow>())?,
             places: map(maps.places.as_fd(), PROBE_FLOWS * 8)?,
@@ -177,10 +185,10 @@ impl KernelReceiver {
                 Flows::Expected(flows) => Some(flows.keys().copied().collect()),
             },
             recognised: known.flows,
-            link: None,
+            attachment,
         };
         receiver.lay_out(options);
-        receiver.link = Some(attach(&skeleton, options)?);
+        receiver.attachment.replace(skeleton.progs.wb_receive.as_fd())?;
         Ok(receiver)
     }
 
@@ -522,23 +530,8 @@ fn configure(rodata: &mut rodata, options: &ReceiveOptions, plan: &Plan) {
     rodata.filter_port = filter.destination_port.unwrap_or(0);
 }
 
-/// Attaches the program, and says what is in the way when that is refused.
-fn attach(
-    skeleton: &super::skeletons::receive::ReceiveSkel<'_>,
-    options: &ReceiveOptions,
-) -> Result<Link, PortError> {
-    let on = options.interface.as_str();
-    skeleton.progs.wb_receive.attach_xdp(options.index as i32).map_err(|error| {
-        match error.kind() {
-            libbpf_rs::ErrorKind::AlreadyExists => PortError::Missing {
-                engine: "kernel",
-                on: on.to_owned(),
-                missing: format!(
-                    "another XDP program is attached to it; remove that with 'ip link set {on} xdp off', \
-                     or use --engine packet"
-                ),
-            },
-            _ => system("attaching the receiving program", on, error),
-        }
-    })
+impl Drop for KernelReceiver {
+    fn drop(&mut self) {
+        self.attachment.rest();
+    }
 }

@@ -17,6 +17,9 @@ pub(crate) mod transmit {
 pub(crate) mod receive {
     include!(concat!(env!("OUT_DIR"), "/receive.skel.rs"));
 }
+pub(crate) mod accepted {
+    include!(concat!(env!("OUT_DIR"), "/accepted.skel.rs"));
+}
 pub(crate) mod bare {
     include!(concat!(env!("OUT_DIR"), "/bare.skel.rs"));
 }

@@ -11,7 +11,7 @@ pub mod plain;
 mod receive;
 mod ring;
 mod segments;
-mod socket;
+pub(crate) mod socket;
 mod transmit;
 
 use wirebeat_engine::port::{Arrival, Caps, Fate, Port, PortError, TxMeta, TxPlan, TxTotals, View};

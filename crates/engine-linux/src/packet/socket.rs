@@ -60,7 +60,7 @@ pub(super) fn bind(socket: &OwnedFd, index: u32, protocol: Protocol) -> io::Resu
 }
 
 /// Has the interface take frames for everybody, until the socket is closed.
-pub(super) fn be_promiscuous(socket: &OwnedFd, index: u32) -> io::Result<()> {
+pub(crate) fn be_promiscuous(socket: &OwnedFd, index: u32) -> io::Result<()> {
     let request = libc::packet_mreq {
         mr_ifindex: index as libc::c_int,
         mr_type: libc::PACKET_MR_PROMISC as u16,

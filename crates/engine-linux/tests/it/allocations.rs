@@ -199,7 +199,7 @@ fn fed(cable: &Testbed, frames: u64) -> u64 {
         unix_offset: UnixOffset::default(),
         sequences: None,
         shared: None,
-        egress_program: false,
+        attachment: None,
         link: None,
     };
     let mut port = cable.a.namespace.run(|| KernelPort::open(options)).unwrap().unwrap();

@@ -19,6 +19,7 @@ pub fn findings(report: &Report, at_interfaces: Option<u64>, machine: Vec<String
         (FindingKind::BooksDoNotBalance, books(report)),
         (FindingKind::Unfinished, unfinished(report)),
         (FindingKind::NothingReceived, nothing_received(report, at_interfaces)),
+        (FindingKind::LinkDown, link_down(report)),
         (FindingKind::FramesFailed, failed(report)),
         (FindingKind::FramesExpired, expired(report)),
         (FindingKind::FramesNotReached, not_reached(report)),
@@ -116,6 +117,22 @@ fn not_reached(report: &Report) -> Option<String> {
             interrupted(report)
         )
     })
+}
+
+/// What was lost meanwhile was not lost by what is tested, or not as it usually does.
+fn link_down(report: &Report) -> Option<String> {
+    let longest = report.outages.iter().max_by_key(|outage| outage.lasted_ns)?;
+    let time = |ns: u64| human::time(ns as f64);
+    let others = match report.outages.len() {
+        1 => String::new(),
+        count => format!(", the longest of {count} times that a link was down"),
+    };
+    Some(format!(
+        "the link of {} was down for {} from {} on{others}: frames that were on their way then count as lost or failed",
+        longest.interface,
+        time(longest.lasted_ns),
+        time(longest.at_ns)
+    ))
 }
 
 /// Of a sender that drops what is late, nothing should leave late.

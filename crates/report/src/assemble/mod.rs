@@ -16,8 +16,8 @@ use wirebeat_meter::summary::{Distribution, MeterSummary};
 use wirebeat_units::{FrameRate, Nanos};
 
 use crate::model::{
-    Change, Cost, DelayClock, End, MemberKind, Relation, Replay, Report, SCHEMA_VERSION, Station,
-    Verdict, Volume,
+    Change, Cost, DelayClock, End, MemberKind, Outage, Relation, Replay, Report, SCHEMA_VERSION,
+    Station, Verdict, Volume,
 };
 use crate::time::rfc3339;
 
@@ -42,6 +42,8 @@ pub struct RunFacts {
     pub machine: Vec<String>,
     /// What changed in the flows while they were sent, in the order of time.
     pub changes: Vec<Change>,
+    /// When links were down.
+    pub outages: Vec<Outage>,
     /// What was recorded and sent again.
     pub replays: Vec<Replay>,
 }
@@ -197,6 +199,7 @@ pub fn assemble(
         total,
         flows,
         changes: facts.changes,
+        outages: facts.outages,
         replays: facts.replays,
         others,
         findings: Vec::new(),

@@ -21,6 +21,7 @@ fn facts() -> RunFacts {
         costs: Vec::new(),
         machine: Vec::new(),
         changes: Vec::new(),
+        outages: Vec::new(),
         replays: Vec::new(),
     }
 }

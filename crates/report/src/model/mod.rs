@@ -51,6 +51,9 @@ pub struct Report {
     /// What changed in the flows while they were sent, in the order of time.
     #[serde(default)]
     pub changes: Vec<Change>,
+    /// When links were down while it ran, in the order in which they came back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outages: Vec<Outage>,
     /// What was recorded and sent again, by flow.
     #[serde(default)]
     pub replays: Vec<Replay>,
@@ -68,6 +71,17 @@ pub struct Report {
     pub delay_clock: Option<DelayClock>,
     /// CPU time that the run took, by role.
     pub costs: Vec<Cost>,
+}
+
+/// A time in which a link was down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Outage {
+    /// The interface.
+    pub interface: String,
+    /// When it began, from the start of the run.
+    pub at_ns: u64,
+    /// How long it lasted, within the run.
+    pub lasted_ns: u64,
 }
 
 /// A change of a flow while it was sent.
@@ -195,6 +209,8 @@ pub enum FindingKind {
     Unfinished,
     /// Nothing arrived.
     NothingReceived,
+    /// A link was down for a while.
+    LinkDown,
     /// The sender failed to hand over frames.
     FramesFailed,
     /// The sender dropped frames that were too late.

@@ -1,7 +1,8 @@
 //! A run from beginning to end: find the ports, compile, open receivers and then senders, start all at
-//! one time, watch, settle, and report. `reception.rs` says what each port receives, `watching.rs` what is
-//! looked at meanwhile, `start.rs` when it begins.
+//! one time, watch, settle, and report. `opening.rs` opens the ports, `reception.rs` says what each port
+//! receives, `watching.rs` what is looked at meanwhile, `start.rs` when it begins.
 
+mod opening;
 mod reception;
 mod start;
 mod watching;
@@ -16,6 +17,7 @@ use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::drive::{LiveTx, Sequences};
 use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_engine_linux::affinity::Aside;
+use wirebeat_engine_linux::kernel::Accepted;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadState, raise_helpers};
 use wirebeat_engine_linux::time::RealtimeToMonotonic;
 use wirebeat_host::{CpuTimes, Machine};
@@ -25,7 +27,7 @@ use wirebeat_report::assemble::Attribution;
 use wirebeat_report::model::{Change, End, Report};
 use wirebeat_traffic::compile::{Live, compile};
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_traffic::spec::{Scenario, WaitChoice};
+use wirebeat_traffic::spec::{OnLinkDown, Scenario, WaitChoice};
 use wirebeat_units::{Nanos, WallTime};
 
 use crate::attribution::attribute_remote;
@@ -35,23 +37,26 @@ use crate::day_clock::DayClock;
 use crate::engines::{self, Choice, Engine};
 use crate::error::RunError;
 use crate::files;
+use crate::links::Links;
 use crate::observe::{Looks, Observer, Stop};
 use crate::options::Options;
 use crate::outcome::{self, Outcome};
 use crate::placement::{self, Cpus, Demand, Placement, Seat};
 use crate::ports::{self, PortHere};
 use crate::priority;
-use crate::receivers::{self, Receiver};
+use crate::receivers::Receiver;
+use crate::refusals::Refusals;
 use crate::remote::{Connection, ExpectedFlow, Measurement, RemoteError};
-use crate::replay::{How, Opened, Recording, Replaying, shared};
+use crate::replay::{Opened, Replaying};
 use crate::spread;
 use crate::starvation::Starvation;
-use crate::transmit::{self, AnyPort, Marching, Opening, Sender};
+use crate::transmit::{Marching, Sender};
 
+use opening::await_links;
 use reception::nominal_gap;
 use start::before_a_tick;
+pub(crate) use watching::stopped;
 use watching::{Looking, halt_when_asked};
-pub(crate) use watching::{interrupted, watch};
 
 /// When a run on a virtual clock starts: a round number, the same every time.
 const VIRTUAL_START: Nanos = Nanos::from_secs(1);
@@ -88,7 +93,11 @@ pub struct Prepared {
     /// The clock of the day, for probes of other tools.
     day: DayClock,
     pub(crate) machine: Machine,
+    /// How long to wait for links before the start, and what becomes of the run when one goes down.
+    links: (Nanos, OnLinkDown),
     watches: Vec<LinkWatch>,
+    /// What the drivers of ports accept, where it is counted.
+    pub(crate) accepted: Vec<Option<Accepted>>,
     virtual_clock: VirtualClock,
     /// The receiver on another host.
     connection: Option<Connection>,
@@ -126,7 +135,9 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     let choices =
         ports.iter().map(|port| engines::choose(port, scenario)).collect::<Result<Vec<_>, _>>()?;
     let engines: Vec<Engine> = choices.iter().map(|choice| choice.engine).collect();
-    let chosen = chosen(scenario, &ports, &choices);
+    let mut chosen = chosen(scenario, &ports, &choices);
+    // neighbours answer only then
+    chosen.extend(await_links(&ports, &engines, scenario.run.link_timeout)?);
     let found = files::find(scenario, &options)?;
     let links = ports::links(scenario, &ports, &engines)?;
     let program = compile(scenario, &links, &found.files)?;
@@ -159,7 +170,9 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         day: DayClock::new(),
         start_at: scenario.run.start_at,
         machine: Machine::observe(),
+        links: (scenario.run.link_timeout, scenario.run.on_link_down),
         watches: Vec::new(),
+        accepted: Vec::new(),
         virtual_clock,
         connection: None,
         measurement: None,
@@ -343,120 +356,9 @@ impl Prepared {
         }
     }
 
-    /// Opens receivers first, because some drivers take frames only once somebody receives them.
-    fn open(&mut self, seats: Vec<Vec<Seat>>) -> Result<(), RunError> {
-        let pairs = self
-            .program
-            .flows
-            .iter()
-            .filter_map(|flow| Some((flow.from.as_str(), flow.to.as_deref()?)));
-        let way = (&self.virtual_clock, self.options.loopback);
-        let mut ends = receivers::loopback_ends(pairs, way);
-        let frame_max = |place: usize| {
-            let flows = self.program.flows_from(&self.ports[place].name);
-            let lengths = flows.iter().map(|&flow| self.program.longest(flow).buffer());
-            lengths.max().unwrap_or(0)
-        };
-        let mut frame_max: Vec<u16> = (0..self.ports.len()).map(frame_max).collect();
-        if self.is_controlled() {
-            for (longest, port) in frame_max.iter_mut().zip(&self.ports) {
-                *longest = if *longest == 0 { 0 } else { port.room().max(*longest) };
-            }
-            self.room.clone_from(&frame_max);
-        }
-        let mut opened = self.open_recordings()?;
-        for place in 0..self.ports.len() {
-            self.open_receiver(place, &mut ends)?;
-        }
-        for ((place, longest), mut seats) in frame_max.into_iter().enumerate().zip(seats) {
-            if longest == 0 {
-                continue;
-            }
-            let port = &self.ports[place];
-            self.engines[place] = engines::settle(port, self.engines[place], longest)?;
-            let engine = self.engines[place];
-            if seats.is_empty() {
-                // in memory: one, wherever it is put
-                seats.push(Seat::default());
-            }
-            let mine = self.program.flows_from(&port.name);
-            let recordings = opened.iter_mut().filter(|one| mine.contains(&one.flow()));
-            let opening = Opening {
-                shared: match engine {
-                    Engine::Kernel => shared::among(recordings),
-                    _ => None,
-                },
-                wait: self.wait,
-                priority: self.priority,
-                unix_offset: self.day.offset().clone(),
-                room: self.is_controlled().then_some(longest),
-            };
-            let senders =
-                transmit::open((port, engine), &self.program, (opening, &seats), &mut ends)?;
-            self.sending.extend(senders.iter().zip(seats).map(|(sender, seat)| Sending {
-                place,
-                flows: sender.flows.clone(),
-                cores: sender.shard.cores,
-                seat,
-                state: Arc::clone(&sender.thread.state),
-                mode: sender.port.caps().mode.clone(),
-            }));
-            self.senders.extend(senders);
-        }
-        self.opened = opened;
-        Ok(())
-    }
-
-    /// Opens what was recorded.
-    fn open_recordings(&self) -> Result<Vec<Opened>, RunError> {
-        let all = Recording::all(&self.program, |name| self.options.path(name));
-        let open = |recording: Recording| {
-            let flow = self.program.flows.get(recording.flow() as usize);
-            let port =
-                self.ports.iter().position(|port| flow.is_some_and(|flow| flow.from == port.name));
-            match port.and_then(|place| self.engines.get(place)) {
-                Some(Engine::Socket) => Opened::open(recording.without_headers()),
-                _ => Opened::open(recording),
-            }
-        };
-        all.into_iter().map(open).collect()
-    }
-
-    /// Begins to read what was recorded, and waits until the first of it is there.
-    fn begin_replays(&mut self) -> Result<(), RunError> {
-        let controlled = self.is_controlled();
-        for opened in std::mem::take(&mut self.opened) {
-            let flow = opened.flow();
-            let mine = |sender: &&mut Sender| sender.flows.contains(&flow);
-            let mut senders: Vec<&mut Sender> = self.senders.iter_mut().filter(mine).collect();
-            let virtual_time = |sender: &&mut Sender| {
-                matches!(sender.port, AnyPort::Pcap(_) | AnyPort::Loopback(_))
-            };
-            let patient = senders.iter().any(virtual_time);
-            let spread = senders.iter().any(|sender| sender.shard.cores > 1);
-            let how = How { patient, controlled, spread };
-            let (replaying, playbacks) = Replaying::start(opened, senders.len(), how)?;
-            for (sender, playback) in senders.iter_mut().zip(playbacks) {
-                sender.playbacks.push(playback);
-            }
-            self.replaying.push(replaying);
-        }
-        self.replaying.iter().try_for_each(Replaying::await_first)
-    }
-
     /// The gap between frames of a flow, where it is sure to stay the same.
     fn nominal_gap(&self, flow: &Flow) -> Option<Nanos> {
         nominal_gap(&self.program, flow).filter(|_| !self.is_controlled())
-    }
-
-    /// Watches the links that are in use.
-    fn watch(&mut self) -> Result<(), RunError> {
-        for port in &self.ports {
-            let Some(link) = &port.link else { continue };
-            let watch = watch(port, link)?;
-            self.watches.push(watch);
-        }
-        Ok(())
     }
 
     /// How long the flows are going to send, where their schedule says so.
@@ -593,8 +495,9 @@ impl Prepared {
         let mut starvation = Starvation::watch(seats, begun);
         let lives: Vec<Arc<LiveTx>> =
             senders.iter().map(|sender| Arc::clone(&sender.live)).collect();
-        let mut watches = std::mem::take(&mut self.watches);
+        let mut links = Links::new(std::mem::take(&mut self.watches), self.links.1, origin);
         let stopped_before = matches!(remote, Err(RemoteError::Stopped { .. }));
+        let mut refusals = Refusals::new(&self, &lives);
         let mut looking = Looking {
             receivers: &self.receivers,
             lives: &lives,
@@ -628,22 +531,18 @@ impl Prepared {
                 if !virtual_time {
                     self.day.refresh();
                 }
-                if end == End::Completed
-                    && let Some(reason) = interrupted(stop, &mut watches)
-                {
-                    end = reason;
-                    halt.store(true, Ordering::Release);
-                }
-                if end == End::Completed
-                    && let Some(message) = self.replaying.iter().find_map(Replaying::stuck)
-                {
-                    end = End::Failed { message };
-                    halt.store(true, Ordering::Release);
+                let now = MonotonicClock.now();
+                if end == End::Completed {
+                    let stuck = self.replaying.iter().find_map(Replaying::stuck);
+                    let failed = stuck.or_else(|| refusals.look(&self.accepted, now));
+                    let failed = failed.map(|message| End::Failed { message });
+                    let reason = stopped(stop).or_else(|| links.look(now)).or(failed);
+                    halt.fetch_or(reason.is_some(), Ordering::Release);
+                    end = reason.unwrap_or(End::Completed);
                 }
                 for told in self.replaying.iter().filter_map(Replaying::long_gap) {
                     observer.notice(&told);
                 }
-                let now = MonotonicClock.now();
                 starvation.look(now);
                 let elapsed = now.saturating_sub(origin);
                 looking.note_sent(elapsed);
@@ -656,12 +555,13 @@ impl Prepared {
         });
         // Nothing may have run for so long that it was looked at.
         if end == End::Completed && (stopped_before || halt.load(Ordering::Acquire)) {
-            end = interrupted(stop, &mut []).unwrap_or(End::Completed);
+            end = stopped(stop).unwrap_or(End::Completed);
         }
         let ran = match virtual_time {
             true => self.time_limit(),
             false => MonotonicClock.now().saturating_sub(start),
         };
+        let outages = links.into_outages(MonotonicClock.now());
         drop((senders, serving));
         let replayed =
             std::mem::take(&mut self.replaying).into_iter().map(Replaying::finish).collect();
@@ -687,6 +587,7 @@ impl Prepared {
                 stopped_early: halt.into_inner(),
                 replayed,
                 remote,
+                outages,
             },
         )
     }

@@ -9,28 +9,15 @@ use std::time::Duration;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::LiveTx;
-use wirebeat_netlink::{Link, LinkEvent, LinkState, LinkWatch};
 use wirebeat_report::model::End;
 use wirebeat_units::Nanos;
 
-use crate::error::RunError;
 use crate::observe::{Progress, Stop};
-use crate::ports::PortHere;
 use crate::receivers::{self, Receiver};
 use crate::remote::{Count, Measurement};
 use crate::transmit;
 
 use super::WATCH;
-
-/// Watches the link of a port.
-pub(crate) fn watch(port: &PortHere, link: &Link) -> Result<LinkWatch, RunError> {
-    let links = std::slice::from_ref(link);
-    match &port.namespace {
-        Some(namespace) => LinkWatch::open_in(namespace, links)
-            .map_err(|error| RunError::Machine(error.to_string())),
-        None => LinkWatch::open(links).map_err(|error| RunError::Machine(error.to_string())),
-    }
-}
 
 /// Waits for frames on their way, so long or until a stop is asked: that none comes for a while does not say that none is
 /// on its way. A flow may be slower than the path is long.
@@ -158,30 +145,14 @@ pub(super) fn halt_when_asked(stop: &Stop, halt: &AtomicBool, over: &AtomicBool)
     }
 }
 
-/// Why a run has to end now, if it has to.
-pub(crate) fn interrupted(stop: &Stop, watches: &mut [LinkWatch]) -> Option<End> {
-    if stop.asked() {
-        let signal = match stop.signal() {
-            1 => "SIGHUP".to_owned(),
-            2 => "SIGINT".to_owned(),
-            15 => "SIGTERM".to_owned(),
-            0 => "request".to_owned(),
-            other => format!("signal {other}"),
-        };
-        return Some(End::Stopped { signal });
-    }
-    for watch in watches {
-        for event in watch.events().unwrap_or_default() {
-            match event {
-                LinkEvent::Removed { name, .. } => {
-                    return Some(End::InterfaceGone { interface: name });
-                }
-                LinkEvent::State { name, state, .. } if state != LinkState::Up => {
-                    return Some(End::InterfaceGone { interface: name });
-                }
-                LinkEvent::State { .. } => {}
-            }
-        }
-    }
-    None
+/// Why a run has to end now, if a stop was asked for.
+pub(crate) fn stopped(stop: &Stop) -> Option<End> {
+    let signal = match stop.signal() {
+        1 => "SIGHUP".to_owned(),
+        2 => "SIGINT".to_owned(),
+        15 => "SIGTERM".to_owned(),
+        0 => "request".to_owned(),
+        other => format!("signal {other}"),
+    };
+    stop.asked().then_some(End::Stopped { signal })
 }

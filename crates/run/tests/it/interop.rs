@@ -19,7 +19,7 @@ use wirebeat_meter::filter::Filter;
 use wirebeat_report::model::{FlowReport, Received, Report};
 use wirebeat_run::{Codec, Observer, Progress, ReceiveRequest, Stop, receive};
 use wirebeat_testbed::{End, Program, Testbed};
-use wirebeat_traffic::spec::{EngineChoice, PriorityChoice};
+use wirebeat_traffic::spec::{EngineChoice, OnLinkDown, PriorityChoice, RunSpec};
 use wirebeat_units::Nanos;
 
 use crate::world::cable;
@@ -68,6 +68,8 @@ pub fn receiver(bed: &Testbed, codec: Codec, port: Option<u16>) -> ReceiveReques
         time: Some(Nanos::from_secs(60)),
         count: None,
         interval: Nanos::from_millis(10),
+        link_timeout: RunSpec::DEFAULT_LINK_TIMEOUT,
+        on_link_down: OnLinkDown::default(),
         listen: None,
         codecs: vec![codec],
         same_clock: false,

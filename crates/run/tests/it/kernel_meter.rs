@@ -74,6 +74,7 @@ pub(crate) fn both(
     several_queues: bool,
 ) -> (MeterSummary, MeterSummary) {
     let options = ReceiveOptions {
+        attachment: None,
         index: bed.b.link.index.get(),
         interface: "wb1".to_owned(),
         meter: config.clone(),
@@ -180,6 +181,7 @@ fn a_queue_that_moves_between_cpus_counts_alike() {
     let bed = Testbed::pair(&Options { queues: 1, ..Options::default() }).unwrap();
     let frames: Vec<_> = (0..400).map(|n| probe(0, n, 1_000)).collect();
     let options = ReceiveOptions {
+        attachment: None,
         index: bed.b.link.index.get(),
         interface: "wb1".to_owned(),
         meter: expecting(1),
@@ -254,6 +256,7 @@ fn probes_of_frames_beyond_16_kib_are_read() {
         let loopback = netlink.link_by_name("lo").unwrap().index;
         netlink.set_up(loopback).unwrap();
         let options = ReceiveOptions {
+            attachment: None,
             index: loopback.get(),
             interface: "lo".to_owned(),
             meter: expecting(1),

@@ -50,7 +50,7 @@ fn open(bed: &Testbed, plan: TxPlan, unix_offset: UnixOffset) -> KernelPort {
         unix_offset,
         sequences: None,
         shared: None,
-        egress_program: false,
+        attachment: None,
         link: None,
     };
     bed.a.namespace.run(|| KernelPort::open(options)).unwrap().unwrap()
@@ -167,6 +167,7 @@ fn cores_that_share_a_flow_flat_out_leave_no_number_out() {
     let bed = cable();
     let flows = BTreeMap::from([(0, Expectation::default())]);
     let options = ReceiveOptions {
+        attachment: None,
         index: bed.b.link.index.get(),
         interface: "wb1".to_owned(),
         meter: MeterConfig { flows: Flows::Expected(flows), ..MeterConfig::default() },

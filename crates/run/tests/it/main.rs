@@ -19,6 +19,7 @@ mod kernel_meter_headers;
 mod kernel_sender;
 mod kernel_windows;
 mod limits;
+mod links;
 mod live;
 mod loss;
 mod model;

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use wirebeat_units::{Nanos, WallTime};
 
 use super::is_default;
-use super::schema::{MomentText, TimeText};
+use super::on_link_down::OnLinkDown;
+use super::schema::{MomentText, OnLinkDownText, TimeText};
 
 /// How long to run, and how exactly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +41,14 @@ pub struct RunSpec {
     /// Whether flows of one port begin parts of their gaps apart.
     #[serde(skip_serializing_if = "is_default")]
     pub stagger: StaggerChoice,
+    /// How long to wait for the link of each port before anything is sent.
+    #[serde(skip_serializing_if = "is_default_link_timeout")]
+    #[schemars(with = "TimeText")]
+    pub link_timeout: Nanos,
+    /// What becomes of the run when a link goes down.
+    #[serde(skip_serializing_if = "is_default")]
+    #[schemars(with = "OnLinkDownText")]
+    pub on_link_down: OnLinkDown,
 }
 
 impl RunSpec {
@@ -50,6 +59,8 @@ impl RunSpec {
     pub const DEFAULT_DRIFT: Nanos = Nanos::from_micros(100);
     /// Longer than any queue of a link or a host that is not congested.
     pub const DEFAULT_SETTLE: Nanos = Nanos::from_millis(200);
+    /// Longer than a card takes that resets and negotiates its speed again: two to four seconds.
+    pub const DEFAULT_LINK_TIMEOUT: Nanos = Nanos::from_secs(10);
 }
 
 impl Default for RunSpec {
@@ -63,6 +74,8 @@ impl Default for RunSpec {
             drift: Self::DEFAULT_DRIFT,
             settle: Self::DEFAULT_SETTLE,
             stagger: StaggerChoice::default(),
+            link_timeout: Self::DEFAULT_LINK_TIMEOUT,
+            on_link_down: OnLinkDown::default(),
         }
     }
 }
@@ -73,6 +86,10 @@ fn is_default_drift(drift: &Nanos) -> bool {
 
 fn is_default_settle(settle: &Nanos) -> bool {
     *settle == RunSpec::DEFAULT_SETTLE
+}
+
+fn is_default_link_timeout(timeout: &Nanos) -> bool {
+    *timeout == RunSpec::DEFAULT_LINK_TIMEOUT
 }
 
 /// What a file says of it: nothing of what it leaves to others, or to the default.
@@ -87,13 +104,26 @@ pub(super) struct RunPart {
     drift: Option<Nanos>,
     settle: Option<Nanos>,
     stagger: Option<StaggerChoice>,
+    link_timeout: Option<Nanos>,
+    on_link_down: Option<OnLinkDown>,
 }
 
 impl RunPart {
     /// What is written here holds; the rest stays as it is.
     pub(super) fn apply(self, run: &mut RunSpec) {
         // all of it by name, so that a key that is added is not forgotten here
-        let RunPart { time, start_at, wait, priority, late, drift, settle, stagger } = self;
+        let RunPart {
+            time,
+            start_at,
+            wait,
+            priority,
+            late,
+            drift,
+            settle,
+            stagger,
+            link_timeout,
+            on_link_down,
+        } = self;
         *run = RunSpec {
             time: time.or(run.time),
             start_at: start_at.or(run.start_at),
@@ -103,6 +133,8 @@ impl RunPart {
             drift: drift.unwrap_or(run.drift),
             settle: settle.unwrap_or(run.settle),
             stagger: stagger.unwrap_or(run.stagger),
+            link_timeout: link_timeout.unwrap_or(run.link_timeout),
+            on_link_down: on_link_down.unwrap_or(run.on_link_down),
         };
     }
 }
@@ -175,6 +207,8 @@ mod tests {
             drift: Nanos::from_micros(7),
             settle: Nanos::from_millis(9),
             stagger: StaggerChoice::Off,
+            link_timeout: Nanos::from_secs(3),
+            on_link_down: OnLinkDown::End,
         };
         let printed = scenario.to_yaml().unwrap();
         assert_eq!(Scenario::from_yaml(&printed, ""), Ok(scenario), "{printed}");

@@ -174,6 +174,12 @@ texts! {
         "description": "A time with its unit: ns, us, ms, s, m or h.",
         "examples": ["100us", "1.5ms", "10s", "2m"]
     };
+    /// [`super::OnLinkDown`]
+    OnLinkDownText = "on-link-down" {
+        "type": "string",
+        "description": "What becomes of the run when a link goes down: it waits so long for it, or ends.",
+        "examples": ["wait 5s", "end"]
+    };
     /// [`wirebeat_units::WallTime`]
     MomentText = "moment" {
         "type": "string",

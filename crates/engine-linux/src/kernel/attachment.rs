@@ -1,0 +1,103 @@
+//! The one XDP program of an interface, which may take the place of another.
+//!
+//! An interface has one. Many drivers take redirected frames only while it has any, so that a sender needs one that lets
+//! everything pass; a receiver on the same port needs its own there. Attaching the first one and detaching the last one
+//! resets many cards, and their link is down for seconds (igb: two to four); replacing one by another does not. So a port
+//! attaches once, and whoever meters takes that place for a while.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::{io, ptr};
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use wirebeat_engine::port::PortError;
+
+use super::dispatcher::attach_to;
+use super::load::system;
+use super::skeletons::transmit::TransmitSkelBuilder;
+use super::verifier;
+
+/// A program on an interface, which lets everything pass unless another has taken its place. Gone when it is dropped, or the
+/// process ends.
+#[derive(Debug)]
+pub struct Attachment {
+    link: OwnedFd,
+    passing: OwnedFd,
+    interface: String,
+}
+
+impl Attachment {
+    /// Attaches a program that lets everything pass to the interface `index`, called `on`, of the calling thread's namespace:
+    /// by its driver where that can, else by the stack.
+    ///
+    /// # Errors
+    /// Another program is there, or the driver refuses any in its present state.
+    pub fn open(index: u32, on: &str) -> Result<Attachment, PortError> {
+        verifier::listen();
+        let failed = |what| move |error| system(what, on, error);
+        let mut storage = MaybeUninit::uninit();
+        let mut open = TransmitSkelBuilder::default()
+            .open(&mut storage)
+            .map_err(failed("opening the passing program"))?;
+        open.progs.wb_transmit.set_autoload(false);
+        open.progs.wb_drop.set_autoload(false);
+        let skeleton = open.load().map_err(failed("loading the passing program"))?;
+        let kept = |source| PortError::System {
+            what: "keeping the passing program".into(),
+            on: on.to_owned(),
+            source,
+        };
+        let passing = skeleton.progs.wb_pass.as_fd().try_clone_to_owned().map_err(kept)?;
+        let link = attach_to(passing.as_fd(), index).map_err(|error| refusal(on, error))?;
+        Ok(Attachment { link, passing, interface: on.to_owned() })
+    }
+
+    /// Puts `program` into the place of the one that is there; its link stays up meanwhile.
+    pub(crate) fn replace(&self, program: BorrowedFd<'_>) -> Result<(), PortError> {
+        self.update(program).map_err(|source| PortError::System {
+            what: "replacing the XDP program".into(),
+            on: self.interface.clone(),
+            source,
+        })
+    }
+
+    /// Lets everything pass again.
+    pub(crate) fn rest(&self) {
+        // it fails only where the interface is gone, and the program with it
+        let _ = self.update(self.passing.as_fd());
+    }
+
+    fn update(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        // SAFETY: both descriptors are open, and no options are given.
+        let result = unsafe {
+            libbpf_sys::bpf_link_update(self.link.as_raw_fd(), program.as_raw_fd(), ptr::null())
+        };
+        if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
+    }
+}
+
+/// Why no program can be attached, and what would mend it.
+fn refusal(on: &str, error: io::Error) -> PortError {
+    let missing =
+        |missing: String| PortError::Missing { engine: "kernel", on: on.to_owned(), missing };
+    match error.raw_os_error() {
+        Some(libc::EBUSY | libc::EEXIST) => missing(format!(
+            "another XDP program is attached to it; remove that with 'ip link set {on} xdp off', or use the engine 'packet'"
+        )),
+        Some(libc::EPERM | libc::EACCES) => missing(
+            "attaching a program was not permitted: it needs CAP_BPF and CAP_NET_ADMIN; run as root, or use the engine \
+             'packet' or 'socket'"
+                .to_owned(),
+        ),
+        Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSPC | libc::ENOMEM) => missing(format!(
+            "its driver refuses XDP programs in its present state ({error}; the kernel's log may say more): usual reasons are \
+             joined segments ('ethtool -K {on} lro off rx-gro-hw off'), an MTU above a page ('ip link set {on} mtu 1500') or \
+             too few queues ('ethtool -L {on}'); or use the engine 'packet'"
+        )),
+        _ => PortError::System {
+            what: "attaching a program".into(),
+            on: on.to_owned(),
+            source: error,
+        },
+    }
+}

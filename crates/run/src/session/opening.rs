@@ -1,0 +1,162 @@
+//! Opening the ports of a run: receivers first, then senders, what was recorded, and the watches on their links.
+
+use std::sync::Arc;
+
+use wirebeat_engine_linux::kernel::Accepted;
+use wirebeat_units::Nanos;
+
+use super::{Prepared, Sending};
+use crate::engines::{self, Engine};
+use crate::error::RunError;
+use crate::links;
+use crate::placement::Seat;
+use crate::ports::PortHere;
+use crate::receivers;
+use crate::replay::{How, Opened, Recording, Replaying, shared};
+use crate::transmit::{self, AnyPort, Opening, Sender};
+
+/// Waits for the links of ports whose engines use them, and says so where it took long.
+pub(super) fn await_links(
+    ports: &[PortHere],
+    engines: &[Engine],
+    timeout: Nanos,
+) -> Result<Vec<String>, RunError> {
+    let used = |engine: &Engine| matches!(engine, Engine::Kernel | Engine::Packet);
+    let ports = ports.iter().zip(engines).filter(|(_, engine)| used(engine));
+    let waits = ports.map(|(port, _)| links::await_up(port, timeout));
+    Ok(waits.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+impl Prepared {
+    /// Opens receivers first, because some drivers take frames only once somebody receives them.
+    pub(super) fn open(&mut self, seats: Vec<Vec<Seat>>) -> Result<(), RunError> {
+        let pairs = self
+            .program
+            .flows
+            .iter()
+            .filter_map(|flow| Some((flow.from.as_str(), flow.to.as_deref()?)));
+        let way = (&self.virtual_clock, self.options.loopback);
+        let mut ends = receivers::loopback_ends(pairs, way);
+        let frame_max = |place: usize| {
+            let flows = self.program.flows_from(&self.ports[place].name);
+            let lengths = flows.iter().map(|&flow| self.program.longest(flow).buffer());
+            lengths.max().unwrap_or(0)
+        };
+        let mut frame_max: Vec<u16> = (0..self.ports.len()).map(frame_max).collect();
+        if self.is_controlled() {
+            for (longest, port) in frame_max.iter_mut().zip(&self.ports) {
+                *longest = if *longest == 0 { 0 } else { port.room().max(*longest) };
+            }
+            self.room.clone_from(&frame_max);
+        }
+        let mut opened = self.open_recordings()?;
+        for place in 0..self.ports.len() {
+            self.open_receiver(place, &mut ends)?;
+        }
+        for ((place, longest), mut seats) in frame_max.into_iter().enumerate().zip(seats) {
+            if longest == 0 {
+                continue;
+            }
+            self.engines[place] =
+                engines::settle(&mut self.ports[place], self.engines[place], longest)?;
+            let port = &self.ports[place];
+            let engine = self.engines[place];
+            if seats.is_empty() {
+                // in memory: one, wherever it is put
+                seats.push(Seat::default());
+            }
+            let mine = self.program.flows_from(&port.name);
+            let recordings = opened.iter_mut().filter(|one| mine.contains(&one.flow()));
+            let opening = Opening {
+                shared: match engine {
+                    Engine::Kernel => shared::among(recordings),
+                    _ => None,
+                },
+                wait: self.wait,
+                priority: self.priority,
+                unix_offset: self.day.offset().clone(),
+                room: self.is_controlled().then_some(longest),
+            };
+            let senders =
+                transmit::open((port, engine), &self.program, (opening, &seats), &mut ends)?;
+            self.sending.extend(senders.iter().zip(seats).map(|(sender, seat)| Sending {
+                place,
+                flows: sender.flows.clone(),
+                cores: sender.shard.cores,
+                seat,
+                state: Arc::clone(&sender.thread.state),
+                mode: sender.port.caps().mode.clone(),
+            }));
+            self.senders.extend(senders);
+        }
+        self.opened = opened;
+        // attaching a program resets many cards
+        self.chosen.extend(await_links(&self.ports, &self.engines, self.links.0)?);
+        self.count_accepted();
+        Ok(())
+    }
+
+    /// Counts what drivers accept, where their own counters are not known to tell: everywhere but on virtual cables.
+    fn count_accepted(&mut self) {
+        let count = |(port, engine): (&PortHere, &Engine)| {
+            let link = port.link.as_ref()?;
+            let sends = !self.program.flows_from(&port.name).is_empty();
+            let in_doubt = *engine == Engine::Kernel && link.kind.as_deref() != Some("veth");
+            let open = || Accepted::open(link.index.get(), &link.name);
+            (sends && in_doubt).then(|| port.enter(open).ok()?.ok()).flatten()
+        };
+        self.accepted = self.ports.iter().zip(&self.engines).map(count).collect();
+        for sending in &mut self.sending {
+            if self.accepted.get(sending.place).is_some_and(Option::is_some) {
+                sending.mode += ", counted by what the driver accepted";
+            }
+        }
+    }
+
+    /// Opens what was recorded.
+    fn open_recordings(&self) -> Result<Vec<Opened>, RunError> {
+        let all = Recording::all(&self.program, |name| self.options.path(name));
+        let open = |recording: Recording| {
+            let flow = self.program.flows.get(recording.flow() as usize);
+            let port =
+                self.ports.iter().position(|port| flow.is_some_and(|flow| flow.from == port.name));
+            match port.and_then(|place| self.engines.get(place)) {
+                Some(Engine::Socket) => Opened::open(recording.without_headers()),
+                _ => Opened::open(recording),
+            }
+        };
+        all.into_iter().map(open).collect()
+    }
+
+    /// Begins to read what was recorded, and waits until the first of it is there.
+    pub(super) fn begin_replays(&mut self) -> Result<(), RunError> {
+        let controlled = self.is_controlled();
+        for opened in std::mem::take(&mut self.opened) {
+            let flow = opened.flow();
+            let mine = |sender: &&mut Sender| sender.flows.contains(&flow);
+            let mut senders: Vec<&mut Sender> = self.senders.iter_mut().filter(mine).collect();
+            let virtual_time = |sender: &&mut Sender| {
+                matches!(sender.port, AnyPort::Pcap(_) | AnyPort::Loopback(_))
+            };
+            let patient = senders.iter().any(virtual_time);
+            let spread = senders.iter().any(|sender| sender.shard.cores > 1);
+            let how = How { patient, controlled, spread };
+            let (replaying, playbacks) = Replaying::start(opened, senders.len(), how)?;
+            for (sender, playback) in senders.iter_mut().zip(playbacks) {
+                sender.playbacks.push(playback);
+            }
+            self.replaying.push(replaying);
+        }
+        self.replaying.iter().try_for_each(Replaying::await_first)
+    }
+
+    /// Watches the links that are in use.
+    pub(super) fn watch(&mut self) -> Result<(), RunError> {
+        for port in &self.ports {
+            let Some(link) = &port.link else { continue };
+            let watch = links::watch(port, link)?;
+            self.watches.push(watch);
+        }
+        Ok(())
+    }
+}
