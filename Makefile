@@ -30,6 +30,11 @@ test: ## Run every test, and say which were skipped and why
 	@scripts/setup.sh build test
 	@scripts/test.sh $(ARGS)
 
+.PHONY: test-guest
+test-guest: ## Run the tests that drivers decide in emulated machines with real drivers (ARGS=--small: ten minutes)
+	@scripts/setup.sh build guest
+	@scripts/test-guest.sh $(ARGS)
+
 .PHONY: check
 check: export LOCKED = --locked
 check: ## What CI runs: format, lints, tests (licences of dependencies among them), docs

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Installs what is missing, and nothing when nothing is: setup.sh build|test|peers|check…
+# Installs what is missing, and nothing when nothing is: setup.sh build|test|peers|guest|check…
 #
 #   build  compiles Wirebeat: a C compiler, clang for the kernel programs, libelf, zlib, Rust
 #   test   programs that tests compare Wirebeat with
 #   peers  generators whose packets Wirebeat sends and reads: not every distribution has them, and tests
 #          skip without
+#   guest  an emulated machine with real drivers (`make test-guest`)
 #   check  what CI looks at the sources with
 #
 # Looks for the things themselves, not for packages, so that it serves on any distribution; it can
@@ -76,11 +77,22 @@ for group in "$@"; do
         program iperf iperf
         program ITGSend d-itg
         ;;
+    guest)
+        program qemu-system-x86_64 qemu-system-x86
+        program busybox busybox-static
+        program cpio cpio
+        program depmod kmod
+        program xz xz-utils
+        program ip iproute2
+        program tc iproute2
+        program ethtool ethtool
+        program dash dash
+        ;;
     check)
         program shellcheck shellcheck
         ;;
     *)
-        die "setup.sh knows the groups build, test, peers and check, not '$group'"
+        die "setup.sh knows the groups build, test, peers, guest and check, not '$group'"
         ;;
     esac
 done

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Runs the tests that drivers decide in emulated machines, and writes what was seen into docs/drivers.md:
+#
+#   test-guest.sh [--card CARD]… [--kernel KERNEL]… [--small] [--only FILTER]… [--docs]
+#
+#   --card     igb | virtio_net | vmxnet3 | e1000e | veth   (default: all)
+#   --kernel   6.1 | 6.12 | newest                          (default: all)
+#   --small    6.1 with virtio_net, 6.12 with igb, the newest with igb, and of each only what shows that it works
+#   --only     tests whose path begins so, instead of the whole suite; may be given several times
+#   --docs     put the table of results into docs/drivers.md
+#
+# Consoles are kept in target/guests, with all that tests print. Without QEMU, or where no kernel can be fetched, it says
+# so and is done: that is a skip, unless WIREBEAT_MAY_NOT_SKIP names `guest`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+cards=() kernels=() pairs=() only=() docs=''
+while [ $# -gt 0 ]; do
+    case $1 in
+    --card) cards+=("$2") && shift 2 ;;
+    --kernel) kernels+=("$2") && shift 2 ;;
+    --small)
+        pairs=(virtio_net:6.1 igb:6.12 igb:newest)
+        only=(conformance::kernel::every conformance::kernel::flat conformance::packet::every)
+        shift
+        ;;
+    --only) only+=("$2") && shift 2 ;;
+    --docs) docs=yes && shift ;;
+    *) say "test-guest.sh: there is no '$1'; see its head" && exit 2 ;;
+    esac
+done
+[ ${#cards[@]} -gt 0 ] || cards=(veth virtio_net igb vmxnet3 e1000e)
+[ ${#kernels[@]} -gt 0 ] || kernels=(6.1 6.12 newest)
+[ ${#only[@]} -gt 0 ] || only=(conformance::kernel conformance::packet conformance::socket)
+if [ ${#pairs[@]} -eq 0 ]; then
+    for card in "${cards[@]}"; do
+        for kernel in "${kernels[@]}"; do pairs+=("$card:$kernel"); done
+    done
+fi
+
+skip() {
+    say "SKIPPED guest: $1"
+    case ",${WIREBEAT_MAY_NOT_SKIP-}," in *,guest,* | *,all,*) exit 1 ;; esac
+    exit 0
+}
+
+command -v qemu-system-x86_64 >/dev/null || skip "there is no QEMU; install it with: scripts/setup.sh guest"
+for pair in "${pairs[@]}"; do
+    scripts/guest/kernel.sh "${pair#*:}" >/dev/null || skip "no kernel ${pair#*:} could be fetched"
+done
+
+folder=$(target_dir)/guests
+as_user mkdir -p "$folder"
+# the test program, without what only a debugger reads: it travels in a memory disk
+# shellcheck disable=SC2086 # LOCKED is an option or nothing
+as_user cargo test --workspace --test it --no-run ${LOCKED-} 2>&1 | tee "$folder/built" >&2
+tests=
+while read -r program; do
+    if "$program" --list 2>/dev/null | grep -q '^conformance::kernel'; then tests=$program; fi
+done < <(sed -n 's/.*Executable tests\/it\/main.rs (\(.*\))$/\1/p' "$folder/built")
+[ -n "$tests" ] || die "the test program of wirebeat-run was not built: see $folder/built"
+as_user objcopy --strip-debug "$tests" "$folder/it"
+
+# What runs inside: one test after the other, because they share the cards.
+cat >"$folder/suite.sh" <<SUITE
+ip link set "\$A" down 2>/dev/null
+ip link set "\$C" down 2>/dev/null
+[ -z "\${MAC_A-}" ] || export WIREBEAT_TEST_CARDS=\$MAC_A,\$MAC_C
+failed=0
+for part in ${only[*]}; do
+    /bin/it --test-threads=1 "\$part" 2>/tmp/errors || failed=1
+    sed -n 's/^SKIPPED/skipped:/p' /tmp/errors
+done
+[ \$failed -eq 0 ]
+SUITE
+
+results=$folder/results
+: >"$results.new"
+status=0
+for pair in "${pairs[@]}"; do
+    card=${pair%%:*} kernel=${pair#*:} console=$folder/${pair%%:*}-${pair#*:}.txt
+    release=$(cat "$(scripts/guest/kernel.sh "$kernel")/release")
+    begun=$(date +%s)
+    good=0
+    scripts/guest/boot.sh --card "${card/veth/none}" --kernel "$kernel" --modules 'sch_tbf bridge' --limit 1500 \
+        --console "$console" --program "$folder/it" "$folder/suite.sh" >/dev/null || good=$?
+    # with one thread, a test and what came of it are one line, unless it writes to the console itself
+    awk -v at="$card $release" '
+        /^test .* \.\.\. / { print at, $2, ($NF == "ok" ? "ok" : "failed") }
+        /^skipped: / { name = $2; sub(/:$/, "", name); print at, name, "skipped" }' "$console" >>"$results.new"
+    passed=$(grep -c "^$card $release .* ok$" "$results.new" || true)
+    note=
+    [ "$good" -eq 0 ] || note=", not all is well: see $console"
+    [ "$good" -ne 124 ] || note=", and then the time was over: see $console"
+    say "$card on Linux $release: $passed passed in $(($(date +%s) - begun)) s$note"
+    sed -n 's/^test \(.*\) \.\.\. FAILED$/    failed: \1/p' "$console" >&2
+    [ "$good" -eq 0 ] || status=1
+done
+mv "$results.new" "$results"
+[ -z "$docs" ] || as_user scripts/guest/table.sh "$results" docs/drivers.md
+exit "$status"
