@@ -74,7 +74,7 @@ pub enum ResolveError {
     /// The destination is this host.
     #[error(
         "{destination} is an address of this host, frames to it do not leave through {interface}; \
-         put the receiver into another network namespace, or give --destination-mac"
+         put the receiver into another network namespace, or give the port a 'next-hop'"
     )]
     Local {
         /// Where to.
@@ -84,13 +84,13 @@ pub enum ResolveError {
     },
     /// The interface does not ask for neighbours.
     #[error(
-        "interface {0} does not ask for its neighbours' addresses (NOARP); give --destination-mac"
+        "interface {0} does not ask for its neighbours' addresses (NOARP); give the port a 'next-hop'"
     )]
     NoResolution(String),
     /// The neighbour did not answer.
     #[error(
         "no neighbour answered for {address} on {interface} within {} s; is it up? give \
-         --destination-mac to override", waited.as_secs_f64()
+         the port a 'next-hop' to override", waited.as_secs_f64()
     )]
     NoAnswer {
         /// Whom we asked for: the destination, or the router on the way.
@@ -101,7 +101,7 @@ pub enum ResolveError {
         waited: Duration,
     },
     /// The neighbour cannot be asked for.
-    #[error("{0}, or give --destination-mac")]
+    #[error("{0}, or give the port a 'next-hop'")]
     Neighbour(#[source] NeighbourError),
 }
 
@@ -222,7 +222,7 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "no neighbour answered for 10.0.0.2 on eth1 within 3 s; is it up? give --destination-mac to override"
+            "no neighbour answered for 10.0.0.2 on eth1 within 3 s; is it up? give the port a 'next-hop' to override"
         );
     }
 }

@@ -45,7 +45,7 @@ pub struct Route {
 #[derive(Debug, thiserror::Error)]
 pub enum RouteError {
     /// No route leads there.
-    #[error("there is no route to {destination}{}; add one, or give the interface", on(*link))]
+    #[error("there is no route to {destination}{}", add(*link))]
     NoRoute {
         /// Where to.
         destination: IpAddr,
@@ -63,8 +63,13 @@ pub enum RouteError {
     Netlink(#[from] NetlinkError),
 }
 
-fn on(link: Option<LinkIndex>) -> String {
-    link.map(|link| format!(" over interface {link}")).unwrap_or_default()
+fn add(link: Option<LinkIndex>) -> String {
+    match link {
+        Some(link) => {
+            format!(" over interface {link}; add one, or give the port a 'next-hop'")
+        }
+        None => "; add one, or give the interface".to_owned(),
+    }
 }
 
 impl Netlink {

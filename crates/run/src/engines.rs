@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use wirebeat_engine_linux::kernel;
 use wirebeat_host::Machine;
 use wirebeat_netlink::{LinkLayer, RouteKind, XdpMode};
-use wirebeat_traffic::spec::{EngineChoice, Scenario};
+use wirebeat_traffic::spec::{EngineChoice, FlowSpec, PortSpec, Scenario};
 
 use crate::error::RunError;
 use crate::ports::PortHere;
@@ -54,12 +54,21 @@ pub(crate) struct Choice {
     pub(crate) because: Option<String>,
 }
 
+impl Choice {
+    /// Why it is that engine, for the person who waits, where that could not be expected.
+    pub(crate) fn told(&self, port: &PortHere) -> Option<String> {
+        let why = self.because.as_ref()?;
+        Some(format!("port '{}' uses the engine '{}': {why}", port.name, self.engine.name()))
+    }
+}
+
 /// The engine for a port, before anything is open; [`settle`] may still change an automatic choice.
 pub(crate) fn choose(port: &PortHere, scenario: &Scenario) -> Result<Choice, RunError> {
     let expected = |engine| Choice { engine, because: None };
     let socket = |why| Choice { engine: Engine::Socket, because: Some(why) };
     if let Some(engine) = Engine::asked(port.spec.engine) {
         check_ethernet(port, engine)?;
+        check_rights(port, engine)?;
         return Ok(expected(engine));
     }
     if let Some(why) = without_ethernet(port) {
@@ -93,6 +102,23 @@ pub(crate) fn check_ethernet(port: &PortHere, engine: Engine) -> Result<(), RunE
     }
 }
 
+/// The kernel engine loads programs and opens maps.
+fn check_rights(port: &PortHere, engine: Engine) -> Result<(), RunError> {
+    let may = Machine::observe().privileges;
+    let rights = [(may.bpf, "CAP_BPF"), (may.net_admin, "CAP_NET_ADMIN")];
+    let lacks = rights.iter().filter(|(has, _)| *has == Some(false)).map(|(_, name)| *name);
+    let lacks: Vec<&str> = lacks.filter(|_| engine == Engine::Kernel).collect();
+    match lacks.is_empty() {
+        true => Ok(()),
+        false => Err(RunError::Machine(format!(
+            "the kernel engine of port '{}' needs {}, which this process lacks; run as root, or use the engine '{}'",
+            port.name,
+            lacks.join(" and "),
+            if may.net_raw == Some(true) { "packet" } else { "socket" }
+        ))),
+    }
+}
+
 /// The fastest engine that this process may use.
 pub(crate) fn by_privilege() -> Engine {
     let may = Machine::observe().privileges;
@@ -105,13 +131,23 @@ pub(crate) fn by_privilege() -> Engine {
     }
 }
 
-/// The address of this host that a flow of the port goes to, if one does: no frame to it leaves by an interface.
+/// The address of this host that a flow of the port goes to, if one does: no frame to it leaves by an interface, unless the
+/// flow goes to a port on another interface.
 fn sends_to_itself(port: &PortHere, scenario: &Scenario) -> Result<Option<IpAddr>, RunError> {
     if port.spec.next_hop.is_some() {
         return Ok(None);
     }
     let mut netlink = port.netlink()?;
-    let mut flows = scenario.flows.iter().filter(|(_, flow)| flow.from == port.name);
+    let elsewhere = |to: &PortSpec| {
+        let interfaces = port.spec.interface.as_ref().zip(to.interface.as_ref());
+        interfaces.is_some_and(|(from, to)| from != to) && port.spec.namespace == to.namespace
+    };
+    let to_a_port = |flow: &FlowSpec| {
+        let to = flow.to.as_ref().and_then(|to| scenario.ports.get(to));
+        to.is_some_and(elsewhere)
+    };
+    let here = |flow: &FlowSpec| flow.from == port.name && !to_a_port(flow);
+    let mut flows = scenario.flows.iter().filter(|(_, flow)| here(flow));
     Ok(flows.find_map(|(name, flow)| {
         let packet = flow.headers(name).ok();
         let ethernet = packet.as_ref().and_then(|packet| packet.ethernet);
@@ -130,9 +166,9 @@ pub(crate) fn settle(
     port: &mut PortHere,
     engine: Engine,
     frame_max: u16,
-) -> Result<Engine, RunError> {
+) -> Result<Choice, RunError> {
     if engine != Engine::Kernel {
-        return Ok(engine);
+        return Ok(Choice { engine, because: None });
     }
     let fits = match frame_max > kernel::FRAME_MAX {
         true => Err(RunError::Usage(format!(
@@ -142,8 +178,13 @@ pub(crate) fn settle(
         false => take_redirected(port),
     };
     match fits {
-        Err(_) if port.spec.engine == EngineChoice::Auto => Ok(Engine::Packet),
-        fits => fits.map(|()| Engine::Kernel),
+        Err(error) if port.spec.engine == EngineChoice::Auto => {
+            // it is used now
+            let why = error.to_string().replace(", or use the engine 'packet'", "");
+            let why = why.split("; use the engine").next().map(str::to_owned);
+            Ok(Choice { engine: Engine::Packet, because: why })
+        }
+        fits => fits.map(|()| Choice { engine: Engine::Kernel, because: None }),
     }
 }
 

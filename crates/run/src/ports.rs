@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use wirebeat_engine_linux::kernel::Attachment;
 use wirebeat_netlink::{
-    Channels, Link, LinkIndex, Namespace, Netlink, ResolveError, ResolveOptions, XdpFeatures,
-    XdpMode,
+    Channels, Link, LinkIndex, Namespace, Netlink, ResolveError, ResolveOptions, RouteKind,
+    XdpFeatures, XdpMode,
 };
 use wirebeat_traffic::compile::{Destination, Link as Facts, Links, Route, destinations};
 use wirebeat_traffic::spec::{EngineChoice, PortSpec, Scenario};
@@ -211,12 +211,24 @@ pub(crate) fn links(
         let found = ports.iter().zip(engines).find(|(port, _)| port.name == name);
         let Some((port, engine)) = found else { continue };
         let Some(link) = port.link.as_ref().filter(|_| *engine != Engine::Socket) else { continue };
-        let route = route(port, link.index, (address, next_hop))?;
+        let known = station_at(scenario, &links, (&name, address));
+        let route = route(port, link.index, (address, next_hop, known))?;
         if let Some(facts) = links.ports.get_mut(&name) {
             facts.routes.insert(address, route);
         }
     }
     Ok(links)
+}
+
+/// The station at an address that a port of the same scenario has, to which flows go from here: the port's own link-layer
+/// address.
+fn station_at(scenario: &Scenario, links: &Links, (from, to): (&str, IpAddr)) -> Option<MacAddr> {
+    let goes_to = scenario.flows.values().filter(|flow| flow.from == from);
+    goes_to.filter_map(|flow| flow.to.as_ref()).find_map(|name| {
+        let facts = links.ports.get(name)?;
+        let written = scenario.ports.get(name).is_some_and(|port| port.addresses.contains(&to));
+        facts.mac.filter(|_| written || facts.addresses.contains(&to))
+    })
 }
 
 /// The longest packet that a frame carries here: the usual length of jumbo frames.
@@ -241,19 +253,33 @@ fn link_facts(number: u16, port: &PortHere, engine: Engine) -> Result<Facts, Run
     Ok(Facts { mac: link.mac, addresses, speed: link.speed, mtu, ..Facts::default() })
 }
 
-/// The way from a port to a destination, by this station if one is written.
+/// The way from a port to a destination, by this station if one is written; `known` is who has the address on this host.
 fn route(
     port: &PortHere,
     interface: LinkIndex,
-    (to, next_hop): (IpAddr, Option<MacAddr>),
+    (to, next_hop, known): (IpAddr, Option<MacAddr>, Option<MacAddr>),
 ) -> Result<Route, RunError> {
-    let options = ResolveOptions {
+    let mut netlink = port.netlink()?;
+    let mut options = ResolveOptions {
         interface: Some(interface),
         source: port.spec.addresses.iter().copied().find(|from| from.is_ipv4() == to.is_ipv4()),
         destination_mac: next_hop.or(port.spec.next_hop),
         ..ResolveOptions::default()
     };
-    let resolved = port.netlink()?.resolve(to, &options).map_err(|error| {
+    let known = known.filter(|_| options.destination_mac.is_none());
+    let known = known.filter(|_| is_neighbour(&mut netlink, interface, to));
+    if known.is_some() && is_local(&mut netlink, to) {
+        // Linux does not answer ARP requests that come from one of its own addresses
+        options.destination_mac = known;
+    }
+    let resolved = match (netlink.resolve(to, &options), known) {
+        (Err(ResolveError::NoAnswer { address, .. }), Some(_)) if address == to => {
+            options.destination_mac = known;
+            netlink.resolve(to, &options)
+        }
+        (resolved, _) => resolved,
+    };
+    let resolved = resolved.map_err(|error| {
         let told = format!("port '{}': {error}", port.name);
         match error {
             // what was asked for does not go together
@@ -263,4 +289,19 @@ fn route(
         }
     })?;
     Ok(Route { source: resolved.source_address, next_hop: Some(resolved.destination_mac) })
+}
+
+/// Whether `to` is an address of the namespace itself.
+fn is_local(netlink: &mut Netlink, to: IpAddr) -> bool {
+    netlink.route_to(to, None).is_ok_and(|route| route.kind == RouteKind::Local)
+}
+
+/// Whether frames from an interface go to `to` directly: no router lies on the way, and `to` is in one of the interface's
+/// networks, as far as it has any. (Linux takes any address for a neighbour where it has no route.)
+fn is_neighbour(netlink: &mut Netlink, interface: LinkIndex, to: IpAddr) -> bool {
+    let by_router = netlink.route_to(to, Some(interface)).is_ok_and(|way| way.gateway.is_some());
+    let addresses = netlink.addresses(Some(interface)).unwrap_or_default();
+    let mut family = addresses.iter().filter(|own| own.address.is_ipv4() == to.is_ipv4());
+    let networks = family.clone().count();
+    !by_router && (networks == 0 || family.any(|own| own.covers(to)))
 }

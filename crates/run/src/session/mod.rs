@@ -142,7 +142,6 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     let links = ports::links(scenario, &ports, &engines)?;
     let program = compile(scenario, &links, &found.files)?;
     found.check(&program)?;
-    let files = found.files;
     check_bins(&program, &options)?;
     let wait = match scenario.run.wait {
         WaitChoice::Spin => Wait::Spin,
@@ -196,7 +195,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     prepared.watch()?;
     prepared.begin_replays()?;
     if prepared.is_controlled() {
-        let live = Live::new(scenario.clone(), links, files, &prepared.program);
+        let live = Live::new(scenario.clone(), links, found.files, &prepared.program);
         prepared.control = Some(prepared.control_of(live));
     }
     // last, so that a signal that ends the program while it waits leaves no socket behind
@@ -218,10 +217,7 @@ fn chosen(scenario: &Scenario, ports: &[PortHere], choices: &[Choice]) -> Vec<St
                 port.name, link.name
             )
         });
-        let engine = choice.because.as_ref().map(|why| {
-            format!("port '{}' uses the engine '{}': {why}", port.name, choice.engine.name())
-        });
-        interface.into_iter().chain(engine)
+        interface.into_iter().chain(choice.told(port))
     };
     ports.iter().zip(choices).flat_map(of).collect()
 }

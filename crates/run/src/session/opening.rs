@@ -57,10 +57,11 @@ impl Prepared {
             if longest == 0 {
                 continue;
             }
-            self.engines[place] =
-                engines::settle(&mut self.ports[place], self.engines[place], longest)?;
+            let settled = engines::settle(&mut self.ports[place], self.engines[place], longest)?;
             let port = &self.ports[place];
-            let engine = self.engines[place];
+            let engine = settled.engine;
+            self.engines[place] = engine;
+            self.chosen.extend(settled.told(port));
             if seats.is_empty() {
                 // in memory: one, wherever it is put
                 seats.push(Seat::default());

@@ -4,12 +4,12 @@
 use wirebeat_netlink::Netlink;
 use wirebeat_report::model::{End, FlowReport, Report};
 use wirebeat_run::receive::Listen;
-use wirebeat_run::{Codec, Observer, Progress, ReceiveRequest, Stop, receive};
+use wirebeat_run::{Codec, ReceiveRequest, Stop, receive};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::spec::EngineChoice;
 
 use crate::interop::receiver;
-use crate::world::{Engine, balanced, cable, ports, prepared, run};
+use crate::world::{Engine, Notices, balanced, cable, ports, prepared, run};
 
 /// Nothing was lost, doubled or swapped, and every frame was measured.
 fn whole(flow: &FlowReport, count: u64) {
@@ -203,18 +203,6 @@ fn probes_of_other_tools_are_sent_and_measured() {
             let (min, max) = (delay.min.unwrap(), delay.max.unwrap());
             assert!(min > -20_000 && max < 1_000_000_000, "{sender}: {} {min} {max}", flow.name);
         }
-    }
-}
-
-/// Remembers what it is told.
-#[derive(Default)]
-struct Notices(Vec<String>);
-
-impl Observer for Notices {
-    fn progress(&mut self, _progress: &Progress) {}
-
-    fn notice(&mut self, message: &str) {
-        self.0.push(message.to_owned());
     }
 }
 

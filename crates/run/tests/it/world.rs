@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use wirebeat_report::model::Report;
-use wirebeat_run::{Options, Prepared, RunError, Silent, Stop, prepare};
+use wirebeat_run::{Observer, Options, Prepared, Progress, RunError, Silent, Stop, prepare};
 use wirebeat_testbed::{Neighbours, Options as Cable, Testbed, has_cards};
 use wirebeat_traffic::spec::Scenario;
 
@@ -78,4 +78,16 @@ pub fn run(text: &str, bed: Option<&Testbed>) -> Report {
 pub fn balanced(report: &Report) {
     assert!(report.books.iter().all(|book| book.balances()), "{:#?}", report.books);
     assert!(!report.books.is_empty());
+}
+
+/// Remembers what it is told.
+#[derive(Debug, Default)]
+pub struct Notices(pub Vec<String>);
+
+impl Observer for Notices {
+    fn progress(&mut self, _progress: &Progress) {}
+
+    fn notice(&mut self, message: &str) {
+        self.0.push(message.to_owned());
+    }
 }
