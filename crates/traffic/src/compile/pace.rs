@@ -8,6 +8,7 @@ use super::mean::Mean;
 use super::memo::Meaning;
 use super::{CompileError, Context};
 use crate::law::draw::{Key, Purpose};
+use crate::law::exponential::Exponential;
 use crate::law::{Bounds, Deviation, Law, Sampler};
 use crate::program::Frames;
 use crate::program::curve::{Curve, Line, Lines, Sine};
@@ -78,6 +79,11 @@ impl Maker<'_> {
                 Speed::Constant(rate) => Ok(Pace::Constant(rate)),
                 Speed::Along(curve) => Ok(self.profile(curve, None)),
             },
+            Departures::Poisson(Exponential { mean: None }) if rate.is_unlimited() => {
+                let why = "nothing says how fast the frames of 'poisson' follow one another; give the flow a 'rate', or \
+                           write { poisson: { mean: 1ms } }";
+                Err(self.contradiction(why))
+            }
             Departures::Poisson(gaps) => {
                 let law = Law::Exponential(gaps.clone());
                 self.pace(&Departures::Drawn(Drawn { law, min: None, max: None }), rate, level)
@@ -337,6 +343,11 @@ mod tests {
             (
                 "departures: { jitter: 10us }".to_owned(),
                 "jitter is about the times of a rate; give the flow a 'rate'",
+            ),
+            (
+                "departures: poisson".to_owned(),
+                "nothing says how fast the frames of 'poisson' follow one another; give the flow a 'rate', or write { \
+                 poisson: { mean: 1ms } }",
             ),
             (
                 "departures: { on-off: { on: 1s, off: 1s } }".to_owned(),

@@ -10,9 +10,11 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use wirebeat_units::{Nanos, UnitError};
 
+use super::hint::nearest;
 use super::is_default;
 use super::schema::TimeText;
 use super::tagged::{self, Tagged};
+use super::text::printable;
 use crate::law::exponential::Exponential;
 use crate::law::{Deviation, Law};
 
@@ -162,12 +164,35 @@ impl FromStr for Departures {
     /// The word for a kind that needs no parameters.
     fn from_str(word: &str) -> Result<Self, String> {
         match word {
-            "constant" => Ok(Departures::Constant),
+            CONSTANT => Ok(Departures::Constant),
             POISSON => Ok(Departures::Poisson(Exponential { mean: None })),
-            law => Law::from_bare_word(law)
+            law if Law::<Nanos>::NAMES.contains(&law) => Law::from_bare_word(law)
                 .map(|law| Departures::Drawn(Drawn { law, min: None, max: None })),
+            other => Err(unknown(other)),
         }
     }
+}
+
+/// That a word is none of departures: the nearest of those there are, and all.
+fn unknown(word: &str) -> String {
+    let example = match word {
+        "jitter" => "{ jitter: 10% }",
+        "on-off" => "{ on-off: { on: 10ms, off: 90ms } }",
+        "trace" => "{ trace: times.txt }",
+        "capture" => "{ capture: day.pcap }",
+        _ => {
+            let words =
+                || [CONSTANT, POISSON].into_iter().chain(Law::<Nanos>::NAMES.iter().copied());
+            let all: Vec<&str> = words().collect();
+            let meant = match nearest(word, words()) {
+                Some(nearest) => format!("did you mean '{nearest}'? "),
+                None => String::new(),
+            };
+            let word = printable(word, 64);
+            return format!("unknown word '{word}'; {meant}there is {}", all.join(", "));
+        }
+    };
+    format!("'{word}' has a value; write for example '{example}'")
 }
 
 impl Serialize for Departures {
@@ -204,6 +229,8 @@ impl<'de> Deserialize<'de> for Departures {
     }
 }
 
+/// The word for times that do not vary.
+const CONSTANT: &str = "constant";
 /// The word for a Poisson process.
 const POISSON: &str = "poisson";
 const KINDS: [&str; 5] = ["jitter", "on-off", "trace", "capture", POISSON];

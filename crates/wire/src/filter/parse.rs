@@ -110,7 +110,9 @@ impl<'a> Parser<'a> {
     fn take(&mut self, wanted: &str) -> Result<Word<'a>, FilterError> {
         let word = self.peek().ok_or_else(|| FilterError {
             at: self.end,
-            why: format!("the filter ends where {wanted} is to follow"),
+            why: format!(
+                "the filter ends where {wanted} is to follow; write for example 'udp port 53' or 'src host 10.0.0.1'"
+            ),
         })?;
         self.next += 1;
         Ok(word)

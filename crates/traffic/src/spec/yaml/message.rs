@@ -40,7 +40,10 @@ pub(super) fn problem(error: &Error, at: Option<(&str, Place)>) -> String {
             format!("{} has {values}, and should {wanted}", subject(at, true))
         }
         Error::Unexpected { expected, .. } | Error::InvalidScalar { ty: expected, .. } => {
-            format!("{} should be {}", subject(at, false), in_words(expected))
+            let list = *expected == "sequence start";
+            let example = at.filter(|_| list).and_then(|(text, place)| as_an_entry(text, place));
+            let example = example.map_or(String::new(), |entry| format!("; write '{entry}'"));
+            format!("{} should be {}{example}", subject(at, false), in_words(expected))
         }
         Error::ExternallyTaggedEnumExpectedScalarOrMapping { .. } => {
             "this should be a word, or one key with its value".to_owned()
@@ -75,7 +78,13 @@ pub(super) fn problem(error: &Error, at: Option<(&str, Place)>) -> String {
                 None => msg.clone(),
             },
         },
-        other => UserMessageFormatter.format_message(other).into_owned(),
+        other => match UserMessageFormatter.format_message(other).into_owned() {
+            tab if tab.starts_with("tabs disallowed") => {
+                "a tab stands before a key, and YAML takes none there; indent with spaces"
+                    .to_owned()
+            }
+            told => told,
+        },
     }
 }
 
@@ -115,6 +124,19 @@ fn found(unexpected: &str) -> String {
 /// place may be that of the key instead of its value.
 fn subject(at: Option<(&str, Place)>, may_be_key: bool) -> String {
     at.and_then(|(text, place)| named(text, place, may_be_key)).unwrap_or_else(|| "this".to_owned())
+}
+
+/// The line that begins at `place` as the entry of a list, where it is one key.
+fn as_an_entry(text: &str, place: Place) -> Option<String> {
+    let line = usize::try_from(place.line).ok()?.checked_sub(1)?;
+    let column = usize::try_from(place.column).ok()?.checked_sub(1)?;
+    let whole = text.lines().nth(line)?;
+    let line = whole.trim();
+    if whole.len() - whole.trim_start().len() != column {
+        return None;
+    }
+    let (key, _) = line.split_once(':')?;
+    (is_key(key) && line.len() <= MAX_KEY).then(|| format!("- {line}"))
 }
 
 fn named(text: &str, place: Place, may_be_key: bool) -> Option<String> {

@@ -63,6 +63,27 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
             "    packet: { ipv4: {} }",
             "8:13: 'packet' should be a list ('[a, b]', or lines that begin with '- ')",
         ),
+        (
+            "    packet:\n      ipv4: {}\n      udp: {}",
+            "9:7: 'packet' should be a list ('[a, b]', or lines that begin with '- '); write '- ipv4: {}'",
+        ),
+        (
+            "\tcount: 5",
+            "8:1: a tab stands before a key, and YAML takes none there; indent with spaces",
+        ),
+        (
+            "    count: ${r}",
+            "8:12: there is no variable 'r'; declare it: 'variables: { r: … }' at the top, or write $${ for a dollar and a brace",
+        ),
+        (
+            "    departures: poison",
+            "8:17: unknown word 'poison'; did you mean 'poisson'? there is constant, poisson, uniform, exponential, pareto, \
+             cauchy, normal, poisson-distributed, gamma, weibull, log-normal",
+        ),
+        (
+            "    departures: jitter",
+            "8:17: 'jitter' has a value; write for example '{ jitter: 10% }'",
+        ),
         ("    packet: [ { ip4: {} } ]", "8:17: unknown word 'ip4'; did you mean 'ipv4'?"),
         (
             "    packet: [ { ipv4: { ttl: 300 } } ]",

@@ -191,7 +191,13 @@ impl Variables {
                 Piece::Variable(name) => out.push_str(self.values.get(name).ok_or_else(|| {
                     let mut known: Vec<&str> = self.values.keys().map(String::as_str).collect();
                     known.sort_unstable();
-                    with_hint("there is no variable", name, known)
+                    match known.is_empty() {
+                        true => format!(
+                            "there is no variable '{name}'; declare it: 'variables: {{ {name}: … }}' at the top, or write \
+                             $${{ for a dollar and a brace"
+                        ),
+                        false => with_hint("there is no variable", name, known),
+                    }
                 })?),
                 Piece::Broken => {
                     return Err(
