@@ -345,6 +345,23 @@ fn sending_without_a_receiver() {
     golden("tests/golden/send_only.txt", &text(&report));
 }
 
+/// It was a table of headings with nothing below, and no finding.
+#[test]
+fn a_receiver_to_which_nothing_came() {
+    let receiver = ReceiverSide {
+        stations: vec![station("eth1", None)],
+        summary: MeterSummary::default(),
+        delivered: None,
+        at_interfaces: None,
+    };
+    let facts = RunFacts {
+        clocks: Clocks::Unbounded("the sender's clock is not known".to_owned()),
+        ..facts("wirebeat receive --interface eth1 --time 1s")
+    };
+    let report = assemble(facts, None, Some(receiver));
+    golden("tests/golden/nothing_arrived.txt", &text(&report));
+}
+
 #[test]
 fn receiving_alone() {
     let (_, mut received) = Plan { frames: 20_000, lost_ppm: 900, ..BULK }.run();

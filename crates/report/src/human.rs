@@ -41,6 +41,18 @@ pub fn fine_frame_rate(frames_per_second: f64) -> String {
     scaled(frames_per_second, FINE, FRAME_RATE)
 }
 
+/// The same in the unit of another rate that it is compared with, unless it is less than a hundredth of that:
+/// "0.999738 kpps" beside "1.00000 kpps".
+pub fn fine_frame_rate_beside(frames_per_second: f64, other: f64) -> String {
+    if frames_per_second.abs() * 100.0 < other.abs() {
+        return fine_frame_rate(frames_per_second);
+    }
+    let unit = unit_of(other, FINE, FRAME_RATE);
+    let value = frames_per_second / 1000_f64.powi(i32::try_from(unit).unwrap_or(0));
+    let whole = unit == 0 && value.fract() == 0.0;
+    format!("{} {}", digits(value, if whole { 1 } else { FINE }), FRAME_RATE[unit])
+}
+
 /// Bits per second: "51.2 Mbit/s".
 pub fn bit_rate(bits_per_second: f64) -> String {
     scaled(bits_per_second, DIGITS, BIT_RATE)
@@ -115,14 +127,21 @@ pub fn end(end: &End) -> String {
     }
 }
 
-/// `value` in the largest unit of `scale` in which it is at least 1.
-fn scaled(value: f64, significant: usize, scale: Scale) -> String {
+/// The place of the largest unit of `scale` in which `value` is at least 1.
+fn unit_of(value: f64, significant: usize, scale: Scale) -> usize {
     let (mut value, mut unit) = (value, 0);
     // What rounds up to 1000 belongs to the next unit.
     while unit + 1 < scale.len() && exponent(value, significant) >= 3 {
         value /= 1000.0;
         unit += 1;
     }
+    unit
+}
+
+/// `value` in the largest unit of `scale` in which it is at least 1.
+fn scaled(value: f64, significant: usize, scale: Scale) -> String {
+    let unit = unit_of(value, significant, scale);
+    let value = value / 1000_f64.powi(i32::try_from(unit).unwrap_or(0));
     let whole = unit == 0 && value.fract() == 0.0;
     format!("{} {}", digits(value, if whole { 1 } else { significant }), scale[unit])
 }
@@ -185,6 +204,9 @@ mod tests {
         assert_eq!(frame_rate(12.5), "12.5 pps");
         assert_eq!(fine_frame_rate(100_002.3), "100.002 kpps");
         assert_eq!(fine_frame_rate(999_999.99), "1.00000 Mpps");
+        assert_eq!(fine_frame_rate_beside(999.738, 1_000.0), "0.999738 kpps");
+        assert_eq!(fine_frame_rate_beside(1_000.5, 999.0), "1,000.50 pps");
+        assert_eq!(fine_frame_rate_beside(2.5, 1e6), "2.50000 pps");
         assert_eq!(bit_rate(51_200_000.0), "51.2 Mbit/s");
         assert_eq!((bytes(64), bytes(2_880_000_000)), ("64 B".to_owned(), "2.88 GB".to_owned()));
         assert_eq!(short_time(1234.0), "1.23µs");

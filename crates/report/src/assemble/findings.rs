@@ -12,6 +12,10 @@ use crate::model::{
 /// A sent rate further from the offered than this, in millionths, is worth a finding: 0.01 %.
 const RATE_ERROR_PPM: f64 = 100.0;
 
+/// Of the median delay: what clocks are uncertain by below this share of it does not show, because histograms are exact to
+/// 1 %.
+const UNCERTAIN: f64 = 0.01;
+
 /// Everything to be said about `report`, of whose receivers so many frames came in at the interfaces where that is known,
 /// and about the `machine`.
 pub fn findings(report: &Report, at_interfaces: Option<u64>, machine: Vec<String>) -> Vec<Finding> {
@@ -65,10 +69,15 @@ fn unfinished(report: &Report) -> Option<String> {
 }
 
 fn nothing_received(report: &Report, at_interfaces: Option<u64>) -> Option<String> {
-    let received = report.total.received.as_ref()?;
+    let received = match &report.total.received {
+        Some(received) => received.received.frames,
+        // a receiver by itself learns of flows when they arrive
+        None if report.total.sent.is_none() && !report.receivers.is_empty() => 0,
+        None => return None,
+    };
     // of flows that could have been recognised
     let sent = report.total.sent.is_none() || report.total.loss.is_some_and(|loss| loss.frames > 0);
-    (sent && received.received.frames == 0).then(|| {
+    (sent && received == 0).then(|| {
         let others = report.others.clone().unwrap_or_default();
         let hint = match at_interfaces {
             _ if !others.is_empty() => {
@@ -264,11 +273,12 @@ fn rate_missed(report: &Report) -> Option<String> {
     let sent = worst.sent.as_ref()?;
     let error = sent.rate_error_ppm?;
     let verb = if error < 0.0 { "fell behind" } else { "was too fast" };
+    let (left, asked) = (sent.rates?.frames_per_second, sent.offered?.frames_per_second);
     Some(format!(
         "the transmitter {verb}: {} sent {} of {} asked ({}){}",
         worst.name,
-        human::fine_frame_rate(sent.rates?.frames_per_second),
-        human::fine_frame_rate(sent.offered?.frames_per_second),
+        human::fine_frame_rate_beside(left, asked),
+        human::fine_frame_rate(asked),
         human::deviation(error),
         and_others(others),
     ))
@@ -296,12 +306,18 @@ fn departures_late(report: &Report) -> Option<String> {
 fn clock(report: &Report) -> Option<String> {
     let DelayClock { relation, uncertainty_ns, explanation } = report.delay_clock.as_ref()?;
     // frames without probes say nothing of delays
-    let measured = report.total.received.as_ref()?.unique > 0;
+    let received = report.total.received.as_ref()?;
+    let measured = received.unique > 0;
+    let median = received.one_way_delay_ns.as_ref().and_then(|delay| delay.percentiles.p50);
+    let shows = |bound: u64| {
+        median.is_none_or(|median| bound as f64 > median.unsigned_abs() as f64 * UNCERTAIN)
+    };
     match relation {
-        Relation::Bounded if measured => Some(format!(
-            "one-way delays are uncertain by {} ({explanation})",
-            human::time((*uncertainty_ns)? as f64)
-        )),
+        Relation::Bounded if measured => {
+            let bound = (*uncertainty_ns).filter(|&bound| shows(bound))?;
+            let told = human::time(bound as f64);
+            Some(format!("one-way delays are uncertain by {told} ({explanation})"))
+        }
         Relation::Unbounded if measured => {
             Some(format!("one-way delays are not known: {explanation}; delay variations are"))
         }

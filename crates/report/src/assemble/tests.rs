@@ -480,6 +480,24 @@ fn delays_below_the_uncertainty_of_the_clocks_are_not_given() {
 }
 
 #[test]
+fn clocks_that_are_exact_to_a_hundredth_of_the_delay_are_no_finding() {
+    let found = |bound: u64| {
+        let mut flow = arrived(4, 0);
+        let mut delay = Recorder::default();
+        [19_000, 20_000, 20_000, 21_000].into_iter().for_each(|ns| delay.record(ns));
+        flow.delay = delay.distribution();
+        let clocks = Clocks::Bounded { bound: Nanos::new(bound), how: "NTP".to_owned() };
+        let received = Some(receiver([(1, flow)]));
+        kinds(&assemble(RunFacts { clocks, ..facts() }, sender(vec![sent(Some(1), 4)]), received))
+    };
+    assert_eq!(found(1), []);
+    assert_eq!(found(190), []);
+    assert_eq!(found(210), [FindingKind::ClockUncertain]);
+    // below which no delay is given
+    assert_eq!(found(1_000_000), [FindingKind::ClockUncertain]);
+}
+
+#[test]
 fn what_was_taken_off_the_delays_is_added_again() {
     let mut flow = arrived(2, 0);
     let mut delay = Recorder::default();

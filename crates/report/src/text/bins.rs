@@ -41,7 +41,11 @@ pub fn picture(title: &str, bins: &Bins, style: Style) -> String {
     let share = wide(&mut shares.iter()).unwrap_or(0);
     let number = human::counted(bins.counts.len() as u64, "bin");
     let each = human::short_time(bins.width_ns as f64);
-    let heading = format!("{title}, {number} of {each} (all of them in JSON)");
+    let joined = match range(bins, total).2 {
+        1 => String::new(),
+        several => format!(", {} to a line", human::count(several as u64)),
+    };
+    let heading = format!("{title}, {number} of {each}{joined} (all of them in JSON)");
     let mut out = format!("  {}\n", style.strong(&heading));
     let pad = |text: &str, columns: usize| " ".repeat(columns.saturating_sub(width(text)));
     for (line, (number, part)) in lines.iter().zip(counts.iter().zip(&shares)) {
@@ -186,6 +190,15 @@ mod tests {
 ";
         let text = drawn(100, 1000, &values, 12);
         assert_eq!(text, expected, "\n{text}");
+    }
+
+    #[test]
+    fn bins_that_share_a_line_are_told() {
+        let values: Vec<_> = (0..20).map(|bin| (bin, 5)).collect();
+        let text = drawn(100_000, 20, &values, 0);
+        let heading = "inter-arrival, 20 bins of 100µs, 2 to a line (all of them in JSON)";
+        assert!(text.trim_start().starts_with(heading), "{text}");
+        assert!(text.contains("0.0ms … 0.2ms"), "{text}");
     }
 
     #[test]

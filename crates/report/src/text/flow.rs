@@ -18,7 +18,7 @@ pub fn flows(report: &Report, style: Style) -> Vec<String> {
         let more = human::counted(more as u64, "more flow");
         parts.push(format!("{more}: details are in the JSON form of this report\n"));
     }
-    if report.flows.len() != 1 {
+    if report.flows.len() > 1 {
         parts.push(flow(&report.total, style));
     }
     parts
@@ -60,24 +60,32 @@ fn title(flow: &FlowReport) -> String {
 fn traffic(flow: &FlowReport, style: Style) -> String {
     let heading = ["", "frames", "bytes", "payload", "frames", "line", "frame", "payload"];
     let mut table = Table::new(&heading).group("amount", 1, 3).group("rate", 4, 7);
+    let mut rows = Vec::new();
     if let Some(sent) = &flow.sent {
-        table.row(amounts("requested", &sent.requested, sent.offered.as_ref()));
-        table.row(amounts("sent", &sent.sent, sent.rates.as_ref()));
+        rows.push(("requested", &sent.requested, sent.offered.as_ref()));
+        rows.push(("sent", &sent.sent, sent.rates.as_ref()));
     }
     if let Some(received) = &flow.received {
-        table.row(amounts("received", &received.received, received.rates.as_ref()));
+        rows.push(("received", &received.received, received.rates.as_ref()));
+    }
+    // one unit for what is compared
+    let first = rows.iter().find_map(|(_, _, rates)| *rates).map(|rates| rates.frames_per_second);
+    for (label, volume, rates) in rows {
+        table.row(amounts(label, volume, rates, first.unwrap_or(0.0)));
     }
     table.render(2, style)
 }
 
-fn amounts(label: &str, volume: &Volume, rates: Option<&Rates>) -> Vec<Cell> {
+fn amounts(label: &str, volume: &Volume, rates: Option<&Rates>, beside: f64) -> Vec<Cell> {
     let rate = |show: fn(&Rates) -> String| Cell::from(rates.map_or_else(nothing, show));
+    let frames_per_second = rates.map(|rates| rates.frames_per_second);
+    let frame_rate = frames_per_second.map(|rate| human::fine_frame_rate_beside(rate, beside));
     vec![
         label.to_owned().into(),
         frames(volume).into(),
         human::bytes(volume.frame_bytes).into(),
         human::bytes(volume.payload_bytes).into(),
-        rate(|rates| human::fine_frame_rate(rates.frames_per_second)),
+        frame_rate.unwrap_or_else(nothing).into(),
         rate(|rates| human::bit_rate(rates.line_bits_per_second)),
         rate(|rates| human::bit_rate(rates.frame_bits_per_second)),
         rate(|rates| human::bit_rate(rates.payload_bits_per_second)),
@@ -104,8 +112,16 @@ fn sender(sent: &Sent) -> String {
         None => String::new(),
     };
     let late_after = human::time(sent.late_after_ns as f64);
+    let fragments = match sent.sent.fragments {
+        0 => String::new(),
+        more => format!(
+            "; {} left in {}, as fragments",
+            human::counted(sent.sent.frames, "packet"),
+            human::counted(sent.sent.frames.saturating_add(more), "frame")
+        ),
+    };
     format!(
-        "{error}{} expired, {}{} not reached, {} failed, {} more than {late_after} late",
+        "{error}{} expired, {}{} not reached, {} failed, {} more than {late_after} late{fragments}",
         count(sent.expired),
         sent.at_least(),
         count(sent.not_reached),

@@ -15,6 +15,9 @@ const NAME: usize = 16;
 
 /// The table of all flows and their total.
 pub fn table(report: &Report, style: Style) -> String {
+    if report.flows.is_empty() {
+        return "nothing arrived\n".to_owned();
+    }
     let heading =
         ["flow", "sent", "received", "lost", "loss", "rate", "p50", "p99", "max", "p50", "p99"];
     let mut table =

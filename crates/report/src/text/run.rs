@@ -1,5 +1,6 @@
 //! Where and how a run took place, what it cost, and its books.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::WIDTH;
@@ -47,8 +48,18 @@ pub fn run(report: &Report, style: Style) -> String {
         let text = clean(&self::equation(equation));
         lines.styled(label, if equation.balances() { text } else { style.bad(&text) });
     }
-    lines.entry("command", report.command_line.join(" "));
+    let words: Vec<Cow<'_, str>> = report.command_line.iter().map(|word| quoted(word)).collect();
+    lines.entry("command", words.join(" "));
     lines.out
+}
+
+/// A word of a command line as a shell takes it (POSIX.1-2017, Shell Command Language §2.2.2).
+fn quoted(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', "'\\''")).into(),
+    }
 }
 
 fn replay(replay: &Replay) -> String {
@@ -136,12 +147,12 @@ fn interrupted(Interruptions { listened_ns, lengths_ns }: &Interruptions) -> Str
     let listened = human::time(*listened_ns as f64);
     match (lengths_ns.max, lengths_ns.mean) {
         (Some(longest), Some(mean)) => format!(
-            "interrupted {} in {listened}: {} in all, {} at the most",
+            "CPU taken from it {} in the {listened} that it was at work in the kernel: {} in all, {} at the most",
             human::counted(lengths_ns.count, "time"),
             human::time(mean * lengths_ns.count as f64),
             human::time(longest as f64),
         ),
-        _ => format!("not interrupted in {listened}"),
+        _ => format!("CPU never taken from it in the {listened} that it was at work in the kernel"),
     }
 }
 
@@ -159,7 +170,7 @@ fn station(label: &str, station: &Station, lines: &mut Lines) {
     }
     if !station.cpus.is_empty() {
         let cpus: Vec<String> = station.cpus.iter().map(u32::to_string).collect();
-        port += &format!(", CPU {}", cpus.join(" "));
+        port += &format!(", put on CPU {}", cpus.join(" "));
     }
     if let Some(speed) = station.link_bits_per_second {
         port += &format!(", link {}", human::bit_rate(speed as f64));
@@ -193,7 +204,7 @@ fn threads(threads: &[Thread]) -> String {
         text += &format!(", slice {}", human::time(*slice as f64));
     }
     let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    text += &format!(", CPU {}", cpus.join(" "));
+    text += &format!(", may run on CPU {}", cpus.join(" "));
     if let Some(cpu) = moved_from {
         text += &format!(" (moved from CPU {cpu}, which others kept)");
     }
@@ -267,5 +278,24 @@ impl Lines {
     /// An entry whose text is clean already.
     fn styled(&mut self, label: &str, text: String) {
         self.plain(hang(&format!("  {label:LABEL$}"), &text, WIDTH));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_can_be_given_to_a_shell_again() {
+        for (word, shown) in [
+            ("--rate=10kpps", "--rate=10kpps"),
+            ("10.0.0.2:9", "10.0.0.2:9"),
+            ("[fd00::2]:9", "'[fd00::2]:9'"),
+            ("{ gamma: { shape: 2 } }", "'{ gamma: { shape: 2 } }'"),
+            ("text:it's $HOME", "'text:it'\\''s $HOME'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(word), shown);
+        }
     }
 }

@@ -98,7 +98,7 @@ const NO_IPSEC: &str = "packets are not encrypted";
 const NO_NODE: &str = "the engine chooses where its memory lies";
 const NO_MEMORY: &str = "it is about the kernel's memory for packets";
 const NO_CLONES: &str =
-    "every packet is made anew: its fields, its number and its time are its own";
+    "ignored, because every packet is made anew: its fields, its number and its time are its own";
 
 impl Device {
     pub fn new(line: &Line, cpu: u16) -> Device {
