@@ -152,7 +152,7 @@ pub fn receive(
     let mut links = Links::new(watches, request.on_link_down, MonotonicClock.now());
     observer.notice(&format!(
         "receiving on {} by the {} engine ({})",
-        port.interface(),
+        port.link.as_ref().map_or("all interfaces", |link| link.name.as_str()),
         engine.name(),
         receiver.mode
     ));
@@ -285,7 +285,7 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<PortHere, RunError> {
 
 /// The engine for it.
 fn engine(request: &ReceiveRequest, port: &PortHere) -> Result<Choice, RunError> {
-    let because = engines::without_ethernet(port);
+    let mut because = engines::without_ethernet(port);
     let engine = match Engine::asked(request.engine) {
         Some(engine) => {
             engines::check_ethernet(port, engine)?;
@@ -296,6 +296,12 @@ fn engine(request: &ReceiveRequest, port: &PortHere) -> Result<Choice, RunError>
         None if !request.codecs.is_empty() || request.log.is_some() => Engine::Packet,
         None => engines::by_privilege(),
     };
+    if engine == Engine::Socket && port.link.is_some() {
+        because.get_or_insert_with(|| {
+            "this process may not read frames from interfaces (CAP_NET_RAW); as root it can"
+                .to_owned()
+        });
+    }
     Ok(Choice { engine, because })
 }
 
@@ -387,10 +393,22 @@ fn listen_on(request: &ReceiveRequest, engine: Engine) -> Result<Vec<SocketAddr>
         return Ok(Vec::new());
     }
     let Some(port) = request.filter.destination_port else {
-        return Err(RunError::Usage(
-            "the socket engine has to know where to listen; give it a port, for example --port 9000"
-                .to_owned(),
-        ));
+        const PORT: &str = "for example --port 9000";
+        let automatic = request.engine == EngineChoice::Auto;
+        return Err(match &request.interface {
+            Some(interface) if automatic && engines::by_privilege() == Engine::Socket => {
+                RunError::Machine(format!(
+                    "this process may not read frames from interface {interface} (CAP_NET_RAW), and the engine 'socket' \
+                     receives on one port; run as root, or give a port, {PORT}"
+                ))
+            }
+            None if automatic => RunError::Usage(format!(
+                "nothing says where to receive; give --interface, for all that arrives there, or a port, {PORT}"
+            )),
+            _ => RunError::Usage(format!(
+                "the engine 'socket' has to know where to listen; give it a port, {PORT}"
+            )),
+        });
     };
     let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
     Ok(any.map(|address| SocketAddr::new(address, port)).into())

@@ -71,6 +71,24 @@ pub(super) fn open(address: &SocketAddr, interface: Option<&str>) -> Result<Owne
     Ok(socket)
 }
 
+/// Why an address is not ours, with the remedy where that is known.
+pub(super) fn not_bound(what: &'static str, address: &SocketAddr, errno: Errno) -> PortError {
+    let remedy = match errno {
+        Errno::ADDRINUSE => "another program has this port; end that one, or choose another port",
+        Errno::ACCESS => {
+            "ports below 1024 are for root; run as root, or choose a port from 1024 on"
+        }
+        Errno::ADDRNOTAVAIL => {
+            "it is no address of this host; choose one that 'ip address' lists, or use the engine 'packet', which \
+             sends from any"
+        }
+        _ => return refused(what, &address.to_string(), errno.into()),
+    };
+    let error = io::Error::from(errno);
+    let told = io::Error::new(error.kind(), format!("{error}: {remedy}"));
+    refused(what, &address.to_string(), told)
+}
+
 impl Endpoint {
     /// Opens a socket that sends here, and gets nothing.
     pub(super) fn connect(&self, interface: Option<&str>) -> Result<OwnedFd, PortError> {
@@ -87,12 +105,20 @@ impl Endpoint {
         let on = self.destination.to_string();
         self.prepare(&socket).map_err(|e| refused("setting up a UDP socket", &on, e))?;
         if self.source.port() != 0 || !self.source.ip().is_unspecified() {
-            bind(&socket, &self.source).map_err(|e| {
-                refused("taking the source address", &self.source.to_string(), e.into())
-            })?;
+            bind(&socket, &self.source)
+                .map_err(|e| not_bound("taking the source address", &self.source, e))?;
         }
-        connect(&socket, &self.destination)
-            .map_err(|e| refused("finding a route for UDP", &on, e.into()))?;
+        connect(&socket, &self.destination).map_err(|errno| {
+            let error = io::Error::from(errno);
+            let told = match errno {
+                Errno::NETUNREACH | Errno::HOSTUNREACH => io::Error::new(
+                    error.kind(),
+                    format!("{error}: there is no route; add one, or give the interface"),
+                ),
+                _ => error,
+            };
+            refused("finding a route for UDP", &on, told)
+        })?;
         Ok(socket)
     }
 

@@ -102,7 +102,7 @@ impl Listener {
         // what is for many goes to every socket; and where the kernel cannot choose, there is one for all
         let own = !address.ip().is_multicast() && choose_first(&socket).is_ok();
         let spare = if own { open().ok() } else { None };
-        bind(&socket, address).map_err(|e| refused("listening", &on, e.into()))?;
+        bind(&socket, address).map_err(|e| endpoint::not_bound("listening", address, e))?;
         let bound =
             rustix::net::getsockname(&socket).map_err(|e| refused("listening", &on, e.into()))?;
         Ok(Listener {

@@ -186,6 +186,7 @@ fn ports_that_cannot_be_opened_say_why() {
     let unroutable = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9));
     let expected = "finding a route for UDP on 192.0.2.1:9: Network is unreachable";
     assert!(to(unroutable).starts_with(expected), "{}", to(unroutable));
+    assert!(to(unroutable).ends_with("add one, or give the interface"), "{}", to(unroutable));
     let source = |source: SocketAddr| {
         let mut endpoint = endpoint(address(&cable));
         endpoint.source = source;
@@ -193,6 +194,7 @@ fn ports_that_cannot_be_opened_say_why() {
     };
     let strange = source(SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9)));
     assert!(strange.starts_with("taking the source address on 192.0.2.1:9: "), "{strange}");
+    assert!(strange.contains("it is no address of this host; choose one"), "{strange}");
     assert_eq!(
         source(SocketAddr::from(([0u16; 8], 9))),
         "the socket engine cannot send from [::]:9 to 10.77.0.2:5000: one is IPv4 and the other IPv6"
@@ -219,6 +221,10 @@ fn an_address_that_is_taken_is_told() {
     let options = SocketOptions { receive: Some(listening(&cable)), ..SocketOptions::default() };
     let error = socket_port(&cable.b, &options).unwrap_err().to_string();
     assert!(error.starts_with("listening on 10.77.0.2:5000: Address already in use"), "{error}");
+    assert!(
+        error.ends_with("another program has this port; end that one, or choose another port"),
+        "{error}"
+    );
 }
 
 #[test]

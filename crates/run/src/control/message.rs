@@ -15,9 +15,11 @@ pub const LINE_MAX: usize = 64 << 10;
 
 /// The longest words on what a flow sends, in bytes; what is longer is cut.
 const SENDS_MAX: usize = 160;
-/// The most bytes that a flow takes in an answer: a name of 64 characters, what it sends with every byte escaped, and the
-/// keys.
-pub(super) const FLOW_MAX: usize = 64 * 4 + SENDS_MAX * 2 + 64;
+/// The longest words on what a flow is about to do, in bytes; what is longer is cut.
+const NEXT_MAX: usize = 80;
+/// The most bytes that a flow takes in an answer: a name of 64 characters, what it sends and is about to do with every byte
+/// escaped, and the keys.
+pub(super) const FLOW_MAX: usize = 64 * 4 + (SENDS_MAX + NEXT_MAX) * 2 + 64;
 
 /// What can be asked of a session: `{"do": "change", "flow": "voice", "to": {"rate": "2kpps"}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,6 +73,9 @@ pub struct FlowState {
     pub state: State,
     /// What it sends, in words.
     pub sends: String,
+    /// The change from outside that has not taken effect yet, in words, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// What a flow does.
@@ -96,7 +101,12 @@ pub(super) enum What {
 }
 
 impl FlowState {
-    pub(super) fn of(flow: &str, part: Option<&Part>, now: Nanos) -> FlowState {
+    pub(super) fn of(
+        flow: &str,
+        part: Option<&Part>,
+        now: Nanos,
+        next: Option<(&str, Nanos)>,
+    ) -> FlowState {
         let state = match part {
             None => State::Ended,
             Some(part) if part.phase.from > now => State::Waiting,
@@ -114,16 +124,17 @@ impl FlowState {
                 sub_flows: flow.replay.as_ref().and_then(|replay| replay.sub_flows),
             })
         });
-        FlowState { flow: flow.to_owned(), state, sends: shortened(sends) }
+        let next = next.map(|(change, at)| shortened(format!("from {at} on: {change}"), NEXT_MAX));
+        FlowState { flow: flow.to_owned(), state, sends: shortened(sends, SENDS_MAX), next }
     }
 }
 
-/// At most [`SENDS_MAX`] bytes of a text, with nothing in it that JSON needs more than a byte more for.
-fn shortened(text: String) -> String {
+/// At most `most` bytes of a text, with nothing in it that JSON needs more than a byte more for.
+fn shortened(text: String, most: usize) -> String {
     const REST: &str = "…";
     let mut text = printable(&text).into_owned();
-    if text.len() > SENDS_MAX {
-        let fits = |(at, c): &(usize, char)| at + c.len_utf8() + REST.len() <= SENDS_MAX;
+    if text.len() > most {
+        let fits = |(at, c): &(usize, char)| at + c.len_utf8() + REST.len() <= most;
         let end =
             text.char_indices().take_while(fits).last().map_or(0, |(at, c)| at + c.len_utf8());
         text.truncate(end);
@@ -213,12 +224,14 @@ mod tests {
     #[test]
     fn the_longest_state_of_a_flow_has_room_in_an_answer() {
         for sends in ["\"".repeat(5000), "ä\u{1b}".repeat(5000)] {
-            let sends = shortened(sends);
+            let next = Some(shortened(sends.clone(), NEXT_MAX));
+            let sends = shortened(sends, SENDS_MAX);
             assert!(sends.len() <= SENDS_MAX && sends.ends_with('…'), "{sends}");
-            let state = FlowState { flow: "\u{10ffff}".repeat(64), state: State::Sending, sends };
+            let flow = "\u{10ffff}".repeat(64);
+            let state = FlowState { flow, state: State::Sending, sends, next };
             assert!(line(&state).len() <= FLOW_MAX);
         }
-        assert_eq!(shortened("rate 1kpps".to_owned()), "rate 1kpps");
+        assert_eq!(shortened("rate 1kpps".to_owned(), SENDS_MAX), "rate 1kpps");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::{Changes, Refused, Update};
 use wirebeat_report::model::{Change as Noted, ChangeOrigin};
 use wirebeat_traffic::compile::{CompileError, Live};
-use wirebeat_traffic::program::Program;
+use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::spec::Change;
 use wirebeat_units::Nanos;
 
@@ -150,12 +150,20 @@ impl Control {
     pub fn list(&self) -> Result<Vec<FlowState>, ControlError> {
         let now = self.elapsed()?;
         let live = locked(&self.0.live);
+        let noted = locked(&self.0.noted);
+        let to_come = noted.iter().filter(|change| change.at_ns > now.get());
+        let next: Vec<_> = to_come.collect();
         let flows = (0..).zip(live.flows());
-        Ok(flows.map(|(n, flow)| FlowState::of(&flow.name, live.part(n, now), now)).collect())
+        let state = |(number, flow): (u32, &Flow)| {
+            let next = next.iter().rfind(|change| change.flow == flow.name);
+            let next = next.map(|change| (change.change.as_str(), Nanos::new(change.at_ns)));
+            FlowState::of(&flow.name, live.part(number, now), now, next)
+        };
+        Ok(flows.map(state).collect())
     }
 
-    /// Changes a flow. Returns the time from the start of the run at which that takes effect: a sixth of a second
-    /// from now, or the flow's start where that is later.
+    /// Changes a flow. Returns the time from the start of the run at which that takes effect: [`AHEAD`] of now, or the
+    /// flow's start where that is later.
     pub fn change(&self, flow: &str, change: &Change) -> Result<Nanos, ControlError> {
         if matches!(change, Change::To(settings) if settings.packet.is_some()) {
             return Err(ControlError::Headers);

@@ -84,7 +84,12 @@ fn every_change_is_followed_to_the_frame(engine: Engine, more: &str) {
         let set = control.change("x", &faster).unwrap();
         thread::sleep(Duration::from_millis(250));
         let paused = control.change("x", &Change::Pause).unwrap();
+        // it sends until then, and what it is about to do is told
+        let listed = control.list().unwrap().remove(0);
+        assert_eq!(listed.state, State::Sending);
+        assert_eq!(listed.next, Some(format!("from {paused} on: paused")));
         until(control, "x", State::Paused);
+        assert_eq!(control.list().unwrap()[0].next, None);
         assert!(control.change("x", &Change::Pause).is_err(), "it pauses already");
         let resumed = control.change("x", &Change::Resume).unwrap();
         until(control, "x", State::Sending);
