@@ -160,7 +160,7 @@ fn parse(arguments: &[OsString]) -> Result<Parsed, Failure> {
                 output::tell(&error.render().to_string());
                 Ok(Parsed::Answered(2))
             }
-            _ => Err(usage::explain(&error)),
+            _ => Err(usage::explain_line(&error, arguments, &definition())),
         },
     }
 }

@@ -59,6 +59,13 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     };
     let folder = args.script.parent();
     let converted = script::read((&name, &text), folder, &how)?.ok_or_else(|| {
+        let is_scenario = |line: &str| {
+            ["flows:", "ports:"].iter().any(|key| line.starts_with(key)) || line.contains("\"flows\":")
+        };
+        if text.lines().any(is_scenario) {
+            let why = "this is a scenario already; 'wirebeat run' takes it as it is";
+            return Failure::usage(why).at(name.clone());
+        }
         Failure::usage("this looks like no script of pktgen, RUDE, MGEN or D-ITG; say whose it is with --dialect")
             .at(name.clone())
     })?;

@@ -53,7 +53,7 @@ impl ControlArgs {
 /// Change the flows of a running session
 ///
 /// Lists, changes, pauses, resumes and stops flows of a session that was started with --control. A change takes
-/// effect a sixth of a second later, on all transmit cores at once, overrides what the scenario planned for the
+/// effect 150 ms after the session has taken it, on all transmit cores at once, overrides what the scenario planned for the
 /// flow, and is in the report with its time.
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
@@ -98,6 +98,9 @@ enum What {
 }
 
 #[derive(ClapArgs, Debug)]
+#[command(
+    override_usage = "wirebeat ctl set <FLOW> [--rate <RATE>] [--size <SIZE>] [--departures <HOW>] [--sub-flows <N>]"
+)]
 #[group(id = "settings", required = true, multiple = true, args = ["rate", "size", "departures", "sub_flows"])]
 struct SetArgs {
     /// The flow's name
@@ -175,7 +178,8 @@ fn table(flows: &[FlowState]) -> String {
             State::Ended => "ended",
         };
         let (name, sends) = (shown(&flow.flow, NAME_MAX), shown(&flow.sends, SENDS_MAX));
-        let line = format!("{name:width$}  {state:7}  {sends}");
+        let next = flow.next.as_ref().map(|next| format!("  ({})", shown(next, SENDS_MAX)));
+        let line = format!("{name:width$}  {state:7}  {sends}{}", next.unwrap_or_default());
         line.trim_end().to_owned() + "\n"
     };
     flows.iter().map(line).collect()

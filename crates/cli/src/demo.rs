@@ -5,7 +5,7 @@
 
 use clap::Args as ClapArgs;
 use rustix::thread::{CapabilitySet, capabilities};
-use wirebeat_run::doctor;
+use wirebeat_run::{KERNEL_FRAME_MAX, doctor};
 use wirebeat_testbed::{Addressing, End, Options as Cabling, Testbed, userns};
 use wirebeat_traffic::spec::header::Header;
 use wirebeat_traffic::spec::header::ipv4::Ipv4;
@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<Rate>,
     /// Length of the frames, header and FCS included
-    #[arg(long, value_name = "LENGTH", default_value = "64B")]
+    #[arg(long, value_name = "SIZE", default_value = "64B")]
     size: FrameLen,
     /// How long to send
     #[arg(long, value_name = "TIME", value_parser = values::time, default_value = "10s")]
@@ -72,7 +72,18 @@ enum Rights {
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     // First of all: a user namespace can only be entered while there is one thread.
     let rights = rights()?;
-    let engine = engine(args.engine, rights, output);
+    let engine = match (args.engine, too_long(args.size)) {
+        (EngineChoice::Kernel, Some(why)) => {
+            return Err(Failure::usage(&why)
+                .at(format!("--size {}", args.size))
+                .hint("give a shorter one, or --engine packet"));
+        }
+        (EngineChoice::Auto, Some(why)) => {
+            output.notice(&format!("using the engine packet: {why}"));
+            EngineChoice::Packet
+        }
+        (asked, _) => engine(asked, rights, output),
+    };
     let cable = lay(args.size)?;
     let (a, b) = (&cable.a, &cable.b);
     let scenario = scenario(args, engine, (a.interface(), b.interface()));
@@ -82,6 +93,13 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         options.namespaces.insert(name.to_owned(), end.namespace.with_label(name));
     }
     execute(&scenario, options, output, Failure::from)
+}
+
+/// Why the kernel engine does not send frames of this size, if so.
+fn too_long(size: FrameLen) -> Option<String> {
+    let most = FrameLen::without_fcs(KERNEL_FRAME_MAX);
+    (size > most)
+        .then(|| format!("the kernel engine sends frames of up to {most}, and these have {size}"))
 }
 
 /// A cable that takes frames of `size`.
@@ -170,6 +188,13 @@ fn scenario(args: &Args, engine: EngineChoice, (from, to): (&str, &str)) -> Scen
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_that_the_kernel_engine_does_not_send_are_told() {
+        assert_eq!(too_long(FrameLen::without_fcs(KERNEL_FRAME_MAX)), None);
+        let why = too_long("9000B".parse().unwrap()).unwrap();
+        assert_eq!(why, "the kernel engine sends frames of up to 3504B, and these have 9000B");
+    }
 
     #[test]
     fn the_demo_is_a_scenario_that_can_be_meant() {

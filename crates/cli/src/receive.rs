@@ -343,7 +343,7 @@ fn announcement(listen: &Listen, args: &Args) -> String {
     let usual = Some(listen.address.port()).filter(|port| *port != CONTROL_PORT);
     let place = if listen.address.ip().is_loopback() { "this host" } else { "another host" };
     format!(
-        "for both ends in one report, run on {place}\n  {key}{NAME} send --to {} --peer {}\n",
+        "for both ends in one report, run on {place}\n  {key}{NAME} send --to {} --peer {} --rate 1kpps\n",
         written(data, args.filter.port),
         written(control, usual),
     )

@@ -4,13 +4,82 @@
 //! one message with what, where and how.
 
 use std::error::Error as _;
+use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::command::NAME;
 use crate::failure::Failure;
 
 /// Most words that a hint lists.
 const LISTED_MAX: usize = 12;
+
+/// Other words for a subcommand.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("info", "inspect"),
+    ("show", "inspect"),
+    ("list", "inspect"),
+    ("dump", "export"),
+    ("cut", "slice"),
+    ("listen", "receive"),
+    ("server", "receive"),
+    ("client", "send"),
+];
+
+/// The failure that `error` about the whole command line of `command` stands for.
+pub fn explain_line(
+    error: &clap::Error,
+    arguments: &[OsString],
+    command: &clap::Command,
+) -> Failure {
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => unknown_command(error, arguments, command),
+        ErrorKind::UnknownArgument => match negative(error, arguments) {
+            Some(failure) => failure,
+            None => explain(error),
+        },
+        _ => explain(error),
+    }
+}
+
+/// A word that is no subcommand, with those that are in its place.
+fn unknown_command(
+    error: &clap::Error,
+    arguments: &[OsString],
+    command: &clap::Command,
+) -> Failure {
+    let wrong = text(error, ContextKind::InvalidSubcommand);
+    let (mut path, mut command) = (String::from(NAME), command);
+    for word in arguments.iter().skip(1).filter_map(|word| word.to_str()) {
+        let Some(inner) = command.find_subcommand(word).filter(|_| word != wrong) else { continue };
+        (path, command) = (format!("{path} {word}"), inner);
+    }
+    let known = text(error, ContextKind::SuggestedSubcommand);
+    let other = SYNONYMS.iter().find(|(word, _)| *word == wrong).map(|(_, command)| *command);
+    let other = other.filter(|other| command.find_subcommand(other).is_some());
+    let meant = match other {
+        _ if !known.is_empty() => format!("did you mean '{known}'? "),
+        Some(other) => format!("did you mean '{other}'? "),
+        None => String::new(),
+    };
+    Failure::usage(&format!("there is no command '{wrong}'"))
+        .hint(format!("{meant}{path} --help lists those there are"))
+}
+
+/// A value that looks like a flag because it is negative: clap names its first letters alone.
+fn negative(error: &clap::Error, arguments: &[OsString]) -> Option<Failure> {
+    let found = text(error, ContextKind::InvalidArg);
+    let digits = found.strip_prefix('-')?;
+    digits.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
+    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
+    let place = words.windows(2).find_map(|pair| match pair {
+        [flag, value] if flag.starts_with("--") && value.starts_with(&found) => {
+            Some(format!("{flag} {value}"))
+        }
+        _ => None,
+    })?;
+    Some(Failure::usage("no value here is negative").at(place).hint("leave out the '-'"))
+}
 
 /// The failure that `error` stands for.
 pub fn explain(error: &clap::Error) -> Failure {

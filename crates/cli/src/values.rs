@@ -46,7 +46,7 @@ const PRIORITIES: [Choice<PriorityChoice>; 3] = [
     ),
     (
         "realtime",
-        "SCHED_FIFO, up to 90 % of the time; not with --wait spin",
+        "SCHED_FIFO, up to 90 % of the time; not where deadlines are awaited by 'spin'",
         PriorityChoice::Realtime,
     ),
 ];
@@ -100,14 +100,22 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let somewhere = |target: Target| match target.address.is_unspecified() {
+            true => Err(format!(
+                "{} stands for any address, and nothing can be sent there; write that of the receiver, for example \
+                 10.0.0.2:9",
+                target.address
+            )),
+            false => Ok(target),
+        };
         if let Ok(SocketAddr::V4(_) | SocketAddr::V6(_)) = text.parse::<SocketAddr>()
             && let Some((address, port)) = text.rsplit_once(':')
         {
-            return Ok(Target { address: ip(address)?, port: udp_port(port)? });
+            return somewhere(Target { address: ip(address)?, port: udp_port(port)? });
         }
         let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
         if let Ok(address) = bare.parse() {
-            return Ok(Target { address, port: DISCARD });
+            return somewhere(Target { address, port: DISCARD });
         }
         // An address with something else behind it is a mistake about the port.
         if let Some((address, port)) = text.rsplit_once(':')
@@ -345,6 +353,9 @@ mod tests {
         }
         for text in ["10.0.0.2:0", "10.0.0.2:65536", "10.0.0.2:x"] {
             assert!(target(text).unwrap_err().contains("is no UDP port"), "{text}");
+        }
+        for text in ["0.0.0.0", "::", "0.0.0.0:9", "[::]:9"] {
+            assert!(target(text).unwrap_err().contains("stands for any address"), "{text}");
         }
         for text in ["", "gateway", "10.0.0", "10.0.0.2.3:9", ":9"] {
             assert!(target(text).unwrap_err().contains("is no IP address"), "{text}");

@@ -45,6 +45,7 @@ pub use receive::{ReceiveRequest, receive};
 pub use regular::open as open_regular;
 pub use session::{Prepared, prepare};
 pub use wirebeat_engine_linux::group::Group;
+pub use wirebeat_engine_linux::kernel::FRAME_MAX as KERNEL_FRAME_MAX;
 pub use wirebeat_engine_linux::standard_output::was_open as had_standard_output;
 pub use wirebeat_meter::bins::Bins;
 pub use wirebeat_meter::filter::Filter;

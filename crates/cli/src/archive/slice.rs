@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME")]
     from: Option<Timestamp>,
     /// No record at or after this moment
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, visible_alias = "until", value_name = "TIME")]
     to: Option<Timestamp>,
     /// Records of this device alone, or with '*' at its end of all that begin so; may be given several times
     #[arg(long, value_name = "DEVICE")]

@@ -59,7 +59,8 @@ const TRUNCATED: [(&str, &str, Truncated); 3] = [
 fn pair<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<(T, T), String> {
     let (from, to) = text.split_once('=').ok_or_else(|| {
         format!(
-            "'{text}' does not say what becomes what; write what was, '=', and what takes its place"
+            "'{text}' does not say what becomes what; write what was, '=', and what takes its place, for example \
+             10.1.0.0/16=192.168.0.0/16 or 80=8080"
         )
     })?;
     let one = |text: &str| text.parse::<T>().map_err(|why| why.to_string());

@@ -3,7 +3,9 @@
 //! Who typed flags has not seen the scenario that they mean, so a key is told as its flag, and a remedy
 //! for a file as one for the command line.
 
-use wirebeat_run::RunError;
+use std::net::IpAddr;
+
+use wirebeat_run::{Exit, RunError};
 use wirebeat_traffic::spec::{Invalid, Scenario};
 
 use super::scenario::FLOW;
@@ -64,6 +66,12 @@ const WORDS: &[(&str, &str)] = &[
     ("remove 'checksum', or use IPv4", "remove --no-udp-checksum, or send to an IPv4 address"),
     ("give the network header a 'source', or the port 'addresses'", "give --source"),
     ("give the port a 'next-hop'", "give --destination-mac"),
+    ("or leave 'run.start-at' out", "or leave --start-at out"),
+    (
+        "use fewer 'queues', or name other 'cores'",
+        "give fewer --queues, or name other CPUs with --cpu",
+    ),
+    ("give the flow a 'rate'", "give --rate"),
     ("give the packet an ethernet header with a 'source'", "give --source-mac"),
     (
         "because no flow from here has a destination; write for example 'interface: eth1'",
@@ -94,7 +102,28 @@ pub fn error(error: RunError, scenario: &Scenario) -> Failure {
     if let RunError::Scenario(error) = &error {
         return invalid(error.problem(), scenario);
     }
-    Failure::new(error.exit().into(), &in_flags(&error.to_string()))
+    let mut told = in_flags(&error.to_string());
+    if let Some(target) = perhaps_a_port(scenario).filter(|_| error.exit() == Exit::Machine) {
+        told += match told.contains("; ") {
+            true => ", or",
+            false => ";",
+        };
+        told += &format!(" write {target} if its end is the UDP port");
+    }
+    Failure::new(error.exit().into(), &told)
+}
+
+/// A destination of IPv6 that ends like one with a port, as it would be with it: `[fd00::2]:5000` of `fd00::2:5000`.
+fn perhaps_a_port(scenario: &Scenario) -> Option<String> {
+    scenario.flows.iter().find_map(|(name, flow)| {
+        let IpAddr::V6(address) = flow.headers(name).ok()?.network?.destination()? else {
+            return None;
+        };
+        let text = address.to_string();
+        let (host, end) = text.rsplit_once(':')?;
+        let port = end.parse::<u16>().ok().filter(|port| *port > 0 && end.len() > 2)?;
+        host.parse::<IpAddr>().is_ok().then(|| format!("[{host}]:{port}"))
+    })
 }
 
 fn in_flags(message: &str) -> String {
@@ -163,6 +192,18 @@ mod tests {
         assert!(told(line, link(with_mac)).ends_with("or give --destination-mac"));
         let share = told("--to 10.0.0.2 --rate 50%", link(Link::imaginary(0)));
         assert!(share.starts_with("--rate: ") && share.ends_with("or give --speed"), "{share}");
+    }
+
+    #[test]
+    fn an_address_of_ipv6_with_a_port_behind_it_is_recognised() {
+        let told = |to: &str| {
+            let missing = RunError::Machine("no neighbour answered for it".to_owned());
+            super::error(missing, &scenario(&format!("--to {to}")).unwrap()).sentence()
+        };
+        assert!(told("fd00::2:5000").contains("write [fd00::2]:5000 if its end is the UDP port"));
+        for to in ["fd00::2", "fd00::5000", "fd00::2:500f", "10.0.0.2", "[fd00::2]:5000"] {
+            assert!(!told(to).contains("if its end is"), "{to}");
+        }
     }
 
     #[test]

@@ -33,13 +33,13 @@ pub struct FlowArgs {
     /// How the times between frames vary: constant, poisson (exponential gaps) [default: constant]
     ///
     /// With parameters as in a scenario: '{ gamma: { shape: 2 } }', '{ jitter: 10% }'.
-    #[arg(long, value_name = "LAW", value_parser = values::departures)]
+    #[arg(long, value_name = "HOW", value_parser = values::departures)]
     pub departures: Option<Departures>,
     /// Length of the frames, header and FCS included: from 64B on, or imix [default: the shortest]
     ///
     /// With @payload, the length of what follows the headers: 20B@payload. Sizes that vary are written as
     /// in a scenario: '{ mix: { 64B: 7, 1518B: 1 } }'.
-    #[arg(long, value_name = "LENGTH", value_parser = values::size)]
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
     pub size: Option<Size>,
     /// Send so many frames back to back; the pause after them keeps the rate [default: 1]
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]

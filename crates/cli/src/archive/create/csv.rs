@@ -1,5 +1,6 @@
 //! An archive from comma-separated values.
 
+use std::io::{Cursor, Read};
 use std::path::Path;
 
 use clap::Args as ClapArgs;
@@ -44,6 +45,21 @@ fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
+/// Bytes at the head of a capture that say what it is.
+const MAGIC: usize = 4;
+
+/// Whether a file begins like a capture: pcap in microseconds or nanoseconds and either byte order, or pcapng.
+fn is_capture(head: &[u8]) -> bool {
+    const KINDS: [[u8; MAGIC]; 5] = [
+        [0xa1, 0xb2, 0xc3, 0xd4],
+        [0xd4, 0xc3, 0xb2, 0xa1],
+        [0xa1, 0xb2, 0x3c, 0x4d],
+        [0x4d, 0x3c, 0xb2, 0xa1],
+        [0x0a, 0x0d, 0x0d, 0x0a],
+    ];
+    KINDS.iter().any(|kind| kind == head)
+}
+
 /// Creates.
 pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
     let (table, csv) = (&args.table, &args.csv_args);
@@ -59,7 +75,16 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
     let reading =
         Reading { layout, on_bad: table.on_bad.unwrap_or_default(), any_order: table.any_order };
     let input = open(path)?;
-    let (from, packing) = unpacked(input.from).map_err(|error| cannot_read(path, &error))?;
+    let (mut from, packing) = unpacked(input.from).map_err(|error| cannot_read(path, &error))?;
+    let mut head = Vec::with_capacity(MAGIC);
+    let most = u64::try_from(MAGIC).unwrap_or(0);
+    from.by_ref().take(most).read_to_end(&mut head).map_err(|error| cannot_read(path, &error))?;
+    if is_capture(&head) {
+        return Err(Failure::usage("this is a capture, and no comma-separated values")
+            .at(format!("--csv {}", path.display()))
+            .hint("give it as --pcap"));
+    }
+    let from = Cursor::new(head).chain(from);
     // how much comes out of a packed file is not known
     let len = input.len.filter(|_| packing.is_none());
     let source = Reader::new(from, name(path), reading)
