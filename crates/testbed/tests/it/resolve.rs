@@ -104,7 +104,7 @@ fn a_silent_station_is_named_with_the_remedy() {
             error,
             format!(
                 "no neighbour answered for {silent} on wb0 within 0.2 s; is it up? \
-                 give --destination-mac to override"
+                 give the port a 'next-hop' to override"
             )
         );
     }
