@@ -361,7 +361,7 @@ fn a_sender_that_is_too_slow_is_found_out() {
     assert_eq!(kinds(&report), [FindingKind::RateMissed]);
     assert_eq!(
         report.findings[0].message,
-        "the transmitter fell behind: flow 1 sent 909.091 pps of 1.00000 kpps asked (-9.1 %)"
+        "the transmitter fell behind: flow 1 sent 0.909091 kpps of 1.00000 kpps asked (-9.1 %)"
     );
 }
 

@@ -83,6 +83,10 @@ pub(super) fn problem(error: &Error, at: Option<(&str, Place)>) -> String {
                 "a tab stands before a key, and YAML takes none there; indent with spaces"
                     .to_owned()
             }
+            tab if tab.ends_with("found a tab") => {
+                "a tab stands behind this value, or before the next key; indent with spaces"
+                    .to_owned()
+            }
             told => told,
         },
     }

@@ -69,7 +69,7 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ),
         (
             "\tcount: 5",
-            "8:1: a tab stands before a key, and YAML takes none there; indent with spaces",
+            "7:9: a tab stands behind this value, or before the next key; indent with spaces",
         ),
         (
             "    count: ${r}",
