@@ -69,6 +69,8 @@ pub(crate) struct Layout {
     pub(crate) plan: TxPlan,
     /// Slots of the ring; rounded up to a power of two.
     pub(crate) slots: u32,
+    /// Whether the program has to change the length of every frame ([`base_len`]).
+    pub(crate) change: bool,
 }
 
 pub(crate) fn system(what: &'static str, on: &str, error: libbpf_rs::Error) -> PortError {
@@ -138,7 +140,7 @@ impl Transmitter {
                 if layout.plan.round > 0 { abi::MODE_REPEAT } else { abi::MODE_STREAM };
             rodata.slot_mask = slots - 1;
             rodata.frame_max = (slot_size - SLOT_HEAD) as u32;
-            rodata.base_len = u32::from(base_len(&layout.plan));
+            rodata.base_len = u32::from(base_len(&layout.plan, layout.change));
             rodata.paced = u32::from(layout.plan.paced);
             rodata.own_histograms = OWN_HISTOGRAMS;
             rodata.late_after_ns = LATE_AFTER.get();
@@ -217,7 +219,41 @@ pub(crate) fn slot_size(frame_max: u16) -> usize {
     (SLOT_HEAD + usize::from(frame_max)).next_multiple_of(64)
 }
 
-/// The length of the pages that the kernel hands to the program: that of all frames, or of the longest.
-pub(crate) fn base_len(plan: &TxPlan) -> u16 {
-    plan.frame_len.unwrap_or(plan.frame_max)
+/// The length of the pages that the kernel hands to the program: that of all frames, or of the longest. Where frames have to
+/// change, one byte more, which no frame has.
+///
+/// A page is used again once its frame has left. Before Linux 6.4 the kernel then restores what describes the frame only if
+/// the program changed that, and not if the driver did (mended by its commit e5995bc7e2ba). virtio_net puts a header of its own
+/// in front of each frame: on Linux 6.1 frames grew by that each time, until the device stopped (seen in QEMU).
+pub(crate) fn base_len(plan: &TxPlan, change: bool) -> u16 {
+    plan.frame_len.unwrap_or(plan.frame_max) + u16::from(change)
+}
+
+/// Whether this kernel restores what a driver changed of a frame.
+pub(crate) fn restores_frames() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    release.ok().as_deref().and_then(version).is_none_or(|version| version >= (6, 4))
+}
+
+/// The first two numbers of a release such as "6.1.0-18-amd64".
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_frame_changes_where_the_kernel_does_not_restore_it() {
+        let plan =
+            |len: Option<u16>| TxPlan { frame_len: len, frame_max: 1514, ..TxPlan::default() };
+        assert_eq!([base_len(&plan(Some(60)), false), base_len(&plan(Some(60)), true)], [60, 61]);
+        assert_eq!([base_len(&plan(None), false), base_len(&plan(None), true)], [1514, 1515]);
+        let releases = ["6.1.0-18-amd64", "5.18.3", "6.4.0", "6.12.95+deb12-amd64", "7.2.13"];
+        let restores = releases.map(|release| version(release).unwrap() >= (6, 4));
+        assert_eq!(restores, [false, false, true, true, true]);
+        assert_eq!(version("current"), None);
+    }
 }

@@ -109,7 +109,9 @@ impl KernelPort {
             missing,
         })?;
         let slots = slots(&plan, options.shared.is_some());
-        let layout = Layout { index: options.index, plan, slots };
+        // a card's driver may change frames; that of a virtual cable does not
+        let change = options.attachment.is_some() && !load::restores_frames();
+        let layout = Layout { index: options.index, plan, slots, change };
         let on = options.interface.clone();
         let memory = (options.sequences.as_deref(), options.shared.as_deref());
         let loaded = Transmitter::load(&layout, memory, &on)?;
@@ -131,7 +133,7 @@ impl KernelPort {
                 wait: options.wait,
                 thread: options.thread.clone(),
                 paced: plan.paced,
-                frame: vec![0; usize::from(base_len(&plan))],
+                frame: vec![0; usize::from(base_len(&plan, change))],
             },
         )
         .map_err(|source| system("starting the transmitting thread", &on, source))?;
