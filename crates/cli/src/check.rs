@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use serde::Serialize;
-use wirebeat_explain::Checked;
+use wirebeat_explain::{Checked, unchecked};
 use wirebeat_run::{Options, RunError, find_files};
 use wirebeat_units::human::counted;
 
@@ -75,6 +75,9 @@ struct Entry {
     ports: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     flows: Option<usize>,
+    /// What could not be checked without links, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_checked: Vec<String>,
     /// What is wrong, where, and what would mend it.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -88,7 +91,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     for path in &args.files {
         let file = path.display().to_string();
         let entry = match checked(path, &args.reading) {
-            Ok((read, _)) => {
+            Ok((read, checked)) => {
                 let scenario = &read.scenario;
                 let (ports, flows) = (scenario.ports.len(), scenario.flows.len());
                 text += &format!(
@@ -97,7 +100,10 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
                     counted(flows as u64, "flow"),
                     counted(ports as u64, "port")
                 );
-                Entry { file, ok: true, ports: Some(ports), flows: Some(flows), error: None }
+                let not_checked = unchecked(&checked);
+                not_checked.iter().for_each(|what| text += &format!("  {what}\n"));
+                let (ports, flows) = (Some(ports), Some(flows));
+                Entry { file, ok: true, ports, flows, not_checked, error: None }
             }
             Err(failure) => {
                 code = code.max(failure.exit_code());
@@ -105,7 +111,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
                     output::tell(&failure.to_string());
                 }
                 let error = Some(failure.sentence());
-                Entry { file, ok: false, ports: None, flows: None, error }
+                Entry { file, ok: false, ports: None, flows: None, not_checked: Vec::new(), error }
             }
         };
         files.push(entry);

@@ -10,8 +10,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use wirebeat_run::Options;
 use wirebeat_scripts::Dialect;
-use wirebeat_traffic::spec::{Invalid, Place, Reading, Scenario, Sources, SpecError, yaml};
+use wirebeat_traffic::spec::{
+    FlowSpec, Invalid, Place, Reading, Scenario, Sources, SpecError, yaml,
+};
 use wirebeat_units::Nanos;
+use wirebeat_units::human::counted;
 
 use crate::failure::Failure;
 use crate::output::tell;
@@ -103,12 +106,40 @@ impl ScenarioFile {
             Sources::read(&name, text, reading).map_err(|error| unreadable(error, &how.set))?;
         let (made, sources) = (Vec::new(), Some(sources));
         let mut file = ScenarioFile { name, scenario, directory, made, sources };
-        if time.is_some() {
-            file.scenario.run.time = time;
-            // A flow may start after the new end.
+        if let Some(time) = time {
+            file.end_after(time)?;
+            // What the scenario says may not go with the new end.
             file.scenario.check().map_err(|problem| file.invalid(&problem))?;
         }
         Ok(file)
+    }
+
+    /// Ends the run after `time`, whatever the scenario says: a flow that would start at or after that is not sent.
+    fn end_after(&mut self, time: Nanos) -> Result<(), Failure> {
+        self.scenario.run.time = Some(time);
+        let flows = &mut self.scenario.flows;
+        let starts =
+            |(name, flow): (&String, &FlowSpec)| format!("flow '{name}' starts at {}", flow.start);
+        let late: Vec<String> =
+            flows.iter().filter(|(_, flow)| flow.start >= time).map(starts).collect();
+        if late.len() == flows.len()
+            && let Some(first) = late.first()
+        {
+            let why =
+                format!("{first}, and no flow starts before {time}, so nothing would be sent");
+            let failure = Failure::usage(&why).at(format!("--time {time}"));
+            return Err(failure.hint("give a longer time"));
+        }
+        flows.retain(|_, flow| flow.start < time);
+        match late.as_slice() {
+            [] => {}
+            [one] => tell(&format!("{one} and is not sent: the run ends after {time} (--time)")),
+            [first, others @ ..] => tell(&format!(
+                "{first} and is not sent, nor {}: the run ends after {time} (--time)",
+                counted(others.len() as u64, "other flow")
+            )),
+        }
+        Ok(())
     }
 
     /// `options` with what the names of files in it mean.

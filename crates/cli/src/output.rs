@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use wirebeat_report::document::{ErrorBody, ErrorReport};
@@ -58,7 +58,16 @@ fn interval(text: &str) -> Result<Nanos, String> {
 enum Json {
     None,
     Standard,
-    File(File, PathBuf),
+    File(JsonFile),
+}
+
+/// A file for a result.
+#[derive(Debug)]
+struct JsonFile {
+    file: File,
+    path: PathBuf,
+    /// It was not there before.
+    made: bool,
 }
 
 /// Where the results of a command go.
@@ -84,12 +93,13 @@ impl Output {
             None => Json::None,
             Some(path) if path.as_os_str() == STANDARD_OUTPUT => Json::Standard,
             Some(path) => {
+                let made = std::fs::symlink_metadata(&path).is_err();
                 let file = File::create(&path).map_err(|error| {
                     Failure::making(&error)
                         .at(format!("--json {}", path.display()))
                         .hint("name a file in a folder that you may write to, or '-'")
                 })?;
-                Json::File(file, path)
+                Json::File(JsonFile { file, path, made })
             }
         };
         let command_line = recorded(arguments);
@@ -148,8 +158,8 @@ impl Output {
                 let text = text();
                 (vec![print(&text)], Unprinted::Text(text))
             }
-            Json::File(file, path) => {
-                let saved = save(file, path, &json());
+            Json::File(file) => {
+                let saved = file.save(&json());
                 let text = text();
                 (vec![saved, print(&text)], Unprinted::Text(text))
             }
@@ -176,18 +186,26 @@ impl Output {
                 }
             }
             Json::None => tell(&failure.to_string()),
-            Json::File(file, path) => {
+            Json::File(file) => {
                 tell(&failure.to_string());
-                drop(save(file, path, &json));
+                drop(file.save(&json));
             }
         }
     }
 }
 
-fn save(file: &mut File, path: &Path, text: &str) -> Result<(), Failure> {
-    file.write_all(text.as_bytes()).map_err(|error| {
-        Failure::output(&format!("cannot write the result: {error}")).at(path.display().to_string())
-    })
+impl JsonFile {
+    /// Writes it. A part of a result is none: one that cannot be written whole is removed, if there was no such file before.
+    fn save(&mut self, text: &str) -> Result<(), Failure> {
+        self.file.write_all(text.as_bytes()).map_err(|error| {
+            if self.made {
+                // that it cannot be removed either is no worse
+                let _ = std::fs::remove_file(&self.path);
+            }
+            Failure::output(&format!("cannot write the result: {error}"))
+                .at(self.path.display().to_string())
+        })
+    }
 }
 
 /// The text of a result, made or not yet.
@@ -318,6 +336,21 @@ mod tests {
         assert!(!harmless.contains(|c| is_active(c) && c != '\n'));
         let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(read(&harmless), read(json));
+    }
+
+    /// On a full disk a file of no bytes remained.
+    #[test]
+    fn a_result_that_cannot_be_written_leaves_no_file_of_its_own() {
+        let path = std::env::temp_dir().join(format!("wirebeat-json-{}", std::process::id()));
+        for made in [true, false] {
+            std::fs::write(&path, "").unwrap();
+            // not open for writing, so that nothing can be written
+            let file = File::open(&path).unwrap();
+            let mut json = JsonFile { file, path: path.clone(), made };
+            assert!(json.save("{}").is_err());
+            assert_eq!(path.exists(), !made);
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

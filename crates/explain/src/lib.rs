@@ -12,10 +12,11 @@ mod port;
 mod words;
 
 use wirebeat_report::format::Colour;
+use wirebeat_traffic::compile::anatomy::mean_length;
 use wirebeat_traffic::compile::{CompileError, Files, Link, Links, compile};
-use wirebeat_traffic::program::Program;
-use wirebeat_traffic::spec::{Change, FlowRate, FlowSpec, Scenario};
-use wirebeat_units::{BitRate, Rate, human};
+use wirebeat_traffic::program::{Program, Stream};
+use wirebeat_traffic::spec::{Change, EngineChoice, FlowRate, FlowSpec, PortSpec, Scenario};
+use wirebeat_units::{BitRate, LINE_OVERHEAD, Rate, human};
 
 use page::Page;
 
@@ -102,6 +103,38 @@ fn notes(page: &mut Page, checked: &Checked) {
         assumed += &format!("; shares of a link are those of {speed}");
     }
     page.fact("assumed", &assumed);
+}
+
+/// A load on the line that links carry in general, in bits per second.
+const CARRIED: f64 = 1e9;
+
+/// What could not be checked without links, a sentence each: whether a port's link carries what its flows send at the most,
+/// where its speed is not written and they send more than 1 Gbit/s together.
+pub fn unchecked(checked: &Checked) -> Vec<String> {
+    let of = |(name, port): (&String, &PortSpec)| {
+        if port.speed.is_some()
+            || matches!(port.engine, EngineChoice::Pcap | EngineChoice::Loopback)
+        {
+            return None;
+        }
+        let program = &checked.program;
+        let load = |flow: u32| {
+            let of = |stream: &Stream| {
+                let bytes = mean_length(&stream.frames) + f64::from(LINE_OVERHEAD);
+                Some(stream.departures.pace.peak_rate()? * 1e9 * bytes * 8.0)
+            };
+            program.streams(flow).iter().filter_map(of).fold(0.0, f64::max)
+        };
+        let load: f64 = program.flows_from(name).into_iter().map(load).sum();
+        (load > CARRIED).then(|| {
+            format!(
+                "not checked: the speed of port '{name}' is not known, and its flows send up to {} on the line; give it with \
+                 'speed'",
+                human::bit_rate(load)
+            )
+        })
+    };
+    checked.scenario.ports.iter().filter_map(of).collect()
 }
 
 /// Links that nobody looked up, of which everything is made up that the scenario does not say. The speed

@@ -90,12 +90,38 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let mut source = Selected::new(Numbered::new(reader, numbers), selection, true);
     let mut writer = Writer::new(Output::create(&args.files.output)?.buffered());
     let records = work.copy(&mut source, &mut writer)?;
-    super::keep(writer, &args.files.output)?;
     let reader = source.source().reader();
     tell_skipped(reader.tally(), reader.name());
+    if records == 0 {
+        return Err(nothing(args, reader.tally().records));
+    }
+    super::keep(writer, &args.files.output)?;
     let read = counted(reader.tally().records, "record");
     tell(&format!("{} written; {read} read\n", counted(records, "record")));
     Ok(0)
+}
+
+/// That nothing was taken, and so nothing is written.
+fn nothing(args: &Args, read: u64) -> Failure {
+    let asked = [
+        (!args.device.is_empty() || args.device_file.is_some(), "--device"),
+        (args.from.is_some() || args.to.is_some(), "--from and --to"),
+        (args.records.is_some(), "--records"),
+    ];
+    let asked: Vec<_> = asked.into_iter().filter(|(is, _)| *is).map(|(_, flag)| flag).collect();
+    let archive = args.files.archive.display();
+    let read = counted(read, "record");
+    if asked.is_empty() {
+        return Failure::usage("there is no record in it, and nothing was written")
+            .at(archive.to_string());
+    }
+    let why = format!(
+        "none of {read} that were read is one of those that {} asks for, and nothing was written",
+        asked.join(" with ")
+    );
+    Failure::usage(&why)
+        .at(archive.to_string())
+        .hint("'wirebeat archive inspect' shows its devices, its times and how many records it has")
 }
 
 /// The devices in a file.

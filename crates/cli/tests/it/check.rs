@@ -113,7 +113,8 @@ fn standard_input_and_json_are_read() {
     let json = r#"{"ports": {"a": {}}, "flows": {"x": {"from": "a", "to": "a", "rate": "50%"}}}"#;
     child.stdin.take().unwrap().write_all(json.as_bytes()).unwrap();
     let ended = child.wait_with_output().unwrap();
-    assert_eq!(String::from_utf8(ended.stdout).unwrap(), "standard input: ok: 1 flow, 1 port\n");
+    let out = String::from_utf8(ended.stdout).unwrap();
+    assert!(out.starts_with("standard input: ok: 1 flow, 1 port\n"), "{out}");
 }
 
 #[test]

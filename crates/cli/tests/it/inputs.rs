@@ -298,3 +298,33 @@ fn a_capture_without_a_record_makes_no_archive() {
         assert!(!std::path::Path::new(&archive).exists());
     }
 }
+
+/// It wrote an empty archive, and ended with 0.
+#[test]
+fn a_slice_without_a_record_makes_no_archive() {
+    let scratch = Scratch::new("no-slice");
+    let (table, archive, part) =
+        (scratch.path("t.csv"), scratch.path("a.wbar"), scratch.path("part.wbar"));
+    std::fs::write(
+        &table,
+        "time,device,data\n2020-01-01T00:00:00Z,a,01\n2020-01-01T00:00:01Z,b,02\n",
+    )
+    .unwrap();
+    let made = line(&format!("archive create {archive} --csv {table}"));
+    assert_eq!(made.code, 0, "{made:?}");
+    for (asked, flag) in [
+        ("--device NOPE", "--device"),
+        ("--from 2021-01-01T00:00:00Z", "--from"),
+        ("--records 7..9", "--records"),
+    ] {
+        let ended = line(&format!("archive slice {archive} {part} {asked}"));
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(
+            ended.err.contains("nothing was written") && ended.err.contains(flag),
+            "{}",
+            ended.err
+        );
+        assert!(!std::path::Path::new(&part).exists(), "{asked}");
+    }
+    assert_eq!(line(&format!("archive slice {archive} {part} --device a")).code, 0);
+}
