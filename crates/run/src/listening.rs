@@ -18,6 +18,7 @@ use wirebeat_netlink::{LinkEvent, LinkWatch};
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::model::{End, Relation, Report, Station};
 use wirebeat_units::Nanos;
+use wirebeat_units::human::counted;
 
 use crate::applications::Applications;
 use crate::engines::Engine;
@@ -30,12 +31,15 @@ use crate::receive::{self, Listen, ReceiveRequest};
 use crate::receivers::{self, Receiver};
 use crate::remote::{
     ClockIdentity, Count, CpuSpent, Expected, Identity, Limits, Listener, Measured, Metering,
-    Service, Timeouts, serve,
+    Served, Service, Timeouts, serve,
 };
 use crate::session;
 
 /// How often it is looked whether a stop was asked.
 const LOOK: Duration = Duration::from_millis(30);
+
+/// How long frames may be on their way after their sender was lost: as long as runs wait where nothing else is written.
+const LOST_SETTLE: Nanos = Nanos::from_millis(100);
 
 /// Measures for senders until `stop` is asked, or for one sender. The report is of the last
 /// measurement.
@@ -79,16 +83,21 @@ pub(crate) fn receive(
             clock_identity: ClockIdentity::here(),
         },
         interval: request.interval,
+        time: request.time,
         timeouts: Timeouts::default(),
     };
-    serve(&listener, &mut local, &service, observer, stop)?;
+    let served = serve(&listener, &mut local, &service, observer, stop)?;
     let (summary, relation, unread) = match mem::take(&mut local.work) {
-        Work::Done { summary, relation, unread } => (*summary, relation, unread),
+        Work::Done { summary, relation, unread, .. } => (*summary, relation, unread),
         Work::Idle | Work::Measuring { .. } => {
             (MeterSummary::default(), Relation::Unbounded, Vec::new())
         }
     };
-    let end = session::stopped(stop).unwrap_or(End::Completed);
+    let end = match served.last_lost {
+        Some(sender) => End::PeerGone { peer: sender.to_string() },
+        None => session::stopped(stop).unwrap_or(End::Completed),
+    };
+    let machine = served_findings(&served).into_iter().chain(unread).collect();
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: request.command_line.clone(),
@@ -103,7 +112,7 @@ pub(crate) fn receive(
             ),
         },
         costs: Vec::new(),
-        machine: unread,
+        machine,
         changes: Vec::new(),
         outages: Vec::new(),
         replays: Vec::new(),
@@ -115,6 +124,34 @@ pub(crate) fn receive(
         at_interfaces: None,
     };
     Ok(assemble(facts, None, Some(side)))
+}
+
+/// What a reader of the last measurement must know of the senders.
+fn served_findings(served: &Served) -> Vec<String> {
+    let mut findings = Vec::new();
+    if let Some(sender) = served.last_lost {
+        findings.push(format!(
+            "the sender at {sender} was lost while it was measured: the counts are of what had arrived until then, and how \
+             much it sent is not known"
+        ));
+    } else if served.interrupted > 0 {
+        findings.push(
+            "this receiver ended before the measurement did: the counts are of what had arrived by then, and the sender was \
+             told so"
+                .to_owned(),
+        );
+    }
+    if served.measured() > 1 {
+        let others = match served.lost - u64::from(served.last_lost.is_some()) {
+            0 => String::new(),
+            lost => format!(", {lost} of the others were lost"),
+        };
+        findings.push(format!(
+            "{} were served one after the other{others}; this report is of the last one, and each has its own",
+            counted(served.measured(), "sender")
+        ));
+    }
+    findings
 }
 
 /// A meter for nobody.
@@ -182,6 +219,7 @@ enum Work {
     },
     Done {
         summary: Box<MeterSummary>,
+        count: Count,
         relation: Relation,
         /// What programs behind the receiver did not read.
         unread: Vec<String>,
@@ -234,7 +272,8 @@ impl Metering for Local<'_> {
                 let missing = receivers::lost(std::slice::from_ref(receiver));
                 Count { frames, bytes, missing }
             }
-            Work::Idle | Work::Done { .. } => Count::default(),
+            Work::Done { count, .. } => *count,
+            Work::Idle => Count::default(),
         }
     }
 
@@ -245,6 +284,7 @@ impl Metering for Local<'_> {
         };
         wait_for_late(settle, self.stop);
         let spent = CpuTimes::now().since(&cpu);
+        let missing = receivers::lost(std::slice::from_ref(&receiver));
         let received = receiver.finish();
         let frames = received.summary.flows.values().map(|flow| flow.frames).sum();
         let costs = spent.process.iter().map(|process| CpuSpent {
@@ -262,16 +302,16 @@ impl Metering for Local<'_> {
         let notes = error.into_iter().chain(left_alone).chain(shared).chain(unread.clone());
         let notes = notes.map(|note| format!("at the receiver: {note}"));
         let summary = received.summary;
-        self.work = Work::Done { summary: Box::new(summary.clone()), relation, unread };
+        let bytes = summary.flows.values().map(|flow| flow.frame_bytes).sum();
+        let count = Count { frames, bytes, missing };
+        self.work = Work::Done { summary: Box::new(summary.clone()), count, relation, unread };
         self.rest();
         Ok(Measured { costs: costs.collect(), notes: notes.collect(), summary, delivered: None })
     }
 
     fn abandon(&mut self) {
-        if let Work::Measuring { receiver, .. } = mem::take(&mut self.work) {
-            receiver.finish();
-        }
-        self.rest();
+        // it has begun, so there is a result, which is kept
+        let _ = self.finish(LOST_SETTLE);
     }
 
     fn between_senders(&mut self) -> Option<String> {

@@ -135,6 +135,9 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         Ok(None) => {}
         Ok(Some(remote)) => {
             clocks = remote.outcome.clocks.clocks();
+            if remote.outcome.ended_early {
+                end = ended_early(&end);
+            }
             machine_notes.extend(remote.outcome.measured.notes.iter().cloned());
             receiver = Some(join_remote(receiver, remote));
         }
@@ -269,6 +272,18 @@ fn lost_peer(end: &End, error: &RemoteError) -> End {
         End::Completed | End::Stopped { .. } => match error {
             RemoteError::Gone { address, .. } => End::PeerGone { peer: address.to_string() },
             error => End::Failed { message: error.to_string() },
+        },
+        other => other.clone(),
+    }
+}
+
+/// The receiver on the other host ended, and told what it had measured by then.
+fn ended_early(end: &End) -> End {
+    match end {
+        End::Completed | End::Stopped { .. } => End::Failed {
+            message: "the receiver ended before this run did, and told what it had received by then; frames that came \
+                      later count as lost"
+                .to_owned(),
         },
         other => other.clone(),
     }

@@ -18,6 +18,7 @@ mod generated;
 mod help;
 mod inputs;
 mod interrupts;
+mod listening;
 mod memory;
 mod output;
 mod scenario;

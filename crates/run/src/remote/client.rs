@@ -80,6 +80,10 @@ pub struct Measurement {
     count: Count,
     /// When a count was asked for that has not come yet.
     asked: Option<Instant>,
+    /// Puts a result together that the receiver tells unasked, because it ends.
+    early: Collector,
+    /// That result, when it is whole.
+    ended: Option<Measured>,
 }
 
 /// What a receiver measured, and how its clock relates to ours.
@@ -90,6 +94,8 @@ pub struct Outcome {
     pub measured: Measured,
     /// How the clocks relate, judged by comparisons before and after the run.
     pub clocks: ClockRelation,
+    /// The receiver ended before it was asked for its result: frames after that were not measured.
+    pub ended_early: bool,
 }
 
 impl Connection {
@@ -205,6 +211,8 @@ impl Connection {
         match self.line.ask(&Request::Begin(expected.clone()))? {
             Reply::Begun { stations } => Ok(Measurement {
                 connection: self,
+                early: Collector::new(&expected),
+                ended: None,
                 expected,
                 stations,
                 count: Count::default(),
@@ -212,6 +220,14 @@ impl Connection {
             }),
             _ => Err(self.line.unexpected()),
         }
+    }
+
+    /// How the clocks relate by the comparisons so far, of a receiver that answers no more.
+    fn compared_before(&self) -> Result<ClockRelation, RemoteError> {
+        let (ahead, taken) =
+            self.compared.ok_or_else(|| self.line.untrue("it has told no time".to_owned()))?;
+        let identities = (&self.caller.clock_identity, &self.welcome.clock);
+        Ok(ClockRelation::new(identities, ahead, taken))
     }
 
     /// Compares the clocks anew. What is known then covers this and every earlier comparison.
@@ -246,6 +262,9 @@ impl Measurement {
     /// What the receiver has counted so far, by the latest that it told. Never waits for a receiver that
     /// does not answer; one that has not answered for long is gone.
     pub fn received(&mut self) -> Result<Count, RemoteError> {
+        if self.ended.is_some() {
+            return Ok(self.count);
+        }
         let line = &mut self.connection.line;
         let asked = match self.asked {
             Some(asked) => asked,
@@ -255,6 +274,7 @@ impl Measurement {
             }
         };
         match line.glance()? {
+            Some(reply @ (Reply::Flow { .. } | Reply::Finished(_))) => self.take_early(reply)?,
             Some(reply) => self.take_count(&reply)?,
             // A part of an answer is none.
             None if asked.elapsed() >= line.patience => {
@@ -278,6 +298,23 @@ impl Measurement {
             }
         }
         Ok(self.count)
+    }
+
+    /// The receiver ends and tells its result unasked, in as many replies as it takes.
+    fn take_early(&mut self, first: Reply) -> Result<(), RemoteError> {
+        let line = &mut self.connection.line;
+        let mut deadline = Instant::now() + line.patience;
+        let mut reply = first;
+        loop {
+            let whole = self.early.take(reply).map_err(|what| line.untrue(what))?;
+            if let Some(measured) = whole {
+                (self.ended, self.asked) = (Some(measured), None);
+                return Ok(());
+            }
+            let bytes;
+            (reply, bytes) = line.hear_sized(deadline)?;
+            deadline += PACE.time_for(bytes);
+        }
     }
 
     /// The count that was asked for.
@@ -318,30 +355,52 @@ impl Measurement {
     }
 
     fn fetch(mut self, settle: Nanos) -> Result<Outcome, RemoteError> {
-        if let Some(asked) = self.asked {
+        if self.ended.is_none()
+            && let Some(asked) = self.asked
+        {
             let line = &mut self.connection.line;
-            let reply = line.hear(asked + line.patience)?.0;
-            self.take_count(&reply)?;
+            match line.hear(asked + line.patience)?.0 {
+                reply @ (Reply::Flow { .. } | Reply::Finished(_)) => self.take_early(reply)?,
+                reply => self.take_count(&reply)?,
+            }
         }
+        if self.ended.is_none() {
+            // before anything is asked that would be answered by it
+            match self.connection.line.glance()? {
+                Some(reply @ (Reply::Flow { .. } | Reply::Finished(_))) => {
+                    self.take_early(reply)?
+                }
+                Some(_) => return Err(self.connection.line.unexpected()),
+                None => {}
+            }
+        }
+        let ended_early = self.ended.is_some();
+        let (mut measured, clocks) = match self.ended.take() {
+            Some(measured) => (measured, self.connection.compared_before()?),
+            None => self.ask_result(settle)?,
+        };
+        for flow in measured.summary.flows.values_mut() {
+            // What was taken off was a guess; the offset is what should have been.
+            flow.delay_base = flow.delay_base.saturating_sub(clocks.ahead_ns);
+        }
+        Ok(Outcome { measured, clocks, ended_early })
+    }
+
+    fn ask_result(&mut self, settle: Nanos) -> Result<(Measured, ClockRelation), RemoteError> {
         let (_, clocks) = self.connection.compare()?;
         let line = &mut self.connection.line;
         line.say(&Request::Finish { settle_ns: settle.get() })?;
         let mut deadline =
             Instant::now() + line.patience + settle.min(LONGEST_SETTLE).to_duration();
         let mut collector = Collector::new(&self.expected);
-        let mut measured = loop {
+        loop {
             let (reply, bytes) = line.hear_sized(deadline)?;
             // All replies together: each gives the next no more time than it has bytes.
             deadline += PACE.time_for(bytes);
             if let Some(measured) = collector.take(reply).map_err(|what| line.untrue(what))? {
-                break measured;
+                return Ok((measured, clocks));
             }
-        };
-        for flow in measured.summary.flows.values_mut() {
-            // What was taken off was a guess; the offset is what should have been.
-            flow.delay_base = flow.delay_base.saturating_sub(clocks.ahead_ns);
         }
-        Ok(Outcome { measured, clocks })
     }
 }
 

@@ -13,7 +13,7 @@ use wirebeat_units::human::counted;
 
 use super::door::{Door, Guest};
 use super::key::Key;
-use super::message::{Reply, Request};
+use super::message::{Count, Reply, Request};
 use super::session::{Identity, Metering, Phase, Session};
 use super::transport::{Channel, Halt, PACE, TransportError};
 use super::{RemoteError, Timeouts};
@@ -26,6 +26,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const BACKLOG: i32 = 4096;
 /// How long a peer may take to read a result after this receiver was told to stop.
 const AFTER_STOP: Duration = Duration::from_secs(1);
+/// How long it goes on reading from a sender that was told its result unasked.
+const LINGER: Duration = Duration::from_millis(300);
 /// The observer hears of connections that were turned away no more often than this.
 const NOTICE: Duration = Duration::from_secs(1);
 
@@ -64,6 +66,8 @@ pub struct Service {
     pub identity: Identity,
     /// How often the observer looks at a measurement.
     pub interval: Nanos,
+    /// How long senders are served; `None`: until it is stopped.
+    pub time: Option<Nanos>,
     /// How long anything may take.
     pub timeouts: Timeouts,
 }
@@ -75,11 +79,22 @@ pub struct Served {
     pub finished: u64,
     /// Senders that went away while they were measured.
     pub lost: u64,
+    /// Senders that were told what was measured by the time that this receiver ended.
+    pub interrupted: u64,
+    /// The sender whose measurement was the last one, if that was lost.
+    pub last_lost: Option<SocketAddr>,
     /// Connections of anyone else.
     pub turned_away: u64,
 }
 
-/// Serves senders until `stop` is asked, or until the first has been served if the listener is to
+impl Served {
+    /// Senders that something was measured for.
+    pub fn measured(&self) -> u64 {
+        self.finished + self.lost + self.interrupted
+    }
+}
+
+/// Serves senders until `stop` is asked or its time is over, or until the first has been served if the listener is to
 /// serve one only.
 pub fn serve(
     listener: &Listener,
@@ -96,7 +111,8 @@ pub fn serve(
     let served = thread::scope(|scope| {
         let keep = || door.keep(scope, &guests);
         thread::Builder::new().spawn_scoped(scope, keep).map_err(failed)?;
-        let host = Host { listener, metering, service, observer, stop };
+        let until = service.time.and_then(|time| Instant::now().checked_add(time.to_duration()));
+        let host = Host { listener, metering, service, observer, stop, until };
         let served = host.receive_guests(&door, &arrivals);
         door.close();
         Ok::<_, RemoteError>(served)
@@ -112,6 +128,8 @@ struct Host<'a> {
     service: &'a Service,
     observer: &'a mut dyn Observer,
     stop: &'a Stop,
+    /// When it ends by its time.
+    until: Option<Instant>,
 }
 
 /// How a session ended.
@@ -128,18 +146,23 @@ enum How {
     Refused(String),
     /// The connection broke, or the sender fell silent.
     Broke(TransportError),
-    /// This receiver was stopped.
+    /// This receiver was stopped, or its time is over.
     Stopped,
 }
 
 impl Host<'_> {
+    /// Whether nobody is to be served any more.
+    fn is_over(&self) -> bool {
+        is_over(self.stop, self.until)
+    }
+
     fn receive_guests(mut self, door: &Door<'_>, arrivals: &Receiver<Guest>) -> Served {
         self.observer.listening(self.listener.address);
         self.observer.notice(&format!("listening on {} for a sender", self.listener.address));
         let mut served = Served::default();
         let mut noticed = Instant::now();
         let mut without_greeting = 0;
-        while !self.stop.asked() {
+        while !self.is_over() {
             match arrivals.recv_timeout(LOOK) {
                 Ok(guest) => {
                     let address = guest.address;
@@ -178,6 +201,9 @@ impl Host<'_> {
 
     /// Counts and tells how a session ended.
     fn note(&mut self, served: &mut Served, address: SocketAddr, ending: &Ending) {
+        if ending.phase != Phase::Greeted {
+            served.last_lost = None;
+        }
         match (&ending.how, ending.phase) {
             (How::Refused(reason), _) => {
                 self.observer.notice(&format!("refused the sender at {address}: {reason}"));
@@ -188,13 +214,21 @@ impl Host<'_> {
             }
             (how @ (How::Left | How::Broke(_)), Phase::Measuring) => {
                 served.lost += 1;
+                served.last_lost = Some(address);
                 let error = match how {
                     How::Broke(error) => error,
                     _ => &TransportError::Closed,
                 };
                 self.observer.notice(&format!("lost the sender at {address}: {error}"));
             }
-            (How::Left | How::Broke(_), Phase::Greeted) | (How::Stopped, _) => {}
+            (How::Stopped, Phase::Measuring) => {
+                served.interrupted += 1;
+                self.observer.notice(&format!(
+                    "ended the measurement for the sender at {address}, which is told what was received by now"
+                ));
+            }
+            (How::Stopped, Phase::Done) => served.finished += 1,
+            (_, Phase::Greeted) => {}
         }
     }
 
@@ -204,7 +238,7 @@ impl Host<'_> {
         let mut talk = Talk::new(guest, self.metering, self.service);
         talk.channel.heed(Halt { stop: self.stop.clone(), grace: AFTER_STOP });
         let how = loop {
-            if self.stop.asked() {
+            if is_over(self.stop, self.until) {
                 break How::Stopped;
             }
             let before = talk.reached;
@@ -218,7 +252,17 @@ impl Host<'_> {
                 self.observer.progress(&progress);
             }
         };
-        Ending { phase: talk.reached, how }
+        let phase = talk.reached;
+        if matches!(how, How::Stopped) && phase == Phase::Measuring {
+            talk.interrupt();
+        }
+        let elapsed = nanos(talk.since.elapsed());
+        drop(talk);
+        if phase != Phase::Greeted {
+            let count = self.metering.received();
+            self.observer.progress(&Progress { ended: true, ..progress(elapsed, count) });
+        }
+        Ending { phase, how }
     }
 }
 
@@ -302,13 +346,28 @@ impl<'a> Talk<'a> {
         Ok(Some((request, message.at)))
     }
 
+    /// Ends the measurement and tells its sender what was measured by now, if it reads that soon.
+    fn interrupt(&mut self) {
+        let replies = self.session.interrupt();
+        if replies.is_empty() || self.say_within(AFTER_STOP, &replies).is_err() {
+            return;
+        }
+        // What it asked meanwhile is read: a connection that is closed with something unread takes back what was told.
+        let until = Instant::now() + LINGER;
+        while Instant::now() < until && self.hear().is_ok() {}
+    }
+
     fn say(&mut self, reply: &Reply) -> Result<(), TransportError> {
         self.say_all(std::slice::from_ref(reply))
     }
 
     /// Sends replies: in the time of one answer, and what their bytes take at [`PACE`].
     fn say_all(&mut self, replies: &[Reply]) -> Result<(), TransportError> {
-        let mut deadline = Instant::now() + self.service.timeouts.answer;
+        self.say_within(self.service.timeouts.answer, replies)
+    }
+
+    fn say_within(&mut self, answer: Duration, replies: &[Reply]) -> Result<(), TransportError> {
+        let mut deadline = Instant::now() + answer;
         for reply in replies {
             let bytes = reply.encode().map_err(|_| TransportError::Damaged)?;
             deadline += PACE.time_for(bytes.len());
@@ -324,14 +383,24 @@ impl<'a> Talk<'a> {
             return None;
         }
         self.looked = Instant::now();
-        let elapsed = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let count = self.session.received();
-        Some(Progress {
-            elapsed: Nanos::new(elapsed),
-            received: Some((count.frames, count.bytes)),
-            lost: Some(count.missing),
-            ..Progress::default()
-        })
+        Some(progress(nanos(self.since.elapsed()), self.session.received()))
+    }
+}
+
+fn is_over(stop: &Stop, until: Option<Instant>) -> bool {
+    stop.asked() || until.is_some_and(|until| Instant::now() >= until)
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos::new(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn progress(elapsed: Nanos, count: Count) -> Progress {
+    Progress {
+        elapsed,
+        received: Some((count.frames, count.bytes)),
+        lost: Some(count.missing),
+        ..Progress::default()
     }
 }
 

@@ -36,7 +36,8 @@ pub trait Metering {
     /// that is not possible, why. Measuring ends in both cases.
     fn finish(&mut self, settle: Nanos) -> Result<Measured, String>;
 
-    /// The sender is gone without asking for the result: measuring ends.
+    /// The sender is gone without asking for the result: measuring ends, and what was measured is kept for this receiver's
+    /// own report.
     fn abandon(&mut self);
 
     /// Called several times a second while no sender is served, so that the receiver can look after its ports. Gives a
@@ -120,6 +121,15 @@ impl<'a> Session<'a> {
             (_, Request::Begin(_)) => Err("a measurement has begun before".to_owned()),
             (_, Request::Finish { .. }) => Err("nothing is being measured".to_owned()),
         }
+    }
+
+    /// Ends a measurement that the sender has not ended: the replies that tell what was measured by now.
+    pub fn interrupt(&mut self) -> Vec<Reply> {
+        if self.phase != Phase::Measuring {
+            return Vec::new();
+        }
+        self.phase = Phase::Done;
+        self.metering.finish(Nanos::ZERO).map_or_else(|_| Vec::new(), pieces)
     }
 
     fn begin(&mut self, expected: &Expected) -> Result<Vec<Reply>, String> {

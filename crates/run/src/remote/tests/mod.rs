@@ -176,7 +176,16 @@ impl Server {
         Server::start_with(PATIENT, key, fake)
     }
 
-    fn start_with(timeouts: Timeouts, key: Option<KeySource>, mut fake: Fake) -> Server {
+    fn start_with(timeouts: Timeouts, key: Option<KeySource>, fake: Fake) -> Server {
+        Server::start_for(None, timeouts, key, fake)
+    }
+
+    fn start_for(
+        time: Option<Nanos>,
+        timeouts: Timeouts,
+        key: Option<KeySource>,
+        mut fake: Fake,
+    ) -> Server {
         let listen = Listen { address: ([127, 0, 0, 1], 0).into(), key, once: false };
         let listener = Listener::bind(&listen).unwrap();
         let clock_identity = match fake.ahead {
@@ -190,6 +199,7 @@ impl Server {
                 clock_identity,
             },
             interval: Nanos::from_millis(1),
+            time,
             timeouts,
         };
         let (stop, notes) = (Stop::new(), Notes::default());

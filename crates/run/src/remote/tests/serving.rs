@@ -65,7 +65,7 @@ fn a_sender_that_vanishes_frees_its_place() {
     drop(server.open(None).unwrap().begin(flows(&[1])).unwrap());
     server.await_event("abandon");
     a_sender_is_still_served(&server);
-    assert_eq!(server.end(), Served { finished: 1, lost: 1, turned_away: 0 });
+    assert_eq!(server.end(), Served { finished: 1, lost: 1, ..Served::default() });
 }
 
 #[test]
@@ -81,23 +81,44 @@ fn a_sender_that_falls_silent_is_given_up() {
     assert!(lines.contains("it did not answer in time"), "{lines}");
 }
 
+/// It threw its counts away: "stopped by SIGINT, counters consistent", and an empty table.
 #[test]
-fn a_receiver_that_is_stopped_is_gone() {
+fn a_receiver_that_is_stopped_tells_what_it_measured() {
     let server = Server::start(None, Fake::default());
     let mut measurement = server.open(None).unwrap().begin(flows(&[1])).unwrap();
     let log = Arc::clone(&server.log);
+    assert_eq!(server.end(), Served { interrupted: 1, ..Served::default() });
+    // a sender goes on asking, if it looks in between
+    for _ in 0..3 {
+        measurement.received().unwrap();
+    }
+    let outcome = measurement.finish(Nanos::from_millis(5)).unwrap();
+    assert!(outcome.ended_early);
+    assert_eq!(outcome.measured.summary.flows[&1].frames, 10);
+    assert_eq!(*log.lock().unwrap(), ["begin", "finish late"]);
+}
+
+#[test]
+fn a_sender_that_never_looked_has_the_result_of_a_receiver_that_was_stopped() {
+    let server = Server::start(None, Fake::default());
+    let measurement = server.open(None).unwrap().begin(flows(&[1, 2])).unwrap();
     server.end();
-    // A question or two may still be handed to the system.
-    let deadline = soon();
-    let error = loop {
-        match measurement.received() {
-            Ok(_) => assert!(Instant::now() < deadline),
-            Err(error) => break error,
-        }
-    };
-    assert!(matches!(error, RemoteError::Gone { .. }), "{error}");
-    assert_eq!(error.exit_code(), 3);
-    assert_eq!(*log.lock().unwrap(), ["begin", "abandon"]);
+    let outcome = measurement.finish(Nanos::from_millis(5)).unwrap();
+    assert!(outcome.ended_early);
+    assert_eq!(outcome.measured.summary.flows.len(), 2);
+}
+
+/// `receive --listen --time 2s` never ended.
+#[test]
+fn a_receiver_ends_after_its_time() {
+    let begun = Instant::now();
+    let time = Some(Nanos::from_millis(300));
+    let mut server = Server::start_for(time, PATIENT, None, Fake::default());
+    let measurement = server.open(None).unwrap().begin(flows(&[1])).unwrap();
+    let served = server.thread.take().unwrap().join().unwrap();
+    assert_eq!(served, Served { interrupted: 1, ..Served::default() });
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    assert!(measurement.finish(Nanos::from_millis(5)).unwrap().ended_early);
 }
 
 #[test]
@@ -145,6 +166,7 @@ fn a_listener_for_one_sender_ends_after_it() {
             clock_identity: ClockIdentity::here(),
         },
         interval: Nanos::from_millis(50),
+        time: None,
         timeouts: PATIENT,
     };
     let address = listener.address();
