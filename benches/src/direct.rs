@@ -139,6 +139,7 @@ fn driven<P: Port>(
             shard: ALONE,
             sequences: &Sequences::new(1),
             start,
+            time: start.saturating_add(Nanos::new(time.as_nanos() as u64)),
             end: start.saturating_add(Nanos::new(time.as_nanos() as u64)),
             wait: Wait::Spin,
             unix_offset: &UnixOffset::default(),

@@ -374,6 +374,7 @@ impl Sender {
             shard: self.shard,
             sequences: marching.sequences,
             start: marching.start,
+            time: marching.end,
             end: self.end(marching),
             wait: marching.wait,
             unix_offset: marching.unix_offset,

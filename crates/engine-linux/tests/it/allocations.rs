@@ -85,6 +85,7 @@ fn counted_drive<P: Port, C: Clock>(
         shard: Shard::WHOLE,
         sequences: &Sequences::new(program.tags()),
         start,
+        time: Nanos::MAX,
         end: Nanos::MAX,
         wait: Wait::Sleep,
         unix_offset: &UnixOffset::default(),

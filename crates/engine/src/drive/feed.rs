@@ -60,6 +60,7 @@ fn feed_all<P: Port, C: Clock>(
     let mut departures = Vec::with_capacity(batch);
     let mut metas = Vec::with_capacity(batch);
     let (mut shown, mut last, mut handed) = (Nanos::ZERO, Nanos::ZERO, 0);
+    let mut first = None;
     // how long the last two batches took to build, of which one may have been disturbed
     let mut took = [Nanos::ZERO; 2];
     let mut now;
@@ -69,6 +70,12 @@ fn feed_all<P: Port, C: Clock>(
         out.done(port.done());
         if job.stopped(now) {
             break;
+        }
+        if job.too_slow(now, || out.peek().map(|next| next.at)) {
+            // what the port holds is as late
+            port.stop()?;
+            show(job, port, passed_over);
+            return Ok(now);
         }
         if now >= shown.saturating_add(SHOW) {
             let (sent, expired) = show(job, port, passed_over);
@@ -123,6 +130,9 @@ fn feed_all<P: Port, C: Clock>(
         let most = if drops { admission.most(next.at, may_be_late, batch) } else { batch };
         out.next_due(horizon, &mut departures, room.min(most));
         write(port, job, out, (&departures, tally), &mut metas);
+        if let Some(departure) = departures.first() {
+            first.get_or_insert(job.start.saturating_add(departure.at));
+        }
         if let Some(departure) = departures.last() {
             last = job.start.saturating_add(departure.at);
         }
@@ -137,8 +147,18 @@ fn feed_all<P: Port, C: Clock>(
     }
     farewell(port, job, tally, last.max(clock.now()).saturating_add(AFTER))?;
     // the last frames wait for their launch times
-    while !job.stopped(clock.now()) {
-        let step = clock.now().saturating_add(Nanos::from_millis(20)).min(job.end);
+    let first = first.unwrap_or(last);
+    let gap = last.saturating_sub(first).get() / handed.max(1);
+    loop {
+        let now = clock.now();
+        // of those that it holds, judged by their mean gap
+        let held = |port: &P| handed.saturating_sub(port.done()).saturating_mul(gap);
+        let next = || Some(last.saturating_sub(Nanos::new(held(port))).saturating_sub(job.start));
+        if job.stopped(now) || job.too_slow(now, next) {
+            break;
+        }
+        let end = if now < job.time { job.time } else { job.end };
+        let step = now.saturating_add(Nanos::from_millis(20)).min(end);
         if port.drain(step)? {
             break;
         }

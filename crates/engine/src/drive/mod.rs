@@ -108,6 +108,8 @@ pub struct Job<'a> {
     pub sequences: &'a Sequences,
     /// When the run starts, on the port's clock: deadlines count from here.
     pub start: Nanos,
+    /// When its time is over, on the port's clock. A sender that is behind its schedule by more than [`BEHIND`] ends then.
+    pub time: Nanos,
     /// When it ends at the latest, on the port's clock. Flows with a rate end by their own schedule:
     /// leave them a moment after the last deadline, so that the last frames get out.
     pub end: Nanos,
@@ -127,7 +129,18 @@ pub struct Job<'a> {
     pub changes: Option<Listener<'a>>,
 }
 
+/// A sender that is so far behind when its time is over is too slow: what it did not send is not reached. One that keeps up
+/// sends its last frames, though the machine kept it from its CPU right before the end.
+pub const BEHIND: Nanos = Nanos::from_millis(20);
+
 impl Job<'_> {
+    /// Whether its time is over at `now` and a sender whose next frame is due at `next`, from the start, is behind.
+    fn too_slow(&self, now: Nanos, next: impl FnOnce() -> Option<Nanos>) -> bool {
+        now >= self.time
+            && next()
+                .is_some_and(|next| self.start.saturating_add(next).saturating_add(BEHIND) < now)
+    }
+
     fn stopped(&self, now: Nanos) -> bool {
         now >= self.end || self.stop.load(Ordering::Relaxed)
     }

@@ -95,7 +95,7 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         let mut now;
         loop {
             now = self.clock.now();
-            if self.job.stopped(now) {
+            if self.job.stopped(now) || self.is_too_slow(now) {
                 break;
             }
             self.out.listen(now);
@@ -123,6 +123,13 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
         self.drain()?;
         self.say_farewell()?;
         Ok(now)
+    }
+
+    /// Whether its time is over and it is behind its schedule.
+    fn is_too_slow(&mut self, now: Nanos) -> bool {
+        let Pace { job, departures, out, .. } = self;
+        let mut next = || departures.first().copied().or_else(|| out.peek());
+        job.too_slow(now, || next().map(|next| next.at))
     }
 
     /// Lets the port go on with what it has, and takes in what became of it.

@@ -56,11 +56,21 @@ pub(super) fn repeat<P: Port, C: Clock>(
     })?;
     let mut done = false;
     let mut now = clock.now();
-    while !done && !job.stopped(now) {
-        let step = now.saturating_add(LOOK).min(job.end);
+    let mut gone = 0;
+    // when the frame behind those that are gone was due: the last one is right before the end
+    let (round, length) = (period.round.len().max(1) as u128, u128::from(period.length_q32));
+    let next = |gone: u64| {
+        let left = u128::from(all.saturating_sub(gone)).saturating_mul(length) / round >> 32;
+        let left = Nanos::new(u64::try_from(left).unwrap_or(u64::MAX));
+        Some(job.time.saturating_sub(job.start).saturating_sub(left))
+    };
+    while !done && !job.stopped(now) && !job.too_slow(now, || next(gone)) {
+        let end = if now < job.time { job.time } else { job.end };
+        let step = now.saturating_add(LOOK).min(end);
         done = port.drain(step)?;
         port.flush()?;
-        show(job, port, 0);
+        let (sent, expired) = show(job, port, 0);
+        gone = sent.saturating_add(expired);
         now = clock.now();
     }
     port.stop()?;

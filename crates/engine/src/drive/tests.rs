@@ -51,6 +51,7 @@ struct World {
     sequences: Sequences,
     stop: AtomicBool,
     live: LiveTx,
+    time: Nanos,
     end: Nanos,
 }
 
@@ -67,6 +68,7 @@ impl World {
             sequences,
             stop: AtomicBool::new(false),
             live: LiveTx::default(),
+            time: Nanos::MAX,
             end: Nanos::MAX,
         }
     }
@@ -92,6 +94,7 @@ impl World {
             shard,
             sequences: &self.sequences,
             start: START,
+            time: self.time,
             end: self.end,
             wait: Wait::Spin,
             unix_offset: &UnixOffset::default(),
@@ -380,6 +383,38 @@ fn of_a_packet_in_fragments_all_leave_or_none() {
     }
 }
 
+/// A run of 2 s sent for 2.1 s: the moment that is left for the last frames was used to send those that were late, too.
+#[test]
+fn a_sender_that_is_too_slow_ends_at_its_time() {
+    let mut world = World::of(compiled(
+        "ports: { a: {} }\nflows:\n  x: { from: a, to: a, rate: 1500kpps, stop: 100ms }\n",
+    ));
+    world.time = START.saturating_add(Nanos::from_millis(100));
+    world.end = START.saturating_add(Nanos::from_millis(200));
+    let mut slow = Slow::new(&world, Nanos::from_micros(1), 0);
+    let sent = world.drive(&mut slow, Shard::WHOLE).flows[0].clone();
+    let last = sent.span.unwrap().1;
+    assert!(last <= world.time.saturating_add(Nanos::from_micros(100)), "{last}");
+    assert!(sent.not_reached.frames > 40_000, "{sent:?}");
+    assert_eq!(sent.requested.frames + sent.not_reached.frames, 150_000);
+    assert!(!sent.uncounted);
+}
+
+/// One that keeps up sends its last frames, though it was kept from its CPU right before the end.
+#[test]
+fn a_sender_that_is_late_by_little_sends_its_last_frames() {
+    let mut world = World::of(compiled(
+        "ports: { a: {} }\nflows:\n  x: { from: a, to: a, rate: 1kpps, stop: 20ms }\n",
+    ));
+    world.time = START.saturating_add(Nanos::from_millis(20));
+    world.end = START.saturating_add(Nanos::from_millis(120));
+    world.clock.wait_until(START.saturating_add(Nanos::from_millis(15)), Wait::Sleep);
+    let mut slow = Slow::new(&world, Nanos::from_micros(500), 0);
+    let sent = world.drive(&mut slow, Shard::WHOLE).flows[0].clone();
+    assert_eq!((sent.sent.frames, sent.not_reached.frames), (20, 0));
+    assert!(sent.span.unwrap().1 > world.time);
+}
+
 #[test]
 fn a_stop_ends_a_flood() {
     let mut world = World::new(&[(None, u64::MAX)]);
@@ -452,6 +487,7 @@ fn late_frames_are_spaced_by_most_of_their_gap_unless_something_else_counts() {
             shard: Shard { core: 0, cores },
             sequences: &world.sequences,
             start: START,
+            time: world.time,
             end: world.end,
             wait,
             unix_offset: &UnixOffset::default(),

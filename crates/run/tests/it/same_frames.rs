@@ -258,6 +258,7 @@ fn in_memory(bed: &Testbed, load: Load) -> (Flows, [Departures; 3]) {
         shard: Shard::WHOLE,
         sequences: &Sequences::new(3),
         start,
+        time: Nanos::MAX,
         end: Nanos::MAX,
         wait: Wait::Spin,
         unix_offset: &UnixOffset::default(),
