@@ -146,6 +146,10 @@ impl Pace {
 
     /// The look that is compared with.
     fn since(&mut self, now: &Progress) -> Progress {
+        // a receiver begins to measure for another sender
+        if self.looks.back().is_some_and(|look| look.ended || look.elapsed > now.elapsed) {
+            self.looks = VecDeque::from([Progress::default()]);
+        }
         let begins = now.elapsed.saturating_sub(self.window);
         while self.looks.get(1).is_some_and(|look| look.elapsed <= begins) {
             self.looks.pop_front();
@@ -190,12 +194,21 @@ impl Pace {
             let lost = all.saturating_sub(last.lost.unwrap_or(0));
             // of those that somebody knows to have been sent meanwhile
             let of = sent.or(received).map_or(0, |(frames, _)| frames);
-            let of = if sent.is_some() { of.max(lost) } else { of.saturating_add(lost) };
+            let of = match now.lost_of {
+                // what was found lost may have been sent before the last look
+                Some(known) => known.saturating_sub(last.lost_of.unwrap_or(0)).max(lost),
+                None if sent.is_some() => of.max(lost),
+                None => of.saturating_add(lost),
+            };
             let share =
                 if lost > 0 { format!(" ({})", human::share(lost, of)) } else { String::new() };
             let total =
                 if all > lost { format!(", total {}", human::count(all)) } else { String::new() };
             line.push_str(&format!("  lost {}{share}{total}", human::count(lost)));
+        }
+        if now.failed > 0 {
+            let since = now.failed.saturating_sub(last.failed);
+            line.push_str(&counted("failed", Some((since, 0)), now.failed));
         }
         if now.expired > 0 {
             let since = now.expired.saturating_sub(last.expired);
@@ -254,6 +267,34 @@ mod tests {
         assert_eq!(lost(3, 2700, 300), "0, total 300");
         // one came very late
         assert_eq!(lost(4, 3701, 299), "0, total 299");
+    }
+
+    /// 36 % were lost all the time, and a line said 72 %: the receiver had not told of the interval before.
+    #[test]
+    fn the_share_of_loss_is_of_the_frames_that_were_looked_at() {
+        let mut pace = Pace::new(Nanos::ZERO);
+        let mut lost = |second: u64, lost, of| {
+            let seen = look(second, Some(second * 1000), Some(of - lost));
+            let line = pace.line(&Progress { lost: Some(lost), lost_of: Some(of), ..seen });
+            line.split_once("  lost ").unwrap().1.to_owned()
+        };
+        assert_eq!(lost(1, 360, 1000), "360 (36.0 %)");
+        assert_eq!(lost(2, 360, 1000), "0, total 360");
+        assert_eq!(lost(3, 1080, 3000), "720 (36.0 %), total 1,080");
+    }
+
+    #[test]
+    fn frames_that_the_device_refused_have_a_word() {
+        let line = Pace::new(Nanos::ZERO).line(&Progress { failed: 7, ..look(1, Some(1), None) });
+        assert!(line.ends_with("  failed 7"), "{line}");
+    }
+
+    #[test]
+    fn another_sender_begins_anew() {
+        let mut pace = Pace::new(Nanos::ZERO);
+        pace.line(&Progress { ended: true, ..look(9, None, Some(500)) });
+        let line = pace.line(&look(1, None, Some(100)));
+        assert_eq!(line, "  1.0 s  100 pps  51.2 kbit/s  received 100");
     }
 
     #[test]

@@ -173,7 +173,13 @@ fn rates(stream: &Stream) -> Option<String> {
 fn number(value: f64) -> String {
     match value {
         large if large >= 1000.0 => human::count(large.round() as u64),
-        small => format!("{small:.3}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+        small => {
+            // six digits from the first that is not zero
+            let leading = if small > 0.0 { small.log10().floor().min(0.0) } else { 0.0 };
+            let decimals = if small < 1.0 { (5.0 - leading).min(18.0) as usize } else { 3 };
+            let text = format!("{small:.decimals$}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
     }
 }
 

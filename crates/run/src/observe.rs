@@ -24,6 +24,10 @@ pub struct Progress {
     /// Frames that are known to be lost by now: later ones of their flow arrived at least 20 ms ago, or they were sent
     /// more than a second ago and nothing came of them. `None` without a receiver. A very late frame takes one off.
     pub lost: Option<u64>,
+    /// Frames whose fate is known by now: those among which `lost` were found. `None` where that is not counted apart.
+    pub lost_of: Option<u64>,
+    /// Frames that were handed over so far and that the device did not send; they are not among `sent`.
+    pub failed: u64,
     /// Frames dropped so far because they were later than their drift.
     pub expired: u64,
     /// How long nothing is due, where the senders wait for the next frame.
@@ -32,7 +36,7 @@ pub struct Progress {
     pub ended: bool,
 }
 
-/// When to look: at each multiple of the interval, and not shortly before the end, when the last look comes anyway.
+/// When to look: at each multiple of the interval, the first one interval from the start, and not shortly before the end, when the last look comes anyway.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Looks {
     interval: Nanos,
@@ -41,7 +45,7 @@ pub(crate) struct Looks {
 
 impl Looks {
     pub(crate) fn every(interval: Nanos) -> Looks {
-        Looks { interval, next: Nanos::ZERO }
+        Looks { interval, next: interval }
     }
 
     /// Whether to look at `elapsed` from the start of a run of `duration`, if that is known.
@@ -146,9 +150,11 @@ mod tests {
             times.iter().copied().filter(|time| looks.due(millis(*time), duration)).collect()
         };
         let times = [0, 10, 990, 1007, 1017, 1995, 2005, 2015];
-        assert_eq!(looks(None, &times), [0, 1007, 2005]);
-        assert_eq!(looks(Some(millis(2000)), &times), [0, 1007]);
+        assert_eq!(looks(None, &times), [1007, 2005]);
+        assert_eq!(looks(Some(millis(2000)), &times), [1007]);
         // one that goes on for longer than it should is looked at
-        assert_eq!(looks(Some(millis(2000)), &[0, 1000, 2000, 2040, 3000]), [0, 1000, 2040, 3000]);
+        assert_eq!(looks(Some(millis(2000)), &[0, 1000, 2000, 2040, 3000]), [1000, 2040, 3000]);
+        // a first look that came late was a line for 0.1 s
+        assert_eq!(looks(None, &[130, 1000]), [1000]);
     }
 }

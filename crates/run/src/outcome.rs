@@ -38,6 +38,8 @@ pub(crate) struct Outcome {
     pub(crate) elapsed: Nanos,
     /// How long flows could send, from the start of the run.
     pub(crate) ran: Nanos,
+    /// When its senders were told to end, from the start of the run.
+    pub(crate) halted: Option<Nanos>,
     pub(crate) cpu: CpuTimes,
     /// Device counters of each port before the run.
     pub(crate) counters: Vec<Option<LinkStats>>,
@@ -145,7 +147,10 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     }
     let frames: u64 = tags.iter().map(|tag| tag.sent.frames).sum();
     let sender = (frames > 0 || !run.program.flows.is_empty())
-        .then(|| sender_side(&run, (&tags, &outcome.replayed), outcome.start, &interruptions))
+        .then(|| {
+            let times = (outcome.start, outcome.halted.unwrap_or(outcome.ran));
+            sender_side(&run, (&tags, &outcome.replayed), times, &interruptions)
+        })
         .map(|side| with_shared(side, shared_errors.buckets));
     machine_notes.extend(facts::shared_errors(&tags));
     let (costs, spent) = facts::cost(&outcome.cpu, frames);
@@ -414,13 +419,13 @@ fn volume(amount: Amount) -> Volume {
 fn sender_side(
     run: &Prepared,
     (tags, replayed): (&[FlowSent], &[Replayed]),
-    start: Nanos,
+    times: (Nanos, Nanos),
     interruptions: &[Option<Interruptions>],
 ) -> SenderSide {
     let flow = |flow: &Flow| {
         let replayed = replayed.iter().find(|one| one.flow == u32::from(flow.id));
         let members = replayed.map_or(&[][..], |one| &one.summary.members);
-        sent_flow(run, flow, (tags, members), start)
+        sent_flow(run, flow, (tags, members), times)
     };
     SenderSide {
         stations: sending_stations(run, interruptions),
@@ -449,7 +454,7 @@ fn sent_flow(
     run: &Prepared,
     flow: &Flow,
     (tags, members): (&[FlowSent], &[Member]),
-    start: Nanos,
+    (start, ran): (Nanos, Nanos),
 ) -> SentFlow {
     let program = &run.program;
     let probed = program.codec(flow.id.into()).is_some();
@@ -491,6 +496,8 @@ fn sent_flow(
         offered: offered.map(|(rate, _)| rate),
         mean: mean(program, flow),
         steady: offered.is_some_and(|(_, steady)| steady),
+        varies: program.varies(flow.id.into()),
+        under_way: program.under_way(flow.id.into(), ran).map(|time| (time.from, time.to)),
         queues: queues(run, flow),
         members,
         ..line(&all, flow.id)

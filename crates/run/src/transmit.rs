@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -30,6 +29,7 @@ use wirebeat_units::Nanos;
 
 use crate::engines::{self, Engine};
 use crate::error::RunError;
+use crate::options::Options;
 use crate::placement::Seat;
 use crate::ports::PortHere;
 use crate::spread::{self, Share};
@@ -74,7 +74,9 @@ pub(crate) struct Sender {
 
 /// What opening a port takes beside the program.
 #[derive(Clone, Debug)]
-pub(crate) struct Opening {
+pub(crate) struct Opening<'a> {
+    /// What names of files are relative to.
+    pub(crate) options: &'a Options,
     pub(crate) wait: Wait,
     pub(crate) priority: Priority,
     /// The clock of the day less the monotonic one.
@@ -104,7 +106,7 @@ pub(crate) struct Marching<'a> {
 pub(crate) fn open(
     (port, engine): (&PortHere, Engine),
     program: &Program,
-    (opening, seats): (Opening, &[Seat]),
+    (opening, seats): (Opening<'_>, &[Seat]),
     ends: &mut HashMap<String, LoopbackPort>,
 ) -> Result<Vec<Sender>, RunError> {
     let flows = program.flows_from(&port.name);
@@ -120,7 +122,7 @@ pub(crate) fn open(
     // in memory there is one, wherever it is put
     let shares = spread::shares(program, &flows, (seats.len(), port.spec.cores.len() > 1));
     let cores = shares.len();
-    let Opening { wait, priority, unix_offset, room, shared } = opening;
+    let Opening { options, wait, priority, unix_offset, room, shared } = opening;
     let repeats = if engine == Engine::Kernel && room.is_none() { ROUND_MAX } else { 0 };
     let sequences = match engine {
         Engine::Kernel if cores > 1 => {
@@ -171,7 +173,7 @@ pub(crate) fn open(
                 let options = socket_options(port, program, &flows, (&plan, room));
                 AnyPort::Socket(Box::new(port.enter(|| SocketPort::open(&options))??))
             }
-            Engine::Pcap => AnyPort::Pcap(Box::new(open_pcap(port, &plan)?)),
+            Engine::Pcap => AnyPort::Pcap(Box::new(open_pcap(port, &plan, options)?)),
         };
         let live = Arc::new(LiveTx::default());
         let playbacks = Vec::new();
@@ -252,15 +254,19 @@ fn check_endpoints(port: &PortHere, program: &Program, flows: &[u32]) -> Result<
     }
 }
 
-fn open_pcap(port: &PortHere, plan: &Plan) -> Result<PcapPort<BufWriter<File>>, RunError> {
+fn open_pcap(
+    port: &PortHere,
+    plan: &Plan,
+    options: &Options,
+) -> Result<PcapPort<BufWriter<File>>, RunError> {
     let Some(file) = &port.spec.file else {
         return Err(RunError::Usage(format!(
             "port '{}' writes a capture and has no file; give it one, for example 'file: run.pcapng'",
             port.name
         )));
     };
-    let options = PcapOptions { plan: plan.tx, epoch: Nanos::ZERO };
-    Ok(PcapPort::create(Path::new(file), &options)?)
+    let how = PcapOptions { plan: plan.tx, epoch: Nanos::ZERO };
+    Ok(PcapPort::create(&options.path(file), &how)?)
 }
 
 fn packet_options(port: &PortHere, plan: &Plan) -> Result<PacketOptions, RunError> {

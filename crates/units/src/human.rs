@@ -92,6 +92,7 @@ fn scaled(value: f64, unit: &str, larger: &[(&str, f64)]) -> String {
     let decimals = match scaled.abs() {
         large if large >= 99.95 => 0,
         middle if middle >= 9.995 => 1,
+        small if small < 0.0995 && small > 0.0 => (2.0 - small.log10().floor()).min(18.0) as usize,
         _ => 2,
     };
     format!("{scaled:.decimals$} {unit}")

@@ -21,6 +21,7 @@ mod interrupts;
 mod listening;
 mod memory;
 mod output;
+mod rates;
 mod scenario;
 mod scripts;
 mod signals;

@@ -121,6 +121,10 @@ pub struct SentFlow {
     pub mean: Option<Volume>,
     /// Whether that rate was asked for all the time, so that the sent rate can be held against it.
     pub steady: bool,
+    /// Whether that rate was to be another at another time: its rates are its frames over the time under way.
+    pub varies: bool,
+    /// When it was to be under way, from the start of the run; `None` where that is not known.
+    pub under_way: Option<(Nanos, Nanos)>,
     /// Frames that leave back to back; 0 counts as 1.
     pub burst: u32,
     /// Transmit queues that it was spread over; 0 counts as 1.

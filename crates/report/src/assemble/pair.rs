@@ -7,10 +7,11 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use wirebeat_meter::summary::{Distribution, FlowSummary, SharedHistograms};
+use wirebeat_units::Nanos;
 
 use super::{Attribution, ReceiverSide, SenderSide, SentFlow, rates};
 use crate::model::{
-    Bins, FlowReport, Loss, LossBasis, Members, Others, Received, Sent, Stats, Volume, round,
+    Bins, FlowReport, Loss, LossBasis, Members, Others, Rates, Received, Sent, Stats, Volume, round,
 };
 
 /// Name of what arrived without a probe.
@@ -262,16 +263,8 @@ fn told_apart(mut flow: Cow<'_, FlowSummary>, sent: u64) -> Cow<'_, FlowSummary>
 }
 
 fn sent(flow: &SentFlow) -> Sent {
-    let rates = span_ns(flow).and_then(|span| {
-        let intervals = rates::intervals(flow.sent.frames, flow.burst);
-        match asked_ns(flow) {
-            Some(asked) => rates::rates(&flow.sent, flow.sent.frames as f64, span.max(asked)),
-            None => rates::rates(&flow.sent, intervals as f64, span),
-        }
-    });
-    let kind = if flow.sent.frames > 0 { &flow.sent } else { &flow.requested };
-    let kind = flow.mean.as_ref().unwrap_or(kind);
-    let offered = flow.offered.as_ref().map(|rate| rates::offered(kind, rate));
+    let rates = sent_rates(flow);
+    let offered = offered(flow);
     Sent {
         requested: flow.requested,
         sent: flow.sent,
@@ -292,6 +285,40 @@ fn sent(flow: &SentFlow) -> Sent {
         last_departure_ns: flow.departures.map(|(_, last)| last.get()),
         departure_error_ns: Stats::of(&flow.departure_error),
     }
+}
+
+/// The rate that was asked for. Where it changes with time or has pauses, it is that of all frames that were asked for over the
+/// time under way, as the sent rate is.
+fn offered(flow: &SentFlow) -> Option<Rates> {
+    let kind = if flow.sent.frames > 0 { &flow.sent } else { &flow.requested };
+    let kind = flow.mean.as_ref().unwrap_or(kind);
+    let rate = flow.offered.as_ref()?;
+    match flow.under_way.filter(|_| flow.varies && !flow.not_reached_at_least) {
+        Some((from, to)) => {
+            rates::rates(kind, flow.requested.frames as f64, to.saturating_sub(from).get())
+        }
+        None => Some(rates::offered(kind, rate)),
+    }
+}
+
+fn sent_rates(flow: &SentFlow) -> Option<Rates> {
+    let span = span_ns(flow)?;
+    let under_way = departed(flow).filter(|_| flow.varies && flow.sent.frames > 1);
+    if let Some((from, to)) = under_way {
+        return rates::rates(&flow.sent, flow.sent.frames as f64, to.saturating_sub(from));
+    }
+    let intervals = rates::intervals(flow.sent.frames, flow.burst);
+    match asked_ns(flow) {
+        Some(asked) => rates::rates(&flow.sent, flow.sent.frames as f64, span.max(asked)),
+        None => rates::rates(&flow.sent, intervals as f64, span),
+    }
+}
+
+/// When a flow of a known rate was under way, and longer where its last frame left later.
+fn departed(flow: &SentFlow) -> Option<(u64, u64)> {
+    let (from, to) = flow.under_way.filter(|_| flow.offered.is_some())?;
+    let last = flow.departures.map_or(Nanos::ZERO, |(_, last)| last);
+    Some((from.get(), to.max(last).get()))
 }
 
 /// The time that a flow's rate is counted over: from its first departure to its last. Where the first was late, and those
@@ -403,10 +430,14 @@ fn total_sent(
     let reports = || flows.iter().filter_map(|flow| flow.sent.as_ref());
     let first = reports().filter_map(|sent| sent.first_departure_ns).min();
     let last = reports().filter_map(|sent| sent.last_departure_ns).max();
+    let under_way = Together::of(&sides);
     let mut total = Sent {
         first_departure_ns: first,
         last_departure_ns: last,
-        offered: rates::sum(reports().map(|sent| sent.offered)),
+        offered: match &under_way {
+            Some(together) => together.offered(&sides),
+            None => rates::sum(reports().map(|sent| sent.offered)),
+        },
         rate_error_ppm: mean_error(reports()),
         late_after_ns: reports().map(|sent| sent.late_after_ns).max()?,
         ..Sent::default()
@@ -435,10 +466,73 @@ fn total_sent(
     total.queues = sides.iter().map(|flow| flow.queues).max().unwrap_or(0).max(1);
     total.drops_late = sides.iter().any(|flow| flow.drops_late);
     let asked = sides.iter().filter_map(|flow| asked_ns(flow)).max().unwrap_or(0);
-    total.rates = rates::rates(&total.sent, held, span.max(asked).max(longest));
+    total.rates = match under_way.filter(|_| total.sent.frames > 1) {
+        Some(together) => together.sent(&sides),
+        None => rates::rates(&total.sent, held, span.max(asked).max(longest)),
+    };
     error.complete(shared_errors);
     total.departure_error_ns = Stats::of(&error);
     Some(total)
+}
+
+/// The time in which flows whose rates are known were under way. Both rates of the total are counted over it, each flow's for
+/// the part that it was under way: flows that come one after the other are not as fast as if they were sent at one time.
+struct Together {
+    asked: (u64, u64),
+    departed: (u64, u64),
+}
+
+impl Together {
+    /// `None` where the time or the rate of a flow is not known.
+    fn of(sides: &[&SentFlow]) -> Option<Together> {
+        let mut all: Option<Together> = None;
+        for flow in sides {
+            let own = Together { asked: asked(flow)?, departed: departed(flow)? };
+            // one that did not come to its start adds no time
+            if own.asked.0 >= own.asked.1 {
+                continue;
+            }
+            let wider = |a: (u64, u64), b: (u64, u64)| (a.0.min(b.0), a.1.max(b.1));
+            all = Some(match all {
+                Some(all) => Together {
+                    asked: wider(all.asked, own.asked),
+                    departed: wider(all.departed, own.departed),
+                },
+                None => own,
+            });
+        }
+        all
+    }
+
+    fn offered(&self, sides: &[&SentFlow]) -> Option<Rates> {
+        rates::weighted(sides.iter().filter_map(|flow| {
+            Some((offered(flow)?, rates::part(asked(flow)?, self.asked, gap_ns(flow))))
+        }))
+    }
+
+    fn sent(&self, sides: &[&SentFlow]) -> Option<Rates> {
+        let span = self.departed.1.saturating_sub(self.departed.0);
+        rates::weighted(sides.iter().filter_map(|flow| {
+            let Some(rates) = sent_rates(flow) else {
+                // a single frame
+                let rates = rates::rates(&flow.sent, flow.sent.frames as f64, span)?;
+                return Some((rates, 1.0));
+            };
+            Some((rates, rates::part(departed(flow)?, self.departed, gap_ns(flow))))
+        }))
+    }
+}
+
+/// When a flow of a known rate was to be under way.
+fn asked(flow: &SentFlow) -> Option<(u64, u64)> {
+    let (from, to) = flow.under_way.filter(|_| flow.offered.is_some())?;
+    Some((from.get(), to.get()))
+}
+
+/// The time between two bursts on average.
+fn gap_ns(flow: &SentFlow) -> f64 {
+    let rate = flow.offered.map_or(0.0, |rate| rate.per_second());
+    if rate > 0.0 { 1e9 * f64::from(flow.burst.max(1)) / rate } else { 0.0 }
 }
 
 /// The mean of the flows' errors, weighted by their frames.

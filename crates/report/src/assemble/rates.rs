@@ -48,19 +48,49 @@ pub fn offered(volume: &Volume, rate: &FrameRate) -> Rates {
     of(volume, rate.per_second())
 }
 
-fn of(volume: &Volume, frames_per_second: f64) -> Rates {
+/// The part of the time `all`, from 0 to 1, in which a flow was under way from `own.0` to `own.1`. What is missing at either
+/// end counts as well where it is no longer than the flow's gap: flows are staggered by parts of theirs.
+pub fn part(own: (u64, u64), all: (u64, u64), gap_ns: f64) -> f64 {
+    let time = all.1.saturating_sub(all.0);
+    let edge = |time: u64| if time as f64 <= gap_ns { time } else { 0 };
+    let (before, after) = (own.0.saturating_sub(all.0), all.1.saturating_sub(own.1));
+    let span = own.1.saturating_sub(own.0);
+    if span == 0 || time == 0 {
+        return 0.0;
+    }
+    (span.saturating_add(edge(before)).saturating_add(edge(after)) as f64 / time as f64).min(1.0)
+}
+
+/// The sum of rates, each of which held for so large a part of the time; `None` where there is none.
+pub fn weighted(rates: impl Iterator<Item = (Rates, f64)>) -> Option<Rates> {
+    let parts = |(rates, part): (Rates, f64)| Rates {
+        frames_per_second: digits(rates.frames_per_second * part),
+        line_bits_per_second: digits(rates.line_bits_per_second * part),
+        frame_bits_per_second: digits(rates.frame_bits_per_second * part),
+        payload_bits_per_second: digits(rates.payload_bits_per_second * part),
+    };
+    sum(rates.map(|one| Some(parts(one))))
+}
+
+/// Frames of the kind that `volume` holds at so many in a second.
+pub fn of(volume: &Volume, frames_per_second: f64) -> Rates {
     let frames = volume.frames.max(1) as f64;
     let wire = volume.fragments as f64 / frames + 1.0;
     let bits = |bytes: u64, overhead: u16| {
         let mean = bytes as f64 / frames + f64::from(overhead) * wire;
-        round(mean * 8.0 * frames_per_second)
+        digits(mean * 8.0 * frames_per_second)
     };
     Rates {
-        frames_per_second: round(frames_per_second),
+        frames_per_second: digits(frames_per_second),
         line_bits_per_second: bits(volume.frame_bytes, LINE_OVERHEAD),
         frame_bits_per_second: bits(volume.frame_bytes, 0),
         payload_bits_per_second: bits(volume.payload_bytes, 0),
     }
+}
+
+/// `value` to twelve digits, however small or large it is: whoever reads it back as a decimal has the same.
+fn digits(value: f64) -> f64 {
+    format!("{value:.11e}").parse().unwrap_or(value)
 }
 
 /// The sum of all rates; `None` when one is not known or there is none.

@@ -137,8 +137,8 @@ pub struct Sent {
     /// replayed has its own times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Rates>,
-    /// The rate between first and last departure; `null` for fewer than two. Where frames were asked for that were not
-    /// sent: of those that were, in the time in which all were asked for.
+    /// The rate between first and last departure; `null` for fewer than two. Where the rate was to change with time, and
+    /// where frames were asked for that were not sent: of those that were, in the time in which all were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<Rates>,
     /// How far the sent rate is from the offered, in millionths of it. For the total: the mean of the

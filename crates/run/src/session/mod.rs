@@ -2,6 +2,7 @@
 //! one time, watch, settle, and report. `opening.rs` opens the ports, `reception.rs` says what each port
 //! receives, `watching.rs` what is looked at meanwhile, `start.rs` when it begins.
 
+mod choices;
 mod opening;
 mod reception;
 mod start;
@@ -32,9 +33,9 @@ use wirebeat_units::{Nanos, WallTime};
 
 use crate::attribution::attribute_remote;
 use crate::control::socket::ControlSocket;
-use crate::control::{self, Control, Controlled};
+use crate::control::{Control, Controlled};
 use crate::day_clock::DayClock;
-use crate::engines::{self, Choice, Engine};
+use crate::engines::{self, Engine};
 use crate::error::RunError;
 use crate::files;
 use crate::links::Links;
@@ -52,11 +53,12 @@ use crate::spread;
 use crate::starvation::Starvation;
 use crate::transmit::{Marching, Sender};
 
+use choices::{check_bins, chosen, overwritten, planned};
 use opening::await_links;
 use reception::nominal_gap;
 use start::before_a_tick;
 pub(crate) use watching::stopped;
-use watching::{Looking, halt_when_asked};
+use watching::{Halt, HandedOver, Looking, end_of_sending, halt_when_asked};
 
 /// When a run on a virtual clock starts: a round number, the same every time.
 const VIRTUAL_START: Nanos = Nanos::from_secs(1);
@@ -136,6 +138,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         ports.iter().map(|port| engines::choose(port, scenario)).collect::<Result<Vec<_>, _>>()?;
     let engines: Vec<Engine> = choices.iter().map(|choice| choice.engine).collect();
     let mut chosen = chosen(scenario, &ports, &choices);
+    chosen.extend(overwritten(&ports, &engines, &options));
     // neighbours answer only then
     chosen.extend(await_links(&ports, &engines, scenario.run.link_timeout)?);
     let found = files::find(scenario, &options)?;
@@ -203,52 +206,6 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         prepared.control_socket = Some(ControlSocket::open(path.as_deref())?);
     }
     Ok(prepared)
-}
-
-/// What was not written and had to be chosen on this machine: a sentence for each port.
-fn chosen(scenario: &Scenario, ports: &[PortHere], choices: &[Choice]) -> Vec<String> {
-    let of = |(port, choice): (&PortHere, &Choice)| {
-        let on_the_way = port.spec.interface.is_none().then_some(port.link.as_ref()).flatten();
-        let to = scenario.destination_from(&port.name);
-        let interface = on_the_way.zip(to).filter(|_| choice.engine != Engine::Socket);
-        let interface = interface.map(|(link, to)| {
-            format!(
-                "port '{}' sends from {}, the interface on the way to {to}",
-                port.name, link.name
-            )
-        });
-        interface.into_iter().chain(choice.told(port))
-    };
-    ports.iter().zip(choices).flat_map(of).collect()
-}
-
-/// Bins are counted where frames are received.
-fn check_bins(program: &Program, options: &Options) -> Result<(), RunError> {
-    if options.bins.is_none() || program.flows.iter().any(|flow| flow.to.is_some()) {
-        return Ok(());
-    }
-    Err(RunError::Usage(match &options.peer {
-        Some(_) => "bins are of times between arrivals, and the receiver on the other host counts them; give --bins to \
-                    'wirebeat receive' there, and the report here has them, too"
-            .to_owned(),
-        None => "bins are of times between arrivals, and nothing is received here; leave --bins out, or give it to \
-                 'wirebeat receive'"
-            .to_owned(),
-    }))
-}
-
-/// What a scenario plans to change.
-fn planned(scenario: &Scenario) -> Vec<Change> {
-    let name = |flow: u32| {
-        let flow = scenario.flows.get_index(flow as usize);
-        flow.map_or("", |(name, _)| name.as_str())
-    };
-    let flows = (0..).zip(scenario.flows.values());
-    let changes =
-        flows.flat_map(|(flow, spec)| spec.at.iter().map(move |(&at, change)| (flow, at, change)));
-    let mut planned = control::planned(changes, name);
-    planned.sort_by_key(|change| change.at_ns);
-    planned
 }
 
 impl Prepared {
@@ -459,7 +416,7 @@ impl Prepared {
         let origin = if virtual_time { begun } else { start };
         let sequences = Sequences::new(self.program.tags());
         // without the receiver that was asked for, nothing is sent
-        let halt = AtomicBool::new(remote.is_err());
+        let halt = Halt::new(remote.is_err());
         // before any of them waits: who begins alone would go on alone
         let on_virtual_time = self.senders.iter().filter(|sender| sender.is_on_virtual_time());
         let mut clocks = self.virtual_clock.waiters(on_virtual_time.count()).into_iter();
@@ -473,7 +430,7 @@ impl Prepared {
             end: start.saturating_add(self.time_limit()),
             wait: self.wait,
             unix_offset: &unix_offset,
-            stop: &halt,
+            stop: &halt.flag,
             changes: self.control.as_ref().map(Control::changes),
         };
         let socket = self.control_socket.take().zip(self.control.clone());
@@ -494,13 +451,16 @@ impl Prepared {
         let mut links = Links::new(std::mem::take(&mut self.watches), self.links.1, origin);
         let stopped_before = matches!(remote, Err(RemoteError::Stopped { .. }));
         let mut refusals = Refusals::new(&self, &lives);
+        let handed = HandedOver { sending: &self.sending, lives: &lives, accepted: &self.accepted };
         let mut looking = Looking {
             receivers: &self.receivers,
             lives: &lives,
             duration,
             remote: remote.as_mut().ok().and_then(Option::as_mut),
-            asked: Nanos::ZERO,
+            asked: None,
             told: None,
+            handed,
+            looked: Nanos::ZERO,
             frames: 0,
             all_counted: self.counts_all(),
             sent: VecDeque::new(),
@@ -533,7 +493,9 @@ impl Prepared {
                     let failed = stuck.or_else(|| refusals.look(&self.accepted, now));
                     let failed = failed.map(|message| End::Failed { message });
                     let reason = stopped(stop).or_else(|| links.look(now)).or(failed);
-                    halt.fetch_or(reason.is_some(), Ordering::Release);
+                    if reason.is_some() {
+                        halt.set();
+                    }
                     end = reason.unwrap_or(End::Completed);
                 }
                 for told in self.replaying.iter().filter_map(Replaying::long_gap) {
@@ -550,7 +512,7 @@ impl Prepared {
             threads.into_iter().map(outcome::join).collect::<Vec<_>>()
         });
         // Nothing may have run for so long that it was looked at.
-        if end == End::Completed && (stopped_before || halt.load(Ordering::Acquire)) {
+        if end == End::Completed && (stopped_before || halt.is_set()) {
             end = stopped(stop).unwrap_or(End::Completed);
         }
         let ran = match virtual_time {
@@ -562,7 +524,10 @@ impl Prepared {
         let replayed =
             std::mem::take(&mut self.replaying).into_iter().map(Replaying::finish).collect();
         // the last look is at what was sent by now, and has arrived or not when all is quiet
-        let ended = MonotonicClock.now().saturating_sub(origin);
+        let ended = match virtual_time {
+            true => MonotonicClock.now().saturating_sub(origin),
+            false => end_of_sending(&sent, (start, ran), halt.since(start).or(duration)),
+        };
         if !virtual_time && !self.receivers.is_empty() {
             watching::settle(self.settle, stop);
         }
@@ -580,7 +545,8 @@ impl Prepared {
                 ran,
                 cpu,
                 counters,
-                stopped_early: halt.into_inner(),
+                stopped_early: halt.is_set(),
+                halted: halt.since(start),
                 replayed,
                 remote,
                 outages,

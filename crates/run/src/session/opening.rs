@@ -69,6 +69,7 @@ impl Prepared {
             let mine = self.program.flows_from(&port.name);
             let recordings = opened.iter_mut().filter(|one| mine.contains(&one.flow()));
             let opening = Opening {
+                options: &self.options,
                 shared: match engine {
                     Engine::Kernel => shared::among(recordings),
                     _ => None,

@@ -2,13 +2,15 @@
 //! still there.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::drive::LiveTx;
+use wirebeat_engine::drive::{Driven, LiveTx};
+use wirebeat_engine_linux::kernel::Accepted;
 use wirebeat_report::model::End;
 use wirebeat_units::Nanos;
 
@@ -17,7 +19,7 @@ use crate::receivers::{self, Receiver};
 use crate::remote::{Count, Measurement};
 use crate::transmit;
 
-use super::WATCH;
+use super::{Sending, WATCH};
 
 /// Waits for frames on their way, so long or until a stop is asked: that none comes for a while does not say that none is
 /// on its way. A flow may be slower than the path is long.
@@ -40,14 +42,59 @@ pub(super) struct Looking<'a> {
     pub(super) duration: Option<Nanos>,
     pub(super) remote: Option<&'a mut Measurement>,
     /// When the receiver on the other host was asked last, and what it told.
-    pub(super) asked: Nanos,
+    pub(super) asked: Option<Nanos>,
     pub(super) told: Option<Count>,
-    /// Frames sent by the last look.
+    /// What tells whether devices sent what they were handed.
+    pub(super) handed: HandedOver<'a>,
+    /// When it was looked last.
+    pub(super) looked: Nanos,
+    /// Frames handed over by the last look.
     pub(super) frames: u64,
     /// Whether all frames that are sent are counted by receivers, one for one.
     pub(super) all_counted: bool,
     /// When frames were counted, and how many were sent by then: some since [`UNDER_WAY`] ago, and one before.
     pub(super) sent: VecDeque<(Nanos, u64)>,
+}
+
+/// Frames that the kernel engine handed to drivers: whether they were sent is known where it is counted what a driver accepts.
+pub(super) struct HandedOver<'a> {
+    /// By sender.
+    pub(super) sending: &'a [Sending],
+    pub(super) lives: &'a [Arc<LiveTx>],
+    /// By port.
+    pub(super) accepted: &'a [Option<Accepted>],
+}
+
+impl HandedOver<'_> {
+    /// Frames that were handed over by now and that no driver accepted. While it sends, some are on their way to it.
+    fn unsent(&self, ended: bool) -> u64 {
+        /// More than a few batches.
+        const ON_THE_WAY: u64 = 1024;
+        let of = |(place, accepted): (usize, &Option<Accepted>)| {
+            let accepted = accepted.as_ref()?;
+            // first what was handed over: what is between is not missing
+            let mine = self.sending.iter().zip(self.lives).filter(|(one, _)| one.place == place);
+            let handed: u64 = mine.map(|(_, live)| live.frames.load(Ordering::Relaxed)).sum();
+            let missing = handed.saturating_sub(accepted.answers().accepted);
+            Some(missing).filter(|missing| ended || *missing > ON_THE_WAY)
+        };
+        self.accepted.iter().enumerate().filter_map(of).sum()
+    }
+}
+
+/// When sending ended, from the start of a run that took `ran`: when it was to end, or with the last frame where that was
+/// later. What came behind is no time in which frames were sent.
+pub(super) fn end_of_sending(
+    sent: &[io::Result<Driven>],
+    (start, ran): (Nanos, Nanos),
+    planned: Option<Nanos>,
+) -> Nanos {
+    let flows = sent.iter().flatten().flat_map(|driven| &driven.flows);
+    let last = flows.filter_map(|flow| flow.span).map(|(_, last)| last.saturating_sub(start)).max();
+    match (last, planned) {
+        (Some(last), planned) => last.max(planned.unwrap_or(Nanos::ZERO)).min(ran),
+        (None, planned) => planned.unwrap_or(ran).min(ran),
+    }
 }
 
 /// Frames that were sent so long ago are not on their way any more.
@@ -64,19 +111,29 @@ impl Looking<'_> {
     }
 
     pub(super) fn at(&mut self, elapsed: Nanos) -> Progress {
-        let (frames, bytes, expired) = transmit::progress(self.lives);
+        self.look(elapsed, false)
+    }
+
+    fn look(&mut self, elapsed: Nanos, ended: bool) -> Progress {
+        let (handed, bytes, expired) = transmit::progress(self.lives);
+        let failed = self.handed.unsent(ended).min(handed);
+        let frames = handed - failed;
         let told = self.ask(elapsed);
+        self.looked = elapsed;
         let received = self.receivers.iter().map(Receiver::received);
         let received = received.chain(told.map(|count| (count.frames, count.bytes)));
         let received = received.reduce(|a, b| (a.0.saturating_add(b.0), a.1.saturating_add(b.1)));
-        let next_in = self.next_in(frames);
+        let next_in = self.next_in(handed);
+        let lost = received.map(|(received, _)| self.lost(elapsed, received, (told, failed)));
         Progress {
             elapsed,
             duration: self.duration,
             expected: None,
             sent: (!self.lives.is_empty()).then_some((frames, bytes)),
             received,
-            lost: received.map(|(received, _)| self.lost(elapsed, received, told)),
+            lost: lost.map(|(lost, _)| lost),
+            lost_of: lost.map(|(_, of)| of),
+            failed,
             expired,
             next_in,
             ended: false,
@@ -85,30 +142,42 @@ impl Looking<'_> {
 
     /// At the end: all that was sent has arrived, or will not.
     pub(super) fn last(&mut self, elapsed: Nanos) -> Progress {
+        let elapsed = elapsed.max(self.looked);
         /// Longer than a message both ways takes, and not long to wait for a report.
         const PATIENCE: Duration = Duration::from_millis(300);
         if let Some(remote) = self.remote.as_mut() {
             self.told = remote.received_now(PATIENCE).ok().or(self.told);
-            self.asked = elapsed;
+            self.asked = Some(elapsed);
         }
-        let last = self.at(elapsed);
+        let last = self.look(elapsed, true);
         let all = last.sent.filter(|_| self.all_counted).zip(last.received);
         let missing = all.map_or(0, |((sent, _), (received, _))| sent.saturating_sub(received));
         Progress {
             lost: last.lost.map(|lost| lost.max(missing)),
+            lost_of: all.map(|((sent, _), _)| sent).or(last.lost_of),
             next_in: None,
             ended: true,
             ..last
         }
     }
 
-    /// Frames that are lost by now, of which `received` arrived: by their numbers, or because nothing came of them.
-    fn lost(&self, elapsed: Nanos, received: u64, told: Option<Count>) -> u64 {
+    /// Frames that are lost by now, where `received` arrived, and of how many: by their numbers, or because nothing came of
+    /// them.
+    fn lost(
+        &self,
+        elapsed: Nanos,
+        received: u64,
+        (told, failed): (Option<Count>, u64),
+    ) -> (u64, u64) {
         let by_numbers =
             receivers::lost(self.receivers).saturating_add(told.map_or(0, |count| count.missing));
         let begins = elapsed.saturating_sub(UNDER_WAY);
         let settled = self.sent.front().filter(|(at, _)| self.all_counted && *at <= begins);
-        by_numbers.max(settled.map_or(0, |(_, sent)| sent.saturating_sub(received)))
+        let settled = settled.map_or(0, |(_, sent)| sent.saturating_sub(failed));
+        match settled.saturating_sub(received) {
+            unseen if unseen > by_numbers => (unseen, settled),
+            _ => (by_numbers, received.saturating_add(by_numbers)),
+        }
     }
 
     /// How long nothing is due, if nothing was sent since the last look.
@@ -120,25 +189,56 @@ impl Looking<'_> {
         Some(next.saturating_sub(now))
     }
 
-    /// Asks the receiver on the other host, not too often: it is a message both ways.
+    /// Asks the receiver on the other host, not too often: it is a message both ways. Waits a moment for the answer, so that
+    /// what arrived is of the same time as what was sent.
     fn ask(&mut self, elapsed: Nanos) -> Option<Count> {
         const PAUSE: Nanos = Nanos::from_millis(500);
+        const PATIENCE: Duration = Duration::from_millis(100);
         let remote = self.remote.as_mut()?;
-        if self.told.is_none() || elapsed >= self.asked.saturating_add(PAUSE) {
-            self.asked = elapsed;
+        if self.asked.is_none_or(|asked| elapsed >= asked.saturating_add(PAUSE)) {
+            self.asked = Some(elapsed);
             // that it is gone is found at the end, when its result is asked for
-            self.told = remote.received().ok().or(self.told);
+            self.told = remote.received_now(PATIENCE).ok().or(self.told);
         }
         self.told
     }
 }
 
+/// Tells all senders to end, and notes when.
+pub(super) struct Halt {
+    pub(super) flag: AtomicBool,
+    /// On the monotonic clock, in nanoseconds; the first time counts.
+    at: AtomicU64,
+}
+
+impl Halt {
+    /// `set` where nothing is sent at all.
+    pub(super) fn new(set: bool) -> Halt {
+        Halt { flag: AtomicBool::new(set), at: AtomicU64::new(if set { 0 } else { u64::MAX }) }
+    }
+
+    pub(super) fn set(&self) {
+        self.at.fetch_min(MonotonicClock.now().get(), Ordering::Relaxed);
+        self.flag.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.flag.load(Ordering::Acquire)
+    }
+
+    /// When it was set, from `start` on.
+    pub(super) fn since(&self, start: Nanos) -> Option<Nanos> {
+        let at = Nanos::new(self.at.load(Ordering::Relaxed));
+        self.is_set().then(|| at.saturating_sub(start))
+    }
+}
+
 /// Halts all senders when a stop is asked for, until the run is `over`: the thread that shows how far it is may wait for a reader
 /// (a terminal that is held, a full pipe), and no sender may go on meanwhile.
-pub(super) fn halt_when_asked(stop: &Stop, halt: &AtomicBool, over: &AtomicBool) {
+pub(super) fn halt_when_asked(stop: &Stop, halt: &Halt, over: &AtomicBool) {
     while !over.load(Ordering::Acquire) {
         if stop.asked() {
-            halt.store(true, Ordering::Release);
+            halt.set();
             return;
         }
         thread::sleep(WATCH);
@@ -155,4 +255,30 @@ pub(crate) fn stopped(stop: &Stop) -> Option<End> {
         other => format!("signal {other}"),
     };
     stop.asked().then_some(End::Stopped { signal })
+}
+
+#[cfg(test)]
+mod tests {
+    use wirebeat_engine::drive::FlowSent;
+
+    use super::*;
+
+    /// The last line of a run of 1 kpps said 984 pps: its time was that when all threads had ended.
+    #[test]
+    fn sending_ends_with_its_time_or_with_the_last_frame() {
+        let millis = Nanos::from_millis;
+        let start = millis(5000);
+        let end = |last: Option<u64>, planned: Option<u64>| {
+            let span = last.map(|last| (start, millis(5000 + last)));
+            let flows = vec![FlowSent { span, ..FlowSent::default() }];
+            let sent =
+                [Ok(Driven { flows, shared_errors: Vec::new(), interruptions: None, error: None })];
+            end_of_sending(&sent, (start, millis(1016)), planned.map(millis))
+        };
+        assert_eq!(end(Some(999), Some(1000)), millis(1000));
+        assert_eq!(end(Some(1010), Some(1000)), millis(1010));
+        assert_eq!(end(Some(700), None), millis(700));
+        assert_eq!(end(Some(700), Some(9000)), millis(1016));
+        assert_eq!(end(None, None), millis(1016));
+    }
 }

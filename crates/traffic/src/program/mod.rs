@@ -93,26 +93,48 @@ impl Program {
         flows.iter().flat_map(|&flow| self.streams(flow))
     }
 
-    /// How fast flow number `flow` is meant to be sent on average, and whether it is meant to be as fast all the
-    /// time. `None` for one without a limit, or without an average.
+    /// How fast flow number `flow` is meant to be sent on average over the time that it is under way, and whether it is meant
+    /// to be as fast all the time. `None` for one without a limit, or without an average.
     pub fn offered(&self, flow: u32) -> Option<(FrameRate, bool)> {
         let streams = self.streams(flow);
         if let [Stream { departures: Departures { pace: Pace::Constant(rate), .. }, .. }] = streams
         {
             return Some((*rate, true));
         }
-        let (mut frames, mut time) = (0.0, 0.0);
+        let time = self.under_way(flow, Nanos::MAX)?;
+        frame_rate(time.frames / time.span().get() as f64).map(|rate| (rate, false))
+    }
+
+    /// When flow number `flow` is under way in a run that ends at `ended`; all times are from the start of the run. `None`
+    /// for a flow without a limit, or without an average.
+    pub fn under_way(&self, flow: u32, ended: Nanos) -> Option<UnderWay> {
+        let streams = self.streams(flow);
+        let from = streams.first()?.departures.start;
+        let mut time = UnderWay { from, to: from, frames: 0.0 };
         for Stream { departures, .. } in streams {
-            let rate = departures.pace.mean_rate()?;
-            // Without an end, that is how it goes on.
-            let lasts = match departures.stop {
-                Nanos::MAX => return frame_rate(rate).map(|rate| (rate, false)),
-                stop => stop.saturating_sub(departures.start).get() as f64,
-            };
-            frames += rate * lasts;
-            time += lasts;
+            let Departures { pace, start, count, .. } = departures;
+            let stop = departures.stop.min(ended).max(*start);
+            let lasts = stop.saturating_sub(*start).get() as f64;
+            // first, because there is none without an average
+            let frames = pace.frames_within(lasts)?;
+            let left = *count as f64 - time.frames;
+            if *count < u64::MAX && (frames > left || lasts >= Nanos::MAX.get() as f64) {
+                let lasts = pace.lasts_for(left)?;
+                let to = start.saturating_add(Nanos::new(lasts.round() as u64)).min(stop);
+                return Some(UnderWay { to, frames: *count as f64, ..time });
+            }
+            if lasts > 0.0 {
+                time = UnderWay { to: stop, frames: time.frames + frames, ..time };
+            }
         }
-        frame_rate(frames / time).map(|rate| (rate, false))
+        Some(time)
+    }
+
+    /// Whether the rate of flow number `flow` is another at another time by its schedule: it changes, or has pauses.
+    pub fn varies(&self, flow: u32) -> bool {
+        let even =
+            |pace: &Pace| matches!(pace, Pace::Constant(_) | Pace::Jittered(_) | Pace::Drawn(_));
+        !matches!(self.streams(flow), [Stream { departures, .. }] if even(&departures.pace))
     }
 
     /// When flow number `flow` ends by its schedule, from the start of the run; `Nanos::MAX` where the schedule
@@ -156,6 +178,25 @@ impl Program {
     /// Whether flow number `flow` is sent as fast as the engine can.
     pub fn is_unlimited(&self, flow: u32) -> bool {
         self.streams(flow).iter().any(|stream| !stream.departures.pace.is_limited())
+    }
+}
+
+/// When a flow is under way: from its start to its end by its time, by its count or by the end of the run. A flow that ends
+/// by its count does so when its frames have left at their mean rate, with the pause behind the last one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UnderWay {
+    /// From the start of the run.
+    pub from: Nanos,
+    /// The same.
+    pub to: Nanos,
+    /// How many frames that is on average.
+    pub frames: f64,
+}
+
+impl UnderWay {
+    /// How long.
+    pub fn span(&self) -> Nanos {
+        self.to.saturating_sub(self.from)
     }
 }
 

@@ -190,13 +190,31 @@ impl Pace {
 
     /// How many nanoseconds so many frames take, on average; `None` where there is no limit or no average.
     pub(crate) fn lasts(&self, frames: u64) -> Option<f64> {
-        let frames = frames as f64;
+        let lasts = self.lasts_for(frames as f64)?;
+        match self {
+            Pace::Jittered(jittered) => Some(lasts + 2.0 * jittered.reach),
+            _ => Some(lasts),
+        }
+    }
+
+    /// How many nanoseconds so many frames take at their mean rate, with the time behind the last one.
+    pub(super) fn lasts_for(&self, frames: f64) -> Option<f64> {
         match self {
             Pace::Profile(Profile { curve, begin, .. }) => {
                 Some(curve.time_of(curve.frames_before(*begin) + frames) - begin)
             }
-            Pace::Jittered(jittered) => Some(frames / self.mean_rate()? + 2.0 * jittered.reach),
             other => Some(frames / other.mean_rate()?),
+        }
+    }
+
+    /// How many frames leave within so many nanoseconds from the beginning, on average; `None` where there is no limit or
+    /// no average.
+    pub(super) fn frames_within(&self, time: f64) -> Option<f64> {
+        match self {
+            Pace::Profile(Profile { curve, begin, .. }) => {
+                Some(curve.frames_before(begin + time) - curve.frames_before(*begin))
+            }
+            other => Some(other.mean_rate()? * time),
         }
     }
 

@@ -1,0 +1,77 @@
+//! What is known of a scenario before anything opens: interfaces and engines that were not written and had to be chosen, in
+//! words for the person who waits, options that it has no use for, and what it plans to change.
+
+use wirebeat_report::model::Change;
+use wirebeat_traffic::program::Program;
+use wirebeat_traffic::spec::Scenario;
+
+use crate::control;
+use crate::engines::{Choice, Engine};
+use crate::error::RunError;
+use crate::options::Options;
+use crate::ports::PortHere;
+
+/// What was not written and had to be chosen on this machine: a sentence for each port.
+pub(super) fn chosen(scenario: &Scenario, ports: &[PortHere], choices: &[Choice]) -> Vec<String> {
+    let of = |(port, choice): (&PortHere, &Choice)| {
+        let on_the_way = port.spec.interface.is_none().then_some(port.link.as_ref()).flatten();
+        let to = scenario.destination_from(&port.name);
+        let interface = on_the_way.zip(to).filter(|_| choice.engine != Engine::Socket);
+        let interface = interface.map(|(link, to)| {
+            format!(
+                "port '{}' sends from {}, the interface on the way to {to}",
+                port.name, link.name
+            )
+        });
+        let engine = choice.because.as_ref().map(|why| {
+            format!("port '{}' uses the engine '{}': {why}", port.name, choice.engine.name())
+        });
+        interface.into_iter().chain(engine)
+    };
+    ports.iter().zip(choices).flat_map(of).collect()
+}
+
+/// Captures that are there already, and that ports of the engine `pcap` write over.
+pub(super) fn overwritten<'a>(
+    ports: &'a [PortHere],
+    engines: &'a [Engine],
+    options: &'a Options,
+) -> impl Iterator<Item = String> + use<'a> {
+    let of = |(port, engine): (&PortHere, &Engine)| {
+        let file = port.spec.file.as_ref().filter(|_| *engine == Engine::Pcap)?;
+        let path = options.path(file);
+        path.is_file().then(|| {
+            format!("port '{}' writes over {}, which was there already", port.name, path.display())
+        })
+    };
+    ports.iter().zip(engines).filter_map(of)
+}
+
+/// Bins are counted where frames are received.
+pub(super) fn check_bins(program: &Program, options: &Options) -> Result<(), RunError> {
+    if options.bins.is_none() || program.flows.iter().any(|flow| flow.to.is_some()) {
+        return Ok(());
+    }
+    Err(RunError::Usage(match &options.peer {
+        Some(_) => "bins are of times between arrivals, and the receiver on the other host counts them; give --bins to \
+                    'wirebeat receive' there, and the report here has them, too"
+            .to_owned(),
+        None => "bins are of times between arrivals, and nothing is received here; leave --bins out, or give it to \
+                 'wirebeat receive'"
+            .to_owned(),
+    }))
+}
+
+/// What a scenario plans to change.
+pub(super) fn planned(scenario: &Scenario) -> Vec<Change> {
+    let name = |flow: u32| {
+        let flow = scenario.flows.get_index(flow as usize);
+        flow.map_or("", |(name, _)| name.as_str())
+    };
+    let flows = (0..).zip(scenario.flows.values());
+    let changes =
+        flows.flat_map(|(flow, spec)| spec.at.iter().map(move |(&at, change)| (flow, at, change)));
+    let mut planned = control::planned(changes, name);
+    planned.sort_by_key(|change| change.at_ns);
+    planned
+}
