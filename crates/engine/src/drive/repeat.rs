@@ -58,9 +58,9 @@ pub(super) fn repeat<P: Port, C: Clock>(
     let mut now = clock.now();
     let mut gone = 0;
     // when the frame behind those that are gone was due: the last one is right before the end
-    let (round, length) = (period.round.len().max(1) as u128, u128::from(period.length_q32));
+    let (round, length) = (period.round.len().max(1) as u128, period.length_q32);
     let next = |gone: u64| {
-        let left = u128::from(all.saturating_sub(gone)).saturating_mul(length) / round >> 32;
+        let left = (u128::from(all.saturating_sub(gone)).saturating_mul(length) / round) >> 32;
         let left = Nanos::new(u64::try_from(left).unwrap_or(u64::MAX));
         Some(job.time.saturating_sub(job.start).saturating_sub(left))
     };
