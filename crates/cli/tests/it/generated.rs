@@ -29,7 +29,7 @@ fn the_completions_of_bash_are_bash() {
 #[test]
 fn the_manual_has_a_page_for_each_command() {
     let page = run(&["man"]).out;
-    assert!(page.contains(".TH wirebeat 1") && page.contains("Exit codes"), "{page}");
+    assert!(page.contains(".TH wirebeat 1") && page.contains(".SH EXIT CODES"), "{page}");
     let scratch = Scratch::new("man");
     let folder = scratch.path("");
     assert_eq!(line(&format!("man {folder}")).code, 0);
