@@ -162,7 +162,7 @@ impl Control {
         Ok(flows.map(state).collect())
     }
 
-    /// Changes a flow. Returns the time from the start of the run at which that takes effect: [`AHEAD`] of now, or the
+    /// Changes a flow. Returns the time from the start of the run at which that takes effect: 150 ms from now, or the
     /// flow's start where that is later.
     pub fn change(&self, flow: &str, change: &Change) -> Result<Nanos, ControlError> {
         if matches!(change, Change::To(settings) if settings.packet.is_some()) {
