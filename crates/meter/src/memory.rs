@@ -1,9 +1,9 @@
 //! What all flows of a meter may take together, and where the values go that no flow has a histogram for.
 //!
 //! What is exact is there for every flow that the meter takes: counters, moments, a first window and a first list of gaps.
-//! [`Memory::new`] sets all of that aside. What grows with what arrives (histograms, linear bins, windows, lists of gaps) asks
+//! `Memory::new` sets all of that aside. What grows with what arrives (histograms, linear bins, windows, lists of gaps) asks
 //! here before it grows, and never for a frame that needs no more than is there. When nothing is left, histograms share
-//! ([`crate::recorder`]), windows and lists stay as they are. It knows nothing of frames.
+//! (`recorder.rs`), windows and lists stay as they are. It knows nothing of frames.
 
 use crate::histogram::{Histogram, OCTAVE_MEMORY, OCTAVES};
 use crate::summary::SharedHistograms;

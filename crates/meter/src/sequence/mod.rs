@@ -95,7 +95,7 @@ impl Default for SequenceTracker {
 
 impl SequenceTracker {
     /// With a window of `numbers` (a power of two from 64 to 2^30; others are rounded up or clamped).
-    /// The window's memory, a quarter of a byte per number, is taken as numbers come: [`SequenceTracker::memory_of`].
+    /// The window's memory, a quarter of a byte per number, is taken as numbers come: `memory_of`.
     pub fn new(numbers: u32) -> Self {
         SequenceTracker {
             window: Window::new(numbers),
@@ -267,7 +267,7 @@ impl SequenceTracker {
     }
 
     /// The counts so far. An arrival still in doubt is decided as if no other came, in a copy: where histograms may be
-    /// shared, [`SequenceTracker::settle`] comes first.
+    /// shared, `settle` comes first.
     pub fn summary(&self) -> SequenceSummary {
         if self.order.held.is_some() {
             let mut end = self.clone();
