@@ -200,6 +200,14 @@ fn take_redirected(port: &mut PortHere) -> Result<(), RunError> {
         return Err(RunError::Machine(missing_redirect(port, "")));
     }
     let was_attached = port.attachment.get().is_some();
+    // perhaps the one that this is typed over
+    if port.spec.engine == EngineChoice::Auto && port.spec.interface.is_none() && !was_attached {
+        return Err(RunError::Machine(format!(
+            "{} was not named, and its driver takes redirected frames only with an XDP program attached, which takes the \
+             link of many cards down for seconds (name it with --interface); use the engine 'packet'",
+            port.interface()
+        )));
+    }
     port.attach()?;
     let why = match port.takes_redirected()? {
         Some(true) => return Ok(()),
