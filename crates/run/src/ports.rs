@@ -223,11 +223,14 @@ pub(crate) fn links(
 /// The station at an address that a port of the same scenario has, to which flows go from here: the port's own link-layer
 /// address.
 fn station_at(scenario: &Scenario, links: &Links, (from, to): (&str, IpAddr)) -> Option<MacAddr> {
-    let goes_to = scenario.flows.values().filter(|flow| flow.from == from);
-    goes_to.filter_map(|flow| flow.to.as_ref()).find_map(|name| {
-        let facts = links.ports.get(name)?;
+    // ports are few, flows and their destinations may be very many: flows are looked at only where an address fits
+    let goes_to = |name: &String| {
+        scenario.flows.values().any(|flow| flow.from == from && flow.to.as_ref() == Some(name))
+    };
+    links.ports.iter().find_map(|(name, facts)| {
         let written = scenario.ports.get(name).is_some_and(|port| port.addresses.contains(&to));
-        facts.mac.filter(|_| written || facts.addresses.contains(&to))
+        let has_it = written || facts.addresses.contains(&to);
+        facts.mac.filter(|_| has_it && goes_to(name))
     })
 }
 

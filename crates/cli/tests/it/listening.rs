@@ -4,25 +4,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use wirebeat_testbed::{
-    Capability, End, Neighbours, Options as Cable, Output, Process, Program, Testbed, require,
-};
+use wirebeat_testbed::{Capability, Output, Process, Testbed, require};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::whole::{PATIENCE, cable, json, wirebeat};
+
 const KEY: &str = "a-key-for-listeners-5960";
-
-fn cable() -> Testbed {
-    Testbed::pair(&Cable { neighbours: Neighbours::Fixed, ..Cable::default() }).unwrap()
-}
-
-fn wirebeat(end: &End, line: &str) -> Process {
-    let program = Program::new(&end.namespace, env!("CARGO_BIN_EXE_wirebeat"));
-    program.args(line.split_whitespace()).spawn().unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-}
 
 /// A receiver that listens, with a report in JSON.
 fn receiver(bed: &Testbed, more: &str) -> Process {

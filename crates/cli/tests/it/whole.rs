@@ -7,18 +7,18 @@ use wirebeat_testbed::{
     Capability, End, Neighbours, Options as Cable, Output, Process, Program, Testbed, require,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
-fn cable() -> Testbed {
+pub fn cable() -> Testbed {
     Testbed::pair(&Cable { neighbours: Neighbours::Fixed, ..Cable::default() }).unwrap()
 }
 
-fn wirebeat(end: &End, line: &str) -> Process {
+pub fn wirebeat(end: &End, line: &str) -> Process {
     let program = Program::new(&end.namespace, env!("CARGO_BIN_EXE_wirebeat"));
     program.args(line.split_whitespace()).spawn().unwrap()
 }
 
-fn json(output: &Output) -> Value {
+pub fn json(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 

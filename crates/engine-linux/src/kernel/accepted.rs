@@ -26,7 +26,7 @@ pub struct Answers {
     pub error: u64,
 }
 
-/// Counts what the driver of an interface accepts of redirected frames, whoever redirects them. Costs some 50 ns for up to
+/// Counts what the driver of an interface accepts of redirected frames, of this program and of others. Costs some 50 ns for up to
 /// 16 frames. Ends with this.
 #[derive(Debug)]
 pub struct Accepted {

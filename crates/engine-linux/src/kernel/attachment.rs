@@ -3,7 +3,7 @@
 //! An interface has one. Many drivers take redirected frames only while it has any, so that a sender needs one that lets
 //! everything pass; a receiver on the same port needs its own there. Attaching the first one and detaching the last one
 //! resets many cards, and their link is down for seconds (igb: two to four); replacing one by another does not. So a port
-//! attaches once, and whoever meters takes that place for a while.
+//! attaches once, and a receiver takes that place for a while.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

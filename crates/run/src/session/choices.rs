@@ -23,10 +23,7 @@ pub(super) fn chosen(scenario: &Scenario, ports: &[PortHere], choices: &[Choice]
                 port.name, link.name
             )
         });
-        let engine = choice.because.as_ref().map(|why| {
-            format!("port '{}' uses the engine '{}': {why}", port.name, choice.engine.name())
-        });
-        interface.into_iter().chain(engine)
+        interface.into_iter().chain(choice.told(port))
     };
     ports.iter().zip(choices).flat_map(of).collect()
 }
