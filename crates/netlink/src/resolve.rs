@@ -160,7 +160,7 @@ impl Netlink {
             Ok(route) if route.kind == RouteKind::Local => {
                 Err(ResolveError::Local { destination, interface: link.name })
             }
-            Ok(_) => Err(RouteError::NoRoute { destination, link: Some(index) }.into()),
+            Ok(_) => Err(RouteError::NoRoute { destination, interface: Some(link.name) }.into()),
             Err(_) if link.state != LinkState::Up => Ok((link, None)),
             Err(e) => Err(e.into()),
         }

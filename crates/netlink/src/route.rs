@@ -45,12 +45,12 @@ pub struct Route {
 #[derive(Debug, thiserror::Error)]
 pub enum RouteError {
     /// No route leads there.
-    #[error("there is no route to {destination}{}", add(*link))]
+    #[error("there is no route to {destination}{}", add(interface.as_deref()))]
     NoRoute {
         /// Where to.
         destination: IpAddr,
-        /// The interface that was asked for.
-        link: Option<LinkIndex>,
+        /// The interface that was asked for: its name, or its number where it has gone.
+        interface: Option<String>,
     },
     /// A route leads there that forbids or swallows the traffic.
     #[error("the route to {destination} refuses traffic (prohibit, blackhole or unreachable)")]
@@ -63,11 +63,9 @@ pub enum RouteError {
     Netlink(#[from] NetlinkError),
 }
 
-fn add(link: Option<LinkIndex>) -> String {
-    match link {
-        Some(link) => {
-            format!(" over interface {link}; add one, or give the port a 'next-hop'")
-        }
+fn add(interface: Option<&str>) -> String {
+    match interface {
+        Some(name) => format!(" over {name}; add one, or give the port a 'next-hop'"),
         None => "; add one, or give the interface".to_owned(),
     }
 }
@@ -94,7 +92,7 @@ impl Netlink {
             Err(e) => {
                 return Err(match e.errno() {
                     Some(Errno::NETUNREACH | Errno::NODEV) => {
-                        RouteError::NoRoute { destination, link }
+                        RouteError::NoRoute { destination, interface: self.called(link) }
                     }
                     // What blackhole, prohibit and unreachable routes answer with.
                     Some(Errno::INVAL | Errno::ACCESS | Errno::HOSTUNREACH) => {
@@ -110,6 +108,14 @@ impl Netlink {
             Some(Parsed::Refusal) => Err(RouteError::Refused { destination }),
             None => Err(NetlinkError::malformed(&attempt, "no route in it").into()),
         }
+    }
+}
+
+impl Netlink {
+    /// What messages call the interface `link`.
+    fn called(&mut self, link: Option<LinkIndex>) -> Option<String> {
+        let link = link?;
+        Some(self.link_by_index(link).map_or_else(|_| link.to_string(), |found| found.name))
     }
 }
 

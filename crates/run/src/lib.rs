@@ -27,6 +27,7 @@ mod priority;
 pub mod receive;
 mod receivers;
 mod refusals;
+mod refused;
 mod regular;
 pub mod remote;
 mod replay;

@@ -20,21 +20,26 @@ const LOOK: Duration = Duration::from_millis(10);
 /// A wait shorter than this is not worth a word.
 const WORTH_A_WORD: Nanos = Nanos::from_millis(100);
 
-/// Waits until the link of a port can carry frames, for `timeout` at the most. What it says of a wait that was long.
+/// Waits until the link of a port can carry frames, for `timeout` at the most from when the wait began: links come up beside
+/// each other. What it says of a wait that was long.
 ///
 /// # Errors
 /// It is switched off, or did not come up in time.
-pub(crate) fn await_up(port: &PortHere, timeout: Nanos) -> Result<Option<String>, RunError> {
+pub(crate) fn await_up(
+    port: &PortHere,
+    begun: Nanos,
+    timeout: Nanos,
+) -> Result<Option<String>, RunError> {
     let Some(link) = &port.link else { return Ok(None) };
-    let begun = MonotonicClock.now();
     let mut netlink = port.netlink()?;
+    let mut was_down = false;
     loop {
         let found = netlink.link_by_index(link.index);
         let state = found.map_err(|error| RunError::Machine(error.to_string()))?.state;
         let waited = MonotonicClock.now().saturating_sub(begun);
         let interface = port.interface();
         match state {
-            LinkState::Up if waited < WORTH_A_WORD => return Ok(None),
+            LinkState::Up if !was_down || waited < WORTH_A_WORD => return Ok(None),
             LinkState::Up => {
                 return Ok(Some(format!("waited {waited} for the link of {interface} to come up")));
             }
@@ -46,7 +51,10 @@ pub(crate) fn await_up(port: &PortHere, timeout: Nanos) -> Result<Option<String>
                      switch the other end on, or wait longer with --link-timeout"
                 )));
             }
-            LinkState::NoCarrier => thread::sleep(LOOK),
+            LinkState::NoCarrier => {
+                was_down = true;
+                thread::sleep(LOOK);
+            }
         }
     }
 }

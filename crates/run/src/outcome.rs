@@ -22,8 +22,8 @@ use wirebeat_traffic::program::{Flow, Late, Program};
 use wirebeat_traffic::spec::replay::Numbers;
 use wirebeat_units::Nanos;
 
-use crate::engines::Engine;
 use crate::facts;
+use crate::refused;
 use crate::remote::{self, Measurement, RemoteError};
 use crate::replay::{self, Member, Replayed};
 use crate::session::Prepared;
@@ -126,7 +126,6 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     }
     charge_not_reached(&mut tags);
     let after = device_counters(&run);
-    machine_notes.extend(charge_device(&mut tags, &run, (&outcome.counters, &after)));
     check_headers(&mut run);
     let at_interfaces = at_interfaces(&run, (&outcome.counters, &after));
 
@@ -145,6 +144,9 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         }
         Err(error) => end = lost_peer(&end, &error),
     }
+    let received = receiver.as_ref().map(|side| &side.summary);
+    let counters = (&*outcome.counters, &*after);
+    machine_notes.extend(refused::charge(&mut tags, &run, counters, received));
     let frames: u64 = tags.iter().map(|tag| tag.sent.frames).sum();
     let sender = (frames > 0 || !run.program.flows.is_empty())
         .then(|| {
@@ -332,79 +334,6 @@ fn add(sum: &mut FlowSent, one: &FlowSent) {
 /// Frames that the run ended before were asked for.
 fn charge_not_reached(tags: &mut [FlowSent]) {
     tags.iter_mut().for_each(|sent| sent.requested += sent.not_reached);
-}
-
-/// Frames that the kernel engine handed over and that the device never sent are failures. The driver's answers are the
-/// witness, where they are counted, and else the device's own counter. Which flow they belonged to is known only where
-/// there is one flow.
-fn charge_device(
-    tags: &mut [FlowSent],
-    run: &Prepared,
-    (before, after): (&[Option<LinkStats>], &[Option<LinkStats>]),
-) -> Vec<String> {
-    let mut notes = Vec::new();
-    for (place, port) in run.ports.iter().enumerate() {
-        let (Some(before), Some(after)) = (&before[place], &after[place]) else { continue };
-        let mine = run.program.flows_from(&port.name);
-        let mine: Vec<u32> = mine.into_iter().flat_map(|flow| run.program.tags_of(flow)).collect();
-        if run.engines[place] != Engine::Kernel || mine.is_empty() {
-            continue;
-        }
-        let handed: u64 = mine.iter().map(|&tag| on_wire(tags[tag as usize].sent)).sum();
-        let left = match run.accepted.get(place).and_then(Option::as_ref) {
-            Some(accepted) => accepted.answers().accepted,
-            None => after.tx_packets.saturating_sub(before.tx_packets),
-        };
-        let missing = handed.saturating_sub(left);
-        if missing == 0 {
-            continue;
-        }
-        spread(tags, &mine, missing, handed);
-        if mine.len() > 1 {
-            notes.push(format!(
-                "the device of {} did not send {missing} of the frames that it was handed; which flows \
-                 they belonged to is not known, and they are charged to the flows in proportion",
-                port.interface()
-            ));
-        }
-    }
-    notes
-}
-
-/// Charges `missing` frames to tags in proportion to what they sent.
-fn spread(tags: &mut [FlowSent], mine: &[u32], missing: u64, handed: u64) {
-    let (mut left, mut of) = (missing, handed);
-    for &tag in mine {
-        let flow = &mut tags[tag as usize];
-        let sent = on_wire(flow.sent);
-        let share = (u128::from(sent) * u128::from(left)).div_ceil(u128::from(of.max(1)));
-        let share = u64::try_from(share).unwrap_or(u64::MAX).min(left).min(sent);
-        of -= sent;
-        left -= share;
-        let share = part(flow.sent, share);
-        flow.sent -= share;
-        flow.failed += share;
-    }
-}
-
-/// `frames` on the wire of an amount; which of them is not known, so they are as long as all are on average, and
-/// where packets left as fragments they are whole packets.
-fn part(of: Amount, frames: u64) -> Amount {
-    let all = u128::from(on_wire(of).max(1));
-    let share = |amount: u64| {
-        let share = (u128::from(amount) * u128::from(frames)).div_ceil(all);
-        u64::try_from(share).unwrap_or(u64::MAX).min(amount)
-    };
-    Amount {
-        frames: share(of.frames),
-        fragments: share(of.fragments),
-        bytes: share(of.bytes),
-        payload: share(of.payload),
-    }
-}
-
-fn on_wire(of: Amount) -> u64 {
-    of.frames + of.fragments
 }
 
 fn volume(amount: Amount) -> Volume {

@@ -372,7 +372,7 @@ pub(crate) fn open(
         receivers::open(0, (port, engine), how, &mut HashMap::new(), &VirtualClock::default())?;
     if engine != Engine::Socket {
         // attaching a program may have taken it down
-        links::await_up(port, request.link_timeout)?;
+        links::await_up(port, MonotonicClock.now(), request.link_timeout)?;
     }
     Ok(receiver)
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine_linux::kernel::Accepted;
 use wirebeat_units::Nanos;
 
@@ -23,7 +24,8 @@ pub(super) fn await_links(
 ) -> Result<Vec<String>, RunError> {
     let used = |engine: &Engine| matches!(engine, Engine::Kernel | Engine::Packet);
     let ports = ports.iter().zip(engines).filter(|(_, engine)| used(engine));
-    let waits = ports.map(|(port, _)| links::await_up(port, timeout));
+    let begun = MonotonicClock.now();
+    let waits = ports.map(|(port, _)| links::await_up(port, begun, timeout));
     Ok(waits.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 

@@ -12,6 +12,7 @@
 //! them and the other way round.
 
 pub mod column;
+mod footer;
 pub mod pages;
 pub mod read;
 pub mod write;

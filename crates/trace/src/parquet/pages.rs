@@ -14,6 +14,8 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
+use super::footer::is_plausible;
+
 /// Bytes of a page, packed or not. Most writers end one at 1 MiB, DuckDB at 100 MB.
 const PAGE_MAX: u64 = 128 << 20;
 /// Values of a page.
@@ -37,6 +39,12 @@ pub fn metadata<R: ChunkReader>(file: &R) -> Result<ParquetMetaData> {
     let footer = end.first_chunk().map_or(0, |len| u64::from(u32::from_le_bytes(*len)));
     if end.ends_with(b"PAR1") && footer > FOOTER_MAX.min(len) {
         return refuse(format!("its footer says it has {footer} bytes, more than can be right"));
+    }
+    let start = (len - 8).checked_sub(footer).filter(|_| end.ends_with(b"PAR1"));
+    if let Some(start) = start
+        && !is_plausible(&file.get_bytes(start, footer as usize)?)
+    {
+        return refuse("its footer is damaged: it counts more than it has");
     }
     ParquetMetaDataReader::new().parse_and_finish(file)
 }
@@ -91,7 +99,7 @@ fn size(head: &[u8]) -> Option<u64> {
 }
 
 /// A number of seven bits to a byte, and what follows it.
-fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let len = bytes.iter().take(5).position(|byte| byte & 0x80 == 0)? + 1;
     let (digits, rest) = bytes.split_at_checked(len)?;
     Some((digits.iter().rev().fold(0, |number, digit| number << 7 | u64::from(digit & 0x7f)), rest))
