@@ -24,6 +24,10 @@ const volatile __u32 blocks; /* whether they take numbers many at a time; see `n
 const volatile __u32 own_histograms; /* tags from this on share one histogram */
 const volatile __u64 late_after_ns; /* later than this is late, for frames without a drift */
 const volatile __u32 shared_len; /* bytes of the shared memory, without what lies behind for the longest frame */
+/* Never read: so that BTF, and with it user space, has the type of what stands in the ring. */
+const volatile struct wb_slot slot_layout;
+
+_Static_assert(__builtin_offsetof(struct wb_slot, frame) == WB_SLOT_HEAD, "frames begin behind the head of their slot");
 
 /* Up to so many bytes before a part that lies apart are copied without a call. */
 #define SHORT_HEAD 64

@@ -1,8 +1,8 @@
-//! Compiles the kernel programs with clang and generates their Rust skeletons.
+//! Compiles the kernel programs with clang and generates their Rust skeletons, and the constants of their header.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::{env, process};
+use std::{env, fs, process};
 
 use libbpf_cargo::SkeletonBuilder;
 
@@ -11,6 +11,13 @@ fn main() {
     let Some(out) = env::var_os("OUT_DIR").map(PathBuf::from) else {
         fail("OUT_DIR is not set; build with cargo");
     };
+    let header = "../../bpf/wirebeat.h";
+    let written = fs::read_to_string(header)
+        .map(|text| constants(&text))
+        .and_then(|constants| fs::write(out.join("constants.rs"), constants));
+    if let Err(error) = written {
+        fail(&format!("cannot take the constants of {header}: {error}"));
+    }
     for program in ["transmit", "receive", "accepted", "bare"] {
         let source = format!("../../bpf/{program}.bpf.c");
         let built = SkeletonBuilder::new()
@@ -25,6 +32,21 @@ fn main() {
             ));
         }
     }
+}
+
+/// The whole numbers that the header gives names to, as `#define WB_NAME 7` or `WB_NAME = 7,`: BTF has none of them.
+fn constants(header: &str) -> String {
+    let number = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().take(3).collect();
+        let (name, value) = match words[..] {
+            ["#define", name, value] => (name, value),
+            [name, "=", value] => (name, value),
+            _ => return None,
+        };
+        let value: u32 = value.trim_end_matches(',').parse().ok()?;
+        name.starts_with("WB_").then(|| format!("pub(crate) const {name}: u32 = {value};\n"))
+    };
+    header.lines().filter_map(number).collect()
 }
 
 fn arguments() -> Vec<OsString> {

@@ -1,9 +1,10 @@
-//! Offsets into what `bpf/wirebeat.h` lays out, taken from the types that clang wrote into BTF, so that
-//! there is one definition of each structure.
+//! What `bpf/wirebeat.h` lays out: offsets taken from the types that clang wrote into BTF, and constants taken from the
+//! header, so that there is one definition of each.
 
 use std::mem::offset_of;
 
 use super::skeletons::accepted::types as ax;
+use super::skeletons::constants;
 use super::skeletons::receive::types as rx;
 use super::skeletons::transmit::types as tx;
 
@@ -14,32 +15,27 @@ pub(crate) use rx::{
 };
 pub(crate) use tx::{
     wb_distribution as Distribution, wb_histogram as Histogram, wb_lateness as Lateness,
-    wb_tx_orders as Orders, wb_tx_progress as Progress, wb_tx_tag as Tag,
+    wb_slot as Slot, wb_tx_orders as Orders, wb_tx_progress as Progress, wb_tx_tag as Tag,
 };
 
-/// `WB_SLOT_HEAD`: bytes of a slot before its frame.
-pub(crate) const SLOT_HEAD: usize = 56;
+/// Bytes of a slot before its frame.
+pub(crate) const SLOT_HEAD: usize = offset_of!(Slot, frame);
 /// `enum wb_probe_form`.
-pub(crate) const PROBE_OWN: u8 = 0;
-pub(crate) const PROBE_NANOSECONDS: u8 = 1;
-pub(crate) const PROBE_MICROSECONDS: u8 = 2;
-pub(crate) const PROBE_OF_DAY: u8 = 3;
-/// `WB_TX_STREAM` and `WB_TX_REPEAT`.
-pub(crate) const MODE_STREAM: u32 = 0;
-pub(crate) const MODE_REPEAT: u32 = 1;
-/// `WB_PROBE_FLOWS`.
-pub(crate) const PROBE_FLOWS: usize = 65_536;
-/// `WB_WINDOW_WORDS_MIN` and `WB_WINDOW_WORDS`.
-pub(crate) const WINDOW_WORDS_MIN: usize = 64;
-pub(crate) const WINDOW_WORDS: usize = 2048;
-/// How many times larger a window becomes that grows: two to the power of `WB_GROWTH_BITS`.
-pub(crate) const WINDOW_GROWTH: usize = 16;
-/// `WB_HEADER_MASKS`.
-pub(crate) const HEADER_MASKS: usize = 64;
-/// `WB_EXTENTS`.
-pub(crate) const EXTENTS: usize = 1024;
-/// `WB_BUCKETS`.
-pub(crate) const BUCKETS: usize = 3968;
+pub(crate) const PROBE_OWN: u8 = constants::WB_PROBE_OWN as u8;
+pub(crate) const PROBE_NANOSECONDS: u8 = constants::WB_PROBE_NANOSECONDS as u8;
+pub(crate) const PROBE_MICROSECONDS: u8 = constants::WB_PROBE_MICROSECONDS as u8;
+pub(crate) const PROBE_OF_DAY: u8 = constants::WB_PROBE_OF_DAY as u8;
+/// `enum wb_tx_mode`.
+pub(crate) const MODE_STREAM: u32 = constants::WB_TX_STREAM;
+pub(crate) const MODE_REPEAT: u32 = constants::WB_TX_REPEAT;
+pub(crate) const PROBE_FLOWS: usize = constants::WB_PROBE_FLOWS as usize;
+pub(crate) const WINDOW_WORDS_MIN: usize = constants::WB_WINDOW_WORDS_MIN as usize;
+pub(crate) const WINDOW_WORDS: usize = constants::WB_WINDOW_WORDS as usize;
+/// How many times larger a window becomes that grows.
+pub(crate) const WINDOW_GROWTH: usize = 1 << constants::WB_GROWTH_BITS;
+pub(crate) const HEADER_MASKS: usize = constants::WB_HEADER_MASKS as usize;
+pub(crate) const EXTENTS: usize = constants::WB_EXTENTS as usize;
+pub(crate) const BUCKETS: usize = constants::WB_BUCKETS as usize;
 
 /// Offsets of the words of [`Orders`].
 pub(crate) mod orders {
@@ -71,6 +67,14 @@ pub(crate) mod progress {
     pub(crate) const REFUSED: usize = offset_of!(Progress, refused);
 }
 
+/// Offsets of the words of [`Slot`] that are read: in the second half of the first one lies the length, behind the tag.
+pub(crate) mod slot {
+    use super::*;
+    pub(crate) const LAUNCH_NS: usize = offset_of!(Slot, launch_ns);
+    pub(crate) const TAG: usize = offset_of!(Slot, tag);
+    pub(crate) const FRAME_LEN: usize = offset_of!(Slot, frame_len);
+}
+
 /// Offsets of the words of [`Tag`].
 pub(crate) mod tag {
     use super::*;
@@ -84,6 +88,13 @@ pub(crate) mod tag {
     pub(crate) const EXPIRED_PAYLOAD: usize = offset_of!(Tag, expired_payload);
 }
 
+const _: () =
+    assert!(SLOT_HEAD == constants::WB_SLOT_HEAD as usize && SLOT_HEAD == size_of::<Slot>());
+// a word of 64 bits begins with each of these, of 32 and of two times 16 bits
+const _: () = assert!(
+    slot::LAUNCH_NS == 0 && slot::TAG.is_multiple_of(8) && slot::FRAME_LEN.is_multiple_of(8)
+);
+const _: () = assert!(offset_of!(Slot, payload_len) == slot::FRAME_LEN + 2);
 const _: () = assert!(BUCKETS == wirebeat_meter::histogram::BUCKETS);
 const _: () = assert!(size_of::<Lateness>() == 128 && size_of::<Histogram>() == BUCKETS * 8);
 const _: () = assert!(size_of::<Flow>() == 128 && size_of::<RxLane>().is_multiple_of(64));

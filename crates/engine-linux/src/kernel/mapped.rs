@@ -88,6 +88,18 @@ impl Mapped {
         unsafe { slice::from_raw_parts_mut(self.memory.as_ptr().add(offset), len) }
     }
 
+    /// Writes `value` to where the kernel side does not look at present: the head of a free slot. Nothing, where it would not
+    /// lie within the mapping, or not as its type has to.
+    #[inline]
+    pub(crate) fn put<T: Copy>(&mut self, offset: usize, value: T) {
+        let fits = offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.len);
+        debug_assert!(fits && offset.is_multiple_of(align_of::<T>()));
+        if fits && offset.is_multiple_of(align_of::<T>()) {
+            // SAFETY: in bounds and aligned (the mapping is page-aligned); for the rest as `bytes_mut`.
+            unsafe { self.memory.as_ptr().add(offset).cast::<T>().write(value) };
+        }
+    }
+
     /// Bytes of a part of it. An empty slice when the range is not within the mapping.
     ///
     /// # Safety

@@ -10,7 +10,8 @@ use wirebeat_wire::codec::{Marks, SequenceForm, TimeForm};
 use wirebeat_wire::stamp::Stamp;
 
 use super::abi::{
-    PROBE_MICROSECONDS, PROBE_NANOSECONDS, PROBE_OF_DAY, PROBE_OWN, SLOT_HEAD, orders, progress,
+    PROBE_MICROSECONDS, PROBE_NANOSECONDS, PROBE_OF_DAY, PROBE_OWN, SLOT_HEAD, Slot, orders,
+    progress, slot,
 };
 use super::mapped::Mapped;
 
@@ -63,7 +64,7 @@ impl Ring {
         assert!(metas.len() as u64 <= self.reserved, "more frames committed than reserved");
         for meta in metas {
             let at = self.offset(self.head);
-            write_head(self.slots.bytes_mut(at, SLOT_HEAD), meta, self.fragments);
+            self.slots.put(at, head(meta, self.fragments));
             self.head += 1;
         }
         self.reserved -= metas.len() as u64;
@@ -77,8 +78,10 @@ impl Ring {
     /// The tag in the slot at `position`, and what the frame is counted as.
     pub(crate) fn counted(&self, position: u64) -> (u32, Counted) {
         let at = self.offset(position);
-        let (tag, lengths) = (self.slots.load(at + 16) as u32, self.slots.load(at + 32));
-        let frame = Counted::frame(lengths as u16, (lengths >> 16) as u16);
+        let (tag, _) = self.slots.load_pair(at + slot::TAG);
+        let (lengths, _) = self.slots.load_pair(at + slot::FRAME_LEN);
+        let [a, b, c, d] = lengths.to_ne_bytes();
+        let frame = Counted::frame(u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]));
         match tag.checked_sub(self.fragments) {
             Some(tag) => (tag, Counted { packets: 0, fragments: 1, ..frame }),
             None => (tag, frame),
@@ -86,46 +89,46 @@ impl Ring {
     }
 }
 
-/// The fields of `struct wb_slot`.
-fn write_head(head: &mut [u8], meta: &TxMeta, fragments: u32) {
-    let Ok(head) = <&mut [u8; SLOT_HEAD]>::try_from(head) else { return };
-    head[0..8].copy_from_slice(&meta.launch.get().to_ne_bytes());
-    head[8..16].copy_from_slice(&meta.drift.get().to_ne_bytes());
-    let tag = meta.tag + if meta.counted.packets == 0 { fragments } else { 0 };
-    head[16..20].copy_from_slice(&tag.to_ne_bytes());
-    head[20..22].copy_from_slice(&meta.len.to_ne_bytes());
-    head[22..24].copy_from_slice(&meta.stamp.probe_at.to_ne_bytes());
-    head[24..26].copy_from_slice(&meta.stamp.checksum_at.to_ne_bytes());
-    head[26..28].copy_from_slice(&meta.stamp.identification_at.to_ne_bytes());
-    let spacing = u32::try_from(meta.spacing.get()).unwrap_or(u32::MAX);
-    head[28..32].copy_from_slice(&spacing.to_ne_bytes());
-    // A page of the kernel holds no frame that is longer.
-    head[32..34].copy_from_slice(&(meta.counted.bytes as u16).to_ne_bytes());
-    head[34..36].copy_from_slice(&meta.counted.payload.to_ne_bytes());
+/// The head of a slot. Fragments are counted `fragments` tags further than their packets.
+fn head(meta: &TxMeta, fragments: u32) -> Slot {
     let (follows, followers) = match meta.place {
         Place::Whole => (0, 0),
         Place::First(followers) => (0, followers),
-        Place::Following => (1_u16, 0),
+        Place::Following => (1, 0),
     };
-    head[42..44].copy_from_slice(&follows.to_ne_bytes());
-    head[44..46].copy_from_slice(&followers.to_ne_bytes());
     let Apart { from, len, at } = meta.apart;
-    head[46..48].copy_from_slice(&at.to_ne_bytes());
-    head[48..52].copy_from_slice(&from.to_ne_bytes());
-    head[52..54].copy_from_slice(&len.to_ne_bytes());
-    head[41] = meta.stamp.first;
-    head[54..56].copy_from_slice(&0_u16.to_ne_bytes());
-    let Some(marks) = Places::of(&meta.stamp) else {
-        head[40] = PROBE_OWN;
-        if let Some(number) = meta.number {
-            head[36..40].copy_from_slice(&number.to_ne_bytes());
-            head[54..56].copy_from_slice(&1_u16.to_ne_bytes());
-        }
-        return;
+    let slot = Slot {
+        launch_ns: meta.launch.get(),
+        drift_ns: meta.drift.get(),
+        tag: meta.tag + if meta.counted.packets == 0 { fragments } else { 0 },
+        len: meta.len,
+        probe_at: meta.stamp.probe_at,
+        checksum_at: meta.stamp.checksum_at,
+        identification_at: meta.stamp.identification_at,
+        spacing_ns: u32::try_from(meta.spacing.get()).unwrap_or(u32::MAX),
+        // A page of the kernel holds no frame that is longer.
+        frame_len: meta.counted.bytes as u16,
+        payload_len: meta.counted.payload,
+        first: meta.stamp.first,
+        follows,
+        followers,
+        apart_at: at,
+        apart_from: from,
+        apart_len: len,
+        ..Slot::default()
     };
-    head[36..38].copy_from_slice(&marks.sequence_at.to_ne_bytes());
-    head[38..40].copy_from_slice(&marks.time_at.to_ne_bytes());
-    head[40] = marks.form;
+    match (Places::of(&meta.stamp), meta.number) {
+        (Some(Places { sequence_at, time_at, form }), _) => {
+            Slot { sequence_at, time_at, form, ..slot }
+        }
+        // the number takes the room of both places
+        (None, Some(number)) => {
+            let [a, b, c, d] = number.to_ne_bytes();
+            let (sequence_at, time_at) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]));
+            Slot { sequence_at, time_at, form: PROBE_OWN, numbered: 1, ..slot }
+        }
+        (None, None) => Slot { form: PROBE_OWN, ..slot },
+    }
 }
 
 /// Where number and time of a probe lie, from the start of the frame.
@@ -183,7 +186,8 @@ pub(crate) struct RingView {
 
 impl RingView {
     fn launch(&self, position: u64) -> u64 {
-        self.slots.load((position & (self.count - 1)) as usize * self.slot_size)
+        let at = (position & (self.count - 1)) as usize * self.slot_size;
+        self.slots.load(at + slot::LAUNCH_NS)
     }
 }
 

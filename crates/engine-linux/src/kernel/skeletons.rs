@@ -1,5 +1,5 @@
 //! The skeletons that `build.rs` generates from the programs in `bpf/`: object files, and the types of
-//! their maps read back from BTF, so that both sides share one layout.
+//! their maps read back from BTF, so that both sides share one layout; and the constants of `bpf/wirebeat.h`.
 
 #![allow(
     missing_docs,
@@ -22,4 +22,7 @@ pub(crate) mod accepted {
 }
 pub(crate) mod bare {
     include!(concat!(env!("OUT_DIR"), "/bare.skel.rs"));
+}
+pub(crate) mod constants {
+    include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 }
