@@ -16,6 +16,7 @@ cd "$(dirname "$0")/.."
 
 packages=
 missing=
+want_igb=
 
 # Notes that `$1` is missing, which the Debian packages `$2` hold.
 lack() {
@@ -78,7 +79,9 @@ for group in "$@"; do
         program ITGSend d-itg
         ;;
     guest)
+        want_igb=yes
         program qemu-system-x86_64 qemu-system-x86
+        program objcopy binutils
         program busybox busybox-static
         program cpio cpio
         program depmod kmod
@@ -130,6 +133,39 @@ if [ -n "$packages$want_rust" ] && command -v apt-get >/dev/null && can_be_root;
     as_root apt-get install -y -qq --no-install-recommends $packages >/dev/null
 elif [ -n "$packages" ]; then
     die "missing: ${missing#, }. Install them as root, on Debian or Ubuntu with: apt-get install$packages"
+fi
+
+# QEMU has the card igb from version 8 on, which Debian 12 keeps among its backports: from there by lists of their own, so that
+# the machine's stay as they are. What cannot be had is a card that is not tested, and no failure.
+has_igb() {
+    qemu-system-x86_64 -device help 2>/dev/null | grep -q '"igb"'
+}
+
+apt_of_backports() {
+    as_root apt-get -qq -o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$own" \
+        -o "Dir::State::lists=$own/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
+        -o APT::Sandbox::User=root "$@" >/dev/null
+}
+
+qemu_from_backports() { # SUITE
+    say "installing QEMU with the card igb from $1-backports"
+    own=$(mktemp -d)
+    mkdir -p "$own/lists/partial"
+    printf 'Types: deb\nURIs: %s\nSuites: %s %s-backports\nComponents: main\nSigned-By: %s\n' \
+        "${WIREBEAT_DEBIAN:-http://deb.debian.org/debian}" "$1" "$1" \
+        /usr/share/keyrings/debian-archive-keyring.gpg >"$own/backports.sources"
+    { apt_of_backports update &&
+        apt_of_backports install -y --no-install-recommends -t "$1-backports" qemu-system-x86; } ||
+        say "that failed"
+    rm -rf "$own"
+}
+
+if [ -n "$want_igb" ] && ! has_igb && command -v apt-get >/dev/null && can_be_root; then
+    suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    if grep -q '^ID=debian' /etc/os-release; then
+        qemu_from_backports "$suite"
+    fi
+    has_igb || say "this QEMU has no card igb (version 8 has): that card is not tested"
 fi
 
 # The installer of rustup.rs from the place where it lies, without the shell script around it.
