@@ -2,18 +2,20 @@
 //!
 //! [`Machine::observe`] and [`Interface::observe`] gather what a report names and `wirebeat doctor`
 //! judges; [`CpuTimes`] says what a run cost, [`noise`] how often the machine stops a program that
-//! only reads the clock, and [`udp`] what programs' sockets had no room for. Everything is plain data. A fact that cannot be had is `None`: no fact is
+//! only reads the clock, [`udp`] what programs' sockets had no room for, and [`Damaged`] what the stack found damaged. Everything is plain data. A fact that cannot be had is `None`: no fact is
 //! worth failing a run for. What a fact means for a measurement is not decided here.
 
 mod accounting;
 mod clock;
 mod cpu;
 mod cpulist;
+mod damage;
 mod files;
 mod interface;
 mod kernel;
 mod noise;
 mod privileges;
+mod snmp;
 pub mod udp;
 
 use serde::Serialize;
@@ -22,6 +24,7 @@ pub use accounting::{CpuTime, CpuTimes, CpuUse, PerCpu};
 pub use clock::ClockSync;
 pub use cpu::{Cpu, IdleState};
 pub use cpulist::CpuList;
+pub use damage::Damaged;
 pub use interface::{Interface, Interrupt, Offloads, near_cpus};
 pub use kernel::Kernel;
 pub use noise::{Noise, gaps, noise};

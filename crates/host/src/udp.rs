@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::files;
+use crate::{files, snmp};
 
 /// A UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ impl UdpSockets {
         let table = |name: &str| read(name).map(|text| table(&text)).unwrap_or_default();
         let sockets = table("udp").into_iter().chain(table("udp6"));
         let (v4, v6) = (read("snmp"), read("snmp6"));
-        let no_room = v4.and_then(|text| rcvbuf_errors(&text)).unwrap_or(0)
-            + v6.and_then(|text| rcvbuf_errors6(&text)).unwrap_or(0);
+        let no_room = v4.and_then(|text| snmp::counter(&text, "Udp", "RcvbufErrors")).unwrap_or(0)
+            + v6.and_then(|text| snmp::counter6(&text, "Udp6RcvbufErrors")).unwrap_or(0);
         UdpSockets { sockets: sockets.map(|socket| (socket.inode, socket)).collect(), no_room }
     }
 }
@@ -91,20 +91,6 @@ fn ip(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// `/proc/net/snmp`: two lines for a protocol, one of titles and one of values.
-fn rcvbuf_errors(text: &str) -> Option<u64> {
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
-    let (titles, values) = (lines.next()?, lines.next()?);
-    let at = titles.split(' ').position(|title| title == "RcvbufErrors")?;
-    values.split(' ').nth(at)?.parse().ok()
-}
-
-/// `/proc/net/snmp6`: a line for each counter.
-fn rcvbuf_errors6(text: &str) -> Option<u64> {
-    let value = text.lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors"))?;
-    value.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,16 +117,6 @@ mod tests {
         {
             assert_eq!(table(&format!("{TITLES}{broken}\n")), []);
         }
-    }
-
-    #[test]
-    fn the_counters_of_a_namespace_are_read() {
-        let text = "Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors\nUdp: 161 1192 9 1355 7\n\
-                    UdpLite: InDatagrams RcvbufErrors\nUdpLite: 0 5\n";
-        assert_eq!(rcvbuf_errors(text), Some(7));
-        assert_eq!(rcvbuf_errors("Udp: InDatagrams\nUdp: 1\n"), None);
-        let text = "Udp6InErrors                    \t4\nUdp6RcvbufErrors                \t3\n";
-        assert_eq!(rcvbuf_errors6(text), Some(3));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod applications;
 mod attribution;
 pub mod control;
+mod damage;
 mod day_clock;
 pub mod doctor;
 mod engines;

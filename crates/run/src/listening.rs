@@ -299,7 +299,8 @@ impl Metering for Local<'_> {
         let shared = facts::shared_histograms(&received.summary);
         let unread = applications.map(|applications| applications.findings(&self.port));
         let unread = unread.unwrap_or_default();
-        let notes = error.into_iter().chain(left_alone).chain(shared).chain(unread.clone());
+        let notes = error.into_iter().chain(left_alone).chain(shared).chain(received.damage);
+        let notes = notes.chain(unread.clone());
         let notes = notes.map(|note| format!("at the receiver: {note}"));
         let summary = received.summary;
         let bytes = summary.flows.values().map(|flow| flow.frame_bytes).sum();

@@ -505,6 +505,7 @@ fn receiver_side(
         let received = receiver.finish();
         notes.extend(facts::left_alone(engine, &received.summary));
         notes.extend(facts::shared_histograms(&received.summary));
+        notes.extend(received.damage);
         if let Some(error) = received.error {
             *end = ended_by(end, &error);
         }

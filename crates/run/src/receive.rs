@@ -169,6 +169,7 @@ pub fn receive(
     let mut machine = facts::disturbances(&spent, &machine);
     machine.extend(facts::left_alone(engine, &received.summary));
     machine.extend(facts::shared_histograms(&received.summary));
+    machine.extend(received.damage.clone());
     machine.extend(applications.iter().flat_map(|applications| applications.findings(&port)));
     machine.extend(day.stepped().filter(|_| !request.codecs.is_empty()));
     machine.extend(no_room(request, engine, &received.summary));

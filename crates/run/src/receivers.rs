@@ -22,6 +22,7 @@ use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_traffic::spec::EngineChoice;
 
+use crate::damage::DamageWatch;
 use crate::engines::Engine;
 use crate::error::RunError;
 use crate::packet_log::PacketLog;
@@ -83,6 +84,8 @@ pub(crate) struct Receiver {
     _groups: Vec<Membership>,
     /// That its card takes all frames, where no socket of it says so.
     _promiscuous: Option<Promiscuous>,
+    /// What the stack drops before a socket sees it.
+    damage: Option<DamageWatch>,
 }
 
 #[derive(Debug)]
@@ -108,6 +111,8 @@ pub(crate) struct Received {
     pub(crate) error: Option<PortError>,
     /// Why the log of packets is incomplete.
     pub(crate) log_error: Option<std::io::Error>,
+    /// What arrived damaged and never reached it, in words.
+    pub(crate) damage: Option<String>,
 }
 
 /// Opens the receiver of a port and starts it.
@@ -133,7 +138,9 @@ pub(crate) fn open(
         }
         Engine::Socket => {
             let opened = open_socket(port, &how)?;
-            start((place, engine), opened, MonotonicClock, how)
+            let damage = Some(DamageWatch::of(port)?);
+            let receiver = start((place, engine), opened, MonotonicClock, how)?;
+            Ok(Receiver { damage, ..receiver })
         }
         Engine::Pcap => Err(RunError::Usage(format!(
             "port '{}' of the engine 'pcap' only writes; leave out 'to' in the flows that go to it",
@@ -180,6 +187,7 @@ fn open_kernel(place: usize, port: &PortHere, how: Receiving) -> Result<Receiver
         missing: AtomicU64::new(0),
         _groups: how.groups,
         _promiscuous: promiscuous,
+        damage: None,
     })
 }
 
@@ -281,6 +289,7 @@ where
         missing: AtomicU64::new(0),
         _groups: groups,
         _promiscuous: None,
+        damage: None,
     })
 }
 
@@ -357,24 +366,23 @@ impl Receiver {
 
     /// Stops and says what was measured.
     pub(crate) fn finish(self) -> Received {
+        let damage = self.damage.as_ref().and_then(DamageWatch::finding);
+        let received = |summary| Received { summary, error: None, log_error: None, damage };
         match self.work {
-            Work::Kernel(receiver) => {
-                Received { summary: receiver.summary(), error: None, log_error: None }
-            }
+            Work::Kernel(receiver) => received(receiver.summary()),
             Work::Thread { thread, stop, .. } => {
                 stop.store(true, Ordering::Release);
                 match thread.join() {
                     Ok(Collected { summary, error, log_error }) => {
-                        Received { summary, error, log_error }
+                        Received { error, log_error, ..received(summary) }
                     }
                     Err(_) => Received {
-                        summary: MeterSummary::default(),
                         error: Some(PortError::System {
                             what: "metering".into(),
                             on: "a receiving thread".to_owned(),
                             source: std::io::Error::other("it panicked"),
                         }),
-                        log_error: None,
+                        ..received(MeterSummary::default())
                     },
                 }
             }
