@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use wirebeat_engine::drive::LiveTx;
-use wirebeat_engine_linux::kernel::Accepted;
+use wirebeat_engine_linux::kernel::{Accepted, Answers};
 use wirebeat_units::Nanos;
 
 use crate::session::Prepared;
@@ -48,8 +48,11 @@ impl Refusals {
 
     /// Why the run has to end: a driver took none of many frames.
     pub(crate) fn look(&mut self, accepted: &[Option<Accepted>], now: Nanos) -> Option<String> {
-        let answers =
-            |place: usize| accepted.get(place).and_then(Option::as_ref).map(Accepted::answers);
+        self.judge(|place| accepted.get(place)?.as_ref().map(Accepted::answers), now)
+    }
+
+    /// The same for what drivers answered, by port.
+    fn judge(&mut self, answers: impl Fn(usize) -> Option<Answers>, now: Nanos) -> Option<String> {
         self.0.retain(|port| answers(port.place).is_some_and(|answers| answers.accepted == 0));
         self.0.iter_mut().find_map(|port| {
             let (handed, _, _) = transmit::progress(&port.lives);
@@ -70,5 +73,68 @@ impl Refusals {
                 why.unwrap_or_default()
             ))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    fn ms(ms: u64) -> Nanos {
+        Nanos::from_millis(ms)
+    }
+
+    fn answered(accepted: u64, refused: u64, error: u64) -> impl Fn(usize) -> Option<Answers> {
+        move |place| (place == 3).then_some(Answers { accepted, refused, error })
+    }
+
+    /// A port that has handed over so many frames.
+    fn port(handed: u64) -> (Refusals, Arc<LiveTx>) {
+        let live = Arc::new(LiveTx::default());
+        live.frames.store(handed, Ordering::Relaxed);
+        let lives = vec![Arc::clone(&live)];
+        let port = Untried { place: 3, interface: "eth1".to_owned(), lives, since: None };
+        (Refusals(vec![port]), live)
+    }
+
+    #[test]
+    fn a_driver_that_takes_nothing_is_told_within_100_ms() {
+        let (mut refusals, live) = port(0);
+        // nothing was handed over, however long it takes
+        assert_eq!(refusals.judge(answered(0, 0, 0), ms(1000)), None);
+        live.frames.store(64, Ordering::Relaxed);
+        assert_eq!(refusals.judge(answered(0, 64, 6), ms(1010)), None);
+        let why = refusals.judge(answered(0, 200, 6), ms(1060)).unwrap();
+        assert!(why.starts_with("the driver of eth1 took none of the first 64 frames"), "{why}");
+        assert!(why.contains("No such device or address") && why.contains("'packet'"), "{why}");
+        // without an error of its own, or with one that is none
+        for error in [0, u64::MAX] {
+            let (mut refusals, _live) = port(64);
+            assert_eq!(refusals.judge(answered(0, 0, error), ms(0)), None);
+            let why = refusals.judge(answered(0, 0, error), ms(100)).unwrap();
+            assert!(why.contains("redirected to it; use"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_driver_that_took_one_frame_is_trusted() {
+        let (mut refusals, live) = port(64);
+        assert_eq!(refusals.judge(answered(1, 63, 6), ms(1000)), None);
+        live.frames.store(10_000, Ordering::Relaxed);
+        assert_eq!(refusals.judge(answered(1, 9_999, 6), ms(9000)), None);
+        assert_eq!(
+            refusals.judge(answered(0, 9_999, 6), ms(9900)),
+            None,
+            "it is not looked at again"
+        );
+    }
+
+    #[test]
+    fn a_port_that_is_not_counted_is_not_judged() {
+        let (mut refusals, _live) = port(64);
+        assert_eq!(refusals.judge(|_| None, ms(0)), None);
+        assert_eq!(refusals.judge(|_| None, ms(1000)), None);
     }
 }
