@@ -6,12 +6,17 @@
 #   --card     igb | virtio_net | vmxnet3 | e1000e | veth   (default: all)
 #   --kernel   6.1 | 6.12 | newest                          (default: all)
 #   --small    6.1 with virtio_net, 6.12 with igb, the newest with igb, and of each only what shows that it works
-#   --only     tests whose path begins so, instead of the whole suite; may be given several times
-#   --docs     put the table of results into docs/drivers.md
+#   --only     tests whose path holds this, instead of the whole suite; may be given several times
+#   --docs     put the table of results into docs/drivers.md, with those of earlier calls in this build folder
+#
+# The suite, by its groups: conformance::kernel, conformance::packet and conformance::socket everywhere; on cards guest::killed,
+# guest::link, guest::pktgen, guest::refused and guest::vlan; with veth, where the driver does not matter, guest::netem, guest::pktgen, guest::scripts,
+# guest::sctp and guest::vlan.
 #
 # Consoles are kept in target/guests, with all that tests print. Without QEMU, or where no kernel can be fetched, it says
 # so and is done: that is a skip, unless WIREBEAT_MAY_NOT_SKIP names `guest`.
 set -euo pipefail
+{ # bash reads a script while it runs; whoever edits this one meanwhile changes the next run
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
@@ -32,7 +37,20 @@ while [ $# -gt 0 ]; do
 done
 [ ${#cards[@]} -gt 0 ] || cards=(veth virtio_net igb vmxnet3 e1000e)
 [ ${#kernels[@]} -gt 0 ] || kernels=(6.1 6.12 newest)
-[ ${#only[@]} -gt 0 ] || only=(conformance::kernel conformance::packet conformance::socket)
+# What is tried on a card. e1000e has no XDP, so that the kernel engine does not send there.
+groups_of() { # CARD
+    case $1 in
+    veth)
+        echo conformance::{kernel,packet,socket} guest::{netem,pktgen,scripts,sctp,vlan}
+        ;;
+    e1000e)
+        echo conformance::{packet,socket} guest::pktgen::{packets,loss} guest::link::{rings,a_cable_that_is_pulled_{from_the_receiver,may}}
+        ;;
+    *)
+        echo conformance::{kernel,packet,socket} guest::{killed,link,pktgen,refused,vlan}
+        ;;
+    esac
+}
 if [ ${#pairs[@]} -eq 0 ]; then
     for card in "${cards[@]}"; do
         for kernel in "${kernels[@]}"; do pairs+=("$card:$kernel"); done
@@ -64,17 +82,23 @@ done < <(sed -n 's/.*Executable tests\/it\/main.rs (\(.*\))$/\1/p' "$folder/buil
 as_user objcopy --strip-debug "$tests" "$folder/it"
 
 # What runs inside: one test after the other, because they share the cards.
-cat >"$folder/suite.sh" <<SUITE
+suite() { # WHAT MAY NOT BE MISSING, GROUP…
+    local needed=$1
+    shift
+    cat <<SUITE
+export WIREBEAT_MAY_NOT_SKIP=$needed
 ip link set "\$A" down 2>/dev/null
 ip link set "\$C" down 2>/dev/null
 [ -z "\${MAC_A-}" ] || export WIREBEAT_TEST_CARDS=\$MAC_A,\$MAC_C
+[ -z "\${MONITOR-}" ] || export WIREBEAT_TEST_MONITOR=\$MONITOR
 failed=0
-for part in ${only[*]}; do
+for part in $*; do
     /bin/it --test-threads=1 "\$part" 2>/tmp/errors || failed=1
-    sed -n 's/^SKIPPED/skipped:/p' /tmp/errors
+    sed -n 's/^SKIPPED/skipped:/p; s/^NOTE/note:/p' /tmp/errors
 done
 [ \$failed -eq 0 ]
 SUITE
+}
 
 results=$folder/results
 : >"$results.new"
@@ -84,12 +108,21 @@ for pair in "${pairs[@]}"; do
     release=$(cat "$(scripts/guest/kernel.sh "$kernel")/release")
     begun=$(date +%s)
     good=0
-    scripts/guest/boot.sh --card "${card/veth/none}" --kernel "$kernel" --modules 'sch_tbf bridge' --limit 1500 \
+    groups=("${only[@]}")
+    # shellcheck disable=SC2207 # words without blanks
+    [ ${#groups[@]} -gt 0 ] || groups=($(groups_of "$card"))
+    needed=netns,bpf,xdp-live-frames,setpriv,bash,ethtool,pktgen,netem,8021q,sctp
+    [ "$card" = veth ] || needed=$needed,cards,monitor
+    suite "$needed" "${groups[@]}" >"$folder/suite.sh"
+    scripts/guest/boot.sh --card "${card/veth/none}" --kernel "$kernel" --limit 3000 \
+        --modules 'sch_tbf bridge sch_netem pktgen 8021q sctp' \
         --console "$console" --program "$folder/it" "$folder/suite.sh" >/dev/null || good=$?
     # with one thread, a test and what came of it are one line, unless it writes to the console itself
     awk -v at="$card $release" '
+        /^test .* \.\.\. ignored/ { next }
         /^test .* \.\.\. / { print at, $2, ($NF == "ok" ? "ok" : "failed") }
-        /^skipped: / { name = $2; sub(/:$/, "", name); print at, name, "skipped" }' "$console" >>"$results.new"
+        /^skipped: / { name = $2; sub(/:$/, "", name); sub(/^it::/, "", name); print at, name, "skipped" }
+        /^note: / { sub(/^note: /, ""); print at, "note", $0 }' "$console" >>"$results.new"
     passed=$(grep -c "^$card $release .* ok$" "$results.new" || true)
     note=
     [ "$good" -eq 0 ] || note=", not all is well: see $console"
@@ -98,6 +131,10 @@ for pair in "${pairs[@]}"; do
     sed -n 's/^test \(.*\) \.\.\. FAILED$/    failed: \1/p' "$console" >&2
     [ "$good" -eq 0 ] || status=1
 done
-mv "$results.new" "$results"
+# what was seen before stays, but of the guests that ran now
+[ ! -f "$results" ] || awk 'NR == FNR { now[$1, $2] = 1; next } !(($1, $2) in now)' "$results.new" "$results" >"$results.old"
+cat "$results.old" "$results.new" >"$results" 2>/dev/null || cp "$results.new" "$results"
+rm -f "$results.old" "$results.new"
 [ -z "$docs" ] || as_user scripts/guest/table.sh "$results" docs/drivers.md
 exit "$status"
+}

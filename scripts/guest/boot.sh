@@ -13,6 +13,7 @@
 # `init` says what the script finds. The console is printed; the exit status is the script's, 124 past the limit. Nothing
 # leaves the emulated machine. Its processor is emulated, so that it says what works and never how fast.
 set -euo pipefail
+{ # bash reads a script while it runs; whoever edits this one meanwhile changes the next run
 here=$(cd "$(dirname "$0")" && pwd)
 card=igb kernel=newest modules='' programs=() files=() cpus=2 memory=3072 limit=600 console=''
 usage() {
@@ -54,20 +55,22 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
 mkdir -p "$root"/{bin,sbin,proc,sys,dev,run,tmp,etc,lib64,usr/lib,"lib/modules/$release"}
-# modules with those that they need
+# modules with those that they need, in that order: busybox knows nothing of soft dependencies
 driver=${card/none/}
 for module in virtio_pci $driver veth $modules; do
     modprobe -d "$folder/root" -S "$release" --show-depends "$module" 2>/dev/null | awk '/^insmod/ { print $2 }' || true
-done | sort -u | while read -r file; do
+done | awk '!seen[$0]++' | while read -r file; do
     to=${file#"$folder/root"}
     to=$root${to#/usr}
     mkdir -p "${to%/*}"
     cp "$file" "$to"
+    name=${file##*/}
+    echo "${name%%.ko*}" >>"$root/modules"
 done
+touch "$root/modules"
 find "$root/lib/modules" -name '*.xz' -exec xz -d {} +
 cp "$folder/root/lib/modules/$release"/modules.{builtin,order}* "$root/lib/modules/$release/" 2>/dev/null || true
 depmod -b "$root" "$release" 2>/dev/null
-echo "$driver veth $modules" >"$root/modules"
 
 # A program with the libraries that it asks for.
 bring() { # PROGRAM
@@ -79,8 +82,14 @@ bring() { # PROGRAM
         done
 }
 cp "$(command -v busybox)" "$root/bin/busybox"
-for program in dash ip tc ethtool setpriv unshare "${programs[@]}"; do
+for program in dash bash env ip tc ethtool setpriv unshare "${programs[@]}"; do
     bring "$(command -v "$program")"
+done
+# that of busybox takes its own programs before the real ones
+ln -s dash "$root/bin/sh"
+# the distributions of netem's delays
+for table in /usr/lib/tc/*.dist /usr/lib/*/tc/*.dist /usr/share/tc/*.dist; do
+    [ ! -e "$table" ] || { mkdir -p "$root${table%/*}" && cp -L "$table" "$root$table"; }
 done
 for file in "${files[@]}"; do
     cp -L "$file" "$root/"
@@ -95,15 +104,21 @@ if [ -n "$device" ]; then
     for number in 0 1; do
         cards+=(-device "pcie-root-port,id=r$number,slot=$((number + 1)),chassis=$((number + 1))"
             -netdev "hubport,id=h$number,hubid=0"
-            -device "$device,bus=r$number,netdev=h$number,mac=52:54:00:00:00:0$((number + 1))")
+            -device "$device,bus=r$number,netdev=h$number,mac=52:54:00:00:00:0$((number + 1)),id=card$number")
     done
 fi
+# The second serial port is QEMU's monitor, which pulls cables: `echo 'set_link card0 off' >/dev/ttyS1`.
+# shellcheck disable=SC2054 # QEMU's commas
+monitor=(-chardev "socket,id=monitor,path=$work/monitor,server=on,wait=off" -mon chardev=monitor,mode=readline
+    -chardev "socket,id=line,path=$work/monitor" -serial stdio -serial chardev:line)
 status=0
 timeout "$limit" qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max -smp "$cpus" -m "$memory" \
     -kernel "$folder/vmlinuz" -initrd "$work/initrd" -append 'console=ttyS0 quiet panic=-1' \
-    -nographic -no-reboot -nic none "${cards[@]}" </dev/null >"$work/console" 2>&1 || status=$?
-tr -d '\r' <"$work/console" | sed '1,/Booting from ROM/d' >"$work/said"
+    -nographic -no-reboot -nic none "${monitor[@]}" "${cards[@]}" </dev/null >"$work/console" 2>&1 || status=$?
+# what the firmware says comes before
+tr -d '\r' <"$work/console" | awk '/Booting from ROM/ { said = ""; next } { said = said $0 "\n" } END { printf "%s", said }' >"$work/said"
 [ -z "$console" ] || cp "$work/said" "$console"
 cat "$work/said"
 [ "$status" -ne 124 ] || exit 124
 exit "$(sed -n 's/^guest: exit \([0-9]*\)$/\1/p' "$work/said" | tail -n 1 | grep . || echo 3)"
+}

@@ -7,6 +7,7 @@
 //! they lose their addresses.
 
 use std::env;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,8 @@ use crate::TestbedError;
 
 /// The addresses of two cards, with a comma.
 const CARDS: &str = "WIREBEAT_TEST_CARDS";
+/// The device behind which the monitor of the emulated machine reads commands. The cards are `card0` and `card1` there.
+const MONITOR: &str = "WIREBEAT_TEST_MONITOR";
 /// How long the kernel may take to give back the cards of a namespace that has ended: it removes namespaces one by one.
 const GIVEN_BACK: Duration = Duration::from_secs(20);
 
@@ -30,6 +33,11 @@ pub(crate) fn named() -> Result<Option<[MacAddr; 2]>, TestbedError> {
 /// Whether the environment names cards: then rates are those of an emulated machine.
 pub fn has_cards() -> bool {
     env::var_os(CARDS).is_some()
+}
+
+/// The line to QEMU's monitor, which pulls the cable of a card (`set_link card0 off`): a serial port of the guest.
+pub fn monitor() -> Option<PathBuf> {
+    env::var_os(MONITOR).map(PathBuf::from)
 }
 
 fn parse(text: &str) -> Option<[MacAddr; 2]> {

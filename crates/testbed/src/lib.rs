@@ -18,7 +18,7 @@ mod testbed;
 mod tunnel;
 pub mod userns;
 
-pub use cards::has_cards;
+pub use cards::{has_cards, monitor};
 pub use options::{Addressing, Neighbours, Offload, Offloads, Options};
 pub use process::{Output, Process, ProcessError, Program};
 pub use require::{Capability, Skip, report_skip, require};

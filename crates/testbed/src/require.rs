@@ -7,16 +7,18 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::system::uname;
 use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::namespaces::{Forwarding, create};
-use crate::{Addressing, Options, Tunnel, userns};
+use crate::{Addressing, Options, Program, Tunnel, userns};
 
 /// Tests that may not be skipped: names of tests or of what they need, with commas, or `all`.
 const MAY_NOT_SKIP: &str = "WIREBEAT_MAY_NOT_SKIP";
@@ -34,6 +36,20 @@ pub enum Capability {
     UserNamespaces,
     /// To make tun devices.
     Tun,
+    /// Two real cards in the place of a virtual cable (`WIREBEAT_TEST_CARDS`).
+    Cards,
+    /// A virtual cable: no real cards are in its place.
+    VirtualCable,
+    /// A line to what the cards' cable hangs on, to pull it (`WIREBEAT_TEST_MONITOR`).
+    Monitor,
+    /// The kernel's packet generator.
+    Pktgen,
+    /// The queueing discipline that disturbs.
+    Netem,
+    /// VLAN devices.
+    VlanDevices,
+    /// SCTP.
+    Sctp,
     /// A program in the PATH.
     Program(&'static str),
 }
@@ -46,6 +62,13 @@ impl fmt::Display for Capability {
             Capability::XdpLiveFrames => "xdp-live-frames",
             Capability::UserNamespaces => "userns",
             Capability::Tun => "tun",
+            Capability::Cards => "cards",
+            Capability::VirtualCable => "virtual-cable",
+            Capability::Monitor => "monitor",
+            Capability::Pktgen => "pktgen",
+            Capability::Netem => "netem",
+            Capability::VlanDevices => "8021q",
+            Capability::Sctp => "sctp",
             Capability::Program(name) => name,
         })
     }
@@ -69,6 +92,22 @@ pub fn require(capability: Capability) -> Result<(), Skip> {
         Capability::XdpLiveFrames => bpf().and_then(|()| live_frames()),
         Capability::UserNamespaces => user_namespaces(),
         Capability::Tun => Tunnel::new(&Options::default()).map(drop).map_err(|e| e.to_string()),
+        Capability::Cards if crate::has_cards() => Ok(()),
+        Capability::Cards => {
+            Err("WIREBEAT_TEST_CARDS names no cards; see 'make test-guest'".to_owned())
+        }
+        Capability::VirtualCable if crate::has_cards() => {
+            Err("WIREBEAT_TEST_CARDS names cards, and this is tried without".to_owned())
+        }
+        Capability::VirtualCable => Ok(()),
+        Capability::Monitor if crate::monitor().is_some() => Ok(()),
+        Capability::Monitor => {
+            Err("WIREBEAT_TEST_MONITOR names no line to QEMU; see 'make test-guest'".to_owned())
+        }
+        Capability::Pktgen => has_file("pktgen/pgctrl", "pktgen"),
+        Capability::Netem => netem(),
+        Capability::VlanDevices => has_file("vlan/config", "8021q"),
+        Capability::Sctp => has_file("sctp/eps", "sctp"),
         Capability::Program(name) if on_path(OsStr::new(name)) => Ok(()),
         Capability::Program(name) => Err(format!("there is no program '{name}' in the PATH")),
     };
@@ -85,6 +124,26 @@ fn bpf() -> Result<(), String> {
         Ok(())
     } else {
         Err("this process lacks CAP_BPF and CAP_NET_ADMIN; run as root".to_owned())
+    }
+}
+
+/// A file of `/proc/net` that a part of the kernel makes when it is there.
+fn has_file(name: &str, module: &str) -> Result<(), String> {
+    match fs::exists(format!("/proc/thread-self/net/{name}")) {
+        Ok(true) => Ok(()),
+        _ => Err(format!("this kernel has it not, or not loaded: modprobe {module}")),
+    }
+}
+
+/// Tries it where nobody is disturbed.
+fn netem() -> Result<(), String> {
+    let namespace =
+        create("probe", Addressing::V4, Forwarding::Off).map_err(|error| error.to_string())?;
+    let tc = Program::new(&namespace, "tc").args(["qdisc", "add", "dev", "lo", "root", "netem"]);
+    match tc.output(Duration::from_secs(20)) {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!("{} (modprobe sch_netem)", output.stderr.trim())),
+        Err(error) => Err(error.to_string()),
     }
 }
 

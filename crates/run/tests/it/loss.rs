@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use wirebeat_engine::loopback::Link;
 use wirebeat_report::model::{FlowReport, Report};
-use wirebeat_run::{Options as RunOptions, Silent, Stop, prepare};
+use wirebeat_run::{Codec, Options as RunOptions, ReceiveRequest, Silent, Stop, prepare};
 use wirebeat_testbed::{
     Addressing, Capability, Neighbours, Offload, Offloads, Options, Program, Testbed, require,
 };
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::spec::{EngineChoice, Scenario};
 use wirebeat_units::Nanos;
 
+use crate::interop::{receiver, while_receiving};
 use crate::world::{Engine, balanced, ports, run};
 
 /// Of each so many frames in memory one is lost.
@@ -27,32 +28,34 @@ pub(crate) enum Way {
 /// Packets that left the narrow port, and that were dropped there.
 type Counted = (u64, u64);
 
+/// Two ends of a bridge that every engine can use, and no frame on it but those of a test: the port to the receiver is `p1`.
+pub(crate) fn bridged() -> Testbed {
+    let offloads = Offloads { gro: Offload::Off, gso: Offload::Off, tso: Offload::Off };
+    let options = Options {
+        addressing: Addressing::V4,
+        neighbours: Neighbours::Fixed,
+        offloads,
+        ..Options::default()
+    };
+    let bed = Testbed::bridge(2, &options).unwrap();
+    let mut netlink = wirebeat_netlink::Netlink::open_in(bed.device.as_ref().unwrap()).unwrap();
+    // what the kernel engine sends is taken by a port that receives by NAPI
+    let port = netlink.link_by_name("p0").unwrap().index;
+    netlink.set_features(port, &[("rx-gro", true)]).unwrap();
+    // datagrams that leave joined would be dropped as one
+    let near = &bed.a;
+    let joined = [("tx-udp-segmentation", false)];
+    near.netlink().unwrap().set_features(near.link.index, &joined).unwrap();
+    bed
+}
+
 impl Way {
     pub(crate) fn on(engine: Engine) -> Way {
         if engine == Engine::Loopback {
             return Way::Memory;
         }
-        let offloads = Offloads { gro: Offload::Off, gso: Offload::Off, tso: Offload::Off };
-        let bed = Testbed::bridge(
-            2,
-            &Options {
-                // no frame but those of the test
-                addressing: Addressing::V4,
-                neighbours: Neighbours::Fixed,
-                offloads,
-                ..Options::default()
-            },
-        );
-        let bed = bed.unwrap();
+        let bed = bridged();
         let bridge = bed.device.clone().unwrap();
-        let mut netlink = wirebeat_netlink::Netlink::open_in(&bridge).unwrap();
-        // what the kernel engine sends is taken by a port that receives by NAPI
-        let port = netlink.link_by_name("p0").unwrap().index;
-        netlink.set_features(port, &[("rx-gro", true)]).unwrap();
-        // datagrams that leave joined would be dropped as one
-        let near = &bed.a;
-        let joined = [("tx-udp-segmentation", false)];
-        near.netlink().unwrap().set_features(near.link.index, &joined).unwrap();
         let tbf = "qdisc add dev p1 root tbf rate 8mbit burst 5kb limit 20kb".split(' ');
         let made = Program::new(&bridge, "tc").args(tbf).output(Duration::from_secs(20)).unwrap();
         assert!(made.status.success(), "{made:?}");
@@ -177,4 +180,38 @@ fn what_is_still_on_its_way_is_waited_for_however_quiet_it_is() {
     let report = run.start(&mut Silent, &Stop::new());
     let flow = &report.flows[0];
     assert_eq!((sent(flow), flow.loss.as_ref().unwrap().frames), (10, 0));
+}
+
+/// They were lost without a word: the stack drops them before a socket sees them.
+#[test]
+fn datagrams_with_a_wrong_checksum_are_told_where_sockets_receive() {
+    require!(Capability::NetworkNamespaces);
+    let bed = crate::world::cable();
+    let request = ReceiveRequest {
+        engine: EngineChoice::Socket,
+        interface: None,
+        codecs: Vec::new(),
+        ..receiver(&bed, Codec::Wirebeat, Some(9003))
+    };
+    let damaged = |checksum: &str| {
+        let text = format!(
+            "ports: {{ a: {{ interface: wb0, namespace: a, engine: packet }} }}\nflows:\n  x: {{ from: a, packet: \
+             [ {{ ipv4: {{ destination: {} }} }}, {{ udp: {{ destination: 9003, checksum: {checksum} }} }} ], rate: 1kpps, \
+             count: 100 }}\n",
+            bed.b.ipv4
+        );
+        let ((), report) = while_receiving(&request, || {
+            balanced(&run(&text, Some(&bed)));
+            ((), 0)
+        });
+        let told = report.findings.into_iter().find(|one| one.message.contains("InCsumErrors"));
+        (report.total.received.map_or(0, |received| received.unique), told)
+    };
+    assert_eq!(damaged("true"), (100, None));
+    let (arrived, told) = damaged("0x1234");
+    // of 65,536 one has this checksum by chance
+    assert!(arrived <= 1, "{arrived}");
+    let told = told.unwrap().message;
+    let dropped = 100 - arrived;
+    assert!(told.contains(&format!("dropped {dropped} datagrams with a wrong checksum")), "{told}");
 }

@@ -12,6 +12,7 @@
 mod conformance;
 mod control;
 mod fragments;
+mod guest;
 mod interop;
 mod interruptions;
 mod kernel_meter;
