@@ -99,7 +99,8 @@ fn kills_leave_no_trace() {
     // as often while it opens its ports as while it sends: an emulated machine takes seconds to verify programs
     let longest = begun.elapsed() * 2;
     let during = look();
-    assert!(during.iter().all(|state| state.contains("xdp")), "it has programs: {during:?}");
+    // on a virtual cable the sender needs none
+    assert!(during.iter().any(|state| state.contains("xdp")), "it has programs: {during:?}");
     drop(first);
     let (mut opening, mut sending) = (0, 1);
     for kill in 1..kills {
