@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 use wirebeat_run::Exit;
-use wirebeat_run::doctor::{Diagnosis, EngineCheck, Facts, Finding, Usability, diagnose};
+use wirebeat_run::doctor::{
+    Diagnosis, EngineCheck, Facts, Finding, Interface, Usability, diagnose,
+};
 use wirebeat_units::human;
 
 use crate::failure::{Failure, parts};
@@ -144,7 +146,41 @@ fn write_facts(text: &mut String, facts: &Facts) {
             interface.state,
             speed.unwrap_or_default(),
         );
+        if let Some(settings) = settings(interface) {
+            line!(text, "  {:<9} {settings}", "");
+        }
     }
+}
+
+/// What can be set of a card, as far as its driver tells.
+fn settings(interface: &Interface) -> Option<String> {
+    let ring = |way: &str, now: Option<u32>, most: Option<u32>| {
+        let most = most.map_or(String::new(), |most| format!(" of {most}"));
+        now.map(|now| format!("{way} ring {now}{most}"))
+    };
+    let held_back = match (interface.adaptive_coalescing, interface.rx_coalesce_us) {
+        (Some(true), _) => Some("receive interrupts held back adaptively".to_owned()),
+        (_, Some(0)) => Some("receive interrupts at once".to_owned()),
+        (_, Some(us)) => Some(format!("receive interrupts held back up to {us} µs")),
+        _ => None,
+    };
+    let pause = match (interface.pause_heeded, interface.pause_sent) {
+        (Some(false), Some(false)) => Some("no pause frames"),
+        (Some(true), Some(false)) => Some("pause frames heeded"),
+        (Some(false), Some(true)) => Some("pause frames sent"),
+        (Some(true), Some(true)) => Some("pause frames heeded and sent"),
+        _ => None,
+    };
+    let all = [
+        ring("receive", interface.rx_ring, interface.rx_ring_max),
+        ring("transmit", interface.tx_ring, interface.tx_ring_max),
+        interface.channels.map(|queues| human::counted(queues.into(), "queue")),
+        interface.rss.as_ref().map(|rss| format!("RSS {rss}")),
+        held_back,
+        pause.map(str::to_owned),
+    ];
+    let told: Vec<String> = all.into_iter().flatten().collect();
+    (!told.is_empty()).then(|| told.join(", "))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use wirebeat_units::{BitRate, Nanos, WallTime};
 
 use crate::failure::Failure;
 use crate::key::{CONTROL_PORT, KeyArgs, VARIABLE};
-use crate::values::{self, Cpus, HostPort};
+use crate::values::{self, Cpus, HostPort, TxQueues};
 
 /// The name of the port that sends.
 pub const PORT: &str = "sender";
@@ -36,6 +36,9 @@ pub struct PortArgs {
     /// How many threads send [default: one for each of --cpu, or one]
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>)]
     queues: Option<NonZeroU16>,
+    /// The transmit queues to send by, one thread for each, on CPUs that send by them: 1, 0,1 or 0-3 [default: those of --cpu]
+    #[arg(long, value_name = "QUEUES", conflicts_with = "cpu", hide_short_help = true)]
+    transmit_queue: Option<TxQueues>,
     /// Speed of the link, for example 10Gbps, where the system does not know it
     #[arg(long, value_name = "RATE")]
     speed: Option<BitRate>,
@@ -50,6 +53,11 @@ impl PortArgs {
             engine: self.engine,
             cores: self.cpu.as_ref().map(|cpus| cpus.0.clone()).unwrap_or_default(),
             queues: self.queues,
+            transmit_queues: self
+                .transmit_queue
+                .as_ref()
+                .map(|of| of.0.clone())
+                .unwrap_or_default(),
             speed: self.speed,
             ..PortSpec::default()
         }

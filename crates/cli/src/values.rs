@@ -247,26 +247,44 @@ impl FromStr for Cpus {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |part: &str| {
-            format!(
-                "'{part}' is no CPU; write numbers from 0 to {CPU_MAX}, for example 2, 2,3 or 2-5"
-            )
-        };
-        let number = |part: &str, text: &str| match text.parse::<u16>() {
-            Ok(cpu) if cpu <= CPU_MAX => Ok(cpu),
-            _ => Err(wrong(part)),
-        };
-        let mut cpus = Vec::new();
-        for part in text.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last) = (number(part, first)?, number(part, last)?);
-            if first > last {
-                return Err(wrong(part));
-            }
-            cpus.extend(first..=last);
-        }
-        Ok(Cpus(cpus))
+        numbers(text, CPU_MAX, "CPU").map(Cpus)
     }
+}
+
+/// Transmit queues: "1,3" or "0-3".
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TxQueues(pub Vec<u16>);
+
+/// The highest number of a transmit queue that can be written: more than any card has.
+const QUEUE_MAX: u16 = 4095;
+
+impl FromStr for TxQueues {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        numbers(text, QUEUE_MAX, "transmit queue").map(TxQueues)
+    }
+}
+
+/// Numbers up to `most` and ranges of them: "2,4-6".
+fn numbers(text: &str, most: u16, what: &str) -> Result<Vec<u16>, String> {
+    let wrong = |part: &str| {
+        format!("'{part}' is no {what}; write numbers from 0 to {most}, for example 2, 2,3 or 2-5")
+    };
+    let number = |part: &str, text: &str| match text.parse::<u16>() {
+        Ok(number) if number <= most => Ok(number),
+        _ => Err(wrong(part)),
+    };
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(part, first)?, number(part, last)?);
+        if first > last {
+            return Err(wrong(part));
+        }
+        all.extend(first..=last);
+    }
+    Ok(all)
 }
 
 /// Reads bins: "100x1us".

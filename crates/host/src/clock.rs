@@ -1,7 +1,7 @@
 //! How far the system clock can be compared with other hosts'.
 //!
 //! The kernel keeps what the synchronising daemon told it; `adjtimex` with nothing to adjust reads
-//! it. No safe crate wraps that call, so this file holds the one `unsafe` block of the crate.
+//! it. No safe crate wraps that call, so this file has `unsafe` blocks.
 
 use std::collections::BTreeSet;
 

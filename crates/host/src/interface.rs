@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use wirebeat_netlink::{Channels, Coalescing, Feature, Link, Netlink, Rings};
 
-use crate::{CpuList, files};
+use crate::{CpuList, card, files};
 
 /// What is known of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -49,6 +49,12 @@ pub struct Interface {
     pub adaptive_coalescing: Option<bool>,
     /// Queue pairs, or receive queues, with an interrupt of their own.
     pub channels: Option<u32>,
+    /// How received frames are spread over the queues: "equal over 4 queues".
+    pub rss: Option<String>,
+    /// Whether it asks the other end of the link to pause.
+    pub pause_sent: Option<bool>,
+    /// Whether it pauses when the other end asks for it.
+    pub pause_heeded: Option<bool>,
     /// The node of memory that the device is next to.
     pub numa_node: Option<u32>,
     /// Its interrupts and where they go.
@@ -96,10 +102,14 @@ impl Interface {
         let coalescing = netlink.coalescing(link.index).unwrap_or_default();
         let channels = netlink.channels(link.index).unwrap_or_default();
         let features = netlink.features(link.index).unwrap_or_default();
+        let pause = netlink.pause(link.index).unwrap_or_default();
         let device = device(link);
         Interface {
             driver: device.as_deref().and_then(driver),
             numa_node: device.as_deref().and_then(numa_node),
+            rss: card::rss(&link.name).map(|rss| rss.to_string()),
+            pause_sent: pause.tx,
+            pause_heeded: pause.rx,
             interrupts: device.map(|device| interrupts(link, &device)).unwrap_or_default(),
             ..Self::of_link(link, rings, coalescing, (channels, &features))
         }
@@ -131,6 +141,9 @@ impl Interface {
             tx_coalesce_us: coalescing.tx_usecs,
             adaptive_coalescing: coalescing.adaptive_rx,
             channels: channels.combined.filter(|&n| n > 0).or(channels.rx),
+            rss: None,
+            pause_sent: None,
+            pause_heeded: None,
             numa_node: None,
             interrupts: Vec::new(),
             xdp: link.xdp.map(|xdp| xdp.mode.to_string()),

@@ -6,6 +6,7 @@
 //! worth failing a run for. What a fact means for a measurement is not decided here.
 
 mod accounting;
+pub mod card;
 mod clock;
 mod cpu;
 mod cpulist;

@@ -185,7 +185,7 @@ impl Netlink {
     }
 
     /// Asks about one interface; `what` names the thing asked for.
-    fn ethtool(
+    pub(crate) fn ethtool(
         &mut self,
         link: LinkIndex,
         command: u8,

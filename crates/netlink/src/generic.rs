@@ -83,8 +83,19 @@ impl Generic {
         command: u8,
         attributes: &[DefaultNla],
     ) -> Result<Vec<Vec<u8>>, NetlinkError> {
+        self.ask(attempt, family, (command, 0), attributes)
+    }
+
+    /// The same with flags of netlink.
+    pub(crate) fn ask(
+        &mut self,
+        attempt: &str,
+        family: Family,
+        (command, flags): (u8, u16),
+        attributes: &[DefaultNla],
+    ) -> Result<Vec<Vec<u8>>, NetlinkError> {
         let request = Request { family, command, attributes: attributes::emit(attributes) };
-        let replies = self.channel.request(attempt, &request, 0)?;
+        let replies = self.channel.request(attempt, &request, flags)?;
         Ok(replies
             .into_iter()
             .filter(|reply| reply.kind == family.id)

@@ -101,6 +101,32 @@ pub struct LinkStats {
     pub tx_dropped: u64,
     pub rx_missed: u64,
     pub rx_nohandler: u64,
+    pub rx_over: u64,
+    pub rx_fifo: u64,
+    pub rx_crc: u64,
+    pub rx_frame: u64,
+    pub rx_length: u64,
+    pub tx_fifo: u64,
+    pub tx_carrier: u64,
+}
+
+impl LinkStats {
+    /// Those that count what went wrong, by the kernel's names; always in this order.
+    pub fn named(&self) -> [(&'static str, u64); 11] {
+        [
+            ("rx_missed_errors", self.rx_missed),
+            ("rx_over_errors", self.rx_over),
+            ("rx_fifo_errors", self.rx_fifo),
+            ("rx_crc_errors", self.rx_crc),
+            ("rx_frame_errors", self.rx_frame),
+            ("rx_length_errors", self.rx_length),
+            ("rx_dropped", self.rx_dropped),
+            ("rx_nohandler", self.rx_nohandler),
+            ("tx_dropped", self.tx_dropped),
+            ("tx_fifo_errors", self.tx_fifo),
+            ("tx_carrier_errors", self.tx_carrier),
+        ]
+    }
 }
 
 /// A network interface as it was when it was asked for.
@@ -325,6 +351,13 @@ impl From<Stats64> for LinkStats {
             tx_dropped: s.tx_dropped,
             rx_missed: s.rx_missed_errors,
             rx_nohandler: s.rx_nohandler,
+            rx_over: s.rx_over_errors,
+            rx_fifo: s.rx_fifo_errors,
+            rx_crc: s.rx_crc_errors,
+            rx_frame: s.rx_frame_errors,
+            rx_length: s.rx_length_errors,
+            tx_fifo: s.tx_fifo_errors,
+            tx_carrier: s.tx_carrier_errors,
         }
     }
 }

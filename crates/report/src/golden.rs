@@ -15,8 +15,10 @@ use crate::assemble::{Clocks, CpuTime, ReceiverSide, RunFacts, SenderSide, SentF
 use crate::document::{Document, ErrorBody, ErrorReport, schema};
 use crate::format::{Colour, Format};
 use crate::model::{
-    Change, ChangeOrigin, Clock, End, HeldBack, Host, Interruptions, LeftOut, MemberKind,
-    OutOfOrder, ProbeNumbers, Replay, Report, Shortened, Station, Stats, Thread, Volume,
+    Card, CardChange, CardCoalescing, CardCounter, CardPause, CardRings, CardRss, Change,
+    ChangeOrigin, Clock, CounterMeaning, CounterSource, End, HeldBack, Host, Interruptions,
+    LeftOut, MemberKind, OutOfOrder, ProbeNumbers, QueueChoice, QueueFrames, QueueShare, Replay,
+    Report, Shortened, Station, Stats, Thread, TransmitQueue, Volume,
 };
 
 /// Compares `found` with the file at `path` in this crate, or writes it.
@@ -186,6 +188,7 @@ fn sending_thread() -> Thread {
         role: "send".to_owned(),
         cpus: vec![1],
         moved_from: None,
+        transmit_queue: None,
         policy: "SCHED_OTHER".to_owned(),
         nice: 0,
         slice_ns: Some(100_000),
@@ -207,6 +210,7 @@ fn station(interface: &str, wait: Option<&str>) -> Station {
         link_bits_per_second: Some(10_000_000_000),
         wait: wait.map(str::to_owned),
         transmit_queues: wait.map(|_| 1),
+        card: None,
         cpus: if wait.is_some() { vec![1] } else { Vec::new() },
         threads: wait.map(|_| sending_thread()).into_iter().collect(),
         interruptions: wait.map(|_| interruptions()),
@@ -460,6 +464,75 @@ fn a_run_in_which_much_went_wrong() {
     let report = assemble(facts, Some(sender), Some(receiver));
     assert_eq!(report.exit_code, 1);
     golden("tests/golden/trouble.txt", &text(&report));
+}
+
+/// What the cards lost is theirs: told beside what the flows lost, as a bound on it.
+#[test]
+fn cards_that_lost_frames() {
+    let (mut sender, mut receiver) = both(&[BULK]);
+    let counter = |name: &str, source, increase, meaning, told: &str| CardCounter {
+        name: name.to_owned(),
+        source,
+        increase,
+        meaning: Some(meaning),
+        explanation: Some(told.to_owned()),
+    };
+    let (kernel, driver) = (CounterSource::Kernel, CounterSource::Driver);
+    let card = Card {
+        driver: Some("igb".to_owned()),
+        rings: Some(CardRings {
+            receive: Some(256),
+            receive_max: Some(4096),
+            transmit: Some(256),
+            transmit_max: Some(4096),
+        }),
+        coalescing: Some(CardCoalescing { receive_us: Some(3), ..CardCoalescing::default() }),
+        pause: Some(CardPause { negotiated: Some(true), heeded: Some(true), sent: Some(false) }),
+        rss: Some(CardRss {
+            summary: "queue 0: 25 %, queue 1: 75 %".to_owned(),
+            hash: Some("toeplitz".to_owned()),
+            entries: 128,
+            queues: vec![
+                QueueShare { queue: 0, entries: 32 },
+                QueueShare { queue: 1, entries: 96 },
+            ],
+        }),
+        ..Card::default()
+    };
+    receiver.stations[0].card = Some(Card {
+        queues: vec![
+            QueueFrames { queue: 0, received: 125_000, sent: 0 },
+            QueueFrames { queue: 1, received: 374_996, sent: 3 },
+        ],
+        dropped_in: 3,
+        counters: vec![
+            counter("rx_missed_errors", kernel, 3, CounterMeaning::DroppedIn, "too late"),
+            counter("rx_missed_errors", driver, 3, CounterMeaning::DroppedIn, "too late"),
+            counter("rx_no_buffer_count", driver, 170, CounterMeaning::Waited, "no buffer"),
+        ],
+        more_counters: 9,
+        changed: vec![CardChange {
+            setting: "receive ring".to_owned(),
+            before: "256".to_owned(),
+            after: "80".to_owned(),
+        }],
+        ..card.clone()
+    });
+    let station = &mut sender.stations[0];
+    station.transmit_queues = Some(2);
+    station.threads[0].transmit_queue =
+        Some(TransmitQueue { queues: vec![1], by: QueueChoice::Xps });
+    station.card = Some(Card {
+        dropped_out: 2,
+        paused_by_peer: 7,
+        counters: vec![
+            counter("tx_dropped", kernel, 2, CounterMeaning::DroppedOut, "dropped"),
+            counter("rx_flow_control_xoff", driver, 7, CounterMeaning::PausedByPeer, "pause"),
+        ],
+        ..card
+    });
+    let report = assemble(facts("wirebeat run cards.yaml"), Some(sender), Some(receiver));
+    golden("tests/golden/cards.txt", &text(&report));
 }
 
 fn extents() -> Distribution {

@@ -10,7 +10,7 @@ use wirebeat_engine_linux::time::RealtimeToMonotonic;
 use wirebeat_host::{CpuTimes, CpuUse, Machine};
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_report::assemble::CpuTime;
-use wirebeat_report::model::{Clock, Host, Station, Thread};
+use wirebeat_report::model::{Clock, Host, Station, Thread, TransmitQueue};
 use wirebeat_units::Nanos;
 
 use crate::engines::Engine;
@@ -71,6 +71,7 @@ pub(crate) fn station(port: &PortHere, engine: Engine, mode: &str, machine: &Mac
         link_bits_per_second: port.link.as_ref().and_then(|link| link.speed).map(|speed| speed.0),
         wait: None,
         transmit_queues: None,
+        card: None,
         cpus: Vec::new(),
         threads: Vec::new(),
         interruptions: None,
@@ -88,6 +89,7 @@ pub(crate) fn threads<'a>(
         role: role.to_owned(),
         cpus: one.cpus.iter().map(|&cpu| cpu as u32).collect(),
         moved_from: None,
+        transmit_queue: None,
         policy: match one.policy {
             Policy::Other => "SCHED_OTHER".to_owned(),
             Policy::Fifo => "SCHED_FIFO".to_owned(),
@@ -105,6 +107,13 @@ pub(crate) fn sender(station: &mut Station, state: &Arc<ThreadState>, seat: &Sea
     threads(station, "send", [state]);
     if let Some(thread) = station.threads.last_mut().filter(|thread| thread.cpus.len() > 1) {
         thread.moved_from = seat.cpu.map(|cpu| cpu as u32);
+    }
+}
+
+/// Adds by which transmit queues the thread that was added last sent, where it stayed on its CPU.
+pub(crate) fn transmit_queue(station: &mut Station, queue: Option<&TransmitQueue>) {
+    if let Some(thread) = station.threads.last_mut().filter(|thread| thread.moved_from.is_none()) {
+        thread.transmit_queue = queue.cloned();
     }
 }
 

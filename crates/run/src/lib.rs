@@ -8,6 +8,7 @@
 
 mod applications;
 mod attribution;
+mod cards;
 pub mod control;
 mod damage;
 mod day_clock;
@@ -25,6 +26,7 @@ mod packet_log;
 mod placement;
 mod ports;
 mod priority;
+mod queues;
 pub mod receive;
 mod receivers;
 mod refusals;

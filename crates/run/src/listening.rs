@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_host::card::Card;
 use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
@@ -21,6 +22,7 @@ use wirebeat_units::Nanos;
 use wirebeat_units::human::counted;
 
 use crate::applications::Applications;
+use crate::cards;
 use crate::engines::Engine;
 use crate::error::RunError;
 use crate::facts;
@@ -216,6 +218,8 @@ enum Work {
         relation: Relation,
         /// `None` where no datagram goes on to a program, or its sockets cannot be looked at.
         applications: Option<Applications>,
+        /// What the card said before it.
+        card: Option<Box<Card>>,
     },
     Done {
         summary: Box<MeterSummary>,
@@ -261,7 +265,9 @@ impl Metering for Local<'_> {
         let applications =
             Applications::watch(&self.port, self.engine, self.request).unwrap_or_default();
         let relation = expected.relation;
-        self.work = Work::Measuring { receiver, cpu, relation, applications };
+        self.station.card = None;
+        let card = cards::read(&self.port).map(Box::new);
+        self.work = Work::Measuring { receiver, cpu, relation, applications, card };
         Ok(())
     }
 
@@ -278,13 +284,15 @@ impl Metering for Local<'_> {
     }
 
     fn finish(&mut self, settle: Nanos) -> Result<Measured, String> {
-        let Work::Measuring { receiver, cpu, relation, applications } = mem::take(&mut self.work)
+        let Work::Measuring { receiver, cpu, relation, applications, card } =
+            mem::take(&mut self.work)
         else {
             return Err("no measurement has begun".to_owned());
         };
         wait_for_late(settle, self.stop);
         let spent = CpuTimes::now().since(&cpu);
         let missing = receivers::lost(std::slice::from_ref(&receiver));
+        self.station.card = cards::report(card.as_deref(), cards::read(&self.port).as_ref());
         let received = receiver.finish();
         let frames = received.summary.flows.values().map(|flow| flow.frames).sum();
         let costs = spent.process.iter().map(|process| CpuSpent {
@@ -307,7 +315,13 @@ impl Metering for Local<'_> {
         let count = Count { frames, bytes, missing };
         self.work = Work::Done { summary: Box::new(summary.clone()), count, relation, unread };
         self.rest();
-        Ok(Measured { costs: costs.collect(), notes: notes.collect(), summary, delivered: None })
+        Ok(Measured {
+            costs: costs.collect(),
+            notes: notes.collect(),
+            stations: self.stations(),
+            summary,
+            delivered: None,
+        })
     }
 
     fn abandon(&mut self) {

@@ -8,6 +8,7 @@ use wirebeat_engine::drive::disorder::Disorder;
 use wirebeat_engine::drive::{Driven, FlowSent};
 use wirebeat_engine::port::{Amount, Interruptions, late_after};
 use wirebeat_host::CpuTimes;
+use wirebeat_host::card::Card;
 use wirebeat_meter::summary::{Distribution, MeterSummary};
 use wirebeat_netlink::LinkStats;
 use wirebeat_report::assemble::{
@@ -22,6 +23,7 @@ use wirebeat_traffic::program::{Flow, Late, Program};
 use wirebeat_traffic::spec::replay::Numbers;
 use wirebeat_units::Nanos;
 
+use crate::cards::{self, CardReports};
 use crate::facts;
 use crate::refused;
 use crate::remote::{self, Measurement, RemoteError};
@@ -43,6 +45,8 @@ pub(crate) struct Outcome {
     pub(crate) cpu: CpuTimes,
     /// Device counters of each port before the run.
     pub(crate) counters: Vec<Option<LinkStats>>,
+    /// The card of each port before the run.
+    pub(crate) cards: Vec<Option<Card>>,
     pub(crate) stopped_early: bool,
     pub(crate) replayed: Vec<Replayed>,
     /// When links were down.
@@ -126,10 +130,11 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     }
     charge_not_reached(&mut tags);
     let after = device_counters(&run);
+    let cards = CardReports::new(&outcome.cards, &cards::read_all(&run.ports));
     check_headers(&mut run);
     let at_interfaces = at_interfaces(&run, (&outcome.counters, &after));
 
-    let mut receiver = receiver_side(&mut run, &mut end, &mut machine_notes)
+    let mut receiver = receiver_side(&mut run, &mut end, (&mut machine_notes, &cards))
         .map(|side| ReceiverSide { at_interfaces, ..side });
     let mut clocks = Clocks::Same;
     match outcome.remote {
@@ -151,7 +156,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     let sender = (frames > 0 || !run.program.flows.is_empty())
         .then(|| {
             let times = (outcome.start, outcome.halted.unwrap_or(outcome.ran));
-            sender_side(&run, (&tags, &outcome.replayed), times, &interruptions)
+            sender_side(&run, (&tags, &outcome.replayed), times, (&interruptions, &cards))
         })
         .map(|side| with_shared(side, shared_errors.buckets));
     machine_notes.extend(facts::shared_errors(&tags));
@@ -305,7 +310,8 @@ fn join_remote(here: Option<ReceiverSide>, remote: Remote) -> ReceiverSide {
         at_interfaces: None,
     });
     side.at_interfaces = None;
-    side.stations.extend(remote.stations);
+    let at_end = remote.outcome.measured.stations;
+    side.stations.extend(if at_end.is_empty() { remote.stations } else { at_end });
     side.summary.merge(&remote.outcome.measured.summary);
     side.delivered = side.delivered.or(remote.outcome.measured.delivered);
     side
@@ -349,7 +355,7 @@ fn sender_side(
     run: &Prepared,
     (tags, replayed): (&[FlowSent], &[Replayed]),
     times: (Nanos, Nanos),
-    interruptions: &[Option<Interruptions>],
+    (interruptions, cards): (&[Option<Interruptions>], &CardReports),
 ) -> SenderSide {
     let flow = |flow: &Flow| {
         let replayed = replayed.iter().find(|one| one.flow == u32::from(flow.id));
@@ -357,7 +363,7 @@ fn sender_side(
         sent_flow(run, flow, (tags, members), times)
     };
     SenderSide {
-        stations: sending_stations(run, interruptions),
+        stations: sending_stations(run, interruptions, cards),
         shared_errors: Vec::new(),
         flows: run.program.flows.iter().map(flow).collect(),
     }
@@ -445,7 +451,11 @@ fn mean(program: &Program, flow: &Flow) -> Option<Volume> {
     })
 }
 
-fn sending_stations(run: &Prepared, interruptions: &[Option<Interruptions>]) -> Vec<Station> {
+fn sending_stations(
+    run: &Prepared,
+    interruptions: &[Option<Interruptions>],
+    cards: &CardReports,
+) -> Vec<Station> {
     let mut stations: Vec<Station> = Vec::new();
     let mut last = None;
     for (core, sending) in run.sending.iter().enumerate() {
@@ -454,6 +464,7 @@ fn sending_stations(run: &Prepared, interruptions: &[Option<Interruptions>]) -> 
             if let Some(station) = stations.last_mut() {
                 station.cpus.extend(cpu);
                 facts::sender(station, &sending.state, &sending.seat);
+                facts::transmit_queue(station, sending.transmit_queue.as_ref());
             }
             continue;
         }
@@ -464,7 +475,9 @@ fn sending_stations(run: &Prepared, interruptions: &[Option<Interruptions>]) -> 
         station.wait = Some(facts::wait_name(run.wait).to_owned());
         station.cpus = cpu.into_iter().collect();
         station.transmit_queues = port.transmit_queues();
+        station.card = cards.of(sending.place);
         facts::sender(&mut station, &sending.state, &sending.seat);
+        facts::transmit_queue(&mut station, sending.transmit_queue.as_ref());
         let cores = run.sending.iter().skip(core);
         let cores = cores.take_while(|other| other.place == sending.place).count();
         let of_cores = interruptions.iter().skip(core).take(cores).flatten();
@@ -487,7 +500,7 @@ fn sending_stations(run: &Prepared, interruptions: &[Option<Interruptions>]) -> 
 fn receiver_side(
     run: &mut Prepared,
     end: &mut End,
-    notes: &mut Vec<String>,
+    (notes, cards): (&mut Vec<String>, &CardReports),
 ) -> Option<ReceiverSide> {
     let receivers = std::mem::take(&mut run.receivers);
     if receivers.is_empty() {
@@ -499,6 +512,7 @@ fn receiver_side(
         let place = receiver.place;
         let mode = receiver.mode.clone();
         let mut station = facts::station(&run.ports[place], receiver.engine, &mode, &run.machine);
+        station.card = cards.of(place);
         facts::threads(&mut station, "receive", [&receiver.state]);
         stations.push(station);
         let engine = receiver.engine;

@@ -71,6 +71,8 @@ pub(crate) struct Demand {
     pub(crate) named: Vec<usize>,
     /// The CPUs next to its card, where that is known.
     pub(crate) near: Option<Vec<usize>>,
+    /// The first CPU that its driver takes no frames from, if there is one.
+    pub(crate) below: Option<usize>,
 }
 
 impl Demand {
@@ -82,6 +84,7 @@ impl Demand {
             senders: if real { senders } else { 0 },
             named: port.spec.cores.iter().map(|&core| usize::from(core)).collect(),
             near: near(port),
+            below: None,
         }
     }
 }
@@ -139,7 +142,7 @@ pub(crate) fn place(demands: &[Demand], allowed: &[usize]) -> Placement {
     for turn in 0..most {
         for (demand, seats) in demands.iter().zip(&mut senders) {
             if demand.named.is_empty() && turn < demand.senders {
-                let cpu = choose(demand.near.as_deref(), allowed, &taken);
+                let cpu = choose(demand, allowed, &taken);
                 cpu.into_iter().for_each(|cpu| *taken.entry(cpu).or_default() += 1);
                 seats.push(Seat { cpu, spare: Vec::new() });
             }
@@ -148,8 +151,9 @@ pub(crate) fn place(demands: &[Demand], allowed: &[usize]) -> Placement {
     for (demand, seats) in demands.iter().zip(&mut senders) {
         if demand.named.is_empty() {
             for seat in seats.iter_mut() {
-                seat.spare =
-                    allowed.iter().copied().filter(|cpu| !taken.contains_key(cpu)).collect();
+                let serves = |cpu: &usize| demand.below.is_none_or(|below| *cpu < below);
+                let spare = allowed.iter().copied().filter(|cpu| !taken.contains_key(cpu));
+                seat.spare = spare.filter(serves).collect();
             }
         }
     }
@@ -157,16 +161,13 @@ pub(crate) fn place(demands: &[Demand], allowed: &[usize]) -> Placement {
     Placement { senders, findings }
 }
 
-/// The CPU with the fewest senders: next to the card before all others, and from the last down, because the first often
-/// serves interrupts.
-fn choose(
-    near: Option<&[usize]>,
-    allowed: &[usize],
-    taken: &BTreeMap<usize, usize>,
-) -> Option<usize> {
-    let far = |cpu: &usize| near.is_some_and(|near| !near.contains(cpu));
+/// The CPU with the fewest senders, of those that the driver serves: next to the card before all others, and from the last
+/// down, because the first often serves interrupts.
+fn choose(demand: &Demand, allowed: &[usize], taken: &BTreeMap<usize, usize>) -> Option<usize> {
+    let far = |cpu: &usize| demand.near.as_ref().is_some_and(|near| !near.contains(cpu));
+    let unserved = |cpu: &usize| demand.below.is_some_and(|below| *cpu >= below);
     let senders = |cpu: &usize| taken.get(cpu).copied().unwrap_or(0);
-    let cost = |cpu: &usize| (senders(cpu), far(cpu), usize::MAX - cpu);
+    let cost = |cpu: &usize| (unserved(cpu), senders(cpu), far(cpu), usize::MAX - cpu);
     allowed.iter().copied().min_by_key(cost)
 }
 
@@ -254,6 +255,15 @@ mod tests {
         assert_eq!(cpus(&apart), [[3, 2], [7, 6]]);
         let same = place(&[near("a", &[0, 1]), near("b", &[0, 1])], &all);
         assert_eq!(cpus(&same), [[1, 7], [0, 6]], "a CPU far away is better than a shared one");
+    }
+
+    #[test]
+    fn a_driver_that_serves_the_first_cpus_alone_gets_senders_there() {
+        let below = |name: &str, senders| Demand { below: Some(2), ..demand(name, senders) };
+        let placed = place(&[below("a", 2), demand("b", 1)], &[0, 1, 2, 3]);
+        assert_eq!(cpus(&placed), [vec![1, 0], vec![3]]);
+        assert_eq!(placed.senders[0][0].spare, [0; 0]);
+        assert_eq!(cpus(&place(&[below("a", 3)], &[0, 1, 2, 3])), [[1, 0, 1]]);
     }
 
     #[test]

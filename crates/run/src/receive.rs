@@ -29,6 +29,7 @@ use wirebeat_units::{Nanos, human};
 use wirebeat_wire::codec::Codec;
 
 use crate::applications::Applications;
+use crate::cards;
 use crate::day_clock::DayClock;
 use crate::engines::{self, Choice, Engine};
 use crate::error::RunError;
@@ -147,6 +148,7 @@ pub fn receive(
     let (started, cpu, begun) = (SystemTime::now(), CpuTimes::now(), MonotonicClock.now());
     let receiver = open(request, (&port, engine), config)?;
     let applications = Applications::watch(&port, engine, request)?;
+    let card = cards::read(&port);
     let watch = port.link.as_ref().map(|link| links::watch(&port, link)).transpose()?;
     let watches = watch.into_iter().collect();
     let mut links = Links::new(watches, request.on_link_down, MonotonicClock.now());
@@ -161,6 +163,7 @@ pub fn receive(
     let elapsed = MonotonicClock.now().saturating_sub(begun);
     let mut station = facts::station(&port, engine, &receiver.mode, &machine);
     facts::threads(&mut station, "receive", [&receiver.state]);
+    station.card = cards::report(card.as_ref(), cards::read(&port).as_ref());
     let received = receiver.finish();
     let frames = received.summary.flows.values().map(|flow| flow.frames).sum::<u64>()
         + received.summary.unprobed.frames;

@@ -120,7 +120,7 @@ pub(crate) fn open(
         check_endpoints(port, program, &flows)?;
     }
     // in memory there is one, wherever it is put
-    let shares = spread::shares(program, &flows, (seats.len(), port.spec.cores.len() > 1));
+    let shares = spread::shares(program, &flows, (seats.len(), port.spec.names_several()));
     let cores = shares.len();
     let Opening { options, wait, priority, unix_offset, room, shared } = opening;
     let repeats = if engine == Engine::Kernel && room.is_none() { ROUND_MAX } else { 0 };

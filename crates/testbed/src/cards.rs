@@ -7,7 +7,8 @@
 //! they lose their addresses.
 
 use std::env;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,17 +41,38 @@ pub fn monitor() -> Option<PathBuf> {
     env::var_os(MONITOR).map(PathBuf::from)
 }
 
+/// Whether both cards are there, and of this driver; if not, why.
+pub(crate) fn have_driver(driver: &str) -> Result<(), String> {
+    let Some(macs) = named().map_err(|error| error.to_string())? else {
+        return Err(format!("no cards are named ({CARDS})"));
+    };
+    for mac in macs {
+        let mut netlink = Netlink::open().map_err(|error| error.to_string())?;
+        let index = find(&mut netlink, mac).map_err(|error| error.to_string())?;
+        let link = netlink.link_by_index(index).map_err(|error| error.to_string())?;
+        let folder = Path::new("/sys/class/net").join(&link.name).join("device/driver");
+        let is =
+            fs::read_link(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        if is.file_name().is_none_or(|name| name != driver) {
+            return Err(format!("the driver of {mac} is {}", is.display()));
+        }
+    }
+    Ok(())
+}
+
 fn parse(text: &str) -> Option<[MacAddr; 2]> {
     let (a, b) = text.split_once(',')?;
     let [a, b] = [a, b].map(|card| card.trim().parse().ok());
     Some([a?, b?])
 }
 
-/// Moves the card with the address `mac` to a namespace and calls it `name` there. It is down then.
+/// Moves the card with the address `mac` to a namespace and calls it `name` there. It is down then, and joins no segments
+/// (LRO): with that the kernel engine refuses it.
 pub(crate) fn take(mac: MacAddr, namespace: &Namespace, name: &str) -> Result<(), TestbedError> {
     let mut netlink = Netlink::open()?;
     let card = find(&mut netlink, mac)?;
     netlink.set_down(card)?;
+    netlink.set_features(card, &[("rx-lro", false)])?;
     Ok(netlink.move_link(card, name, namespace)?)
 }
 

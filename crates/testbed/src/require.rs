@@ -17,6 +17,7 @@ use std::time::Duration;
 use rustix::system::uname;
 use rustix::thread::{CapabilitySet, capabilities};
 
+use crate::cards;
 use crate::namespaces::{Forwarding, create};
 use crate::{Addressing, Options, Program, Tunnel, userns};
 
@@ -50,6 +51,8 @@ pub enum Capability {
     VlanDevices,
     /// SCTP.
     Sctp,
+    /// Two real cards of this driver (`WIREBEAT_TEST_CARDS`).
+    Driver(&'static str),
     /// A program in the PATH.
     Program(&'static str),
 }
@@ -69,6 +72,7 @@ impl fmt::Display for Capability {
             Capability::Netem => "netem",
             Capability::VlanDevices => "8021q",
             Capability::Sctp => "sctp",
+            Capability::Driver(driver) => return write!(f, "cards of {driver}"),
             Capability::Program(name) => name,
         })
     }
@@ -108,6 +112,7 @@ pub fn require(capability: Capability) -> Result<(), Skip> {
         Capability::Netem => netem(),
         Capability::VlanDevices => has_file("vlan/config", "8021q"),
         Capability::Sctp => has_file("sctp/eps", "sctp"),
+        Capability::Driver(driver) => cards::have_driver(driver),
         Capability::Program(name) if on_path(OsStr::new(name)) => Ok(()),
         Capability::Program(name) => Err(format!("there is no program '{name}' in the PATH")),
     };

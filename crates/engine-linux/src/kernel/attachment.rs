@@ -14,6 +14,7 @@ use wirebeat_engine::port::PortError;
 
 use super::dispatcher::attach_to;
 use super::load::system;
+use super::obstacles;
 use super::skeletons::transmit::TransmitSkelBuilder;
 use super::verifier;
 
@@ -31,8 +32,18 @@ impl Attachment {
     /// by its driver where that can, else by the stack.
     ///
     /// # Errors
-    /// Another program is there, or the driver refuses any in its present state.
+    /// Another program is there, LRO is on, or the driver refuses any in its present state.
     pub fn open(index: u32, on: &str) -> Result<Attachment, PortError> {
+        if obstacles::has_lro(index) {
+            return Err(PortError::Missing {
+                engine: "kernel",
+                on: on.to_owned(),
+                missing: format!(
+                    "the card joins segments (LRO), which an XDP program would switch off, and not only for the run; switch \
+                     it off with 'ethtool -K {on} lro off', or use the engine 'packet'"
+                ),
+            });
+        }
         verifier::listen();
         let failed = |what| move |error| system(what, on, error);
         let mut storage = MaybeUninit::uninit();
@@ -48,7 +59,8 @@ impl Attachment {
             source,
         };
         let passing = skeleton.progs.wb_pass.as_fd().try_clone_to_owned().map_err(kept)?;
-        let link = attach_to(passing.as_fd(), index).map_err(|error| refusal(on, error))?;
+        let link =
+            attach_to(passing.as_fd(), index).map_err(|error| refusal((index, on), error))?;
         Ok(Attachment { link, passing, interface: on.to_owned() })
     }
 
@@ -77,7 +89,7 @@ impl Attachment {
 }
 
 /// Why no program can be attached, and what would mend it.
-fn refusal(on: &str, error: io::Error) -> PortError {
+fn refusal((index, on): (u32, &str), error: io::Error) -> PortError {
     let missing =
         |missing: String| PortError::Missing { engine: "kernel", on: on.to_owned(), missing };
     match error.raw_os_error() {
@@ -89,11 +101,22 @@ fn refusal(on: &str, error: io::Error) -> PortError {
              'packet' or 'socket'"
                 .to_owned(),
         ),
-        Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSPC | libc::ENOMEM) => missing(format!(
-            "its driver refuses XDP programs in its present state ({error}; the kernel's log may say more): usual reasons are \
-             joined segments ('ethtool -K {on} lro off rx-gro-hw off'), an MTU above a page ('ip link set {on} mtu 1500') or \
-             too few queues ('ethtool -L {on}'); or use the engine 'packet'"
-        )),
+        Some(
+            libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSPC | libc::ENOMEM | libc::ERANGE,
+        ) => {
+            let found = obstacles::of(index, on, error.raw_os_error());
+            missing(match found.is_empty() {
+                false => format!(
+                    "its driver refuses XDP programs in its present state ({error}): {}; or use the engine 'packet'",
+                    found.join(" and ")
+                ),
+                true => format!(
+                    "its driver refuses XDP programs in its present state ({error}; the kernel's log may say more): usual \
+                     reasons are joined segments ('ethtool -K {on} lro off rx-gro-hw off'), an MTU above a page ('ip link \
+                     set {on} mtu 1500') or too few queues ('ethtool -L {on}'); or use the engine 'packet'"
+                ),
+            })
+        }
         _ => PortError::System {
             what: "attaching a program".into(),
             on: on.to_owned(),

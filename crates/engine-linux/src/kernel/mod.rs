@@ -16,6 +16,7 @@ mod dispatcher;
 mod known_headers;
 mod load;
 mod mapped;
+mod obstacles;
 mod plan;
 mod port;
 mod probe;

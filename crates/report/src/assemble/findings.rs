@@ -3,6 +3,7 @@
 //! A finding is about the tester and not about what it tests: lost frames are a result, frames that
 //! the tester itself lost are a finding.
 
+use super::cards;
 use crate::human;
 use crate::model::{
     DelayClock, End, Finding, FindingKind, FlowReport, LossBasis, Received, Relation, Report, Sent,
@@ -30,6 +31,10 @@ pub fn findings(report: &Report, at_interfaces: Option<u64>, machine: Vec<String
         (FindingKind::FramesLeftLate, left_late(report)),
         (FindingKind::OrderNotKept, order_not_kept(report)),
         (FindingKind::SenderMoved, sender_moved(report)),
+        (FindingKind::CardDroppedIn, cards::dropped_in(report)),
+        (FindingKind::CardDroppedOut, cards::dropped_out(report)),
+        (FindingKind::SenderPaused, cards::paused(report)),
+        (FindingKind::CardChanged, cards::changed(report)),
         (FindingKind::ReceiverDrops, receiver_drops(report)),
         (FindingKind::ReaderBehind, reader_behind(report)),
         (FindingKind::RecordsLeftOut, left_out(report)),
@@ -465,12 +470,12 @@ fn and_others(others: usize) -> String {
     }
 }
 
-fn frames(count: u64) -> String {
+pub(super) fn frames(count: u64) -> String {
     human::counted(count, "frame")
 }
 
 /// At most three names.
-fn listed(names: &[&str]) -> String {
+pub(super) fn listed(names: &[&str]) -> String {
     match names {
         [first, second, third, _, ..] => {
             format!("{first}, {second}, {third} and {} more", names.len() - 3)

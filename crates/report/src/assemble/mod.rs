@@ -6,6 +6,7 @@
 //! counts, `books` checks the sums, `findings` says what limited the run.
 
 mod books;
+mod cards;
 mod findings;
 mod pair;
 mod rates;

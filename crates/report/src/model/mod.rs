@@ -5,11 +5,16 @@
 //! that there is no such value, never zero; in flows such a field is left out, because there may be tens of thousands of
 //! them. A change that readers could notice raises [`SCHEMA_VERSION`]; new fields alone do not.
 
+mod card;
 mod flow;
 mod replay;
 mod station;
 mod stats;
 
+pub use card::{
+    Card, CardChange, CardCoalescing, CardCounter, CardPause, CardRings, CardRss, CounterMeaning,
+    CounterSource, QueueChoice, QueueFrames, QueueShare, TransmitQueue,
+};
 pub use flow::{FlowReport, Loss, LossBasis, MemberKind, Members, Rates, Received, Sent, Volume};
 pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
 pub use station::{Clock, Cost, DelayClock, Host, Interruptions, Relation, Station, Thread};
@@ -223,6 +228,14 @@ pub enum FindingKind {
     OrderNotKept,
     /// A sender was let go to other CPUs during the run, and with them to other transmit queues.
     SenderMoved,
+    /// The card of a receiver lost frames.
+    CardDroppedIn,
+    /// The card of a sender lost frames.
+    CardDroppedOut,
+    /// The other end of a sender's link asked it to pause.
+    SenderPaused,
+    /// Settings of a card were changed during the run.
+    CardChanged,
     /// The receiver itself lost frames.
     ReceiverDrops,
     /// Records came too late from those who read them.

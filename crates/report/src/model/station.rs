@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::card::{Card, TransmitQueue};
 use super::stats::Stats;
 
 /// A port of a run and the machine that it is in.
@@ -25,6 +26,9 @@ pub struct Station {
     /// The transmit queues of the interface that are in use; absent where nothing is sent, or nobody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transmit_queues: Option<u32>,
+    /// Its card, as its driver and the kernel tell of it; absent where there is none, or nobody tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<Card>,
     /// The CPUs that the port's threads are bound to; empty when they are not.
     pub cpus: Vec<u32>,
     /// What was in force for each of its threads that send or receive; none where the kernel receives by itself.
@@ -48,6 +52,9 @@ pub struct Thread {
     /// stayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_from: Option<u32>,
+    /// By which transmit queues its frames leave from that CPU; absent where nobody knows, and of those that send nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transmit_queue: Option<TransmitQueue>,
     /// Its policy: "SCHED_OTHER", "SCHED_FIFO".
     pub policy: String,
     /// Its nice value, -20 to 19: the lower, the heavier.

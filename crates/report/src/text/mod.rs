@@ -4,6 +4,7 @@
 //! reaches a terminal as a control sequence.
 
 mod bins;
+mod card;
 mod flow;
 mod members;
 mod overview;

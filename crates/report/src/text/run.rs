@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::WIDTH;
+use super::card;
 use super::style::{Style, clean, hang};
 use crate::human;
 use crate::model::{
@@ -177,7 +178,11 @@ fn station(label: &str, station: &Station, lines: &mut Lines) {
     }
     lines.entry(label, port);
     for threads in station.threads.chunk_by(|a, b| a == b) {
-        lines.entry("", self::threads(threads));
+        lines.entry("", self::threads(threads, station.transmit_queues));
+    }
+    let receives = label == "receiver";
+    for line in station.card.iter().flat_map(|card| card::lines(card, receives)) {
+        lines.entry("", line);
     }
     if let Some(interruptions) = &station.interruptions {
         lines.entry("", interrupted(interruptions));
@@ -191,9 +196,9 @@ fn station(label: &str, station: &Station, lines: &mut Lines) {
 }
 
 /// Threads that were alike.
-fn threads(threads: &[Thread]) -> String {
+fn threads(threads: &[Thread], queues: Option<u32>) -> String {
     let Some(first) = threads.first() else { return String::new() };
-    let Thread { role, cpus, moved_from, policy, nice, slice_ns, realtime_priority, note } = first;
+    let Thread { role, cpus, policy, nice, slice_ns, realtime_priority, note, .. } = first;
     let mut text =
         format!("{}: {policy}", human::counted(threads.len() as u64, &format!("{role} thread")));
     match realtime_priority {
@@ -205,9 +210,14 @@ fn threads(threads: &[Thread]) -> String {
     }
     let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
     text += &format!(", may run on CPU {}", cpus.join(" "));
-    if let Some(cpu) = moved_from {
+    if let Some(cpu) = first.moved_from {
         text += &format!(" (moved from CPU {cpu}, which others kept)");
     }
+    text += &first
+        .transmit_queue
+        .as_ref()
+        .and_then(|of| card::transmit_queue(of, queues))
+        .unwrap_or_default();
     if let Some(note) = note {
         text += &format!(" ({note})");
     }

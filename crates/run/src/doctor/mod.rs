@@ -11,12 +11,13 @@ mod rules;
 use std::time::Duration;
 
 use serde::Serialize;
-use wirebeat_host::{CpuTimes, CpuUse, Interface, Machine, Noise, noise};
+use wirebeat_host::{CpuTimes, CpuUse, Machine, Noise, noise};
 use wirebeat_netlink::{LinkLayer, Netlink, NetlinkError};
 
 pub use address::reachable_address;
 pub use engines::{EngineCheck, Usability, kernel};
 pub use rules::Finding;
+pub use wirebeat_host::Interface;
 
 /// How long the noise of the machine is listened to. CPU time is counted in ticks of 10 ms, so that less
 /// would say nothing of the time that a hypervisor takes.

@@ -13,7 +13,7 @@ use serde_json::error::Category;
 use wirebeat_meter::summary::{FlowSummary, MeterSummary};
 use wirebeat_meter::validate::COUNT_MAX;
 use wirebeat_report::assemble::CpuTime;
-use wirebeat_report::model::{Relation, Station};
+use wirebeat_report::model::{Card, CardChange, Relation, Station};
 use wirebeat_units::Nanos;
 use wirebeat_units::human::counted;
 use wirebeat_units::printable::printable;
@@ -36,6 +36,8 @@ const TEXT: usize = 400;
 const ENTRIES: usize = 64;
 /// The most CPUs of a station.
 const CPUS: usize = 1024;
+/// The most counters of a card.
+const COUNTERS: usize = 256;
 
 /// What a sender asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -197,6 +199,9 @@ pub struct Measured {
     pub costs: Vec<CpuSpent>,
     /// What a reader of the numbers must know of the receiver, each in one sentence.
     pub notes: Vec<String>,
+    /// Its ports, with what their cards counted meanwhile; none from those that do not tell.
+    #[serde(default)]
+    pub stations: Vec<Station>,
 }
 
 /// CPU time that a role took, in ns.
@@ -332,6 +337,7 @@ impl Measured {
         self.notes.iter_mut().for_each(|note| tame(note, TEXT));
         self.costs.truncate(ENTRIES);
         self.costs.iter_mut().for_each(|cost| tame(&mut cost.role, NAME));
+        tame_stations(&mut self.stations);
     }
 }
 
@@ -339,19 +345,50 @@ fn tame_stations(stations: &mut Vec<Station>) {
     stations.truncate(ENTRIES);
     for station in stations {
         let Station {
-            host, interface, namespace, engine, mode, wait, cpus, threads, clock, ..
+            host,
+            interface,
+            namespace,
+            engine,
+            mode,
+            wait,
+            cpus,
+            threads,
+            clock,
+            card,
+            ..
         } = station;
         let texts = [&mut host.name, &mut host.kernel, &mut host.cpu_model, engine, mode];
         let optional = [interface, namespace, wait].into_iter().flatten();
         let clock = [&mut clock.name, &mut clock.synchronisation];
         texts.into_iter().chain(optional).chain(clock).for_each(|text| tame(text, TEXT));
         cpus.truncate(CPUS);
+        card.iter_mut().for_each(tame_card);
         threads.truncate(ENTRIES);
         for thread in threads {
             let texts = [&mut thread.role, &mut thread.policy].into_iter().chain(&mut thread.note);
             texts.for_each(|text| tame(text, TEXT));
             thread.cpus.truncate(CPUS);
+            let queues = thread.transmit_queue.iter_mut().map(|of| &mut of.queues);
+            queues.for_each(|queues| queues.truncate(CPUS));
         }
+    }
+}
+
+fn tame_card(card: &mut Card) {
+    card.driver.iter_mut().for_each(|text| tame(text, NAME));
+    if let Some(rss) = &mut card.rss {
+        rss.hash.iter_mut().chain([&mut rss.summary]).for_each(|text| tame(text, TEXT));
+        rss.queues.truncate(CPUS);
+    }
+    card.queues.truncate(CPUS);
+    card.counters.truncate(COUNTERS);
+    for counter in &mut card.counters {
+        tame(&mut counter.name, NAME);
+        counter.explanation.iter_mut().for_each(|text| tame(text, TEXT));
+    }
+    card.changed.truncate(ENTRIES);
+    for CardChange { setting, before, after } in &mut card.changed {
+        [setting, before, after].into_iter().for_each(|text| tame(text, TEXT));
     }
 }
 

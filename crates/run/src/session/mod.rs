@@ -25,13 +25,14 @@ use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::headers::HeaderTable;
 use wirebeat_netlink::LinkWatch;
 use wirebeat_report::assemble::Attribution;
-use wirebeat_report::model::{Change, End, Report};
+use wirebeat_report::model::{Change, End, Report, TransmitQueue};
 use wirebeat_traffic::compile::{Live, compile};
 use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::spec::{OnLinkDown, Scenario, WaitChoice};
 use wirebeat_units::{Nanos, WallTime};
 
 use crate::attribution::attribute_remote;
+use crate::cards;
 use crate::control::socket::ControlSocket;
 use crate::control::{Control, Controlled};
 use crate::day_clock::DayClock;
@@ -45,6 +46,7 @@ use crate::outcome::{self, Outcome};
 use crate::placement::{self, Cpus, Demand, Placement, Seat};
 use crate::ports::{self, PortHere};
 use crate::priority;
+use crate::queues::{self, Queues};
 use crate::receivers::Receiver;
 use crate::refusals::Refusals;
 use crate::remote::{Connection, ExpectedFlow, Measurement, RemoteError};
@@ -123,6 +125,8 @@ pub(crate) struct Sending {
     pub(crate) cores: u32,
     /// Where it was put, and what is in force for its thread.
     pub(crate) seat: Seat,
+    /// By which transmit queues it sends from there, where that is known.
+    pub(crate) transmit_queue: Option<TransmitQueue>,
     pub(crate) state: Arc<ThreadState>,
     pub(crate) mode: String,
 }
@@ -188,7 +192,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     if let Some(peer) = &prepared.options.peer {
         prepared.connection = Some(Connection::open(peer)?);
     }
-    let placement = prepared.place(&cpus);
+    let placement = prepared.place(&cpus)?;
     prepared.check_priority(&placement)?;
     prepared.placed.clone_from(&placement.findings);
     // what transmits is not kept from it by those who help it
@@ -286,18 +290,29 @@ impl Prepared {
     }
 
     /// Where the transmit cores of all ports run.
-    fn place(&self, cpus: &Cpus) -> Placement {
+    fn place(&self, cpus: &Cpus) -> Result<Placement, RunError> {
         let of = |(port, engine): (&PortHere, &Engine)| {
             let flows = self.program.flows_from(&port.name);
-            let most = (usize::from(port.spec.senders()), port.spec.cores.len() > 1);
+            let most = (usize::from(port.spec.senders()), port.spec.names_several());
             let senders = match flows.is_empty() {
                 true => 0,
                 false => spread::shares(&self.program, &flows, most).len(),
             };
-            Demand::of(port, *engine, senders)
+            let demand = Demand::of(port, *engine, senders);
+            let near = demand.near.as_deref();
+            if demand.senders == 0 {
+                return Ok(demand);
+            }
+            if !port.spec.transmit_queues.is_empty() {
+                let named = queues::choose(port, *engine, (&cpus.allowed, near))?;
+                return Ok(Demand { named, ..demand });
+            }
+            let below = Queues::of(port, *engine).as_ref().and_then(Queues::cpus_below);
+            Ok(Demand { below, ..demand })
         };
-        let demands: Vec<Demand> = self.ports.iter().zip(&self.engines).map(of).collect();
-        placement::place(&demands, &cpus.allowed)
+        let demands = self.ports.iter().zip(&self.engines).map(of);
+        let demands = demands.collect::<Result<Vec<Demand>, RunError>>()?;
+        Ok(placement::place(&demands, &cpus.allowed))
     }
 
     /// That real time is permitted, where it is asked for and somebody sends or receives.
@@ -400,6 +415,7 @@ impl Prepared {
             observer.notice(&notice);
         }
         let mut remote = self.begin_remote(stop);
+        let cards = cards::read_all(&self.ports);
         let started = SystemTime::now();
         let cpu = CpuTimes::now();
         let counters = outcome::device_counters(&self);
@@ -545,6 +561,7 @@ impl Prepared {
                 ran,
                 cpu,
                 counters,
+                cards,
                 stopped_early: halt.is_set(),
                 halted: halt.since(start),
                 replayed,

@@ -12,6 +12,7 @@ use crate::error::RunError;
 use crate::links;
 use crate::placement::Seat;
 use crate::ports::PortHere;
+use crate::queues::{self, Queues};
 use crate::receivers;
 use crate::replay::{How, Opened, Recording, Replaying, shared};
 use crate::transmit::{self, AnyPort, Opening, Sender};
@@ -68,6 +69,9 @@ impl Prepared {
                 // in memory: one, wherever it is put
                 seats.push(Seat::default());
             }
+            let queues = Queues::of(port, engine);
+            let pinned = seats.iter().filter_map(|seat| seat.cpu);
+            pinned.into_iter().try_for_each(|cpu| queues::check(port, queues.as_ref(), cpu))?;
             let mine = self.program.flows_from(&port.name);
             let recordings = opened.iter_mut().filter(|one| mine.contains(&one.flow()));
             let opening = Opening {
@@ -87,6 +91,7 @@ impl Prepared {
                 place,
                 flows: sender.flows.clone(),
                 cores: sender.shard.cores,
+                transmit_queue: seat.cpu.and_then(|cpu| Some(queues.as_ref()?.from(cpu))),
                 seat,
                 state: Arc::clone(&sender.thread.state),
                 mode: sender.port.caps().mode.clone(),

@@ -9,6 +9,7 @@
     reason = "helpers of tests fail the test that uses them"
 )]
 
+mod cards;
 mod conformance;
 mod control;
 mod fragments;

@@ -102,9 +102,41 @@ fn check_port(name: &str, port: &PortSpec, has_way: bool) -> Result<(), Invalid>
             port.cores.len()
         )));
     }
+    check_transmit_queues(port).map_err(|(index, why)| {
+        let key = at("transmit-queues");
+        index.map_or_else(|| key.clone(), |index| key.clone().index(index)).invalid(why)
+    })?;
     let mut seen = HashSet::new();
     match port.cores.iter().position(|core| !seen.insert(core)) {
         Some(index) => Err(at("cores").index(index).invalid("a core sends once; name it once")),
+        None => Ok(()),
+    }
+}
+
+/// Why transmit queues cannot be chosen so, and which one is wrong.
+fn check_transmit_queues(port: &PortSpec) -> Result<(), (Option<usize>, String)> {
+    let queues = &port.transmit_queues;
+    if queues.is_empty() {
+        return Ok(());
+    }
+    if !port.cores.is_empty() {
+        let why = "the CPU decides the queue: give 'cores' or 'transmit-queues', not both";
+        return Err((None, why.to_owned()));
+    }
+    if matches!(port.engine, EngineChoice::Socket | EngineChoice::Pcap | EngineChoice::Loopback) {
+        let why = "transmit queues can be chosen with the engines 'packet' and 'kernel'";
+        return Err((None, why.to_owned()));
+    }
+    if let Some(threads) = port.queues.filter(|&all| usize::from(all.get()) != queues.len()) {
+        let why = format!(
+            "{threads} threads ('queues') do not fit {} transmit queues; leave 'queues' out",
+            queues.len()
+        );
+        return Err((None, why));
+    }
+    let mut seen = HashSet::new();
+    match queues.iter().position(|queue| !seen.insert(queue)) {
+        Some(index) => Err((Some(index), "a queue is named once".to_owned())),
         None => Ok(()),
     }
 }

@@ -34,6 +34,10 @@ pub struct PortSpec {
     /// possible is spread. Default: one for each of `cores`, or one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub queues: Option<NonZeroU16>,
+    /// The transmit queues that frames leave by, one thread for each: on a CPU that sends by it, as the kernel's table (XPS) or
+    /// the driver has it. Instead of `cores`. Default: those of the CPUs that send.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub transmit_queues: Vec<u16>,
     /// The port's addresses: where flows from it come from and flows to it go to, unless their packet
     /// says otherwise. Default: those of the interface.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -66,8 +70,16 @@ impl PortSpec {
     pub fn senders(&self) -> u16 {
         match self.queues {
             Some(queues) => queues.get(),
-            None => u16::try_from(self.cores.len()).unwrap_or(u16::MAX).max(1),
+            None => {
+                let named = self.cores.len().max(self.transmit_queues.len());
+                u16::try_from(named).unwrap_or(u16::MAX).max(1)
+            }
         }
+    }
+
+    /// Whether it names several CPUs or transmit queues, over which one flow is spread.
+    pub fn names_several(&self) -> bool {
+        self.cores.len() > 1 || self.transmit_queues.len() > 1
     }
 }
 
