@@ -94,7 +94,7 @@ ip link set "\$C" down 2>/dev/null
 failed=0
 for part in $*; do
     /bin/it --test-threads=1 "\$part" 2>/tmp/errors || failed=1
-    sed -n 's/^SKIPPED/skipped:/p; s/^NOTE/note:/p' /tmp/errors
+    sed -n 's/^SKIPPED/skipped:/p; s/^NOTE/noted:/p' /tmp/errors
 done
 [ \$failed -eq 0 ]
 SUITE
@@ -122,7 +122,7 @@ for pair in "${pairs[@]}"; do
         /^test .* \.\.\. ignored/ { next }
         /^test .* \.\.\. / { print at, $2, ($NF == "ok" ? "ok" : "failed") }
         /^skipped: / { name = $2; sub(/:$/, "", name); sub(/^it::/, "", name); print at, name, "skipped" }
-        /^note: / { sub(/^note: /, ""); print at, "note", $0 }' "$console" >>"$results.new"
+        /^noted: / { sub(/^noted: /, ""); print at, "note", $0 }' "$console" >>"$results.new"
     passed=$(grep -c "^$card $release .* ok$" "$results.new" || true)
     note=
     [ "$good" -eq 0 ] || note=", not all is well: see $console"
