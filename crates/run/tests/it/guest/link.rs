@@ -18,7 +18,8 @@ const PULLED: Duration = Duration::from_secs(4);
 /// Pulls the cable of a card, or puts it back.
 fn plug(card: u8, connected: bool) {
     let state = if connected { "on" } else { "off" };
-    fs::write(monitor().unwrap(), format!("set_link card{card} {state}\n")).unwrap();
+    // whatever stands before it on the line is ended: the first command was lost behind it
+    fs::write(monitor().unwrap(), format!("\nset_link card{card} {state}\n")).unwrap();
 }
 
 /// Puts the cable back, however the test ends.
