@@ -41,13 +41,13 @@ done
 groups_of() { # CARD
     case $1 in
     veth)
-        echo conformance::{kernel,packet,socket} guest::{netem,pktgen,scripts,sctp,vlan}
+        echo conformance::{kernel,packet,socket} cards guest::{netem,pktgen,scripts,sctp,vlan}
         ;;
     e1000e)
         echo conformance::{packet,socket} guest::pktgen::{packets,loss} guest::link::{rings,a_cable_that_is_pulled_{from_the_receiver,may}}
         ;;
     *)
-        echo conformance::{kernel,packet,socket} guest::{killed,link,pktgen,refused,vlan}
+        echo conformance::{kernel,packet,socket} cards guest::{killed,link,pktgen,refused,vlan}
         ;;
     esac
 }
