@@ -149,6 +149,14 @@ fn write_facts(text: &mut String, facts: &Facts) {
         if let Some(settings) = settings(interface) {
             line!(text, "  {:<9} {settings}", "");
         }
+        let stamps = &interface.timestamps;
+        if let Some(clock) = &stamps.clock {
+            let sent = stamps.hardware_transmit.then_some("sent frames");
+            let all: Vec<&str> =
+                sent.into_iter().chain(stamps.hardware_receive.as_deref()).collect();
+            let what = if all.is_empty() { "nothing".to_owned() } else { all.join(", ") };
+            line!(text, "  {:<9} its clock {clock} stamps {what}", "");
+        }
     }
 }
 

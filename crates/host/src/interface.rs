@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use wirebeat_netlink::{Channels, Coalescing, Feature, Link, Netlink, Rings};
+use wirebeat_netlink::{
+    Channels, Coalescing, Feature, Link, Netlink, ReceiveStamps, Rings, Timestamping,
+};
 
 use crate::{CpuList, card, files};
 
@@ -63,6 +65,33 @@ pub struct Interface {
     pub xdp: Option<String>,
     /// What the driver says it can do with XDP, in the kernel's words.
     pub xdp_features: Option<String>,
+    /// What stamps it offers.
+    pub timestamps: Timestamps,
+}
+
+/// Stamps that an interface offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Timestamps {
+    /// Whether the driver stamps frames by the system's clock when it hands them to the device.
+    pub software_transmit: bool,
+    /// Whether the card stamps sent frames.
+    pub hardware_transmit: bool,
+    /// Which received frames the card stamps: "all received frames"; `None` where it stamps none.
+    pub hardware_receive: Option<String>,
+    /// The card's clock: "/dev/ptp0".
+    pub clock: Option<String>,
+}
+
+impl From<Timestamping> for Timestamps {
+    fn from(offered: Timestamping) -> Self {
+        let receive = offered.receive;
+        Timestamps {
+            software_transmit: offered.software_transmit,
+            hardware_transmit: offered.transmit,
+            hardware_receive: (receive != ReceiveStamps::None).then(|| receive.to_string()),
+            clock: offered.clock.map(|number| format!("/dev/ptp{number}")),
+        }
+    }
 }
 
 /// Offloads; `None` where the driver does not tell.
@@ -105,6 +134,7 @@ impl Interface {
         let pause = netlink.pause(link.index).unwrap_or_default();
         let device = device(link);
         Interface {
+            timestamps: netlink.timestamping(link.index).unwrap_or_default().into(),
             driver: device.as_deref().and_then(driver),
             numa_node: device.as_deref().and_then(numa_node),
             rss: card::rss(&link.name).map(|rss| rss.to_string()),
@@ -148,6 +178,7 @@ impl Interface {
             interrupts: Vec::new(),
             xdp: link.xdp.map(|xdp| xdp.mode.to_string()),
             xdp_features: link.xdp_features.map(|features| features.to_string()),
+            timestamps: Timestamps::default(),
         }
     }
 }

@@ -214,7 +214,7 @@ fn header(link: LinkIndex) -> DefaultNla {
 }
 
 /// The names of the bits that are set in the bitset `kind`; such a list without mask names no others.
-fn names(reply: &[u8], kind: u16) -> Vec<String> {
+pub(crate) fn names(reply: &[u8], kind: u16) -> Vec<String> {
     let bits = attributes::find(reply, kind).and_then(|set| attributes::find(&set, A_BITSET_BITS));
     attributes::iter(&bits.unwrap_or_default())
         .filter_map(|bit| attributes::find(bit.value(), A_BITSET_BIT_NAME))

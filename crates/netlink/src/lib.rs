@@ -19,6 +19,7 @@ mod pause;
 mod queue_stats;
 mod resolve;
 mod route;
+mod timestamping;
 mod watch;
 mod xdp;
 
@@ -38,6 +39,7 @@ pub use pause::Pause;
 pub use queue_stats::QueueStats;
 pub use resolve::{ResolveError, ResolveOptions, Resolved};
 pub use route::{Route, RouteError, RouteKind};
+pub use timestamping::{ReceiveStamps, Timestamping};
 pub use watch::{LinkEvent, LinkWatch};
 pub use wirebeat_wire::mac::MacAddr;
 pub use xdp::{XdpAttachment, XdpFeatures, XdpMode};

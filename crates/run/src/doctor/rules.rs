@@ -274,7 +274,9 @@ fn generic_xdp(interface: &Interface) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use wirebeat_host::{CpuList, CpuUse, IdleState, Interrupt, Machine, Noise, Offloads, PerCpu};
+    use wirebeat_host::{
+        CpuList, CpuUse, IdleState, Interrupt, Machine, Noise, Offloads, PerCpu, Timestamps,
+    };
 
     use super::*;
 
@@ -326,6 +328,7 @@ mod tests {
             interrupts: vec![irq("0"), irq("1")],
             xdp: None,
             xdp_features: None,
+            timestamps: Timestamps::default(),
         }
     }
 
