@@ -113,7 +113,7 @@ monitor=(-chardev "socket,id=monitor,path=$work/monitor,server=on,wait=off" -mon
     -chardev "socket,id=line,path=$work/monitor" -serial stdio -serial chardev:line)
 status=0
 timeout "$limit" qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max -smp "$cpus" -m "$memory" \
-    -kernel "$folder/vmlinuz" -initrd "$work/initrd" -append 'console=ttyS0 loglevel=1 panic=-1' \
+    -kernel "$folder/vmlinuz" -initrd "$work/initrd" -append 'console=ttyS0 loglevel=1 panic=-1 iomem=relaxed' \
     -nographic -no-reboot -nic none "${monitor[@]}" "${cards[@]}" </dev/null >"$work/console" 2>&1 || status=$?
 # what the firmware says comes before
 tr -d '\r' <"$work/console" | awk '/Booting from ROM/ { said = ""; next } { said = said $0 "\n" } END { printf "%s", said }' >"$work/said"

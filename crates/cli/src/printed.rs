@@ -39,6 +39,7 @@ const SHARED: &[Flag] = &[
     ("settle", "1s", ""),
     ("link-timeout", "3s", ""),
     ("on-link-down", "end", ""),
+    ("timestamps", "hardware", ""),
     ("count", "1000", ""),
     ("drift", "50us", "--late drop"),
 ];

@@ -11,7 +11,7 @@ use wirebeat_run::{
     Codec, Filter, Group, KeySource, LogForm, LogRequest, Observer, Progress, ReceiveRequest,
     doctor,
 };
-use wirebeat_traffic::spec::{EngineChoice, PriorityChoice};
+use wirebeat_traffic::spec::{EngineChoice, PriorityChoice, TimestampsChoice};
 use wirebeat_units::Nanos;
 
 use crate::command::NAME;
@@ -115,6 +115,9 @@ struct PortArgs {
     /// How the receiving thread competes for a CPU
     #[arg(long, value_name = "WHAT", value_parser = values::priority(), default_value = "high")]
     priority: PriorityChoice,
+    /// Who stamps what arrives
+    #[arg(long, value_name = "WHO", value_parser = values::timestamps(), default_value = "software")]
+    timestamps: TimestampsChoice,
     /// Also take frames that are addressed to other machines
     #[arg(long)]
     promiscuous: bool,
@@ -199,6 +202,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let request = ReceiveRequest {
         link_timeout,
         on_link_down,
+        timestamps: args.port.timestamps,
         command_line: options.command_line,
         interface: args.port.interface.clone(),
         namespace: args.port.namespace.clone(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::{Options, RunError};
-use wirebeat_traffic::spec::PriorityChoice;
+use wirebeat_traffic::spec::{PriorityChoice, TimestampsChoice};
 use wirebeat_units::Nanos;
 
 use crate::ctl::ControlArgs;
@@ -42,6 +42,9 @@ pub struct Args {
     /// How sending and receiving threads compete for a CPU [default: what the scenario says, or high]
     #[arg(long, value_name = "WHAT", value_parser = values::priority())]
     priority: Option<PriorityChoice>,
+    /// Who stamps what is received, and when frames left [default: what the scenario says, or software]
+    #[arg(long, value_name = "WHO", value_parser = values::timestamps())]
+    timestamps: Option<TimestampsChoice>,
     #[command(flatten)]
     control: ControlArgs,
     #[command(flatten)]
@@ -59,6 +62,9 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         file.scenario.run.priority = priority;
         // It may not go with the way to wait.
         file.scenario.check().map_err(|problem| file.invalid(&problem))?;
+    }
+    if let Some(timestamps) = args.timestamps {
+        file.scenario.run.timestamps = timestamps;
     }
     let options = file.options(Options { control: args.control.wanted(), ..output.options() });
     execute(&file.scenario, options, output, |error| match error {

@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use clap::Args as ClapArgs;
 use wirebeat_run::Peer;
 use wirebeat_traffic::spec::{
-    EngineChoice, OnLinkDown, PortSpec, PriorityChoice, RunSpec, WaitChoice,
+    EngineChoice, OnLinkDown, PortSpec, PriorityChoice, RunSpec, TimestampsChoice, WaitChoice,
 };
 use wirebeat_units::{BitRate, Nanos, WallTime};
 
@@ -86,6 +86,15 @@ pub struct StartArgs {
     /// How long to go on receiving after the last frame [default: 200ms]
     #[arg(long, value_name = "TIME")]
     settle: Option<Nanos>,
+    /// Who stamps what is received, and when frames left
+    #[arg(
+        long,
+        value_name = "WHO",
+        value_parser = values::timestamps(),
+        default_value = "software",
+        hide_short_help = true
+    )]
+    timestamps: TimestampsChoice,
     #[command(flatten)]
     link: LinkArgs,
 }
@@ -122,6 +131,7 @@ impl StartArgs {
             settle: self.settle.unwrap_or(usual.settle),
             link_timeout,
             on_link_down,
+            timestamps: self.timestamps,
             ..usual
         }
     }

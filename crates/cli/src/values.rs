@@ -13,7 +13,9 @@ use wirebeat_traffic::spec::header::hex::Hex;
 use wirebeat_traffic::spec::header::payload::Payload;
 use wirebeat_traffic::spec::header::udp::DISCARD;
 use wirebeat_traffic::spec::{Departures, FlowRate, Size, yaml};
-use wirebeat_traffic::spec::{EngineChoice, LateChoice, PriorityChoice, WaitChoice};
+use wirebeat_traffic::spec::{
+    EngineChoice, LateChoice, PriorityChoice, TimestampsChoice, WaitChoice,
+};
 use wirebeat_units::{Nanos, Rate};
 
 /// A word, what it means, and its value.
@@ -35,6 +37,19 @@ const WAITS: [Choice<WaitChoice>; 3] = [
     ("spin", "Read the clock until it is time: most exact, one core busy", WaitChoice::Spin),
     ("hybrid", "Sleep until shortly before the deadline, then spin", WaitChoice::Hybrid),
     ("sleep", "Sleep: cheapest", WaitChoice::Sleep),
+];
+
+const TIMESTAMPS: [Choice<TimestampsChoice>; 2] = [
+    (
+        "software",
+        "The system, when a frame enters its stack or is handed over",
+        TimestampsChoice::Software,
+    ),
+    (
+        "hardware",
+        "The card, by its own clock, where it can; with the engines 'packet' and 'socket'",
+        TimestampsChoice::Hardware,
+    ),
 ];
 
 const PRIORITIES: [Choice<PriorityChoice>; 3] = [
@@ -69,6 +84,11 @@ pub fn wait() -> impl TypedValueParser<Value = WaitChoice> {
 /// Reads how threads compete for a CPU.
 pub fn priority() -> impl TypedValueParser<Value = PriorityChoice> {
     choice(&PRIORITIES)
+}
+
+/// Reads who stamps frames.
+pub fn timestamps() -> impl TypedValueParser<Value = TimestampsChoice> {
+    choice(&TIMESTAMPS)
 }
 
 /// Reads what happens to late frames.

@@ -127,6 +127,18 @@ macro_rules! port_of_halves {
                 self.receiver.as_mut().is_some_and(|half| half.answer(answer))
             }
 
+            fn card_stamps(&mut self) -> Option<CardStamps> {
+                let sent = self.transmitter.as_mut().and_then(Transmitter::card_stamps);
+                let received = self.receiver.as_ref().and_then(Receiver::card_stamps);
+                match (sent, received) {
+                    (Some(mut all), Some(received)) => {
+                        all.merge(&received);
+                        Some(all)
+                    }
+                    (sent, received) => sent.or(received),
+                }
+            }
+
             fn receive_drops(&self) -> u64 {
                 self.receiver.as_ref().map_or(0, Receiver::drops)
             }

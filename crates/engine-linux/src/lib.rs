@@ -5,6 +5,9 @@
 //! and delivers what `wirebeat-meter` defines.
 
 pub mod affinity;
+pub mod card;
+mod clock_offset;
+mod control_messages;
 pub mod group;
 mod halves;
 pub mod kernel;

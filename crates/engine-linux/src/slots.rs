@@ -8,6 +8,7 @@
 use std::io;
 
 use wirebeat_engine::port::{Amount, Counted, Fate, Fates, PortError, TxMeta, TxPlan, TxTotals};
+use wirebeat_units::Nanos;
 
 use crate::memory::Memory;
 
@@ -45,6 +46,8 @@ struct Entry {
     tag: u32,
     /// What it is counted as.
     counted: Counted,
+    /// When it was due; zero where it had no deadline.
+    due: Nanos,
     /// Whether it was committed in one call with the frame before it.
     with_previous: bool,
 }
@@ -69,6 +72,10 @@ impl Front<'_> {
     /// Bytes of one of them.
     pub(crate) fn bytes(&self, index: usize) -> usize {
         self.iovecs[index].iov_len
+    }
+    /// When one of them was due; zero where it had no deadline.
+    pub(crate) fn due(&self, index: usize) -> Nanos {
+        self.entries[index].due
     }
     /// Whether it was committed in one call with the one before it.
     pub(crate) fn with_previous(&self, index: usize) -> bool {
@@ -146,8 +153,12 @@ impl Slots {
         for (index, meta) in metas.iter().enumerate() {
             let slot = (self.head + self.committed + index) % SLOTS;
             self.iovecs[slot].iov_len = usize::from(meta.len);
-            self.entries[slot] =
-                Entry { tag: meta.tag, counted: meta.counted, with_previous: index > 0 };
+            self.entries[slot] = Entry {
+                tag: meta.tag,
+                counted: meta.counted,
+                due: meta.launch,
+                with_previous: index > 0,
+            };
         }
         self.committed += metas.len();
         self.reserved -= metas.len();

@@ -2,12 +2,14 @@
 //!
 //! Sockets stamp what arrives with `CLOCK_REALTIME`; everything else in Wirebeat is
 //! `CLOCK_MONOTONIC`. Both tick alike (NTP slews them together), so that their difference is one
-//! number that changes only when somebody steps the wall clock. Each pair of readings bounds it; the
-//! bounds of many pairs together pin it down to a few nanoseconds, and bounds that exclude each other
-//! show a step. The same difference turns monotonic times into the clock of the day, for logs. Knows nothing of packets.
+//! number that changes only when somebody steps the wall clock (`clock_offset`); many readings pin it
+//! down to a few nanoseconds. The same difference turns monotonic times into the clock of the day, for logs.
+//! Knows nothing of packets. Stamps of cards: `card/clock.rs`.
 
 use rustix::time::{ClockId, clock_gettime};
 use wirebeat_units::Nanos;
+
+use crate::clock_offset::{Bounds, ClockOffset};
 
 /// Readings per sample; one of so many is rarely disturbed by an interrupt.
 const TRIES: usize = 8;
@@ -16,103 +18,58 @@ const TRIES_MAX: usize = 64;
 const NARROW_NS: u64 = 1_000;
 /// How old a sample may be: so long may times be wrong after a step of the wall clock.
 const REFRESH: Nanos = Nanos::from_millis(10);
-
-/// Bounds on realtime minus monotonic time, in nanoseconds, both included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Bounds {
-    low: i64,
-    high: i64,
-}
-
-impl Bounds {
-    /// From a reading of realtime that was made between two of monotonic time. Each reading may have
-    /// lost a fraction of a nanosecond.
-    fn of_reading(before: u64, realtime: u64, after: u64) -> Self {
-        Bounds {
-            low: difference(realtime, after).saturating_sub(1),
-            high: difference(realtime, before).saturating_add(1),
-        }
-    }
-
-    fn width(self) -> u64 {
-        self.high.abs_diff(self.low)
-    }
-
-    /// What both allow; `None` when they exclude each other.
-    fn narrowed(self, other: Bounds) -> Option<Bounds> {
-        let both = Bounds { low: self.low.max(other.low), high: self.high.min(other.high) };
-        (both.low <= both.high).then_some(both)
-    }
-
-    fn middle(self) -> i64 {
-        self.low.midpoint(self.high)
-    }
-}
-
-/// `a - b`, saturating at the ends of `i64`.
-fn difference(a: u64, b: u64) -> i64 {
-    Nanos::new(a).signed_sub(Nanos::new(b))
-}
+/// They do not drift apart.
+const ALIKE: i64 = 0;
 
 /// Converts `CLOCK_REALTIME` to `CLOCK_MONOTONIC`.
 #[derive(Clone, Debug)]
-pub struct RealtimeToMonotonic {
-    bounds: Bounds,
-    offset: i64,
-    sampled: Nanos,
-    steps: u32,
-}
+pub struct RealtimeToMonotonic(ClockOffset);
 
 impl RealtimeToMonotonic {
     /// Reads both clocks.
     pub fn new() -> Self {
         let (bounds, sampled) = sample();
-        RealtimeToMonotonic { bounds, offset: bounds.middle(), sampled, steps: 0 }
+        RealtimeToMonotonic(ClockOffset::new(ALIKE, bounds, sampled))
     }
 
     /// Reads both clocks again when the last sample is more than 10 ms old at `now`. Call it before
     /// a batch is converted.
     pub fn refresh(&mut self, now: Nanos) {
-        if now.saturating_sub(self.sampled) >= REFRESH {
+        if now.saturating_sub(self.0.read_at()) >= REFRESH {
             let (bounds, sampled) = sample();
-            self.take(bounds, sampled);
+            self.0.take(bounds, sampled);
         }
-    }
-
-    fn take(&mut self, bounds: Bounds, sampled: Nanos) {
-        self.bounds = self.bounds.narrowed(bounds).unwrap_or_else(|| {
-            self.steps = self.steps.saturating_add(1);
-            bounds
-        });
-        self.offset = self.bounds.middle();
-        self.sampled = sampled;
     }
 
     /// The monotonic time at which the realtime clock showed `realtime` nanoseconds since 1970.
     #[inline]
     pub fn convert(&self, realtime: u64) -> Nanos {
-        Nanos::new(realtime.saturating_add_signed(self.offset.saturating_neg()))
+        self.0.offset().convert(realtime)
     }
 
     /// The time since 1970 in nanoseconds that the realtime clock shows at a monotonic time.
     #[inline]
     pub fn unix_ns(&self, monotonic: Nanos) -> u64 {
-        monotonic.get().saturating_add_signed(self.offset)
+        monotonic.get().saturating_add_signed(self.difference())
     }
 
     /// Realtime less monotonic time in nanoseconds, modulo 2^64.
     pub fn offset(&self) -> u64 {
-        self.offset as u64
+        self.difference() as u64
+    }
+
+    fn difference(&self) -> i64 {
+        self.0.offset().at(self.0.read_at().get())
     }
 
     /// How wrong a conversion can be, while the wall clock is not stepped.
     pub fn error(&self) -> Nanos {
-        Nanos::new(self.bounds.width().div_ceil(2))
+        self.0.offset().error_at(self.0.read_at().get())
     }
 
     /// How often the wall clock was seen to be stepped.
     pub fn steps(&self) -> u32 {
-        self.steps
+        self.0.steps()
     }
 }
 
@@ -124,7 +81,7 @@ impl Default for RealtimeToMonotonic {
 
 /// The tightest of several readings, and when it was made.
 fn sample() -> (Bounds, Nanos) {
-    let mut best = Bounds { low: i64::MIN, high: i64::MAX };
+    let mut best = Bounds::ANY;
     let mut before = read(ClockId::Monotonic);
     for turn in 0..TRIES_MAX {
         if turn >= TRIES && best.width() <= NARROW_NS {
@@ -155,7 +112,7 @@ mod tests {
     /// A converter that was told of one exact reading at monotonic time `at`.
     fn told(offset: u64, at: u64, window: u64) -> RealtimeToMonotonic {
         let bounds = Bounds::of_reading(at - window, at + offset - window / 2, at);
-        RealtimeToMonotonic { bounds, offset: bounds.middle(), sampled: Nanos::new(at), steps: 0 }
+        RealtimeToMonotonic(ClockOffset::new(ALIKE, bounds, Nanos::new(at)))
     }
 
     #[test]
@@ -174,8 +131,8 @@ mod tests {
         let mut clock = told(WALL, 1_000_000, 1_000);
         assert_eq!(clock.error(), Nanos::new(501));
         // realtime was read at the very start of one window, and at the very end of another
-        clock.take(Bounds::of_reading(2_000, WALL + 2_000, 3_000), Nanos::new(3_000));
-        clock.take(Bounds::of_reading(4_000, WALL + 5_000, 5_000), Nanos::new(5_000));
+        clock.0.take(Bounds::of_reading(2_000, WALL + 2_000, 3_000), Nanos::new(3_000));
+        clock.0.take(Bounds::of_reading(4_000, WALL + 5_000, 5_000), Nanos::new(5_000));
         assert_eq!((clock.error(), clock.steps()), (Nanos::new(1), 0));
         assert_eq!(clock.convert(WALL + 9_000), Nanos::new(9_000));
     }
@@ -184,7 +141,7 @@ mod tests {
     fn a_step_of_the_wall_clock_is_followed() {
         let mut clock = told(WALL, 1_000_000, 50);
         let stepped = WALL - 3_600_000_000_000;
-        clock.take(Bounds::of_reading(2_000, stepped + 2_020, 2_040), Nanos::new(2_040));
+        clock.0.take(Bounds::of_reading(2_000, stepped + 2_020, 2_040), Nanos::new(2_040));
         assert_eq!(clock.steps(), 1);
         assert_eq!(clock.convert(stepped + 5_000), Nanos::new(5_000));
     }
@@ -194,7 +151,7 @@ mod tests {
         // the thread lost its CPU for 9.7 ms between the readings
         let mut clock = told(WALL, 1_000_000, 40);
         let late = 10_000_000;
-        clock.take(Bounds::of_reading(late, WALL + late, late + 9_700_000), Nanos::new(late));
+        clock.0.take(Bounds::of_reading(late, WALL + late, late + 9_700_000), Nanos::new(late));
         assert_eq!(clock.unix_ns(Nanos::new(20_000_000)).abs_diff(WALL + 20_000_000) / 50, 0);
         assert!(clock.error() <= Nanos::new(21) && clock.steps() == 0);
         assert_eq!(clock.offset().abs_diff(WALL) / 50, 0);
@@ -233,7 +190,8 @@ mod tests {
     fn times_out_of_range_saturate() {
         let clock = told(WALL, 1_000_000, 50);
         assert_eq!(clock.convert(0), Nanos::ZERO);
-        let early = RealtimeToMonotonic { offset: i64::MIN, ..clock };
+        let lowest = Bounds { low: i64::MIN, high: i64::MIN };
+        let early = RealtimeToMonotonic(ClockOffset::new(ALIKE, lowest, Nanos::ZERO));
         assert_eq!(early.convert(u64::MAX), Nanos::MAX);
         let _ = Bounds::of_reading(0, u64::MAX, u64::MAX).middle();
     }
@@ -242,7 +200,7 @@ mod tests {
     fn the_clocks_of_this_machine_agree() {
         let mut clock = RealtimeToMonotonic::new();
         for _ in 0..100 {
-            clock.take(sample().0, Nanos::ZERO);
+            clock.0.take(sample().0, Nanos::ZERO);
         }
         let (before, realtime, after) =
             (read(ClockId::Monotonic), read(ClockId::Realtime), read(ClockId::Monotonic));
@@ -255,10 +213,10 @@ mod tests {
     #[test]
     fn a_fresh_sample_is_kept() {
         let mut clock = RealtimeToMonotonic::new();
-        let sampled = clock.sampled;
+        let sampled = clock.0.read_at();
         clock.refresh(sampled.saturating_add(Nanos::from_millis(9)));
-        assert_eq!(clock.sampled, sampled);
+        assert_eq!(clock.0.read_at(), sampled);
         clock.refresh(sampled.saturating_add(Nanos::from_millis(10)));
-        assert!(clock.sampled > sampled);
+        assert!(clock.0.read_at() > sampled);
     }
 }

@@ -87,16 +87,13 @@ pub fn collect_and_tell<P: Port, C: Clock>(
                 frames += 1;
                 bytes += u64::from(arrival.frame_len);
                 tap(arrival);
+                let Arrival { at, timed, bytes, frame_len, ends } = *arrival;
+                if !timed {
+                    meter.leave_time_out();
+                }
                 match view {
-                    View::Frame => meter.record_frame(arrival.at, arrival.bytes, arrival.frame_len),
-                    View::Datagram => {
-                        meter.record_datagram(
-                            arrival.at,
-                            arrival.bytes,
-                            arrival.ends,
-                            arrival.frame_len,
-                        );
-                    }
+                    View::Frame => meter.record_frame(at, bytes, frame_len),
+                    View::Datagram => meter.record_datagram(at, bytes, ends, frame_len),
                 }
                 measured += u64::from(meter.left_alone() == before);
                 if let Some(answers) = &mut answers

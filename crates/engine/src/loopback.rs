@@ -207,7 +207,7 @@ impl Port for LoopbackPort {
             let len = u16::try_from(*len).unwrap_or(u16::MAX);
             // what is not padded counts as if it were, as on every engine
             let frame_len = u32::from(FrameLen::without_fcs(len).max(FrameLen::MIN).get());
-            sink(&Arrival { at: *at, bytes, frame_len, ends: None });
+            sink(&Arrival { at: *at, timed: true, bytes, frame_len, ends: None });
         }
         Ok(self.delivery.frames.len())
     }

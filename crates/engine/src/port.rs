@@ -58,7 +58,8 @@ pub struct TxMeta {
     pub counted: Counted,
     /// Counted by; below the number of tags the port was opened with.
     pub tag: u32,
-    /// Absolute launch time; only ports that hold frames look at it. Zero: at once.
+    /// Absolute launch time, which ports that hold frames wait for; others are told it to judge their card's stamps by.
+    /// Zero: at once.
     pub launch: Nanos,
     /// Where sequence and time go; only ports that hold frames write them.
     pub stamp: Stamp,
@@ -287,11 +288,46 @@ impl Interruptions {
     }
 }
 
+/// What a card stamped of the frames of a port, for ports that ask it to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CardStamps {
+    /// Received frames that it stamped.
+    pub received: u64,
+    /// Received frames that it did not.
+    pub unstamped: u64,
+    /// Sent frames that were to be stamped: a sample.
+    pub asked: u64,
+    /// Those of them that it stamped.
+    pub sent: u64,
+    /// When they left by the card's clock, less their deadline, in ns; of those that had one.
+    pub departure_error: Distribution,
+    /// When they left by the card's clock, less when they were handed over, in ns.
+    pub hand_over: Distribution,
+    /// How far a time can have been off by conversion from the card's clock, at the most.
+    pub error: Nanos,
+}
+
+impl CardStamps {
+    /// Adds those of another core.
+    pub fn merge(&mut self, other: &CardStamps) {
+        self.received += other.received;
+        self.unstamped += other.unstamped;
+        self.asked += other.asked;
+        self.sent += other.sent;
+        self.departure_error.merge(&other.departure_error);
+        self.hand_over.merge(&other.hand_over);
+        self.error = self.error.max(other.error);
+    }
+}
+
 /// A frame or datagram that came in.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
     /// When it arrived, on the clock of the run.
     pub at: Nanos,
+    /// Whether `at` is what this port measures by. A frame that the card was to stamp and did not has the time at which the
+    /// system took it: it is counted, and no delay or gap is made of it.
+    pub timed: bool,
     /// Its bytes, as the port's [`View`] says; without FCS.
     pub bytes: &'a [u8],
     /// Length of the whole frame with FCS, also where `bytes` is cut short or begins at the payload.
@@ -405,6 +441,11 @@ pub trait Port: Send {
 
     /// How it was kept from its CPU; only ports that wait for launch times themselves know.
     fn interruptions(&self) -> Option<Interruptions> {
+        None
+    }
+
+    /// What its card stamped until now; `None` where the system stamps. It asks for no more after that.
+    fn card_stamps(&mut self) -> Option<CardStamps> {
         None
     }
 

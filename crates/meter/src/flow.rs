@@ -21,6 +21,8 @@ use crate::summary::{FlowSummary, LinearBins};
 pub struct Sample {
     /// When it arrived, on the receiver's clock.
     pub at: Nanos,
+    /// Whether that is exact enough to measure by: see [`FlowSummary::untimed`].
+    pub timed: bool,
     /// When it was sent, on the sender's clock, if it says so.
     pub sent: Option<Nanos>,
     /// Its sequence number, if it has one.
@@ -63,6 +65,7 @@ pub struct FlowMeter {
     fragments: u64,
     frame_bytes: u64,
     payload_bytes: u64,
+    untimed: u64,
     /// Whether the last arrival said that the flow ends.
     ended: bool,
     ends_repeated: u64,
@@ -89,6 +92,7 @@ impl FlowMeter {
             fragments: 0,
             frame_bytes: 0,
             payload_bytes: 0,
+            untimed: 0,
             ended: false,
             ends_repeated: 0,
             span: None,
@@ -118,6 +122,14 @@ impl FlowMeter {
         self.fragments += u64::from(sample.fragments);
         self.frame_bytes += u64::from(sample.frame_len);
         self.payload_bytes += u64::from(sample.payload_len);
+        self.span = Some(match self.span {
+            None => (sample.at, sample.at),
+            Some((first, last)) => (first.min(sample.at), last.max(sample.at)),
+        });
+        if !sample.timed {
+            self.record_untimed(sample, memory);
+            return;
+        }
         self.record_arrival(sample.at, memory);
         let standing =
             sample.sequence.map(|sequence| self.sequence.record(sequence, sample.sent, memory));
@@ -125,6 +137,16 @@ impl FlowMeter {
         if let (Some(sent), None | Some(Standing::New)) = (sample.sent, standing) {
             self.record_delay(sample.at, sent, memory);
         }
+    }
+
+    /// An arrival without a time is counted, and nothing is measured from it to the next one.
+    #[cold]
+    fn record_untimed(&mut self, sample: &Sample, memory: &mut Memory) {
+        self.untimed += 1;
+        if let Some(sequence) = sample.sequence {
+            self.sequence.record(sequence, sample.sent, memory);
+        }
+        (self.previous_arrival, self.previous_delay) = (None, None);
     }
 
     /// How many sequence numbers are missing so far; see [`SequenceTracker::missing`].
@@ -135,10 +157,6 @@ impl FlowMeter {
     /// Inter-arrival time and its error.
     #[inline]
     fn record_arrival(&mut self, at: Nanos, memory: &mut Memory) {
-        self.span = Some(match self.span {
-            None => (at, at),
-            Some((first, last)) => (first.min(at), last.max(at)),
-        });
         let Some(previous) = self.previous_arrival.replace(at) else { return };
         let gap = at.signed_sub(previous);
         self.inter_arrival.record(gap, Measure::InterArrival, memory);
@@ -223,6 +241,7 @@ impl FlowMeter {
             fragments: self.fragments,
             frame_bytes: self.frame_bytes,
             payload_bytes: self.payload_bytes,
+            untimed: self.untimed,
             ends_repeated: self.ends_repeated,
             span: self.span.map(|(first, last)| (first.get(), last.get())),
             queues: u32::from(self.frames > 0),
@@ -273,6 +292,7 @@ mod tests {
     fn sample(at: u64, sent: u64, sequence: u32) -> Sample {
         Sample {
             at: Nanos::new(at),
+            timed: true,
             sent: Some(Nanos::new(sent)),
             sequence: Some(sequence),
             frame_len: 64,
@@ -356,6 +376,29 @@ mod tests {
         assert_eq!(summary.inter_arrival.moments, moments([0]));
     }
 
+    /// A card that stamps one frame at a time leaves others without: those have the system's time, which is later.
+    #[test]
+    fn frames_that_the_card_did_not_stamp_are_counted_and_not_timed() {
+        let untimed = |at, sent, sequence| Sample { timed: false, ..sample(at, sent, sequence) };
+        let expected = Expectation { nominal_gap: Some(Nanos::new(100)), delay_base: 0 };
+        let samples = [
+            sample(1000, 900, 0),
+            sample(1100, 1000, 1),
+            untimed(1950, 1100, 2),
+            sample(1305, 1200, 3),
+            sample(1402, 1300, 4),
+            untimed(1900, 1300, 4),
+        ];
+        let summary = measure(expected, &samples);
+        assert_eq!((summary.frames, summary.untimed), (6, 2));
+        assert_eq!((summary.sequence.unique, summary.sequence.duplicates), (5, 1));
+        assert_eq!(summary.delay.moments, moments([100, 100, 105, 102]));
+        assert_eq!(summary.delay_variation.moments, moments([0, 3]));
+        assert_eq!(summary.inter_arrival.moments, moments([100, 97]));
+        assert_eq!(summary.gap_error.moments, moments([0, 3]));
+        assert_eq!(summary.span, Some((1000, 1950)));
+    }
+
     /// A client of iperf 2 that gets no answer says its end hundreds of times.
     #[test]
     fn ends_that_are_said_again_are_no_data() {
@@ -404,6 +447,7 @@ mod tests {
             for (at, sent, sequence, len) in samples {
                 let sample = Sample {
                     at: Nanos::new(at),
+                    timed: at % 5 != 0,
                     sent: sent.map(Nanos::new),
                     sequence: numbered.then_some(sequence),
                     frame_len: len,

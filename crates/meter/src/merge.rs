@@ -45,6 +45,7 @@ impl FlowSummary {
         add(&mut self.fragments, other.fragments);
         add(&mut self.frame_bytes, other.frame_bytes);
         add(&mut self.payload_bytes, other.payload_bytes);
+        add(&mut self.untimed, other.untimed);
         add(&mut self.ends_repeated, other.ends_repeated);
         join(&mut self.span, other.span);
         self.queues = self.queues.saturating_add(other.queues);
@@ -130,6 +131,7 @@ mod tests {
         for (at, &sequence) in (start..).step_by(1000).zip(numbers) {
             let sample = Sample {
                 at: Nanos::new(at + 100),
+                timed: true,
                 sent: Some(Nanos::new(at)),
                 sequence: Some(sequence),
                 frame_len: 64,

@@ -88,6 +88,7 @@ struct Measured {
 #[derive(Clone, Copy)]
 struct Arrived {
     at: Nanos,
+    timed: bool,
     frame_len: u32,
     /// Frames that it took beside one.
     fragments: u32,
@@ -100,10 +101,10 @@ impl Arrived {
 
     /// With this payload, and without a probe.
     fn bare(self, payload: &[u8]) -> Sample {
-        let Arrived { at, frame_len, fragments } = self;
+        let Arrived { at, timed, frame_len, fragments } = self;
         let payload_len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         let (sent, sequence, last) = (None, None, false);
-        Sample { at, sent, sequence, frame_len, fragments, payload_len, last }
+        Sample { at, timed, sent, sequence, frame_len, fragments, payload_len, last }
     }
 }
 
@@ -144,6 +145,8 @@ pub struct Meter {
     foreign: u64,
     malformed: u64,
     reassembly: Reassembly,
+    /// The next arrival is not timed.
+    untimed: bool,
 }
 
 impl Meter {
@@ -189,6 +192,7 @@ impl Meter {
             foreign: 0,
             malformed: 0,
             reassembly: Reassembly::default(),
+            untimed: false,
         };
         let announced = !expected.is_empty();
         for (id, expected) in expected {
@@ -204,7 +208,21 @@ impl Meter {
     /// length of the whole frame with FCS.
     #[inline]
     pub fn record_frame(&mut self, at: Nanos, bytes: &[u8], frame_len: u32) {
-        self.record_packet(bytes, Arrived { at, frame_len, fragments: 0 });
+        let arrived = self.arrived(at, frame_len);
+        self.record_packet(bytes, arrived);
+    }
+
+    /// What arrives next has no time that is exact enough to measure by: see [`FlowSummary::untimed`].
+    ///
+    /// [`FlowSummary::untimed`]: crate::summary::FlowSummary::untimed
+    pub fn leave_time_out(&mut self) {
+        self.untimed = true;
+    }
+
+    #[inline]
+    fn arrived(&mut self, at: Nanos, frame_len: u32) -> Arrived {
+        let timed = !std::mem::take(&mut self.untimed);
+        Arrived { at, timed, frame_len, fragments: 0 }
     }
 
     #[inline]
@@ -271,7 +289,7 @@ impl Meter {
         let mut reassembly = std::mem::take(&mut self.reassembly);
         if let Some(whole) = reassembly.add(arrived.at, fragment, arrived.frame_len) {
             let Whole { frame, frame_len, frames } = whole;
-            self.record_packet(frame, Arrived { at: arrived.at, frame_len, fragments: frames - 1 });
+            self.record_packet(frame, Arrived { frame_len, fragments: frames - 1, ..arrived });
         }
         self.reassembly = reassembly;
     }
@@ -291,8 +309,9 @@ impl Meter {
         ends: Option<Ends>,
         frame_len: u32,
     ) {
+        let arrived = self.arrived(at, frame_len);
         if self.filter.matches(ends.map(|ends| ends.source), None) {
-            self.record_payload(Arrived { at, frame_len, fragments: 0 }, payload, (ends, &[]));
+            self.record_payload(arrived, payload, (ends, &[]));
         } else {
             self.foreign += 1;
         }

@@ -99,6 +99,10 @@ pub struct FlowSummary {
     pub frame_bytes: u64,
     /// Their bytes of transport payload.
     pub payload_bytes: u64,
+    /// Frames that the card was to stamp and did not: they are in all counts, and in no delay, no time between arrivals and
+    /// nothing that follows from these.
+    #[serde(default)]
+    pub untimed: u64,
     /// Frames that only repeated that the flow has ended; they are in no other count.
     #[serde(default)]
     pub ends_repeated: u64,

@@ -122,6 +122,7 @@ fn check_counts(flow: &FlowSummary) -> Check {
         "the last frame is before the first",
     )?;
     ensure(flow.payload_bytes <= flow.frame_bytes, "more payload than frame bytes")?;
+    ensure(flow.untimed <= flow.frames, "more frames without a time than frames")?;
     let frames = flow.frames.checked_add(flow.fragments).filter(|&frames| frames <= COUNT_MAX);
     let frames = frames.ok_or(TOO_MANY)?;
     ensure(flow.ends_repeated <= COUNT_MAX && flow.frame_bytes <= COUNT_MAX, TOO_MANY)?;
@@ -234,6 +235,7 @@ mod tests {
         for (at, sequence) in (1000u64..).step_by(1000).zip([0u32, 1, 3, 4, 4, 2, 6, 7, 8, 9]) {
             let sample = Sample {
                 at: Nanos::new(at + u64::from(sequence)),
+                timed: true,
                 sent: Some(Nanos::new(at)),
                 sequence: Some(sequence),
                 frame_len: 64,

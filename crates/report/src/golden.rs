@@ -16,9 +16,9 @@ use crate::document::{Document, ErrorBody, ErrorReport, schema};
 use crate::format::{Colour, Format};
 use crate::model::{
     Card, CardChange, CardCoalescing, CardCounter, CardPause, CardRings, CardRss, Change,
-    ChangeOrigin, Clock, CounterMeaning, CounterSource, End, HeldBack, Host, Interruptions,
-    LeftOut, MemberKind, OutOfOrder, ProbeNumbers, QueueChoice, QueueFrames, QueueShare, Replay,
-    Report, Shortened, Station, Stats, Thread, TransmitQueue, Volume,
+    ChangeOrigin, Clock, CounterMeaning, CounterSource, End, HardwareTimestamps, HeldBack, Host,
+    Interruptions, LeftOut, MemberKind, OutOfOrder, ProbeNumbers, QueueChoice, QueueFrames,
+    QueueShare, Replay, Report, Shortened, Station, Stats, Thread, TransmitQueue, Volume,
 };
 
 /// Compares `found` with the file at `path` in this crate, or writes it.
@@ -139,6 +139,7 @@ impl Plan {
             let hour = 3_600_000_000_000;
             let sample = Sample {
                 at: Nanos::new((hour + arrival).saturating_add_signed(self.ahead)),
+                timed: true,
                 sent: Some(Nanos::new(hour + departure)),
                 sequence: Some(index as u32),
                 frame_len: self.frame_len,
@@ -220,6 +221,32 @@ fn station(interface: &str, wait: Option<&str>) -> Station {
             offset_bound_ns: None,
             unix_bound_ns: Some(34),
         },
+        hardware_timestamps: None,
+    }
+}
+
+/// What a card stamped that holds one stamp at a time.
+fn stamped(interface: &str) -> HardwareTimestamps {
+    let mut late = Recorder::default();
+    (0..800).for_each(|frame| late.record(2_000 + 31 * frame));
+    let sends = interface == "wb0";
+    let (sent, received) = if sends { (800, 0) } else { (0, 60) };
+    let of_sent = if sends { Stats::of(&late.distribution()) } else { Stats::default() };
+    HardwareTimestamps {
+        clock: if sends { "/dev/ptp0" } else { "/dev/ptp1" }.to_owned(),
+        clock_name: Some("52:54:00:00:00:01".to_owned()).filter(|_| sends),
+        read_by: "PTP_SYS_OFFSET_EXTENDED".to_owned(),
+        conversion_bound_ns: 180,
+        drift_low_ppm: 11.2,
+        drift_high_ppm: 14.9,
+        steps: u64::from(sends),
+        receive: (!sends).then(|| "received PTP event messages only".to_owned()),
+        received,
+        received_unstamped: if sends { 0 } else { 40 },
+        sent_asked: sent + u64::from(sends),
+        sent,
+        wire_departure_error_ns: of_sent.clone(),
+        hand_over_to_wire_ns: of_sent,
     }
 }
 
@@ -280,6 +307,20 @@ fn two_flows_on_one_host() {
     let report = assemble(facts("wirebeat run voice.yaml"), Some(sender), Some(receiver));
     assert_eq!(report.exit_code, 0);
     golden("tests/golden/two_flows.txt", &text(&report));
+}
+
+/// The cards of both ends stamp, the receiving one not every frame.
+#[test]
+fn stamps_of_cards() {
+    let (mut sender, mut receiver) = both(&[VOICE]);
+    sender.stations[0].hardware_timestamps = Some(stamped("wb0"));
+    receiver.stations[0].hardware_timestamps = Some(stamped("wb1"));
+    receiver.summary.flows.values_mut().for_each(|flow| flow.untimed = 40);
+    let how = "arrivals are stamped by the clock of a card, /dev/ptp1".to_owned();
+    let clocks = Clocks::Bounded { bound: Nanos::new(180), how };
+    let facts = RunFacts { clocks, ..facts("wirebeat run voice.yaml --timestamps hardware") };
+    let report = assemble(facts, Some(sender), Some(receiver));
+    golden("tests/golden/hardware_timestamps.txt", &text(&report));
 }
 
 /// Two dozen sensors in one flow, of which two lose frames.

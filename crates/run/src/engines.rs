@@ -11,6 +11,7 @@ use wirebeat_traffic::spec::{EngineChoice, FlowSpec, PortSpec, Scenario};
 
 use crate::error::RunError;
 use crate::ports::PortHere;
+use crate::timestamps;
 
 /// The engine of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,11 @@ impl Choice {
 
 /// The engine for a port, before anything is open; [`settle`] may still change an automatic choice.
 pub(crate) fn choose(port: &PortHere, scenario: &Scenario) -> Result<Choice, RunError> {
+    timestamps::engine(port, choose_any(port, scenario)?, scenario.run.timestamps)
+}
+
+/// The same, whoever stamps frames.
+fn choose_any(port: &PortHere, scenario: &Scenario) -> Result<Choice, RunError> {
     let expected = |engine| Choice { engine, because: None };
     let socket = |why| Choice { engine: Engine::Socket, because: Some(why) };
     if let Some(engine) = Engine::asked(port.spec.engine) {

@@ -76,6 +76,7 @@ pub(crate) fn station(port: &PortHere, engine: Engine, mode: &str, machine: &Mac
         threads: Vec::new(),
         interruptions: None,
         clock: clock(machine),
+        hardware_timestamps: None,
     }
 }
 

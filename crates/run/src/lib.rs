@@ -37,6 +37,7 @@ mod replay;
 mod session;
 mod spread;
 mod starvation;
+mod timestamps;
 mod transmit;
 
 pub use control::{Control, ControlError, Controlled};

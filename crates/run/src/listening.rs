@@ -36,6 +36,7 @@ use crate::remote::{
     Served, Service, Timeouts, serve,
 };
 use crate::session;
+use crate::timestamps;
 
 /// How often it is looked whether a stop was asked.
 const LOOK: Duration = Duration::from_millis(30);
@@ -63,6 +64,7 @@ pub(crate) fn receive(
     // Open while nobody is served, too: what is missing is known before anyone connects, and a sender
     // on a virtual cable finds that redirected frames are taken here.
     let idle = receive::open(request, (&port, engine), idle_meter(request))?;
+    timestamps::told(&port).inspect(|told| observer.notice(told));
     let mut station = facts::station(&port, engine, &idle.mode, &machine);
     facts::threads(&mut station, "receive", [&idle.state]);
     let (started, begun) = (SystemTime::now(), MonotonicClock.now());
@@ -305,6 +307,8 @@ impl Metering for Local<'_> {
         let error = received.error.as_ref().map(ToString::to_string);
         let left_alone = facts::left_alone(self.engine, &received.summary);
         let shared = facts::shared_histograms(&received.summary);
+        self.station.hardware_timestamps =
+            timestamps::of_station(&self.port, received.card_stamps.as_ref());
         let unread = applications.map(|applications| applications.findings(&self.port));
         let unread = unread.unwrap_or_default();
         let notes = error.into_iter().chain(left_alone).chain(shared).chain(received.damage);

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use wirebeat_engine::drive::disorder::Disorder;
 use wirebeat_engine::drive::{Driven, FlowSent};
-use wirebeat_engine::port::{Amount, Interruptions, late_after};
+use wirebeat_engine::port::{Amount, CardStamps, Interruptions, late_after};
 use wirebeat_host::CpuTimes;
 use wirebeat_host::card::Card;
 use wirebeat_meter::summary::{Distribution, MeterSummary};
@@ -29,6 +29,7 @@ use crate::refused;
 use crate::remote::{self, Measurement, RemoteError};
 use crate::replay::{self, Member, Replayed};
 use crate::session::Prepared;
+use crate::timestamps;
 use crate::transmit::gone;
 
 /// What a run left.
@@ -97,11 +98,13 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     let mut machine_notes = run.placed.clone();
     let mut tags = vec![FlowSent::default(); run.program.tags() as usize];
     let mut interruptions = Vec::new();
+    let mut card_stamps = Vec::new();
     let mut shared_errors = Distribution::default();
     for sent in outcome.sent {
         match sent {
             Ok(driven) => {
                 interruptions.push(driven.interruptions);
+                card_stamps.push(driven.card_stamps);
                 if let Some(error) = driven.error {
                     end = ended_by(&end, &error);
                 }
@@ -111,6 +114,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
             }
             Err(error) => {
                 interruptions.push(None);
+                card_stamps.push(None);
                 end = End::Failed { message: error.to_string() };
             }
         }
@@ -156,12 +160,16 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     let sender = (frames > 0 || !run.program.flows.is_empty())
         .then(|| {
             let times = (outcome.start, outcome.halted.unwrap_or(outcome.ran));
-            sender_side(&run, (&tags, &outcome.replayed), times, (&interruptions, &cards))
+            let of_cores = OfCores { interruptions: &interruptions, card_stamps: &card_stamps };
+            sender_side(&run, (&tags, &outcome.replayed), times, (of_cores, &cards))
         })
         .map(|side| with_shared(side, shared_errors.buckets));
     machine_notes.extend(facts::shared_errors(&tags));
     let (costs, spent) = facts::cost(&outcome.cpu, frames);
     machine_notes.extend(facts::disturbances(&spent, &run.machine));
+    let cards = receiver.iter().flat_map(|side| &side.stations);
+    let clocks =
+        timestamps::clocks(clocks, cards.filter_map(|side| side.hardware_timestamps.as_ref()));
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: run.options.command_line.clone(),
@@ -351,11 +359,18 @@ fn volume(amount: Amount) -> Volume {
     }
 }
 
+/// What each transmit core says beside its flows.
+#[derive(Clone, Copy)]
+struct OfCores<'a> {
+    interruptions: &'a [Option<Interruptions>],
+    card_stamps: &'a [Option<CardStamps>],
+}
+
 fn sender_side(
     run: &Prepared,
     (tags, replayed): (&[FlowSent], &[Replayed]),
     times: (Nanos, Nanos),
-    (interruptions, cards): (&[Option<Interruptions>], &CardReports),
+    (of_cores, cards): (OfCores<'_>, &CardReports),
 ) -> SenderSide {
     let flow = |flow: &Flow| {
         let replayed = replayed.iter().find(|one| one.flow == u32::from(flow.id));
@@ -363,7 +378,7 @@ fn sender_side(
         sent_flow(run, flow, (tags, members), times)
     };
     SenderSide {
-        stations: sending_stations(run, interruptions, cards),
+        stations: sending_stations(run, of_cores, cards),
         shared_errors: Vec::new(),
         flows: run.program.flows.iter().map(flow).collect(),
     }
@@ -453,7 +468,7 @@ fn mean(program: &Program, flow: &Flow) -> Option<Volume> {
 
 fn sending_stations(
     run: &Prepared,
-    interruptions: &[Option<Interruptions>],
+    OfCores { interruptions, card_stamps }: OfCores<'_>,
     cards: &CardReports,
 ) -> Vec<Station> {
     let mut stations: Vec<Station> = Vec::new();
@@ -491,6 +506,12 @@ fn sending_stations(
                 listened_ns: all.listened.get(),
                 lengths_ns: Stats::of(&all.lengths),
             });
+        let stamps = card_stamps.iter().skip(core).take(cores).flatten();
+        let stamps = stamps.cloned().reduce(|mut all, more| {
+            all.merge(&more);
+            all
+        });
+        station.hardware_timestamps = timestamps::of_station(port, stamps.as_ref());
         stations.push(station);
     }
     stations
@@ -514,9 +535,11 @@ fn receiver_side(
         let mut station = facts::station(&run.ports[place], receiver.engine, &mode, &run.machine);
         station.card = cards.of(place);
         facts::threads(&mut station, "receive", [&receiver.state]);
-        stations.push(station);
         let engine = receiver.engine;
         let received = receiver.finish();
+        station.hardware_timestamps =
+            timestamps::of_station(&run.ports[place], received.card_stamps.as_ref());
+        stations.push(station);
         notes.extend(facts::left_alone(engine, &received.summary));
         notes.extend(facts::shared_histograms(&received.summary));
         notes.extend(received.damage);

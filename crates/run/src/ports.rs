@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use wirebeat_engine_linux::card::SharedCard;
 use wirebeat_engine_linux::kernel::Attachment;
 use wirebeat_netlink::{
     Channels, Link, LinkIndex, Namespace, Netlink, ResolveError, ResolveOptions, RouteKind,
@@ -27,6 +28,8 @@ pub(crate) struct PortHere {
     pub(crate) link: Option<Link>,
     /// The XDP program on it, once the kernel engine needs one.
     pub(crate) attachment: OnceLock<Arc<Attachment>>,
+    /// Its card, where that stamps frames.
+    pub(crate) card: OnceLock<SharedCard>,
 }
 
 impl PortHere {
@@ -164,6 +167,7 @@ pub(crate) fn find(
             namespace,
             link: None,
             attachment: OnceLock::new(),
+            card: OnceLock::new(),
         };
         port.link = link(&port, scenario)?;
         ports.push(port);

@@ -11,6 +11,7 @@ use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::collect::Manner;
 use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_engine_linux::affinity;
+use wirebeat_engine_linux::card::Wanted;
 use wirebeat_engine_linux::group::Group;
 use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders};
@@ -24,7 +25,9 @@ use wirebeat_netlink::Namespace;
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::exit::Exit;
 use wirebeat_report::model::{End, Report};
-use wirebeat_traffic::spec::{EngineChoice, OnLinkDown, PortSpec, PriorityChoice};
+use wirebeat_traffic::spec::{
+    EngineChoice, OnLinkDown, PortSpec, PriorityChoice, TimestampsChoice,
+};
 use wirebeat_units::{Nanos, human};
 use wirebeat_wire::codec::Codec;
 
@@ -45,6 +48,7 @@ use crate::ports::{self, PortHere};
 use crate::priority;
 use crate::receivers::{self, Receiver, Receiving};
 use crate::session;
+use crate::timestamps;
 
 /// What a receiver is asked to do.
 #[derive(Debug)]
@@ -83,6 +87,8 @@ pub struct ReceiveRequest {
     pub link_timeout: Nanos,
     /// What becomes of it when the link goes down.
     pub on_link_down: OnLinkDown,
+    /// Who stamps what is received.
+    pub timestamps: TimestampsChoice,
     /// Wait for senders on other hosts.
     pub listen: Option<Listen>,
     /// The caller vouches that the senders read the clock of this host.
@@ -122,9 +128,10 @@ pub fn receive(
 ) -> Result<Report, RunError> {
     Cpus::here().check("the receiver", &request.cores)?;
     let port = find(request)?;
-    let Choice { engine, because } = engine(request, &port)?;
+    let Choice { engine, because } =
+        timestamps::engine(&port, engine(request, &port)?, request.timestamps)?;
     if let Some(why) = because {
-        observer.notice(&format!("the engine 'socket' receives: {why}"));
+        observer.notice(&format!("the engine '{}' receives: {why}", engine.name()));
     }
     if priority::of(request.priority) == Priority::Realtime {
         priority::permitted()?;
@@ -158,6 +165,7 @@ pub fn receive(
         engine.name(),
         receiver.mode
     ));
+    timestamps::told(&port).inspect(|told| observer.notice(told));
     let end = wait(request, observer, stop, (&receiver, &mut links, &mut day));
     let outages = links.into_outages(MonotonicClock.now());
     let elapsed = MonotonicClock.now().saturating_sub(begun);
@@ -165,6 +173,7 @@ pub fn receive(
     facts::threads(&mut station, "receive", [&receiver.state]);
     station.card = cards::report(card.as_ref(), cards::read(&port).as_ref());
     let received = receiver.finish();
+    station.hardware_timestamps = timestamps::of_station(&port, received.card_stamps.as_ref());
     let frames = received.summary.flows.values().map(|flow| flow.frames).sum::<u64>()
         + received.summary.unprobed.frames;
     let (costs, spent) = facts::cost(&cpu, frames);
@@ -187,7 +196,10 @@ pub fn receive(
         started,
         duration: elapsed,
         end,
-        clocks: clocks(request, &port, &day),
+        clocks: timestamps::clocks(
+            clocks(request, &port, &day),
+            station.hardware_timestamps.iter(),
+        ),
         costs,
         machine,
         changes: Vec::new(),
@@ -279,6 +291,7 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<PortHere, RunError> {
         namespace,
         link: None,
         attachment: OnceLock::new(),
+        card: OnceLock::new(),
     };
     if let Some(interface) = &request.interface {
         let link = port.netlink()?.link_by_name(interface);
@@ -357,6 +370,9 @@ pub(crate) fn open(
         }
         None => None,
     };
+    if request.timestamps == TimestampsChoice::Hardware {
+        timestamps::open(port, engine, Wanted { sent: false, received: true })?;
+    }
     let groups = receivers::join(port, &request.groups)?;
     let how = Receiving {
         meter,

@@ -11,13 +11,13 @@ use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::clock::MonotonicClock;
 use wirebeat_engine::collect::{LiveRx, Manner, collect_and_tell};
 use wirebeat_engine::loopback::{self, LoopbackPort, VirtualClock};
-use wirebeat_engine::port::{Arrival, Port, PortError};
+use wirebeat_engine::port::{Arrival, CardStamps, Port, PortError};
 use wirebeat_engine_linux::group::{Group, Membership};
 use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
 use wirebeat_engine_linux::packet::{Accept, Kinds, PacketOptions, PacketPort, PacketReceive};
 use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, ThreadState, realtime_share};
-use wirebeat_engine_linux::socket::{SocketOptions, SocketPort, SocketReceive};
+use wirebeat_engine_linux::socket::{Gro, SocketOptions, SocketPort, SocketReceive};
 use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_traffic::spec::EngineChoice;
@@ -27,6 +27,7 @@ use crate::engines::Engine;
 use crate::error::RunError;
 use crate::packet_log::PacketLog;
 use crate::ports::PortHere;
+use crate::transmit;
 
 /// How a port receives.
 #[derive(Debug)]
@@ -102,6 +103,7 @@ struct Collected {
     summary: MeterSummary,
     error: Option<PortError>,
     log_error: Option<std::io::Error>,
+    card_stamps: Option<CardStamps>,
 }
 
 /// What a receiver measured, at its end.
@@ -113,6 +115,8 @@ pub(crate) struct Received {
     pub(crate) log_error: Option<std::io::Error>,
     /// What arrived damaged and never reached it, in words.
     pub(crate) damage: Option<String>,
+    /// What its card stamped, where it does.
+    pub(crate) card_stamps: Option<CardStamps>,
 }
 
 /// Opens the receiver of a port and starts it.
@@ -205,6 +209,7 @@ fn open_packet(port: &PortHere, how: &Receiving) -> Result<PacketPort, RunError>
         interface: link.name.clone(),
         transmit: None,
         receive: Some(PacketReceive { accept, kinds, ..PacketReceive::default() }),
+        card: port.card.get().cloned(),
     };
     Ok(port.enter(|| PacketPort::open(&options))??)
 }
@@ -212,11 +217,16 @@ fn open_packet(port: &PortHere, how: &Receiving) -> Result<PacketPort, RunError>
 fn open_socket(port: &PortHere, how: &Receiving) -> Result<SocketPort, RunError> {
     // of flows that were not announced, some are told apart by their ends only
     let ends = matches!(how.meter.flows, Flows::Any(_)) && how.meter.codecs.by_ends();
-    let receive = SocketReceive { listen: how.listen.clone(), ends, ..SocketReceive::default() };
+    let card = port.card.get().cloned();
+    // joined datagrams have one stamp
+    let gro = if card.is_some() { Gro::Off } else { Gro::On };
+    let listen = how.listen.clone();
+    let receive = SocketReceive { listen, ends, gro, ..SocketReceive::default() };
     let options = SocketOptions {
-        interface: port.spec.interface.clone(),
+        interface: transmit::socket_interface(port),
         transmit: None,
         receive: Some(receive),
+        card,
     };
     Ok(port.enter(|| SocketPort::open(&options))??)
 }
@@ -252,7 +262,8 @@ where
                     let (what, on) =
                         ("preparing the receiving thread".into(), format!("CPU {:?}", orders.cpus));
                     let error = Some(PortError::System { what, on, source });
-                    return Collected { summary: meter.summary(), error, log_error: None };
+                    let summary = meter.summary();
+                    return Collected { summary, error, log_error: None, card_stamps: None };
                 }
             };
             let rest = match orders.priority {
@@ -275,8 +286,9 @@ where
             let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
             let mut summary = meter.into_summary();
             summary.receiver_drops = port.receive_drops();
+            let card_stamps = port.card_stamps();
             drop(applied);
-            Collected { summary, error, log_error: written.err() }
+            Collected { summary, error, log_error: written.err(), card_stamps }
         })
         .map_err(|error| RunError::Machine(format!("cannot start a receiving thread: {error}")))?;
     let work = Work::Thread { thread, stop, live };
@@ -367,14 +379,15 @@ impl Receiver {
     /// Stops and says what was measured.
     pub(crate) fn finish(self) -> Received {
         let damage = self.damage.as_ref().and_then(DamageWatch::finding);
-        let received = |summary| Received { summary, error: None, log_error: None, damage };
+        let received =
+            |summary| Received { summary, error: None, log_error: None, damage, card_stamps: None };
         match self.work {
             Work::Kernel(receiver) => received(receiver.summary()),
             Work::Thread { thread, stop, .. } => {
                 stop.store(true, Ordering::Release);
                 match thread.join() {
-                    Ok(Collected { summary, error, log_error }) => {
-                        Received { error, log_error, ..received(summary) }
+                    Ok(Collected { summary, error, log_error, card_stamps }) => {
+                        Received { error, log_error, card_stamps, ..received(summary) }
                     }
                     Err(_) => Received {
                         error: Some(PortError::System {

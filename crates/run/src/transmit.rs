@@ -277,7 +277,8 @@ fn packet_options(port: &PortHere, plan: &Plan) -> Result<PacketOptions, RunErro
         )));
     };
     let interface = link.name.clone();
-    Ok(PacketOptions { interface, transmit: Some(plan.tx), receive: None })
+    let card = port.card.get().cloned();
+    Ok(PacketOptions { interface, transmit: Some(plan.tx), receive: None, card })
 }
 
 fn socket_options(
@@ -303,8 +304,8 @@ fn socket_options(
     let frame_len = fixed.then_some(frame_max).filter(|_| room.is_none());
     let frame_max = frame_max.max(room.unwrap_or(0));
     SocketOptions {
-        // an interface that was not asked for is left to the routes
-        interface: port.spec.interface.clone(),
+        interface: socket_interface(port),
+        card: port.card.get().cloned(),
         transmit: Some(SocketTransmit {
             plan: TxPlan { frame_max, frame_len, ..plan.tx },
             endpoints: (0..program.tags())
@@ -318,6 +319,12 @@ fn socket_options(
         }),
         receive: None,
     }
+}
+
+/// The interface of a port's sockets. One that was not asked for is left to the routes, unless its card stamps.
+pub(crate) fn socket_interface(port: &PortHere) -> Option<String> {
+    let stamps = port.card.get().and(port.link.as_ref()).map(|link| link.name.clone());
+    port.spec.interface.clone().or(stamps)
 }
 
 /// Says at its end that a core sends nothing more.
@@ -365,7 +372,13 @@ impl Sender {
                 let what = "preparing the sending thread".into();
                 let error = Some(PortError::System { what, on, source });
                 let (flows, shared_errors) = (Vec::new(), Vec::new());
-                return Driven { flows, shared_errors, interruptions: None, error };
+                return Driven {
+                    flows,
+                    shared_errors,
+                    interruptions: None,
+                    card_stamps: None,
+                    error,
+                };
             }
         };
         affinity::precise_timers();

@@ -7,12 +7,12 @@
 //! they lose their addresses.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wirebeat_netlink::{LinkIndex, MacAddr, Namespace, Netlink};
+use wirebeat_netlink::{LinkIndex, MacAddr, Namespace, Netlink, ReceiveStamps};
 
 use crate::TestbedError;
 
@@ -56,6 +56,24 @@ pub(crate) fn have_driver(driver: &str) -> Result<(), String> {
         if is.file_name().is_none_or(|name| name != driver) {
             return Err(format!("the driver of {mac} is {}", is.display()));
         }
+    }
+    Ok(())
+}
+
+/// Whether the two cards stamp what they send and receive, and this process can read their clocks; if not, why.
+pub(crate) fn stamp() -> Result<(), String> {
+    let named = named().map_err(|e| e.to_string())?;
+    let cards = named.ok_or_else(|| format!("{CARDS} names no cards"))?;
+    let mut netlink = Netlink::open().map_err(|e| e.to_string())?;
+    for mac in cards {
+        let card = find(&mut netlink, mac).map_err(|e| e.to_string())?;
+        let offered = netlink.timestamping(card).map_err(|e| e.to_string())?;
+        let clock = offered.clock.filter(|_| offered.transmit && offered.has_hardware());
+        let Some(clock) = clock.filter(|_| offered.receive != ReceiveStamps::None) else {
+            return Err(format!("the card {mac} does not stamp both what it sends and receives"));
+        };
+        let path = format!("/dev/ptp{clock}");
+        File::open(&path).map_err(|e| format!("cannot open {path}: {e}"))?;
     }
     Ok(())
 }

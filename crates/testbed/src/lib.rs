@@ -8,6 +8,7 @@
 //! [`require!`] lets a test say what it needs, and [`userns`] makes all of it work without root.
 //! Knows nothing of engines or traffic.
 
+mod card_clock;
 mod cards;
 mod namespaces;
 mod options;
@@ -18,6 +19,7 @@ mod testbed;
 mod tunnel;
 pub mod userns;
 
+pub use card_clock::{Unlatched, disturb_card_clock};
 pub use cards::{has_cards, monitor};
 pub use options::{Addressing, Neighbours, Offload, Offloads, Options};
 pub use process::{Output, Process, ProcessError, Program};

@@ -51,6 +51,8 @@ pub enum Capability {
     VlanDevices,
     /// SCTP.
     Sctp,
+    /// Two cards that stamp what they send and receive by clocks of their own.
+    CardTimestamps,
     /// Two real cards of this driver (`WIREBEAT_TEST_CARDS`).
     Driver(&'static str),
     /// A program in the PATH.
@@ -72,6 +74,7 @@ impl fmt::Display for Capability {
             Capability::Netem => "netem",
             Capability::VlanDevices => "8021q",
             Capability::Sctp => "sctp",
+            Capability::CardTimestamps => "card-timestamps",
             Capability::Driver(driver) => return write!(f, "cards of {driver}"),
             Capability::Program(name) => name,
         })
@@ -112,6 +115,7 @@ pub fn require(capability: Capability) -> Result<(), Skip> {
         Capability::Netem => netem(),
         Capability::VlanDevices => has_file("vlan/config", "8021q"),
         Capability::Sctp => has_file("sctp/eps", "sctp"),
+        Capability::CardTimestamps => cards::stamp(),
         Capability::Driver(driver) => cards::have_driver(driver),
         Capability::Program(name) if on_path(OsStr::new(name)) => Ok(()),
         Capability::Program(name) => Err(format!("there is no program '{name}' in the PATH")),

@@ -1,7 +1,7 @@
 //! A link without Ethernet: two namespaces with a tun device each, and a thread that carries packets from one to the other.
 //!
 //! A tun device is what WireGuard, ppp and other tunnels look like to a program: IP packets and no link layer. No safe crate
-//! wraps the call that makes one, so this file holds the one `unsafe` block of the crate.
+//! wraps the call that makes one, so this file holds an `unsafe` block.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -22,6 +22,7 @@ pub mod locate;
 pub mod log;
 pub mod mac;
 pub mod probe;
+pub mod ptp;
 pub mod rewrite;
 pub mod stamp;
 pub mod udp;

@@ -381,6 +381,7 @@ impl KernelReceiver {
         let summary = FlowSummary {
             frames,
             fragments: 0,
+            untimed: 0,
             ends_repeated: 0,
             frame_bytes: word(offset_of!(RxLane, frame_bytes)),
             payload_bytes: word(offset_of!(RxLane, payload_bytes)),

@@ -14,11 +14,14 @@ mod segments;
 pub(crate) mod socket;
 mod transmit;
 
-use wirebeat_engine::port::{Arrival, Caps, Fate, Port, PortError, TxMeta, TxPlan, TxTotals, View};
+use wirebeat_engine::port::{
+    Arrival, Caps, CardStamps, Fate, Port, PortError, TxMeta, TxPlan, TxTotals, View,
+};
 use wirebeat_meter::codecs::Answer;
 use wirebeat_netlink::{Link, LinkLayer};
 use wirebeat_units::{Bytes, Nanos};
 
+use crate::card::SharedCard;
 use crate::halves::{Transmit, port_of_halves};
 use crate::link;
 use crate::slots::BATCH;
@@ -38,6 +41,8 @@ pub struct PacketOptions {
     pub transmit: Option<TxPlan>,
     /// How frames are received; `None`: not at all.
     pub receive: Option<PacketReceive>,
+    /// The card that stamps them; `None`: the system does.
+    pub card: Option<SharedCard>,
 }
 
 /// How frames are received.
@@ -127,8 +132,9 @@ impl PacketPort {
                 ),
             });
         }
-        let transmit = |plan| Transmitter::open(interface, index, plan);
-        let receive = |options| Receiver::open(interface, index, options);
+        let card = options.card.as_deref();
+        let transmit = |plan| Transmitter::open(interface, index, (plan, card));
+        let receive = |options| Receiver::open(interface, index, (options, card));
         Ok(PacketPort {
             transmitter: options.transmit.as_ref().map(transmit).transpose()?,
             receiver: options.receive.as_ref().map(receive).transpose()?,
@@ -165,10 +171,11 @@ fn check(link: &Link) -> Result<(), PortError> {
 }
 
 fn mode(options: &PacketOptions) -> String {
-    match (options.transmit.is_some(), options.receive.is_some()) {
+    let mode = match (options.transmit.is_some(), options.receive.is_some()) {
         (true, true) => "AF_PACKET, qdisc bypass; TPACKET_V3",
         (true, false) => "AF_PACKET, qdisc bypass",
         (false, _) => "AF_PACKET, TPACKET_V3",
-    }
-    .to_owned()
+    };
+    let stamps = if options.card.is_some() { ", hardware timestamps" } else { "" };
+    format!("{mode}{stamps}")
 }

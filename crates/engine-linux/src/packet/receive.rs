@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::port::{Arrival, PortError};
+use wirebeat_engine::port::{Arrival, CardStamps, PortError};
 use wirebeat_meter::codecs::Answer;
 use wirebeat_units::{FCS, Nanos};
 use wirebeat_wire::ethernet::FRAME_MIN;
@@ -15,6 +15,7 @@ use super::answer::Answerer;
 use super::ring::{Frame, Ring};
 use super::socket::{self, Protocol};
 use super::{Accept, Fanout, PacketReceive, filter};
+use crate::card::{Card, Stamped};
 use crate::memory::Memory;
 use crate::sys::{self, poll_until, refused};
 use crate::time::RealtimeToMonotonic;
@@ -38,6 +39,8 @@ pub(super) struct Receiver {
     interface: String,
     ring: Ring,
     time: RealtimeToMonotonic,
+    /// Where the card stamps, and what it did.
+    card: Option<Stamped>,
     /// Where joined datagrams are taken apart.
     scratch: Vec<u8>,
     drops: Cell<u64>,
@@ -52,11 +55,11 @@ impl Receiver {
     pub(super) fn open(
         interface: &str,
         index: u32,
-        options: &PacketReceive,
+        (options, card): (&PacketReceive, Option<&Card>),
     ) -> Result<Self, PortError> {
         let socket = socket::open(interface)?;
         let blocks = (options.ring.get() as usize).div_ceil(BLOCK_LEN).max(2);
-        prepare(&socket, options)
+        prepare(&socket, options, card)
             .map_err(|e| refused("preparing a packet socket to receive", interface, e))?;
         let memory = map_ring(&socket, blocks)
             .map_err(|e| refused("making a receive ring", interface, e))?;
@@ -67,6 +70,7 @@ impl Receiver {
             interface: interface.to_owned(),
             ring: Ring::new(memory, BLOCK_LEN),
             time: RealtimeToMonotonic::new(),
+            card: card.map(Stamped::by),
             scratch: Vec::with_capacity(usize::from(u16::MAX)),
             drops: Cell::new(0),
             shares: options.fanout != Fanout::Alone,
@@ -133,10 +137,20 @@ impl Receiver {
         self.time.refresh(MonotonicClock.now());
         let mut count = 0;
         for _ in 0..self.ring.blocks() {
-            let (time, scratch) = (&self.time, &mut self.scratch);
+            let (time, card, scratch) = (&self.time, &mut self.card, &mut self.scratch);
+            // a block may have been filled since
+            card.iter_mut().for_each(Stamped::refresh);
             let taken = self.ring.take(|frame| {
-                let at = time.convert(frame.realtime);
-                count += deliver(&frame, at, scratch, sink);
+                let by_card = frame.by_card.then_some(frame.stamp);
+                let time = |stamp| time.convert(stamp);
+                let (at, timed) = match card {
+                    None => (time(frame.stamp), true),
+                    // it carries one of both stamps
+                    Some(card) => card.time(by_card, || time(frame.stamp)),
+                };
+                let delivered = deliver(&frame, (at, timed), card.is_some(), scratch, sink);
+                count += delivered;
+                card.iter_mut().for_each(|card| card.joined(delivered));
             });
             if taken.is_none() {
                 break;
@@ -163,7 +177,12 @@ impl Receiver {
 
     /// How far the times of arrivals can be off by conversion.
     pub(super) fn timestamp_error(&self) -> Nanos {
-        self.time.error()
+        self.card.as_ref().map_or_else(|| self.time.error(), Stamped::error)
+    }
+
+    /// [`wirebeat_engine::port::Port::card_stamps`].
+    pub(super) fn card_stamps(&self) -> Option<CardStamps> {
+        self.card.as_ref().map(Stamped::stamps)
     }
 
     /// [`wirebeat_engine::port::Port::answer`].
@@ -183,20 +202,23 @@ impl Receiver {
     }
 }
 
-/// Gives a frame to `sink`, or each of the datagrams that it consists of.
+/// Gives a frame to `sink`, or each of the datagrams that it consists of. A stamp of the card is that of the first.
 fn deliver(
     frame: &Frame<'_>,
-    at: Nanos,
+    (at, mut timed): (Nanos, bool),
+    by_card: bool,
     scratch: &mut Vec<u8>,
     sink: &mut impl FnMut(&Arrival<'_>),
 ) -> usize {
     match frame.joined {
         None => {
-            sink(&Arrival { at, bytes: frame.bytes, frame_len: frame_len(frame.len), ends: None });
+            let (bytes, frame_len) = (frame.bytes, frame_len(frame.len));
+            sink(&Arrival { at, timed, bytes, frame_len, ends: None });
             1
         }
         Some(joined) => joined.split(frame.bytes, scratch, |bytes| {
-            sink(&Arrival { at, bytes, frame_len: frame_len(bytes.len()), ends: None });
+            sink(&Arrival { at, timed, bytes, frame_len: frame_len(bytes.len()), ends: None });
+            timed &= !by_card;
         }),
     }
 }
@@ -207,7 +229,7 @@ fn frame_len(bytes: usize) -> u32 {
 }
 
 /// Everything that must be set before there is a ring.
-fn prepare(socket: &OwnedFd, options: &PacketReceive) -> io::Result<()> {
+fn prepare(socket: &OwnedFd, options: &PacketReceive, card: Option<&Card>) -> io::Result<()> {
     const ON: libc::c_int = 1;
     let packet = |name| (libc::SOL_PACKET, name);
     sys::set_option(socket, packet(libc::PACKET_VERSION), &libc::tpacket_versions::TPACKET_V3)?;
@@ -216,6 +238,11 @@ fn prepare(socket: &OwnedFd, options: &PacketReceive) -> io::Result<()> {
     // stamped when the frame enters the stack, not when it gets here
     let stamping = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
     sys::set_option(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPING), &stamping)?;
+    if card.is_some() {
+        // the card's where there is one, and else the system's
+        let preferred = libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+        sys::set_option(socket, packet(libc::PACKET_TIMESTAMP), &preferred)?;
+    }
     sys::attach_filter(socket, &filter::program(options.accept, options.kinds))
 }
 

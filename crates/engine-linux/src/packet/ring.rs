@@ -31,8 +31,10 @@ const CUSTOMER_TAG: u16 = 0x8100;
 /// A frame in a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
-    /// When the kernel stamped it: nanoseconds of `CLOCK_REALTIME`.
-    pub(super) realtime: u64,
+    /// When it was stamped, in nanoseconds of the clock that did.
+    pub(super) stamp: u64,
+    /// Whether that is the card's, and not `CLOCK_REALTIME`.
+    pub(super) by_card: bool,
     /// Its bytes, with its VLAN tag.
     pub(super) bytes: &'a [u8],
     /// How long it is, where `bytes` is cut short.
@@ -120,7 +122,8 @@ fn read_frame(block: &mut [u8], at: usize, sink: &mut impl FnMut(Frame<'_>)) -> 
         joined = joined.map(|joined| joined.shifted(TAG_LEN));
     }
     sink(Frame {
-        realtime: u64::from(seconds) * 1_000_000_000 + u64::from(nanoseconds),
+        stamp: u64::from(seconds) * 1_000_000_000 + u64::from(nanoseconds),
+        by_card: status & libc::TP_STATUS_TS_RAW_HARDWARE != 0,
         bytes: block.get(start..end)?,
         len: len + tag_len,
         joined,
@@ -216,7 +219,7 @@ mod tests {
 
     fn frames(block: &mut [u8]) -> Vec<(u64, Vec<u8>, usize)> {
         let mut frames = Vec::new();
-        read_block(block, |f| frames.push((f.realtime, f.bytes.to_vec(), f.len)));
+        read_block(block, |f| frames.push((f.stamp, f.bytes.to_vec(), f.len)));
         frames
     }
 
@@ -251,6 +254,20 @@ mod tests {
         kernel.frame(&[], (0, 1), None);
         let expected = vec![(1_800_000_000_999_999_999, long, 201), (1, vec![], 1)];
         assert_eq!(frames(&mut kernel.block), expected);
+    }
+
+    #[test]
+    fn stamps_of_the_card_are_told_from_those_of_the_system() {
+        let mut kernel = Kernel::new();
+        kernel.frame(&[7; 60], (5, 6), None);
+        let second = kernel.at;
+        kernel.frame(&[8; 60], (7, 8), None);
+        let status = libc::TP_STATUS_TS_RAW_HARDWARE | libc::TP_STATUS_USER;
+        let at = second + offset_of!(tpacket3_hdr, tp_status);
+        put(&mut kernel.block, at, &status.to_ne_bytes());
+        let mut seen = Vec::new();
+        read_block(&mut kernel.block, |frame| seen.push((frame.stamp, frame.by_card)));
+        assert_eq!(seen, [(5_000_000_006, false), (7_000_000_008, true)]);
     }
 
     #[test]

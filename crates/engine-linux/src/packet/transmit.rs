@@ -8,10 +8,11 @@
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use wirebeat_engine::port::{PortError, TxMeta, TxPlan};
+use wirebeat_engine::port::{CardStamps, PortError, TxMeta, TxPlan};
 
 use super::ENGINE;
 use super::socket::{self, Protocol};
+use crate::card::{Asked, Card, REQUEST_WORDS, SentStamps, request};
 use crate::halves::Transmit;
 use crate::slots::{BATCH, Front, Slots};
 use crate::sys::{self, Messages, refused};
@@ -28,11 +29,25 @@ pub(super) struct Transmitter {
     pub(super) slots: Slots,
     messages: Messages,
     stalls: u64,
+    /// Where the card stamps.
+    stamps: Option<Box<Stamps>>,
+}
+
+/// Asks for the stamps of frames.
+#[derive(Debug)]
+struct Stamps {
+    sent: SentStamps,
+    /// The control message of the frame that asks.
+    request: [u64; REQUEST_WORDS],
 }
 
 impl Transmitter {
     /// Sends by the interface.
-    pub(super) fn open(interface: &str, index: u32, plan: &TxPlan) -> Result<Self, PortError> {
+    pub(super) fn open(
+        interface: &str,
+        index: u32,
+        (plan, card): (&TxPlan, Option<&Card>),
+    ) -> Result<Self, PortError> {
         let socket = socket::open(interface)?;
         const ON: libc::c_int = 1;
         sys::set_option(&socket, (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS), &ON)
@@ -43,7 +58,16 @@ impl Transmitter {
             .map_err(|e| refused("binding a packet socket", interface, e))?;
         let slots = Slots::new(plan).map_err(|e| refused("making slots", interface, e))?;
         let messages = Messages::new(BATCH);
-        Ok(Transmitter { socket, interface: interface.to_owned(), slots, messages, stalls: 0 })
+        let stamps = card.map(|card| SentStamps::start(&[&socket], card.clock())).transpose();
+        let stamps = stamps.map_err(|e| refused("asking for the card's stamps", interface, e))?;
+        let stamps = stamps.map(|sent| Box::new(Stamps { sent, request: request() }));
+        let interface = interface.to_owned();
+        Ok(Transmitter { socket, interface, slots, messages, stalls: 0, stamps })
+    }
+
+    /// [`wirebeat_engine::port::Port::card_stamps`].
+    pub(super) fn card_stamps(&mut self) -> Option<CardStamps> {
+        self.stamps.as_mut()?.sent.finish()
     }
 
     /// [`wirebeat_engine::port::Port::commit`].
@@ -64,7 +88,7 @@ impl Transmit for Transmitter {
 
     fn flush(&mut self) -> Result<(), PortError> {
         while !self.slots.is_empty() {
-            match send(&self.socket, &self.slots.front(), &mut self.messages) {
+            match send(&self.socket, &self.slots.front(), &mut self.messages, &mut self.stamps) {
                 Ok(count) => self.slots.sent(count),
                 Err(Errno::INTR) => {}
                 // the driver's ring, the queue of a virtual cable or the buffer is full, or there is
@@ -90,18 +114,58 @@ impl Transmit for Transmitter {
 }
 
 /// Sends the frames in front; returns how many were taken, at least one.
-fn send(socket: &OwnedFd, front: &Front<'_>, messages: &mut Messages) -> Result<usize, Errno> {
+fn send(
+    socket: &OwnedFd,
+    front: &Front<'_>,
+    messages: &mut Messages,
+    stamps: &mut Option<Box<Stamps>>,
+) -> Result<usize, Errno> {
+    if let Some(stamps) = stamps
+        && let Some((place, at)) = stamps.sent.pick(front.len())
+    {
+        let asked = Asked { socket: 0, due: front.due(place), at };
+        return send_asking(socket, front, messages, (stamps, place, asked));
+    }
     if let [frame] = front.iovecs {
         // a seventh cheaper than a batch of one
         // SAFETY: an iovec of the slots is valid for its length.
         return unsafe { sys::send_message(socket, frame) }.map(|()| 1);
     }
     let messages = &mut messages.get()[..front.len()];
+    lay_out(front, messages);
+    // SAFETY: each message has one iovec of the slots, which is valid for its length; the kernel only
+    // reads it. The other pointers are null.
+    unsafe { sys::send_messages(socket, messages) }
+}
+
+/// One message for each frame.
+fn lay_out(front: &Front<'_>, messages: &mut [libc::mmsghdr]) {
     for (message, frame) in messages.iter_mut().zip(front.iovecs) {
         message.msg_hdr.msg_iov = std::ptr::from_ref(frame).cast_mut();
         message.msg_hdr.msg_iovlen = 1;
     }
-    // SAFETY: each message has one iovec of the slots, which is valid for its length; the kernel only
-    // reads it. The other pointers are null.
-    unsafe { sys::send_messages(socket, messages) }
+}
+
+/// The same, and the frame at `place` asks for its stamp.
+#[cold]
+fn send_asking(
+    socket: &OwnedFd,
+    front: &Front<'_>,
+    messages: &mut Messages,
+    (stamps, place, asked): (&mut Stamps, usize, Asked),
+) -> Result<usize, Errno> {
+    let messages = &mut messages.get()[..front.len()];
+    lay_out(front, messages);
+    let header = &mut messages[place].msg_hdr;
+    header.msg_control = stamps.request.as_mut_ptr().cast();
+    header.msg_controllen = size_of_val(&stamps.request) as _;
+    stamps.sent.ask(asked);
+    // SAFETY: as above; and the control data of one of them is as long as it says, and is read during the call.
+    let result = unsafe { sys::send_messages(socket, messages) };
+    let header = &mut messages[place].msg_hdr;
+    (header.msg_control, header.msg_controllen) = (std::ptr::null_mut(), 0);
+    if result.as_ref().map_or(0, |count| *count) <= place {
+        stamps.sent.not_sent();
+    }
+    result
 }

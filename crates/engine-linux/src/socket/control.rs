@@ -2,20 +2,21 @@
 //!
 //! Reads the control data of recvmsg(2) (cmsg(3)); pure.
 
-use std::mem::{align_of, offset_of, size_of};
+use std::mem::offset_of;
 use std::net::IpAddr;
 
-/// Bytes of control data that a datagram can have: a timestamp, a segment size and an address, each with a header.
-pub(super) const LEN: usize = 96;
+use crate::control_messages::{self, timespec};
 
-const HEADER: usize = size_of::<libc::cmsghdr>();
-const ALIGN: usize = align_of::<libc::cmsghdr>();
+/// Bytes of control data that a datagram can have: two timestamps, a segment size and an address, each with a header.
+pub(super) const LEN: usize = 160;
 
 /// What was said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Control {
     /// When it came: nanoseconds of `CLOCK_REALTIME`.
     pub(super) realtime: Option<u64>,
+    /// When it came by the card's clock, where the card stamped it.
+    pub(super) card: Option<u64>,
     /// Bytes of each datagram but the last, where several are joined.
     pub(super) segment: Option<usize>,
     /// The address that it was sent to, where that was asked for.
@@ -24,12 +25,14 @@ pub(super) struct Control {
 
 impl Control {
     /// Reads control data; ends at what makes no sense.
-    pub(super) fn parse(mut bytes: &[u8]) -> Control {
+    pub(super) fn parse(bytes: &[u8]) -> Control {
         let mut control = Control::default();
-        while let Some((len, level, kind)) = header(bytes) {
-            let Some(data) = bytes.get(HEADER..len) else { break };
+        for (level, kind, data) in control_messages::iter(bytes) {
             match (level, kind) {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => control.realtime = timespec(data),
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => {
+                    control.card = control_messages::card_stamp(data);
+                }
                 (libc::SOL_UDP, libc::UDP_GRO) => control.segment = segment(data),
                 (libc::SOL_IP, libc::IP_PKTINFO) => {
                     let at = offset_of!(libc::in_pktinfo, ipi_addr);
@@ -41,29 +44,9 @@ impl Control {
                 }
                 _ => {}
             }
-            let Some(rest) = bytes.get(len.next_multiple_of(ALIGN)..) else { break };
-            bytes = rest;
         }
         control
     }
-}
-
-/// Length with the header, level and kind.
-fn header(bytes: &[u8]) -> Option<(usize, libc::c_int, libc::c_int)> {
-    let (len, rest) = bytes.split_first_chunk()?;
-    let (level, rest) = rest.split_first_chunk()?;
-    let (kind, _) = rest.split_first_chunk()?;
-    let len = usize::from_ne_bytes(*len);
-    let level = libc::c_int::from_ne_bytes(*level);
-    (len >= HEADER).then(|| (len, level, libc::c_int::from_ne_bytes(*kind)))
-}
-
-fn timespec(data: &[u8]) -> Option<u64> {
-    let (seconds, rest) = data.split_first_chunk()?;
-    let nanoseconds = rest.first_chunk()?;
-    let seconds = u64::try_from(i64::from_ne_bytes(*seconds)).ok()?;
-    let nanoseconds = u64::try_from(i64::from_ne_bytes(*nanoseconds)).ok()?;
-    seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
 }
 
 fn segment(data: &[u8]) -> Option<usize> {
@@ -81,15 +64,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn message(level: libc::c_int, kind: libc::c_int, data: &[u8]) -> Vec<u8> {
-        let mut bytes = (HEADER + data.len()).to_ne_bytes().to_vec();
-        bytes.extend(level.to_ne_bytes());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(data);
-        bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
-        bytes
-    }
+    use crate::control_messages::{HEADER, message};
 
     fn time(seconds: i64, nanoseconds: i64) -> Vec<u8> {
         let data = [seconds.to_ne_bytes(), nanoseconds.to_ne_bytes()].concat();
@@ -105,7 +80,7 @@ mod tests {
         let expected = Control {
             realtime: Some(1_800_000_000_999_999_999),
             segment: Some(18),
-            destination: None,
+            ..Control::default()
         };
         let time = time(1_800_000_000, 999_999_999);
         let other = message(libc::SOL_IP, libc::IP_TTL, &[0; 4]);
@@ -114,7 +89,8 @@ mod tests {
             assert_eq!(Control::parse(&bytes), expected);
         }
         let info = message(libc::SOL_IPV6, libc::IPV6_PKTINFO, &[0; 20]);
-        assert!(time.len() + joined(18).len() + info.len() <= LEN);
+        let card = message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING, &[0; 48]);
+        assert!(time.len() + card.len() + joined(18).len() + info.len() <= LEN);
     }
 
     #[test]

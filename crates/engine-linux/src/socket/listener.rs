@@ -50,6 +50,15 @@ const UNICAST: [libc::sock_filter; 4] = [
     instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
 ];
 
+/// Who stamps what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stamps {
+    /// The system.
+    OfSystem,
+    /// The card, beside the system.
+    OfCard,
+}
+
 /// An address that is listened on.
 #[derive(Debug)]
 pub(super) struct Listener {
@@ -84,17 +93,18 @@ struct Lane {
 }
 
 impl Listener {
-    /// Listens from now on.
+    /// Listens from now on; `stamps` says who stamps what comes.
     pub(super) fn open(
         address: &SocketAddr,
         options: &SocketReceive,
         link: Option<&Link>,
+        stamps: Stamps,
     ) -> Result<Self, PortError> {
         let interface = link.map(|link| link.name.as_str());
         let on = address.to_string();
         let open = || {
             let socket = endpoint::open(address, interface)?;
-            prepare(&socket, address, options)
+            prepare(&socket, address, (options, stamps))
                 .map_err(|e| refused("setting up a UDP socket", &on, e))?;
             Ok::<_, PortError>(socket)
         };
@@ -310,9 +320,18 @@ fn choose_first(socket: &OwnedFd) -> io::Result<()> {
     Ok(sockopt::set_socket_reuseport(socket, false)?)
 }
 
-fn prepare(socket: &OwnedFd, address: &SocketAddr, options: &SocketReceive) -> io::Result<()> {
+fn prepare(
+    socket: &OwnedFd,
+    address: &SocketAddr,
+    (options, stamps): (&SocketReceive, Stamps),
+) -> io::Result<()> {
     const ON: libc::c_int = 1;
     sys::set_option(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), &ON)?;
+    if stamps == Stamps::OfCard {
+        // beside those of the system, by which the order of two sockets is kept
+        let wanted = libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+        sys::set_option(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPING), &wanted)?;
+    }
     let buffer = options.buffer.get() as usize;
     // more than the system's limit takes CAP_NET_ADMIN; with less a slow reader loses sooner
     if sockopt::set_socket_recv_buffer_size_force(socket, buffer).is_err() {

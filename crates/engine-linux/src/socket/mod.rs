@@ -20,10 +20,13 @@ mod transmit;
 
 use std::net::SocketAddr;
 
-use wirebeat_engine::port::{Arrival, Caps, Fate, Port, PortError, TxMeta, TxPlan, TxTotals, View};
+use wirebeat_engine::port::{
+    Arrival, Caps, CardStamps, Fate, Port, PortError, TxMeta, TxPlan, TxTotals, View,
+};
 use wirebeat_meter::codecs::Answer;
 use wirebeat_units::{Bytes, Nanos};
 
+use crate::card::SharedCard;
 use crate::halves::{Transmit, port_of_halves};
 use crate::link;
 use crate::slots::BATCH;
@@ -45,6 +48,8 @@ pub struct SocketOptions {
     pub transmit: Option<SocketTransmit>,
     /// How datagrams are received; `None`: not at all.
     pub receive: Option<SocketReceive>,
+    /// The card that stamps them: that of the interface, which is named then. `None`: the system does.
+    pub card: Option<SharedCard>,
 }
 
 /// What is going to be sent.
@@ -137,8 +142,9 @@ impl SocketPort {
             check(transmit)?;
         }
         let interface = options.interface.as_deref();
-        let transmit = |transmit| Transmitter::open(transmit, interface);
-        let receive = |receive| Receiver::open(receive, link.as_ref());
+        let card = options.card.as_deref();
+        let transmit = |transmit| Transmitter::open(transmit, interface, card);
+        let receive = |receive| Receiver::open(receive, link.as_ref(), card);
         Ok(SocketPort {
             transmitter: options.transmit.as_ref().map(transmit).transpose()?,
             receiver: options.receive.as_ref().map(receive).transpose()?,
@@ -191,5 +197,6 @@ fn mode(options: &SocketOptions) -> String {
     if let Some(receive) = &options.receive {
         parts.push(if receive.gro == Gro::On { "recvmmsg, GRO" } else { "recvmmsg" });
     }
-    format!("UDP sockets, {}", parts.join("; "))
+    let stamps = if options.card.is_some() { ", hardware timestamps" } else { "" };
+    format!("UDP sockets, {}{stamps}", parts.join("; "))
 }

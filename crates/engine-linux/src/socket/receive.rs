@@ -4,13 +4,14 @@ use std::io;
 use std::net::SocketAddr;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::port::{Arrival, PortError};
+use wirebeat_engine::port::{Arrival, CardStamps, PortError};
 use wirebeat_meter::codecs::{Answer, Ends};
 use wirebeat_netlink::{Link, LinkEvent, LinkState, LinkWatch, NetlinkError};
 use wirebeat_units::Nanos;
 
 use super::SocketReceive;
-use super::listener::Listener;
+use super::listener::{Listener, Stamps};
+use crate::card::{Card, Stamped};
 use crate::sys::{self, poll_until, refused};
 use crate::time::RealtimeToMonotonic;
 
@@ -22,6 +23,8 @@ pub(super) struct Receiver {
     /// datagram, waiting or not, at the expense of its sender.
     files: Vec<libc::pollfd>,
     time: RealtimeToMonotonic,
+    /// Where the card stamps, and what it did.
+    card: Option<Stamped>,
     gather: Nanos,
     /// Whether the last call found something.
     flowing: bool,
@@ -30,8 +33,13 @@ pub(super) struct Receiver {
 
 impl Receiver {
     /// Listens from now on.
-    pub(super) fn open(options: &SocketReceive, link: Option<&Link>) -> Result<Self, PortError> {
-        let open = |address| Listener::open(address, options, link);
+    pub(super) fn open(
+        options: &SocketReceive,
+        link: Option<&Link>,
+        card: Option<&Card>,
+    ) -> Result<Self, PortError> {
+        let stamps = if card.is_some() { Stamps::OfCard } else { Stamps::OfSystem };
+        let open = |address| Listener::open(address, options, link, stamps);
         let listeners = options.listen.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let watch = match link {
             Some(link) => Some(LinkWatch::open(std::slice::from_ref(link)).map_err(unwatched)?),
@@ -41,6 +49,7 @@ impl Receiver {
             files: Vec::with_capacity(2 * listeners.len() + 1),
             listeners,
             time: RealtimeToMonotonic::new(),
+            card: card.map(Stamped::by),
             gather: options.gather,
             flowing: false,
             watch,
@@ -85,20 +94,30 @@ impl Receiver {
     fn take(&mut self, sink: &mut impl FnMut(&Arrival<'_>)) -> Result<usize, PortError> {
         let now = MonotonicClock.now();
         self.time.refresh(now);
+        self.card.iter_mut().for_each(Stamped::refresh);
+        let (time, card) = (&self.time, &mut self.card);
         let mut count = 0;
         for listener in &mut self.listeners {
             let version = listener.version;
             let port = listener.address.port();
             listener.take(|bytes, control, source| {
-                let at = control.realtime.map_or(now, |realtime| self.time.convert(realtime));
+                let by_system = || control.realtime.map_or(now, |realtime| time.convert(realtime));
+                let (at, mut timed) = match card {
+                    None => (by_system(), true),
+                    Some(card) => card.time(control.card, by_system),
+                };
                 let destination = control.destination.map(|ip| SocketAddr::new(ip, port));
                 let ends = source
                     .zip(destination)
                     .map(|(source, destination)| Ends { source, destination });
-                count += arrivals(bytes, control.segment, |bytes| {
+                let delivered = arrivals(bytes, control.segment, |bytes| {
                     let frame_len = version.shortest_frame(bytes.len()) as u32;
-                    sink(&Arrival { at, bytes, frame_len, ends });
+                    sink(&Arrival { at, timed, bytes, frame_len, ends });
+                    // a stamp of the card is that of the first
+                    timed &= card.is_none();
                 });
+                count += delivered;
+                card.iter_mut().for_each(|card| card.joined(delivered));
             })?;
         }
         Ok(count)
@@ -129,7 +148,12 @@ impl Receiver {
 
     /// How far the times of arrivals can be off by conversion.
     pub(super) fn timestamp_error(&self) -> Nanos {
-        self.time.error()
+        self.card.as_ref().map_or_else(|| self.time.error(), Stamped::error)
+    }
+
+    /// [`wirebeat_engine::port::Port::card_stamps`].
+    pub(super) fn card_stamps(&self) -> Option<CardStamps> {
+        self.card.as_ref().map(Stamped::stamps)
     }
 
     /// [`wirebeat_engine::port::Port::answer`].

@@ -5,19 +5,24 @@
 //! costs no more than a system call.
 
 use std::collections::HashMap;
+use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use wirebeat_engine::port::{PortError, TxMeta};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use wirebeat_engine::port::{CardStamps, PortError, TxMeta};
 
 use super::joining::joinable;
 use super::{Checksum, ENGINE, Endpoint, Joining, SocketTransmit};
+use crate::card::{Asked, Card, REQUEST_WORDS, SentStamps, request};
 use crate::halves::Transmit;
 use crate::slots::{BATCH, Slots};
 use crate::sys::{self, Messages, refused};
 
 /// How often a datagram is tried again after an error that may have been meant for an earlier one.
 const ATTEMPTS: u32 = 4;
+/// Bytes that stamps of a card may wait in; there is one at a time.
+const STAMPS_ROOM: usize = 64 << 10;
 /// Words of a control message with one 16-bit number: header and padded number.
 const CONTROL_WORDS: usize = 3;
 
@@ -36,6 +41,16 @@ pub(super) struct Transmitter {
     /// Room for each message's segment size.
     controls: Vec<[u64; CONTROL_WORDS]>,
     stalls: u64,
+    /// Where the card stamps.
+    stamps: Option<Box<Asking>>,
+}
+
+/// Asks for the stamps of datagrams.
+#[derive(Debug)]
+struct Asking {
+    sent: SentStamps,
+    /// The control messages of the one that asks: its segment size, if it has one, and the request.
+    control: [u64; CONTROL_WORDS + REQUEST_WORDS],
 }
 
 #[derive(Debug)]
@@ -68,6 +83,7 @@ impl Transmitter {
     pub(super) fn open(
         options: &SocketTransmit,
         interface: Option<&str>,
+        card: Option<&Card>,
     ) -> Result<Self, PortError> {
         let mut known = HashMap::new();
         let mut peers = Vec::new();
@@ -84,8 +100,21 @@ impl Transmitter {
             }
             peer_of.push(Some(index));
         }
+        let asking = |card: &Card| {
+            let sockets: Vec<&OwnedFd> = peers.iter().map(|peer: &Peer| &peer.socket).collect();
+            // stamps wait in the room for what is received, of which there is nearly none
+            for socket in &sockets {
+                set_socket_recv_buffer_size(socket, STAMPS_ROOM)?;
+            }
+            let sent = SentStamps::start(&sockets, card.clock())?;
+            Ok(Box::new(Asking { sent, control: [0; CONTROL_WORDS + REQUEST_WORDS] }))
+        };
+        let stamps = card.map(asking).transpose();
+        let stamps =
+            stamps.map_err(|e: io::Error| refused("asking for the card's stamps", ENGINE, e))?;
         Ok(Transmitter {
             interface: interface.map(str::to_owned),
+            stamps,
             peers,
             peer_of,
             slots: Slots::new(&options.plan).map_err(|e| refused("making slots", ENGINE, e))?,
@@ -107,6 +136,11 @@ impl Transmitter {
             }
         }
         self.slots.commit(ENGINE, metas)
+    }
+
+    /// [`wirebeat_engine::port::Port::card_stamps`].
+    pub(super) fn card_stamps(&mut self) -> Option<CardStamps> {
+        self.stamps.as_mut()?.sent.finish()
     }
 
     /// How often there was no room, so that datagrams had to wait.
@@ -140,6 +174,20 @@ impl Transmitter {
             self.counts[used] = count;
             used += 1;
             frames += count;
+        }
+        if let Some(asking) = &mut self.stamps
+            && let Some((place, at)) = asking.sent.pick(used)
+        {
+            // the first of those that are joined has the stamp
+            let due = front.due(self.counts[..place].iter().sum());
+            let socket = peer_index as usize;
+            asking.ask(&mut messages[place].msg_hdr, Asked { socket, due, at });
+            // SAFETY: as below.
+            let result = unsafe { sys::send_messages(&peer.socket, &mut messages[..used]) };
+            if result.as_ref().map_or(0, |count| *count) <= place {
+                asking.sent.not_sent();
+            }
+            return result;
         }
         if let [datagram] = &front.iovecs[..frames] {
             // SAFETY: an iovec of the slots is valid for its length.
@@ -183,6 +231,24 @@ impl Transmitter {
             }
         }
         Ok(())
+    }
+}
+
+impl Asking {
+    /// Has a message ask for its stamp, beside what it says already.
+    fn ask(&mut self, header: &mut libc::msghdr, asked: Asked) {
+        let said = header.msg_controllen / size_of::<u64>();
+        let mut words = 0;
+        if said == CONTROL_WORDS {
+            // SAFETY: the control data of the message are so many words in `controls`.
+            let size = unsafe { header.msg_control.cast::<[u64; CONTROL_WORDS]>().read() };
+            self.control[..CONTROL_WORDS].copy_from_slice(&size);
+            words = CONTROL_WORDS;
+        }
+        self.control[words..words + REQUEST_WORDS].copy_from_slice(&request());
+        header.msg_control = self.control.as_mut_ptr().cast();
+        header.msg_controllen = ((words + REQUEST_WORDS) * size_of::<u64>()) as _;
+        self.sent.ask(asked);
     }
 }
 

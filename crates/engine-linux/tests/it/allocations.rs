@@ -178,7 +178,7 @@ fn frames_of_the_packet_engine_cost_no_allocation() {
         let program = program(frames, &links(Some(&cable)));
         let transmit = Some(Plan::new(&program, &[0, 1], Shard::WHOLE, (0, 0)).tx);
         let interface = cable.a.interface().to_owned();
-        let options = PacketOptions { interface, transmit, receive: None };
+        let options = PacketOptions { interface, transmit, receive: None, card: None };
         let mut sender = packet_port(&cable.a, &options).unwrap();
         let receive = PacketReceive { accept: Accept::All, ..PacketReceive::default() };
         let mut receiver = packet_receiver(&cable.b, receive);

@@ -43,12 +43,12 @@ pub fn packet_port(end: &End, options: &PacketOptions) -> Result<PacketPort, Por
 pub fn packet_sender(end: &End, tags: u32) -> PacketPort {
     let transmit = Some(plan(tags, 1518));
     let interface = end.interface().to_owned();
-    packet_port(end, &PacketOptions { interface, transmit, receive: None }).unwrap()
+    packet_port(end, &PacketOptions { interface, transmit, receive: None, card: None }).unwrap()
 }
 
 pub fn packet_receiver(end: &End, receive: PacketReceive) -> PacketPort {
     let interface = end.interface().to_owned();
-    let options = PacketOptions { interface, transmit: None, receive: Some(receive) };
+    let options = PacketOptions { interface, transmit: None, receive: Some(receive), card: None };
     packet_port(end, &options).unwrap()
 }
 

@@ -205,6 +205,7 @@ fn a_port_sends_and_receives() {
             interface: end.interface().to_owned(),
             transmit: Some(crate::lab::plan(1, 100)),
             receive: Some(PacketReceive { accept: Accept::All, ..PacketReceive::default() }),
+            card: None,
         };
         crate::lab::packet_port(end, &options).unwrap()
     };

@@ -170,6 +170,7 @@ fn ports_that_cannot_be_opened_say_why() {
             interface: interface.to_owned(),
             transmit: Some(plan(1, frame_max)),
             receive: None,
+            card: None,
         };
         packet_port(&cable.a, &options).unwrap_err()
     };
@@ -179,7 +180,7 @@ fn ports_that_cannot_be_opened_say_why() {
     assert!(missing.to_string().starts_with(text), "{missing}");
     cable.b.netlink().unwrap().set_down(cable.b.link.index).unwrap();
     let receive = Some(PacketReceive::default());
-    let down = PacketOptions { interface: "wb1".to_owned(), transmit: None, receive };
+    let down = PacketOptions { interface: "wb1".to_owned(), transmit: None, receive, card: None };
     assert_eq!(
         packet_port(&cable.b, &down).unwrap_err().to_string(),
         "the packet engine cannot run on wb1: the interface is switched off; switch it on with \

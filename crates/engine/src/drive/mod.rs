@@ -41,8 +41,8 @@ use playback::Playback;
 
 use crate::clock::{Clock, Wait};
 use crate::port::{
-    Amount, Apart, Caps, Interruptions, Place, Port, PortError, TxMeta, TxPlan, TxTotals, View,
-    late_after,
+    Amount, Apart, Caps, CardStamps, Interruptions, Place, Port, PortError, TxMeta, TxPlan,
+    TxTotals, View, late_after,
 };
 
 /// The longest time between frames that catch up: waiting for one holds up those of other flows.
@@ -251,6 +251,8 @@ pub struct Driven {
     pub shared_errors: Vec<(u16, u64)>,
     /// How its core was interrupted, where the port knows.
     pub interruptions: Option<Interruptions>,
+    /// What its card stamped, where it was asked to.
+    pub card_stamps: Option<CardStamps>,
     /// The error that ended it, if one did.
     pub error: Option<PortError>,
 }
@@ -354,7 +356,13 @@ pub fn drive<P: Port, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: &P
     let error = outcome.err().or(stopped.err());
     let shared_errors = tally.shared_errors(port);
     let flows = tally.finish(port, job);
-    Driven { flows, shared_errors, interruptions: port.interruptions(), error }
+    Driven {
+        flows,
+        shared_errors,
+        interruptions: port.interruptions(),
+        card_stamps: port.card_stamps(),
+        error,
+    }
 }
 
 /// Returns at the start of the job, or when it is stopped.

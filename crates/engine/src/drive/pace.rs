@@ -338,14 +338,15 @@ impl<P: Port, C: Clock> Pace<'_, P, C> {
             built.stamp(self.port.slot(index), sequence, moment);
             let first = departure.part <= 1;
             self.tally.requested(departure.tag, &built);
+            let deadline =
+                (hand.limited && first).then(|| self.job.start.saturating_add(departure.at));
             self.handed.push_back(Handed {
                 tag: departure.tag,
                 counted: built.counted,
                 at: now,
-                deadline: (hand.limited && first)
-                    .then(|| self.job.start.saturating_add(departure.at)),
+                deadline,
             });
-            self.metas.push(hand.meta(&built, departure.tag, Nanos::ZERO));
+            self.metas.push(hand.meta(&built, departure.tag, deadline.unwrap_or(Nanos::ZERO)));
         }
         let waiting = self.handed.len() > self.metas.len();
         self.port.commit(&self.metas)?;

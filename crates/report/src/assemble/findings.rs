@@ -42,6 +42,7 @@ pub fn findings(report: &Report, at_interfaces: Option<u64>, machine: Vec<String
         (FindingKind::RateMissed, rate_missed(report)),
         (FindingKind::DeparturesLate, departures_late(report)),
         (FindingKind::ClockUncertain, clock(report)),
+        (FindingKind::NotStamped, not_stamped(report)),
         (FindingKind::SequenceDoubtful, sequence(report)),
         (FindingKind::FlowNumberShared, number_shared(report)),
         (FindingKind::NotMeasured, not_measured(report)),
@@ -328,6 +329,41 @@ fn clock(report: &Report) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// What was to be measured by the cards' clocks, and is not.
+fn not_stamped(report: &Report) -> Option<String> {
+    let stamps = |station: &Station| {
+        let interface = station.interface.clone().unwrap_or_else(|| "the interface".to_owned());
+        station.hardware_timestamps.clone().map(|stamps| (interface, stamps))
+    };
+    let received = report.receivers.iter().filter_map(stamps).find_map(|(interface, stamps)| {
+        let all = stamps.received.saturating_add(stamps.received_unstamped);
+        let why = match stamps.receive.as_deref() {
+            Some(some) if some.ends_with("only") => format!(" (it stamps {some})"),
+            _ => String::new(),
+        };
+        (stamps.received_unstamped > 0).then(|| {
+            format!(
+                "the card of {interface} did not stamp {} of the {} that it received{why}: they are counted, and are in no \
+                 delay and in no time between arrivals",
+                human::count(stamps.received_unstamped),
+                frames(all)
+            )
+        })
+    });
+    let sent = || {
+        report.senders.iter().filter_map(stamps).find_map(|(interface, stamps)| {
+            (stamps.sent_asked > 0 && stamps.sent == 0).then(|| {
+                format!(
+                    "the card of {interface} stamped none of the {} whose stamps were asked for: when they left is known by \
+                     their hand-over alone",
+                    frames(stamps.sent_asked)
+                )
+            })
+        })
+    };
+    received.or_else(sent)
 }
 
 fn sequence(report: &Report) -> Option<String> {

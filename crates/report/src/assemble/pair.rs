@@ -363,6 +363,7 @@ fn received(flow: &FlowSummary, held: f64, uncertainty: Option<u64>) -> Received
         implausible: sequence.implausible,
         restarts: sequence.restarts,
         ends_repeated: flow.ends_repeated,
+        unstamped: flow.untimed,
         window_frames: sequence.window,
         measured_within_queues: (flow.queues > 1).then_some(flow.queues),
         reordering_extent_frames: Stats::of(&sequence.extent),

@@ -645,6 +645,7 @@ fn hostile_flow() -> impl Strategy<Value = FlowSummary> {
                 delay: times.clone(),
                 delay_variation: times.clone(),
                 interarrival_jitter: Default::default(),
+                untimed: 0,
                 ends_repeated: 0,
                 inter_arrival: times.clone(),
                 inter_arrival_bins: None,

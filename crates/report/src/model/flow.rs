@@ -191,6 +191,9 @@ pub struct Received {
     /// are in no other count.
     #[serde(default)]
     pub ends_repeated: u64,
+    /// Frames that the card was to stamp and did not: they are in all counts, and in no delay and no time between arrivals.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unstamped: u64,
     /// Numbers that the receiver's window told apart: a duplicate that comes further behind counts as unique and
     /// `beyond_window`; 0 when no numbers came.
     #[serde(default)]
@@ -227,6 +230,10 @@ pub struct Received {
     pub inter_arrival_bins: Option<Bins>,
     /// Absolute difference of the time between consecutive arrivals and the flow's nominal gap.
     pub gap_error_ns: Stats,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What is missing.

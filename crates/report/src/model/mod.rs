@@ -17,7 +17,9 @@ pub use card::{
 };
 pub use flow::{FlowReport, Loss, LossBasis, MemberKind, Members, Rates, Received, Sent, Volume};
 pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
-pub use station::{Clock, Cost, DelayClock, Host, Interruptions, Relation, Station, Thread};
+pub use station::{
+    Clock, Cost, DelayClock, HardwareTimestamps, Host, Interruptions, Relation, Station, Thread,
+};
 pub(crate) use stats::round;
 pub use stats::{Bins, Bucket, Percentiles, Stats};
 
@@ -250,6 +252,8 @@ pub enum FindingKind {
     DeparturesLate,
     /// One-way delays are uncertain, or not known.
     ClockUncertain,
+    /// The card did not stamp all frames that it was to.
+    NotStamped,
     /// Sequence numbers that cannot be right, or a sender that began anew.
     SequenceDoubtful,
     /// Several senders use one flow number.

@@ -39,6 +39,43 @@ pub struct Station {
     pub interruptions: Option<Interruptions>,
     /// The clock that its times are read from.
     pub clock: Clock,
+    /// What its card stamped, by a clock of its own; absent where the system stamps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware_timestamps: Option<HardwareTimestamps>,
+}
+
+/// What a card stamped by a clock of its own, and how its times are converted to the clock of the port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HardwareTimestamps {
+    /// The card's clock: "/dev/ptp0".
+    pub clock: String,
+    /// What the driver calls it.
+    pub clock_name: Option<String>,
+    /// How it is read beside the system's: "PTP_SYS_OFFSET_EXTENDED".
+    pub read_by: String,
+    /// How far a converted time can have been off, at the most: the bounds of the two clocks' difference.
+    pub conversion_bound_ns: u64,
+    /// What it gained on the system's clock at the end, in millionths: between `drift_low_ppm` and `drift_high_ppm`.
+    pub drift_low_ppm: f64,
+    /// See `drift_low_ppm`.
+    pub drift_high_ppm: f64,
+    /// How often it, or the clock of the day, was set meanwhile.
+    pub steps: u64,
+    /// Which received frames it stamps: "all received frames"; `null` where nothing is received.
+    pub receive: Option<String>,
+    /// Received frames that it stamped: their arrival times are the card's.
+    pub received: u64,
+    /// Received frames that it did not stamp. They are counted, and are in no delay and in no time between arrivals.
+    pub received_unstamped: u64,
+    /// Sent frames that were to be stamped: a sample.
+    pub sent_asked: u64,
+    /// Those of them that it stamped.
+    pub sent: u64,
+    /// Departure error on the wire: when frames left by the card's clock, less their deadline; of those that were stamped
+    /// and had one.
+    pub wire_departure_error_ns: Stats,
+    /// When frames left by the card's clock, less when they were handed over.
+    pub hand_over_to_wire_ns: Stats,
 }
 
 /// How a thread competed for a CPU during a run (sched(7)).

@@ -161,6 +161,12 @@ fn receiver(received: &Received, flow: &FlowReport) -> String {
         let count = count(received.ends_repeated);
         parts.push(format!("{count} repeated final packets (not counted as data)"));
     }
+    if received.unstamped > 0 {
+        let count = count(received.unstamped);
+        parts.push(format!(
+            "{count} not stamped by the card (in no delay and no time between arrivals)"
+        ));
+    }
     if let Some(jitter) = received.interarrival_jitter_rfc3550_ns {
         parts.push(format!("interarrival jitter {} (RFC 3550)", human::short_time(jitter)));
     }

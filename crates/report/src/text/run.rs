@@ -8,8 +8,8 @@ use super::card;
 use super::style::{Style, clean, hang};
 use crate::human;
 use crate::model::{
-    Cost, DelayClock, Equation, Interruptions, Others, OutOfOrder, ProbeNumbers, Relation, Replay,
-    Report, Shortened, Station, Thread,
+    Cost, DelayClock, Equation, HardwareTimestamps, Interruptions, Others, OutOfOrder,
+    ProbeNumbers, Relation, Replay, Report, Shortened, Station, Thread,
 };
 
 /// Columns of the label at the start of a line.
@@ -193,6 +193,49 @@ fn station(label: &str, station: &Station, lines: &mut Lines) {
     let bound = clock.offset_bound_ns.map(|bound| human::time(bound as f64));
     let bound = bound.map_or_else(String::new, |bound| format!(", within {bound}"));
     lines.entry("", format!("clock {}, {}{bound}", clock.name, clock.synchronisation));
+    for told in station.hardware_timestamps.iter().flat_map(stamps) {
+        lines.entry("", told);
+    }
+}
+
+/// What a card stamped, and by which clock.
+fn stamps(stamps: &HardwareTimestamps) -> Vec<String> {
+    let name = stamps.clock_name.as_ref().map_or_else(String::new, |name| format!(" ({name})"));
+    let set = match stamps.steps {
+        0 => String::new(),
+        steps => format!(", set {} meanwhile", human::counted(steps, "time")),
+    };
+    let mut told = vec![format!(
+        "card's clock {}{name}, converted within {}, gaining {} to {} ppm{set}",
+        stamps.clock,
+        human::time(stamps.conversion_bound_ns as f64),
+        human::number(stamps.drift_low_ppm),
+        human::number(stamps.drift_high_ppm),
+    )];
+    if let Some(which) = &stamps.receive {
+        let (stamped, not) = (stamps.received, stamps.received_unstamped);
+        told.push(format!(
+            "hardware timestamps of {which}: {} stamped, {} not",
+            human::count(stamped),
+            human::count(not)
+        ));
+    }
+    if stamps.sent_asked > 0 {
+        let (sent, asked) = (human::count(stamps.sent), human::counted(stamps.sent_asked, "frame"));
+        told.push(format!(
+            "hardware timestamps of sent frames: {sent} of {asked} that were asked for"
+        ));
+    }
+    let all = [
+        ("departure error on the wire", &stamps.wire_departure_error_ns),
+        ("from hand-over to the wire", &stamps.hand_over_to_wire_ns),
+    ];
+    let time = |value: Option<i64>| value.map_or("-".to_owned(), |ns| human::time(ns as f64));
+    told.extend(all.into_iter().filter(|(_, stats)| stats.count > 0).map(|(what, stats)| {
+        let (p50, p99) = (time(stats.percentiles.p50), time(stats.percentiles.p99));
+        format!("{what}: min {}, p50 {p50}, p99 {p99}, max {}", time(stats.min), time(stats.max))
+    }));
+    told
 }
 
 /// Threads that were alike.

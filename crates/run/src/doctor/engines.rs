@@ -105,6 +105,7 @@ fn packet() -> Result<String, Missing> {
         interface: LOOPBACK.to_owned(),
         transmit: Some(plan()),
         receive: Some(PacketReceive { ring: MEMORY, ..PacketReceive::default() }),
+        card: None,
     };
     let port = PacketPort::open(&options).map_err(|error| reason(&error))?;
     Ok(port.caps().mode.clone())

@@ -13,7 +13,7 @@ use serde_json::error::Category;
 use wirebeat_meter::summary::{FlowSummary, MeterSummary};
 use wirebeat_meter::validate::COUNT_MAX;
 use wirebeat_report::assemble::CpuTime;
-use wirebeat_report::model::{Card, CardChange, Relation, Station};
+use wirebeat_report::model::{Card, CardChange, HardwareTimestamps, Relation, Station, Stats};
 use wirebeat_units::Nanos;
 use wirebeat_units::human::counted;
 use wirebeat_units::printable::printable;
@@ -341,6 +341,16 @@ impl Measured {
     }
 }
 
+fn tame_stamps(stamps: &mut HardwareTimestamps) {
+    let HardwareTimestamps { clock, clock_name, read_by, receive, .. } = stamps;
+    let optional = [clock_name, receive].into_iter().flatten();
+    [clock, read_by].into_iter().chain(optional).for_each(|text| tame(text, TEXT));
+    // a receiver sends nothing, and its numbers are not ours to draw
+    (stamps.sent_asked, stamps.sent) = (0, 0);
+    stamps.wire_departure_error_ns = Stats::default();
+    stamps.hand_over_to_wire_ns = Stats::default();
+}
+
 fn tame_stations(stations: &mut Vec<Station>) {
     stations.truncate(ENTRIES);
     for station in stations {
@@ -371,6 +381,7 @@ fn tame_stations(stations: &mut Vec<Station>) {
             let queues = thread.transmit_queue.iter_mut().map(|of| &mut of.queues);
             queues.for_each(|queues| queues.truncate(CPUS));
         }
+        station.hardware_timestamps.iter_mut().for_each(tame_stamps);
     }
 }
 

@@ -28,7 +28,7 @@ use wirebeat_report::assemble::Attribution;
 use wirebeat_report::model::{Change, End, Report, TransmitQueue};
 use wirebeat_traffic::compile::{Live, compile};
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_traffic::spec::{OnLinkDown, Scenario, WaitChoice};
+use wirebeat_traffic::spec::{OnLinkDown, Scenario, TimestampsChoice, WaitChoice};
 use wirebeat_units::{Nanos, WallTime};
 
 use crate::attribution::attribute_remote;
@@ -97,6 +97,8 @@ pub struct Prepared {
     /// The clock of the day, for probes of other tools.
     day: DayClock,
     pub(crate) machine: Machine,
+    /// Who stamps frames.
+    timestamps: TimestampsChoice,
     /// How long to wait for links before the start, and what becomes of the run when one goes down.
     links: (Nanos, OnLinkDown),
     watches: Vec<LinkWatch>,
@@ -176,6 +178,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         day: DayClock::new(),
         start_at: scenario.run.start_at,
         machine: Machine::observe(),
+        timestamps: scenario.run.timestamps,
         links: (scenario.run.link_timeout, scenario.run.on_link_down),
         watches: Vec::new(),
         accepted: Vec::new(),

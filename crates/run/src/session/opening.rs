@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_engine_linux::card::Wanted;
 use wirebeat_engine_linux::kernel::Accepted;
+use wirebeat_traffic::program::Flow;
+use wirebeat_traffic::spec::TimestampsChoice;
 use wirebeat_units::Nanos;
 
 use super::{Prepared, Sending};
@@ -15,6 +18,7 @@ use crate::ports::PortHere;
 use crate::queues::{self, Queues};
 use crate::receivers;
 use crate::replay::{How, Opened, Recording, Replaying, shared};
+use crate::timestamps;
 use crate::transmit::{self, AnyPort, Opening, Sender};
 
 /// Waits for the links of ports whose engines use them, and says so where it took long.
@@ -52,6 +56,7 @@ impl Prepared {
             }
             self.room.clone_from(&frame_max);
         }
+        self.open_cards()?;
         let mut opened = self.open_recordings()?;
         for place in 0..self.ports.len() {
             self.open_receiver(place, &mut ends)?;
@@ -102,6 +107,24 @@ impl Prepared {
         // attaching a program resets many cards
         self.chosen.extend(await_links(&self.ports, &self.engines, self.links.0)?);
         self.count_accepted();
+        Ok(())
+    }
+
+    /// Has the cards stamp what ports send and receive, if that was asked for.
+    fn open_cards(&mut self) -> Result<(), RunError> {
+        if self.timestamps == TimestampsChoice::Software {
+            return Ok(());
+        }
+        for (port, engine) in self.ports.iter().zip(&self.engines) {
+            let to = |flow: &&Flow| flow.to.as_ref() == Some(&port.name);
+            let received: Vec<&Flow> = self.program.flows.iter().filter(to).collect();
+            let sent = !self.program.flows_from(&port.name).is_empty();
+            let wanted = Wanted { sent, received: !received.is_empty() };
+            timestamps::open(port, *engine, wanted)?;
+            if wanted.received {
+                self.chosen.extend(timestamps::check(port, &self.program, &received)?);
+            }
+        }
         Ok(())
     }
 

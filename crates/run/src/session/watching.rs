@@ -271,8 +271,13 @@ mod tests {
         let end = |last: Option<u64>, planned: Option<u64>| {
             let span = last.map(|last| (start, millis(5000 + last)));
             let flows = vec![FlowSent { span, ..FlowSent::default() }];
-            let sent =
-                [Ok(Driven { flows, shared_errors: Vec::new(), interruptions: None, error: None })];
+            let sent = [Ok(Driven {
+                flows,
+                shared_errors: Vec::new(),
+                interruptions: None,
+                card_stamps: None,
+                error: None,
+            })];
             end_of_sending(&sent, (start, millis(1016)), planned.map(millis))
         };
         assert_eq!(end(Some(999), Some(1000)), millis(1000));

@@ -19,7 +19,7 @@ use wirebeat_meter::filter::Filter;
 use wirebeat_report::model::{FlowReport, Received, Report};
 use wirebeat_run::{Codec, Observer, Progress, ReceiveRequest, Stop, receive};
 use wirebeat_testbed::{End, Program, Testbed};
-use wirebeat_traffic::spec::{EngineChoice, OnLinkDown, PriorityChoice, RunSpec};
+use wirebeat_traffic::spec::{EngineChoice, OnLinkDown, PriorityChoice, RunSpec, TimestampsChoice};
 use wirebeat_units::Nanos;
 
 use crate::world::cable;
@@ -70,6 +70,7 @@ pub fn receiver(bed: &Testbed, codec: Codec, port: Option<u16>) -> ReceiveReques
         interval: Nanos::from_millis(10),
         link_timeout: RunSpec::DEFAULT_LINK_TIMEOUT,
         on_link_down: OnLinkDown::default(),
+        timestamps: TimestampsChoice::default(),
         listen: None,
         codecs: vec![codec],
         same_clock: false,

@@ -86,8 +86,12 @@ pub(crate) fn both(
     };
     let receiver = bed.b.namespace.run(|| KernelReceiver::open(&options)).unwrap().unwrap();
     let plan = TxPlan { tags: 1, frame_max: 1500, ..TxPlan::default() };
-    let options =
-        PacketOptions { interface: "wb0".to_owned(), transmit: Some(plan), receive: None };
+    let options = PacketOptions {
+        interface: "wb0".to_owned(),
+        transmit: Some(plan),
+        receive: None,
+        card: None,
+    };
     // one CPU sends all, so that the frames keep their order
     let all = bed.a.namespace.run(|| send(&options, frames, 0)).unwrap();
     assert_eq!(all, frames.len());
@@ -196,6 +200,7 @@ fn a_queue_that_moves_between_cpus_counts_alike() {
         interface: "wb0".to_owned(),
         transmit: Some(TxPlan { tags: 1, frame_max: 1500, ..TxPlan::default() }),
         receive: None,
+        card: None,
     };
     let cpus = affinity::allowed();
     for (turn, some) in frames.chunks(10).enumerate() {

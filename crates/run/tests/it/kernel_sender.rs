@@ -91,7 +91,8 @@ fn stamps_follow_a_step_of_the_clock_of_the_day_within_a_call() {
     let mut netlink = bed.b.netlink().unwrap();
     netlink.set_features(bed.b.link.index, &[("rx-gro", true)]).unwrap();
     let receive = Some(PacketReceive { kinds: Kinds::Any, ..PacketReceive::default() });
-    let options = PacketOptions { interface: "wb1".to_owned(), transmit: None, receive };
+    let options =
+        PacketOptions { interface: "wb1".to_owned(), transmit: None, receive, card: None };
     let mut far = bed.b.namespace.run(|| PacketPort::open(&options)).unwrap().unwrap();
     let plan =
         TxPlan { tags: 1, frame_max: 60, frame_len: Some(60), paced: true, ..TxPlan::default() };

@@ -33,6 +33,7 @@ mod replay;
 mod replay_capture;
 mod same_frames;
 mod slow_program;
+mod timestamps;
 mod trace;
 mod two_hosts;
 mod world;

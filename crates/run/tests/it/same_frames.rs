@@ -150,7 +150,7 @@ fn captured(bed: &Testbed, engine: Engine, load: Load) -> (Report, Flows) {
     near.set_features(bed.a.link.index, &[("tx-checksum-ip-generic", false)]).unwrap();
     let receive = PacketReceive { accept: Accept::All, ..PacketReceive::default() };
     let interface = bed.b.interface().to_owned();
-    let options = PacketOptions { interface, transmit: None, receive: Some(receive) };
+    let options = PacketOptions { interface, transmit: None, receive: Some(receive), card: None };
     let mut capture = bed.b.namespace.run(|| PacketPort::open(&options)).unwrap().unwrap();
     let port = format!("interface: wb0, namespace: a, engine: {}", engine.name());
     let report = run(&scenario(bed, &port, load), Some(bed));

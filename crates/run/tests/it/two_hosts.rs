@@ -15,7 +15,9 @@ use wirebeat_run::receive::{Listen, ReceiveRequest};
 use wirebeat_run::{Observer, Options, Peer, Progress, RunError, Silent, Stop, prepare, receive};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_trace::archive::{Device, Record, Timestamp, Writer};
-use wirebeat_traffic::spec::{EngineChoice, OnLinkDown, PriorityChoice, RunSpec, Scenario};
+use wirebeat_traffic::spec::{
+    EngineChoice, OnLinkDown, PriorityChoice, RunSpec, Scenario, TimestampsChoice,
+};
 use wirebeat_units::Nanos;
 use wirebeat_wire::mac::MacAddr;
 
@@ -32,6 +34,7 @@ pub fn request(bed: &Testbed, engine: EngineChoice) -> ReceiveRequest {
     ReceiveRequest {
         link_timeout: RunSpec::DEFAULT_LINK_TIMEOUT,
         on_link_down: OnLinkDown::default(),
+        timestamps: TimestampsChoice::default(),
         command_line: Vec::new(),
         interface: Some("wb1".to_owned()),
         namespace: None,

@@ -52,7 +52,7 @@ pub use port::{EngineChoice, PortSpec};
 pub use probe::{Carried, Probe};
 pub use rate::FlowRate;
 pub use replay::Replay;
-pub use run::{LateChoice, PriorityChoice, RunSpec, StaggerChoice, WaitChoice};
+pub use run::{LateChoice, PriorityChoice, RunSpec, StaggerChoice, TimestampsChoice, WaitChoice};
 pub use schema::json_schema;
 pub use shared::Shared;
 pub use size::Size;

@@ -49,6 +49,9 @@ pub struct RunSpec {
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(with = "OnLinkDownText")]
     pub on_link_down: OnLinkDown,
+    /// Who stamps what is received, and when frames left.
+    #[serde(skip_serializing_if = "is_default")]
+    pub timestamps: TimestampsChoice,
 }
 
 impl RunSpec {
@@ -76,6 +79,7 @@ impl Default for RunSpec {
             stagger: StaggerChoice::default(),
             link_timeout: Self::DEFAULT_LINK_TIMEOUT,
             on_link_down: OnLinkDown::default(),
+            timestamps: TimestampsChoice::default(),
         }
     }
 }
@@ -106,6 +110,7 @@ pub(super) struct RunPart {
     stagger: Option<StaggerChoice>,
     link_timeout: Option<Nanos>,
     on_link_down: Option<OnLinkDown>,
+    timestamps: Option<TimestampsChoice>,
 }
 
 impl RunPart {
@@ -123,6 +128,7 @@ impl RunPart {
             stagger,
             link_timeout,
             on_link_down,
+            timestamps,
         } = self;
         *run = RunSpec {
             time: time.or(run.time),
@@ -135,6 +141,7 @@ impl RunPart {
             stagger: stagger.unwrap_or(run.stagger),
             link_timeout: link_timeout.unwrap_or(run.link_timeout),
             on_link_down: on_link_down.unwrap_or(run.on_link_down),
+            timestamps: timestamps.unwrap_or(run.timestamps),
         };
     }
 }
@@ -187,6 +194,18 @@ pub enum StaggerChoice {
     Off,
 }
 
+/// Who stamps what is received, and when frames left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimestampsChoice {
+    /// The system, when a frame enters its stack or is handed over.
+    #[default]
+    Software,
+    /// The card, by a clock of its own, where it can; with the engines 'packet' and 'socket'. It is told to stamp while the
+    /// run lasts.
+    Hardware,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,6 +228,7 @@ mod tests {
             stagger: StaggerChoice::Off,
             link_timeout: Nanos::from_secs(3),
             on_link_down: OnLinkDown::End,
+            timestamps: TimestampsChoice::Hardware,
         };
         let printed = scenario.to_yaml().unwrap();
         assert_eq!(Scenario::from_yaml(&printed, ""), Ok(scenario), "{printed}");

@@ -95,6 +95,7 @@ impl Fake {
             let sent = 1_000_000_000_000 + u64::from(sequence) * 1000;
             let sample = Sample {
                 at: Nanos::new(sent.wrapping_add_signed(DELAY + self.ahead)),
+                timed: true,
                 sent: Some(Nanos::new(sent)),
                 sequence: Some(sequence),
                 frame_len: 64,

@@ -192,6 +192,7 @@ fn captured(bed: &Testbed, devices: &[&str], work: impl FnOnce()) -> BTreeMap<St
             interface: format!("{device}-far"),
             transmit: None,
             receive: Some(receive),
+            card: None,
         };
         bed.b.namespace.run(|| PacketPort::open(&options)).unwrap().unwrap()
     };
