@@ -9,9 +9,9 @@
 #   --only     tests whose path holds this, instead of the whole suite; may be given several times
 #   --docs     put the table of results into docs/drivers.md, with those of earlier calls in this build folder
 #
-# The suite, by its groups: conformance::kernel, conformance::packet and conformance::socket everywhere; on cards guest::killed,
+# The suite, by its groups: conformance::kernel, conformance::packet, conformance::socket and cards everywhere; on cards guest::killed,
 # guest::link, guest::pktgen, guest::refused and guest::vlan; with veth, where the driver does not matter, guest::netem, guest::pktgen, guest::scripts,
-# guest::sctp and guest::vlan.
+# guest::sctp and guest::vlan; with igb, which has a clock of its own, timestamps.
 #
 # Consoles are kept in target/guests, with all that tests print. Without QEMU, or where no kernel can be fetched, it says
 # so and is done: that is a skip, unless WIREBEAT_MAY_NOT_SKIP names `guest`.
@@ -45,6 +45,9 @@ groups_of() { # CARD
         ;;
     e1000e)
         echo conformance::{packet,socket} guest::pktgen::{packets,loss} guest::link::{rings,a_cable_that_is_pulled_{from_the_receiver,may}}
+        ;;
+    igb)
+        echo conformance::{kernel,packet,socket} cards timestamps guest::{killed,link,pktgen,refused,vlan}
         ;;
     *)
         echo conformance::{kernel,packet,socket} cards guest::{killed,link,pktgen,refused,vlan}

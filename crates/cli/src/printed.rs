@@ -31,6 +31,7 @@ const SHARED: &[Flag] = &[
     ("engine", "kernel", ""),
     ("cpu", "2,3", ""),
     ("queues", "3", ""),
+    ("transmit-queue", "1,3", ""),
     ("speed", "10Gbps", ""),
     ("time", "30s", ""),
     ("start-at", "2100-01-01T00:00:00Z", ""),

@@ -239,8 +239,8 @@ fn damage(engine: Engine) {
         + others.fragments;
     let twice = received.duplicates + received.implausible;
     note(&format!(
-        "netem, damaged, {}: {} frames of the flow, {lost} lost, {others:?}, {twice} with numbers that do not fit, \
-         {dropped} dropped by the stack",
+        "netem, damaged, {}: {} frames of the flow, {lost} lost, {counted} counted as others, {twice} with numbers that do \
+         not fit, {dropped} dropped by the stack",
         engine.name(),
         received.received.frames
     ));
