@@ -31,7 +31,7 @@ test: ## Run every test, and say which were skipped and why
 	@scripts/test.sh $(ARGS)
 
 .PHONY: test-guest
-test-guest: ## Run the tests that drivers decide in emulated machines with real drivers (ARGS=--small: ten minutes)
+test-guest: ## Run the tests that drivers decide in emulated machines with real drivers (ARGS=--small: two minutes)
 	@scripts/setup.sh build guest
 	@scripts/test-guest.sh $(ARGS)
 
