@@ -98,6 +98,10 @@ ip link set "\$C" down 2>/dev/null
 [ -z "\${MONITOR-}" ] || export WIREBEAT_TEST_MONITOR=\$MONITOR
 failed=0
 for part in $*; do
+    case \$part in
+    conformance*) export WIREBEAT_TEST_EMULATED=yes ;;
+    *) unset WIREBEAT_TEST_EMULATED ;;
+    esac
     /bin/it --test-threads=1 "\$part" 2>/tmp/errors || failed=1
     sed -n 's/^SKIPPED/skipped:/p; s/^NOTE/noted:/p' /tmp/errors
 done

@@ -36,6 +36,11 @@ pub fn has_cards() -> bool {
     env::var_os(CARDS).is_some()
 }
 
+/// Whether rates are to be those of an emulated machine: with cards, or where `WIREBEAT_TEST_EMULATED` is set.
+pub fn is_emulated() -> bool {
+    has_cards() || env::var_os("WIREBEAT_TEST_EMULATED").is_some()
+}
+
 /// The line to QEMU's monitor, which pulls the cable of a card (`set_link card0 off`): a serial port of the guest.
 pub fn monitor() -> Option<PathBuf> {
     env::var_os(MONITOR).map(PathBuf::from)

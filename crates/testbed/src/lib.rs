@@ -20,7 +20,7 @@ mod tunnel;
 pub mod userns;
 
 pub use card_clock::{Unlatched, disturb_card_clock};
-pub use cards::{has_cards, monitor};
+pub use cards::{has_cards, is_emulated, monitor};
 pub use options::{Addressing, Neighbours, Offload, Offloads, Options};
 pub use process::{Output, Process, ProcessError, Program};
 pub use require::{Capability, Skip, report_skip, require};

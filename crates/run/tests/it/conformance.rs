@@ -8,7 +8,7 @@ use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::scheduling::{Scheduling, ThreadOrders, realtime_refusal};
 use wirebeat_report::model::{End, FindingKind, FlowReport, Report};
 use wirebeat_run::{Silent, Stop};
-use wirebeat_testbed::{Capability, Testbed, has_cards, require};
+use wirebeat_testbed::{Capability, Testbed, is_emulated, require};
 
 use crate::world::{Engine, balanced, cable, ports, prepared, run, tried};
 
@@ -499,8 +499,8 @@ fn shared_by_two_cores(engine: Engine) -> Report {
 
 /// 22,779 of 50,000 frames were reordered within their own flow, because a flow was spread over all queues.
 fn flows_of_several_queues_keep_their_order(engine: Engine, bed: Option<&Testbed>) {
-    // three flows by two senders are more than an emulated card takes at the rates of one
-    let (slower, fewer) = if has_cards() { (10, 10) } else { (1, 1) };
+    // three flows by two senders are more than an emulated machine takes at the rates of one
+    let (slower, fewer) = if is_emulated() { (10, 10) } else { (1, 1) };
     for more in [", queues: 2", ", cores: [0, 1]", ", queues: 4"] {
         if engine == Engine::Loopback {
             return;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wirebeat_report::model::Report;
 use wirebeat_run::{Observer, Options, Prepared, Progress, RunError, Silent, Stop, prepare};
-use wirebeat_testbed::{Neighbours, Options as Cable, Testbed, has_cards};
+use wirebeat_testbed::{Neighbours, Options as Cable, Testbed, has_cards, is_emulated};
 use wirebeat_traffic::spec::Scenario;
 
 /// An engine under test.
@@ -58,7 +58,7 @@ pub fn prepared(text: &str, bed: Option<&Testbed>) -> Prepared {
 /// Prepares a scenario on `bed` that may be refused.
 pub fn tried(text: &str, bed: Option<&Testbed>) -> Result<Prepared, RunError> {
     // an emulated machine loses frames at rates that a real one does not notice: a tenth, and ten times as long
-    let slower = if has_cards() { text.replace("kpps", "00pps") } else { text.to_owned() };
+    let slower = if is_emulated() { text.replace("kpps", "00pps") } else { text.to_owned() };
     let scenario = Scenario::from_yaml(&slower, "test").unwrap_or_else(|error| panic!("{error}"));
     let mut namespaces = BTreeMap::new();
     if let Some(bed) = bed {
