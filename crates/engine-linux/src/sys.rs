@@ -165,10 +165,19 @@ pub(crate) fn set_send_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()>
 
 /// Has the socket use one interface only. Needs no privilege since Linux 5.7.
 pub(crate) fn bind_to_device(socket: impl AsFd, name: &str) -> io::Result<()> {
-    let mut padded = [0u8; libc::IFNAMSIZ];
-    let room = padded.get_mut(..name.len()).ok_or(io::ErrorKind::InvalidInput)?;
-    room.copy_from_slice(name.as_bytes());
-    set_option(socket, (libc::SOL_SOCKET, libc::SO_BINDTODEVICE), &padded)
+    set_option(socket, (libc::SOL_SOCKET, libc::SO_BINDTODEVICE), &interface_name(name)?)
+}
+
+/// The name of an interface as requests have it, with a zero at its end.
+///
+/// # Errors
+/// It is too long for one.
+pub(crate) fn interface_name(name: &str) -> io::Result<[libc::c_char; libc::IFNAMSIZ]> {
+    let mut padded = [0; libc::IFNAMSIZ];
+    let room = padded[..libc::IFNAMSIZ - 1].get_mut(..name.len());
+    let room = room.ok_or(io::ErrorKind::InvalidInput)?;
+    room.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from as libc::c_char);
+    Ok(padded)
 }
 
 /// What to wait for: that `file` can be read.

@@ -68,7 +68,7 @@ pub(crate) fn choose(port: &PortHere, scenario: &Scenario) -> Result<Choice, Run
     timestamps::engine(port, choose_any(port, scenario)?, scenario.run.timestamps)
 }
 
-/// The same, whoever stamps frames.
+/// The same, before it is asked whether the card is to stamp frames.
 fn choose_any(port: &PortHere, scenario: &Scenario) -> Result<Choice, RunError> {
     let expected = |engine| Choice { engine, because: None };
     let socket = |why| Choice { engine: Engine::Socket, because: Some(why) };

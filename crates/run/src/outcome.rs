@@ -44,8 +44,6 @@ pub(crate) struct Outcome {
     /// When its senders were told to end, from the start of the run.
     pub(crate) halted: Option<Nanos>,
     pub(crate) cpu: CpuTimes,
-    /// Device counters of each port before the run.
-    pub(crate) counters: Vec<Option<LinkStats>>,
     /// The card of each port before the run.
     pub(crate) cards: Vec<Option<Card>>,
     pub(crate) stopped_early: bool,
@@ -79,13 +77,9 @@ pub(crate) fn finish_remote(
     measurement?.map(finish).transpose()
 }
 
-/// What the devices of all ports have counted so far.
-pub(crate) fn device_counters(run: &Prepared) -> Vec<Option<LinkStats>> {
-    let stats = |port: &crate::ports::PortHere| {
-        let link = port.link.as_ref()?;
-        port.netlink().ok()?.stats(link.index).ok()
-    };
-    run.ports.iter().map(stats).collect()
+/// What the kernel counted of the devices of all ports.
+fn device_counters(cards: &[Option<Card>]) -> Vec<Option<LinkStats>> {
+    cards.iter().map(|card| card.as_ref()?.stats).collect()
 }
 
 /// Puts everything together.
@@ -133,10 +127,11 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         }
     }
     charge_not_reached(&mut tags);
-    let after = device_counters(&run);
-    let cards = CardReports::new(&outcome.cards, &cards::read_all(&run.ports));
+    let cards_after = cards::read_all(&run.ports);
+    let cards = CardReports::new(&outcome.cards, &cards_after);
+    let (before, after) = (device_counters(&outcome.cards), device_counters(&cards_after));
     check_headers(&mut run);
-    let at_interfaces = at_interfaces(&run, (&outcome.counters, &after));
+    let at_interfaces = at_interfaces(&run, (&before, &after));
 
     let mut receiver = receiver_side(&mut run, &mut end, (&mut machine_notes, &cards))
         .map(|side| ReceiverSide { at_interfaces, ..side });
@@ -154,8 +149,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         Err(error) => end = lost_peer(&end, &error),
     }
     let received = receiver.as_ref().map(|side| &side.summary);
-    let counters = (&*outcome.counters, &*after);
-    machine_notes.extend(refused::charge(&mut tags, &run, counters, received));
+    machine_notes.extend(refused::charge(&mut tags, &run, (&before, &after), received));
     let frames: u64 = tags.iter().map(|tag| tag.sent.frames).sum();
     let sender = (frames > 0 || !run.program.flows.is_empty())
         .then(|| {

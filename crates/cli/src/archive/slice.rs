@@ -112,7 +112,7 @@ fn nothing(args: &Args, read: u64) -> Failure {
     let archive = args.files.archive.display();
     let read = counted(read, "record");
     if asked.is_empty() {
-        return Failure::usage("there is no record in it, and nothing was written")
+        return Failure::usage("the slice has no records, and nothing was written")
             .at(archive.to_string());
     }
     let why = format!(

@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn no_clock_is_an_error() {
         assert!(CardClock::open(u32::MAX).is_err());
-        // what is no clock knows none of the requests
+        // other files do not know these requests
         let error = Reader::open("/dev/null").unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOTTY));
     }

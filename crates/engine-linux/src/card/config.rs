@@ -12,6 +12,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::sys;
+
 /// `linux/sockios.h`.
 const SIOCSHWTSTAMP: libc::Ioctl = 0x89b0;
 const SIOCGHWTSTAMP: libc::Ioctl = 0x89b1;
@@ -50,10 +52,7 @@ impl StampSetting {
     /// # Errors
     /// The system's, or the name is too long for one.
     pub fn open(interface: &str) -> io::Result<StampSetting> {
-        let mut name = [0; libc::IFNAMSIZ];
-        let room = name.get_mut(..interface.len()).filter(|room| room.len() < libc::IFNAMSIZ);
-        let room = room.ok_or(io::ErrorKind::InvalidInput)?;
-        room.iter_mut().zip(interface.bytes()).for_each(|(to, from)| *to = from as libc::c_char);
+        let name = sys::interface_name(interface)?;
         let socket =
             socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         Ok(StampSetting { socket, name })

@@ -1,6 +1,6 @@
 //! By which transmit queue the stack sends from a CPU: the masks of XPS (`Documentation/networking/scaling.rst`).
 //!
-//! `/sys` shows the namespace of whoever mounted it. So a sysfs of the calling thread's namespace is mounted where nobody
+//! `/sys` shows the namespace of the process that mounted it. So a sysfs of the calling thread's namespace is mounted where nobody
 //! sees it: it has no place in the tree of files and is gone with its descriptor. That takes CAP_SYS_ADMIN; without it, the
 //! usual `/sys` serves where it speaks of the same interface.
 

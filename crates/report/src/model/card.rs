@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The card of a port, or the virtual device in its place. Its counters are of all frames of the interface, whoever sent
-/// them, from right before the run until its end.
+/// The card of a port, or the virtual device in its place. Its counters are of all frames of the interface, those of
+/// other programs too, from right before the run until its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Card {
     /// The driver: "igb", "veth"; `null` where it does not tell.

@@ -421,7 +421,6 @@ impl Prepared {
         let cards = cards::read_all(&self.ports);
         let started = SystemTime::now();
         let cpu = CpuTimes::now();
-        let counters = outcome::device_counters(&self);
         let duration = self.duration();
         let virtual_time =
             self.engines.iter().any(|engine| matches!(engine, Engine::Loopback | Engine::Pcap));
@@ -563,7 +562,6 @@ impl Prepared {
                 elapsed,
                 ran,
                 cpu,
-                counters,
                 cards,
                 stopped_early: halt.is_set(),
                 halted: halt.since(start),
