@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use wirebeat_traffic::compile::{Link, Links, Route, compile};
 use wirebeat_traffic::program::Program;
-use wirebeat_traffic::spec::header::Header;
-use wirebeat_traffic::spec::header::ipv4::Ipv4;
-use wirebeat_traffic::spec::header::udp::Udp;
-use wirebeat_traffic::spec::pattern::Field;
-use wirebeat_traffic::spec::{FlowSpec, PortSpec, Probe, Scenario, Size};
+use wirebeat_traffic::scenario::header::Header;
+use wirebeat_traffic::scenario::header::ipv4::Ipv4;
+use wirebeat_traffic::scenario::header::udp::Udp;
+use wirebeat_traffic::scenario::pattern::Field;
+use wirebeat_traffic::scenario::{FlowSpec, PortSpec, Probe, Scenario, Size};
 use wirebeat_units::{FrameLen, Nanos};
 
 use crate::lab::{Failure, Lab};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use wirebeat_host::{CpuTime, CpuTimes};
 use wirebeat_report::model::{End, FlowReport, Report, Verdict};
 use wirebeat_run::{Options, Silent, Stop, prepare};
-use wirebeat_traffic::spec::{EngineChoice, PortSpec, Scenario, WaitChoice};
+use wirebeat_traffic::scenario::{EngineChoice, PortSpec, Scenario, WaitChoice};
 use wirebeat_units::{FrameRate, Nanos, Rate};
 
 use crate::exactness::{Exactness, Paced, Processor, machine};
@@ -96,7 +96,7 @@ pub fn run(lab: &Lab, scenario: &Scenario, stop: &Stop) -> Result<Report, Failur
     match (&report.end, report.verdict) {
         (End::Failed { message }, _) => Err(message.clone().into()),
         (End::InterfaceGone { interface }, _) => Err(format!("{interface} went away").into()),
-        (_, Verdict::BooksDoNotBalance) => Err("its books do not balance".into()),
+        (_, Verdict::CountersInconsistent) => Err("its counters are inconsistent".into()),
         _ => Ok(report),
     }
 }

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wirebeat_trace::archive::{ByteOrder, OnBad, Reader, Reading, Writer};
-use wirebeat_trace::survey::Surveyor;
+use wirebeat_archive::time_series::{ByteOrder, OnBad, Reader, Reading, Writer};
+use wirebeat_archive::survey::Surveyor;
 
 fuzz_target!(|bytes: &[u8]| {
     for order in [ByteOrder::Big, ByteOrder::Little] {

@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wirebeat_trace::archive::{DATA_MAX, OnBad};
-use wirebeat_trace::capture::payloads::{DeviceOf, Payloads, Take};
-use wirebeat_trace::capture::{FRAME_MAX, Frames, Window};
+use wirebeat_archive::time_series::{DATA_MAX, OnBad};
+use wirebeat_archive::capture::payloads::{DeviceOf, Payloads, Take};
+use wirebeat_archive::capture::{FRAME_MAX, Frames, Window};
 
 fuzz_target!(|bytes: &[u8]| {
     for on_bad in [OnBad::Stop, OnBad::Skip] {
@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
                     Ok(false) => break true,
                     Err(_) => break false,
                 }
-                assert!(wirebeat_trace::Source::record(&payloads).data.len() <= DATA_MAX);
+                assert!(wirebeat_archive::Source::record(&payloads).data.len() <= DATA_MAX);
             };
             let given = records + payloads.skipped().total();
             assert!(!ended || given == payloads.frames().tally().frames);

@@ -3,11 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wirebeat_trace::archive::{OnBad, Record};
-use wirebeat_trace::columns::{Columns, DeviceFrom};
-use wirebeat_trace::csv::{Layout, Names, Reader, Reading, Writer};
-use wirebeat_trace::forms::{DataForm, TimeForm, Unit};
-use wirebeat_trace::{Sink, Source};
+use wirebeat_archive::time_series::{OnBad, Record};
+use wirebeat_archive::columns::{Columns, DeviceFrom};
+use wirebeat_archive::csv::{Layout, Names, Reader, Reading, Writer};
+use wirebeat_archive::forms::{DataForm, TimeForm, Unit};
+use wirebeat_archive::{Sink, Source};
 
 fn written(bytes: &[u8], reading: Reading) -> Option<Vec<u8>> {
     let mut reader = Reader::new(bytes, "fuzz", reading).ok()?;

@@ -7,9 +7,9 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use wirebeat_trace::archive::{OnBad, Record};
-use wirebeat_trace::parquet::{Packing, Reader, Reading, Writer};
-use wirebeat_trace::{Sink, Source};
+use wirebeat_archive::time_series::{OnBad, Record};
+use wirebeat_archive::parquet::{Packing, Reader, Reading, Writer};
+use wirebeat_archive::{Sink, Source};
 
 fn written(bytes: &[u8]) -> Option<Vec<u8>> {
     let reading = Reading { on_bad: OnBad::Skip, ..Reading::default() };

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use wirebeat_traffic::compile::{Files, Link, Links, compile};
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 
 fuzz_target!(|text: &str| {
     let Ok(scenario) = Scenario::from_yaml(text, "fuzz") else { return };

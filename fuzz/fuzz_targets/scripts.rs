@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wirebeat_scripts::{Dialect, MAX_BYTES, MAX_LEFT_OUT, Options, Source, convert, recognise};
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_import::{Dialect, MAX_BYTES, MAX_LEFT_OUT, Options, Source, convert, recognise};
+use wirebeat_traffic::scenario::Scenario;
 
 fuzz_target!(|text: &str| {
     // Whatever a script includes is there, and is the script.

@@ -1,42 +1,91 @@
 #!/usr/bin/env bash
-# Puts what test-guest.sh saw into a document, between the lines <!-- guests --> and <!-- end -->: table.sh RESULTS FILE
+# Puts what test-guest.sh saw into a document, between the lines <!-- guests --> and <!-- end -->: table.sh FILE RESULTS…
 #
 # RESULTS has a line for each test: card, kernel, the test's path, ok or failed or skipped. Beside them are notes of tests: card, kernel,
-# the word `note`, a text.
+# the word `note`, a text. A group of tests (a cell of the table) that RESULTS has replaces what the document said of it, for this card
+# and this series of kernels (6.12); everything else in the document stays.
 set -euo pipefail
-results=$1 file=$2
+file=$1
+shift
 table=$(mktemp)
 trap 'rm -f "$table"' EXIT
-awk '
+sed -n '/<!-- guests -->/,/<!-- end -->/p' "$file" | awk '
+    function series(release, part) { split(release, part, "."); return part[1] "." part[2] }
+    # one text without its numbers is one note
+    function note(text, key, word) {
+        key = text
+        gsub(/[0-9.]+/, "", key)
+        split(text, word, " ")
+        key = series(word[4]) " " key
+        if (!(key in notes)) order[++note_count] = key
+        notes[key] = text
+    }
+    function row_of(card, release, row) {
+        row = card " " series(release)
+        if (!(row in releases)) rows[++row_count] = row
+        releases[row] = release
+        return row
+    }
+    BEGIN {
+        count = split("kernel packet socket cards timestamps killed link pktgen refused vlan netem scripts sctp", groups, " ")
+        card_count = split("veth virtio_net igb vmxnet3 e1000e", cards, " ")
+    }
+    # what the document says already
+    FILENAME == "-" && /^\| [a-z]/ && !/^\| card / {
+        line = $0
+        gsub(/`/, "", line)
+        split(line, cell, / *\| */)
+        row = row_of(cell[2], cell[3])
+        for (i = 1; i <= count; i++) said[row, groups[i]] = cell[i + 3]
+        next
+    }
+    FILENAME == "-" && /^- .*, Linux .*` failed$/ { failures[$2 " " series($4) " " $5] = $0; next }
+    FILENAME == "-" && /^- / { note($0); next }
+    FILENAME == "-" { next }
+    # what was seen now
     $3 == "note" {
-        where = $1 ", Linux " $2
-        sub(/^[^ ]+ [^ ]+ note /, "")
-        said[++notes] = $0
-        at[notes] = where
+        text = $0
+        sub(/^[^ ]+ [^ ]+ note /, "", text)
+        note("- " $1 ", Linux " $2 ": " text)
         next
     }
     {
-        count_of = split($3, path, "::")
+        row = row_of($1, $2)
+        parts = split($3, path, "::")
         # `cards` has its tests in itself, the others in parts
-        key = $1 " " $2 " " path[count_of > 2 ? 2 : 1]
-        if (!(key in seen)) { seen[key] = 1; order[++count] = key }
-        if ($4 == "skipped") { skipped[key]++; passed[key]-- }
-        if ($4 == "ok") passed[key]++
-        if ($4 == "failed") { failed[key]++; names[key] = names[key] (names[key] ? ", " : "") "`" path[count_of] "`" }
+        group = path[parts > 2 ? 2 : 1]
+        key = row SUBSEP group
+        if (!(key in all)) for (name in failures) if (index(name, $1 ", " series($2) " `" group "::") == 1) delete failures[name]
+        if ($4 == "skipped") { skipped[key]++; passed[key]--; all[key]-- }
+        if ($4 == "ok") { passed[key]++; all[key]++ }
+        if ($4 == "failed") {
+            all[key]++
+            failures[$1 ", " series($2) " `" group "::" path[parts] "`"] = "- " $1 ", Linux " $2 " `" group "::" path[parts] "` failed"
+        }
+        said[key] = passed[key] + 0 " of " all[key] + 0 (skipped[key] ? ", " skipped[key] " skipped" : "")
     }
     END {
-        print "| card | kernel | tried | passed | failed |"
-        print "|---|---|---|---|---|"
-        for (i = 1; i <= count; i++) {
-            key = order[i]
-            split(key, part, " ")
-            of = passed[key] + failed[key]
-            if (of == 0) continue
-            printf "| %s | %s | `%s` | %d of %d%s | %s |\n", part[1], part[2], part[3], passed[key], of,
-                (skipped[key] ? ", " skipped[key] " skipped" : ""), (names[key] ? names[key] : "none")
+        head = "| card | Linux |"
+        under = "|---|---|"
+        for (i = 1; i <= count; i++) { head = head " `" groups[i] "` |"; under = under "---|" }
+        print head "\n" under
+        for (c = 1; c <= card_count; c++)
+            for (r = 1; r <= row_count; r++) {
+                split(rows[r], of, " ")
+                if (of[1] != cards[c]) continue
+                line = "| " of[1] " | " releases[rows[r]] " |"
+                for (i = 1; i <= count; i++) line = line " " said[rows[r], groups[i]] " |"
+                gsub(/  +/, " ", line)
+                print line
+            }
+        first = 1
+        for (name in failures) { if (first) print ""; first = 0; print failures[name] }
+        first = 1
+        for (i = 1; i <= note_count; i++) {
+            if (first) print "\nFigures that these tests noted, of emulated machines:\n"
+            first = 0
+            print notes[order[i]]
         }
-        if (notes) print "\nFigures that these tests noted, of emulated machines:\n"
-        for (i = 1; i <= notes; i++) print "- " at[i] ": " said[i]
-    }' "$results" >"$table"
+    }' - "$@" >"$table"
 sed -i -e "/<!-- guests -->/,/<!-- end -->/{/<!-- guests -->/{p;r $table
 };/<!-- end -->/p;d}" "$file"

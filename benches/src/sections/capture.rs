@@ -4,7 +4,7 @@ use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_meter::distribution::Recorder;
 use wirebeat_meter::summary::Distribution;
 use wirebeat_run::Stop;
-use wirebeat_traffic::spec::{EngineChoice, WaitChoice};
+use wirebeat_traffic::scenario::{EngineChoice, WaitChoice};
 
 use super::Chapter;
 use crate::lab::Failure;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use wirebeat_traffic::spec::{EngineChoice, WaitChoice};
+use wirebeat_traffic::scenario::{EngineChoice, WaitChoice};
 
 use super::{Chapter, rates};
 use crate::exactness::{self, Paced};

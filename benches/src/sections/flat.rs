@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wirebeat_engine_linux::kernel::{FarEnd, Flood};
 use wirebeat_engine_linux::{affinity, kernel};
-use wirebeat_traffic::spec::{EngineChoice, WaitChoice};
+use wirebeat_traffic::scenario::{EngineChoice, WaitChoice};
 use wirebeat_units::FrameLen;
 
 use super::Chapter;

@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use wirebeat_engine_linux::kernel::FarEnd;
-use wirebeat_report::model::{End, Report, Verdict as Books};
+use wirebeat_report::model::{End, Report, Verdict as Outcome};
 use wirebeat_run::{Options, Silent, Stop, prepare};
 use wirebeat_traffic::compile::{Files, Link, Links, compile};
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 use wirebeat_units::BitRate;
 
 use super::Chapter;
@@ -27,7 +27,7 @@ The kernel engine at one end and its meter at the other, as in the first chapter
 times repeat within 4,096 frames is written to the ring once; any other is streamed into it by a feeder on \
 the second core, which builds each frame from its number. The limit is that of the first chapter, measured \
 again beside these; so is a loop that copies frames of the mix's lengths, one after the other out of the same memory, and \
-reads the clock at each arrival: the least that anybody does who sends such a mix and measures its delay. Times between frames are held against their law at the receiver: the mean, and the \
+reads the clock at each arrival: the least that anybody does who sends such a mix and measures its delay. Times between frames are held against their distribution at the receiver: the mean, and the \
 largest distance between the two distribution functions at the borders of the histogram's buckets, beside \
 the bound of the Kolmogorov-Smirnov test at 1 %. The departures of ten thousand flows at once are measured \
 by the sender, against their schedule; a single flow at the same rate, which the ring repeats by itself, says how late \
@@ -60,9 +60,9 @@ struct Reached {
     rate: f64,
     /// Frames sent and not received.
     lost: u64,
-    /// Of gaps: how far the mean is off, as a share; the distance from the law; and its bound.
+    /// Of gaps: how far the mean is off, as a share; the distance from the distribution; and its bound.
     fit: Option<(f64, f64, f64)>,
-    /// 99th percentile of the departure error in nanoseconds.
+    /// 99th percentile of the send lateness in nanoseconds.
     late: f64,
 }
 
@@ -139,10 +139,10 @@ fn one_flow(bench: &Bench, keys: &str) -> Result<Reached, Failure> {
     let received = total.received.as_ref().ok_or("nothing arrived")?;
     let rate = received.rates.as_ref().ok_or("nothing arrived")?.frames_per_second;
     let gaps = &received.inter_arrival_ns;
-    let law = |x: f64| 1.0 - (-x / GAP).exp();
+    let distribution = |x: f64| 1.0 - (-x / GAP).exp();
     let fit = keys.contains("exponential").then(|| {
         let buckets = gaps.histogram.iter().map(|bucket| (bucket.1, bucket.2));
-        let (worst, bound) = distance(buckets, gaps.count, law);
+        let (worst, bound) = distance(buckets, gaps.count, distribution);
         (gaps.mean.unwrap_or(0.0) / GAP - 1.0, worst, bound)
     });
     Ok(Reached {
@@ -166,7 +166,7 @@ pub fn port(lab: &Lab, name: &str) -> String {
     )
 }
 
-/// Ten thousand flows of different rates and laws, which nobody receives.
+/// Ten thousand flows of different rates and distributions, which nobody receives.
 fn ten_thousand(lab: &Lab, time: Duration) -> Result<Reached, Failure> {
     let _sink = Sink::Dropping.open(lab)?;
     let destination = lab.far().ipv4;
@@ -181,9 +181,9 @@ fn ten_thousand(lab: &Lab, time: Duration) -> Result<Reached, Failure> {
     Ok(Reached { rate: sent.frames_per_second, lost: 0, fit: None, late: late(&report) })
 }
 
-/// Adds the flows: 50 to 150 frames a second, 100 on average, by seven laws in turn.
+/// Adds the flows: 50 to 150 frames a second, 100 on average, by seven distributions in turn.
 fn flows(text: &mut String, packet: &str) {
-    const LAWS: [&str; 7] = [
+    const DISTRIBUTIONS: [&str; 7] = [
         "constant",
         "exponential",
         "{ gamma: { shape: 2 } }",
@@ -193,10 +193,11 @@ fn flows(text: &mut String, packet: &str) {
         "{ jitter: 30% }",
     ];
     for flow in 0..FLOWS {
-        let (rate, law) = (50 + flow % 101, LAWS[flow as usize % LAWS.len()]);
+        let (rate, distribution) =
+            (50 + flow % 101, DISTRIBUTIONS[flow as usize % DISTRIBUTIONS.len()]);
         let _ = writeln!(
             text,
-            "  f{flow}: {{ from: {NEAR}, rate: {rate}pps, departures: {law}, {packet} }}"
+            "  f{flow}: {{ from: {NEAR}, rate: {rate}pps, departures: {distribution}, {packet} }}"
         );
     }
 }
@@ -215,7 +216,7 @@ fn compile_time() -> Result<Duration, Failure> {
 
 fn late(report: &Report) -> f64 {
     let sent = report.total.sent.as_ref();
-    sent.and_then(|sent| sent.departure_error_ns.percentiles.p99).unwrap_or(0) as f64
+    sent.and_then(|sent| sent.send_lateness_ns.percentiles.p99).unwrap_or(0) as f64
 }
 
 fn run(lab: &Lab, text: &str) -> Result<Report, Failure> {
@@ -227,7 +228,7 @@ fn run(lab: &Lab, text: &str) -> Result<Report, Failure> {
     let report = prepare(&scenario, options)?.start(&mut Silent, &Stop::new());
     match (&report.end, report.verdict) {
         (End::Failed { message }, _) => Err(message.clone().into()),
-        (_, Books::BooksDoNotBalance) => Err("its books do not balance".into()),
+        (_, Outcome::CountersInconsistent) => Err("its counters are inconsistent".into()),
         _ => Ok(report),
     }
 }
@@ -309,7 +310,7 @@ fn verdicts(
     ));
     verdicts.push(bounded(
         POISSON,
-        "exponential gaps of 2 µs: distance from the law, as a multiple of the bound ≤ 1",
+        "exponential gaps of 2 µs: distance from the distribution, as a multiple of the bound ≤ 1",
         |reached| reached.fit.map_or(f64::MAX, |(_, distance, bound)| distance / bound),
         format::number,
         1.0,

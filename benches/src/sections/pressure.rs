@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wirebeat_run::Stop;
 use wirebeat_testbed::{Capability, Process, Program, require};
-use wirebeat_traffic::spec::{EngineChoice, PortSpec, Scenario, Size};
+use wirebeat_traffic::scenario::{EngineChoice, PortSpec, Scenario, Size};
 use wirebeat_units::{FrameLen, FrameRate, Nanos, Rate};
 
 use super::Chapter;

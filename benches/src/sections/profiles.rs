@@ -1,19 +1,19 @@
 //! The same distribution asked of several tools, as it arrives: a comparison that a thesis on traffic generators made
-//! first, and whether what Wirebeat sends is of the law that was asked for.
+//! first, and whether what Wirebeat sends is of the distribution that was asked for.
 
 use std::thread::sleep;
 use std::time::Duration;
 
 use wirebeat_engine_linux::kernel::Fate;
+use wirebeat_import::{Dialect, Options as ScriptOptions, Source, convert};
 use wirebeat_meter::histogram;
 use wirebeat_meter::summary::Distribution;
 use wirebeat_run::{Options, Silent, Stop, prepare};
-use wirebeat_scripts::{Dialect, Options as ScriptOptions, Source, convert};
 use wirebeat_testbed::Program;
 use wirebeat_traffic::compile::{Files, Link, Links, compile};
-use wirebeat_traffic::law::fit::{Fit, chi_square, ks_critical};
+use wirebeat_traffic::distribution::fit::{Fit, chi_square, ks_critical};
 use wirebeat_traffic::program::Pace;
-use wirebeat_traffic::spec::{EngineChoice, Scenario};
+use wirebeat_traffic::scenario::{EngineChoice, Scenario};
 use wirebeat_units::Nanos;
 
 use super::Chapter;
@@ -29,13 +29,13 @@ use crate::verdict::Verdict;
 
 const PROSE: &str = "\
 One receiver measures all: the kernel engine's, before the stack. The first table: the same times between packets, \
-asked of D-ITG by its options, of MGEN where it knows the law, and of Wirebeat, which reads D-ITG's options by itself. A \
-packet every millisecond or so; the law's own quantiles stand first, the distance is the largest between the two \
+asked of D-ITG by its options, of MGEN where it knows the distribution, and of Wirebeat, which reads D-ITG's options by itself. A \
+packet every millisecond or so; the distribution's own quantiles stand first, the distance is the largest between the two \
 distribution functions, and the bound that of the test of Kolmogorov and Smirnov at 1 % for as many gaps. The second: \
-Wirebeat's kernel engine at 10,000 packets per second and, in full length, a million gaps of each law; cells of equal \
+Wirebeat's kernel engine at 10,000 packets per second and, in full length, a million gaps of each distribution; cells of equal \
 probability, a χ² test at 1 %. What takes a core away for longer than a cell is wide shows in it: see the noise above.";
 
-/// The laws of the first table: D-ITG's option, and MGEN's pattern where it has one. About 1,000 packets per second.
+/// The distributions of the first table: D-ITG's option, and MGEN's pattern where it has one. About 1,000 packets per second.
 const ASKED: [(&str, &str, Option<&str>); 8] = [
     ("constant", "-C 1000", Some("PERIODIC [1000 28]")),
     ("uniform", "-U 500 2000", None),
@@ -49,9 +49,9 @@ const ASKED: [(&str, &str, Option<&str>); 8] = [
 /// Who sends them.
 const SENDERS: [&str; 5] =
     ["Wirebeat kernel", "Wirebeat packet", "D-ITG", "D-ITG -poll", "MGEN precise"];
-/// The laws of the second table, with a mean of 100 µs: a machine that takes a core away for tens of microseconds some
+/// The distributions of the second table, with a mean of 100 µs: a machine that takes a core away for tens of microseconds some
 /// hundred times a second, as virtual ones do, displaces a share of the gaps by less than a cell.
-const LAWS: [(&str, &str); 8] = [
+const DISTRIBUTIONS: [(&str, &str); 8] = [
     ("uniform", "departures: { uniform: { min: 50us, max: 150us } }"),
     ("exponential", "rate: 10kpps, departures: exponential"),
     ("normal", "rate: 10kpps, departures: { normal: { deviation: 25% } }"),
@@ -70,7 +70,7 @@ const SHARE: (u32, u32) = (5, 100);
 /// What a tool may need beside its time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Times between packets, against a law.
+/// Times between packets, against a distribution.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     count: u64,
@@ -82,10 +82,10 @@ struct Seen {
 }
 
 /// The probability of a time up to so many nanoseconds.
-type Law = Box<dyn Fn(f64) -> f64>;
+type Cdf = Box<dyn Fn(f64) -> f64>;
 
 impl Seen {
-    fn of(gaps: &Distribution, law: &Law) -> Result<Seen, Failure> {
+    fn of(gaps: &Distribution, distribution: &Cdf) -> Result<Seen, Failure> {
         let count = gaps.moments.count;
         if count < 100 {
             return Err(format!("only {count} gaps arrived").into());
@@ -95,7 +95,7 @@ impl Seen {
         let (mut cell, mut from) = ((gaps.negative, 0.0), 1);
         for &(bucket, number) in &gaps.buckets {
             cell.0 += number;
-            let up_to = law(end_of(highest(bucket)));
+            let up_to = distribution(end_of(highest(bucket)));
             if up_to >= f64::from(from) / f64::from(CELLS) {
                 observed.push(cell.0);
                 expected.push((up_to - cell.1) * count as f64);
@@ -113,7 +113,7 @@ impl Seen {
             distance: distance(
                 gaps.buckets.iter().map(|&(at, number)| (highest(at), number)),
                 count,
-                law,
+                distribution,
             ),
             chi: chi_square(&observed, &expected),
         })
@@ -125,17 +125,17 @@ fn end_of(highest: i64) -> f64 {
     highest as f64 + 0.5
 }
 
-/// The largest distance between a law and `count` times, at the ends of the buckets that they are in, in order; and
+/// The largest distance between a distribution and `count` times, at the ends of the buckets that they are in, in order; and
 /// the bound of the Kolmogorov-Smirnov test at 1 %.
 pub fn distance(
     buckets: impl Iterator<Item = (i64, u64)>,
     count: u64,
-    law: impl Fn(f64) -> f64,
+    distribution: impl Fn(f64) -> f64,
 ) -> (f64, f64) {
     let (mut below, mut worst) = (0, 0.0_f64);
     for (highest, number) in buckets {
         below += number;
-        worst = worst.max((below as f64 / count as f64 - law(end_of(highest))).abs());
+        worst = worst.max((below as f64 / count as f64 - distribution(end_of(highest))).abs());
     }
     (worst, ks_critical(count))
 }
@@ -149,7 +149,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
     };
     let count = fitted.iter().filter(|(_, measured)| passed(measured)).count();
     let verdict = Verdict::of(
-        "every law passes the χ² test at the receiver",
+        "every distribution passes the χ² test at the receiver",
         format!("{count} of {}", fitted.len()),
         count == fitted.len(),
     );
@@ -158,7 +158,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         prose: PROSE,
         tables: vec![
             (
-                "A packet every millisecond, by the same law from each:".into(),
+                "A packet every millisecond, by the same distribution from each:".into(),
                 comparison(&compared),
             ),
             ("A packet every 100 µs from Wirebeat's kernel engine:".into(), fits(&fitted)),
@@ -167,7 +167,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
     }
 }
 
-type Row = (&'static str, &'static str, Result<Law, Failure>, Measured<Seen>);
+type Row = (&'static str, &'static str, Result<Cdf, Failure>, Measured<Seen>);
 
 fn compared(bench: &mut Bench) -> Vec<Row> {
     let mut contestants = Vec::new();
@@ -183,7 +183,7 @@ fn compared(bench: &mut Bench) -> Vec<Row> {
                 move |bench: &Bench| {
                     let (lab, time) = (&bench.lab, bench.time * SHARE.0 / 2);
                     let scenario = of_ditg(lab, ditg)?;
-                    let law = law_of(&scenario)?;
+                    let distribution = distribution_of(&scenario)?;
                     let gaps = match sender {
                         "Wirebeat kernel" => {
                             of_wirebeat(lab, &scenario, time, EngineChoice::Kernel)?
@@ -195,19 +195,20 @@ fn compared(bench: &mut Bench) -> Vec<Row> {
                         "D-ITG -poll" => of_itgsend(lab, &format!("{ditg} -poll"), time)?,
                         _ => of_mgen(lab, mgen.unwrap_or_default(), time)?,
                     };
-                    Seen::of(&gaps, &law)
+                    Seen::of(&gaps, &distribution)
                 },
             ));
         }
     }
     let measured = in_turn(bench, &contestants, brief);
-    let law = |name: &str| {
-        let asked = ASKED.iter().find(|(asked, ..)| *asked == name).ok_or("no such law")?;
-        law_of(&of_ditg(&bench.lab, asked.1)?)
+    let distribution = |name: &str| {
+        let asked =
+            ASKED.iter().find(|(asked, ..)| *asked == name).ok_or("no such distribution")?;
+        distribution_of(&of_ditg(&bench.lab, asked.1)?)
     };
     rows.into_iter()
         .zip(measured)
-        .map(|((name, sender), seen)| (name, sender, law(name), seen))
+        .map(|((name, sender), seen)| (name, sender, distribution(name), seen))
         .collect()
 }
 
@@ -217,7 +218,7 @@ fn brief(seen: &Seen) -> String {
 }
 
 fn fitted(bench: &mut Bench) -> Vec<(&'static str, Measured<Seen>)> {
-    let contestants: Vec<_> = LAWS
+    let contestants: Vec<_> = DISTRIBUTIONS
         .iter()
         .map(|(name, keys)| {
             Contestant::new(format!("{name} at 10,000/s"), move |bench: &Bench| {
@@ -229,13 +230,13 @@ fn fitted(bench: &mut Bench) -> Vec<(&'static str, Measured<Seen>)> {
                     lab.far().ipv4
                 );
                 let scenario = Scenario::from_yaml(&text, "bench")?;
-                let law = law_of(&scenario)?;
-                Seen::of(&of_wirebeat(lab, &scenario, time, EngineChoice::Kernel)?, &law)
+                let distribution = distribution_of(&scenario)?;
+                Seen::of(&of_wirebeat(lab, &scenario, time, EngineChoice::Kernel)?, &distribution)
             })
         })
         .collect();
     let measured = in_turn(bench, &contestants, brief);
-    LAWS.iter().map(|(name, _)| *name).zip(measured).collect()
+    DISTRIBUTIONS.iter().map(|(name, _)| *name).zip(measured).collect()
 }
 
 /// The scenario that D-ITG's options mean, to leave by the near end.
@@ -256,8 +257,8 @@ fn of_ditg(lab: &Lab, options: &str) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-/// The law of the times between the packets of the only flow.
-fn law_of(scenario: &Scenario) -> Result<Law, Failure> {
+/// The distribution of the times between the packets of the only flow.
+fn distribution_of(scenario: &Scenario) -> Result<Cdf, Failure> {
     let links = Links { ports: [(NEAR.to_owned(), Link::imaginary(0))].into() };
     let program = compile(scenario, &links, &Files::default())?;
     let stream = program.streams.first().ok_or("there is no flow")?;
@@ -270,7 +271,7 @@ fn law_of(scenario: &Scenario) -> Result<Law, Failure> {
             let sampler = gaps.sampler.clone();
             Box::new(move |x| sampler.cdf(x))
         }
-        _ => return Err("these are no times of a law".into()),
+        _ => return Err("these are no times of a distribution".into()),
     })
 }
 
@@ -344,15 +345,16 @@ fn of_mgen(lab: &Lab, pattern: &str, time: Duration) -> Result<Distribution, Fai
 }
 
 fn comparison(rows: &[Row]) -> Table {
-    let mut head = vec!["law", "from", "gaps", "mean"];
+    let mut head = vec!["distribution", "from", "gaps", "mean"];
     head.extend(["p1", "p10", "p50", "p90", "p99", "distance", "bound", "remark"]);
     let mut table = Table::new(&head);
     let mut last = "";
-    for (name, sender, law, measured) in rows {
+    for (name, sender, distribution, measured) in rows {
         if *name != last {
             last = name;
-            let quantiles =
-                law.as_ref().map_or([f64::NAN; 5], |law| QUANTILES.map(|q| inverse(law, q)));
+            let quantiles = distribution
+                .as_ref()
+                .map_or([f64::NAN; 5], |distribution| QUANTILES.map(|q| inverse(distribution, q)));
             let mut cells =
                 vec![(*name).to_owned(), "as asked".to_owned(), NOTHING.into(), NOTHING.into()];
             cells.extend(quantiles.map(format::time));
@@ -370,7 +372,7 @@ fn comparison(rows: &[Row]) -> Table {
         cells.push(median(|seen| seen.quantiles[2], format::time));
         cells.push(median(|seen| seen.quantiles[3], format::time));
         cells.push(median(|seen| seen.quantiles[4], format::time));
-        // of a constant rate every gap is beside the only one that the law knows
+        // of a constant rate every gap is beside the only one that the distribution knows
         let drawn = *name != "constant";
         let distance = |figure: fn(&Seen) -> f64| match drawn {
             true => median(figure, |x| format!("{x:.4}")),
@@ -384,18 +386,18 @@ fn comparison(rows: &[Row]) -> Table {
     table
 }
 
-/// The time that a share `q` of a law's does not exceed.
-fn inverse(law: &Law, q: f64) -> f64 {
+/// The time that a share `q` of a distribution's does not exceed.
+fn inverse(distribution: &Cdf, q: f64) -> f64 {
     let (mut low, mut high) = (0.0_f64, 1e12_f64);
     while high - low > 0.5 {
         let middle = (low + high) / 2.0;
-        if law(middle) < q { low = middle } else { high = middle }
+        if distribution(middle) < q { low = middle } else { high = middle }
     }
     high
 }
 
 fn fits(rows: &[(&str, Measured<Seen>)]) -> Table {
-    let head = ["law", "gaps", "mean", "χ²", "critical", "distance", "bound", "remark"];
+    let head = ["distribution", "gaps", "mean", "χ²", "critical", "distance", "bound", "remark"];
     let mut table = Table::new(&head);
     for (name, measured) in rows {
         let median = |figure: fn(&Seen) -> f64, show: fn(f64) -> String| {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use wirebeat_traffic::spec::{EngineChoice, WaitChoice};
+use wirebeat_traffic::scenario::{EngineChoice, WaitChoice};
 
 use super::Chapter;
 use crate::exactness::{self, Exactness, Paced};

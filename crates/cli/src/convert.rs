@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
-use wirebeat_scripts::{Converted, Dialect};
+use wirebeat_import::{Converted, Dialect};
 use wirebeat_units::Nanos;
 
 use crate::failure::Failure;

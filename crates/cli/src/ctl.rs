@@ -7,8 +7,8 @@ use clap::{Args as ClapArgs, Subcommand};
 use wirebeat_run::Controlled;
 use wirebeat_run::control::client::{self, ClientError};
 use wirebeat_run::control::message::{Answer, Effect, FlowState, Request, State};
-use wirebeat_traffic::spec::change::Settings;
-use wirebeat_traffic::spec::{Change, Departures, FlowRate, Size};
+use wirebeat_traffic::scenario::change::Settings;
+use wirebeat_traffic::scenario::{Change, Departures, FlowRate, Size};
 use wirebeat_units::Nanos;
 use wirebeat_units::printable::printable;
 

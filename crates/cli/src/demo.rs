@@ -7,10 +7,12 @@ use clap::Args as ClapArgs;
 use rustix::thread::{CapabilitySet, capabilities};
 use wirebeat_run::{KERNEL_FRAME_MAX, doctor};
 use wirebeat_testbed::{Addressing, End, Options as Cabling, Testbed, userns};
-use wirebeat_traffic::spec::header::Header;
-use wirebeat_traffic::spec::header::ipv4::Ipv4;
-use wirebeat_traffic::spec::header::udp::Udp;
-use wirebeat_traffic::spec::{EngineChoice, FlowRate, FlowSpec, PortSpec, RunSpec, Scenario, Size};
+use wirebeat_traffic::scenario::header::Header;
+use wirebeat_traffic::scenario::header::ipv4::Ipv4;
+use wirebeat_traffic::scenario::header::udp::Udp;
+use wirebeat_traffic::scenario::{
+    EngineChoice, FlowRate, FlowSpec, PortSpec, RunSpec, Scenario, Size,
+};
 use wirebeat_units::{FrameLen, FrameRate, Nanos, Rate};
 
 use crate::execute::execute;

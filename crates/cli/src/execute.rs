@@ -1,7 +1,7 @@
 //! Runs a scenario and gives its report: what `send`, `run` and `demo` have in common.
 
 use wirebeat_run::{Options, RunError, Stop};
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 
 use crate::failure::Failure;
 use crate::output::Output;

@@ -8,9 +8,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use wirebeat_import::Dialect;
 use wirebeat_run::Options;
-use wirebeat_scripts::Dialect;
-use wirebeat_traffic::spec::{
+use wirebeat_traffic::scenario::{
     FlowSpec, Invalid, Place, Reading, Scenario, Sources, SpecError, yaml,
 };
 use wirebeat_units::Nanos;

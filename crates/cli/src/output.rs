@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use wirebeat_report::document::{ErrorBody, ErrorReport};
-use wirebeat_report::format::{Colour, Format};
+use wirebeat_report::format::{Colour, Format, Rendering};
 use wirebeat_report::text::style::clean_page;
 use wirebeat_run::{Bins, Exit, Observer, Options, Report};
 use wirebeat_units::Nanos;
@@ -33,6 +33,12 @@ pub struct ReportArgs {
     /// Write the report as JSON to a file; with '-', to standard output, with nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Print every measurement of each flow, and where and how the run took place, behind the summary
+    #[arg(long)]
+    pub details: bool,
+    /// Write the histograms behind the percentiles into the JSON too
+    #[arg(long)]
+    pub histograms: bool,
     /// Print a line of progress at this interval, for example 1s
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Nanos>,
@@ -76,6 +82,7 @@ pub struct Output {
     json: Json,
     interval: Option<Nanos>,
     bins: Option<Bins>,
+    rendering: Rendering,
     command_line: Vec<String>,
 }
 
@@ -83,7 +90,8 @@ impl Output {
     /// For a command line that cannot be understood.
     pub fn before_parsing(arguments: &[OsString]) -> Output {
         let json = if asks_for_json(arguments) { Json::Standard } else { Json::None };
-        Output { json, interval: None, bins: None, command_line: recorded(arguments) }
+        let rendering = Rendering::default();
+        Output { json, interval: None, bins: None, rendering, command_line: recorded(arguments) }
     }
 
     /// As `args` ask. The file is made now: that it cannot be written has to be known before traffic
@@ -103,7 +111,9 @@ impl Output {
             }
         };
         let command_line = recorded(arguments);
-        Ok(Output { json, interval: args.interval, bins: args.bins, command_line })
+        let ReportArgs { details, histograms, interval, bins, .. } = args;
+        let rendering = Rendering { details, histograms, colour: Colour::Never };
+        Ok(Output { json, interval, bins, rendering, command_line })
     }
 
     /// What a run has to know of how it is asked.
@@ -137,10 +147,11 @@ impl Output {
 
     /// Gives the report of a run, and says with what the program ends.
     pub fn report(&mut self, report: &Report) -> u8 {
+        let json = self.rendering;
         self.result(
             report.exit_code,
-            || Format::Text.report(report, colour()),
-            || Format::Json.report(report, Colour::Never),
+            || Format::Text.report(report, Rendering { colour: colour(), ..json }),
+            || Format::Json.report(report, json),
         )
     }
 

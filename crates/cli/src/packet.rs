@@ -4,15 +4,15 @@ use std::net::IpAddr;
 
 use clap::Args;
 use wirebeat_run::MacAddr;
-use wirebeat_traffic::spec::header::Header;
-use wirebeat_traffic::spec::header::checksum::Checksum;
-use wirebeat_traffic::spec::header::dscp::Dscp;
-use wirebeat_traffic::spec::header::ethernet::Ethernet;
-use wirebeat_traffic::spec::header::ipv4::{Identification, Ipv4};
-use wirebeat_traffic::spec::header::ipv6::Ipv6;
-use wirebeat_traffic::spec::header::udp::{DISCARD, Udp};
-use wirebeat_traffic::spec::number::Number;
-use wirebeat_traffic::spec::pattern::{Field, Mac};
+use wirebeat_traffic::scenario::header::Header;
+use wirebeat_traffic::scenario::header::checksum::Checksum;
+use wirebeat_traffic::scenario::header::dscp::Dscp;
+use wirebeat_traffic::scenario::header::ethernet::Ethernet;
+use wirebeat_traffic::scenario::header::ipv4::{Identification, Ipv4};
+use wirebeat_traffic::scenario::header::ipv6::Ipv6;
+use wirebeat_traffic::scenario::header::udp::{DISCARD, Udp};
+use wirebeat_traffic::scenario::number::Number;
+use wirebeat_traffic::scenario::pattern::{Field, Mac};
 
 use crate::failure::Failure;
 use crate::values::{self, Target};

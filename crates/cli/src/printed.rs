@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 
 use crate::command::definition;
 use crate::{replay, send};
@@ -99,8 +99,19 @@ const CAPTURES: &[Flag] = &[
 ];
 
 /// Flags that say nothing of the traffic.
-const BESIDE: [&str; 9] =
-    ["peer", "key", "key-file", "control", "json", "interval", "bins", "print-scenario", "help"];
+const BESIDE: [&str; 11] = [
+    "peer",
+    "key",
+    "key-file",
+    "control",
+    "json",
+    "details",
+    "histograms",
+    "interval",
+    "bins",
+    "print-scenario",
+    "help",
+];
 
 /// A command that prints its scenario, what it takes at least, and its flags.
 struct Printing {

@@ -11,7 +11,7 @@ use wirebeat_run::{
     Codec, Filter, Group, KeySource, LogForm, LogRequest, Observer, Progress, ReceiveRequest,
     doctor,
 };
-use wirebeat_traffic::spec::{EngineChoice, PriorityChoice, TimestampsChoice};
+use wirebeat_traffic::scenario::{EngineChoice, PriorityChoice, TimestampsChoice};
 use wirebeat_units::Nanos;
 
 use crate::command::NAME;

@@ -10,13 +10,13 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::{Codec, Options};
-use wirebeat_traffic::spec::header::Header;
-use wirebeat_traffic::spec::number::Number;
-use wirebeat_traffic::spec::pattern::{Changing, Field, FieldValue, Increment, Pattern, Per};
-use wirebeat_traffic::spec::replay::{
+use wirebeat_traffic::scenario::header::Header;
+use wirebeat_traffic::scenario::number::Number;
+use wirebeat_traffic::scenario::pattern::{Changing, Field, FieldValue, Increment, Pattern, Per};
+use wirebeat_traffic::scenario::replay::{
     FileNames, FlowOf, Numbers, OnBad, OutOfOrder, ReaderChoice, Replay, Statistics,
 };
-use wirebeat_traffic::spec::{FlowSpec, Probe, Scenario};
+use wirebeat_traffic::scenario::{FlowSpec, Probe, Scenario};
 use wirebeat_units::{Bytes, Factor, Nanos, WallTime};
 
 use captured::CaptureArgs;

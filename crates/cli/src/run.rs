@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::{Options, RunError};
-use wirebeat_traffic::spec::{PriorityChoice, TimestampsChoice};
+use wirebeat_traffic::scenario::{PriorityChoice, TimestampsChoice};
 use wirebeat_units::Nanos;
 
 use crate::ctl::ControlArgs;

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Days, Local, NaiveTime, TimeZone};
-use wirebeat_run::read_file;
-use wirebeat_scripts::{
+use wirebeat_import::{
     Converted, Dialect, MAX_BYTES, Options, Reception, Source, TimeOfDay, convert, recognise,
 };
+use wirebeat_run::read_file;
 use wirebeat_units::{Nanos, WallTime};
 
 use crate::failure::Failure;

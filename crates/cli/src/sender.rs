@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::Peer;
-use wirebeat_traffic::spec::{
+use wirebeat_traffic::scenario::{
     EngineChoice, OnLinkDown, PortSpec, PriorityChoice, RunSpec, TimestampsChoice, WaitChoice,
 };
 use wirebeat_units::{BitRate, Nanos, WallTime};

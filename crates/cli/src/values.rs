@@ -7,13 +7,13 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::de::DeserializeOwned;
+use wirebeat_import::Dialect;
 use wirebeat_run::{Bins, Codec, LogForm};
-use wirebeat_scripts::Dialect;
-use wirebeat_traffic::spec::header::hex::Hex;
-use wirebeat_traffic::spec::header::payload::Payload;
-use wirebeat_traffic::spec::header::udp::DISCARD;
-use wirebeat_traffic::spec::{Departures, FlowRate, Size, yaml};
-use wirebeat_traffic::spec::{
+use wirebeat_traffic::scenario::header::hex::Hex;
+use wirebeat_traffic::scenario::header::payload::Payload;
+use wirebeat_traffic::scenario::header::udp::DISCARD;
+use wirebeat_traffic::scenario::{Departures, FlowRate, Size, yaml};
+use wirebeat_traffic::scenario::{
     EngineChoice, LateChoice, PriorityChoice, TimestampsChoice, WaitChoice,
 };
 use wirebeat_units::{Nanos, Rate};
@@ -218,7 +218,7 @@ pub fn payload(text: &str) -> Result<Payload, String> {
     }
 }
 
-/// Reads how the times between frames vary: a law that needs no parameters beside the rate.
+/// Reads how the times between frames vary: a distribution that needs no parameters beside the rate.
 pub fn departures(text: &str) -> Result<Departures, String> {
     word_or_yaml(text)
 }

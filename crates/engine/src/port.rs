@@ -12,7 +12,7 @@ use wirebeat_meter::codecs::{Answer, Ends};
 use wirebeat_meter::summary::Distribution;
 pub use wirebeat_traffic::program::Counted;
 use wirebeat_traffic::program::Late;
-use wirebeat_traffic::spec::RunSpec;
+use wirebeat_traffic::scenario::RunSpec;
 use wirebeat_units::{BitRate, Nanos};
 use wirebeat_wire::stamp::Stamp;
 
@@ -257,12 +257,12 @@ pub struct DepartureRecord {
     pub late: u64,
 }
 
-/// Tags from this on share one histogram of departure errors on each transmit core: one takes 31 KiB.
+/// Tags from this on share one histogram of send lateness on each transmit core: one takes 31 KiB.
 pub const OWN_HISTOGRAMS: u32 = 512;
 /// Later than this is late, where the flow does not say otherwise.
 pub const LATE_AFTER: Nanos = RunSpec::DEFAULT_DRIFT;
 
-/// From which departure error on a frame of a flow counts as late: its drift, if it has one.
+/// From which send lateness on a frame of a flow counts as late: its drift, if it has one.
 pub fn late_after(late: Late) -> Nanos {
     match late {
         Late::Drop(drift) => drift,
@@ -300,7 +300,7 @@ pub struct CardStamps {
     /// Those of them that it stamped.
     pub sent: u64,
     /// When they left by the card's clock, less their deadline, in ns; of those that had one.
-    pub departure_error: Distribution,
+    pub send_lateness: Distribution,
     /// When they left by the card's clock, less when they were handed over, in ns.
     pub hand_over: Distribution,
     /// How far a time can have been off by conversion from the card's clock, at the most.
@@ -314,7 +314,7 @@ impl CardStamps {
         self.unstamped += other.unstamped;
         self.asked += other.asked;
         self.sent += other.sent;
-        self.departure_error.merge(&other.departure_error);
+        self.send_lateness.merge(&other.send_lateness);
         self.hand_over.merge(&other.hand_over);
         self.error = self.error.max(other.error);
     }
@@ -349,7 +349,7 @@ pub enum PortError {
         /// What is missing and what would mend it.
         missing: String,
     },
-    /// The interface went down or away while in use. The run ends with its books.
+    /// The interface went down or away while in use. The run ends with its counters.
     #[error("interface {0} went down or was removed")]
     Gone(String),
     /// The system refused an operation.
@@ -434,7 +434,7 @@ pub trait Port: Send {
         DepartureRecord::default()
     }
 
-    /// The histogram of the departure errors of all tags from [`OWN_HISTOGRAMS`] on.
+    /// The histogram of the send lateness of all tags from [`OWN_HISTOGRAMS`] on.
     fn shared_errors(&self) -> Vec<(u16, u64)> {
         Vec::new()
     }

@@ -3,9 +3,9 @@
 use wirebeat_traffic::compile::CompileError;
 use wirebeat_traffic::compile::anatomy::mean_length;
 use wirebeat_traffic::program::{Late, Pace, Stream};
+use wirebeat_traffic::scenario::change::Phase;
+use wirebeat_traffic::scenario::{Change, FlowSpec};
 use wirebeat_traffic::schedule::{Schedule, Shard};
-use wirebeat_traffic::spec::change::Phase;
-use wirebeat_traffic::spec::{Change, FlowSpec};
 use wirebeat_units::{FCS, LINE_OVERHEAD, Nanos, human};
 
 use crate::Checked;

@@ -3,9 +3,9 @@
 use wirebeat_traffic::compile::CompileError;
 use wirebeat_traffic::compile::anatomy::{Content, FieldInfo, anatomy};
 use wirebeat_traffic::program::{Built, Stream};
-use wirebeat_traffic::spec::header::Header;
-use wirebeat_traffic::spec::header::payload::Payload;
-use wirebeat_traffic::spec::{FlowSpec, Probe};
+use wirebeat_traffic::scenario::header::Header;
+use wirebeat_traffic::scenario::header::payload::Payload;
+use wirebeat_traffic::scenario::{FlowSpec, Probe};
 
 use crate::Checked;
 use crate::page::Page;

@@ -15,7 +15,7 @@ use wirebeat_report::format::Colour;
 use wirebeat_traffic::compile::anatomy::mean_length;
 use wirebeat_traffic::compile::{CompileError, Files, Link, Links, compile};
 use wirebeat_traffic::program::{Program, Stream};
-use wirebeat_traffic::spec::{Change, EngineChoice, FlowRate, FlowSpec, PortSpec, Scenario};
+use wirebeat_traffic::scenario::{Change, EngineChoice, FlowRate, FlowSpec, PortSpec, Scenario};
 use wirebeat_units::{BitRate, LINE_OVERHEAD, Rate, human};
 
 use page::Page;

@@ -1,8 +1,8 @@
 //! A port: what an engine makes of the flows that it sends together.
 
 use wirebeat_traffic::program::Stream;
+use wirebeat_traffic::scenario::{EngineChoice, PortSpec};
 use wirebeat_traffic::schedule::{ROUND_MAX, Shard, period};
-use wirebeat_traffic::spec::{EngineChoice, PortSpec};
 use wirebeat_units::human;
 
 use crate::Checked;

@@ -1,17 +1,17 @@
-//! Values in words: how fields, laws, sizes, paces and rates of a scenario are said.
+//! Values in words: how fields, distributions, sizes, paces and rates of a scenario are said.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::Serialize;
 use serde_json::Value;
 use wirebeat_traffic::compile::anatomy::{Content, FieldInfo, Sequence};
-use wirebeat_traffic::law::Law;
+use wirebeat_traffic::distribution::Distribution;
 use wirebeat_traffic::program::Pace;
-use wirebeat_traffic::spec::departures::Duration;
-use wirebeat_traffic::spec::header::dscp::Dscp;
-use wirebeat_traffic::spec::pattern::Per;
-use wirebeat_traffic::spec::size::Of;
-use wirebeat_traffic::spec::{Departures, FlowRate, FlowSpec, Replay, Size};
+use wirebeat_traffic::scenario::departures::Duration;
+use wirebeat_traffic::scenario::header::dscp::Dscp;
+use wirebeat_traffic::scenario::pattern::Per;
+use wirebeat_traffic::scenario::size::Of;
+use wirebeat_traffic::scenario::{Departures, FlowRate, FlowSpec, Replay, Size};
 use wirebeat_units::{Factor, Nanos, human};
 
 /// The most values of a list that are said.
@@ -129,15 +129,15 @@ fn departures(spec: &Departures) -> String {
         Departures::Trace(file) => format!("as in the file '{file}'"),
         Departures::Capture(file) => format!("as in the capture '{file}'"),
         Departures::Poisson(gaps) => {
-            let gaps = Law::Exponential(gaps.clone());
-            format!("a Poisson process: gaps {}", law(gaps.name(), &gaps))
+            let gaps = Distribution::Exponential(gaps.clone());
+            format!("a Poisson process: gaps {}", distribution(gaps.name(), &gaps))
         }
         Departures::Drawn(drawn) => {
             let bounds = [("at least", drawn.min), ("at most", drawn.max)];
             let bounds =
                 bounds.iter().filter_map(|(word, time)| Some(format!("{word} {}", (*time)?)));
-            let law = law(drawn.law.name(), &drawn.law);
-            [law].into_iter().chain(bounds).collect::<Vec<_>>().join(", ")
+            let distribution = distribution(drawn.distribution.name(), &drawn.distribution);
+            [distribution].into_iter().chain(bounds).collect::<Vec<_>>().join(", ")
         }
     }
 }
@@ -146,20 +146,20 @@ fn duration(time: &Duration) -> String {
     match time {
         Duration::Fixed(time) => time.to_string(),
         Duration::Drawn(drawn) => {
-            let law = law(drawn.name(), drawn);
-            match drawn.mean().filter(|_| !law.contains("mean")) {
+            let distribution = distribution(drawn.name(), drawn);
+            match drawn.mean().filter(|_| !distribution.contains("mean")) {
                 Some(mean) => {
-                    format!("a time drawn from {law} with a mean of {}", human::time(mean))
+                    format!("a time drawn from {distribution} with a mean of {}", human::time(mean))
                 }
-                None => format!("a time drawn from {law}"),
+                None => format!("a time drawn from {distribution}"),
             }
         }
     }
 }
 
-/// The name of a law, and its parameters where it has some.
-fn law(name: &str, law: &impl Serialize) -> String {
-    let parameters = match serde_json::to_value(law) {
+/// The name of a distribution, and its parameters where it has some.
+fn distribution(name: &str, distribution: &impl Serialize) -> String {
+    let parameters = match serde_json::to_value(distribution) {
         Ok(Value::Object(mut keys)) => keys.remove(name).map(|value| flat(&value, 0)),
         _ => None,
     };
@@ -220,7 +220,7 @@ pub fn size(size: Option<&Size>) -> String {
         Some(Size::Capture(file)) => format!("in turn those of the capture '{file}'"),
         Some(Size::Drawn(drawn)) => {
             let of = if drawn.of == Of::Payload { " of the payload" } else { "" };
-            format!("drawn{of}: {}", law(drawn.law.name(), &drawn.law))
+            format!("drawn{of}: {}", distribution(drawn.distribution.name(), &drawn.distribution))
         }
     }
 }

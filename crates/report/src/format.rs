@@ -27,11 +27,22 @@ pub enum Colour {
     Ansi,
 }
 
+/// How much of a report is written, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rendering {
+    /// Whether text may carry colours.
+    pub colour: Colour,
+    /// Text: every measurement of the flows, and where and how the run took place, behind the summary.
+    pub details: bool,
+    /// JSON: the histograms behind the percentiles.
+    pub histograms: bool,
+}
+
 /// How a format writes.
 struct Row {
     format: Format,
     name: &'static str,
-    report: fn(&Report, Colour) -> String,
+    report: fn(&Report, Rendering) -> String,
     error: fn(&ErrorReport, Colour) -> String,
 }
 
@@ -53,8 +64,8 @@ impl Format {
     }
 
     /// Writes a report. Ends with a newline.
-    pub fn report(self, report: &Report, colour: Colour) -> String {
-        (self.row().report)(report, colour)
+    pub fn report(self, report: &Report, rendering: Rendering) -> String {
+        (self.row().report)(report, rendering)
     }
 
     /// Writes an error. Ends with a newline.

@@ -13,7 +13,7 @@ use wirebeat_units::{FrameRate, Nanos};
 
 use crate::assemble::{Clocks, CpuTime, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
 use crate::document::{Document, ErrorBody, ErrorReport, schema};
-use crate::format::{Colour, Format};
+use crate::format::{Colour, Format, Rendering};
 use crate::model::{
     Card, CardChange, CardCoalescing, CardCounter, CardPause, CardRings, CardRss, Change,
     ChangeOrigin, Clock, CounterMeaning, CounterSource, End, HardwareTimestamps, HeldBack, Host,
@@ -158,7 +158,7 @@ impl Plan {
             requested: self.volume(self.frames),
             sent: self.volume(self.frames),
             departures: Some((departures[0], departures[departures.len() - 1])),
-            departure_error: error.distribution(),
+            send_lateness: error.distribution(),
             late,
             late_after,
             ..SentFlow::default()
@@ -245,7 +245,7 @@ fn stamped(interface: &str) -> HardwareTimestamps {
         received_unstamped: if sends { 0 } else { 40 },
         sent_asked: sent + u64::from(sends),
         sent,
-        wire_departure_error_ns: of_sent.clone(),
+        wire_send_lateness_ns: of_sent.clone(),
         hand_over_to_wire_ns: of_sent,
     }
 }
@@ -298,7 +298,7 @@ fn both(plans: &[Plan]) -> (SenderSide, ReceiverSide) {
 }
 
 fn text(report: &Report) -> String {
-    Format::Text.report(report, Colour::Never)
+    Format::Text.report(report, Rendering { details: true, ..Rendering::default() })
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn a_flow_of_many_devices() {
         let plan = Plan { frames: 250, rate: 100, id, lost_ppm, name: "", ..VOICE };
         let (sent, received) = plan.run();
         summary.flows.insert(id, received);
-        all.departure_error.merge(&sent.departure_error);
+        all.send_lateness.merge(&sent.send_lateness);
         all.late += sent.late;
         all.departures = sent.departures;
         members.push(SentFlow { name: format!("BK.{id:03}"), offered: None, ..sent });
@@ -458,7 +458,7 @@ fn a_run_in_which_much_went_wrong() {
     bulk.departures = Some((Nanos::ZERO, Nanos::from_millis(2_100)));
     let mut late = Recorder::default();
     (0..89_040).for_each(|frame| late.record(frame * 3));
-    bulk.departure_error = late.distribution();
+    bulk.send_lateness = late.distribution();
     bulk.late = (0..89_040).filter(|frame| frame * 3 > 100_000).count() as u64;
     let flow = receiver.summary.flows.get_mut(&2).unwrap();
     flow.sequence.reordered = 40;
@@ -600,7 +600,7 @@ fn the_json_form() {
     let plans = [Plan { frames: 20, ..VOICE }, Plan { frames: 30, lost_ppm: 100_000, ..BULK }];
     let (sender, receiver) = both(&plans);
     let report = assemble(facts("wirebeat run voice.yaml"), Some(sender), Some(receiver));
-    let json = Format::Json.report(&report, Colour::Never);
+    let json = Format::Json.report(&report, Rendering { histograms: true, ..Rendering::default() });
     golden("tests/golden/two_flows.json", &json);
     let read: Document = serde_json::from_str(&json).unwrap();
     assert_eq!(read, Document::Report(Box::new(report)));
@@ -619,7 +619,7 @@ fn what_is_not_known_of_a_flow_takes_no_room() {
     for received in report.flows.iter_mut().filter_map(|flow| flow.received.as_mut()) {
         received.distributions().for_each(|stats| stats.percentiles = Default::default());
     }
-    let json = Format::Json.report(&report, Colour::Never);
+    let json = Format::Json.report(&report, Rendering { histograms: true, ..Rendering::default() });
     let (_, flows) = json.split_once("\"flows\": [").unwrap();
     let flows: Vec<&str> = flows.lines().skip(1).take(150).collect();
     assert!(

@@ -117,13 +117,13 @@ pub fn left_out<'a>(all: impl IntoIterator<Item = &'a LeftOut>) -> String {
 /// Why a run ended, in words.
 pub fn end(end: &End) -> String {
     match end {
-        End::Completed => "completed".to_owned(),
-        End::Stopped { signal } => format!("stopped by {signal}"),
+        End::Completed => "run complete".to_owned(),
+        End::Stopped { signal } => format!("run stopped by {signal}"),
         End::InterfaceGone { interface } => {
-            format!("ended: interface {interface} went down or was removed")
+            format!("run ended: interface {interface} went down or was removed")
         }
-        End::PeerGone { peer } => format!("ended: {peer} no longer answers"),
-        End::Failed { message } => format!("ended: {message}"),
+        End::PeerGone { peer } => format!("run ended: {peer} no longer answers"),
+        End::Failed { message } => format!("run ended: {message}"),
     }
 }
 

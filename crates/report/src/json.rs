@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
 use crate::document::ErrorReport;
-use crate::format::Colour;
+use crate::format::{Colour, Rendering};
 use crate::model::Report;
 
 /// With more flows than this each takes one line, which halves the text.
@@ -18,9 +18,12 @@ const FLOWS: usize = 100;
 const FLOW_DEPTH: usize = 2;
 
 /// Writes a report.
-pub fn report(report: &Report, _: Colour) -> String {
+pub fn report(report: &Report, rendering: Rendering) -> String {
     let deepest = if report.flows.len() > FLOWS { FLOW_DEPTH } else { usize::MAX };
-    write_lines(report, deepest)
+    match rendering.histograms {
+        true => write_lines(report, deepest),
+        false => write_lines(&report.clone().without_histograms(), deepest),
+    }
 }
 
 /// Writes an error.

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use wirebeat_engine_linux::kernel;
 use wirebeat_host::Machine;
 use wirebeat_netlink::{LinkLayer, RouteKind, XdpMode};
-use wirebeat_traffic::spec::{EngineChoice, FlowSpec, PortSpec, Scenario};
+use wirebeat_traffic::scenario::{EngineChoice, FlowSpec, PortSpec, Scenario};
 
 use crate::error::RunError;
 use crate::ports::PortHere;

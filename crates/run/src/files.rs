@@ -7,8 +7,8 @@ use std::path::Path;
 use wirebeat_report::model::MemberKind;
 use wirebeat_traffic::compile::{CompileError, Files};
 use wirebeat_traffic::program::Program;
-use wirebeat_traffic::spec::replay::{FlowOf, Truncated};
-use wirebeat_traffic::spec::{Replay, Scenario};
+use wirebeat_traffic::scenario::replay::{FlowOf, Truncated};
+use wirebeat_traffic::scenario::{Replay, Scenario};
 
 use crate::error::RunError;
 use crate::options::Options;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_netlink::{Link, LinkEvent, LinkState, LinkWatch};
 use wirebeat_report::model::{End, Outage};
-use wirebeat_traffic::spec::OnLinkDown;
+use wirebeat_traffic::scenario::OnLinkDown;
 use wirebeat_units::Nanos;
 
 use crate::error::RunError;

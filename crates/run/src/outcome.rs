@@ -20,7 +20,7 @@ use wirebeat_report::model::{
 };
 use wirebeat_traffic::compile::anatomy::mean_packets;
 use wirebeat_traffic::program::{Flow, Late, Program};
-use wirebeat_traffic::spec::replay::Numbers;
+use wirebeat_traffic::scenario::replay::Numbers;
 use wirebeat_units::Nanos;
 
 use crate::cards::{self, CardReports};
@@ -378,10 +378,10 @@ fn sender_side(
     }
 }
 
-/// Adds the histogram of departure errors that flows and members share. It is that of a flow whose members alone do.
+/// Adds the histogram of send lateness that flows and members share. It is that of a flow whose members alone do.
 fn with_shared(mut side: SenderSide, shared_errors: Vec<(u16, u64)>) -> SenderSide {
     for flow in side.flows.iter_mut().filter(|flow| flow.members.is_some()) {
-        flow.departure_error.complete(&shared_errors);
+        flow.send_lateness.complete(&shared_errors);
     }
     SenderSide { shared_errors, ..side }
 }
@@ -416,7 +416,7 @@ fn sent_flow(
         departures: sent
             .span
             .map(|(first, last)| (first.saturating_sub(start), last.saturating_sub(start))),
-        departure_error: sent.error.clone(),
+        send_lateness: sent.error.clone(),
         late: sent.late,
         drops_late: matches!(flow.late, Late::Drop(_)),
         late_after: late_after(flow.late),

@@ -12,7 +12,7 @@ use wirebeat_netlink::{
     XdpFeatures, XdpMode,
 };
 use wirebeat_traffic::compile::{Destination, Link as Facts, Links, Route, destinations};
-use wirebeat_traffic::spec::{EngineChoice, PortSpec, Scenario};
+use wirebeat_traffic::scenario::{EngineChoice, PortSpec, Scenario};
 use wirebeat_wire::mac::MacAddr;
 
 use crate::engines::Engine;

@@ -3,7 +3,7 @@
 use std::thread;
 
 use wirebeat_engine_linux::scheduling::{Priority, realtime_refusal};
-use wirebeat_traffic::spec::PriorityChoice;
+use wirebeat_traffic::scenario::PriorityChoice;
 
 use crate::error::RunError;
 use crate::placement::Placement;

@@ -25,7 +25,7 @@ use wirebeat_netlink::Namespace;
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::exit::Exit;
 use wirebeat_report::model::{End, Report};
-use wirebeat_traffic::spec::{
+use wirebeat_traffic::scenario::{
     EngineChoice, OnLinkDown, PortSpec, PriorityChoice, TimestampsChoice,
 };
 use wirebeat_units::{Nanos, human};

@@ -20,7 +20,7 @@ use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, ThreadState, rea
 use wirebeat_engine_linux::socket::{Gro, SocketOptions, SocketPort, SocketReceive};
 use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
-use wirebeat_traffic::spec::EngineChoice;
+use wirebeat_traffic::scenario::EngineChoice;
 
 use crate::damage::DamageWatch;
 use crate::engines::Engine;

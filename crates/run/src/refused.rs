@@ -2,7 +2,7 @@
 //!
 //! How many there are is known to the frame: the driver's answers are the witness where they are counted, and else the
 //! device's own counter. Neither knows flows. Where a receiver counted a flow, what it misses of it is the most that can
-//! have been refused; so refusals are charged to flows by that, and the books of each balance.
+//! have been refused; so refusals are charged to flows by that, and the counters of each are consistent.
 
 use wirebeat_engine::drive::FlowSent;
 use wirebeat_engine::port::Amount;

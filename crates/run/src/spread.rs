@@ -79,7 +79,7 @@ fn divided(program: &Program, flows: &[u32]) -> bool {
 #[cfg(test)]
 mod tests {
     use wirebeat_traffic::compile::{Link, Links, compile};
-    use wirebeat_traffic::spec::Scenario;
+    use wirebeat_traffic::scenario::Scenario;
 
     use super::*;
 

@@ -10,7 +10,7 @@ use wirebeat_netlink::ReceiveStamps;
 use wirebeat_report::assemble::Clocks;
 use wirebeat_report::model::{HardwareTimestamps, Stats};
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_traffic::spec::{EngineChoice, TimestampsChoice};
+use wirebeat_traffic::scenario::{EngineChoice, TimestampsChoice};
 use wirebeat_units::Nanos;
 use wirebeat_wire::ptp::{Carried, event};
 
@@ -128,7 +128,7 @@ pub(crate) fn of_station(
         received_unstamped: stamps.unstamped,
         sent_asked: stamps.asked,
         sent: stamps.sent,
-        wire_departure_error_ns: Stats::of(&stamps.departure_error),
+        wire_send_lateness_ns: Stats::of(&stamps.send_lateness),
         hand_over_to_wire_ns: Stats::of(&stamps.hand_over),
     })
 }

@@ -35,13 +35,13 @@ const TABLE: &[Row] = &[
         rule: "what to send and when knows no engines, threads, sockets or clocks",
     },
     Row {
-        name: "trace",
+        name: "archive",
         may_know: &["units", "wire"],
         tests: &[],
         rule: "what can be replayed is files and formats; how it is sent is not their business",
     },
     Row {
-        name: "scripts",
+        name: "import",
         may_know: &["units", "wire", "traffic"],
         tests: &[],
         rule: "another tool's script becomes a scenario; how that is run is not its business",
@@ -100,7 +100,7 @@ const TABLE: &[Row] = &[
             "units",
             "wire",
             "traffic",
-            "trace",
+            "archive",
             "meter",
             "engine",
             "engine-linux",
@@ -108,19 +108,19 @@ const TABLE: &[Row] = &[
             "host",
             "report",
         ],
-        tests: &["testbed", "scripts"],
+        tests: &["testbed", "import"],
         rule: "a run does not know how it was asked for",
     },
     Row {
         name: "cli",
-        may_know: &["units", "traffic", "trace", "scripts", "explain", "report", "run", "testbed"],
+        may_know: &["units", "traffic", "archive", "import", "explain", "report", "run", "testbed"],
         tests: &[],
         rule: "a control plane knows the language, a run and its report; what is below is the run's",
     },
 ];
 
 /// Crates without input and output, and all that they may use from elsewhere: data, not systems.
-const PURE: [&str; 7] = ["units", "wire", "traffic", "scripts", "explain", "meter", "report"];
+const PURE: [&str; 7] = ["units", "wire", "traffic", "import", "explain", "meter", "report"];
 const PURE_MAY_USE: [&str; 12] = [
     "crc32c",
     "humantime",

@@ -24,7 +24,7 @@ const PURE: [&str; 7] = [
     "crates/units/src/",
     "crates/wire/src/",
     "crates/traffic/src/",
-    "crates/scripts/src/",
+    "crates/import/src/",
     "crates/explain/src/",
     "crates/meter/src/",
     "crates/report/src/",
@@ -37,7 +37,7 @@ const SYSTEM_NAMES: [&str; 8] =
 /// Modules that code may not name: in which folder, of which crate, which ones, and the rule.
 const MAY_NOT_NAME: &[(&str, &str, &[&str], &str)] = &[
     (
-        "crates/traffic/src/spec/",
+        "crates/traffic/src/scenario/",
         "crate",
         &["compile", "schedule", "program"],
         "the language does not know what becomes of it",
@@ -45,7 +45,7 @@ const MAY_NOT_NAME: &[(&str, &str, &[&str], &str)] = &[
     (
         "crates/traffic/src/schedule/",
         "crate",
-        &["compile", "spec"],
+        &["compile", "scenario"],
         "a schedule is made from a program, not from a scenario",
     ),
     (
@@ -201,8 +201,9 @@ fn names(tokens: &[Token<'_>], root: &str, module: &str) -> bool {
 
 #[test]
 fn modules_are_found_alone_and_in_groups() {
-    let names = |source| names(&crate::rust::tokens(source), "crate", "spec");
-    for source in ["use crate::spec::A;", "let a = crate::spec::a();", "use crate::{a::{b}, spec};"]
+    let names = |source| names(&crate::rust::tokens(source), "crate", "scenario");
+    for source in
+        ["use crate::scenario::A;", "let a = crate::scenario::a();", "use crate::{a::{b}, spec};"]
     {
         assert!(names(source), "{source}");
     }

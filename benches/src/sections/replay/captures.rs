@@ -7,8 +7,8 @@ use std::time::Duration;
 use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_run::Stop;
 use wirebeat_testbed::{Capability, Program, require};
-use wirebeat_traffic::law::draw::{Key, Purpose};
-use wirebeat_traffic::spec::{FlowSpec, Scenario, Size};
+use wirebeat_traffic::distribution::draw::{Key, Purpose};
+use wirebeat_traffic::scenario::{FlowSpec, Scenario, Size};
 use wirebeat_units::FrameLen;
 
 use super::throughput::COPIES;

@@ -5,11 +5,11 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::thread;
 
+use wirebeat_archive::csv::{Reader, Reading};
+use wirebeat_archive::source::copy;
+use wirebeat_archive::time_series::{Timestamp, Writer};
 use wirebeat_engine_linux::affinity;
 use wirebeat_host::CpuTime;
-use wirebeat_trace::archive::{Timestamp, Writer};
-use wirebeat_trace::csv::{Reader, Reading};
-use wirebeat_trace::source::copy;
 
 use super::Part;
 use crate::format;

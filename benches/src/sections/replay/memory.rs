@@ -8,7 +8,7 @@ use std::time::Duration;
 use wirebeat_report::model::End;
 use wirebeat_run::{Options, Silent, Stop, prepare};
 use wirebeat_testbed::Program;
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 
 use super::series::{Archive, Series};
 use super::{Part, text};

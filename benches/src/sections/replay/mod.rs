@@ -17,7 +17,7 @@ use std::path::Path;
 
 use wirebeat_report::model::Report;
 use wirebeat_run::Stop;
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 
 use super::Chapter;
 use crate::frames::NEAR;

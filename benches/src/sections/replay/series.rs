@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use wirebeat_trace::archive::{Device, Record, Timestamp, Writer};
+use wirebeat_archive::time_series::{Device, Record, Timestamp, Writer};
 
 use crate::lab::{Failure, Lab};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use wirebeat_engine_linux::kernel::FarEnd;
-use wirebeat_traffic::spec::{FlowSpec, Size};
+use wirebeat_traffic::scenario::{FlowSpec, Size};
 use wirebeat_units::FrameLen;
 
 use super::series::{Archive, Series};

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use clap::Args as ClapArgs;
 use clap::builder::TypedValueParser;
-use wirebeat_trace::archive::{Place, Reading};
-use wirebeat_trace::forms::DataForm;
-use wirebeat_trace::parquet::{Packing, TimeUnit};
-use wirebeat_trace::{csv, parquet};
+use wirebeat_archive::forms::DataForm;
+use wirebeat_archive::parquet::{Packing, TimeUnit};
+use wirebeat_archive::time_series::{Place, Reading};
+use wirebeat_archive::{csv, parquet};
 use wirebeat_units::human::counted;
 
 use super::work::archive_from;

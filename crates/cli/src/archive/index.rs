@@ -5,8 +5,8 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use wirebeat_trace::archive::{Place, ReadError};
-use wirebeat_trace::index::{Fingerprint, Index, IndexError};
+use wirebeat_archive::index::{Fingerprint, Index, IndexError};
+use wirebeat_archive::time_series::{Place, ReadError};
 use wirebeat_units::human::counted;
 
 use super::work::archive_from;

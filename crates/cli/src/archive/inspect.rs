@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use serde::Serialize;
+use wirebeat_archive::survey::{Survey, Surveyor};
+use wirebeat_archive::time_series::{OnBad, Place, Reading, Timestamp};
 use wirebeat_report::text::style::Style;
-use wirebeat_trace::archive::{OnBad, Place, Reading, Timestamp};
-use wirebeat_trace::survey::{Survey, Surveyor};
 
 use super::ReadArgs;
 use super::work::{archive_from, index_of};

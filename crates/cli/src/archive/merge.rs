@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use wirebeat_trace::archive::{Reader, Writer};
-use wirebeat_trace::merge::{Merge, buffer};
+use wirebeat_archive::merge::{Merge, buffer};
+use wirebeat_archive::time_series::{Reader, Writer};
 use wirebeat_units::human::counted;
 
 use super::{Output, ReadArgs, copy, name, open, tell_skipped};

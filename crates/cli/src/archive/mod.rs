@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use wirebeat_trace::archive::{ByteOrder, OnBad, Reading, Tally, Writer};
-use wirebeat_trace::new_file::NewFile;
-use wirebeat_trace::{Sink, Source};
+use wirebeat_archive::new_file::NewFile;
+use wirebeat_archive::time_series::{ByteOrder, OnBad, Reading, Tally, Writer};
+use wirebeat_archive::{Sink, Source};
 use wirebeat_units::human::{self, counted};
 use wirebeat_units::printable::printable_lines;
 

@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
-use wirebeat_trace::archive::{OnBad, Place, Timestamp, Writer};
-use wirebeat_trace::select::{Devices, Numbered, Pattern, Selected, Selection};
+use wirebeat_archive::select::{Devices, Numbered, Pattern, Selected, Selection};
+use wirebeat_archive::time_series::{OnBad, Place, Timestamp, Writer};
 use wirebeat_units::human::counted;
 
 use super::work::{archive_from, holds, index_of};

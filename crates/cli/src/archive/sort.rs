@@ -5,9 +5,9 @@ use std::{env, fs, io};
 
 use clap::Args as ClapArgs;
 use rustix::fs::{Access, access};
+use wirebeat_archive::sort::{MEMORY_MIN, Sorter};
+use wirebeat_archive::time_series::{Place, Reading, Writer};
 use wirebeat_run::Exit;
-use wirebeat_trace::archive::{Place, Reading, Writer};
-use wirebeat_trace::sort::{MEMORY_MIN, Sorter};
 use wirebeat_units::Bytes;
 use wirebeat_units::human::counted;
 

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use serde::Serialize;
+use wirebeat_archive::time_series::{
+    Bad, Defect, LeftOut, OnBad, Place, ReadError, Reading, Tally,
+};
 use wirebeat_report::text::WIDTH;
 use wirebeat_report::text::style::{Style, clean, hang};
 use wirebeat_run::Exit;
-use wirebeat_trace::archive::{Bad, Defect, LeftOut, OnBad, Place, ReadError, Reading, Tally};
 use wirebeat_units::human::{self, counted};
 
 use super::work::archive_from;
@@ -30,7 +32,7 @@ pub struct Args {
     archive: PathBuf,
     /// Which byte of a record's length comes first: the big or the little end
     #[arg(long, value_name = "END", default_value = "big", value_parser = super::byte_order)]
-    length_order: wirebeat_trace::archive::ByteOrder,
+    length_order: wirebeat_archive::time_series::ByteOrder,
     /// Write the result as JSON to a file; with '-', to standard output, with nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

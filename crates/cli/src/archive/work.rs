@@ -4,12 +4,12 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use wirebeat_archive::index::{Fingerprint, Index};
+use wirebeat_archive::source::{self, CopyError};
+use wirebeat_archive::time_series::{Place, ReadError, Reader, Reading};
+use wirebeat_archive::{Error, Sink, Source};
+use wirebeat_archive::{capture, csv};
 use wirebeat_run::Stop;
-use wirebeat_trace::archive::{Place, ReadError, Reader, Reading};
-use wirebeat_trace::index::{Fingerprint, Index};
-use wirebeat_trace::source::{self, CopyError};
-use wirebeat_trace::{Error, Sink, Source};
-use wirebeat_trace::{capture, csv};
 
 use super::Bar;
 use crate::failure::{Cause, Failure};

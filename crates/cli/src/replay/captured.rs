@@ -5,8 +5,10 @@ use std::io::Read;
 use std::str::FromStr;
 
 use clap::Args as ClapArgs;
-use wirebeat_trace::capture;
-use wirebeat_traffic::spec::replay::{PortRange, Prefix, Replay, Rewrite, Side, Truncated, Vlan};
+use wirebeat_archive::capture;
+use wirebeat_traffic::scenario::replay::{
+    PortRange, Prefix, Replay, Rewrite, Side, Truncated, Vlan,
+};
 
 use super::Args;
 use super::stream::Recording;

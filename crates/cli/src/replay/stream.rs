@@ -10,8 +10,8 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, open};
-use wirebeat_trace::capture;
-use wirebeat_trace::compressed::{is_packed, unpacked};
+use wirebeat_archive::capture;
+use wirebeat_archive::compressed::{is_packed, unpacked};
 
 use crate::failure::Failure;
 use crate::file::is_standard;

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use wirebeat_run::{Exit, RunError};
-use wirebeat_traffic::spec::{Invalid, Scenario};
+use wirebeat_traffic::scenario::{Invalid, Scenario};
 
 use super::scenario::FLOW;
 use crate::failure::Failure;
@@ -167,7 +167,7 @@ fn flag(key: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use wirebeat_traffic::compile::{Link, Links, compile};
-    use wirebeat_traffic::spec::KeyPath;
+    use wirebeat_traffic::scenario::KeyPath;
 
     use super::*;
     use crate::send::tests::scenario;

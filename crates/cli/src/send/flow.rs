@@ -8,8 +8,8 @@ use std::str::FromStr;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, Parser};
-use wirebeat_traffic::spec::header::payload::Payload;
-use wirebeat_traffic::spec::{Departures, FlowRate, Size};
+use wirebeat_traffic::scenario::header::payload::Payload;
+use wirebeat_traffic::scenario::{Departures, FlowRate, Size};
 
 use crate::packet::PacketArgs;
 use crate::usage;

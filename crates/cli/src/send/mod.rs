@@ -10,7 +10,7 @@ mod scenario;
 use clap::Args as ClapArgs;
 use wirebeat_explain::Checked;
 use wirebeat_run::{Options, read_files};
-use wirebeat_traffic::spec::{LateChoice, Scenario};
+use wirebeat_traffic::scenario::{LateChoice, Scenario};
 use wirebeat_units::Nanos;
 
 use crate::ctl::ControlArgs;

@@ -1,8 +1,8 @@
 //! From the command line to a scenario: the same language, written out.
 
-use wirebeat_traffic::spec::header::Header;
-use wirebeat_traffic::spec::header::payload::Payload;
-use wirebeat_traffic::spec::{FlowSpec, Probe, RunSpec, Scenario};
+use wirebeat_traffic::scenario::header::Header;
+use wirebeat_traffic::scenario::header::payload::Payload;
+use wirebeat_traffic::scenario::{FlowSpec, Probe, RunSpec, Scenario};
 
 use super::flow::FlowArgs;
 use super::{Args, blame};

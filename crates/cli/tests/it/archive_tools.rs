@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use wirebeat_trace::archive::{Device, Record, Timestamp, Writer};
+use wirebeat_archive::time_series::{Device, Record, Timestamp, Writer};
 
 use crate::{Ended, Scratch, command, golden, run};
 

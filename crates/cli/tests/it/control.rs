@@ -73,7 +73,9 @@ fn a_session_is_changed_and_stopped_and_leaves_no_socket() {
     let words: Vec<_> = changes.iter().map(|one| one["change"].as_str().unwrap()).collect();
     assert_eq!(words, ["rate 5kpps, size 200B", "paused", "resumed", "stopped"]);
     assert!(changes.iter().all(|one| one["origin"] == "control" && one["at_ns"].is_u64()));
-    assert!(report["books"].as_array().unwrap().iter().all(|book| book["difference"] == 0));
+    assert!(
+        report["consistency_checks"].as_array().unwrap().iter().all(|book| book["difference"] == 0)
+    );
     assert!(!Path::new(&socket).exists(), "the socket is still there");
     let gone = ctl("list");
     assert_eq!(gone.code, 3, "{gone:?}");

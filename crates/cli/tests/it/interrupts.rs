@@ -12,11 +12,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::io::ioctl_fionread;
 use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{Pid, Signal, kill_process};
+use wirebeat_archive::capture::Frames;
+use wirebeat_archive::time_series::OnBad;
 use wirebeat_testbed::{
     Capability, End, Neighbours, Options as Cable, Process, Program, Testbed, require,
 };
-use wirebeat_trace::archive::OnBad;
-use wirebeat_trace::capture::Frames;
 
 use crate::{Scratch, command};
 

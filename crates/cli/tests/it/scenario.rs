@@ -1,6 +1,6 @@
 //! From a command line to its scenario, in golden files: the command line is the language in short.
 
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 
 use crate::{golden, line, run};
 

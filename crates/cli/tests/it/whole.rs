@@ -29,7 +29,7 @@ fn attached(bed: &Testbed) -> [bool; 2] {
 }
 
 #[test]
-fn the_demo_shows_balanced_books_and_no_loss() {
+fn the_demo_shows_consistent_counters_and_no_loss() {
     require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
     let nowhere = cable();
     let line = "demo --time 300ms --rate 5kpps --json -";
@@ -150,7 +150,9 @@ fn an_interrupt_ends_a_run_with_its_report() {
     let ended = sender.wait(PATIENCE).unwrap();
     let report = json(&ended);
     assert_eq!(report["end"]["reason"], "stopped", "{ended:?}");
-    assert!(report["books"].as_array().unwrap().iter().all(|book| book["difference"] == 0));
+    assert!(
+        report["consistency_checks"].as_array().unwrap().iter().all(|book| book["difference"] == 0)
+    );
     assert_eq!(ended.status.code(), Some(0));
 }
 

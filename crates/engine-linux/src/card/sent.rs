@@ -149,7 +149,7 @@ struct Collector {
     conversion: Conversion,
     shared: Arc<Shared>,
     stamped: u64,
-    departure_error: Recorder,
+    send_lateness: Recorder,
     hand_over: Recorder,
 }
 
@@ -186,7 +186,7 @@ impl Collector {
             conversion,
             shared,
             stamped: 0,
-            departure_error: Recorder::default(),
+            send_lateness: Recorder::default(),
             hand_over: Recorder::default(),
         })
     }
@@ -204,7 +204,7 @@ impl Collector {
         }
         CardStamps {
             sent: self.stamped,
-            departure_error: self.departure_error.distribution(),
+            send_lateness: self.send_lateness.distribution(),
             hand_over: self.hand_over.distribution(),
             error: self.conversion.error(),
             ..CardStamps::default()
@@ -257,7 +257,7 @@ impl Collector {
         self.stamped += 1;
         self.hand_over.record(left.signed_sub(asked.at));
         if asked.due > Nanos::ZERO {
-            self.departure_error.record(left.signed_sub(asked.due));
+            self.send_lateness.record(left.signed_sub(asked.due));
         }
     }
 
@@ -405,7 +405,7 @@ mod tests {
         collector.take(1, Stamp { card, number: 1 });
         assert!(!shared.waiting.load(Ordering::Acquire));
         assert_eq!(collector.stamped, 1);
-        assert_eq!(collector.departure_error.moments().max, 700);
+        assert_eq!(collector.send_lateness.moments().max, 700);
         assert_eq!(collector.hand_over.moments().max, 700);
         // a frame that the system did not take has used up a number
         ask(&shared, 1, now);

@@ -29,8 +29,8 @@ use wirebeat_meter::summary::MeterSummary;
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::compile::{self, Links, compile};
 use wirebeat_traffic::program::Program;
+use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_traffic::spec::Scenario;
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Moment;
 

@@ -1,4 +1,4 @@
-//! The packet engine: what goes wrong, and that the books balance all the same.
+//! The packet engine: what goes wrong, and that the counters are consistent all the same.
 
 use std::process::Command;
 
@@ -90,7 +90,7 @@ fn what_waits_at_a_stop_is_withdrawn() {
 }
 
 #[test]
-fn an_interface_that_goes_away_ends_the_run_with_its_books() {
+fn an_interface_that_goes_away_ends_the_run_with_its_counters() {
     require!(Capability::NetworkNamespaces);
     for removed in [false, true] {
         let cable = cable();

@@ -1,4 +1,4 @@
-//! The socket engine: what goes wrong, and that the books balance all the same.
+//! The socket engine: what goes wrong, and that the counters are consistent all the same.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -68,7 +68,7 @@ fn what_cannot_be_sent_by_the_deadline_has_failed() {
 }
 
 #[test]
-fn an_interface_that_goes_away_ends_the_run_with_its_books() {
+fn an_interface_that_goes_away_ends_the_run_with_its_counters() {
     require!(Capability::NetworkNamespaces);
     for removed in [false, true] {
         let cable = cable();

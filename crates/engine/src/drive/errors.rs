@@ -1,4 +1,4 @@
-//! Departure errors by tag, in bounded memory: moments of each and how many were late are exact, histograms are those of the
+//! Send lateness by tag, in bounded memory: moments of each and how many were late are exact, histograms are those of the
 //! first tags, and all others share one.
 
 use wirebeat_meter::distribution::Recorder;
@@ -7,7 +7,7 @@ use wirebeat_units::Nanos;
 
 use crate::port::OWN_HISTOGRAMS;
 
-/// The departure errors of one core.
+/// The send lateness of one core.
 #[derive(Debug)]
 pub(super) struct Errors {
     /// Of each tag: from which error on a frame is late, in ns, and how many were.

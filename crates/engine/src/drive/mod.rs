@@ -375,7 +375,7 @@ fn await_start<C: Clock>(clock: &C, job: &Job<'_>) {
     }
 }
 
-/// Counts and departure errors of one core, by tag.
+/// Counts and send lateness of one core, by tag.
 #[derive(Debug)]
 struct Tally {
     lines: Vec<Line>,

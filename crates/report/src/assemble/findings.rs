@@ -21,7 +21,7 @@ const UNCERTAIN: f64 = 0.01;
 /// and about the `machine`.
 pub fn findings(report: &Report, at_interfaces: Option<u64>, machine: Vec<String>) -> Vec<Finding> {
     let checks = [
-        (FindingKind::BooksDoNotBalance, books(report)),
+        (FindingKind::CountersInconsistent, checks(report)),
         (FindingKind::Unfinished, unfinished(report)),
         (FindingKind::NothingReceived, nothing_received(report, at_interfaces)),
         (FindingKind::LinkDown, link_down(report)),
@@ -57,13 +57,13 @@ pub fn findings(report: &Report, at_interfaces: Option<u64>, machine: Vec<String
         .collect()
 }
 
-fn books(report: &Report) -> Option<String> {
-    let wrong = report.books.iter().filter(|equation| !equation.balances());
+fn checks(report: &Report) -> Option<String> {
+    let wrong = report.consistency_checks.iter().filter(|equation| !equation.balances());
     let mut scopes: Vec<&str> = wrong.map(|equation| equation.scope.as_str()).collect();
     scopes.dedup();
-    (report.verdict == Verdict::BooksDoNotBalance).then(|| {
+    (report.verdict == Verdict::CountersInconsistent).then(|| {
         format!(
-            "the books do not balance ({}): frames were counted twice, not at all, or came from elsewhere",
+            "the counters are inconsistent ({}): frames were counted twice, not at all, or came from elsewhere",
             listed(&scopes)
         )
     })
@@ -71,7 +71,7 @@ fn books(report: &Report) -> Option<String> {
 
 fn unfinished(report: &Report) -> Option<String> {
     let finished = matches!(report.end, End::Completed | End::Stopped { .. });
-    (!finished).then(|| format!("the run {}", human::end(&report.end)))
+    (!finished).then(|| human::end(&report.end))
 }
 
 fn nothing_received(report: &Report, at_interfaces: Option<u64>) -> Option<String> {
@@ -295,16 +295,16 @@ fn departures_late(report: &Report) -> Option<String> {
     let late = |flow: &FlowReport| {
         let sent = flow.sent.as_ref()?;
         let gap = 1e9 / sent.offered?.frames_per_second;
-        let p99 = sent.departure_error_ns.percentiles.p99? as f64;
+        let p99 = sent.send_lateness_ns.percentiles.p99? as f64;
         (gap.is_finite() && p99 > gap).then_some(p99 / gap)
     };
     let ((worst, _), others) = worst(flows(report, late))?;
     let sent = worst.sent.as_ref()?;
     Some(format!(
-        "departures were late: 1 % of {} left {} or more after their deadline, at gaps of {}{}",
-        worst.name,
-        human::time(sent.departure_error_ns.percentiles.p99? as f64),
+        "sender late: p99 {} at a packet gap of {} ({}{}); treat delay results with care",
+        human::time(sent.send_lateness_ns.percentiles.p99? as f64),
         human::time(1e9 / sent.offered?.frames_per_second),
+        worst.name,
         and_others(others),
     ))
 }

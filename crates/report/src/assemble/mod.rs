@@ -3,10 +3,10 @@
 //! What the sender and the receiver counted comes in as [`SenderSide`] and [`ReceiverSide`]; losses,
 //! rates, books and findings follow from them here, by pure functions. Either side may be absent. One
 //! step is one file: `pair` brings the two sides of each flow together, `rates` makes rates of
-//! counts, `books` checks the sums, `findings` says what limited the run.
+//! counts, `consistency` checks the sums, `findings` says what limited the run.
 
-mod books;
 mod cards;
+mod consistency;
 mod findings;
 mod pair;
 mod rates;
@@ -87,7 +87,7 @@ pub struct SenderSide {
     pub stations: Vec<Station>,
     /// Each flow.
     pub flows: Vec<SentFlow>,
-    /// The histogram of departure errors of all that have none of their own: (bucket, count), in order.
+    /// The histogram of send lateness of all that have none of their own: (bucket, count), in order.
     pub shared_errors: Vec<(u16, u64)>,
 }
 
@@ -145,10 +145,10 @@ pub struct SentFlow {
     /// First and last departure, from the start of the run.
     pub departures: Option<(Nanos, Nanos)>,
     /// Departure time less deadline, in ns, of the frames that were sent.
-    pub departure_error: Distribution,
+    pub send_lateness: Distribution,
     /// Frames that were sent later than `late_after`.
     pub late: u64,
-    /// Frames with a greater departure error are late.
+    /// Frames with a greater send lateness are late.
     pub late_after: Nanos,
     /// Whether late frames are dropped.
     pub drops_late: bool,
@@ -186,9 +186,9 @@ pub fn assemble(
     let shared = receiver.as_ref().map(|receiver| &receiver.summary.shared);
     let shared_errors = sender.as_ref().map_or(&[][..], |sender| &sender.shared_errors);
     let total = pair::total(&pairs, &flows, (shared_errors, shared), uncertainty);
-    let books = books::books(&pairs, &flows, &total, receiver.as_ref());
+    let consistency_checks = consistency::checks(&pairs, &flows, &total, receiver.as_ref());
     let others = receiver.as_ref().map(|receiver| pair::others(&pairs, receiver));
-    let balanced = books.iter().all(|equation| equation.balances());
+    let balanced = consistency_checks.iter().all(|equation| equation.balances());
     let verdict = verdict(balanced, &facts.end);
     let delay_clock = receiver.is_some().then_some(clock);
     let at_interfaces = receiver.as_ref().and_then(|receiver| receiver.at_interfaces);
@@ -208,7 +208,7 @@ pub fn assemble(
         replays: facts.replays,
         others,
         findings: Vec::new(),
-        books,
+        consistency_checks,
         senders: sender.map_or_else(Vec::new, |sender| sender.stations),
         receivers: receiver.map_or_else(Vec::new, |receiver| receiver.stations),
         delay_clock,
@@ -220,7 +220,7 @@ pub fn assemble(
 
 fn verdict(balanced: bool, end: &End) -> Verdict {
     match end {
-        _ if !balanced => Verdict::BooksDoNotBalance,
+        _ if !balanced => Verdict::CountersInconsistent,
         End::Completed | End::Stopped { .. } => Verdict::Done,
         End::InterfaceGone { .. } | End::PeerGone { .. } | End::Failed { .. } => {
             Verdict::Unfinished

@@ -283,7 +283,7 @@ fn sent(flow: &SentFlow) -> Sent {
             .and_then(|rates| rates::error_ppm(&rates, offered.as_ref()?)),
         first_departure_ns: flow.departures.map(|(first, _)| first.get()),
         last_departure_ns: flow.departures.map(|(_, last)| last.get()),
-        departure_error_ns: Stats::of(&flow.departure_error),
+        send_lateness_ns: Stats::of(&flow.send_lateness),
     }
 }
 
@@ -329,7 +329,7 @@ fn span_ns(flow: &SentFlow) -> Option<u64> {
     let rate = flow.offered.filter(|_| flow.steady);
     let intervals = rates::intervals(flow.sent.frames, flow.burst);
     let planned = rate.map(|rate| (intervals as f64 / rate.per_second() * 1e9) as u64);
-    let latest = flow.departure_error.moments.max.max(0).unsigned_abs();
+    let latest = flow.send_lateness.moments.max.max(0).unsigned_abs();
     let explained = |planned: &u64| *planned > span && *planned - span <= latest;
     Some(planned.filter(explained).unwrap_or(span))
 }
@@ -371,9 +371,9 @@ fn received(flow: &FlowSummary, held: f64, uncertainty: Option<u64>) -> Received
         span_ns,
         one_way_delay_ns: uncertainty
             .map(|bound| Stats::raised(&flow.delay, flow.delay_base).certain_from(bound)),
-        delay_variation_rfc4689_ns: Stats::of(&flow.delay_variation),
-        interarrival_jitter_rfc3550_ns: flow.interarrival_jitter.estimate_ns().map(round),
-        delay_variation_rfc5481_ns: Stats::of(&flow.delay.above_minimum()),
+        jitter_rfc4689_ns: Stats::of(&flow.delay_variation),
+        jitter_rfc3550_ns: flow.interarrival_jitter.estimate_ns().map(round),
+        delay_above_minimum_rfc5481_ns: Stats::of(&flow.delay.above_minimum()),
         inter_arrival_ns: Stats::of(&flow.inter_arrival),
         inter_arrival_bins: flow.inter_arrival_bins.as_ref().map(Bins::from),
         gap_error_ns: Stats::of(&flow.gap_error),
@@ -406,7 +406,7 @@ pub fn total(
     }
     let any = pairs.iter().any(|pair| pair.received.is_some());
     let received = any.then(|| Received {
-        delay_variation_rfc5481_ns: Stats::of(&variation),
+        delay_above_minimum_rfc5481_ns: Stats::of(&variation),
         ..received(&all, held, uncertainty)
     });
     let loss = pairs.iter().filter_map(Pair::loss).reduce(Counted::add);
@@ -459,7 +459,7 @@ fn total_sent(
             }
             _ => flow.sent.frames as f64,
         };
-        error.merge(&flow.departure_error);
+        error.merge(&flow.send_lateness);
     }
     total.late = reports().fold(0, |sum, sent| sum.saturating_add(sent.late));
     let span = all.1.saturating_sub(all.0);
@@ -472,7 +472,7 @@ fn total_sent(
         None => rates::rates(&total.sent, held, span.max(asked).max(longest)),
     };
     error.complete(shared_errors);
-    total.departure_error_ns = Stats::of(&error);
+    total.send_lateness_ns = Stats::of(&error);
     Some(total)
 }
 

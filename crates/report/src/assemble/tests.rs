@@ -7,7 +7,7 @@ use wirebeat_meter::distribution::Recorder;
 use wirebeat_meter::summary::{FlowSummary, Moments, SequenceSummary, SharedHistograms};
 
 use super::*;
-use crate::format::{Colour, Format};
+use crate::format::{Format, Rendering};
 use crate::model::{Equation, Finding, FindingKind, FlowReport, LossBasis, Station, Thread};
 
 fn facts() -> RunFacts {
@@ -83,7 +83,7 @@ fn loss_is_what_was_sent_less_what_arrived_for_the_first_time() {
     assert_eq!((total.frames, total.basis), (10, LossBasis::SentLessUnique));
     assert_eq!(total.ratio, Some(10.0 / 150.0));
     assert_eq!((report.verdict, report.exit_code), (Verdict::Done, 0));
-    assert!(report.books.iter().all(|equation| equation.balances()));
+    assert!(report.consistency_checks.iter().all(|equation| equation.balances()));
 }
 
 /// Frames of a flow whose first left so late, and the others in time.
@@ -95,7 +95,7 @@ fn late_at_first(late: Nanos, noted: bool) -> SentFlow {
         error.record(late.get() as i64);
     }
     let departures = Some((late, Nanos::from_millis(999)));
-    SentFlow { departures, departure_error: error.distribution(), ..flow }
+    SentFlow { departures, send_lateness: error.distribution(), ..flow }
 }
 
 /// "The transmitter was too fast (+19 %)": frames that were held up at the start left together, and the rate was counted
@@ -140,32 +140,34 @@ fn a_flow_is_all_of_its_members_and_what_belongs_to_none() {
     assert_eq!(members.flows.iter().map(received).collect::<Vec<_>>(), [(90, 5, 10), (50, 0, 0)]);
     let others = report.others.as_ref().unwrap();
     assert!(others.is_empty(), "members are none of a flow that is not known: {others:?}");
-    assert!(report.books.iter().all(|equation| equation.balances()));
-    assert_eq!(report.books.len(), 3, "those of members are right and not listed");
+    assert!(report.consistency_checks.iter().all(|equation| equation.balances()));
+    assert_eq!(report.consistency_checks.len(), 3, "those of members are right and not listed");
     let mut flow = with_members(&[100, 50], 10);
     flow.id = None;
     let report = assemble(facts(), sender(vec![flow]), None);
-    assert_eq!(report.books.len(), 1, "nor without probes");
+    assert_eq!(report.consistency_checks.len(), 1, "nor without probes");
 }
 
 #[test]
 fn a_member_whose_sums_are_wrong_is_told_though_those_of_its_flow_are_right() {
     let arrivals = receiver([(1, arrived(40, 0)), (2, arrived(60, 0))]);
     let report = assemble(facts(), sender(vec![with_members(&[50, 50], 0)]), Some(arrivals));
-    assert_eq!(report.verdict, Verdict::BooksDoNotBalance);
-    let wrong: Vec<_> = report.books.iter().filter(|equation| !equation.balances()).collect();
+    assert_eq!(report.verdict, Verdict::CountersInconsistent);
+    let wrong: Vec<_> =
+        report.consistency_checks.iter().filter(|equation| !equation.balances()).collect();
     assert_eq!((wrong.len(), wrong[0].difference), (1, -10));
     assert_eq!(wrong[0].scope, "flow 2 of flow flow 0");
 }
 
 #[test]
-fn more_different_frames_than_were_sent_unbalance_the_books() {
+fn more_different_frames_than_were_sent_make_counters_inconsistent() {
     let report =
         assemble(facts(), sender(vec![sent(Some(1), 10)]), Some(receiver([(1, arrived(11, 0))])));
-    assert_eq!((report.verdict, report.exit_code), (Verdict::BooksDoNotBalance, 1));
-    let wrong: Vec<_> = report.books.iter().filter(|equation| !equation.balances()).collect();
+    assert_eq!((report.verdict, report.exit_code), (Verdict::CountersInconsistent, 1));
+    let wrong: Vec<_> =
+        report.consistency_checks.iter().filter(|equation| !equation.balances()).collect();
     assert_eq!((wrong.len(), wrong[0].difference), (1, -1));
-    assert_eq!(kinds(&report), [FindingKind::BooksDoNotBalance]);
+    assert_eq!(kinds(&report), [FindingKind::CountersInconsistent]);
 }
 
 /// 10,000 flows had 30,000 sums of 8 MB, all of them right.
@@ -176,21 +178,26 @@ fn of_very_many_flows_only_wrong_sums_are_listed() {
         let arrived = (0..count).map(|id| (id, arrived(if id == 7 { arrives } else { 10 }, 0)));
         assemble(facts(), sender(sent), Some(receiver(arrived)))
     };
-    assert_eq!(flows(100, 10).books.len(), 303);
+    assert_eq!(flows(100, 10).consistency_checks.len(), 303);
     let report = flows(101, 10);
-    assert_eq!((report.books.len(), report.verdict), (3, Verdict::Done), "those of the total");
+    assert_eq!(
+        (report.consistency_checks.len(), report.verdict),
+        (3, Verdict::Done),
+        "those of the total"
+    );
     let report = flows(101, 11);
-    let scopes: Vec<_> = report.books.iter().map(|equation| equation.scope.as_str()).collect();
+    let scopes: Vec<_> =
+        report.consistency_checks.iter().map(|equation| equation.scope.as_str()).collect();
     assert_eq!(scopes, ["flow flow 7", "total", "total", "total"]);
-    assert_eq!(report.verdict, Verdict::BooksDoNotBalance);
+    assert_eq!(report.verdict, Verdict::CountersInconsistent);
 }
 
 #[test]
-fn frames_that_the_sender_forgot_unbalance_the_books() {
+fn frames_that_the_sender_forgot_make_counters_inconsistent() {
     let mut flow = sent(Some(1), 10);
     flow.requested.frames = 11;
     let report = assemble(facts(), sender(vec![flow]), None);
-    assert_eq!(report.verdict, Verdict::BooksDoNotBalance);
+    assert_eq!(report.verdict, Verdict::CountersInconsistent);
 }
 
 #[test]
@@ -202,7 +209,7 @@ fn what_the_engine_delivered_must_be_what_the_meter_counted() {
     assert_eq!(right.verdict, Verdict::Done);
     side.delivered = Some(14);
     let wrong = assemble(facts(), sender(vec![sent(Some(1), 10)]), Some(side));
-    assert_eq!(wrong.verdict, Verdict::BooksDoNotBalance);
+    assert_eq!(wrong.verdict, Verdict::CountersInconsistent);
 }
 
 #[test]
@@ -258,7 +265,7 @@ fn what_a_receiver_cannot_recognise_is_not_measured_and_not_lost() {
     let report = assemble(facts(), sender(vec![unknown]), Some(receiver([])));
     assert_eq!((report.total.received.as_ref(), report.total.loss), (None, None));
     assert_eq!(kinds(&report), [FindingKind::NotMeasured]);
-    assert!(report.books.iter().all(|equation| equation.balances()));
+    assert!(report.consistency_checks.iter().all(|equation| equation.balances()));
 }
 
 #[test]
@@ -332,7 +339,7 @@ fn what_was_not_counted_to_its_end_is_at_least_so_much() {
     let flow = SentFlow { not_reached: 899, not_reached_at_least: true, ..sent(Some(1), 101) };
     let requested = Volume { frames: 1000, ..flow.requested };
     let report = assemble(facts(), sender(vec![SentFlow { requested, ..flow }]), None);
-    let text = crate::text::report(&report, crate::format::Colour::Never);
+    let text = crate::text::report(&report, Default::default());
     assert!(text.contains("101 of at least 1,000 frames requested were sent"), "{text}");
     assert!(text.contains("ended before it reached at least 899 frames"), "{text}");
 }
@@ -450,7 +457,7 @@ fn departures_later_than_the_gap_are_found_out() {
     let mut flow = sent(Some(1), 100);
     let mut error = Recorder::default();
     (0..100).for_each(|frame| error.record(if frame < 95 { 20 } else { 2_000_000 }));
-    flow.departure_error = error.distribution();
+    flow.send_lateness = error.distribution();
     (flow.late, flow.late_after) = (5, Nanos::from_micros(100));
     let report = assemble(facts(), sender(vec![flow]), None);
     assert_eq!(kinds(&report), [FindingKind::DeparturesLate]);
@@ -476,7 +483,7 @@ fn delays_below_the_uncertainty_of_the_clocks_are_not_given() {
     assert_eq!(stats.histogram[0].2, 1);
     assert!(stats.histogram.iter().skip(1).all(|bucket| bucket.1 >= 1_000));
     // A variation does not depend on the offset of the clocks.
-    assert_eq!(received.delay_variation_rfc5481_ns.max, Some(9_050));
+    assert_eq!(received.delay_above_minimum_rfc5481_ns.max, Some(9_050));
 }
 
 #[test]
@@ -511,7 +518,7 @@ fn what_was_taken_off_the_delays_is_added_again() {
         (Some(1_000_300), Some(1_000_500), Some(1e6 + 400.0))
     );
     assert_eq!(stats.histogram[0].0, 1_000_300);
-    assert_eq!(received.delay_variation_rfc5481_ns.max, Some(200));
+    assert_eq!(received.delay_above_minimum_rfc5481_ns.max, Some(200));
 }
 
 #[test]
@@ -585,7 +592,11 @@ fn arrivals_beyond_the_window_bound_the_loss() {
         report.flows[0].name
     );
     assert!(message.contains(&bound), "{message}");
-    assert!(report.books.iter().all(Equation::balances), "{:?}", report.books);
+    assert!(
+        report.consistency_checks.iter().all(Equation::balances),
+        "{:?}",
+        report.consistency_checks
+    );
     // more than were sent: so many of them were duplicates for certain, and the sums are right
     let report = assemble(
         facts(),
@@ -595,7 +606,11 @@ fn arrivals_beyond_the_window_bound_the_loss() {
     let received = report.flows[0].received.as_ref().unwrap();
     let counts = (received.unique, received.duplicates, received.reordered, received.beyond_window);
     assert_eq!((counts, loss(&report.flows[0])), ((100, 3, 1, 1), Some((0, Some(1)))));
-    assert!(report.books.iter().all(Equation::balances), "{:?}", report.books);
+    assert!(
+        report.consistency_checks.iter().all(Equation::balances),
+        "{:?}",
+        report.consistency_checks
+    );
 }
 
 /// Gaps within each of two queues are not held against the gap of the flow.
@@ -723,11 +738,11 @@ proptest! {
         });
         let duration = Nanos::new(duration);
         let report = assemble(RunFacts { clocks, duration, ..facts() }, sender, receiver);
-        let balanced = report.books.iter().all(|equation| equation.balances());
+        let balanced = report.consistency_checks.iter().all(|equation| equation.balances());
         prop_assert_eq!(report.exit_code == 0, balanced);
-        let json = Format::Json.report(&report, Colour::Never);
+        let json = Format::Json.report(&report, Rendering::default());
         prop_assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
-        let text = Format::Text.report(&report, Colour::Never);
+        let text = Format::Text.report(&report, Rendering { details: true, ..Rendering::default() });
         prop_assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
     }
 }

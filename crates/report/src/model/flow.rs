@@ -59,10 +59,14 @@ impl FlowReport {
     /// The same with the numbers that distributions come to, and without the histograms behind them.
     #[must_use]
     pub fn without_histograms(mut self) -> FlowReport {
-        let sent = self.sent.iter_mut().map(|sent| &mut sent.departure_error_ns);
-        let received = self.received.iter_mut().flat_map(Received::distributions);
-        sent.chain(received).for_each(|stats| stats.histogram = Vec::new());
+        self.distributions().for_each(Stats::forget_histogram);
         self
+    }
+
+    /// All of its distributions.
+    pub(super) fn distributions(&mut self) -> impl Iterator<Item = &mut Stats> {
+        let sent = self.sent.iter_mut().map(|sent| &mut sent.send_lateness_ns);
+        sent.chain(self.received.iter_mut().flat_map(Received::distributions))
     }
 }
 
@@ -71,8 +75,8 @@ impl Received {
     pub(crate) fn distributions(&mut self) -> impl Iterator<Item = &mut Stats> {
         let all = [
             &mut self.reordering_extent_frames,
-            &mut self.delay_variation_rfc4689_ns,
-            &mut self.delay_variation_rfc5481_ns,
+            &mut self.jitter_rfc4689_ns,
+            &mut self.delay_above_minimum_rfc5481_ns,
             &mut self.inter_arrival_ns,
             &mut self.gap_error_ns,
         ];
@@ -125,7 +129,7 @@ pub struct Sent {
     pub failed: u64,
     /// Frames sent later than `late_after_ns`.
     pub late: u64,
-    /// From which departure error on a frame counts as late.
+    /// From which send lateness on a frame counts as late.
     pub late_after_ns: u64,
     /// Transmit queues that it was spread over: more than one do not keep its order. Of the total: the most of any flow.
     #[serde(default)]
@@ -152,7 +156,7 @@ pub struct Sent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_departure_ns: Option<u64>,
     /// Departure time less deadline.
-    pub departure_error_ns: Stats,
+    pub send_lateness_ns: Stats,
 }
 
 impl Sent {
@@ -199,7 +203,7 @@ pub struct Received {
     #[serde(default)]
     pub window_frames: u64,
     /// On how many queues the flow arrived, where what lies between two arrivals was measured within each of them:
-    /// `inter_arrival_ns` and `delay_variation_rfc4689_ns` are then not those of the whole flow, and `gap_error_ns` is
+    /// `inter_arrival_ns` and `jitter_rfc4689_ns` are then not those of the whole flow, and `gap_error_ns` is
     /// not measured. `null` where they are measured across all queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_within_queues: Option<u32>,
@@ -215,14 +219,14 @@ pub struct Received {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way_delay_ns: Option<Stats>,
     /// Absolute difference of the delays of consecutive arrivals (RFC 4689 §3.2.5).
-    pub delay_variation_rfc4689_ns: Stats,
+    pub jitter_rfc4689_ns: Stats,
     /// Interarrival jitter (RFC 3550 §6.4.1): the running estimate after the last arrival, of the differences of
-    /// `delay_variation_rfc4689_ns`; `null` before the second arrival, for several receive queues, and for the
+    /// `jitter_rfc4689_ns`; `null` before the second arrival, for several receive queues, and for the
     /// total of several flows, where it is not defined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interarrival_jitter_rfc3550_ns: Option<f64>,
+    pub jitter_rfc3550_ns: Option<f64>,
     /// Delay less the smallest delay (RFC 5481 §4.2).
-    pub delay_variation_rfc5481_ns: Stats,
+    pub delay_above_minimum_rfc5481_ns: Stats,
     /// Time between consecutive arrivals.
     pub inter_arrival_ns: Stats,
     /// The same in bins of one width, where those were asked for.

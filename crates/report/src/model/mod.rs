@@ -29,12 +29,12 @@ use serde::{Deserialize, Serialize};
 use crate::exit::Exit;
 
 /// The version of this model, in every report.
-pub const SCHEMA_VERSION: &str = "3";
+pub const SCHEMA_VERSION: &str = "4";
 
 /// The report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// Version of this model: "3".
+    /// Version of this model: "4".
     pub schema_version: String,
     /// Version of the program.
     pub wirebeat_version: String,
@@ -69,7 +69,7 @@ pub struct Report {
     /// What limited the run or makes its numbers less certain; the gravest first.
     pub findings: Vec<Finding>,
     /// The sums that must be right: all of them, or of more than 100 flows those of the total and those that are wrong.
-    pub books: Vec<Equation>,
+    pub consistency_checks: Vec<Equation>,
     /// The ports that sent.
     pub senders: Vec<Station>,
     /// The ports that received.
@@ -78,6 +78,22 @@ pub struct Report {
     pub delay_clock: Option<DelayClock>,
     /// CPU time that the run took, by role.
     pub costs: Vec<Cost>,
+}
+
+impl Report {
+    /// The same with the numbers that distributions come to, and without the histograms behind them.
+    #[must_use]
+    pub fn without_histograms(mut self) -> Report {
+        let flows = self.flows.iter_mut().chain([&mut self.total]);
+        flows.flat_map(FlowReport::distributions).for_each(Stats::forget_histogram);
+        let stations = self.senders.iter_mut().chain(&mut self.receivers);
+        stations.flat_map(Station::distributions).for_each(Stats::forget_histogram);
+        let disorders = self.replays.iter_mut().filter_map(|replay| replay.out_of_order.as_mut());
+        disorders
+            .flat_map(|of| [&mut of.delay_ns, &mut of.extent_records])
+            .for_each(Stats::forget_histogram);
+        self
+    }
 }
 
 /// A time in which a link was down.
@@ -146,12 +162,12 @@ pub enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It completed, or was told to stop, and its books balance.
+    /// It completed, or was told to stop, and its counters are consistent.
     Done,
     /// It ended before it was done; what it reports is right as far as it went.
     Unfinished,
     /// A sum is wrong: the numbers cannot be trusted.
-    BooksDoNotBalance,
+    CountersInconsistent,
 }
 
 impl Verdict {
@@ -164,7 +180,7 @@ impl Verdict {
     pub const fn exit(self) -> Exit {
         match self {
             Verdict::Done => Exit::Done,
-            Verdict::Unfinished | Verdict::BooksDoNotBalance => Exit::Unfinished,
+            Verdict::Unfinished | Verdict::CountersInconsistent => Exit::Unfinished,
         }
     }
 }
@@ -211,7 +227,7 @@ pub struct Finding {
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// A sum is wrong.
-    BooksDoNotBalance,
+    CountersInconsistent,
     /// The run ended before it was done.
     Unfinished,
     /// Nothing arrived.

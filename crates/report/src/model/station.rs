@@ -71,11 +71,22 @@ pub struct HardwareTimestamps {
     pub sent_asked: u64,
     /// Those of them that it stamped.
     pub sent: u64,
-    /// Departure error on the wire: when frames left by the card's clock, less their deadline; of those that were stamped
+    /// Send lateness on the wire: when frames left by the card's clock, less their deadline; of those that were stamped
     /// and had one.
-    pub wire_departure_error_ns: Stats,
+    pub wire_send_lateness_ns: Stats,
     /// When frames left by the card's clock, less when they were handed over.
     pub hand_over_to_wire_ns: Stats,
+}
+
+impl Station {
+    /// All of its distributions.
+    pub(super) fn distributions(&mut self) -> impl Iterator<Item = &mut Stats> {
+        let stamps = self.hardware_timestamps.iter_mut();
+        let stamps = stamps.flat_map(|stamps| {
+            [&mut stamps.wire_send_lateness_ns, &mut stamps.hand_over_to_wire_ns]
+        });
+        stamps.chain(self.interruptions.iter_mut().map(|of| &mut of.lengths_ns))
+    }
 }
 
 /// How a thread competed for a CPU during a run (sched(7)).

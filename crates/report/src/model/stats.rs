@@ -34,10 +34,17 @@ pub struct Stats {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertain_below: Option<u64>,
     /// The histogram: the buckets that are not empty, each as `[lowest, highest, count]`. The last
-    /// possible bucket also collects everything above 2^37 - 1. Left out when it is empty: nothing was measured, or the flow
-    /// shares its histogram with others and has no percentiles.
+    /// possible bucket also collects everything above 2^37 - 1. Left out when it is empty (nothing was measured, or the flow
+    /// shares its histogram with others and has no percentiles), and without `--histograms`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
+}
+
+impl Stats {
+    /// Leaves the numbers that the distribution comes to.
+    pub(super) fn forget_histogram(&mut self) {
+        self.histogram = Vec::new();
+    }
 }
 
 /// The percentiles of a distribution.

@@ -106,7 +106,7 @@ fn sender(sent: &Sent) -> String {
     let error = match sent.rate_error_ppm {
         Some(ppm) => format!("rate error {}, ", human::deviation(ppm)),
         // without a rate and without deadlines there was nothing to keep to
-        None if sent.offered.is_none() && sent.departure_error_ns.count == 0 => {
+        None if sent.offered.is_none() && sent.send_lateness_ns.count == 0 => {
             "as fast as possible, ".to_owned()
         }
         None => String::new(),
@@ -167,8 +167,8 @@ fn receiver(received: &Received, flow: &FlowReport) -> String {
             "{count} not stamped by the card (in no delay and no time between arrivals)"
         ));
     }
-    if let Some(jitter) = received.interarrival_jitter_rfc3550_ns {
-        parts.push(format!("interarrival jitter {} (RFC 3550)", human::short_time(jitter)));
+    if let Some(jitter) = received.jitter_rfc3550_ns {
+        parts.push(format!("jitter {} (RFC 3550)", human::short_time(jitter)));
     }
     if let Some(queues) = received.measured_within_queues {
         parts.push(format!(
@@ -188,11 +188,11 @@ fn measurements(flow: &FlowReport, style: Style) -> String {
             table.row(measurement(label, stats, unit));
         }
     };
-    add("departure error", flow.sent.as_ref().map(|sent| &sent.departure_error_ns), Unit::Time);
+    add("send lateness", flow.sent.as_ref().map(|sent| &sent.send_lateness_ns), Unit::Time);
     if let Some(received) = &flow.received {
         add("one-way delay", received.one_way_delay_ns.as_ref(), Unit::Time);
-        add("variation 4689", Some(&received.delay_variation_rfc4689_ns), Unit::Time);
-        add("variation 5481", Some(&received.delay_variation_rfc5481_ns), Unit::Time);
+        add("jitter (RFC 4689)", Some(&received.jitter_rfc4689_ns), Unit::Time);
+        add("delay above minimum", Some(&received.delay_above_minimum_rfc5481_ns), Unit::Time);
         add("inter-arrival", Some(&received.inter_arrival_ns), Unit::Time);
         add("gap error", Some(&received.gap_error_ns), Unit::Time);
         add("reorder extent", Some(&received.reordering_extent_frames), Unit::Frames);

@@ -26,11 +26,11 @@ pub fn members(members: &Members, style: Style) -> String {
         title += ", those first of which most is missing";
     }
     let heading = [
-        one, "sent", "expired", "received", "lost", "loss", "rate", "p50", "p99", "max", "p50",
-        "p99",
+        one, "sent", "expired", "received", "lost", "loss", "rate", "Mbit/s", "p50", "p99", "max",
+        "p50", "p99",
     ];
     let mut table =
-        Table::new(&heading).group("one-way delay", 7, 9).group("departure error", 10, 11);
+        Table::new(&heading).group("one-way delay", 8, 10).group("send lateness", 11, 12);
     for flow in flows.iter().take(LINES) {
         table.row(line(flow));
     }

@@ -1,4 +1,4 @@
-//! Text for people: first a table that is read in one look, then what limited the run, then details.
+//! Text for people: a summary that fits a screen (a table of the flows, then what limited the run), and by choice the details.
 //!
 //! At most 100 columns where the numbers allow. Names come from users and peers, so nothing in them
 //! reaches a terminal as a control sequence.
@@ -13,7 +13,7 @@ pub mod style;
 pub mod table;
 
 use crate::document::ErrorReport;
-use crate::format::Colour;
+use crate::format::{Colour, Rendering};
 use crate::human;
 use crate::model::{Report, Verdict};
 use style::{Style, clean};
@@ -22,13 +22,17 @@ use style::{Style, clean};
 pub const WIDTH: usize = 100;
 
 /// Writes a report.
-pub fn report(report: &Report, colour: Colour) -> String {
-    let style = Style::new(colour);
+pub fn report(report: &Report, rendering: Rendering) -> String {
+    let style = Style::new(rendering.colour);
     let mut parts = vec![headline(report, style), overview::table(report, style)];
     parts.extend(overview::findings(report, style));
     parts.extend(overview::changes(report, style));
-    parts.extend(flow::flows(report, style));
-    parts.push(run::run(report, style));
+    if rendering.details {
+        parts.extend(flow::flows(report, style));
+        parts.push(run::run(report, style));
+    } else {
+        parts.push("every measurement: --details, or --json FILE\n".to_owned());
+    }
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }
@@ -42,17 +46,23 @@ pub fn error(error: &ErrorReport, colour: Colour) -> String {
 /// What ran, when, how long, and what to make of it.
 fn headline(report: &Report, style: Style) -> String {
     let verdict = match report.verdict {
-        Verdict::Done => "books balance".to_owned(),
-        Verdict::Unfinished => style.bad("unfinished"),
-        Verdict::BooksDoNotBalance => style.bad("books do not balance"),
+        Verdict::Done => "Counters consistent.".to_owned(),
+        Verdict::Unfinished => style.bad("Unfinished."),
+        Verdict::CountersInconsistent => style.bad("Counters inconsistent."),
     };
     format!(
-        "{}  {}  {}\n{}, {verdict}\n",
+        "{}  {}  {}\n{}. {verdict}\n",
         style.strong(&format!("wirebeat {}", clean(&report.wirebeat_version))),
         clean(&report.started),
         human::time(report.duration_ns as f64),
-        clean(&human::end(&report.end)),
+        clean(&sentence(&human::end(&report.end))),
     ) + &short_of(report, style)
+}
+
+/// With a capital letter.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// What became of the frames that were asked for, where one in a hundred or more was not sent.

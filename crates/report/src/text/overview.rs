@@ -18,10 +18,12 @@ pub fn table(report: &Report, style: Style) -> String {
     if report.flows.is_empty() {
         return "nothing arrived\n".to_owned();
     }
-    let heading =
-        ["flow", "sent", "received", "lost", "loss", "rate", "p50", "p99", "max", "p50", "p99"];
+    let heading = [
+        "flow", "sent", "received", "lost", "loss", "rate", "Mbit/s", "p50", "p99", "max", "p50",
+        "p99",
+    ];
     let mut table =
-        Table::new(&heading).group("one-way delay", 6, 8).group("departure error", 9, 10);
+        Table::new(&heading).group("one-way delay", 7, 9).group("send lateness", 10, 11);
     for flow in report.flows.iter().take(FLOWS) {
         table.row(line(flow));
     }
@@ -39,7 +41,7 @@ pub fn line(flow: &FlowReport) -> Vec<Cell> {
     let sent = flow.sent.as_ref();
     let received = flow.received.as_ref();
     let delay = received.and_then(|received| received.one_way_delay_ns.as_ref());
-    let error = sent.map(|sent| &sent.departure_error_ns);
+    let error = sent.map(|sent| &sent.send_lateness_ns);
     let rates: Option<Rates> =
         received.and_then(|side| side.rates).or(sent.and_then(|side| side.rates));
     let lost = flow.loss.map(|loss| loss.frames);
@@ -53,6 +55,7 @@ pub fn line(flow: &FlowReport) -> Vec<Cell> {
         Cell { bad: lost.is_some_and(|lost| lost > 0), ..count(lost) },
         flow.loss.and_then(|loss| loss.ratio).map_or_else(nothing, human::percent).into(),
         rates.map_or_else(nothing, |rates| human::frame_rate(rates.frames_per_second)).into(),
+        rates.map_or_else(nothing, |rates| human::number(rates.frame_bits_per_second / 1e6)).into(),
         at(delay, |stats| stats.percentiles.p50),
         at(delay, |stats| stats.percentiles.p99),
         at(delay, |stats| stats.max),

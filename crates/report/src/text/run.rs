@@ -1,4 +1,4 @@
-//! Where and how a run took place, what it cost, and its books.
+//! Where and how a run took place, what it cost, and its consistency checks.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ const LABEL: usize = 10;
 /// Recordings that have a line of their own.
 const REPLAYS: usize = 10;
 
-/// Where and how the run took place, what it cost, and its books.
+/// Where and how the run took place, what it cost, and its consistency checks.
 pub fn run(report: &Report, style: Style) -> String {
     let mut lines = Lines::default();
     lines.plain(style.strong("run"));
@@ -44,13 +44,17 @@ pub fn run(report: &Report, style: Style) -> String {
     if let Some(others) = report.others.as_ref().filter(|others| !others.is_empty()) {
         lines.entry("others", self::others(others));
     }
-    for (index, equation) in books(report).enumerate() {
-        let label = if index == 0 { "books" } else { "" };
-        let text = clean(&self::equation(equation));
-        lines.styled(label, if equation.balances() { text } else { style.bad(&text) });
-    }
     let words: Vec<Cow<'_, str>> = report.command_line.iter().map(|word| quoted(word)).collect();
     lines.entry("command", words.join(" "));
+    for (index, equation) in consistency_checks(report).enumerate() {
+        if index == 0 {
+            lines.plain(String::new());
+            lines.plain(style.strong("consistency checks"));
+        }
+        let text = clean(&self::equation(equation));
+        let text = if equation.balances() { text } else { style.bad(&text) };
+        lines.plain(hang("  ", &text, WIDTH));
+    }
     lines.out
 }
 
@@ -124,12 +128,15 @@ fn out_of_order(of: &OutOfOrder) -> String {
 }
 
 /// The sums of the total, and those of flows that are wrong.
-fn books(report: &Report) -> impl Iterator<Item = &Equation> {
+fn consistency_checks(report: &Report) -> impl Iterator<Item = &Equation> {
     let names: BTreeSet<&str> = report.flows.iter().map(|flow| flow.name.as_str()).collect();
     let of_flow = move |equation: &Equation| {
         equation.scope.strip_prefix("flow ").is_some_and(|name| names.contains(name))
     };
-    report.books.iter().filter(move |equation| !equation.balances() || !of_flow(equation))
+    report
+        .consistency_checks
+        .iter()
+        .filter(move |equation| !equation.balances() || !of_flow(equation))
 }
 
 fn equation(equation: &Equation) -> String {
@@ -227,7 +234,7 @@ fn stamps(stamps: &HardwareTimestamps) -> Vec<String> {
         ));
     }
     let all = [
-        ("departure error on the wire", &stamps.wire_departure_error_ns),
+        ("send lateness on the wire", &stamps.wire_send_lateness_ns),
         ("from hand-over to the wire", &stamps.hand_over_to_wire_ns),
     ];
     let time = |value: Option<i64>| value.map_or("-".to_owned(), |ns| human::time(ns as f64));

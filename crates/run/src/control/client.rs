@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wirebeat_traffic::spec::MAX_FLOWS;
+use wirebeat_traffic::scenario::MAX_FLOWS;
 
 use super::message::{Answer, FLOW_MAX, LINE_MAX, Request, line};
 use super::place;

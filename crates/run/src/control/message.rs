@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wirebeat_traffic::compile::Part;
-use wirebeat_traffic::spec::change::Settings;
-use wirebeat_traffic::spec::{Change, Departures};
+use wirebeat_traffic::scenario::change::Settings;
+use wirebeat_traffic::scenario::{Change, Departures};
 use wirebeat_units::Nanos;
 use wirebeat_units::printable::printable;
 
@@ -118,7 +118,7 @@ impl FlowState {
             settings(&Settings {
                 rate: Some(flow.rate.clone()).filter(|_| flow.replay.is_none()),
                 departures: Some(flow.departures.clone())
-                    .filter(|law| *law != Departures::Constant),
+                    .filter(|distribution| *distribution != Departures::Constant),
                 size: flow.size.clone(),
                 packet: None,
                 sub_flows: flow.replay.as_ref().and_then(|replay| replay.sub_flows),

@@ -18,7 +18,7 @@ use wirebeat_engine::drive::{Changes, Refused, Update};
 use wirebeat_report::model::{Change as Noted, ChangeOrigin};
 use wirebeat_traffic::compile::{CompileError, Live};
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_traffic::spec::Change;
+use wirebeat_traffic::scenario::Change;
 use wirebeat_units::Nanos;
 
 use message::{FlowState, What, words};

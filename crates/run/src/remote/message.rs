@@ -347,7 +347,7 @@ fn tame_stamps(stamps: &mut HardwareTimestamps) {
     [clock, read_by].into_iter().chain(optional).for_each(|text| tame(text, TEXT));
     // a receiver sends nothing, and its numbers are not ours to draw
     (stamps.sent_asked, stamps.sent) = (0, 0);
-    stamps.wire_departure_error_ns = Stats::default();
+    stamps.wire_send_lateness_ns = Stats::default();
     stamps.hand_over_to_wire_ns = Stats::default();
 }
 

@@ -5,14 +5,14 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use wirebeat_archive::capture::ethernet::{self, Form, NoEthernet};
+use wirebeat_archive::capture::sides::{Side, Sides};
+use wirebeat_archive::capture::steady::{SET_BACK_NS, Steady};
+use wirebeat_archive::capture::{Frame, Frames, Window};
+use wirebeat_archive::time_series;
 use wirebeat_report::model::LeftOut;
-use wirebeat_trace::archive;
-use wirebeat_trace::capture::ethernet::{self, Form, NoEthernet};
-use wirebeat_trace::capture::sides::{Side, Sides};
-use wirebeat_trace::capture::steady::{SET_BACK_NS, Steady};
-use wirebeat_trace::capture::{Frame, Frames, Window};
-use wirebeat_traffic::spec::Replay;
-use wirebeat_traffic::spec::replay::{self, Rewrite, Truncated};
+use wirebeat_traffic::scenario::Replay;
+use wirebeat_traffic::scenario::replay::{self, Rewrite, Truncated};
 use wirebeat_units::{Nanos, WallTime};
 use wirebeat_wire::ethernet::EtherType;
 use wirebeat_wire::filter::Filter;
@@ -302,7 +302,7 @@ impl Capture {
     #[cold]
     fn leave_out(&self, kind: &str, why: &str, left_out: &mut Vec<LeftOut>) -> Result<(), String> {
         let first = format!("{}: {}: {why}", self.frames.name(), self.frames.place());
-        if self.frames.on_bad() == archive::OnBad::Stop {
+        if self.frames.on_bad() == time_series::OnBad::Stop {
             return Err(first);
         }
         add(left_out, LeftOut { kind: kind.to_owned(), count: 1, records: 1, bytes: 0, first });
@@ -381,7 +381,7 @@ pub(crate) fn longest_frame(path: &Path, replay: &Replay) -> Result<Option<u32>,
         return Ok(None);
     }
     let file = File::open(path).map_err(told)?;
-    let mut frames = Frames::new(file, path.display().to_string(), archive::OnBad::Skip);
+    let mut frames = Frames::new(file, path.display().to_string(), time_series::OnBad::Skip);
     let mut longest = 0;
     // What is wrong with it is told when it is sent.
     while let Ok(true) = frames.advance() {

@@ -11,11 +11,11 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use wirebeat_archive::select::{Devices as Chosen, Pattern};
+use wirebeat_archive::time_series::{Device, Names};
 use wirebeat_report::model::MemberKind;
-use wirebeat_trace::archive::{Device, Names};
-use wirebeat_trace::select::{Devices as Chosen, Pattern};
-use wirebeat_traffic::spec::Replay;
-use wirebeat_traffic::spec::replay::{FlowOf, Statistics};
+use wirebeat_traffic::scenario::Replay;
+use wirebeat_traffic::scenario::replay::{FlowOf, Statistics};
 
 use super::Recording;
 use crate::regular;

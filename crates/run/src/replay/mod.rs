@@ -35,10 +35,10 @@ use wirebeat_engine::drive::disorder::Disorder;
 use wirebeat_engine::drive::gates::Gates;
 use wirebeat_engine::drive::playback::{Playback, PlaybackCounts};
 use wirebeat_engine_linux::kernel::{APART, Piece};
-use wirebeat_traffic::law::draw::{Key, Purpose};
+use wirebeat_traffic::distribution::draw::{Key, Purpose};
 use wirebeat_traffic::program::{Flow, Pace, Program, Stream};
-use wirebeat_traffic::spec::Replay;
-use wirebeat_traffic::spec::Shared;
+use wirebeat_traffic::scenario::Replay;
+use wirebeat_traffic::scenario::Shared;
 use wirebeat_units::{Nanos, human};
 
 use crate::error::RunError;

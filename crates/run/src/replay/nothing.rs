@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 
-use wirebeat_trace::archive::{self, Reader, Reading, Timestamp};
-use wirebeat_trace::capture::Frames;
-use wirebeat_trace::select::{Devices, Pattern, Selection};
-use wirebeat_traffic::spec::Replay;
-use wirebeat_traffic::spec::hint::nearest;
-use wirebeat_traffic::spec::replay::{Side, Truncated};
+use wirebeat_archive::capture::Frames;
+use wirebeat_archive::select::{Devices, Pattern, Selection};
+use wirebeat_archive::time_series::{self, Reader, Reading, Timestamp};
+use wirebeat_traffic::scenario::Replay;
+use wirebeat_traffic::scenario::hint::nearest;
+use wirebeat_traffic::scenario::replay::{Side, Truncated};
 
 use super::Recording;
 use super::source::{SCANNED, index};
@@ -28,8 +28,8 @@ struct Content {
     records: u64,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
-    devices: BTreeSet<archive::Device>,
-    names: archive::Names,
+    devices: BTreeSet<time_series::Device>,
+    names: time_series::Names,
     /// A file was too long to be read again for this.
     unknown: bool,
 }
@@ -74,7 +74,7 @@ fn no_record(replay: &Replay, selection: &Selection, content: &Content, files: &
     let mut missing = wanted().filter(|name| !is_there(name)).peekable();
     // of several devices one may be there, at another time
     if missing.peek().is_some() && wanted().all(|name| !is_there(name)) {
-        let name = |device: &archive::Device| {
+        let name = |device: &time_series::Device| {
             let long = content.names.get(*device).map(str::to_owned);
             long.unwrap_or_else(|| device.to_string())
         };
@@ -197,7 +197,7 @@ impl Content {
             return;
         }
         let reading =
-            Reading { on_bad: archive::OnBad::Skip, any_order: true, ..Reading::default() };
+            Reading { on_bad: time_series::OnBad::Skip, any_order: true, ..Reading::default() };
         let mut reader = Reader::new(file, path.display().to_string(), reading);
         while let Ok(Some(record)) = reader.read() {
             self.take(record.time);
@@ -214,7 +214,7 @@ impl Content {
             self.unknown = true;
             return;
         }
-        let mut frames = Frames::new(file, path.display().to_string(), archive::OnBad::Skip);
+        let mut frames = Frames::new(file, path.display().to_string(), time_series::OnBad::Skip);
         while let Ok(true) = frames.advance() {
             match frames.frame().time_ns.map(|ns| Timestamp::utc(ns.div_euclid(1000))) {
                 Some(Ok(time)) => self.take(time),

@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use wirebeat_archive::Source;
+use wirebeat_archive::select::Selection;
+use wirebeat_archive::time_series::{Device, Record, Timestamp};
 use wirebeat_engine_linux::kernel::Piece;
 use wirebeat_report::model::LeftOut;
-use wirebeat_trace::Source;
-use wirebeat_trace::archive::{Device, Record, Timestamp};
-use wirebeat_trace::select::Selection;
-use wirebeat_traffic::spec::Replay;
-use wirebeat_traffic::spec::replay::OnBad;
+use wirebeat_traffic::scenario::Replay;
+use wirebeat_traffic::scenario::replay::OnBad;
 use wirebeat_units::{Nanos, WallTime};
 
 use super::buffers::{Buffer, Filled};

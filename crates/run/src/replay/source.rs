@@ -5,16 +5,16 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use wirebeat_archive::direct::Direct;
+use wirebeat_archive::index::{Fingerprint, Index};
+use wirebeat_archive::merge::{self, Merge};
+use wirebeat_archive::select::{Selected, Selection};
+use wirebeat_archive::time_series::{self, Defect, Device, Names, Place, Reader, Reading, Record};
+use wirebeat_archive::{Error, Source};
 use wirebeat_engine_linux::mapped_file::MappedFile;
 use wirebeat_report::model::LeftOut;
-use wirebeat_trace::archive::{self, Defect, Device, Names, Place, Reader, Reading, Record};
-use wirebeat_trace::direct::Direct;
-use wirebeat_trace::index::{Fingerprint, Index};
-use wirebeat_trace::merge::{self, Merge};
-use wirebeat_trace::select::{Selected, Selection};
-use wirebeat_trace::{Error, Source};
-use wirebeat_traffic::spec::Replay;
-use wirebeat_traffic::spec::replay::{OnBad, ReaderChoice};
+use wirebeat_traffic::scenario::Replay;
+use wirebeat_traffic::scenario::replay::{OnBad, ReaderChoice};
 
 use super::ahead::Ahead;
 use crate::regular;
@@ -116,10 +116,10 @@ impl Source for Archives {
 }
 
 /// What readers do about what is bad.
-pub(super) fn on_bad(replay: &Replay) -> archive::OnBad {
+pub(super) fn on_bad(replay: &Replay) -> time_series::OnBad {
     match replay.on_bad {
-        OnBad::Stop => archive::OnBad::Stop,
-        OnBad::Skip => archive::OnBad::Skip,
+        OnBad::Stop => time_series::OnBad::Stop,
+        OnBad::Skip => time_series::OnBad::Skip,
     }
 }
 
@@ -224,7 +224,8 @@ pub(crate) fn look_into(path: &Path, devices: bool) -> Result<Known, String> {
         return Ok(Known::default());
     }
     // What is wrong with it is told when it is sent.
-    let reading = Reading { on_bad: archive::OnBad::Skip, any_order: true, ..Reading::default() };
+    let reading =
+        Reading { on_bad: time_series::OnBad::Skip, any_order: true, ..Reading::default() };
     let mut reader = Reader::new(file, path.display().to_string(), reading);
     let (mut longest, mut seen) = (0, devices.then(HashSet::new));
     while let Ok(Some(record)) = reader.read() {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rtrb::{Producer, PushError};
 use wirebeat_engine::drive::playback::{Batch, Chunk, Entry};
-use wirebeat_traffic::law::draw::Key;
-use wirebeat_traffic::spec::replay::{Numbers, OutOfOrder};
+use wirebeat_traffic::distribution::draw::Key;
+use wirebeat_traffic::scenario::replay::{Numbers, OutOfOrder};
 use wirebeat_units::{Factor, Nanos};
 
 use super::buffers::{Head, Work};

@@ -3,7 +3,7 @@
 
 use wirebeat_report::model::Change;
 use wirebeat_traffic::program::Program;
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 
 use crate::control;
 use crate::engines::{Choice, Engine};

@@ -28,7 +28,7 @@ use wirebeat_report::assemble::Attribution;
 use wirebeat_report::model::{Change, End, Report, TransmitQueue};
 use wirebeat_traffic::compile::{Live, compile};
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_traffic::spec::{OnLinkDown, Scenario, TimestampsChoice, WaitChoice};
+use wirebeat_traffic::scenario::{OnLinkDown, Scenario, TimestampsChoice, WaitChoice};
 use wirebeat_units::{Nanos, WallTime};
 
 use crate::attribution::attribute_remote;

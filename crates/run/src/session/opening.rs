@@ -6,7 +6,7 @@ use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine_linux::card::Wanted;
 use wirebeat_engine_linux::kernel::Accepted;
 use wirebeat_traffic::program::Flow;
-use wirebeat_traffic::spec::TimestampsChoice;
+use wirebeat_traffic::scenario::TimestampsChoice;
 use wirebeat_units::Nanos;
 
 use super::{Prepared, Sending};

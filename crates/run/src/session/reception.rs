@@ -15,7 +15,7 @@ use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_netlink::Link;
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_traffic::spec::EngineChoice;
+use wirebeat_traffic::scenario::EngineChoice;
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Codec;
 

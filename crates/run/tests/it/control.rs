@@ -7,7 +7,7 @@ use wirebeat_report::model::{ChangeOrigin, End, Report};
 use wirebeat_run::control::message::State;
 use wirebeat_run::{Control, ControlError, Controlled, Options, Silent, Stop, prepare};
 use wirebeat_testbed::{Capability, Testbed, require};
-use wirebeat_traffic::spec::{Change, Scenario};
+use wirebeat_traffic::scenario::{Change, Scenario};
 use wirebeat_units::Nanos;
 
 use crate::world::{Engine, balanced, cable, ports};

@@ -4,7 +4,7 @@
 use wirebeat_report::model::Report;
 use wirebeat_run::{Options, RunError, prepare};
 use wirebeat_testbed::{Capability, Testbed, require};
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 
 use crate::interop::cable_to_a_program;
 use crate::world::{balanced, cable, run};
@@ -60,7 +60,7 @@ fn check(report: &Report, datagrams: bool) {
         }
         assert_eq!(received.duplicates, 0);
         assert_eq!(received.one_way_delay_ns.as_ref().unwrap().count, COUNT);
-        assert_eq!(sent.departure_error_ns.count, COUNT, "one for each packet");
+        assert_eq!(sent.send_lateness_ns.count, COUNT, "one for each packet");
     }
     assert_eq!(report.others.as_ref().unwrap().fragments, 0);
 }

@@ -19,7 +19,9 @@ use wirebeat_meter::filter::Filter;
 use wirebeat_report::model::{FlowReport, Received, Report};
 use wirebeat_run::{Codec, Observer, Progress, ReceiveRequest, Stop, receive};
 use wirebeat_testbed::{End, Program, Testbed};
-use wirebeat_traffic::spec::{EngineChoice, OnLinkDown, PriorityChoice, RunSpec, TimestampsChoice};
+use wirebeat_traffic::scenario::{
+    EngineChoice, OnLinkDown, PriorityChoice, RunSpec, TimestampsChoice,
+};
 use wirebeat_units::Nanos;
 
 use crate::world::cable;
@@ -130,7 +132,7 @@ pub fn whole(received: &Received, count: u64) {
 /// but says how it varies.
 pub fn timely(received: &Received, count: u64) {
     whole(received, count);
-    let variation = &received.delay_variation_rfc4689_ns;
+    let variation = &received.jitter_rfc4689_ns;
     assert_eq!(variation.count, count - 1);
     assert!(variation.max.unwrap() < 5_000_000_000, "{:?}", variation.max);
     if let Some(delay) = &received.one_way_delay_ns {

@@ -40,7 +40,7 @@ fn whoever_takes_the_cpu_of_a_sender_is_heard() {
     assert!(heard.listened_ns > 300_000_000, "{} ns", heard.listened_ns);
     let longest = heard.lengths_ns.max.unwrap();
     assert!((5_000_000..400_000_000).contains(&longest), "{longest} ns");
-    let late = report.flows[0].sent.as_ref().unwrap().departure_error_ns.max.unwrap();
+    let late = report.flows[0].sent.as_ref().unwrap().send_lateness_ns.max.unwrap();
     assert!(late > 5_000_000, "{late} ns");
 }
 

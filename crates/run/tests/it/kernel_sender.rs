@@ -323,7 +323,7 @@ fn flows_beyond_the_first_have_moments_and_the_total_has_percentiles() {
         }
         scenario += "run: { time: 5s, late: send }\n";
         let report = prepared(&scenario, Some(&bed)).start(&mut Silent, &Stop::new());
-        let errors = |flow: &FlowReport| flow.sent.as_ref().unwrap().departure_error_ns.clone();
+        let errors = |flow: &FlowReport| flow.sent.as_ref().unwrap().send_lateness_ns.clone();
         for (flow, own) in report.flows.iter().zip((0..flows).map(|n| n < OWN_HISTOGRAMS)) {
             let errors = errors(flow);
             assert_eq!((errors.count, errors.max.is_some()), (3, true), "{engine}, {}", flow.name);

@@ -7,7 +7,7 @@ use wirebeat_meter::filter::Filter;
 use wirebeat_report::model::{FindingKind, Report};
 use wirebeat_run::{Bins, Options, ReceiveRequest, Silent, Stop, prepare};
 use wirebeat_testbed::{Capability, Testbed, require};
-use wirebeat_traffic::spec::{EngineChoice, Scenario};
+use wirebeat_traffic::scenario::{EngineChoice, Scenario};
 use wirebeat_units::Nanos;
 
 use crate::interop::{received, receiver, while_receiving};

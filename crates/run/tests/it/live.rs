@@ -7,7 +7,7 @@ use wirebeat_run::{Observer, Options, Progress, Stop, prepare};
 use wirebeat_testbed::{
     Capability, Neighbours, Offload, Offloads, Options as Cable, Testbed, require,
 };
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 use wirebeat_units::Nanos;
 
 use crate::world::{Engine, balanced, ports};

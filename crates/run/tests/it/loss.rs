@@ -8,7 +8,7 @@ use wirebeat_run::{Codec, Options as RunOptions, ReceiveRequest, Silent, Stop, p
 use wirebeat_testbed::{
     Addressing, Capability, Neighbours, Offload, Offloads, Options, Program, Testbed, require,
 };
-use wirebeat_traffic::spec::{EngineChoice, Scenario};
+use wirebeat_traffic::scenario::{EngineChoice, Scenario};
 use wirebeat_units::Nanos;
 
 use crate::interop::{receiver, while_receiving};

@@ -6,7 +6,7 @@ use wirebeat_report::model::{End, FlowReport, Report};
 use wirebeat_run::receive::Listen;
 use wirebeat_run::{Codec, ReceiveRequest, Stop, receive};
 use wirebeat_testbed::{Capability, Testbed, require};
-use wirebeat_traffic::spec::EngineChoice;
+use wirebeat_traffic::scenario::EngineChoice;
 
 use crate::interop::receiver;
 use crate::world::{Engine, Notices, balanced, cable, ports, prepared, run};

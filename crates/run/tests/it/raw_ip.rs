@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 
 use wirebeat_run::{Codec, ReceiveRequest};
 use wirebeat_testbed::{Capability, Options, Tunnel, require};
-use wirebeat_traffic::spec::EngineChoice;
+use wirebeat_traffic::scenario::EngineChoice;
 
 use crate::interop::{receiver, while_receiving};
 use crate::world::{balanced, run};

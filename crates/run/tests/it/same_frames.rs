@@ -20,8 +20,8 @@ use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_report::model::Report;
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::compile::{Links, compile};
+use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_traffic::spec::Scenario;
 use wirebeat_units::Nanos;
 use wirebeat_wire::checksum::{Sum, checksum};
 use wirebeat_wire::datagram::Datagram;
@@ -180,7 +180,7 @@ struct Departures {
 fn reported(report: &Report) -> [Departures; 3] {
     [0, 1, 2].map(|flow| {
         let sent = report.flows[flow].sent.as_ref().unwrap();
-        let errors = &sent.departure_error_ns;
+        let errors = &sent.send_lateness_ns;
         Departures {
             first: sent.first_departure_ns.unwrap(),
             count: errors.count,

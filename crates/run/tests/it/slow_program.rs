@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use wirebeat_report::model::Report;
 use wirebeat_run::{Codec, ReceiveRequest};
 use wirebeat_testbed::{Capability, require};
-use wirebeat_traffic::spec::EngineChoice;
+use wirebeat_traffic::scenario::EngineChoice;
 
 use crate::interop::{cable_to_a_program, receiver, while_receiving};
 use crate::two_hosts;

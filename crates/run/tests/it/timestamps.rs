@@ -15,7 +15,7 @@ use wirebeat_testbed::{
     Addressing, Capability, End as Side, Neighbours, Options as Cables, Testbed, Unlatched,
     disturb_card_clock, require,
 };
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 
 use crate::world::{Engine, balanced, cable, ports, run, tried};
 
@@ -105,7 +105,7 @@ fn two_cards_with_clocks_of_their_own_measure_one_time() {
     assert_eq!(report.end, End::Completed);
     let [sent, received] = stamps(&report);
     let told = wirebeat_report::format::Format::Text;
-    let told = told.report(&report, wirebeat_report::format::Colour::Never);
+    let told = told.report(&report, Default::default());
     assert_eq!((sent.clock, received.clock), (format!("/dev/ptp{near}"), format!("/dev/ptp{far}")));
     // a card that holds one stamp may miss some, and this is an emulated processor
     assert!(sent.sent > 100 && sent.sent <= sent.sent_asked, "{told}");
@@ -120,7 +120,7 @@ fn two_cards_with_clocks_of_their_own_measure_one_time() {
     assert!(bound < 1_000_000, "{told}");
     assert_eq!(report.delay_clock.unwrap().uncertainty_ns, Some(received.conversion_bound_ns));
     // no frame left before it was handed over, nor arrived before it was sent
-    let (left, sent_late) = (&sent.hand_over_to_wire_ns, &sent.wire_departure_error_ns);
+    let (left, sent_late) = (&sent.hand_over_to_wire_ns, &sent.wire_send_lateness_ns);
     assert!(left.min.unwrap() >= -bound && sent_late.min.unwrap() >= -bound, "{told}");
     assert!(delay.min.unwrap() >= -bound, "{told}");
     // nor are there milliseconds between the two cards
@@ -176,11 +176,11 @@ flows: {{ f: {{ from: a, packet: [ {{ ipv4: {{ destination: {} }} }}, {{ udp: {{
         assert!(stamps.sent > 50 && stamps.sent <= stamps.sent_asked, "{told}");
         assert!(stamps.sent_asked <= 800, "{told}");
         let bound = stamps.conversion_bound_ns as i64;
-        let (left, late) = (&stamps.hand_over_to_wire_ns, &stamps.wire_departure_error_ns);
+        let (left, late) = (&stamps.hand_over_to_wire_ns, &stamps.wire_send_lateness_ns);
         assert_eq!((left.count, late.count), (stamps.sent, stamps.sent));
         assert!(left.min.unwrap() >= -bound && late.min.unwrap() >= left.min.unwrap(), "{told}");
         // it is handed over late, and then leaves
-        let handed = report.total.sent.as_ref().unwrap().departure_error_ns.min.unwrap();
+        let handed = report.total.sent.as_ref().unwrap().send_lateness_ns.min.unwrap();
         assert!(late.min.unwrap() >= handed - bound, "{told}");
         assert!(!report.findings.iter().any(|found| found.kind == FindingKind::NotStamped));
         assert_eq!(card(&bed.a).1, before);

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use wirebeat_archive::time_series::{Device, Record, Timestamp, Writer};
 use wirebeat_meter::filter::Filter;
 use wirebeat_netlink::NewLink;
 use wirebeat_report::model::{End, Relation, Report};
@@ -14,8 +15,7 @@ use wirebeat_run::options::KeySource;
 use wirebeat_run::receive::{Listen, ReceiveRequest};
 use wirebeat_run::{Observer, Options, Peer, Progress, RunError, Silent, Stop, prepare, receive};
 use wirebeat_testbed::{Capability, Testbed, require};
-use wirebeat_trace::archive::{Device, Record, Timestamp, Writer};
-use wirebeat_traffic::spec::{
+use wirebeat_traffic::scenario::{
     EngineChoice, OnLinkDown, PriorityChoice, RunSpec, Scenario, TimestampsChoice,
 };
 use wirebeat_units::Nanos;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wirebeat_report::model::Report;
 use wirebeat_run::{Observer, Options, Prepared, Progress, RunError, Silent, Stop, prepare};
 use wirebeat_testbed::{Neighbours, Options as Cable, Testbed, has_cards, is_emulated};
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 
 /// An engine under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,10 +74,14 @@ pub fn run(text: &str, bed: Option<&Testbed>) -> Report {
     prepared(text, bed).start(&mut Silent, &Stop::new())
 }
 
-/// That the books balance, with the whole report if they do not.
+/// That the counters are consistent, with the whole report if they do not.
 pub fn balanced(report: &Report) {
-    assert!(report.books.iter().all(|book| book.balances()), "{:#?}", report.books);
-    assert!(!report.books.is_empty());
+    assert!(
+        report.consistency_checks.iter().all(|book| book.balances()),
+        "{:#?}",
+        report.consistency_checks
+    );
+    assert!(!report.consistency_checks.is_empty());
 }
 
 /// Remembers what it is told.

@@ -9,10 +9,10 @@ use super::{CompileError, Links, links, stack};
 use crate::program::Frames;
 use crate::program::lengths::Lengths;
 use crate::program::values::Values;
-use crate::spec::header::Header;
-use crate::spec::lay::{Fault, What};
-use crate::spec::pattern::{Per, Shape};
-use crate::spec::{FlowSpec, Scenario};
+use crate::scenario::header::Header;
+use crate::scenario::lay::{Fault, What};
+use crate::scenario::pattern::{Per, Shape};
+use crate::scenario::{FlowSpec, Scenario};
 
 /// A field of a header.
 #[derive(Clone, Debug, PartialEq)]

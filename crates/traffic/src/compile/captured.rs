@@ -8,7 +8,7 @@ use super::cut::USUAL_MTU;
 use super::frame::LONGEST;
 use crate::program::frames::Frames;
 use crate::program::lengths::Lengths;
-use crate::spec::{PortSpec, Replay};
+use crate::scenario::{PortSpec, Replay};
 
 /// The frames of `replay` on a link with this MTU.
 pub(super) fn frames(files: &Files, replay: &Replay, mtu: Option<u32>) -> Frames {
@@ -33,7 +33,7 @@ mod tests {
 
     use crate::compile::{Files, Link, Links, compile};
     use crate::program::{Counted, Frames, Recorded};
-    use crate::spec::Scenario;
+    use crate::scenario::Scenario;
 
     fn frames(mtu: Option<u32>, rewrite: &str, longest: Option<u32>) -> Arc<Frames> {
         let text = format!(

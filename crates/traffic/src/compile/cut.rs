@@ -4,12 +4,12 @@ use wirebeat_units::FrameLen;
 use wirebeat_wire::{ethernet, ipv6};
 
 use super::layout::Layout;
-use crate::law::draw::{Key, Purpose};
+use crate::distribution::draw::{Key, Purpose};
 use crate::program::{Cut, CutVersion, FRAGMENT_MIN};
-use crate::spec::PortSpec;
-use crate::spec::header::Header;
-use crate::spec::header::ipv4::{Identification, Ipv4};
-use crate::spec::lay::Covers;
+use crate::scenario::PortSpec;
+use crate::scenario::header::Header;
+use crate::scenario::header::ipv4::{Identification, Ipv4};
+use crate::scenario::lay::Covers;
 
 /// What a link of which nothing is known carries: jumbo frames of the usual length.
 pub(super) const USUAL_MTU: u32 = 9000;

@@ -11,7 +11,7 @@ use super::Links;
 use super::mean::Mean;
 use crate::program::lengths::{Lengths, Total};
 use crate::program::{Departures, Flow, Frames, Stream};
-use crate::spec::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
+use crate::scenario::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 
 /// Faster than any Ethernet: 1.6 Tb/s, the fastest under way (IEEE P802.3dj). Where the speed of a
 /// link is not known, nothing above this can be meant.

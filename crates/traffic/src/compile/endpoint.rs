@@ -4,15 +4,15 @@ use std::net::SocketAddr;
 
 use super::links::Addresses;
 use crate::program::{Endpoint, Replaced};
-use crate::spec::header::checksum::Checksum;
-use crate::spec::header::dscp::Dscp;
-use crate::spec::header::ethernet::Ethernet;
-use crate::spec::header::ipv4::Ipv4;
-use crate::spec::header::ipv6::Ipv6;
-use crate::spec::header::udp::Udp;
-use crate::spec::number::Number;
-use crate::spec::pattern::Field;
-use crate::spec::{Network, Packet};
+use crate::scenario::header::checksum::Checksum;
+use crate::scenario::header::dscp::Dscp;
+use crate::scenario::header::ethernet::Ethernet;
+use crate::scenario::header::ipv4::Ipv4;
+use crate::scenario::header::ipv6::Ipv6;
+use crate::scenario::header::udp::Udp;
+use crate::scenario::number::Number;
+use crate::scenario::pattern::Field;
+use crate::scenario::{Network, Packet};
 
 /// The endpoint of a flow; `None` where its headers are not ones that a system makes by itself: anything but
 /// UDP over IP, a field that changes, or one that a socket cannot set.
@@ -91,7 +91,7 @@ fn ports(udp: &Udp) -> Option<(u16, u16, bool)> {
     udp.length.is_none().then_some((source, destination, checksum))
 }
 
-fn is_fixed<T: crate::spec::pattern::FieldValue>(field: &Option<Field<T>>) -> bool {
+fn is_fixed<T: crate::scenario::pattern::FieldValue>(field: &Option<Field<T>>) -> bool {
     field.as_ref().is_none_or(|field| field.fixed().is_some())
 }
 

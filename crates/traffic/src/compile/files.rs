@@ -9,11 +9,11 @@ use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption
 use pcap_file::pcapng::{Block, PcapNgParser};
 use wirebeat_units::Nanos;
 
-use crate::spec::header::Header;
-use crate::spec::header::payload::Payload;
-use crate::spec::header::raw::Raw;
-use crate::spec::size::{Length, MAX_LENGTHS, Of, Size};
-use crate::spec::{FlowSpec, KeyPath, Replay, Scenario, Shared};
+use crate::scenario::header::Header;
+use crate::scenario::header::payload::Payload;
+use crate::scenario::header::raw::Raw;
+use crate::scenario::size::{Length, MAX_LENGTHS, Of, Size};
+use crate::scenario::{FlowSpec, KeyPath, Replay, Scenario, Shared};
 
 /// Files by the name that the scenario gives them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -362,7 +362,7 @@ fn bounded<T>(name: &str, values: Vec<T>) -> Result<Vec<T>, String> {
 
 /// The files that a flow names, in any of its phases.
 fn names(flow: &FlowSpec) -> Vec<&str> {
-    use crate::spec::Change;
+    use crate::scenario::Change;
     let mut names = Vec::new();
     let packets = flow.at.values().filter_map(|change| match change {
         Change::To(settings) => settings.packet.as_ref(),

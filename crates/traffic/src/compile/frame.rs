@@ -10,18 +10,18 @@ use super::Context;
 use super::cut::{self, Outermost};
 use super::layout::{Checksum, Layout, put};
 use super::lengths::lengths;
-use crate::law::draw::{Key, Purpose};
+use crate::distribution::draw::{Key, Purpose};
 use crate::program::frames::{
     Crc, Frames, LengthField, Patch, Payload as Counts, ProbeField, SumField,
 };
 use crate::program::lengths::Lengths;
 use crate::program::sub_flows::SubFlowOrder;
 use crate::program::values::Values;
-use crate::spec::header::Header;
-use crate::spec::header::payload::Payload;
-use crate::spec::header::raw::Raw;
-use crate::spec::lay::{Covers, Fault, What};
-use crate::spec::{FlowSpec, Invalid, KeyPath, Packet};
+use crate::scenario::header::Header;
+use crate::scenario::header::payload::Payload;
+use crate::scenario::header::raw::Raw;
+use crate::scenario::lay::{Covers, Fault, What};
+use crate::scenario::{FlowSpec, Invalid, KeyPath, Packet};
 
 /// The longest frame: its offsets must fit those of a stamp in the kernel.
 pub const LONGEST: usize = 9014;
@@ -366,7 +366,7 @@ mod tests {
 
     use super::*;
     use crate::compile::{Files, Link, Links, compile};
-    use crate::spec::Scenario;
+    use crate::scenario::Scenario;
 
     /// The frame of the second flow, so that its number is not zero.
     fn frames_of(keys: &str) -> Arc<Frames> {

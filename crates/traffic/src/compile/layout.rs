@@ -7,10 +7,10 @@ use std::ops::Range;
 use wirebeat_wire::checksum::Sum;
 
 use crate::program::frames::MAX_SUMS;
-use crate::spec::header::{Header, Space};
-use crate::spec::lay::{Covers, Fault, Lay, Span, What};
-use crate::spec::number::Number;
-use crate::spec::pattern::{Per, Shape};
+use crate::scenario::header::{Header, Space};
+use crate::scenario::lay::{Covers, Fault, Lay, Span, What};
+use crate::scenario::number::Number;
+use crate::scenario::pattern::{Per, Shape};
 
 /// A field and where it lies.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,11 +7,11 @@ use super::Context;
 use super::cut::Outermost;
 use super::frame::{LONGEST, PACKET_MAX};
 use super::layout::Layout;
-use crate::law;
-use crate::law::draw::{Key, Purpose};
+use crate::distribution;
+use crate::distribution::draw::{Key, Purpose};
 use crate::program::lengths::{Lengths, List, Mix};
-use crate::spec::size::{Drawn, Length, Of, Size};
-use crate::spec::{FlowSpec, Invalid, KeyPath, Shared};
+use crate::scenario::size::{Drawn, Length, Of, Size};
+use crate::scenario::{FlowSpec, Invalid, KeyPath, Shared};
 
 /// The longest frame of a standard link without FCS; a drawn size is longer only where 'max' says so.
 const USUAL_LONGEST: u32 = 1514;
@@ -202,8 +202,9 @@ impl Limits {
         if min > most {
             return Err(format!("'min' is {min}B and 'max' is {most}B; no size lies between"));
         }
-        let bounds = law::Bounds { min: Some(min), max: Some(most) };
-        let sampler = drawn.law.sampler(None, bounds).map_err(|error| error.to_string())?;
+        let bounds = distribution::Bounds { min: Some(min), max: Some(most) };
+        let sampler =
+            drawn.distribution.sampler(None, bounds).map_err(|error| error.to_string())?;
         let packet =
             |bytes: f64| (bytes as i64 + i64::from(beside)).clamp(0, self.most.into()) as u32;
         Ok(Lengths::Drawn {
@@ -225,7 +226,7 @@ fn frame_len(packet: u32) -> FrameLen {
 mod tests {
     use crate::compile::{Files, Link, Links, compile};
     use crate::program::Program;
-    use crate::spec::Scenario;
+    use crate::scenario::Scenario;
 
     fn compiled(keys: &str) -> Result<Program, String> {
         let text = format!("ports: {{ a: {{}} }}\nflows: {{ x: {{ from: a, to: a, {keys} }} }}\n");
@@ -260,12 +261,12 @@ mod tests {
         for (len, twelfths) in [(64, 7.0), (594, 4.0), (1518, 1.0)] {
             assert!((share(len) - twelfths).abs() < 0.2, "{len}: {}", share(len));
         }
-        let law = "{ normal: { mean: 300B, deviation: 300B }, min: 100B, max: 400B }";
-        let lengths = frames(&format!("size: {law}"), 10_000);
+        let distribution = "{ normal: { mean: 300B, deviation: 300B }, min: 100B, max: 400B }";
+        let lengths = frames(&format!("size: {distribution}"), 10_000);
         assert_eq!(lengths.iter().min(), Some(&100));
         assert_eq!(lengths.iter().max(), Some(&400));
-        let law = "{ exponential: { mean: 100B }, of: payload }";
-        let lengths = frames(&format!("size: {law}, probe: off"), 1000);
+        let distribution = "{ exponential: { mean: 100B }, of: payload }";
+        let lengths = frames(&format!("size: {distribution}, probe: off"), 1000);
         assert!(lengths.iter().all(|len| (64..=1518).contains(len)));
     }
 
@@ -273,8 +274,8 @@ mod tests {
     fn what_must_be_a_multiple_is_one() {
         let sctp = "packet: [ { ipv4: {} }, { sctp: {} } ], probe: off";
         assert_eq!(frames(&format!("{sctp}, size: 70B"), 1), [70], "14 and 52, and 4 of FCS");
-        let law = "{ uniform: { min: 100B, max: 200B } }";
-        for len in frames(&format!("{sctp}, size: {law}"), 100) {
+        let distribution = "{ uniform: { min: 100B, max: 200B } }";
+        for len in frames(&format!("{sctp}, size: {distribution}"), 100) {
             assert_eq!((len - 4 - 34) % 4, 0);
         }
         let why = compiled(&format!("{sctp}, size: 71B")).unwrap_err();

@@ -12,8 +12,8 @@ use wirebeat_wire::ip::Version;
 use wirebeat_wire::mac::MacAddr;
 
 use super::CompileError;
-use crate::spec::header::ethernet::Ethernet;
-use crate::spec::{FlowSpec, Invalid, KeyPath, Network, PortSpec, Scenario};
+use crate::scenario::header::ethernet::Ethernet;
+use crate::scenario::{FlowSpec, Invalid, KeyPath, Network, PortSpec, Scenario};
 
 /// Where frames go on a link that does not exist.
 const IMAGINARY_NEXT_HOP: MacAddr = MacAddr([0x02, 0, 0, 0xff, 0xff, 0xff]);

@@ -11,8 +11,8 @@ use wirebeat_units::Nanos;
 
 use super::{CompileError, Context, Files, Links, Maker, Memos, Within, departures, same_frames};
 use crate::program::{Flow, Program, Stream};
-use crate::spec::change::{Change, Phase};
-use crate::spec::{FlowSpec, KeyPath, Scenario};
+use crate::scenario::change::{Change, Phase};
+use crate::scenario::{FlowSpec, KeyPath, Scenario};
 
 /// See the module.
 #[derive(Clone, Debug)]

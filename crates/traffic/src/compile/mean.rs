@@ -56,7 +56,7 @@ impl Mean {
             Lengths::List(list) => known(list.total()),
             Lengths::Mix(mix, _) => known(mix.total()),
             Lengths::Drawn { sampler, beside, within: (min, max), .. } => {
-                // Between bounds there is a mean, whatever the law.
+                // Between bounds there is a mean, whatever the distribution.
                 let middle = (f64::from(*min) + f64::from(*max)) / 2.0 - f64::from(*beside);
                 let mean = sampler.mean().unwrap_or(middle) + f64::from(*beside);
                 let mean = mean.max(f64::from(*min));
@@ -146,7 +146,7 @@ fn in_lowest_terms(frames: u128, per_ns: u128) -> FrameRate {
 #[cfg(test)]
 mod tests {
     use crate::compile::{Files, Link, Links, compile};
-    use crate::spec::Scenario;
+    use crate::scenario::Scenario;
 
     /// Packets, frames, bytes with FCS and bytes of payload of a flow with these keys.
     fn counts(keys: &str) -> [f64; 4] {

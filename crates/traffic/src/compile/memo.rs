@@ -12,8 +12,8 @@ use super::lengths::Limits;
 use super::mean::Mean;
 use crate::program::curve::Lines;
 use crate::program::lengths::{List, Mix};
-use crate::spec::Shared;
-use crate::spec::size::Length;
+use crate::scenario::Shared;
+use crate::scenario::size::Length;
 
 /// The most lengths that are kept: 128 MiB.
 const MAX_LENGTHS: usize = 1 << 26;

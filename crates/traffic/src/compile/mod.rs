@@ -30,11 +30,11 @@ use wirebeat_units::Nanos;
 use self::memo::Memos;
 use self::pace::Since;
 use crate::program::{Departures, Endpoint, Flow, Frames, Late, Pace, Program, Stream};
-use crate::spec::change::Phase;
-use crate::spec::header::Header;
-use crate::spec::number::Number;
-use crate::spec::pattern::Field;
-use crate::spec::{FlowSpec, Invalid, KeyPath, LateChoice, Replay, Scenario, StaggerChoice};
+use crate::scenario::change::Phase;
+use crate::scenario::header::Header;
+use crate::scenario::number::Number;
+use crate::scenario::pattern::Field;
+use crate::scenario::{FlowSpec, Invalid, KeyPath, LateChoice, Replay, Scenario, StaggerChoice};
 
 pub use files::Files;
 
@@ -43,7 +43,7 @@ pub use live::{Live, Part};
 pub use links::{Destination, Link, Links, Route, destinations};
 
 /// Why a scenario could not be compiled. Prints the key and what would mend it;
-/// [`crate::spec::Sources::locate`] finds its line.
+/// [`crate::scenario::Sources::locate`] finds its line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// The scenario asks for what cannot be.

@@ -7,15 +7,15 @@ use wirebeat_units::{BitRate, FrameRate, Nanos, Rate, RateError};
 use super::mean::Mean;
 use super::memo::Meaning;
 use super::{CompileError, Context};
-use crate::law::draw::{Key, Purpose};
-use crate::law::exponential::Exponential;
-use crate::law::{Bounds, Deviation, Law, Sampler};
+use crate::distribution::draw::{Key, Purpose};
+use crate::distribution::exponential::Exponential;
+use crate::distribution::{Bounds, Deviation, Distribution, Sampler};
 use crate::program::Frames;
 use crate::program::curve::{Curve, Line, Lines, Sine};
 use crate::program::pace::{Gaps, Jittered, Lasting, OnOff, Pace, Pause, Profile};
-use crate::spec::departures::{self, Drawn, Duration};
-use crate::spec::rate::{self, Ramp, Steps};
-use crate::spec::{Departures, FlowRate, FlowSpec, KeyPath};
+use crate::scenario::departures::{self, Drawn, Duration};
+use crate::scenario::rate::{self, Ramp, Steps};
+use crate::scenario::{Departures, FlowRate, FlowSpec, KeyPath};
 
 /// Where a phase stands among what came before it.
 #[derive(Clone, Copy)]
@@ -85,8 +85,12 @@ impl Maker<'_> {
                 Err(self.contradiction(why))
             }
             Departures::Poisson(gaps) => {
-                let law = Law::Exponential(gaps.clone());
-                self.pace(&Departures::Drawn(Drawn { law, min: None, max: None }), rate, level)
+                let distribution = Distribution::Exponential(gaps.clone());
+                self.pace(
+                    &Departures::Drawn(Drawn { distribution, min: None, max: None }),
+                    rate,
+                    level,
+                )
             }
             Departures::Drawn(drawn) => {
                 let gaps = |mean| self.gaps(drawn, mean, Purpose::Gap);
@@ -156,8 +160,8 @@ impl Maker<'_> {
     fn lasting(&self, time: &Duration, purpose: Purpose) -> Result<Lasting, CompileError> {
         match time {
             Duration::Fixed(time) => Ok(Lasting::Fixed(*time)),
-            Duration::Drawn(law) => {
-                let drawn = Drawn { law: law.clone(), min: None, max: None };
+            Duration::Drawn(distribution) => {
+                let drawn = Drawn { distribution: distribution.clone(), min: None, max: None };
                 self.gaps(&drawn, None, purpose).map(Lasting::Drawn)
             }
         }
@@ -252,7 +256,7 @@ impl Maker<'_> {
             max: drawn.max.map(|max| max.get() as f64),
         };
         let sampler: Sampler = drawn
-            .law
+            .distribution
             .sampler(mean, bounds)
             .map_err(|error| self.at("departures").invalid(error.to_string()))?;
         Ok(Gaps { sampler: Arc::new(sampler), key: self.key(purpose) })
@@ -317,8 +321,8 @@ fn check_jitter(within: &Pace, on: &Lasting) -> Result<(), &'static str> {
 mod tests {
     use crate::compile::{Files, Link, Links, compile};
     use crate::program::Program;
+    use crate::scenario::Scenario;
     use crate::schedule::{Schedule, Shard};
-    use crate::spec::Scenario;
 
     fn compiled(keys: &str) -> Result<Program, String> {
         let text = format!("ports: {{ a: {{}} }}\nflows: {{ x: {{ from: a, to: a, {keys} }} }}\n");

@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use super::links::Addresses;
-use crate::spec::header::Header;
-use crate::spec::header::ethernet::Ethernet;
-use crate::spec::header::vxlan;
-use crate::spec::number::Number;
-use crate::spec::pattern::{Field, Mac};
-use crate::spec::{Invalid, KeyPath, Packet};
+use crate::scenario::header::Header;
+use crate::scenario::header::ethernet::Ethernet;
+use crate::scenario::header::vxlan;
+use crate::scenario::number::Number;
+use crate::scenario::pattern::{Field, Mac};
+use crate::scenario::{Invalid, KeyPath, Packet};
 
 /// The headers from the Ethernet header on, addresses and well-known ports filled in.
 pub(super) fn stack(

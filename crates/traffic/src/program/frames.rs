@@ -20,7 +20,7 @@ use super::cut::Cut;
 use super::lengths::Lengths;
 use super::sub_flows::SubFlowOrder;
 use super::values::Values;
-use crate::spec::pattern::Per;
+use crate::scenario::pattern::Per;
 
 /// The most checksums of a frame that follow from changing fields.
 pub(crate) const MAX_SUMS: usize = 8;

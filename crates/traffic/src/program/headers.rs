@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
     use crate::compile::{Files, Link, Links, compile};
-    use crate::spec::Scenario;
+    use crate::scenario::Scenario;
 
     /// A program of one flow from port a.
     fn program(flow: &str) -> Program {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use wirebeat_wire::ethernet::FRAME_MIN;
 
-use crate::law::Sampler;
-use crate::law::choice::{Choice, ChoiceError};
-use crate::law::draw::Key;
+use crate::distribution::Sampler;
+use crate::distribution::choice::{Choice, ChoiceError};
+use crate::distribution::draw::Key;
 
 /// The lengths of packets in bytes: from the Ethernet header on, without padding and FCS.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::spec::{Replay, Shared};
+use crate::scenario::{Replay, Shared};
 use wirebeat_units::{FrameLen, FrameRate, Nanos};
 use wirebeat_wire::codec::Codec;
 
@@ -321,7 +321,7 @@ pub(crate) fn common_multiple(a: u64, b: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use crate::compile::{Files, Link, Links, compile};
-    use crate::spec::Scenario;
+    use crate::scenario::Scenario;
 
     /// Tags of members lie behind those of all flows, in the order of these: sub-flows are of the flow that has them.
     #[test]

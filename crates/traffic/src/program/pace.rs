@@ -5,8 +5,8 @@ use std::sync::Arc;
 use wirebeat_units::{FrameRate, Nanos};
 
 use super::curve::Curve;
-use crate::law::Sampler;
-use crate::law::draw::Key;
+use crate::distribution::Sampler;
+use crate::distribution::draw::Key;
 
 /// When bursts are due (single frames, where a burst is one).
 #[derive(Clone, Debug, PartialEq)]

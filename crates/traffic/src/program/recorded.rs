@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
     use crate::compile::{Files, Link, Links, compile};
-    use crate::spec::Scenario;
+    use crate::scenario::Scenario;
 
     fn frames(packet: &str, probe: &str) -> Arc<Frames> {
         let text = format!(

@@ -1,8 +1,8 @@
 //! Which sub-flow frame number `n` belongs to: a function of `n` alone, with nothing to remember, so that
 //! a million sub-flows cost no more than one.
 
-use crate::law::draw::{Key, Purpose};
-use crate::spec::{Order, SubFlows};
+use crate::distribution::draw::{Key, Purpose};
+use crate::scenario::{Order, SubFlows};
 
 /// The order of sub-flows.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,7 +148,7 @@ mod tests {
                 last = next;
             }
             let expected = vec![FRAMES as f64 / pairs.len() as f64; pairs.len()];
-            let fit = crate::law::fit::chi_square(&pairs, &expected);
+            let fit = crate::distribution::fit::chi_square(&pairs, &expected);
             assert!(fit.passes(), "length {length:?}: {fit:?}");
         }
     }

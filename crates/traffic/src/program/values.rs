@@ -1,8 +1,8 @@
 //! What a changing field holds in frame number `n`: a function of `n` alone, so that any transmit core
 //! computes any frame without the ones before it.
 
-use crate::law::draw::{Key, Purpose};
-use crate::spec::pattern::Shape;
+use crate::distribution::draw::{Key, Purpose};
+use crate::scenario::pattern::Shape;
 
 /// The values of a field, by the number of the frame or of the sub-flow.
 #[derive(Clone, Debug, PartialEq)]

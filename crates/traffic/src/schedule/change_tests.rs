@@ -7,10 +7,10 @@ use wirebeat_units::{FrameRate, Nanos};
 use super::tests::{config, stream};
 use super::{Departure, Schedule, Shard};
 use crate::compile::{Files, Link, Links, compile};
-use crate::law::draw::{Key, Purpose};
+use crate::distribution::draw::{Key, Purpose};
 use crate::program::pace::Jittered;
 use crate::program::{Departures, Flow, Late, Pace, Program, Stream};
-use crate::spec::Scenario;
+use crate::scenario::Scenario;
 
 /// How long the flows take, in nanoseconds.
 const END: u64 = 100_000;

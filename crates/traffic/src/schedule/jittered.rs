@@ -3,7 +3,7 @@
 use wirebeat_units::Nanos;
 
 use super::constant::Constant;
-use crate::law::draw::Key;
+use crate::distribution::draw::Key;
 use crate::program::pace;
 
 /// See the module.

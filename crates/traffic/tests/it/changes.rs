@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use wirebeat_traffic::compile::{Files, Live, compile};
 use wirebeat_traffic::program::Program;
-use wirebeat_traffic::spec::change::MAX_CHANGES;
-use wirebeat_traffic::spec::size::MAX_LENGTHS;
-use wirebeat_traffic::spec::{MAX_FLOWS, Scenario};
+use wirebeat_traffic::scenario::change::MAX_CHANGES;
+use wirebeat_traffic::scenario::size::MAX_LENGTHS;
+use wirebeat_traffic::scenario::{MAX_FLOWS, Scenario};
 
 use crate::world::imaginary_links;
 

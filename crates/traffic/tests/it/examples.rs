@@ -7,8 +7,8 @@ use std::path::Path;
 
 use wirebeat_traffic::compile::{Files, compile};
 use wirebeat_traffic::program::{Departures, Flow, Pace, Program, Stream};
+use wirebeat_traffic::scenario::{FlowSpec, PortSpec, Scenario, json_schema};
 use wirebeat_traffic::schedule::{Schedule, Shard, period};
-use wirebeat_traffic::spec::{FlowSpec, PortSpec, Scenario, json_schema};
 use wirebeat_units::{Nanos, Rate};
 
 use crate::world::{imaginary_links, root};

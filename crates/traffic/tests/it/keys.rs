@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use serde_json::{Map, Value, json};
-use wirebeat_traffic::spec::{Scenario, json_schema};
+use wirebeat_traffic::scenario::{Scenario, json_schema};
 
 use crate::world::root;
 

@@ -1,5 +1,5 @@
 //! The traffic language from the outside: examples, frames as an independent dissector sees them, and
-//! schedules against the laws that they were asked for.
+//! schedules against the distributions that they were asked for.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use wirebeat_traffic::law::fit::{chi_square, ks};
+use wirebeat_traffic::distribution::fit::{chi_square, ks};
 use wirebeat_traffic::program::Counted;
 use wirebeat_traffic::program::lengths::Lengths;
 use wirebeat_traffic::program::pace::Lasting;
@@ -41,8 +41,8 @@ fn gaps_fit(keys: &str) {
 }
 
 #[test]
-fn gaps_by_rate_follow_their_laws() {
-    for law in [
+fn gaps_by_rate_follow_their_distributions() {
+    for distribution in [
         "exponential",
         "poisson",
         "poisson-distributed",
@@ -56,13 +56,13 @@ fn gaps_by_rate_follow_their_laws() {
         "{ log-normal: { sigma: 1.5 } }",
         "{ exponential: {}, min: 100us, max: 3ms }",
     ] {
-        gaps_fit(&format!("rate: 1kpps\n    departures: {law}"));
+        gaps_fit(&format!("rate: 1kpps\n    departures: {distribution}"));
     }
 }
 
 #[test]
-fn gaps_by_parameters_follow_their_laws() {
-    for law in [
+fn gaps_by_parameters_follow_their_distributions() {
+    for distribution in [
         "{ uniform: { min: 200us, max: 1.8ms } }",
         "{ exponential: { mean: 1ms } }",
         "{ poisson: { mean: 1ms } }",
@@ -76,7 +76,7 @@ fn gaps_by_parameters_follow_their_laws() {
         "{ log-normal: { mu: 13, sigma: 1 } }",
         "{ log-normal: { mean: 1ms, deviation: 1ms } }",
     ] {
-        gaps_fit(&format!("departures: {law}"));
+        gaps_fit(&format!("departures: {distribution}"));
     }
 }
 
@@ -98,16 +98,17 @@ fn departures_called_poisson_are_a_poisson_process() {
 
 #[test]
 fn a_demanded_rate_is_the_mean_rate() {
-    for law in [
+    for distribution in [
         "exponential",
         "{ exponential: {}, max: 3ms }",
         "{ normal: { deviation: 60% } }",
         "{ gamma: { shape: 2 } }",
     ] {
-        let times =
-            times(&program(&format!("rate: 1kpps\n    departures: {law}\n    count: {MILLION}")));
+        let times = times(&program(&format!(
+            "rate: 1kpps\n    departures: {distribution}\n    count: {MILLION}"
+        )));
         let mean = times[times.len() - 1] as f64 / (times.len() - 1) as f64;
-        assert!((mean / 1e6 - 1.0).abs() < 0.004, "{law}: {mean}");
+        assert!((mean / 1e6 - 1.0).abs() < 0.004, "{distribution}: {mean}");
     }
 }
 
@@ -118,21 +119,21 @@ fn bursts(times: &[u64], gap: u64) -> Vec<u64> {
 }
 
 #[test]
-fn on_and_off_times_follow_their_laws() {
+fn on_and_off_times_follow_their_distributions() {
     let on_off = |keys: &str| {
         program(&format!(
             "rate: 20kpps\n    count: 400000\n    departures: {{ on-off: {{ {keys} }} }}"
         ))
     };
-    for (law, fixed, drawn_on) in [
+    for (distribution, fixed, drawn_on) in [
         ("{ exponential: { mean: 1ms } }", 7 * MS, true),
         ("{ log-normal: { mean: 1ms, deviation: 2ms } }", 7 * MS, true),
         ("{ exponential: { mean: 5ms } }", MS, false),
         ("{ pareto: { shape: 1.2, scale: 1ms } }", MS, false),
     ] {
         let keys = match drawn_on {
-            true => format!("on: {law}, off: {fixed}ns"),
-            false => format!("on: {fixed}ns, off: {law}"),
+            true => format!("on: {distribution}, off: {fixed}ns"),
+            false => format!("on: {fixed}ns, off: {distribution}"),
         };
         let program = on_off(&keys);
         let Pace::OnOff(pace) = &program.streams[0].departures.pace else { panic!("{keys}") };
@@ -248,7 +249,7 @@ fn exponential_departures_follow_the_integral_of_the_rate() {
 }
 
 #[test]
-fn sizes_follow_their_laws() {
+fn sizes_follow_their_distributions() {
     for size in [
         "{ uniform: { min: 100B, max: 700B } }",
         "{ exponential: { mean: 300B } }",

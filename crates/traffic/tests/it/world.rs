@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use wirebeat_traffic::compile::{Files, Link, Links, compile};
 use wirebeat_traffic::program::{Cutter, Program};
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 use wirebeat_units::BitRate;
 use wirebeat_wire::codec::Moment;
 

@@ -4,9 +4,9 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 
 use clap::Args as ClapArgs;
-use wirebeat_trace::compressed::unpacked;
-use wirebeat_trace::csv::{Layout, Names, Reader, Reading};
-use wirebeat_trace::forms::DataForm;
+use wirebeat_archive::compressed::unpacked;
+use wirebeat_archive::csv::{Layout, Names, Reader, Reading};
+use wirebeat_archive::forms::DataForm;
 
 use super::{Args, made, make};
 use crate::archive::{cannot_read, name, open};

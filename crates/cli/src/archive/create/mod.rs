@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{ArgGroup, Args as ClapArgs};
-use wirebeat_trace::Source;
-use wirebeat_trace::archive::device::BadDevice;
-use wirebeat_trace::archive::{Device, OnBad, Rounding, Timestamp, Writer};
-use wirebeat_trace::columns::{Column, Columns, DeviceFrom};
-use wirebeat_trace::forms::TimeForm;
-use wirebeat_trace::round::Rounded;
-use wirebeat_trace::table::{Defect, Tally};
+use wirebeat_archive::Source;
+use wirebeat_archive::columns::{Column, Columns, DeviceFrom};
+use wirebeat_archive::forms::TimeForm;
+use wirebeat_archive::round::Rounded;
+use wirebeat_archive::table::{Defect, Tally};
+use wirebeat_archive::time_series::device::BadDevice;
+use wirebeat_archive::time_series::{Device, OnBad, Rounding, Timestamp, Writer};
 use wirebeat_units::human::counted;
 
 use super::{Output, copy, keep, on_bad};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use wirebeat_trace::parquet::{Reader, Reading};
+use wirebeat_archive::parquet::{Reader, Reading};
 
 use super::{Args, made, make};
 use crate::archive::{cannot_read, name};

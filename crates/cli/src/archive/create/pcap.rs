@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use clap::Args as ClapArgs;
-use wirebeat_trace::archive::Writer;
-use wirebeat_trace::capture::payloads::{DeviceOf, Payloads, Take};
-use wirebeat_trace::capture::steady::HeldBack;
-use wirebeat_trace::capture::{Frames, Tally, Window};
-use wirebeat_trace::compressed::unpacked;
-use wirebeat_trace::round::Rounded;
+use wirebeat_archive::capture::payloads::{DeviceOf, Payloads, Take};
+use wirebeat_archive::capture::steady::HeldBack;
+use wirebeat_archive::capture::{Frames, Tally, Window};
+use wirebeat_archive::compressed::unpacked;
+use wirebeat_archive::round::Rounded;
+use wirebeat_archive::time_series::Writer;
 use wirebeat_units::Nanos;
 use wirebeat_units::human::{count, counted, time};
 

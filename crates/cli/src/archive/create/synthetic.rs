@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 
 use clap::Args as ClapArgs;
-use wirebeat_trace::archive::Timestamp;
-use wirebeat_trace::synthetic::{Length, Phase, Plan, Synthetic};
-use wirebeat_trace::table::Tally;
+use wirebeat_archive::synthetic::{Length, Phase, Plan, Synthetic};
+use wirebeat_archive::table::Tally;
+use wirebeat_archive::time_series::Timestamp;
 
 use super::{Args, made, make};
 use crate::failure::Failure;

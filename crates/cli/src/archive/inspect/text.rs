@@ -1,9 +1,9 @@
 //! What is in an archive, for a person: what there is of everything, then the devices, then the first records.
 
+use wirebeat_archive::survey::{Gaps, GapsNs, Sizes, Survey};
 use wirebeat_report::text::WIDTH;
 use wirebeat_report::text::style::{Style, clean, hang, width};
 use wirebeat_report::text::table::Table;
-use wirebeat_trace::survey::{Gaps, GapsNs, Sizes, Survey};
 use wirebeat_units::human::{self, count, counted, share};
 
 use super::{Document, SHOWN, Shown};

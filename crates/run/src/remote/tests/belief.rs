@@ -2,7 +2,7 @@
 
 use wirebeat_meter::summary::LinearBins;
 
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 
 use super::super::session::Collector;
 use super::*;

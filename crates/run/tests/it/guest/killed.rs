@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use wirebeat_netlink::Namespace;
 use wirebeat_run::{Options, Silent, Stop, prepare};
 use wirebeat_testbed::{Capability, End, Process, Program, Testbed, has_cards, require};
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 
 use super::{PATIENCE, command, note};
 use crate::world::{Engine, balanced, cable, ports, run};

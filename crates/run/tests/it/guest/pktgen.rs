@@ -9,7 +9,7 @@ use wirebeat_netlink::{LinkState, Namespace};
 use wirebeat_report::model::Report;
 use wirebeat_run::{Codec, ReceiveRequest, Silent, Stop};
 use wirebeat_testbed::{Capability, Testbed, has_cards, require};
-use wirebeat_traffic::spec::EngineChoice;
+use wirebeat_traffic::scenario::EngineChoice;
 
 use super::{PATIENCE, command, note};
 use crate::interop::{cable_to_a_program, number_after, receiver, timely, while_receiving, whole};

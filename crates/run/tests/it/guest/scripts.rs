@@ -14,21 +14,21 @@ use std::time::Duration;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, Port};
 use wirebeat_engine_linux::packet::{Accept, Kinds, PacketOptions, PacketPort, PacketReceive};
+use wirebeat_import::{Dialect, Source, convert};
 use wirebeat_netlink::{LinkState, MacAddr, NewLink};
 use wirebeat_run::{Options, Silent, Stop, prepare};
-use wirebeat_scripts::{Dialect, Source, convert};
 use wirebeat_testbed::{Capability, Program, Testbed, require};
 use wirebeat_traffic::compile::Files;
-use wirebeat_traffic::spec::{EngineChoice, Scenario};
+use wirebeat_traffic::scenario::{EngineChoice, Scenario};
 use wirebeat_units::Nanos;
 
 use super::{PATIENCE, note};
 use crate::interop::cable_to_a_program;
 use crate::world::balanced;
 
-const SAMPLE: &str = include_str!("../../../../scripts/tests/scripts/pktgen/sample.sh");
-const PARAMETERS: &str = include_str!("../../../../scripts/tests/scripts/pktgen/parameters.sh");
-const THREADS: &str = include_str!("../../../../scripts/tests/scripts/pktgen/threads.sh");
+const SAMPLE: &str = include_str!("../../../../import/tests/scripts/pktgen/sample.sh");
+const PARAMETERS: &str = include_str!("../../../../import/tests/scripts/pktgen/parameters.sh");
+const THREADS: &str = include_str!("../../../../import/tests/scripts/pktgen/threads.sh");
 
 /// What the scripts expect of the helpers that come with the kernel's samples.
 const HELPERS: &str = r#"

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 
 use wirebeat_run::{Codec, ReceiveRequest};
 use wirebeat_testbed::{Capability, Process, Program, Testbed, require};
-use wirebeat_traffic::spec::EngineChoice;
+use wirebeat_traffic::scenario::EngineChoice;
 
 use super::{
     BUFFER, FEW, PATIENCE, cable_to_a_program, near, number_after, received, receiver, timely,
@@ -171,7 +171,7 @@ fn three_streams_of_a_client_of_iperf_2_without_a_server_are_three_flows() {
             whole(flow, flow.unique);
             // the namespaces are of one host, and so is their clock
             assert!(flow.one_way_delay_ns.is_some());
-            assert!(flow.interarrival_jitter_rfc3550_ns.is_some());
+            assert!(flow.jitter_rfc3550_ns.is_some());
         }
     }
 }

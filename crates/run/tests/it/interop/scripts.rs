@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use wirebeat_import::{Converted, Dialect, Source, convert};
 use wirebeat_report::model::{End, Report};
 use wirebeat_run::{Codec, LogForm, LogRequest, Options, Silent, Stop, prepare};
-use wirebeat_scripts::{Converted, Dialect, Source, convert};
 use wirebeat_testbed::{Capability, Program, Testbed, require};
 use wirebeat_traffic::compile::Files;
-use wirebeat_traffic::spec::{EngineChoice, PortSpec};
+use wirebeat_traffic::scenario::{EngineChoice, PortSpec};
 use wirebeat_wire::log::Received;
 
 use super::mgen::{Messages, messages_received, messages_sent};
@@ -23,7 +23,7 @@ fn converted(dialect: Dialect, text: &str, engine: EngineChoice) -> Converted {
     };
     let source = Source { name: "script", text, read: &read };
     let options =
-        wirebeat_scripts::Options { interface: Some("wb0".to_owned()), ..Default::default() };
+        wirebeat_import::Options { interface: Some("wb0".to_owned()), ..Default::default() };
     let mut converted =
         convert(dialect, &source, &options).unwrap_or_else(|error| panic!("{error}"));
     assert!(converted.left_out.is_empty(), "{:#?}", converted.left_out);

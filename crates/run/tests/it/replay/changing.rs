@@ -1,7 +1,7 @@
 //! What is replayed pauses, goes on, and has more or fewer flows while it is sent.
 
 use wirebeat_report::model::ChangeOrigin;
-use wirebeat_traffic::spec::Change;
+use wirebeat_traffic::scenario::Change;
 use wirebeat_units::Nanos;
 
 use super::*;

@@ -37,7 +37,7 @@ fn is_their_sum(flow: &FlowReport, members: &Members) {
     assert_eq!(sum(sent), sent(flow));
     let expired = |flow: &FlowReport| flow.sent.as_ref().unwrap().expired;
     assert_eq!(sum(expired), expired(flow));
-    let errors = |flow: &FlowReport| flow.sent.as_ref().unwrap().departure_error_ns.count;
+    let errors = |flow: &FlowReport| flow.sent.as_ref().unwrap().send_lateness_ns.count;
     assert_eq!(sum(errors), errors(flow));
     let unique = |flow: &FlowReport| flow.received.as_ref().map_or(0, |received| received.unique);
     assert_eq!(sum(unique), unique(flow));
@@ -123,7 +123,7 @@ fn each_device_is_counted_on_every_engine() {
             assert_eq!((member.id, member.sub_flow), (Some(id), None));
             assert_eq!(sent.sent.frames, records, "{engine:?}{more}");
             assert_eq!(sent.sent.payload_bytes, bytes + records * 16, "{engine:?}{more}");
-            assert_eq!(sent.departure_error_ns.count, records);
+            assert_eq!(sent.send_lateness_ns.count, records);
             assert_eq!(received.unique + member.loss.unwrap().frames, records, "{engine:?}{more}");
             let delay = received.one_way_delay_ns.as_ref().unwrap();
             assert_eq!((delay.count, delay.histogram.len()), (received.unique, 0));

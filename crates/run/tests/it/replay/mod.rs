@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use pcap_file::pcapng::{Block, PcapNgParser};
+use wirebeat_archive::time_series::{Device, Record, Timestamp, Writer};
 use wirebeat_report::model::{End, FindingKind, Report};
 use wirebeat_run::{Options, RunError, Silent, Stop, prepare};
 use wirebeat_testbed::{Capability, require};
-use wirebeat_trace::archive::{Device, Record, Timestamp, Writer};
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 
 mod apart;
 mod changing;
@@ -378,7 +378,7 @@ fn a_program_at_the_far_end_reads_the_data_of_every_record() {
     lines.push((40_000, 0, 9000));
     for from in ["kernel", "packet", "socket"] {
         let report = read_by_a_program(from, "", "", "", &lines);
-        let error = &report.flows[0].sent.as_ref().unwrap().departure_error_ns;
+        let error = &report.flows[0].sent.as_ref().unwrap().send_lateness_ns;
         assert_eq!(error.count, lines.len() as u64, "{from}");
         assert_eq!(report.replays[0].records, lines.len() as u64);
     }
@@ -487,12 +487,13 @@ fn an_index_says_where_to_begin_and_how_long_records_are() {
     let begin = "from: 2015-07-01T18:20:30.199Z";
     let of = |keys: &str| from_first(captured("indexed", &path, keys, ""));
     let without = of(begin);
-    let index = wirebeat_trace::index::Index::path(&path);
+    let index = wirebeat_archive::index::Index::path(&path);
     let _ = std::fs::remove_file(&index);
     let archived = std::fs::File::open(&path).unwrap();
-    let fingerprint = wirebeat_trace::index::Fingerprint::of(&archived).unwrap();
-    let mut reader = wirebeat_trace::archive::Reader::new(archived, "test", Default::default());
-    let made = wirebeat_trace::index::Index::make(&mut reader, fingerprint, |_, _| true).unwrap();
+    let fingerprint = wirebeat_archive::index::Fingerprint::of(&archived).unwrap();
+    let mut reader =
+        wirebeat_archive::time_series::Reader::new(archived, "test", Default::default());
+    let made = wirebeat_archive::index::Index::make(&mut reader, fingerprint, |_, _| true).unwrap();
     made.write(&index).unwrap();
     for reader in ["buffered", "direct", "mmap"] {
         assert!(of(&format!("{begin}, reader: {reader}")) == without, "{reader}");
@@ -559,9 +560,9 @@ fn a_core_of_its_own_sends_what_leaves_later() {
 /// From an archive to the wire, captured, and an archive again.
 #[test]
 fn what_was_captured_of_a_replay_is_the_archive_again() {
-    use wirebeat_trace::archive::{OnBad, Reader};
-    use wirebeat_trace::capture::payloads::{DeviceOf, Payloads, Take};
-    use wirebeat_trace::capture::{Frames, Window};
+    use wirebeat_archive::capture::payloads::{DeviceOf, Payloads, Take};
+    use wirebeat_archive::capture::{Frames, Window};
+    use wirebeat_archive::time_series::{OnBad, Reader};
 
     let lines = lines();
     let path = archive("round-trip", &lines);
@@ -573,21 +574,21 @@ fn what_was_captured_of_a_replay_is_the_archive_again() {
     let mut first = Reader::new(std::fs::File::open(&path).unwrap(), "archive", Default::default());
     let mut offset = None;
     while first.advance().unwrap() {
-        assert!(wirebeat_trace::Source::advance(&mut again).unwrap());
-        let (before, after) = (first.record(), wirebeat_trace::Source::record(&again));
+        assert!(wirebeat_archive::Source::advance(&mut again).unwrap());
+        let (before, after) = (first.record(), wirebeat_archive::Source::record(&again));
         assert!(before.data == after.data);
         // a capture has its own day, and both have microseconds
         let apart = after.time.unix_us() - before.time.unix_us();
         assert_eq!(*offset.get_or_insert(apart), apart);
     }
-    assert!(!wirebeat_trace::Source::advance(&mut again).unwrap());
+    assert!(!wirebeat_archive::Source::advance(&mut again).unwrap());
 }
 
 /// Archives knew microseconds alone: records of 250 ns after each other left at once.
 #[test]
 fn records_with_nanoseconds_leave_at_their_nanoseconds() {
-    use wirebeat_trace::archive::OnBad;
-    use wirebeat_trace::capture::Frames;
+    use wirebeat_archive::capture::Frames;
+    use wirebeat_archive::time_series::OnBad;
 
     let after = [0, 250, 500, 1_749, 1_001_001];
     let mut writer = Writer::new(Vec::new());

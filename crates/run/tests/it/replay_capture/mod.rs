@@ -11,12 +11,12 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use wirebeat_archive::capture::Frames;
+use wirebeat_archive::time_series::OnBad;
 use wirebeat_report::model::{End, FindingKind, Report};
 use wirebeat_run::{Options, RunError, prepare};
 use wirebeat_testbed::{Capability, Program, require};
-use wirebeat_trace::archive::OnBad;
-use wirebeat_trace::capture::Frames;
-use wirebeat_traffic::spec::Scenario;
+use wirebeat_traffic::scenario::Scenario;
 use wirebeat_wire::filter::Filter;
 
 use crate::interop::cable_to_a_program;

@@ -1,0 +1,241 @@
+//! Rows of tables as records: what can be wrong with one, where it is, and how often it was.
+//!
+//! The same for every kind of table; what a field looks like there is not known here.
+
+use std::fmt;
+
+use crate::csv::rows::{FIELDS_MAX, ROW_MAX};
+use crate::forms::BadForm;
+use crate::time_series::device::BadDevice;
+use crate::time_series::{BadTime, DATA_MAX, Timestamp};
+
+/// Characters of a value that a message shows.
+const SHOWN: usize = 60;
+
+/// Where a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The line that it begins in, from 1.
+    Line(u64),
+    /// Its number, from 0.
+    Record(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Line(line) => write!(f, "line {line}"),
+            Place::Record(number) => write!(f, "record {number}"),
+        }
+    }
+}
+
+/// A part of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// When.
+    Time,
+    /// From what.
+    Device,
+    /// What it says.
+    Data,
+}
+
+/// What is wrong with a row.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Defect {
+    /// Longer than any row of a table is.
+    #[error("it has more than {ROW_MAX} bytes or {FIELDS_MAX} fields; leave it out, or split it")]
+    RowTooLong,
+    /// A quote that opens and is not closed where it has to be.
+    #[error("{}", open_quote_text(*.lines, *.at_end))]
+    OpenQuote {
+        /// Lines that a quoted field may have.
+        lines: usize,
+        /// Whether the file ends inside it.
+        at_end: bool,
+    },
+    /// No value where there has to be one.
+    #[error("there is no value; leave such rows out, with --on-bad skip or before")]
+    Missing(Part),
+    /// Not as many fields as columns.
+    #[error(
+        "it has {have} fields, and there are {want} columns; quote fields that have the delimiter in them"
+    )]
+    Fields {
+        /// Fields there are.
+        have: usize,
+        /// Columns there are.
+        want: usize,
+    },
+    /// A time that is none.
+    #[error("{}", time_text(.0))]
+    Time(BadForm),
+    /// A device that is none.
+    #[error(transparent)]
+    Device(#[from] BadDevice),
+    /// Data in another form.
+    #[error(transparent)]
+    Data(BadForm),
+    /// More data than a record holds.
+    #[error(
+        "its data has {0} bytes, and a record holds {DATA_MAX} at most; split it into several rows"
+    )]
+    DataTooLong(usize),
+    /// A time before that of the record before it.
+    #[error(
+        "{time} is before {before}, the time of the record before it; sort the file by time, leave out such rows \
+         with --on-bad skip, or take them as they stand with --any-order, for 'wirebeat archive sort'"
+    )]
+    Backwards {
+        /// The time before.
+        before: Timestamp,
+        /// Its time.
+        time: Timestamp,
+    },
+}
+
+fn time_text(why: &BadForm) -> String {
+    match why {
+        BadForm::Time(BadTime::NoZone) => {
+            "the time has no zone; say which zone such times are in with --zone, Z or +01:00"
+                .to_owned()
+        }
+        BadForm::Time(BadTime::Text) => {
+            format!("{why}, or say with --time-form that it is a number")
+        }
+        _ => why.to_string(),
+    }
+}
+
+fn open_quote_text(lines: usize, at_end: bool) -> String {
+    let remedy = "close it, or remove it";
+    match lines {
+        _ if at_end => format!("the quote is not closed before the end of the file; {remedy}"),
+        1 => format!(
+            "the quote is not closed on its line; {remedy}; where fields have line breaks in them, allow so many lines \
+             with --quoted-lines"
+        ),
+        lines => format!(
+            "the quote is not closed within {lines} lines; {remedy}, or allow more with --quoted-lines"
+        ),
+    }
+}
+
+impl Defect {
+    /// The kinds, as they are counted.
+    pub const KINDS: [&'static str; 7] = [
+        "too long",
+        "with a quote that is not closed",
+        "with another number of fields",
+        "with an impossible time",
+        "with an impossible device",
+        "with impossible data",
+        "earlier than the one before",
+    ];
+
+    /// The part that is wrong, where it is one.
+    pub fn part(&self) -> Option<Part> {
+        match self {
+            Defect::RowTooLong | Defect::OpenQuote { .. } | Defect::Fields { .. } => None,
+            Defect::Missing(part) => Some(*part),
+            Defect::Time(_) | Defect::Backwards { .. } => Some(Part::Time),
+            Defect::Device(_) => Some(Part::Device),
+            Defect::Data(_) | Defect::DataTooLong(_) => Some(Part::Data),
+        }
+    }
+
+    fn kind(&self) -> usize {
+        match self {
+            Defect::RowTooLong => 0,
+            Defect::OpenQuote { .. } => 1,
+            Defect::Fields { .. } => 2,
+            Defect::Time(_) | Defect::Missing(Part::Time) => 3,
+            Defect::Device(_) | Defect::Missing(Part::Device) => 4,
+            Defect::Data(_) | Defect::DataTooLong(_) | Defect::Missing(Part::Data) => 5,
+            Defect::Backwards { .. } => 6,
+        }
+    }
+}
+
+/// A row that is no record, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bad {
+    /// Where.
+    pub place: Place,
+    /// The column that is wrong, and what it holds, where it is one.
+    pub field: Option<(String, String)>,
+    /// What is wrong.
+    pub defect: Defect,
+}
+
+impl fmt::Display for Bad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.place)?;
+        if let Some((column, value)) = &self.field {
+            write!(f, ", column '{column}', '{value}'")?;
+        }
+        write!(f, ": {}", self.defect)
+    }
+}
+
+/// What was read so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Records.
+    pub records: u64,
+    /// Rows that are none, by kind as in [`Defect::KINDS`], and the first of each kind.
+    pub bad: [(u64, Option<Box<Bad>>); Defect::KINDS.len()],
+}
+
+impl Tally {
+    /// Counts a row that is no record.
+    pub fn count(&mut self, bad: Box<Bad>) {
+        let (count, first) = &mut self.bad[bad.defect.kind()];
+        *count += 1;
+        first.get_or_insert(bad);
+    }
+}
+
+/// Holds rows to the order of time, and to the length of data.
+#[derive(Debug)]
+pub struct Order {
+    any: bool,
+    last: Option<Timestamp>,
+}
+
+impl Order {
+    /// `any`: every order is right.
+    pub fn new(any: bool) -> Order {
+        Order { any, last: None }
+    }
+
+    /// Whether a record with this time and so many bytes of data may follow those before.
+    ///
+    /// # Errors
+    /// Why not.
+    #[inline]
+    pub fn take(&mut self, time: Timestamp, data_len: usize) -> Result<(), Defect> {
+        if data_len > DATA_MAX {
+            return Err(Defect::DataTooLong(data_len));
+        }
+        match self.last {
+            Some(before) if !self.any && time.moment() < before.moment() => {
+                Err(Defect::Backwards { before, time })
+            }
+            _ => {
+                self.last = Some(time);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A value as a message shows it.
+pub fn shown(value: &[u8]) -> String {
+    // a character has four bytes at most
+    let start = value.get(..4 * SHOWN).unwrap_or(value);
+    let text = String::from_utf8_lossy(start);
+    let shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    if text.chars().count() > SHOWN { shown + "…" } else { shown }
+}

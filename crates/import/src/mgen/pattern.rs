@@ -1,0 +1,200 @@
+//! MGEN's patterns: when messages leave and how long they are.
+//!
+//! ```text
+//! PERIODIC [<rate> <size>]      POISSON [<rate> <size>]      JITTER [<rate> <size> <fraction>]
+//! BURST [REGULAR|RANDOM <interval> <pattern> [ … ] FIXED|EXPONENTIAL <duration>]
+//! CLONE [TCPDUMP <file> [<repeat>]]
+//! ```
+//! A rate is in messages per second, -1 as fast as possible, 0 none at all. A size is that of the whole
+//! message, `min:max` for any between, equally likely. JITTER moves each message by up to that fraction of
+//! the interval before or after its time. The interval of BURST goes from the beginning of a burst to that
+//! of the next.
+
+use wirebeat_traffic::distribution::exponential::Exponential;
+use wirebeat_traffic::distribution::uniform::Uniform;
+use wirebeat_traffic::distribution::{Deviation, Distribution};
+use wirebeat_traffic::scenario::departures::{Duration, MAX_NESTED, OnOff};
+use wirebeat_traffic::scenario::size::Size;
+use wirebeat_traffic::scenario::{Departures, FlowRate};
+use wirebeat_units::{Bytes, Nanos, Rate};
+
+use super::token::Tokens;
+use crate::datagram::{Sizes, drawn_payload};
+use crate::keyword;
+use crate::number::{Decimal, MAX_RATE, seconds};
+use crate::text::printable;
+use crate::{Line, ScriptError};
+
+/// The sizes of messages over UDP (include/mgenGlobals.h: MIN_SIZE, MAX_SIZE).
+pub(super) const SIZES: Sizes = Sizes::new(28, 8192);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    Periodic,
+    Poisson,
+    Burst,
+    Jitter,
+    Clone,
+}
+
+pub(super) const KINDS: &[(&str, Kind)] = &[
+    ("PERIODIC", Kind::Periodic),
+    ("POISSON", Kind::Poisson),
+    ("BURST", Kind::Burst),
+    ("JITTER", Kind::Jitter),
+    ("CLONE", Kind::Clone),
+];
+
+/// When messages leave and how long they are.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pattern {
+    pub rate: FlowRate,
+    pub departures: Departures,
+    /// `None`: as the file says.
+    pub size: Option<Size>,
+    /// What of it is not carried over.
+    pub without: Option<&'static str>,
+}
+
+/// The pattern of this kind with these parameters. `None`: it sends nothing.
+pub(super) fn read(
+    line: &Line,
+    kind: Kind,
+    parameters: &str,
+) -> Result<Option<Pattern>, ScriptError> {
+    nested(line, kind, parameters, 0)
+}
+
+fn nested(
+    line: &Line,
+    kind: Kind,
+    parameters: &str,
+    level: usize,
+) -> Result<Option<Pattern>, ScriptError> {
+    let mut tokens = Tokens::of(line, parameters);
+    let pattern = match kind {
+        Kind::Periodic | Kind::Poisson | Kind::Jitter => plain(&mut tokens, kind)?,
+        Kind::Burst => burst(&mut tokens, level)?,
+        Kind::Clone => Some(clone(&mut tokens)?),
+    };
+    tokens.end()?;
+    Ok(pattern)
+}
+
+fn plain(tokens: &mut Tokens<'_>, kind: Kind) -> Result<Option<Pattern>, ScriptError> {
+    let line = tokens.line();
+    let rate = tokens.word("a rate in messages per second")?;
+    let size = size(tokens)?;
+    let departures = match kind {
+        Kind::Jitter => {
+            let what = "a fraction of the interval, 0 to 0.5";
+            let fraction = tokens.value(what, Decimal::parse)?.to_f64();
+            if fraction > 0.5 {
+                return Err(line.wrong(format!("{fraction} is not {what}")));
+            }
+            // To a millionth of a percent, so that no digits appear that nobody wrote.
+            Departures::Jitter(Deviation::Percent((fraction * 1e8).round() / 1e6))
+        }
+        Kind::Poisson => Departures::Poisson(Exponential { mean: None }),
+        _ => Departures::Constant,
+    };
+    if rate.parse() == Ok(-1.0) {
+        let (rate, departures) = (FlowRate::default(), Departures::Constant);
+        return Ok(Some(Pattern { rate, departures, size: Some(size), without: None }));
+    }
+    let wrong = || {
+        let rate = printable(rate);
+        line.wrong(format!(
+            "'{rate}' is no rate; write up to {MAX_RATE} messages per second, or -1"
+        ))
+    };
+    let rate = Decimal::parse(rate).ok_or_else(wrong)?;
+    if rate.is_zero() {
+        return Ok(None);
+    }
+    let rate = FlowRate::Fixed(Rate::Frames(rate.per_second().ok_or_else(wrong)?));
+    Ok(Some(Pattern { rate, departures, size: Some(size), without: None }))
+}
+
+fn size(tokens: &mut Tokens<'_>) -> Result<Size, ScriptError> {
+    let read = |bytes: &str| SIZES.length(bytes.parse().ok()?);
+    let range = |word: &str| match word.split_once(':') {
+        // MGEN exchanges them where they are the wrong way round.
+        Some((a, b)) => Some((read(a)?.min(read(b)?), read(a)?.max(read(b)?))),
+        None => read(word).map(|length| (length, length)),
+    };
+    let (min, max) = tokens.value(&format!("a size of {SIZES}, or min:max"), range)?;
+    if min == max {
+        return Ok(Size::Fixed(min));
+    }
+    let (min, max) = (u64::from(min.bytes), u64::from(max.bytes));
+    let distribution =
+        Distribution::Uniform(Uniform { min: Bytes::new(min), max: Bytes::new(max) });
+    Ok(drawn_payload(distribution, None, Some(max)))
+}
+
+#[derive(Clone, Copy)]
+enum Varies {
+    No,
+    Exponentially,
+}
+
+const INTERVALS: &[(&str, Varies)] = &[("REGULAR", Varies::No), ("RANDOM", Varies::Exponentially)];
+const DURATIONS: &[(&str, Varies)] =
+    &[("FIXED", Varies::No), ("EXPONENTIAL", Varies::Exponentially)];
+
+fn burst(tokens: &mut Tokens<'_>, level: usize) -> Result<Option<Pattern>, ScriptError> {
+    let line = tokens.line();
+    if level == MAX_NESTED {
+        return Err(line.wrong(format!("bursts are nested at most {MAX_NESTED} deep")));
+    }
+    let every = tokens.value("REGULAR or RANDOM", |word| keyword::find(word, INTERVALS))?;
+    let every = time(tokens, every, "an interval in seconds")?;
+    let kind = tokens.value("a pattern", |word| keyword::find(word, KINDS))?;
+    let inner = nested(line, kind, tokens.group("a pattern's parameters")?, level + 1)?;
+    let on = tokens.value("FIXED or EXPONENTIAL", |word| keyword::find(word, DURATIONS))?;
+    let on = time(tokens, on, "a duration in seconds")?
+        .ok_or_else(|| line.wrong("a burst of no time sends nothing; give it a duration"))?;
+    let Some(inner) = inner else { return Ok(None) };
+    if kind == Kind::Clone {
+        return Err(line.wrong("CLONE stands alone: it has times of its own"));
+    }
+    // Bursts that follow one another without a pause are none.
+    let Some(every) = every else { return Ok(Some(inner)) };
+    let on_off = OnOff { on, off: None, every: Some(every), departures: inner.departures };
+    Ok(Some(Pattern { departures: Departures::OnOff(Box::new(on_off)), ..inner }))
+}
+
+/// A time and how it varies. `None`: no time at all.
+fn time(
+    tokens: &mut Tokens<'_>,
+    varies: Varies,
+    what: &str,
+) -> Result<Option<Duration>, ScriptError> {
+    let mean = tokens.value(what, seconds)?;
+    let time = match varies {
+        Varies::No => Duration::Fixed(mean),
+        Varies::Exponentially => {
+            Duration::Drawn(Distribution::Exponential(Exponential { mean: Some(mean) }))
+        }
+    };
+    Ok(Some(time).filter(|_| mean != Nanos::ZERO))
+}
+
+fn clone(tokens: &mut Tokens<'_>) -> Result<Pattern, ScriptError> {
+    tokens.value("TCPDUMP", |word| word.eq_ignore_ascii_case("TCPDUMP").then_some(()))?;
+    let file = tokens.word("the name of a capture")?;
+    let repeat = match tokens.is_empty() {
+        true => None,
+        false => Some(tokens.group("how often it is repeated")?),
+    };
+    Ok(Pattern {
+        rate: FlowRate::default(),
+        departures: Departures::Capture(file.to_owned()),
+        size: None,
+        without: repeat.filter(|times| *times != "-1").map(|_| {
+            "a capture begins again at its end for as long as the flow lasts, however often is written; \
+             give the flow an OFF"
+        }),
+    })
+}

@@ -1,0 +1,143 @@
+//! The sums that must be right (section 5 of the design).
+//!
+//! Each counter counts in one place only, so that a sum which does not come out says that frames were
+//! counted twice, not at all, or came from elsewhere. Loss is what is left of the sent, so over a
+//! closed link that sum fails exactly when more different frames arrived than were sent.
+
+use super::ReceiverSide;
+use super::pair::Pair;
+use crate::model::{Equation, FlowReport, Received, Term};
+use wirebeat_meter::summary::FlowSummary;
+
+/// With more flows than this, only those of their sums are listed that are wrong.
+const FLOWS: usize = 100;
+
+/// All sums: each flow's when there are several, the total's, and the receiver's.
+pub fn checks(
+    pairs: &[Pair<'_>],
+    flows: &[FlowReport],
+    total: &FlowReport,
+    receiver: Option<&ReceiverSide>,
+) -> Vec<Equation> {
+    let mut checks = Vec::new();
+    let (mut sent, mut unique, mut lost) = (0u64, 0u64, 0u64);
+    let (mut probed, mut arrivals) = (false, [0u64; 4]);
+    for (pair, flow) in pairs.iter().zip(flows) {
+        checks.extend(members(pair, flow));
+        let scope = format!("flow {}", flow.name);
+        let several = flows.len() > 1;
+        if several {
+            checks.extend(requested(&scope, flow));
+        }
+        let Some(received) = flow.received.as_ref().filter(|_| pair.probed()) else { continue };
+        if let (Some(side), Some(loss)) = (&flow.sent, &flow.loss) {
+            let terms = (side.sent.frames, received.unique, loss.frames);
+            sent = sent.saturating_add(terms.0);
+            unique = unique.saturating_add(terms.1);
+            lost = lost.saturating_add(terms.2);
+            checks.extend(several.then(|| closed_link(&scope, terms)));
+        }
+        probed = true;
+        let counted = self::arrivals(received);
+        for (sum, more) in arrivals.iter_mut().zip(counted) {
+            *sum = sum.saturating_add(more);
+        }
+        checks.extend(several.then(|| received_equation(&scope, counted)));
+    }
+    if flows.len() > FLOWS {
+        checks.retain(|equation: &Equation| !equation.balances());
+    }
+    checks.extend(requested("total", total));
+    let scope = if pairs.iter().all(Pair::probed) { "total" } else { "flows with probes" };
+    if probed && total.sent.is_some() {
+        checks.push(closed_link(scope, (sent, unique, lost)));
+    }
+    if probed {
+        checks.push(received_equation(scope, arrivals));
+    }
+    checks.extend(receiver.and_then(delivered));
+    checks
+}
+
+/// The sums of a flow's members that are wrong: there may be thousands that are right.
+fn members(pair: &Pair<'_>, flow: &FlowReport) -> Vec<Equation> {
+    let all = flow.members.iter().flat_map(|members| &members.flows);
+    let mut wrong = Vec::new();
+    for member in all {
+        let scope = format!("{} of flow {}", member.name, flow.name);
+        wrong.extend(requested(&scope, member));
+        let Some(received) = member.received.as_ref().filter(|_| pair.probed()) else { continue };
+        if let (Some(side), Some(loss)) = (&member.sent, &member.loss) {
+            wrong.push(closed_link(&scope, (side.sent.frames, received.unique, loss.frames)));
+        }
+        wrong.push(received_equation(&scope, arrivals(received)));
+    }
+    wrong.retain(|equation| !equation.balances());
+    wrong
+}
+
+fn requested(scope: &str, flow: &FlowReport) -> Option<Equation> {
+    let sent = flow.sent.as_ref()?;
+    Some(equation(
+        scope,
+        ("requested", sent.requested.frames),
+        &[
+            ("sent", sent.sent.frames),
+            ("expired", sent.expired),
+            ("not reached", sent.not_reached),
+            ("failed", sent.failed),
+        ],
+    ))
+}
+
+fn closed_link(scope: &str, (sent, unique, lost): (u64, u64, u64)) -> Equation {
+    equation(scope, ("sent", sent), &[("unique", unique), ("lost", lost)])
+}
+
+/// What arrived: all of it, unique, duplicates, implausible.
+fn arrivals(received: &Received) -> [u64; 4] {
+    [received.received.frames, received.unique, received.duplicates, received.implausible]
+}
+
+fn received_equation(scope: &str, counted: [u64; 4]) -> Equation {
+    let [received, unique, duplicates, implausible] = counted;
+    equation(
+        scope,
+        ("received", received),
+        &[("unique", unique), ("duplicates", duplicates), ("implausible", implausible)],
+    )
+}
+
+/// What the engine delivered is what the meter counted.
+fn delivered(receiver: &ReceiverSide) -> Option<Equation> {
+    let summary = &receiver.summary;
+    let frames = |flow: &FlowSummary| flow.frames.saturating_add(flow.fragments);
+    let flows = summary.flows.values().fold(0, |sum: u64, flow| sum.saturating_add(frames(flow)));
+    Some(equation(
+        "receiver",
+        ("delivered", receiver.delivered?),
+        &[
+            ("in flows", flows),
+            ("without probe", frames(&summary.unprobed)),
+            ("unknown flow", summary.unknown_flow),
+            ("stale", summary.stale),
+            ("foreign", summary.foreign),
+            ("malformed", summary.malformed),
+            ("fragments", summary.fragments),
+        ],
+    ))
+}
+
+fn equation(scope: &str, left: (&str, u64), right: &[(&str, u64)]) -> Equation {
+    let term = |&(name, value): &(&str, u64)| Term { name: name.to_owned(), value };
+    let sum: i128 = right.iter().map(|&(_, value)| i128::from(value)).sum();
+    let difference = i128::from(left.1) - sum;
+    let ends = i128::from(i64::MIN)..=i128::from(i64::MAX);
+    Equation {
+        scope: scope.to_owned(),
+        left: term(&left),
+        right: right.iter().map(term).collect(),
+        // Within the ends, so that the cast keeps the value.
+        difference: difference.clamp(*ends.start(), *ends.end()) as i64,
+    }
+}

@@ -1,0 +1,214 @@
+//! The parser's errors in the words of the language: what is wrong, of which key, and what would be right.
+//!
+//! The parser knows the place of what is wrong and not always its key. That is looked for in the text around the place.
+
+use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
+use wirebeat_units::human;
+
+use super::{MAX_ALIASES, MAX_ANCHORED, MAX_DEPTH, MAX_NODES, MAX_REPLAYED};
+use crate::scenario::Place;
+use crate::scenario::hint::with_hint;
+use crate::scenario::text::printable;
+
+/// The longest key that is named, in bytes: the longest of the language has 15, and names of flows and ports 64.
+const MAX_KEY: usize = 64;
+
+/// The error in the words of the language; `at` is the text and the place that it is about.
+pub(super) fn problem(error: &Error, at: Option<(&str, Place)>) -> String {
+    match error {
+        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => problem(error, at),
+        Error::SerdeUnknownField { field, expected, .. } => {
+            with_hint("unknown key", field, expected.iter().copied())
+        }
+        Error::SerdeUnknownVariant { variant, expected, .. } => {
+            with_hint("unknown word", variant, expected.iter().copied())
+        }
+        Error::SerdeMissingField { field, .. } => format!("the key '{field}' is missing"),
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("'{}' occurs twice; give each of them a name of its own", printable(key, 64))
+        }
+        Error::SerdeInvalidType { unexpected, expected, .. }
+        | Error::SerdeInvalidValue { unexpected, expected, .. } => {
+            // a map has its own place, where its first key stands
+            let subject = subject(at, unexpected != "map");
+            format!("{subject} is {}, and should be {}", found(unexpected), in_words(expected))
+        }
+        Error::SerdeInvalidLength { len, expected, .. } => {
+            let wanted = expected.rsplit(' ').next().and_then(|count| count.parse::<usize>().ok());
+            let wanted = wanted.map_or_else(|| expected.clone(), |wanted| format!("have {wanted}"));
+            let values = human::counted(*len as u64, "value");
+            format!("{} has {values}, and should {wanted}", subject(at, true))
+        }
+        Error::Unexpected { expected, .. } | Error::InvalidScalar { ty: expected, .. } => {
+            let list = *expected == "sequence start";
+            let example = at.filter(|_| list).and_then(|(text, place)| as_an_entry(text, place));
+            let example = example.map_or(String::new(), |entry| format!("; write '{entry}'"));
+            format!("{} should be {}{example}", subject(at, false), in_words(expected))
+        }
+        Error::ExternallyTaggedEnumExpectedScalarOrMapping { .. } => {
+            "this should be a word, or one key with its value".to_owned()
+        }
+        Error::ExpectedMappingEndAfterEnumVariantValue { .. } => {
+            "only one key may stand here; begin the next with '- ' on a line of its own".to_owned()
+        }
+        Error::UnknownAnchor { .. } => {
+            "there is no anchor of this name before here; anchors are written &name".to_owned()
+        }
+        Error::Eof { .. } => {
+            "the text ends here; a scenario has the keys ports and flows".to_owned()
+        }
+        Error::MultipleDocuments { .. } => {
+            "a second document begins here; a scenario is one, so give each a file".to_owned()
+        }
+        Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => format!(
+            "the text is larger than any scenario: at most {MAX_NODES} keys and values, {MAX_DEPTH} \
+             levels, {MAX_ALIASES} aliases, {MAX_ANCHORED} keys and values with anchors and \
+             {MAX_REPLAYED} by aliases"
+        ),
+        Error::Message { msg, .. } => match msg.as_str() {
+            "invalid IPv4 address syntax" => format!("{msg}; write for example 10.0.0.1"),
+            "invalid IPv6 address syntax" => format!("{msg}; write for example 2001:db8::1"),
+            "invalid IP address syntax" => {
+                format!("{msg}; write for example 10.0.0.1 or 2001:db8::1")
+            }
+            _ => match msg.strip_prefix("this should be ") {
+                Some(expected) => format!("{} should be {expected}", subject(at, false)),
+                None => msg.clone(),
+            },
+        },
+        other => match UserMessageFormatter.format_message(other).into_owned() {
+            tab if tab.starts_with("tabs disallowed") => {
+                "a tab stands before a key, and YAML takes none there; indent with spaces"
+                    .to_owned()
+            }
+            tab if tab.ends_with("found a tab") => {
+                "a tab stands behind this value, or before the next key; indent with spaces"
+                    .to_owned()
+            }
+            told => told,
+        },
+    }
+}
+
+/// What a type of Rust or a part of YAML is to the author of a scenario.
+fn in_words(expected: &str) -> &str {
+    match expected {
+        "u8" => "a whole number up to 255",
+        "u16" => "a whole number up to 65535",
+        "u32" => "a whole number up to 4294967295",
+        "u64" => "a whole number up to 18446744073709551615",
+        "a nonzero u16" | "a nonzero u32" | "a nonzero u64" => "a whole number from 1 on",
+        "boolean" => "on or off",
+        "floating point" => "a number, for example 2 or 0.5",
+        "string scalar" => "one value, and not a list or keys with values",
+        "sequence" => "a list",
+        "map" => "keys with values",
+        "mapping start" => "keys with values ('key: value', or '{ key: value }')",
+        "sequence start" => "a list ('[a, b]', or lines that begin with '- ')",
+        other => other,
+    }
+}
+
+/// What was written instead, as serde's `Unexpected` says it: "integer `0`", "string \"x\"", "sequence".
+fn found(unexpected: &str) -> String {
+    let quoted = unexpected.split_once('`').and_then(|(_, rest)| rest.strip_suffix('`'));
+    if let Some(value) = quoted {
+        return printable(value, MAX_KEY);
+    }
+    match unexpected.strip_prefix("string ") {
+        Some(text) => printable(text, MAX_KEY),
+        None if unexpected == "unit value" => "empty".to_owned(),
+        None => printable(in_words(unexpected), MAX_KEY),
+    }
+}
+
+/// What an error is about: "'count'", "an entry of 'cores'", or "this" where that is not clear. `may_be_key` says that the
+/// place may be that of the key instead of its value.
+fn subject(at: Option<(&str, Place)>, may_be_key: bool) -> String {
+    at.and_then(|(text, place)| named(text, place, may_be_key)).unwrap_or_else(|| "this".to_owned())
+}
+
+/// The line that begins at `place` as the entry of a list, where it is one key.
+fn as_an_entry(text: &str, place: Place) -> Option<String> {
+    let line = usize::try_from(place.line).ok()?.checked_sub(1)?;
+    let column = usize::try_from(place.column).ok()?.checked_sub(1)?;
+    let whole = text.lines().nth(line)?;
+    let line = whole.trim();
+    if whole.len() - whole.trim_start().len() != column {
+        return None;
+    }
+    let (key, _) = line.split_once(':')?;
+    (is_key(key) && line.len() <= MAX_KEY).then(|| format!("- {line}"))
+}
+
+fn named(text: &str, place: Place, may_be_key: bool) -> Option<String> {
+    let line = usize::try_from(place.line).ok()?.checked_sub(1)?;
+    let column = usize::try_from(place.column).ok()?.checked_sub(1)?;
+    let whole = text.lines().nth(line)?;
+    let at = whole.char_indices().nth(column).map_or(whole.len(), |(at, _)| at);
+    let (before, behind) = whole.split_at(at);
+    if let Some((key, _)) = behind.split_once(':').filter(|_| may_be_key)
+        && is_key(key)
+    {
+        return Some(format!("'{key}'"));
+    }
+    let before = before.trim_end();
+    if let Some(key) = last_key(before) {
+        return Some(format!("'{key}'"));
+    }
+    if let Some((list, _)) = before.rsplit_once('[')
+        && let Some(key) = last_key(list.trim_end())
+    {
+        return Some(format!("an entry of '{key}'"));
+    }
+    // keys with values below their key
+    let above = || text.lines().take(line).filter(|line| !line.trim().is_empty()).last();
+    let key = last_key(above().filter(|_| before.is_empty())?.trim_end())?;
+    Some(format!("'{key}'"))
+}
+
+/// The key at the end of `text`, behind which only its colon stands.
+fn last_key(text: &str) -> Option<&str> {
+    let text = text.strip_suffix(':')?;
+    let begin = text.rfind(|char: char| !is_part(char)).map_or(0, |at| at + 1);
+    text.get(begin..).filter(|key| is_key(key))
+}
+
+fn is_key(word: &str) -> bool {
+    !word.is_empty() && word.len() <= MAX_KEY && word.chars().all(is_part)
+}
+
+fn is_part(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_place_is_found_in_the_text() {
+        let text = "ports: { a: { cores: [1, x] } }\nflows:\n  x:\n    packet:\n\n      - udp\n    size: { é: 1 }\n";
+        for (line, column, may_be_key, expected) in [
+            (1, 1, true, "'ports'"),
+            (1, 13, false, "'a'"),
+            (1, 13, true, "'a'"),
+            (1, 22, false, "'cores'"),
+            (1, 26, false, "an entry of 'cores'"),
+            (4, 5, true, "'packet'"),
+            (4, 5, false, "'x'"),
+            (6, 7, false, "'packet'"),
+            (6, 9, false, "this"),
+            (7, 16, false, "this"),
+            (9, 1, true, "this"),
+            (0, 0, true, "this"),
+            (u64::MAX, u64::MAX, true, "this"),
+        ] {
+            let said = subject(Some((text, Place { line, column })), may_be_key);
+            assert_eq!(said, expected, "{line}:{column}");
+        }
+        assert_eq!(subject(None, true), "this");
+    }
+}
