@@ -44,7 +44,7 @@ pub fn times(file: &[u8]) -> Result<Vec<u64>, String> {
     };
     match word(0) {
         Some(magic) if magic == u64::from(MAGIC_NANOS) => {}
-        Some(magic) => return Err(format!("this is no capture with nanoseconds: {magic:#x}")),
+        Some(magic) => return Err(format!("this is not a capture with nanoseconds: {magic:#x}")),
         None => return Err("the capture is empty".to_owned()),
     }
     let mut times = Vec::new();

@@ -86,7 +86,7 @@ impl Setup {
     }
 }
 
-/// Runs a scenario to its end, or until it is stopped. A run that failed is no measurement.
+/// Runs a scenario to its end, or until it is stopped. A run that failed is not a measurement.
 pub fn run(lab: &Lab, scenario: &Scenario, stop: &Stop) -> Result<Report, Failure> {
     let mut options = Options::default();
     for (name, end) in [(NEAR, lab.near()), (FAR, lab.far())] {

@@ -43,6 +43,6 @@ fuzz_target!(|bytes: &[u8]| {
         let mut out = frame.to_vec();
         rules.apply(&mut out);
         assert!(out.len() <= frame.len() + rules.adds());
-        assert!(frame.len() >= 14 || out == frame, "what is no frame stays");
+        assert!(frame.len() >= 14 || out == frame, "what is not a frame stays");
     }
 });

@@ -114,7 +114,7 @@ impl FromStr for Column {
             Ok(0) => Err("columns are numbered from 1".to_owned()),
             Ok(number) => Ok(Column::Number(number)),
             Err(_) if text.is_empty() => {
-                Err("this is no column; write its name, or its number from 1".to_owned())
+                Err("this is not a column; write its name, or its number from 1".to_owned())
             }
             Err(_) => Ok(Column::Name(text.to_owned())),
         }

@@ -46,17 +46,17 @@ pub enum DataForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadForm {
     /// Of hexadecimal digits.
-    #[error("this is no hexadecimal: write two digits for each byte, 0a1b")]
+    #[error("this is not hexadecimal: write two digits for each byte, 0a1b")]
     Hex,
     /// Of base64.
     #[error("this is no base64: write it with the alphabet of RFC 4648, section 4")]
     Base64,
     /// Bytes that are no text.
-    #[error("the data is no text of UTF-8; write it as hex or base64")]
+    #[error("the data is not text of UTF-8; write it as hex or base64")]
     Text,
     /// Of a number.
     #[error(
-        "this is no number since 1970; write for example 1435774830, or choose another --time-form"
+        "this is not a number since 1970; write for example 1435774830, or choose another --time-form"
     )]
     Number,
     /// A time that is none.
@@ -133,7 +133,7 @@ impl FromStr for TimeForm {
             "ms" => TimeForm::Unix(Unit::Millis),
             "us" => TimeForm::Unix(Unit::Micros),
             "ns" => TimeForm::Unix(Unit::Nanos),
-            _ => return Err("this is no form of a time; write iso, s, ms, us or ns"),
+            _ => return Err("this is not a form of a time; write iso, s, ms, us or ns"),
         })
     }
 }
@@ -144,7 +144,7 @@ impl FromStr for DataForm {
     fn from_str(text: &str) -> Result<DataForm, &'static str> {
         let all = [DataForm::Text, DataForm::Hex, DataForm::Base64];
         let found = all.into_iter().find(|form| form.name() == text);
-        found.ok_or("this is no form of data; write text, hex or base64")
+        found.ok_or("this is not a form of data; write text, hex or base64")
     }
 }
 

@@ -82,7 +82,7 @@ pub enum IndexError {
         error: io::Error,
     },
     /// A file of another kind has the name of the index.
-    #[error("{}: this is no index of an archive; rename it, or remove it", .0.display())]
+    #[error("{}: this is not an index of an archive; rename it, or remove it", .0.display())]
     Foreign(PathBuf),
     /// An index that cannot be read.
     #[error("{}: it is damaged ({why}); write it anew with 'wirebeat archive index'", .path.display())]
@@ -219,7 +219,7 @@ impl Index {
     /// Reads the index in `path`, of the archive with this fingerprint; `None` where there is none.
     ///
     /// # Errors
-    /// Where it is no index, is damaged, or does not fit.
+    /// Where it is not an index, is damaged, or does not fit.
     pub fn read(path: &Path, archive: Fingerprint) -> Result<Option<Index>, IndexError> {
         #[derive(Deserialize)]
         struct Head {
@@ -418,7 +418,7 @@ mod tests {
         }
         let print = print(&archive);
         for (text, kind) in [
-            ("notes", "this is no index of an archive; rename it"),
+            ("notes", "this is not an index of an archive; rename it"),
             (r#"{"format":"wirebeat archive index","version":1}"#, "it is damaged (missing field"),
             (r#"{"format":"wirebeat archive index","version":9}"#, "its version is 9"),
         ] {

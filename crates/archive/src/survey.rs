@@ -26,7 +26,7 @@ pub struct Survey {
     pub records: u64,
     /// Their bytes, head and data.
     pub bytes: u64,
-    /// What was skipped since it is no record.
+    /// What was skipped since it is not a record.
     pub bad: u64,
     /// The bytes of that.
     pub skipped_bytes: u64,

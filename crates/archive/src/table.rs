@@ -158,7 +158,7 @@ impl Defect {
     }
 }
 
-/// A row that is no record, and where.
+/// A row that is not a record, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bad {
     /// Where.
@@ -189,7 +189,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a row that is no record.
+    /// Counts a row that is not a record.
     pub fn count(&mut self, bad: Box<Bad>) {
         let (count, first) = &mut self.bad[bad.defect.kind()];
         *count += 1;

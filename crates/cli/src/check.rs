@@ -1,4 +1,4 @@
-//! `wirebeat check`: whether scenarios can be meant, without this machine's links.
+//! `wirebeat check`: whether scenarios is valid, without this machine's links.
 
 use std::path::{Path, PathBuf};
 
@@ -20,9 +20,9 @@ Examples:
   wirebeat check scenario.yaml
   wirebeat check examples/*.yaml --set rate=50kpps";
 
-/// Check scenarios, and send nothing
+/// Validate scenario files, and send nothing
 ///
-/// Reads each file with what it includes, and says whether it can be meant: where a mistake is, and what
+/// Reads each file with what it includes, and says whether it is valid: where a mistake is, and what
 /// would mend it. This machine is not asked: what a scenario leaves to it (addresses, next hops, the speed
 /// of links) is made up. Exit code 2 when there is a mistake in any file.
 #[derive(ClapArgs, Debug)]

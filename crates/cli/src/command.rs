@@ -17,7 +17,7 @@ use crate::{
 pub const NAME: &str = "wirebeat";
 
 /// Columns of help texts on a wide terminal; wider lines are hard to read.
-const HELP_WIDTH: usize = 100;
+const HELP_WIDTH: usize = 80;
 
 const FIRST_STEPS: &str = "\
 First steps:

@@ -1,4 +1,4 @@
-//! `wirebeat doctor`: which engines work here, and what on this machine spoils measurements.
+//! `wirebeat doctor`: which engines work here, and sources of measurement error on this machine.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::output::{Output, ReportArgs, VERSION};
 /// The version of the JSON document.
 const SCHEMA_VERSION: &str = "1";
 
-/// Say which engines work here, and what spoils measurements
+/// Check this machine: usable engines and sources of measurement error
 ///
 /// Tries each engine and says whether it works here, why not, and what would mend it; then what on this
 /// machine makes measurements less exact. Takes a second and sends nothing on any interface. Exit code 3

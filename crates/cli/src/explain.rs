@@ -20,7 +20,7 @@ Examples:
   wirebeat explain scenario.yaml --flow voice --frames 3 --departures 20
   wirebeat send --to 10.0.0.2 --rate 100kpps --print-scenario | wirebeat explain -";
 
-/// Say what a scenario means, and send nothing
+/// Explain what a scenario sends, and send nothing
 ///
 /// For each flow: where it goes, when, how fast on each layer, how its frames follow one another, how long
 /// they are, what changes, and the first frames with every field named. For each port: whether an engine

@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_short_remedy_stands_behind_a_colon() {
-        assert_eq!(parts("this is no DSCP: write ef"), ("this is no DSCP", Some("write ef")));
+        assert_eq!(parts("this is a word: write ef"), ("this is a word", Some("write ef")));
         assert_eq!(parts("f:1: no 'x': y"), ("f:1: no 'x': y", None));
         assert_eq!(parts("a: write b; c"), ("a: write b", Some("c")));
     }

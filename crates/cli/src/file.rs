@@ -41,7 +41,7 @@ pub struct FileArgs {
 fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(format!("'{text}' is no name with a value; write for example rate=10kpps")),
+        _ => Err(format!("'{text}' is not a name with a value; write for example rate=10kpps")),
     }
 }
 
@@ -56,7 +56,7 @@ pub struct ScenarioFile {
     directory: Option<PathBuf>,
     /// Files that it names and that were made out of a script: name and content.
     made: Vec<(String, Vec<u8>)>,
-    /// Of a scenario that is no script.
+    /// Of a scenario that is not a script.
     sources: Option<Sources>,
 }
 
@@ -195,7 +195,7 @@ fn text_of(source: impl Read) -> Result<String, String> {
     // One byte more than is allowed, so that the parser can say that it is too much.
     let read = source.take(yaml::MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
-    String::from_utf8(bytes).map_err(|_| "this is no text in UTF-8".to_owned())
+    String::from_utf8(bytes).map_err(|_| "this is not text in UTF-8".to_owned())
 }
 
 fn at(file: &str, place: Option<Place>) -> String {

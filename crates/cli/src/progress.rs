@@ -14,7 +14,7 @@ use crate::output::tell;
 const BAR_WINDOW: Nanos = Nanos::from_secs(1);
 /// From how long on it is said when the next frame is due.
 const IDLE: Nanos = Nanos::from_secs(2);
-/// A last look that comes so soon after the one before is no interval of its own.
+/// A last look that comes so soon after the one before is not an interval of its own.
 const SOON: Nanos = Nanos::from_millis(50);
 /// Less than the shortest interval between looks.
 const START: Nanos = Nanos::from_millis(5);

@@ -90,7 +90,9 @@ impl FromStr for GroupText {
         let group = values::ip(group)?;
         match group.is_multicast() {
             true => Ok(GroupText(Group { group, source })),
-            false => Err(format!("{group} is no multicast address; write for example 239.1.1.1")),
+            false => {
+                Err(format!("{group} is not a multicast address; write for example 239.1.1.1"))
+            }
         }
     }
 }
@@ -273,7 +275,7 @@ impl FromStr for ListenAt {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "'{text}' is no address to listen at; write for example 192.0.2.7, 192.0.2.7:5960 or \
+                "'{text}' is not an address to listen at; write for example 192.0.2.7, 192.0.2.7:5960 or \
                  :5960"
             )
         };
@@ -382,7 +384,7 @@ mod tests {
             assert_eq!(at(text), Ok(expected), "{text}");
         }
         for text in [":0", ":x", "eth1", "192.0.2.7:99999", "lab2:7000", ":"] {
-            assert!(at(text).unwrap_err().contains("is no address to listen at"), "{text}");
+            assert!(at(text).unwrap_err().contains("is not an address to listen at"), "{text}");
         }
     }
 

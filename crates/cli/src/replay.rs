@@ -166,7 +166,7 @@ struct RecordArgs {
     /// Add Wirebeat's 16-byte probe behind the data, for a receiver that measures each record
     #[arg(long)]
     probe: bool,
-    /// What is done about what is no record or cannot be sent
+    /// How to handle records that are invalid or cannot be sent
     #[arg(long, value_name = "WHAT", value_parser = values::choice(&ON_BAD), default_value = "stop")]
     on_bad: OnBad,
 }
@@ -283,7 +283,7 @@ fn scenario(args: &Args, recordings: &[Recording]) -> Result<Scenario, Failure> 
     Ok(scenario)
 }
 
-/// A table is no archive, but one is made of it.
+/// A table is not an archive, but one is made of it.
 fn refuse_tables(files: &[PathBuf]) -> Result<(), Failure> {
     let kind = |path: &&PathBuf| {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -321,7 +321,7 @@ fn replay(args: &Args, is_capture: bool) -> Result<Replay, Failure> {
     let name = |path: &PathBuf| {
         let name = path.to_str().map(str::to_owned);
         name.ok_or_else(|| {
-            Failure::usage("this name is no text in UTF-8; rename the file")
+            Failure::usage("this name is not text in UTF-8; rename the file")
                 .at(path.display().to_string())
         })
     };

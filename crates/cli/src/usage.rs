@@ -42,7 +42,7 @@ pub fn explain_line(
     }
 }
 
-/// A word that is no subcommand, with those that are in its place.
+/// A word that is not a subcommand, with those that are in its place.
 fn unknown_command(
     error: &clap::Error,
     arguments: &[OsString],
@@ -62,8 +62,8 @@ fn unknown_command(
         Some(other) => format!("did you mean '{other}'? "),
         None => String::new(),
     };
-    Failure::usage(&format!("there is no command '{wrong}'"))
-        .hint(format!("{meant}{path} --help lists those there are"))
+    Failure::usage(&format!("unknown command '{wrong}'"))
+        .hint(format!("{meant}{path} --help lists all of them"))
 }
 
 /// A value that looks like a flag because it is negative: clap names its first letters alone.
@@ -94,8 +94,8 @@ pub fn explain(error: &clap::Error) -> Failure {
         ErrorKind::InvalidSubcommand => {
             let command = text(error, ContextKind::InvalidSubcommand);
             let known = text(error, ContextKind::SuggestedSubcommand);
-            Failure::usage(&format!("there is no command '{command}'")).hint(if known.is_empty() {
-                "wirebeat --help lists those there are".to_owned()
+            Failure::usage(&format!("unknown command '{command}'")).hint(if known.is_empty() {
+                "wirebeat --help lists all of them".to_owned()
             } else {
                 format!("did you mean '{known}'?")
             })
@@ -118,10 +118,10 @@ fn unknown_argument(error: &clap::Error) -> Failure {
     {
         return Failure::usage("no value here is negative").at(argument).hint("leave out the '-'");
     }
-    let what = if argument.starts_with('-') { "flag" } else { "argument" };
+    let what = if argument.starts_with('-') { "unknown flag" } else { "unexpected argument" };
     let known = text(error, ContextKind::SuggestedArg);
-    Failure::usage(&format!("there is no {what} '{argument}' here")).hint(match known.is_empty() {
-        true => "--help lists those there are".to_owned(),
+    Failure::usage(&format!("{what} '{argument}'")).hint(match known.is_empty() {
+        true => "--help lists all of them".to_owned(),
         false => format!("did you mean '{known}'?"),
     })
 }
@@ -178,7 +178,7 @@ fn one_of(known: &[String]) -> String {
         Some((last, rest)) if !rest.is_empty() && known.len() <= LISTED_MAX => {
             format!("write {} or {last}", rest.join(", "))
         }
-        _ => "--help lists those there are".to_owned(),
+        _ => "--help lists all of them".to_owned(),
     }
 }
 

@@ -144,7 +144,7 @@ impl FromStr for Target {
             udp_port(port)?;
         }
         Err(format!(
-            "'{text}' is no IP address with a UDP port; write for example 10.0.0.2:9 or [2001:db8::2]:9"
+            "'{text}' is not an IP address with a UDP port; write for example 10.0.0.2:9 or [2001:db8::2]:9"
         ))
     }
 }
@@ -153,7 +153,7 @@ impl FromStr for Target {
 pub fn ip(text: &str) -> Result<IpAddr, String> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     bare.parse().map_err(|_| {
-        format!("'{text}' is no IP address; write for example 10.0.0.1 or 2001:db8::1")
+        format!("'{text}' is not an IP address; write for example 10.0.0.1 or 2001:db8::1")
     })
 }
 
@@ -161,7 +161,7 @@ pub fn ip(text: &str) -> Result<IpAddr, String> {
 pub fn udp_port(text: &str) -> Result<u16, String> {
     match text.parse() {
         Ok(port) if port > 0 => Ok(port),
-        _ => Err(format!("'{text}' is no UDP port; write a number from 1 to 65535")),
+        _ => Err(format!("'{text}' is not a UDP port; write a number from 1 to 65535")),
     }
 }
 
@@ -171,19 +171,19 @@ pub fn byte(text: &str) -> Result<u8, String> {
         Some(digits) => u8::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    byte.map_err(|_| format!("'{text}' is no number up to 255; write for example 64 or 0x40"))
+    byte.map_err(|_| format!("'{text}' is not a number up to 255; write for example 64 or 0x40"))
 }
 
 /// Reads a count: a whole number that is not zero, or what `T` makes of it.
 pub fn count<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| {
-        format!("'{text}' is no count; write a whole number from 1 on, without a unit")
+        format!("'{text}' is not a count; write a whole number from 1 on, without a unit")
     })
 }
 
 /// Reads a number of any kind, zero too.
 pub fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("'{text}' is no whole number; write for example 7"))
+    text.parse().map_err(|_| format!("'{text}' is not a whole number; write for example 7"))
 }
 
 /// Reads a number from one to another.
@@ -201,7 +201,7 @@ pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
 /// Reads a time that is longer than nothing.
 pub fn time(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => Err(format!("'{text}' is no time at all; write for example 10s")),
+        Ok(Nanos::ZERO) => Err(format!("'{text}' is not a time at all; write for example 10s")),
         read => read.map_err(|error| error.to_string()),
     }
 }
@@ -213,7 +213,7 @@ pub fn payload(text: &str) -> Result<Payload, String> {
         Some(("hex", digits)) => digits.parse::<Hex>().map(Payload::Pattern),
         Some(("text", text)) => Ok(Payload::Text(text.to_owned())),
         _ => Err(format!(
-            "'{text}' is no payload; write zeros, hex:deadbeef, or text:followed by the text"
+            "'{text}' is not a payload; write zeros, hex:deadbeef, or text:followed by the text"
         )),
     }
 }
@@ -329,7 +329,7 @@ impl FromStr for HostPort {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "'{text}' is no host with a port; write for example 192.0.2.7:5960, \
+                "'{text}' is not a host with a port; write for example 192.0.2.7:5960, \
                  [2001:db8::7]:5960 or lab2:5960"
             )
         };
@@ -390,13 +390,13 @@ mod tests {
             assert_eq!(target(text), Ok((address.to_owned(), port)), "{text}");
         }
         for text in ["10.0.0.2:0", "10.0.0.2:65536", "10.0.0.2:x"] {
-            assert!(target(text).unwrap_err().contains("is no UDP port"), "{text}");
+            assert!(target(text).unwrap_err().contains("is not a UDP port"), "{text}");
         }
         for text in ["0.0.0.0", "::", "0.0.0.0:9", "[::]:9"] {
             assert!(target(text).unwrap_err().contains("stands for any address"), "{text}");
         }
         for text in ["", "gateway", "10.0.0", "10.0.0.2.3:9", ":9"] {
-            assert!(target(text).unwrap_err().contains("is no IP address"), "{text}");
+            assert!(target(text).unwrap_err().contains("is not an IP address"), "{text}");
         }
     }
 
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(cpus("3,2"), Ok(vec![3, 2]));
         assert_eq!(cpus("0-2,7"), Ok(vec![0, 1, 2, 7]));
         for text in ["", "a", "1,", "3-1", "-1", "8192", "0-65535"] {
-            assert!(cpus(text).unwrap_err().contains("is no CPU"), "{text}");
+            assert!(cpus(text).unwrap_err().contains("is not a CPU"), "{text}");
         }
     }
 

@@ -36,7 +36,7 @@ impl Checked {
     ///
     /// # Errors
     ///
-    /// What cannot be meant, with the key that says it.
+    /// What is invalid, with the key that says it.
     pub fn new(scenario: &Scenario, files: &Files) -> Result<Checked, CompileError> {
         let links = imaginary_links(scenario);
         let program = compile(scenario, &links, files)?;

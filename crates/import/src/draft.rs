@@ -143,7 +143,7 @@ impl<'a> Draft<'a> {
     /// As text.
     pub fn include_text(&mut self, line: &Line, file: &str) -> Result<String, ScriptError> {
         String::from_utf8(self.include(line, file)?)
-            .map_err(|_| line.wrong(format!("'{}' is no text", printable(file))))
+            .map_err(|_| line.wrong(format!("'{}' is not text", printable(file))))
     }
 
     /// What a file says that a line names, line by line; lines without anything say nothing.

@@ -83,7 +83,7 @@ dialects! {
 
 /// A word that names no dialect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{given}' is no dialect of scripts; choose one of {}", names())]
+#[error("'{given}' is not a dialect of scripts; choose one of {}", names())]
 pub struct UnknownDialect {
     /// The word, cut to 64 characters.
     pub given: String,

@@ -18,7 +18,7 @@ pub(crate) struct Decimal {
 }
 
 impl Decimal {
-    /// Reads `12`, `0.5`, `.5` or `1e3`. `None`: it is no number, below 0, or out of all proportion.
+    /// Reads `12`, `0.5`, `.5` or `1e3`. `None`: it is not a number, below 0, or out of all proportion.
     pub fn parse(text: &str) -> Option<Decimal> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),

@@ -140,7 +140,7 @@ impl Script {
             }
             [time, id, command, rest @ ..] => {
                 let ms = time.parse().map_err(|_| {
-                    line.wrong(format!("'{}' is no time in milliseconds", printable(time)))
+                    line.wrong(format!("'{}' is not a time in milliseconds", printable(time)))
                 })?;
                 let time = Nanos::from_millis(ms);
                 match keyword::find(command, COMMANDS) {
@@ -151,7 +151,7 @@ impl Script {
                     }
                     Some(Command::Off) => self.known(line, id)?.off(line, time),
                     None => Err(line.wrong(format!(
-                        "'{}' is no command; write one of {}",
+                        "'{}' is not a command; write one of {}",
                         printable(command),
                         keyword::names(COMMANDS)
                     ))),
@@ -334,7 +334,7 @@ fn behaviour(draft: &mut Draft<'_>, line: &Line, words: &[&str]) -> Result<Behav
         (Some(Kind::Trace), [file]) => trace(draft, line, file),
         (Some(Kind::Trace), _) => Err(line.wrong("TRACE has the name of a file without blanks")),
         (None, _) => Err(line.wrong(format!(
-            "'{}' is no kind of traffic; write one of {}",
+            "'{}' is not a kind of traffic; write one of {}",
             printable(kind),
             keyword::names(KINDS)
         ))),
@@ -350,8 +350,9 @@ fn trace(draft: &mut Draft<'_>, line: &Line, file: &str) -> Result<Behaviour, Sc
                 here.wrong("a line has a size and the seconds until the next packet: 500 0.02")
             );
         };
-        let bytes = bytes.parse().map_err(|_| here.wrong("the size is no whole number"))?;
-        let wait = seconds(wait).ok_or_else(|| here.wrong("the time is no number of seconds"))?;
+        let bytes = bytes.parse().map_err(|_| here.wrong("the size is not a whole number"))?;
+        let wait =
+            seconds(wait).ok_or_else(|| here.wrong("the time is not a number of seconds"))?;
         Ok((length(here, bytes)?, wait))
     })?;
     let smallest = packets.iter().map(|(length, _)| length.bytes.into()).min().unwrap_or(0);
@@ -370,7 +371,11 @@ fn length(line: &Line, bytes: u64) -> Result<Length, ScriptError> {
 
 fn number_of(line: &Line, id: &str) -> Result<u32, ScriptError> {
     id.parse().map_err(|_| {
-        line.wrong(format!("'{}' is no number of a flow; write 0 to {}", printable(id), u32::MAX))
+        line.wrong(format!(
+            "'{}' is not a number of a flow; write 0 to {}",
+            printable(id),
+            u32::MAX
+        ))
     })
 }
 
@@ -378,7 +383,7 @@ fn number_of(line: &Line, id: &str) -> Result<u32, ScriptError> {
 fn source_of(line: &Line, text: &str) -> Result<(u16, Option<String>), ScriptError> {
     let wrong = || {
         line.wrong(format!(
-            "'{}' is no source port; write for example 3001 or 3001(eth1)",
+            "'{}' is not a source port; write for example 3001 or 3001(eth1)",
             printable(text)
         ))
     };
@@ -419,7 +424,7 @@ fn check_version(line: &Line, source: &str, datagram: &Datagram) -> Result<(), S
 fn destination_of(line: &Line, text: &str) -> Result<Datagram, ScriptError> {
     let wrong = || {
         line.wrong(format!(
-            "'{}' is no destination; write an address and a port, 10.0.0.2:10001 (names are not looked up)",
+            "'{}' is not a destination; write an address and a port, 10.0.0.2:10001 (names are not looked up)",
             printable(text)
         ))
     };

@@ -166,7 +166,7 @@ fn divide(phases: &[Phase], stop: Option<Nanos>) -> Vec<Part> {
         // What is counted begins when it sends.
         pending = phase.count.take().or(pending);
         let Some(kind) = phase.sends.as_ref().map(Sends::kind) else {
-            // Silence before anything is no flow yet.
+            // silence before anything is no flow yet.
             parts.last_mut().into_iter().for_each(|part| part.phases.push(phase.clone()));
             continue;
         };

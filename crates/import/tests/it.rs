@@ -175,7 +175,7 @@ fn words_of(text: &str) -> Vec<std::ops::Range<usize>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// What cannot be meant is said with a line of the script, and not when it is too late for one.
+    /// What is invalid is said with a line of the script, and not when it is too late for one.
     #[test]
     fn whatever_value_stands_in_a_script_it_is_refused_or_compiles(
         dialect in select(Dialect::ALL.to_vec()),

@@ -31,7 +31,7 @@ impl Filter {
             && is(self.destination_port, destination_port)
     }
 
-    /// Whether a frame that is no UDP datagram is wanted: one without ports is not, where a port is asked for.
+    /// Whether a frame that is not a UDP datagram is wanted: one without ports is not, where a port is asked for.
     pub fn matches_portless(&self, source: Option<IpAddr>) -> bool {
         let source = source.map(|source| SocketAddr::new(source, 0));
         let ports = self.source_port.is_none() && self.destination_port.is_none();

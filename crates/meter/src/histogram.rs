@@ -144,7 +144,7 @@ pub(crate) fn rank(q: f64, count: u64) -> Option<u64> {
     if count == 0 {
         return None;
     }
-    // A quantile that is no number reads as 0; casts of floats saturate.
+    // A quantile that is not a number reads as 0; casts of floats saturate.
     let rank = (q.clamp(0.0, 1.0) * count as f64).ceil() as u64;
     Some(rank.clamp(1, count))
 }

@@ -249,7 +249,7 @@ impl Meter {
         }
     }
 
-    /// Takes a frame that is no UDP datagram: a fragment of one, or a frame that is ours only if it carries the
+    /// Takes a frame that is not a UDP datagram: a fragment of one, or a frame that is ours only if it carries the
     /// probe of a flow that is measured, for anything at all may be on a link.
     #[cold]
     fn record_other(&mut self, bytes: &[u8], arrived: Arrived) {

@@ -38,7 +38,7 @@ pub enum NamespaceError {
     /// Nothing is there.
     #[error("there is no network namespace {0}; `ip netns list` shows the named ones")]
     Missing(String),
-    /// Something is there that is no network namespace.
+    /// Something is there that is not a network namespace.
     #[error("{0} is not a network namespace")]
     NotOne(String),
     /// The system refused to open it.

@@ -639,7 +639,7 @@ fn errors() {
         "0.1.0".to_owned(),
         vec!["wirebeat".to_owned(), "send".to_owned()],
         ErrorBody {
-            message: "'10 m' is not a rate: 'm' is no unit; write for example 10Mbps".to_owned(),
+            message: "'10 m' is not a rate: 'm' is not a unit; write for example 10Mbps".to_owned(),
             exit_code: 2,
         },
     );

@@ -166,7 +166,7 @@ fn digits(value: f64, significant: usize) -> String {
 /// The most digits behind the point.
 const DECIMALS: i32 = 9;
 
-/// The decimal exponent of `value` rounded to `significant` digits; 0 for zero and for what is no number.
+/// The decimal exponent of `value` rounded to `significant` digits; 0 for zero and for what is not a number.
 fn exponent(value: f64, significant: usize) -> i32 {
     let scientific = format!("{:.*e}", significant.max(1) - 1, value);
     scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)

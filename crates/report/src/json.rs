@@ -1,6 +1,6 @@
 //! JSON: the model as it is, indented, with one array of numbers on one line.
 //!
-//! Numbers are plain decimals: no exponents, and nothing that is no number. `docs/report.schema.json`
+//! Numbers are plain decimals: no exponents, and nothing that is not a number. `docs/report.schema.json`
 //! describes the document.
 
 use std::io;

@@ -171,7 +171,7 @@ pub(crate) fn shared_errors(tags: &[FlowSent]) -> Option<String> {
     })
 }
 
-/// What the machine did during the run that spoils measurements.
+/// What the machine did during the run that makes measurements less exact.
 pub(crate) fn disturbances(spent: &CpuUse, machine: &Machine) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(steal) = spent.steal_ns().filter(|_| spent.elapsed_ns > 0) {

@@ -34,7 +34,7 @@ impl FromStr for LogForm {
         match text {
             "mgen" => Ok(LogForm::Mgen),
             "crude" => Ok(LogForm::Crude),
-            _ => Err(format!("'{text}' is no form of a log; write mgen or crude")),
+            _ => Err(format!("'{text}' is not a form of a log; write mgen or crude")),
         }
     }
 }

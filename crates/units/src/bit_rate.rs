@@ -100,7 +100,7 @@ mod tests {
         for (text, why) in [
             ("1000", "it has no unit"),
             ("0bps", "it is zero; leave the flow out instead"),
-            ("0.5bps", "it is no whole number of bps"),
+            ("0.5bps", "it is not a whole number of bps"),
             ("100MB/s", BYTES),
             ("100GBps", BYTES),
             ("5Kbps", "there is no unit 'Kbps', and case matters: did you mean 'kbps'?"),

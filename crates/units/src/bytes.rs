@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn amounts_that_cannot_be_meant_are_refused() {
         for (text, why) in [
-            ("1.5", "it is no whole number of B"),
+            ("1.5", "it is not a whole number of B"),
             ("64KB", "there is no unit 'KB', and case matters: did you mean 'kB'?"),
             ("20000000TB", "it is more than 18446744073709551615B"),
             ("-1", "it is negative"),

@@ -108,7 +108,7 @@ pub(crate) fn read(given: &str, number: Decimal, unit: &str) -> Result<FrameRate
         return match (number.times(1), per.parse()?) {
             (_, Nanos::ZERO) => Err(FRAME_RATE.refuse(given, "its time is zero")),
             (Ok(frames), per) => Ok(FrameRate { frames, per }),
-            (Err(_), _) => Err(FRAME_RATE.refuse(given, "it is no whole number of frames")),
+            (Err(_), _) => Err(FRAME_RATE.refuse(given, "it is not a whole number of frames")),
         };
     }
     let size = FRAME_RATE.size(given, number, unit)?;
@@ -183,7 +183,7 @@ mod tests {
             ("5/10", "it has no unit"),
             ("5/", "it is empty"),
             ("0.5/s", "it does not begin with a digit"),
-            ("0.5/1s", "it is no whole number of frames"),
+            ("0.5/1s", "it is not a whole number of frames"),
             ("99999999999999999999Gpps", "it has too many digits to be kept exactly"),
             ("0.00000000001pps", "it has too many digits to be kept exactly"),
         ] {

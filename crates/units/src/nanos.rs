@@ -135,7 +135,7 @@ mod tests {
     fn times_that_cannot_be_meant_are_refused() {
         for (text, why) in [
             ("10", "it has no unit"),
-            ("0.5ns", "it is no whole number of ns"),
+            ("0.5ns", "it is not a whole number of ns"),
             ("6000000h", "it is more than 18446744073709551615ns"),
             ("5S", "there is no unit 'S', and case matters: did you mean 's'?"),
             ("-1s", "it is negative"),

@@ -128,14 +128,14 @@ impl Quantity {
                 given,
                 match misfit {
                     Misfit::TooLarge => format!("it is more than {}{finest}", u64::MAX),
-                    Misfit::Fraction => format!("it is no whole number of {finest}"),
+                    Misfit::Fraction => format!("it is not a whole number of {finest}"),
                 },
             )
         })
     }
 }
 
-/// Says why `text`, which does not begin with a digit, is no number.
+/// Says why `text`, which does not begin with a digit, is not a number.
 fn not_a_number(text: &str) -> &'static str {
     match text.chars().next() {
         None => "it is empty",
@@ -312,8 +312,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         assert_eq!(why("18446744073709551616mm"), "it is more than 18446744073709551615mm");
-        assert_eq!(why("0.5mm"), "it is no whole number of mm");
-        assert_eq!(why("0.0001m"), "it is no whole number of mm");
+        assert_eq!(why("0.5mm"), "it is not a whole number of mm");
+        assert_eq!(why("0.0001m"), "it is not a whole number of mm");
     }
 
     #[test]

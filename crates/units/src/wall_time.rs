@@ -34,7 +34,7 @@ impl FromStr for WallTime {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let refuse = |why: &str| MOMENT.refuse(text, why.to_owned());
         let time: SystemTime = humantime::parse_rfc3339(text.trim())
-            .map_err(|_| refuse("it is no date and time of RFC 3339 in UTC"))?;
+            .map_err(|_| refuse("it is not a date and time of RFC 3339 in UTC"))?;
         let since = time.duration_since(UNIX_EPOCH).map_err(|_| refuse("it is before 1970"))?;
         let ns = u64::try_from(since.as_nanos()).map_err(|_| refuse("it is too far away"))?;
         Ok(WallTime(Nanos::new(ns)))

@@ -1,4 +1,4 @@
-//! Finds the payload of a frame that is no plain UDP datagram: of another protocol over IP, behind MPLS
+//! Finds the payload of a frame that is not a plain UDP datagram: of another protocol over IP, behind MPLS
 //! labels, or without any network header. A probe lies at its end, whatever the headers are.
 //!
 //! Tunnels are not opened: what an outer IP packet ends with is what the innermost payload ends with. As with
@@ -158,7 +158,7 @@ mod tests {
         let datagram = [0, 1, 0, 2, 0, 11, 0, 0, 7, 7, 7, 9];
         assert_eq!(payload_len(&frame(0x0800, &[], 17, &datagram)), 3);
         assert_eq!(payload_len(&frame(0x0800, &[], 1, &[0; 10])), 2);
-        // a length of more than there is, a packet that is no fragment and cut short, and nothing at all
+        // a length of more than there is, a packet that is not a fragment and cut short, and nothing at all
         let wrong = [0, 1, 0, 2, 0, 90, 0, 0, 7, 7, 7];
         assert_eq!(payload_len(&frame(0x0800, &[], 17, &wrong)), 46);
         assert_eq!(payload_len(&frame(0x0800, &[], 6, &[])), 46);

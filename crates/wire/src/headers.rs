@@ -2,7 +2,7 @@
 //! and ports or what a protocol has in their place.
 //!
 //! A [`HeaderKey`] is 40 bytes of a frame in a fixed order, so that it is compared with a mask and without knowing
-//! protocols. Nothing of it changes on the way through bridges and routers; only what is no IP packet is known by its
+//! protocols. Nothing of it changes on the way through bridges and routers; only what is not an IP packet is known by its
 //! Ethernet addresses. `bpf/headers.h` makes the same keys; this is its reference.
 
 use crate::datagram::NotADatagram::Malformed;
@@ -21,7 +21,7 @@ const KIND: usize = 3;
 const PORTS: usize = 4;
 const SOURCE: usize = 8;
 const DESTINATION: usize = 24;
-/// A key of what is no IP packet.
+/// A key of what is not an IP packet.
 const NOT_IP: u8 = 1;
 /// Below this, the EtherType is a length (IEEE 802.3 §3.2.6).
 const ETHER_TYPE_MIN: u16 = 0x600;
@@ -133,7 +133,7 @@ impl Parts {
         };
         let ip = match carried {
             Ok(ip) if ip.protocol != Protocol::FRAGMENT => ip,
-            // what is no IP packet, or one that contradicts itself
+            // what is not an IP packet, or one that contradicts itself
             Err(Malformed) => return Some(Parts::not_ip(ether_type, frame, network_at)),
             // a fragment says little of what it is part of
             _ => return None,

@@ -202,14 +202,18 @@ fn names(tokens: &[Token<'_>], root: &str, module: &str) -> bool {
 #[test]
 fn modules_are_found_alone_and_in_groups() {
     let names = |source| names(&crate::rust::tokens(source), "crate", "scenario");
-    for source in
-        ["use crate::scenario::A;", "let a = crate::scenario::a();", "use crate::{a::{b}, spec};"]
-    {
+    for source in [
+        "use crate::scenario::A;",
+        "let a = crate::scenario::a();",
+        "use crate::{a::{b}, scenario};",
+    ] {
         assert!(names(source), "{source}");
     }
-    for source in
-        ["use crate::a::spec;", "use crate::{a::{b, spec}};", "use crate::{a}; use b::{spec};"]
-    {
+    for source in [
+        "use crate::a::scenario;",
+        "use crate::{a::{b, scenario}};",
+        "use crate::{a}; use b::{scenario};",
+    ] {
         assert!(!names(source), "{source}");
     }
 }

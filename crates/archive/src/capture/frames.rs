@@ -134,7 +134,7 @@ impl<R: Read> Frames<R> {
     /// Goes to the next frame; says whether there is one.
     ///
     /// # Errors
-    /// What is wrong, where that is to end the reading; a file that is no capture; and what the system says.
+    /// What is wrong, where that is to end the reading; a file that is not a capture; and what the system says.
     #[inline]
     pub fn advance(&mut self) -> Result<bool, ReadError> {
         loop {

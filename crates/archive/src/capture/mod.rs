@@ -100,7 +100,7 @@ impl fmt::Display for Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
     /// It does not begin as a capture does.
-    #[error("this is no capture; name a file of pcap or pcapng")]
+    #[error("this is not a capture; name a file of pcap or pcapng")]
     NoCapture,
     /// The file ends inside it.
     #[error("the file ends after {have} of its {need} bytes; leave it out with --on-bad skip")]

@@ -1,6 +1,6 @@
 //! Reading rows as records, in bounded memory, whatever the bytes of the file are.
 //!
-//! A row that is no record stops the reader, with file, line, column and value, or is skipped and counted.
+//! A row that is not a record stops the reader, with file, line, column and value, or is skipped and counted.
 
 use std::io::{self, Read};
 
@@ -93,7 +93,7 @@ pub enum ReadError {
         /// How many columns are left for the data.
         count: usize,
     },
-    /// A row is no record.
+    /// A row is not a record.
     #[error("{name}: {bad}")]
     Bad {
         /// The file.
@@ -271,7 +271,7 @@ impl<R: Read> Reader<R> {
         self.order.take(self.time, len)
     }
 
-    /// A row is no record.
+    /// A row is not a record.
     #[cold]
     fn bad(&mut self, defect: Defect) -> Result<(), ReadError> {
         let column = defect.part().and_then(|part| self.chosen.column(part));

@@ -1,6 +1,6 @@
 //! Reading columns as records, in bounded memory, whatever the bytes of the file are.
 //!
-//! A row that is no record stops the reader, with file, number, column and value, or is skipped and counted. A file
+//! A row that is not a record stops the reader, with file, number, column and value, or is skipped and counted. A file
 //! that is broken ends the reading in any case.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,7 +65,7 @@ pub enum ReadError {
         /// Why not.
         why: String,
     },
-    /// A row is no record.
+    /// A row is not a record.
     #[error("{name}: {bad}")]
     Bad {
         /// The file.
@@ -118,7 +118,7 @@ pub struct Reader<R: ChunkReader> {
     device: Device,
     data: Vec<u8>,
     field: Vec<u8>,
-    /// What a message shows of a row that is no record.
+    /// What a message shows of a row that is not a record.
     shown: Vec<u8>,
     /// The name of the device, where it is longer than 16 bytes.
     long: Vec<u8>,
@@ -138,7 +138,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
     /// Reads `file`, of which messages speak as `name`: what its columns are.
     ///
     /// # Errors
-    /// Where it is no file of Parquet, or its columns are not those that are asked for, or not clear.
+    /// Where it is not a file of Parquet, or its columns are not those that are asked for, or not clear.
     pub fn new(file: R, name: impl Into<String>, reading: Reading) -> Result<Reader<R>, ReadError> {
         let name = name.into();
         let meta = match guarded(|| metadata(&file)) {
@@ -307,7 +307,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
         self.order.take(self.time, self.data.len())
     }
 
-    /// A row is no record.
+    /// A row is not a record.
     #[cold]
     fn bad(&mut self, defect: Defect) -> Result<(), ReadError> {
         let column = defect.part().and_then(|part| self.chosen.column(part));

@@ -12,7 +12,7 @@
 //! | 14 | 16 | the device |
 //! | 30 | 17 to 1,024 | its name, UTF-8 |
 //!
-//! It has no time and no number, and is no record: nothing is sent of it. Without it the device is shown as digits.
+//! It has no time and no number, and is not a record: nothing is sent of it. Without it the device is shown as digits.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! Reading an archive from its beginning to its end, in bounded memory, whatever its bytes are.
 //!
-//! What is no record stops the reader, or is skipped and counted. A record whose time is wrong is stepped over when
+//! An invalid record stops the reader, or is skipped and counted. A record whose time is wrong is stepped over when
 //! what follows it is a record; where the length itself cannot be trusted, the next place is looked for at which
 //! several records stand one after another. A length that leads to no record is not trusted where records begin inside
 //! it and go on behind it: so a wrong length costs its record, and not those that it spans.
@@ -27,13 +27,13 @@ const SURE: usize = 3;
 pub struct Reading {
     /// Which byte of a length comes first.
     pub order: ByteOrder,
-    /// What is done about what is no record.
+    /// How to handle invalid records.
     pub on_bad: OnBad,
     /// Whether records may stand in any order of time.
     pub any_order: bool,
 }
 
-/// What is done about what is no record.
+/// How to handle invalid records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnBad {
     /// It ends the reading.
@@ -142,7 +142,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Something that is no record, and where.
+/// Something that is not a record, and where.
 pub type Bad = bad::Bad<Place, Defect>;
 
 /// Why the reading of an archive ended.
@@ -280,7 +280,7 @@ impl<R: Read> Reader<R> {
     /// The next record; `None` at the end.
     ///
     /// # Errors
-    /// What is no record, where that is to end the reading; and what the system says.
+    /// The invalid record, where that is to end the reading; and what the system says.
     #[inline]
     pub fn read(&mut self) -> Result<Option<Record<'_>>, ReadError> {
         Ok(self.advance()?.then(|| self.record()))
@@ -485,7 +485,7 @@ impl<R: Read> Reader<R> {
         if is_turned { self.bad(Defect::Order(self.reading.order)) } else { Ok(()) }
     }
 
-    /// Something is no record.
+    /// Something is not a record.
     #[cold]
     fn bad(&mut self, defect: Defect) -> Result<(), ReadError> {
         self.fill((SURE + 1) * RECORD_MAX)?;

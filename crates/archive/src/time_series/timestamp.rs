@@ -5,7 +5,7 @@
 //! digit of the hours and 4 bits each of the three digits after it. The date and the time of day are those of the
 //! zone. `2015-07-01T19:20:30.45+01:00` is `20 15 07 01 19 20 30 45 00 00 01 00`.
 //!
-//! A moment that is finer is of another kind (`fine`), whose first byte is no digits. So one moment has one form, and
+//! A moment that is finer is of another kind (`fine`), whose first byte is not a digit. So one moment has one form, and
 //! archives without nanoseconds are the same bytes as ever.
 //!
 //! As text: ISO 8601 as RFC 3339 has it. Years are 0000 to 9999 of the Gregorian calendar, also before it began;
@@ -92,8 +92,8 @@ pub enum BadTime {
     /// No zone anywhere.
     #[error("the zone is unknown; zones go from -14:00 to +14:00, and +00:00 or Z is UTC")]
     Zone,
-    /// A text that is no time.
-    #[error("this is no time of ISO 8601: write 2015-07-01T19:20:30.456789+01:00")]
+    /// A text that is not a time.
+    #[error("this is not a time of ISO 8601: write 2015-07-01T19:20:30.456789+01:00")]
     Text,
     /// A text that says no zone.
     #[error("it has no zone; write it with one, Z or +01:00")]
@@ -204,7 +204,7 @@ impl Timestamp {
     #[inline]
     pub fn unpack(packed: &[u8; Timestamp::LEN]) -> Result<Timestamp, BadTime> {
         let [y0, y1, month, day, hour, minute, second, u0, u1, u2, z0, z1] = *packed;
-        // the sign of the zone is no digit
+        // the sign of the zone is not a digit
         let digits = u128::from_le_bytes([
             y0,
             y1,
@@ -286,7 +286,7 @@ impl Timestamp {
     /// Reads text, as bytes: the fast way for files with many of them.
     ///
     /// # Errors
-    /// Where it is no time.
+    /// Where it is not a time.
     pub fn from_text(text: &[u8]) -> Result<Timestamp, BadTime> {
         Timestamp::from_text_in(text, None)
     }
@@ -294,7 +294,7 @@ impl Timestamp {
     /// Reads text that may lack its zone, which then is so many minutes east of UTC.
     ///
     /// # Errors
-    /// Where it is no time, or lacks its zone and none is given.
+    /// Where it is not a time, or lacks its zone and none is given.
     #[inline]
     pub fn from_text_in(text: &[u8], zone_min: Option<i16>) -> Result<Timestamp, BadTime> {
         let (year, rest) = digits::<4>(text)?;

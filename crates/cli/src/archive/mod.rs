@@ -104,7 +104,7 @@ struct FromTo {
 /// How an archive is read.
 #[derive(ClapArgs, Clone, Debug, Default)]
 struct ReadArgs {
-    /// What is done about what is no record: stop, or skip it and count it
+    /// How to handle invalid records: stop, or skip it and count it
     #[arg(long, value_name = "WHAT", default_value = "stop", value_parser = on_bad)]
     on_bad: OnBad,
     /// Which byte of a record's length comes first: the big or the little end

@@ -71,7 +71,8 @@ fn pair<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<(T, T), String
 
 fn vlan(text: &str) -> Result<Vlan, String> {
     let id = |text: &str| {
-        let refused = |_| format!("'{text}' is no VLAN; write a number, off, or for example 5=50");
+        let refused =
+            |_| format!("'{text}' is not a VLAN; write a number, off, or for example 5=50");
         text.trim().parse::<u16>().map_err(refused)
     };
     if text == "off" {
@@ -157,10 +158,10 @@ mod tests {
         assert_eq!(vlan("7"), Ok(Vlan::Set(7)));
         assert_eq!(vlan("5=50, 6=60"), Ok(Vlan::Map([(5, 50), (6, 60)].into_iter().collect())));
         for text in ["", "on", "5=", "5=6,7", "70000"] {
-            assert!(vlan(text).unwrap_err().contains("is no VLAN"), "{text}");
+            assert!(vlan(text).unwrap_err().contains("is not a VLAN"), "{text}");
         }
         assert!(pair::<PortRange>("80=8080").is_ok() && pair::<Prefix>("::/0=fd00::/8").is_ok());
         assert!(pair::<PortRange>("80").unwrap_err().contains("does not say what becomes what"));
-        assert!(pair::<Prefix>("10.0.0.0/8=x").unwrap_err().contains("is no IP prefix"));
+        assert!(pair::<Prefix>("10.0.0.0/8=x").unwrap_err().contains("is not an IP prefix"));
     }
 }

@@ -91,7 +91,7 @@ const WORDS: &[(&str, &str)] = &[
 /// For what says itself what is wrong, and no more.
 const LAST_HINT: &str = "leave it out, or give another value";
 
-/// Why the scenario cannot be meant.
+/// Why the scenario is invalid.
 pub fn invalid(problem: &Invalid, scenario: &Scenario) -> Failure {
     let failure = Failure::usage(&in_flags(&problem.why)).hint(LAST_HINT);
     match place(&problem.at.to_string(), scenario) {

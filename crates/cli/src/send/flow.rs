@@ -96,7 +96,7 @@ impl FromStr for NamedFlow {
             parts.iter().find(|part| part.is_empty() || part.starts_with(['-', '=']))
         {
             return Err(format!(
-                "'{part}' is no key with a value; write for example name=voice,rate=12500pps,size=214B"
+                "'{part}' is not a key with a value; write for example name=voice,rate=12500pps,size=214B"
             ));
         }
         let flags = parts.iter().map(|part| format!("--{part}"));
@@ -136,9 +136,9 @@ fn explain(error: &clap::Error) -> String {
     match error.kind() {
         ErrorKind::UnknownArgument => match error.get(ContextKind::SuggestedArg) {
             Some(known) => {
-                format!("there is no key '{unknown}'; did you mean '{}'?", key(known.to_string()))
+                format!("unknown key '{unknown}'; did you mean '{}'?", key(known.to_string()))
             }
-            None => format!("there is no key '{unknown}'; there is {}", keys().join(", ")),
+            None => format!("unknown key '{unknown}'; use one of {}", keys().join(", ")),
         },
         ErrorKind::TooManyValues => {
             format!("the key '{unknown}' stands alone; leave out its value")
@@ -193,10 +193,10 @@ mod tests {
     #[test]
     fn mistakes_are_told_as_those_of_keys() {
         for (text, message) in [
-            ("rat=5pps", "there is no key 'rat'; did you mean 'rate'?"),
-            ("", "'' is no key with a value; write for example"),
-            ("rate=5pps,", "'' is no key with a value; write for example"),
-            ("--rate=5pps", "'--rate=5pps' is no key with a value; write for example"),
+            ("rat=5pps", "unknown key 'rat'; did you mean 'rate'?"),
+            ("", "'' is not a key with a value; write for example"),
+            ("rate=5pps,", "'' is not a key with a value; write for example"),
+            ("--rate=5pps", "'--rate=5pps' is not a key with a value; write for example"),
             ("rate=5", "rate 5: '5' is not a rate: it has no unit; write for example"),
             ("rate", "rate: a value is missing; write rate <RATE>"),
             ("rate=1pps,rate=2pps", "rate is given twice; give it once"),

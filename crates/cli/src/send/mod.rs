@@ -102,7 +102,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     execute(&scenario, options, output, |error| blame::error(error, &scenario))
 }
 
-/// Finds what cannot be meant on any machine, before this one is asked.
+/// Finds what is invalid on any machine, before this one is asked.
 fn check(scenario: &Scenario, options: &Options) -> Result<(), Failure> {
     let files = read_files(scenario, options).map_err(|error| blame::error(error, scenario))?;
     match Checked::new(scenario, &files) {

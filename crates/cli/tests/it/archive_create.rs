@@ -188,7 +188,7 @@ fn what_does_not_go_together_is_told() {
         ("archive create - --csv a --seed 5", &["do not go together"]),
         ("archive create - --csv a --parquet b", &["do not go together"]),
         ("archive create - --parquet a --delimiter ;", &["do not go together"]),
-        ("archive create - --csv a --zone +15:00", &["is no zone", "--zone +15:00"]),
+        ("archive create - --csv a --zone +15:00", &["is not a zone", "--zone +15:00"]),
         ("archive create - --csv a --delimiter ab", &["cannot separate fields"]),
         ("archive create - --csv a --time-form x", &["write iso, s, ms, us or ns"]),
         ("archive create - --synthetic --records 5 --sampling 1ns", &["whole number of us"]),
@@ -260,7 +260,7 @@ fn what_cannot_be_exported_or_read_is_told() {
     assert_eq!(run(&["archive", "create", &old, "--csv", &csv]).code, 0);
     let text = scratch.path("new.csv");
     let ended = run(&["archive", "export", &old, &text, "--data-form", "text"]);
-    told(&ended, &["record 0: the data is no text of UTF-8", "--data-form hex"]);
+    told(&ended, &["record 0: the data is not text of UTF-8", "--data-form hex"]);
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 2);
     told(&run(&["archive", "export", &old, "new"]), &["say it with --format: csv or parquet"]);
     told(&run(&["archive", "export", &old, "a.csv", "--packing", "none"]), &["for Parquet alone"]);

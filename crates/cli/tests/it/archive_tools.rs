@@ -330,7 +330,7 @@ fn an_index_replaces_an_index_and_nothing_else() {
     fs::write(format!("{day}.index"), "mine").unwrap();
     let ended = run(&["archive", "index", &day]);
     assert_eq!(ended.code, 2);
-    assert!(ended.err.contains("this is no index of an archive"), "{}", ended.err);
+    assert!(ended.err.contains("this is not an index of an archive"), "{}", ended.err);
     assert_eq!(fs::read_to_string(format!("{day}.index")).unwrap(), "mine");
     assert_eq!(run(&["archive", "index", "-"]).code, 2);
 }
@@ -497,5 +497,5 @@ fn a_capture_becomes_an_archive() {
     let found = json(&done(&["archive", "inspect", &new, "--json", "-"]));
     assert_eq!(found["devices"]["listed"][0]["device"], "0xc6120001c61200630009000a11000000");
     let ended = run(&["archive", "create", &scratch.path("x"), "--pcap", &new]);
-    assert!(ended.code == 2 && ended.err.contains("this is no capture"), "{ended:?}");
+    assert!(ended.code == 2 && ended.err.contains("this is not a capture"), "{ended:?}");
 }

@@ -44,7 +44,7 @@ fn files_include_others_and_variables_are_set() {
             vec!["--set", "size=65600B"],
             format!("error: '65600B' is not a frame length: frames are 64 to 65535 bytes long, with FCS\n  {top}:3:45\n"),
         ),
-        (vec!["--set", "rate"], "error: 'rate' is no name with a value\n  --set rate\n  hint:".to_owned()),
+        (vec!["--set", "rate"], "error: 'rate' is not a name with a value\n  --set rate\n  hint:".to_owned()),
     ] {
         let ended = run(&[&["check", &top][..], &set].concat());
         assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{ended:?}");

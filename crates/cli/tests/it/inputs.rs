@@ -82,7 +82,7 @@ fn a_scenario_may_come_through_a_pipe_and_waiting_for_it_ends_with_a_signal() {
 #[test]
 fn a_file_that_a_scenario_names_and_cannot_be_used_has_its_place() {
     let scratch = Scratch::new("named-files");
-    scratch.file("text", b"this is no capture\n");
+    scratch.file("text", b"this is not a capture\n");
     let flow = |rest: &str, packet: &str| {
         format!(
             "ports: {{ a: {{ engine: loopback }} }}\nflows:\n  x:\n    from: a\n    count: 1\n    packet:\n      - ipv4: {{ \

@@ -128,7 +128,7 @@ fn small_rates_are_exact() {
         flow("rate: 1/700s")
     );
     let file = scratch.file("s.yaml", text.as_bytes());
-    let shown = line(&format!("run {file} --time 1400s"));
+    let shown = line(&format!("run {file} --time 1400s --details"));
     assert!(shown.out.contains("0.00142857 pps"), "{shown:?}");
     let explained = line(&format!("explain {file}"));
     assert!(explained.out.contains("0.00142857 frames/s"), "{explained:?}");

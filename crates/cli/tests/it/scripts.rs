@@ -34,7 +34,7 @@ fn a_shell_script_for_pktgen_is_given_arguments_behind_two_dashes() {
     }
     let wrong = run(&["run", &path, "--", "-i", "eth1", "-z"]);
     assert_eq!(wrong.code, 2, "{}", wrong.err);
-    assert!(wrong.err.contains("'-z' is no option of parameters.sh"), "{}", wrong.err);
+    assert!(wrong.err.contains("'-z' is not an option of parameters.sh"), "{}", wrong.err);
     let scenario =
         scratch.file("scenario.yaml", b"ports: { a: {} }\nflows: { x: { from: a, to: a } }\n");
     let refused = run(&["run", &scenario, "--", "-i", "eth1"]);

@@ -4,7 +4,7 @@
 
 use crate::{Ended, Scratch, golden, line, run};
 
-/// Command lines that cannot be meant, whatever the machine.
+/// Command lines that is invalid, whatever the machine.
 const WRONG: &[&str] = &[
     "snd",
     "send",

@@ -79,7 +79,7 @@ pub(super) fn not_bound(what: &'static str, address: &SocketAddr, errno: Errno) 
             "ports below 1024 are for root; run as root, or choose a port from 1024 on"
         }
         Errno::ADDRNOTAVAIL => {
-            "it is no address of this host; choose one that 'ip address' lists, or use the engine 'packet', which \
+            "it is not an address of this host; choose one that 'ip address' lists, or use the engine 'packet', which \
              sends from any"
         }
         _ => return refused(what, &address.to_string(), errno.into()),

@@ -194,7 +194,7 @@ fn ports_that_cannot_be_opened_say_why() {
     };
     let strange = source(SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9)));
     assert!(strange.starts_with("taking the source address on 192.0.2.1:9: "), "{strange}");
-    assert!(strange.contains("it is no address of this host; choose one"), "{strange}");
+    assert!(strange.contains("it is not an address of this host; choose one"), "{strange}");
     assert_eq!(
         source(SocketAddr::from(([0u16; 8], 9))),
         "the socket engine cannot send from [::]:9 to 10.77.0.2:5000: one is IPv4 and the other IPv6"

@@ -298,7 +298,7 @@ impl Command {
                 self.gaps = Some(gaps);
             }
             other => {
-                let why = "it is no option of ITGSend; see 'ITGSend -h'";
+                let why = "it is not an option of ITGSend; see 'ITGSend -h'";
                 return Err(words.line().wrong(format!("{}: {why}", printable(other))));
             }
         }
@@ -356,7 +356,7 @@ fn protocol(words: &mut Words<'_>) -> Result<Protocol, ScriptError> {
         "ICMP" => match words.optional() {
             None => Protocol::Icmp(None),
             Some(kind) => Protocol::Icmp(Some(kind.parse().map_err(|_| {
-                words.wrong(format!("'{}' is no type of ICMP, 0 to 255", printable(kind)))
+                words.wrong(format!("'{}' is not a type of ICMP, 0 to 255", printable(kind)))
             })?)),
         },
         "SCTP" => {
@@ -367,7 +367,7 @@ fn protocol(words: &mut Words<'_>) -> Result<Protocol, ScriptError> {
         }
         other => {
             let why = format!(
-                "'{}' is no protocol; write UDP, TCP, ICMP, SCTP or DCCP",
+                "'{}' is not a protocol; write UDP, TCP, ICMP, SCTP or DCCP",
                 printable(other)
             );
             return Err(words.wrong(why));

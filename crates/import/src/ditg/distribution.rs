@@ -120,7 +120,7 @@ pub(super) fn duration(
             (1, Some(letter)) => two_parameters(letter, words)?,
             _ => {
                 let why = format!(
-                    "'{}' is no distribution; write one of C U E N O V Y G W",
+                    "'{}' is not a distribution; write one of C U E N O V Y G W",
                     printable(other)
                 );
                 return Err(words.wrong(why));
@@ -170,7 +170,7 @@ fn two_parameters<Q: Measured>(
         'Y' => ("a location", "a scale"),
         'W' => ("a scale", "a shape"),
         _ => {
-            let why = format!("'{letter}' is no distribution; write one of C U E N O V Y G W");
+            let why = format!("'{letter}' is not a distribution; write one of C U E N O V Y G W");
             return Err(words.wrong(why));
         }
     };

@@ -137,7 +137,7 @@ pub(super) fn read(
             options.read(draft, tokens, (word, known))?;
         } else {
             return Err(line.wrong(format!(
-                "'{}' is no option; write UDP, a pattern, or one of {}",
+                "'{}' is not an option; write UDP, a pattern, or one of {}",
                 printable(word),
                 keyword::names(OPTIONS)
             )));

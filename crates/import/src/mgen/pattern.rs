@@ -105,7 +105,7 @@ fn plain(tokens: &mut Tokens<'_>, kind: Kind) -> Result<Option<Pattern>, ScriptE
     let wrong = || {
         let rate = printable(rate);
         line.wrong(format!(
-            "'{rate}' is no rate; write up to {MAX_RATE} messages per second, or -1"
+            "'{rate}' is not a rate; write up to {MAX_RATE} messages per second, or -1"
         ))
     };
     let rate = Decimal::parse(rate).ok_or_else(wrong)?;

@@ -179,7 +179,7 @@ fn range(inside: &str, room: Room) -> Result<Option<Vec<String>>, Exceeded> {
         _ => return Ok(None),
     };
     let (Some(from), Some(to), Some(step)) = (number(first), number(last), step) else {
-        // More than any loop has steps is no text either.
+        // More than any loop has steps is not text either.
         let digits = |text: &str| text.len() > 9 && text.bytes().all(|byte| byte.is_ascii_digit());
         return if digits(first) || digits(last) { Err(Exceeded::Words) } else { Ok(None) };
     };

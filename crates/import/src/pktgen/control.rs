@@ -71,7 +71,7 @@ impl Control {
         (name, value): (&str, &str),
     ) -> Result<(), ScriptError> {
         let cpu: u16 = thread.parse().map_err(|_| {
-            line.wrong(format!("'kpktgend_{}' is no thread of pktgen", printable(thread)))
+            line.wrong(format!("'kpktgend_{}' is not a thread of pktgen", printable(thread)))
         })?;
         match name {
             "add_device"

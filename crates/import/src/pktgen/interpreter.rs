@@ -394,7 +394,7 @@ impl Interpreter<'_, '_> {
         match self.lookup(name) {
             None if is_variable(name) => Some(0),
             None => None,
-            // What is longer is no number, whatever blanks it has.
+            // What is longer is not a number, whatever blanks it has.
             Some(value) => value.filter(|value| value.len() <= 64)?.trim().parse().ok(),
         }
     }

@@ -75,7 +75,7 @@ impl Interpreter<'_, '_> {
                     None => {
                         let known: String = OPTIONS.iter().map(|(known, _, _)| *known).collect();
                         return Err(line.wrong(format!(
-                            "'-{}' is no option of parameters.sh; they are -{known}{DEBUG}",
+                            "'-{}' is not an option of parameters.sh; they are -{known}{DEBUG}",
                             printable(&letter.to_string())
                         )));
                     }

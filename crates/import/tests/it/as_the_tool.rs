@@ -221,7 +221,9 @@ fn samples_of_pktgen_take_their_arguments() {
 #[test]
 fn arguments_that_a_sample_does_not_have_are_refused() {
     let wrong = |arguments: &[&str]| converted(Dialect::Pktgen, SAMPLE, arguments).unwrap_err();
-    assert!(wrong(&["-i", "eth1", "-z"]).starts_with("s:5: '-z' is no option of parameters.sh"));
+    assert!(
+        wrong(&["-i", "eth1", "-z"]).starts_with("s:5: '-z' is not an option of parameters.sh")
+    );
     assert!(wrong(&["-i", "eth1", "-d"]).starts_with("s:5: -d has no value"));
     assert!(wrong(&["-i", "eth1"]).contains("$DST_MAC is not set"));
     let others = converted(Dialect::Mgen, "ON 1 UDP DST 10.0.0.2/5 PERIODIC [1 99]\n", &["-i"]);

@@ -50,12 +50,12 @@ fn of_rude() {
         ),
         (
             "START NOW\n0 1 ON 3001 host:1 CBR 1 50".to_owned(),
-            "s:2: 'host:1' is no destination; write an address and a port, 10.0.0.2:10001 (names are not \
+            "s:2: 'host:1' is not a destination; write an address and a port, 10.0.0.2:10001 (names are not \
              looked up)",
         ),
         (
             "START NOW\n0 1 ON 3001 0.0.0.0:1 CBR 1 50".to_owned(),
-            "s:2: '0.0.0.0:1' is no destination; write an address and a port, 10.0.0.2:10001 (names are not \
+            "s:2: '0.0.0.0:1' is not a destination; write an address and a port, 10.0.0.2:10001 (names are not \
              looked up)",
         ),
         ("START 25:00:00\n".to_owned(), "s:1: START has NOW or a time of day: START 13:30:00"),
@@ -110,7 +110,7 @@ fn of_mgen() {
         ),
         (
             "ON 1 UDP DST 10.0.0.2/5000 POISSON [1000000001 900]\n",
-            "s:1: '1000000001' is no rate; write up to 1000000000 messages per second, or -1",
+            "s:1: '1000000001' is not a rate; write up to 1000000000 messages per second, or -1",
         ),
         ("INPUT itself twice\n", "s:1: 'twice' is too much"),
         ("DATA [0a1]\n", "s:1: data are bytes in hex digits, for example [0a1b2c]"),
@@ -125,7 +125,7 @@ fn of_mgen() {
 #[test]
 fn of_d_itg() {
     for (text, expected) in [
-        ("-a 10.0.0.2 -X10\n", "s:1: -X10: it is no option of ITGSend; see 'ITGSend -h'"),
+        ("-a 10.0.0.2 -X10\n", "s:1: -X10: it is not an option of ITGSend; see 'ITGSend -h'"),
         ("-a\n", "s:1: -a: an IP address (names are not looked up) is missing"),
         ("-C 0\n", "s:1: -C: '0' is not a rate in packets per second above 0"),
         ("-U 200 100\n", "s:1: -U: the second rate is above the first"),
@@ -133,7 +133,7 @@ fn of_d_itg() {
             "VoIP -x G.722\n",
             "s:1: -x: 'G.722' is not a codec: G.711.1, G.711.2, G.729.2, G.729.3 or G.723.1",
         ),
-        ("\nDNS -Z 5\n", "s:2: -Z: it is no option of ITGSend; see 'ITGSend -h'"),
+        ("\nDNS -Z 5\n", "s:2: -Z: it is not an option of ITGSend; see 'ITGSend -h'"),
         (
             "\nVoIP -x G.711.2 -C 5\n",
             "s:2: -C: VoIP has the options -x, -h and -VAD; write others before it",
@@ -155,7 +155,7 @@ fn of_d_itg() {
         ),
         ("-j 2\n", "s:1: -j: '2' is not 0 or 1"),
         ("-m ping\n", "s:1: -m: 'ping' is not owdm or rttm"),
-        ("-T QUIC\n", "s:1: -T: 'QUIC' is no protocol; write UDP, TCP, ICMP, SCTP or DCCP"),
+        ("-T QUIC\n", "s:1: -T: 'QUIC' is not a protocol; write UDP, TCP, ICMP, SCTP or DCCP"),
         ("-G 1e9 5\n", "s:1: -G: shape: it is 1000000000, and goes from 0.01 to 1000000"),
         (
             "-a 10.0.0.2 -sa 2001:db8::1\n",

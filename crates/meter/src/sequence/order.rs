@@ -103,7 +103,7 @@ impl Order {
         }
     }
 
-    /// Whether a duplicate is no copy: a sender sends its numbers in order, and this one was sent after a higher number, or
+    /// Whether a duplicate is not a copy: a sender sends its numbers in order, and this one was sent after a higher number, or
     /// after its own had been. Much later it may be a copy that was held up.
     pub(super) fn is_conflict(&self, number: u64, sent: Option<Nanos>) -> bool {
         let times = sent.zip(self.highest_sent);

@@ -39,7 +39,7 @@ pub struct RunFacts {
     pub clocks: Clocks,
     /// CPU time by role.
     pub costs: Vec<CpuTime>,
-    /// What was noticed on the machine that spoils measurements, each in one sentence.
+    /// What was noticed on the machine that makes measurements less exact, each in one sentence.
     pub machine: Vec<String>,
     /// What changed in the flows while they were sent, in the order of time.
     pub changes: Vec<Change>,

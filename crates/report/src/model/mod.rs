@@ -280,7 +280,7 @@ pub enum FindingKind {
     LossEstimated,
     /// Frames with probes that belong to no flow of this run.
     StrangeProbes,
-    /// Something on the machine that spoils measurements.
+    /// Something on the machine that makes measurements less exact.
     Machine,
 }
 

@@ -53,7 +53,7 @@ pub enum ClientError {
     },
     /// Its answer is longer than any.
     #[error(
-        "the answer of '{}' is longer than the {most} bytes that it can have; it is no session of Wirebeat: choose \
+        "the answer of '{}' is longer than the {most} bytes that it can have; it is not a session of Wirebeat: choose \
          another with --control", path.display()
     )]
     TooLong {

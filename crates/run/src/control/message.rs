@@ -166,7 +166,7 @@ fn settings(settings: &Settings) -> String {
 pub(super) fn answer(control: &Control, line: &[u8]) -> Answer {
     let request = match serde_json::from_slice::<Request>(line) {
         Ok(request) => request,
-        Err(error) => return Answer::Error(format!("this is no request: {error}")),
+        Err(error) => return Answer::Error(format!("this is not a request: {error}")),
     };
     let one = |flow: String, at: Nanos| Effect { flow, at_ns: at.get() };
     let outcome = match request {

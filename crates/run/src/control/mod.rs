@@ -43,7 +43,7 @@ pub enum Controlled {
 /// Why a change was refused. Nothing has changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// It cannot be meant.
+    /// It is invalid.
     #[error(transparent)]
     Invalid(#[from] CompileError),
     /// There is no such flow.

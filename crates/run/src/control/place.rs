@@ -117,7 +117,9 @@ fn runtime() -> Result<Directory, String> {
     match own {
         Some(Ok(directory)) => Ok(directory),
         _ if user() == 0 => Directory::open(Path::new(OF_ROOT)),
-        Some(Err(why)) => Err(format!("XDG_RUNTIME_DIR is no place for a control socket: {why}")),
+        Some(Err(why)) => {
+            Err(format!("XDG_RUNTIME_DIR is not a place for a control socket: {why}"))
+        }
         None => {
             Err("XDG_RUNTIME_DIR is not set, so there is no place for a control socket; give a \
                      path"

@@ -152,7 +152,7 @@ struct Server {
 /// A client.
 struct Connection {
     stream: UnixStream,
-    /// What came and is no whole line.
+    /// What came and is not a whole line.
     rest: Vec<u8>,
     /// When it is closed unless a line comes.
     until: Instant,

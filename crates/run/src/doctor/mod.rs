@@ -1,4 +1,4 @@
-//! What works on this machine, and what on it spoils measurements.
+//! Usable engines, and sources of measurement error on this machine.
 //!
 //! [`diagnose`] tries each engine (`engines.rs`) without touching an interface that carries traffic, and
 //! judges the facts that `wirebeat-host` gathers (`rules.rs`, one rule for each). The result is plain
@@ -28,7 +28,7 @@ const LISTEN: Duration = Duration::from_millis(500);
 pub struct Diagnosis {
     /// Each engine: the fastest first.
     pub engines: Vec<EngineCheck>,
-    /// What spoils measurements here: the gravest first.
+    /// Sources of measurement error: the gravest first.
     pub findings: Vec<Finding>,
     /// The facts that the findings are made of.
     pub facts: Facts,

@@ -1,4 +1,4 @@
-//! What spoils measurements: one rule for each thing, from facts to a finding.
+//! Sources of measurement error: one rule for each thing, from facts to a finding.
 //!
 //! A rule looks at the facts and says nothing when all is well, or when it is not known. Limits state
 //! where they come from.
@@ -57,7 +57,7 @@ const OF_MACHINE: [fn(&Facts) -> Option<Finding>; 10] = [
 const OF_INTERFACE: [fn(&Interface) -> Option<Finding>; 5] =
     [joining, rings, coalescing, affinity, generic_xdp];
 
-/// What spoils measurements, by `facts`.
+/// Sources of measurement error, by `facts`.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let of_machine = OF_MACHINE.iter().filter_map(|rule| rule(facts));
     // Only interfaces with a device behind them have rings, interrupts and a line.

@@ -243,7 +243,7 @@ impl From<CpuSpent> for CpuTime {
     }
 }
 
-/// What a peer sent is no message.
+/// What a peer sent is not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotAMessage(String);

@@ -105,7 +105,7 @@ pub enum RemoteError {
     },
     /// Something else listens there.
     #[error(
-        "what listens at {address} is no Wirebeat receiver; check the port, which the receiver prints \
+        "what listens at {address} is not a Wirebeat receiver; check the port, which the receiver prints \
          when it starts"
     )]
     NotAReceiver {
@@ -140,7 +140,7 @@ pub enum RemoteError {
     },
     /// Something accepts connections there, and says nothing.
     #[error(
-        "nothing was heard from {address} within {} s: it is no Wirebeat receiver, or one that is too busy to answer; \
+        "nothing was heard from {address} within {} s: it is not a Wirebeat receiver, or one that is too busy to answer; \
          check the port, which the receiver prints when it starts", waited.as_secs()
     )]
     Silent {

@@ -202,7 +202,7 @@ impl Captures {
         frames.map_or_else(String::new, |frames| format!("{}: {}", frames.name(), frames.place()))
     }
 
-    /// What was skipped because it is no frame, by kind.
+    /// What was skipped because it is not a frame, by kind.
     pub(super) fn skipped(&self) -> Vec<LeftOut> {
         let mut all: Vec<LeftOut> = Vec::new();
         for frames in self.files.iter().map(|capture| &capture.frames) {

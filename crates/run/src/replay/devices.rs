@@ -260,7 +260,7 @@ impl Table {
             let number = number.trim();
             let sub_flow = number
                 .parse()
-                .map_err(|_| format!("{}: '{number}' is no number of a sub-flow", at(line)))?;
+                .map_err(|_| format!("{}: '{number}' is not a number of a sub-flow", at(line)))?;
             if of.insert(device, Place { sub_flow, member: 0 }).is_some() {
                 return Err(format!("{}: {device} is there twice", at(line)));
             }

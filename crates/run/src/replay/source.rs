@@ -70,7 +70,7 @@ impl Archives {
         self.each().iter().flat_map(|archive| archive.source().names().iter())
     }
 
-    /// What was skipped because it is no record, by kind.
+    /// What was skipped because it is not a record, by kind.
     pub(super) fn skipped(&self) -> Vec<LeftOut> {
         let mut all = Vec::new();
         for reader in self.each().iter().map(Selected::source) {

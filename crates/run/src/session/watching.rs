@@ -83,7 +83,7 @@ impl HandedOver<'_> {
 }
 
 /// When sending ended, from the start of a run that took `ran`: when it was to end, or with the last frame where that was
-/// later. What came behind is no time in which frames were sent.
+/// later. What came behind is not a time in which frames were sent.
 pub(super) fn end_of_sending(
     sent: &[io::Result<Driven>],
     (start, ran): (Nanos, Nanos),

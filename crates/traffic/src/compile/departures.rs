@@ -14,7 +14,7 @@ use crate::program::{Departures, Flow, Frames, Stream};
 use crate::scenario::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 
 /// Faster than any Ethernet: 1.6 Tb/s, the fastest under way (IEEE P802.3dj). Where the speed of a
-/// link is not known, nothing above this can be meant.
+/// link is not known, nothing above this is valid.
 const FASTEST_LINK: BitRate = BitRate(1_600_000_000_000);
 
 /// The speed of a port's link; what the scenario says comes first.

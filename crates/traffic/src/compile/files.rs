@@ -257,7 +257,7 @@ fn each_frame(
     content: &[u8],
     mut sink: impl FnMut(&Frame<'_>) -> bool,
 ) -> Result<(), String> {
-    let broken = |error: &dyn std::fmt::Display| format!("'{name}' is no capture: {error}");
+    let broken = |error: &dyn std::fmt::Display| format!("'{name}' is not a capture: {error}");
     if !is_capture(content) {
         return Err(broken(&"it begins neither as pcap nor as pcapng does"));
     }
@@ -549,7 +549,7 @@ mod tests {
         content.truncate(content.len() - 1);
         let files = files(content);
         assert_eq!(files.frame("x", 1).unwrap(), [1; 70]);
-        assert!(files.frame("x", 2).unwrap_err().starts_with("'x' is no capture: "));
+        assert!(files.frame("x", 2).unwrap_err().starts_with("'x' is not a capture: "));
     }
 
     #[test]

@@ -279,7 +279,7 @@ fn prefix_sums(payload: &[u8]) -> Vec<u16> {
 /// Fills in what turns out never to change.
 fn settle(frames: &mut Frames) {
     if !frames.is_constant() {
-        // The padding of a short frame is no part of it that changes, but the payload is longer.
+        // The padding of a short frame is not a part of it that changes, but the payload is longer.
         return;
     }
     let mut bytes = frames.bytes.clone();

@@ -19,7 +19,7 @@ pub(super) struct Mean {
     payload: u64,
 }
 
-/// A mean that is no fraction of small numbers is kept to 2^-20 bytes.
+/// A mean that is not a fraction of small numbers is kept to 2^-20 bytes.
 const FRACTION: u64 = 1 << 20;
 
 impl Mean {

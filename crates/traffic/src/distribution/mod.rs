@@ -99,7 +99,7 @@ macro_rules! distributions {
                 match self { $(Distribution::$variant(_) => $name,)* }
             }
 
-            /// What cannot be meant: the key it is about, and why.
+            /// What is invalid: the key it is about, and why.
             pub fn check(&self) -> Result<(), (&'static str, String)> {
                 match self { $(Distribution::$variant(distribution) => distribution.check(),)* }
             }

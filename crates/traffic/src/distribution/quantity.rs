@@ -76,7 +76,7 @@ impl<Q: Quantity> Deviation<Q> {
         }
     }
 
-    /// What cannot be meant.
+    /// What is invalid.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         match self {
             Deviation::Percent(percent) => super::written::positive("deviation", *percent),
@@ -96,7 +96,7 @@ impl<Q: Quantity> FromStr for Deviation<Q> {
         };
         match percent.trim_end().parse() {
             Ok(percent) => Ok(Deviation::Percent(percent)),
-            Err(_) => Err("this is no share of the mean; write for example 25%".to_owned()),
+            Err(_) => Err("this is not a share of the mean; write for example 25%".to_owned()),
         }
     }
 }

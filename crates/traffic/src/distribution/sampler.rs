@@ -35,7 +35,7 @@ pub struct Bounds {
 /// Why a distribution cannot be drawn from. Amounts are rounded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LawError {
-    /// [`super::Distribution::check`] finds a parameter that cannot be meant.
+    /// [`super::Distribution::check`] finds a parameter that is invalid.
     #[error("{key}: {why}")]
     Parameter {
         /// Its key.
@@ -76,7 +76,7 @@ pub enum LawError {
         /// What to do.
         remedy: &'static str,
     },
-    /// The demanded mean is no number above 0.
+    /// The demanded mean is not a number above 0.
     #[error("the mean that is asked for must be above 0 and finite; it is {mean}")]
     BadMean {
         /// The mean that is demanded.
@@ -152,7 +152,7 @@ impl Sampler {
             sample = self.variable.draw(draw);
             draws += 1;
         }
-        // Also turns what is no number into one.
+        // Also turns what is not a number into one.
         sample.max(self.cut.low).min(self.cut.high).min(CEILING)
     }
 

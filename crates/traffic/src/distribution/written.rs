@@ -18,7 +18,7 @@ pub(super) trait DistributionSpec {
     /// The distribution with all its parameters as numbers.
     type Variable: Variable;
 
-    /// What cannot be meant: the key it is about, and why.
+    /// What is invalid: the key it is about, and why.
     fn check(&self) -> Result<(), (&'static str, String)>;
 
     /// Where its mean comes from.

@@ -141,7 +141,7 @@ impl Lengths {
             Lengths::Mix(mix, key) => mix.list.get(mix.choice.pick(&mut key.draw(n))),
             Lengths::Drawn { sampler, beside, within: (min, max), align: (from, to), key } => {
                 let bytes = sampler.sample(&mut key.draw(n)).round();
-                // Saturating: what is no number becomes 0, and is as short as may be.
+                // Saturating: what is not a number becomes 0, and is as short as may be.
                 let length = (bytes as i64).saturating_add(i64::from(*beside));
                 let length = length.clamp(i64::from(*min), i64::from(*max)) as u32;
                 length - length.saturating_sub(*from) % (*to).max(1)

@@ -80,7 +80,7 @@ impl FlowSpec {
         phases
     }
 
-    /// What cannot be meant of the times of changes.
+    /// What is invalid of the times of changes.
     pub(super) fn check_changes(&self, name: &str) -> Result<(), Invalid> {
         let at = || KeyPath::flow(name).key("at");
         if self.at.len() > MAX_CHANGES {
@@ -130,7 +130,7 @@ impl Phase {
         Phase { number: 0, from, flow, rate_age: Nanos::ZERO, paused: false }
     }
 
-    /// What a change at `from` makes of it; or why it cannot be meant.
+    /// What a change at `from` makes of it; or why it is invalid.
     pub(crate) fn changed(
         &self,
         name: &str,

@@ -22,7 +22,7 @@ use super::{
 const MAX_NAME: usize = 64;
 
 impl Scenario {
-    /// Finds the first thing that cannot be meant, with its key.
+    /// Finds the first thing that is invalid, with its key.
     pub fn check(&self) -> Result<(), Invalid> {
         if self.flows.len() > MAX_FLOWS {
             return Err(KeyPath::root("flows").invalid(format!(
@@ -164,7 +164,7 @@ pub fn is_datagram(packet: &[Header]) -> bool {
 }
 
 impl FlowSpec {
-    /// What cannot be meant of these settings, which are those of the flow by now. What others it has may be long,
+    /// What is invalid of these settings, which are those of the flow by now. What others it has may be long,
     /// and was checked before.
     pub(super) fn check_settings(&self, name: &str, settings: &Settings) -> Result<(), Invalid> {
         let at = |key| KeyPath::flow(name).key(key);
@@ -342,8 +342,9 @@ fn check_run(run: &RunSpec) -> Result<(), Invalid> {
         ));
     }
     if run.late == LateChoice::Send && run.drift != RunSpec::DEFAULT_DRIFT {
-        return Err(at("drift")
-            .invalid("it bounds the lateness of frames that are dropped: add 'late: drop'"));
+        return Err(
+            at("drift").invalid("a drift needs late frames to be dropped: add 'late: drop'")
+        );
     }
     Ok(())
 }

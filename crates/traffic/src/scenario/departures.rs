@@ -80,7 +80,7 @@ pub enum Duration {
 }
 
 impl Departures {
-    /// What cannot be meant, whatever the rate is.
+    /// What is invalid, whatever the rate is.
     pub(super) fn check(&self) -> Result<(), String> {
         self.check_at(0)
     }
@@ -280,7 +280,7 @@ impl<'de> Tagged<'de> for Departures {
             Departures::Drawn(drawn) => Ok(Departures::Drawn(Drawn { min, max, ..drawn })),
             other if min.is_none() && max.is_none() => Ok(other),
             Departures::Poisson(_) => {
-                Err("with 'min' or 'max' it is no Poisson process any more; write \
+                Err("with 'min' or 'max' it is not a Poisson process any more; write \
                                            'exponential' for gaps with bounds"
                     .to_owned())
             }

@@ -22,7 +22,7 @@ pub enum SpecError {
         /// Its length.
         bytes: usize,
     },
-    /// The text is no YAML, or not of the language.
+    /// The text is not YAML, or not of the language.
     #[error("{file}{}: {problem}", at(place))]
     Syntax {
         /// The name of the text.
@@ -68,7 +68,7 @@ pub struct Place {
     pub column: u64,
 }
 
-/// A value of a scenario that cannot be meant. Prints its path and why: "flows.voice.size: …".
+/// A value of a scenario that is invalid. Prints its path and why: "flows.voice.size: …".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {why}")]
 pub struct Invalid {

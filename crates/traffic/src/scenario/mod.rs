@@ -2,7 +2,7 @@
 //!
 //! A [`Scenario`] names ports and flows and says how long to run. [`yaml`] reads and writes it,
 //! [`Scenario::check`] finds what
-//! cannot be meant, `header/` has one file for each header of a packet. The
+//! is invalid, `header/` has one file for each header of a packet. The
 //! language itself is described in `docs/scenario.md`, and as a JSON Schema ([`json_schema`]) that
 //! editors use.
 //!

@@ -30,9 +30,9 @@ impl FromStr for Number {
             }
             None => text.parse().ok(),
         };
-        number
-            .map(Number)
-            .ok_or_else(|| "this is no whole number; write for example 4096 or 0x1000".to_owned())
+        number.map(Number).ok_or_else(|| {
+            "this is not a whole number; write for example 4096 or 0x1000".to_owned()
+        })
     }
 }
 

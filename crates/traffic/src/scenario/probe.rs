@@ -42,7 +42,7 @@ impl Probe {
         Probe::Carried(Carried { codec, flow: None })
     }
 
-    /// What cannot be meant.
+    /// What is invalid.
     pub(super) fn check(self) -> Result<(), String> {
         match self {
             Probe::Carried(Carried { codec: Codec::Wirebeat, flow: Some(_) }) => Err(

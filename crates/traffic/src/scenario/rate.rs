@@ -91,7 +91,7 @@ impl FlowRate {
         *self == FlowRate::default()
     }
 
-    /// What cannot be meant, whatever the link is.
+    /// What is invalid, whatever the link is.
     pub(super) fn check(&self) -> Result<(), String> {
         let limited = |rate: &Rate| match rate {
             Rate::Unlimited => {

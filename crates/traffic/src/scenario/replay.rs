@@ -93,7 +93,7 @@ pub struct Replay {
     /// How often all of it is sent.
     #[serde(default = "once", skip_serializing_if = "is_once", rename = "loop")]
     pub times: NonZeroU64,
-    /// What is done about what is no record, or cannot be sent.
+    /// How to handle records that are invalid or cannot be sent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_bad: OnBad,
     /// How files are read.
@@ -176,7 +176,7 @@ pub enum Numbers {
     Departures,
 }
 
-/// What is done about what is no record, or cannot be sent.
+/// How to handle records that are invalid or cannot be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnBad {
@@ -317,7 +317,7 @@ impl Replay {
         }
     }
 
-    /// What cannot be meant, and the key.
+    /// What is invalid, and the key.
     fn check(&self) -> Result<(), (&'static str, String)> {
         let no = |key, why: &str| Err((key, why.to_owned()));
         let key = match (&self.archive, &self.capture) {
@@ -451,7 +451,7 @@ impl FlowSpec {
         self.replay.as_ref().is_some_and(|replay| replay.is_capture())
     }
 
-    /// What cannot be meant of a flow that sends what was recorded.
+    /// What is invalid of a flow that sends what was recorded.
     pub(super) fn check_replay(&self, name: &str) -> Result<(), Invalid> {
         let Some(replay) = &self.replay else { return Ok(()) };
         let at = |key: &str| KeyPath::flow(name).key(key);

@@ -101,7 +101,7 @@ impl Size {
         Size::Mix(IMIX.iter().map(length).collect())
     }
 
-    /// What cannot be meant, whatever the headers are.
+    /// What is invalid, whatever the headers are.
     pub(super) fn check(&self) -> Result<(), String> {
         let count = match self {
             Size::Mix(mix) => {

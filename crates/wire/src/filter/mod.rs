@@ -45,7 +45,7 @@ enum What {
     Chain(Box<Chain>),
 }
 
-/// A text that is no filter, or one that is not understood here.
+/// A text that is not a filter, or one that is not understood here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at character {at}: {why}")]
 pub struct FilterError {

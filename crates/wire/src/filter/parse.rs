@@ -350,7 +350,7 @@ impl<'a> Parser<'a> {
     fn number(&mut self, wanted: &str) -> Result<u32, FilterError> {
         let word = self.take(wanted)?;
         number(word.text).ok_or_else(|| {
-            word.error(format!("'{}' is no number, and {wanted} is to follow", word.shown()))
+            word.error(format!("'{}' is not a number, and {wanted} is to follow", word.shown()))
         })
     }
 
@@ -358,7 +358,7 @@ impl<'a> Parser<'a> {
         let word = self.take("an address")?;
         let address: IpAddr = word.text.parse().map_err(|_| {
             word.error(format!(
-                "'{}' is no IP address; names are not looked up, and an Ethernet address stands behind 'ether host'",
+                "'{}' is not an IP address; names are not looked up, and an Ethernet address stands behind 'ether host'",
                 word.shown()
             ))
         })?;
@@ -369,7 +369,7 @@ impl<'a> Parser<'a> {
     fn net(&mut self) -> Result<Prefix, FilterError> {
         let word = self.take("a network")?;
         let refused = || {
-            word.error(format!("'{}' is no network; write for example 10.0.0.0/8", word.shown()))
+            word.error(format!("'{}' is not a network; write for example 10.0.0.0/8", word.shown()))
         };
         let (text, len) = match word.text.split_once('/') {
             Some((text, len)) => (text, Some(number(len).ok_or_else(refused)?)),
@@ -404,7 +404,7 @@ impl<'a> Parser<'a> {
         let port = |text: &str| {
             let port = number(text).and_then(|port| u16::try_from(port).ok());
             port.ok_or_else(|| {
-                let why = "is no port; names are not looked up, write a number up to 65535";
+                let why = "is not a port; names are not looked up, write a number up to 65535";
                 word.error(format!("'{}' {why}", word.shown()))
             })
         };
@@ -424,7 +424,7 @@ impl<'a> Parser<'a> {
             PROTOCOLS.iter().find(|(known, ..)| *known == name).map(|(_, number, _)| *number);
         let numbered = || number(name).and_then(|number| u8::try_from(number).ok());
         named.or_else(numbered).map(Protocol).ok_or_else(|| {
-            word.error(format!("'{}' is no protocol; write its number, up to 255", word.shown()))
+            word.error(format!("'{}' is not a protocol; write its number, up to 255", word.shown()))
         })
     }
 
@@ -436,7 +436,10 @@ impl<'a> Parser<'a> {
         let numbered = || number(name).and_then(|number| u16::try_from(number).ok());
         let numbered = || numbered().filter(|number| *number >= 0x600).map(EtherType);
         named.or_else(numbered).ok_or_else(|| {
-            word.error(format!("'{}' is no EtherType; write a number from 0x600 on", word.shown()))
+            word.error(format!(
+                "'{}' is not an EtherType; write a number from 0x600 on",
+                word.shown()
+            ))
         })
     }
 }

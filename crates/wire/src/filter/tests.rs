@@ -115,7 +115,7 @@ fn what_is_not_understood_is_told_with_its_place() {
         ("host example.org", 6, "names are not looked up"),
         ("port 65536", 6, "up to 65535"),
         ("net 10.0.0.1/8", 5, "write 10.0.0.0/8"),
-        ("net 10.0.0.0/33", 5, "is no network"),
+        ("net 10.0.0.0/33", 5, "is not a network"),
         ("(tcp", 1, "not closed"),
         ("tcp)", 4, "no parenthesis was opened"),
         ("(tcp udp)", 6, "is missing before 'udp'"),
@@ -125,7 +125,7 @@ fn what_is_not_understood_is_told_with_its_place() {
         ("tcp[13] = 2", 4, "expressions about bytes"),
         ("ether", 1, "what of it?"),
         ("10.0.0.1", 1, "write for example host 10.0.0.1"),
-        ("less many", 6, "is no number"),
+        ("less many", 6, "is not a number"),
         ("ip proto 256", 10, "up to 255"),
         ("net 10.0.0.0 mask 255.0.255.0", 19, "ones and then zeros"),
     ] {

@@ -86,7 +86,7 @@ mod tests {
         }
         assert_eq!(
             Line::parse("").unwrap_err().to_string(),
-            "this is no line of crude: Tx= is missing or cannot be read; give the text log as crude \
+            "this is not a line of crude: Tx= is missing or cannot be read; give the text log as crude \
              wrote it"
         );
     }

@@ -35,7 +35,7 @@ pub struct Received {
 /// A line that is not of its log's form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this is no line of {log}: {field} is missing or cannot be read; \
+    "this is not a line of {log}: {field} is missing or cannot be read; \
      give the text log as {log} wrote it"
 )]
 pub struct Malformed {

@@ -12,9 +12,11 @@ pub struct PortRange {
     last: u16,
 }
 
-/// A text that is no port.
+/// A text that is not a port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no port; write a number up to 65535, or two for a range, for example 8000-8999")]
+#[error(
+    "'{0}' is not a port; write a number up to 65535, or two for a range, for example 8000-8999"
+)]
 pub struct PortError(String);
 
 impl PortRange {

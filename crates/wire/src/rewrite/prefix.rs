@@ -13,11 +13,11 @@ pub struct Prefix {
     len: u8,
 }
 
-/// A text that is no prefix.
+/// A text that is not a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixError {
     /// No address, or no length behind it.
-    #[error("'{0}' is no IP prefix; write for example 10.1.0.0/16 or 2001:db8::/32")]
+    #[error("'{0}' is not an IP prefix; write for example 10.1.0.0/16 or 2001:db8::/32")]
     Text(String),
     /// Bits behind the prefix.
     #[error("'{given}' has bits behind its prefix; write {prefix}")]

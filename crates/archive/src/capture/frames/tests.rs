@@ -366,7 +366,7 @@ fn what_is_cut_off_anywhere_is_told_and_what_was_before_it_is_read() {
         let error = all(other, OnBad::Skip).unwrap_err().to_string();
         assert_eq!(
             error,
-            "test: frame 1 at byte 0: this is no capture; name a file of pcap or pcapng"
+            "test: frame 1 at byte 0: this is not a capture; name a file of pcap or pcapng"
         );
     }
 }

@@ -208,7 +208,7 @@ fn text_that_is_none_is_refused_with_its_record() {
     let mut sink = Writer::new(Vec::new(), DataForm::Text);
     assert_eq!(
         copy(&mut source, &mut sink, |_, _| true).unwrap_err().to_string(),
-        "writing record 1: the data is no text of UTF-8; write it as hex or base64, with --data-form \
+        "writing record 1: the data is not text of UTF-8; write it as hex or base64, with --data-form \
          hex or --data-form base64"
     );
 }

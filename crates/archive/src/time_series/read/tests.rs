@@ -150,7 +150,7 @@ fn records_in_the_data_of_a_record_are_data() {
     let record = Record { time, device: Device::default(), data: &inner };
     writer.write(&record).unwrap();
     let outer = writer.finish().unwrap();
-    // what follows is no record
+    // what follows is not a record
     let bytes = [&outer[..], &[0; 50], &records(&[(5, 4), (6, 4), (7, 4)])[..]].concat();
     let (copy, tally) = all(&bytes, SKIP).unwrap();
     assert!(copy.starts_with(&outer), "{tally:?}");

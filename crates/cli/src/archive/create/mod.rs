@@ -100,7 +100,7 @@ struct TableArgs {
     /// Round times to whole us or ms, rather than keep their nanoseconds; .5 goes up
     #[arg(long, value_name = "UNIT", conflicts_with = "synthetic")]
     round_times: Option<Rounding>,
-    /// What is done about what is no record: stop, or skip and count them [default: stop]
+    /// How to handle invalid records: stop, or skip and count them [default: stop]
     #[arg(long, value_name = "WHAT", conflicts_with = "synthetic", value_parser = on_bad)]
     on_bad: Option<OnBad>,
     /// Take rows in any order of time, though a replay needs it to go forwards
@@ -146,7 +146,7 @@ impl TableArgs {
 /// Minutes east of UTC.
 fn zone(text: &str) -> Result<i16, String> {
     let midnight = format!("2000-01-01T00:00:00{text}");
-    let wrong = || format!("'{text}' is no zone; write Z, or -14:00 to +14:00");
+    let wrong = || format!("'{text}' is not a zone; write Z, or -14:00 to +14:00");
     midnight.parse().map(Timestamp::zone_min).map_err(|_| wrong())
 }
 

@@ -149,7 +149,7 @@ fn fields(frame: &[u8]) -> Vec<(Field, u128)> {
 fn is_of_a_script(frame: &[u8]) -> bool {
     let types = [[0x08, 0x00], [0x86, 0xdd], [0x81, 0x00], [0x88, 0x47]];
     let known = frame.len() > 54 && types.iter().any(|kind| frame[12..14] == *kind);
-    // what the stacks say by themselves: IPv6 that is no UDP
+    // what the stacks say by themselves: IPv6 that is not a UDP
     let icmp = frame.len() > 20 && frame[12..14] == [0x86, 0xdd] && frame[20] != 17;
     known && !icmp
 }

@@ -105,13 +105,13 @@ fn a_filter_leaves_the_times_of_what_it_keeps() {
     let text =
         format!("ports: {{ a: {{}} }}\nflows:\n  x: {}\n", flow(&path, "a", ", filter: port http"));
     let why = Scenario::from_yaml(&text, "test").unwrap_err().to_string();
-    assert!(why.contains("flows.x.replay.filter: at character 6: 'http' is no port"), "{why}");
+    assert!(why.contains("flows.x.replay.filter: at character 6: 'http' is not a port"), "{why}");
 }
 
 #[test]
 fn both_sides_leave_from_ports_of_their_own_and_keep_step() {
     let all: Vec<Timed> = vec![
-        // a frame of the server comes first, and is no conversation that was seen to open
+        // a frame of the server comes first, and is not a conversation that was seen to open
         (0, tcp(false, [2, 1], [80, 6000], 0x12)),
         (1000, tcp(false, [1, 2], [6000, 80], 0x10)),
         (5000, tcp(false, [3, 2], [6001, 80], 0x02)),

@@ -1,4 +1,4 @@
-//! What is no capture, or not whole, or not meant.
+//! What is not a capture, or not whole, or not meant.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 fn what_is_no_capture_is_known_before_anything_is_sent() {
     let garbage =
         refused(&written("garbage.pcap", b"garbage, and no capture at all, whatever it is"), "");
-    assert!(garbage.contains("frame 1 at byte 0: this is no capture"), "{garbage}");
+    assert!(garbage.contains("frame 1 at byte 0: this is not a capture"), "{garbage}");
     let gone = refused(&file("gone.pcap"), "");
     assert!(gone.contains("the capture '") && gone.contains("No such file"), "{gone}");
     let link = refused(&written("wifi.pcap", &pcap_of(105, 0, &frames(1)[..3])), "");

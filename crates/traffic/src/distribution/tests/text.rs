@@ -53,7 +53,7 @@ fn mistakes_are_named() {
         ("[gamma]", "a distribution, such as exponential"),
         ("5", "a distribution, such as exponential"),
         ("normal: { deviation: 5 }", "it has no unit"),
-        ("normal: { deviation: x% }", "this is no share of the mean; write for example 25%"),
+        ("normal: { deviation: x% }", "this is not a share of the mean; write for example 25%"),
         ("normal: { deviation: 5 furlongs }", "or a share of the mean, such as 25%"),
     ] {
         assert!(refused(text).contains(expected), "{text}: {}", refused(text));

@@ -174,7 +174,7 @@ fn times_that_contradict_each_other() {
     assert!(why("ports: {}\nflows: {}\nrun: { time: 0 }").starts_with("f:3:8: run.time: "));
     assert_eq!(
         why("ports: {}\nflows: {}\nrun: { drift: 5us }"),
-        "f:3:8: run.drift: it bounds the lateness of frames that are dropped: add 'late: drop'"
+        "f:3:8: run.drift: a drift needs late frames to be dropped: add 'late: drop'"
     );
 }
 

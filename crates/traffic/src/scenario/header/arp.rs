@@ -74,7 +74,7 @@ impl FromStr for Operation {
 
     fn from_str(text: &str) -> Result<Self, String> {
         super::word_number(text, &OPERATIONS).map(Operation).ok_or_else(|| {
-            "this is no ARP operation; write request, reply, or a number up to 65535".to_owned()
+            "this is not an ARP operation; write request, reply, or a number up to 65535".to_owned()
         })
     }
 }

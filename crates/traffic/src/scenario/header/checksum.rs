@@ -29,7 +29,7 @@ impl FromStr for Checksum {
             "off" | "false" | "no" => Ok(Checksum::Off),
             "wrong" => Ok(Checksum::Wrong),
             number => number.parse().map(Checksum::Set).map_err(|_| {
-                "this is no checksum; write on, off, wrong, or what is to stand there, for example \
+                "this is not a checksum; write on, off, wrong, or what is to stand there, for example \
                  0xbeef"
                     .to_owned()
             }),

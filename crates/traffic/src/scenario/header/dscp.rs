@@ -57,7 +57,9 @@ impl FromStr for Dscp {
         match named {
             Some((_, value)) => Ok(Dscp(*value)),
             None => text.parse().ok().and_then(Dscp::new).ok_or_else(|| {
-                "this is no DSCP: write a name such as ef, af41 or cs5, or 0 to 63".to_owned()
+                format!(
+                    "'{text}' is not a DSCP value: write a name such as ef, af41 or cs5, or 0 to 63"
+                )
             }),
         }
     }

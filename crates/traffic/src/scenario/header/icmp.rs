@@ -98,7 +98,7 @@ macro_rules! icmp {
                 let number = super::word_number(text, &$names);
                 number.and_then(|number| u8::try_from(number).ok()).map($kind).ok_or_else(|| {
                     let names: Vec<&str> = $names.iter().map(|(name, _)| *name).collect();
-                    format!("this is no type; write a number up to 255, or {}", names.join(", "))
+                    format!("this is not a type; write a number up to 255, or {}", names.join(", "))
                 })
             }
         }

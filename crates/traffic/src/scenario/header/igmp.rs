@@ -79,7 +79,7 @@ impl FromStr for IgmpType {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = super::word_number(text, &TYPES);
         number.and_then(|number| u8::try_from(number).ok()).map(IgmpType).ok_or_else(|| {
-            "this is no IGMP type; write query, report, leave, report-v1, report-v3, or a number up \
+            "this is not an IGMP type; write query, report, leave, report-v1, report-v3, or a number up \
              to 255"
                 .to_owned()
         })

@@ -178,15 +178,13 @@ impl FromStr for Identification {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "count" => Ok(Identification::Count),
-            number => {
-                match number.parse::<Number>() {
-                    Ok(number) if number.get() <= 0xffff => {
-                        Ok(Identification::Field(Field::Fixed(number)))
-                    }
-                    _ => Err("this is no identification: write 'count' or a number up to 65535"
-                        .to_owned()),
+            number => match number.parse::<Number>() {
+                Ok(number) if number.get() <= 0xffff => {
+                    Ok(Identification::Field(Field::Fixed(number)))
                 }
-            }
+                _ => Err("this is not an identification: write 'count' or a number up to 65535"
+                    .to_owned()),
+            },
         }
     }
 }

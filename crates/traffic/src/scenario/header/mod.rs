@@ -73,7 +73,7 @@ pub(crate) trait HeaderSpec {
         Carries::Payload
     }
 
-    /// What cannot be meant: the key it is about, and why. Whether values fit their fields is found by
+    /// What is invalid: the key it is about, and why. Whether values fit their fields is found by
     /// `HeaderSpec::lay`.
     fn check(&self) -> Result<(), (&'static str, String)> {
         Ok(())

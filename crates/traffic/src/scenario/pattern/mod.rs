@@ -1,7 +1,7 @@
 //! How a field changes from frame to frame: one file for each pattern, and one line of the table below.
 //!
 //! A field is written as its value, or as a map whose first word is the pattern. What a pattern means
-//! for frame number `n` is `program/values.rs`; here is only how it is written and what cannot be meant.
+//! for frame number `n` is `program/values.rs`; here is only how it is written and what is invalid.
 
 mod list;
 mod random;
@@ -72,7 +72,7 @@ pub(crate) trait PatternSpec<T: FieldValue> {
     fn shape(&self, bits: u32) -> Shape;
     /// The largest number that it can mean, before it is cut to the field.
     fn largest(&self) -> u128;
-    /// What cannot be meant.
+    /// What is invalid.
     fn check(&self) -> Result<(), String>;
     /// Takes over what stands beside the pattern.
     fn beside(&mut self, beside: &mut Beside<T>);
@@ -160,7 +160,7 @@ impl<T: FieldValue> Field<T> {
         }
     }
 
-    /// What cannot be meant in a field of `bits`.
+    /// What is invalid in a field of `bits`.
     pub(crate) fn check(&self, bits: u32) -> Result<(), String> {
         let largest = match self {
             Field::Fixed(value) => value.to_bits(),

@@ -136,7 +136,7 @@ impl<'de> Visitor<'de> for IdOrMap {
         match text {
             "off" | "false" | "no" => Ok(Vlan::Off),
             text => text.parse().map(Vlan::Set).map_err(|_| {
-                E::custom(format!("'{text}' is no VLAN; write a number, off, or a map"))
+                E::custom(format!("'{text}' is not a VLAN; write a number, off, or a map"))
             }),
         }
     }
@@ -181,7 +181,7 @@ impl Rewrite {
         }
     }
 
-    /// What cannot be meant, and the key.
+    /// What is invalid, and the key.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         let ids: Vec<u16> = match &self.vlan {
             Some(Vlan::Set(id)) => vec![*id],

@@ -143,7 +143,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Filled<'_, D> {
     }
 }
 
-/// Forwards what is no text.
+/// Forwards what is not text.
 macro_rules! pass {
     ($($method:ident($type:ty))*) => {
         $(

@@ -201,7 +201,7 @@ impl Variables {
                 })?),
                 Piece::Broken => {
                     return Err(
-                        "this is no variable: write ${name} with letters, digits, '-' and \
+                        "this is not a variable: write ${name} with letters, digits, '-' and \
                                 '_', or $${ for a dollar and a brace"
                             .to_owned(),
                     );
@@ -329,9 +329,9 @@ mod tests {
     fn what_is_no_variable_is_told() {
         for (text, message) in [
             ("${rat}", "there is no variable 'rat'; did you mean 'rate'?"),
-            ("${}", "this is no variable: write ${name}"),
-            ("${n", "this is no variable"),
-            ("${n:-5}", "this is no variable"),
+            ("${}", "this is not a variable: write ${name}"),
+            ("${n", "this is not a variable"),
+            ("${n:-5}", "this is not a variable"),
         ] {
             let error = filled(text).unwrap_err();
             assert!(error.starts_with(message), "{text}: {error}");
