@@ -1,4 +1,4 @@
-//! `wirebeat check`: whether scenarios is valid, without this machine's links.
+//! `wirebeat check`: whether scenarios are valid, without this machine's links.
 
 use std::path::{Path, PathBuf};
 

@@ -201,7 +201,7 @@ pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
 /// Reads a time that is longer than nothing.
 pub fn time(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => Err(format!("'{text}' is not a time at all; write for example 10s")),
+        Ok(Nanos::ZERO) => Err(format!("'{text}' is zero; write for example 10s")),
         read => read.map_err(|error| error.to_string()),
     }
 }

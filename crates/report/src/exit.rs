@@ -24,10 +24,7 @@ impl Exit {
     /// Every code with its meaning, in the order of the numbers.
     pub const TABLE: [(Exit, &'static str); 6] = [
         (Exit::Done, "done"),
-        (
-            Exit::Unfinished,
-            "unfinished: it ran and was cut off, or its counters are inconsistent; the report says which",
-        ),
+        (Exit::Unfinished, "unfinished: cut off, or its counters are inconsistent; see the report"),
         (Exit::Usage, "wrong usage: the command line or the scenario is wrong; nothing was sent"),
         (Exit::Machine, "this machine, or the other one, cannot do it; nothing was sent"),
         (Exit::Unmet, "an expectation was not met (reserved)"),
