@@ -12,6 +12,7 @@
 #include "common.h"
 #include "dissect.h"
 #include "headers.h"
+#include "observe.h"
 #include "sequence.h"
 
 /* Set before loading. */
@@ -153,15 +154,17 @@ struct belongs {
 	__u32 lane_number;
 };
 
-static __always_inline void meter(const struct belongs *to, const struct datagram *datagram,
-				  __be32 *probe, __u64 now)
+/* Says what became of the frame, for those who observe it. */
+static __always_inline enum wb_standing meter(const struct belongs *to, const struct datagram *datagram,
+					      __be32 *probe, __u64 now)
 {
 	struct wb_flow *flow = to->flow;
 	struct wb_rx_lane *lane = to->lane;
 	int by_lane = lane_count == 1 || flow->by_lane;
 	struct wb_detail *detail;
 	__u32 slot = to->first + to->lane_number, at;
-	__u64 before, nominal, sent;
+	__u64 before, nominal, sent, reordered, beyond, duplicates;
+	enum wb_standing standing = WB_NEW;
 	__s64 gap, delay, difference;
 
 	before = by_lane ? lane->last_ns : exchange(&flow->last_ns, now);
@@ -170,7 +173,7 @@ static __always_inline void meter(const struct belongs *to, const struct datagra
 	at = all_detailed ? lane_count + slot : (__u32)lane->detail;
 	detail = bpf_map_lookup_elem(&details, &at);
 	if (!detail)
-		return;
+		return WB_FOREIGN;
 	lane->frames++;
 	lane->frame_bytes += datagram->frame_len;
 	lane->payload_bytes += datagram->payload_len;
@@ -187,12 +190,23 @@ static __always_inline void meter(const struct belongs *to, const struct datagra
 			count_bin(gap, at);
 	}
 	if (!probe)
-		return;
+		return WB_WITHOUT_PROBE;
 
 	sent = bpf_be64_to_cpu(*(__be64 *)(probe + 2));
+	if (observe) {
+		reordered = lane->reordered;
+		beyond = lane->beyond_window;
+		duplicates = lane->duplicates;
+	}
 	if (!track(lane, flow, bpf_ntohl(probe[1]), sent, to->first)) {
 		note_repeated(flow, bpf_ntohl(probe[1]), sent, to->first);
-		return;
+		return observe && lane->duplicates != duplicates ? WB_DUPLICATE : WB_DOUBTFUL;
+	}
+	if (observe) {
+		if (lane->beyond_window != beyond)
+			standing = WB_BEYOND_WINDOW;
+		else if (lane->reordered != reordered)
+			standing = WB_REORDERED;
 	}
 	delay = now - sent - delay_base_ns;
 	/* the sign is turned, so that zero is none */
@@ -207,14 +221,32 @@ static __always_inline void meter(const struct belongs *to, const struct datagra
 	lane->delays++;
 	lane->last_delay = delay;
 	record(&lane->delay, detail->delay, delay);
+	return standing;
+}
+
+/* An observation of a frame that is not metered. */
+static __always_inline void observe_other(struct xdp_md *ctx, enum verdict verdict)
+{
+	struct wb_observed seen = { .flow = WB_NO_FLOW, .arrived_ns = bpf_ktime_get_ns() };
+	__u64 len = (void *)(long)ctx->data_end - (void *)(long)ctx->data;
+
+	seen.frame_len = len < 60 ? 64 : len + 4;
+	seen.standing = verdict == FOREIGN	? WB_FOREIGN :
+			verdict == FRAGMENT	? WB_FRAGMENT :
+			verdict == UNKNOWN_FLOW ? WB_UNKNOWN_FLOW :
+			verdict == STALE	? WB_STALE :
+						  WB_MALFORMED;
+	wb_observe(ctx, &seen);
 }
 
 /* What is not metered is counted. */
-static __noinline int leave(enum verdict verdict)
+static __noinline int leave(struct xdp_md *ctx, enum verdict verdict)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct wb_rx_counters *mine = bpf_map_lookup_elem(&counters, &cpu);
 
+	if (observe == WB_OBSERVE_ALL)
+		observe_other(ctx, verdict);
 	if (!mine)
 		return XDP_PASS;
 	switch (verdict) {
@@ -297,8 +329,10 @@ int wb_receive(struct xdp_md *ctx)
 	enum verdict verdict, otherwise = FOREIGN;
 	__u32 flow_index, slot, row;
 	struct datagram datagram;
+	enum wb_standing standing;
 	struct belongs to;
 	__be32 *probe = 0;
+	__u64 now;
 	int stale;
 
 	verdict = dissect(ctx, &datagram);
@@ -311,10 +345,10 @@ int wb_receive(struct xdp_md *ctx)
 		__u64 tail = datagram.tail;
 
 		if (!wb_at_most(tail, PROBE_AT_MAX))
-			return leave(MALFORMED);
+			return leave(ctx, MALFORMED);
 		probe = (void *)(long)ctx->data + tail;
 		if ((void *)(probe + 4) > data_end)
-			return leave(MALFORMED);
+			return leave(ctx, MALFORMED);
 		if (*(__be16 *)probe == bpf_htons(WB_PROBE_MAGIC)) {
 			__u32 number = bpf_ntohs(*((__be16 *)probe + 1));
 
@@ -328,7 +362,7 @@ int wb_receive(struct xdp_md *ctx)
 			if (flow_index < flow_count || !datagram.other)
 				otherwise = stale ? STALE : UNKNOWN_FLOW;
 			if (!header_mask_count)
-				return leave(otherwise);
+				return leave(ctx, otherwise);
 			row = wb_row_without_probe(ctx, &datagram, verdict, 1);
 			goto by_headers;
 		}
@@ -337,7 +371,7 @@ no_probe:
 	row = wb_row_without_probe(ctx, &datagram, verdict, 0);
 by_headers:
 	if (!row)
-		return leave(otherwise);
+		return leave(ctx, otherwise);
 	flow_index = row - 1;
 	probe = 0;
 found:
@@ -349,7 +383,20 @@ found:
 	if (!to.lane || !to.flow)
 		return XDP_ABORTED;
 	/* here and not first: the read waits for all loads before it, and lets those after it wait */
-	meter(&to, &datagram, probe, bpf_ktime_get_ns());
+	now = bpf_ktime_get_ns();
+	standing = meter(&to, &datagram, probe, now);
+	if (observe) {
+		struct wb_observed seen = { .arrived_ns = now, .frame_len = datagram.frame_len, .standing = standing };
+
+		if (probe) {
+			seen.flow = bpf_ntohs(*((__be16 *)probe + 1));
+			seen.sequence = bpf_ntohl(probe[1]);
+			seen.sent_ns = bpf_be64_to_cpu(*(__be64 *)(probe + 2));
+		} else {
+			seen.flow = flow_index > flow_count ? flow_index - flow_count - 1 : WB_NO_FLOW;
+		}
+		wb_observe(ctx, &seen);
+	}
 	if (count_by_lane)
 		count_metered(to.lane_number, datagram.frame_len);
 	return pass ? XDP_PASS : XDP_DROP;

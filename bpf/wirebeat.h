@@ -265,6 +265,60 @@ struct wb_rx_counters {
 	__u64 reserved;
 };
 
+/* ---- observations: crates/meter/src/observation.rs ---- */
+
+#define WB_OBSERVED_MAX 128 /* bytes of a frame that an observation may have */
+#define WB_OBSERVATION_HEAD 40
+#define WB_NO_FLOW 65535
+
+/* Of which frames observations are made. */
+enum wb_observe {
+	WB_OBSERVE_NONE = 0,
+	WB_OBSERVE_METERED = 1, /* those that are metered */
+	WB_OBSERVE_ALL = 2,
+};
+
+/* What became of a frame: `Standing` in crates/meter/src/observation.rs. */
+enum wb_standing {
+	WB_NEW = 0, /* its number came for the first time */
+	WB_REORDERED = 1, /* the same, and a higher one came before */
+	WB_BEYOND_WINDOW = 2, /* so far behind that nobody knows whether it came before */
+	WB_DUPLICATE = 3,
+	WB_DOUBTFUL = 4, /* far from all others: the next one tells whether it is believed */
+	WB_WITHOUT_PROBE = 5, /* metered by its headers, or as a datagram without a probe */
+	/* not metered */
+	WB_UNKNOWN_FLOW = 6,
+	WB_STALE = 7,
+	WB_FRAGMENT = 8,
+	WB_MALFORMED = 9,
+	WB_FOREIGN = 10,
+};
+
+/* An observation. */
+struct wb_observation {
+	__u64 mark; /* its place among all of its ring, from 1 on; written last */
+	__u64 arrived_ns;
+	__u64 sent_ns; /* by its probe; 0 without one */
+	__u32 sequence; /* by its probe, as it is on the wire */
+	__u32 frame_len; /* with FCS */
+	__u16 flow; /* by its probe; without one, its place among those that are known by their headers, or WB_NO_FLOW */
+	__u16 caught; /* how many of its first bytes follow */
+	__u16 queue; /* the receive queue */
+	__u16 standing; /* enum wb_standing */
+	__u8 bytes[];
+};
+
+/* The head of a ring. The second half is written by the reader. */
+struct wb_observer {
+	__u64 head; /* observations begun */
+	__u64 lost; /* frames of which there was no room for one */
+	__u64 seen_consumed; /* `consumed`, when the program last looked */
+	__u64 reserved[5];
+
+	__u64 consumed; /* observations read */
+	__u64 reserved_too[7];
+};
+
 /* What a driver answered to redirected frames (accepted.bpf.c). */
 struct wb_accepted {
 	__u64 frames;  /* that it accepted */

@@ -43,6 +43,7 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
     let program = program(lab, flow(lab))?;
     let (near, far) = (lab.near(), lab.far());
     let receive = ReceiveOptions {
+        observe: None,
         attachment: None,
         index: far.link.index.get(),
         interface: far.link.name.clone(),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread::sleep;
 use std::time::Duration;
 
-use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
+use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ObservationOptions, ReceiveOptions};
 use wirebeat_host::{CpuTimes, CpuUse};
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
@@ -97,24 +97,41 @@ pub fn machine(spent: &CpuUse) -> Result<f64, Failure> {
 
 /// A metering receiver at the far end, for a flow with probes (number 0) or without, of this rate.
 pub fn receiver(lab: &Lab, rate: u64, fate: Fate) -> Result<KernelReceiver, Failure> {
-    let link = &lab.far().link;
     let gap = (1_000_000_000 + rate / 2) / rate;
     let probed = Expectation { nominal_gap: Some(Nanos::new(gap)), delay_base: 0 };
-    let options = ReceiveOptions {
+    let options = ReceiveOptions { unprobed_gap: Some(gap), fate, ..options(lab, (0, probed)) };
+    Ok(lab.far().namespace.run(|| KernelReceiver::open(&options))??)
+}
+
+/// The same for a flow as fast as possible, with observations by choice; or of another flow, so that what arrives is not metered.
+pub fn observing(
+    lab: &Lab,
+    observe: Option<ObservationOptions>,
+    metered: bool,
+) -> Result<KernelReceiver, Failure> {
+    let flow = if metered { 0 } else { 1 };
+    let options = ReceiveOptions { observe, ..options(lab, (flow, Expectation::default())) };
+    Ok(lab.far().namespace.run(|| KernelReceiver::open(&options))??)
+}
+
+/// At the far end, for one flow, which ends there.
+fn options(lab: &Lab, expected: (u16, Expectation)) -> ReceiveOptions {
+    let link = &lab.far().link;
+    ReceiveOptions {
+        observe: None,
         attachment: None,
         index: link.index.get(),
         interface: link.name.clone(),
         meter: MeterConfig {
-            flows: Flows::Expected(BTreeMap::from([(0, probed)])),
+            flows: Flows::Expected(BTreeMap::from([expected])),
             ..MeterConfig::default()
         },
-        unprobed_gap: Some(gap),
+        unprobed_gap: None,
         by_queue: BTreeSet::new(),
-        fate,
+        fate: Fate::Drop,
         several_queues: false,
-        queues: Some(lab.far().link.rx_queues),
-    };
-    Ok(lab.far().namespace.run(|| KernelReceiver::open(&options))??)
+        queues: Some(link.rx_queues),
+    }
 }
 
 /// Has a peer send at a rate, and measures it for `time` once it is under way.

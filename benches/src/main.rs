@@ -42,7 +42,9 @@ use crate::frames::Files;
 use crate::lab::{Failure, Lab};
 use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
-use crate::sections::{capture, cpu, flat, model, noise, pressure, profiles, rates, replay};
+use crate::sections::{
+    capture, cpu, flat, model, noise, observations, pressure, profiles, rates, replay,
+};
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -105,12 +107,13 @@ fn run(options: &Options) -> Result<(), Failure> {
 type Measure = fn(&mut Bench) -> sections::Chapter;
 
 /// The chapters in their order.
-const CHAPTERS: [(Chapters, Measure); 8] = [
+const CHAPTERS: [(Chapters, Measure); 9] = [
     (Chapters::Flat, flat::measure),
     (Chapters::Model, model::measure),
     (Chapters::Rates, rates::measure),
     (Chapters::Capture, capture::measure),
     (Chapters::Cpu, cpu::measure),
+    (Chapters::Observations, observations::measure),
     (Chapters::Pressure, pressure::measure),
     (Chapters::Profiles, profiles::measure),
     (Chapters::Replay, replay::measure),

@@ -65,6 +65,8 @@ pub enum Chapters {
     Capture,
     /// CPU time of each way to wait.
     Cpu,
+    /// What it costs to be told of each frame; only when it is asked for.
+    Observations,
     /// One rate while other programs keep all CPUs; only when it is asked for.
     Pressure,
     /// The same distribution from several tools, as it arrives; only when it is asked for.
@@ -76,7 +78,10 @@ pub enum Chapters {
 impl Chapters {
     /// Whether it belongs to the benchmark when nothing is said.
     fn is_usual(self) -> bool {
-        !matches!(self, Chapters::Pressure | Chapters::Profiles | Chapters::Replay)
+        !matches!(
+            self,
+            Chapters::Observations | Chapters::Pressure | Chapters::Profiles | Chapters::Replay
+        )
     }
 }
 

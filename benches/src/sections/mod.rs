@@ -6,6 +6,7 @@ pub mod cpu;
 pub mod flat;
 pub mod model;
 pub mod noise;
+pub mod observations;
 pub mod pressure;
 pub mod profiles;
 pub mod rates;

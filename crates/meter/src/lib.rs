@@ -17,6 +17,7 @@ pub mod memory;
 mod merge;
 pub mod meter;
 mod moments;
+pub mod observation;
 mod reassembly;
 mod recorder;
 pub mod sequence;

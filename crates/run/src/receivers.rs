@@ -161,6 +161,7 @@ fn open_kernel(place: usize, port: &PortHere, how: Receiving) -> Result<Receiver
         )));
     };
     let options = ReceiveOptions {
+        observe: None,
         index: link.index.get(),
         interface: link.name.clone(),
         attachment: Some(port.attach()?),

@@ -11,7 +11,8 @@ use super::skeletons::transmit::types as tx;
 pub(crate) use ax::wb_accepted as Accepted;
 pub(crate) use rx::{
     wb_detail as Detail, wb_flow as Flow, wb_header_key as HeaderKey, wb_header_mask as HeaderMask,
-    wb_rx_counters as RxCounters, wb_rx_lane as RxLane,
+    wb_observation as Observation, wb_observer as Observer, wb_rx_counters as RxCounters,
+    wb_rx_lane as RxLane,
 };
 pub(crate) use tx::{
     wb_distribution as Distribution, wb_histogram as Histogram, wb_lateness as Lateness,
@@ -36,6 +37,12 @@ pub(crate) const WINDOW_GROWTH: usize = 1 << constants::WB_GROWTH_BITS;
 pub(crate) const HEADER_MASKS: usize = constants::WB_HEADER_MASKS as usize;
 pub(crate) const EXTENTS: usize = constants::WB_EXTENTS as usize;
 pub(crate) const BUCKETS: usize = constants::WB_BUCKETS as usize;
+/// `enum wb_observe`.
+pub(crate) const OBSERVE_METERED: u32 = constants::WB_OBSERVE_METERED;
+pub(crate) const OBSERVE_ALL: u32 = constants::WB_OBSERVE_ALL;
+pub(crate) const OBSERVED_MAX: u16 = constants::WB_OBSERVED_MAX as u16;
+/// Bytes of an observation before those of its frame.
+pub(crate) const OBSERVATION_HEAD: usize = constants::WB_OBSERVATION_HEAD as usize;
 
 /// Offsets of the words of [`Orders`].
 pub(crate) mod orders {
@@ -75,6 +82,17 @@ pub(crate) mod slot {
     pub(crate) const FRAME_LEN: usize = offset_of!(Slot, frame_len);
 }
 
+/// Offsets of the words of [`Observation`]: behind the sequence number lies the frame's length, and behind the flow how many
+/// bytes were caught, the queue and the standing.
+pub(crate) mod observation {
+    use super::*;
+    pub(crate) const MARK: usize = offset_of!(Observation, mark);
+    pub(crate) const ARRIVED_NS: usize = offset_of!(Observation, arrived_ns);
+    pub(crate) const SENT_NS: usize = offset_of!(Observation, sent_ns);
+    pub(crate) const SEQUENCE: usize = offset_of!(Observation, sequence);
+    pub(crate) const FLOW: usize = offset_of!(Observation, flow);
+}
+
 /// Offsets of the words of [`Tag`].
 pub(crate) mod tag {
     use super::*;
@@ -95,6 +113,13 @@ const _: () = assert!(
     slot::LAUNCH_NS == 0 && slot::TAG.is_multiple_of(8) && slot::FRAME_LEN.is_multiple_of(8)
 );
 const _: () = assert!(offset_of!(Slot, payload_len) == slot::FRAME_LEN + 2);
+const _: () = assert!(
+    OBSERVATION_HEAD == size_of::<Observation>()
+        && observation::SEQUENCE.is_multiple_of(8)
+        && offset_of!(Observation, frame_len) == observation::SEQUENCE + 4
+        && observation::FLOW.is_multiple_of(8)
+        && offset_of!(Observation, standing) == observation::FLOW + 6
+);
 const _: () = assert!(BUCKETS == wirebeat_meter::histogram::BUCKETS);
 const _: () = assert!(size_of::<Lateness>() == 128 && size_of::<Histogram>() == BUCKETS * 8);
 const _: () = assert!(size_of::<Flow>() == 128 && size_of::<RxLane>().is_multiple_of(64));

@@ -16,17 +16,20 @@ use wirebeat_meter::filter::Filter;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::jitter::InterarrivalJitter;
 use wirebeat_meter::meter::{Flows, MeterConfig};
+use wirebeat_meter::observation::Observed;
 use wirebeat_meter::summary::{
     FlowSummary, LinearBins, MeterSummary, SequenceSummary, SharedHistograms,
 };
 
 use super::Attachment;
 use super::abi::{
-    Detail, EXTENTS, Flow, HEADER_MASKS, PROBE_FLOWS, RxCounters, RxLane, WINDOW_GROWTH,
+    Detail, EXTENTS, Flow, HEADER_MASKS, OBSERVE_ALL, OBSERVE_METERED, Observer, PROBE_FLOWS,
+    RxCounters, RxLane, WINDOW_GROWTH,
 };
 use super::known_headers::KnownHeaders;
 use super::load::{entries, system};
 use super::mapped::Mapped;
+use super::observations::{ObservationOptions, Observations, Rings};
 use super::plan::{MEMORY_MAX, Plan, Recognised, TooMuch};
 use super::skeletons::receive::types::rodata;
 use super::skeletons::receive::{OpenReceiveSkel, ReceiveSkelBuilder};
@@ -64,6 +67,8 @@ pub struct ReceiveOptions {
     pub fate: Fate,
     /// Whether frames of one flow may arrive on several CPUs at once; costs a few nanoseconds a frame.
     pub several_queues: bool,
+    /// What is to be told of single frames; `None`: nothing.
+    pub observe: Option<ObservationOptions>,
     /// How many receive queues the interface has, where each is served by one CPU at a time, as drivers with
     /// native XDP do. Then what is measured between frames is measured by queue; otherwise, and with more
     /// queues than CPUs, by CPU.
@@ -93,6 +98,8 @@ pub struct KernelReceiver {
     recognised: Vec<u16>,
     /// Whose place it took.
     attachment: Arc<Attachment>,
+    /// What is told of single frames, until somebody takes it.
+    observations: Option<Observations>,
 }
 
 impl KernelReceiver {
@@ -137,6 +144,10 @@ impl KernelReceiver {
             .map_err(failed("opening the receiving program"))?;
         let all_bins = if bin_count > 0 { plan.details as usize * (bin_count + 1) } else { 1 };
         size(&mut open, &plan, (lanes, cpus, all_bins))?;
+        let rings = match &options.observe {
+            Some(observe) => Some(rings(&mut open, observe, (cpus, clock_ahead), on)?),
+            None => None,
+        };
         entries(&mut open.maps.headers, known.size().headers as u32)?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             configure(rodata, options, &plan);
@@ -167,6 +178,15 @@ impl KernelReceiver {
             None => Arc::new(Attachment::open(options.index, on)?),
         };
         let rows = plan.rows as usize;
+        let observations = match rings {
+            Some(rings) => Some(Observations::new(
+                map(maps.observers.as_fd(), cpus * size_of::<Observer>())?,
+                map(maps.observations.as_fd(), cpus * rings.slots as usize * rings.stride)?,
+                rings,
+                known.flows.clone(),
+            )),
+            None => None,
+        };
         let receiver = KernelReceiver {
             lane_heads: map(maps.lanes.as_fd(), rows * lanes * size_of::<RxLane>())?,
             flows: map(maps.flows.as_fd(), rows * size_of::<Flow>())?,
@@ -186,10 +206,16 @@ impl KernelReceiver {
             },
             recognised: known.flows,
             attachment,
+            observations,
         };
         receiver.lay_out(options);
         receiver.attachment.replace(skeleton.progs.wb_receive.as_fd())?;
         Ok(receiver)
+    }
+
+    /// What is told of single frames, where that was asked for; once.
+    pub fn observations(&mut self) -> Option<Observations> {
+        self.observations.take()
     }
 
     /// Writes where each flow is, and what the program has to know of it.
@@ -479,6 +505,39 @@ fn size(
     entries(&mut open.maps.details, plan.details)?;
     entries(&mut open.maps.counters, cpus as u32)?;
     entries(&mut open.maps.bins, bins as u32)
+}
+
+/// Sets what is told of single frames, and the size of the rings for it.
+fn rings(
+    open: &mut OpenReceiveSkel<'_>,
+    observe: &ObservationOptions,
+    (cpus, clock_ahead): (usize, i64),
+    on: &str,
+) -> Result<Rings, PortError> {
+    let Some(slots) = observe.slots(cpus) else {
+        return Err(PortError::Unsupported {
+            engine: "kernel",
+            what: format!(
+                "hand on so many observations on {cpus} CPUs: that takes more than {} MiB; ask for fewer at a time",
+                ObservationOptions::MEMORY_MAX_MIB
+            ),
+        });
+    };
+    let stride = observe.stride();
+    entries(&mut open.maps.observers, cpus as u32)?;
+    entries(&mut open.maps.observations, cpus as u32 * slots)?;
+    open.maps
+        .observations
+        .set_value_size(stride as u32)
+        .map_err(|error| system("sizing the observations", on, error))?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.observe = match observe.frames {
+            Observed::Measured => OBSERVE_METERED,
+            Observed::All => OBSERVE_ALL,
+        };
+        (rodata.observed_bytes, rodata.observation_slots) = (observe.caught(), slots);
+    }
+    Ok(Rings { cpus, slots, stride, clock_ahead })
 }
 
 /// The number of the first flow, where the others follow it without a gap.

@@ -7,12 +7,15 @@ use std::time::{Duration, Instant};
 
 use wirebeat_engine::port::{Port, TxMeta, TxPlan};
 use wirebeat_engine_linux::affinity;
-use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
+use wirebeat_engine_linux::kernel::{
+    Fate, KernelReceiver, ObservationOptions, Observations, ReceiveOptions,
+};
 use wirebeat_engine_linux::packet::{PacketOptions, PacketPort};
 use wirebeat_meter::distribution::Recorder;
 use wirebeat_meter::filter::Filter;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
+use wirebeat_meter::observation::{Observed, Standing};
 use wirebeat_meter::summary::{MeterSummary, Moments, SequenceSummary};
 use wirebeat_testbed::{Capability, Options, Testbed, require};
 use wirebeat_units::Nanos;
@@ -73,28 +76,14 @@ pub(crate) fn both(
     config: MeterConfig,
     several_queues: bool,
 ) -> (MeterSummary, MeterSummary) {
-    let options = ReceiveOptions {
-        attachment: None,
-        index: bed.b.link.index.get(),
-        interface: "wb1".to_owned(),
-        meter: config.clone(),
-        unprobed_gap: None,
-        by_queue: BTreeSet::new(),
-        fate: Fate::Drop,
-        several_queues,
-        queues: None,
-    };
-    let receiver = bed.b.namespace.run(|| KernelReceiver::open(&options)).unwrap().unwrap();
-    let plan = TxPlan { tags: 1, frame_max: 1500, ..TxPlan::default() };
-    let options = PacketOptions {
-        interface: "wb0".to_owned(),
-        transmit: Some(plan),
-        receive: None,
-        card: None,
-    };
-    // one CPU sends all, so that the frames keep their order
-    let all = bed.a.namespace.run(|| send(&options, frames, 0)).unwrap();
-    assert_eq!(all, frames.len());
+    // everything that arrives is told of by itself, too
+    let slots = frames.len() as u32 + 64;
+    let observe = ObservationOptions { frames: Observed::All, bytes: 64, slots };
+    let observe = Some(observe);
+    let options =
+        ReceiveOptions { several_queues, observe, ..receive_options(bed, config.clone()) };
+    let mut receiver = bed.b.namespace.run(|| KernelReceiver::open(&options)).unwrap().unwrap();
+    send_frames(bed, frames);
 
     let mut reference = Meter::new(config);
     for (frame, at) in frames.iter().zip(1u64..) {
@@ -114,7 +103,80 @@ pub(crate) fn both(
     while seen(&receiver.summary()) < frames.len() as u64 && Instant::now() < patience {
         std::thread::sleep(Duration::from_millis(5));
     }
-    (receiver.summary(), reference)
+    let summary = receiver.summary();
+    agree(frames, &summary, receiver.observations().unwrap());
+    (summary, reference)
+}
+
+/// A receiver at the far end that drops what it meters.
+pub(crate) fn receive_options(bed: &Testbed, meter: MeterConfig) -> ReceiveOptions {
+    ReceiveOptions {
+        attachment: None,
+        index: bed.b.link.index.get(),
+        interface: "wb1".to_owned(),
+        meter,
+        unprobed_gap: None,
+        by_queue: BTreeSet::new(),
+        fate: Fate::Drop,
+        several_queues: false,
+        observe: None,
+        queues: None,
+    }
+}
+
+/// Sends them all; when it comes back, they have arrived.
+pub(crate) fn send_frames(bed: &Testbed, frames: &[Vec<u8>]) {
+    let plan = TxPlan { tags: 1, frame_max: 1500, ..TxPlan::default() };
+    let options = PacketOptions {
+        interface: "wb0".to_owned(),
+        transmit: Some(plan),
+        receive: None,
+        card: None,
+    };
+    // one CPU sends all, so that the frames keep their order
+    let all = bed.a.namespace.run(|| send(&options, frames, 0)).unwrap();
+    assert_eq!(all, frames.len());
+}
+
+/// What was told of each frame by itself adds up to what was measured.
+fn agree(frames: &[Vec<u8>], summary: &MeterSummary, mut observations: Observations) {
+    let mut tally: BTreeMap<(Option<u16>, usize), u64> = BTreeMap::new();
+    let (mut sent, mut last) = (frames.iter(), Nanos::ZERO);
+    observations.read(usize::MAX, |seen| {
+        *tally.entry((seen.flow, seen.standing as usize)).or_default() += 1;
+        let frame = sent.next().unwrap();
+        assert_eq!(seen.bytes, &frame[..frame.len().min(64)]);
+        assert!(seen.arrived >= last);
+        last = seen.arrived;
+    });
+    assert_eq!((sent.next(), observations.lost()), (None, 0));
+    let of = |flow, standing: Standing| tally.get(&(flow, standing as usize)).copied().unwrap_or(0);
+    for (id, flow) in &summary.flows {
+        let of = |standing| of(Some(*id), standing);
+        let sequence = &flow.sequence;
+        let doubtful = of(Standing::Doubtful);
+        // one in doubt is counted when the next has come
+        let near = |counted: u64, seen: u64| (seen..=seen + doubtful).contains(&counted);
+        let fresh = of(Standing::New) + of(Standing::Reordered) + of(Standing::BeyondWindow);
+        assert!(near(sequence.unique, fresh), "{tally:?} {sequence:?}");
+        assert!(near(sequence.duplicates, of(Standing::Duplicate)), "{tally:?} {sequence:?}");
+        assert!(near(sequence.beyond_window, of(Standing::BeyondWindow)), "{tally:?} {sequence:?}");
+        let reordered = of(Standing::Reordered) + of(Standing::BeyondWindow);
+        assert!(near(sequence.reordered, reordered), "{tally:?} {sequence:?}");
+        let all = fresh + of(Standing::Duplicate) + doubtful + of(Standing::WithoutProbe);
+        assert_eq!(flow.frames, all, "{tally:?}");
+    }
+    let counts = [
+        (Standing::WithoutProbe, summary.unprobed.frames),
+        (Standing::Foreign, summary.foreign),
+        (Standing::Malformed, summary.malformed),
+        (Standing::UnknownFlow, summary.unknown_flow),
+        (Standing::Stale, summary.stale),
+        (Standing::Fragment, summary.fragments),
+    ];
+    for (standing, count) in counts {
+        assert_eq!(of(None, standing), count, "{standing:?}: {tally:?}");
+    }
 }
 
 fn send(options: &PacketOptions, frames: &[Vec<u8>], cpu: usize) -> usize {
@@ -185,6 +247,7 @@ fn a_queue_that_moves_between_cpus_counts_alike() {
     let bed = Testbed::pair(&Options { queues: 1, ..Options::default() }).unwrap();
     let frames: Vec<_> = (0..400).map(|n| probe(0, n, 1_000)).collect();
     let options = ReceiveOptions {
+        observe: None,
         attachment: None,
         index: bed.b.link.index.get(),
         interface: "wb1".to_owned(),
@@ -261,6 +324,7 @@ fn probes_of_frames_beyond_16_kib_are_read() {
         let loopback = netlink.link_by_name("lo").unwrap().index;
         netlink.set_up(loopback).unwrap();
         let options = ReceiveOptions {
+            observe: None,
             attachment: None,
             index: loopback.get(),
             interface: "lo".to_owned(),

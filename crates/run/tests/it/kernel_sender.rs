@@ -179,6 +179,7 @@ fn cores_that_share_a_flow_flat_out_leave_no_number_out() {
     let bed = cable();
     let flows = BTreeMap::from([(0, Expectation::default())]);
     let options = ReceiveOptions {
+        observe: None,
         attachment: None,
         index: bed.b.link.index.get(),
         interface: "wb1".to_owned(),

@@ -1,0 +1,144 @@
+//! What it costs to be told of each frame: the kernel engine flat out, with and without observations, read on the other core.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirebeat_engine_linux::affinity;
+use wirebeat_engine_linux::kernel::ObservationOptions;
+use wirebeat_meter::observation::Observed;
+use wirebeat_run::Stop;
+use wirebeat_traffic::scenario::{EngineChoice, WaitChoice};
+
+use super::Chapter;
+use crate::lab::Failure;
+use crate::peers::Pace;
+use crate::rounds::{Bench, Contestant, in_turn};
+use crate::table::Table;
+use crate::verdict::Verdict;
+use crate::wirebeat::{Cores, Setup};
+use crate::{exactness, format};
+
+/// Observations that a ring has room for.
+const SLOTS: u32 = 1 << 16;
+/// The target: observations of 60 bytes read in a second.
+const TARGET: f64 = 2.6e6;
+const PROSE: &str = "\
+Wirebeat's kernel engine sends 64-byte frames as fast as it can from one core; its receiving program meters them there, and hands \
+what it saw of each to a reader on the other core. Of the frames that found no room in the ring, the count is exact.";
+
+/// Frames of a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    metered: f64,
+    read: f64,
+    lost: f64,
+}
+
+/// Who is compared: its name, the bytes of each frame, and whether frames have probes. `None`: no observations.
+const WHO: [(&str, Option<(u16, bool)>); 5] = [
+    ("none", None),
+    ("0 bytes", Some((0, true))),
+    ("64 bytes", Some((64, true))),
+    ("128 bytes", Some((128, true))),
+    ("128 bytes, frames that are not metered", Some((128, false))),
+];
+
+/// Measures it.
+pub fn measure(bench: &mut Bench) -> Chapter {
+    let contestants: Vec<_> = WHO
+        .iter()
+        .map(|&(name, of)| {
+            Contestant::new(format!("observations: {name}"), move |bench: &Bench| seen(bench, of))
+        })
+        .collect();
+    let brief = |seen: &Seen| {
+        let [metered, read, lost] = [seen.metered, seen.read, seen.lost].map(|rate| rate / 1e6);
+        format!("{metered:.2} M/s arrived, {read:.2} M/s read, {lost:.2} M/s lost")
+    };
+    let measured = in_turn(bench, &contestants, brief);
+    let mut table =
+        Table::new(&["observations", "arrived /s", "read /s", "without room /s", "remark"]);
+    for ((name, _), measured) in WHO.iter().zip(&measured) {
+        let rate =
+            |figure: fn(&Seen) -> f64| format::series(&measured.series(figure), format::rate);
+        table.row(vec![
+            (*name).to_owned(),
+            rate(|seen| seen.metered),
+            rate(|seen| seen.read),
+            rate(|seen| seen.lost),
+            measured.remark(),
+        ]);
+    }
+    const NAME: &str = "observations with 64 bytes of each frame, read per second ≥ 2.6 M";
+    let of_bytes = &measured[2];
+    let verdict = match of_bytes.series(|seen| seen.read).median() {
+        Some(median) => Verdict::of(NAME, format::rate(median), median >= TARGET),
+        None => Verdict::unmeasured(NAME, of_bytes.reason()),
+    };
+    Chapter {
+        title: "Observations",
+        prose: PROSE,
+        tables: vec![("Medians of the rounds, and their range:".to_owned(), table)],
+        verdicts: vec![verdict],
+    }
+}
+
+fn seen(bench: &Bench, of: Option<(u16, bool)>) -> Result<Seen, Failure> {
+    let Bench { lab, time, .. } = bench;
+    let metered = of.is_none_or(|(_, metered)| metered);
+    let observe =
+        of.map(|(bytes, _)| ObservationOptions { frames: Observed::All, bytes, slots: SLOTS });
+    let mut receiver = exactness::observing(lab, observe, metered)?;
+    let observations = receiver.observations();
+    let done = AtomicBool::new(false);
+    let setup = Setup {
+        engine: EngineChoice::Kernel,
+        pace: Pace::FlatOut,
+        wait: WaitChoice::Spin,
+        cores: Cores::One,
+        receiver: None,
+    };
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| -> Result<(u64, u64, Duration), Failure> {
+            affinity::pin(lab.cores.other)?;
+            let Some(mut observations) = observations else { return Ok((0, 0, Duration::ZERO)) };
+            let (mut read, mut bytes) = (0_u64, 0_u64);
+            let (mut first, mut last) = (None, Instant::now());
+            loop {
+                let over = done.load(Ordering::Acquire);
+                let some = observations.read(4096, |seen| {
+                    bytes += u64::from(seen.bytes.first().copied().unwrap_or(0))
+                        + u64::from(seen.sequence.unwrap_or(0));
+                });
+                if some > 0 {
+                    last = Instant::now();
+                    first.get_or_insert(last);
+                    read += some as u64;
+                } else if over {
+                    break;
+                } else {
+                    std::hint::spin_loop();
+                }
+            }
+            std::hint::black_box(bytes);
+            let span = first.map_or(Duration::ZERO, |first| last.duration_since(first));
+            Ok((read, observations.lost(), span))
+        });
+        let report = setup.run(lab, *time, &Stop::new());
+        done.store(true, Ordering::Release);
+        let (read, lost, span) = reader.join().map_err(|_| "the reader panicked")??;
+        let report = report?;
+        let rates =
+            report.total.sent.as_ref().and_then(|sent| sent.rates).ok_or("nothing was sent")?;
+        let sent = report.total.sent.as_ref().map_or(0, |sent| sent.sent.frames);
+        // a host says some frames by itself when its link comes up
+        if of.is_some() && !(sent..sent + 100).contains(&(read + lost)) {
+            return Err(format!("{sent} were sent, {read} read and {lost} lost").into());
+        }
+        let span = span.as_secs_f64().max(1e-9);
+        let [read, lost] = [read, lost].map(|count| count as f64 / span);
+        let of = |rate| if of.is_some() { rate } else { 0.0 };
+        Ok(Seen { metered: rates.frames_per_second, read: of(read), lost: of(lost) })
+    })
+}
