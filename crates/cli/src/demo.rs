@@ -5,8 +5,9 @@
 
 use clap::Args as ClapArgs;
 use rustix::thread::{CapabilitySet, capabilities};
-use wirebeat_run::{KERNEL_FRAME_MAX, doctor};
+use wirebeat_run::{doctor, frame_max};
 use wirebeat_testbed::{Addressing, End, Options as Cabling, Testbed, userns};
+use wirebeat_traffic::engines::{Ability, Engine};
 use wirebeat_traffic::scenario::header::Header;
 use wirebeat_traffic::scenario::header::ipv4::Ipv4;
 use wirebeat_traffic::scenario::header::udp::Udp;
@@ -36,7 +37,7 @@ const ETHERNET: u16 = 14 + 4;
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// How frames are sent and received [default: kernel; without root packet]
-    #[arg(long, value_parser = values::engine(), hide_default_value = true, default_value = "auto")]
+    #[arg(long, value_parser = values::receiving_engine(), hide_default_value = true, default_value = "auto")]
     engine: EngineChoice,
     /// How fast; 'unlimited' is as fast as the engine can [default: 1Mpps with kernel, else 100kpps]
     #[arg(long, value_name = "RATE", value_parser = rate)]
@@ -74,17 +75,16 @@ enum Rights {
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     // First of all: a user namespace can only be entered while there is one thread.
     let rights = rights()?;
-    let engine = match (args.engine, too_long(args.size)) {
-        (EngineChoice::Kernel, Some(why)) => {
-            return Err(Failure::usage(&why)
-                .at(format!("--size {}", args.size))
-                .hint("give a shorter one, or --engine packet"));
-        }
-        (EngineChoice::Auto, Some(why)) => {
-            output.notice(&format!("using the engine packet: {why}"));
-            EngineChoice::Packet
-        }
-        (asked, _) => engine(asked, rights, output),
+    let engine = match args.engine.engine() {
+        Some(engine) => match too_long(engine, args.size) {
+            Some(why) => {
+                return Err(Failure::usage(&why)
+                    .at(format!("--size {}", args.size))
+                    .hint("give a shorter one, or another --engine"));
+            }
+            None => engine,
+        },
+        None => best(args.size, rights, output),
     };
     let cable = lay(args.size)?;
     let (a, b) = (&cable.a, &cable.b);
@@ -97,11 +97,11 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     execute(&scenario, options, output, Failure::from)
 }
 
-/// Why the kernel engine does not send frames of this size, if so.
-fn too_long(size: FrameLen) -> Option<String> {
-    let most = FrameLen::without_fcs(KERNEL_FRAME_MAX);
+/// Why an engine does not send frames of this size, if so.
+fn too_long(engine: Engine, size: FrameLen) -> Option<String> {
+    let most = FrameLen::without_fcs(frame_max(engine)?);
     (size > most)
-        .then(|| format!("the kernel engine sends frames of up to {most}, and these have {size}"))
+        .then(|| format!("the {engine} engine sends frames of up to {most}, and these have {size}"))
 }
 
 /// A cable that takes frames of `size`.
@@ -144,33 +144,46 @@ fn rights() -> Result<Rights, Failure> {
     }
 }
 
-/// The engine that was asked for, or the best one, with what a better one would take.
-fn engine(asked: EngineChoice, rights: Rights, output: &Output) -> EngineChoice {
-    if asked != EngineChoice::Auto {
-        return asked;
-    }
-    let why = match rights {
-        Rights::Root => match doctor::kernel() {
-            Ok(_) => return EngineChoice::Kernel,
-            Err(why) => why,
-        },
-        Rights::UserNamespace => {
-            "eBPF needs root; `sudo wirebeat demo` shows the kernel engine, which is faster and more exact"
-                .to_owned()
+/// The fastest engine for frames of this size that works over a cable; says what a faster one would take.
+fn best(size: FrameLen, rights: Rights, output: &Output) -> Engine {
+    let mut fastest: Option<(Engine, String)> = None;
+    let mut last = None;
+    for engine in Engine::automatic().filter(|engine| engine.needs_link()) {
+        let obstacle = too_long(engine, size).or_else(|| lacking(engine, rights));
+        match (obstacle, &fastest) {
+            (Some(why), _) => {
+                fastest.get_or_insert((engine, why));
+                last = Some(engine);
+            }
+            (None, Some((first, why))) => {
+                output.notice(&format!("using the engine {engine} instead of {first}: {why}"));
+                return engine;
+            }
+            (None, None) => return engine,
         }
-    };
-    output.notice(&format!("using the engine packet instead of kernel: {why}"));
-    EngineChoice::Packet
+    }
+    // it says itself what it lacks
+    last.unwrap_or(Engine::ALL[0])
 }
 
-fn scenario(args: &Args, engine: EngineChoice, (from, to): (&str, &str)) -> Scenario {
+/// Why an engine does not work here, if so.
+fn lacking(engine: Engine, rights: Rights) -> Option<String> {
+    if rights == Rights::UserNamespace && engine.can(Ability::MeterInKernel) {
+        return Some(format!(
+            "eBPF needs root; `sudo wirebeat demo` shows the {engine} engine, which is faster and more exact"
+        ));
+    }
+    doctor::probe(engine).obstacle().map(str::to_owned)
+}
+
+fn scenario(args: &Args, engine: Engine, (from, to): (&str, &str)) -> Scenario {
     let port = |interface: &str, namespace: &str| PortSpec {
         interface: Some(interface.to_owned()),
         namespace: Some(namespace.to_owned()),
-        engine,
+        engine: engine.into(),
         ..PortSpec::default()
     };
-    let usual = if engine == EngineChoice::Kernel { KERNEL_RATE } else { OTHER_RATE };
+    let usual = if engine.can(Ability::Repeat) { KERNEL_RATE } else { OTHER_RATE };
     let flow = FlowSpec {
         to: Some(RECEIVER.to_owned()),
         packet: vec![Header::Ipv4(Ipv4::default()), Header::Udp(Udp::default())].into(),
@@ -193,8 +206,10 @@ mod tests {
 
     #[test]
     fn frames_that_the_kernel_engine_does_not_send_are_told() {
-        assert_eq!(too_long(FrameLen::without_fcs(KERNEL_FRAME_MAX)), None);
-        let why = too_long("9000B".parse().unwrap()).unwrap();
+        let most = FrameLen::without_fcs(frame_max(Engine::Kernel).unwrap());
+        assert_eq!(too_long(Engine::Kernel, most), None);
+        assert_eq!(too_long(Engine::Packet, "9000B".parse().unwrap()), None);
+        let why = too_long(Engine::Kernel, "9000B".parse().unwrap()).unwrap();
         assert_eq!(why, "the kernel engine sends frames of up to 3504B, and these have 9000B");
     }
 
@@ -207,9 +222,7 @@ mod tests {
             time: Nanos::from_secs(10),
             report: ReportArgs::default(),
         };
-        for (engine, rate) in
-            [(EngineChoice::Kernel, KERNEL_RATE), (EngineChoice::Packet, OTHER_RATE)]
-        {
+        for (engine, rate) in [(Engine::Kernel, KERNEL_RATE), (Engine::Packet, OTHER_RATE)] {
             let scenario = scenario(&args, engine, ("wb0", "wb1"));
             assert_eq!(scenario.check(), Ok(()));
             assert_eq!(scenario.flows["demo"].rate, Rate::Frames(rate).into());

@@ -53,8 +53,7 @@ struct Document<'a> {
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let diagnosis = diagnose().map_err(|error| Failure::machine(&error.to_string()))?;
     let json = json(&diagnosis)?;
-    let usable = diagnosis.engines.iter().any(EngineCheck::is_usable);
-    let code = if usable { Exit::Done } else { Exit::Machine };
+    let code = if diagnosis.can_send() { Exit::Done } else { Exit::Machine };
     Ok(output.result(code.code(), || text(&diagnosis, args.verbose), || json))
 }
 

@@ -54,6 +54,11 @@ impl Failure {
         Failure { cause, what: what.to_owned(), place: None, hint: hint.map(str::to_owned) }
     }
 
+    /// From what is wrong and what would help.
+    pub fn told(cause: Cause, what: String, hint: Option<String>) -> Self {
+        Failure { cause, what, place: None, hint }
+    }
+
     /// Wrong usage or a wrong scenario.
     pub fn usage(message: &str) -> Self {
         Failure::new(Cause::Usage, message)
@@ -124,7 +129,10 @@ pub fn parts(message: &str) -> (&str, Option<&str>) {
 
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
-        Failure::new(error.exit().into(), &error.to_string())
+        match error.remedy() {
+            Some(hint) => Failure::told(error.exit().into(), error.what(), Some(hint.to_owned())),
+            None => Failure::new(error.exit().into(), &error.to_string()),
+        }
     }
 }
 

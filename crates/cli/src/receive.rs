@@ -108,7 +108,7 @@ struct PortArgs {
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
     /// How frames are received
-    #[arg(long, value_parser = values::engine(), default_value = "auto")]
+    #[arg(long, value_parser = values::receiving_engine(), default_value = "auto")]
     engine: EngineChoice,
     /// The CPUs that the receiving thread may run on: 2, 2,3 or 2-5; the engine 'kernel' receives where interrupts
     /// arrive [default: the system's choice]

@@ -9,6 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::de::DeserializeOwned;
 use wirebeat_import::Dialect;
 use wirebeat_run::{Bins, Codec, LogForm};
+use wirebeat_traffic::engines::{Ability, Engine};
 use wirebeat_traffic::scenario::header::hex::Hex;
 use wirebeat_traffic::scenario::header::payload::Payload;
 use wirebeat_traffic::scenario::header::udp::DISCARD;
@@ -20,18 +21,6 @@ use wirebeat_units::{Nanos, Rate};
 
 /// A word, what it means, and its value.
 type Choice<T> = (&'static str, &'static str, T);
-
-/// The engines that a flag can ask for.
-const ENGINES: [Choice<EngineChoice>; 4] = [
-    (
-        "auto",
-        "The fastest that this machine and the flows allow; the report names it",
-        EngineChoice::Auto,
-    ),
-    ("kernel", "Inside the kernel, by eBPF programs", EngineChoice::Kernel),
-    ("packet", "Packet sockets with memory-mapped rings; any interface", EngineChoice::Packet),
-    ("socket", "UDP sockets; no privilege", EngineChoice::Socket),
-];
 
 const WAITS: [Choice<WaitChoice>; 3] = [
     ("spin", "Read the clock until it is time: most exact, one core busy", WaitChoice::Spin),
@@ -71,9 +60,30 @@ const LATES: [Choice<LateChoice>; 2] = [
     ("drop", "Not sent once it is later than --drift, and counted as expired", LateChoice::Drop),
 ];
 
-/// Reads an engine.
+/// What the flag of the engine says of an automatic choice.
+const AUTO: &str = "The fastest that this machine and the flows allow; the report names it";
+
+/// Reads an engine to send by: those that run on the clock of the host.
 pub fn engine() -> impl TypedValueParser<Value = EngineChoice> {
-    choice(&ENGINES)
+    engines(|_| true)
+}
+
+/// Reads an engine to receive by. One that receives nothing is not offered; who asks for it is told so by the run.
+pub fn receiving_engine() -> impl TypedValueParser<Value = EngineChoice> {
+    engines(|engine| engine.can(Ability::Receive))
+}
+
+fn engines(offered: fn(Engine) -> bool) -> impl TypedValueParser<Value = EngineChoice> {
+    let real = || Engine::ALL.iter().copied().filter(|engine| !engine.is_virtual());
+    let automatic = PossibleValue::new(EngineChoice::Auto.name()).help(AUTO);
+    let word = move |engine: Engine| {
+        PossibleValue::new(engine.name()).help(engine.row().about).hide(!offered(engine))
+    };
+    let words: Vec<PossibleValue> = [automatic].into_iter().chain(real().map(word)).collect();
+    PossibleValuesParser::new(words).map(move |given| {
+        let found = real().find(|engine| engine.name() == given);
+        found.map_or(EngineChoice::Auto, EngineChoice::from)
+    })
 }
 
 /// Reads how deadlines are awaited.

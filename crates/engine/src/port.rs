@@ -340,14 +340,16 @@ pub struct Arrival<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// This machine lacks something; found before any traffic. Exit code 3.
-    #[error("the {engine} engine cannot run on {on}: {missing}")]
+    #[error("the {engine} engine cannot run on {on}: {missing}{}", hinted(hint.as_deref()))]
     Missing {
         /// Which engine.
         engine: &'static str,
         /// Interface or address.
         on: String,
-        /// What is missing and what would mend it.
+        /// What is missing.
         missing: String,
+        /// What would help.
+        hint: Option<String>,
     },
     /// The interface went down or away while in use. The run ends with its counters.
     #[error("interface {0} went down or was removed")]
@@ -370,6 +372,48 @@ pub enum PortError {
         /// What it cannot do.
         what: String,
     },
+}
+
+impl PortError {
+    /// That an engine lacks something on an interface or address.
+    pub fn missing(
+        engine: &'static str,
+        on: impl Into<String>,
+        missing: impl Into<String>,
+    ) -> PortError {
+        PortError::Missing { engine, on: on.into(), missing: missing.into(), hint: None }
+    }
+
+    /// Says what would help, where something is missing.
+    pub fn with_hint(mut self, text: impl Into<String>) -> PortError {
+        if let PortError::Missing { hint, .. } = &mut self {
+            *hint = Some(text.into());
+        }
+        self
+    }
+
+    /// What is wrong and where, without what would help.
+    pub fn what(&self) -> String {
+        match self {
+            PortError::Missing { engine, on, missing, .. } => {
+                format!("the {engine} engine cannot run on {on}: {missing}")
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// What would help, where that is known beside what is wrong.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            PortError::Missing { hint, .. } => hint.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// A hint as the end of a sentence.
+fn hinted(hint: Option<&str>) -> String {
+    hint.map(|hint| format!("; {hint}")).unwrap_or_default()
 }
 
 /// A port. See the module's documentation.

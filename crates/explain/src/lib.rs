@@ -15,7 +15,7 @@ use wirebeat_report::format::Colour;
 use wirebeat_traffic::compile::anatomy::mean_length;
 use wirebeat_traffic::compile::{CompileError, Files, Link, Links, compile};
 use wirebeat_traffic::program::{Program, Stream};
-use wirebeat_traffic::scenario::{Change, EngineChoice, FlowRate, FlowSpec, PortSpec, Scenario};
+use wirebeat_traffic::scenario::{Change, FlowRate, FlowSpec, PortSpec, Scenario};
 use wirebeat_units::{BitRate, LINE_OVERHEAD, Rate, human};
 
 use page::Page;
@@ -112,8 +112,7 @@ const CARRIED: f64 = 1e9;
 /// where its speed is not written and they send more than 1 Gbit/s together.
 pub fn unchecked(checked: &Checked) -> Vec<String> {
     let of = |(name, port): (&String, &PortSpec)| {
-        if port.speed.is_some()
-            || matches!(port.engine, EngineChoice::Pcap | EngineChoice::Loopback)
+        if port.speed.is_some() || port.engine.engine().is_some_and(|engine| !engine.has_network())
         {
             return None;
         }

@@ -1,14 +1,14 @@
 //! A port: what an engine makes of the flows that it sends together.
 
+use wirebeat_traffic::engines::{Ability, Engine};
 use wirebeat_traffic::program::Stream;
-use wirebeat_traffic::scenario::{EngineChoice, PortSpec};
+use wirebeat_traffic::scenario::PortSpec;
 use wirebeat_traffic::schedule::{ROUND_MAX, Shard, period};
 use wirebeat_units::human;
 
 use crate::Checked;
 use crate::flow::name;
 use crate::page::Page;
-use crate::words;
 
 /// Nanoseconds in a unit of the length of a round.
 const Q32: f64 = (1_u64 << 32) as f64;
@@ -39,9 +39,9 @@ fn engine(spec: &PortSpec) -> String {
         },
         (None, None) => String::new(),
     };
-    let which = match spec.engine {
-        EngineChoice::Auto => "auto (the fastest that serves)".to_owned(),
-        other => words::written(&other),
+    let which = match spec.engine.engine() {
+        None => "auto (the fastest that serves)",
+        Some(engine) => engine.name(),
     };
     format!("{which}{on}")
 }
@@ -79,11 +79,16 @@ fn repeated(checked: &Checked, spec: &PortSpec, flows: &[u32]) -> String {
         0 => String::new(),
         length => format!(" that takes {}", human::time(length as f64 / Q32)),
     };
-    let how = match spec.engine {
-        EngineChoice::Auto | EngineChoice::Kernel => {
-            "the engine kernel holds it and repeats it by itself"
+    let repeats = |engine: Engine| engine.can(Ability::Repeat);
+    let able = Engine::automatic().find(|engine| repeats(*engine)).map_or("auto", Engine::name);
+    let how = match spec.engine.engine() {
+        Some(engine) if !repeats(engine) => {
+            format!("the engine {able} would repeat it by itself; this one is given each frame")
         }
-        _ => "the engine kernel would repeat it by itself; this one is given each frame",
+        asked => {
+            let engine = asked.map_or(able, Engine::name);
+            format!("the engine {engine} holds it and repeats it by itself")
+        }
     };
     format!("a round of {frames}{time}; {how}")
 }

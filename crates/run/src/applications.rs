@@ -7,7 +7,7 @@
 use wirebeat_host::udp::{self, UdpSockets};
 use wirebeat_units::printable::printable;
 
-use crate::engines::Engine;
+use crate::engines::{Ability, Engine};
 use crate::error::RunError;
 use crate::ports::PortHere;
 use crate::receive::ReceiveRequest;
@@ -30,11 +30,8 @@ impl Applications {
         engine: Engine,
         request: &ReceiveRequest,
     ) -> Result<Option<Applications>, RunError> {
-        let passed_on = match engine {
-            Engine::Packet => true,
-            Engine::Kernel => request.pass,
-            _ => false,
-        };
+        let passed_on =
+            engine.can(Ability::PassAlways) || (engine.can(Ability::PassOnRequest) && request.pass);
         let watch = |before| Applications { before, port: request.filter.destination_port };
         passed_on.then(|| at.enter(UdpSockets::observe).map(watch)).transpose()
     }

@@ -4,13 +4,12 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use wirebeat_engine_linux::kernel::KernelReceiver;
 use wirebeat_meter::headers::HeaderTable;
 use wirebeat_report::assemble::Attribution;
 use wirebeat_traffic::program::{Endpoint, Flow, NoHeaders, Program};
 use wirebeat_wire::headers::{HeaderKey, HeaderMatch, LEN};
 
-use crate::engines::Engine;
+use crate::engines::{Ability, Engine, driver};
 
 /// The most flows without probes that one port tells apart: each may have to be compared with all others.
 const FLOWS_MAX: usize = 4096;
@@ -50,7 +49,7 @@ impl Sending<'_> {
         // where none is asked for, the system chooses the port of a socket, and the program's is not sent
         let chosen = |endpoint: &Endpoint| endpoint.source.port() == 0;
         match flow.endpoint.as_ref().is_some_and(chosen)
-            && (self.engine)(flow) == Some(Engine::Socket)
+            && (self.engine)(flow).is_some_and(|engine| !engine.can(Ability::SeeHeaders))
         {
             true => Ok(headers.into_iter().map(HeaderMatch::from_any_port).collect()),
             false => Ok(headers),
@@ -68,12 +67,12 @@ pub(crate) fn attribute(
     let (probed, bare): (Vec<&Flow>, Vec<&Flow>) =
         flows.iter().partition(|flow| program.codec(flow.id.into()).is_some());
     for flow in probed {
-        let heard = engine != Engine::Socket || is_heard(flow, listen);
+        let heard = engine.can(Ability::SeeHeaders) || is_heard(flow, listen);
         let how = if heard { Attribution::Probe } else { not_heard() };
         out.flows.push((flow.id, how));
     }
-    match engine {
-        Engine::Socket => {
+    match engine.can(Ability::SeeHeaders) {
+        false => {
             let datagrams = bare.iter().filter(|flow| is_heard(flow, listen)).count();
             let of = |flow: &&Flow| match (is_heard(flow, listen), datagrams) {
                 (false, _) => not_heard(),
@@ -84,12 +83,7 @@ pub(crate) fn attribute(
             };
             out.flows.extend(bare.iter().map(|flow| (flow.id, of(flow))));
         }
-        Engine::Kernel => {
-            by_headers(program, (&bare, sending), KernelReceiver::HEADER_MASKS, &mut out);
-        }
-        Engine::Packet | Engine::Loopback | Engine::Pcap => {
-            by_headers(program, (&bare, sending), usize::MAX, &mut out);
-        }
+        true => by_headers(program, (&bare, sending), engine, &mut out),
     }
     out
 }
@@ -115,13 +109,14 @@ fn is_udp(program: &Program, flow: &Flow) -> bool {
     headers.is_ok_and(|all| !all.is_empty() && all.iter().all(HeaderMatch::is_udp))
 }
 
-/// Recognises flows without probes by headers that are theirs alone, of which so many different sets of fields may change.
+/// Recognises flows without probes by headers that are theirs alone.
 fn by_headers(
     program: &Program,
     (flows, sending): (&[&Flow], &Sending<'_>),
-    masks: usize,
+    engine: Engine,
     out: &mut Attributions,
 ) {
+    let masks = driver(engine).header_masks();
     if flows.len() > FLOWS_MAX {
         let why = format!("more than {FLOWS_MAX} flows without probes reach its port");
         out.flows.extend(flows.iter().map(|flow| (flow.id, not_measured(why.clone()))));
@@ -149,7 +144,7 @@ fn by_headers(
         }
         if out.headers.masks_with(headers) > masks {
             let why = format!(
-                "it has no probes, and the engine 'kernel' knows flows by their headers where at most {masks} different \
+                "it has no probes, and the engine '{engine}' knows flows by their headers where at most {masks} different \
                  sets of header fields change; let it receive with 'engine: packet'"
             );
             out.flows.push((flow.id, not_measured(why)));

@@ -13,7 +13,7 @@ use wirebeat_report::assemble::CpuTime;
 use wirebeat_report::model::{Clock, Host, Station, Thread, TransmitQueue};
 use wirebeat_units::Nanos;
 
-use crate::engines::Engine;
+use crate::engines::{Ability, Engine};
 use crate::placement::Seat;
 use crate::ports::PortHere;
 
@@ -138,9 +138,9 @@ pub(crate) fn cost(before: &CpuTimes, frames: u64) -> (Vec<CpuTime>, CpuUse) {
 /// That a receiver has left fragments alone, if it has.
 pub(crate) fn left_alone(engine: Engine, summary: &MeterSummary) -> Option<String> {
     let fragments = summary.fragments;
-    (engine == Engine::Kernel && fragments > 0).then(|| {
+    (!engine.can(Ability::Reassemble) && fragments > 0).then(|| {
         format!(
-            "{fragments} IP fragments arrived, and the kernel engine does not put packets together; receive with \
+            "{fragments} IP fragments arrived, and the {engine} engine does not put packets together; receive with \
              '--engine packet' to measure them"
         )
     })

@@ -41,7 +41,7 @@ impl FilesFound {
             let (all, different) = numbered.different(period);
             if all > different {
                 let why = shared_sub_flows(all, different);
-                return Err(RunError::Usage(format!("flow '{}': {why}", flow.name)));
+                return Err(RunError::usage(format!("flow '{}': {why}", flow.name)));
             }
         }
         Ok(())
@@ -82,7 +82,7 @@ pub fn find(scenario: &Scenario, options: &Options) -> Result<FilesFound, RunErr
                 .map(|longest| Known { longest, ..Known::default() }),
             false => look_into(&path(name), asked.contains(name)),
         };
-        let known = known.map_err(RunError::Usage)?;
+        let known = known.map_err(RunError::usage)?;
         if let Some(longest) = known.longest {
             files.insert_recording(name.to_owned(), longest);
         }
@@ -90,7 +90,7 @@ pub fn find(scenario: &Scenario, options: &Options) -> Result<FilesFound, RunErr
     }
     let mut all = HashMap::new();
     for (flow, replay) in replays(scenario) {
-        let told = |why: String| RunError::Usage(format!("flow '{flow}': {why}"));
+        let told = |why: String| RunError::usage(format!("flow '{flow}': {why}"));
         let table = replay.table().map(path);
         let count = members(replay, table.as_deref(), &devices).map_err(told)?;
         files.insert_members(flow.to_owned(), count);

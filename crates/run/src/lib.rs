@@ -41,7 +41,8 @@ mod timestamps;
 mod transmit;
 
 pub use control::{Control, ControlError, Controlled};
-pub use error::RunError;
+pub use engines::frame_max;
+pub use error::{Fault, RunError};
 pub use files::{FilesFound, find as find_files, read as read_files, read_one as read_file};
 pub use observe::{Observer, Progress, Silent, Stop};
 pub use options::{KeySource, Options, Peer};
@@ -50,7 +51,6 @@ pub use receive::{ReceiveRequest, receive};
 pub use regular::open as open_regular;
 pub use session::{Prepared, prepare};
 pub use wirebeat_engine_linux::group::Group;
-pub use wirebeat_engine_linux::kernel::FRAME_MAX as KERNEL_FRAME_MAX;
 pub use wirebeat_engine_linux::standard_output::was_open as had_standard_output;
 pub use wirebeat_meter::bins::Bins;
 pub use wirebeat_meter::filter::Filter;

@@ -35,7 +35,7 @@ pub(crate) fn await_up(
     let mut was_down = false;
     loop {
         let found = netlink.link_by_index(link.index);
-        let state = found.map_err(|error| RunError::Machine(error.to_string()))?.state;
+        let state = found.map_err(|error| RunError::machine(error.to_string()))?.state;
         let waited = MonotonicClock.now().saturating_sub(begun);
         let interface = port.interface();
         match state {
@@ -46,7 +46,7 @@ pub(crate) fn await_up(
             // the engine says it in its own words
             LinkState::Down => return Ok(None),
             LinkState::NoCarrier if waited >= timeout => {
-                return Err(RunError::Machine(format!(
+                return Err(RunError::machine(format!(
                     "the link of {interface} is down (no carrier), and did not come up within {timeout}; connect it and \
                      switch the other end on, or wait longer with --link-timeout"
                 )));
@@ -64,8 +64,8 @@ pub(crate) fn watch(port: &PortHere, link: &Link) -> Result<LinkWatch, RunError>
     let links = std::slice::from_ref(link);
     match &port.namespace {
         Some(namespace) => LinkWatch::open_in(namespace, links)
-            .map_err(|error| RunError::Machine(error.to_string())),
-        None => LinkWatch::open(links).map_err(|error| RunError::Machine(error.to_string())),
+            .map_err(|error| RunError::machine(error.to_string())),
+        None => LinkWatch::open(links).map_err(|error| RunError::machine(error.to_string())),
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn receive(
     (observer, stop): (&mut dyn Observer, &Stop),
 ) -> Result<Report, RunError> {
     if !request.codecs.is_empty() || request.log.is_some() {
-        return Err(RunError::Usage(
+        return Err(RunError::usage(
             "one who listens for senders measures their probes, for one after the other: it reads none of other \
              tools, and writes no log of packets"
                 .to_owned(),

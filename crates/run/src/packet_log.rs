@@ -149,8 +149,8 @@ fn create(path: &Path) -> Result<File, RunError> {
     File::create(path).map_err(|error| {
         let told = format!("the log '{}' cannot be written: {error}; name a file in a folder that you may write to", path.display());
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => RunError::Output(told),
-            _ => RunError::Usage(told),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => RunError::output(told),
+            _ => RunError::usage(told),
         }
     })
 }

@@ -36,7 +36,7 @@ impl Cpus {
         else {
             return Ok(());
         };
-        Err(RunError::Usage(match self.online.contains(&usize::from(core)) {
+        Err(RunError::usage(match self.online.contains(&usize::from(core)) {
             false => format!(
                 "{whose} names CPU {core}, which this machine does not have; choose among CPU {}",
                 written(&self.allowed)
@@ -78,10 +78,9 @@ pub(crate) struct Demand {
 impl Demand {
     /// Of a port of a run that so many threads send from; in memory it takes no CPU.
     pub(crate) fn of(port: &PortHere, engine: Engine, senders: usize) -> Demand {
-        let real = !matches!(engine, Engine::Loopback | Engine::Pcap);
         Demand {
             name: port.name.clone(),
-            senders: if real { senders } else { 0 },
+            senders: if engine.is_virtual() { 0 } else { senders },
             named: port.spec.cores.iter().map(|&core| usize::from(core)).collect(),
             near: near(port),
             below: None,

@@ -12,10 +12,10 @@ use wirebeat_netlink::{
     XdpFeatures, XdpMode,
 };
 use wirebeat_traffic::compile::{Destination, Link as Facts, Links, Route, destinations};
-use wirebeat_traffic::scenario::{EngineChoice, PortSpec, Scenario};
+use wirebeat_traffic::scenario::{PortSpec, Scenario};
 use wirebeat_wire::mac::MacAddr;
 
-use crate::engines::Engine;
+use crate::engines::{Ability, Engine};
 use crate::error::RunError;
 
 /// A port, found on this machine.
@@ -37,7 +37,7 @@ impl PortHere {
     pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
         match &self.namespace {
             Some(namespace) => {
-                namespace.run(work).map_err(|error| RunError::Machine(error.to_string()))
+                namespace.run(work).map_err(|error| RunError::machine(error.to_string()))
             }
             None => Ok(work()),
         }
@@ -47,9 +47,9 @@ impl PortHere {
     pub(crate) fn netlink(&self) -> Result<Netlink, RunError> {
         match &self.namespace {
             Some(namespace) => {
-                Netlink::open_in(namespace).map_err(|error| RunError::Machine(error.to_string()))
+                Netlink::open_in(namespace).map_err(|error| RunError::machine(error.to_string()))
             }
-            None => Netlink::open().map_err(|error| RunError::Machine(error.to_string())),
+            None => Netlink::open().map_err(|error| RunError::machine(error.to_string())),
         }
     }
 
@@ -105,7 +105,7 @@ impl PortHere {
             return Ok(Arc::clone(attachment));
         }
         let Some(link) = &self.link else {
-            return Err(RunError::Usage(format!(
+            return Err(RunError::usage(format!(
                 "port '{}' has no interface, and the kernel engine needs one",
                 self.name
             )));
@@ -136,7 +136,7 @@ fn used(one: Option<u32>, combined: Option<u32>) -> Option<u32> {
 }
 
 fn machine(error: impl std::fmt::Display) -> RunError {
-    RunError::Machine(error.to_string())
+    RunError::machine(error.to_string())
 }
 
 /// The namespace that a scenario names: one of the caller's, a path, or one of `ip netns`.
@@ -150,7 +150,7 @@ pub(crate) fn namespace(
     }
     let opened =
         if name.contains('/') { Namespace::open(Path::new(name)) } else { Namespace::named(name) };
-    opened.map(Some).map_err(|error| RunError::Usage(error.to_string()))
+    opened.map(Some).map_err(|error| RunError::usage(error.to_string()))
 }
 
 /// Finds the ports of `scenario`.
@@ -177,24 +177,26 @@ pub(crate) fn find(
 
 /// The link of a port: the interface that it names, or the one on the way to where it sends.
 fn link(port: &PortHere, scenario: &Scenario) -> Result<Option<Link>, RunError> {
-    if matches!(port.spec.engine, EngineChoice::Pcap | EngineChoice::Loopback) {
+    let asked = port.spec.engine.engine();
+    if asked.is_some_and(|engine| !engine.has_network()) {
         return Ok(None);
     }
+    let optional = asked.is_some_and(|engine| !engine.needs_link());
     let mut netlink = port.netlink()?;
     if let Some(interface) = &port.spec.interface {
         let link = netlink
             .link_by_name(interface)
-            .map_err(|error| RunError::Usage(format!("port '{}': {error}", port.name)))?;
+            .map_err(|error| RunError::usage(format!("port '{}': {error}", port.name)))?;
         return Ok(Some(link));
     }
     match scenario.destination_from(&port.name) {
         Some(destination) => match netlink.route_to(destination, None) {
             Ok(route) => Ok(Some(netlink.link_by_index(route.link).map_err(machine)?)),
-            Err(_) if port.spec.engine == EngineChoice::Socket => Ok(None),
+            Err(_) if optional => Ok(None),
             Err(error) => Err(machine(error)),
         },
-        None if port.spec.engine == EngineChoice::Socket => Ok(None),
-        None => Err(RunError::Usage(format!(
+        None if optional => Ok(None),
+        None => Err(RunError::usage(format!(
             "port '{}' has no interface; give it one, for example 'interface: eth1'",
             port.name
         ))),
@@ -214,7 +216,9 @@ pub(crate) fn links(
     for Destination { port: name, address, next_hop } in destinations(scenario, &links)? {
         let found = ports.iter().zip(engines).find(|(port, _)| port.name == name);
         let Some((port, engine)) = found else { continue };
-        let Some(link) = port.link.as_ref().filter(|_| *engine != Engine::Socket) else { continue };
+        let Some(link) = port.link.as_ref().filter(|_| engine.can(Ability::SeeHeaders)) else {
+            continue;
+        };
         let known = station_at(scenario, &links, (&name, address));
         let route = route(port, link.index, (address, next_hop, known))?;
         if let Some(facts) = links.ports.get_mut(&name) {
@@ -243,14 +247,14 @@ const JUMBO: u32 = 9000;
 
 fn link_facts(number: u16, port: &PortHere, engine: Engine) -> Result<Facts, RunError> {
     let Some(link) = &port.link else {
-        return Ok(match engine {
-            Engine::Socket => Facts::of_sockets(),
-            _ => Facts::imaginary(number),
+        return Ok(match engine.can(Ability::SeeHeaders) {
+            true => Facts::imaginary(number),
+            false => Facts::of_sockets(),
         });
     };
     let found = port.netlink()?.addresses(Some(link.index)).map_err(machine)?;
     let addresses = found.into_iter().filter(|a| a.usable).map(|a| a.address).collect();
-    if engine == Engine::Socket {
+    if !engine.can(Ability::SeeHeaders) {
         // a port that is sent to still has the addresses of its interface
         let mtu = Some(link.mtu);
         return Ok(Facts { addresses, speed: link.speed, mtu, ..Facts::of_sockets() });
@@ -290,9 +294,9 @@ fn route(
         let told = format!("port '{}': {error}", port.name);
         match error {
             // what was asked for does not go together
-            ResolveError::NotEthernet(_) | ResolveError::Local { .. } => RunError::Usage(told),
+            ResolveError::NotEthernet(_) | ResolveError::Local { .. } => RunError::usage(told),
             // the way is missing: no route, no neighbour, no carrier
-            _ => RunError::Machine(told),
+            _ => RunError::machine(told),
         }
     })?;
     Ok(Route { source: resolved.source_address, next_hop: Some(resolved.destination_mac) })

@@ -23,7 +23,7 @@ pub(crate) fn check(priority: Priority, placement: &Placement) -> Result<(), Run
         return Ok(());
     }
     if let Some((cpu, senders)) = placement.shared() {
-        return Err(RunError::Usage(format!(
+        return Err(RunError::usage(format!(
             "{senders} sending threads share CPU {cpu} (affinity), and real time would keep each from it while another has \
              it; give 'cores' or fewer 'queues', so that each has a CPU of its own, or use priority 'high'"
         )));
@@ -37,8 +37,8 @@ pub(crate) fn permitted() -> Result<(), RunError> {
     let refusal = thread::scope(|scope| scope.spawn(realtime_refusal).join());
     match refusal {
         Ok(None) => Ok(()),
-        Ok(Some(why)) => Err(RunError::Machine(format!("real time is not permitted here: {why}"))),
-        Err(_) => Err(RunError::Machine("the test of real time panicked".to_owned())),
+        Ok(Some(why)) => Err(RunError::machine(format!("real time is not permitted here: {why}"))),
+        Err(_) => Err(RunError::machine("the test of real time panicked".to_owned())),
     }
 }
 

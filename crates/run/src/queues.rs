@@ -10,7 +10,7 @@
 use wirebeat_host::card::{self, Xps};
 use wirebeat_report::model::{QueueChoice, TransmitQueue};
 
-use crate::engines::Engine;
+use crate::engines::{Engine, TransmitQueue as Chosen};
 use crate::error::RunError;
 use crate::ports::PortHere;
 
@@ -42,13 +42,13 @@ impl Queues {
     pub(crate) fn of(port: &PortHere, engine: Engine) -> Option<Queues> {
         let link = port.link.as_ref()?;
         let interface = link.name.clone();
-        match engine {
-            Engine::Packet => {
+        match engine.row().transmit_queue {
+            Chosen::ByStack => {
                 let xps = port.enter(|| Xps::read(link)).ok()??;
                 let count = u32::try_from(xps.queues.len()).ok()?;
                 Some(Queues { interface, count, rule: Rule::Table(xps) })
             }
-            Engine::Kernel => {
+            Chosen::ByDriver => {
                 let driver = port.enter(|| card::driver(&link.name)).ok()??;
                 let rule = match driver.as_str() {
                     name if MODULO.contains(&name) => Rule::Modulo,
@@ -58,7 +58,7 @@ impl Queues {
                 let count = port.transmit_queues().filter(|&count| count > 0)?;
                 Some(Queues { interface, count, rule })
             }
-            Engine::Socket | Engine::Pcap | Engine::Loopback => None,
+            Chosen::ByFlow | Chosen::None => None,
         }
     }
 
@@ -100,13 +100,13 @@ impl Queues {
         for &queue in wanted {
             let queue = u32::from(queue);
             if queue >= self.count {
-                return Err(RunError::Usage(self.no_such_queue(queue)));
+                return Err(RunError::usage(self.no_such_queue(queue)));
             }
             let far = |cpu: &usize| near.is_some_and(|near| !near.contains(cpu));
             let sends_by = |cpu: &&usize| self.from(**cpu).queues == [queue];
             let found = allowed.iter().filter(sends_by);
             let cpu = found.copied().min_by_key(|cpu| (far(cpu), usize::MAX - cpu));
-            cpus.push(cpu.ok_or_else(|| RunError::Machine(self.no_cpu(queue, allowed)))?);
+            cpus.push(cpu.ok_or_else(|| RunError::machine(self.no_cpu(queue, allowed)))?);
         }
         Ok(cpus)
     }
@@ -163,15 +163,14 @@ pub(crate) fn choose(
     (allowed, near): (&[usize], Option<&[usize]>),
 ) -> Result<Vec<usize>, RunError> {
     let Some(queues) = Queues::of(port, engine) else {
-        let why = match engine {
-            Engine::Socket => "the system chooses the queue of sockets by the flow".to_owned(),
-            engine => format!(
-                "it is not known how the transmit queue of {} follows from the CPU with the engine '{}'",
+        let why = match engine.row().transmit_queue {
+            Chosen::ByFlow => "the system chooses the queue of sockets by the flow".to_owned(),
+            _ => format!(
+                "it is not known how the transmit queue of {} follows from the CPU with the engine '{engine}'",
                 port.interface(),
-                engine.name()
             ),
         };
-        return Err(RunError::Usage(format!(
+        return Err(RunError::usage(format!(
             "port '{}' cannot keep to 'transmit-queues': {why}; use the engine 'packet', or name CPUs with 'cores'",
             port.name
         )));
@@ -186,7 +185,7 @@ pub(crate) fn choose(
 pub(crate) fn check(port: &PortHere, queues: Option<&Queues>, cpu: usize) -> Result<(), RunError> {
     let interface = port.interface();
     if let Some(below) = queues.and_then(Queues::cpus_below).filter(|&below| cpu >= below) {
-        return Err(RunError::Machine(format!(
+        return Err(RunError::machine(format!(
             "the driver of {interface} takes redirected frames from CPU 0 to {} only, one for each of its queues, and port \
              '{}' sends from CPU {cpu}; name CPUs below {below}, give it more queues with `ethtool -L {interface} combined \
              {}`, or use the engine 'packet'",
@@ -204,7 +203,7 @@ pub(crate) fn check(port: &PortHere, queues: Option<&Queues>, cpu: usize) -> Res
     match wanted.is_empty() || fits {
         true => Ok(()),
         // what was left to us has changed since
-        false => Err(RunError::Machine(format!(
+        false => Err(RunError::machine(format!(
             "port '{}' cannot keep to 'transmit-queues' with the engine that 'auto' has fallen back to; name the engine",
             port.name
         ))),

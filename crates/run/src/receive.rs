@@ -1,7 +1,7 @@
 //! A receiver by itself: counts what arrives until it is stopped, and measures for a sender on another
 //! host when it listens.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
 use std::thread;
@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::collect::Manner;
-use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::card::Wanted;
 use wirebeat_engine_linux::group::Group;
@@ -34,7 +33,7 @@ use wirebeat_wire::codec::Codec;
 use crate::applications::Applications;
 use crate::cards;
 use crate::day_clock::DayClock;
-use crate::engines::{self, Choice, Engine};
+use crate::engines::{self, Ability, Choice, Engine, InMemory, RxOpening, driver, fastest};
 use crate::error::RunError;
 use crate::facts;
 use crate::links::{self, Links};
@@ -219,7 +218,7 @@ fn no_room(request: &ReceiveRequest, engine: Engine, summary: &MeterSummary) -> 
     let limit = usize::from(request.flows);
     let measured = summary.flows.len();
     // the kernel's limit may be below what was asked for
-    let full = measured >= limit || engine == Engine::Kernel;
+    let full = measured >= limit || engine.can(Ability::MeterInKernel);
     if summary.unknown_flow == 0 || !full {
         return None;
     }
@@ -230,16 +229,16 @@ fn no_room(request: &ReceiveRequest, engine: Engine, summary: &MeterSummary) -> 
     let all = human::counted(FLOWS.into(), "flow");
     let choose = "choose flows with --source and --port";
     let flows = human::counted(measured as u64, "flow");
-    Some(match engine {
+    Some(match engine.can(Ability::MeterInKernel) {
         _ if measured >= usize::from(FLOWS) => {
             format!("{flows} were measured, the most that a receiver takes, and {others}; {choose}")
         }
-        Engine::Kernel if measured >= limit => format!(
+        true if measured >= limit => format!(
             "{flows} were measured, as --flows says, and {others}; give a larger number with --flows, as far as memory \
              allows, or {choose}"
         ),
-        Engine::Kernel => format!(
-            "{flows} were measured, as many as fit into the memory of the kernel engine, and {others}; {choose}, or use \
+        true => format!(
+            "{flows} were measured, as many as fit into the memory of the {engine} engine, and {others}; {choose}, or use \
              the engine 'packet', which takes {all}"
         ),
         _ => format!(
@@ -295,7 +294,7 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<PortHere, RunError> {
     };
     if let Some(interface) = &request.interface {
         let link = port.netlink()?.link_by_name(interface);
-        port.link = Some(link.map_err(|error| RunError::Usage(error.to_string()))?);
+        port.link = Some(link.map_err(|error| RunError::usage(error.to_string()))?);
     }
     Ok(port)
 }
@@ -303,17 +302,19 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<PortHere, RunError> {
 /// The engine for it.
 fn engine(request: &ReceiveRequest, port: &PortHere) -> Result<Choice, RunError> {
     let mut because = engines::without_ethernet(port);
-    let engine = match Engine::asked(request.engine) {
+    let able = |engine: Engine| {
+        (request.codecs.is_empty() || engine.can(Ability::Codecs))
+            && (request.log.is_none() || engine.can(Ability::PacketLog))
+    };
+    let engine = match request.engine.engine() {
         Some(engine) => {
             engines::check_ethernet(port, engine)?;
             return Ok(Choice { engine, because: None });
         }
-        None if port.link.is_none() || because.is_some() => Engine::Socket,
-        // the kernel reads Wirebeat's own probes only, and logs nothing
-        None if !request.codecs.is_empty() || request.log.is_some() => Engine::Packet,
-        None => engines::by_privilege(),
+        None if port.link.is_none() || because.is_some() => fastest(|engine| !engine.needs_link()),
+        None => fastest(able),
     };
-    if engine == Engine::Socket && port.link.is_some() {
+    if !engine.needs_link() && port.link.is_some() {
         because.get_or_insert_with(|| {
             "this process may not read frames from interfaces (CAP_NET_RAW); as root it can"
                 .to_owned()
@@ -322,46 +323,52 @@ fn engine(request: &ReceiveRequest, port: &PortHere) -> Result<Choice, RunError>
     Ok(Choice { engine, because })
 }
 
+/// That the engine can do what is asked of a receiver.
+fn check_abilities(
+    request: &ReceiveRequest,
+    port: &PortHere,
+    engine: Engine,
+) -> Result<(), RunError> {
+    let use_one = |of: fn(Engine) -> bool| {
+        format!("use the engine {}", Engine::names(|engine| engine.has_network() && of(engine)))
+    };
+    if !engine.has_network() || !engine.can(Ability::Receive) {
+        let what = format!("the engine '{engine}' has no network to receive from");
+        return Err(RunError::usage(what).hint(use_one(|engine| engine.can(Ability::Receive))));
+    }
+    if engine.needs_link() && port.link.is_none() {
+        let what = format!("the {engine} engine receives on an interface");
+        return Err(RunError::usage(what).hint("give one with --interface"));
+    }
+    if !request.codecs.is_empty() && !engine.can(Ability::Codecs) {
+        let what = format!("the {engine} engine reads Wirebeat's own probes only");
+        let hint = use_one(|engine| engine.can(Ability::Codecs));
+        return Err(RunError::usage(what).hint(format!("{hint} for --codec")));
+    }
+    if request.log.is_some() && !engine.can(Ability::PacketLog) {
+        let what = format!("the {engine} engine logs no packets");
+        let hint = use_one(|engine| engine.can(Ability::PacketLog));
+        return Err(RunError::usage(what).hint(format!("{hint} for --log")));
+    }
+    let Filter { source, source_port, .. } = request.filter;
+    if !engine.can(Ability::SeeHeaders) && (source.is_some() || source_port.is_some()) {
+        let what =
+            format!("the engine '{engine}' takes what is sent to its port, wherever it comes from");
+        let hint = use_one(|engine| engine.can(Ability::SeeHeaders));
+        return Err(
+            RunError::usage(what).hint(format!("{hint} to choose by --source or --source-port"))
+        );
+    }
+    Ok(())
+}
+
 /// Opens the receiver that a request means.
 pub(crate) fn open(
     request: &ReceiveRequest,
     (port, engine): (&PortHere, Engine),
     meter: MeterConfig,
 ) -> Result<Receiver, RunError> {
-    if matches!(engine, Engine::Pcap | Engine::Loopback) {
-        return Err(RunError::Usage(format!(
-            "the engine '{}' has no network to receive from; use kernel, packet or socket",
-            engine.name()
-        )));
-    }
-    if engine != Engine::Socket && port.link.is_none() {
-        return Err(RunError::Usage(format!(
-            "the {} engine receives on an interface; give one with --interface",
-            engine.name()
-        )));
-    }
-    if engine == Engine::Kernel && (!request.codecs.is_empty() || request.log.is_some()) {
-        return Err(RunError::Usage(
-            "the kernel engine reads Wirebeat's own probes only, and logs no packets; use the engine \
-             'packet' for --codec and --log"
-                .to_owned(),
-        ));
-    }
-    if engine == Engine::Socket && request.log.is_some() {
-        return Err(RunError::Usage(
-            "the engine 'socket' does not see the headers that a log of packets names; use the engine \
-             'packet'"
-                .to_owned(),
-        ));
-    }
-    let Filter { source, source_port, .. } = request.filter;
-    if engine == Engine::Socket && (source.is_some() || source_port.is_some()) {
-        return Err(RunError::Usage(
-            "the engine 'socket' takes what is sent to its port, wherever it comes from; use the engine \
-             'packet' or 'kernel' to choose by --source or --source-port"
-                .to_owned(),
-        ));
-    }
+    check_abilities(request, port, engine)?;
     let log = match &request.log {
         Some(log) => {
             let own = [Codec::Wirebeat];
@@ -388,9 +395,9 @@ pub(crate) fn open(
         most: request.count,
         thread: thread(request, port),
     };
-    let receiver =
-        receivers::open(0, (port, engine), how, &mut HashMap::new(), &VirtualClock::default())?;
-    if engine != Engine::Socket {
+    let opening = RxOpening { place: 0, engine, in_memory: &InMemory::default() };
+    let receiver = driver(engine).open_receiver(port, &opening, how)?;
+    if engine.needs_link() {
         // attaching a program may have taken it down
         links::await_up(port, MonotonicClock.now(), request.link_timeout)?;
     }
@@ -409,25 +416,25 @@ fn thread(request: &ReceiveRequest, port: &PortHere) -> ThreadOrders {
 
 /// Where the socket engine listens: all addresses of both families, on the port of the filter.
 fn listen_on(request: &ReceiveRequest, engine: Engine) -> Result<Vec<SocketAddr>, RunError> {
-    if engine != Engine::Socket {
+    if engine.needs_link() {
         return Ok(Vec::new());
     }
     let Some(port) = request.filter.destination_port else {
         const PORT: &str = "for example --port 9000";
-        let automatic = request.engine == EngineChoice::Auto;
+        let automatic = request.engine.engine().is_none();
         return Err(match &request.interface {
-            Some(interface) if automatic && engines::by_privilege() == Engine::Socket => {
-                RunError::Machine(format!(
-                    "this process may not read frames from interface {interface} (CAP_NET_RAW), and the engine 'socket' \
-                     receives on one port; run as root, or give a port, {PORT}"
+            Some(interface) if automatic && !fastest(|_| true).needs_link() => {
+                RunError::machine(format!(
+                    "this process may not read frames from interface {interface} (CAP_NET_RAW), and the engine '{engine}' \
+                     receives on one port"
                 ))
+                .hint(format!("run as root, or give a port, {PORT}"))
             }
-            None if automatic => RunError::Usage(format!(
-                "nothing says where to receive; give --interface, for all that arrives there, or a port, {PORT}"
+            None if automatic => RunError::usage("nothing says where to receive").hint(format!(
+                "give --interface, for all that arrives there, or a port, {PORT}"
             )),
-            _ => RunError::Usage(format!(
-                "the engine 'socket' has to know where to listen; give it a port, {PORT}"
-            )),
+            _ => RunError::usage(format!("the engine '{engine}' has to know where to listen"))
+                .hint(format!("give it a port, {PORT}")),
         });
     };
     let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];

@@ -1,6 +1,6 @@
 //! The receiving ports of a run: opened beforehand, metering until they are told to stop.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,26 +8,20 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use wirebeat_engine::budget::RunClock;
-use wirebeat_engine::clock::MonotonicClock;
 use wirebeat_engine::collect::{LiveRx, Manner, collect_and_tell};
-use wirebeat_engine::loopback::{self, LoopbackPort, VirtualClock};
 use wirebeat_engine::port::{Arrival, CardStamps, Port, PortError};
 use wirebeat_engine_linux::group::{Group, Membership};
-use wirebeat_engine_linux::kernel::{Fate, KernelReceiver, ReceiveOptions};
-use wirebeat_engine_linux::packet::{Accept, Kinds, PacketOptions, PacketPort, PacketReceive};
+use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, ThreadState, realtime_share};
-use wirebeat_engine_linux::socket::{Gro, SocketOptions, SocketPort, SocketReceive};
-use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
+use wirebeat_meter::meter::{Meter, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
-use wirebeat_traffic::scenario::EngineChoice;
 
 use crate::damage::DamageWatch;
-use crate::engines::Engine;
+use crate::engines::{Engine, OwnMeter, RxOpening};
 use crate::error::RunError;
 use crate::packet_log::PacketLog;
 use crate::ports::PortHere;
-use crate::transmit;
 
 /// How a port receives.
 #[derive(Debug)]
@@ -58,14 +52,14 @@ pub(crate) struct Receiving {
 /// Joins multicast groups at a port: on its interface, or on that of the system's choice. An engine without a network
 /// has nobody to tell.
 pub(crate) fn join(port: &PortHere, groups: &[Group]) -> Result<Vec<Membership>, RunError> {
-    let nobody = matches!(port.spec.engine, EngineChoice::Loopback | EngineChoice::Pcap);
+    let nobody = port.spec.engine.engine().is_some_and(|engine| !engine.has_network());
     if groups.is_empty() || nobody {
         return Ok(Vec::new());
     }
     let interface = port.link.as_ref().map_or(0, |link| link.index.get());
     let joined = |group: &Group| {
         Membership::join(interface, group).map_err(|error| {
-            RunError::Usage(format!("port '{}' cannot join the group {group}: {error}", port.name))
+            RunError::usage(format!("port '{}' cannot join the group {group}: {error}", port.name))
         })
     };
     port.enter(|| groups.iter().map(joined).collect::<Result<Vec<_>, _>>())?
@@ -91,8 +85,8 @@ pub(crate) struct Receiver {
 
 #[derive(Debug)]
 enum Work {
-    /// The kernel meters by itself.
-    Kernel(Box<KernelReceiver>),
+    /// The engine meters by itself.
+    Engine(Box<dyn OwnMeter>),
     /// A thread meters what a port delivers.
     Thread { thread: JoinHandle<Collected>, stop: Arc<AtomicBool>, live: Arc<LiveRx> },
 }
@@ -119,125 +113,12 @@ pub(crate) struct Received {
     pub(crate) card_stamps: Option<CardStamps>,
 }
 
-/// Opens the receiver of a port and starts it.
-pub(crate) fn open(
-    place: usize,
-    (port, engine): (&PortHere, Engine),
-    how: Receiving,
-    ends: &mut HashMap<String, LoopbackPort>,
-    virtual_clock: &VirtualClock,
-) -> Result<Receiver, RunError> {
-    match engine {
-        Engine::Kernel => open_kernel(place, port, how),
-        Engine::Loopback => match ends.remove(&port.name) {
-            Some(end) => start((place, engine), end, virtual_clock.clone(), how),
-            None => Err(RunError::Usage(format!(
-                "port '{}' of the engine 'loopback' can be one end of one link only",
-                port.name
-            ))),
-        },
-        Engine::Packet => {
-            let opened = open_packet(port, &how)?;
-            start((place, engine), opened, MonotonicClock, how)
-        }
-        Engine::Socket => {
-            let opened = open_socket(port, &how)?;
-            let damage = Some(DamageWatch::of(port)?);
-            let receiver = start((place, engine), opened, MonotonicClock, how)?;
-            Ok(Receiver { damage, ..receiver })
-        }
-        Engine::Pcap => Err(RunError::Usage(format!(
-            "port '{}' of the engine 'pcap' only writes; leave out 'to' in the flows that go to it",
-            port.name
-        ))),
-    }
-}
-
-fn open_kernel(place: usize, port: &PortHere, how: Receiving) -> Result<Receiver, RunError> {
-    let Some(link) = &port.link else {
-        return Err(RunError::Usage(format!(
-            "port '{}' has no interface, and the kernel engine needs one",
-            port.name
-        )));
-    };
-    let options = ReceiveOptions {
-        observe: None,
-        index: link.index.get(),
-        interface: link.name.clone(),
-        attachment: Some(port.attach()?),
-        meter: how.meter,
-        unprobed_gap: None,
-        fate: how.fate,
-        several_queues: how.several_queues,
-        by_queue: how.by_queue,
-        queues: port.served_queues(),
-    };
-    let receiver = port.enter(|| KernelReceiver::open(&options))??;
-    // else a card keeps frames for other stations to itself
-    let all = || Promiscuous::enter(link.index.get());
-    let promiscuous = how.promiscuous.then(|| port.enter(all)).transpose()?.and_then(Result::ok);
-    let attached = port.netlink()?.link_by_index(link.index).ok().and_then(|link| link.xdp);
-    let mode = attached.map_or_else(
-        || "XDP".to_owned(),
-        |attached| format!("{} XDP, metered before the stack", attached.mode),
-    );
-    let engine = Engine::Kernel;
-    let work = Work::Kernel(Box::new(receiver));
-    Ok(Receiver {
-        place,
-        engine,
-        mode,
-        state: Arc::default(),
-        work,
-        missing: AtomicU64::new(0),
-        _groups: how.groups,
-        _promiscuous: promiscuous,
-        damage: None,
-    })
-}
-
-fn open_packet(port: &PortHere, how: &Receiving) -> Result<PacketPort, RunError> {
-    let Some(link) = &port.link else {
-        return Err(RunError::Usage(format!(
-            "port '{}' has no interface, and the packet engine needs one",
-            port.name
-        )));
-    };
-    let accept = if how.promiscuous { Accept::All } else { Accept::Ours };
-    let others = how.meter.headers.flows().iter().any(|(headers, _)| !headers.is_udp());
-    let kinds = if others { Kinds::Any } else { Kinds::Probed };
-    let options = PacketOptions {
-        interface: link.name.clone(),
-        transmit: None,
-        receive: Some(PacketReceive { accept, kinds, ..PacketReceive::default() }),
-        card: port.card.get().cloned(),
-    };
-    Ok(port.enter(|| PacketPort::open(&options))??)
-}
-
-fn open_socket(port: &PortHere, how: &Receiving) -> Result<SocketPort, RunError> {
-    // of flows that were not announced, some are told apart by their ends only
-    let ends = matches!(how.meter.flows, Flows::Any(_)) && how.meter.codecs.by_ends();
-    let card = port.card.get().cloned();
-    // joined datagrams have one stamp
-    let gro = if card.is_some() { Gro::Off } else { Gro::On };
-    let listen = how.listen.clone();
-    let receive = SocketReceive { listen, ends, gro, ..SocketReceive::default() };
-    let options = SocketOptions {
-        interface: transmit::socket_interface(port),
-        transmit: None,
-        receive: Some(receive),
-        card,
-    };
-    Ok(port.enter(|| SocketPort::open(&options))??)
-}
-
 /// After so many frames a receiver looks whether it has to rest.
 const REST: u32 = 64;
 
 /// Starts a thread that meters what `port` delivers.
-fn start<P, C>(
-    (place, engine): (usize, Engine),
+pub(crate) fn start<P, C>(
+    opening: &RxOpening<'_>,
     mut port: P,
     clock: C,
     how: Receiving,
@@ -291,11 +172,11 @@ where
             drop(applied);
             Collected { summary, error, log_error: written.err(), card_stamps }
         })
-        .map_err(|error| RunError::Machine(format!("cannot start a receiving thread: {error}")))?;
+        .map_err(|error| RunError::machine(format!("cannot start a receiving thread: {error}")))?;
     let work = Work::Thread { thread, stop, live };
     Ok(Receiver {
-        place,
-        engine,
+        place: opening.place,
+        engine: opening.engine,
         mode,
         state,
         work,
@@ -335,10 +216,35 @@ pub(crate) fn lost(receivers: &[Receiver]) -> u64 {
 }
 
 impl Receiver {
+    /// One whose engine meters by itself, with what it holds meanwhile: groups, and that the card takes all frames.
+    pub(crate) fn metered_by_engine(
+        opening: &RxOpening<'_>,
+        mode: String,
+        meter: Box<dyn OwnMeter>,
+        (groups, promiscuous): (Vec<Membership>, Option<Promiscuous>),
+    ) -> Receiver {
+        Receiver {
+            place: opening.place,
+            engine: opening.engine,
+            mode,
+            state: Arc::default(),
+            work: Work::Engine(meter),
+            missing: AtomicU64::new(0),
+            _groups: groups,
+            _promiscuous: promiscuous,
+            damage: None,
+        }
+    }
+
+    /// The same receiver, and what the stack drops before it sees it.
+    pub(crate) fn watched(self, damage: DamageWatch) -> Receiver {
+        Receiver { damage: Some(damage), ..self }
+    }
+
     /// Frames received so far, and their bytes with FCS.
     pub(crate) fn received(&self) -> (u64, u64) {
         match &self.work {
-            Work::Kernel(receiver) => receiver.received(),
+            Work::Engine(receiver) => receiver.received(),
             Work::Thread { live, .. } => {
                 (live.frames.load(Ordering::Relaxed), live.bytes.load(Ordering::Relaxed))
             }
@@ -355,7 +261,7 @@ impl Receiver {
     /// Sequence numbers that are missing now, or were when the thread that meters answered last. It has until `until`.
     fn missing(&self, until: Instant) -> u64 {
         match &self.work {
-            Work::Kernel(receiver) => receiver.missing(),
+            Work::Engine(receiver) => receiver.missing(),
             Work::Thread { live, thread, .. } => {
                 while live.asked.load(Ordering::Acquire)
                     && !thread.is_finished()
@@ -371,7 +277,7 @@ impl Receiver {
     /// Whether it has measured so many frames.
     pub(crate) fn has_measured(&self, count: u64) -> bool {
         match &self.work {
-            Work::Kernel(receiver) => receiver.received().0 >= count,
+            Work::Engine(receiver) => receiver.received().0 >= count,
             // it was told how many, and has ended with the last of them
             Work::Thread { thread, .. } => thread.is_finished(),
         }
@@ -383,7 +289,7 @@ impl Receiver {
         let received =
             |summary| Received { summary, error: None, log_error: None, damage, card_stamps: None };
         match self.work {
-            Work::Kernel(receiver) => received(receiver.summary()),
+            Work::Engine(receiver) => received(receiver.summary()),
             Work::Thread { thread, stop, .. } => {
                 stop.store(true, Ordering::Release);
                 match thread.join() {
@@ -402,24 +308,4 @@ impl Receiver {
             }
         }
     }
-}
-
-/// The ends of the links in memory: flows between two loopback ports join them.
-pub(crate) fn loopback_ends<'a>(
-    pairs: impl Iterator<Item = (&'a str, &'a str)>,
-    (clock, way): (&VirtualClock, loopback::Link),
-) -> HashMap<String, LoopbackPort> {
-    let mut joined: BTreeMap<String, ()> = BTreeMap::new();
-    let mut ends = HashMap::new();
-    for (from, to) in pairs {
-        if joined.contains_key(from) || joined.contains_key(to) || from == to {
-            continue;
-        }
-        let (there, back) = loopback::pair(clock, way);
-        joined.insert(from.to_owned(), ());
-        joined.insert(to.to_owned(), ());
-        ends.insert(from.to_owned(), there);
-        ends.insert(to.to_owned(), back);
-    }
-    ends
 }

@@ -10,7 +10,7 @@ use wirebeat_meter::summary::{FlowSummary, MeterSummary};
 use wirebeat_netlink::LinkStats;
 use wirebeat_report::assemble::Attribution;
 
-use crate::engines::Engine;
+use crate::engines::Ability;
 use crate::session::Prepared;
 
 /// What is known of the frames of a tag.
@@ -33,7 +33,7 @@ pub(crate) fn charge(
     for (place, port) in run.ports.iter().enumerate() {
         let (Some(before), Some(after)) = (&before[place], &after[place]) else { continue };
         let mine = run.program.flows_from(&port.name);
-        if run.engines[place] != Engine::Kernel || mine.is_empty() {
+        if run.engines[place].can(Ability::ConfirmSent) || mine.is_empty() {
             continue;
         }
         let of_flow = |flow: u32| run.program.tags_of(flow).map(move |tag| (flow, tag));

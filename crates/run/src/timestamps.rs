@@ -10,11 +10,11 @@ use wirebeat_netlink::ReceiveStamps;
 use wirebeat_report::assemble::Clocks;
 use wirebeat_report::model::{HardwareTimestamps, Stats};
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_traffic::scenario::{EngineChoice, TimestampsChoice};
+use wirebeat_traffic::scenario::TimestampsChoice;
 use wirebeat_units::Nanos;
 use wirebeat_wire::ptp::{Carried, event};
 
-use crate::engines::{Choice, Engine};
+use crate::engines::{Ability, Choice, Engine, fallback};
 use crate::error::RunError;
 use crate::ports::PortHere;
 
@@ -24,17 +24,23 @@ pub(crate) fn engine(
     choice: Choice,
     timestamps: TimestampsChoice,
 ) -> Result<Choice, RunError> {
-    match (timestamps, choice.engine) {
-        (TimestampsChoice::Software, _) | (_, Engine::Packet | Engine::Socket) => Ok(choice),
-        (TimestampsChoice::Hardware, Engine::Kernel) if port.spec.engine == EngineChoice::Auto => {
-            let because = Some("the engine 'kernel' has no hardware timestamps".to_owned());
-            Ok(Choice { engine: Engine::Packet, because })
+    let engine = choice.engine;
+    let stamps = |engine: Engine| engine.can(Ability::HardwareTimestamps);
+    if timestamps == TimestampsChoice::Software || stamps(engine) {
+        return Ok(choice);
+    }
+    match fallback(engine, stamps).filter(|_| port.spec.engine.engine().is_none()) {
+        Some(next) => {
+            let because = Some(format!("the engine '{engine}' has no hardware timestamps"));
+            Ok(Choice { engine: next, because })
         }
-        (TimestampsChoice::Hardware, engine) => Err(RunError::Usage(format!(
-            "the engine '{}' of port '{}' has no hardware timestamps; use the engine 'packet' or 'socket' for them, or \
-             '--timestamps software'",
-            engine.name(),
+        None => Err(RunError::usage(format!(
+            "the engine '{engine}' of port '{}' has no hardware timestamps",
             port.name
+        ))
+        .hint(format!(
+            "use the engine {} for them, or '--timestamps software'",
+            Engine::names(stamps)
         ))),
     }
 }
@@ -45,7 +51,7 @@ pub(crate) fn open(port: &PortHere, engine: Engine, wanted: Wanted) -> Result<()
         return Ok(());
     }
     let Some(link) = &port.link else {
-        return Err(RunError::Usage(format!(
+        return Err(RunError::usage(format!(
             "port '{}' has no interface, and hardware timestamps are those of its card; name one, or use '--timestamps \
              software'",
             port.name
@@ -96,7 +102,7 @@ pub(crate) fn check(
     match (all.is_empty(), other.first()) {
         (_, None) => Ok(None),
         (false, Some(_)) => Ok(told(port)),
-        (true, Some(first)) => Err(RunError::Machine(format!(
+        (true, Some(first)) => Err(RunError::machine(format!(
             "the card of {} stamps {stamps}, and those of flow '{}' are none; use '--timestamps software', or a card that \
              stamps all frames ('wirebeat doctor' lists what cards offer)",
             port.interface(),

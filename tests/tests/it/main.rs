@@ -8,6 +8,7 @@
 )]
 
 mod architecture;
+mod engines;
 mod licences;
 mod makefile;
 mod rust;

@@ -60,13 +60,13 @@ const MAY_NOT_NAME: &[(&str, &str, &[&str], &str)] = &[
 const LINES_MAX: usize = 700;
 
 /// A file of code, with its path from the root of the repository.
-struct File {
-    path: String,
-    text: String,
+pub struct File {
+    pub path: String,
+    pub text: String,
 }
 
 /// The Rust files of the workspace in these folders of its packages, without those of tests only.
-fn files(folders: &[&str]) -> Vec<File> {
+pub fn files(folders: &[&str]) -> Vec<File> {
     let workspace = Workspace::load();
     let mut paths = Vec::new();
     for package in workspace.members() {

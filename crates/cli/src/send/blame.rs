@@ -9,7 +9,7 @@ use wirebeat_run::{Exit, RunError};
 use wirebeat_traffic::scenario::{Invalid, Scenario};
 
 use super::scenario::FLOW;
-use crate::failure::Failure;
+use crate::failure::{Failure, parts};
 use crate::replay::FLOW as REPLAY;
 
 /// Keys of a scenario, without the places in lists, and the flags that they come from.
@@ -105,15 +105,17 @@ pub fn error(error: RunError, scenario: &Scenario) -> Failure {
     if let RunError::Scenario(error) = &error {
         return invalid(error.problem(), scenario);
     }
-    let mut told = in_flags(&error.to_string());
+    let what = in_flags(&error.what());
+    let (what, said) = match error.remedy() {
+        Some(hint) => (what.as_str(), Some(hint)),
+        None => parts(&what),
+    };
+    let mut hint = said.map(in_flags);
     if let Some(target) = perhaps_a_port(scenario).filter(|_| error.exit() == Exit::Machine) {
-        told += match told.contains("; ") {
-            true => ", or",
-            false => ";",
-        };
-        told += &format!(" write {target} if its end is the UDP port");
+        let said = hint.map(|hint| format!("{hint}, or ")).unwrap_or_default();
+        hint = Some(format!("{said}write {target} if its end is the UDP port"));
     }
-    Failure::new(error.exit().into(), &told)
+    Failure::told(error.exit().into(), what.to_owned(), hint)
 }
 
 /// A destination of IPv6 that ends like one with a port, as it would be with it: `[fd00::2]:5000` of `fd00::2:5000`.
@@ -200,7 +202,7 @@ mod tests {
     #[test]
     fn an_address_of_ipv6_with_a_port_behind_it_is_recognised() {
         let told = |to: &str| {
-            let missing = RunError::Machine("no neighbour answered for it".to_owned());
+            let missing = RunError::Machine("no neighbour answered for it".into());
             super::error(missing, &scenario(&format!("--to {to}")).unwrap()).sentence()
         };
         assert!(told("fd00::2:5000").contains("write [fd00::2]:5000 if its end is the UDP port"));

@@ -129,3 +129,25 @@ fn traffic_to_this_host_itself_is_sent_by_sockets_and_said_so() {
     let why = "uses the engine 'socket': 127.0.0.1 is an address of this host";
     assert!(run.err.contains(why), "{}", run.err);
 }
+
+#[test]
+fn the_engine_null_sends_nowhere_and_is_not_received_with() {
+    let folder = Scratch::new("null");
+    let json = folder.path("report.json");
+    let line = format!("send --to 192.0.2.1 --engine null --count 5000 --json {json}");
+    let sent = crate::run(&line.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(sent.code, 0, "{sent:?}");
+    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(report["senders"][0]["engine"], "null");
+    assert_eq!(report["total"]["sent"]["sent"]["frames"], 5000);
+    let received = crate::run(&["receive", "--engine", "null", "--port", "9"]);
+    assert_eq!(received.code, 2, "{received:?}");
+    assert!(
+        received.err.contains("the engine 'null' has no network to receive from"),
+        "{received:?}"
+    );
+    assert!(
+        received.err.contains("hint: use the engine 'kernel', 'packet' or 'socket'"),
+        "{received:?}"
+    );
+}

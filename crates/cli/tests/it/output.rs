@@ -58,7 +58,10 @@ fn doctor_tells_what_it_found_in_either_form() {
     }
     let found = json(&run(&["doctor", "--json"]).out);
     assert_eq!(found["schema_version"], "1");
-    assert_eq!(found["engines"].as_array().unwrap().len(), 3);
+    let engines = found["engines"].as_array().unwrap();
+    let names: Vec<&str> = engines.iter().map(|one| one["engine"].as_str().unwrap()).collect();
+    assert_eq!(names, ["kernel", "packet", "socket", "null", "pcap", "loopback"]);
+    assert!(engines.iter().all(|one| one["needs"].is_string()), "{found}");
     let scratch = Scratch::new("doctor");
     let file = scratch.path("doctor.json");
     assert!(run(&["doctor", "--json", &file]).out.starts_with("Engines"));

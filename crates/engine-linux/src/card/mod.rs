@@ -52,10 +52,8 @@ impl Card {
         offered: Timestamping,
         wanted: Wanted,
     ) -> Result<Card, PortError> {
-        let missing = |missing: String| PortError::Missing {
-            engine,
-            on: interface.to_owned(),
-            missing: format!("{missing}; use '--timestamps software'"),
+        let missing = |missing: String| {
+            PortError::missing(engine, interface, missing).with_hint("use '--timestamps software'")
         };
         let Some(number) = offered.clock else {
             return Err(missing("its card has no clock to stamp frames by".to_owned()));

@@ -35,14 +35,10 @@ impl Attachment {
     /// Another program is there, LRO is on, or the driver refuses any in its present state.
     pub fn open(index: u32, on: &str) -> Result<Attachment, PortError> {
         if obstacles::has_lro(index) {
-            return Err(PortError::Missing {
-                engine: "kernel",
-                on: on.to_owned(),
-                missing: format!(
-                    "the card joins segments (LRO), which an XDP program would switch off, and not only for the run; switch \
-                     it off with 'ethtool -K {on} lro off', or use the engine 'packet'"
-                ),
-            });
+            let missing = "the card joins segments (LRO), which an XDP program would switch off, and not only for the run";
+            return Err(PortError::missing("kernel", on, missing).with_hint(format!(
+                "switch it off with 'ethtool -K {on} lro off', or use the engine 'packet'"
+            )));
         }
         verifier::listen();
         let failed = |what| move |error| system(what, on, error);
@@ -91,31 +87,30 @@ impl Attachment {
 /// Why no program can be attached, and what would mend it.
 fn refusal((index, on): (u32, &str), error: io::Error) -> PortError {
     let missing =
-        |missing: String| PortError::Missing { engine: "kernel", on: on.to_owned(), missing };
+        |missing: &str, hint: String| PortError::missing("kernel", on, missing).with_hint(hint);
     match error.raw_os_error() {
-        Some(libc::EBUSY | libc::EEXIST) => missing(format!(
-            "another XDP program is attached to it; remove that with 'ip link set {on} xdp off', or use the engine 'packet'"
-        )),
-        Some(libc::EPERM | libc::EACCES) => missing(
-            "attaching a program was not permitted: it needs CAP_BPF and CAP_NET_ADMIN; run as root, or use the engine \
-             'packet' or 'socket'"
-                .to_owned(),
+        Some(libc::EBUSY | libc::EEXIST) => missing(
+            "another XDP program is attached to it",
+            format!("remove that with 'ip link set {on} xdp off', or use the engine 'packet'"),
         ),
-        Some(
-            libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSPC | libc::ENOMEM | libc::ERANGE,
-        ) => {
+        Some(libc::EPERM | libc::EACCES) => missing(
+            "attaching a program was not permitted: it needs CAP_BPF and CAP_NET_ADMIN",
+            "run as root, or use the engine 'packet' or 'socket'".to_owned(),
+        ),
+        Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSPC | libc::ENOMEM | libc::ERANGE) => {
             let found = obstacles::of(index, on, error.raw_os_error());
-            missing(match found.is_empty() {
+            let what = match found.is_empty() {
                 false => format!(
-                    "its driver refuses XDP programs in its present state ({error}): {}; or use the engine 'packet'",
+                    "its driver refuses XDP programs in its present state ({error}): {}",
                     found.join(" and ")
                 ),
                 true => format!(
                     "its driver refuses XDP programs in its present state ({error}; the kernel's log may say more): usual \
                      reasons are joined segments ('ethtool -K {on} lro off rx-gro-hw off'), an MTU above a page ('ip link \
-                     set {on} mtu 1500') or too few queues ('ethtool -L {on}'); or use the engine 'packet'"
+                     set {on} mtu 1500') or too few queues ('ethtool -L {on}')"
                 ),
-            })
+            };
+            missing(&what, "change that, or use the engine 'packet'".to_owned())
         }
         _ => PortError::System {
             what: "attaching a program".into(),

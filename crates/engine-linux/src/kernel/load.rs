@@ -76,17 +76,12 @@ pub(crate) struct Layout {
 pub(crate) fn system(what: &'static str, on: &str, error: libbpf_rs::Error) -> PortError {
     if let Some(log) = verifier::log() {
         let missing = format!("{what} was refused: {}", probe::refused_by_verifier(&error, &log));
-        return PortError::Missing { engine: "kernel", on: on.to_owned(), missing };
+        return PortError::missing("kernel", on, missing);
     }
     if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
-        return PortError::Missing {
-            engine: "kernel",
-            on: on.to_owned(),
-            missing: format!(
-                "{what} was not permitted: it needs CAP_BPF and CAP_NET_ADMIN; run as root, \
-                 or use the engine 'packet' or 'socket'"
-            ),
-        };
+        let missing = format!("{what} was not permitted: it needs CAP_BPF and CAP_NET_ADMIN");
+        return PortError::missing("kernel", on, missing)
+            .with_hint("run as root, or use the engine 'packet' or 'socket'");
     }
     PortError::System {
         what: what.into(),

@@ -103,11 +103,8 @@ impl KernelPort {
                 ),
             });
         }
-        super::probe::one_clock().map_err(|missing| PortError::Missing {
-            engine: "kernel",
-            on: options.interface.clone(),
-            missing,
-        })?;
+        super::probe::one_clock()
+            .map_err(|missing| PortError::missing("kernel", &options.interface, missing))?;
         let slots = slots(&plan, options.shared.is_some());
         // a card's driver may change frames; that of a virtual cable does not
         let change = options.attachment.is_some() && !load::restores_frames();
@@ -260,20 +257,17 @@ fn mode(plan: &TxPlan, shares: bool, (entered, warm): (bool, bool)) -> String {
 /// What a failed test run means.
 fn explain(on: &str, error: io::Error) -> PortError {
     match error.raw_os_error() {
-        Some(libc::EINVAL | libc::EOPNOTSUPP) => PortError::Missing {
-            engine: "kernel",
-            on: on.to_owned(),
-            missing: "this kernel does not run XDP programs with live frames; \
-                      it needs Linux 5.18; use --engine packet"
-                .to_owned(),
-        },
-        Some(libc::EPERM | libc::EACCES) => PortError::Missing {
-            engine: "kernel",
-            on: on.to_owned(),
-            missing: "running the program was not permitted: it needs CAP_BPF and CAP_NET_ADMIN; \
-                      run as root, or use --engine packet or --engine socket"
-                .to_owned(),
-        },
+        Some(libc::EINVAL | libc::EOPNOTSUPP) => {
+            let missing =
+                "this kernel does not run XDP programs with live frames: it needs Linux 5.18";
+            PortError::missing("kernel", on, missing).with_hint("use --engine packet")
+        }
+        Some(libc::EPERM | libc::EACCES) => {
+            let missing =
+                "running the program was not permitted: it needs CAP_BPF and CAP_NET_ADMIN";
+            let hint = "run as root, or use --engine packet or --engine socket";
+            PortError::missing("kernel", on, missing).with_hint(hint)
+        }
         _ => system("running the transmit program", on, error),
     }
 }

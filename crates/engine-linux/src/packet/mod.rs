@@ -162,11 +162,10 @@ impl PacketPort {
 fn check(link: &Link) -> Result<(), PortError> {
     match link.layer {
         LinkLayer::Ethernet | LinkLayer::Loopback => Ok(()),
-        LinkLayer::Other(_) => Err(PortError::Missing {
-            engine: ENGINE,
-            on: link.name.clone(),
-            missing: "the interface does not carry Ethernet frames; use --engine socket".to_owned(),
-        }),
+        LinkLayer::Other(_) => {
+            let missing = "the interface does not carry Ethernet frames";
+            Err(PortError::missing(ENGINE, &link.name, missing).with_hint("use --engine socket"))
+        }
     }
 }
 

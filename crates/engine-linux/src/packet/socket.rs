@@ -23,18 +23,14 @@ pub(super) enum Protocol {
 pub(super) fn open(interface: &str) -> Result<OwnedFd, PortError> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(|errno| match errno {
-        rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => PortError::Missing {
-            engine: ENGINE,
-            on: interface.to_owned(),
-            missing: "packet sockets need CAP_NET_RAW; run as root, grant it with \
-                      'setcap cap_net_raw+ep', or use --engine socket"
-                .to_owned(),
-        },
-        rustix::io::Errno::AFNOSUPPORT => PortError::Missing {
-            engine: ENGINE,
-            on: interface.to_owned(),
-            missing: "this kernel was built without packet sockets (CONFIG_PACKET)".to_owned(),
-        },
+        rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => {
+            let hint = "run as root, grant it with 'setcap cap_net_raw+ep', or use --engine socket";
+            PortError::missing(ENGINE, interface, "packet sockets need CAP_NET_RAW").with_hint(hint)
+        }
+        rustix::io::Errno::AFNOSUPPORT => {
+            let missing = "this kernel was built without packet sockets (CONFIG_PACKET)";
+            PortError::missing(ENGINE, interface, missing)
+        }
         errno => refused("opening a packet socket", interface, errno.into()),
     })
 }

@@ -51,13 +51,11 @@ pub(super) fn open(address: &SocketAddr, interface: Option<&str>) -> Result<Owne
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::DGRAM, flags, None).map_err(|e| match e {
-        Errno::MFILE | Errno::NFILE => PortError::Missing {
-            engine: ENGINE,
-            on: on.clone(),
-            missing: "every endpoint takes an open file, and no more are allowed; raise the limit \
-                      with 'ulimit -n', or use --engine packet"
-                .to_owned(),
-        },
+        Errno::MFILE | Errno::NFILE => {
+            let missing = "every endpoint takes an open file, and no more are allowed";
+            PortError::missing(ENGINE, &on, missing)
+                .with_hint("raise the limit with 'ulimit -n', or use --engine packet")
+        }
         e => refused("opening a UDP socket", &on, e.into()),
     })?;
     if let Some(name) = interface {

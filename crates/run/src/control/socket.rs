@@ -58,13 +58,13 @@ impl ControlSocket {
         let (directory, name) = match path {
             Some(path) => {
                 let name = path.file_name().map(PathBuf::from).ok_or_else(|| {
-                    RunError::Usage(format!("'{}' names no socket; write a path", path.display()))
+                    RunError::usage(format!("'{}' names no socket; write a path", path.display()))
                 })?;
                 let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
                 let parent = parent.unwrap_or(Path::new("."));
-                (Directory::open(parent).map_err(RunError::Usage)?, name)
+                (Directory::open(parent).map_err(RunError::usage)?, name)
             }
-            None => place::default_place().map_err(RunError::Machine)?,
+            None => place::default_place().map_err(RunError::machine)?,
         };
         let path = directory.path_of(&name);
         if directory.is_dead(&name) {
@@ -77,7 +77,7 @@ impl ControlSocket {
                 }
                 _ => error.to_string(),
             };
-            RunError::Usage(format!("no control socket at '{}': {why}", path.display()))
+            RunError::usage(format!("no control socket at '{}': {why}", path.display()))
         };
         let listener = listening(&directory, &name).map_err(failed)?;
         Ok(ControlSocket { listener, directory, name, path })

@@ -13,9 +13,10 @@ use std::time::Duration;
 use serde::Serialize;
 use wirebeat_host::{CpuTimes, CpuUse, Machine, Noise, noise};
 use wirebeat_netlink::{LinkLayer, Netlink, NetlinkError};
+use wirebeat_traffic::engines::Engine;
 
 pub use address::reachable_address;
-pub use engines::{EngineCheck, Usability, kernel};
+pub use engines::{EngineCheck, Usability, probe};
 pub use rules::Finding;
 pub use wirebeat_host::Interface;
 
@@ -26,7 +27,7 @@ const LISTEN: Duration = Duration::from_millis(500);
 /// What is known after a look at the machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diagnosis {
-    /// Each engine: the fastest first.
+    /// Each engine, in the order of the table: the fastest first.
     pub engines: Vec<EngineCheck>,
     /// Sources of measurement error: the gravest first.
     pub findings: Vec<Finding>,
@@ -45,6 +46,14 @@ pub struct Facts {
     pub noise: Noise,
     /// What the CPUs did meanwhile.
     pub cpu: CpuUse,
+}
+
+impl Diagnosis {
+    /// Whether an engine works that sends to a network.
+    pub fn can_send(&self) -> bool {
+        let mut checks = Engine::ALL.iter().zip(&self.engines);
+        checks.any(|(engine, check)| engine.has_network() && check.is_usable())
+    }
 }
 
 /// Looks at the machine; takes about a second.
@@ -77,15 +86,19 @@ mod tests {
     fn a_diagnosis_names_every_engine_and_serializes() {
         let diagnosis = diagnose().unwrap();
         let names: Vec<_> = diagnosis.engines.iter().map(|engine| engine.engine).collect();
-        assert_eq!(names, ["kernel", "packet", "socket"]);
+        let table: Vec<_> = Engine::ALL.iter().map(|engine| engine.name()).collect();
+        assert_eq!(names, table);
+        assert!(diagnosis.can_send());
         let json = serde_json::to_value(&diagnosis).unwrap();
         assert!(json["engines"][0]["usability"].is_object(), "{json}");
         assert!(json["facts"]["noise"]["elapsed_ns"].as_u64().unwrap() > 0);
     }
 
     #[test]
-    fn sockets_work_wherever_tests_do() {
-        let socket = engines::check().pop().unwrap();
-        assert!(socket.is_usable(), "{socket:?}");
+    fn engines_without_an_interface_of_their_own_work_wherever_tests_do() {
+        for engine in Engine::ALL.iter().filter(|engine| !engine.needs_link()) {
+            let check = probe(*engine);
+            assert!(check.is_usable(), "{check:?}");
+        }
     }
 }

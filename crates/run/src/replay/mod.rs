@@ -256,7 +256,7 @@ impl Replaying {
     ) -> Result<(Replaying, Vec<Playback>), RunError> {
         let Opened { recording, readers, mut buffers } = opened;
         let failed = |error: std::io::Error| {
-            RunError::Machine(format!("flow '{}': cannot start a thread: {error}", recording.name))
+            RunError::machine(format!("flow '{}': cannot start a thread: {error}", recording.name))
         };
         let (halt, live) = (Arc::new(AtomicBool::new(false)), Arc::new(Live::default()));
         let (mut ends, mut ways) = (Vec::new(), Vec::new());
@@ -307,7 +307,7 @@ impl Replaying {
     pub(crate) fn await_first(&self) -> Result<(), RunError> {
         self.await_some()?;
         match self.long_gap() {
-            Some(why) => Err(RunError::Usage(why)),
+            Some(why) => Err(RunError::usage(why)),
             None => Ok(()),
         }
     }
@@ -336,14 +336,14 @@ impl Replaying {
                     self.keep(summary);
                     return match error {
                         Some(error) => {
-                            Err(RunError::Usage(format!("flow '{}': {error}", self.name)))
+                            Err(RunError::usage(format!("flow '{}': {error}", self.name)))
                         }
                         None => Ok(()),
                     };
                 }
                 Err(RecvTimeoutError::Timeout) if some || begun.elapsed() < PATIENCE => {}
                 Err(_) => {
-                    return Err(RunError::Machine(format!(
+                    return Err(RunError::machine(format!(
                         "flow '{}': no record could be read within {} s; the disk does not answer, or the records \
                          that are asked for lie far behind others: an index makes them quick to find",
                         self.name,

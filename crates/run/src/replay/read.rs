@@ -95,7 +95,7 @@ impl Readers {
     /// Opens the files of a recording.
     pub(super) fn open(recording: &Recording) -> Result<Readers, RunError> {
         let replay = &recording.replay;
-        let told = |why: String| RunError::Usage(format!("flow '{}': {why}", recording.name));
+        let told = |why: String| RunError::usage(format!("flow '{}': {why}", recording.name));
         let moment = |time: Option<WallTime>| {
             let at = |time: WallTime| Timestamp::from_ns(time.unix().get().into(), 0);
             time.map(|time| at(time).map_err(|why| told(format!("{time}: {why}")))).transpose()

@@ -2,11 +2,11 @@
 //! words for the person who waits, options that it has no use for, and what it plans to change.
 
 use wirebeat_report::model::Change;
-use wirebeat_traffic::program::Program;
+use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::scenario::Scenario;
 
 use crate::control;
-use crate::engines::{Choice, Engine};
+use crate::engines::{Ability, Choice, Engine};
 use crate::error::RunError;
 use crate::options::Options;
 use crate::ports::PortHere;
@@ -16,7 +16,7 @@ pub(super) fn chosen(scenario: &Scenario, ports: &[PortHere], choices: &[Choice]
     let of = |(port, choice): (&PortHere, &Choice)| {
         let on_the_way = port.spec.interface.is_none().then_some(port.link.as_ref()).flatten();
         let to = scenario.destination_from(&port.name);
-        let interface = on_the_way.zip(to).filter(|_| choice.engine != Engine::Socket);
+        let interface = on_the_way.zip(to).filter(|_| choice.engine.can(Ability::SeeHeaders));
         let interface = interface.map(|(link, to)| {
             format!(
                 "port '{}' sends from {}, the interface on the way to {to}",
@@ -35,7 +35,7 @@ pub(super) fn overwritten<'a>(
     options: &'a Options,
 ) -> impl Iterator<Item = String> + use<'a> {
     let of = |(port, engine): (&PortHere, &Engine)| {
-        let file = port.spec.file.as_ref().filter(|_| *engine == Engine::Pcap)?;
+        let file = port.spec.file.as_ref().filter(|_| engine.can(Ability::WriteFile))?;
         let path = options.path(file);
         path.is_file().then(|| {
             format!("port '{}' writes over {}, which was there already", port.name, path.display())
@@ -44,12 +44,38 @@ pub(super) fn overwritten<'a>(
     ports.iter().zip(engines).filter_map(of)
 }
 
+/// That flows go to ports that receive, and leave from ports whose frames arrive somewhere.
+pub(super) fn check_ends(
+    program: &Program,
+    ports: &[PortHere],
+    engines: &[Engine],
+) -> Result<(), RunError> {
+    let engine = |name: &str| {
+        let mut ends = ports.iter().zip(engines).filter(|(port, _)| port.name == name);
+        ends.next().map(|(_, engine)| *engine)
+    };
+    let received = |flow: &'_ Flow| Some((flow.name.clone(), flow.from.clone(), flow.to.clone()?));
+    for (flow, from, to) in program.flows.iter().filter_map(received) {
+        let what = match (engine(&from), engine(&to)) {
+            (_, Some(engine)) if !engine.can(Ability::Receive) => format!(
+                "flow '{flow}' goes to port '{to}' of the engine '{engine}', which receives nothing"
+            ),
+            (Some(engine), _) if !engine.can(Ability::Deliver) => format!(
+                "flow '{flow}' goes to port '{to}', and nothing arrives that port '{from}' of the engine '{engine}' sends"
+            ),
+            _ => continue,
+        };
+        return Err(RunError::usage(what).hint("leave 'to' out of the flow"));
+    }
+    Ok(())
+}
+
 /// Bins are counted where frames are received.
 pub(super) fn check_bins(program: &Program, options: &Options) -> Result<(), RunError> {
     if options.bins.is_none() || program.flows.iter().any(|flow| flow.to.is_some()) {
         return Ok(());
     }
-    Err(RunError::Usage(match &options.peer {
+    Err(RunError::usage(match &options.peer {
         Some(_) => "bins are of times between arrivals, and the receiver on the other host counts them; give --bins to \
                     'wirebeat receive' there, and the report here has them, too"
             .to_owned(),

@@ -16,7 +16,6 @@ use std::time::{Duration, SystemTime};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::drive::{LiveTx, Sequences};
-use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_engine_linux::affinity::Aside;
 use wirebeat_engine_linux::kernel::Accepted;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadState, raise_helpers};
@@ -36,7 +35,7 @@ use crate::cards;
 use crate::control::socket::ControlSocket;
 use crate::control::{Control, Controlled};
 use crate::day_clock::DayClock;
-use crate::engines::{self, Engine};
+use crate::engines::{self, Ability, Engine, InMemory};
 use crate::error::RunError;
 use crate::files;
 use crate::links::Links;
@@ -55,7 +54,7 @@ use crate::spread;
 use crate::starvation::Starvation;
 use crate::transmit::{Marching, Sender};
 
-use choices::{check_bins, chosen, overwritten, planned};
+use choices::{check_bins, check_ends, chosen, overwritten, planned};
 use opening::await_links;
 use reception::nominal_gap;
 use start::before_a_tick;
@@ -104,7 +103,7 @@ pub struct Prepared {
     watches: Vec<LinkWatch>,
     /// What the drivers of ports accept, where it is counted.
     pub(crate) accepted: Vec<Option<Accepted>>,
-    virtual_clock: VirtualClock,
+    in_memory: InMemory,
     /// The receiver on another host.
     connection: Option<Connection>,
     /// What it measures, from [`Prepared::begin`] on.
@@ -152,12 +151,12 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     let program = compile(scenario, &links, &found.files)?;
     found.check(&program)?;
     check_bins(&program, &options)?;
+    check_ends(&program, &ports, &engines)?;
     let wait = match scenario.run.wait {
         WaitChoice::Spin => Wait::Spin,
         WaitChoice::Hybrid => Wait::Hybrid,
         WaitChoice::Sleep => Wait::Sleep,
     };
-    let virtual_clock = VirtualClock::default();
     let mut prepared = Prepared {
         program,
         options,
@@ -182,7 +181,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
         links: (scenario.run.link_timeout, scenario.run.on_link_down),
         watches: Vec::new(),
         accepted: Vec::new(),
-        virtual_clock,
+        in_memory: InMemory::default(),
         connection: None,
         measurement: None,
         control: None,
@@ -218,23 +217,22 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
 impl Prepared {
     /// Ports on a virtual clock and ports on a real one cannot share a run.
     fn check_clocks(&self) -> Result<(), RunError> {
-        let virtual_time = |engine: &&Engine| matches!(engine, Engine::Loopback | Engine::Pcap);
-        let count = self.engines.iter().filter(virtual_time).count();
+        let count = self.engines.iter().filter(|engine| engine.is_virtual()).count();
         if count > 0 && self.is_controlled() {
-            return Err(RunError::Usage(
-                "a run on a virtual clock is over before anyone could change it; use the engine 'kernel', \
-                 'packet' or 'socket', or run it without control"
-                    .to_owned(),
-            ));
+            let real = Engine::names(|engine| !engine.is_virtual());
+            return Err(RunError::usage(
+                "a run on a virtual clock is over before anyone could change it",
+            )
+            .hint(format!("use the engine {real}, or run it without control")));
         }
         if count == 0 || count == self.engines.len() {
             return Ok(());
         }
-        Err(RunError::Usage(
-            "ports of the engines 'pcap' and 'loopback' run on a virtual clock and cannot share a \
-             scenario with ports on a real one; give all ports a virtual engine, or none"
-                .to_owned(),
+        let of = Engine::names(Engine::is_virtual);
+        Err(RunError::usage(format!(
+            "ports of the engine {of} run on a virtual clock and cannot share a scenario with ports on a real one"
         ))
+        .hint("give all ports a virtual engine, or none"))
     }
 
     /// A start that has passed cannot be kept.
@@ -246,22 +244,26 @@ impl Prepared {
         let why = format!(
             "the start at {moment} has passed; give a later one, or leave 'run.start-at' out"
         );
-        Err(RunError::Usage(why))
+        Err(RunError::usage(why))
     }
 
     /// When it starts and how long that is from now, where it waits for a moment.
     fn awaited_start(&self) -> Option<String> {
         let moment = self.start_at?;
-        let virtual_time = |engine: &Engine| matches!(engine, Engine::Loopback | Engine::Pcap);
         let ahead = self.monotonic(moment).saturating_sub(MonotonicClock.now()).get();
         let seconds = ahead.div_ceil(1_000_000_000);
         let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-        (!self.engines.iter().any(virtual_time) && ahead > 0).then(|| {
+        (!self.is_virtual() && ahead > 0).then(|| {
             format!(
                 "waiting for the start at {moment}, in {hours:02}:{minutes:02}:{:02}",
                 seconds % 60
             )
         })
+    }
+
+    /// Whether it runs on a virtual clock.
+    fn is_virtual(&self) -> bool {
+        self.engines.iter().any(|engine| engine.is_virtual())
     }
 
     /// Whether flows may change while it runs.
@@ -320,8 +322,7 @@ impl Prepared {
 
     /// That real time is permitted, where it is asked for and somebody sends or receives.
     fn check_priority(&self, placement: &Placement) -> Result<(), RunError> {
-        let virtual_time = |engine: &Engine| matches!(engine, Engine::Loopback | Engine::Pcap);
-        match self.engines.iter().all(virtual_time) {
+        match self.engines.iter().all(|engine| engine.is_virtual()) {
             true => Ok(()),
             false => priority::check(self.priority, placement),
         }
@@ -393,14 +394,15 @@ impl Prepared {
             };
             let flows = self.program.flows.iter().filter(|flow| flow.from == port.name);
             let flows: Vec<&Flow> = flows.filter(|flow| !names(flow).is_empty()).collect();
-            let first = flows.first().filter(|_| *engine == Engine::Socket)?;
+            let first = flows.first().filter(|_| !engine.can(Ability::SeeHeaders))?;
             let others = match flows.len() {
                 1 => String::new(),
                 count => format!(" and of {} others", count - 1),
             };
+            let able = Engine::names(|one| one.has_network() && one.can(Ability::SeeHeaders));
             Some(format!(
-                "the engine 'socket' of port '{}' leaves {} of flow '{}'{others} to the system; 'packet' and \
-                 'kernel' send what is written",
+                "the engine '{engine}' of port '{}' leaves {} of flow '{}'{others} to the system; {able} sends what is \
+                 written",
                 port.name,
                 names(first).join(", "),
                 first.name
@@ -422,8 +424,7 @@ impl Prepared {
         let started = SystemTime::now();
         let cpu = CpuTimes::now();
         let duration = self.duration();
-        let virtual_time =
-            self.engines.iter().any(|engine| matches!(engine, Engine::Loopback | Engine::Pcap));
+        let virtual_time = self.is_virtual();
         let begun = MonotonicClock.now();
         let start = match self.start_at {
             _ if virtual_time => VIRTUAL_START,
@@ -437,7 +438,7 @@ impl Prepared {
         let halt = Halt::new(remote.is_err());
         // before any of them waits: who begins alone would go on alone
         let on_virtual_time = self.senders.iter().filter(|sender| sender.is_on_virtual_time());
-        let mut clocks = self.virtual_clock.waiters(on_virtual_time.count()).into_iter();
+        let mut clocks = self.in_memory.clock.waiters(on_virtual_time.count()).into_iter();
         // it may be long since this was prepared
         self.day.refresh();
         let unix_offset = self.day.offset().clone();

@@ -10,16 +10,15 @@ use wirebeat_traffic::scenario::TimestampsChoice;
 use wirebeat_units::Nanos;
 
 use super::{Prepared, Sending};
-use crate::engines::{self, Engine};
+use crate::engines::{self, Ability, Engine, InMemory, TxOpening};
 use crate::error::RunError;
 use crate::links;
 use crate::placement::Seat;
 use crate::ports::PortHere;
 use crate::queues::{self, Queues};
-use crate::receivers;
 use crate::replay::{How, Opened, Recording, Replaying, shared};
 use crate::timestamps;
-use crate::transmit::{self, AnyPort, Opening, Sender};
+use crate::transmit::{self, Sender};
 
 /// Waits for the links of ports whose engines use them, and says so where it took long.
 pub(super) fn await_links(
@@ -27,7 +26,7 @@ pub(super) fn await_links(
     engines: &[Engine],
     timeout: Nanos,
 ) -> Result<Vec<String>, RunError> {
-    let used = |engine: &Engine| matches!(engine, Engine::Kernel | Engine::Packet);
+    let used = |engine: &Engine| engine.needs_link();
     let ports = ports.iter().zip(engines).filter(|(_, engine)| used(engine));
     let begun = MonotonicClock.now();
     let waits = ports.map(|(port, _)| links::await_up(port, begun, timeout));
@@ -42,8 +41,7 @@ impl Prepared {
             .flows
             .iter()
             .filter_map(|flow| Some((flow.from.as_str(), flow.to.as_deref()?)));
-        let way = (&self.virtual_clock, self.options.loopback);
-        let mut ends = receivers::loopback_ends(pairs, way);
+        self.in_memory = InMemory::join(pairs, self.options.loopback);
         let frame_max = |place: usize| {
             let flows = self.program.flows_from(&self.ports[place].name);
             let lengths = flows.iter().map(|&flow| self.program.longest(flow).buffer());
@@ -59,7 +57,7 @@ impl Prepared {
         self.open_cards()?;
         let mut opened = self.open_recordings()?;
         for place in 0..self.ports.len() {
-            self.open_receiver(place, &mut ends)?;
+            self.open_receiver(place)?;
         }
         for ((place, longest), mut seats) in frame_max.into_iter().enumerate().zip(seats) {
             if longest == 0 {
@@ -79,19 +77,20 @@ impl Prepared {
             pinned.into_iter().try_for_each(|cpu| queues::check(port, queues.as_ref(), cpu))?;
             let mine = self.program.flows_from(&port.name);
             let recordings = opened.iter_mut().filter(|one| mine.contains(&one.flow()));
-            let opening = Opening {
-                options: &self.options,
-                shared: match engine {
-                    Engine::Kernel => shared::among(recordings),
-                    _ => None,
-                },
-                wait: self.wait,
-                priority: self.priority,
-                unix_offset: self.day.offset().clone(),
-                room: self.is_controlled().then_some(longest),
+            let shared = match engine.can(Ability::ShareMemory) {
+                true => shared::among(recordings),
+                false => None,
             };
-            let senders =
-                transmit::open((port, engine), &self.program, (opening, &seats), &mut ends)?;
+            let opening = TxOpening {
+                program: &self.program,
+                options: &self.options,
+                wait: self.wait,
+                unix_offset: self.day.offset(),
+                room: self.is_controlled().then_some(longest),
+                shared: shared.as_ref(),
+                in_memory: &self.in_memory,
+            };
+            let senders = transmit::open((port, engine), &opening, (&seats, self.priority))?;
             self.sending.extend(senders.iter().zip(seats).map(|(sender, seat)| Sending {
                 place,
                 flows: sender.flows.clone(),
@@ -133,7 +132,8 @@ impl Prepared {
         let count = |(port, engine): (&PortHere, &Engine)| {
             let link = port.link.as_ref()?;
             let sends = !self.program.flows_from(&port.name).is_empty();
-            let in_doubt = *engine == Engine::Kernel && link.kind.as_deref() != Some("veth");
+            let in_doubt =
+                !engine.can(Ability::ConfirmSent) && link.kind.as_deref() != Some("veth");
             let open = || Accepted::open(link.index.get(), &link.name);
             (sends && in_doubt).then(|| port.enter(open).ok()?.ok()).flatten()
         };
@@ -153,7 +153,9 @@ impl Prepared {
             let port =
                 self.ports.iter().position(|port| flow.is_some_and(|flow| flow.from == port.name));
             match port.and_then(|place| self.engines.get(place)) {
-                Some(Engine::Socket) => Opened::open(recording.without_headers()),
+                Some(engine) if !engine.can(Ability::SeeHeaders) => {
+                    Opened::open(recording.without_headers())
+                }
                 _ => Opened::open(recording),
             }
         };
@@ -167,10 +169,7 @@ impl Prepared {
             let flow = opened.flow();
             let mine = |sender: &&mut Sender| sender.flows.contains(&flow);
             let mut senders: Vec<&mut Sender> = self.senders.iter_mut().filter(mine).collect();
-            let virtual_time = |sender: &&mut Sender| {
-                matches!(sender.port, AnyPort::Pcap(_) | AnyPort::Loopback(_))
-            };
-            let patient = senders.iter().any(virtual_time);
+            let patient = senders.iter().any(|sender| sender.is_on_virtual_time());
             let spread = senders.iter().any(|sender| sender.shard.cores > 1);
             let how = How { patient, controlled, spread };
             let (replaying, playbacks) = Replaying::start(opened, senders.len(), how)?;

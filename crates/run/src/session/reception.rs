@@ -1,27 +1,25 @@
 //! What each port of a run receives: whose flows and groups, which probes, by which engine. It knows the
 //! program and the ports, and nothing of senders or of time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::collect::Manner;
-use wirebeat_engine::loopback::LoopbackPort;
 use wirebeat_engine_linux::group::Group;
-use wirebeat_engine_linux::kernel::{Fate, KernelReceiver};
+use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders};
 use wirebeat_meter::codecs::Codecs;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_netlink::Link;
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_traffic::scenario::EngineChoice;
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Codec;
 
 use super::Prepared;
 use crate::attribution::{Attributions, Sending, attribute};
-use crate::engines::Engine;
+use crate::engines::{Ability, Engine, RxOpening, driver, fallback};
 use crate::error::RunError;
 use crate::ports::PortHere;
 use crate::receivers::{self, Receiving};
@@ -34,11 +32,7 @@ impl Prepared {
     }
 
     /// Opens the receiver of the port at `place`, if flows are sent to it.
-    pub(super) fn open_receiver(
-        &mut self,
-        place: usize,
-        ends: &mut HashMap<String, LoopbackPort>,
-    ) -> Result<(), RunError> {
+    pub(super) fn open_receiver(&mut self, place: usize) -> Result<(), RunError> {
         let port = &self.ports[place];
         let flows_here: Vec<&Flow> = self.flows_to(port).collect();
         if flows_here.is_empty() {
@@ -69,7 +63,7 @@ impl Prepared {
         let virtual_cable = |link: &Link| link.kind.as_deref() == Some("veth");
         let one_queue = cores <= self.ports.len() as u16
             && (port.link.as_ref().is_some_and(virtual_cable) || port.has_one_queue());
-        let virtual_time = matches!(self.engines[place], Engine::Loopback | Engine::Pcap);
+        let virtual_time = self.engines[place].is_virtual();
         let codecs = self.codecs(port)?;
         let flows = Flows::Expected(expected);
         let engine = self.receiving_engine(place, &codecs, (&flows, recognised.len()))?;
@@ -111,8 +105,8 @@ impl Prepared {
                 ..ThreadOrders::default()
             },
         };
-        let at = (port, engine);
-        let receiver = receivers::open(place, at, how, ends, &self.virtual_clock)?;
+        let opening = RxOpening { place, engine, in_memory: &self.in_memory };
+        let receiver = driver(engine).open_receiver(port, &opening, how)?;
         self.receivers.push(receiver);
         self.attributions.extend(attributed);
         known.into_iter().for_each(|(headers, id)| self.recognised.add(headers, id));
@@ -137,7 +131,7 @@ impl Prepared {
             }
             if let Some(other) = codecs.flows.insert((codec, number), flow.id) {
                 let other = &self.program.flows[usize::from(other)].name;
-                return Err(RunError::Usage(format!(
+                return Err(RunError::usage(format!(
                     "flows '{other}' and '{}' cannot be told apart at port '{}': their probes ({codec}) \
                      carry the same number, or none; give them numbers of their own, or another codec",
                     flow.name, port.name
@@ -171,28 +165,34 @@ impl Prepared {
         let cut = |flow: &Flow| {
             self.program.streams(flow.id.into()).iter().any(|stream| stream.frames.is_cut())
         };
-        let why = match (codecs.read.first(), self.flows_to(port).find(|flow| cut(flow))) {
-            _ if engine != Engine::Kernel => return Ok(engine),
-            (Some(codec), _) => format!(
-                "the kernel engine reads Wirebeat's own probes only, and port '{}' receives those of {codec}",
+        let foreign = codecs.read.first();
+        let fragmented = self.flows_to(port).find(|flow| cut(flow));
+        let able = |engine: Engine| {
+            (foreign.is_none() || engine.can(Ability::Codecs))
+                && (fragmented.is_none() || engine.can(Ability::Reassemble))
+        };
+        if port.spec.engine.engine().is_none() {
+            let fits = |engine| able(engine) && driver(engine).has_room_for(flows, recognised);
+            return Ok(match fits(engine) {
+                true => engine,
+                false => fallback(engine, fits).unwrap_or(engine),
+            });
+        }
+        // where it was asked for, it says itself how many flows it takes
+        let what = match (foreign, fragmented) {
+            _ if able(engine) => return Ok(engine),
+            (Some(codec), _) if !engine.can(Ability::Codecs) => format!(
+                "the {engine} engine reads Wirebeat's own probes only, and port '{}' receives those of {codec}",
                 port.name
             ),
-            (None, Some(flow)) => format!(
-                "the kernel engine puts no fragments together, and packets of the flow '{}' reach port '{}' in \
-                 fragments",
+            (_, Some(flow)) => format!(
+                "the {engine} engine puts no fragments together, and packets of the flow '{}' reach port '{}' in fragments",
                 flow.name, port.name
             ),
-            // where it was asked for, it says itself how much it takes
-            (None, None) => {
-                let fits = port.spec.engine != EngineChoice::Auto
-                    || KernelReceiver::has_room_for(flows, recognised);
-                return Ok(if fits { engine } else { Engine::Packet });
-            }
+            (_, None) => return Ok(engine),
         };
-        if port.spec.engine == EngineChoice::Auto {
-            return Ok(Engine::Packet);
-        }
-        Err(RunError::Usage(format!("{why}; let it receive with 'engine: packet', or 'auto'")))
+        let other = fallback(engine, able).map_or("auto", Engine::name);
+        Err(RunError::usage(what).hint(format!("let it receive with 'engine: {other}', or 'auto'")))
     }
 }
 

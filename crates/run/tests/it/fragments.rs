@@ -165,5 +165,6 @@ fn a_kernel_receiver_that_was_asked_for_is_refused() {
         [("a".to_owned(), bed.a.namespace.clone()), ("b".to_owned(), bed.b.namespace.clone())];
     let options = Options { namespaces: namespaces.into(), ..Options::default() };
     let Err(RunError::Usage(why)) = prepare(&scenario, options) else { panic!("it was prepared") };
+    let why = why.to_string();
     assert!(why.contains("'v4'") && why.contains("engine: packet"), "{why}");
 }

@@ -54,12 +54,24 @@ pub fn file(name: &str) -> PathBuf {
 /// A receiver of ours at the far end, beside its stack: a program there receives the same datagrams.
 pub fn receiver(bed: &Testbed, codec: Codec, port: Option<u16>) -> ReceiveRequest {
     ReceiveRequest {
-        command_line: Vec::new(),
         interface: Some("wb1".to_owned()),
         namespace: Some("b".to_owned()),
         namespaces: BTreeMap::from([("b".to_owned(), bed.b.namespace.clone())]),
-        engine: EngineChoice::Packet,
         filter: Filter { destination_port: port, ..Filter::default() },
+        codecs: vec![codec],
+        ..request(EngineChoice::Packet)
+    }
+}
+
+/// A receiver by `engine`, of everything.
+pub fn request(engine: EngineChoice) -> ReceiveRequest {
+    ReceiveRequest {
+        command_line: Vec::new(),
+        interface: None,
+        namespace: None,
+        namespaces: BTreeMap::new(),
+        engine,
+        filter: Filter::default(),
         bins: None,
         flows: 16,
         promiscuous: false,
@@ -74,7 +86,7 @@ pub fn receiver(bed: &Testbed, codec: Codec, port: Option<u16>) -> ReceiveReques
         on_link_down: OnLinkDown::default(),
         timestamps: TimestampsChoice::default(),
         listen: None,
-        codecs: vec![codec],
+        codecs: Vec::new(),
         same_clock: false,
         log: None,
         groups: Vec::new(),

@@ -27,6 +27,7 @@ mod loss;
 mod model;
 mod multicast;
 mod neighbours;
+mod null;
 mod observations;
 mod observer;
 mod raw_ip;

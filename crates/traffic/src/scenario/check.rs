@@ -12,10 +12,11 @@ use super::change::Settings;
 use super::header::Header;
 use super::header::checksum::Checksum;
 use super::hint::with_hint;
+use crate::engines::{Ability, Engine};
 
 use super::{
-    Change, EngineChoice, FlowSpec, Invalid, KeyPath, LateChoice, MAX_FLOWS, Order, PortSpec,
-    PriorityChoice, Probe, RunSpec, Scenario, Shared, WaitChoice,
+    Change, FlowSpec, Invalid, KeyPath, LateChoice, MAX_FLOWS, Order, PortSpec, PriorityChoice,
+    Probe, RunSpec, Scenario, Shared, WaitChoice,
 };
 
 /// The longest name of a port or flow, in characters: what fits a column of a report.
@@ -69,20 +70,24 @@ fn check_name(of: &str, name: &str) -> Result<(), Invalid> {
 /// `has_way`: a flow from the port says where it goes, so that the machine knows the interface on the way.
 fn check_port(name: &str, port: &PortSpec, has_way: bool) -> Result<(), Invalid> {
     let at = |key| KeyPath::port(name).key(key);
-    match port.engine {
-        EngineChoice::Kernel | EngineChoice::Packet if port.interface.is_none() && !has_way => {
-            return Err(at("interface").invalid(
-                "this engine needs the name of an interface, because no flow from here has a destination; write for \
-                 example 'interface: eth1'",
-            ));
+    let engine = port.engine.engine();
+    if engine.is_some_and(Engine::needs_link) && port.interface.is_none() && !has_way {
+        return Err(at("interface").invalid(
+            "this engine needs the name of an interface, because no flow from here has a destination; write for \
+             example 'interface: eth1'",
+        ));
+    }
+    match (port.engine.can(Ability::WriteFile), &port.file) {
+        (true, None) => {
+            let why =
+                format!("the engine {} needs the name of the file to write", port.engine.name());
+            return Err(at("file").invalid(why));
         }
-        EngineChoice::Pcap if port.file.is_none() => {
-            return Err(at("file").invalid("the engine pcap needs the name of the file to write"));
-        }
-        engine if engine != EngineChoice::Pcap && port.file.is_some() => {
-            return Err(
-                at("file").invalid("only the engine pcap writes a file: add 'engine: pcap'")
-            );
+        (false, Some(_)) => {
+            let writer = Engine::ALL.iter().find(|engine| engine.can(Ability::WriteFile));
+            let writer = writer.map_or("pcap", |engine| engine.name());
+            let why = format!("only the engine {writer} writes a file: add 'engine: {writer}'");
+            return Err(at("file").invalid(why));
         }
         _ => {}
     }
@@ -123,9 +128,9 @@ fn check_transmit_queues(port: &PortSpec) -> Result<(), (Option<usize>, String)>
         let why = "the CPU decides the queue: give 'cores' or 'transmit-queues', not both";
         return Err((None, why.to_owned()));
     }
-    if matches!(port.engine, EngineChoice::Socket | EngineChoice::Pcap | EngineChoice::Loopback) {
-        let why = "transmit queues can be chosen with the engines 'packet' and 'kernel'";
-        return Err((None, why.to_owned()));
+    if port.engine.engine().is_some_and(|engine| !engine.chooses_queue()) {
+        let able = Engine::names(Engine::chooses_queue);
+        return Err((None, format!("transmit queues can be chosen with the engine {able}")));
     }
     if let Some(threads) = port.queues.filter(|&all| usize::from(all.get()) != queues.len()) {
         let why = format!(

@@ -48,7 +48,7 @@ pub use error::{Invalid, KeyPath, Place, SpecError};
 pub use flow::FlowSpec;
 pub use on_link_down::OnLinkDown;
 pub use packet::{Network, Packet};
-pub use port::{EngineChoice, PortSpec};
+pub use port::PortSpec;
 pub use probe::{Carried, Probe};
 pub use rate::FlowRate;
 pub use replay::Replay;
@@ -58,6 +58,8 @@ pub use shared::Shared;
 pub use size::Size;
 pub use sub_flows::{Order, SubFlows};
 pub use text::printable;
+
+pub use crate::engines::EngineChoice;
 pub use yaml::sources::{Reading, Sources};
 
 /// The most flows of a scenario: a probe has 16 bits for the number of its flow.

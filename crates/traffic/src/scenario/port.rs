@@ -11,6 +11,7 @@ use wirebeat_wire::mac::MacAddr;
 
 use super::is_default;
 use super::schema::{BitRateText, BytesText, MacText};
+use crate::engines::EngineChoice;
 
 /// An end of a link: where frames leave and arrive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -81,23 +82,4 @@ impl PortSpec {
     pub fn names_several(&self) -> bool {
         self.cores.len() > 1 || self.transmit_queues.len() > 1
     }
-}
-
-/// How frames are sent and received.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum EngineChoice {
-    /// The fastest engine that this machine and the flows allow; the report names it.
-    #[default]
-    Auto,
-    /// Inside the kernel, by eBPF programs.
-    Kernel,
-    /// Packet sockets with memory-mapped rings; any interface.
-    Packet,
-    /// UDP sockets; no privilege.
-    Socket,
-    /// Into a pcapng file, with the deadlines as timestamps.
-    Pcap,
-    /// In memory, on a virtual clock.
-    Loopback,
 }

@@ -286,7 +286,7 @@ fn what_cannot_be_read_is_known_before_anything_is_sent() {
             format!("ports: {{ a: {{ engine: pcap, file: '{}' }} }}\n", file("none").display());
         let scenario = Scenario::from_yaml(&scenario(&path, &ports, keys, ""), "test").unwrap();
         match prepare(&scenario, Options::default()) {
-            Err(RunError::Usage(why)) => why,
+            Err(RunError::Usage(why)) => why.to_string(),
             Err(other) => panic!("{other}"),
             Ok(_) => panic!("it began"),
         }

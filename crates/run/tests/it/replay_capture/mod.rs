@@ -85,7 +85,7 @@ fn refused(capture: &Path, keys: &str) -> String {
     );
     let scenario = Scenario::from_yaml(&text, "test").unwrap_or_else(|error| panic!("{error}"));
     match prepare(&scenario, Options::default()) {
-        Err(RunError::Usage(why)) => why,
+        Err(RunError::Usage(why)) => why.to_string(),
         Err(other) => other.to_string(),
         Ok(_) => panic!("it began"),
     }

@@ -1,0 +1,218 @@
+//! How a run uses the engine `kernel`: its rights, the driver that has to take redirected frames, and how its ports open.
+
+use std::sync::Arc;
+
+use wirebeat_engine_linux::kernel::{
+    self, FRAME_MAX, KernelOptions, KernelPort, KernelReceiver, ReceiveOptions, SharedSequences,
+};
+use wirebeat_engine_linux::promiscuous::Promiscuous;
+use wirebeat_host::Machine;
+use wirebeat_meter::meter::Flows;
+use wirebeat_meter::summary::MeterSummary;
+use wirebeat_netlink::XdpMode;
+use wirebeat_traffic::engines::Engine;
+use wirebeat_units::FrameLen;
+
+use super::{Missing, OwnMeter, RxOpening, Transmitter, TxCore, TxOpening, link, on_real_time};
+use crate::error::RunError;
+use crate::ports::PortHere;
+use crate::receivers::{Receiver, Receiving};
+
+/// What to use where this engine cannot serve.
+const ANOTHER: &str = "use the engine 'packet'";
+
+pub(super) struct Driver;
+
+impl super::Driver for Driver {
+    fn probe(&self) -> Result<String, Missing> {
+        kernel::probe()
+            .map(|()| "eBPF programs load and run with live frames".to_owned())
+            .map_err(|why| Missing { why, verifier_log: kernel::verifier_log() })
+    }
+
+    fn is_permitted(&self) -> bool {
+        let may = Machine::observe().privileges;
+        may.bpf == Some(true) && may.net_admin == Some(true) && kernel::probe().is_ok()
+    }
+
+    /// It loads programs and opens maps.
+    fn check_rights(&self, port: &PortHere) -> Result<(), RunError> {
+        let may = Machine::observe().privileges;
+        let rights = [(may.bpf, "CAP_BPF"), (may.net_admin, "CAP_NET_ADMIN")];
+        let lacks = rights.iter().filter(|(has, _)| *has == Some(false)).map(|(_, name)| *name);
+        let lacks: Vec<&str> = lacks.collect();
+        match lacks.is_empty() {
+            true => Ok(()),
+            false => Err(RunError::machine(format!(
+                "the kernel engine of port '{}' needs {}, which this process lacks",
+                port.name,
+                lacks.join(" and "),
+            ))
+            .hint(format!(
+                "run as root, or use the engine '{}'",
+                if may.net_raw == Some(true) { "packet" } else { "socket" }
+            ))),
+        }
+    }
+
+    fn frame_max(&self) -> Option<u16> {
+        Some(FRAME_MAX)
+    }
+
+    /// Attaches a program to the interface where its driver wants one.
+    fn prepare(&self, port: &mut PortHere, frame_max: u16) -> Result<(), RunError> {
+        if frame_max > FRAME_MAX {
+            let most = FrameLen::without_fcs(FRAME_MAX).get();
+            let what = format!("the kernel engine sends frames of up to {most} bytes");
+            return Err(RunError::usage(what).hint("use the engine 'packet' for longer ones"));
+        }
+        take_redirected(port)
+    }
+
+    fn open_transmitters(
+        &self,
+        port: &PortHere,
+        opening: &TxOpening<'_>,
+        cores: &[TxCore],
+    ) -> Result<Vec<Box<dyn Transmitter>>, RunError> {
+        let link = link(port, Engine::Kernel)?;
+        let sequences = match cores.len() > 1 {
+            true => Some(Arc::new(SharedSequences::new(counters(opening, cores))?)),
+            false => None,
+        };
+        let open = |core: &TxCore| -> Result<Box<dyn Transmitter>, RunError> {
+            let options = KernelOptions {
+                index: link.index.get(),
+                interface: link.name.clone(),
+                plan: core.plan.tx,
+                wait: opening.wait,
+                thread: core.thread.clone(),
+                unix_offset: opening.unix_offset.clone(),
+                sequences: sequences.clone(),
+                shared: opening.shared.cloned(),
+                attachment: port.attachment.get().cloned(),
+                link: link.speed,
+            };
+            Ok(on_real_time(port.enter(|| KernelPort::open(options))??))
+        };
+        cores.iter().map(open).collect()
+    }
+
+    fn open_receiver(
+        &self,
+        port: &PortHere,
+        opening: &RxOpening<'_>,
+        how: Receiving,
+    ) -> Result<Receiver, RunError> {
+        let link = link(port, Engine::Kernel)?;
+        let options = ReceiveOptions {
+            observe: None,
+            index: link.index.get(),
+            interface: link.name.clone(),
+            attachment: Some(port.attach()?),
+            meter: how.meter,
+            unprobed_gap: None,
+            fate: how.fate,
+            several_queues: how.several_queues,
+            by_queue: how.by_queue,
+            queues: port.served_queues(),
+        };
+        let receiver = port.enter(|| KernelReceiver::open(&options))??;
+        // else a card keeps frames for other stations to itself
+        let all = || Promiscuous::enter(link.index.get());
+        let promiscuous =
+            how.promiscuous.then(|| port.enter(all)).transpose()?.and_then(Result::ok);
+        let attached = port.netlink()?.link_by_index(link.index).ok().and_then(|link| link.xdp);
+        let mode = attached.map_or_else(
+            || "XDP".to_owned(),
+            |attached| format!("{} XDP, metered before the stack", attached.mode),
+        );
+        Ok(Receiver::metered_by_engine(
+            opening,
+            mode,
+            Box::new(receiver),
+            (how.groups, promiscuous),
+        ))
+    }
+
+    fn header_masks(&self) -> usize {
+        KernelReceiver::HEADER_MASKS
+    }
+
+    fn has_room_for(&self, flows: &Flows, recognised: usize) -> bool {
+        KernelReceiver::has_room_for(flows, recognised)
+    }
+}
+
+impl OwnMeter for KernelReceiver {
+    fn received(&self) -> (u64, u64) {
+        KernelReceiver::received(self)
+    }
+
+    fn missing(&self) -> u64 {
+        KernelReceiver::missing(self)
+    }
+
+    fn summary(&self) -> MeterSummary {
+        KernelReceiver::summary(self)
+    }
+}
+
+/// Sequence numbers that all cores share: one for each tag, and one more where packets leave as fragments.
+fn counters(opening: &TxOpening<'_>, cores: &[TxCore]) -> u32 {
+    let program = opening.program;
+    let mut streams = cores.iter().flat_map(|core| program.streams_of(&core.flows));
+    program.tags() * (1 + u32::from(streams.any(|stream| stream.frames.is_cut())))
+}
+
+/// Sees to it that the driver of a port takes redirected frames. Most drivers of cards do only while an XDP program is
+/// attached to the very interface, and say so among its features only then.
+fn take_redirected(port: &mut PortHere) -> Result<(), RunError> {
+    let takes = port.takes_redirected()?;
+    let is_cable = port.link.as_ref().is_some_and(|link| link.kind.as_deref() == Some("veth"));
+    if takes == Some(true) || (is_cable && takes.is_none()) {
+        return Ok(());
+    }
+    if is_cable {
+        return Err(missing_redirect(port, ""));
+    }
+    let was_attached = port.attachment.get().is_some();
+    // perhaps the one that this is typed over
+    if port.spec.engine.engine().is_none() && port.spec.interface.is_none() && !was_attached {
+        return Err(RunError::machine(format!(
+            "{} was not named, and its driver takes redirected frames only with an XDP program attached, which takes the \
+             link of many cards down for seconds (name it with --interface)",
+            port.interface()
+        ))
+        .hint(ANOTHER));
+    }
+    port.attach()?;
+    let why = match port.takes_redirected()? {
+        Some(true) => return Ok(()),
+        // without the driver the stack runs the program, and no frame gets past it
+        None if port.attached_mode()? == Some(XdpMode::Native) => return Ok(()),
+        None => "it does not run XDP programs itself",
+        Some(false) => "it has no NDO_XMIT among its XDP features",
+    };
+    if !was_attached {
+        port.attachment.take();
+    }
+    Err(missing_redirect(port, why))
+}
+
+/// That a driver does not take redirected frames, and what would help.
+fn missing_redirect(port: &PortHere, why: &str) -> RunError {
+    let interface = port.interface();
+    let kind = port.link.as_ref().and_then(|link| link.kind.as_deref());
+    match kind {
+        Some("veth") => RunError::machine(format!(
+            "the kernel engine cannot send on {interface}: the other end of a virtual cable takes redirected frames only \
+             while an XDP program is attached to it or its GRO is on"
+        ))
+        .hint(format!("switch that on there ('ethtool -K <other end> gro on'), or {ANOTHER}")),
+        _ => RunError::machine(format!(
+            "the kernel engine cannot send on {interface}: its driver does not take redirected frames ({why})"
+        ))
+        .hint(ANOTHER),
+    }
+}

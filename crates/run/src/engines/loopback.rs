@@ -1,0 +1,95 @@
+//! How a run uses the engine `loopback`: flows between two of its ports join them in memory.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use wirebeat_engine::loopback::{self, LoopbackPort, VirtualClock};
+use wirebeat_traffic::program::Program;
+
+use super::{Missing, RxOpening, Transmitter, TxCore, TxOpening, check_end, on_virtual_time};
+use crate::error::RunError;
+use crate::ports::PortHere;
+use crate::receivers::{self, Receiver, Receiving};
+
+/// The links in memory of a run, and their clock. Each end is taken by the port that opens it.
+#[derive(Debug, Default)]
+pub(crate) struct InMemory {
+    /// The clock of all ports on a virtual one.
+    pub(crate) clock: VirtualClock,
+    ends: Mutex<HashMap<String, LoopbackPort>>,
+}
+
+impl InMemory {
+    /// Joins the ports of each pair, the first pair of a port first; `way` says what happens in between.
+    pub(crate) fn join<'a>(
+        pairs: impl Iterator<Item = (&'a str, &'a str)>,
+        way: loopback::Link,
+    ) -> InMemory {
+        let clock = VirtualClock::default();
+        let mut ends = HashMap::new();
+        for (from, to) in pairs {
+            if ends.contains_key(from) || ends.contains_key(to) || from == to {
+                continue;
+            }
+            let (there, back) = loopback::pair(&clock, way);
+            ends.insert(from.to_owned(), there);
+            ends.insert(to.to_owned(), back);
+        }
+        InMemory { clock, ends: Mutex::new(ends) }
+    }
+
+    fn take(&self, port: &PortHere) -> Option<LoopbackPort> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).remove(&port.name)
+    }
+}
+
+pub(super) struct Driver;
+
+impl super::Driver for Driver {
+    fn probe(&self) -> Result<String, Missing> {
+        Ok("in memory, on a virtual clock".to_owned())
+    }
+
+    fn check_flows(
+        &self,
+        port: &PortHere,
+        program: &Program,
+        flows: &[u32],
+    ) -> Result<(), RunError> {
+        check_end(port, program, flows)
+    }
+
+    fn open_transmitters(
+        &self,
+        port: &PortHere,
+        opening: &TxOpening<'_>,
+        cores: &[TxCore],
+    ) -> Result<Vec<Box<dyn Transmitter>>, RunError> {
+        let open = |_: &TxCore| -> Result<Box<dyn Transmitter>, RunError> {
+            let end = opening.in_memory.take(port).ok_or_else(|| {
+                RunError::usage(format!(
+                    "port '{}' has no other end: a scenario in memory needs flows between two ports of the engine \
+                     'loopback'",
+                    port.name
+                ))
+            })?;
+            Ok(on_virtual_time(end))
+        };
+        cores.iter().map(open).collect()
+    }
+
+    fn open_receiver(
+        &self,
+        port: &PortHere,
+        opening: &RxOpening<'_>,
+        how: Receiving,
+    ) -> Result<Receiver, RunError> {
+        let end = opening.in_memory.take(port).ok_or_else(|| {
+            RunError::usage(format!(
+                "port '{}' of the engine 'loopback' can be one end of one link only",
+                port.name
+            ))
+        })?;
+        receivers::start(opening, end, opening.in_memory.clock.clone(), how)
+    }
+}

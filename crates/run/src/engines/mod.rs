@@ -1,0 +1,282 @@
+//! The engines, as a run uses them: one [`Driver`] each, in a module of its own, and which of them a port gets (`choice.rs`).
+//!
+//! What an engine is called and what it can do stands in the table of engines (`wirebeat_traffic::engines`), and the list of
+//! drivers below follows from it. Nothing outside of this folder, the table and the engines' own crates names an engine.
+
+mod choice;
+mod kernel;
+mod loopback;
+mod null;
+mod packet;
+mod pcap;
+mod probing;
+mod socket;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use wirebeat_engine::budget::RunClock;
+use wirebeat_engine::clock::Wait;
+use wirebeat_engine::drive::{Driven, Job, Plan, drive};
+use wirebeat_engine::loopback::VirtualClock;
+use wirebeat_engine::port::{Caps, Port};
+use wirebeat_engine_linux::kernel::Shared;
+use wirebeat_engine_linux::scheduling::ThreadOrders;
+use wirebeat_meter::codecs::UnixOffset;
+use wirebeat_meter::meter::Flows;
+use wirebeat_meter::summary::MeterSummary;
+pub(crate) use wirebeat_traffic::engines::{Ability, Engine, TransmitQueue};
+use wirebeat_traffic::program::Program;
+
+use crate::error::RunError;
+use crate::options::Options;
+use crate::ports::PortHere;
+use crate::receivers::{Receiver, Receiving};
+
+pub(crate) use choice::{
+    Choice, check_ethernet, choose, fallback, fastest, settle, without_ethernet,
+};
+pub(crate) use loopback::InMemory;
+
+/// What a run asks of an engine.
+pub(crate) trait Driver: Sync {
+    /// Tries it, on loopback or on nothing: how it works here, or what is missing.
+    fn probe(&self) -> Result<String, Missing>;
+
+    /// Whether this process may use it, for an automatic choice.
+    fn is_permitted(&self) -> bool {
+        true
+    }
+
+    /// That this process may use it at `port`, where it was asked for by name.
+    fn check_rights(&self, port: &PortHere) -> Result<(), RunError> {
+        let _ = port;
+        Ok(())
+    }
+
+    /// The longest frame that it sends, in bytes without FCS, where that is less than what a link carries.
+    fn frame_max(&self) -> Option<u16> {
+        None
+    }
+
+    /// Prepares `port` for sending frames of up to `frame_max` bytes without FCS.
+    fn prepare(&self, port: &mut PortHere, frame_max: u16) -> Result<(), RunError> {
+        let _ = (port, frame_max);
+        Ok(())
+    }
+
+    /// That it can send these flows of the program from `port`.
+    fn check_flows(
+        &self,
+        port: &PortHere,
+        program: &Program,
+        flows: &[u32],
+    ) -> Result<(), RunError> {
+        let _ = (port, program, flows);
+        Ok(())
+    }
+
+    /// Opens a transmitter for each of `cores`, which share the flows of `port`.
+    fn open_transmitters(
+        &self,
+        port: &PortHere,
+        opening: &TxOpening<'_>,
+        cores: &[TxCore],
+    ) -> Result<Vec<Box<dyn Transmitter>>, RunError>;
+
+    /// Opens the receiver of `port` and starts it.
+    fn open_receiver(
+        &self,
+        port: &PortHere,
+        opening: &RxOpening<'_>,
+        how: Receiving,
+    ) -> Result<Receiver, RunError> {
+        let _ = how;
+        let what =
+            format!("port '{}' of the engine '{}' receives nothing", port.name, opening.engine);
+        Err(RunError::usage(what).hint("leave 'to' out of the flows that go to it"))
+    }
+
+    /// How many different sets of header fields may change in flows that it knows by their headers.
+    fn header_masks(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Whether it has room to meter these flows, and so many that are known by their headers.
+    fn has_room_for(&self, flows: &Flows, recognised: usize) -> bool {
+        let _ = (flows, recognised);
+        true
+    }
+}
+
+/// What opening transmitters takes beside the port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TxOpening<'a> {
+    pub(crate) program: &'a Program,
+    /// What names of files are relative to.
+    pub(crate) options: &'a Options,
+    pub(crate) wait: Wait,
+    /// The clock of the day less the monotonic one.
+    pub(crate) unix_offset: &'a UnixOffset,
+    /// Of a run that can be changed: the longest frame to have room for, in bytes without FCS.
+    pub(crate) room: Option<u16>,
+    /// Memory that the port takes payloads from.
+    pub(crate) shared: Option<&'a Arc<Shared>>,
+    /// The links in memory.
+    pub(crate) in_memory: &'a InMemory,
+}
+
+/// One transmit core: what it sends, and how its thread runs.
+#[derive(Debug)]
+pub(crate) struct TxCore {
+    pub(crate) plan: Plan,
+    pub(crate) flows: Vec<u32>,
+    pub(crate) thread: ThreadOrders,
+}
+
+/// What opening a receiver takes beside the port and how it meters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RxOpening<'a> {
+    /// The port's place among those of the run.
+    pub(crate) place: usize,
+    pub(crate) engine: Engine,
+    /// The links in memory.
+    pub(crate) in_memory: &'a InMemory,
+}
+
+/// A port that sends, of any engine.
+pub(crate) trait Transmitter: Debug + Send {
+    /// What it can do.
+    fn caps(&self) -> &Caps;
+
+    /// Runs the transmit loop over it.
+    fn drive(&mut self, clock: TxClock, job: &Job<'_>, plan: &Plan) -> Driven;
+}
+
+/// The clock that a transmit core reads.
+#[derive(Debug)]
+pub(crate) enum TxClock {
+    /// The monotonic clock of the host.
+    Monotonic(RunClock),
+    /// That of a run in no time.
+    Virtual(VirtualClock),
+}
+
+/// A port on the monotonic clock.
+#[derive(Debug)]
+struct RealTime<P>(P);
+
+/// A port on a virtual clock.
+#[derive(Debug)]
+struct VirtualTime<P>(P);
+
+impl<P: Port + Debug> Transmitter for RealTime<P> {
+    fn caps(&self) -> &Caps {
+        self.0.caps()
+    }
+
+    fn drive(&mut self, clock: TxClock, job: &Job<'_>, plan: &Plan) -> Driven {
+        let clock = match clock {
+            TxClock::Monotonic(clock) => clock,
+            TxClock::Virtual(_) => RunClock::default(),
+        };
+        drive(&mut self.0, &clock, job, plan)
+    }
+}
+
+impl<P: Port + Debug> Transmitter for VirtualTime<P> {
+    fn caps(&self) -> &Caps {
+        self.0.caps()
+    }
+
+    fn drive(&mut self, clock: TxClock, job: &Job<'_>, plan: &Plan) -> Driven {
+        let clock = match clock {
+            TxClock::Virtual(clock) => clock,
+            TxClock::Monotonic(_) => VirtualClock::default(),
+        };
+        drive(&mut self.0, &clock, job, plan)
+    }
+}
+
+/// A port on the monotonic clock that sends.
+fn on_real_time(port: impl Port + Debug + 'static) -> Box<dyn Transmitter> {
+    Box::new(RealTime(port))
+}
+
+/// A port on a virtual clock that sends.
+fn on_virtual_time(port: impl Port + Debug + 'static) -> Box<dyn Transmitter> {
+    Box::new(VirtualTime(port))
+}
+
+/// An engine that meters by itself what arrives at a port.
+pub(crate) trait OwnMeter: Debug + Send + Sync {
+    /// Frames metered so far, and their bytes with FCS.
+    fn received(&self) -> (u64, u64);
+
+    /// Sequence numbers that are missing now.
+    fn missing(&self) -> u64;
+
+    /// The measurements so far.
+    fn summary(&self) -> MeterSummary;
+}
+
+/// What an engine lacks here.
+#[derive(Debug)]
+pub(crate) struct Missing {
+    /// What is missing, and what would help.
+    pub(crate) why: String,
+    /// All that the kernel's verifier said, where it refused a program.
+    pub(crate) verifier_log: Option<String>,
+}
+
+impl<T: Into<String>> From<T> for Missing {
+    fn from(why: T) -> Missing {
+        Missing { why: why.into(), verifier_log: None }
+    }
+}
+
+/// The driver of each engine, from the module that its row names.
+macro_rules! drivers {
+    ($($module:ident $variant:ident { $($row:tt)* })*) => {
+        /// The driver of an engine.
+        pub(crate) fn driver(engine: Engine) -> &'static dyn Driver {
+            match engine {
+                $(Engine::$variant => &$module::Driver,)*
+            }
+        }
+    };
+}
+
+wirebeat_traffic::for_each_engine!(drivers);
+
+/// The longest frame that an engine sends, in bytes without FCS, where that is less than what a link carries.
+pub fn frame_max(engine: Engine) -> Option<u16> {
+    driver(engine).frame_max()
+}
+
+/// That a port has an interface, for an engine that needs one.
+fn link(port: &PortHere, engine: Engine) -> Result<&wirebeat_netlink::Link, RunError> {
+    port.link.as_ref().ok_or_else(|| {
+        RunError::usage(format!(
+            "port '{}' has no interface, and the {engine} engine needs one",
+            port.name
+        ))
+    })
+}
+
+/// On a virtual clock no time passes while frames are sent flat out: only a count ends them.
+fn check_end(port: &PortHere, program: &Program, flows: &[u32]) -> Result<(), RunError> {
+    use wirebeat_traffic::program::{Pace, Stream};
+    let endless = |stream: &&Stream| {
+        stream.departures.pace == Pace::Unlimited && stream.departures.count == u64::MAX
+    };
+    let endless = program.streams_of(flows).find(endless);
+    match endless.and_then(|stream| program.flows.get(stream.flow as usize)) {
+        Some(flow) => Err(RunError::usage(format!(
+            "flow '{}' has neither rate nor count, and port '{}' is on a virtual clock, where it would never end",
+            flow.name, port.name
+        ))
+        .hint("give it one of them")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,25 @@
+//! What probes of engines share: the interface that every namespace has and no traffic under test uses, and a small plan.
+
+use wirebeat_engine::port::{PortError, TxPlan};
+use wirebeat_units::Bytes;
+
+/// The interface that every namespace has and no traffic under test uses.
+pub(super) const LOOPBACK: &str = "lo";
+/// Memory for what a probe receives: the least that the engine `packet` takes.
+pub(super) const MEMORY: Bytes = Bytes::new(1 << 19);
+/// Bytes of the datagram that is sent over loopback.
+pub(super) const PAYLOAD: u16 = 18;
+
+/// A plan for one short frame.
+pub(super) fn plan() -> TxPlan {
+    TxPlan { tags: 1, frame_max: PAYLOAD, frame_len: Some(PAYLOAD), ..TxPlan::default() }
+}
+
+/// The error without the words that only matter in a run.
+pub(super) fn reason(error: &PortError) -> String {
+    match error {
+        PortError::Missing { missing, hint: None, .. } => missing.clone(),
+        PortError::Missing { missing, hint: Some(hint), .. } => format!("{missing}; {hint}"),
+        other => other.to_string(),
+    }
+}

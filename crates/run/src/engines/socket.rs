@@ -1,0 +1,187 @@
+//! How a run uses the engine `socket`: the system makes the headers, so that it needs the ends of each flow.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_engine::port::{Port, PortError, TxMeta, TxPlan};
+use wirebeat_engine_linux::socket::{
+    Checksum, Endpoint, Gro, Joining, SocketOptions, SocketPort, SocketReceive, SocketTransmit,
+};
+use wirebeat_meter::meter::Flows;
+use wirebeat_traffic::program::{Flow, Program};
+use wirebeat_units::Nanos;
+
+use super::probing::{MEMORY, PAYLOAD, plan, reason};
+use super::{Missing, RxOpening, Transmitter, TxCore, TxOpening, on_real_time, without_ethernet};
+use crate::damage::DamageWatch;
+use crate::error::RunError;
+use crate::ports::PortHere;
+use crate::receivers::{self, Receiver, Receiving};
+
+/// How long a datagram may take over loopback; it takes microseconds.
+const PATIENCE: Nanos = Nanos::from_millis(500);
+
+pub(super) struct Driver;
+
+impl super::Driver for Driver {
+    /// Sends a datagram to itself over loopback, so that timestamps are tried too.
+    fn probe(&self) -> Result<String, Missing> {
+        let receive = SocketReceive {
+            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
+            buffer: MEMORY,
+            ..SocketReceive::default()
+        };
+        let failed = |error: PortError| reason(&error);
+        let options = SocketOptions { receive: Some(receive), ..SocketOptions::default() };
+        let mut receiver = SocketPort::open(&options).map_err(failed)?;
+        let destination = receiver.addresses().first().copied().ok_or("it listens nowhere")?;
+        let mut sender = SocketPort::open(&to_itself(destination)).map_err(failed)?;
+        let sent_at = MonotonicClock.now();
+        send(&mut sender).map_err(failed)?;
+        let mut arrived = None;
+        receiver
+            .receive(sent_at.saturating_add(PATIENCE), |arrival| arrived = Some(arrival.at))
+            .map_err(failed)?;
+        match arrived {
+            Some(at) if at >= sent_at => {
+                Ok(format!("{}; {}", sender.caps().mode, receiver.caps().mode))
+            }
+            Some(_) => Err("a datagram over loopback was stamped before it was sent; \
+                            the system clock is being set, try again"
+                .into()),
+            None => {
+                Err("a datagram over loopback did not arrive; is a firewall in the way?".into())
+            }
+        }
+    }
+
+    /// It sends what the system makes headers for.
+    fn check_flows(
+        &self,
+        port: &PortHere,
+        program: &Program,
+        flows: &[u32],
+    ) -> Result<(), RunError> {
+        let flows = flows.iter().filter_map(|&flow| program.flows.get(flow as usize));
+        let Some(flow) = flows.into_iter().find(|flow| flow.endpoint.is_none()) else {
+            return Ok(());
+        };
+        let hint = match without_ethernet(port) {
+            Some(why) => {
+                format!("{why}, so that the engines 'packet' and 'kernel' cannot send it either")
+            }
+            None => "use the engine 'packet' or 'kernel'".to_owned(),
+        };
+        Err(RunError::usage(format!(
+            "flow '{}' cannot be sent by the engine 'socket' of port '{}': the system makes the headers there, and these \
+             are not plain UDP over IP with fields that stay the same",
+            flow.name, port.name
+        ))
+        .hint(hint))
+    }
+
+    fn open_transmitters(
+        &self,
+        port: &PortHere,
+        opening: &TxOpening<'_>,
+        cores: &[TxCore],
+    ) -> Result<Vec<Box<dyn Transmitter>>, RunError> {
+        let open = |core: &TxCore| -> Result<Box<dyn Transmitter>, RunError> {
+            let options = sending(port, opening, core);
+            Ok(on_real_time(port.enter(|| SocketPort::open(&options))??))
+        };
+        cores.iter().map(open).collect()
+    }
+
+    fn open_receiver(
+        &self,
+        port: &PortHere,
+        opening: &RxOpening<'_>,
+        how: Receiving,
+    ) -> Result<Receiver, RunError> {
+        // of flows that were not announced, some are told apart by their ends only
+        let ends = matches!(how.meter.flows, Flows::Any(_)) && how.meter.codecs.by_ends();
+        let card = port.card.get().cloned();
+        // joined datagrams have one stamp
+        let gro = if card.is_some() { Gro::Off } else { Gro::On };
+        let listen = how.listen.clone();
+        let receive = SocketReceive { listen, ends, gro, ..SocketReceive::default() };
+        let options = SocketOptions {
+            interface: interface(port),
+            transmit: None,
+            receive: Some(receive),
+            card,
+        };
+        let opened = port.enter(|| SocketPort::open(&options))??;
+        let damage = DamageWatch::of(port)?;
+        Ok(receivers::start(opening, opened, MonotonicClock, how)?.watched(damage))
+    }
+}
+
+/// A sender of one datagram over loopback.
+fn to_itself(destination: SocketAddr) -> SocketOptions {
+    let endpoint = Endpoint {
+        source: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        destination,
+        ttl: 1,
+        tos: 0,
+        checksum: Checksum::Sent,
+    };
+    let transmit = SocketTransmit {
+        plan: plan(),
+        endpoints: vec![Some(endpoint)],
+        joining: Joining::default(),
+    };
+    SocketOptions { transmit: Some(transmit), ..SocketOptions::default() }
+}
+
+fn send(port: &mut SocketPort) -> Result<(), PortError> {
+    port.reserve(1)?;
+    port.slot(0)[..usize::from(PAYLOAD)].fill(0);
+    port.commit(&[TxMeta { len: PAYLOAD, ..TxMeta::default() }])?;
+    port.flush()
+}
+
+fn sending(port: &PortHere, opening: &TxOpening<'_>, core: &TxCore) -> SocketOptions {
+    let TxOpening { program, room, .. } = *opening;
+    let flows = &core.flows;
+    // lengths are those of payloads here
+    let images = || program.streams_of(flows).map(|stream| stream.frames.datagram());
+    let frame_max = images().map(|image| image.longest()).max().unwrap_or(0);
+    let fixed = images().all(|image| image.fixed_len() == Some(frame_max));
+    let frame_len = fixed.then_some(frame_max).filter(|_| room.is_none());
+    let frame_max = frame_max.max(room.unwrap_or(0));
+    SocketOptions {
+        interface: interface(port),
+        card: port.card.get().cloned(),
+        transmit: Some(SocketTransmit {
+            plan: TxPlan { frame_max, frame_len, ..core.plan.tx },
+            endpoints: (0..program.tags())
+                .map(|tag| {
+                    let flow = program.flow_of(tag);
+                    let flow = flows.contains(&flow).then(|| program.flows.get(flow as usize));
+                    flow.flatten().and_then(endpoint)
+                })
+                .collect(),
+            joining: Joining::WhereSizesAllow,
+        }),
+        receive: None,
+    }
+}
+
+fn endpoint(flow: &Flow) -> Option<Endpoint> {
+    let endpoint = flow.endpoint?;
+    Some(Endpoint {
+        source: endpoint.source,
+        destination: endpoint.destination,
+        ttl: endpoint.ttl,
+        tos: endpoint.tos,
+        checksum: if endpoint.checksum { Checksum::Sent } else { Checksum::Omitted },
+    })
+}
+
+/// The interface of a port's sockets. One that was not asked for is left to the routes, unless its card stamps.
+fn interface(port: &PortHere) -> Option<String> {
+    let stamps = port.card.get().and(port.link.as_ref()).map(|link| link.name.clone());
+    port.spec.interface.clone().or(stamps)
+}
