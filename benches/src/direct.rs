@@ -61,7 +61,7 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
         interface: near.link.name.clone(),
         plan: plan.tx,
         wait: Wait::Spin,
-        thread: ThreadOrders::on(lab.cores.send),
+        thread: Some(ThreadOrders::on(lab.cores.send)),
         unix_offset: UnixOffset::default(),
         sequences: None,
         shared: None,

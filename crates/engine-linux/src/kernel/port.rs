@@ -19,7 +19,7 @@ use super::convert;
 use super::dispatcher::Entered;
 use super::load::{self, Layout, SharedSequences, Transmitter, base_len, slot_size};
 use super::mapped::Mapped;
-use super::pump::{Engine, PATIENCE, Pump, PumpOrders, refused, show_time_of_day};
+use super::pump::{Calls, Engine, PATIENCE, Pump, PumpOrders, refused, show_time_of_day};
 use super::ring::Ring;
 use super::round::Round;
 use super::shared::Shared;
@@ -53,8 +53,9 @@ pub struct KernelOptions {
     pub plan: TxPlan,
     /// How launch times are waited for.
     pub wait: Wait,
-    /// Where and how the transmitting thread runs.
-    pub thread: ThreadOrders,
+    /// Where and how the transmitting thread runs. `None`: there is none, and [`Port::flush`] sends what is committed on the
+    /// calling thread's CPU and returns when it has left. Then nothing waits for launch times, and nothing is repeated.
+    pub thread: Option<ThreadOrders>,
     /// The clock of the day less the monotonic one, for the probes of other tools; followed while frames leave.
     pub unix_offset: UnixOffset,
     /// Numbers shared with other transmit cores.
@@ -81,7 +82,7 @@ pub struct KernelPort {
     lateness: Mapped,
     histograms: Mapped,
     interruptions: Mapped,
-    pump: Pump,
+    calls: Calls,
     /// Set by `stop`: frames taken back, by tag.
     withdrawn: Vec<Amount>,
     _entered: Option<Entered>,
@@ -101,6 +102,12 @@ impl KernelPort {
                     plan.frame_max + 4,
                     FRAME_MAX + 4
                 ),
+            });
+        }
+        if options.thread.is_none() && (plan.paced || plan.round > 0) {
+            return Err(PortError::Unsupported {
+                engine: "kernel",
+                what: "wait for launch times, or repeat, without a thread of its own".to_owned(),
             });
         }
         super::probe::one_clock()
@@ -124,16 +131,17 @@ impl KernelPort {
             unix_offset: options.unix_offset.clone(),
             quit: AtomicBool::new(false),
         };
-        let pump = Pump::start(
-            engine,
-            PumpOrders {
-                wait: options.wait,
-                thread: options.thread.clone(),
-                paced: plan.paced,
-                frame: vec![0; usize::from(base_len(&plan, change))],
-            },
-        )
-        .map_err(|source| system("starting the transmitting thread", &on, source))?;
+        let frame = vec![0; usize::from(base_len(&plan, change))];
+        let calls = match options.thread.clone() {
+            Some(thread) => {
+                let orders = PumpOrders { wait: options.wait, thread, paced: plan.paced, frame };
+                let pump = Pump::start(engine, orders);
+                Calls::Thread(
+                    pump.map_err(|source| system("starting the transmitting thread", &on, source))?,
+                )
+            }
+            None => Calls::Caller { engine: Box::new(engine), frame },
+        };
         let caps = Caps {
             engine: "kernel",
             mode: mode(
@@ -160,7 +168,7 @@ impl KernelPort {
             lateness: loaded.lateness,
             histograms: loaded.histograms,
             interruptions: loaded.interruptions,
-            pump,
+            calls,
             withdrawn: Vec::new(),
             _entered: loaded.entered,
             _warm_up: loaded.warm_up,
@@ -171,7 +179,7 @@ impl KernelPort {
         self.progress.load(progress::CONSUMED)
     }
 
-    /// An error of the pump, if it ended on one.
+    /// An error of the thread, if it ended on one.
     fn check(&mut self) -> Result<(), PortError> {
         if refused(&self.progress) > 0 {
             return Err(PortError::Unsupported {
@@ -182,11 +190,11 @@ impl KernelPort {
                 ),
             });
         }
-        if !self.pump.failed() {
+        if !self.calls.failed() {
             return Ok(());
         }
         let on = self.options.interface.clone();
-        match self.pump.finish() {
+        match self.calls.finish() {
             Ok(()) => Err(system("transmitting", &on, io::Error::other("the thread ended early"))),
             Err(error) => Err(explain(&on, error)),
         }
@@ -309,7 +317,7 @@ impl Port for KernelPort {
 
     fn flush(&mut self) -> Result<(), PortError> {
         show_time_of_day(&self.orders, &self.options.unix_offset);
-        self.pump.wake();
+        self.calls.flush().map_err(|error| explain(&self.options.interface, error))?;
         self.check()
     }
 
@@ -369,15 +377,15 @@ impl Port for KernelPort {
         let window = self.round.window().filter(|_| self.options.plan.paced);
         self.orders.store(orders::WINDOW_NS, window.map_or(0, Nanos::get));
         self.progress.store(progress::ROUND_START, start);
-        // last: the pump begins when it sees it
+        // last: the thread begins when it sees it
         self.orders.store(orders::LIMIT, order.limit);
-        self.pump.wake();
+        self.calls.flush().map_err(|error| explain(&self.options.interface, error))?;
         Ok(())
     }
 
     fn stop(&mut self) -> Result<(), PortError> {
         self.orders.store(orders::STOP, 1);
-        self.pump.finish().map_err(|error| explain(&self.options.interface, error))?;
+        self.calls.finish().map_err(|error| explain(&self.options.interface, error))?;
         self.withdrawn = vec![Amount::default(); self.options.plan.tags as usize];
         if self.options.plan.round == 0 {
             for position in self.consumed()..self.ring.head() {

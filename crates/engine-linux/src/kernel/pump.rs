@@ -1,5 +1,6 @@
-//! The thread that runs the transmit program: one for each transmit core, pinned to it, because a test
-//! run executes on the CPU of the calling thread.
+//! Who runs the transmit program ([`Calls`]). Usually a thread does, one for each transmit core, pinned to it, because a test
+//! run executes on the CPU of the calling thread. A loop that decides by what arrives what it sends next calls by itself, and
+//! what it has built has left when the call returns.
 //!
 //! The program itself waits for launch times to the nanosecond; this thread decides when it is worth
 //! being in the kernel at all. That is the wait mode: `spin` stays in the kernel, `hybrid` sleeps
@@ -82,6 +83,73 @@ pub(crate) struct Engine {
     pub(crate) progress: Arc<Mapped>,
     pub(crate) unix_offset: UnixOffset,
     pub(crate) quit: AtomicBool,
+}
+
+/// Who runs the program.
+#[derive(Debug)]
+pub(crate) enum Calls {
+    /// A thread of its own.
+    Thread(Pump),
+    /// Whoever flushes the port.
+    Caller {
+        engine: Box<Engine>,
+        /// What the pages of the kernel begin as; only its length matters.
+        frame: Vec<u8>,
+    },
+}
+
+impl Calls {
+    /// Sees to it that what is committed leaves: tells the thread, or calls.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Calls::Thread(pump) => pump.wake(),
+            Calls::Caller { engine, frame } => send_all(engine, frame)?,
+        }
+        Ok(())
+    }
+
+    /// Whether the thread has ended by itself, which only an error makes it do.
+    pub(crate) fn failed(&self) -> bool {
+        matches!(self, Calls::Thread(pump) if pump.failed())
+    }
+
+    /// Ends the thread and says how it went.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Calls::Thread(pump) => pump.finish(),
+            Calls::Caller { engine, .. } => {
+                engine.orders.store(orders::STOP, 1);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Runs the program until all that is in the ring has left.
+fn send_all(engine: &Engine, frame: &[u8]) -> io::Result<()> {
+    let waiting = || {
+        let head = engine.orders.load(orders::HEAD);
+        head.saturating_sub(engine.progress.load(progress::CONSUMED))
+    };
+    let mut before = u64::MAX;
+    loop {
+        let left = waiting();
+        // a program that sends nothing more would be called for ever
+        if left == 0 || left == before || engine.orders.load(orders::STOP) != 0 {
+            return Ok(());
+        }
+        before = left;
+        let repeat = u32::try_from(left).unwrap_or(u32::MAX);
+        engine.progress.store(progress::PLACE, 0);
+        match test_run::run(
+            engine.program.as_fd(),
+            Call { frame, repeat, batch: repeat.min(FLOOD_BATCH) },
+        ) {
+            // a signal came: what is left is sent by another call
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => before = u64::MAX,
+            other => other?,
+        }
+    }
 }
 
 /// A running pump. Dropping it stops the program and ends the thread.

@@ -196,7 +196,7 @@ fn fed(cable: &Testbed, frames: u64) -> u64 {
         interface: cable.a.interface().to_owned(),
         plan: Plan::new(&program, &[0, 1], Shard::WHOLE, (0, 0)).tx,
         wait: Wait::Sleep,
-        thread: ThreadOrders::on(0),
+        thread: Some(ThreadOrders::on(0)),
         unix_offset: UnixOffset::default(),
         sequences: None,
         shared: None,

@@ -86,7 +86,7 @@ impl super::Driver for Driver {
                 interface: link.name.clone(),
                 plan: core.plan.tx,
                 wait: opening.wait,
-                thread: core.thread.clone(),
+                thread: Some(core.thread.clone()),
                 unix_offset: opening.unix_offset.clone(),
                 sequences: sequences.clone(),
                 shared: opening.shared.cloned(),

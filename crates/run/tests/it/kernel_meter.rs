@@ -83,26 +83,13 @@ pub(crate) fn both(
     let options =
         ReceiveOptions { several_queues, observe, ..receive_options(bed, config.clone()) };
     let mut receiver = bed.b.namespace.run(|| KernelReceiver::open(&options)).unwrap().unwrap();
-    send_frames(bed, frames);
+    send_frames(bed, &receiver, frames);
 
     let mut reference = Meter::new(config);
     for (frame, at) in frames.iter().zip(1u64..) {
         reference.record_frame(Nanos::new(at), frame, (frame.len() as u32 + 4).max(64));
     }
     let reference = reference.summary();
-    let seen = |summary: &MeterSummary| {
-        summary.flows.values().map(|flow| flow.frames).sum::<u64>()
-            + summary.unprobed.frames
-            + summary.unknown_flow
-            + summary.stale
-            + summary.foreign
-            + summary.malformed
-            + summary.fragments
-    };
-    let patience = Instant::now() + Duration::from_secs(5);
-    while seen(&receiver.summary()) < frames.len() as u64 && Instant::now() < patience {
-        std::thread::sleep(Duration::from_millis(5));
-    }
     let summary = receiver.summary();
     agree(frames, &summary, receiver.observations().unwrap());
     (summary, reference)
@@ -124,8 +111,8 @@ pub(crate) fn receive_options(bed: &Testbed, meter: MeterConfig) -> ReceiveOptio
     }
 }
 
-/// Sends them all; when it comes back, they have arrived.
-pub(crate) fn send_frames(bed: &Testbed, frames: &[Vec<u8>]) {
+/// Sends them all, and waits until they have arrived.
+pub(crate) fn send_frames(bed: &Testbed, receiver: &KernelReceiver, frames: &[Vec<u8>]) {
     let plan = TxPlan { tags: 1, frame_max: 1500, ..TxPlan::default() };
     let options = PacketOptions {
         interface: "wb0".to_owned(),
@@ -133,9 +120,24 @@ pub(crate) fn send_frames(bed: &Testbed, frames: &[Vec<u8>]) {
         receive: None,
         card: None,
     };
+    let seen = || {
+        let summary = receiver.summary();
+        summary.flows.values().map(|flow| flow.frames).sum::<u64>()
+            + summary.unprobed.frames
+            + summary.unknown_flow
+            + summary.stale
+            + summary.foreign
+            + summary.malformed
+            + summary.fragments
+    };
+    let all = seen() + frames.len() as u64;
     // one CPU sends all, so that the frames keep their order
-    let all = bed.a.namespace.run(|| send(&options, frames, 0)).unwrap();
-    assert_eq!(all, frames.len());
+    let sent = bed.a.namespace.run(|| send(&options, frames, 0)).unwrap();
+    assert_eq!(sent, frames.len());
+    let patience = Instant::now() + Duration::from_secs(5);
+    while seen() < all && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// What was told of each frame by itself adds up to what was measured.

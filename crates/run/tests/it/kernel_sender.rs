@@ -23,6 +23,7 @@ use wirebeat_units::Nanos;
 use wirebeat_wire::codec::{Marks, SequenceForm, TimeForm};
 use wirebeat_wire::stamp::Stamp;
 
+use crate::kernel_meter::{expecting, probe, receive_options};
 use crate::world::{cable, prepared};
 
 const FRAMES: u64 = 100;
@@ -41,19 +42,23 @@ fn port_of(bed: &Testbed, cut: bool, tags: u32) -> KernelPort {
 
 /// The same for this plan, with a clock of the day.
 fn open(bed: &Testbed, plan: TxPlan, unix_offset: UnixOffset) -> KernelPort {
-    let options = KernelOptions {
+    let options = options(bed, plan, unix_offset);
+    bed.a.namespace.run(|| KernelPort::open(options)).unwrap().unwrap()
+}
+
+fn options(bed: &Testbed, plan: TxPlan, unix_offset: UnixOffset) -> KernelOptions {
+    KernelOptions {
         index: bed.a.link.index.get(),
         interface: "wb0".to_owned(),
         plan,
         wait: Wait::Spin,
-        thread: ThreadOrders::on(0),
+        thread: Some(ThreadOrders::on(0)),
         unix_offset,
         sequences: None,
         shared: None,
         attachment: None,
         link: None,
-    };
-    bed.a.namespace.run(|| KernelPort::open(options)).unwrap().unwrap()
+    }
 }
 
 /// Sends frames that are a millisecond late already, and says when they left.
@@ -77,6 +82,55 @@ fn late(spacing: Nanos) -> DepartureRecord {
     port.totals(&mut totals);
     assert_eq!(totals[0].sent.frames, FRAMES);
     port.departures(0)
+}
+
+/// A loop that decides by what arrives what it sends next has no thread beside it: when the call is back, all has left.
+#[test]
+fn what_a_caller_has_built_leaves_in_its_call() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let bed = cable();
+    let receive = receive_options(&bed, expecting(1));
+    let receiver = bed.b.namespace.run(|| KernelReceiver::open(&receive)).unwrap().unwrap();
+    let plan = TxPlan { tags: 1, frame_max: 60, frame_len: Some(60), ..TxPlan::default() };
+    let options = KernelOptions { thread: None, ..options(&bed, plan, UnixOffset::default()) };
+    let open = |options: &KernelOptions| {
+        bed.a.namespace.run(|| KernelPort::open(options.clone())).unwrap()
+    };
+    for of_thread in [TxPlan { paced: true, ..plan }, TxPlan { round: 1, ..plan }] {
+        let refused = open(&KernelOptions { plan: of_thread, ..options.clone() }).unwrap_err();
+        assert!(refused.to_string().contains("without a thread of its own"), "{refused}");
+    }
+    let mut port = open(&options).unwrap();
+    let mut all = 0;
+    // more than a batch of the kernel, too
+    for batch in [1, 8, 64, 200] {
+        let mut built = 0;
+        while built < batch {
+            let room = port.reserve(batch - built).unwrap();
+            assert!(room > 0);
+            for index in 0..room {
+                let frame = probe(0, all, 1);
+                port.slot(index)[..60].copy_from_slice(&frame);
+                all += 1;
+            }
+            let meta = TxMeta { len: 60, drift: Nanos::MAX, ..TxMeta::default() };
+            port.commit(&vec![meta; room]).unwrap();
+            built += room;
+        }
+        port.flush().unwrap();
+        let mut totals = [TxTotals::default()];
+        port.totals(&mut totals);
+        assert_eq!(totals[0].sent.frames, u64::from(all), "after a batch of {batch}");
+    }
+    let patience = MonotonicClock.now().saturating_add(Nanos::from_secs(5));
+    while receiver.received().0 < u64::from(all) && MonotonicClock.now() < patience {
+        std::thread::yield_now();
+    }
+    let flow = &receiver.summary().flows[&0];
+    assert_eq!(
+        (flow.frames, flow.sequence.unique, flow.sequence.reordered),
+        (all.into(), all.into(), 0)
+    );
 }
 
 /// The offset of the clock of the day was read once, at the start: after a step of that clock all stamps were wrong by it.

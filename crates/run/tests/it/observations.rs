@@ -26,7 +26,7 @@ fn what_finds_its_ring_full_is_counted_as_lost() {
     for round in 0..3 {
         let first = round * 1000;
         let frames: Vec<_> = (first..first + 1000).map(|n| probe(0, n, 1)).collect();
-        send_frames(&bed, &frames);
+        send_frames(&bed, &receiver, &frames);
         let mut numbers = Vec::new();
         // in two parts: what was read makes room
         for most in [40, usize::MAX] {
@@ -57,7 +57,7 @@ fn the_first_bytes_come_with_them() {
         let observe = ObservationOptions { frames: Observed::All, bytes, slots: 256 };
         let mut receiver = receiver(&bed, observe);
         let mut observations = receiver.observations().unwrap();
-        send_frames(&bed, &frames);
+        send_frames(&bed, &receiver, &frames);
         // they can be read when the receiver is gone
         drop(receiver);
         let mut seen = Vec::new();
