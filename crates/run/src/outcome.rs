@@ -28,7 +28,7 @@ use crate::facts;
 use crate::refused;
 use crate::remote::{self, Measurement, RemoteError};
 use crate::replay::{self, Member, Replayed};
-use crate::session::Prepared;
+use crate::session::Running;
 use crate::timestamps;
 use crate::transmit::gone;
 
@@ -83,14 +83,14 @@ fn device_counters(cards: &[Option<Card>]) -> Vec<Option<LinkStats>> {
 }
 
 /// Puts everything together.
-pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
+pub(crate) fn report(mut run: Running<'_>, outcome: Outcome) -> Report {
     let mut end = outcome.end.clone();
     let changes = changes(&run, outcome.ran, !outcome.stopped_early);
-    if let Some(control) = &run.control {
-        run.program = control.program();
+    if let Some(control) = &run.open.control {
+        run.plan.program = control.program();
     }
-    let mut machine_notes = run.placed.clone();
-    let mut tags = vec![FlowSent::default(); run.program.tags() as usize];
+    let mut machine_notes = run.plan.placed.clone();
+    let mut tags = vec![FlowSent::default(); run.plan.program.tags() as usize];
     let mut interruptions = Vec::new();
     let mut card_stamps = Vec::new();
     let mut shared_errors = Distribution::default();
@@ -127,7 +127,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         }
     }
     charge_not_reached(&mut tags);
-    let cards_after = cards::read_all(&run.ports);
+    let cards_after = cards::read_all(&run.lab.ports);
     let cards = CardReports::new(&outcome.cards, &cards_after);
     let (before, after) = (device_counters(&outcome.cards), device_counters(&cards_after));
     check_headers(&mut run);
@@ -151,7 +151,7 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
     let received = receiver.as_ref().map(|side| &side.summary);
     machine_notes.extend(refused::charge(&mut tags, &run, (&before, &after), received));
     let frames: u64 = tags.iter().map(|tag| tag.sent.frames).sum();
-    let sender = (frames > 0 || !run.program.flows.is_empty())
+    let sender = (frames > 0 || !run.plan.program.flows.is_empty())
         .then(|| {
             let times = (outcome.start, outcome.halted.unwrap_or(outcome.ran));
             let of_cores = OfCores { interruptions: &interruptions, card_stamps: &card_stamps };
@@ -160,13 +160,13 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
         .map(|side| with_shared(side, shared_errors.buckets));
     machine_notes.extend(facts::shared_errors(&tags));
     let (costs, spent) = facts::cost(&outcome.cpu, frames);
-    machine_notes.extend(facts::disturbances(&spent, &run.machine));
+    machine_notes.extend(facts::disturbances(&spent, &run.lab.machine));
     let cards = receiver.iter().flat_map(|side| &side.stations);
     let clocks =
         timestamps::clocks(clocks, cards.filter_map(|side| side.hardware_timestamps.as_ref()));
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command_line: run.options.command_line.clone(),
+        command_line: run.lab.options.command_line.clone(),
         started: outcome.started,
         duration: outcome.elapsed,
         end,
@@ -181,17 +181,17 @@ pub(crate) fn report(mut run: Prepared, outcome: Outcome) -> Report {
 }
 
 /// A flow whose headers were changed from outside while it ran was not recognised from then on.
-fn check_headers(run: &mut Prepared) {
-    if run.control.is_none() {
+fn check_headers(run: &mut Running<'_>) {
+    if run.open.control.is_none() {
         return;
     }
-    for flow in &run.program.flows {
-        let Some(how @ Attribution::Headers(_)) = run.attributions.get_mut(&flow.id) else {
+    for flow in &run.plan.program.flows {
+        let Some(how @ Attribution::Headers(_)) = run.open.attributions.get_mut(&flow.id) else {
             continue;
         };
         let mine = |(_, id): &&(_, u16)| *id == flow.id;
-        let known: Vec<_> = run.recognised.flows().iter().filter(mine).collect();
-        let now = run.program.headers(flow).unwrap_or_default();
+        let known: Vec<_> = run.open.recognised.flows().iter().filter(mine).collect();
+        let now = run.plan.program.headers(flow).unwrap_or_default();
         if now.iter().any(|own| known.iter().all(|(known, _)| known != own)) {
             *how = Attribution::NotMeasured(
                 "it has no probes, and its headers were changed while it ran".to_owned(),
@@ -202,19 +202,19 @@ fn check_headers(run: &mut Prepared) {
 
 /// Frames that came in at the interfaces of all ports that received, by the devices' counters.
 fn at_interfaces(
-    run: &Prepared,
+    run: &Running<'_>,
     (before, after): (&[Option<LinkStats>], &[Option<LinkStats>]),
 ) -> Option<u64> {
     let at = |place: usize| {
         let (before, after) = (before.get(place)?.as_ref()?, after.get(place)?.as_ref()?);
         Some(after.rx_packets.saturating_sub(before.rx_packets))
     };
-    run.receivers.iter().map(|receiver| at(receiver.place)).sum()
+    run.open.receivers.iter().map(|receiver| at(receiver.place)).sum()
 }
 
 /// What the report says of a recording.
-fn replay_of(run: &Prepared, replayed: Replayed) -> Replay {
-    let flow = run.program.flows.get(replayed.flow as usize);
+fn replay_of(run: &Running<'_>, replayed: Replayed) -> Replay {
+    let flow = run.plan.program.flows.get(replayed.flow as usize);
     let names = flow.and_then(|flow| flow.replay.as_ref());
     Replay {
         flow: flow.map_or_else(String::new, |flow| flow.name.clone()),
@@ -238,10 +238,10 @@ fn held_back(of: &replay::HeldBack) -> Option<HeldBack> {
 }
 
 /// What left out of its order, as it was asked for and as it was.
-fn out_of_order(run: &Prepared, flow: &Flow, disorder: &Disorder) -> Option<OutOfOrder> {
+fn out_of_order(run: &Running<'_>, flow: &Flow, disorder: &Disorder) -> Option<OutOfOrder> {
     let asked = flow.replay.as_ref()?.out_of_order?;
     let numbers = match asked.numbers {
-        _ if run.program.codec(flow.id.into()).is_none() => ProbeNumbers::None,
+        _ if run.plan.program.codec(flow.id.into()).is_none() => ProbeNumbers::None,
         Numbers::Records => ProbeNumbers::Records,
         Numbers::Departures => ProbeNumbers::Departures,
     };
@@ -258,11 +258,11 @@ fn out_of_order(run: &Prepared, flow: &Flow, disorder: &Disorder) -> Option<OutO
 }
 
 /// What changed in the flows while they could send.
-fn changes(run: &Prepared, ran: Nanos, completed: bool) -> Vec<Change> {
-    match &run.control {
+fn changes(run: &Running<'_>, ran: Nanos, completed: bool) -> Vec<Change> {
+    match &run.open.control {
         Some(control) => control.noted(ran, completed),
         None => {
-            let mut changes = run.planned.clone();
+            let mut changes = run.plan.planned.clone();
             changes.retain(|change| change.at_ns < ran.get());
             changes
         }
@@ -361,7 +361,7 @@ struct OfCores<'a> {
 }
 
 fn sender_side(
-    run: &Prepared,
+    run: &Running<'_>,
     (tags, replayed): (&[FlowSent], &[Replayed]),
     times: (Nanos, Nanos),
     (of_cores, cards): (OfCores<'_>, &CardReports),
@@ -374,7 +374,7 @@ fn sender_side(
     SenderSide {
         stations: sending_stations(run, of_cores, cards),
         shared_errors: Vec::new(),
-        flows: run.program.flows.iter().map(flow).collect(),
+        flows: run.plan.program.flows.iter().map(flow).collect(),
     }
 }
 
@@ -387,26 +387,31 @@ fn with_shared(mut side: SenderSide, shared_errors: Vec<(u16, u64)>) -> SenderSi
 }
 
 /// Over how many transmit queues a flow is spread, so that they do not keep its order.
-fn queues(run: &Prepared, flow: &Flow) -> u32 {
-    let mine = run.sending.iter().filter(|sending| sending.flows.contains(&flow.id.into()));
+fn queues(run: &Running<'_>, flow: &Flow) -> u32 {
+    let mine = run.open.sending.iter().filter(|sending| sending.flows.contains(&flow.id.into()));
     let spread = mine.filter(|_| flow.members.is_empty()).map(|sending| sending.cores);
     spread.max().unwrap_or(1)
 }
 
 /// What was sent of a flow, and of its members each.
 fn sent_flow(
-    run: &Prepared,
+    run: &Running<'_>,
     flow: &Flow,
     (tags, members): (&[FlowSent], &[Member]),
     (start, ran): (Nanos, Nanos),
 ) -> SentFlow {
-    let program = &run.program;
+    let program = &run.plan.program;
     let probed = program.codec(flow.id.into()).is_some();
     let none = FlowSent::default();
     let of = |tag: u32| tags.get(tag as usize).unwrap_or(&none);
     let line = |sent: &FlowSent, id: u16| SentFlow {
         id: probed.then_some(id),
-        attribution: run.attributions.get(&flow.id).cloned().unwrap_or(Attribution::NoReceiver),
+        attribution: run
+            .open
+            .attributions
+            .get(&flow.id)
+            .cloned()
+            .unwrap_or(Attribution::NoReceiver),
         requested: volume(sent.requested),
         sent: volume(sent.sent),
         expired: sent.expired.frames,
@@ -461,13 +466,13 @@ fn mean(program: &Program, flow: &Flow) -> Option<Volume> {
 }
 
 fn sending_stations(
-    run: &Prepared,
+    run: &Running<'_>,
     OfCores { interruptions, card_stamps }: OfCores<'_>,
     cards: &CardReports,
 ) -> Vec<Station> {
     let mut stations: Vec<Station> = Vec::new();
     let mut last = None;
-    for (core, sending) in run.sending.iter().enumerate() {
+    for (core, sending) in run.open.sending.iter().enumerate() {
         let cpu = sending.seat.cpu.map(|cpu| cpu as u32);
         if last == Some(sending.place) {
             if let Some(station) = stations.last_mut() {
@@ -478,16 +483,16 @@ fn sending_stations(
             continue;
         }
         last = Some(sending.place);
-        let port = &run.ports[sending.place];
+        let port = &run.lab.ports[sending.place];
         let mut station =
-            facts::station(port, run.engines[sending.place], &sending.mode, &run.machine);
-        station.wait = Some(facts::wait_name(run.wait).to_owned());
+            facts::station(port, run.open.engines[sending.place], &sending.mode, &run.lab.machine);
+        station.wait = Some(facts::wait_name(run.plan.wait).to_owned());
         station.cpus = cpu.into_iter().collect();
         station.transmit_queues = port.transmit_queues();
         station.card = cards.of(sending.place);
         facts::sender(&mut station, &sending.state, &sending.seat);
         facts::transmit_queue(&mut station, sending.transmit_queue.as_ref());
-        let cores = run.sending.iter().skip(core);
+        let cores = run.open.sending.iter().skip(core);
         let cores = cores.take_while(|other| other.place == sending.place).count();
         let of_cores = interruptions.iter().skip(core).take(cores).flatten();
         station.interruptions = of_cores
@@ -513,11 +518,11 @@ fn sending_stations(
 
 /// Ends the receivers.
 fn receiver_side(
-    run: &mut Prepared,
+    run: &mut Running<'_>,
     end: &mut End,
     (notes, cards): (&mut Vec<String>, &CardReports),
 ) -> Option<ReceiverSide> {
-    let receivers = std::mem::take(&mut run.receivers);
+    let receivers = std::mem::take(&mut run.open.receivers);
     if receivers.is_empty() {
         return None;
     }
@@ -526,13 +531,14 @@ fn receiver_side(
     for receiver in receivers {
         let place = receiver.place;
         let mode = receiver.mode.clone();
-        let mut station = facts::station(&run.ports[place], receiver.engine, &mode, &run.machine);
+        let mut station =
+            facts::station(&run.lab.ports[place], receiver.engine, &mode, &run.lab.machine);
         station.card = cards.of(place);
         facts::threads(&mut station, "receive", [&receiver.state]);
         let engine = receiver.engine;
         let received = receiver.finish();
         station.hardware_timestamps =
-            timestamps::of_station(&run.ports[place], received.card_stamps.as_ref());
+            timestamps::of_station(&run.lab.ports[place], received.card_stamps.as_ref());
         stations.push(station);
         notes.extend(facts::left_alone(engine, &received.summary));
         notes.extend(facts::shared_histograms(&received.summary));

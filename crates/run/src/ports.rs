@@ -17,6 +17,7 @@ use wirebeat_wire::mac::MacAddr;
 
 use crate::engines::{Ability, Engine};
 use crate::error::RunError;
+use crate::lab::Known;
 
 /// A port, found on this machine.
 #[derive(Debug)]
@@ -203,11 +204,12 @@ fn link(port: &PortHere, scenario: &Scenario) -> Result<Option<Link>, RunError> 
     }
 }
 
-/// What the compiler has to know about the links.
+/// What the compiler has to know about the links. `known` are the ways that were looked up before, and now.
 pub(crate) fn links(
     scenario: &Scenario,
     ports: &[PortHere],
     engines: &[Engine],
+    known: &mut Known,
 ) -> Result<Links, RunError> {
     let mut links = Links::default();
     for ((number, port), engine) in (0u16..).zip(ports).zip(engines) {
@@ -219,8 +221,19 @@ pub(crate) fn links(
         let Some(link) = port.link.as_ref().filter(|_| engine.can(Ability::SeeHeaders)) else {
             continue;
         };
-        let known = station_at(scenario, &links, (&name, address));
-        let route = route(port, link.index, (address, next_hop, known))?;
+        let place = (name.clone(), address);
+        // where a flow writes the station, nobody has to be asked
+        let looked_up = known.get(&place).filter(|_| next_hop.is_none());
+        let route = match looked_up {
+            Some(route) => *route,
+            None => {
+                let station = station_at(scenario, &links, (&name, address));
+                route(port, link.index, (address, next_hop, station))?
+            }
+        };
+        if next_hop.is_none() {
+            known.insert(place, route);
+        }
         if let Some(facts) = links.ports.get_mut(&name) {
             facts.routes.insert(address, route);
         }

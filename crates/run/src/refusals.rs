@@ -7,7 +7,7 @@ use wirebeat_engine::drive::LiveTx;
 use wirebeat_engine_linux::kernel::{Accepted, Answers};
 use wirebeat_units::Nanos;
 
-use crate::session::Prepared;
+use crate::session::Running;
 use crate::transmit;
 
 /// So long after the first frame was handed over, a driver has accepted one.
@@ -30,15 +30,16 @@ pub(crate) struct Refusals(Vec<Untried>);
 
 impl Refusals {
     /// Looks at the ports of `run` where it is counted; `lives` are those of its senders.
-    pub(crate) fn new(run: &Prepared, lives: &[Arc<LiveTx>]) -> Refusals {
-        let counted = |place: &usize| run.accepted.get(*place).is_some_and(Option::is_some);
-        let places = (0..run.ports.len()).filter(counted);
+    pub(crate) fn new(run: &Running<'_>, lives: &[Arc<LiveTx>]) -> Refusals {
+        let counted = |place: &usize| run.open.accepted.get(*place).is_some_and(Option::is_some);
+        let places = (0..run.lab.ports.len()).filter(counted);
         let untried = places.map(|place| {
-            let mine = run.sending.iter().zip(lives).filter(|(sending, _)| sending.place == place);
+            let mine =
+                run.open.sending.iter().zip(lives).filter(|(sending, _)| sending.place == place);
             let lives = mine.map(|(_, live)| Arc::clone(live)).collect();
             Untried {
                 place,
-                interface: run.ports[place].interface().to_owned(),
+                interface: run.lab.ports[place].interface().to_owned(),
                 lives,
                 since: None,
             }

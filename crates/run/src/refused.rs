@@ -11,7 +11,7 @@ use wirebeat_netlink::LinkStats;
 use wirebeat_report::assemble::Attribution;
 
 use crate::engines::Ability;
-use crate::session::Prepared;
+use crate::session::Running;
 
 /// What is known of the frames of a tag.
 #[derive(Clone, Copy, Debug)]
@@ -25,18 +25,18 @@ struct Handed {
 /// Charges to flows what devices refused of them, by counters before and after. What is not certain comes back as notes.
 pub(crate) fn charge(
     tags: &mut [FlowSent],
-    run: &Prepared,
+    run: &Running<'_>,
     (before, after): (&[Option<LinkStats>], &[Option<LinkStats>]),
     received: Option<&MeterSummary>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    for (place, port) in run.ports.iter().enumerate() {
+    for (place, port) in run.lab.ports.iter().enumerate() {
         let (Some(before), Some(after)) = (&before[place], &after[place]) else { continue };
-        let mine = run.program.flows_from(&port.name);
-        if run.engines[place].can(Ability::ConfirmSent) || mine.is_empty() {
+        let mine = run.plan.program.flows_from(&port.name);
+        if run.open.engines[place].can(Ability::ConfirmSent) || mine.is_empty() {
             continue;
         }
-        let of_flow = |flow: u32| run.program.tags_of(flow).map(move |tag| (flow, tag));
+        let of_flow = |flow: u32| run.plan.program.tags_of(flow).map(move |tag| (flow, tag));
         let mine: Vec<(u32, u32)> = mine.into_iter().flat_map(of_flow).collect();
         let known = |&(flow, tag): &(u32, u32)| {
             let frames = on_wire(tags[tag as usize].sent);
@@ -44,7 +44,7 @@ pub(crate) fn charge(
             Handed { frames, missed: arrived.map(|arrived| frames.saturating_sub(arrived)) }
         };
         let handed: Vec<Handed> = mine.iter().map(known).collect();
-        let left = match run.accepted.get(place).and_then(Option::as_ref) {
+        let left = match run.open.accepted.get(place).and_then(Option::as_ref) {
             Some(accepted) => accepted.answers().accepted,
             None => after.tx_packets.saturating_sub(before.tx_packets),
         };
@@ -72,11 +72,11 @@ pub(crate) fn charge(
 }
 
 /// Frames on the wire of a tag that arrived, where a receiver counts them.
-fn arrived(run: &Prepared, summary: &MeterSummary, flow: u32, tag: u32) -> Option<u64> {
+fn arrived(run: &Running<'_>, summary: &MeterSummary, flow: u32, tag: u32) -> Option<u64> {
     // of a number that no frame arrived of, there is no summary
     let of = |number: u16| summary.flows.get(&number).map_or(0, arrivals);
-    let id = run.program.flows.get(flow as usize)?.id;
-    match run.attributions.get(&id)? {
+    let id = run.plan.program.flows.get(flow as usize)?.id;
+    match run.open.attributions.get(&id)? {
         Attribution::Probe => u16::try_from(tag).ok().map(of),
         Attribution::Headers(number) => Some(of(*number)),
         Attribution::Unprobed | Attribution::NoReceiver | Attribution::NotMeasured(_) => None,

@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::ports::PortHere;
 
 /// What was not written and had to be chosen on this machine: a sentence for each port.
-pub(super) fn chosen(scenario: &Scenario, ports: &[PortHere], choices: &[Choice]) -> Vec<String> {
+pub(crate) fn chosen(scenario: &Scenario, ports: &[PortHere], choices: &[Choice]) -> Vec<String> {
     let of = |(port, choice): (&PortHere, &Choice)| {
         let on_the_way = port.spec.interface.is_none().then_some(port.link.as_ref()).flatten();
         let to = scenario.destination_from(&port.name);
@@ -29,7 +29,7 @@ pub(super) fn chosen(scenario: &Scenario, ports: &[PortHere], choices: &[Choice]
 }
 
 /// Captures that are there already, and that ports of the engine `pcap` write over.
-pub(super) fn overwritten<'a>(
+pub(crate) fn overwritten<'a>(
     ports: &'a [PortHere],
     engines: &'a [Engine],
     options: &'a Options,

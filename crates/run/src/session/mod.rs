@@ -4,6 +4,7 @@
 
 mod choices;
 mod opening;
+mod planned;
 mod reception;
 mod start;
 mod watching;
@@ -14,49 +15,44 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
+use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::{LiveTx, Sequences};
 use wirebeat_engine_linux::affinity::Aside;
 use wirebeat_engine_linux::kernel::Accepted;
-use wirebeat_engine_linux::scheduling::{Priority, ThreadState, raise_helpers};
-use wirebeat_engine_linux::time::RealtimeToMonotonic;
-use wirebeat_host::{CpuTimes, Machine};
+use wirebeat_engine_linux::scheduling::{ThreadState, raise_helpers};
+use wirebeat_host::CpuTimes;
 use wirebeat_meter::headers::HeaderTable;
 use wirebeat_netlink::LinkWatch;
 use wirebeat_report::assemble::Attribution;
-use wirebeat_report::model::{Change, End, Report, TransmitQueue};
-use wirebeat_traffic::compile::{Live, compile};
-use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_traffic::scenario::{OnLinkDown, Scenario, TimestampsChoice, WaitChoice};
-use wirebeat_units::{Nanos, WallTime};
+use wirebeat_report::model::{End, Report, TransmitQueue};
+use wirebeat_traffic::compile::Live;
+use wirebeat_traffic::program::Flow;
+use wirebeat_traffic::scenario::Scenario;
+use wirebeat_units::Nanos;
 
 use crate::attribution::attribute_remote;
 use crate::cards;
 use crate::control::socket::ControlSocket;
 use crate::control::{Control, Controlled};
-use crate::day_clock::DayClock;
-use crate::engines::{self, Ability, Engine, InMemory};
+use crate::engines::{Ability, Engine, InMemory};
 use crate::error::RunError;
-use crate::files;
+use crate::lab::Lab;
 use crate::links::Links;
 use crate::observe::{Looks, Observer, Stop};
 use crate::options::Options;
 use crate::outcome::{self, Outcome};
-use crate::placement::{self, Cpus, Demand, Placement, Seat};
-use crate::ports::{self, PortHere};
-use crate::priority;
-use crate::queues::{self, Queues};
+use crate::placement::Seat;
+use crate::ports::PortHere;
 use crate::receivers::Receiver;
 use crate::refusals::Refusals;
-use crate::remote::{Connection, ExpectedFlow, Measurement, RemoteError};
-use crate::replay::{Opened, Replaying};
-use crate::spread;
+use crate::remote::{ExpectedFlow, Measurement, RemoteError};
+use crate::replay::{self, Replaying};
 use crate::starvation::Starvation;
 use crate::transmit::{Marching, Sender};
 
-use choices::{check_bins, check_ends, chosen, overwritten, planned};
-use opening::await_links;
-use reception::nominal_gap;
+pub(crate) use choices::{chosen, overwritten};
+pub(crate) use opening::await_links;
+use planned::{Planned, monotonic};
 use start::before_a_tick;
 pub(crate) use watching::stopped;
 use watching::{Halt, HandedOver, Looking, end_of_sending, halt_when_asked};
@@ -69,15 +65,26 @@ const WATCH: Duration = Duration::from_millis(10);
 /// A run that is ready to start: compiled, its ports open, nothing sent.
 #[allow(missing_debug_implementations, reason = "a connection has no readable form")]
 pub struct Prepared {
-    pub(crate) program: Program,
-    pub(crate) options: Options,
-    pub(crate) ports: Vec<PortHere>,
+    lab: Lab,
+    plan: Planned,
+    open: Opened,
+}
+
+/// A run on a lab from its start to its report.
+pub(crate) struct Running<'lab> {
+    pub(crate) lab: &'lab mut Lab,
+    pub(crate) plan: Planned,
+    pub(crate) open: Opened,
+}
+
+/// What is open for one run beside the ports of the lab.
+#[derive(Default)]
+pub(crate) struct Opened {
+    /// The engine that each port sends by.
     pub(crate) engines: Vec<Engine>,
-    /// Interfaces and engines that were not written and had to be chosen, for the person who waits.
-    chosen: Vec<String>,
     pub(crate) senders: Vec<Sender>,
     /// What was recorded, until it is begun, and on its way to them.
-    opened: Vec<Opened>,
+    recordings: Vec<replay::Opened>,
     replaying: Vec<Replaying>,
     /// What the report says of each sender, once they are at work.
     pub(crate) sending: Vec<Sending>,
@@ -86,33 +93,16 @@ pub struct Prepared {
     pub(crate) attributions: BTreeMap<u16, Attribution>,
     /// The headers of those that are known by theirs.
     pub(crate) recognised: HeaderTable,
-    pub(crate) wait: Wait,
-    pub(crate) priority: Priority,
-    /// What the placement of its threads has to say.
-    pub(crate) placed: Vec<String>,
-    pub(crate) settle: Nanos,
-    /// When it starts by the clock of the day, if that was said.
-    start_at: Option<WallTime>,
-    /// The clock of the day, for probes of other tools.
-    day: DayClock,
-    pub(crate) machine: Machine,
-    /// Who stamps frames.
-    timestamps: TimestampsChoice,
-    /// How long to wait for links before the start, and what becomes of the run when one goes down.
-    links: (Nanos, OnLinkDown),
     watches: Vec<LinkWatch>,
     /// What the drivers of ports accept, where it is counted.
     pub(crate) accepted: Vec<Option<Accepted>>,
+    /// The links in memory.
     in_memory: InMemory,
-    /// The receiver on another host.
-    connection: Option<Connection>,
-    /// What it measures, from [`Prepared::begin`] on.
+    /// What the receiver on another host measures, from [`Prepared::begin`] on.
     measurement: Option<Measurement>,
     /// Where its flows may change while it runs: the handle, and the socket if there is one.
     pub(crate) control: Option<Control>,
     control_socket: Option<ControlSocket>,
-    /// What the scenario changes while it runs, in the order of time.
-    pub(crate) planned: Vec<Change>,
     /// The longest frame of each port that there is room for, without FCS.
     room: Vec<u16>,
 }
@@ -132,218 +122,24 @@ pub(crate) struct Sending {
     pub(crate) mode: String,
 }
 
-/// Resolves links, compiles the scenario and opens its ports. Nothing is sent.
+/// Opens a lab, compiles the scenario and opens what it sends and receives by. Nothing is sent.
 pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunError> {
-    let cpus = Cpus::here();
-    for (name, port) in &scenario.ports {
-        cpus.check(&format!("port '{name}'"), &port.cores)?;
-    }
-    let ports = ports::find(scenario, &options.namespaces)?;
-    let choices =
-        ports.iter().map(|port| engines::choose(port, scenario)).collect::<Result<Vec<_>, _>>()?;
-    let engines: Vec<Engine> = choices.iter().map(|choice| choice.engine).collect();
-    let mut chosen = chosen(scenario, &ports, &choices);
-    chosen.extend(overwritten(&ports, &engines, &options));
-    // neighbours answer only then
-    chosen.extend(await_links(&ports, &engines, scenario.run.link_timeout)?);
-    let found = files::find(scenario, &options)?;
-    let links = ports::links(scenario, &ports, &engines)?;
-    let program = compile(scenario, &links, &found.files)?;
-    found.check(&program)?;
-    check_bins(&program, &options)?;
-    check_ends(&program, &ports, &engines)?;
-    let wait = match scenario.run.wait {
-        WaitChoice::Spin => Wait::Spin,
-        WaitChoice::Hybrid => Wait::Hybrid,
-        WaitChoice::Sleep => Wait::Sleep,
-    };
-    let mut prepared = Prepared {
-        program,
-        options,
-        ports,
-        engines,
-        chosen,
-        senders: Vec::new(),
-        opened: Vec::new(),
-        replaying: Vec::new(),
-        sending: Vec::new(),
-        receivers: Vec::new(),
-        attributions: BTreeMap::new(),
-        recognised: HeaderTable::default(),
-        wait,
-        priority: priority::of(scenario.run.priority),
-        placed: Vec::new(),
-        settle: scenario.run.settle,
-        day: DayClock::new(),
-        start_at: scenario.run.start_at,
-        machine: Machine::observe(),
-        timestamps: scenario.run.timestamps,
-        links: (scenario.run.link_timeout, scenario.run.on_link_down),
-        watches: Vec::new(),
-        accepted: Vec::new(),
-        in_memory: InMemory::default(),
-        connection: None,
-        measurement: None,
-        control: None,
-        control_socket: None,
-        planned: planned(scenario),
-        room: Vec::new(),
-    };
-    prepared.check_clocks()?;
-    prepared.check_start()?;
-    if let Some(peer) = &prepared.options.peer {
-        prepared.connection = Some(Connection::open(peer)?);
-    }
-    let placement = prepared.place(&cpus)?;
-    prepared.check_priority(&placement)?;
-    prepared.placed.clone_from(&placement.findings);
-    // what transmits is not kept from it by those who help it
-    let _aside = Aside::from(placement.cpus());
-    let _raised = raise_helpers(prepared.priority);
-    prepared.open(placement.senders)?;
-    prepared.watch()?;
-    prepared.begin_replays()?;
-    if prepared.is_controlled() {
-        let live = Live::new(scenario.clone(), links, found.files, &prepared.program);
-        prepared.control = Some(prepared.control_of(live));
-    }
-    // last, so that a signal that ends the program while it waits leaves no socket behind
-    if let Controlled::BySocket(path) = &prepared.options.control {
-        prepared.control_socket = Some(ControlSocket::open(path.as_deref())?);
-    }
-    Ok(prepared)
+    let mut lab = Lab::open(scenario, options)?;
+    let plan = Planned::of(&mut lab, scenario)?;
+    let (plan, open) = open_all(&mut lab, plan)?;
+    Ok(Prepared { lab, plan, open })
 }
 
 impl Prepared {
-    /// Ports on a virtual clock and ports on a real one cannot share a run.
-    fn check_clocks(&self) -> Result<(), RunError> {
-        let count = self.engines.iter().filter(|engine| engine.is_virtual()).count();
-        if count > 0 && self.is_controlled() {
-            let real = Engine::names(|engine| !engine.is_virtual());
-            return Err(RunError::usage(
-                "a run on a virtual clock is over before anyone could change it",
-            )
-            .hint(format!("use the engine {real}, or run it without control")));
-        }
-        if count == 0 || count == self.engines.len() {
-            return Ok(());
-        }
-        let of = Engine::names(Engine::is_virtual);
-        Err(RunError::usage(format!(
-            "ports of the engine {of} run on a virtual clock and cannot share a scenario with ports on a real one"
-        ))
-        .hint("give all ports a virtual engine, or none"))
-    }
-
-    /// A start that has passed cannot be kept.
-    fn check_start(&self) -> Result<(), RunError> {
-        let Some(moment) = self.start_at else { return Ok(()) };
-        if self.monotonic(moment) >= MonotonicClock.now() {
-            return Ok(());
-        }
-        let why = format!(
-            "the start at {moment} has passed; give a later one, or leave 'run.start-at' out"
-        );
-        Err(RunError::usage(why))
-    }
-
-    /// When it starts and how long that is from now, where it waits for a moment.
-    fn awaited_start(&self) -> Option<String> {
-        let moment = self.start_at?;
-        let ahead = self.monotonic(moment).saturating_sub(MonotonicClock.now()).get();
-        let seconds = ahead.div_ceil(1_000_000_000);
-        let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-        (!self.is_virtual() && ahead > 0).then(|| {
-            format!(
-                "waiting for the start at {moment}, in {hours:02}:{minutes:02}:{:02}",
-                seconds % 60
-            )
-        })
-    }
-
-    /// Whether it runs on a virtual clock.
-    fn is_virtual(&self) -> bool {
-        self.engines.iter().any(|engine| engine.is_virtual())
-    }
-
-    /// Whether flows may change while it runs.
-    fn is_controlled(&self) -> bool {
-        self.options.control != Controlled::No
-    }
-
     /// The handle for those who change its flows, where [`Options::control`] asks for one. It works while the
     /// session runs.
     pub fn control(&self) -> Option<Control> {
-        self.control.clone()
+        self.open.control.clone()
     }
 
     /// Where the control socket lies, if there is one.
     pub fn control_path(&self) -> Option<&std::path::Path> {
-        self.control_socket.as_ref().map(ControlSocket::path)
-    }
-
-    fn control_of(&mut self, live: Live) -> Control {
-        for (place, sender) in self.senders.iter_mut().enumerate() {
-            sender.place = place;
-        }
-        let room = |flow: &Flow| {
-            let place = self.ports.iter().position(|port| port.name == flow.from);
-            place.and_then(|place| self.room.get(place)).copied().unwrap_or(0)
-        };
-        let room = self.program.flows.iter().map(room).collect();
-        Control::new(live, self.senders.len(), room)
-    }
-
-    /// Where the transmit cores of all ports run.
-    fn place(&self, cpus: &Cpus) -> Result<Placement, RunError> {
-        let of = |(port, engine): (&PortHere, &Engine)| {
-            let flows = self.program.flows_from(&port.name);
-            let most = (usize::from(port.spec.senders()), port.spec.names_several());
-            let senders = match flows.is_empty() {
-                true => 0,
-                false => spread::shares(&self.program, &flows, most).len(),
-            };
-            let demand = Demand::of(port, *engine, senders);
-            let near = demand.near.as_deref();
-            if demand.senders == 0 {
-                return Ok(demand);
-            }
-            if !port.spec.transmit_queues.is_empty() {
-                let named = queues::choose(port, *engine, (&cpus.allowed, near))?;
-                return Ok(Demand { named, ..demand });
-            }
-            let below = Queues::of(port, *engine).as_ref().and_then(Queues::cpus_below);
-            Ok(Demand { below, ..demand })
-        };
-        let demands = self.ports.iter().zip(&self.engines).map(of);
-        let demands = demands.collect::<Result<Vec<Demand>, RunError>>()?;
-        Ok(placement::place(&demands, &cpus.allowed))
-    }
-
-    /// That real time is permitted, where it is asked for and somebody sends or receives.
-    fn check_priority(&self, placement: &Placement) -> Result<(), RunError> {
-        match self.engines.iter().all(|engine| engine.is_virtual()) {
-            true => Ok(()),
-            false => priority::check(self.priority, placement),
-        }
-    }
-
-    /// The gap between frames of a flow, where it is sure to stay the same.
-    fn nominal_gap(&self, flow: &Flow) -> Option<Nanos> {
-        nominal_gap(&self.program, flow).filter(|_| !self.is_controlled())
-    }
-
-    /// How long the flows are going to send, where their schedule says so.
-    fn duration(&self) -> Option<Nanos> {
-        let flows = 0..self.program.flows.len() as u32;
-        flows.map(|flow| self.program.end(flow)).max().filter(|&end| end < Nanos::MAX)
-    }
-
-    /// When the last flow has to end by time, from the start of the run. A flow that ends by its count
-    /// takes as long as it takes.
-    fn time_limit(&self) -> Nanos {
-        let stops = self.program.streams.iter().map(|stream| stream.departures.stop);
-        stops.max().unwrap_or(Nanos::ZERO)
+        self.open.control_socket.as_ref().map(ControlSocket::path)
     }
 
     /// Lets the receiver on another host begin to measure, if there is one: call it right before [`Prepared::start`], which
@@ -352,35 +148,97 @@ impl Prepared {
     /// # Errors
     /// What the other host cannot do, or says that cannot be true. Nothing has been sent.
     pub fn begin(&mut self, stop: &Stop) -> Result<(), RunError> {
-        self.measurement = self.begin_remote(stop)?;
+        let Prepared { lab, plan, open } = self;
+        open.measurement = begin_remote(lab, plan, open, stop)?;
         Ok(())
     }
 
-    /// Lets the receiver on another host begin to measure the flows that no port here receives.
-    fn begin_remote(&mut self, stop: &Stop) -> Result<Option<Measurement>, RemoteError> {
-        if let Some(mut begun) = self.measurement.take() {
-            begun.heed(stop, self.settle);
-            return Ok(Some(begun));
+    /// Runs to the end and reports.
+    pub fn start(self, observer: &mut dyn Observer, stop: &Stop) -> Report {
+        let Prepared { mut lab, plan, open } = self;
+        Running { lab: &mut lab, plan, open }.to_the_end(observer, stop)
+    }
+}
+
+/// Runs `scenario` on the ports of `lab` to its end.
+pub(crate) fn run(
+    lab: &mut Lab,
+    scenario: &Scenario,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Report, RunError> {
+    let plan = Planned::of(lab, scenario)?;
+    let (plan, mut open) = open_all(lab, plan)?;
+    open.measurement = begin_remote(lab, &plan, &mut open, stop)?;
+    Ok(Running { lab, plan, open }.to_the_end(observer, stop))
+}
+
+/// Opens what a planned run sends and receives by.
+fn open_all(lab: &mut Lab, plan: Planned) -> Result<(Planned, Opened), RunError> {
+    let mut running = Running { lab, plan, open: Opened::default() };
+    running.open_all()?;
+    let Running { plan, open, .. } = running;
+    Ok((plan, open))
+}
+
+/// Lets the receiver on another host begin to measure the flows that no port here receives.
+fn begin_remote(
+    lab: &mut Lab,
+    plan: &Planned,
+    open: &mut Opened,
+    stop: &Stop,
+) -> Result<Option<Measurement>, RemoteError> {
+    if let Some(mut begun) = open.measurement.take() {
+        begun.heed(stop, plan.settle);
+        return Ok(Some(begun));
+    }
+    let Some(mut connection) = lab.connection.take() else { return Ok(None) };
+    connection.heed(stop);
+    let flows = plan.program.flows.iter().filter(|flow| flow.to.is_none());
+    let there: Vec<&Flow> = flows.clone().collect();
+    open.attributions.extend(attribute_remote(&plan.program, &there));
+    let expected = flows.flat_map(|flow| {
+        let nominal_gap_ns = plan.nominal_gap(lab, flow).map(Nanos::get);
+        let name = flow.name.clone();
+        let expected = move |id| ExpectedFlow { id, name: name.clone(), nominal_gap_ns };
+        plan.program.probes_of(flow).map(expected)
+    });
+    let mut measurement = connection.begin(expected.collect())?;
+    measurement.heed(stop, plan.settle);
+    Ok(Some(measurement))
+}
+
+impl Running<'_> {
+    /// Opens all that the run takes.
+    fn open_all(&mut self) -> Result<(), RunError> {
+        let seats = std::mem::take(&mut self.plan.seats);
+        self.open.engines.clone_from(&self.lab.engines);
+        // what transmits is not kept from it by those who help it
+        let _aside = Aside::from(seats.iter().flatten().filter_map(|seat| seat.cpu));
+        let _raised = raise_helpers(self.plan.priority);
+        self.open(seats)?;
+        self.watch()?;
+        self.begin_replays()?;
+        if let Some(live) = self.plan.live.take() {
+            self.open.control = Some(self.control_of(live));
         }
-        let Some(mut connection) = self.connection.take() else { return Ok(None) };
-        connection.heed(stop);
-        let flows = self.program.flows.iter().filter(|flow| flow.to.is_none());
-        let there: Vec<&Flow> = flows.clone().collect();
-        self.attributions.extend(attribute_remote(&self.program, &there));
-        let expected = flows.flat_map(|flow| {
-            let nominal_gap_ns = self.nominal_gap(flow).map(Nanos::get);
-            let name = flow.name.clone();
-            let expected = move |id| ExpectedFlow { id, name: name.clone(), nominal_gap_ns };
-            self.program.probes_of(flow).map(expected)
-        });
-        let mut measurement = connection.begin(expected.collect())?;
-        measurement.heed(stop, self.settle);
-        Ok(Some(measurement))
+        // last, so that a signal that ends the program while it waits leaves no socket behind
+        if let Controlled::BySocket(path) = &self.lab.options.control {
+            self.open.control_socket = Some(ControlSocket::open(path.as_deref())?);
+        }
+        Ok(())
     }
 
-    /// A moment on the monotonic clock, as the two clocks stand now.
-    fn monotonic(&self, moment: WallTime) -> Nanos {
-        Nanos::new(moment.unix().get().saturating_sub(RealtimeToMonotonic::new().offset()))
+    fn control_of(&mut self, live: Live) -> Control {
+        for (place, sender) in self.open.senders.iter_mut().enumerate() {
+            sender.place = place;
+        }
+        let room = |flow: &Flow| {
+            let place = self.lab.ports.iter().position(|port| port.name == flow.from);
+            place.and_then(|place| self.open.room.get(place)).copied().unwrap_or(0)
+        };
+        let room = self.plan.program.flows.iter().map(room).collect();
+        Control::new(live, self.open.senders.len(), room)
     }
 
     /// What will not be as it is written: a sentence for each port.
@@ -392,7 +250,7 @@ impl Prepared {
                 names.extend(port.spec.next_hop.map(|_| "the next hop"));
                 names
             };
-            let flows = self.program.flows.iter().filter(|flow| flow.from == port.name);
+            let flows = self.plan.program.flows.iter().filter(|flow| flow.from == port.name);
             let flows: Vec<&Flow> = flows.filter(|flow| !names(flow).is_empty()).collect();
             let first = flows.first().filter(|_| !engine.can(Ability::SeeHeaders))?;
             let others = match flows.len() {
@@ -408,71 +266,77 @@ impl Prepared {
                 first.name
             ))
         };
-        self.ports.iter().zip(&self.engines).filter_map(of_port).collect()
+        self.lab.ports.iter().zip(&self.open.engines).filter_map(of_port).collect()
     }
 
     /// Runs to the end and reports.
-    pub fn start(mut self, observer: &mut dyn Observer, stop: &Stop) -> Report {
-        for notice in self.chosen.iter().chain(&self.left_to_the_system()) {
+    fn to_the_end(mut self, observer: &mut dyn Observer, stop: &Stop) -> Report {
+        for notice in std::mem::take(&mut self.lab.notices).iter().chain(&self.left_to_the_system())
+        {
             observer.notice(notice);
         }
-        if let Some(notice) = self.awaited_start() {
+        if let Some(notice) = self.plan.awaited_start(self.lab) {
             observer.notice(&notice);
         }
-        let mut remote = self.begin_remote(stop);
-        let cards = cards::read_all(&self.ports);
+        let mut remote = begin_remote(self.lab, &self.plan, &mut self.open, stop);
+        let cards = cards::read_all(&self.lab.ports);
         let started = SystemTime::now();
         let cpu = CpuTimes::now();
-        let duration = self.duration();
-        let virtual_time = self.is_virtual();
+        let duration = self.plan.duration();
+        let virtual_time = self.lab.is_virtual();
         let begun = MonotonicClock.now();
-        let start = match self.start_at {
+        let start = match self.plan.start_at {
             _ if virtual_time => VIRTUAL_START,
-            Some(moment) => self.monotonic(moment).max(before_a_tick(begun)),
+            Some(moment) => monotonic(moment).max(before_a_tick(begun)),
             None => before_a_tick(begun),
         };
         // What lies before the start is waiting, and no part of the run.
         let origin = if virtual_time { begun } else { start };
-        let sequences = Sequences::new(self.program.tags());
+        let sequences = Sequences::new(self.plan.program.tags());
         // without the receiver that was asked for, nothing is sent
         let halt = Halt::new(remote.is_err());
         // before any of them waits: who begins alone would go on alone
-        let on_virtual_time = self.senders.iter().filter(|sender| sender.is_on_virtual_time());
-        let mut clocks = self.in_memory.clock.waiters(on_virtual_time.count()).into_iter();
+        let on_virtual_time = self.open.senders.iter().filter(|sender| sender.is_on_virtual_time());
+        let mut clocks = self.open.in_memory.clock.waiters(on_virtual_time.count()).into_iter();
         // it may be long since this was prepared
-        self.day.refresh();
-        let unix_offset = self.day.offset().clone();
+        self.lab.day.refresh();
+        let unix_offset = self.lab.day.offset().clone();
         let marching = Marching {
-            program: &self.program,
+            program: &self.plan.program,
             sequences: &sequences,
             start,
-            end: start.saturating_add(self.time_limit()),
-            wait: self.wait,
+            end: start.saturating_add(self.plan.time_limit()),
+            wait: self.plan.wait,
             unix_offset: &unix_offset,
             stop: &halt.flag,
-            changes: self.control.as_ref().map(Control::changes),
+            changes: self.open.control.as_ref().map(Control::changes),
         };
-        let socket = self.control_socket.take().zip(self.control.clone());
+        let socket = self.open.control_socket.take().zip(self.open.control.clone());
         let serving = socket.map(|(socket, control)| socket.serve(control));
         if let Some(Err(error)) = &serving {
             observer.notice(&format!("nothing answers on the control socket: {error}"));
         }
-        if let Some(control) = &self.control {
+        if let Some(control) = &self.open.control {
             control.begin(start);
         }
-        let mut senders = std::mem::take(&mut self.senders);
-        let _aside = Aside::from(self.sending.iter().filter_map(|sending| sending.seat.cpu));
-        let _raised = raise_helpers(self.priority);
-        let seats = self.sending.iter().map(|sending| (&sending.state, &sending.seat));
+        let mut senders = std::mem::take(&mut self.open.senders);
+        let _aside = Aside::from(self.open.sending.iter().filter_map(|sending| sending.seat.cpu));
+        let _raised = raise_helpers(self.plan.priority);
+        let seats = self.open.sending.iter().map(|sending| (&sending.state, &sending.seat));
         let mut starvation = Starvation::watch(seats, begun);
         let lives: Vec<Arc<LiveTx>> =
             senders.iter().map(|sender| Arc::clone(&sender.live)).collect();
-        let mut links = Links::new(std::mem::take(&mut self.watches), self.links.1, origin);
+        let mut links =
+            Links::new(std::mem::take(&mut self.open.watches), self.plan.on_link_down, origin);
         let stopped_before = matches!(remote, Err(RemoteError::Stopped { .. }));
         let mut refusals = Refusals::new(&self, &lives);
-        let handed = HandedOver { sending: &self.sending, lives: &lives, accepted: &self.accepted };
+        let handed = HandedOver {
+            sending: &self.open.sending,
+            lives: &lives,
+            accepted: &self.open.accepted,
+        };
         let mut looking = Looking {
-            receivers: &self.receivers,
+            receivers: &self.open.receivers,
             lives: &lives,
             duration,
             remote: remote.as_mut().ok().and_then(Option::as_mut),
@@ -484,7 +348,7 @@ impl Prepared {
             all_counted: self.counts_all(),
             sent: VecDeque::new(),
         };
-        let mut looks = Looks::every(self.options.interval);
+        let mut looks = Looks::every(self.lab.options.interval);
         let mut end = End::Completed;
         let over = AtomicBool::new(false);
         let sent = thread::scope(|scope| {
@@ -504,12 +368,12 @@ impl Prepared {
             while running(&threads) {
                 thread::sleep(WATCH);
                 if !virtual_time {
-                    self.day.refresh();
+                    self.lab.day.refresh();
                 }
                 let now = MonotonicClock.now();
                 if end == End::Completed {
-                    let stuck = self.replaying.iter().find_map(Replaying::stuck);
-                    let failed = stuck.or_else(|| refusals.look(&self.accepted, now));
+                    let stuck = self.open.replaying.iter().find_map(Replaying::stuck);
+                    let failed = stuck.or_else(|| refusals.look(&self.open.accepted, now));
                     let failed = failed.map(|message| End::Failed { message });
                     let reason = stopped(stop).or_else(|| links.look(now)).or(failed);
                     if reason.is_some() {
@@ -517,7 +381,7 @@ impl Prepared {
                     }
                     end = reason.unwrap_or(End::Completed);
                 }
-                for told in self.replaying.iter().filter_map(Replaying::long_gap) {
+                for told in self.open.replaying.iter().filter_map(Replaying::long_gap) {
                     observer.notice(&told);
                 }
                 starvation.look(now);
@@ -535,23 +399,23 @@ impl Prepared {
             end = stopped(stop).unwrap_or(End::Completed);
         }
         let ran = match virtual_time {
-            true => self.time_limit(),
+            true => self.plan.time_limit(),
             false => MonotonicClock.now().saturating_sub(start),
         };
         let outages = links.into_outages(MonotonicClock.now());
         drop((senders, serving));
         let replayed =
-            std::mem::take(&mut self.replaying).into_iter().map(Replaying::finish).collect();
+            std::mem::take(&mut self.open.replaying).into_iter().map(Replaying::finish).collect();
         // the last look is at what was sent by now, and has arrived or not when all is quiet
         let ended = match virtual_time {
             true => MonotonicClock.now().saturating_sub(origin),
             false => end_of_sending(&sent, (start, ran), halt.since(start).or(duration)),
         };
-        if !virtual_time && !self.receivers.is_empty() {
-            watching::settle(self.settle, stop);
+        if !virtual_time && !self.open.receivers.is_empty() {
+            watching::settle(self.plan.settle, stop);
         }
         observer.progress(&looking.last(ended));
-        let remote = outcome::finish_remote(remote, self.settle);
+        let remote = outcome::finish_remote(remote, self.plan.settle);
         let elapsed = MonotonicClock.now().saturating_sub(origin);
         outcome::report(
             self,
@@ -576,7 +440,8 @@ impl Prepared {
     /// Whether all frames that are sent are counted by receivers, one for one: each has a probe that somebody reads, and
     /// leaves as one.
     fn counts_all(&self) -> bool {
-        let probed = |flow: &Flow| self.attributions.get(&flow.id) == Some(&Attribution::Probe);
-        self.program.flows.iter().all(probed) && !self.program.is_cut()
+        let probed =
+            |flow: &Flow| self.open.attributions.get(&flow.id) == Some(&Attribution::Probe);
+        self.plan.program.flows.iter().all(probed) && !self.plan.program.is_cut()
     }
 }

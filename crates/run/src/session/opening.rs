@@ -9,7 +9,7 @@ use wirebeat_traffic::program::Flow;
 use wirebeat_traffic::scenario::TimestampsChoice;
 use wirebeat_units::Nanos;
 
-use super::{Prepared, Sending};
+use super::{Running, Sending};
 use crate::engines::{self, Ability, Engine, InMemory, TxOpening};
 use crate::error::RunError;
 use crate::links;
@@ -21,7 +21,7 @@ use crate::timestamps;
 use crate::transmit::{self, Sender};
 
 /// Waits for the links of ports whose engines use them, and says so where it took long.
-pub(super) fn await_links(
+pub(crate) fn await_links(
     ports: &[PortHere],
     engines: &[Engine],
     timeout: Nanos,
@@ -33,41 +33,43 @@ pub(super) fn await_links(
     Ok(waits.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-impl Prepared {
+impl Running<'_> {
     /// Opens receivers first, because some drivers take frames only once somebody receives them.
     pub(super) fn open(&mut self, seats: Vec<Vec<Seat>>) -> Result<(), RunError> {
         let pairs = self
+            .plan
             .program
             .flows
             .iter()
             .filter_map(|flow| Some((flow.from.as_str(), flow.to.as_deref()?)));
-        self.in_memory = InMemory::join(pairs, self.options.loopback);
+        self.open.in_memory = InMemory::join(pairs, self.lab.options.loopback);
         let frame_max = |place: usize| {
-            let flows = self.program.flows_from(&self.ports[place].name);
-            let lengths = flows.iter().map(|&flow| self.program.longest(flow).buffer());
+            let flows = self.plan.program.flows_from(&self.lab.ports[place].name);
+            let lengths = flows.iter().map(|&flow| self.plan.program.longest(flow).buffer());
             lengths.max().unwrap_or(0)
         };
-        let mut frame_max: Vec<u16> = (0..self.ports.len()).map(frame_max).collect();
-        if self.is_controlled() {
-            for (longest, port) in frame_max.iter_mut().zip(&self.ports) {
+        let mut frame_max: Vec<u16> = (0..self.lab.ports.len()).map(frame_max).collect();
+        if self.lab.is_controlled() {
+            for (longest, port) in frame_max.iter_mut().zip(&self.lab.ports) {
                 *longest = if *longest == 0 { 0 } else { port.room().max(*longest) };
             }
-            self.room.clone_from(&frame_max);
+            self.open.room.clone_from(&frame_max);
         }
         self.open_cards()?;
         let mut opened = self.open_recordings()?;
-        for place in 0..self.ports.len() {
+        for place in 0..self.lab.ports.len() {
             self.open_receiver(place)?;
         }
         for ((place, longest), mut seats) in frame_max.into_iter().enumerate().zip(seats) {
             if longest == 0 {
                 continue;
             }
-            let settled = engines::settle(&mut self.ports[place], self.engines[place], longest)?;
-            let port = &self.ports[place];
+            let settled =
+                engines::settle(&mut self.lab.ports[place], self.open.engines[place], longest)?;
+            let port = &self.lab.ports[place];
             let engine = settled.engine;
-            self.engines[place] = engine;
-            self.chosen.extend(settled.told(port));
+            self.open.engines[place] = engine;
+            self.lab.notices.extend(settled.told(port));
             if seats.is_empty() {
                 // in memory: one, wherever it is put
                 seats.push(Seat::default());
@@ -75,23 +77,23 @@ impl Prepared {
             let queues = Queues::of(port, engine);
             let pinned = seats.iter().filter_map(|seat| seat.cpu);
             pinned.into_iter().try_for_each(|cpu| queues::check(port, queues.as_ref(), cpu))?;
-            let mine = self.program.flows_from(&port.name);
+            let mine = self.plan.program.flows_from(&port.name);
             let recordings = opened.iter_mut().filter(|one| mine.contains(&one.flow()));
             let shared = match engine.can(Ability::ShareMemory) {
                 true => shared::among(recordings),
                 false => None,
             };
             let opening = TxOpening {
-                program: &self.program,
-                options: &self.options,
-                wait: self.wait,
-                unix_offset: self.day.offset(),
-                room: self.is_controlled().then_some(longest),
+                program: &self.plan.program,
+                options: &self.lab.options,
+                wait: self.plan.wait,
+                unix_offset: self.lab.day.offset(),
+                room: self.lab.is_controlled().then_some(longest),
                 shared: shared.as_ref(),
-                in_memory: &self.in_memory,
+                in_memory: &self.open.in_memory,
             };
-            let senders = transmit::open((port, engine), &opening, (&seats, self.priority))?;
-            self.sending.extend(senders.iter().zip(seats).map(|(sender, seat)| Sending {
+            let senders = transmit::open((port, engine), &opening, (&seats, self.plan.priority))?;
+            self.open.sending.extend(senders.iter().zip(seats).map(|(sender, seat)| Sending {
                 place,
                 flows: sender.flows.clone(),
                 cores: sender.shard.cores,
@@ -100,28 +102,32 @@ impl Prepared {
                 state: Arc::clone(&sender.thread.state),
                 mode: sender.port.caps().mode.clone(),
             }));
-            self.senders.extend(senders);
+            self.open.senders.extend(senders);
         }
-        self.opened = opened;
+        self.open.recordings = opened;
         // attaching a program resets many cards
-        self.chosen.extend(await_links(&self.ports, &self.engines, self.links.0)?);
+        self.lab.notices.extend(await_links(
+            &self.lab.ports,
+            &self.open.engines,
+            self.plan.link_timeout,
+        )?);
         self.count_accepted();
         Ok(())
     }
 
     /// Has the cards stamp what ports send and receive, if that was asked for.
     fn open_cards(&mut self) -> Result<(), RunError> {
-        if self.timestamps == TimestampsChoice::Software {
+        if self.plan.timestamps == TimestampsChoice::Software {
             return Ok(());
         }
-        for (port, engine) in self.ports.iter().zip(&self.engines) {
+        for (port, engine) in self.lab.ports.iter().zip(&self.open.engines) {
             let to = |flow: &&Flow| flow.to.as_ref() == Some(&port.name);
-            let received: Vec<&Flow> = self.program.flows.iter().filter(to).collect();
-            let sent = !self.program.flows_from(&port.name).is_empty();
+            let received: Vec<&Flow> = self.plan.program.flows.iter().filter(to).collect();
+            let sent = !self.plan.program.flows_from(&port.name).is_empty();
             let wanted = Wanted { sent, received: !received.is_empty() };
             timestamps::open(port, *engine, wanted)?;
             if wanted.received {
-                self.chosen.extend(timestamps::check(port, &self.program, &received)?);
+                self.lab.notices.extend(timestamps::check(port, &self.plan.program, &received)?);
             }
         }
         Ok(())
@@ -131,15 +137,15 @@ impl Prepared {
     fn count_accepted(&mut self) {
         let count = |(port, engine): (&PortHere, &Engine)| {
             let link = port.link.as_ref()?;
-            let sends = !self.program.flows_from(&port.name).is_empty();
+            let sends = !self.plan.program.flows_from(&port.name).is_empty();
             let in_doubt =
                 !engine.can(Ability::ConfirmSent) && link.kind.as_deref() != Some("veth");
             let open = || Accepted::open(link.index.get(), &link.name);
             (sends && in_doubt).then(|| port.enter(open).ok()?.ok()).flatten()
         };
-        self.accepted = self.ports.iter().zip(&self.engines).map(count).collect();
-        for sending in &mut self.sending {
-            if self.accepted.get(sending.place).is_some_and(Option::is_some) {
+        self.open.accepted = self.lab.ports.iter().zip(&self.open.engines).map(count).collect();
+        for sending in &mut self.open.sending {
+            if self.open.accepted.get(sending.place).is_some_and(Option::is_some) {
                 sending.mode += ", counted by what the driver accepted";
             }
         }
@@ -147,12 +153,15 @@ impl Prepared {
 
     /// Opens what was recorded.
     fn open_recordings(&self) -> Result<Vec<Opened>, RunError> {
-        let all = Recording::all(&self.program, |name| self.options.path(name));
+        let all = Recording::all(&self.plan.program, |name| self.lab.options.path(name));
         let open = |recording: Recording| {
-            let flow = self.program.flows.get(recording.flow() as usize);
-            let port =
-                self.ports.iter().position(|port| flow.is_some_and(|flow| flow.from == port.name));
-            match port.and_then(|place| self.engines.get(place)) {
+            let flow = self.plan.program.flows.get(recording.flow() as usize);
+            let port = self
+                .lab
+                .ports
+                .iter()
+                .position(|port| flow.is_some_and(|flow| flow.from == port.name));
+            match port.and_then(|place| self.open.engines.get(place)) {
                 Some(engine) if !engine.can(Ability::SeeHeaders) => {
                     Opened::open(recording.without_headers())
                 }
@@ -164,11 +173,11 @@ impl Prepared {
 
     /// Begins to read what was recorded, and waits until the first of it is there.
     pub(super) fn begin_replays(&mut self) -> Result<(), RunError> {
-        let controlled = self.is_controlled();
-        for opened in std::mem::take(&mut self.opened) {
+        let controlled = self.lab.is_controlled();
+        for opened in std::mem::take(&mut self.open.recordings) {
             let flow = opened.flow();
             let mine = |sender: &&mut Sender| sender.flows.contains(&flow);
-            let mut senders: Vec<&mut Sender> = self.senders.iter_mut().filter(mine).collect();
+            let mut senders: Vec<&mut Sender> = self.open.senders.iter_mut().filter(mine).collect();
             let patient = senders.iter().any(|sender| sender.is_on_virtual_time());
             let spread = senders.iter().any(|sender| sender.shard.cores > 1);
             let how = How { patient, controlled, spread };
@@ -176,17 +185,17 @@ impl Prepared {
             for (sender, playback) in senders.iter_mut().zip(playbacks) {
                 sender.playbacks.push(playback);
             }
-            self.replaying.push(replaying);
+            self.open.replaying.push(replaying);
         }
-        self.replaying.iter().try_for_each(Replaying::await_first)
+        self.open.replaying.iter().try_for_each(Replaying::await_first)
     }
 
     /// Watches the links that are in use.
     pub(super) fn watch(&mut self) -> Result<(), RunError> {
-        for port in &self.ports {
+        for port in &self.lab.ports {
             let Some(link) = &port.link else { continue };
             let watch = links::watch(port, link)?;
-            self.watches.push(watch);
+            self.open.watches.push(watch);
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Codec;
 
-use super::Prepared;
+use super::Running;
 use crate::attribution::{Attributions, Sending, attribute};
 use crate::engines::{Ability, Engine, RxOpening, driver, fallback};
 use crate::error::RunError;
@@ -25,64 +25,68 @@ use crate::ports::PortHere;
 use crate::receivers::{self, Receiving};
 use crate::replay::headers_of;
 
-impl Prepared {
+impl Running<'_> {
     /// The flows that a port receives.
     fn flows_to<'a>(&'a self, port: &'a PortHere) -> impl Iterator<Item = &'a Flow> {
-        self.program.flows.iter().filter(|flow| flow.to.as_ref() == Some(&port.name))
+        self.plan.program.flows.iter().filter(|flow| flow.to.as_ref() == Some(&port.name))
     }
 
     /// Opens the receiver of the port at `place`, if flows are sent to it.
     pub(super) fn open_receiver(&mut self, place: usize) -> Result<(), RunError> {
-        let port = &self.ports[place];
+        let port = &self.lab.ports[place];
         let flows_here: Vec<&Flow> = self.flows_to(port).collect();
         if flows_here.is_empty() {
             return Ok(());
         }
-        let expectation =
-            |flow: &Flow| Expectation { nominal_gap: self.nominal_gap(flow), delay_base: 0 };
+        let expectation = |flow: &Flow| Expectation {
+            nominal_gap: self.plan.nominal_gap(self.lab, flow),
+            delay_base: 0,
+        };
         let (probed, bare): (Vec<&Flow>, Vec<&Flow>) =
-            flows_here.iter().partition(|flow| self.program.codec(flow.id.into()).is_some());
+            flows_here.iter().partition(|flow| self.plan.program.codec(flow.id.into()).is_some());
         let expected: BTreeMap<u16, Expectation> = probed
             .into_iter()
             .flat_map(|flow| {
                 let expectation = expectation(flow);
-                self.program.probes_of(flow).map(move |id| (id, expectation))
+                self.plan.program.probes_of(flow).map(move |id| (id, expectation))
             })
             .collect();
         let recognised: BTreeMap<u16, Expectation> =
             bare.into_iter().map(|flow| (flow.id, expectation(flow))).collect();
-        let flat_out =
-            |flow: &&Flow| flow.replay.is_none() && self.program.offered(flow.id.into()).is_none();
+        let flat_out = |flow: &&Flow| {
+            flow.replay.is_none() && self.plan.program.offered(flow.id.into()).is_none()
+        };
         let by_queue = self.flows_to(port).filter(flat_out);
-        let by_queue = by_queue.flat_map(|flow| self.program.probes_of(flow)).collect();
+        let by_queue = by_queue.flat_map(|flow| self.plan.program.probes_of(flow)).collect();
         let mut listen: Vec<_> =
             self.flows_to(port).filter_map(|flow| Some(flow.endpoint?.destination)).collect();
         listen.sort_unstable();
         listen.dedup();
-        let cores: u16 = self.ports.iter().map(|port| port.spec.senders()).sum();
+        let cores: u16 = self.lab.ports.iter().map(|port| port.spec.senders()).sum();
         let virtual_cable = |link: &Link| link.kind.as_deref() == Some("veth");
-        let one_queue = cores <= self.ports.len() as u16
+        let one_queue = cores <= self.lab.ports.len() as u16
             && (port.link.as_ref().is_some_and(virtual_cable) || port.has_one_queue());
-        let virtual_time = self.engines[place].is_virtual();
+        let virtual_time = self.open.engines[place].is_virtual();
         let codecs = self.codecs(port)?;
         let flows = Flows::Expected(expected);
         let engine = self.receiving_engine(place, &codecs, (&flows, recognised.len()))?;
-        let directory = self.options.directory.clone().unwrap_or_default();
-        let captured =
-            |flow: &Flow| headers_of(&self.program, flow.id.into(), |name| directory.join(name));
+        let directory = self.lab.options.directory.clone().unwrap_or_default();
+        let captured = |flow: &Flow| {
+            headers_of(&self.plan.program, flow.id.into(), |name| directory.join(name))
+        };
         let sent_by = |flow: &Flow| {
-            let place = self.ports.iter().position(|port| port.name == flow.from)?;
-            self.engines.get(place).copied()
+            let place = self.lab.ports.iter().position(|port| port.name == flow.from)?;
+            self.open.engines.get(place).copied()
         };
         let sending = Sending { engine: &sent_by, captured: &captured };
         let Attributions { flows: attributed, headers } =
-            attribute(&self.program, (&flows_here, &sending), (engine, &listen));
+            attribute(&self.plan.program, (&flows_here, &sending), (engine, &listen));
         let known = headers.flows().to_vec();
         let groups = receivers::join(port, &self.groups(port))?;
         let how = Receiving {
             meter: MeterConfig {
                 flows,
-                bins: self.options.bins,
+                bins: self.lab.options.bins,
                 // what an earlier run left in queues on the way is not ours
                 run_start: (!virtual_time).then(|| MonotonicClock.now()),
                 codecs,
@@ -101,24 +105,24 @@ impl Prepared {
             most: None,
             thread: ThreadOrders {
                 cpus: Vec::new(),
-                priority: if virtual_time { Priority::Normal } else { self.priority },
+                priority: if virtual_time { Priority::Normal } else { self.plan.priority },
                 ..ThreadOrders::default()
             },
         };
-        let opening = RxOpening { place, engine, in_memory: &self.in_memory };
+        let opening = RxOpening { place, engine, in_memory: &self.open.in_memory };
         let receiver = driver(engine).open_receiver(port, &opening, how)?;
-        self.receivers.push(receiver);
-        self.attributions.extend(attributed);
-        known.into_iter().for_each(|(headers, id)| self.recognised.add(headers, id));
+        self.open.receivers.push(receiver);
+        self.open.attributions.extend(attributed);
+        known.into_iter().for_each(|(headers, id)| self.open.recognised.add(headers, id));
         Ok(())
     }
 
     /// The probes of other tools that a port is to read.
     fn codecs(&self, port: &PortHere) -> Result<Codecs, RunError> {
-        let mut codecs = Codecs { unix_offset: self.day.offset().clone(), ..Codecs::default() };
+        let mut codecs = Codecs { unix_offset: self.lab.day.offset().clone(), ..Codecs::default() };
         let mut shared = Vec::new();
         for flow in self.flows_to(port) {
-            let Some((codec, number)) = self.program.probe(flow.id.into()) else { continue };
+            let Some((codec, number)) = self.plan.program.probe(flow.id.into()) else { continue };
             if codec == Codec::Wirebeat {
                 continue;
             }
@@ -130,7 +134,7 @@ impl Prepared {
                 shared.extend(other.filter(|other| *other != codec).map(|_| at));
             }
             if let Some(other) = codecs.flows.insert((codec, number), flow.id) {
-                let other = &self.program.flows[usize::from(other)].name;
+                let other = &self.plan.program.flows[usize::from(other)].name;
                 return Err(RunError::usage(format!(
                     "flows '{other}' and '{}' cannot be told apart at port '{}': their probes ({codec}) \
                      carry the same number, or none; give them numbers of their own, or another codec",
@@ -161,9 +165,9 @@ impl Prepared {
         codecs: &Codecs,
         (flows, recognised): (&Flows, usize),
     ) -> Result<Engine, RunError> {
-        let (port, engine) = (&self.ports[place], self.engines[place]);
+        let (port, engine) = (&self.lab.ports[place], self.open.engines[place]);
         let cut = |flow: &Flow| {
-            self.program.streams(flow.id.into()).iter().any(|stream| stream.frames.is_cut())
+            self.plan.program.streams(flow.id.into()).iter().any(|stream| stream.frames.is_cut())
         };
         let foreign = codecs.read.first();
         let fragmented = self.flows_to(port).find(|flow| cut(flow));

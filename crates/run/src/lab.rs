@@ -1,0 +1,141 @@
+//! A lab: the ports of a scenario, found and ready, for any number of runs.
+//!
+//! What is slow to get or disturbs a link is done once: interfaces are found and engines chosen, XDP programs attached (which takes the
+//! link of many cards down for seconds), cards told to stamp, neighbours asked for. A run then compiles its flows, opens what it
+//! sends and receives by, and leaves the ports as they are. A scenario by itself is a lab with one run. What a run does is in
+//! `session/`; here is what outlives it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use wirebeat_host::Machine;
+use wirebeat_report::model::Report;
+use wirebeat_traffic::compile::{CompileError, Links, Route};
+use wirebeat_traffic::scenario::{FlowSpec, Scenario};
+use wirebeat_units::Nanos;
+
+use crate::day_clock::DayClock;
+use crate::engines::{self, Engine};
+use crate::error::RunError;
+use crate::observe::{Observer, Stop};
+use crate::options::Options;
+use crate::placement::Cpus;
+use crate::ports::{self, PortHere};
+use crate::remote::Connection;
+use crate::session::{self, chosen, overwritten};
+
+/// Ports that stay open from one run to the next.
+///
+/// ```no_run
+/// use wirebeat_run::{Lab, Options, Silent, Stop};
+/// use wirebeat_traffic::scenario::Scenario;
+/// use wirebeat_units::Nanos;
+///
+/// let text = std::fs::read_to_string("examples/first-steps.yaml")?;
+/// let scenario = Scenario::from_yaml(&text, "first-steps.yaml")?;
+/// let mut lab = Lab::open(&scenario, Options::default())?;
+/// for _ in 0..200 {
+///     let time = Some(Nanos::from_millis(50));
+///     let report = lab.run(scenario.flows.clone(), time, &mut Silent, &Stop::new())?;
+///     assert!(report.books.iter().all(|book| book.balances()));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[allow(missing_debug_implementations, reason = "a connection has no readable form")]
+pub struct Lab {
+    /// The scenario that it was opened with: its ports, its seed, and how it is run.
+    scenario: Scenario,
+    pub(crate) options: Options,
+    pub(crate) cpus: Cpus,
+    pub(crate) ports: Vec<PortHere>,
+    /// The engine of each port, as chosen before anything opened.
+    pub(crate) engines: Vec<Engine>,
+    /// Interfaces and engines that were not written and had to be chosen, for the person who waits; told once.
+    pub(crate) notices: Vec<String>,
+    pub(crate) machine: Machine,
+    /// The clock of the day, for probes of other tools.
+    pub(crate) day: DayClock,
+    /// The ways that neighbours were asked for, by port and destination.
+    known: Known,
+    /// The receiver on another host, until a run begins to measure there.
+    pub(crate) connection: Option<Connection>,
+}
+
+/// Ways that were looked up, by the name of the port and the destination.
+pub(crate) type Known = HashMap<(String, IpAddr), Route>;
+
+impl Lab {
+    /// Finds the ports of `scenario`, chooses their engines, and waits for their links. Nothing is sent.
+    ///
+    /// # Errors
+    /// A port that this machine does not have, or an engine that cannot serve it.
+    pub fn open(scenario: &Scenario, options: Options) -> Result<Lab, RunError> {
+        let cpus = Cpus::here();
+        for (name, port) in &scenario.ports {
+            cpus.check(&format!("port '{name}'"), &port.cores)?;
+        }
+        let ports = ports::find(scenario, &options.namespaces)?;
+        let choices = ports
+            .iter()
+            .map(|port| engines::choose(port, scenario))
+            .collect::<Result<Vec<_>, _>>()?;
+        let engines: Vec<Engine> = choices.iter().map(|choice| choice.engine).collect();
+        let mut notices = chosen(scenario, &ports, &choices);
+        notices.extend(overwritten(&ports, &engines, &options));
+        // neighbours answer only then
+        let timeout = scenario.run.link_timeout;
+        notices.extend(session::await_links(&ports, &engines, timeout)?);
+        Ok(Lab {
+            scenario: scenario.clone(),
+            options,
+            cpus,
+            ports,
+            engines,
+            notices,
+            machine: Machine::observe(),
+            day: DayClock::new(),
+            known: HashMap::new(),
+            connection: None,
+        })
+    }
+
+    /// Sends these flows between the ports of the lab, each for as long as it says and at most for `time`, and reports.
+    /// Ports stay as they are, for the next run.
+    ///
+    /// # Errors
+    /// Flows that cannot be sent as they are, or a machine that cannot do it. Nothing has been sent, and the lab is as before.
+    pub fn run(
+        &mut self,
+        flows: impl IntoIterator<Item = (String, FlowSpec)>,
+        time: Option<Nanos>,
+        observer: &mut dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report, RunError> {
+        let flows = flows.into_iter().collect();
+        let mut scenario = Scenario { flows, ..self.without_flows() };
+        scenario.run.time = time;
+        scenario.check().map_err(CompileError::from)?;
+        session::run(self, &scenario, observer, stop)
+    }
+
+    /// Its scenario without the flows.
+    fn without_flows(&self) -> Scenario {
+        let Scenario { seed, ports, run, .. } = &self.scenario;
+        Scenario { seed: *seed, ports: ports.clone(), run: run.clone(), ..Scenario::default() }
+    }
+
+    /// What the compiler has to know of the links; ways that earlier runs looked up are known.
+    pub(crate) fn links(&mut self, scenario: &Scenario) -> Result<Links, RunError> {
+        ports::links(scenario, &self.ports, &self.engines, &mut self.known)
+    }
+
+    /// Whether flows may change while they are sent.
+    pub(crate) fn is_controlled(&self) -> bool {
+        self.options.control != crate::control::Controlled::No
+    }
+
+    /// Whether it runs on a virtual clock.
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.engines.iter().any(|engine| engine.is_virtual())
+    }
+}

@@ -1,0 +1,193 @@
+//! What a run is going to do, before anything is open: the program, when it starts, where its threads run. Nothing here sends or
+//! attaches.
+
+use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
+use wirebeat_engine_linux::scheduling::Priority;
+use wirebeat_engine_linux::time::RealtimeToMonotonic;
+use wirebeat_report::model::Change;
+use wirebeat_traffic::compile::{Live, compile};
+use wirebeat_traffic::program::{Flow, Program};
+use wirebeat_traffic::scenario::{OnLinkDown, Scenario, TimestampsChoice, WaitChoice};
+use wirebeat_units::{Nanos, WallTime};
+
+use super::choices::{check_bins, check_ends, planned};
+use super::reception::nominal_gap;
+use crate::engines::Engine;
+use crate::error::RunError;
+use crate::files;
+use crate::lab::Lab;
+use crate::placement::{self, Demand, Placement, Seat};
+use crate::ports::PortHere;
+use crate::priority;
+use crate::queues::{self, Queues};
+use crate::remote::Connection;
+use crate::spread;
+
+/// A run that is compiled and placed; nothing of it is open.
+pub(crate) struct Planned {
+    pub(crate) program: Program,
+    pub(crate) wait: Wait,
+    pub(crate) priority: Priority,
+    /// Where the senders of each port run.
+    pub(super) seats: Vec<Vec<Seat>>,
+    /// What the placement of its threads has to say.
+    pub(crate) placed: Vec<String>,
+    pub(crate) settle: Nanos,
+    /// When it starts by the clock of the day, if that was said.
+    pub(super) start_at: Option<WallTime>,
+    /// Who stamps frames.
+    pub(super) timestamps: TimestampsChoice,
+    /// How long to wait for links before the start.
+    pub(super) link_timeout: Nanos,
+    /// What becomes of the run when a link goes down.
+    pub(super) on_link_down: OnLinkDown,
+    /// What the scenario changes while it runs, in the order of time.
+    pub(crate) planned: Vec<Change>,
+    /// What changes from outside are compiled with, where there may be some.
+    pub(super) live: Option<Live>,
+}
+
+impl Planned {
+    /// Compiles `scenario` for the ports of `lab`, and wins the receiver on the other host, if there is one.
+    pub(crate) fn of(lab: &mut Lab, scenario: &Scenario) -> Result<Planned, RunError> {
+        let found = files::find(scenario, &lab.options)?;
+        let links = lab.links(scenario)?;
+        let program = compile(scenario, &links, &found.files)?;
+        found.check(&program)?;
+        check_bins(&program, &lab.options)?;
+        check_ends(&program, &lab.ports, &lab.engines)?;
+        let live =
+            lab.is_controlled().then(|| Live::new(scenario.clone(), links, found.files, &program));
+        let mut plan = Planned {
+            program,
+            wait: match scenario.run.wait {
+                WaitChoice::Spin => Wait::Spin,
+                WaitChoice::Hybrid => Wait::Hybrid,
+                WaitChoice::Sleep => Wait::Sleep,
+            },
+            priority: priority::of(scenario.run.priority),
+            seats: Vec::new(),
+            placed: Vec::new(),
+            settle: scenario.run.settle,
+            start_at: scenario.run.start_at,
+            timestamps: scenario.run.timestamps,
+            link_timeout: scenario.run.link_timeout,
+            on_link_down: scenario.run.on_link_down,
+            planned: planned(scenario),
+            live,
+        };
+        check_clocks(lab)?;
+        plan.check_start()?;
+        if let (Some(peer), None) = (&lab.options.peer, &lab.connection) {
+            lab.connection = Some(Connection::open(peer)?);
+        }
+        let placement = plan.place(lab)?;
+        plan.check_priority(lab, &placement)?;
+        plan.placed = placement.findings;
+        plan.seats = placement.senders;
+        Ok(plan)
+    }
+
+    /// A start that has passed cannot be kept.
+    fn check_start(&self) -> Result<(), RunError> {
+        let Some(moment) = self.start_at else { return Ok(()) };
+        if monotonic(moment) >= MonotonicClock.now() {
+            return Ok(());
+        }
+        let why = format!(
+            "the start at {moment} has passed; give a later one, or leave 'run.start-at' out"
+        );
+        Err(RunError::usage(why))
+    }
+
+    /// When it starts and how long that is from now, where it waits for a moment.
+    pub(super) fn awaited_start(&self, lab: &Lab) -> Option<String> {
+        let moment = self.start_at?;
+        let ahead = monotonic(moment).saturating_sub(MonotonicClock.now()).get();
+        let seconds = ahead.div_ceil(1_000_000_000);
+        let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+        (!lab.is_virtual() && ahead > 0).then(|| {
+            format!(
+                "waiting for the start at {moment}, in {hours:02}:{minutes:02}:{:02}",
+                seconds % 60
+            )
+        })
+    }
+
+    /// Where the transmit cores of all ports run.
+    fn place(&self, lab: &Lab) -> Result<Placement, RunError> {
+        let of = |(port, engine): (&PortHere, &Engine)| {
+            let flows = self.program.flows_from(&port.name);
+            let most = (usize::from(port.spec.senders()), port.spec.names_several());
+            let senders = match flows.is_empty() {
+                true => 0,
+                false => spread::shares(&self.program, &flows, most).len(),
+            };
+            let demand = Demand::of(port, *engine, senders);
+            let near = demand.near.as_deref();
+            if demand.senders == 0 {
+                return Ok(demand);
+            }
+            if !port.spec.transmit_queues.is_empty() {
+                let named = queues::choose(port, *engine, (&lab.cpus.allowed, near))?;
+                return Ok(Demand { named, ..demand });
+            }
+            let below = Queues::of(port, *engine).as_ref().and_then(Queues::cpus_below);
+            Ok(Demand { below, ..demand })
+        };
+        let demands = lab.ports.iter().zip(&lab.engines).map(of);
+        let demands = demands.collect::<Result<Vec<Demand>, RunError>>()?;
+        Ok(placement::place(&demands, &lab.cpus.allowed))
+    }
+
+    /// That real time is permitted, where it is asked for and somebody sends or receives.
+    fn check_priority(&self, lab: &Lab, placement: &Placement) -> Result<(), RunError> {
+        match lab.engines.iter().all(|engine| engine.is_virtual()) {
+            true => Ok(()),
+            false => priority::check(self.priority, placement),
+        }
+    }
+
+    /// The gap between frames of a flow, where it is sure to stay the same.
+    pub(super) fn nominal_gap(&self, lab: &Lab, flow: &Flow) -> Option<Nanos> {
+        nominal_gap(&self.program, flow).filter(|_| !lab.is_controlled())
+    }
+
+    /// How long the flows are going to send, where their schedule says so.
+    pub(super) fn duration(&self) -> Option<Nanos> {
+        let flows = 0..self.program.flows.len() as u32;
+        flows.map(|flow| self.program.end(flow)).max().filter(|&end| end < Nanos::MAX)
+    }
+
+    /// When the last flow has to end by time, from the start of the run. A flow that ends by its count
+    /// takes as long as it takes.
+    pub(super) fn time_limit(&self) -> Nanos {
+        let stops = self.program.streams.iter().map(|stream| stream.departures.stop);
+        stops.max().unwrap_or(Nanos::ZERO)
+    }
+}
+
+/// Ports on a virtual clock and ports on a real one cannot share a run.
+fn check_clocks(lab: &Lab) -> Result<(), RunError> {
+    let count = lab.engines.iter().filter(|engine| engine.is_virtual()).count();
+    if count > 0 && lab.is_controlled() {
+        let real = Engine::names(|engine| !engine.is_virtual());
+        return Err(RunError::usage(
+            "a run on a virtual clock is over before anyone could change it",
+        )
+        .hint(format!("use the engine {real}, or run it without control")));
+    }
+    if count == 0 || count == lab.engines.len() {
+        return Ok(());
+    }
+    let of = Engine::names(Engine::is_virtual);
+    Err(RunError::usage(format!(
+        "ports of the engine {of} run on a virtual clock and cannot share a scenario with ports on a real one"
+    ))
+    .hint("give all ports a virtual engine, or none"))
+}
+
+/// A moment on the monotonic clock, as the two clocks stand now.
+pub(super) fn monotonic(moment: WallTime) -> Nanos {
+    Nanos::new(moment.unix().get().saturating_sub(RealtimeToMonotonic::new().offset()))
+}
