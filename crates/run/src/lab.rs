@@ -31,8 +31,8 @@ use crate::session::{self, chosen, overwritten};
 /// use wirebeat_traffic::scenario::Scenario;
 /// use wirebeat_units::Nanos;
 ///
-/// let text = std::fs::read_to_string("examples/first-steps.yaml")?;
-/// let scenario = Scenario::from_yaml(&text, "first-steps.yaml")?;
+/// let text = std::fs::read_to_string("examples/single.yaml")?;
+/// let scenario = Scenario::from_yaml(&text, "single.yaml")?;
 /// let mut lab = Lab::open(&scenario, Options::default())?;
 /// for _ in 0..200 {
 ///     let time = Some(Nanos::from_millis(50));

@@ -1,5 +1,6 @@
 //! Scenario in, progress while it runs, report out: the only API that control planes use.
 //!
+//! A [`Lab`] has the ports of a scenario, found and ready, and serves any number of runs on them. For a single run
 //! [`prepare`] resolves links, compiles the scenario and opens its ports; nothing is sent yet, and
 //! whatever is missing on this machine is found here. [`Prepared::begin`] finds what a receiver on another host cannot do.
 //! [`Prepared::start`] then runs to the end and always gives a [`Report`]; on the way its flows can be changed by a

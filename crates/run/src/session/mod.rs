@@ -1,6 +1,6 @@
-//! A run from beginning to end: find the ports, compile, open receivers and then senders, start all at
-//! one time, watch, settle, and report. `opening.rs` opens the ports, `reception.rs` says what each port
-//! receives, `watching.rs` what is looked at meanwhile, `start.rs` when it begins.
+//! A run on a lab, in three states: *planned* (compiled and placed, `planned.rs`), *opened* (receivers and then senders,
+//! `opening.rs`; `reception.rs` says what each port receives), *running* (started at one time, watched, settled, reported).
+//! `watching.rs` is what is looked at meanwhile, `start.rs` when it begins. What outlives a run is the [`Lab`]'s.
 
 mod choices;
 mod opening;
@@ -156,7 +156,7 @@ impl Prepared {
     /// Runs to the end and reports.
     pub fn start(self, observer: &mut dyn Observer, stop: &Stop) -> Report {
         let Prepared { mut lab, plan, open } = self;
-        Running { lab: &mut lab, plan, open }.to_the_end(observer, stop)
+        Running { lab: &mut lab, plan, open }.execute(observer, stop)
     }
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn run(
     let plan = Planned::of(lab, scenario)?;
     let (plan, mut open) = open_all(lab, plan)?;
     open.measurement = begin_remote(lab, &plan, &mut open, stop)?;
-    Ok(Running { lab, plan, open }.to_the_end(observer, stop))
+    Ok(Running { lab, plan, open }.execute(observer, stop))
 }
 
 /// Opens what a planned run sends and receives by.
@@ -270,7 +270,7 @@ impl Running<'_> {
     }
 
     /// Runs to the end and reports.
-    fn to_the_end(mut self, observer: &mut dyn Observer, stop: &Stop) -> Report {
+    fn execute(mut self, observer: &mut dyn Observer, stop: &Stop) -> Report {
         for notice in std::mem::take(&mut self.lab.notices).iter().chain(&self.left_to_the_system())
         {
             observer.notice(notice);

@@ -20,6 +20,7 @@ mod kernel_meter;
 mod kernel_meter_headers;
 mod kernel_sender;
 mod kernel_windows;
+mod lab;
 mod limits;
 mod links;
 mod live;
