@@ -11,14 +11,14 @@ use std::time::Duration;
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::collect::{LiveRx, collect};
 use wirebeat_engine::drive::{Driven, Job, LiveTx, Plan, Sequences, drive};
-use wirebeat_engine::port::{Port, TxPlan};
+use wirebeat_engine::port::{TxPlan, TxPort};
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::kernel::{
-    Fate, KernelOptions, KernelPort, KernelReceiver, ReceiveOptions,
+    Fate, KernelOptions, KernelReceiver, KernelTx, ReceiveOptions,
 };
 use wirebeat_engine_linux::scheduling::ThreadOrders;
 use wirebeat_engine_linux::socket::{
-    Checksum, Endpoint, Gro, Joining, SocketOptions, SocketPort, SocketReceive, SocketTransmit,
+    Checksum, Endpoint, Gro, Joining, SocketReceive, SocketRx, SocketTransmit, SocketTx,
 };
 use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::flow::Expectation;
@@ -68,7 +68,7 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
         attachment: None,
         link: None,
     };
-    let mut port = near.namespace.run(|| KernelPort::open(options))??;
+    let mut port = near.namespace.run(|| KernelTx::open(options))??;
     let driven = driven(&mut port, &program, &plan, (lab.cores.other, time))?;
     thread::sleep(SETTLE);
     metered(&driven, &receiver.summary())
@@ -85,8 +85,7 @@ pub fn socket_single(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
         gro: Gro::Off,
         ..SocketReceive::default()
     };
-    let receive = SocketOptions { receive: Some(receive), ..SocketOptions::default() };
-    let mut receiver = far.namespace.run(|| SocketPort::open(&receive))??;
+    let mut receiver = far.namespace.run(|| SocketRx::open(None, &receive, None))??;
     let plan = Plan::new(&program, &[0], ALONE, (0, 0));
     let image = program.streams.first().ok_or("a scenario lost its frames")?.frames.datagram();
     let transmit = SocketTransmit {
@@ -100,8 +99,7 @@ pub fn socket_single(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
         })],
         joining: Joining::Never,
     };
-    let transmit = SocketOptions { transmit: Some(transmit), ..SocketOptions::default() };
-    let mut sender = near.namespace.run(|| SocketPort::open(&transmit))??;
+    let mut sender = near.namespace.run(|| SocketTx::open(None, &transmit, None))??;
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let reader = scope.spawn(|| {
@@ -125,7 +123,7 @@ fn expected() -> MeterConfig {
 }
 
 /// Drives a port on a thread of its own, bound to a CPU, for a time.
-fn driven<P: Port>(
+fn driven<P: TxPort>(
     port: &mut P,
     program: &Program,
     plan: &Plan,

@@ -110,14 +110,14 @@ impl Slots {
         })
     }
 
-    /// [`wirebeat_engine::port::Port::reserve`].
+    /// [`wirebeat_engine::port::TxPort::reserve`].
     pub(crate) fn reserve(&mut self, want: usize) -> usize {
         let room = SLOTS - self.committed;
         self.reserved = self.reserved.max(want.min(BATCH).min(room));
         self.reserved
     }
 
-    /// [`wirebeat_engine::port::Port::slot`].
+    /// [`wirebeat_engine::port::TxPort::slot`].
     ///
     /// # Panics
     /// When `index` is not below the number of reserved frames.
@@ -130,7 +130,7 @@ impl Slots {
         unsafe { std::slice::from_raw_parts_mut(base, self.stride) }
     }
 
-    /// [`wirebeat_engine::port::Port::commit`]; hands over nothing when one of `metas` is wrong.
+    /// [`wirebeat_engine::port::TxPort::commit`]; hands over nothing when one of `metas` is wrong.
     pub(crate) fn commit(
         &mut self,
         engine: &'static str,
@@ -212,12 +212,12 @@ impl Slots {
         self.committed -= count;
     }
 
-    /// [`wirebeat_engine::port::Port::settled`].
+    /// [`wirebeat_engine::port::TxPort::settled`].
     pub(crate) fn settled(&mut self, each: &mut dyn FnMut(Fate, usize)) {
         self.fates.take(each);
     }
 
-    /// [`wirebeat_engine::port::Port::totals`].
+    /// [`wirebeat_engine::port::TxPort::totals`].
     pub(crate) fn totals(&self, totals: &mut [TxTotals]) {
         for (sum, ours) in totals.iter_mut().zip(&self.totals) {
             *sum += *ours;

@@ -9,7 +9,7 @@ use wirebeat_units::Nanos;
 
 use crate::answers::Answers;
 use crate::clock::Clock;
-use crate::port::{Arrival, Port, PortError, View};
+use crate::port::{Arrival, PortError, RxPort, View};
 
 /// What a receiver has seen so far, to look at from another thread. Updated by batches.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ pub enum Manner {
 
 /// Receives until `stop` is set or the port fails. What has arrived until then is in the meter either
 /// way.
-pub fn collect<P: Port, C: Clock>(
+pub fn collect<P: RxPort, C: Clock>(
     port: &mut P,
     clock: &C,
     meter: &mut Meter,
@@ -62,7 +62,7 @@ pub fn collect<P: Port, C: Clock>(
 
 /// The same, and shows each arrival to `tap` as well. It ends by itself with the frame that makes `most` measured ones;
 /// what the port delivers behind that one is not looked at.
-pub fn collect_and_tell<P: Port, C: Clock>(
+pub fn collect_and_tell<P: RxPort, C: Clock>(
     (port, clock, manner): (&mut P, &C, Manner),
     meter: &mut Meter,
     (stop, live): (&AtomicBool, &LiveRx),

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use wirebeat_units::{FrameLen, Nanos};
 
-use crate::port::{Arrival, Caps, Fate, Fates, Port, PortError, TxMeta, TxTotals, View};
+use crate::port::{
+    Arrival, Fate, Fates, PortError, RxCaps, RxPort, TxCaps, TxMeta, TxPort, TxTotals, View,
+};
 pub use crate::virtual_clock::VirtualClock;
 
 /// What happens on the way. Numbers count the frames of one direction from 1; 0 means never.
@@ -92,14 +94,29 @@ impl Delivery {
 /// One end of a loopback link.
 #[derive(Debug)]
 pub struct LoopbackPort {
-    caps: Caps,
+    /// Where it sends.
+    pub tx: LoopbackTx,
+    /// Where it receives.
+    pub rx: LoopbackRx,
+}
+
+/// The sending side of an end.
+#[derive(Debug)]
+pub struct LoopbackTx {
+    caps: TxCaps,
     clock: VirtualClock,
     outward: Arc<Mutex<Direction>>,
-    inward: Arc<Mutex<Direction>>,
     slots: Vec<Vec<u8>>,
     reserved: usize,
     totals: Vec<TxTotals>,
     fates: Fates,
+}
+
+/// The receiving side of an end.
+#[derive(Debug)]
+pub struct LoopbackRx {
+    caps: RxCaps,
+    inward: Arc<Mutex<Direction>>,
     delivery: Delivery,
 }
 
@@ -107,32 +124,38 @@ pub struct LoopbackPort {
 pub fn pair(clock: &VirtualClock, link: Link) -> (LoopbackPort, LoopbackPort) {
     let direction = || Arc::new(Mutex::new(Direction { link, ..Direction::default() }));
     let (there, back) = (direction(), direction());
+    let mode = || "in memory, virtual clock".to_owned();
     let port = |outward: &Arc<Mutex<Direction>>, inward: &Arc<Mutex<Direction>>| LoopbackPort {
-        caps: Caps {
-            engine: "loopback",
-            mode: "in memory, virtual clock".to_owned(),
-            frame_max: FRAME_MAX,
-            batch: BATCH,
-            view: View::Frame,
-            holds: false,
-            repeats: 0,
-            apart: None,
-            link: None,
+        tx: LoopbackTx {
+            caps: TxCaps {
+                engine: "loopback",
+                mode: mode(),
+                frame_max: FRAME_MAX,
+                batch: BATCH,
+                view: View::Frame,
+                holds: false,
+                repeats: 0,
+                apart: None,
+                link: None,
+            },
+            clock: clock.clone(),
+            outward: Arc::clone(outward),
+            slots: Vec::new(),
+            reserved: 0,
+            totals: Vec::new(),
+            fates: Fates::default(),
         },
-        clock: clock.clone(),
-        outward: Arc::clone(outward),
-        inward: Arc::clone(inward),
-        slots: Vec::new(),
-        reserved: 0,
-        totals: Vec::new(),
-        fates: Fates::default(),
-        delivery: Delivery::default(),
+        rx: LoopbackRx {
+            caps: RxCaps { mode: mode(), view: View::Frame },
+            inward: Arc::clone(inward),
+            delivery: Delivery::default(),
+        },
     };
     (port(&there, &back), port(&back, &there))
 }
 
-impl Port for LoopbackPort {
-    fn caps(&self) -> &Caps {
+impl TxPort for LoopbackTx {
+    fn caps(&self) -> &TxCaps {
         &self.caps
     }
 
@@ -193,6 +216,12 @@ impl Port for LoopbackPort {
         for (total, mine) in totals.iter_mut().zip(&self.totals) {
             *total += *mine;
         }
+    }
+}
+
+impl RxPort for LoopbackRx {
+    fn caps(&self) -> &RxCaps {
+        &self.caps
     }
 
     fn receive<F>(&mut self, _until: Nanos, mut sink: F) -> Result<usize, PortError>

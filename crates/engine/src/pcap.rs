@@ -25,9 +25,7 @@ use wirebeat_meter::distribution::Recorder;
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Moment;
 
-use crate::port::{
-    Arrival, Caps, DepartureRecord, Port, PortError, TxMeta, TxPlan, TxTotals, View,
-};
+use crate::port::{DepartureRecord, PortError, TxCaps, TxMeta, TxPlan, TxPort, TxTotals, View};
 
 const ENGINE: &str = "pcap";
 /// Frames that can be reserved at once.
@@ -56,8 +54,8 @@ struct Tag {
 }
 
 /// A port that writes to a capture file.
-pub struct PcapPort<W: Write> {
-    caps: Caps,
+pub struct PcapTx<W: Write> {
+    caps: TxCaps,
     writer: PcapNgWriter<W>,
     /// What the file is called in messages.
     name: String,
@@ -70,7 +68,7 @@ pub struct PcapPort<W: Write> {
     last: Nanos,
 }
 
-impl PcapPort<BufWriter<File>> {
+impl PcapTx<BufWriter<File>> {
     /// Writes to a new file at `path`; one that is there is overwritten.
     pub fn create(path: &Path, options: &PcapOptions) -> Result<Self, PortError> {
         let name = path.display().to_string();
@@ -79,7 +77,7 @@ impl PcapPort<BufWriter<File>> {
     }
 }
 
-impl<W: Write + Send> PcapPort<W> {
+impl<W: Write + Send> PcapTx<W> {
     /// Writes to `writer`, which messages call `name`.
     pub fn new(writer: W, name: &str, options: &PcapOptions) -> Result<Self, PortError> {
         let failed = |error| refused(name, io_error(error));
@@ -96,8 +94,8 @@ impl<W: Write + Send> PcapPort<W> {
         };
         writer.write_pcapng_block(interface).map_err(failed)?;
         let frame_max = usize::from(options.plan.frame_max);
-        Ok(PcapPort {
-            caps: Caps {
+        Ok(PcapTx {
+            caps: TxCaps {
                 engine: ENGINE,
                 mode: format!("pcapng file {name}"),
                 frame_max,
@@ -178,9 +176,9 @@ impl<W: Write + Send> PcapPort<W> {
     }
 }
 
-impl<W: Write> fmt::Debug for PcapPort<W> {
+impl<W: Write> fmt::Debug for PcapTx<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PcapPort").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("PcapTx").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -195,8 +193,8 @@ fn io_error(error: PcapError) -> io::Error {
     }
 }
 
-impl<W: Write + Send> Port for PcapPort<W> {
-    fn caps(&self) -> &Caps {
+impl<W: Write + Send> TxPort for PcapTx<W> {
+    fn caps(&self) -> &TxCaps {
         &self.caps
     }
 
@@ -250,13 +248,6 @@ impl<W: Write + Send> Port for PcapPort<W> {
         };
         self.tags.get(tag as usize).map(record).unwrap_or_default()
     }
-
-    fn receive<F>(&mut self, _until: Nanos, _sink: F) -> Result<usize, PortError>
-    where
-        F: FnMut(&Arrival<'_>),
-    {
-        Ok(0)
-    }
 }
 
 #[cfg(test)]
@@ -281,8 +272,8 @@ mod tests {
         epoch: Nanos::ZERO,
     };
 
-    fn port(options: &PcapOptions) -> PcapPort<Vec<u8>> {
-        PcapPort::new(Vec::new(), "test.pcapng", options).unwrap()
+    fn port(options: &PcapOptions) -> PcapTx<Vec<u8>> {
+        PcapTx::new(Vec::new(), "test.pcapng", options).unwrap()
     }
 
     fn meta(len: u16, tag: u32, launch: u64) -> TxMeta {
@@ -291,7 +282,7 @@ mod tests {
     }
 
     /// Commits frames of `(length, tag, launch)`, each filled with its index.
-    fn send(port: &mut PcapPort<Vec<u8>>, frames: &[(u16, u32, u64)]) {
+    fn send(port: &mut PcapTx<Vec<u8>>, frames: &[(u16, u32, u64)]) {
         assert_eq!(port.reserve(frames.len()).unwrap(), frames.len());
         let mut metas = Vec::new();
         for (index, &(len, tag, launch)) in frames.iter().enumerate() {
@@ -438,7 +429,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_told_and_every_frame_counted() {
         // the headers take 72 bytes, a frame of 60 takes 92
-        let mut port = PcapPort::new(Disk(72 + 92 + 50), "test.pcapng", &OPTIONS).unwrap();
+        let mut port = PcapTx::new(Disk(72 + 92 + 50), "test.pcapng", &OPTIONS).unwrap();
         port.reserve(3).unwrap();
         let error = port.commit(&[meta(60, 0, 1), meta(60, 0, 2), meta(60, 1, 3)]).unwrap_err();
         assert_eq!(error.to_string(), "writing the capture file on test.pcapng: no storage space");
@@ -453,7 +444,7 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_made_is_told() {
-        let error = PcapPort::create(Path::new("/no/such/folder/x.pcapng"), &OPTIONS).unwrap_err();
+        let error = PcapTx::create(Path::new("/no/such/folder/x.pcapng"), &OPTIONS).unwrap_err();
         assert!(
             error.to_string().starts_with("writing the capture file on /no/such/folder/x.pcapng")
         );

@@ -1,8 +1,8 @@
 //! The port: where frames leave and arrive.
 //!
-//! A port is batched and both ways, and belongs to one thread. Frames are built in place in the port's
-//! own transmit memory: [`Port::reserve`] makes room, [`Port::slot`] gives the bytes, and
-//! [`Port::commit`] hands the first frames over. A port knows neither flows nor statistics; a frame
+//! An engine opens a transmitter ([`TxPort`]), a receiver ([`RxPort`]), or both on one interface. Each is batched and belongs to
+//! one thread. Frames are built in place in the transmitter's own memory: [`TxPort::reserve`] makes room, [`TxPort::slot`] gives
+//! the bytes, and [`TxPort::commit`] hands the first frames over. A port knows neither flows nor statistics; a frame
 //! carries a `tag` that the port only counts by.
 
 use std::borrow::Cow;
@@ -25,9 +25,9 @@ pub enum View {
     Datagram,
 }
 
-/// What a port can do; fixed once it is open.
+/// What a transmitter can do; fixed once it is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caps {
+pub struct TxCaps {
     /// The engine's name.
     pub engine: &'static str,
     /// How it works here, for the report: "native XDP, live frames", "TPACKET_V2, qdisc bypass".
@@ -36,7 +36,7 @@ pub struct Caps {
     pub frame_max: usize,
     /// The most frames that can be reserved at once.
     pub batch: usize,
-    /// Where slots and arrivals begin.
+    /// Where slots begin.
     pub view: View,
     /// The port keeps a frame until its launch time and writes sequence and time itself.
     pub holds: bool,
@@ -47,6 +47,15 @@ pub struct Caps {
     pub apart: Option<usize>,
     /// Speed of the link, where it is known.
     pub link: Option<BitRate>,
+}
+
+/// What a receiver is; fixed once it is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RxCaps {
+    /// How it works here, for the report: "TPACKET_V3".
+    pub mode: String,
+    /// Where arrivals begin.
+    pub view: View,
 }
 
 /// What goes with a frame that is committed.
@@ -162,7 +171,7 @@ pub struct TxTotals {
     pub failed: Amount,
     /// Frames that a holding port dropped because they were later than their drift.
     pub expired: Amount,
-    /// Frames that were committed and taken back by [`Port::stop`] before they were due.
+    /// Frames that were committed and taken back by [`TxPort::stop`] before they were due.
     pub withdrawn: Amount,
 }
 
@@ -416,13 +425,13 @@ fn hinted(hint: Option<&str>) -> String {
     hint.map(|hint| format!("; {hint}")).unwrap_or_default()
 }
 
-/// A port. See the module's documentation.
-pub trait Port: Send {
+/// The sending side of a port, owned by one thread. See the module's documentation.
+pub trait TxPort: Send {
     /// What it can do.
-    fn caps(&self) -> &Caps;
+    fn caps(&self) -> &TxCaps;
 
     /// Makes room until up to `want` frames are reserved (those reserved before count), and returns
-    /// how many are. Fewer, or none, when the port is full: try again after a [`Port::flush`].
+    /// how many are. Fewer, or none, when the port is full: try again after a [`TxPort::flush`].
     fn reserve(&mut self, want: usize) -> Result<usize, PortError>;
 
     /// The bytes of reserved frame `index`, at least `caps().frame_max` of them. What they hold is
@@ -433,7 +442,7 @@ pub trait Port: Send {
     fn slot(&mut self, index: usize) -> &mut [u8];
 
     /// Hands over the first `metas.len()` reserved frames in order; those after them stay reserved,
-    /// from index 0 on. Transmission may begin at once or with [`Port::flush`].
+    /// from index 0 on. Transmission may begin at once or with [`TxPort::flush`].
     fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError>;
 
     /// How many of the frames committed so far it has no more use for, in the order in which they were committed: nor
@@ -447,7 +456,7 @@ pub trait Port: Send {
     fn flush(&mut self) -> Result<(), PortError>;
 
     /// Gives `each` what became of frames since the last call, in the order in which they were committed: so many had
-    /// this fate, then so many that. Ports that hold frames say it by [`Port::departures`] and give nothing here.
+    /// this fate, then so many that. Ports that hold frames say it by [`TxPort::departures`] and give nothing here.
     fn settled(&mut self, each: &mut dyn FnMut(Fate, usize)) {
         let _ = each;
     }
@@ -459,7 +468,7 @@ pub trait Port: Send {
     /// Adds what became of the frames so far to `totals`, which is indexed by tag.
     fn totals(&self, totals: &mut [TxTotals]);
 
-    /// Begins to repeat the frames committed so far (at most [`Caps::repeats`]).
+    /// Begins to repeat the frames committed so far (at most [`TxCaps::repeats`]).
     fn repeat(&mut self, order: &Repeat) -> Result<(), PortError> {
         let _ = order;
         let engine = self.caps().engine;
@@ -492,13 +501,18 @@ pub trait Port: Send {
     fn card_stamps(&mut self) -> Option<CardStamps> {
         None
     }
+}
+
+/// The receiving side of a port, owned by one thread.
+pub trait RxPort: Send {
+    /// What it is.
+    fn caps(&self) -> &RxCaps;
 
     /// Takes what has arrived, waiting at most until `until` for the first, and gives it to `sink` in
     /// order. Returns how many there were.
     fn receive<F>(&mut self, until: Nanos, sink: F) -> Result<usize, PortError>
     where
-        F: FnMut(&Arrival<'_>),
-        Self: Sized;
+        F: FnMut(&Arrival<'_>);
 
     /// Sends `answer` back from where the datagram came to that asked for it; says whether it left. A port that cannot, or
     /// need not because a program of this host does, sends nothing.
@@ -507,8 +521,13 @@ pub trait Port: Send {
         false
     }
 
-    /// Frames that the engine itself lost on the receiving side (ring full), so far.
+    /// Frames that the engine itself lost (ring full), so far.
     fn receive_drops(&self) -> u64 {
         0
+    }
+
+    /// What its card stamped until now; `None` where the system stamps.
+    fn card_stamps(&self) -> Option<CardStamps> {
+        None
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::collect::{LiveRx, Manner, collect_and_tell};
-use wirebeat_engine::port::{Arrival, CardStamps, Port, PortError};
+use wirebeat_engine::port::{Arrival, CardStamps, PortError, RxPort};
 use wirebeat_engine_linux::group::{Group, Membership};
 use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_engine_linux::promiscuous::Promiscuous;
@@ -124,7 +124,7 @@ pub(crate) fn start<P, C>(
     how: Receiving,
 ) -> Result<Receiver, RunError>
 where
-    P: Port + 'static,
+    P: RxPort + 'static,
     C: wirebeat_engine::clock::Clock + 'static,
 {
     let stop = Arc::new(AtomicBool::new(false));

@@ -1,6 +1,6 @@
 //! The kernel engine: eBPF programs send and meter before the stack.
 //!
-//! [`KernelPort`] lays frames and launch times into a ring that a program in the kernel walks
+//! [`KernelTx`] lays frames and launch times into a ring that a program in the kernel walks
 //! (`bpf/transmit.bpf.c`), run with live frames by a thread of its own on each transmit core.
 //! [`KernelReceiver`] attaches a program that meters what arrives (`bpf/receive.bpf.c`). Needs Linux
 //! 5.18, CAP_BPF and CAP_NET_ADMIN, and a driver that takes redirected frames. Read `bpf/wirebeat.h`
@@ -37,7 +37,7 @@ pub use bare_limit::{FarEnd, Flood, Sink, flood, sink};
 pub use load::SharedSequences;
 pub use observations::{ObservationOptions, Observations};
 pub use plan::{MEMORY_MAX, MEMORY_USUAL};
-pub use port::{APART, FRAME_MAX, KernelOptions, KernelPort};
+pub use port::{APART, FRAME_MAX, KernelOptions, KernelTx};
 pub use probe::probe;
 pub use receive::{Fate, KernelReceiver, ReceiveOptions};
 pub use shared::{Piece, SHARED_MAX, Shared};

@@ -1,4 +1,4 @@
-//! The transmitting side of the kernel engine as a [`Port`].
+//! The transmitting side of the kernel engine as a [`TxPort`].
 
 use std::io;
 use std::mem::offset_of;
@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::port::{
-    Amount, Arrival, Caps, DepartureRecord, Interruptions, OWN_HISTOGRAMS, Port, PortError, Repeat,
-    TxMeta, TxPlan, TxTotals, View,
+    Amount, DepartureRecord, Interruptions, OWN_HISTOGRAMS, PortError, Repeat, TxCaps, TxMeta,
+    TxPlan, TxPort, TxTotals, View,
 };
 use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_units::{BitRate, Nanos};
@@ -53,7 +53,7 @@ pub struct KernelOptions {
     pub plan: TxPlan,
     /// How launch times are waited for.
     pub wait: Wait,
-    /// Where and how the transmitting thread runs. `None`: there is none, and [`Port::flush`] sends what is committed on the
+    /// Where and how the transmitting thread runs. `None`: there is none, and [`TxPort::flush`] sends what is committed on the
     /// calling thread's CPU and returns when it has left. Then nothing waits for launch times, and nothing is repeated.
     pub thread: Option<ThreadOrders>,
     /// The clock of the day less the monotonic one, for the probes of other tools; followed while frames leave.
@@ -70,8 +70,8 @@ pub struct KernelOptions {
 
 /// A transmitting port of the kernel engine.
 #[derive(Debug)]
-pub struct KernelPort {
-    caps: Caps,
+pub struct KernelTx {
+    caps: TxCaps,
     options: KernelOptions,
     ring: Ring,
     /// What is repeated, if something is.
@@ -89,9 +89,9 @@ pub struct KernelPort {
     _warm_up: Option<WarmUp>,
 }
 
-impl KernelPort {
+impl KernelTx {
     /// Loads the program for the interface. Nothing is sent yet.
-    pub fn open(options: KernelOptions) -> Result<KernelPort, PortError> {
+    pub fn open(options: KernelOptions) -> Result<KernelTx, PortError> {
         let plan = options.plan;
         if plan.frame_max > FRAME_MAX {
             return Err(PortError::Unsupported {
@@ -142,7 +142,7 @@ impl KernelPort {
             }
             None => Calls::Caller { engine: Box::new(engine), frame },
         };
-        let caps = Caps {
+        let caps = TxCaps {
             engine: "kernel",
             mode: mode(
                 &plan,
@@ -157,7 +157,7 @@ impl KernelPort {
             apart: options.shared.as_ref().map(|_| APART),
             link: options.link,
         };
-        Ok(KernelPort {
+        Ok(KernelTx {
             caps,
             options,
             ring: loaded.ring,
@@ -284,8 +284,8 @@ fn system(what: &'static str, on: &str, source: io::Error) -> PortError {
     PortError::System { what: what.into(), on: on.to_owned(), source }
 }
 
-impl Port for KernelPort {
-    fn caps(&self) -> &Caps {
+impl TxPort for KernelTx {
+    fn caps(&self) -> &TxCaps {
         &self.caps
     }
 
@@ -429,16 +429,5 @@ impl Port for KernelPort {
         let listened = Nanos::new(self.progress.load(progress::LISTENED_NS));
         let lengths = || convert::distribution(&self.interruptions, 0);
         (listened > Nanos::ZERO).then(|| Interruptions { listened, lengths: lengths() })
-    }
-
-    fn receive<F>(&mut self, _until: Nanos, _sink: F) -> Result<usize, PortError>
-    where
-        F: FnMut(&Arrival<'_>),
-    {
-        Err(PortError::Unsupported {
-            engine: "kernel",
-            what: "hand frames to user space: it meters them in the kernel (KernelReceiver)"
-                .to_owned(),
-        })
     }
 }

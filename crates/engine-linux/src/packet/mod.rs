@@ -1,9 +1,8 @@
 //! The packet engine: frames through AF_PACKET sockets, on any interface, with CAP_NET_RAW.
 //!
-//! A [`PacketPort`] has two halves on sockets of their own: `transmit` hands over batches of frames
-//! past the queueing discipline, `receive` reads a ring that the kernel fills (`ring`) with what
-//! passes a filter (`filter`), stamped by the kernel. Knows frames, and nothing of what is in them
-//! beyond what it takes to tell UDP.
+//! [`PacketTx`] hands over batches of frames past the queueing discipline, [`PacketRx`] reads a ring that the kernel fills
+//! (`ring`) with what passes a filter (`filter`), stamped by the kernel; each has a socket of its own. Knows frames, and nothing
+//! of what is in them beyond what it takes to tell UDP.
 
 mod answer;
 mod filter;
@@ -14,36 +13,18 @@ mod segments;
 pub(crate) mod socket;
 mod transmit;
 
-use wirebeat_engine::port::{
-    Arrival, Caps, CardStamps, Fate, Port, PortError, TxMeta, TxPlan, TxTotals, View,
-};
-use wirebeat_meter::codecs::Answer;
+use wirebeat_engine::port::PortError;
 use wirebeat_netlink::{Link, LinkLayer};
-use wirebeat_units::{Bytes, Nanos};
+use wirebeat_units::Bytes;
 
-use crate::card::SharedCard;
-use crate::halves::{Transmit, port_of_halves};
+use crate::card::Card;
 use crate::link;
-use crate::slots::BATCH;
-use receive::Receiver;
-use transmit::Transmitter;
+pub use receive::PacketRx;
+pub use transmit::PacketTx;
 
 const ENGINE: &str = "packet";
 /// What a frame may have beyond the MTU: the Ethernet header and a VLAN tag.
 const HEADER_MAX: u32 = 14 + 4;
-
-/// How a packet port is opened.
-#[derive(Clone, Debug)]
-pub struct PacketOptions {
-    /// Name of the interface, in the calling thread's namespace.
-    pub interface: String,
-    /// What is going to be sent; `None`: nothing.
-    pub transmit: Option<TxPlan>,
-    /// How frames are received; `None`: not at all.
-    pub receive: Option<PacketReceive>,
-    /// The card that stamps them; `None`: the system does.
-    pub card: Option<SharedCard>,
-}
 
 /// How frames are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,67 +76,17 @@ pub enum Kinds {
 pub enum Fanout {
     /// This port gets all.
     Alone,
-    /// This port is the first of a group; [`PacketPort::group`] tells its number.
+    /// This port is the first of a group; [`PacketRx::group`] tells its number.
     New,
     /// This port joins a group.
     Join(u16),
 }
 
-/// A port of the packet engine.
-#[derive(Debug)]
-pub struct PacketPort {
-    caps: Caps,
-    transmitter: Option<Transmitter>,
-    receiver: Option<Receiver>,
-}
-
-port_of_halves!(PacketPort);
-
-impl PacketPort {
-    /// Opens a port. It receives from now on, and sends nothing yet.
-    pub fn open(options: &PacketOptions) -> Result<Self, PortError> {
-        let interface = &options.interface;
-        let link = link::find(ENGINE, interface)?;
-        check(&link)?;
-        let (index, frame_max) = (link.index.get(), link.mtu.saturating_add(HEADER_MAX));
-        if let Some(plan) = &options.transmit
-            && u32::from(plan.frame_max) > frame_max
-        {
-            return Err(PortError::Unsupported {
-                engine: ENGINE,
-                what: format!(
-                    "send frames of {} bytes by {interface}: its MTU of {} allows {} with FCS; \
-                     send shorter ones, or raise the MTU",
-                    u32::from(plan.frame_max) + 4,
-                    link.mtu,
-                    frame_max + 4
-                ),
-            });
-        }
-        let card = options.card.as_deref();
-        let transmit = |plan| Transmitter::open(interface, index, (plan, card));
-        let receive = |options| Receiver::open(interface, index, (options, card));
-        Ok(PacketPort {
-            transmitter: options.transmit.as_ref().map(transmit).transpose()?,
-            receiver: options.receive.as_ref().map(receive).transpose()?,
-            caps: Caps {
-                engine: ENGINE,
-                mode: mode(options),
-                frame_max: options.transmit.map_or(frame_max as usize, |p| p.frame_max.into()),
-                batch: BATCH,
-                view: View::Frame,
-                holds: false,
-                repeats: 0,
-                apart: None,
-                link: link.speed,
-            },
-        })
-    }
-
-    /// The group of ports that divide the interface's frames among them.
-    pub fn group(&self) -> Option<u16> {
-        self.receiver.as_ref().and_then(Receiver::group)
-    }
+/// An interface that carries what this engine makes.
+fn link_of(interface: &str) -> Result<Link, PortError> {
+    let link = link::find(ENGINE, interface)?;
+    check(&link)?;
+    Ok(link)
 }
 
 /// Whether the interface carries what this engine makes.
@@ -169,12 +100,8 @@ fn check(link: &Link) -> Result<(), PortError> {
     }
 }
 
-fn mode(options: &PacketOptions) -> String {
-    let mode = match (options.transmit.is_some(), options.receive.is_some()) {
-        (true, true) => "AF_PACKET, qdisc bypass; TPACKET_V3",
-        (true, false) => "AF_PACKET, qdisc bypass",
-        (false, _) => "AF_PACKET, TPACKET_V3",
-    };
-    let stamps = if options.card.is_some() { ", hardware timestamps" } else { "" };
-    format!("{mode}{stamps}")
+/// How it works, for the report.
+fn mode(way: &str, card: Option<&Card>) -> String {
+    let stamps = if card.is_some() { ", hardware timestamps" } else { "" };
+    format!("{way}{stamps}")
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::port::{Arrival, CardStamps, PortError};
+use wirebeat_engine::port::{Arrival, CardStamps, PortError, RxCaps, RxPort, View};
 use wirebeat_meter::codecs::Answer;
 use wirebeat_units::{FCS, Nanos};
 use wirebeat_wire::ethernet::FRAME_MIN;
@@ -32,9 +32,10 @@ const RETIRE: Nanos = Nanos::from_millis(1);
 /// How long a block may take to come when the interface is gone, on a busy machine.
 const GRACE: Nanos = Nanos::from_millis(20);
 
-/// A receiving socket and its ring.
+/// The receiver of the packet engine: a receiving socket and its ring.
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub struct PacketRx {
+    caps: RxCaps,
     socket: OwnedFd,
     interface: String,
     ring: Ring,
@@ -50,13 +51,14 @@ pub(super) struct Receiver {
     answerer: Answerer,
 }
 
-impl Receiver {
-    /// Receives on the interface from now on.
-    pub(super) fn open(
+impl PacketRx {
+    /// Receives on an interface of the calling thread's namespace from now on; `card` stamps what arrives, or the system does.
+    pub fn open(
         interface: &str,
-        index: u32,
-        (options, card): (&PacketReceive, Option<&Card>),
+        options: &PacketReceive,
+        card: Option<&Card>,
     ) -> Result<Self, PortError> {
+        let index = super::link_of(interface)?.index.get();
         let socket = socket::open(interface)?;
         let blocks = (options.ring.get() as usize).div_ceil(BLOCK_LEN).max(2);
         prepare(&socket, options, card)
@@ -65,7 +67,8 @@ impl Receiver {
             .map_err(|e| refused("making a receive ring", interface, e))?;
         socket::bind(&socket, index, Protocol::All)
             .map_err(|e| refused("binding a packet socket", interface, e))?;
-        let receiver = Receiver {
+        let receiver = PacketRx {
+            caps: RxCaps { mode: super::mode("AF_PACKET, TPACKET_V3", card), view: View::Frame },
             socket,
             interface: interface.to_owned(),
             ring: Ring::new(memory, BLOCK_LEN),
@@ -96,8 +99,8 @@ impl Receiver {
             .map_err(|e| refused("sharing the frames among several queues", &self.interface, e))
     }
 
-    /// The group that it shares frames with. The kernel gives numbers from 0 on.
-    pub(super) fn group(&self) -> Option<u16> {
+    /// The group of ports that divide the interface's frames among them. The kernel gives numbers from 0 on.
+    pub fn group(&self) -> Option<u16> {
         if !self.shares {
             return None;
         }
@@ -105,31 +108,6 @@ impl Receiver {
             sys::option(&self.socket, (libc::SOL_PACKET, libc::PACKET_FANOUT)).ok()?;
         // how frames are divided is in the upper half
         Some(group as u16)
-    }
-
-    /// [`wirebeat_engine::port::Port::receive`].
-    pub(super) fn receive(
-        &mut self,
-        until: Nanos,
-        mut sink: impl FnMut(&Arrival<'_>),
-    ) -> Result<usize, PortError> {
-        loop {
-            let count = self.take(&mut sink);
-            if count > 0 {
-                return Ok(count);
-            }
-            if self.gone {
-                return Err(PortError::Gone(self.interface.clone()));
-            }
-            let mut files = [sys::readable(&self.socket)];
-            let ready = poll_until(&mut files, until)
-                .map_err(|e| refused("waiting for frames", &self.interface, e))?;
-            if files[0].revents & (libc::POLLERR | libc::POLLHUP) != 0 {
-                self.check()?;
-            } else if !ready {
-                return Ok(0);
-            }
-        }
     }
 
     /// Gives what the ring holds to `sink`; once around at most.
@@ -176,22 +154,44 @@ impl Receiver {
     }
 
     /// How far the times of arrivals can be off by conversion.
-    pub(super) fn timestamp_error(&self) -> Nanos {
+    pub fn timestamp_error(&self) -> Nanos {
         self.card.as_ref().map_or_else(|| self.time.error(), Stamped::error)
     }
+}
 
-    /// [`wirebeat_engine::port::Port::card_stamps`].
-    pub(super) fn card_stamps(&self) -> Option<CardStamps> {
-        self.card.as_ref().map(Stamped::stamps)
+impl RxPort for PacketRx {
+    fn caps(&self) -> &RxCaps {
+        &self.caps
     }
 
-    /// [`wirebeat_engine::port::Port::answer`].
-    pub(super) fn answer(&mut self, answer: &Answer) -> bool {
+    fn receive<F>(&mut self, until: Nanos, mut sink: F) -> Result<usize, PortError>
+    where
+        F: FnMut(&Arrival<'_>),
+    {
+        loop {
+            let count = self.take(&mut sink);
+            if count > 0 {
+                return Ok(count);
+            }
+            if self.gone {
+                return Err(PortError::Gone(self.interface.clone()));
+            }
+            let mut files = [sys::readable(&self.socket)];
+            let ready = poll_until(&mut files, until)
+                .map_err(|e| refused("waiting for frames", &self.interface, e))?;
+            if files[0].revents & (libc::POLLERR | libc::POLLHUP) != 0 {
+                self.check()?;
+            } else if !ready {
+                return Ok(0);
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: &Answer) -> bool {
         self.answerer.send(answer)
     }
 
-    /// [`wirebeat_engine::port::Port::receive_drops`].
-    pub(super) fn drops(&self) -> u64 {
+    fn receive_drops(&self) -> u64 {
         // struct tpacket_stats_v3: packets, drops, freezes; reading sets them to zero
         let statistics: io::Result<[u32; 3]> =
             sys::option(&self.socket, (libc::SOL_PACKET, libc::PACKET_STATISTICS));
@@ -199,6 +199,10 @@ impl Receiver {
             self.drops.set(self.drops.get() + u64::from(drops));
         }
         self.drops.get()
+    }
+
+    fn card_stamps(&self) -> Option<CardStamps> {
+        self.card.as_ref().map(Stamped::stamps)
     }
 }
 

@@ -8,12 +8,12 @@
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use wirebeat_engine::port::{CardStamps, PortError, TxMeta, TxPlan};
+use wirebeat_engine::port::{CardStamps, PortError, TxCaps, TxPlan, View};
 
-use super::ENGINE;
 use super::socket::{self, Protocol};
+use super::{ENGINE, HEADER_MAX};
 use crate::card::{Asked, Card, REQUEST_WORDS, SentStamps, request};
-use crate::halves::Transmit;
+use crate::slot_port::{SlotPort, tx_port_of_slots};
 use crate::slots::{BATCH, Front, Slots};
 use crate::sys::{self, Messages, refused};
 
@@ -21,12 +21,13 @@ use crate::sys::{self, Messages, refused};
 /// bytes): enough for the transmit ring of any card.
 const BUFFER: usize = 4 << 20;
 
-/// A sending socket and its slots.
+/// The transmitter of the packet engine: a sending socket and its slots.
 #[derive(Debug)]
-pub(super) struct Transmitter {
+pub struct PacketTx {
+    caps: TxCaps,
     socket: OwnedFd,
     interface: String,
-    pub(super) slots: Slots,
+    slots: Slots,
     messages: Messages,
     stalls: u64,
     /// Where the card stamps.
@@ -41,52 +42,70 @@ struct Stamps {
     request: [u64; REQUEST_WORDS],
 }
 
-impl Transmitter {
-    /// Sends by the interface.
-    pub(super) fn open(
-        interface: &str,
-        index: u32,
-        (plan, card): (&TxPlan, Option<&Card>),
-    ) -> Result<Self, PortError> {
+impl PacketTx {
+    /// Opens a transmitter on an interface of the calling thread's namespace; `card` stamps what leaves, or the system does. It
+    /// sends nothing yet.
+    pub fn open(interface: &str, plan: &TxPlan, card: Option<&Card>) -> Result<Self, PortError> {
+        let link = super::link_of(interface)?;
+        let frame_max = link.mtu.saturating_add(HEADER_MAX);
+        if u32::from(plan.frame_max) > frame_max {
+            return Err(PortError::Unsupported {
+                engine: ENGINE,
+                what: format!(
+                    "send frames of {} bytes by {interface}: its MTU of {} allows {} with FCS; \
+                     send shorter ones, or raise the MTU",
+                    u32::from(plan.frame_max) + 4,
+                    link.mtu,
+                    frame_max + 4
+                ),
+            });
+        }
         let socket = socket::open(interface)?;
         const ON: libc::c_int = 1;
         sys::set_option(&socket, (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS), &ON)
             .map_err(|e| refused("bypassing the queueing discipline", interface, e))?;
         sys::set_send_buffer(&socket, BUFFER)
             .map_err(|e| refused("setting the send buffer", interface, e))?;
-        socket::bind(&socket, index, Protocol::None)
+        socket::bind(&socket, link.index.get(), Protocol::None)
             .map_err(|e| refused("binding a packet socket", interface, e))?;
         let slots = Slots::new(plan).map_err(|e| refused("making slots", interface, e))?;
         let messages = Messages::new(BATCH);
         let stamps = card.map(|card| SentStamps::start(&[&socket], card.clock())).transpose();
         let stamps = stamps.map_err(|e| refused("asking for the card's stamps", interface, e))?;
         let stamps = stamps.map(|sent| Box::new(Stamps { sent, request: request() }));
+        let caps = TxCaps {
+            engine: ENGINE,
+            mode: super::mode("AF_PACKET, qdisc bypass", card),
+            frame_max: plan.frame_max.into(),
+            batch: BATCH,
+            view: View::Frame,
+            holds: false,
+            repeats: 0,
+            apart: None,
+            link: link.speed,
+        };
         let interface = interface.to_owned();
-        Ok(Transmitter { socket, interface, slots, messages, stalls: 0, stamps })
-    }
-
-    /// [`wirebeat_engine::port::Port::card_stamps`].
-    pub(super) fn card_stamps(&mut self) -> Option<CardStamps> {
-        self.stamps.as_mut()?.sent.finish()
-    }
-
-    /// [`wirebeat_engine::port::Port::commit`].
-    pub(super) fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
-        self.slots.commit(ENGINE, metas)
+        Ok(PacketTx { caps, socket, interface, slots, messages, stalls: 0, stamps })
     }
 
     /// How often the driver had no room, so that frames had to wait.
-    pub(super) fn stalls(&self) -> u64 {
+    pub fn stalls(&self) -> u64 {
         self.stalls
     }
 }
 
-impl Transmit for Transmitter {
+tx_port_of_slots!(PacketTx);
+
+impl SlotPort for PacketTx {
     fn slots(&mut self) -> &mut Slots {
         &mut self.slots
     }
 
-    fn flush(&mut self) -> Result<(), PortError> {
+    fn stamps_of_card(&mut self) -> Option<CardStamps> {
+        self.stamps.as_mut()?.sent.finish()
+    }
+
+    fn send_slots(&mut self) -> Result<(), PortError> {
         while !self.slots.is_empty() {
             match send(&self.socket, &self.slots.front(), &mut self.messages, &mut self.stamps) {
                 Ok(count) => self.slots.sent(count),

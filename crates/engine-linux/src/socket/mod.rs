@@ -1,6 +1,6 @@
 //! The socket engine: UDP sockets, without privilege.
 //!
-//! A [`SocketPort`] sends datagrams to the [`Endpoint`]s of its tags and listens on addresses; the
+//! A [`SocketTx`] sends datagrams to the [`Endpoint`]s of its tags, a [`SocketRx`] listens on addresses; the
 //! operating system makes the headers. `transmit` sends batches, joined into large packets where
 //! sizes allow (`joining`); `receive` takes batches with the kernel's timestamps (`control`) from sockets (`listener`), which also
 //! send what a sender waits for (`reply`). Knows
@@ -20,37 +20,17 @@ mod transmit;
 
 use std::net::SocketAddr;
 
-use wirebeat_engine::port::{
-    Arrival, Caps, CardStamps, Fate, Port, PortError, TxMeta, TxPlan, TxTotals, View,
-};
-use wirebeat_meter::codecs::Answer;
+use wirebeat_engine::port::{PortError, TxPlan};
 use wirebeat_units::{Bytes, Nanos};
 
-use crate::card::SharedCard;
-use crate::halves::{Transmit, port_of_halves};
-use crate::link;
-use crate::slots::BATCH;
+use crate::card::Card;
 pub use endpoint::{Checksum, Endpoint};
-use receive::Receiver;
-use transmit::Transmitter;
+pub use receive::SocketRx;
+pub use transmit::SocketTx;
 
 const ENGINE: &str = "socket";
 /// The longest payload of UDP over IPv4 (RFC 768, RFC 791); over IPv6 it is 20 bytes more.
 const PAYLOAD_MAX: u16 = 65_507;
-
-/// How a socket port is opened.
-#[derive(Clone, Debug, Default)]
-pub struct SocketOptions {
-    /// The only interface to be used; `None`: as the routes say. The port notices when a named
-    /// interface goes away even if it only receives.
-    pub interface: Option<String>,
-    /// What is going to be sent; `None`: nothing.
-    pub transmit: Option<SocketTransmit>,
-    /// How datagrams are received; `None`: not at all.
-    pub receive: Option<SocketReceive>,
-    /// The card that stamps them: that of the interface, which is named then. `None`: the system does.
-    pub card: Option<SharedCard>,
-}
 
 /// What is going to be sent.
 #[derive(Clone, Debug)]
@@ -121,57 +101,6 @@ impl Default for SocketReceive {
     }
 }
 
-/// A port of the socket engine.
-///
-/// The lengths of arrivals are computed: payload, UDP, IP (without options) and Ethernet headers,
-/// and FCS; at least 64.
-#[derive(Debug)]
-pub struct SocketPort {
-    caps: Caps,
-    transmitter: Option<Transmitter>,
-    receiver: Option<Receiver>,
-}
-
-port_of_halves!(SocketPort);
-
-impl SocketPort {
-    /// Opens a port. It receives from now on, and sends nothing yet.
-    pub fn open(options: &SocketOptions) -> Result<Self, PortError> {
-        let link = options.interface.as_deref().map(|name| link::find(ENGINE, name)).transpose()?;
-        if let Some(transmit) = &options.transmit {
-            check(transmit)?;
-        }
-        let interface = options.interface.as_deref();
-        let card = options.card.as_deref();
-        let transmit = |transmit| Transmitter::open(transmit, interface, card);
-        let receive = |receive| Receiver::open(receive, link.as_ref(), card);
-        Ok(SocketPort {
-            transmitter: options.transmit.as_ref().map(transmit).transpose()?,
-            receiver: options.receive.as_ref().map(receive).transpose()?,
-            caps: Caps {
-                engine: ENGINE,
-                mode: mode(options),
-                frame_max: options
-                    .transmit
-                    .as_ref()
-                    .map_or(PAYLOAD_MAX, |t| t.plan.frame_max)
-                    .into(),
-                batch: BATCH,
-                view: View::Datagram,
-                holds: false,
-                repeats: 0,
-                apart: None,
-                link: link.and_then(|link| link.speed),
-            },
-        })
-    }
-
-    /// The addresses that it listens on, with the ports that the kernel chose.
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.receiver.iter().flat_map(Receiver::addresses).collect()
-    }
-}
-
 /// Whether the plan can be carried out.
 fn check(transmit: &SocketTransmit) -> Result<(), PortError> {
     let unsupported = |what| Err(PortError::Unsupported { engine: ENGINE, what });
@@ -188,15 +117,8 @@ fn check(transmit: &SocketTransmit) -> Result<(), PortError> {
     Ok(())
 }
 
-fn mode(options: &SocketOptions) -> String {
-    let joins = |t: &SocketTransmit| t.joining == Joining::WhereSizesAllow;
-    let mut parts = Vec::new();
-    if let Some(transmit) = &options.transmit {
-        parts.push(if joins(transmit) { "sendmmsg, GSO where sizes allow" } else { "sendmmsg" });
-    }
-    if let Some(receive) = &options.receive {
-        parts.push(if receive.gro == Gro::On { "recvmmsg, GRO" } else { "recvmmsg" });
-    }
-    let stamps = if options.card.is_some() { ", hardware timestamps" } else { "" };
-    format!("UDP sockets, {}{stamps}", parts.join("; "))
+/// How it works, for the report.
+fn mode(way: &str, card: Option<&Card>) -> String {
+    let stamps = if card.is_some() { ", hardware timestamps" } else { "" };
+    format!("UDP sockets, {way}{stamps}")
 }

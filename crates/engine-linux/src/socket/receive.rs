@@ -4,20 +4,24 @@ use std::io;
 use std::net::SocketAddr;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::port::{Arrival, CardStamps, PortError};
+use wirebeat_engine::port::{Arrival, CardStamps, PortError, RxCaps, RxPort, View};
 use wirebeat_meter::codecs::{Answer, Ends};
-use wirebeat_netlink::{Link, LinkEvent, LinkState, LinkWatch, NetlinkError};
+use wirebeat_netlink::{LinkEvent, LinkState, LinkWatch, NetlinkError};
 use wirebeat_units::Nanos;
 
-use super::SocketReceive;
 use super::listener::{Listener, Stamps};
+use super::{ENGINE, Gro, SocketReceive};
 use crate::card::{Card, Stamped};
 use crate::sys::{self, poll_until, refused};
 use crate::time::RealtimeToMonotonic;
 
-/// Addresses that are listened on.
+/// The receiver of the socket engine: addresses that are listened on.
+///
+/// The lengths of arrivals are computed: payload, UDP, IP (without options) and Ethernet headers,
+/// and FCS; at least 64.
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub struct SocketRx {
+    caps: RxCaps,
     listeners: Vec<Listener>,
     /// Their sockets and the watch, to wait for. Not an epoll instance: it would be called for every
     /// datagram, waiting or not, at the expense of its sender.
@@ -31,13 +35,16 @@ pub(super) struct Receiver {
     watch: Option<LinkWatch>,
 }
 
-impl Receiver {
-    /// Listens from now on.
-    pub(super) fn open(
+impl SocketRx {
+    /// Listens from now on. With an `interface`, datagrams that come by it alone, and it notices when that goes away. `card` stamps
+    /// what arrives, that of the interface, or the system does.
+    pub fn open(
+        interface: Option<&str>,
         options: &SocketReceive,
-        link: Option<&Link>,
         card: Option<&Card>,
     ) -> Result<Self, PortError> {
+        let link = interface.map(|name| crate::link::find(ENGINE, name)).transpose()?;
+        let link = link.as_ref();
         let stamps = if card.is_some() { Stamps::OfCard } else { Stamps::OfSystem };
         let open = |address| Listener::open(address, options, link, stamps);
         let listeners = options.listen.iter().map(open).collect::<Result<Vec<_>, _>>()?;
@@ -45,7 +52,10 @@ impl Receiver {
             Some(link) => Some(LinkWatch::open(std::slice::from_ref(link)).map_err(unwatched)?),
             None => None,
         };
-        Ok(Receiver {
+        let way = if options.gro == Gro::On { "recvmmsg, GRO" } else { "recvmmsg" };
+        let caps = RxCaps { mode: super::mode(way, card), view: View::Datagram };
+        Ok(SocketRx {
+            caps,
             files: Vec::with_capacity(2 * listeners.len() + 1),
             listeners,
             time: RealtimeToMonotonic::new(),
@@ -57,28 +67,8 @@ impl Receiver {
     }
 
     /// The addresses that it listens on, with the ports that the kernel chose.
-    pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.listeners.iter().map(|listener| listener.address)
-    }
-
-    /// [`wirebeat_engine::port::Port::receive`].
-    pub(super) fn receive(
-        &mut self,
-        until: Nanos,
-        mut sink: impl FnMut(&Arrival<'_>),
-    ) -> Result<usize, PortError> {
-        loop {
-            self.gather(until);
-            let count = self.take(&mut sink)?;
-            if count > 0 {
-                self.flowing = true;
-                return Ok(count);
-            }
-            self.check()?;
-            if MonotonicClock.now() >= until || !self.wait(until)? {
-                return Ok(0);
-            }
-        }
     }
 
     /// Lets datagrams gather while they keep coming. Who sleeps in a socket, or takes each datagram at
@@ -128,8 +118,7 @@ impl Receiver {
         self.files.clear();
         self.files.extend(self.listeners.iter().flat_map(Listener::sockets).map(sys::readable));
         self.files.extend(self.watch.as_ref().map(sys::readable));
-        poll_until(&mut self.files, until)
-            .map_err(|e| refused("waiting for datagrams", super::ENGINE, e))
+        poll_until(&mut self.files, until).map_err(|e| refused("waiting for datagrams", ENGINE, e))
     }
 
     /// Whether the interface is still there.
@@ -147,28 +136,49 @@ impl Receiver {
     }
 
     /// How far the times of arrivals can be off by conversion.
-    pub(super) fn timestamp_error(&self) -> Nanos {
+    pub fn timestamp_error(&self) -> Nanos {
         self.card.as_ref().map_or_else(|| self.time.error(), Stamped::error)
     }
+}
 
-    /// [`wirebeat_engine::port::Port::card_stamps`].
-    pub(super) fn card_stamps(&self) -> Option<CardStamps> {
-        self.card.as_ref().map(Stamped::stamps)
+impl RxPort for SocketRx {
+    fn caps(&self) -> &RxCaps {
+        &self.caps
     }
 
-    /// [`wirebeat_engine::port::Port::answer`].
-    pub(super) fn answer(&mut self, answer: &Answer) -> bool {
+    fn receive<F>(&mut self, until: Nanos, mut sink: F) -> Result<usize, PortError>
+    where
+        F: FnMut(&Arrival<'_>),
+    {
+        loop {
+            self.gather(until);
+            let count = self.take(&mut sink)?;
+            if count > 0 {
+                self.flowing = true;
+                return Ok(count);
+            }
+            self.check()?;
+            if MonotonicClock.now() >= until || !self.wait(until)? {
+                return Ok(0);
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: &Answer) -> bool {
         self.listeners.iter().any(|listener| listener.answer(answer))
     }
 
-    /// [`wirebeat_engine::port::Port::receive_drops`].
-    pub(super) fn drops(&self) -> u64 {
+    fn receive_drops(&self) -> u64 {
         self.listeners.iter().map(Listener::drops).sum()
+    }
+
+    fn card_stamps(&self) -> Option<CardStamps> {
+        self.card.as_ref().map(Stamped::stamps)
     }
 }
 
 fn unwatched(error: NetlinkError) -> PortError {
-    refused("watching the interface", super::ENGINE, io::Error::other(error))
+    refused("watching the interface", ENGINE, io::Error::other(error))
 }
 
 /// Takes a message apart; returns how many datagrams it was.

@@ -10,12 +10,12 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
-use wirebeat_engine::port::{CardStamps, PortError, TxMeta};
+use wirebeat_engine::port::{CardStamps, PortError, TxCaps, TxMeta, View};
 
 use super::joining::joinable;
 use super::{Checksum, ENGINE, Endpoint, Joining, SocketTransmit};
 use crate::card::{Asked, Card, REQUEST_WORDS, SentStamps, request};
-use crate::halves::Transmit;
+use crate::slot_port::{SlotPort, tx_port_of_slots};
 use crate::slots::{BATCH, Slots};
 use crate::sys::{self, Messages, refused};
 
@@ -28,13 +28,14 @@ const CONTROL_WORDS: usize = 3;
 
 /// Sockets and slots.
 #[derive(Debug)]
-pub(super) struct Transmitter {
+pub struct SocketTx {
+    caps: TxCaps,
     /// The only interface that is used, if it was named.
     interface: Option<String>,
     peers: Vec<Peer>,
     /// Index of the peer, by tag; `None` for flows of other ports.
     peer_of: Vec<Option<u32>>,
-    pub(super) slots: Slots,
+    slots: Slots,
     messages: Messages,
     /// Frames of each message.
     counts: Vec<usize>,
@@ -78,13 +79,29 @@ impl Peer {
     }
 }
 
-impl Transmitter {
-    /// Opens a socket for every distinct endpoint.
-    pub(super) fn open(
-        options: &SocketTransmit,
+impl SocketTx {
+    /// Opens a socket for every distinct endpoint; by the named interface alone, or as the routes say. `card` stamps what leaves,
+    /// that of the interface, or the system does. It sends nothing yet.
+    pub fn open(
         interface: Option<&str>,
+        options: &SocketTransmit,
         card: Option<&Card>,
     ) -> Result<Self, PortError> {
+        let link = interface.map(|name| crate::link::find(ENGINE, name)).transpose()?;
+        super::check(options)?;
+        let joins = options.joining == Joining::WhereSizesAllow;
+        let way = if joins { "sendmmsg, GSO where sizes allow" } else { "sendmmsg" };
+        let caps = TxCaps {
+            engine: ENGINE,
+            mode: super::mode(way, card),
+            frame_max: options.plan.frame_max.into(),
+            batch: BATCH,
+            view: View::Datagram,
+            holds: false,
+            repeats: 0,
+            apart: None,
+            link: link.and_then(|link| link.speed),
+        };
         let mut known = HashMap::new();
         let mut peers = Vec::new();
         let mut peer_of = Vec::with_capacity(options.endpoints.len());
@@ -112,7 +129,8 @@ impl Transmitter {
         let stamps = card.map(asking).transpose();
         let stamps =
             stamps.map_err(|e: io::Error| refused("asking for the card's stamps", ENGINE, e))?;
-        Ok(Transmitter {
+        Ok(SocketTx {
+            caps,
             interface: interface.map(str::to_owned),
             stamps,
             peers,
@@ -125,26 +143,8 @@ impl Transmitter {
         })
     }
 
-    /// [`wirebeat_engine::port::Port::commit`].
-    pub(super) fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
-        for meta in metas {
-            if let Some(None) = self.peer_of.get(meta.tag as usize) {
-                return Err(PortError::Unsupported {
-                    engine: ENGINE,
-                    what: format!("send flow {}: it was opened without an endpoint", meta.tag),
-                });
-            }
-        }
-        self.slots.commit(ENGINE, metas)
-    }
-
-    /// [`wirebeat_engine::port::Port::card_stamps`].
-    pub(super) fn card_stamps(&mut self) -> Option<CardStamps> {
-        self.stamps.as_mut()?.sent.finish()
-    }
-
     /// How often there was no room, so that datagrams had to wait.
-    pub(super) fn stalls(&self) -> u64 {
+    pub fn stalls(&self) -> u64 {
         self.stalls
     }
 
@@ -252,12 +252,30 @@ impl Asking {
     }
 }
 
-impl Transmit for Transmitter {
+tx_port_of_slots!(SocketTx);
+
+impl SlotPort for SocketTx {
     fn slots(&mut self) -> &mut Slots {
         &mut self.slots
     }
 
-    fn flush(&mut self) -> Result<(), PortError> {
+    fn check(&self, metas: &[TxMeta]) -> Result<(), PortError> {
+        for meta in metas {
+            if let Some(None) = self.peer_of.get(meta.tag as usize) {
+                return Err(PortError::Unsupported {
+                    engine: ENGINE,
+                    what: format!("send flow {}: it was opened without an endpoint", meta.tag),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn stamps_of_card(&mut self) -> Option<CardStamps> {
+        self.stamps.as_mut()?.sent.finish()
+    }
+
+    fn send_slots(&mut self) -> Result<(), PortError> {
         let mut attempts = 0;
         while !self.slots.is_empty() {
             let tag = self.slots.front().tag(0) as usize;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use wirebeat_engine::port::Port;
+use wirebeat_engine::port::TxPort;
 use wirebeat_engine_linux::packet::PacketReceive;
 use wirebeat_engine_linux::socket::{Checksum, Endpoint, Joining, SocketReceive};
 use wirebeat_testbed::{Capability, require};

@@ -15,14 +15,12 @@ use std::time::Duration;
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::collect::{LiveRx, collect};
 use wirebeat_engine::drive::{Driven, Job, LiveTx, Plan, Sequences, drive};
-use wirebeat_engine::loopback::{self, Link, LoopbackPort, VirtualClock};
-use wirebeat_engine::port::Port;
-use wirebeat_engine_linux::kernel::{KernelOptions, KernelPort};
-use wirebeat_engine_linux::packet::{Accept, PacketOptions, PacketReceive};
+use wirebeat_engine::loopback::{self, Link, LoopbackRx, LoopbackTx, VirtualClock};
+use wirebeat_engine::port::{RxPort, TxPort};
+use wirebeat_engine_linux::kernel::{KernelOptions, KernelTx};
+use wirebeat_engine_linux::packet::{Accept, PacketReceive, PacketTx};
 use wirebeat_engine_linux::scheduling::ThreadOrders;
-use wirebeat_engine_linux::socket::{
-    Checksum, Endpoint, Joining, SocketOptions, SocketReceive, SocketTransmit,
-};
+use wirebeat_engine_linux::socket::{Checksum, Endpoint, Joining, SocketReceive, SocketTransmit};
 use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::meter::{Meter, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
@@ -35,9 +33,7 @@ use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Moment;
 
 use crate::counting::allocations;
-use crate::lab::{
-    PATIENCE, PORT, cable, packet_port, packet_receiver, socket_port, socket_receiver,
-};
+use crate::lab::{PATIENCE, PORT, cable, packet_receiver, sending, socket_receiver};
 
 /// Frames of one run, of both flows together.
 const FEW: u64 = 1_000;
@@ -72,7 +68,7 @@ fn links(cable: Option<&Testbed>) -> Links {
 }
 
 /// Sends all of `program` from `start` on, and says how often that allocated.
-fn counted_drive<P: Port, C: Clock>(
+fn counted_drive<P: TxPort, C: Clock>(
     port: &mut P,
     clock: &C,
     program: &Program,
@@ -119,7 +115,7 @@ fn assert_flat(few: Cost, many: Cost) {
 
 /// A run in memory, and what was measured of it.
 fn in_memory(
-    (sender, receiver): (&mut LoopbackPort, &mut LoopbackPort),
+    (sender, receiver): (&mut LoopbackTx, &mut LoopbackRx),
     clock: &VirtualClock,
     frames: u64,
 ) -> (Cost, MeterSummary) {
@@ -138,7 +134,8 @@ fn in_memory(
 fn frames_in_memory_cost_no_allocation() {
     let clock = VirtualClock::default();
     let link = Link { lose_every: 100, duplicate_every: 70, swap_every: 50, ..Link::default() };
-    let (mut a, mut b) = loopback::pair(&clock, link);
+    let (there, back) = loopback::pair(&clock, link);
+    let (mut a, mut b) = (there.tx, back.rx);
     // the link keeps the memory of as many frames as ever were on it
     in_memory((&mut a, &mut b), &clock, MANY);
     let (few, _) = in_memory((&mut a, &mut b), &clock, FEW);
@@ -148,7 +145,11 @@ fn frames_in_memory_cost_no_allocation() {
 }
 
 /// A run over a cable, sent by one thread and received by another.
-fn across<P: Port>((sender, receiver): (&mut P, &mut P), program: &Program, frames: u64) -> Cost {
+fn across<T: TxPort, R: RxPort>(
+    (sender, receiver): (&mut T, &mut R),
+    program: &Program,
+    frames: u64,
+) -> Cost {
     let (stop, live) = (AtomicBool::new(false), LiveRx::default());
     let mut meter = Meter::new(MeterConfig::default());
     let cost = thread::scope(|scope| {
@@ -176,10 +177,9 @@ fn frames_of_the_packet_engine_cost_no_allocation() {
     let cable = cable();
     let [few, many] = [FEW, MANY].map(|frames| {
         let program = program(frames, &links(Some(&cable)));
-        let transmit = Some(Plan::new(&program, &[0, 1], Shard::WHOLE, (0, 0)).tx);
-        let interface = cable.a.interface().to_owned();
-        let options = PacketOptions { interface, transmit, receive: None, card: None };
-        let mut sender = packet_port(&cable.a, &options).unwrap();
+        let plan = Plan::new(&program, &[0, 1], Shard::WHOLE, (0, 0)).tx;
+        let open = || PacketTx::open(cable.a.interface(), &plan, None);
+        let mut sender = cable.a.namespace.run(open).unwrap().unwrap();
         let receive = PacketReceive { accept: Accept::All, ..PacketReceive::default() };
         let mut receiver = packet_receiver(&cable.b, receive);
         across((&mut sender, &mut receiver), &program, frames)
@@ -203,7 +203,7 @@ fn fed(cable: &Testbed, frames: u64) -> u64 {
         attachment: None,
         link: None,
     };
-    let mut port = cable.a.namespace.run(|| KernelPort::open(options)).unwrap().unwrap();
+    let mut port = cable.a.namespace.run(|| KernelTx::open(options)).unwrap().unwrap();
     let start = MonotonicClock.now().saturating_add(Nanos::from_millis(5));
     let (driven, sending) = counted_drive(&mut port, &MonotonicClock, &program, start);
     assert!(driven.error.is_none(), "{driven:?}");
@@ -243,8 +243,7 @@ fn datagrams_of_the_socket_engine_cost_no_allocation() {
             endpoints: program.flows.iter().map(endpoint).map(Some).collect(),
             joining: Joining::WhereSizesAllow,
         };
-        let options = SocketOptions { transmit: Some(transmit), ..SocketOptions::default() };
-        let mut sender = socket_port(&cable.a, &options).unwrap();
+        let mut sender = sending(&cable.a, &transmit).unwrap();
         let listen = vec![SocketAddr::new(cable.b.ipv4.into(), PORT)];
         let receive = SocketReceive { listen, ..SocketReceive::default() };
         let mut receiver = socket_receiver(&cable.b, receive);

@@ -4,10 +4,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::port::{Amount, Port, PortError, TxMeta, TxPlan, TxTotals};
-use wirebeat_engine_linux::packet::{PacketOptions, PacketPort, PacketReceive};
+use wirebeat_engine::port::{Amount, PortError, RxPort, TxMeta, TxPlan, TxPort, TxTotals};
+use wirebeat_engine_linux::packet::{PacketReceive, PacketRx, PacketTx};
 use wirebeat_engine_linux::socket::{
-    Checksum, Endpoint, Joining, SocketOptions, SocketPort, SocketReceive, SocketTransmit,
+    Checksum, Endpoint, Joining, SocketReceive, SocketRx, SocketTransmit, SocketTx,
 };
 use wirebeat_testbed::{End, Neighbours, Options, Testbed};
 use wirebeat_units::{FrameLen, Nanos};
@@ -36,24 +36,17 @@ pub fn plan(tags: u32, frame_max: u16) -> TxPlan {
     TxPlan { tags, frame_max, ..TxPlan::default() }
 }
 
-pub fn packet_port(end: &End, options: &PacketOptions) -> Result<PacketPort, PortError> {
-    end.namespace.run(|| PacketPort::open(options)).unwrap()
+pub fn packet_sender(end: &End, tags: u32) -> PacketTx {
+    let open = || PacketTx::open(end.interface(), &plan(tags, 1518), None);
+    end.namespace.run(open).unwrap().unwrap()
 }
 
-pub fn packet_sender(end: &End, tags: u32) -> PacketPort {
-    let transmit = Some(plan(tags, 1518));
-    let interface = end.interface().to_owned();
-    packet_port(end, &PacketOptions { interface, transmit, receive: None, card: None }).unwrap()
+pub fn packet_opened(end: &End, interface: &str, frame_max: u16) -> Result<PacketTx, PortError> {
+    end.namespace.run(|| PacketTx::open(interface, &plan(1, frame_max), None)).unwrap()
 }
 
-pub fn packet_receiver(end: &End, receive: PacketReceive) -> PacketPort {
-    let interface = end.interface().to_owned();
-    let options = PacketOptions { interface, transmit: None, receive: Some(receive), card: None };
-    packet_port(end, &options).unwrap()
-}
-
-pub fn socket_port(end: &End, options: &SocketOptions) -> Result<SocketPort, PortError> {
-    end.namespace.run(|| SocketPort::open(options)).unwrap()
+pub fn packet_receiver(end: &End, receive: PacketReceive) -> PacketRx {
+    end.namespace.run(|| PacketRx::open(end.interface(), &receive, None)).unwrap().unwrap()
 }
 
 /// To `destination`, from wherever the kernel likes.
@@ -65,18 +58,29 @@ pub fn endpoint(destination: SocketAddr) -> Endpoint {
     Endpoint { source, destination, ttl: 64, tos: 0, checksum: Checksum::Sent }
 }
 
-pub fn socket_sender(end: &End, endpoints: &[Endpoint], joining: Joining) -> SocketPort {
+pub fn socket_sender(end: &End, endpoints: &[Endpoint], joining: Joining) -> SocketTx {
     let transmit = SocketTransmit {
         plan: plan(endpoints.len() as u32, 4000),
         endpoints: endpoints.iter().copied().map(Some).collect(),
         joining,
     };
-    socket_port(end, &SocketOptions { transmit: Some(transmit), ..SocketOptions::default() })
-        .unwrap()
+    sending(end, &transmit).unwrap()
 }
 
-pub fn socket_receiver(end: &End, receive: SocketReceive) -> SocketPort {
-    socket_port(end, &SocketOptions { receive: Some(receive), ..SocketOptions::default() }).unwrap()
+pub fn sending(end: &End, transmit: &SocketTransmit) -> Result<SocketTx, PortError> {
+    end.namespace.run(|| SocketTx::open(None, transmit, None)).unwrap()
+}
+
+pub fn socket_receiver(end: &End, receive: SocketReceive) -> SocketRx {
+    listening(end, None, &receive).unwrap()
+}
+
+pub fn listening(
+    end: &End,
+    interface: Option<&str>,
+    receive: &SocketReceive,
+) -> Result<SocketRx, PortError> {
+    end.namespace.run(|| SocketRx::open(interface, receive, None)).unwrap()
 }
 
 /// Payload number `index`: its number, then bytes that depend on it.
@@ -123,7 +127,7 @@ pub fn frame(cable: &Testbed, (source, destination): (IpAddr, IpAddr), payload: 
 
 /// Hands all frames over in batches of up to `batch`, each of one commit, and waits until they are sent.
 /// Fails when the port fails or stays full.
-pub fn send<P: Port>(port: &mut P, batch: usize, frames: &[(u32, Vec<u8>)]) {
+pub fn send<P: TxPort>(port: &mut P, batch: usize, frames: &[(u32, Vec<u8>)]) {
     let deadline = MonotonicClock.now().saturating_add(PATIENCE);
     let mut left = frames;
     while !left.is_empty() {
@@ -139,7 +143,7 @@ pub fn send<P: Port>(port: &mut P, batch: usize, frames: &[(u32, Vec<u8>)]) {
 }
 
 /// Builds frames in reserved slots and commits them.
-pub fn commit<P: Port>(port: &mut P, frames: &[(u32, Vec<u8>)]) -> Result<(), PortError> {
+pub fn commit<P: TxPort>(port: &mut P, frames: &[(u32, Vec<u8>)]) -> Result<(), PortError> {
     let mut metas = Vec::new();
     for (index, (tag, bytes)) in frames.iter().enumerate() {
         port.slot(index)[..bytes.len()].copy_from_slice(bytes);
@@ -149,7 +153,7 @@ pub fn commit<P: Port>(port: &mut P, frames: &[(u32, Vec<u8>)]) -> Result<(), Po
 }
 
 /// Commits copies of `frame` until the port is full; returns how many it took.
-pub fn fill<P: Port>(port: &mut P, frame: &[u8]) -> u64 {
+pub fn fill<P: TxPort>(port: &mut P, frame: &[u8]) -> u64 {
     let mut committed = 0;
     loop {
         let got = port.reserve(16).unwrap();
@@ -171,10 +175,10 @@ pub struct Arrived {
 
 /// Where the systems of both ends report to which groups they listen (RFC 3810 §5.2.14), on a busy machine long after the
 /// cable was laid.
-const LISTENERS: [u8; 6] = [0x33, 0x33, 0, 0, 0, 0x16];
+pub const LISTENERS: [u8; 6] = [0x33, 0x33, 0, 0, 0, 0x16];
 
 /// Receives until `count` have come, and looks once more whether there are others.
-pub fn receive<P: Port>(port: &mut P, count: usize) -> Vec<Arrived> {
+pub fn receive<P: RxPort>(port: &mut P, count: usize) -> Vec<Arrived> {
     let deadline = MonotonicClock.now().saturating_add(PATIENCE);
     let mut arrived = Vec::new();
     loop {
@@ -198,7 +202,7 @@ pub fn bytes(arrived: &[Arrived]) -> Vec<Vec<u8>> {
 }
 
 /// What became of the frames of each tag.
-pub fn totals<P: Port>(port: &P, tags: usize) -> Vec<TxTotals> {
+pub fn totals<P: TxPort>(port: &P, tags: usize) -> Vec<TxTotals> {
     let mut totals = vec![TxTotals::default(); tags];
     port.totals(&mut totals);
     totals

@@ -3,15 +3,14 @@
 use std::process::Command;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::port::{Port, PortError, TxTotals};
-use wirebeat_engine_linux::packet::{PacketOptions, PacketReceive};
-use wirebeat_netlink::LinkState;
+use wirebeat_engine::port::{PortError, RxPort, TxPort, TxTotals};
+use wirebeat_engine_linux::packet::{PacketReceive, PacketRx};
 use wirebeat_testbed::{Capability, require};
 use wirebeat_units::{Bytes, Nanos};
 
 use crate::lab::{
-    PATIENCE, bytes, cable, commit, fill, frame, frames, packet_port, packet_receiver,
-    packet_sender, payload, plan, receive, send, sent, totals, versions,
+    PATIENCE, bytes, cable, commit, fill, frame, frames, packet_opened, packet_receiver,
+    packet_sender, payload, receive, send, sent, totals, versions,
 };
 
 fn soon() -> Nanos {
@@ -20,7 +19,7 @@ fn soon() -> Nanos {
 
 /// Sends one frame after the other until the port fails; returns how many were committed, and the
 /// failure.
-fn send_until_failure<P: Port>(port: &mut P, frame: &[u8]) -> (u64, PortError) {
+fn send_until_failure<P: TxPort>(port: &mut P, frame: &[u8]) -> (u64, PortError) {
     let deadline = MonotonicClock.now().saturating_add(PATIENCE);
     let mut committed = 0;
     while MonotonicClock.now() < deadline {
@@ -165,24 +164,16 @@ fn what_a_full_ring_loses_is_counted() {
 fn ports_that_cannot_be_opened_say_why() {
     require!(Capability::NetworkNamespaces);
     let cable = cable();
-    let open = |interface: &str, frame_max| {
-        let options = PacketOptions {
-            interface: interface.to_owned(),
-            transmit: Some(plan(1, frame_max)),
-            receive: None,
-            card: None,
-        };
-        packet_port(&cable.a, &options).unwrap_err()
-    };
+    let open =
+        |interface: &str, frame_max| packet_opened(&cable.a, interface, frame_max).unwrap_err();
     let missing = open("eth7", 60);
     assert!(matches!(missing, PortError::Missing { engine: "packet", .. }));
     let text = "the packet engine cannot run on eth7: there is no interface 'eth7' here";
     assert!(missing.to_string().starts_with(text), "{missing}");
     cable.b.netlink().unwrap().set_down(cable.b.link.index).unwrap();
-    let receive = Some(PacketReceive::default());
-    let down = PacketOptions { interface: "wb1".to_owned(), transmit: None, receive, card: None };
+    let down = || PacketRx::open("wb1", &PacketReceive::default(), None);
     assert_eq!(
-        packet_port(&cable.b, &down).unwrap_err().to_string(),
+        cable.b.namespace.run(down).unwrap().unwrap_err().to_string(),
         "the packet engine cannot run on wb1: the interface is switched off; switch it on with \
          'ip link set wb1 up'"
     );
@@ -191,17 +182,4 @@ fn ports_that_cannot_be_opened_say_why() {
         "the packet engine cannot send frames of 1523 bytes by wb0: its MTU of 1500 allows 1522 with \
          FCS; send shorter ones, or raise the MTU"
     );
-}
-
-#[test]
-fn what_a_port_was_not_opened_for_is_refused() {
-    require!(Capability::NetworkNamespaces);
-    let cable = cable();
-    assert_eq!(cable.a.link.state, LinkState::Up);
-    let mut receiver = packet_receiver(&cable.a, PacketReceive::default());
-    let error = receiver.reserve(1).unwrap_err().to_string();
-    assert_eq!(error, "the packet engine cannot send: the port was opened to receive only");
-    let mut sender = packet_sender(&cable.a, 1);
-    let error = sender.receive(Nanos::ZERO, |_| ()).unwrap_err().to_string();
-    assert_eq!(error, "the packet engine cannot receive: the port was opened to send only");
 }

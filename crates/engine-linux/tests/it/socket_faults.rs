@@ -3,15 +3,15 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::port::{Port, PortError, TxTotals};
+use wirebeat_engine::port::{PortError, RxPort, TxPort, TxTotals};
 use wirebeat_engine_linux::packet::PacketReceive;
-use wirebeat_engine_linux::socket::{Gro, Joining, SocketOptions, SocketReceive, SocketTransmit};
+use wirebeat_engine_linux::socket::{Gro, Joining, SocketReceive, SocketTransmit};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_units::{Bytes, Nanos};
 
 use crate::lab::{
-    PATIENCE, PORT, bytes, cable, commit, endpoint, fill, frames, packet_receiver, payload, plan,
-    receive, send, sent, socket_port, socket_receiver, socket_sender, totals,
+    self, PATIENCE, PORT, bytes, cable, commit, endpoint, fill, frames, packet_receiver, payload,
+    plan, receive, send, sending, sent, socket_receiver, socket_sender, totals,
 };
 
 fn address(cable: &Testbed) -> SocketAddr {
@@ -111,12 +111,7 @@ fn a_receiver_on_an_interface_notices_that_it_goes_away() {
     require!(Capability::NetworkNamespaces);
     for removed in [false, true] {
         let cable = cable();
-        let options = SocketOptions {
-            interface: Some("wb1".to_owned()),
-            receive: Some(listening(&cable)),
-            ..SocketOptions::default()
-        };
-        let mut receiver = socket_port(&cable.b, &options).unwrap();
+        let mut receiver = lab::listening(&cable.b, Some("wb1"), &listening(&cable)).unwrap();
         let mut sender = socket_sender(&cable.a, &[endpoint(address(&cable))], Joining::Never);
         send(&mut sender, 1, &[(0, payload(7, 18))]);
         assert_eq!(bytes(&receive(&mut receiver, 1)), [payload(7, 18)]);
@@ -177,8 +172,7 @@ fn ports_that_cannot_be_opened_say_why() {
             joining: Joining::Never,
         };
         change(&mut transmit);
-        let options = SocketOptions { transmit: Some(transmit), ..SocketOptions::default() };
-        socket_port(&cable.a, &options).unwrap_err().to_string()
+        sending(&cable.a, &transmit).unwrap_err().to_string()
     };
     let to = |destination: SocketAddr| {
         send_to(&move |t: &mut SocketTransmit| t.endpoints = vec![Some(endpoint(destination))])
@@ -207,9 +201,7 @@ fn ports_that_cannot_be_opened_say_why() {
         send_to(&|t| t.plan.tags = 3),
         "the socket engine cannot send 3 flows to 1 endpoints"
     );
-    let interface =
-        SocketOptions { interface: Some("eth7".to_owned()), ..SocketOptions::default() };
-    let missing = socket_port(&cable.a, &interface).unwrap_err();
+    let missing = lab::listening(&cable.a, Some("eth7"), &SocketReceive::default()).unwrap_err();
     assert!(matches!(missing, PortError::Missing { engine: "socket", .. }), "{missing}");
 }
 
@@ -218,8 +210,7 @@ fn an_address_that_is_taken_is_told() {
     require!(Capability::NetworkNamespaces);
     let cable = cable();
     let _first = socket_receiver(&cable.b, listening(&cable));
-    let options = SocketOptions { receive: Some(listening(&cable)), ..SocketOptions::default() };
-    let error = socket_port(&cable.b, &options).unwrap_err().to_string();
+    let error = lab::listening(&cable.b, None, &listening(&cable)).unwrap_err().to_string();
     assert!(error.starts_with("listening on 10.77.0.2:5000: Address already in use"), "{error}");
     assert!(
         error.ends_with("another program has this port; end that one, or choose another port"),
@@ -236,8 +227,7 @@ fn a_flow_without_endpoint_is_refused() {
         endpoints: vec![None, Some(endpoint(address(&cable)))],
         joining: Joining::WhereSizesAllow,
     };
-    let options = SocketOptions { transmit: Some(transmit), ..SocketOptions::default() };
-    let mut sender = socket_port(&cable.a, &options).unwrap();
+    let mut sender = sending(&cable.a, &transmit).unwrap();
     sender.reserve(2).unwrap();
     let error = commit(&mut sender, &[(1, payload(1, 18)), (0, payload(2, 18))]).unwrap_err();
     let expected = "the socket engine cannot send flow 0: it was opened without an endpoint";

@@ -3,15 +3,13 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use wirebeat_engine::port::Port;
-use wirebeat_engine_linux::socket::{
-    Joining, SocketOptions, SocketPort, SocketReceive, SocketTransmit,
-};
+use wirebeat_engine::port::RxPort;
+use wirebeat_engine_linux::socket::{Joining, SocketReceive, SocketRx, SocketTransmit, SocketTx};
 use wirebeat_testbed::{Capability, End, Testbed, require};
 use wirebeat_wire::checksum::checksum;
 
 use crate::lab::{
-    PORT, bytes, cable, endpoint, packet_sender, payload, plan, receive, send, socket_port,
+    self, PORT, bytes, cable, endpoint, packet_sender, payload, plan, receive, send, sending,
     socket_receiver, socket_sender, versions,
 };
 
@@ -49,12 +47,12 @@ fn frames(numbers: std::ops::Range<u32>) -> Vec<(u32, Vec<u8>)> {
     numbers.map(|number| (0, payload(number, 18))).collect()
 }
 
-fn listening(end: &End, address: SocketAddr) -> SocketPort {
+fn listening(end: &End, address: SocketAddr) -> SocketRx {
     socket_receiver(end, SocketReceive { listen: vec![address], ..SocketReceive::default() })
 }
 
 /// Listens at the far end until a sender of the near one, from port `source`, has a socket of its own there.
-fn with_its_own(cable: &Testbed, source: u16) -> (SocketPort, SocketPort) {
+fn with_its_own(cable: &Testbed, source: u16) -> (SocketRx, SocketTx) {
     let address = SocketAddr::new(cable.b.ipv4.into(), PORT);
     let mut receiver = listening(&cable.b, address);
     let mut to = endpoint(address);
@@ -108,11 +106,10 @@ fn an_address_is_not_shared_with_another_program() {
     taken.source = address;
     let transmit =
         SocketTransmit { plan: plan(1, 18), endpoints: vec![Some(taken)], joining: Joining::Never };
-    let sends = SocketOptions { transmit: Some(transmit), ..SocketOptions::default() };
     let listens = SocketReceive { listen: vec![address], ..SocketReceive::default() };
-    let listens = SocketOptions { receive: Some(listens), ..SocketOptions::default() };
-    for options in [sends, listens] {
-        let error = socket_port(&cable.b, &options).unwrap_err().to_string();
+    let sends = sending(&cable.b, &transmit).unwrap_err();
+    let listens = lab::listening(&cable.b, None, &listens).unwrap_err();
+    for error in [sends, listens].map(|error| error.to_string()) {
         assert!(error.contains("in use"), "{error}");
     }
 }

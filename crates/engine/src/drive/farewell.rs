@@ -8,7 +8,7 @@ use wirebeat_units::Nanos;
 use wirebeat_wire::stamp::Stamp;
 
 use super::{Job, Tally};
-use crate::port::{Apart, Place, Port, PortError, TxMeta};
+use crate::port::{Apart, Place, PortError, TxMeta, TxPort};
 
 /// How long after the others it leaves.
 pub(super) const AFTER: Nanos = Nanos::from_millis(2);
@@ -27,7 +27,7 @@ fn never_dropped(drift: Nanos) -> Nanos {
 }
 
 /// Hands the last packets over, to leave at `launch`.
-pub(super) fn farewell<P: Port>(
+pub(super) fn farewell<P: TxPort>(
     port: &mut P,
     job: &Job<'_>,
     tally: &mut Tally,

@@ -10,7 +10,7 @@ use super::outgoing::Outgoing;
 use super::repeat::show;
 use super::{Job, Tally};
 use crate::clock::{Clock, Wait};
-use crate::port::{Place, Port, PortError, TxMeta};
+use crate::port::{Place, PortError, TxMeta, TxPort};
 
 /// Frames handed over at once.
 const BATCH: usize = 256;
@@ -26,7 +26,7 @@ const SHOW: Nanos = Nanos::from_millis(5);
 /// What passes, about, from when a frame is committed until the port looks at it.
 const NOTICED: Nanos = Nanos::from_micros(5);
 
-pub(super) fn feed<P: Port, C: Clock>(
+pub(super) fn feed<P: TxPort, C: Clock>(
     port: &mut P,
     clock: &C,
     job: &Job<'_>,
@@ -47,7 +47,7 @@ pub(super) fn feed<P: Port, C: Clock>(
 }
 
 /// Until when it gave the port frames.
-fn feed_all<P: Port, C: Clock>(
+fn feed_all<P: TxPort, C: Clock>(
     port: &mut P,
     clock: &C,
     job: &Job<'_>,
@@ -170,7 +170,7 @@ fn feed_all<P: Port, C: Clock>(
 }
 
 /// Builds the frames of `departures` into reserved slots, and what goes with them into `metas`.
-fn write<P: Port>(
+fn write<P: TxPort>(
     port: &mut P,
     job: &Job<'_>,
     out: &mut Outgoing<'_>,

@@ -1,7 +1,7 @@
 //! The one transmit loop: takes due departures, builds their frames in the port's own buffers, commits
 //! them, and records how late each one was. It does not know which engine it drives.
 //!
-//! There are three ways through it, chosen by what the port can do ([`Caps`]): a port that repeats a
+//! There are three ways through it, chosen by what the port can do ([`TxCaps`]): a port that repeats a
 //! period by itself is given one round (`repeat`); a port that holds frames until their launch time
 //! is fed ahead of it (`feed`); for any other the loop waits and hands each frame over when it is due
 //! (`pace`). Several cores share a flow by [`Shard`] and number its frames from one [`Sequences`]. What changes
@@ -41,7 +41,7 @@ use playback::Playback;
 
 use crate::clock::{Clock, Wait};
 use crate::port::{
-    Amount, Apart, Caps, CardStamps, Interruptions, Place, Port, PortError, TxMeta, TxPlan,
+    Amount, Apart, CardStamps, Interruptions, Place, PortError, TxCaps, TxMeta, TxPlan, TxPort,
     TxTotals, View, late_after,
 };
 
@@ -150,7 +150,7 @@ impl Job<'_> {
     }
 
     /// The images of all streams.
-    fn images(&self, caps: &Caps) -> Vec<Image> {
+    fn images(&self, caps: &TxCaps) -> Vec<Image> {
         self.program.streams.iter().map(|stream| caps.view.image(stream)).collect()
     }
 
@@ -335,7 +335,7 @@ impl Plan {
 
 /// Sends a job through a port until its schedule ends, its time is over, it is stopped, or the port
 /// fails; waits for the frames that are on their way; and says what became of each.
-pub fn drive<P: Port, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: &Plan) -> Driven {
+pub fn drive<P: TxPort, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: &Plan) -> Driven {
     let mut tally = Tally::new(job.program);
     let caps = port.caps().clone();
     if !plan.tx.paced {
@@ -464,7 +464,7 @@ impl Tally {
     }
 
     /// The histogram of errors that tags share, here and in the port.
-    fn shared_errors<P: Port>(&self, port: &P) -> Vec<(u16, u64)> {
+    fn shared_errors<P: TxPort>(&self, port: &P) -> Vec<(u16, u64)> {
         let mut all = self.errors.shared();
         all.merge(&Distribution { buckets: port.shared_errors(), ..Distribution::default() });
         all.buckets
@@ -472,7 +472,7 @@ impl Tally {
 
     /// Joins what the port says. What it has given back was not sent in time, like what the schedule still has
     /// ([`Tally::not_reached`]).
-    fn finish<P: Port>(self, port: &P, job: &Job<'_>) -> Vec<FlowSent> {
+    fn finish<P: TxPort>(self, port: &P, job: &Job<'_>) -> Vec<FlowSent> {
         let told = job.stop.load(Ordering::Relaxed);
         let mut totals = vec![TxTotals::default(); self.lines.len()];
         port.totals(&mut totals);

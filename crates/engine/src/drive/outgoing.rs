@@ -13,7 +13,7 @@ use wirebeat_units::Nanos;
 use super::changes::{Changes, Listener, Update};
 use super::playback::{Found, Playback};
 use super::{Handing, Job};
-use crate::port::{Apart, Caps, Place, View};
+use crate::port::{Apart, Place, TxCaps, View};
 
 /// So many departures that are too late are looked at one by one until the clock is read again.
 const DROPPED_AT_ONCE: usize = 256;
@@ -55,7 +55,7 @@ struct Cutting {
 }
 
 impl<'a> Outgoing<'a> {
-    pub(super) fn new(job: &'a Job<'a>, caps: &Caps) -> Outgoing<'a> {
+    pub(super) fn new(job: &'a Job<'a>, caps: &TxCaps) -> Outgoing<'a> {
         let playbacks = job.playbacks.take();
         let of = |stream: &Stream| playbacks.iter().position(|one| one.flow() == stream.flow);
         Outgoing {

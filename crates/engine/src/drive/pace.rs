@@ -12,7 +12,7 @@ use super::changes::IDLE;
 use super::outgoing::Outgoing;
 use super::{Job, Tally, farewell};
 use crate::clock::{Clock, NAP, Wait};
-use crate::port::{Fate, Port, PortError, TxMeta};
+use crate::port::{Fate, PortError, TxMeta, TxPort};
 
 /// Frames built ahead, and the most that are handed over at once.
 const BATCH: usize = 64;
@@ -62,7 +62,7 @@ struct Pace<'a, P, C> {
     dropped: Option<(u32, u64)>,
 }
 
-pub(super) fn pace<'a, P: Port, C: Clock>(
+pub(super) fn pace<'a, P: TxPort, C: Clock>(
     port: &'a mut P,
     clock: &'a C,
     job: &'a Job<'a>,
@@ -89,7 +89,7 @@ pub(super) fn pace<'a, P: Port, C: Clock>(
     Ok(())
 }
 
-impl<P: Port, C: Clock> Pace<'_, P, C> {
+impl<P: TxPort, C: Clock> Pace<'_, P, C> {
     /// Until when it was at work.
     fn run(&mut self) -> Result<Nanos, PortError> {
         let mut now;

@@ -9,7 +9,7 @@ use wirebeat_units::Nanos;
 use super::outgoing::Outgoing;
 use super::{Job, Tally};
 use crate::clock::Clock;
-use crate::port::{Port, PortError, Repeat, TxTotals};
+use crate::port::{PortError, Repeat, TxPort, TxTotals};
 
 /// How often the port is looked at.
 const LOOK: Nanos = Nanos::from_millis(5);
@@ -40,7 +40,7 @@ pub(super) fn frames_in_all(
     period.rounds.checked_mul(period.round.len() as u64)?.checked_add(tail)
 }
 
-pub(super) fn repeat<P: Port, C: Clock>(
+pub(super) fn repeat<P: TxPort, C: Clock>(
     port: &mut P,
     clock: &C,
     job: &Job<'_>,
@@ -104,7 +104,7 @@ fn rest(job: &Job<'_>, period: &Period, done: u64) -> Schedule {
 }
 
 /// Builds the frames of the first round into the port.
-fn write_round<P: Port>(port: &mut P, job: &Job<'_>, period: &Period) -> Result<(), PortError> {
+fn write_round<P: TxPort>(port: &mut P, job: &Job<'_>, period: &Period) -> Result<(), PortError> {
     let (images, handing) = (job.images(port.caps()), job.handing());
     let mut departures = period.round.iter();
     loop {
@@ -132,7 +132,7 @@ fn write_round<P: Port>(port: &mut P, job: &Job<'_>, period: &Period) -> Result<
 
 /// Shows others how far the port is; `passed_over` frames were dropped before it had them. Returns how many it has sent
 /// and how many it has dropped because they were late.
-pub(super) fn show<P: Port>(job: &Job<'_>, port: &P, passed_over: u64) -> (u64, u64) {
+pub(super) fn show<P: TxPort>(job: &Job<'_>, port: &P, passed_over: u64) -> (u64, u64) {
     let mut totals = vec![TxTotals::default(); job.program.tags() as usize];
     port.totals(&mut totals);
     let sum = |count: fn(&TxTotals) -> u64| totals.iter().map(count).sum();

@@ -17,8 +17,8 @@ use wirebeat_wire::probe::Probe;
 use super::{Driven, FlowSent, Job, LiveTx, Plan, Sequences, drive};
 use crate::clock::{Clock, Wait};
 use crate::collect::{LiveRx, Manner, collect_and_tell};
-use crate::loopback::{Link, LoopbackPort, VirtualClock, pair};
-use crate::port::{Amount, Arrival, Caps, Fate, Fates, Port, PortError, TxMeta, TxTotals};
+use crate::loopback::{self, Link, LoopbackRx, LoopbackTx, VirtualClock};
+use crate::port::{Amount, Fate, Fates, PortError, RxPort, TxCaps, TxMeta, TxPort, TxTotals};
 
 const START: Nanos = Nanos::from_secs(1);
 
@@ -73,18 +73,18 @@ impl World {
         }
     }
 
-    fn drive(&self, port: &mut impl Port, shard: Shard) -> Driven {
+    fn drive(&self, port: &mut impl TxPort, shard: Shard) -> Driven {
         let flows: Vec<u32> = (0..self.program.flows.len() as u32).collect();
         self.drive_part(port, &self.clock, (&flows, shard))
     }
 
-    fn drive_flows(&self, port: &mut impl Port, clock: &impl Clock, flows: &[u32]) -> Driven {
+    fn drive_flows(&self, port: &mut impl TxPort, clock: &impl Clock, flows: &[u32]) -> Driven {
         self.drive_part(port, clock, (flows, Shard::WHOLE))
     }
 
     fn drive_part(
         &self,
-        port: &mut impl Port,
+        port: &mut impl TxPort,
         clock: &impl Clock,
         (flows, shard): (&[u32], Shard),
     ) -> Driven {
@@ -107,10 +107,16 @@ impl World {
     }
 }
 
+/// A link, and its two ends.
+fn pair(clock: &VirtualClock, link: Link) -> (LoopbackTx, LoopbackRx) {
+    let (there, back) = loopback::pair(clock, link);
+    (there.tx, back.rx)
+}
+
 /// What arrived: time, flow, number and transmit time.
-fn arrivals(port: &mut LoopbackPort) -> Vec<(Nanos, Probe)> {
+fn arrivals(port: &mut LoopbackRx) -> Vec<(Nanos, Probe)> {
     let mut all = Vec::new();
-    let read = |port: &mut LoopbackPort, all: &mut Vec<_>| {
+    let read = |port: &mut LoopbackRx, all: &mut Vec<_>| {
         port.receive(Nanos::ZERO, |arrival| {
             all.push((arrival.at, Probe::from_tail(arrival.bytes).unwrap()));
         })
@@ -235,7 +241,7 @@ fn two_senders_with_nothing_to_send_for_a_day_take_a_few_steps() {
 
 /// A port that takes its time for each frame, and accepts only every nth.
 struct Slow {
-    port: LoopbackPort,
+    port: LoopbackTx,
     clock: VirtualClock,
     frame: Nanos,
     refuse_every: usize,
@@ -244,8 +250,8 @@ struct Slow {
     fates: Fates,
 }
 
-impl Port for Slow {
-    fn caps(&self) -> &Caps {
+impl TxPort for Slow {
+    fn caps(&self) -> &TxCaps {
         self.port.caps()
     }
     fn reserve(&mut self, want: usize) -> Result<usize, PortError> {
@@ -281,9 +287,6 @@ impl Port for Slow {
     }
     fn totals(&self, totals: &mut [TxTotals]) {
         self.port.totals(totals);
-    }
-    fn receive<F: FnMut(&Arrival<'_>)>(&mut self, _: Nanos, _: F) -> Result<usize, PortError> {
-        Ok(0)
     }
 }
 
@@ -369,7 +372,7 @@ fn of_a_packet_in_fragments_all_leave_or_none() {
     );
     assert_eq!(sent.error.moments.count, sent.sent.frames);
     let mut frames = Vec::new();
-    let read = |port: &mut LoopbackPort, frames: &mut Vec<Vec<u8>>| {
+    let read = |port: &mut LoopbackRx, frames: &mut Vec<Vec<u8>>| {
         port.receive(Nanos::ZERO, |arrival| frames.push(arrival.bytes.to_vec())).unwrap()
     };
     while read(&mut b, &mut frames) > 0 {}

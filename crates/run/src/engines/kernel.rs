@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wirebeat_engine_linux::kernel::{
-    self, FRAME_MAX, KernelOptions, KernelPort, KernelReceiver, ReceiveOptions, SharedSequences,
+    self, FRAME_MAX, KernelOptions, KernelReceiver, KernelTx, ReceiveOptions, SharedSequences,
 };
 use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_host::Machine;
@@ -93,7 +93,7 @@ impl super::Driver for Driver {
                 attachment: port.attachment.get().cloned(),
                 link: link.speed,
             };
-            Ok(on_real_time(port.enter(|| KernelPort::open(options))??))
+            Ok(on_real_time(port.enter(|| KernelTx::open(options))??))
         };
         cores.iter().map(open).collect()
     }

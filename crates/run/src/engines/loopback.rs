@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use wirebeat_engine::loopback::{self, LoopbackPort, VirtualClock};
+use wirebeat_engine::loopback::{self, LoopbackRx, LoopbackTx, VirtualClock};
 use wirebeat_traffic::program::Program;
 
 use super::{Missing, RxOpening, Transmitter, TxCore, TxOpening, check_end, on_virtual_time};
@@ -11,12 +11,19 @@ use crate::error::RunError;
 use crate::ports::PortHere;
 use crate::receivers::{self, Receiver, Receiving};
 
-/// The links in memory of a run, and their clock. Each end is taken by the port that opens it.
+/// The links in memory of a run, and their clock. Each side of an end is taken by the port that opens it.
 #[derive(Debug, Default)]
 pub(crate) struct InMemory {
     /// The clock of all ports on a virtual one.
     pub(crate) clock: VirtualClock,
-    ends: Mutex<HashMap<String, LoopbackPort>>,
+    ends: Mutex<HashMap<String, End>>,
+}
+
+/// What is not taken of an end.
+#[derive(Debug)]
+struct End {
+    tx: Option<LoopbackTx>,
+    rx: Option<LoopbackRx>,
 }
 
 impl InMemory {
@@ -32,14 +39,16 @@ impl InMemory {
                 continue;
             }
             let (there, back) = loopback::pair(&clock, way);
-            ends.insert(from.to_owned(), there);
-            ends.insert(to.to_owned(), back);
+            for (name, port) in [(from, there), (to, back)] {
+                ends.insert(name.to_owned(), End { tx: Some(port.tx), rx: Some(port.rx) });
+            }
         }
         InMemory { clock, ends: Mutex::new(ends) }
     }
 
-    fn take(&self, port: &PortHere) -> Option<LoopbackPort> {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner).remove(&port.name)
+    fn take<T>(&self, port: &PortHere, side: fn(&mut End) -> Option<T>) -> Option<T> {
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        ends.get_mut(&port.name).and_then(side)
     }
 }
 
@@ -66,7 +75,7 @@ impl super::Driver for Driver {
         cores: &[TxCore],
     ) -> Result<Vec<Box<dyn Transmitter>>, RunError> {
         let open = |_: &TxCore| -> Result<Box<dyn Transmitter>, RunError> {
-            let end = opening.in_memory.take(port).ok_or_else(|| {
+            let end = opening.in_memory.take(port, |end| end.tx.take()).ok_or_else(|| {
                 RunError::usage(format!(
                     "port '{}' has no other end: a scenario in memory needs flows between two ports of the engine \
                      'loopback'",
@@ -84,7 +93,7 @@ impl super::Driver for Driver {
         opening: &RxOpening<'_>,
         how: Receiving,
     ) -> Result<Receiver, RunError> {
-        let end = opening.in_memory.take(port).ok_or_else(|| {
+        let end = opening.in_memory.take(port, |end| end.rx.take()).ok_or_else(|| {
             RunError::usage(format!(
                 "port '{}' of the engine 'loopback' can be one end of one link only",
                 port.name

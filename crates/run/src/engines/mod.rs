@@ -19,7 +19,7 @@ use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::clock::Wait;
 use wirebeat_engine::drive::{Driven, Job, Plan, drive};
 use wirebeat_engine::loopback::VirtualClock;
-use wirebeat_engine::port::{Caps, Port};
+use wirebeat_engine::port::{TxCaps, TxPort};
 use wirebeat_engine_linux::kernel::Shared;
 use wirebeat_engine_linux::scheduling::ThreadOrders;
 use wirebeat_meter::codecs::UnixOffset;
@@ -147,7 +147,7 @@ pub(crate) struct RxOpening<'a> {
 /// A port that sends, of any engine.
 pub(crate) trait Transmitter: Debug + Send {
     /// What it can do.
-    fn caps(&self) -> &Caps;
+    fn caps(&self) -> &TxCaps;
 
     /// Runs the transmit loop over it.
     fn drive(&mut self, clock: TxClock, job: &Job<'_>, plan: &Plan) -> Driven;
@@ -170,8 +170,8 @@ struct RealTime<P>(P);
 #[derive(Debug)]
 struct VirtualTime<P>(P);
 
-impl<P: Port + Debug> Transmitter for RealTime<P> {
-    fn caps(&self) -> &Caps {
+impl<P: TxPort + Debug> Transmitter for RealTime<P> {
+    fn caps(&self) -> &TxCaps {
         self.0.caps()
     }
 
@@ -184,8 +184,8 @@ impl<P: Port + Debug> Transmitter for RealTime<P> {
     }
 }
 
-impl<P: Port + Debug> Transmitter for VirtualTime<P> {
-    fn caps(&self) -> &Caps {
+impl<P: TxPort + Debug> Transmitter for VirtualTime<P> {
+    fn caps(&self) -> &TxCaps {
         self.0.caps()
     }
 
@@ -199,12 +199,12 @@ impl<P: Port + Debug> Transmitter for VirtualTime<P> {
 }
 
 /// A port on the monotonic clock that sends.
-fn on_real_time(port: impl Port + Debug + 'static) -> Box<dyn Transmitter> {
+fn on_real_time(port: impl TxPort + Debug + 'static) -> Box<dyn Transmitter> {
     Box::new(RealTime(port))
 }
 
 /// A port on a virtual clock that sends.
-fn on_virtual_time(port: impl Port + Debug + 'static) -> Box<dyn Transmitter> {
+fn on_virtual_time(port: impl TxPort + Debug + 'static) -> Box<dyn Transmitter> {
     Box::new(VirtualTime(port))
 }
 

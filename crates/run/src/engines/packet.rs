@@ -1,8 +1,9 @@
 //! How a run uses the engine `packet`.
 
 use wirebeat_engine::clock::MonotonicClock;
-use wirebeat_engine::port::Port;
-use wirebeat_engine_linux::packet::{Accept, Kinds, PacketOptions, PacketPort, PacketReceive};
+
+use wirebeat_engine::port::{RxPort, TxPort};
+use wirebeat_engine_linux::packet::{Accept, Kinds, PacketReceive, PacketRx, PacketTx};
 use wirebeat_host::Machine;
 use wirebeat_traffic::engines::Engine;
 
@@ -16,14 +17,10 @@ pub(super) struct Driver;
 
 impl super::Driver for Driver {
     fn probe(&self) -> Result<String, Missing> {
-        let options = PacketOptions {
-            interface: LOOPBACK.to_owned(),
-            transmit: Some(plan()),
-            receive: Some(PacketReceive { ring: MEMORY, ..PacketReceive::default() }),
-            card: None,
-        };
-        let port = PacketPort::open(&options).map_err(|error| reason(&error))?;
-        Ok(port.caps().mode.clone())
+        let receive = PacketReceive { ring: MEMORY, ..PacketReceive::default() };
+        let sender = PacketTx::open(LOOPBACK, &plan(), None).map_err(|error| reason(&error))?;
+        let receiver = PacketRx::open(LOOPBACK, &receive, None).map_err(|error| reason(&error))?;
+        Ok(format!("{}; {}", sender.caps().mode, receiver.caps().mode))
     }
 
     fn is_permitted(&self) -> bool {
@@ -38,13 +35,9 @@ impl super::Driver for Driver {
     ) -> Result<Vec<Box<dyn Transmitter>>, RunError> {
         let interface = &link(port, Engine::Packet)?.name;
         let open = |core: &TxCore| -> Result<Box<dyn Transmitter>, RunError> {
-            let options = PacketOptions {
-                interface: interface.clone(),
-                transmit: Some(core.plan.tx),
-                receive: None,
-                card: port.card.get().cloned(),
-            };
-            Ok(on_real_time(port.enter(|| PacketPort::open(&options))??))
+            let card = port.card.get().cloned();
+            let card = card.as_deref();
+            Ok(on_real_time(port.enter(|| PacketTx::open(interface, &core.plan.tx, card))??))
         };
         cores.iter().map(open).collect()
     }
@@ -58,13 +51,11 @@ impl super::Driver for Driver {
         let accept = if how.promiscuous { Accept::All } else { Accept::Ours };
         let others = how.meter.headers.flows().iter().any(|(headers, _)| !headers.is_udp());
         let kinds = if others { Kinds::Any } else { Kinds::Probed };
-        let options = PacketOptions {
-            interface: link(port, Engine::Packet)?.name.clone(),
-            transmit: None,
-            receive: Some(PacketReceive { accept, kinds, ..PacketReceive::default() }),
-            card: port.card.get().cloned(),
-        };
-        let opened = port.enter(|| PacketPort::open(&options))??;
+        let interface = &link(port, Engine::Packet)?.name;
+        let receive = PacketReceive { accept, kinds, ..PacketReceive::default() };
+        let card = port.card.get().cloned();
+        let card = card.as_deref();
+        let opened = port.enter(|| PacketRx::open(interface, &receive, card))??;
         receivers::start(opening, opened, MonotonicClock, how)
     }
 }

@@ -1,6 +1,6 @@
 //! How a run uses the engine `pcap`: it only writes, and on a clock of its own.
 
-use wirebeat_engine::pcap::{PcapOptions, PcapPort};
+use wirebeat_engine::pcap::{PcapOptions, PcapTx};
 use wirebeat_traffic::program::Program;
 use wirebeat_units::Nanos;
 
@@ -40,7 +40,7 @@ impl super::Driver for Driver {
         let path = opening.options.path(file);
         let open = |core: &TxCore| -> Result<Box<dyn Transmitter>, RunError> {
             let how = PcapOptions { plan: core.plan.tx, epoch: Nanos::ZERO };
-            Ok(on_virtual_time(PcapPort::create(&path, &how)?))
+            Ok(on_virtual_time(PcapTx::create(&path, &how)?))
         };
         cores.iter().map(open).collect()
     }

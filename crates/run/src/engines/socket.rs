@@ -3,9 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::port::{Port, PortError, TxMeta, TxPlan};
+use wirebeat_engine::port::{PortError, RxPort, TxMeta, TxPlan, TxPort};
 use wirebeat_engine_linux::socket::{
-    Checksum, Endpoint, Gro, Joining, SocketOptions, SocketPort, SocketReceive, SocketTransmit,
+    Checksum, Endpoint, Gro, Joining, SocketReceive, SocketRx, SocketTransmit, SocketTx,
 };
 use wirebeat_meter::meter::Flows;
 use wirebeat_traffic::program::{Flow, Program};
@@ -32,10 +32,9 @@ impl super::Driver for Driver {
             ..SocketReceive::default()
         };
         let failed = |error: PortError| reason(&error);
-        let options = SocketOptions { receive: Some(receive), ..SocketOptions::default() };
-        let mut receiver = SocketPort::open(&options).map_err(failed)?;
-        let destination = receiver.addresses().first().copied().ok_or("it listens nowhere")?;
-        let mut sender = SocketPort::open(&to_itself(destination)).map_err(failed)?;
+        let mut receiver = SocketRx::open(None, &receive, None).map_err(failed)?;
+        let destination = receiver.addresses().next().ok_or("it listens nowhere")?;
+        let mut sender = SocketTx::open(None, &to_itself(destination), None).map_err(failed)?;
         let sent_at = MonotonicClock.now();
         send(&mut sender).map_err(failed)?;
         let mut arrived = None;
@@ -87,8 +86,10 @@ impl super::Driver for Driver {
         cores: &[TxCore],
     ) -> Result<Vec<Box<dyn Transmitter>>, RunError> {
         let open = |core: &TxCore| -> Result<Box<dyn Transmitter>, RunError> {
-            let options = sending(port, opening, core);
-            Ok(on_real_time(port.enter(|| SocketPort::open(&options))??))
+            let transmit = sending(opening, core);
+            let (interface, card) = (interface(port), port.card.get().cloned());
+            let open = || SocketTx::open(interface.as_deref(), &transmit, card.as_deref());
+            Ok(on_real_time(port.enter(open)??))
         };
         cores.iter().map(open).collect()
     }
@@ -106,20 +107,16 @@ impl super::Driver for Driver {
         let gro = if card.is_some() { Gro::Off } else { Gro::On };
         let listen = how.listen.clone();
         let receive = SocketReceive { listen, ends, gro, ..SocketReceive::default() };
-        let options = SocketOptions {
-            interface: interface(port),
-            transmit: None,
-            receive: Some(receive),
-            card,
-        };
-        let opened = port.enter(|| SocketPort::open(&options))??;
+        let interface = interface(port);
+        let open = || SocketRx::open(interface.as_deref(), &receive, card.as_deref());
+        let opened = port.enter(open)??;
         let damage = DamageWatch::of(port)?;
         Ok(receivers::start(opening, opened, MonotonicClock, how)?.watched(damage))
     }
 }
 
 /// A sender of one datagram over loopback.
-fn to_itself(destination: SocketAddr) -> SocketOptions {
+fn to_itself(destination: SocketAddr) -> SocketTransmit {
     let endpoint = Endpoint {
         source: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         destination,
@@ -127,22 +124,17 @@ fn to_itself(destination: SocketAddr) -> SocketOptions {
         tos: 0,
         checksum: Checksum::Sent,
     };
-    let transmit = SocketTransmit {
-        plan: plan(),
-        endpoints: vec![Some(endpoint)],
-        joining: Joining::default(),
-    };
-    SocketOptions { transmit: Some(transmit), ..SocketOptions::default() }
+    SocketTransmit { plan: plan(), endpoints: vec![Some(endpoint)], joining: Joining::default() }
 }
 
-fn send(port: &mut SocketPort) -> Result<(), PortError> {
+fn send(port: &mut SocketTx) -> Result<(), PortError> {
     port.reserve(1)?;
     port.slot(0)[..usize::from(PAYLOAD)].fill(0);
     port.commit(&[TxMeta { len: PAYLOAD, ..TxMeta::default() }])?;
     port.flush()
 }
 
-fn sending(port: &PortHere, opening: &TxOpening<'_>, core: &TxCore) -> SocketOptions {
+fn sending(opening: &TxOpening<'_>, core: &TxCore) -> SocketTransmit {
     let TxOpening { program, room, .. } = *opening;
     let flows = &core.flows;
     // lengths are those of payloads here
@@ -151,21 +143,16 @@ fn sending(port: &PortHere, opening: &TxOpening<'_>, core: &TxCore) -> SocketOpt
     let fixed = images().all(|image| image.fixed_len() == Some(frame_max));
     let frame_len = fixed.then_some(frame_max).filter(|_| room.is_none());
     let frame_max = frame_max.max(room.unwrap_or(0));
-    SocketOptions {
-        interface: interface(port),
-        card: port.card.get().cloned(),
-        transmit: Some(SocketTransmit {
-            plan: TxPlan { frame_max, frame_len, ..core.plan.tx },
-            endpoints: (0..program.tags())
-                .map(|tag| {
-                    let flow = program.flow_of(tag);
-                    let flow = flows.contains(&flow).then(|| program.flows.get(flow as usize));
-                    flow.flatten().and_then(endpoint)
-                })
-                .collect(),
-            joining: Joining::WhereSizesAllow,
-        }),
-        receive: None,
+    SocketTransmit {
+        plan: TxPlan { frame_max, frame_len, ..core.plan.tx },
+        endpoints: (0..program.tags())
+            .map(|tag| {
+                let flow = program.flow_of(tag);
+                let flow = flows.contains(&flow).then(|| program.flows.get(flow as usize));
+                flow.flatten().and_then(endpoint)
+            })
+            .collect(),
+        joining: Joining::WhereSizesAllow,
     }
 }
 

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use wirebeat_engine::port::{Port, TxMeta, TxPlan};
+use wirebeat_engine::port::{TxMeta, TxPlan, TxPort};
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::kernel::{
     Fate, KernelReceiver, ObservationOptions, Observations, ReceiveOptions,
 };
-use wirebeat_engine_linux::packet::{PacketOptions, PacketPort};
+use wirebeat_engine_linux::packet::PacketTx;
 use wirebeat_meter::distribution::Recorder;
 use wirebeat_meter::filter::Filter;
 use wirebeat_meter::flow::Expectation;
@@ -114,12 +114,6 @@ pub(crate) fn receive_options(bed: &Testbed, meter: MeterConfig) -> ReceiveOptio
 /// Sends them all, and waits until they have arrived.
 pub(crate) fn send_frames(bed: &Testbed, receiver: &KernelReceiver, frames: &[Vec<u8>]) {
     let plan = TxPlan { tags: 1, frame_max: 1500, ..TxPlan::default() };
-    let options = PacketOptions {
-        interface: "wb0".to_owned(),
-        transmit: Some(plan),
-        receive: None,
-        card: None,
-    };
     let seen = || {
         let summary = receiver.summary();
         summary.flows.values().map(|flow| flow.frames).sum::<u64>()
@@ -132,7 +126,7 @@ pub(crate) fn send_frames(bed: &Testbed, receiver: &KernelReceiver, frames: &[Ve
     };
     let all = seen() + frames.len() as u64;
     // one CPU sends all, so that the frames keep their order
-    let sent = bed.a.namespace.run(|| send(&options, frames, 0)).unwrap();
+    let sent = bed.a.namespace.run(|| send(&plan, frames, 0)).unwrap();
     assert_eq!(sent, frames.len());
     let patience = Instant::now() + Duration::from_secs(5);
     while seen() < all && Instant::now() < patience {
@@ -181,9 +175,9 @@ fn agree(frames: &[Vec<u8>], summary: &MeterSummary, mut observations: Observati
     }
 }
 
-fn send(options: &PacketOptions, frames: &[Vec<u8>], cpu: usize) -> usize {
+fn send(plan: &TxPlan, frames: &[Vec<u8>], cpu: usize) -> usize {
     affinity::pin(cpu).unwrap();
-    let mut port = PacketPort::open(options).unwrap();
+    let mut port = PacketTx::open("wb0", plan, None).unwrap();
     let mut sent = 0;
     for frame in frames {
         while port.reserve(1).unwrap() == 0 {
@@ -261,12 +255,7 @@ fn a_queue_that_moves_between_cpus_counts_alike() {
         queues: Some(1),
     };
     let receiver = bed.b.namespace.run(|| KernelReceiver::open(&options)).unwrap().unwrap();
-    let sending = PacketOptions {
-        interface: "wb0".to_owned(),
-        transmit: Some(TxPlan { tags: 1, frame_max: 1500, ..TxPlan::default() }),
-        receive: None,
-        card: None,
-    };
+    let sending = TxPlan { tags: 1, frame_max: 1500, ..TxPlan::default() };
     let cpus = affinity::allowed();
     for (turn, some) in frames.chunks(10).enumerate() {
         let cpu = cpus[turn % cpus.len()];

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::port::{
-    Amount, Counted, DepartureRecord, OWN_HISTOGRAMS, Place, Port, Repeat, TxMeta, TxPlan, TxTotals,
+    Amount, Counted, DepartureRecord, OWN_HISTOGRAMS, Place, Repeat, RxPort, TxMeta, TxPlan,
+    TxPort, TxTotals,
 };
 use wirebeat_engine_linux::kernel::{
-    Fate, KernelOptions, KernelPort, KernelReceiver, ReceiveOptions,
+    Fate, KernelOptions, KernelReceiver, KernelTx, ReceiveOptions,
 };
-use wirebeat_engine_linux::packet::{Kinds, PacketOptions, PacketPort, PacketReceive};
+use wirebeat_engine_linux::packet::{Kinds, PacketReceive, PacketRx};
 use wirebeat_engine_linux::scheduling::ThreadOrders;
 use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::flow::Expectation;
@@ -29,21 +30,21 @@ use crate::world::{cable, prepared};
 const FRAMES: u64 = 100;
 
 /// A port at the near end that streams the shortest frames.
-fn port(bed: &Testbed, cut: bool) -> KernelPort {
+fn port(bed: &Testbed, cut: bool) -> KernelTx {
     port_of(bed, cut, 1)
 }
 
 /// The same with so many tags.
-fn port_of(bed: &Testbed, cut: bool, tags: u32) -> KernelPort {
+fn port_of(bed: &Testbed, cut: bool, tags: u32) -> KernelTx {
     let plan =
         TxPlan { tags, frame_max: 60, frame_len: Some(60), paced: true, cut, ..TxPlan::default() };
     open(bed, plan, UnixOffset::default())
 }
 
 /// The same for this plan, with a clock of the day.
-fn open(bed: &Testbed, plan: TxPlan, unix_offset: UnixOffset) -> KernelPort {
+fn open(bed: &Testbed, plan: TxPlan, unix_offset: UnixOffset) -> KernelTx {
     let options = options(bed, plan, unix_offset);
-    bed.a.namespace.run(|| KernelPort::open(options)).unwrap().unwrap()
+    bed.a.namespace.run(|| KernelTx::open(options)).unwrap().unwrap()
 }
 
 fn options(bed: &Testbed, plan: TxPlan, unix_offset: UnixOffset) -> KernelOptions {
@@ -93,9 +94,8 @@ fn what_a_caller_has_built_leaves_in_its_call() {
     let receiver = bed.b.namespace.run(|| KernelReceiver::open(&receive)).unwrap().unwrap();
     let plan = TxPlan { tags: 1, frame_max: 60, frame_len: Some(60), ..TxPlan::default() };
     let options = KernelOptions { thread: None, ..options(&bed, plan, UnixOffset::default()) };
-    let open = |options: &KernelOptions| {
-        bed.a.namespace.run(|| KernelPort::open(options.clone())).unwrap()
-    };
+    let open =
+        |options: &KernelOptions| bed.a.namespace.run(|| KernelTx::open(options.clone())).unwrap();
     for of_thread in [TxPlan { paced: true, ..plan }, TxPlan { round: 1, ..plan }] {
         let refused = open(&KernelOptions { plan: of_thread, ..options.clone() }).unwrap_err();
         assert!(refused.to_string().contains("without a thread of its own"), "{refused}");
@@ -144,10 +144,8 @@ fn stamps_follow_a_step_of_the_clock_of_the_day_within_a_call() {
     // with GRO on, a virtual cable takes redirected frames without a program at its far end
     let mut netlink = bed.b.netlink().unwrap();
     netlink.set_features(bed.b.link.index, &[("rx-gro", true)]).unwrap();
-    let receive = Some(PacketReceive { kinds: Kinds::Any, ..PacketReceive::default() });
-    let options =
-        PacketOptions { interface: "wb1".to_owned(), transmit: None, receive, card: None };
-    let mut far = bed.b.namespace.run(|| PacketPort::open(&options)).unwrap().unwrap();
+    let receive = PacketReceive { kinds: Kinds::Any, ..PacketReceive::default() };
+    let mut far = bed.b.namespace.run(|| PacketRx::open("wb1", &receive, None)).unwrap().unwrap();
     let plan =
         TxPlan { tags: 1, frame_max: 60, frame_len: Some(60), paced: true, ..TxPlan::default() };
     let mut port = open(&bed, TxPlan { round: 1, ..plan }, day.clone());

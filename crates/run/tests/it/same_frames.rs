@@ -14,8 +14,8 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::drive::{Job, LiveTx, Plan, Sequences, drive};
 use wirebeat_engine::loopback::{Link, VirtualClock, pair};
-use wirebeat_engine::port::{Arrival, Port};
-use wirebeat_engine_linux::packet::{Accept, PacketOptions, PacketPort, PacketReceive};
+use wirebeat_engine::port::{Arrival, RxPort};
+use wirebeat_engine_linux::packet::{Accept, PacketReceive, PacketRx};
 use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_report::model::Report;
 use wirebeat_testbed::{Capability, Testbed, require};
@@ -149,9 +149,8 @@ fn captured(bed: &Testbed, engine: Engine, load: Load) -> (Report, Flows) {
     near.set_features(bed.a.link.index, &[("tx-udp-segmentation", false)]).unwrap();
     near.set_features(bed.a.link.index, &[("tx-checksum-ip-generic", false)]).unwrap();
     let receive = PacketReceive { accept: Accept::All, ..PacketReceive::default() };
-    let interface = bed.b.interface().to_owned();
-    let options = PacketOptions { interface, transmit: None, receive: Some(receive), card: None };
-    let mut capture = bed.b.namespace.run(|| PacketPort::open(&options)).unwrap().unwrap();
+    let open = || PacketRx::open(bed.b.interface(), &receive, None);
+    let mut capture = bed.b.namespace.run(open).unwrap().unwrap();
     let port = format!("interface: wb0, namespace: a, engine: {}", engine.name());
     let report = run(&scenario(bed, &port, load), Some(bed));
     balanced(&report);
@@ -250,7 +249,8 @@ fn in_memory(bed: &Testbed, load: Load) -> (Flows, [Departures; 3]) {
     let scenario = Scenario::from_yaml(&scenario(bed, "engine: loopback", load), "test").unwrap();
     let program = compile(&scenario, &Links::default(), &Default::default()).unwrap();
     let clock = VirtualClock::default();
-    let (mut near, mut far) = pair(&clock, Link::default());
+    let (there, back) = pair(&clock, Link::default());
+    let (mut near, mut far) = (there.tx, back.rx);
     let start = Nanos::new(VIRTUAL_START);
     let job = Job {
         program: &program,

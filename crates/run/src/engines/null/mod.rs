@@ -7,7 +7,7 @@ use super::{Missing, Transmitter, TxCore, TxOpening, on_real_time};
 use crate::error::RunError;
 use crate::ports::PortHere;
 
-use port::NullPort;
+use port::NullTx;
 
 pub(super) struct Driver;
 
@@ -22,6 +22,6 @@ impl super::Driver for Driver {
         _opening: &TxOpening<'_>,
         cores: &[TxCore],
     ) -> Result<Vec<Box<dyn Transmitter>>, RunError> {
-        Ok(cores.iter().map(|core| on_real_time(NullPort::open(&core.plan.tx))).collect())
+        Ok(cores.iter().map(|core| on_real_time(NullTx::open(&core.plan.tx))).collect())
     }
 }

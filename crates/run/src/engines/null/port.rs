@@ -2,7 +2,7 @@
 //! overwritten by a later one. Knows neither flows nor clocks.
 
 use wirebeat_engine::port::{
-    Arrival, Caps, Fate, Fates, Port, PortError, TxMeta, TxPlan, TxTotals, View,
+    Fate, Fates, PortError, TxCaps, TxMeta, TxPlan, TxPort, TxTotals, View,
 };
 use wirebeat_traffic::engines::Engine;
 use wirebeat_units::Nanos;
@@ -12,8 +12,8 @@ const BATCH: usize = 256;
 
 /// A port that counts frames and drops them.
 #[derive(Debug)]
-pub(super) struct NullPort {
-    caps: Caps,
+pub(super) struct NullTx {
+    caps: TxCaps,
     /// The slots, one after the other, each of `caps.frame_max` bytes.
     memory: Vec<u8>,
     reserved: usize,
@@ -21,12 +21,12 @@ pub(super) struct NullPort {
     fates: Fates,
 }
 
-impl NullPort {
+impl NullTx {
     /// A port for frames as `plan` says.
-    pub(super) fn open(plan: &TxPlan) -> NullPort {
+    pub(super) fn open(plan: &TxPlan) -> NullTx {
         let frame_max = usize::from(plan.frame_max);
-        NullPort {
-            caps: Caps {
+        NullTx {
+            caps: TxCaps {
                 engine: Engine::Null.name(),
                 mode: "frames are counted and dropped".to_owned(),
                 frame_max,
@@ -45,8 +45,8 @@ impl NullPort {
     }
 }
 
-impl Port for NullPort {
-    fn caps(&self) -> &Caps {
+impl TxPort for NullTx {
+    fn caps(&self) -> &TxCaps {
         &self.caps
     }
 
@@ -94,15 +94,6 @@ impl Port for NullPort {
             *total += *mine;
         }
     }
-
-    /// Nothing ever arrives.
-    fn receive<F>(&mut self, _until: Nanos, _sink: F) -> Result<usize, PortError>
-    where
-        F: FnMut(&Arrival<'_>),
-    {
-        let what = "receive: what is sent to it is dropped".to_owned();
-        Err(PortError::Unsupported { engine: self.caps.engine, what })
-    }
 }
 
 #[cfg(test)]
@@ -118,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_is_committed_is_counted_and_the_rest_stays_reserved() {
-        let mut port = NullPort::open(&TxPlan { tags: 1, frame_max: 60, ..TxPlan::default() });
+        let mut port = NullTx::open(&TxPlan { tags: 1, frame_max: 60, ..TxPlan::default() });
         assert_eq!(port.reserve(3).unwrap(), 3);
         port.slot(2).fill(7);
         port.commit(&[meta(60), meta(61)]).unwrap();
@@ -130,15 +121,5 @@ mod tests {
         let mut fates = Vec::new();
         port.settled(&mut |fate, frames| fates.push((fate, frames)));
         assert_eq!(fates, [(Fate::Sent, 1), (Fate::Failed, 1)]);
-    }
-
-    #[test]
-    fn it_says_that_it_receives_nothing() {
-        let mut port = NullPort::open(&TxPlan::default());
-        let error = port.receive(Nanos::ZERO, |_| {}).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the null engine cannot receive: what is sent to it is dropped"
-        );
     }
 }

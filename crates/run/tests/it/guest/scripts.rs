@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::port::{Arrival, Port};
-use wirebeat_engine_linux::packet::{Accept, Kinds, PacketOptions, PacketPort, PacketReceive};
+use wirebeat_engine::port::{Arrival, RxPort};
+use wirebeat_engine_linux::packet::{Accept, Kinds, PacketReceive, PacketRx};
 use wirebeat_import::{Dialect, Source, convert};
 use wirebeat_netlink::{LinkState, MacAddr, NewLink};
 use wirebeat_run::{Options, Silent, Stop, prepare};
@@ -188,17 +188,12 @@ fn captured(bed: &Testbed, devices: &[&str], work: impl FnOnce()) -> BTreeMap<St
     let capture = |device: &str| {
         let receive =
             PacketReceive { accept: Accept::All, kinds: Kinds::Any, ..PacketReceive::default() };
-        let options = PacketOptions {
-            interface: format!("{device}-far"),
-            transmit: None,
-            receive: Some(receive),
-            card: None,
-        };
-        bed.b.namespace.run(|| PacketPort::open(&options)).unwrap().unwrap()
+        let open = || PacketRx::open(&format!("{device}-far"), &receive, None);
+        bed.b.namespace.run(open).unwrap().unwrap()
     };
-    let opened: Vec<PacketPort> = devices.iter().map(|device| capture(device)).collect();
+    let opened: Vec<PacketRx> = devices.iter().map(|device| capture(device)).collect();
     thread::scope(|scope| {
-        let collect = |mut port: PacketPort| {
+        let collect = |mut port: PacketRx| {
             let mut profile = Profile::new();
             loop {
                 let until = MonotonicClock.now().saturating_add(Nanos::from_millis(300));
