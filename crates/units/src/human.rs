@@ -1,16 +1,31 @@
-//! Measured values as a person reads them: three significant digits, a space and a unit.
+//! Numbers as people read them: scaled to a unit that fits, with as many digits as mean something.
 //!
-//! For reports and progress lines. What is printed here is rounded and cannot be read back; the exact
+//! For reports, messages and lines of progress. What is printed here is rounded and cannot be read back; the exact
 //! forms are the types' own `Display`. Values are floating point because most of them are means.
 
-use crate::{BitRate, Bytes, FrameRate, Nanos};
+/// Multiples of a unit, each 1000 times the one before.
+type Scale = &'static [&'static str];
 
-/// A time given in nanoseconds: `"1.23 µs"`, `"-40.0 ns"`.
+const TIME: Scale = &["ns", "µs", "ms", "s"];
+const BYTES: Scale = &["B", "kB", "MB", "GB", "TB"];
+const FRAME_RATE: Scale = &["pps", "kpps", "Mpps", "Gpps"];
+const BIT_RATE: Scale = &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
+/// Significant digits of a value.
+const DIGITS: usize = 3;
+/// Significant digits of a rate that is to be compared with another.
+const FINE: usize = 6;
+
+/// A time in nanoseconds: "20 ns", "-1.23 µs", "137,438 s".
 pub fn time(ns: f64) -> String {
-    scaled(ns, "ns", &[("µs", 1e3), ("ms", 1e6), ("s", 1e9)])
+    scaled(ns, DIGITS, TIME)
 }
 
-/// `365 d 6 h`, `2 h 59 min`, `1 min 5 s`: a time that somebody waits, by its two largest units. Below a minute it is
+/// A time in nanoseconds, without the space: "20ns", "1.23µs".
+pub fn short_time(ns: f64) -> String {
+    time(ns).replace(' ', "")
+}
+
+/// "365 d 6 h", "2 h 59 min", "1 min 5 s": a time that somebody waits, by its two largest units. Below a minute it is
 /// [`time`].
 pub fn long_time(ns: u64) -> String {
     const SECOND: u64 = 1_000_000_000;
@@ -24,33 +39,41 @@ pub fn long_time(ns: u64) -> String {
     }
 }
 
-/// A frame rate: `"4.36 Mpps"`.
+/// Frames per second: "4.48 Mpps".
 pub fn frame_rate(frames_per_second: f64) -> String {
-    scaled(frames_per_second, "pps", &[("kpps", 1e3), ("Mpps", 1e6), ("Gpps", 1e9)])
+    scaled(frames_per_second, DIGITS, FRAME_RATE)
 }
 
-/// A bit rate: `"2.05 Gbit/s"`.
+/// Frames per second with more digits: "100.002 kpps".
+pub fn fine_frame_rate(frames_per_second: f64) -> String {
+    scaled(frames_per_second, FINE, FRAME_RATE)
+}
+
+/// The same in the unit of another rate that it is compared with, unless it is less than a hundredth of that:
+/// "0.999738 kpps" beside "1.00000 kpps".
+pub fn fine_frame_rate_beside(frames_per_second: f64, other: f64) -> String {
+    let of = if frames_per_second.abs() * 100.0 < other.abs() { frames_per_second } else { other };
+    in_unit(frames_per_second, FINE, (FRAME_RATE, unit_of(of, FINE, FRAME_RATE)))
+}
+
+/// Bits per second: "51.2 Mbit/s".
 pub fn bit_rate(bits_per_second: f64) -> String {
-    let larger = &[("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("Tbit/s", 1e12)];
-    scaled(bits_per_second, "bit/s", larger)
+    scaled(bits_per_second, DIGITS, BIT_RATE)
 }
 
-/// An amount of data: `"1.50 GB"`.
+/// An amount of data: "64 B", "2.88 GB".
 pub fn bytes(bytes: f64) -> String {
-    scaled(bytes, "B", &[("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)])
+    scaled(bytes, DIGITS, BYTES)
+}
+
+/// A plain number: "1.50", "12.3", "1,234".
+pub fn number(value: f64) -> String {
+    digits(value, DIGITS)
 }
 
 /// A count: "1,000,000".
 pub fn count(value: u64) -> String {
-    let plain = value.to_string();
-    let mut out = String::with_capacity(plain.len() * 4 / 3);
-    for (place, digit) in plain.char_indices() {
-        if place > 0 && (plain.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    grouped(&value.to_string())
 }
 
 /// A count of things: "1 frame", "1,000 frames".
@@ -59,71 +82,85 @@ pub fn counted(value: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", count(value))
 }
 
-/// A share of a whole: `"0.0125 %"`. Only nothing at all is `"0 %"`, and only everything is `"100 %"`:
-/// one frame lost of a billion must not look like none.
+/// A part of a whole as [`percent`]; of nothing it is none.
 pub fn share(part: u64, whole: u64) -> String {
-    match (part, whole) {
-        (0, _) | (_, 0) => "0 %".to_owned(),
-        (part, whole) if part >= whole => "100 %".to_owned(),
-        (part, whole) => {
-            let percent = part as f64 / whole as f64 * 100.0;
-            // Three significant digits of whichever side is the smaller.
-            let small = percent.min((whole - part) as f64 / whole as f64 * 100.0);
-            let decimals = (2.0 - small.log10().floor()).clamp(1.0, 18.0) as usize;
-            format!("{percent:.decimals$} %")
-        }
+    percent(part.min(whole) as f64 / whole.max(1) as f64)
+}
+
+/// A ratio in percent: "0.012 %", "50.0 %". Only 0 is "0 %" and only 1 is "100 %": one frame lost of a billion does not
+/// look like none.
+pub fn percent(ratio: f64) -> String {
+    match ratio * 100.0 {
+        0.0 => "0 %".to_owned(),
+        percent if percent < 0.000_1 => "< 0.0001 %".to_owned(),
+        percent if (99.95..100.0).contains(&percent) => "> 99.9 %".to_owned(),
+        percent => format!("{} %", digits(percent, if percent < 0.1 { 2 } else { DIGITS })),
     }
 }
 
-/// `value`, which counts `unit`s, in the largest unit that is not larger than it, with three
-/// significant digits; a whole number of the smallest has no decimals.
-fn scaled(value: f64, unit: &str, larger: &[(&str, f64)]) -> String {
+/// A deviation in millionths, with its sign; in percent where it is large: "+0.21 ppm", "-8.8 %".
+pub fn deviation(ppm: f64) -> String {
+    let sign = if ppm < 0.0 { "-" } else { "+" };
+    match ppm.abs() {
+        none if none < 0.001 => "0 ppm".to_owned(),
+        small if small < 1_000.0 => format!("{sign}{} ppm", digits(small, 2)),
+        large => format!("{sign}{} %", digits(large / 10_000.0, 2)),
+    }
+}
+
+/// `value` in the largest unit of `scale` in which it is at least 1.
+fn scaled(value: f64, significant: usize, scale: Scale) -> String {
+    in_unit(value, significant, (scale, unit_of(value, significant, scale)))
+}
+
+/// The place of the largest unit of `scale` in which `value` is at least 1.
+fn unit_of(value: f64, significant: usize, scale: Scale) -> usize {
+    let (mut value, mut unit) = (value, 0);
+    // What rounds up to 1000 belongs to the next unit.
+    while unit + 1 < scale.len() && exponent(value, significant) >= 3 {
+        value /= 1000.0;
+        unit += 1;
+    }
+    unit
+}
+
+/// `value` in a unit of a scale; a whole number of the smallest has no decimals. "n/a" for what is no number.
+fn in_unit(value: f64, significant: usize, (scale, unit): (Scale, usize)) -> String {
     if !value.is_finite() {
         return "n/a".to_owned();
     }
-    let value = value + 0.0; // no negative zero
-    // From 999.5 on, three digits round to the next unit's first.
-    let reached = larger.iter().rev().find(|(_, size)| value.abs() >= size * 0.9995);
-    let (unit, scaled) = match reached {
-        Some((unit, size)) => (*unit, value / size),
-        None if value.fract() == 0.0 => return format!("{value:.0} {unit}"),
-        None => (unit, value),
-    };
-    let decimals = match scaled.abs() {
-        large if large >= 99.95 => 0,
-        middle if middle >= 9.995 => 1,
-        small if small < 0.0995 && small > 0.0 => (2.0 - small.log10().floor()).min(18.0) as usize,
-        _ => 2,
-    };
-    format!("{scaled:.decimals$} {unit}")
+    let value = value / 1000_f64.powi(unit as i32);
+    let whole = unit == 0 && value.fract() == 0.0;
+    format!("{} {}", digits(value, if whole { 1 } else { significant }), scale[unit])
 }
 
-impl Nanos {
-    /// Rounded, for a person: `"1.23 µs"`.
-    pub fn human(self) -> String {
-        time(self.get() as f64)
-    }
+/// `value` with `significant` digits, but all of its integer digits, grouped by thousands.
+fn digits(value: f64, significant: usize) -> String {
+    /// The most digits behind the point.
+    const DECIMALS: i32 = 9;
+    let last = significant as i32 - 1 - exponent(value, significant);
+    let sign = if value < 0.0 { "-" } else { "" };
+    let plain = format!("{:.*}", last.clamp(0, DECIMALS) as usize, value.abs());
+    let (whole, fraction) = plain.split_at(plain.find('.').unwrap_or(plain.len()));
+    format!("{sign}{}{fraction}", grouped(whole))
 }
 
-impl FrameRate {
-    /// Rounded, for a person: `"4.36 Mpps"`.
-    pub fn human(&self) -> String {
-        frame_rate(self.per_second())
+/// Digits with a comma between each three.
+fn grouped(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
     }
+    out
 }
 
-impl BitRate {
-    /// Rounded, for a person: `"2.05 Gbit/s"`.
-    pub fn human(self) -> String {
-        bit_rate(self.0 as f64)
-    }
-}
-
-impl Bytes {
-    /// Rounded, for a person: `"1.50 GB"`.
-    pub fn human(self) -> String {
-        bytes(self.get() as f64)
-    }
+/// The decimal exponent of `value` rounded to `significant` digits; 0 for zero and for what is no number.
+fn exponent(value: f64, significant: usize) -> i32 {
+    let scientific = format!("{:.*e}", significant.max(1) - 1, value);
+    scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -131,60 +168,99 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_digits_and_a_unit() {
+    fn times_have_three_digits_and_a_unit_that_fits() {
         for (ns, text) in [
             (0.0, "0 ns"),
-            (-0.0, "0 ns"),
-            (0.4, "0.40 ns"),
             (20.0, "20 ns"),
             (20.25, "20.2 ns"),
-            (1_234.0, "1.23 µs"),
-            (12_340.0, "12.3 µs"),
-            (123_400.0, "123 µs"),
-            (-40_040.0, "-40.0 µs"),
+            (0.4, "0.400 ns"),
+            (-0.0, "0 ns"),
+            (999.0, "999 ns"),
+            (999.7, "1.00 µs"),
+            (1234.0, "1.23 µs"),
+            (12_345.0, "12.3 µs"),
+            (999_499.0, "999 µs"),
+            (999_500.0, "1.00 ms"),
+            (-1_500_000.0, "-1.50 ms"),
+            (999_600.0, "1.00 ms"),
             (10e9, "10.0 s"),
-            (86_400e9, "86400 s"),
+            (86_400e9, "86,400 s"),
             (f64::NAN, "n/a"),
             (f64::INFINITY, "n/a"),
         ] {
             assert_eq!(time(ns), text);
         }
-        assert_eq!(frame_rate(4_361_000.0), "4.36 Mpps");
-        assert_eq!(bit_rate(2_050_000_000.0), "2.05 Gbit/s");
-        assert_eq!(bytes(1_500_000_000.0), "1.50 GB");
     }
 
     #[test]
-    fn rounding_moves_on_to_the_next_unit() {
-        assert_eq!(time(999.4), "999 ns");
-        assert_eq!(time(999.5), "1.00 µs");
-        assert_eq!(time(9_994.0), "9.99 µs");
-        assert_eq!(time(9_996.0), "10.0 µs");
-        assert_eq!(time(99_960.0), "100 µs");
-        assert_eq!(time(999_600.0), "1.00 ms");
+    fn rates_are_scaled() {
+        assert_eq!(frame_rate(4_484_000.0), "4.48 Mpps");
+        assert_eq!(frame_rate(1.0), "1 pps");
+        assert_eq!(frame_rate(12.5), "12.5 pps");
+        assert_eq!(fine_frame_rate(100_002.3), "100.002 kpps");
+        assert_eq!(fine_frame_rate(999_999.99), "1.00000 Mpps");
+        assert_eq!(fine_frame_rate_beside(999.738, 1_000.0), "0.999738 kpps");
+        assert_eq!(fine_frame_rate_beside(1_000.5, 999.0), "1,000.50 pps");
+        assert_eq!(fine_frame_rate_beside(2.5, 1e6), "2.50000 pps");
+        assert_eq!(bit_rate(51_200_000.0), "51.2 Mbit/s");
+        assert_eq!(
+            (bytes(64.0), bytes(2_880_000_000.0)),
+            ("64 B".to_owned(), "2.88 GB".to_owned())
+        );
+        assert_eq!(short_time(1234.0), "1.23µs");
     }
 
     #[test]
-    fn the_types_print_themselves() {
-        assert_eq!(Nanos::new(1_500).human(), "1.50 µs");
-        assert_eq!("1.5Mpps".parse::<FrameRate>().map(|rate| rate.human()), Ok("1.50 Mpps".into()));
-        assert_eq!(BitRate(800_000).human(), "800 kbit/s");
-        assert_eq!(Bytes::new(64).human(), "64 B");
+    fn counts_are_grouped() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_000), "1,000");
+        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+        assert_eq!(counted(1, "frame"), "1 frame");
+        assert_eq!(counted(2_000, "frame"), "2,000 frames");
     }
 
     #[test]
-    fn a_share_is_nothing_or_everything_only_when_it_is() {
+    fn a_share_is_never_rounded_to_none_or_all() {
+        assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(1e-9), "< 0.0001 %");
+        assert_eq!(percent(2e-6), "0.00020 %");
+        assert_eq!(percent(0.012_34), "1.23 %");
+        assert_eq!(percent(0.5), "50.0 %");
+        assert_eq!(percent(0.999_999), "> 99.9 %");
+        assert_eq!(percent(1.0), "100 %");
+    }
+
+    #[test]
+    fn a_share_is_a_ratio() {
         for (part, whole, text) in [
             (0, 5, "0 %"),
             (0, 0, "0 %"),
             (5, 5, "100 %"),
             (1, 2, "50.0 %"),
-            (1, 8_000, "0.0125 %"),
-            (1, 1_000_000_000, "0.000000100 %"),
-            (999_999_999, 1_000_000_000, "99.999999900 %"),
-            (1, u64::MAX, "0.000000000000000005 %"),
+            (1, 8_000, "0.012 %"),
+            (1, 1_000_000_000, "< 0.0001 %"),
+            (999_999_999, 1_000_000_000, "> 99.9 %"),
         ] {
             assert_eq!(share(part, whole), text);
+        }
+    }
+
+    #[test]
+    fn deviations_have_a_sign() {
+        assert_eq!(deviation(0.0), "0 ppm");
+        assert_eq!(deviation(0.213), "+0.21 ppm");
+        assert_eq!(deviation(-12.0), "-12 ppm");
+        assert_eq!(deviation(-123.4), "-123 ppm");
+        assert_eq!(deviation(-88_000.0), "-8.8 %");
+        assert_eq!(deviation(1_000.0), "+0.10 %");
+    }
+
+    #[test]
+    fn every_float_can_be_written() {
+        for value in [f64::MAX, f64::MIN, f64::MIN_POSITIVE, f64::NAN, f64::INFINITY] {
+            assert!(!time(value).is_empty() && !percent(value).is_empty());
+            assert!(!deviation(value).is_empty() && !number(value).is_empty());
         }
     }
 }

@@ -83,8 +83,8 @@ fn amounts(label: &str, volume: &Volume, rates: Option<&Rates>, beside: f64) -> 
     vec![
         label.to_owned().into(),
         frames(volume).into(),
-        human::bytes(volume.frame_bytes).into(),
-        human::bytes(volume.payload_bytes).into(),
+        human::bytes(volume.frame_bytes as f64).into(),
+        human::bytes(volume.payload_bytes as f64).into(),
         frame_rate.unwrap_or_else(nothing).into(),
         rate(|rates| human::bit_rate(rates.line_bits_per_second)),
         rate(|rates| human::bit_rate(rates.frame_bits_per_second)),

@@ -44,10 +44,10 @@ fn lines(survey: &Survey, style: Style) -> Vec<(&'static str, String)> {
     }
     if let (Some(first), Some(last)) = (survey.first, survey.last) {
         lines.push(("time", format!("{first} to {last}")));
-        lines.push(("span", span(survey.span_us())));
+        lines.push(("span", human::long_time(survey.span_us().saturating_mul(1_000))));
     }
     if let (Some(rate), Some(bits)) = (survey.rate(), survey.data_bit_rate()) {
-        let rate = per_second(rate);
+        let rate = human::number(rate);
         lines.push(("rate", format!("{rate} records/s, {} of data", human::bit_rate(bits))));
     }
     if survey.records > 0 {
@@ -119,8 +119,9 @@ fn frequent(data: &Sizes, records: u64) -> String {
 
 fn gaps(gaps: &Gaps) -> String {
     let [min, median, p99, max] = match gaps.ns {
-        Some(GapsNs { min, median, p99, max }) => [min, median, p99, max].map(span_ns),
-        None => [gaps.min_us, gaps.median_us, gaps.p99_us, gaps.max_us].map(span),
+        Some(GapsNs { min, median, p99, max }) => [min, median, p99, max].map(human::long_time),
+        None => [gaps.min_us, gaps.median_us, gaps.p99_us, gaps.max_us]
+            .map(|us| human::long_time(us.saturating_mul(1_000))),
     };
     format!("min {min}, median {median}, p99 {p99}, max {max}")
 }
@@ -194,66 +195,4 @@ fn dump(record: &Shown) -> String {
     let text: String = record.data.iter().map(plain).collect();
     let more = if record.data_bytes > SHOWN { "…" } else { "" };
     format!("{:wide$}  {text}{more}", hex.join(" "), wide = SHOWN * 3 - 1)
-}
-
-/// A rate with three digits.
-fn per_second(rate: f64) -> String {
-    match rate {
-        rate if rate >= 100.0 => count(rate.round() as u64),
-        rate if rate >= 1.0 => format!("{rate:.1}"),
-        rate => format!("{rate:.2e}"),
-    }
-}
-
-/// A time in nanoseconds, as [`span`] has it where it is long.
-fn span_ns(ns: u64) -> String {
-    if ns > 0 && ns < 1_000_000_000 { human::time(ns as f64) } else { span(ns / 1_000) }
-}
-
-/// A time in microseconds, in days, hours and minutes where it is that long.
-fn span(us: u64) -> String {
-    const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
-    let seconds = us / 1_000_000;
-    if us == 0 {
-        return "0 s".to_owned();
-    }
-    if seconds < 60 {
-        return human::time(us as f64 * 1e3);
-    }
-    let mut parts = Vec::new();
-    let mut rest = seconds;
-    for (size, unit) in UNITS {
-        if rest >= size {
-            parts.push(format!("{} {unit}", count(rest / size)));
-        }
-        rest %= size;
-    }
-    parts.join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_are_read_in_days_and_hours() {
-        for (us, text) in [
-            (0, "0 s"),
-            (12, "12.0 µs"),
-            (1_500_000, "1.50 s"),
-            (60_000_000, "1 min"),
-            (86_399_000_000, "23 h 59 min 59 s"),
-            (86_400_000_000, "1 d"),
-            (90_061_000_000, "1 d 1 h 1 min 1 s"),
-        ] {
-            assert_eq!(span(us), text);
-        }
-    }
-
-    #[test]
-    fn rates_have_digits_that_mean_something() {
-        for (rate, text) in [(1_234_567.8, "1,234,568"), (12.34, "12.3"), (0.001_234, "1.23e-3")] {
-            assert_eq!(per_second(rate), text);
-        }
-    }
 }
