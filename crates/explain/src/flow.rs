@@ -224,9 +224,7 @@ fn departures(page: &mut Page, checked: &Checked, flow: u32, most: u64) {
     if most == 0 {
         return;
     }
-    let replays =
-        checked.program.flows.get(flow as usize).is_some_and(|flow| flow.replay.is_some());
-    if replays {
+    if checked.program.is_recorded(flow) {
         page.fact("first due", "as it was recorded: files are not read here");
         return;
     }

@@ -5,7 +5,7 @@ const MAX: usize = 64;
 
 /// `text` for a message: cut to 64 characters, control characters replaced.
 pub(crate) fn printable(text: &str) -> String {
-    wirebeat_traffic::scenario::printable(text, MAX)
+    wirebeat_traffic::text::printable(text, MAX)
 }
 
 /// `text` as the name of a port or flow: 1 to 48 characters, which leaves room for a suffix.

@@ -215,10 +215,10 @@ fn at_interfaces(
 /// What the report says of a recording.
 fn replay_of(run: &Running<'_>, replayed: Replayed) -> Replay {
     let flow = run.plan.program.flows.get(replayed.flow as usize);
-    let names = flow.and_then(|flow| flow.replay.as_ref());
+    let replay = run.plan.replay(replayed.flow);
     Replay {
         flow: flow.map_or_else(String::new, |flow| flow.name.clone()),
-        archives: names.map_or_else(Vec::new, |replay| replay.names().to_vec()),
+        archives: replay.map_or_else(Vec::new, |replay| replay.names().to_vec()),
         records: replayed.summary.records,
         left_out: replayed.summary.left_out,
         starved: replayed.starved,
@@ -239,7 +239,7 @@ fn held_back(of: &replay::HeldBack) -> Option<HeldBack> {
 
 /// What left out of its order, as it was asked for and as it was.
 fn out_of_order(run: &Running<'_>, flow: &Flow, disorder: &Disorder) -> Option<OutOfOrder> {
-    let asked = flow.replay.as_ref()?.out_of_order?;
+    let asked = run.plan.replay(flow.id.into())?.out_of_order?;
     let numbers = match asked.numbers {
         _ if run.plan.program.codec(flow.id.into()).is_none() => ProbeNumbers::None,
         Numbers::Records => ProbeNumbers::Records,
@@ -434,7 +434,7 @@ fn sent_flow(
         // the compiler gives no tag that has more than 16 bits
         ..line(of(tag), tag as u16)
     };
-    let kind = flow.replay.as_ref().and_then(|replay| replay::kind(replay));
+    let kind = run.plan.replay(flow.id.into()).and_then(|replay| replay::kind(replay));
     let members = flow.members.clone().zip(members).map(member);
     let members = kind.map(|kind| (kind, members.collect()));
     let mut all = FlowSent::default();

@@ -68,8 +68,7 @@ pub(crate) fn shares(
 /// what leaves later.
 fn is_divided(program: &Program, flow: u32) -> bool {
     let Some(flow) = program.flows.get(flow as usize) else { return false };
-    let own = flow.replay.as_ref().and_then(|replay| replay.out_of_order);
-    !flow.members.is_empty() || own.is_some_and(|own| own.cores > 0)
+    !flow.members.is_empty() || flow.delayed_cores > 0
 }
 
 fn divided(program: &Program, flows: &[u32]) -> bool {

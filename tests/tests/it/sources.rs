@@ -49,6 +49,30 @@ const MAY_NOT_NAME: &[(&str, &str, &[&str], &str)] = &[
         "a schedule is made from a program, not from a scenario",
     ),
     (
+        "crates/traffic/src/program/",
+        "crate",
+        &["compile", "scenario", "schedule"],
+        "a program does not know how it was asked for",
+    ),
+    (
+        "crates/traffic/src/distribution/",
+        "crate",
+        &["compile", "program", "scenario", "schedule", "values"],
+        "the language has distributions, and they do not know the language",
+    ),
+    (
+        "crates/traffic/src/values/",
+        "crate",
+        &["compile", "program", "scenario", "schedule"],
+        "values are functions of a number; others write, compile and evaluate them",
+    ),
+    (
+        "crates/traffic/src/text/",
+        "crate",
+        &["compile", "distribution", "program", "scenario", "schedule", "values"],
+        "how text is read and written does not depend on what is written",
+    ),
+    (
         "crates/cli/src/",
         "wirebeat_traffic",
         &["compile", "schedule", "program"],

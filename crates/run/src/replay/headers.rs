@@ -1,9 +1,7 @@
 //! The headers of the frames of a capture, by which a receiver knows them again.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 
-use wirebeat_traffic::program::Program;
 use wirebeat_wire::ethernet::FRAME_MIN;
 use wirebeat_wire::headers::{HeaderKey, HeaderMatch};
 
@@ -14,16 +12,11 @@ use super::source::SCANNED;
 /// The most different headers of one flow.
 const HEADERS_MAX: usize = 65_536;
 
-/// The headers of all frames that flow number `flow` replays from captures, whose files are found by `path`; or why they
-/// are not known.
-pub(crate) fn headers_of(
-    program: &Program,
-    flow: u32,
-    path: impl Fn(&str) -> PathBuf,
-) -> Result<Vec<HeaderMatch>, String> {
-    let recording = Recording::all(program, path).into_iter().find(|one| one.flow == flow);
-    let recording = recording.filter(|one| one.replay.is_capture());
-    let Some(recording) = recording else {
+/// The headers of all frames that flow number `flow`, which is of these recordings if of any, replays from captures; or why
+/// they are not known.
+pub(crate) fn headers_of(recordings: &[Recording], flow: u32) -> Result<Vec<HeaderMatch>, String> {
+    let mut recordings = recordings.iter().filter(|one| one.replay.is_capture());
+    let Some(recording) = recordings.find(|one| one.flow == flow) else {
         return Err("it replays no capture, and has no probes".to_owned());
     };
     let lengths = recording.paths.iter().filter_map(|path| std::fs::metadata(path).ok());
@@ -33,7 +26,7 @@ pub(crate) fn headers_of(
             SCANNED >> 20
         ));
     }
-    let mut captures = Captures::open(&recording)?;
+    let mut captures = Captures::open(recording)?;
     let mut known = HashSet::new();
     let mut padded = [0; FRAME_MIN];
     // what is wrong with it is told when it is sent

@@ -95,10 +95,14 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// The recordings among flows, whose files are found by `path`.
-    pub(crate) fn all(program: &Program, path: impl Fn(&str) -> PathBuf) -> Vec<Recording> {
+    /// The recordings among flows, which replay `replays`; their files are found by `path`.
+    pub(crate) fn all(
+        program: &Program,
+        replays: &[Option<Shared<Replay>>],
+        path: impl Fn(&str) -> PathBuf,
+    ) -> Vec<Recording> {
         let of = |(flow, number): (&Flow, u32)| {
-            let replay = flow.replay.clone()?;
+            let replay = replays.get(number as usize)?.clone()?;
             let streams = program.streams(number);
             let (stream, last) = (streams.first()?, streams.last()?);
             let gate = |stream: &Stream| match stream.departures.pace {

@@ -10,8 +10,8 @@ use wirebeat_archive::capture::Frames;
 use wirebeat_archive::select::{Devices, Pattern, Selection};
 use wirebeat_archive::time_series::{self, Reader, Reading, Timestamp};
 use wirebeat_traffic::scenario::Replay;
-use wirebeat_traffic::scenario::hint::nearest;
 use wirebeat_traffic::scenario::replay::{Side, Truncated};
+use wirebeat_traffic::text::hint::nearest;
 
 use super::Recording;
 use super::source::{SCANNED, index};

@@ -151,9 +151,13 @@ impl Running<'_> {
         }
     }
 
+    pub(super) fn recordings(&self) -> Vec<Recording> {
+        let path = |name: &str| self.lab.options.path(name);
+        Recording::all(&self.plan.program, &self.plan.replays, path)
+    }
+
     /// Opens what was recorded.
     fn open_recordings(&self) -> Result<Vec<Opened>, RunError> {
-        let all = Recording::all(&self.plan.program, |name| self.lab.options.path(name));
         let open = |recording: Recording| {
             let flow = self.plan.program.flows.get(recording.flow() as usize);
             let port = self
@@ -168,7 +172,7 @@ impl Running<'_> {
                 _ => Opened::open(recording),
             }
         };
-        all.into_iter().map(open).collect()
+        self.recordings().into_iter().map(open).collect()
     }
 
     /// Begins to read what was recorded, and waits until the first of it is there.

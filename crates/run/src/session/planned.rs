@@ -7,7 +7,9 @@ use wirebeat_engine_linux::time::RealtimeToMonotonic;
 use wirebeat_report::model::Change;
 use wirebeat_traffic::compile::{Live, compile};
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_traffic::scenario::{OnLinkDown, Scenario, TimestampsChoice, WaitChoice};
+use wirebeat_traffic::scenario::{
+    OnLinkDown, Replay, Scenario, Shared, TimestampsChoice, WaitChoice,
+};
 use wirebeat_units::{Nanos, WallTime};
 
 use super::choices::{check_bins, check_ends, planned};
@@ -26,6 +28,8 @@ use crate::spread;
 /// A run that is compiled and placed; nothing of it is open.
 pub(crate) struct Planned {
     pub(crate) program: Program,
+    /// What is replayed, by the number of its flow.
+    pub(super) replays: Vec<Option<Shared<Replay>>>,
     pub(crate) wait: Wait,
     pub(crate) priority: Priority,
     /// Where the senders of each port run.
@@ -48,6 +52,11 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
+    /// What a flow replays, by its number.
+    pub(crate) fn replay(&self, flow: u32) -> Option<&Shared<Replay>> {
+        self.replays.get(flow as usize)?.as_ref()
+    }
+
     /// Compiles `scenario` for the ports of `lab`, and wins the receiver on the other host, if there is one.
     pub(crate) fn of(lab: &mut Lab, scenario: &Scenario) -> Result<Planned, RunError> {
         let found = files::find(scenario, &lab.options)?;
@@ -60,6 +69,7 @@ impl Planned {
             lab.is_controlled().then(|| Live::new(scenario.clone(), links, found.files, &program));
         let mut plan = Planned {
             program,
+            replays: scenario.flows.values().map(|flow| flow.replay.clone()).collect(),
             wait: match scenario.run.wait {
                 WaitChoice::Spin => Wait::Spin,
                 WaitChoice::Hybrid => Wait::Hybrid,

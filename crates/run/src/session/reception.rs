@@ -54,7 +54,8 @@ impl Running<'_> {
         let recognised: BTreeMap<u16, Expectation> =
             bare.into_iter().map(|flow| (flow.id, expectation(flow))).collect();
         let flat_out = |flow: &&Flow| {
-            flow.replay.is_none() && self.plan.program.offered(flow.id.into()).is_none()
+            let (program, number) = (&self.plan.program, flow.id.into());
+            !program.is_recorded(number) && program.offered(number).is_none()
         };
         let by_queue = self.flows_to(port).filter(flat_out);
         let by_queue = by_queue.flat_map(|flow| self.plan.program.probes_of(flow)).collect();
@@ -70,10 +71,8 @@ impl Running<'_> {
         let codecs = self.codecs(port)?;
         let flows = Flows::Expected(expected);
         let engine = self.receiving_engine(place, &codecs, (&flows, recognised.len()))?;
-        let directory = self.lab.options.directory.clone().unwrap_or_default();
-        let captured = |flow: &Flow| {
-            headers_of(&self.plan.program, flow.id.into(), |name| directory.join(name))
-        };
+        let recordings = self.recordings();
+        let captured = |flow: &Flow| headers_of(&recordings, flow.id.into());
         let sent_by = |flow: &Flow| {
             let place = self.lab.ports.iter().position(|port| port.name == flow.from)?;
             self.open.engines.get(place).copied()

@@ -8,11 +8,11 @@ use super::layout::Layout;
 use super::{CompileError, Links, links, stack};
 use crate::program::Frames;
 use crate::program::lengths::Lengths;
-use crate::program::values::Values;
 use crate::scenario::header::Header;
 use crate::scenario::lay::{Fault, What};
-use crate::scenario::pattern::{Per, Shape};
 use crate::scenario::{FlowSpec, Scenario};
+use crate::values::Values;
+use crate::values::{Per, Shape};
 
 /// A field of a header.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,13 +15,13 @@ use crate::program::frames::{
     Crc, Frames, LengthField, Patch, Payload as Counts, ProbeField, SumField,
 };
 use crate::program::lengths::Lengths;
-use crate::program::sub_flows::SubFlowOrder;
-use crate::program::values::Values;
 use crate::scenario::header::Header;
 use crate::scenario::header::payload::Payload;
 use crate::scenario::header::raw::Raw;
 use crate::scenario::lay::{Covers, Fault, What};
 use crate::scenario::{FlowSpec, Invalid, KeyPath, Packet};
+use crate::values::Values;
+use crate::values::sub_flows::SubFlowOrder;
 
 /// The longest frame: its offsets must fit those of a stamp in the kernel.
 pub const LONGEST: usize = 9014;
@@ -85,10 +85,10 @@ pub(super) fn frames(
         headers_len: headers_len as u16,
         payload: Counts::Behind(headers_len as u16),
         lengths,
-        sub_flows: flow
-            .sub_flows
-            .as_ref()
-            .map(|spec| SubFlowOrder::new(spec, context.seed, context.id.into())),
+        sub_flows: flow.sub_flows.as_ref().map(|spec| {
+            let key = Key::new(context.seed, context.id.into(), Purpose::SubFlow);
+            SubFlowOrder::new(spec.count, spec.length, spec.order, key)
+        }),
         probe,
         cut,
         ..Frames::constant(Vec::new())

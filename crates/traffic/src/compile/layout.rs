@@ -10,7 +10,7 @@ use crate::program::frames::MAX_SUMS;
 use crate::scenario::header::{Header, Space};
 use crate::scenario::lay::{Covers, Fault, Lay, Span, What};
 use crate::scenario::number::Number;
-use crate::scenario::pattern::{Per, Shape};
+use crate::values::{Per, Shape};
 
 /// A field and where it lies.
 #[derive(Clone, Debug, PartialEq)]

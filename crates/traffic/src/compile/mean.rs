@@ -3,9 +3,10 @@
 use wirebeat_units::{BitRate, FCS, FrameRate, LINE_OVERHEAD, Nanos, Rate, RateError};
 use wirebeat_wire::ethernet::FRAME_MIN;
 
+use crate::program::Frames;
 use crate::program::frames::Payload;
 use crate::program::lengths::{Lengths, Total};
-use crate::program::{Frames, gcd};
+use crate::values::gcd;
 
 /// What so many packets are on average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

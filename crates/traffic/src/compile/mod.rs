@@ -126,7 +126,7 @@ pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Prog
                 Some(drift) => Late::Drop(drift.saturating_add(Replay::WITHIN)),
                 None => late,
             },
-            replay: spec.replay.clone(),
+            delayed_cores: spec.delayed_cores(),
             members: 0..0,
             destinations: ends.destinations,
             endpoint: ends.endpoint,

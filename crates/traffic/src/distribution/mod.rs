@@ -42,7 +42,7 @@ use serde::de::{DeserializeOwned, MapAccess};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::scenario::hint::with_hint;
+use crate::text::hint::with_hint;
 use draw::Draw;
 pub use quantity::{Deviation, Quantity};
 pub use sampler::{Bounds, LawError, Sampler};

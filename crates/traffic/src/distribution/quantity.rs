@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wirebeat_units::{Bytes, Nanos, UnitError, human};
 
-use crate::scenario::schema::{BytesText, TimeText};
-use crate::scenario::text::word_or_number;
+use crate::text::schema::{BytesText, TimeText};
+use crate::text::word_or_number;
 
 /// A quantity that a distribution may be about. Distributions calculate with the number of its finest unit.
 pub trait Quantity:

@@ -18,9 +18,8 @@ use wirebeat_wire::stamp::Stamp;
 
 use super::cut::Cut;
 use super::lengths::Lengths;
-use super::sub_flows::SubFlowOrder;
-use super::values::Values;
-use crate::scenario::pattern::Per;
+use crate::values::sub_flows::SubFlowOrder;
+use crate::values::{Per, Values, common_multiple};
 
 /// The most checksums of a frame that follow from changing fields.
 pub(crate) const MAX_SUMS: usize = 8;
@@ -251,7 +250,7 @@ impl Frames {
         let mut period = self.lengths.period()?;
         for patch in &self.patches {
             let other = of(patch)?;
-            period = super::common_multiple(period, other)?;
+            period = common_multiple(period, other)?;
         }
         Some(period)
     }
@@ -260,7 +259,7 @@ impl Frames {
     /// random, or does not repeat.
     pub fn sub_flow_period(&self) -> Option<u64> {
         let mut advancing = self.patches.iter().filter(|patch| patch.per == Per::SubFlow);
-        advancing.try_fold(1, |all, patch| super::common_multiple(all, patch.values.period()?))
+        advancing.try_fold(1, |all, patch| common_multiple(all, patch.values.period()?))
     }
 
     /// The length of the longest frame, with FCS.

@@ -8,14 +8,11 @@ mod image;
 pub mod lengths;
 pub mod pace;
 mod recorded;
-pub mod sub_flows;
-pub mod values;
 
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::scenario::{Replay, Shared};
 use wirebeat_units::{FrameLen, FrameRate, Nanos};
 use wirebeat_wire::codec::Codec;
 
@@ -175,6 +172,12 @@ impl Program {
         self.streams.iter().any(|stream| stream.frames.is_cut())
     }
 
+    /// Whether flow number `flow` sends what was recorded.
+    pub fn is_recorded(&self, flow: u32) -> bool {
+        let mut paces = self.streams(flow).iter().map(|stream| &stream.departures.pace);
+        paces.any(|pace| matches!(pace, Pace::Recorded { .. }))
+    }
+
     /// Whether flow number `flow` is sent as fast as the engine can.
     pub fn is_unlimited(&self, flow: u32) -> bool {
         self.streams(flow).iter().any(|stream| !stream.departures.pace.is_limited())
@@ -215,8 +218,8 @@ pub struct Flow {
     pub streams: Range<u32>,
     /// What happens to a frame that is late.
     pub late: Late,
-    /// What it sends, if that was recorded.
-    pub replay: Option<Shared<Replay>>,
+    /// How many of the cores that send it send only what leaves out of its order.
+    pub delayed_cores: u16,
     /// Tags of its members: parts of it that are counted, numbered and measured each by itself. What belongs to none
     /// has the flow's own tag.
     pub members: Range<u32>,
@@ -301,21 +304,6 @@ impl Replaced {
         ];
         all.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect()
     }
-}
-
-/// The greatest common divisor; that of anything and 0 is the other.
-pub(crate) fn gcd(a: u128, b: u128) -> u128 {
-    let (mut a, mut b) = (a, b);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
-/// The least common multiple of two numbers, where it is one of 64 bits.
-pub(crate) fn common_multiple(a: u64, b: u64) -> Option<u64> {
-    let common = gcd(a.into(), b.into()).max(1);
-    u64::try_from(u128::from(a) / common * u128::from(b)).ok()
 }
 
 #[cfg(test)]

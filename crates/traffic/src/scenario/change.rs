@@ -243,9 +243,11 @@ impl<'de> Visitor<'de> for WordOrSettings {
         match word {
             "pause" => Ok(Change::Pause),
             "resume" => Ok(Change::Resume),
-            other => {
-                Err(E::custom(super::hint::with_hint("unknown change", other, ["pause", "resume"])))
-            }
+            other => Err(E::custom(crate::text::hint::with_hint(
+                "unknown change",
+                other,
+                ["pause", "resume"],
+            ))),
         }
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Change, A::Error> {

@@ -11,8 +11,8 @@ use wirebeat_wire::codec::Codec;
 use super::change::Settings;
 use super::header::Header;
 use super::header::checksum::Checksum;
-use super::hint::with_hint;
 use crate::engines::{Ability, Engine};
+use crate::text::hint::with_hint;
 
 use super::{
     Change, FlowSpec, Invalid, KeyPath, LateChoice, MAX_FLOWS, Order, PortSpec, PriorityChoice,
@@ -323,8 +323,7 @@ fn check_times(name: &str, flow: &FlowSpec, run: &RunSpec) -> Result<(), Invalid
 
 /// Cores that send what leaves later leave some for the rest.
 fn check_out_of_order(scenario: &Scenario, name: &str, flow: &FlowSpec) -> Result<(), Invalid> {
-    let own =
-        flow.replay.as_ref().and_then(|replay| replay.out_of_order).map_or(0, |some| some.cores);
+    let own = flow.delayed_cores();
     let cores = scenario.ports.get(&flow.from).map_or(1, PortSpec::senders);
     if own == 0 || own < cores {
         return Ok(());

@@ -10,13 +10,13 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use wirebeat_units::{Nanos, UnitError};
 
-use super::hint::nearest;
 use super::is_default;
 use super::schema::TimeText;
 use super::tagged::{self, Tagged};
-use super::text::printable;
 use crate::distribution::exponential::Exponential;
 use crate::distribution::{Deviation, Distribution};
+use crate::text::hint::nearest;
+use crate::text::printable;
 
 /// How deep bursts may be nested within bursts.
 pub const MAX_NESTED: usize = 8;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::text::printable;
+use crate::text::printable;
 
 /// How much of a key is printed, in characters.
 const MAX_KEY: usize = 64;

@@ -101,6 +101,12 @@ impl FlowSpec {
         }
     }
 
+    /// How many of the cores that send it send only what leaves out of its order.
+    pub(crate) fn delayed_cores(&self) -> u16 {
+        let out_of_order = self.replay.as_ref().and_then(|replay| replay.out_of_order);
+        out_of_order.map_or(0, |some| some.cores)
+    }
+
     /// Whether it is sent as fast as the engine can: nothing says how its frames follow one another.
     pub fn is_unlimited(&self) -> bool {
         match &self.replay {

@@ -7,7 +7,8 @@
 
 use super::header::Space;
 use super::number::Number;
-use super::pattern::{Field, FieldValue, Per, Shape};
+use super::pattern::{Field, FieldValue, Per};
+use crate::values::Shape;
 
 /// A field of a header.
 #[derive(Clone, Debug, PartialEq)]

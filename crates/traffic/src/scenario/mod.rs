@@ -15,7 +15,6 @@ mod different;
 mod error;
 mod flow;
 pub mod header;
-pub mod hint;
 pub(crate) mod lay;
 pub mod number;
 mod on_link_down;
@@ -32,7 +31,6 @@ mod shared;
 pub mod size;
 mod sub_flows;
 mod tagged;
-pub(crate) mod text;
 pub mod yaml;
 
 use std::net::IpAddr;
@@ -57,7 +55,6 @@ pub use schema::json_schema;
 pub use shared::Shared;
 pub use size::Size;
 pub use sub_flows::{Order, SubFlows};
-pub use text::printable;
 
 pub use crate::engines::EngineChoice;
 pub use yaml::sources::{Reading, Sources};

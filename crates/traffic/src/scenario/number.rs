@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::text::word_or_number;
+use crate::text::word_or_number;
 
 /// A whole number up to 2^64 - 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use wirebeat_wire::codec::Codec;
 
-use super::hint::with_hint;
+use crate::text::hint::with_hint;
 
 /// The probe of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

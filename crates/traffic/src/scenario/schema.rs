@@ -1,7 +1,7 @@
 //! The JSON Schema of the language, for editors and other tools.
 //!
-//! Quantities and addresses are text with a form of their own; the types below say so. They exist
-//! only for the schema and are never made.
+//! Values that are text with a form of their own have types for the schema alone: those of the language below, quantities
+//! and addresses in `text/schema.rs`.
 
 use std::borrow::Cow;
 
@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Scenario;
 use crate::distribution::{Distribution, Quantity};
+pub(crate) use crate::text::schema::*;
 
 /// The JSON Schema (draft 2020-12) of a file: of a scenario, or a part of one that others include.
 pub fn json_schema() -> Value {
@@ -131,68 +132,12 @@ pub(super) fn bounded<Q: Quantity>(
     json_schema!({ "description": "A probability distribution with bounds.", "anyOf": distributions })
 }
 
-/// Declares types of text: their name in the schema, and the schema.
-macro_rules! texts {
-    ($($(#[$doc:meta])* $type:ident = $name:literal $schema:tt;)*) => {
-        $(
-            $(#[$doc])*
-            pub enum $type {}
-
-            impl JsonSchema for $type {
-                fn schema_name() -> Cow<'static, str> {
-                    $name.into()
-                }
-                fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                    json_schema!($schema)
-                }
-            }
-        )*
-    };
-}
-
 texts! {
-    /// [`wirebeat_units::Rate`]
-    RateText = "rate" {
-        "type": "string",
-        "description": "How fast: frames per second, bits per second (of the frame, unless @line or @payload follows), a share of the link, or unlimited.",
-        "examples": ["100kpps", "1/10s", "2Gbps", "2Gbps@line", "50%", "unlimited"]
-    };
-    /// [`wirebeat_units::BitRate`]
-    BitRateText = "bit-rate" {
-        "type": "string",
-        "description": "Bits per second.",
-        "examples": ["800kbps", "10Gbps"]
-    };
-    /// [`wirebeat_units::FrameLen`]
-    LengthText = "frame-length" {
-        "type": ["string", "integer"],
-        "description": "Length of a frame in bytes, header and FCS included; with @payload, of what follows the headers.",
-        "examples": ["64B", "1518B", "100B@payload"]
-    };
-    /// [`wirebeat_units::Nanos`]
-    TimeText = "time" {
-        "type": ["string", "integer"],
-        "description": "A time with its unit: ns, us, ms, s, m or h.",
-        "examples": ["100us", "1.5ms", "10s", "2m"]
-    };
     /// [`super::OnLinkDown`]
     OnLinkDownText = "on-link-down" {
         "type": "string",
         "description": "What becomes of the run when a link goes down: it waits so long for it, or ends.",
         "examples": ["wait 5s", "end"]
-    };
-    /// [`wirebeat_units::WallTime`]
-    MomentText = "moment" {
-        "type": "string",
-        "description": "A moment by the clock of the day, in UTC (RFC 3339).",
-        "examples": ["2026-11-20T18:00:00Z"]
-    };
-    /// [`wirebeat_wire::mac::MacAddr`]
-    MacText = "mac-address" {
-        "type": "string",
-        "description": "An Ethernet address.",
-        "pattern": "^[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}$",
-        "examples": ["02:00:00:00:00:01"]
     };
     /// [`super::header::checksum::Checksum`]
     ChecksumText = "checksum" {
@@ -225,18 +170,6 @@ texts! {
         "type": ["string", "integer"],
         "description": "The type of an IGMP message: query, report, leave, report-v1, report-v3, or 0 to 255.",
         "examples": ["report", "query", 22]
-    };
-    /// [`wirebeat_units::Bytes`]
-    BytesText = "bytes" {
-        "type": ["string", "integer"],
-        "description": "An amount of data.",
-        "examples": ["100B", "64KiB", "1GB"]
-    };
-    /// [`wirebeat_units::Factor`]
-    FactorText = "factor" {
-        "type": ["string", "number"],
-        "description": "So many times as fast.",
-        "examples": ["10x", "0.5x"]
     };
     /// [`super::header::hex::Hex`]
     HexText = "hex" {

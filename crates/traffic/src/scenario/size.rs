@@ -14,8 +14,8 @@ use super::different;
 use super::schema::LengthText;
 use super::shared::Shared;
 use super::tagged::{self, Tagged};
-use super::text::word_or_number;
 use crate::distribution::Distribution;
+use crate::text::word_or_number;
 
 /// The longest IP packet's UDP payload (RFC 791, RFC 768).
 pub const MAX_PAYLOAD: u16 = 65_507;
@@ -145,7 +145,7 @@ impl FromStr for Length {
             Some((_, other)) => {
                 return Err(format!(
                     "'{}' is nothing that a length counts; write 64B, or 20B@payload",
-                    super::text::printable(other, 64)
+                    crate::text::printable(other, 64)
                 ));
             }
         };

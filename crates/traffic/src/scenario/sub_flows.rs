@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::is_default;
+pub use crate::values::sub_flows::Order;
 
 /// Sub-flows of which so many are there at a time. Patterns with `per: sub-flow` take a new value for
 /// each new one.
@@ -20,17 +21,4 @@ pub struct SubFlows {
     /// Whose turn it is.
     #[serde(default, skip_serializing_if = "is_default")]
     pub order: Order,
-}
-
-/// Which sub-flow the next frame belongs to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// Each in turn, a frame each.
-    #[default]
-    InTurn,
-    /// All frames of one, then all of the next (pktgen's FLOW_SEQ).
-    OneByOne,
-    /// Drawn; each has exactly its length in frames (pktgen's FLOW_RND).
-    Random,
 }

@@ -11,7 +11,7 @@ use serde::de::value::{MapAccessDeserializer, StringDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
-use super::hint::with_hint;
+use crate::text::hint::with_hint;
 
 /// What can be written as one key with a value, and perhaps others beside it.
 pub(super) trait Tagged<'de>: Sized {

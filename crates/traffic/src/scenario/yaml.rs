@@ -13,8 +13,8 @@ use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
 use std::path::Path;
 
 use self::sources::Reading;
-use super::text::printable;
 use super::{Place, Scenario, SpecError};
+use crate::text::printable;
 pub(super) use variables::Variables;
 
 mod filled;

@@ -70,7 +70,7 @@ fn program(plans: &[Vec<(u32, Departures)>]) -> Program {
             to: None,
             streams: first..streams.len() as u32,
             late: Late::Send,
-            replay: None,
+            delayed_cores: 0,
             members: 0..0,
             destinations: Vec::new(),
             endpoint: None,

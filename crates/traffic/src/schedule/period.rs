@@ -9,7 +9,8 @@ use wirebeat_units::Nanos;
 use super::constant::Constant;
 use super::flow::FlowSchedule;
 use super::{Departure, Period, Shard};
-use crate::program::{Departures, Program, common_multiple, gcd};
+use crate::program::{Departures, Program};
+use crate::values::{common_multiple, gcd};
 
 /// The longest round, in departures, that is asked for: what fits the ring of an engine that repeats one.
 pub const ROUND_MAX: usize = 4096;

@@ -56,7 +56,7 @@ fn program_of(departures: Vec<Departures>) -> Program {
         to: None,
         streams: number..number + 1,
         late: Late::Send,
-        replay: None,
+        delayed_cores: 0,
         members: 0..0,
         destinations: Vec::new(),
         endpoint: None,

@@ -13,7 +13,7 @@ use crate::scenario::lay::Lay;
 use crate::scenario::number::Number;
 use crate::scenario::pattern::{Field, Mac};
 use crate::scenario::schema::OperationText;
-use crate::scenario::text::word_or_number;
+use crate::text::word_or_number;
 
 /// An ARP packet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

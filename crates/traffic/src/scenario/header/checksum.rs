@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::scenario::number::Number;
-use crate::scenario::text::word_or_number;
+use crate::text::word_or_number;
 
 /// A checksum: right, left out, or deliberately something else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::scenario::text::word_or_number;
+use crate::text::word_or_number;
 
 /// A code point: 6 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

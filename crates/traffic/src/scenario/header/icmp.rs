@@ -14,7 +14,7 @@ use crate::scenario::lay::{Covers, Lay};
 use crate::scenario::number::Number;
 use crate::scenario::pattern::Field;
 use crate::scenario::schema::{ChecksumText, IcmpTypeText};
-use crate::scenario::text::word_or_number;
+use crate::text::word_or_number;
 
 /// Names of ICMP's types (RFC 792).
 const V4_TYPES: [(&str, u16); 7] = [

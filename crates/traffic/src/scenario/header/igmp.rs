@@ -15,7 +15,7 @@ use crate::scenario::lay::{Covers, Lay};
 use crate::scenario::number::Number;
 use crate::scenario::pattern::Field;
 use crate::scenario::schema::{ChecksumText, IgmpTypeText};
-use crate::scenario::text::word_or_number;
+use crate::text::word_or_number;
 
 /// An IGMP message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -14,7 +14,7 @@ use crate::scenario::lay::{Covers, Lay};
 use crate::scenario::number::Number;
 use crate::scenario::pattern::Field;
 use crate::scenario::schema::{ChecksumText, FlagsText, HexText};
-use crate::scenario::text::word_or_number;
+use crate::text::word_or_number;
 
 /// The TCP header.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -6,8 +6,8 @@ use serde::de::Error;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer};
 
-use super::shape::Shape;
 use super::{Beside, FieldValue, PatternSpec};
+use crate::values::Shape;
 
 /// The most values of a list: the lists of all flows together stay well below the memory of a program.
 pub const MAX_VALUES: usize = 1 << 20;

@@ -1,11 +1,10 @@
 //! How a field changes from frame to frame: one file for each pattern, and one line of the table below.
 //!
 //! A field is written as its value, or as a map whose first word is the pattern. What a pattern means
-//! for frame number `n` is `program/values.rs`; here is only how it is written and what is invalid.
+//! for frame number `n` is `values/mod.rs`; here is only how it is written and what is invalid.
 
 mod list;
 mod random;
-mod shape;
 mod step;
 
 use std::fmt;
@@ -19,9 +18,8 @@ use wirebeat_wire::mac::MacAddr;
 use super::header::dscp::Dscp;
 use super::number::Number;
 use super::tagged::{self, Tagged};
-
-pub(crate) use shape::Shape;
-use shape::low_bits;
+pub use crate::values::Per;
+use crate::values::{Shape, low_bits};
 
 pub use list::List;
 pub use random::Random;
@@ -51,17 +49,6 @@ pub struct Changing<T> {
     pub pattern: Pattern<T>,
     /// With what they follow.
     pub per: Per,
-}
-
-/// With what a pattern advances.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Per {
-    /// With every frame of the flow.
-    #[default]
-    Frame,
-    /// With every new sub-flow.
-    SubFlow,
 }
 
 /// What each kind of pattern says about itself.

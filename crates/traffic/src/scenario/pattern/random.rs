@@ -4,8 +4,8 @@
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer};
 
-use super::shape::Shape;
 use super::{Beside, FieldValue, PatternSpec};
+use crate::values::Shape;
 
 /// The range, both ends included, and the mask.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,9 +3,9 @@
 use serde::Deserializer;
 use serde::ser::SerializeMap;
 
-use super::shape::{Shape, low_bits};
 use super::{Beside, FieldValue, PatternSpec};
 use crate::scenario::number::Number;
+use crate::values::{Shape, low_bits};
 
 /// Where it begins, how far the next value is, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -12,7 +12,7 @@ use serde::de::{
 };
 
 use super::variables::Variables;
-use crate::scenario::text::printable;
+use crate::text::printable;
 
 /// Anything of serde, with the variables that are filled in.
 pub(super) struct Filled<'v, T> {

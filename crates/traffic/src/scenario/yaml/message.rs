@@ -7,8 +7,8 @@ use wirebeat_units::human;
 
 use super::{MAX_ALIASES, MAX_ANCHORED, MAX_DEPTH, MAX_NODES, MAX_REPLAYED};
 use crate::scenario::Place;
-use crate::scenario::hint::with_hint;
-use crate::scenario::text::printable;
+use crate::text::hint::with_hint;
+use crate::text::printable;
 
 /// The longest key that is named, in bytes: the longest of the language has 15, and names of flows and ports 64.
 const MAX_KEY: usize = 64;

@@ -17,10 +17,10 @@ use serde_saphyr::Spanned;
 
 use super::filled::Filled;
 use super::{MAX_BYTES, Variables, options, syntax, variables};
-use crate::scenario::hint::with_hint;
 use crate::scenario::run::RunPart;
-use crate::scenario::text::printable;
 use crate::scenario::{FlowSpec, Invalid, KeyPath, Place, PortSpec, Scenario, SpecError, place};
+use crate::text::hint::with_hint;
+use crate::text::printable;
 
 /// How deep files may include files.
 pub const MAX_DEPTH: usize = 8;

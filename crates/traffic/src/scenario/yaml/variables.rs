@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use super::MAX_BYTES;
 use crate::scenario::Place;
-use crate::scenario::hint::with_hint;
+use crate::text::hint::with_hint;
 
 /// How deep variables may be used within variables.
 pub const MAX_NESTED: usize = 8;

@@ -1,4 +1,7 @@
-//! Text: serde for values that are written as such, and what of it may stand in a message.
+//! Text: serde and the JSON Schema of values that are written as such, and what of it may stand in a message.
+
+pub mod hint;
+pub(crate) mod schema;
 
 /// `text` for a message: no longer than `max` characters, control characters replaced.
 pub fn printable(text: &str, max: usize) -> String {
@@ -32,7 +35,7 @@ macro_rules! word_or_number {
         }
     };
     ($type:ty) => {
-        $crate::scenario::text::word_or_number!(<> $type);
+        $crate::text::word_or_number!(<> $type);
     };
 }
 pub(crate) use word_or_number;

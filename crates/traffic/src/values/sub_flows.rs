@@ -1,8 +1,25 @@
 //! Which sub-flow frame number `n` belongs to: a function of `n` alone, with nothing to remember, so that
 //! a million sub-flows cost no more than one.
 
-use crate::distribution::draw::{Key, Purpose};
-use crate::scenario::{Order, SubFlows};
+use std::num::{NonZeroU32, NonZeroU64};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::distribution::draw::Key;
+
+/// Which sub-flow the next frame belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Each in turn, a frame each.
+    #[default]
+    InTurn,
+    /// All frames of one, then all of the next (pktgen's FLOW_SEQ).
+    OneByOne,
+    /// Drawn; each has exactly its length in frames (pktgen's FLOW_RND).
+    Random,
+}
 
 /// The order of sub-flows.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,14 +32,15 @@ pub struct SubFlowOrder {
 }
 
 impl SubFlowOrder {
-    /// Of flow number `flow`.
-    pub(crate) fn new(spec: &SubFlows, seed: u64, flow: u32) -> SubFlowOrder {
-        SubFlowOrder {
-            count: u64::from(spec.count.get()),
-            length: spec.length.map_or(u64::MAX, u64::from),
-            order: spec.order,
-            key: Key::new(seed, flow, Purpose::SubFlow),
-        }
+    /// Of so many sub-flows at a time, each of so many frames unless it does not end; what is drawn is drawn with `key`.
+    pub(crate) fn new(
+        count: NonZeroU32,
+        length: Option<NonZeroU64>,
+        order: Order,
+        key: Key,
+    ) -> SubFlowOrder {
+        let length = length.map_or(u64::MAX, u64::from);
+        SubFlowOrder { count: u64::from(count.get()), length, order, key }
     }
 
     /// The number of the sub-flow of frame `n`. Each new one has a number that none before it had.
@@ -89,17 +107,14 @@ fn shuffled(place: u64, of: u64, key: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
-    use std::num::{NonZeroU32, NonZeroU64};
 
     use super::*;
+    use crate::distribution::draw::Purpose;
 
     fn order(count: u32, length: Option<u64>, order: Order) -> SubFlowOrder {
-        let spec = SubFlows {
-            count: NonZeroU32::new(count).unwrap(),
-            length: length.and_then(NonZeroU64::new),
-            order,
-        };
-        SubFlowOrder::new(&spec, 7, 3)
+        let length = length.and_then(NonZeroU64::new);
+        let key = Key::new(7, 3, Purpose::SubFlow);
+        SubFlowOrder::new(NonZeroU32::new(count).unwrap(), length, order, key)
     }
 
     fn numbers(order: &SubFlowOrder, frames: u64) -> Vec<u64> {

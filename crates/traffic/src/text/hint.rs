@@ -1,6 +1,6 @@
 //! "Did you mean …": the known word that is nearest to an unknown one.
 
-use super::text::printable;
+use super::printable;
 
 /// Words longer than this are not compared; no key is as long.
 const MAX_LEN: usize = 64;
