@@ -9,11 +9,8 @@ use wirebeat_run::{Options, RunError, find_files};
 use wirebeat_units::human::counted;
 
 use crate::failure::Failure;
-use crate::file::{FileArgs, ScenarioFile, is_standard};
-use crate::output::{self, Output, ReportArgs, VERSION};
-
-/// The version of the JSON document.
-const SCHEMA_VERSION: &str = "1";
+use crate::file::{FileArgs, ScenarioFile};
+use crate::output::{self, Answer, Output, ReportArgs, ResultFiles};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,15 +30,14 @@ pub struct Args {
     files: Vec<PathBuf>,
     #[command(flatten)]
     reading: FileArgs,
-    /// Write the results as JSON to a file; with '-', to standard output, with nothing else
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    results: ResultFiles,
 }
 
 impl Args {
     /// How the result is wanted.
     pub fn report(&self) -> ReportArgs {
-        ReportArgs { json: self.json.clone(), ..ReportArgs::default() }
+        ReportArgs { files: self.results.clone(), ..ReportArgs::default() }
     }
 }
 
@@ -62,8 +58,6 @@ pub fn checked(path: &Path, reading: &FileArgs) -> Result<(ScenarioFile, Checked
 /// The JSON document.
 #[derive(Serialize)]
 struct Document {
-    schema_version: &'static str,
-    wirebeat_version: &'static str,
     files: Vec<Entry>,
 }
 
@@ -87,7 +81,7 @@ struct Entry {
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let mut files = Vec::with_capacity(args.files.len());
     let (mut text, mut code) = (String::new(), 0);
-    let quiet = args.json.as_deref().is_some_and(is_standard);
+    let quiet = args.results.take_standard_output();
     for path in &args.files {
         let file = path.display().to_string();
         let entry = match checked(path, &args.reading) {
@@ -116,9 +110,6 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         };
         files.push(entry);
     }
-    let document = Document { schema_version: SCHEMA_VERSION, wirebeat_version: VERSION, files };
-    let mut json = serde_json::to_string_pretty(&document)
-        .map_err(|error| Failure::machine(&format!("cannot write JSON: {error}")))?;
-    json.push('\n');
-    Ok(output.result(code, || text, || json))
+    let document = Document { files };
+    Ok(output.result(code, &Answer { document, text: |_| text.clone() }))
 }

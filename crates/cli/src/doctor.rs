@@ -1,10 +1,8 @@
 //! `wirebeat doctor`: which engines work here, and sources of measurement error on this machine.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use serde::Serialize;
 use wirebeat_run::Exit;
 use wirebeat_run::doctor::{
     Diagnosis, EngineCheck, Facts, Finding, Interface, Usability, diagnose,
@@ -12,10 +10,7 @@ use wirebeat_run::doctor::{
 use wirebeat_units::human;
 
 use crate::failure::{Failure, parts};
-use crate::output::{Output, ReportArgs, VERSION};
-
-/// The version of the JSON document.
-const SCHEMA_VERSION: &str = "1";
+use crate::output::{Answer, Output, ReportArgs, ResultFiles};
 
 /// Check this machine: usable engines and sources of measurement error
 ///
@@ -24,9 +19,8 @@ const SCHEMA_VERSION: &str = "1";
 /// when no engine works.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Write all that was found as JSON to a file; without one, to standard output
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    results: ResultFiles,
 
     /// Print all that the kernel's verifier says of a program that it refuses
     #[arg(long, short)]
@@ -36,34 +30,16 @@ pub struct Args {
 impl Args {
     /// How the result is wanted.
     pub fn report(&self) -> ReportArgs {
-        ReportArgs { json: self.json.clone(), ..ReportArgs::default() }
+        ReportArgs { files: self.results.clone(), ..ReportArgs::default() }
     }
-}
-
-/// The JSON document.
-#[derive(Serialize)]
-struct Document<'a> {
-    schema_version: &'static str,
-    wirebeat_version: &'static str,
-    #[serde(flatten)]
-    diagnosis: &'a Diagnosis,
 }
 
 /// Looks and says.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let diagnosis = diagnose().map_err(|error| Failure::machine(&error.to_string()))?;
-    let json = json(&diagnosis)?;
     let code = if diagnosis.can_send() { Exit::Done } else { Exit::Machine };
-    Ok(output.result(code.code(), || text(&diagnosis, args.verbose), || json))
-}
-
-fn json(diagnosis: &Diagnosis) -> Result<String, Failure> {
-    let (schema_version, wirebeat_version) = (SCHEMA_VERSION, VERSION);
-    let document = Document { schema_version, wirebeat_version, diagnosis };
-    let mut json = serde_json::to_string_pretty(&document)
-        .map_err(|error| Failure::machine(&format!("cannot write JSON: {error}")))?;
-    json.push('\n');
-    Ok(json)
+    let text = |_| text(&diagnosis, args.verbose);
+    Ok(output.result(code.code(), &Answer { document: &diagnosis, text }))
 }
 
 /// Writing to a `String` cannot fail.
@@ -192,6 +168,8 @@ fn settings(interface: &Interface) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use wirebeat_report::format::{Presentable, Rendering};
+
     use super::*;
 
     #[test]
@@ -220,7 +198,9 @@ mod tests {
         ] {
             assert!(text.contains(line), "{text}");
         }
-        let json: serde_json::Value = serde_json::from_str(&json(&diagnosis).unwrap()).unwrap();
+        let answer = Answer { document: &diagnosis, text: |_| String::new() };
+        let json = answer.json(Rendering::default());
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["schema_version"], "1");
         assert_eq!(json["findings"][0]["about"], "eth1");
     }

@@ -1,21 +1,23 @@
-//! Where results go: a text for people to standard output, JSON to a file or instead of the text,
-//! progress to standard error.
+//! Where results go: to standard output for people, in other formats to files or instead of that, progress to standard
+//! error. Which formats there are is said by [`Format`].
 
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use serde::Serialize;
 use wirebeat_report::document::{ErrorBody, ErrorReport};
-use wirebeat_report::format::{Colour, Format, Rendering};
+use wirebeat_report::format::{Colour, Format, Presentable, Reader, Rendering};
+use wirebeat_report::json;
 use wirebeat_report::text::style::clean_page;
 use wirebeat_run::{Bins, Exit, Observer, Options, Report};
 use wirebeat_units::Nanos;
-use wirebeat_units::printable::{is_active, printable_lines};
+use wirebeat_units::printable::printable_lines;
 
 use crate::failure::Failure;
+use crate::file::is_standard;
 use crate::progress::{self, Show};
 use crate::values;
 
@@ -26,13 +28,50 @@ const INTERVAL_MIN: Nanos = Nanos::from_millis(10);
 /// The file name that stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
 
+/// The files that results are written to, each in the format that its flag names.
+#[derive(Clone, Debug, Default)]
+pub struct ResultFiles(Vec<(&'static Format, PathBuf)>);
+
+impl ResultFiles {
+    /// Whether one of them is standard output.
+    pub fn take_standard_output(&self) -> bool {
+        self.0.iter().any(|(_, path)| is_standard(path))
+    }
+}
+
+impl FromArgMatches for ResultFiles {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let path = |format: &Format| matches.get_one::<PathBuf>(format.name).cloned();
+        let files = Format::of_files().filter_map(|format| Some((format, path(format)?)));
+        Ok(ResultFiles(files.collect()))
+    }
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        Self::from_arg_matches(matches).map(|files| *self = files)
+    }
+}
+
+impl Args for ResultFiles {
+    fn augment_args(command: Command) -> Command {
+        command.args(Format::of_files().map(|format| {
+            let flag = Arg::new(format.name).long(format.name).value_name("FILE").help(format!(
+                "Write the result as {} to a file; without one, or with '-', to standard output, with nothing else",
+                format.name.to_uppercase()
+            ));
+            let flag = flag.num_args(0..=1).default_missing_value(STANDARD_OUTPUT);
+            flag.value_parser(value_parser!(PathBuf))
+        }))
+    }
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
 /// How a result is given.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Report")]
 pub struct ReportArgs {
-    /// Write the report as JSON to a file; with '-', to standard output, with nothing else
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub files: ResultFiles,
     /// Print every measurement of each flow, and where and how the run took place, behind the summary
     #[arg(long)]
     pub details: bool,
@@ -59,17 +98,16 @@ fn interval(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// Where the JSON goes.
+/// Where a result goes.
 #[derive(Debug)]
-enum Json {
-    None,
+enum Place {
     Standard,
-    File(JsonFile),
+    File(ResultFile),
 }
 
 /// A file for a result.
 #[derive(Debug)]
-struct JsonFile {
+struct ResultFile {
     file: File,
     path: PathBuf,
     /// It was not there before.
@@ -79,7 +117,7 @@ struct JsonFile {
 /// Where the results of a command go.
 #[derive(Debug)]
 pub struct Output {
-    json: Json,
+    places: Vec<(&'static Format, Place)>,
     interval: Option<Nanos>,
     bins: Option<Bins>,
     rendering: Rendering,
@@ -89,31 +127,33 @@ pub struct Output {
 impl Output {
     /// For a command line that cannot be understood.
     pub fn before_parsing(arguments: &[OsString]) -> Output {
-        let json = if asks_for_json(arguments) { Json::Standard } else { Json::None };
+        let asked = Format::of_files().find(|format| asks_for(format, arguments));
+        let places = vec![(asked.unwrap_or(Format::for_people()), Place::Standard)];
         let rendering = Rendering::default();
-        Output { json, interval: None, bins: None, rendering, command_line: recorded(arguments) }
+        Output { places, interval: None, bins: None, rendering, command_line: recorded(arguments) }
     }
 
-    /// As `args` ask. The file is made now: that it cannot be written has to be known before traffic
+    /// As `args` ask. Files are made now: that one cannot be written has to be known before traffic
     /// starts, and a report of an earlier run must not be taken for this one's.
     pub fn open(args: ReportArgs, arguments: &[OsString]) -> Result<Output, Failure> {
-        let json = match args.json {
-            None => Json::None,
-            Some(path) if path.as_os_str() == STANDARD_OUTPUT => Json::Standard,
-            Some(path) => {
-                let made = std::fs::symlink_metadata(&path).is_err();
-                let file = File::create(&path).map_err(|error| {
-                    Failure::making(&error)
-                        .at(format!("--json {}", path.display()))
-                        .hint("name a file in a folder that you may write to, or '-'")
-                })?;
-                Json::File(JsonFile { file, path, made })
-            }
-        };
+        let for_people = !args.files.take_standard_output();
+        let mut places = Vec::new();
+        let ReportArgs { files, details, histograms, interval, bins } = args;
+        for (format, path) in files.0 {
+            places.push((format, Place::open(format, path)?));
+        }
+        if for_people {
+            places.push((Format::for_people(), Place::Standard));
+        }
         let command_line = recorded(arguments);
-        let ReportArgs { details, histograms, interval, bins, .. } = args;
         let rendering = Rendering { details, histograms, colour: Colour::Never };
-        Ok(Output { json, interval, bins, rendering, command_line })
+        Ok(Output { places, interval, bins, rendering, command_line })
+    }
+
+    /// Whether standard output is read by a program, and nobody reads beside it.
+    fn is_quiet(&self) -> bool {
+        let for_people = |(format, _): &(&Format, Place)| format.reader == Reader::Person;
+        !self.places.iter().any(for_people)
     }
 
     /// What a run has to know of how it is asked.
@@ -129,10 +169,9 @@ impl Output {
 
     /// What shows the progress of a run.
     pub fn observer(&self) -> Box<dyn Observer> {
-        let quiet = matches!(self.json, Json::Standard);
         progress::observer(match self.interval {
             Some(_) => Show::Lines,
-            None if quiet => Show::Nothing,
+            None if self.is_quiet() => Show::Nothing,
             None if io::stderr().is_terminal() => Show::Bar,
             None => Show::Notices,
         })
@@ -140,46 +179,28 @@ impl Output {
 
     /// A line for the person who waits.
     pub fn notice(&self, line: &str) {
-        if !matches!(self.json, Json::Standard) {
+        if !self.is_quiet() {
             tell(&format!("{line}\n"));
         }
     }
 
     /// Gives the report of a run, and says with what the program ends.
     pub fn report(&mut self, report: &Report) -> u8 {
-        let json = self.rendering;
-        self.result(
-            report.exit_code,
-            || Format::Text.report(report, Rendering { colour: colour(), ..json }),
-            || Format::Json.report(report, json),
-        )
+        self.result(report.exit_code, report)
     }
 
-    /// Gives a result in the form, or the forms, that were asked for, whatever becomes of each; says with what a
-    /// program ends that would end with `code`. A result that has reached no output goes to standard error as text.
-    pub fn result(
-        &mut self,
-        code: u8,
-        text: impl FnOnce() -> String,
-        json: impl FnOnce() -> String,
-    ) -> u8 {
-        let (written, text) = match &mut self.json {
-            Json::Standard => (vec![print_document(&json())], Unprinted::Yes(text)),
-            Json::None => {
-                let text = text();
-                (vec![print(&text)], Unprinted::Text(text))
-            }
-            Json::File(file) => {
-                let saved = file.save(&json());
-                let text = text();
-                (vec![saved, print(&text)], Unprinted::Text(text))
-            }
-        };
-        let failures: Vec<&Failure> =
-            written.iter().filter_map(|written| written.as_ref().err()).collect();
+    /// Gives a result in the formats that were asked for, whatever becomes of each; says with what a program ends that
+    /// would end with `code`. A result that has reached no output goes to standard error, for people.
+    pub fn result(&mut self, code: u8, result: &dyn Presentable) -> u8 {
+        let rendering = self.rendering;
+        let write = |(format, place): &mut (&Format, Place)| place.write(format, result, rendering);
+        let written = self.places.iter_mut().map(write);
+        let failures: Vec<Failure> = written.filter_map(Result::err).collect();
         failures.iter().for_each(|failure| tell(&failure.to_string()));
-        if failures.len() == written.len() {
-            tell_page(&text.text());
+        if failures.len() == self.places.len() {
+            let here = Rendering { colour: colour(), ..self.rendering };
+            let page = Format::for_people().write(result, here);
+            let _ = io::stderr().write_all(&page);
         }
         let exit = if failures.is_empty() { Exit::Done } else { Exit::Output };
         Exit::of(code).map_or(code, |own| own.and(exit).code())
@@ -189,26 +210,58 @@ impl Output {
     pub fn failure(&mut self, failure: &Failure) {
         let body = ErrorBody { message: failure.sentence(), exit_code: failure.exit_code() };
         let error = ErrorReport::new(VERSION.to_owned(), self.command_line.clone(), body);
-        let json = Format::Json.error(&error, Colour::Never);
-        match &mut self.json {
-            Json::Standard => {
-                if print(&json).is_err() {
-                    tell(&failure.to_string());
-                }
-            }
-            Json::None => tell(&failure.to_string()),
-            Json::File(file) => {
-                tell(&failure.to_string());
-                drop(file.save(&json));
-            }
+        let of_programs = |(format, _): &&mut (&Format, Place)| format.reader == Reader::Program;
+        let mut told = !self.is_quiet();
+        for (format, place) in self.places.iter_mut().filter(of_programs) {
+            told |= place.write(format, &error, self.rendering).is_err();
+        }
+        if told {
+            tell(&failure.to_string());
         }
     }
 }
 
-impl JsonFile {
+impl Place {
+    fn open(format: &Format, path: PathBuf) -> Result<Place, Failure> {
+        if is_standard(&path) {
+            return Ok(Place::Standard);
+        }
+        let made = std::fs::symlink_metadata(&path).is_err();
+        let file = File::create(&path).map_err(|error| {
+            Failure::making(&error)
+                .at(format!("--{} {}", format.name, path.display()))
+                .hint("name a file in a folder that you may write to, or '-'")
+        })?;
+        Ok(Place::File(ResultFile { file, path, made }))
+    }
+
+    /// That a person reads no further is no failure; a program that has only a part of a result has nothing.
+    fn write(
+        &mut self,
+        format: &Format,
+        result: &dyn Presentable,
+        rendering: Rendering,
+    ) -> Result<(), Failure> {
+        let here = Rendering { colour: colour(), ..rendering };
+        match self {
+            Place::File(file) => file.save(&format.write(result, rendering)),
+            Place::Standard => match written(&format.write(result, here)) {
+                Err(error)
+                    if format.reader == Reader::Program
+                        || error.kind() != ErrorKind::BrokenPipe =>
+                {
+                    Err(unprinted(&error))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+impl ResultFile {
     /// Writes it. A part of a result is none: one that cannot be written whole is removed, if there was no such file before.
-    fn save(&mut self, text: &str) -> Result<(), Failure> {
-        self.file.write_all(text.as_bytes()).map_err(|error| {
+    fn save(&mut self, result: &[u8]) -> Result<(), Failure> {
+        self.file.write_all(result).map_err(|error| {
             if self.made {
                 // that it cannot be removed either is no worse
                 let _ = std::fs::remove_file(&self.path);
@@ -219,18 +272,29 @@ impl JsonFile {
     }
 }
 
-/// The text of a result, made or not yet.
-enum Unprinted<F> {
-    Yes(F),
-    Text(String),
+/// The result of a command that makes no report.
+pub struct Answer<T, F> {
+    /// For programs.
+    pub document: T,
+    /// For people.
+    pub text: F,
 }
 
-impl<F: FnOnce() -> String> Unprinted<F> {
-    fn text(self) -> String {
-        match self {
-            Unprinted::Yes(make) => make(),
-            Unprinted::Text(text) => text,
+impl<T: Serialize, F: Fn(Colour) -> String> Presentable for Answer<T, F> {
+    fn text(&self, rendering: Rendering) -> String {
+        (self.text)(rendering.colour)
+    }
+    fn json(&self, _: Rendering) -> String {
+        /// One version for the documents of all commands.
+        #[derive(Serialize)]
+        struct Versioned<'a, T> {
+            schema_version: &'static str,
+            wirebeat_version: &'static str,
+            #[serde(flatten)]
+            document: &'a T,
         }
+        let (schema_version, wirebeat_version) = ("1", VERSION);
+        json::pretty(&Versioned { schema_version, wirebeat_version, document: &self.document })
     }
 }
 
@@ -245,29 +309,10 @@ pub fn print_data(text: &str) -> Result<(), Failure> {
 }
 
 fn told(text: &str) -> Result<(), Failure> {
-    match written(text) {
+    match written(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unprinted(&error)),
         _ => Ok(()),
     }
-}
-
-/// Writes a document to standard output: a program that has only a part of it has nothing.
-fn print_document(json: &str) -> Result<(), Failure> {
-    written(&escaped(json)).map_err(|error| unprinted(&error))
-}
-
-/// JSON that is the same, with everything in its texts escaped that would act on a terminal.
-fn escaped(json: &str) -> Cow<'_, str> {
-    let acts = |c: char| is_active(c) && !matches!(c, '\n' | '\t');
-    if !json.contains(acts) {
-        return json.into();
-    }
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        // all of them have sixteen bits
-        if acts(c) { out += &format!("\\u{:04x}", u32::from(c)) } else { out.push(c) }
-    }
-    out.into()
 }
 
 /// Fails where the program was started without a standard output (`>&-`): what is written there is lost without an error.
@@ -278,10 +323,10 @@ pub fn has_standard_output() -> io::Result<()> {
     }
 }
 
-fn written(text: &str) -> io::Result<()> {
+fn written(bytes: &[u8]) -> io::Result<()> {
     has_standard_output()?;
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    out.write_all(bytes).and_then(|()| out.flush())
 }
 
 fn unprinted(error: &io::Error) -> Failure {
@@ -294,11 +339,6 @@ pub fn tell(text: &str) {
     let _ = io::stderr().write_all(format!("{}{end}", printable_lines(text)).as_bytes());
 }
 
-/// A page that was made for standard output.
-fn tell_page(text: &str) {
-    let _ = io::stderr().write_all(clean_page(text, colour()).as_bytes());
-}
-
 /// Colours on a terminal, unless the reader wants none (<https://no-color.org>).
 pub fn colour() -> Colour {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -306,12 +346,15 @@ pub fn colour() -> Colour {
     if io::stdout().is_terminal() && !plain { Colour::Ansi } else { Colour::Never }
 }
 
-/// Whether JSON is asked for on standard output, by the words alone.
-fn asks_for_json(arguments: &[OsString]) -> bool {
-    arguments.iter().enumerate().any(|(place, argument)| {
-        argument == "--json=-"
-            || (argument == "--json"
-                && arguments.get(place + 1).is_none_or(|next| next == STANDARD_OUTPUT))
+/// Whether a format is asked for on standard output, by the words alone.
+fn asks_for(format: &Format, arguments: &[OsString]) -> bool {
+    let flag = format!("--{}", format.name);
+    let no_file = |word: Option<&OsString>| {
+        word.is_none_or(|word| word.as_encoded_bytes().starts_with(STANDARD_OUTPUT.as_bytes()))
+    };
+    arguments.iter().enumerate().any(|(place, word)| {
+        *word == *format!("{flag}={STANDARD_OUTPUT}")
+            || *word == *flag && no_file(arguments.get(place + 1))
     })
 }
 
@@ -340,15 +383,6 @@ mod tests {
         text.split(' ').map(OsString::from).collect()
     }
 
-    #[test]
-    fn json_on_a_terminal_says_the_same_and_does_nothing() {
-        let json = "{\n  \"a\": \"x\u{9b}2J\u{202e}\"\n}\n";
-        let harmless = escaped(json);
-        assert!(!harmless.contains(|c| is_active(c) && c != '\n'));
-        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-        assert_eq!(read(&harmless), read(json));
-    }
-
     /// On a full disk a file of no bytes remained.
     #[test]
     fn a_result_that_cannot_be_written_leaves_no_file_of_its_own() {
@@ -357,8 +391,8 @@ mod tests {
             std::fs::write(&path, "").unwrap();
             // not open for writing, so that nothing can be written
             let file = File::open(&path).unwrap();
-            let mut json = JsonFile { file, path: path.clone(), made };
-            assert!(json.save("{}").is_err());
+            let mut result = ResultFile { file, path: path.clone(), made };
+            assert!(result.save(b"{}").is_err());
             assert_eq!(path.exists(), !made);
         }
         std::fs::remove_file(&path).unwrap();
@@ -384,7 +418,8 @@ mod tests {
             ("wirebeat send --json out.json --bad", false),
             ("wirebeat send --bad -", false),
         ] {
-            assert_eq!(asks_for_json(&words(line)), asked, "{line}");
+            let asks = |format| asks_for(format, &words(line));
+            assert_eq!(Format::of_files().any(asks), asked, "{line}");
         }
     }
 

@@ -16,7 +16,6 @@ use wirebeat_units::Nanos;
 
 use crate::command::NAME;
 use crate::failure::Failure;
-use crate::file::is_standard;
 use crate::key::{self, CONTROL_PORT, KeyArgs, VARIABLE};
 use crate::output::{Output, ReportArgs, tell};
 use crate::sender::LinkArgs;
@@ -187,10 +186,7 @@ struct ListenArgs {
 
 /// Receives.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
-    if args.log.is_some()
-        && args.log_file.is_none()
-        && args.report.json.as_deref().is_some_and(is_standard)
-    {
+    if args.log.is_some() && args.log_file.is_none() && args.report.files.take_standard_output() {
         let why = "the log and the JSON would be mixed on standard output";
         return Err(Failure::usage(why)
             .at("--log")

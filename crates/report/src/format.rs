@@ -1,21 +1,10 @@
-//! The forms that a report can be written in. A new one is a file beside `json.rs` and a line in
-//! `Format::TABLE`.
-
-use std::fmt;
-use std::str::FromStr;
+//! The formats that results are written in, and who writes what: a new one is a file beside `json.rs` and a line in
+//! [`Format::ALL`]. Nobody else names a format.
 
 use crate::document::ErrorReport;
 use crate::model::Report;
+use crate::text::style::clean_page;
 use crate::{json, text};
-
-/// A form of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
-}
 
 /// Whether text may carry colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +16,7 @@ pub enum Colour {
     Ansi,
 }
 
-/// How much of a report is written, and how.
+/// How much of a result is written, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rendering {
     /// Whether text may carry colours.
@@ -38,75 +27,81 @@ pub struct Rendering {
     pub histograms: bool,
 }
 
-/// How a format writes.
-struct Row {
-    format: Format,
-    name: &'static str,
-    report: fn(&Report, Rendering) -> String,
-    error: fn(&ErrorReport, Colour) -> String,
+/// Who reads a format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// A person, at the terminal. Reads as much as they like.
+    Person,
+    /// A program, of a file that is asked for by the format's name or of standard output. A part of it is nothing to it.
+    Program,
+}
+
+/// A result that can be written in every format.
+pub trait Presentable {
+    /// For people.
+    fn text(&self, rendering: Rendering) -> String;
+    /// For programs, with a newline at the end.
+    fn json(&self, rendering: Rendering) -> String;
+}
+
+/// A format of results.
+#[derive(Debug)]
+pub struct Format {
+    /// What it is called, also by the flag that asks for it.
+    pub name: &'static str,
+    /// Who reads it.
+    pub reader: Reader,
+    write: fn(&dyn Presentable, Rendering) -> Vec<u8>,
 }
 
 impl Format {
-    /// Every format.
-    const TABLE: &'static [Row] = &[
-        Row { format: Format::Text, name: "text", report: text::report, error: text::error },
-        Row { format: Format::Json, name: "json", report: json::report, error: json::error },
+    /// Every format; the first is what a person gets who asks for none.
+    pub const ALL: &'static [Format] = &[
+        Format {
+            name: "text",
+            reader: Reader::Person,
+            write: |result, rendering| {
+                clean_page(&result.text(rendering), rendering.colour).into_bytes()
+            },
+        },
+        Format {
+            name: "json",
+            reader: Reader::Program,
+            write: |result, rendering| result.json(rendering).into_bytes(),
+        },
     ];
 
-    /// The names of all formats.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        Format::TABLE.iter().map(|row| row.name)
+    /// Those that are asked for by name, with a file.
+    pub fn of_files() -> impl Iterator<Item = &'static Format> {
+        Format::ALL.iter().filter(|format| format.reader == Reader::Program)
     }
 
-    /// The format's name.
-    pub fn name(self) -> &'static str {
-        self.row().name
+    /// What a person gets.
+    pub fn for_people() -> &'static Format {
+        &Format::ALL[0]
     }
 
-    /// Writes a report. Ends with a newline.
-    pub fn report(self, report: &Report, rendering: Rendering) -> String {
-        (self.row().report)(report, rendering)
-    }
-
-    /// Writes an error. Ends with a newline.
-    pub fn error(self, error: &ErrorReport, colour: Colour) -> String {
-        (self.row().error)(error, colour)
-    }
-
-    fn row(self) -> &'static Row {
-        // The table is in the order of the variants; a test holds it to that.
-        &Format::TABLE[self as usize]
+    /// The result in this format. Nothing in it but the emphasis that is allowed acts on a terminal.
+    pub fn write(&self, result: &dyn Presentable, rendering: Rendering) -> Vec<u8> {
+        (self.write)(result, rendering)
     }
 }
 
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+impl Presentable for Report {
+    fn text(&self, rendering: Rendering) -> String {
+        text::report(self, rendering)
+    }
+    fn json(&self, rendering: Rendering) -> String {
+        json::report(self, rendering)
     }
 }
 
-/// A format that does not exist.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownFormat(String);
-
-impl fmt::Display for UnknownFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known: Vec<_> = Format::names().collect();
-        write!(f, "there is no report format '{}'; choose one of {}", self.0, known.join(", "))
+impl Presentable for ErrorReport {
+    fn text(&self, rendering: Rendering) -> String {
+        text::error(self, rendering.colour)
     }
-}
-
-impl std::error::Error for UnknownFormat {}
-
-impl FromStr for Format {
-    type Err = UnknownFormat;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Format::TABLE
-            .iter()
-            .find(|row| row.name == name)
-            .map(|row| row.format)
-            .ok_or_else(|| UnknownFormat(name.chars().take(64).collect()))
+    fn json(&self, _: Rendering) -> String {
+        json::write(self)
     }
 }
 
@@ -115,18 +110,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_format_is_found_by_its_name_and_in_its_place() {
-        for row in Format::TABLE {
-            assert_eq!(row.name.parse(), Ok(row.format));
-            assert_eq!(row.format.name(), row.name);
-        }
-    }
-
-    #[test]
-    fn an_unknown_format_is_told_which_there_are() {
-        assert_eq!(
-            "yaml".parse::<Format>().unwrap_err().to_string(),
-            "there is no report format 'yaml'; choose one of text, json"
-        );
+    fn a_format_of_files_is_asked_for_by_a_name_of_its_own() {
+        let mut names: Vec<_> = Format::ALL.iter().map(|format| format.name).collect();
+        names.dedup();
+        assert_eq!(names, ["text", "json"]);
+        assert!(Format::of_files().all(|format| format.reader == Reader::Program));
+        assert_eq!(Format::for_people().reader, Reader::Person);
     }
 }

@@ -13,7 +13,7 @@ use wirebeat_units::{FrameRate, Nanos};
 
 use crate::assemble::{Clocks, CpuTime, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
 use crate::document::{Document, ErrorBody, ErrorReport, schema};
-use crate::format::{Colour, Format, Rendering};
+use crate::format::{Presentable, Rendering};
 use crate::model::{
     Card, CardChange, CardCoalescing, CardCounter, CardPause, CardRings, CardRss, Change,
     ChangeOrigin, Clock, CounterMeaning, CounterSource, End, HardwareTimestamps, HeldBack, Host,
@@ -298,7 +298,7 @@ fn both(plans: &[Plan]) -> (SenderSide, ReceiverSide) {
 }
 
 fn text(report: &Report) -> String {
-    Format::Text.report(report, Rendering { details: true, ..Rendering::default() })
+    report.text(Rendering { details: true, ..Rendering::default() })
 }
 
 #[test]
@@ -600,7 +600,7 @@ fn the_json_form() {
     let plans = [Plan { frames: 20, ..VOICE }, Plan { frames: 30, lost_ppm: 100_000, ..BULK }];
     let (sender, receiver) = both(&plans);
     let report = assemble(facts("wirebeat run voice.yaml"), Some(sender), Some(receiver));
-    let json = Format::Json.report(&report, Rendering { histograms: true, ..Rendering::default() });
+    let json = report.json(Rendering { histograms: true, ..Rendering::default() });
     golden("tests/golden/two_flows.json", &json);
     let read: Document = serde_json::from_str(&json).unwrap();
     assert_eq!(read, Document::Report(Box::new(report)));
@@ -619,7 +619,7 @@ fn what_is_not_known_of_a_flow_takes_no_room() {
     for received in report.flows.iter_mut().filter_map(|flow| flow.received.as_mut()) {
         received.distributions().for_each(|stats| stats.percentiles = Default::default());
     }
-    let json = Format::Json.report(&report, Rendering { histograms: true, ..Rendering::default() });
+    let json = report.json(Rendering { histograms: true, ..Rendering::default() });
     let (_, flows) = json.split_once("\"flows\": [").unwrap();
     let flows: Vec<&str> = flows.lines().skip(1).take(150).collect();
     assert!(
@@ -643,8 +643,8 @@ fn errors() {
             exit_code: 2,
         },
     );
-    golden("tests/golden/error.txt", &Format::Text.error(&error, Colour::Never));
-    let json = Format::Json.error(&error, Colour::Never);
+    golden("tests/golden/error.txt", &error.text(Rendering::default()));
+    let json = error.json(Rendering::default());
     golden("tests/golden/error.json", &json);
     assert_eq!(serde_json::from_str::<Document>(&json).unwrap(), Document::Error(error));
 }

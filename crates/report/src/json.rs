@@ -7,9 +7,9 @@ use std::io;
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
+use wirebeat_units::printable::is_active;
 
-use crate::document::ErrorReport;
-use crate::format::{Colour, Rendering};
+use crate::format::Rendering;
 use crate::model::Report;
 
 /// With more flows than this each takes one line, which halves the text.
@@ -18,7 +18,7 @@ const FLOWS: usize = 100;
 const FLOW_DEPTH: usize = 2;
 
 /// Writes a report.
-pub fn report(report: &Report, rendering: Rendering) -> String {
+pub(crate) fn report(report: &Report, rendering: Rendering) -> String {
     let deepest = if report.flows.len() > FLOWS { FLOW_DEPTH } else { usize::MAX };
     match rendering.histograms {
         true => write_lines(report, deepest),
@@ -26,9 +26,9 @@ pub fn report(report: &Report, rendering: Rendering) -> String {
     }
 }
 
-/// Writes an error.
-pub fn error(error: &ErrorReport, _: Colour) -> String {
-    write(error)
+/// `value` as JSON text that ends with a newline, in the usual layout.
+pub fn pretty(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).map_or_else(|_| nothing(), |text| finished(&text))
 }
 
 /// `value` as JSON text that ends with a newline.
@@ -42,10 +42,25 @@ fn write_lines(value: &impl Serialize, deepest: usize) -> String {
     let layout = Layout { depth: 0, deepest, open: Vec::new() };
     let mut serializer = Serializer::with_formatter(&mut out, layout);
     let written = value.serialize(&mut serializer);
-    // Memory takes all that is written to it, the model has no maps and JSON is UTF-8, so neither step
-    // can fail. If one did, `null` would be better than half a document.
     let text = written.ok().and_then(|()| String::from_utf8(out).ok());
-    text.unwrap_or_else(|| "null".to_owned()) + "\n"
+    text.map_or_else(nothing, |text| finished(&text))
+}
+
+/// Memory takes all that is written to it, the models have no maps with odd keys and JSON is UTF-8, so no step can fail. If
+/// one did, `null` would be better than half a document.
+fn nothing() -> String {
+    "null\n".to_owned()
+}
+
+/// JSON that says the same, with everything in its texts escaped that would act on a terminal, and the end of its line.
+fn finished(json: &str) -> String {
+    let acts = |c: char| is_active(c) && !matches!(c, '\n' | '\t');
+    let mut out = String::with_capacity(json.len() + 1);
+    for c in json.chars() {
+        // all of them have sixteen bits
+        if acts(c) { out += &format!("\\u{:04x}", u32::from(c)) } else { out.push(c) }
+    }
+    out + "\n"
 }
 
 /// Objects over several lines, arrays of plain values on one.
@@ -205,5 +220,13 @@ mod tests {
     #[test]
     fn text_is_escaped() {
         assert_eq!(write(&"a\"\n\u{1b}é"), "\"a\\\"\\n\\u001bé\"\n");
+    }
+
+    #[test]
+    fn json_on_a_terminal_says_the_same_and_does_nothing() {
+        let text = "x\u{9b}2J\u{202e}";
+        let harmless = write(&json!({ "a": text }));
+        assert!(!harmless.contains(|c| is_active(c) && c != '\n'));
+        assert_eq!(serde_json::from_str::<Value>(&harmless).unwrap()["a"], text);
     }
 }

@@ -13,10 +13,8 @@ use wirebeat_report::text::style::Style;
 use super::ReadArgs;
 use super::work::{archive_from, index_of};
 use crate::failure::Failure;
-use crate::output::{Output, VERSION, colour};
+use crate::output::{Answer, Output, ResultFiles};
 
-/// The version of the JSON document.
-const SCHEMA_VERSION: &str = "1";
 /// Devices that are shown unless all are asked for.
 const DEVICES: usize = 10;
 /// Bytes of a record's data that are shown.
@@ -50,9 +48,8 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true,
         value_parser = |text: &str| crate::values::within(text, 0..=RECORDS_MAX))]
     records: u64,
-    /// Write the answer as JSON to a file; with '-', to standard output, with nothing else
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub results: ResultFiles,
     #[command(flatten)]
     reading: ReadArgs,
 }
@@ -60,8 +57,6 @@ pub struct Args {
 /// The JSON document.
 #[derive(Serialize)]
 struct Document {
-    schema_version: &'static str,
-    wirebeat_version: &'static str,
     archive: String,
     /// Whether the index said so, and the archive was not read.
     from_index: bool,
@@ -136,8 +131,6 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         survey.devices.listed.truncate(DEVICES);
     }
     let document = Document {
-        schema_version: SCHEMA_VERSION,
-        wirebeat_version: VERSION,
         archive: reader.name().to_owned(),
         from_index,
         in_order: survey.is_in_order(),
@@ -148,8 +141,6 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         survey,
         first_records,
     };
-    let mut json = serde_json::to_string_pretty(&document)
-        .map_err(|error| Failure::machine(&format!("cannot write JSON: {error}")))?;
-    json.push('\n');
-    Ok(output.result(0, || text::text(&document, Style::new(colour())), || json))
+    let text = |colour| text::text(&document, Style::new(colour));
+    Ok(output.result(0, &Answer { document: &document, text }))
 }

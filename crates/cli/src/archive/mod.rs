@@ -29,7 +29,7 @@ use wirebeat_units::printable::printable_lines;
 
 use crate::failure::Failure;
 use crate::file::is_standard;
-use crate::output::{self, Output as Results, ReportArgs};
+use crate::output::{self, Output as Results, ReportArgs, ResultFiles};
 use work::Work;
 
 /// How often the bar is drawn anew.
@@ -67,12 +67,12 @@ enum Command {
 impl Args {
     /// How the result is wanted.
     pub fn report(&self) -> ReportArgs {
-        let json: Option<PathBuf> = match &self.command {
-            Command::Inspect(args) => args.json.clone(),
-            Command::Verify(args) => args.json.clone(),
-            _ => None,
+        let files = match &self.command {
+            Command::Inspect(args) => args.results.clone(),
+            Command::Verify(args) => args.results.clone(),
+            _ => ResultFiles::default(),
         };
-        ReportArgs { json, ..ReportArgs::default() }
+        ReportArgs { files, ..ReportArgs::default() }
     }
 }
 

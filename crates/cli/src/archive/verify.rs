@@ -14,10 +14,8 @@ use wirebeat_units::human::{self, counted};
 
 use super::work::archive_from;
 use crate::failure::{Failure, parts};
-use crate::output::{Output, VERSION, colour};
+use crate::output::{Answer, Output, ResultFiles};
 
-/// The version of the JSON document.
-const SCHEMA_VERSION: &str = "1";
 /// What lengths in the other byte order are called.
 const TURNED: &str = "with lengths in the other byte order";
 
@@ -33,16 +31,13 @@ pub struct Args {
     /// Which byte of a record's length comes first: the big or the little end
     #[arg(long, value_name = "END", default_value = "big", value_parser = super::byte_order)]
     length_order: wirebeat_archive::time_series::ByteOrder,
-    /// Write the result as JSON to a file; with '-', to standard output, with nothing else
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub results: ResultFiles,
 }
 
 /// What was found.
 #[derive(Serialize)]
 struct Document {
-    schema_version: &'static str,
-    wirebeat_version: &'static str,
     archive: String,
     ok: bool,
     /// That are right.
@@ -95,11 +90,9 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     }
     work.end();
     let found = document(archive.name(), archive.tally(), turned);
-    let mut json = serde_json::to_string_pretty(&found)
-        .map_err(|error| Failure::machine(&format!("cannot write JSON: {error}")))?;
-    json.push('\n');
     let code = if found.ok { Exit::Done } else { Exit::Unfinished };
-    Ok(output.result(code.code(), || text(&found, Style::new(colour())), || json))
+    let text = |colour| text(&found, Style::new(colour));
+    Ok(output.result(code.code(), &Answer { document: &found, text }))
 }
 
 /// How often the bar is told the number of records.
@@ -116,8 +109,6 @@ fn document(name: &str, tally: &Tally, turned: Option<Bad>) -> Document {
     let counted = counted.chain(turned.map(|bad| (bad, TURNED)));
     let bad: Vec<Kind> = counted.filter_map(|(bad, name)| kind(name, bad)).collect();
     Document {
-        schema_version: SCHEMA_VERSION,
-        wirebeat_version: VERSION,
         archive: name.to_owned(),
         ok: bad.is_empty(),
         records: tally.records,

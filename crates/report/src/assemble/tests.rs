@@ -7,7 +7,7 @@ use wirebeat_meter::distribution::Recorder;
 use wirebeat_meter::summary::{FlowSummary, Moments, SequenceSummary, SharedHistograms};
 
 use super::*;
-use crate::format::{Format, Rendering};
+use crate::format::{Presentable, Rendering};
 use crate::model::{Equation, Finding, FindingKind, FlowReport, LossBasis, Station, Thread};
 
 fn facts() -> RunFacts {
@@ -740,9 +740,9 @@ proptest! {
         let report = assemble(RunFacts { clocks, duration, ..facts() }, sender, receiver);
         let balanced = report.consistency_checks.iter().all(|equation| equation.balances());
         prop_assert_eq!(report.exit_code == 0, balanced);
-        let json = Format::Json.report(&report, Rendering::default());
+        let json = report.json(Rendering::default());
         prop_assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
-        let text = Format::Text.report(&report, Rendering { details: true, ..Rendering::default() });
+        let text = report.text(Rendering { details: true, ..Rendering::default() });
         prop_assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
     }
 }

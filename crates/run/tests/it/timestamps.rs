@@ -104,8 +104,7 @@ fn two_cards_with_clocks_of_their_own_measure_one_time() {
     balanced(&report);
     assert_eq!(report.end, End::Completed);
     let [sent, received] = stamps(&report);
-    let told = wirebeat_report::format::Format::Text;
-    let told = told.report(&report, Default::default());
+    let told = wirebeat_report::format::Presentable::text(&report, Default::default());
     assert_eq!((sent.clock, received.clock), (format!("/dev/ptp{near}"), format!("/dev/ptp{far}")));
     // a card that holds one stamp may miss some, and this is an emulated processor
     assert!(sent.sent > 100 && sent.sent <= sent.sent_asked, "{told}");
