@@ -482,13 +482,10 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use wirebeat_units::FrameLen;
     use wirebeat_wire::carrier::payload_len;
     use wirebeat_wire::codec::Codec;
-    use wirebeat_wire::frame::{IpRepr, UdpFrame};
     use wirebeat_wire::headers::HeaderMatch;
-    use wirebeat_wire::ipv4;
-    use wirebeat_wire::mac::MacAddr;
+    use wirebeat_wire::testing::udp_frame;
 
     use super::*;
     use crate::testing::config;
@@ -497,26 +494,9 @@ mod tests {
         [&[0, 0][..], &Probe { flow, sequence, transmit_ns }.to_bytes()].concat()
     }
 
-    /// A frame of 64 bytes from 10.0.0.1:1000 to 10.0.0.2:9.
+    /// A frame from 10.0.0.1:1000 to 10.0.0.2:9.
     fn frame(payload: &[u8]) -> Vec<u8> {
-        let ip = ipv4::Repr {
-            source: [10, 0, 0, 1].into(),
-            destination: [10, 0, 0, 2].into(),
-            ttl: 64,
-            tos: 0,
-            identification: 0,
-            dont_fragment: true,
-        };
-        let frame = UdpFrame {
-            ethernet: ethernet::Repr { destination: MacAddr([4; 6]), source: MacAddr([2; 6]) },
-            ip: IpRepr::V4(ip),
-            source_port: 1000,
-            destination_port: 9,
-            checksum: true,
-            payload,
-            frame_len: FrameLen::MIN,
-        };
-        frame.emit().unwrap().bytes
+        udp_frame("10.0.0.1:1000", "10.0.0.2:9", payload)
     }
 
     fn at(ns: u64) -> Nanos {

@@ -4,7 +4,6 @@
 //! not fit together is dropped. No memory is taken for each packet: buffers are used again.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 
 use wirebeat_units::Nanos;
 use wirebeat_wire::checksum::Sum;
@@ -21,8 +20,6 @@ const OPEN: usize = 256;
 const PATIENCE: Nanos = Nanos::from_secs(1);
 /// The most data behind the headers (RFC 791 §3.1, RFC 8200 §3).
 const DATA: usize = 65_535;
-/// Where the checksum lies in the header of UDP.
-const CHECKSUM: usize = 6;
 /// Data is counted in units of 8 bytes.
 const UNIT: usize = 8;
 
@@ -231,18 +228,10 @@ fn belongs_together(frame: &[u8]) -> bool {
     let Some(bytes) = frame.get(at..datagram.payload_at + datagram.payload.len()) else {
         return true;
     };
-    let Ok(len) = u16::try_from(bytes.len()) else { return true };
-    let sum = match (datagram.source, datagram.destination) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            Sum::pseudo_v4(source, destination, Protocol::UDP, len)
-        }
-        (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            Sum::pseudo_v6(source, destination, Protocol::UDP, len.into())
-        }
-        _ => return true,
-    };
-    let unused = bytes.get(CHECKSUM..CHECKSUM + 2) == Some(&[0, 0]);
-    unused || sum.add_bytes(bytes).checksum() == 0
+    let len = bytes.len() as u32;
+    let pseudo = Sum::pseudo(datagram.source, datagram.destination, Protocol::UDP, len);
+    let unused = bytes.get(udp::CHECKSUM..udp::LEN) == Some(&[0, 0]);
+    unused || pseudo.is_none_or(|sum| sum.add_bytes(bytes).checksum() == 0)
 }
 
 #[cfg(test)]

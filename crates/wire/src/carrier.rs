@@ -7,15 +7,11 @@
 
 use std::net::IpAddr;
 
+use crate::datagram::Datagram;
 use crate::datagram::NotADatagram::{self, Foreign, Malformed};
-use crate::datagram::{Carried, Datagram, carried_v4, carried_v6, network};
-use crate::ethernet::{self, EtherType};
+use crate::ethernet;
 use crate::ip::Protocol;
-
-/// The most MPLS labels that are walked; a deeper stack is foreign.
-pub const MAX_LABELS: usize = 4;
-/// Bytes of a label stack entry (RFC 3032 §2.1).
-const LABEL: usize = 4;
+use crate::walk::{self, Policy};
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +25,20 @@ pub struct Carrier<'a> {
 impl<'a> Carrier<'a> {
     /// Finds the payload of `frame`, which begins at the Ethernet header and has no FCS.
     pub fn parse(frame: &'a [u8]) -> Result<Self, NotADatagram> {
-        let (ether_type, packet) = network(frame).ok_or(Malformed)?;
-        let ip = match ether_type {
-            EtherType::IPV4 => carried_v4(packet)?,
-            EtherType::IPV6 => carried_v6(packet)?,
-            EtherType::MPLS | EtherType::MPLS_MULTICAST => return behind_labels(packet),
-            _ => return Ok(Carrier { source: None, payload: packet }),
+        let (ether_type, at) = walk::network(frame).ok_or(Malformed)?;
+        let packet = frame.get(at..).unwrap_or_default();
+        let (version, packet) = match ether_type.is_mpls() {
+            true => walk::behind_labels(packet)?,
+            false => (ether_type.version(), packet),
         };
-        of_ip(&ip)
+        let Some(version) = version else { return Ok(Carrier { source: None, payload: packet }) };
+        let ip = walk::ip_packet(packet, version, Policy::Strict).ok_or(Malformed)?;
+        if ip.is_fragment() {
+            return Err(Foreign);
+        }
+        let header = transport_len(ip.protocol, ip.content).ok_or(Malformed)?;
+        let payload = ip.content.get(header..).ok_or(Malformed)?;
+        Ok(Carrier { source: Some(ip.source()), payload })
     }
 }
 
@@ -50,35 +52,6 @@ pub fn payload_len(frame: &[u8]) -> usize {
         Err(Malformed) => None,
     };
     carried.map_or(frame.len().saturating_sub(ethernet::LEN), |carrier| carrier.payload.len())
-}
-
-/// What stands behind a label stack: IP by its first digit (RFC 4928), or anything else.
-fn behind_labels(mut packet: &[u8]) -> Result<Carrier<'_>, NotADatagram> {
-    for _ in 0..MAX_LABELS {
-        let (label, rest) = packet.split_first_chunk::<LABEL>().ok_or(Malformed)?;
-        packet = rest;
-        let bottom = label[2] & 1 == 1;
-        if !bottom {
-            continue;
-        }
-        let ip = match packet.first().map(|byte| byte >> 4) {
-            Some(4) => carried_v4(packet),
-            Some(6) => carried_v6(packet),
-            _ => return Ok(Carrier { source: None, payload: packet }),
-        };
-        return of_ip(&ip?);
-    }
-    Err(Foreign)
-}
-
-fn of_ip<'a>(ip: &Carried<'a>) -> Result<Carrier<'a>, NotADatagram> {
-    // An IPv6 packet whose fragment header is more than an atomic one (RFC 6946).
-    if ip.protocol == Protocol::FRAGMENT {
-        return Err(Foreign);
-    }
-    let header = transport_len(ip.protocol, ip.bytes).ok_or(Malformed)?;
-    let payload = ip.bytes.get(header..).ok_or(Malformed)?;
-    Ok(Carrier { source: Some(ip.source), payload })
 }
 
 /// Bytes of the transport header, for protocols that are known here; `None` where it is cut short.
@@ -137,7 +110,7 @@ mod tests {
         let two = [0, 1, 0, 64, 0, 2, 1, 64];
         assert_eq!(payload(&frame(0x8847, &two, 47, &[5; 6])), [5; 6]);
         assert_eq!(payload(&frame(0x8100, &[0, 5, 0x08, 0x00], 47, &[5; 6])), [5; 6]);
-        let endless = [0, 1, 0, 64].repeat(MAX_LABELS + 1);
+        let endless = [0, 1, 0, 64].repeat(walk::LABELS_MAX + 1);
         assert_eq!(Carrier::parse(&frame(0x8847, &endless, 47, &[])), Err(Foreign));
     }
 

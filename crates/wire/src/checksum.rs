@@ -3,7 +3,7 @@
 //! A [`Sum`] is built up from pieces and finished once. How a checksum is mended without summing
 //! anew is [`crate::stamp`]'s business.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use crate::ip::Protocol;
 
@@ -15,17 +15,24 @@ impl Sum {
     /// The sum of no words.
     pub const ZERO: Sum = Sum(0);
 
-    /// The sum of what UDP and TCP prepend to their datagram of `len` bytes over IPv4 (RFC 768,
-    /// RFC 9293 §3.1).
-    pub fn pseudo_v4(source: Ipv4Addr, destination: Ipv4Addr, protocol: Protocol, len: u16) -> Sum {
-        let numbers = u64::from(protocol.0) + u64::from(len);
-        Sum(numbers).add_bytes(&source.octets()).add_bytes(&destination.octets())
-    }
-
-    /// The same over IPv6 (RFC 8200 §8.1), where the length has 32 bits.
-    pub fn pseudo_v6(source: Ipv6Addr, destination: Ipv6Addr, protocol: Protocol, len: u32) -> Sum {
-        let numbers = u64::from(protocol.0) + u64::from(len);
-        Sum(numbers).add_bytes(&source.octets()).add_bytes(&destination.octets())
+    /// The sum of what UDP and TCP prepend to their datagram of `len` bytes (RFC 768, RFC 9293 §3.1, RFC 8200 §8.1); `None`
+    /// for addresses of two versions.
+    pub fn pseudo(
+        source: IpAddr,
+        destination: IpAddr,
+        protocol: Protocol,
+        len: u32,
+    ) -> Option<Sum> {
+        let numbers = Sum(u64::from(protocol.0) + u64::from(len));
+        match (source, destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                Some(numbers.add_bytes(&source.octets()).add_bytes(&destination.octets()))
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                Some(numbers.add_bytes(&source.octets()).add_bytes(&destination.octets()))
+            }
+            _ => None,
+        }
     }
 
     /// Adds `bytes`, the last one with a zero after it where their number is odd; so only the last
@@ -82,6 +89,8 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -118,17 +127,19 @@ mod tests {
 
     #[test]
     fn pseudo_headers_sum_as_if_written_out() {
-        let (source, destination) = (Ipv4Addr::new(10, 1, 2, 3), Ipv4Addr::new(250, 251, 252, 253));
+        let ends = ([10, 1, 2, 3].into(), [250, 251, 252, 253].into());
         let written = [10, 1, 2, 3, 250, 251, 252, 253, 0, 17, 0xab, 0xcd];
-        let sum = Sum::pseudo_v4(source, destination, Protocol::UDP, 0xabcd);
+        let sum = Sum::pseudo(ends.0, ends.1, Protocol::UDP, 0xabcd).unwrap();
         assert_eq!(sum.checksum(), reference(&written));
 
         let source: Ipv6Addr = "2001:db8::1".parse().expect("address");
         let destination: Ipv6Addr = "fe80::ffff:fffe".parse().expect("address");
         let mut written = [source.octets(), destination.octets()].concat();
         written.extend([0, 1, 0xab, 0xcd, 0, 0, 0, 17]);
-        let sum = Sum::pseudo_v6(source, destination, Protocol::UDP, 0x1abcd);
+        let six = (source.into(), destination.into());
+        let sum = Sum::pseudo(six.0, six.1, Protocol::UDP, 0x1abcd).unwrap();
         assert_eq!(sum.checksum(), reference(&written));
+        assert_eq!(Sum::pseudo(ends.0, six.1, Protocol::UDP, 8), None);
     }
 
     #[test]

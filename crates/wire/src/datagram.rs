@@ -8,9 +8,9 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::ethernet::{self, EtherType};
 use crate::ip::Protocol;
-use crate::{ipv4, ipv6, udp, vlan};
+use crate::udp;
+use crate::walk::{self, Policy};
 
 /// A UDP datagram and what its headers say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,90 +46,31 @@ pub enum NotADatagram {
 
 use NotADatagram::{Foreign, Malformed};
 
-/// What an IP header says, whichever version it is.
-pub(crate) struct Carried<'a> {
-    pub(crate) source: IpAddr,
-    destination: IpAddr,
-    ttl: u8,
-    tos: u8,
-    pub(crate) protocol: Protocol,
-    /// Bytes of the IP header with its options or extension headers.
-    headers_len: usize,
-    /// What follows them.
-    pub(crate) bytes: &'a [u8],
-}
-
-impl Carried<'_> {
-    /// Bytes of the IP header with its options or extension headers.
-    pub(crate) fn headers_len(&self) -> usize {
-        self.headers_len
-    }
-}
-
 impl<'a> Datagram<'a> {
     /// Finds the datagram in `frame`, which begins at the Ethernet header and has no FCS. Up to two VLAN
     /// tags may stand before IP.
     #[inline]
     pub fn parse(frame: &'a [u8]) -> Result<Self, NotADatagram> {
-        let (ether_type, packet) = network(frame).ok_or(Malformed)?;
-        let ip = match ether_type {
-            EtherType::IPV4 => carried_v4(packet)?,
-            EtherType::IPV6 => carried_v6(packet)?,
-            _ => return Err(Foreign),
-        };
-        if ip.protocol != Protocol::UDP {
+        let (ether_type, at) = walk::network(frame).ok_or(Malformed)?;
+        let version = ether_type.version().ok_or(Foreign)?;
+        let packet = frame.get(at..).unwrap_or_default();
+        let ip = walk::ip_packet(packet, version, Policy::Strict).ok_or(Malformed)?;
+        // Even the first fragment is not the datagram, only its beginning; its probe is in the last one.
+        if ip.protocol != Protocol::UDP || ip.is_fragment() {
             return Err(Foreign);
         }
-        let udp = udp::Packet::parse(ip.bytes).ok_or(Malformed)?;
+        let udp = udp::Packet::parse(ip.content).ok_or(Malformed)?;
         Ok(Datagram {
-            source: ip.source,
-            destination: ip.destination,
+            source: ip.source(),
+            destination: ip.destination(),
             source_port: udp.source_port(),
             destination_port: udp.destination_port(),
-            ttl: ip.ttl,
-            tos: ip.tos,
-            payload_at: frame.len() - packet.len() + ip.headers_len + udp::LEN,
+            ttl: ip.ttl(),
+            tos: ip.tos(),
+            payload_at: at + ip.headers_len + udp::LEN,
             payload: udp.payload(),
         })
     }
-}
-
-/// What follows the Ethernet header of `frame` and up to two VLAN tags; `None` when it is cut short before that.
-#[inline]
-pub(crate) fn network(frame: &[u8]) -> Option<(EtherType, &[u8])> {
-    let ethernet = ethernet::Frame::parse(frame)?;
-    vlan::skip(ethernet.ether_type(), ethernet.payload())
-}
-
-pub(crate) fn carried_v4(bytes: &[u8]) -> Result<Carried<'_>, NotADatagram> {
-    let packet = ipv4::Packet::parse(bytes).ok_or(Malformed)?;
-    // Even the first fragment is not the datagram, only its beginning; its probe is in the last one.
-    if packet.is_fragment() {
-        return Err(Foreign);
-    }
-    Ok(Carried {
-        source: packet.source().into(),
-        destination: packet.destination().into(),
-        ttl: packet.ttl(),
-        tos: packet.tos(),
-        protocol: packet.protocol(),
-        headers_len: packet.header_len(),
-        bytes: packet.payload(),
-    })
-}
-
-pub(crate) fn carried_v6(bytes: &[u8]) -> Result<Carried<'_>, NotADatagram> {
-    let packet = ipv6::Packet::parse(bytes).ok_or(Malformed)?;
-    let (protocol, bytes) = packet.upper_layer().ok_or(Malformed)?;
-    Ok(Carried {
-        source: packet.source().into(),
-        destination: packet.destination().into(),
-        ttl: packet.hop_limit(),
-        tos: packet.traffic_class(),
-        protocol,
-        headers_len: ipv6::LEN + packet.payload().len() - bytes.len(),
-        bytes,
-    })
 }
 
 impl fmt::Display for Datagram<'_> {
@@ -143,47 +84,16 @@ impl fmt::Display for Datagram<'_> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use wirebeat_units::FrameLen;
 
     use super::*;
-    use crate::frame::{IpRepr, UdpFrame};
-    use crate::mac::MacAddr;
-
-    fn frame(ip: IpRepr, payload: &[u8]) -> Vec<u8> {
-        let frame_len = ip.version().shortest_frame(payload.len()) as u16;
-        let frame = UdpFrame {
-            ethernet: ethernet::Repr { destination: MacAddr::BROADCAST, source: MacAddr([2; 6]) },
-            ip,
-            source_port: 49_152,
-            destination_port: 9,
-            checksum: true,
-            payload,
-            frame_len: FrameLen::with_fcs(frame_len),
-        };
-        frame.emit().expect("a frame").bytes
-    }
+    use crate::testing::udp_frame;
 
     fn v4(payload: &[u8]) -> Vec<u8> {
-        let ip = ipv4::Repr {
-            source: [192, 0, 2, 1].into(),
-            destination: [198, 51, 100, 9].into(),
-            ttl: 64,
-            tos: 0xb8,
-            identification: 0,
-            dont_fragment: true,
-        };
-        frame(IpRepr::V4(ip), payload)
+        udp_frame("192.0.2.1:49152", "198.51.100.9:9", payload)
     }
 
     fn v6(payload: &[u8]) -> Vec<u8> {
-        let ip = ipv6::Repr {
-            source: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(),
-            destination: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 2].into(),
-            hop_limit: 63,
-            traffic_class: 0xb8,
-            flow_label: 0,
-        };
-        frame(IpRepr::V6(ip), payload)
+        udp_frame("[2001:db8::1]:49152", "[2001:db8::2]:9", payload)
     }
 
     /// `frame` with `tags` in front of its EtherType.
@@ -220,7 +130,7 @@ mod tests {
     fn a_datagram_is_found_over_ipv6() {
         let bytes = v6(&[1, 2, 3]);
         let datagram = Datagram::parse(&bytes).expect("a datagram");
-        assert_eq!((datagram.ttl, datagram.tos, datagram.payload_at), (63, 0xb8, 62));
+        assert_eq!((datagram.ttl, datagram.tos, datagram.payload_at), (64, 0xb8, 62));
         assert_eq!(datagram.payload, [1, 2, 3]);
         assert_eq!(datagram.to_string(), "UDP [2001:db8::1]:49152 > [2001:db8::2]:9, 3 bytes");
     }

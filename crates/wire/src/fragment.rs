@@ -5,10 +5,9 @@
 
 use std::net::IpAddr;
 
-use crate::datagram::network;
-use crate::ethernet::EtherType;
-use crate::ip::Protocol;
-use crate::{ipv4, ipv6};
+use crate::ip::Version;
+use crate::ipv6;
+use crate::walk::{self, Policy};
 
 /// Which packet a fragment is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,83 +48,30 @@ pub struct Shape {
     next: Option<(usize, u8)>,
 }
 
-/// "More fragments", and the offset, in the word that both headers have; IPv6 has it three bits further left.
-const MORE_V4: u16 = 0x2000;
-const OFFSET_V4: u16 = 0x1fff;
-const MORE_V6: u16 = 1;
-const OFFSET_V6: u16 = 0xfff8;
-
 impl<'a> Fragment<'a> {
     /// The fragment in `frame`, which begins at the Ethernet header and has no FCS; `None` when there is none, or
     /// it contradicts itself.
     pub fn parse(frame: &'a [u8]) -> Option<Self> {
-        let (ether_type, packet) = network(frame)?;
-        let network_at = frame.len() - packet.len();
-        match ether_type {
-            EtherType::IPV4 => Fragment::v4(frame, network_at),
-            EtherType::IPV6 => Fragment::v6(frame, network_at),
-            _ => None,
-        }
-    }
-
-    fn v4(frame: &'a [u8], network_at: usize) -> Option<Self> {
-        let bytes = frame.get(network_at..)?;
-        let packet = ipv4::Packet::parse(bytes)?;
-        if !packet.is_fragment() {
-            return None;
-        }
-        let word = |at: usize| Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
-        let place = word(6)?;
+        let (ether_type, network_at) = walk::network(frame)?;
+        let version = ether_type.version()?;
+        let ip = walk::ip_packet(frame.get(network_at..)?, version, Policy::Strict)?;
+        let part = ip.part()?;
         Some(Fragment {
             packet: Packet {
-                source: packet.source().into(),
-                destination: packet.destination().into(),
-                protocol: packet.protocol().0,
-                identification: word(ipv4::IDENTIFICATION)?.into(),
+                source: ip.source(),
+                destination: ip.destination(),
+                protocol: if version == Version::V4 { ip.protocol.0 } else { 0 },
+                identification: part.identification,
             },
-            offset: usize::from(place & OFFSET_V4) * 8,
-            more: place & MORE_V4 != 0,
-            head: frame.get(..network_at + packet.header_len())?,
-            data: packet.payload(),
-            shape: Shape { network_at, next: None },
+            offset: part.offset,
+            more: part.more,
+            head: frame.get(..network_at + part.head_len)?,
+            data: ip.content,
+            shape: Shape {
+                network_at,
+                next: part.next.map(|(next_at, next)| (network_at + next_at, next)),
+            },
         })
-    }
-
-    fn v6(frame: &'a [u8], network_at: usize) -> Option<Self> {
-        let packet = ipv6::Packet::parse(frame.get(network_at..)?)?;
-        let behind = network_at + ipv6::LEN;
-        let frame = frame.get(..behind + packet.payload().len())?;
-        let (mut at, mut next_at) = (behind, network_at + ipv6::NEXT_HEADER);
-        for _ in 0..ipv6::EXTENSIONS_MAX {
-            let header: &[u8; 8] = frame.get(at..)?.first_chunk()?;
-            match Protocol(*frame.get(next_at)?) {
-                Protocol::HOP_BY_HOP | Protocol::ROUTING | Protocol::DESTINATION_OPTIONS => {
-                    next_at = at;
-                    at += 8 + usize::from(header[1]) * 8;
-                }
-                Protocol::FRAGMENT => {
-                    let place = u16::from_be_bytes([header[2], header[3]]);
-                    let [.., a, b, c, d] = *header;
-                    let (offset, more) = (usize::from(place & OFFSET_V6), place & MORE_V6 != 0);
-                    // An atomic fragment is the packet (RFC 6946).
-                    return (offset > 0 || more).then_some(Fragment {
-                        packet: Packet {
-                            source: packet.source().into(),
-                            destination: packet.destination().into(),
-                            protocol: 0,
-                            identification: u32::from_be_bytes([a, b, c, d]),
-                        },
-                        offset,
-                        more,
-                        head: frame.get(..at)?,
-                        data: frame.get(at + 8..)?,
-                        shape: Shape { network_at, next: Some((next_at, header[0])) },
-                    });
-                }
-                _ => return None,
-            }
-        }
-        None
     }
 }
 

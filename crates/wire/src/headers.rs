@@ -5,10 +5,9 @@
 //! protocols. Nothing of it changes on the way through bridges and routers; only what is not an IP packet is known by its
 //! Ethernet addresses. `bpf/headers.h` makes the same keys; this is its reference.
 
-use crate::datagram::NotADatagram::Malformed;
-use crate::datagram::{carried_v4, carried_v6, network};
 use crate::ethernet::{self, EtherType};
-use crate::ip::Protocol;
+use crate::ip::{Protocol, Version};
+use crate::walk::{self, Policy};
 use crate::{ipv6, vlan};
 
 /// Bytes of a key.
@@ -25,7 +24,6 @@ const DESTINATION: usize = 24;
 const NOT_IP: u8 = 1;
 /// Below this, the EtherType is a length (IEEE 802.3 §3.2.6).
 const ETHER_TYPE_MIN: u16 = 0x600;
-const UDP_LITE: Protocol = Protocol(136);
 
 /// What headers say of a frame, in a fixed order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,30 +122,29 @@ impl HeaderMatch {
 
 impl Parts {
     fn of(frame: &[u8]) -> Option<Parts> {
-        let (ether_type, packet) = network(frame)?;
-        let network_at = frame.len() - packet.len();
-        let carried = match ether_type {
-            EtherType::IPV4 => carried_v4(packet),
-            EtherType::IPV6 => carried_v6(packet),
-            _ => Err(Malformed),
+        let (ether_type, network_at) = walk::network(frame)?;
+        let packet = frame.get(network_at..).unwrap_or_default();
+        let ip = ether_type
+            .version()
+            .and_then(|version| Some((version, walk::ip_packet(packet, version, Policy::Strict)?)));
+        let Some((version, ip)) = ip else {
+            // what is no IP packet, or one that contradicts itself
+            return Some(Parts::not_ip(ether_type, frame, network_at));
         };
-        let ip = match carried {
-            Ok(ip) if ip.protocol != Protocol::FRAGMENT => ip,
-            // what is not an IP packet, or one that contradicts itself
-            Err(Malformed) => return Some(Parts::not_ip(ether_type, frame, network_at)),
-            // a fragment says little of what it is part of
-            _ => return None,
-        };
-        let (source, len) = if ether_type == EtherType::IPV4 { (12, 4) } else { (8, 16) };
+        if ip.is_fragment() {
+            // it says little of what it is part of
+            return None;
+        }
+        let (source, len) = if version == Version::V4 { (12, 4) } else { (8, 16) };
         let ports = match ip.protocol {
-            Protocol::TCP | Protocol::UDP | Protocol::SCTP | Protocol::DCCP | UDP_LITE => 4,
+            _ if ip.content.len() < 4 => 0,
+            protocol if protocol.has_ports() => 4,
             // type and code
             Protocol::ICMP | Protocol::ICMPV6 => 2,
             _ => 0,
         };
         let source_at = network_at + source;
-        let ports_at = network_at + ip.headers_len();
-        let ports = if ip.bytes.len() < 4 { 0 } else { ports };
+        let ports_at = network_at + ip.headers_len;
         Some(Parts {
             ether_type: ether_type.0,
             protocol: ip.protocol.0,

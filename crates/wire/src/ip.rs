@@ -2,6 +2,10 @@
 
 use std::net::IpAddr;
 
+use wirebeat_units::FCS;
+
+use crate::{ethernet, ipv4, ipv6, udp};
+
 /// A version of the Internet protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
@@ -18,6 +22,25 @@ impl Version {
             IpAddr::V4(_) => Version::V4,
             IpAddr::V6(_) => Version::V6,
         }
+    }
+
+    /// The one whose packet begins with these bytes, by its first digit.
+    pub fn of_packet(bytes: &[u8]) -> Option<Version> {
+        match bytes.first()? >> 4 {
+            4 => Some(Version::V4),
+            6 => Some(Version::V6),
+            _ => None,
+        }
+    }
+
+    /// The length of the Ethernet frame that a UDP datagram with so many bytes of payload travels in.
+    pub fn udp_frame_len(self, payload_len: usize) -> usize {
+        let ip = match self {
+            Version::V4 => ipv4::LEN,
+            Version::V6 => ipv6::LEN,
+        };
+        let frame = ethernet::LEN + ip + udp::LEN + payload_len;
+        frame.max(ethernet::FRAME_MIN) + usize::from(FCS)
     }
 
     /// Bytes of an address.
@@ -48,6 +71,8 @@ impl Protocol {
     pub const ICMPV6: Protocol = Protocol(58);
     /// SCTP (RFC 9260).
     pub const SCTP: Protocol = Protocol(132);
+    /// UDP-Lite (RFC 3828).
+    pub const UDP_LITE: Protocol = Protocol(136);
     /// UDP (RFC 768).
     pub const UDP: Protocol = Protocol(17);
     /// IPv6 routing header (RFC 8200 §4.4).
@@ -56,4 +81,24 @@ impl Protocol {
     pub const FRAGMENT: Protocol = Protocol(44);
     /// IPv6 destination options (RFC 8200 §4.6).
     pub const DESTINATION_OPTIONS: Protocol = Protocol(60);
+
+    /// Whether its header begins with a source and a destination port.
+    pub fn has_ports(self) -> bool {
+        matches!(
+            self,
+            Protocol::TCP | Protocol::UDP | Protocol::SCTP | Protocol::DCCP | Protocol::UDP_LITE
+        )
+    }
+
+    /// Whether it is an extension header of IPv6 that others may follow.
+    #[inline]
+    pub(crate) fn is_extension(self) -> bool {
+        matches!(
+            self,
+            Protocol::HOP_BY_HOP
+                | Protocol::ROUTING
+                | Protocol::DESTINATION_OPTIONS
+                | Protocol::FRAGMENT
+        )
+    }
 }

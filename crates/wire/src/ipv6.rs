@@ -1,137 +1,129 @@
 //! IPv6 (RFC 8200) and those of its extension headers that may stand before a datagram.
 
-use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 
 use crate::ip::Protocol;
+use crate::walk::{Header, IpPacket, Part, Policy};
 
 /// Bytes of the fixed header.
 pub const LEN: usize = 40;
-/// Where the number of what follows lies in the header.
-pub const NEXT_HEADER: usize = 6;
-/// The most extension headers that are skipped. RFC 8200 §4.1 has each kind once, destination options
+/// The most extension headers that are walked. RFC 8200 §4.1 has each kind once, destination options
 /// twice; more is not traffic that we measure, and the bound keeps the work for a forged packet small.
-pub const EXTENSIONS_MAX: usize = 5;
-
-const VERSION: u8 = 6;
+const EXTENSIONS_MAX: usize = 5;
+/// Where the number of what follows lies in the fixed header.
+pub const NEXT_HEADER: usize = 6;
 /// Extension headers are measured in units of this, less one.
 const EXTENSION_UNIT: usize = 8;
-/// The offset and the flag "more fragments"; both are zero in an atomic fragment (RFC 6946).
-const FRAGMENT: u16 = 0xfff8 | 0x0001;
-/// Bits of a flow label.
-const FLOW_LABEL: u32 = 0x000f_ffff;
 
-/// A packet whose lengths fit together.
+/// The packet at the front of `bytes`; `None` when it is another version, or where it or an extension header is cut short
+/// and `policy` does not allow that. What follows it is padding.
+#[inline(always)]
+pub(crate) fn packet(bytes: &[u8], policy: Policy) -> Option<IpPacket<'_>> {
+    let (header, rest) = bytes.split_first_chunk::<LEN>()?;
+    if header[0] >> 4 != 6 {
+        return None;
+    }
+    let content = match policy {
+        Policy::Strict => rest.get(..usize::from(u16::from_be_bytes([header[4], header[5]])))?,
+        Policy::Lenient => rest,
+    };
+    let protocol = Protocol(header[NEXT_HEADER]);
+    let mut walked =
+        Walked { protocol, headers_len: LEN, content, fragment: None, is_routed: false };
+    // Most packets have none.
+    if protocol.is_extension() {
+        walked = extensions(protocol, content, policy)?;
+    }
+    let Walked { protocol, headers_len, content, fragment, is_routed } = walked;
+    Some(IpPacket {
+        header: Header::V6(header, fragment),
+        protocol,
+        headers_len,
+        content,
+        is_routed,
+    })
+}
+
+/// What a walk over extension headers comes to.
+struct Walked<'a> {
+    protocol: Protocol,
+    headers_len: usize,
+    content: &'a [u8],
+    fragment: Option<Fragment<'a>>,
+    is_routed: bool,
+}
+
+/// The address that lies at `at`.
+#[inline]
+pub(crate) fn address(header: &[u8; LEN], at: usize) -> IpAddr {
+    header.get(at..).and_then(<[u8]>::first_chunk).map_or([0; 16], |octets| *octets).into()
+}
+
+/// The header of a fragment.
 #[derive(Clone, Copy, Debug)]
-pub struct Packet<'a> {
-    header: &'a [u8; LEN],
-    payload: &'a [u8],
+pub(crate) struct Fragment<'a> {
+    header: &'a [u8; EXTENSION_UNIT],
+    /// Where in the packet it lies, and where its number.
+    at: usize,
+    next_at: usize,
 }
 
-impl<'a> Packet<'a> {
-    /// Views the packet at the front of `bytes`; what follows it is padding. `None` when it is another
-    /// version or is cut short.
-    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
-        let (header, rest) = bytes.split_first_chunk::<LEN>()?;
-        let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-        if header[0] >> 4 != VERSION {
-            return None;
+impl Fragment<'_> {
+    pub(crate) fn part(self) -> Part {
+        let [next, _, _, _, a, b, c, d] = *self.header;
+        Part {
+            identification: u32::from_be_bytes([a, b, c, d]),
+            offset: usize::from(place(self.header) & OFFSET),
+            more: place(self.header) & MORE != 0,
+            head_len: self.at,
+            next: Some((self.next_at, next)),
         }
-        Some(Packet { header, payload: rest.get(..payload_len)? })
     }
+}
 
-    /// The traffic class: DSCP and ECN (RFC 2474, RFC 3168).
-    pub fn traffic_class(&self) -> u8 {
-        self.header[0] << 4 | self.header[1] >> 4
-    }
-    /// What a router counts down.
-    pub fn hop_limit(&self) -> u8 {
-        self.header[7]
-    }
-    /// Where it comes from.
-    pub fn source(&self) -> Ipv6Addr {
-        let [_, _, _, _, _, _, _, _, octets @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] =
-            *self.header;
-        Ipv6Addr::from(octets)
-    }
-    /// Where it goes.
-    pub fn destination(&self) -> Ipv6Addr {
-        let [.., a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *self.header;
-        Ipv6Addr::from([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p])
-    }
+/// The flag "more fragments", and the offset in bytes (RFC 8200 §4.5).
+const MORE: u16 = 0x0001;
+const OFFSET: u16 = 0xfff8;
 
-    /// What follows the fixed header, without padding.
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
-    }
+fn place(header: &[u8; EXTENSION_UNIT]) -> u16 {
+    u16::from_be_bytes([header[2], header[3]])
+}
 
-    /// What the packet carries behind hop-by-hop options, routing header, destination options and
-    /// the header of an atomic fragment; `None` when one of these is cut short.
-    ///
-    /// Where a fragment, or one header too many, keeps us from looking further, that header is what
-    /// the packet carries.
-    pub fn upper_layer(&self) -> Option<(Protocol, &'a [u8])> {
-        let mut next = Protocol(self.header[6]);
-        let mut bytes = self.payload;
-        for _ in 0..EXTENSIONS_MAX {
-            let header = match next {
-                Protocol::HOP_BY_HOP
-                | Protocol::ROUTING
-                | Protocol::DESTINATION_OPTIONS
-                | Protocol::FRAGMENT => bytes.first_chunk::<EXTENSION_UNIT>()?,
-                _ => break,
-            };
-            let mut len = EXTENSION_UNIT;
-            if next == Protocol::FRAGMENT {
-                if u16::from_be_bytes([header[2], header[3]]) & FRAGMENT != 0 {
-                    break;
-                }
-            } else {
-                len += usize::from(header[1]) * EXTENSION_UNIT;
-            }
-            next = Protocol(header[0]);
-            bytes = bytes.get(len..)?;
+/// Walks over the extension headers at the front of `content`, of which the first is `protocol`.
+fn extensions(protocol: Protocol, content: &[u8], policy: Policy) -> Option<Walked<'_>> {
+    let mut next_at = NEXT_HEADER;
+    let mut walked =
+        Walked { protocol, headers_len: LEN, content, fragment: None, is_routed: false };
+    for _ in 0..EXTENSIONS_MAX {
+        if !walked.protocol.is_extension() {
+            break;
         }
-        Some((next, bytes))
+        let is_fragment = walked.protocol == Protocol::FRAGMENT;
+        let header: Option<&[u8; EXTENSION_UNIT]> = walked.content.first_chunk();
+        let units = header.filter(|_| !is_fragment).map_or(1, |header| 1 + usize::from(header[1]));
+        let behind = walked.content.get(units * EXTENSION_UNIT..);
+        let (Some(header), Some(behind)) = (header, behind) else {
+            return (policy == Policy::Lenient).then_some(walked);
+        };
+        // The header of an atomic fragment says nothing (RFC 6946).
+        if is_fragment && place(header) & (MORE | OFFSET) != 0 {
+            let at = walked.headers_len;
+            walked.fragment = Some(Fragment { header, at, next_at });
+        }
+        if walked.protocol == Protocol::ROUTING {
+            // the segments that are left
+            walked.is_routed |= header[3] != 0;
+        }
+        next_at = walked.headers_len;
+        walked.protocol = Protocol(header[0]);
+        walked.headers_len += units * EXTENSION_UNIT;
+        walked.content = behind;
+        let follows = |fragment: Fragment<'_>| place(fragment.header) & OFFSET != 0;
+        if walked.fragment.is_some_and(|it| policy == Policy::Strict || follows(it)) {
+            break;
+        }
     }
-}
-
-/// A header to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repr {
-    /// Where it comes from.
-    pub source: Ipv6Addr,
-    /// Where it goes.
-    pub destination: Ipv6Addr,
-    /// What a router counts down.
-    pub hop_limit: u8,
-    /// The traffic class: DSCP and ECN.
-    pub traffic_class: u8,
-    /// The flow label; its low 20 bits are sent.
-    pub flow_label: u32,
-}
-
-impl Repr {
-    /// Writes the header of a packet that carries `payload_len` bytes of `protocol`.
-    pub fn emit(&self, out: &mut [u8; LEN], protocol: Protocol, payload_len: u16) {
-        let first = u32::from(VERSION) << 28
-            | u32::from(self.traffic_class) << 20
-            | self.flow_label & FLOW_LABEL;
-        out[..4].copy_from_slice(&first.to_be_bytes());
-        out[4..6].copy_from_slice(&payload_len.to_be_bytes());
-        out[6] = protocol.0;
-        out[7] = self.hop_limit;
-        out[8..24].copy_from_slice(&self.source.octets());
-        out[24..].copy_from_slice(&self.destination.octets());
-    }
-}
-
-impl fmt::Display for Repr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Repr { source, destination, hop_limit, traffic_class, .. } = self;
-        write!(f, "IPv6 {source} > {destination}, hop limit {hop_limit}, ")?;
-        write!(f, "traffic class {traffic_class:#04x}")
-    }
+    Some(walked)
 }
 
 #[cfg(test)]
@@ -140,57 +132,47 @@ mod tests {
 
     use super::*;
 
-    const REPR: Repr = Repr {
-        source: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
-        destination: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
-        hop_limit: 63,
-        traffic_class: 0xb8,
-        flow_label: 0x12345,
-    };
-
     /// A packet that carries `payload`, which begins with `next`, and 3 bytes of padding.
-    fn packet(next: Protocol, payload: &[u8]) -> Vec<u8> {
-        let mut header = [0xff; LEN];
-        REPR.emit(&mut header, next, payload.len() as u16);
+    fn bytes(next: Protocol, payload: &[u8]) -> Vec<u8> {
+        let mut header = [0; LEN];
+        header[..8].copy_from_slice(&[0x6b, 0x81, 0x23, 0x45, 0, payload.len() as u8, next.0, 63]);
+        header[8..].fill(0xfd);
+        header[LEN - 1] = 2;
         [&header[..], payload, &[0; 3]].concat()
     }
 
+    fn strict(bytes: &[u8]) -> Option<IpPacket<'_>> {
+        packet(bytes, Policy::Strict)
+    }
+
     fn upper_layer(next: Protocol, payload: &[u8]) -> Option<(Protocol, Vec<u8>)> {
-        let bytes = packet(next, payload);
-        let packet = Packet::parse(&bytes).expect("a packet");
-        packet.upper_layer().map(|(protocol, bytes)| (protocol, bytes.to_vec()))
+        let bytes = bytes(next, payload);
+        strict(&bytes).map(|ip| (ip.protocol, ip.content.to_vec()))
     }
 
     #[test]
-    fn a_header_is_written_and_read() {
-        let bytes = packet(Protocol::UDP, &[1, 2]);
-        assert_eq!(bytes[..8], [0x6b, 0x81, 0x23, 0x45, 0, 2, 17, 63]);
-        let packet = Packet::parse(&bytes).expect("a packet");
-        assert_eq!((packet.source(), packet.destination()), (REPR.source, REPR.destination));
-        assert_eq!((packet.hop_limit(), packet.traffic_class()), (63, 0xb8));
-        assert_eq!(packet.upper_layer(), Some((Protocol::UDP, &[1, 2][..])));
-        assert_eq!(
-            REPR.to_string(),
-            "IPv6 2001:db8::1 > 2001:db8::2, hop limit 63, traffic class 0xb8"
-        );
-    }
-
-    #[test]
-    fn a_flow_label_cannot_reach_other_fields() {
-        let mut header = [0; LEN];
-        Repr { flow_label: u32::MAX, traffic_class: 0, ..REPR }.emit(&mut header, Protocol::UDP, 0);
-        assert_eq!(header[..4], [0x60, 0x0f, 0xff, 0xff]);
+    fn a_packet_is_read_without_its_padding() {
+        let bytes = bytes(Protocol::UDP, &[1, 2]);
+        let packet = strict(&bytes).expect("a packet");
+        let mut end = [0xfd_u8; 16];
+        assert_eq!(packet.source(), IpAddr::from(end));
+        end[15] = 2;
+        assert_eq!(packet.destination(), IpAddr::from(end));
+        assert_eq!((packet.ttl(), packet.tos()), (63, 0xb8));
+        assert_eq!((packet.protocol, packet.content), (Protocol::UDP, &[1, 2][..]));
     }
 
     #[test]
     fn lengths_that_do_not_fit_together_are_none() {
-        let bytes = packet(Protocol::UDP, &[1, 2]);
-        assert!(Packet::parse(&bytes[..LEN - 1]).is_none());
-        assert!(Packet::parse(&bytes[..LEN + 1]).is_none());
-        assert!(Packet::parse(&bytes[..LEN + 2]).is_some());
+        let bytes = bytes(Protocol::UDP, &[1, 2]);
+        assert!(strict(&bytes[..LEN - 1]).is_none());
+        assert!(strict(&bytes[..LEN + 1]).is_none());
+        assert!(strict(&bytes[..LEN + 2]).is_some());
+        assert!(packet(&bytes[..LEN + 1], Policy::Lenient).is_some());
+        assert!(packet(&bytes[..LEN - 1], Policy::Lenient).is_none());
         let mut bytes = bytes;
         bytes[0] = 0x45;
-        assert!(Packet::parse(&bytes).is_none());
+        assert!(strict(&bytes).is_none());
     }
 
     #[test]
@@ -204,11 +186,22 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_is_what_the_packet_carries() {
-        for fields in [[0, 1], [0, 8], [0xff, 0xf8]] {
-            let payload = [17, 0, fields[0], fields[1], 0, 0, 0, 1, 9, 9];
-            let carried = upper_layer(Protocol::FRAGMENT, &payload).expect("not cut short");
-            assert_eq!(carried.0, Protocol::FRAGMENT);
+    fn the_walk_ends_at_a_fragment_or_goes_on_in_a_first_one() {
+        for (fields, offset, more) in
+            [([0, 1], 0, true), ([0, 8], 8, false), ([0xff, 0xf8], 0xfff8, false)]
+        {
+            // destination options behind it
+            let payload = [60, 0, fields[0], fields[1], 0, 0, 0, 1, 17, 0, 1, 4, 0, 0, 0, 0, 9];
+            let bytes = bytes(Protocol::FRAGMENT, &payload);
+            let next = Some((NEXT_HEADER, 60));
+            let part = Part { identification: 1, offset, more, head_len: LEN, next };
+            let ip = strict(&bytes).expect("a packet");
+            assert_eq!(
+                (ip.part(), ip.protocol, ip.content.len()),
+                (Some(part), Protocol::DESTINATION_OPTIONS, 9)
+            );
+            let ip = packet(&bytes, Policy::Lenient).expect("a packet");
+            assert_eq!((ip.part(), ip.protocol == Protocol::UDP), (Some(part), offset == 0));
         }
     }
 
@@ -218,21 +211,29 @@ mod tests {
         payload.extend([17, 0, 1, 4, 0, 0, 0, 0]);
         let carried = upper_layer(Protocol::DESTINATION_OPTIONS, &payload).expect("not cut short");
         assert_eq!(carried.0, Protocol::DESTINATION_OPTIONS);
+        let carried =
+            upper_layer(Protocol::DESTINATION_OPTIONS, &payload[8..]).expect("not cut short");
+        assert_eq!(carried.0, Protocol::UDP);
     }
 
     #[test]
     fn extension_headers_cut_short_are_none() {
-        assert_eq!(upper_layer(Protocol::HOP_BY_HOP, &[17, 0, 1, 4, 0, 0, 0]), None);
-        assert_eq!(upper_layer(Protocol::HOP_BY_HOP, &[17, 1, 1, 4, 0, 0, 0, 0]), None);
-        assert_eq!(upper_layer(Protocol::FRAGMENT, &[]), None);
+        for (next, payload) in [
+            (Protocol::HOP_BY_HOP, &[17, 0, 1, 4, 0, 0, 0][..]),
+            (Protocol::HOP_BY_HOP, &[17, 1, 1, 4, 0, 0, 0, 0]),
+            (Protocol::FRAGMENT, &[]),
+        ] {
+            assert_eq!(upper_layer(next, payload), None);
+            let bytes = bytes(next, payload);
+            let cut = packet(&bytes[..LEN + payload.len()], Policy::Lenient).expect("a packet");
+            assert_eq!(cut.protocol, next);
+        }
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_packet_or_none(bytes: Vec<u8>, next in 0..70_u8, payload: Vec<u8>) {
-            if let Some(packet) = Packet::parse(&bytes) {
-                packet.upper_layer();
-            }
+        fn any_bytes_are_a_packet_or_none(any: Vec<u8>, next in 0..70_u8, payload in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = (strict(&any), packet(&any, Policy::Lenient));
             if let Some((_, carried)) = upper_layer(Protocol(next), &payload) {
                 prop_assert!(payload.ends_with(&carried));
             }

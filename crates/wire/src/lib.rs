@@ -1,10 +1,9 @@
-//! Bytes on the wire: header views and builders, checksums and probe codecs.
+//! Bytes on the wire: headers, checksums and probe codecs.
 //!
-//! Nothing here does I/O, reads a clock or allocates per frame. Views check lengths once and then
-//! never panic; builders write into the caller's buffer. One protocol is one file, in the order
-//! constants, view, representation, display, tests, and knows none of the others: [`frame`] stacks
-//! them for sending, [`datagram`] takes them apart on arrival. Read those two, then [`probe`] and
-//! [`stamp`]. The packets of other tools are [`codec`]'s, their text logs [`log`]'s.
+//! Nothing here does I/O, reads a clock, allocates per frame or panics. [`walk`] goes over the headers of a frame, and is
+//! the only one that does; [`datagram`], [`carrier`], [`headers`](mod@headers), [`fragment`] and [`locate`](mod@locate) say
+//! what is asked of it. How frames are made is the business of the crate `traffic`. Read [`walk`] and [`datagram`], then
+//! [`probe`] and [`stamp`]. The packets of other tools are [`codec`]'s, their text logs [`log`]'s.
 
 pub mod carrier;
 pub mod checksum;
@@ -13,7 +12,6 @@ pub mod datagram;
 pub mod ethernet;
 pub mod filter;
 pub mod fragment;
-pub mod frame;
 pub mod headers;
 pub mod ip;
 pub mod ipv4;
@@ -25,5 +23,8 @@ pub mod probe;
 pub mod ptp;
 pub mod rewrite;
 pub mod stamp;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod udp;
 pub mod vlan;
+pub mod walk;

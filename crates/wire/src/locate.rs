@@ -4,19 +4,9 @@
 //! measured: what is there is found, and what is missing is not. Only the outermost IP header is looked for, behind
 //! VLAN tags and MPLS labels; tunnels are not opened.
 
-use crate::carrier::MAX_LABELS;
-use crate::ethernet::{self, EtherType};
-use crate::ip::Protocol;
-use crate::{ipv4, ipv6, vlan};
-
-/// The most extension headers of IPv6 that are walked.
-const EXTENSIONS_MAX: usize = 8;
-/// Flags and offset of a fragment: what is left of them says where it lies (RFC 791 §3.1).
-const OFFSET_V4: u16 = 0x1fff;
-const MORE_V4: u16 = 0x2000;
-/// The same in the fragment header of IPv6 (RFC 8200 §4.5).
-const OFFSET_V6: u16 = 0xfff8;
-const MORE_V6: u16 = 0x0001;
+use crate::ethernet::EtherType;
+use crate::ip::{Protocol, Version};
+use crate::walk::{self, Policy};
 
 /// The network header of a frame, and what follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,118 +61,39 @@ impl Carried {
     }
 }
 
-/// The two bytes at `at`.
-#[inline]
-pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
 /// Finds the headers of `frame`, which begins at the Ethernet header; `None` where that or a tag is cut short.
 #[inline]
 pub fn locate(frame: &[u8]) -> Option<Located> {
-    let ether_type = EtherType(word(frame, 12)?);
-    let (ether_type, rest) = vlan::skip(ether_type, frame.get(ethernet::LEN..)?)?;
-    let (ether_type, rest) = match ether_type {
-        EtherType::MPLS | EtherType::MPLS_MULTICAST => behind_labels(rest),
-        _ => (ether_type, rest),
+    let (ether_type, at) = walk::network(frame)?;
+    let packet = frame.get(at..)?;
+    let (version, packet) = match ether_type.is_mpls() {
+        true => walk::behind_labels(packet).unwrap_or((None, packet)),
+        false => (ether_type.version(), packet),
     };
-    let at = frame.len() - rest.len();
-    let other = Located {
-        network: Network::Other,
-        at,
-        protocol: Protocol(0),
-        carried: Carried::Nothing,
-        is_routed: false,
-    };
-    Some(match ether_type {
-        EtherType::IPV4 => v4(rest, other).unwrap_or(other),
-        EtherType::IPV6 => v6(rest, other).unwrap_or(other),
+    let at = frame.len() - packet.len();
+    let ip = version.and_then(|version| walk::ip_packet(packet, version, Policy::Lenient));
+    let (Some(version), Some(ip)) = (version, ip) else {
         // Hardware type 1, protocol 0x0800, and the lengths of their addresses.
-        EtherType::ARP if rest.starts_with(&[0, 1, 8, 0, 6, 4]) && rest.len() >= 28 => {
-            Located { network: Network::Arp, ..other }
-        }
-        _ => other,
-    })
-}
-
-/// What stands behind a stack of labels: IP by its first digit (RFC 4928).
-fn behind_labels(mut packet: &[u8]) -> (EtherType, &[u8]) {
-    let whole = packet;
-    for _ in 0..MAX_LABELS {
-        let Some((label, rest)) = packet.split_first_chunk::<4>() else { break };
-        packet = rest;
-        if label[2] & 1 == 1 {
-            return match packet.first().map(|byte| byte >> 4) {
-                Some(4) => (EtherType::IPV4, packet),
-                Some(6) => (EtherType::IPV6, packet),
-                _ => (EtherType::MPLS, packet),
-            };
-        }
-    }
-    (EtherType::MPLS, whole)
-}
-
-fn v4(bytes: &[u8], other: Located) -> Option<Located> {
-    let header: &[u8; ipv4::LEN] = bytes.first_chunk()?;
-    let len = usize::from(header[0] & 0x0f) * 4;
-    if header[0] >> 4 != 4 || len < ipv4::LEN {
-        return None;
-    }
-    let place = u16::from_be_bytes([header[6], header[7]]);
-    let identification = u16::from_be_bytes([header[4], header[5]]).into();
-    let begin = other.at + len;
-    let carried = match (place & OFFSET_V4, place & MORE_V4) {
-        (0, 0) => Carried::Whole(begin),
-        (0, _) => Carried::First(begin, identification),
-        _ => Carried::Following(identification),
+        let is_arp = ether_type == EtherType::ARP
+            && packet.starts_with(&[0, 1, 8, 0, 6, 4])
+            && packet.len() >= 28;
+        let network = if is_arp { Network::Arp } else { Network::Other };
+        let (protocol, carried) = (Protocol(0), Carried::Nothing);
+        return Some(Located { network, at, protocol, carried, is_routed: false });
     };
-    Some(Located { network: Network::V4, protocol: Protocol(header[9]), carried, ..other })
-}
-
-fn v6(bytes: &[u8], other: Located) -> Option<Located> {
-    let header: &[u8; ipv6::LEN] = bytes.first_chunk()?;
-    if header[0] >> 4 != 6 {
-        return None;
-    }
-    let mut found = Located { network: Network::V6, protocol: Protocol(header[6]), ..other };
-    let (mut at, mut first) = (ipv6::LEN, None);
-    for _ in 0..EXTENSIONS_MAX {
-        let is_extension = matches!(
-            found.protocol,
-            Protocol::HOP_BY_HOP
-                | Protocol::ROUTING
-                | Protocol::DESTINATION_OPTIONS
-                | Protocol::FRAGMENT
-        );
-        if !is_extension {
-            let begin = other.at + at;
-            found.carried = first.map_or(Carried::Whole(begin), |id| Carried::First(begin, id));
-            return Some(found);
-        }
-        let Some(&[next, len, high, low, a, b, c, d]) =
-            bytes.get(at..).and_then(<[u8]>::first_chunk)
-        else {
-            return Some(found);
-        };
-        let mut units = 1 + usize::from(len);
-        if found.protocol == Protocol::FRAGMENT {
-            let place = u16::from_be_bytes([high, low]);
-            let identification = u32::from_be_bytes([a, b, c, d]);
-            units = 1;
-            if place & OFFSET_V6 != 0 {
-                found.protocol = Protocol(next);
-                found.carried = Carried::Following(identification);
-                return Some(found);
-            }
-            first = (place & MORE_V6 != 0).then_some(identification);
-        } else if found.protocol == Protocol::ROUTING {
-            // the segments that are left
-            found.is_routed |= low != 0;
-        }
-        found.protocol = Protocol(next);
-        at += units * 8;
-    }
-    Some(found)
+    let begin = at + ip.headers_len;
+    Some(Located {
+        network: if version == Version::V4 { Network::V4 } else { Network::V6 },
+        at,
+        protocol: ip.protocol,
+        carried: match ip.part() {
+            Some(part) if part.offset > 0 => Carried::Following(part.identification),
+            _ if ip.protocol.is_extension() => Carried::Nothing,
+            Some(part) => Carried::First(begin, part.identification),
+            None => Carried::Whole(begin),
+        },
+        is_routed: ip.is_routed,
+    })
 }
 
 #[cfg(test)]

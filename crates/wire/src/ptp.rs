@@ -1,14 +1,12 @@
 //! Event messages of PTP version 2 (IEEE 1588-2019 clause 13.3), which some cards stamp and nothing else.
 
 use crate::datagram::Datagram;
-use crate::ethernet;
+use crate::ethernet::EtherType;
+use crate::walk;
 
 /// The EtherType of PTP (clause E.1), and its UDP port for event messages (clause C.2).
-const ETHER_TYPE: u16 = 0x88f7;
+const ETHER_TYPE: EtherType = EtherType(0x88f7);
 const EVENT_PORT: u16 = 319;
-/// EtherTypes of VLAN tags, and the bytes of one.
-const TAGS: [u16; 2] = [0x8100, 0x88a8];
-const TAG_LEN: usize = 4;
 
 /// What carries a PTP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +19,9 @@ pub enum Carried {
 
 /// What carries the event message that a frame without FCS is; `None` for every other frame.
 pub fn event(frame: &[u8]) -> Option<Carried> {
-    let mut at = ethernet::LEN - 2;
-    let mut ether_type = half(frame, at)?;
-    while TAGS.contains(&ether_type) {
-        at += TAG_LEN;
-        ether_type = half(frame, at)?;
-    }
+    let (ether_type, at) = walk::network(frame)?;
     if ether_type == ETHER_TYPE {
-        return is_event(frame.get(at + 2..)?).then_some(Carried::ByEthernet);
+        return is_event(frame.get(at..)?).then_some(Carried::ByEthernet);
     }
     let datagram = Datagram::parse(frame).ok()?;
     (datagram.destination_port == EVENT_PORT && is_event(datagram.payload))
@@ -40,18 +33,10 @@ fn is_event(message: &[u8]) -> bool {
     matches!(message, [kind, version, ..] if kind & 0xf <= 3 && version & 0xf == 2)
 }
 
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
 #[cfg(test)]
 mod tests {
-    use wirebeat_units::FrameLen;
-
     use super::*;
-    use crate::frame::{IpRepr, UdpFrame};
-    use crate::ipv4;
-    use crate::mac::MacAddr;
+    use crate::testing::udp_frame;
 
     fn by_ethernet(tags: &[u16], message: &[u8]) -> Vec<u8> {
         let mut frame = vec![2; 12];
@@ -59,30 +44,13 @@ mod tests {
             frame.extend(tag.to_be_bytes());
             frame.extend([0, 7]);
         }
-        frame.extend(ETHER_TYPE.to_be_bytes());
+        frame.extend(ETHER_TYPE.0.to_be_bytes());
         frame.extend(message);
         frame
     }
 
     fn by_udp(port: u16, payload: &[u8]) -> Vec<u8> {
-        let ip = ipv4::Repr {
-            source: [10, 0, 0, 1].into(),
-            destination: [10, 0, 0, 2].into(),
-            ttl: 1,
-            tos: 0,
-            identification: 0,
-            dont_fragment: true,
-        };
-        let frame = UdpFrame {
-            ethernet: ethernet::Repr { destination: MacAddr([4; 6]), source: MacAddr([2; 6]) },
-            ip: IpRepr::V4(ip),
-            source_port: 319,
-            destination_port: port,
-            checksum: true,
-            payload,
-            frame_len: FrameLen::MIN,
-        };
-        frame.emit().unwrap().bytes
+        udp_frame("10.0.0.1:319", &format!("10.0.0.2:{port}"), payload)
     }
 
     #[test]

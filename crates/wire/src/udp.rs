@@ -1,9 +1,5 @@
 //! UDP (RFC 768).
 
-use std::fmt;
-
-use crate::checksum::Sum;
-
 /// Bytes of the header.
 pub const LEN: usize = 8;
 /// Where the checksum lies in the header. Zero there means that there is none.
@@ -39,60 +35,18 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// A header to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repr {
-    /// Where it comes from.
-    pub source_port: u16,
-    /// Where it goes.
-    pub destination_port: u16,
-}
-
-impl Repr {
-    /// Writes the header of a datagram that carries `payload_len` bytes, without a checksum. A payload
-    /// that does not fit into a datagram (65 535 bytes) is not told from the longest that does.
-    pub fn emit(&self, out: &mut [u8; LEN], payload_len: u16) {
-        out[..2].copy_from_slice(&self.source_port.to_be_bytes());
-        out[2..4].copy_from_slice(&self.destination_port.to_be_bytes());
-        out[4..6].copy_from_slice(&payload_len.saturating_add(LEN as u16).to_be_bytes());
-        out[6..].fill(0);
-    }
-}
-
-/// Writes the checksum of `payload` and the `header` that [`Repr::emit`] made, over `pseudo`.
-pub fn emit_checksum(header: &mut [u8; LEN], pseudo: Sum, payload: &[u8]) {
-    // Zero would say that there is none; all ones is its equal (RFC 768).
-    let checksum = match pseudo.add_bytes(header).add_bytes(payload).checksum() {
-        0 => 0xffff,
-        checksum => checksum,
-    };
-    header[CHECKSUM..].copy_from_slice(&checksum.to_be_bytes());
-}
-
-impl fmt::Display for Repr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "UDP {} > {}", self.source_port, self.destination_port)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    const REPR: Repr = Repr { source_port: 0x1234, destination_port: 9 };
-
     #[test]
-    fn a_header_is_written_and_read() {
-        let mut header = [0xff; LEN];
-        REPR.emit(&mut header, 3);
-        assert_eq!(header, [0x12, 0x34, 0, 9, 0, 11, 0, 0]);
-        let bytes = [&header[..], &[1, 2, 3, 4]].concat();
+    fn a_header_is_read() {
+        let bytes = [0x12, 0x34, 0, 9, 0, 11, 0, 0, 1, 2, 3, 4];
         let packet = Packet::parse(&bytes).expect("a datagram");
         assert_eq!((packet.source_port(), packet.destination_port()), (0x1234, 9));
         assert_eq!(packet.payload(), [1, 2, 3]);
-        assert_eq!(REPR.to_string(), "UDP 4660 > 9");
     }
 
     #[test]
@@ -102,13 +56,6 @@ mod tests {
         assert!(Packet::parse(&[0, 1, 0, 2, 0, 7, 0, 0]).is_none(), "shorter than a header");
         assert!(Packet::parse(&[0, 1, 0, 2, 0, 0, 0, 0]).is_none(), "a jumbogram's length");
         assert!(Packet::parse(&[0, 1, 0, 2, 0, 8, 0, 0]).is_some());
-    }
-
-    #[test]
-    fn a_checksum_of_zero_is_sent_as_all_ones() {
-        let mut header = [0; LEN];
-        emit_checksum(&mut header, Sum::ZERO, &[0xff, 0xff]);
-        assert_eq!(header, [0, 0, 0, 0, 0, 0, 0xff, 0xff]);
     }
 
     proptest! {

@@ -4,12 +4,13 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
-use wirebeat_wire::carrier::MAX_LABELS;
-use wirebeat_wire::ethernet::{self, EtherType};
-use wirebeat_wire::ip::Protocol;
-use wirebeat_wire::{ipv4, ipv6, udp, vlan};
+use wirebeat_wire::datagram::NotADatagram;
+use wirebeat_wire::ethernet::EtherType;
+use wirebeat_wire::ip::{Protocol, Version};
+use wirebeat_wire::udp;
+use wirebeat_wire::walk::{self, Policy};
 
-use super::{Frame, LinkType};
+use super::{Frame, LinkHeader};
 
 /// Why nothing was taken from a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,19 +42,24 @@ pub fn packet(frame: &Frame<'_>) -> Result<Packet, Reason> {
     // what is not there because it was not captured contradicts nothing
     let bad = if frame.is_cut() { Reason::Cut } else { Reason::Malformed };
     let (version, network) = network(frame, bad)?;
-    let at = frame.bytes.len() - network.len();
-    let mut packet = match version {
-        4 => v4(network, bad)?,
-        _ => v6(network, bad)?,
-    };
-    packet.carried = packet.carried.start + at..packet.carried.end + at;
-    let has_ports = matches!(packet.protocol, Protocol::TCP | Protocol::UDP | Protocol::DCCP)
-        || packet.protocol == Protocol::SCTP;
-    let carried = frame.bytes.get(packet.carried.clone()).unwrap_or_default();
-    if let Some(&[a, b, c, d]) = carried.first_chunk().filter(|_| has_ports) {
-        packet.ports = [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])];
+    let ip = walk::ip_packet(network, version, Policy::Strict).ok_or(bad)?;
+    if ip.is_fragment() {
+        return Err(Reason::Fragment);
     }
-    Ok(packet)
+    let ports = match *ip.content {
+        [a, b, c, d, ..] if ip.protocol.has_ports() => {
+            [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]
+        }
+        _ => [0; 2],
+    };
+    let begin = frame.bytes.len() - network.len() + ip.headers_len;
+    Ok(Packet {
+        source: ip.source(),
+        destination: ip.destination(),
+        protocol: ip.protocol,
+        ports,
+        carried: begin..begin + ip.content.len(),
+    })
 }
 
 /// The payload of the UDP datagram that `packet`, which is of `frame`, carries.
@@ -68,85 +74,28 @@ pub fn datagram(frame: &Frame<'_>, packet: &Packet) -> Result<Range<usize>, Reas
 }
 
 /// The version of IP and its bytes, behind whatever the link has before them.
-fn network<'a>(frame: &Frame<'a>, bad: Reason) -> Result<(u8, &'a [u8]), Reason> {
-    /// Where the EtherType is in a "cooked" header, and how long that is.
-    const SLL: (usize, usize) = (14, 16);
-    const SLL2: (usize, usize) = (0, 20);
+fn network<'a>(frame: &Frame<'a>, bad: Reason) -> Result<(Version, &'a [u8]), Reason> {
     let bytes = frame.bytes;
-    let cooked = |(at, len): (usize, usize)| {
-        let ether_type = bytes.get(at..)?.first_chunk()?;
-        Some((EtherType(u16::from_be_bytes(*ether_type)), bytes.get(len..)?))
+    let of_link = match frame.link.header().ok_or(Reason::Link)? {
+        LinkHeader::Ethernet => walk::network(bytes),
+        LinkHeader::Cooked { ether_type_at, len } => EtherType::read(bytes, ether_type_at)
+            .and_then(|ether_type| walk::behind_tags(bytes, ether_type, len)),
+        LinkHeader::None { skipped } => return by_version(bytes.get(skipped..).ok_or(bad)?, bad),
     };
-    let (ether_type, payload) = match frame.link {
-        LinkType::ETHERNET => ethernet::Frame::parse(bytes)
-            .map(|frame| (frame.ether_type(), frame.payload()))
-            .ok_or(bad)?,
-        LinkType::LINUX_SLL => cooked(SLL).ok_or(bad)?,
-        LinkType::LINUX_SLL2 => cooked(SLL2).ok_or(bad)?,
-        // the family has another number on each system, and the packet says it as well
-        LinkType::NULL | LinkType::LOOP => return version(bytes.get(4..).ok_or(bad)?, bad),
-        LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => return version(bytes, bad),
-        link if LinkType::RAW_BSD.contains(&link) => return version(bytes, bad),
-        _ => return Err(Reason::Link),
-    };
-    match vlan::skip(ether_type, payload).ok_or(bad)? {
-        (EtherType::IPV4, packet) => Ok((4, packet)),
-        (EtherType::IPV6, packet) => Ok((6, packet)),
-        (EtherType::MPLS | EtherType::MPLS_MULTICAST, packet) => {
-            version(behind_labels(packet, bad)?, bad)
-        }
-        _ => Err(Reason::NotIp),
+    let (ether_type, at) = of_link.ok_or(bad)?;
+    let packet = bytes.get(at..).ok_or(bad)?;
+    if ether_type.is_mpls() {
+        let (_, packet) = walk::behind_labels(packet).map_err(|why| match why {
+            NotADatagram::Foreign => Reason::NotIp,
+            NotADatagram::Malformed => bad,
+        })?;
+        return by_version(packet, bad);
     }
-}
-
-/// What stands behind a stack of labels (RFC 3032 §2.1).
-fn behind_labels(mut packet: &[u8], bad: Reason) -> Result<&[u8], Reason> {
-    for _ in 0..MAX_LABELS {
-        let (label, rest) = packet.split_first_chunk::<4>().ok_or(bad)?;
-        packet = rest;
-        if label[2] & 1 == 1 {
-            return Ok(packet);
-        }
-    }
-    Err(Reason::NotIp)
+    ether_type.version().map(|version| (version, packet)).ok_or(Reason::NotIp)
 }
 
 /// The version that the first digit says.
-fn version(packet: &[u8], bad: Reason) -> Result<(u8, &[u8]), Reason> {
-    match packet.first().map(|byte| byte >> 4) {
-        Some(version @ (4 | 6)) => Ok((version, packet)),
-        Some(_) => Err(Reason::NotIp),
-        None => Err(bad),
-    }
-}
-
-fn v4(bytes: &[u8], bad: Reason) -> Result<Packet, Reason> {
-    let packet = ipv4::Packet::parse(bytes).ok_or(bad)?;
-    if packet.is_fragment() {
-        return Err(Reason::Fragment);
-    }
-    let begin = packet.header_len();
-    Ok(Packet {
-        source: packet.source().into(),
-        destination: packet.destination().into(),
-        protocol: packet.protocol(),
-        ports: [0; 2],
-        carried: begin..begin + packet.payload().len(),
-    })
-}
-
-fn v6(bytes: &[u8], bad: Reason) -> Result<Packet, Reason> {
-    let packet = ipv6::Packet::parse(bytes).ok_or(bad)?;
-    let (protocol, carried) = packet.upper_layer().ok_or(bad)?;
-    if protocol == Protocol::FRAGMENT {
-        return Err(Reason::Fragment);
-    }
-    let end = ipv6::LEN + packet.payload().len();
-    Ok(Packet {
-        source: packet.source().into(),
-        destination: packet.destination().into(),
-        protocol,
-        ports: [0; 2],
-        carried: end - carried.len()..end,
-    })
+fn by_version(packet: &[u8], bad: Reason) -> Result<(Version, &[u8]), Reason> {
+    let why = if packet.is_empty() { bad } else { Reason::NotIp };
+    Version::of_packet(packet).map(|version| (version, packet)).ok_or(why)
 }

@@ -1,9 +1,10 @@
 //! Captured frames as Ethernet frames: what was captured on a device without Ethernet is given its header.
 
 use wirebeat_wire::ethernet::{self, EtherType};
+use wirebeat_wire::ip::Version;
 use wirebeat_wire::mac::MacAddr;
 
-use super::{Frame, LinkType};
+use super::{Frame, LinkHeader, LinkType};
 
 /// Why a frame cannot be sent on Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,30 +42,21 @@ pub fn adds(link: LinkType) -> usize {
 /// # Errors
 /// Where it cannot.
 pub fn form(frame: &Frame<'_>) -> Result<Form, NoEthernet> {
-    /// Where the EtherType is in a "cooked" header, and how long that is.
-    const SLL: (usize, usize) = (14, 16);
-    const SLL2: (usize, usize) = (0, 20);
-    let by_version = || match frame.bytes.first().map(|byte| byte >> 4) {
-        Some(4) => Ok(Form::Of(EtherType::IPV4, 0)),
-        Some(6) => Ok(Form::Of(EtherType::IPV6, 0)),
-        _ => Err(NoEthernet::Content),
-    };
-    let cooked = |(at, len): (usize, usize)| {
-        let ether_type = frame.bytes.get(at..).and_then(<[u8]>::first_chunk);
-        let ether_type = ether_type.map(|bytes| u16::from_be_bytes(*bytes));
-        // below are lengths, and numbers of Linux's own (IEEE 802.3 §3.2.6)
-        match ether_type.filter(|number| *number >= 0x600 && frame.bytes.len() >= len) {
-            Some(ether_type) => Ok(Form::Of(EtherType(ether_type), len)),
-            None => Err(NoEthernet::Content),
+    match frame.link.header() {
+        Some(LinkHeader::Ethernet) => Ok(Form::Is),
+        Some(LinkHeader::Cooked { ether_type_at, len }) => {
+            let ether_type = EtherType::read(frame.bytes, ether_type_at);
+            // below are lengths, and numbers of Linux's own (IEEE 802.3 §3.2.6)
+            let ether_type = ether_type.filter(|ether_type| ether_type.0 >= 0x600);
+            let ether_type = ether_type.filter(|_| frame.bytes.len() >= len);
+            ether_type.map(|ether_type| Form::Of(ether_type, len)).ok_or(NoEthernet::Content)
         }
-    };
-    match frame.link {
-        LinkType::ETHERNET => Ok(Form::Is),
-        LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => by_version(),
-        link if LinkType::RAW_BSD.contains(&link) => by_version(),
-        LinkType::LINUX_SLL => cooked(SLL),
-        LinkType::LINUX_SLL2 => cooked(SLL2),
-        link => Err(NoEthernet::Link(link)),
+        Some(LinkHeader::None { skipped: 0 }) => match Version::of_packet(frame.bytes) {
+            Some(Version::V4) => Ok(Form::Of(EtherType::IPV4, 0)),
+            Some(Version::V6) => Ok(Form::Of(EtherType::IPV6, 0)),
+            None => Err(NoEthernet::Content),
+        },
+        _ => Err(NoEthernet::Link(frame.link)),
     }
 }
 

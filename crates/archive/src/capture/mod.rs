@@ -79,6 +79,39 @@ impl LinkType {
     pub const IPV6: LinkType = LinkType(229);
     /// Linux "cooked" capture, version 2.
     pub const LINUX_SLL2: LinkType = LinkType(276);
+
+    /// What stands before the network packet in such frames; `None` where that is not known.
+    pub(crate) fn header(self) -> Option<LinkHeader> {
+        Some(match self {
+            LinkType::ETHERNET => LinkHeader::Ethernet,
+            LinkType::LINUX_SLL => LinkHeader::Cooked { ether_type_at: 14, len: 16 },
+            LinkType::LINUX_SLL2 => LinkHeader::Cooked { ether_type_at: 0, len: 20 },
+            // the family has another number on each system, and the packet says it as well
+            LinkType::NULL | LinkType::LOOP => LinkHeader::None { skipped: 4 },
+            LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => LinkHeader::None { skipped: 0 },
+            link if LinkType::RAW_BSD.contains(&link) => LinkHeader::None { skipped: 0 },
+            _ => return None,
+        })
+    }
+}
+
+/// What stands before the network packet of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkHeader {
+    /// Ethernet.
+    Ethernet,
+    /// A "cooked" header of so many bytes.
+    Cooked {
+        /// Where in it the EtherType is.
+        ether_type_at: usize,
+        /// Its bytes.
+        len: usize,
+    },
+    /// Nothing that is needed: the packet says its version itself.
+    None {
+        /// Bytes before the packet.
+        skipped: usize,
+    },
 }
 
 /// Where a frame stands.

@@ -170,12 +170,9 @@ fn network_ends(frame: &[u8], found: &Located) -> Option<((End, End), Kind)> {
         Network::Arp => ([14, 24], 4),
         Network::Other => return None,
     };
-    let has_ports = matches!(
-        found.protocol,
-        Protocol::TCP | Protocol::UDP | Protocol::SCTP | Protocol::DCCP | Protocol(136)
-    );
     let port = |number: usize| {
-        let at = found.carried.transport().filter(|_| has_ports)? + 2 * number;
+        let transport = found.carried.transport().filter(|_| found.protocol.has_ports());
+        let at = transport? + 2 * number;
         Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?))
     };
     let one = |number: usize| {

@@ -10,9 +10,8 @@ use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Joining, SocketReceive, SocketRx, SocketTransmit, SocketTx,
 };
 use wirebeat_testbed::{End, Neighbours, Options, Testbed};
-use wirebeat_units::{FrameLen, Nanos};
-use wirebeat_wire::frame::{IpRepr, UdpFrame};
-use wirebeat_wire::{ethernet, ipv4, ipv6};
+use wirebeat_units::Nanos;
+use wirebeat_wire::testing::udp_frame;
 
 /// Long enough for a loaded machine; nothing here takes more than a fraction of it.
 pub const PATIENCE: Nanos = Nanos::from_secs(10);
@@ -97,32 +96,10 @@ pub fn payload(index: u32, len: usize) -> Vec<u8> {
 
 /// A frame from `a` to `b` that is filled by `payload`, or padded to the shortest.
 pub fn frame(cable: &Testbed, (source, destination): (IpAddr, IpAddr), payload: &[u8]) -> Vec<u8> {
-    let ip = match (source, destination) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => IpRepr::V4(ipv4::Repr {
-            source,
-            destination,
-            ttl: 64,
-            tos: 0,
-            identification: 7,
-            dont_fragment: true,
-        }),
-        (IpAddr::V6(source), IpAddr::V6(destination)) => IpRepr::V6(ipv6::Repr {
-            source,
-            destination,
-            hop_limit: 64,
-            traffic_class: 0,
-            flow_label: 0,
-        }),
-        _ => panic!("addresses of two versions"),
-    };
-    let ethernet = ethernet::Repr { destination: cable.b.mac, source: cable.a.mac };
-    let frame_len = FrameLen::with_fcs(ip.version().shortest_frame(payload.len()) as u16);
-    let (source_port, destination_port) = (40_000, PORT);
-    let checksum = true;
-    UdpFrame { ethernet, ip, source_port, destination_port, checksum, payload, frame_len }
-        .emit()
-        .unwrap()
-        .bytes
+    let end = |address, port| SocketAddr::new(address, port).to_string();
+    let mut frame = udp_frame(&end(source, 40_000), &end(destination, PORT), payload);
+    frame[..12].copy_from_slice(&[cable.b.mac.0, cable.a.mac.0].concat());
+    frame
 }
 
 /// Hands all frames over in batches of up to `batch`, each of one commit, and waits until they are sent.

@@ -6,7 +6,6 @@
 //! the kernel makes the headers: there the fields that the scenario sets are compared, and the payload.
 
 use std::fs;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -217,17 +216,11 @@ fn masked(frame: &[u8]) -> Vec<u8> {
     let datagram = Datagram::parse(frame).unwrap();
     let udp = datagram.payload_at - UDP_LEN;
     let end = datagram.payload_at + datagram.payload.len();
-    let (protocol, len) = (Protocol::UDP, (end - udp) as u16);
-    let pseudo = match (datagram.source, datagram.destination) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            assert_eq!(checksum(&frame[14..udp]), 0, "a bad header checksum");
-            Sum::pseudo_v4(source, destination, protocol, len)
-        }
-        (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            Sum::pseudo_v6(source, destination, protocol, len.into())
-        }
-        _ => panic!("addresses of two versions"),
-    };
+    if datagram.source.is_ipv4() {
+        assert_eq!(checksum(&frame[14..udp]), 0, "a bad header checksum");
+    }
+    let len = (end - udp) as u32;
+    let pseudo = Sum::pseudo(datagram.source, datagram.destination, Protocol::UDP, len).unwrap();
     let mut masked = frame.to_vec();
     let field = udp + UDP_CHECKSUM..udp + UDP_LEN;
     if frame[field.clone()] != [0, 0] {

@@ -359,10 +359,10 @@ mod tests {
     use std::sync::Arc;
 
     use wirebeat_wire::codec::Moment;
+    use wirebeat_wire::datagram::Datagram;
     use wirebeat_wire::ip::Protocol;
     use wirebeat_wire::probe::Probe;
     use wirebeat_wire::stamp::Stamp;
-    use wirebeat_wire::{ipv4, ipv6, udp};
 
     use super::*;
     use crate::compile::{Files, Link, Links, compile};
@@ -388,6 +388,15 @@ mod tests {
         frame
     }
 
+    /// The checksum over a UDP datagram with the one it has: 0 where that is right.
+    fn udp_sum(frame: &[u8]) -> u16 {
+        let datagram = Datagram::parse(frame).unwrap();
+        let bytes = &frame[datagram.payload_at - 8..datagram.payload_at + datagram.payload.len()];
+        let (source, destination) = (datagram.source, datagram.destination);
+        let sum = Sum::pseudo(source, destination, Protocol::UDP, bytes.len() as u32).unwrap();
+        sum.add_bytes(bytes).checksum()
+    }
+
     fn stamp(frames: &Arc<Frames>) -> Stamp {
         frames.frame().build(0, &mut [0; 2000]).stamp
     }
@@ -398,16 +407,12 @@ mod tests {
             frames_of("size: 101B, packet: [ { ipv4: { identification: count } }, { udp: {} } ]");
         let frame = build(&frames, 70_000, u64::MAX / 3);
         assert_eq!(frame.len(), 97);
-        let ip = ipv4::Packet::parse(&frame[14..]).unwrap();
         assert_eq!(frame[18..20], (70_000_u32 as u16).to_be_bytes());
         assert_eq!(wirebeat_wire::checksum::checksum(&frame[14..34]), 0);
         let probe = Probe { flow: 1, sequence: 70_000, transmit_ns: u64::MAX / 3 };
-        assert_eq!(
-            Probe::from_tail(udp::Packet::parse(ip.payload()).unwrap().payload()),
-            Some(probe)
-        );
-        let sum = Sum::pseudo_v4(ip.source(), ip.destination(), Protocol::UDP, 63);
-        assert_eq!(sum.add_bytes(ip.payload()).checksum(), 0);
+        let payload = Datagram::parse(&frame).unwrap().payload;
+        assert_eq!(Probe::from_tail(payload), Some(probe));
+        assert_eq!(udp_sum(&frame), 0);
     }
 
     #[test]
@@ -423,12 +428,9 @@ mod tests {
                 frame.truncate(built.len as usize);
                 let now = Moment { monotonic_ns: 0x1234_5678_9abc, unix_ns: 0x1234_5678_9abc_def0 };
                 built.stamp(&mut frame, n, now);
-                let ip = ipv4::Packet::parse(&frame[14..]).unwrap();
-                let datagram = ip.payload();
-                let len = datagram.len() as u16;
-                let sum = Sum::pseudo_v4(ip.source(), ip.destination(), Protocol::UDP, len);
-                assert_eq!(sum.add_bytes(datagram).checksum(), 0, "{codec}, packet {n}");
-                let seen = codec.read(&datagram[8..]).unwrap();
+                assert_eq!(udp_sum(&frame), 0, "{codec}, packet {n}");
+                let datagram = Datagram::parse(&frame).unwrap();
+                let seen = codec.read(datagram.payload).unwrap();
                 if codec.place() == Place::Head {
                     // what a receiver is told to look for is what is sent
                     assert_eq!(frames.probe_number(), Some((*codec, seen.flow)));
@@ -443,11 +445,8 @@ mod tests {
         let datagram = frames.datagram().build(0, &mut [0; 2000]);
         assert_eq!((frames.headers_len(), datagram.len, datagram.probe_at), (62, 16, Some(0)));
         let frame = build(&frames, 5, 6);
-        let ip = ipv6::Packet::parse(&frame[14..]).unwrap();
-        assert_eq!(ip.traffic_class(), 184);
-        let (_, datagram) = ip.upper_layer().unwrap();
-        let sum = Sum::pseudo_v6(ip.source(), ip.destination(), Protocol::UDP, 24);
-        assert_eq!(sum.add_bytes(datagram).checksum(), 0);
+        assert_eq!(Datagram::parse(&frame).unwrap().tos, 184);
+        assert_eq!(udp_sum(&frame), 0);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use crate::ethernet::{self, EtherType};
 use crate::ip::Protocol;
-use crate::locate::word;
 use crate::rewrite::Prefix;
+use crate::walk::word;
 
 /// RARP (RFC 903), and the old tag for stacked VLANs.
 pub const RARP: EtherType = EtherType(0x8035);
@@ -73,7 +73,7 @@ impl Test {
     pub fn holds(&self, frame: &[u8], len: usize) -> Option<bool> {
         // where the EtherType is, and what follows it
         let (link, at) = (12 + self.shift, ethernet::LEN + self.shift);
-        let is = |ether_type: EtherType| Some(EtherType(word(frame, link)?) == ether_type);
+        let is = |ether_type: EtherType| Some(EtherType::read(frame, link)? == ether_type);
         match &self.ask {
             Ask::EtherType(ether_type) => is(*ether_type),
             Ask::Protocol(families, protocol) => {
@@ -127,7 +127,7 @@ impl Test {
                 Some(v4 || families.v6 && is(EtherType::IPV6)? && *frame.get(at + 24)? == 255)
             }
             Ask::Vlan(id) => {
-                let tag = EtherType(word(frame, link)?);
+                let tag = EtherType::read(frame, link)?;
                 let tags = [EtherType::VLAN, EtherType::SERVICE_VLAN, STACKED_VLAN];
                 Some(match id {
                     _ if !tags.contains(&tag) => false,

@@ -15,12 +15,12 @@ pub use prefix::{Prefix, PrefixError};
 use crate::checksum::fold;
 use crate::ethernet::{self, EtherType};
 use crate::ip::Protocol;
-use crate::locate::{Located, Network, locate, word};
+use crate::locate::{Located, Network, locate};
 use crate::mac::MacAddr;
 use crate::vlan;
+use crate::walk::word;
 
-/// UDP-Lite (RFC 3828), OSPF (RFC 5340) and PIM (RFC 7761), by their numbers.
-const UDP_LITE: Protocol = Protocol(136);
+/// OSPF (RFC 5340) and PIM (RFC 7761), by their numbers.
 const OSPF: Protocol = Protocol(89);
 const PIM: Protocol = Protocol(103);
 /// Bits of a VLAN tag that are its identifier (IEEE 802.1Q §9.6).
@@ -213,7 +213,7 @@ fn checksum_at(protocol: Protocol, is_v6: bool) -> Option<(usize, bool)> {
     match protocol {
         Protocol::TCP => Some((16, false)),
         Protocol::UDP => Some((6, true)),
-        UDP_LITE | Protocol::DCCP => Some((6, false)),
+        Protocol::UDP_LITE | Protocol::DCCP => Some((6, false)),
         Protocol::ICMPV6 | PIM if is_v6 => Some((2, false)),
         OSPF if is_v6 => Some((12, false)),
         _ => None,
@@ -223,7 +223,7 @@ fn checksum_at(protocol: Protocol, is_v6: bool) -> Option<(usize, bool)> {
 impl Vlan {
     fn apply(&self, frame: &mut Vec<u8>) {
         let tag = |frame: &[u8]| {
-            let ether_type = EtherType(word(frame, 12)?);
+            let ether_type = EtherType::read(frame, 12)?;
             let is_tag = matches!(ether_type, EtherType::VLAN | EtherType::SERVICE_VLAN);
             is_tag.then(|| word(frame, 14)).flatten()
         };

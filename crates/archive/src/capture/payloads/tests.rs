@@ -1,48 +1,24 @@
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use proptest::prelude::*;
-use wirebeat_units::FrameLen;
-use wirebeat_wire::frame::{IpRepr, UdpFrame};
-use wirebeat_wire::mac::MacAddr;
-use wirebeat_wire::{ethernet, ipv4, ipv6};
+use wirebeat_wire::testing::udp_frame;
 
 use super::*;
 use crate::capture::{Frames, Place};
 
-const V4: ipv4::Repr = ipv4::Repr {
-    source: std::net::Ipv4Addr::new(192, 0, 2, 1),
-    destination: std::net::Ipv4Addr::new(198, 51, 100, 9),
-    ttl: 64,
-    tos: 0,
-    identification: 0,
-    dont_fragment: true,
-};
-const V6: ipv6::Repr = ipv6::Repr {
-    source: std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
-    destination: std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
-    hop_limit: 64,
-    traffic_class: 0,
-    flow_label: 0,
-};
-
-fn frame(ip: IpRepr, payload: &[u8]) -> Vec<u8> {
-    let frame_len = ip.version().shortest_frame(payload.len()) as u16;
-    let frame = UdpFrame {
-        ethernet: ethernet::Repr { destination: MacAddr::BROADCAST, source: MacAddr([2; 6]) },
-        ip,
-        source_port: 4_660,
-        destination_port: 9,
-        checksum: true,
-        payload,
-        frame_len: FrameLen::with_fcs(frame_len),
-    };
-    frame.emit().unwrap().bytes
-}
+/// Sources and destinations.
+const V4: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(198, 51, 100, 9)];
+const V6: [Ipv6Addr; 2] = [
+    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
+    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
+];
 
 fn v4(payload: &[u8]) -> Vec<u8> {
-    frame(IpRepr::V4(V4), payload)
+    udp_frame(&format!("{}:4660", V4[0]), &format!("{}:9", V4[1]), payload)
 }
 
 fn v6(payload: &[u8]) -> Vec<u8> {
-    frame(IpRepr::V6(V6), payload)
+    udp_frame(&format!("[{}]:4660", V6[0]), &format!("[{}]:9", V6[1]), payload)
 }
 
 /// A capture of nanoseconds: time, bytes that are missing at the end, and the frame.
@@ -121,8 +97,8 @@ fn payloads_are_taken_with_their_time_rounded_down_and_their_source() {
         ],
     );
     let (seen, skipped) = udp(&file);
-    let four = Device(V4.source.to_ipv6_mapped().octets());
-    let six = Device(V6.source.octets());
+    let four = Device(V4[0].to_ipv6_mapped().octets());
+    let six = Device(V6[0].octets());
     let expected: [(i64, Device, &[u8]); 5] = [
         (0, four, b"short"),
         (1, six, b"over IPv6"),
@@ -207,8 +183,8 @@ fn any_ip_packet_is_taken_with_its_transport_header_where_that_is_asked_for() {
     let (seen, skipped, _) = all(&file, OnBad::Stop, Take::Ip, DeviceOf::Destination).unwrap();
     assert_eq!(seen.len(), 2);
     assert_eq!(seen[0].2, tcp[34..58]);
-    assert_eq!(seen[0].1, Device(V4.destination.to_ipv6_mapped().octets()));
-    assert_eq!((seen[1].2.len(), seen[1].1), (9, Device(V6.destination.octets())));
+    assert_eq!(seen[0].1, Device(V4[1].to_ipv6_mapped().octets()));
+    assert_eq!((seen[1].2.len(), seen[1].1), (9, Device(V6[1].octets())));
     assert_eq!(counts(&skipped), [("not IP", 1)]);
 }
 
