@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -299,8 +299,11 @@ fn an_interrupted_one_leaves_nothing() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // wherever it is by then
-    std::thread::sleep(Duration::from_millis(200));
+    // wherever it is once it has begun
+    let patience = Instant::now() + Duration::from_secs(20);
+    while fs::read_dir(&scratch.0).unwrap().count() == 0 && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 0);

@@ -207,11 +207,12 @@ fn mgen_and_we_make_the_same_of_its_script() {
     let near = |value: f64, other: f64, by: f64| (value / other - 1.0).abs() < by;
     // the messages of a flow, and how far the rates of a Poisson process may be apart: five times their
     // standard error
-    for (flow, messages, by) in [(1, 300.0, 0.1), (2, 400.0, 0.35), (3, 150.0, 0.1)] {
+    for (flow, messages, by) in [(1, 300.0, 0.2), (2, 400.0, 0.35), (3, 150.0, 0.2)] {
         let (theirs, ours) = (&theirs[&flow], &ours[&flow]);
         let said = format!("flow {flow}: theirs {theirs:?}, ours {ours:?}");
         assert_eq!(theirs.sizes, ours.sizes, "{said}");
-        assert!(near(theirs.messages as f64, messages, 0.1), "{said}");
+        // a program of its own, which a busy machine keeps from sending
+        assert!(near(theirs.messages as f64, messages, 0.2), "{said}");
         assert!(near(ours.messages as f64, messages, 0.015), "{said}");
         assert!(near(theirs.rate, ours.rate, by), "{said}");
     }
