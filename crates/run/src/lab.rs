@@ -37,7 +37,7 @@ use crate::session::{self, chosen, overwritten};
 /// for _ in 0..200 {
 ///     let time = Some(Nanos::from_millis(50));
 ///     let report = lab.run(scenario.flows.clone(), time, &mut Silent, &Stop::new())?;
-///     assert!(report.books.iter().all(|book| book.balances()));
+///     assert!(report.consistency_checks.iter().all(|check| check.balances()));
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
