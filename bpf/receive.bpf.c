@@ -30,7 +30,9 @@ const volatile __u32 bin_count; /* linear inter-arrival bins; 0: none */
 const volatile __u64 bin_width_ns;
 
 const volatile __s64 delay_base_ns; /* taken off each delay before it is recorded */
-const volatile __u64 run_start_ns; /* probes sent before this are of an earlier run */
+
+/* Probes sent before this are of an earlier run. Each run that the program meters has its own. */
+__u64 run_start_ns SEC(".bss.run");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -35,6 +35,7 @@ struct {
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* emptied between runs */
 	__uint(max_entries, 1); /* set before loading */
 	__type(key, __u32);
 	__type(value, __u64);

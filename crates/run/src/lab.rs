@@ -21,6 +21,7 @@ use crate::observe::{Observer, Stop};
 use crate::options::Options;
 use crate::placement::Cpus;
 use crate::ports::{self, PortHere};
+use crate::receivers::Receiver;
 use crate::remote::Connection;
 use crate::session::{self, chosen, overwritten};
 
@@ -57,6 +58,8 @@ pub struct Lab {
     pub(crate) day: DayClock,
     /// The ways that neighbours were asked for, by port and destination.
     known: Known,
+    /// Receivers that rest, each attached to its port, until a run needs them.
+    pub(crate) receivers: Vec<Receiver>,
     /// The receiver on another host, until a run begins to measure there.
     pub(crate) connection: Option<Connection>,
 }
@@ -95,6 +98,7 @@ impl Lab {
             machine: Machine::observe(),
             day: DayClock::new(),
             known: HashMap::new(),
+            receivers: Vec::new(),
             connection: None,
         })
     }
@@ -127,6 +131,12 @@ impl Lab {
     /// What the compiler has to know of the links; ways that earlier runs looked up are known.
     pub(crate) fn links(&mut self, scenario: &Scenario) -> Result<Links, RunError> {
         ports::links(scenario, &self.ports, &self.engines, &mut self.known)
+    }
+
+    /// The receiver that rests at a port, if there is one.
+    pub(crate) fn take_receiver(&mut self, place: usize) -> Option<Receiver> {
+        let at = self.receivers.iter().position(|receiver| receiver.place == place)?;
+        Some(self.receivers.swap_remove(at))
     }
 
     /// Whether flows may change while they are sent.

@@ -536,7 +536,8 @@ fn receiver_side(
         station.card = cards.of(place);
         facts::threads(&mut station, "receive", [&receiver.state]);
         let engine = receiver.engine;
-        let received = receiver.finish();
+        let (received, resting) = receiver.rest();
+        run.lab.receivers.extend(resting);
         station.hardware_timestamps =
             timestamps::of_station(&run.lab.ports[place], received.card_stamps.as_ref());
         stations.push(station);

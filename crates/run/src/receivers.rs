@@ -283,6 +283,34 @@ impl Receiver {
         }
     }
 
+    /// Stops and says what was measured; what stays attached for another run comes back beside it.
+    pub(crate) fn rest(mut self) -> (Received, Option<Receiver>) {
+        let Work::Engine(meter) = &mut self.work else { return (self.finish(), None) };
+        meter.pause();
+        let received = Received {
+            summary: meter.summary(),
+            error: None,
+            log_error: None,
+            damage: self.damage.as_ref().and_then(DamageWatch::finding),
+            card_stamps: None,
+        };
+        (received, Some(self))
+    }
+
+    /// Measures another run, as `how` says; gives it back where that takes another receiver.
+    pub(crate) fn restart(
+        mut self,
+        how: Receiving,
+    ) -> Result<Result<Receiver, Receiving>, RunError> {
+        let Work::Engine(meter) = &mut self.work else { return Ok(Err(how)) };
+        if !meter.restart(&how)? {
+            return Ok(Err(how));
+        }
+        self.missing = AtomicU64::new(0);
+        self._groups = how.groups;
+        Ok(Ok(self))
+    }
+
     /// Stops and says what was measured.
     pub(crate) fn finish(self) -> Received {
         let damage = self.damage.as_ref().and_then(DamageWatch::finding);

@@ -63,6 +63,11 @@ impl Mapped {
         self.word(offset).store(value, Ordering::Release);
     }
 
+    /// Writes zeros everywhere.
+    pub(crate) fn zero(&self) {
+        (0..self.len).step_by(8).for_each(|at| self.word(at).store(0, Ordering::Relaxed));
+    }
+
     /// Reads two neighbouring words of 32 bits, the first at `offset`, a multiple of 8.
     pub(crate) fn load_pair(&self, offset: usize) -> (u32, u32) {
         let [a, b, c, d, e, f, g, h] = self.load(offset).to_ne_bytes();

@@ -5,12 +5,14 @@
 //! stopping it. The algorithms are those of `wirebeat-meter`; a test feeds both the same frames.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::net::IpAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use wirebeat_engine::port::PortError;
 use wirebeat_meter::filter::Filter;
 use wirebeat_meter::flow::Expectation;
@@ -75,6 +77,27 @@ pub struct ReceiveOptions {
     pub queues: Option<u32>,
 }
 
+impl ReceiveOptions {
+    /// Whether the program that is loaded for these options meters by `other` as well: what differs is written beside it.
+    fn has_program_of(&self, other: &ReceiveOptions) -> bool {
+        let numbers = |flows: &Flows| match flows {
+            Flows::Any(most) => (Some(*most), Vec::new()),
+            Flows::Expected(flows) => {
+                (None, flows.iter().map(|(id, flow)| (*id, flow.delay_base)).collect())
+            }
+        };
+        let (mine, theirs) = (&self.meter, &other.meter);
+        self.index == other.index
+            && self.queues == other.queues
+            && (self.fate, self.several_queues) == (other.fate, other.several_queues)
+            && (&self.observe, &other.observe) == (&None, &None)
+            && numbers(&mine.flows) == numbers(&theirs.flows)
+            && (mine.filter, mine.bins) == (theirs.filter, theirs.bins)
+            && mine.headers == theirs.headers
+            && mine.recognised.keys().eq(theirs.recognised.keys())
+    }
+}
+
 /// A metering program on an interface. When it is dropped, the attachment lets everything pass again.
 #[derive(Debug)]
 pub struct KernelReceiver {
@@ -100,6 +123,19 @@ pub struct KernelReceiver {
     attachment: Arc<Attachment>,
     /// What is told of single frames, until somebody takes it.
     observations: Option<Observations>,
+    again: Again,
+}
+
+/// What it takes to meter another run with the same program.
+#[derive(Debug)]
+struct Again {
+    options: ReceiveOptions,
+    program: OwnedFd,
+    /// When the run began whose probes count.
+    run_start: Mapped,
+    /// Sequence windows, and what the program has handed out so far: emptied between runs.
+    windows: MapHandle,
+    taken: MapHandle,
 }
 
 impl KernelReceiver {
@@ -187,6 +223,20 @@ impl KernelReceiver {
             )),
             None => None,
         };
+        let kept = |source: io::Error| PortError::System {
+            what: "keeping the receiving program".into(),
+            on: on.to_owned(),
+            source,
+        };
+        let handle =
+            |map: &libbpf_rs::Map<'_>| MapHandle::try_from(map).map_err(failed("keeping a map"));
+        let again = Again {
+            options: options.clone(),
+            program: skeleton.progs.wb_receive.as_fd().try_clone_to_owned().map_err(kept)?,
+            run_start: map(maps.bss_run.as_fd(), size_of::<u64>())?,
+            windows: handle(&maps.window)?,
+            taken: handle(&maps.bss)?,
+        };
         let receiver = KernelReceiver {
             lane_heads: map(maps.lanes.as_fd(), rows * lanes * size_of::<RxLane>())?,
             flows: map(maps.flows.as_fd(), rows * size_of::<Flow>())?,
@@ -207,10 +257,63 @@ impl KernelReceiver {
             recognised: known.flows,
             attachment,
             observations,
+            again,
         };
-        receiver.lay_out(options);
-        receiver.attachment.replace(skeleton.progs.wb_receive.as_fd())?;
+        receiver.begin()?;
         Ok(receiver)
+    }
+
+    /// How it was opened, or restarted last.
+    pub fn options(&self) -> &ReceiveOptions {
+        &self.again.options
+    }
+
+    /// Lets everything pass: nothing more is metered, and what was is still there. [`KernelReceiver::restart`] goes on.
+    pub fn pause(&self) {
+        self.attachment.rest();
+    }
+
+    /// Meters another run from zero, with the same program and without attaching anything. Says `false`, and does nothing, where
+    /// the program was made for other flows or told to do something else with them: then open another.
+    ///
+    /// # Errors
+    /// The measurements cannot be emptied, or the program not put back into its place.
+    pub fn restart(&mut self, options: &ReceiveOptions) -> Result<bool, PortError> {
+        if !self.again.options.has_program_of(options) {
+            return Ok(false);
+        }
+        self.pause();
+        for mapped in
+            [&self.lane_heads, &self.flows, &self.places, &self.details, &self.counters, &self.bins]
+        {
+            mapped.zero();
+        }
+        let on = options.interface.as_str();
+        let words = (self.plan.all_words() + self.plan.spare).max(1) as usize;
+        let windows = Mapped::new(self.again.windows.as_fd(), words * 8);
+        let windows = windows.map_err(|source| PortError::System {
+            what: "mapping the windows of sequence numbers".into(),
+            on: on.to_owned(),
+            source,
+        })?;
+        windows.zero();
+        // variables of the program alone, which libbpf does not let map
+        let taken = &self.again.taken;
+        let zeros = vec![0; taken.value_size() as usize];
+        taken
+            .update(&0_u32.to_ne_bytes(), &zeros, MapFlags::ANY)
+            .map_err(|error| system("emptying the measurements", on, error))?;
+        self.again.options = options.clone();
+        self.begin()?;
+        Ok(true)
+    }
+
+    /// Begins to meter: writes what the program has to know, and puts it into its place.
+    fn begin(&self) -> Result<(), PortError> {
+        let Again { options, program, run_start, .. } = &self.again;
+        run_start.store(0, options.meter.run_start.map_or(0, |start| start.get()));
+        self.lay_out(options);
+        self.attachment.replace(program.as_fd())
     }
 
     /// What is told of single frames, where that was asked for; once.
@@ -549,7 +652,7 @@ fn contiguous(flows: &Flows) -> Option<u16> {
 
 /// Sets the program's constants.
 fn configure(rodata: &mut rodata, options: &ReceiveOptions, plan: &Plan) {
-    let MeterConfig { flows, filter, bins, run_start, .. } = &options.meter;
+    let MeterConfig { flows, filter, bins, .. } = &options.meter;
     rodata.flow_count = plan.flows;
     rodata.any_flow = u32::from(matches!(flows, Flows::Any(_)));
     rodata.detail_count = plan.details;
@@ -565,7 +668,6 @@ fn configure(rodata: &mut rodata, options: &ReceiveOptions, plan: &Plan) {
     rodata.several_queues = u32::from(options.several_queues);
     rodata.pass = u32::from(options.fate == Fate::Pass);
     rodata.delay_base_ns = delay_base(flows);
-    rodata.run_start_ns = run_start.map_or(0, |start| start.get());
     if let Some(bins) = bins.map(|bins| bins.empty()) {
         rodata.bin_count = bins.counts.len() as u32;
         rodata.bin_width_ns = bins.width;

@@ -156,6 +156,21 @@ impl OwnMeter for KernelReceiver {
     fn summary(&self) -> MeterSummary {
         KernelReceiver::summary(self)
     }
+
+    fn pause(&self) {
+        KernelReceiver::pause(self);
+    }
+
+    fn restart(&mut self, how: &Receiving) -> Result<bool, RunError> {
+        let options = ReceiveOptions {
+            meter: how.meter.clone(),
+            fate: how.fate,
+            several_queues: how.several_queues,
+            by_queue: how.by_queue.clone(),
+            ..self.options().clone()
+        };
+        Ok(KernelReceiver::restart(self, &options)?)
+    }
 }
 
 /// Sequence numbers that all cores share: one for each tag, and one more where packets leave as fragments.

@@ -218,6 +218,12 @@ pub(crate) trait OwnMeter: Debug + Send + Sync {
 
     /// The measurements so far.
     fn summary(&self) -> MeterSummary;
+
+    /// Stops metering; what was measured stays.
+    fn pause(&self);
+
+    /// Meters another run from zero, as `how` says. Says `false`, and does nothing, where it takes another one for that.
+    fn restart(&mut self, how: &Receiving) -> Result<bool, RunError>;
 }
 
 /// What an engine lacks here.

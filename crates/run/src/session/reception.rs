@@ -33,11 +33,12 @@ impl Running<'_> {
 
     /// Opens the receiver of the port at `place`, if flows are sent to it.
     pub(super) fn open_receiver(&mut self, place: usize) -> Result<(), RunError> {
-        let port = &self.lab.ports[place];
-        let flows_here: Vec<&Flow> = self.flows_to(port).collect();
-        if flows_here.is_empty() {
+        if self.flows_to(&self.lab.ports[place]).next().is_none() {
             return Ok(());
         }
+        let standing = self.lab.take_receiver(place);
+        let port = &self.lab.ports[place];
+        let flows_here: Vec<&Flow> = self.flows_to(port).collect();
         let expectation = |flow: &Flow| Expectation {
             nominal_gap: self.plan.nominal_gap(self.lab, flow),
             delay_base: 0,
@@ -109,7 +110,15 @@ impl Running<'_> {
             },
         };
         let opening = RxOpening { place, engine, in_memory: &self.open.in_memory };
-        let receiver = driver(engine).open_receiver(port, &opening, how)?;
+        let standing = standing.filter(|receiver| receiver.engine == engine);
+        let restarted = match standing {
+            Some(receiver) => receiver.restart(how)?,
+            None => Err(how),
+        };
+        let receiver = match restarted {
+            Ok(receiver) => receiver,
+            Err(how) => driver(engine).open_receiver(port, &opening, how)?,
+        };
         self.open.receivers.push(receiver);
         self.open.attributions.extend(attributed);
         known.into_iter().for_each(|(headers, id)| self.open.recognised.add(headers, id));
