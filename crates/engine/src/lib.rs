@@ -1,4 +1,4 @@
-//! How frames move: the [`port::Port`] trait, the one transmit loop ([`mod@drive`]), the one receive loop
+//! How frames move: the [`port::TxPort`] and [`port::RxPort`] traits, the one transmit loop ([`mod@drive`]), the one receive loop
 //! ([`collect`]), and the engines that need no kernel ([`loopback`], [`pcap`]).
 //!
 //! An engine moves frames and knows neither flows nor statistics; the drive loop knows flows and

@@ -1,7 +1,7 @@
 //! Scripts of other traffic generators become scenarios.
 //!
 //! One dialect is one file or folder, and one line of the table below. A dialect reads its script, works
-//! out what traffic it asks for, and says it in Wirebeat's own language ([`wirebeat_traffic::spec`]). What
+//! out what traffic it asks for, and says it in Wirebeat's own language ([`wirebeat_traffic::scenario`]). What
 //! the language cannot say is named with its line ([`LeftOut`]); what contradicts itself is an error. What
 //! each dialect carries over is listed in `docs/scripts.md`.
 //!

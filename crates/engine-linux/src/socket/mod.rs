@@ -72,7 +72,7 @@ pub struct SocketReceive {
     /// Busy-poll the device's queue for so long (SO_BUSY_POLL); more than the system's setting takes
     /// CAP_NET_ADMIN.
     pub busy_poll: Option<Nanos>,
-    /// Whether arrivals say their ends ([`Arrival::ends`]).
+    /// Whether arrivals say their ends ([`ends`](wirebeat_engine::port::Arrival::ends)).
     pub ends: bool,
 }
 
