@@ -13,6 +13,7 @@ use wirebeat_report::format::{Colour, Format, Presentable, Reader, Rendering};
 use wirebeat_report::json;
 use wirebeat_report::text::style::clean_page;
 use wirebeat_run::{Bins, Exit, Observer, Options, Report};
+use wirebeat_traffic::scenario::RunSpec;
 use wirebeat_units::Nanos;
 use wirebeat_units::printable::printable_lines;
 
@@ -23,8 +24,6 @@ use crate::values;
 
 /// The version of the program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The shortest interval between two lines of progress.
-const INTERVAL_MIN: Nanos = Nanos::from_millis(10);
 /// The file name that stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
 
@@ -78,9 +77,12 @@ pub struct ReportArgs {
     /// Write the histograms behind the percentiles into the JSON too
     #[arg(long)]
     pub histograms: bool,
-    /// Print a line of progress at this interval, for example 1s
+    /// Count in intervals of this length, and print a line for each: 1s [default: 1s, without lines]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Nanos>,
+    /// Print each interval as a line of JSON while it runs, and the report as the last line
+    #[arg(long, conflicts_with = "json", hide_short_help = true)]
+    pub json_lines: bool,
     /// Count inter-arrival times in bins too, where frames arrive: 100x1us
     ///
     /// Needs received frames: 'receive', 'demo', and scenarios whose flows have a 'to'. With --peer, give it to 'wirebeat
@@ -91,8 +93,9 @@ pub struct ReportArgs {
 
 fn interval(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
-        Ok(time) if time < INTERVAL_MIN => {
-            Err(format!("'{text}' is too short an interval; write {INTERVAL_MIN} or more"))
+        Ok(time) if time < RunSpec::SHORTEST_INTERVAL => {
+            let least = RunSpec::SHORTEST_INTERVAL;
+            Err(format!("'{text}' is too short an interval; write {least} or more"))
         }
         read => read.map_err(|error| error.to_string()),
     }
@@ -118,6 +121,8 @@ struct ResultFile {
 #[derive(Debug)]
 pub struct Output {
     places: Vec<(&'static Format, Place)>,
+    /// Intervals go to standard output, too.
+    lines: bool,
     interval: Option<Nanos>,
     bins: Option<Bins>,
     rendering: Rendering,
@@ -127,10 +132,13 @@ pub struct Output {
 impl Output {
     /// For a command line that cannot be understood.
     pub fn before_parsing(arguments: &[OsString]) -> Output {
+        let lines = arguments.iter().any(|argument| argument == "--json-lines");
         let asked = Format::of_files().find(|format| asks_for(format, arguments));
+        let asked = if lines { Some(Format::of_lines()) } else { asked };
         let places = vec![(asked.unwrap_or(Format::for_people()), Place::Standard)];
-        let rendering = Rendering::default();
-        Output { places, interval: None, bins: None, rendering, command_line: recorded(arguments) }
+        let rendering = Rendering { one_line: lines, ..Rendering::default() };
+        let command_line = recorded(arguments);
+        Output { places, lines, interval: None, bins: None, rendering, command_line }
     }
 
     /// As `args` ask. Files are made now: that one cannot be written has to be known before traffic
@@ -138,16 +146,18 @@ impl Output {
     pub fn open(args: ReportArgs, arguments: &[OsString]) -> Result<Output, Failure> {
         let for_people = !args.files.take_standard_output();
         let mut places = Vec::new();
-        let ReportArgs { files, details, histograms, interval, bins } = args;
+        let ReportArgs { files, details, histograms, interval, json_lines: lines, bins } = args;
         for (format, path) in files.0 {
             places.push((format, Place::open(format, path)?));
         }
-        if for_people {
+        if lines {
+            places.push((Format::of_lines(), Place::Standard));
+        } else if for_people {
             places.push((Format::for_people(), Place::Standard));
         }
         let command_line = recorded(arguments);
-        let rendering = Rendering { details, histograms, colour: Colour::Never };
-        Ok(Output { places, interval, bins, rendering, command_line })
+        let rendering = Rendering { details, histograms, one_line: lines, colour: Colour::Never };
+        Ok(Output { places, lines, interval, bins, rendering, command_line })
     }
 
     /// Whether standard output is read by a program, and nobody reads beside it.
@@ -161,7 +171,7 @@ impl Output {
         let usual = Options::default();
         Options {
             command_line: self.command_line.clone(),
-            interval: self.interval.unwrap_or(usual.interval),
+            interval: self.interval,
             bins: self.bins,
             ..usual
         }
@@ -170,6 +180,7 @@ impl Output {
     /// What shows the progress of a run.
     pub fn observer(&self) -> Box<dyn Observer> {
         progress::observer(match self.interval {
+            _ if self.lines => Show::JsonLines,
             Some(_) => Show::Lines,
             None if self.is_quiet() => Show::Nothing,
             None if io::stderr().is_terminal() => Show::Bar,
@@ -323,7 +334,7 @@ pub fn has_standard_output() -> io::Result<()> {
     }
 }
 
-fn written(bytes: &[u8]) -> io::Result<()> {
+pub fn written(bytes: &[u8]) -> io::Result<()> {
     has_standard_output()?;
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush())

@@ -99,12 +99,13 @@ const CAPTURES: &[Flag] = &[
 ];
 
 /// Flags that say nothing of the traffic.
-const BESIDE: [&str; 11] = [
+const BESIDE: [&str; 12] = [
     "peer",
     "key",
     "key-file",
     "control",
     "json",
+    "json-lines",
     "details",
     "histograms",
     "interval",

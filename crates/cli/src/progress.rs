@@ -1,23 +1,20 @@
-//! What a person sees of a run while it lasts: a bar on a terminal, lines at an interval, or nothing.
+//! What is seen of a run while it lasts: a bar on a terminal, a line for each interval, or nothing.
 //!
-//! All of it goes to standard error; standard output is for results.
+//! All of it goes to standard error; standard output is for results, and intervals as JSON are one.
 
 use std::collections::VecDeque;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use wirebeat_run::{Observer, Progress};
+use wirebeat_report::{json, text};
+use wirebeat_run::{Interval, Observer, Progress};
 use wirebeat_units::{Nanos, human};
 
-use crate::output::tell;
+use crate::output::{tell, written};
 
 /// The bar shows rates over a second: a shorter time makes them jump.
 const BAR_WINDOW: Nanos = Nanos::from_secs(1);
 /// From how long on it is said when the next frame is due.
 const IDLE: Nanos = Nanos::from_secs(2);
-/// A last look that comes so soon after the one before is not an interval of its own.
-const SOON: Nanos = Nanos::from_millis(50);
-/// Less than the shortest interval between looks.
-const START: Nanos = Nanos::from_millis(5);
 
 /// How a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +23,10 @@ pub enum Show {
     Nothing,
     /// What it waits for, and no numbers.
     Notices,
-    /// A line for every look.
+    /// A line for every interval.
     Lines,
+    /// A line of JSON for every interval, on standard output.
+    JsonLines,
     /// A bar.
     Bar,
 }
@@ -37,7 +36,8 @@ pub fn observer(show: Show) -> Box<dyn Observer> {
     match show {
         Show::Nothing => Box::new(wirebeat_run::Silent),
         Show::Notices => Box::new(Notices),
-        Show::Lines => Box::new(Lines(Pace::new(Nanos::ZERO))),
+        Show::Lines => Box::new(Lines),
+        Show::JsonLines => Box::new(JsonLines),
         Show::Bar => Box::new(Bar::new()),
     }
 }
@@ -52,21 +52,41 @@ struct Notices;
 impl Observer for Notices {
     fn progress(&mut self, _: &Progress) {}
 
+    fn watches(&self) -> bool {
+        false
+    }
+
     fn notice(&mut self, message: &str) {
         say(message);
     }
 }
 
-struct Lines(Pace);
+struct JsonLines;
+
+impl Observer for JsonLines {
+    fn progress(&mut self, _: &Progress) {}
+
+    fn watches(&self) -> bool {
+        false
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        // where it cannot be written, the report cannot either, which is told
+        let _ = written(json::interval(interval).as_bytes());
+    }
+}
+
+struct Lines;
 
 impl Observer for Lines {
-    fn progress(&mut self, progress: &Progress) {
-        let repeat = self.0.is_repeat(progress);
-        let line = self.0.line(progress);
-        // The look at the very start has nothing to tell.
-        if progress.elapsed >= START && !repeat {
-            say(&line);
-        }
+    fn progress(&mut self, _: &Progress) {}
+
+    fn watches(&self) -> bool {
+        false
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        say(&text::interval::row(interval));
     }
 
     fn notice(&mut self, message: &str) {
@@ -157,14 +177,6 @@ impl Pace {
         let since = self.looks.front().copied().unwrap_or_default();
         self.looks.push_back(*now);
         since
-    }
-
-    /// Whether `now` is the last look and tells nothing that the one before has not told.
-    fn is_repeat(&self, now: &Progress) -> bool {
-        let told = |look: &Progress| (look.sent, look.received, look.lost, look.expired);
-        let before = self.looks.back().filter(|look| look.elapsed >= START);
-        let soon = |before: &Progress| now.elapsed.saturating_sub(before.elapsed) < SOON;
-        now.ended && before.is_some_and(|before| soon(before) && told(before) == told(now))
     }
 
     /// "  3.0 s  1.00 Mpps  512 Mbit/s  lost 10 (0.00100 %), total 50", and notes the look.
@@ -311,19 +323,6 @@ mod tests {
             line,
             "  2.0 s  1.00 kpps  512 kbit/s  received 1,000, total 1,900  lost 0, total 100"
         );
-    }
-
-    #[test]
-    fn the_last_look_is_no_line_when_it_repeats_the_one_before() {
-        let mut pace = Pace::new(Nanos::ZERO);
-        let last = Progress { ended: true, ..look(1, Some(10), Some(10)) };
-        assert!(!pace.is_repeat(&last));
-        pace.line(&look(1, Some(10), Some(10)));
-        assert!(pace.is_repeat(&last));
-        assert!(!pace.is_repeat(&Progress { lost: Some(1), ..last }));
-        // an interval without a frame is one all the same
-        assert!(!pace.is_repeat(&look(2, Some(10), Some(10))));
-        assert!(!pace.is_repeat(&Progress { elapsed: Nanos::from_secs(2), ..last }));
     }
 
     #[test]

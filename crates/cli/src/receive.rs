@@ -8,10 +8,10 @@ use std::str::FromStr;
 use clap::Args as ClapArgs;
 use wirebeat_run::receive::Listen;
 use wirebeat_run::{
-    Codec, Filter, Group, KeySource, LogForm, LogRequest, Observer, Progress, ReceiveRequest,
-    doctor,
+    Codec, Filter, Group, Interval, KeySource, LogForm, LogRequest, Observer, Progress,
+    ReceiveRequest, doctor,
 };
-use wirebeat_traffic::scenario::{EngineChoice, PriorityChoice, TimestampsChoice};
+use wirebeat_traffic::scenario::{EngineChoice, PriorityChoice, RunSpec, TimestampsChoice};
 use wirebeat_units::Nanos;
 
 use crate::command::NAME;
@@ -186,7 +186,8 @@ struct ListenArgs {
 
 /// Receives.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
-    if args.log.is_some() && args.log_file.is_none() && args.report.files.take_standard_output() {
+    let printed = args.report.json_lines || args.report.files.take_standard_output();
+    if args.log.is_some() && args.log_file.is_none() && printed {
         let why = "the log and the JSON would be mixed on standard output";
         return Err(Failure::usage(why)
             .at("--log")
@@ -219,7 +220,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         priority: args.port.priority,
         time: args.until.time,
         count: args.until.count.map(NonZeroU64::get),
-        interval: options.interval,
+        interval: options.interval.unwrap_or(RunSpec::DEFAULT_INTERVAL),
         listen,
         codecs: args.codecs(),
         same_clock: args.same_clock,
@@ -313,6 +314,14 @@ struct Announcing {
 impl Observer for Announcing {
     fn progress(&mut self, progress: &Progress) {
         self.inner.progress(progress);
+    }
+
+    fn watches(&self) -> bool {
+        self.inner.watches()
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        self.inner.interval(interval);
     }
 
     fn notice(&mut self, message: &str) {

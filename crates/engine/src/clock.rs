@@ -26,6 +26,11 @@ pub trait Clock: Send + Sync {
         false
     }
 
+    /// Whether time is only what is waited for.
+    fn is_virtual(&self) -> bool {
+        false
+    }
+
     /// When a wait from `now` on is interrupted to look whether something else is asked for.
     fn step(&self, now: Nanos, step: Nanos) -> Nanos {
         if self.jumps() { Nanos::MAX } else { now.saturating_add(step) }

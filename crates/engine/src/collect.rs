@@ -4,11 +4,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use wirebeat_meter::interval::MeterSeries;
 use wirebeat_meter::meter::Meter;
 use wirebeat_units::Nanos;
 
 use crate::answers::Answers;
 use crate::clock::Clock;
+use crate::intervals::LiveIntervals;
 use crate::port::{Arrival, PortError, RxPort, View};
 
 /// What a receiver has seen so far, to look at from another thread. Updated by batches.
@@ -22,6 +24,8 @@ pub struct LiveRx {
     pub missing: AtomicU64,
     /// Asks for `missing`. The receive loop clears it once that is there: after a batch, or within 10 ms.
     pub asked: AtomicBool,
+    /// What arrived in each interval.
+    pub intervals: LiveIntervals<MeterSeries>,
 }
 
 impl LiveRx {
@@ -31,6 +35,19 @@ impl LiveRx {
             self.missing.store(meter.missing(), Ordering::Relaxed);
             self.asked.store(false, Ordering::Release);
         }
+    }
+
+    /// Notes what `meter` has counted by `now`, before anything that came later, where an interval has ended. Says when
+    /// there is something to note again.
+    #[inline]
+    fn note(&self, meter: &Meter, now: Nanos) -> Nanos {
+        if self.intervals.due(now) {
+            self.intervals.pass(|series| {
+                series.pass(now, meter);
+                series.next()
+            });
+        }
+        self.intervals.next()
     }
 }
 
@@ -76,12 +93,21 @@ pub fn collect_and_tell<P: RxPort, C: Clock>(
     let mut answers = (manner == Manner::Answering).then(|| Answers::new(clock.now()));
     while !last && measured < most {
         last = stop.load(Ordering::Acquire);
-        let until = if last { Nanos::ZERO } else { clock.now().saturating_add(STEP) };
+        let now = clock.now();
+        // on a virtual clock arrivals alone say how late it is
+        if !last && !clock.is_virtual() {
+            live.note(meter, now);
+        }
+        let until = if last { Nanos::ZERO } else { now.saturating_add(STEP) };
         loop {
+            let mut noted = live.intervals.next();
             let (mut bytes, mut frames) = (0, 0_u64);
             let delivered = port.receive(until, |arrival| {
                 if measured >= most {
                     return;
+                }
+                if arrival.at >= noted {
+                    noted = live.note(meter, arrival.at);
                 }
                 let before = meter.left_alone();
                 frames += 1;

@@ -10,6 +10,7 @@ pub mod budget;
 pub mod clock;
 pub mod collect;
 pub mod drive;
+pub mod intervals;
 pub mod loopback;
 pub mod pcap;
 pub mod port;

@@ -107,6 +107,10 @@ impl Clock for VirtualClock {
         }
     }
 
+    fn is_virtual(&self) -> bool {
+        true
+    }
+
     fn jumps(&self) -> bool {
         self.waiter.is_some()
     }

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::histogram::{BUCKETS, Histogram, LARGEST, bucket_at, bucket_of, midpoint, rank};
+use crate::histogram::{
+    BUCKETS, Histogram, LARGEST, bucket_at, bucket_of, highest, lowest, midpoint, rank,
+};
 use crate::summary::{Distribution, Moments};
 
 /// A distribution that is being recorded. Takes 1 KiB for each octave of its values, 31 KiB at most.
@@ -56,12 +58,68 @@ pub(crate) fn add_buckets(to: &mut Vec<(u16, u64)>, more: &[(u16, u64)]) {
     *to = merged.into_iter().collect();
 }
 
+/// The counts of `from` less those of `less`, both in order of their buckets, without empty buckets.
+fn subtract(from: &[(u16, u64)], less: &[(u16, u64)]) -> Vec<(u16, u64)> {
+    let mut less = less.iter().peekable();
+    let rest = |&(bucket, count): &(u16, u64)| {
+        while less.next_if(|(other, _)| *other < bucket).is_some() {}
+        let taken = less.next_if(|(other, _)| *other == bucket).map_or(0, |(_, count)| *count);
+        Some((bucket, count.saturating_sub(taken))).filter(|(_, count)| *count > 0)
+    };
+    from.iter().filter_map(rest).collect()
+}
+
 impl Distribution {
     /// Adds the values of `other`.
     pub fn merge(&mut self, other: &Distribution) {
         self.moments.merge(&other.moments);
         self.negative = self.negative.saturating_add(other.negative);
         add_buckets(&mut self.buckets, &other.buckets);
+    }
+
+    /// The values that were added since the same distribution was `earlier`.
+    ///
+    /// Count, mean and histogram are exact. Minimum and maximum are exact where they are new, and else those of the buckets
+    /// that the values lie in (within 1/128). Where the histogram is not complete, there is none.
+    pub fn since(&self, earlier: &Distribution) -> Distribution {
+        let negative = self.negative.saturating_sub(earlier.negative);
+        let complete = self.missing() == 0;
+        let buckets = if complete { subtract(&self.buckets, &earlier.buckets) } else { Vec::new() };
+        let held = buckets.iter().fold(negative, |sum, &(_, count)| sum.saturating_add(count));
+        let counted = self.moments.count.saturating_sub(earlier.moments.count);
+        // a distribution that is read while values come has as many as its buckets say
+        let count = if complete { held } else { counted };
+        let (min, max) = self.extremes(earlier, negative, &buckets);
+        let moments = self.moments.since(&earlier.moments, count, (min, max));
+        if moments.count == 0 {
+            return Distribution::default();
+        }
+        Distribution { moments, negative, buckets }
+    }
+
+    /// Between what the values lie that were added since `earlier`, of which so many are negative.
+    fn extremes(
+        &self,
+        earlier: &Distribution,
+        negative: u64,
+        buckets: &[(u16, u64)],
+    ) -> (i64, i64) {
+        let edge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let (all, before) = (&self.moments, &earlier.moments);
+        let is_first = before.count == 0;
+        let min = match buckets.first() {
+            _ if is_first || all.min < before.min => all.min,
+            Some(&(bucket, _)) if negative == 0 => edge(lowest(bucket.into())).max(all.min),
+            _ => all.min,
+        };
+        let max = match buckets.last() {
+            _ if is_first || all.max > before.max => all.max,
+            Some(&(bucket, _)) if usize::from(bucket) < BUCKETS - 1 => {
+                edge(highest(bucket.into())).min(all.max)
+            }
+            _ => all.max,
+        };
+        (min, max)
     }
 
     /// How many values the histogram should hold and does not: those of flows that share theirs with others.

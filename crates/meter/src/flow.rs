@@ -10,6 +10,7 @@ use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Account;
 
 use crate::bins::Bins;
+use crate::interval::FlowBooks;
 use crate::jitter::InterarrivalJitter;
 use crate::memory::{Measure, Memory, PIECE};
 use crate::recorder::FlowRecorder;
@@ -227,6 +228,24 @@ impl FlowMeter {
             TakenBins::NotYet | TakenBins::Refused => 0,
         };
         bins + self.sequence.memory() + times.into_iter().map(FlowRecorder::memory).sum::<usize>()
+    }
+
+    /// The counts so far, with the delays' histogram if it is to be `listed`.
+    pub(crate) fn books(&self, listed: bool) -> FlowBooks {
+        let (unique, duplicates, reordered) = self.sequence.judged();
+        FlowBooks {
+            frames: self.frames,
+            frame_bytes: self.frame_bytes,
+            unique,
+            duplicates,
+            reordered,
+            lost: i64::try_from(self.missing()).unwrap_or(i64::MAX),
+            delay_base: self.expected.delay_base,
+            delay: match listed {
+                true => self.delay.distribution(),
+                false => self.delay.without_histogram(),
+            },
+        }
     }
 
     /// Whether anything has arrived.

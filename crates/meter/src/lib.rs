@@ -12,6 +12,7 @@ pub mod filter;
 pub mod flow;
 pub mod headers;
 pub mod histogram;
+pub mod interval;
 pub mod jitter;
 pub mod memory;
 mod merge;
@@ -21,6 +22,7 @@ pub mod observation;
 mod reassembly;
 mod recorder;
 pub mod sequence;
+pub mod series;
 pub mod summary;
 pub mod validate;
 

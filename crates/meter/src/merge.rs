@@ -104,7 +104,7 @@ impl MeterSummary {
 }
 
 /// Counters saturate: a hostile summary must not overflow them.
-fn add(counter: &mut u64, more: u64) {
+pub(crate) fn add(counter: &mut u64, more: u64) {
     *counter = counter.saturating_add(more);
 }
 

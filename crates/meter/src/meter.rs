@@ -18,9 +18,11 @@ use crate::codecs::{Answer, Codecs, Ends, Foreign, Stream};
 use crate::filter::Filter;
 use crate::flow::{Expectation, FlowMeter, Sample};
 use crate::headers::HeaderTable;
+use crate::interval::{LISTED, MeterBooks, Metered};
 use crate::memory::{MEMORY, Memory, PIECE};
 use crate::reassembly::{Reassembly, Whole};
 use crate::sequence::{SequenceTracker, WINDOW};
+use crate::series::Books;
 use crate::summary::MeterSummary;
 
 /// The most flows that a meter takes: all numbers of a probe but one.
@@ -435,6 +437,13 @@ impl Meter {
         self.flows.iter().map(|flow| flow.meter.missing()).sum()
     }
 
+    /// The flows that have books of their own in each interval, with their numbers, and those that have not.
+    fn flows_by_listing(&self) -> impl Iterator<Item = (bool, u16, &FlowMeter)> {
+        let probed = self.flows.iter().map(|flow| (flow.id, &flow.meter)).enumerate();
+        let by_headers = self.recognised.iter().map(|(id, meter)| (*id, meter)).enumerate();
+        probed.chain(by_headers).map(|(place, (id, meter))| (place < LISTED, id, meter))
+    }
+
     /// Bytes that its flows take, as they lie there, and bytes that it has left for them.
     #[cfg(test)]
     pub(crate) fn taken_and_left(&self) -> (usize, usize) {
@@ -476,6 +485,32 @@ impl Meter {
             fragments: self.reassembly.unused(),
             receiver_drops: 0,
         }
+    }
+}
+
+impl Metered for Meter {
+    fn books(&self) -> MeterBooks {
+        let mut books = MeterBooks { unprobed: self.unprobed.books(true), ..MeterBooks::default() };
+        for (listed, id, meter) in self.flows_by_listing() {
+            match listed {
+                true => drop(books.flows.insert(id, meter.books(true))),
+                false => books.others.join(meter.books(false)),
+            }
+        }
+        books
+    }
+
+    fn bound_lost(&self, books: &mut MeterBooks) {
+        let mut others = 0;
+        for (listed, id, meter) in self.flows_by_listing() {
+            let missing = i64::try_from(meter.missing()).unwrap_or(i64::MAX);
+            match books.flows.get_mut(&id) {
+                Some(flow) if listed => flow.lost = flow.lost.min(missing),
+                _ if listed => {}
+                _ => others += missing,
+            }
+        }
+        books.others.lost = books.others.lost.min(others);
     }
 }
 

@@ -39,6 +39,25 @@ impl Moments {
         self.sum_of_squares = self.sum_of_squares.saturating_add(other.sum_of_squares);
     }
 
+    /// The moments of `count` values between `min` and `max` that were added since they were `earlier`. Sums that those
+    /// values cannot have, because they were read while values came, are the nearest possible ones.
+    pub(crate) fn since(&self, earlier: &Moments, count: u64, (min, max): (i64, i64)) -> Moments {
+        if count == 0 {
+            return Moments::default();
+        }
+        let many = i128::from(count);
+        let (least, most) = (many * i128::from(min), many * i128::from(max));
+        let sum = self.sum.saturating_sub(earlier.sum).clamp(least.min(most), most);
+        // Cauchy and Schwarz; and no value is further from zero than the extremes
+        let squares = self.sum_of_squares.saturating_sub(earlier.sum_of_squares);
+        let mean = sum as f64 / count as f64;
+        let possible = squares as f64 * (1.0 + 1e-9) >= mean * mean * count as f64;
+        let largest = u128::from(min.unsigned_abs().max(max.unsigned_abs()));
+        let largest = largest.saturating_mul(largest).saturating_mul(u128::from(count));
+        let sum_of_squares = if possible { squares.min(largest) } else { largest };
+        Moments { count, min, max, sum, sum_of_squares }
+    }
+
     /// The mean; `None` when there is no value.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)

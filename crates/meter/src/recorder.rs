@@ -75,6 +75,11 @@ impl FlowRecorder {
         Distribution { moments: self.moments, negative: self.negative, buckets }
     }
 
+    /// Without the histogram, which it may share.
+    pub(crate) fn without_histogram(&self) -> Distribution {
+        Distribution { moments: self.moments, negative: self.negative, buckets: Vec::new() }
+    }
+
     /// Whether its values are with those of others.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self.histogram, Place::Shared)

@@ -7,6 +7,7 @@ use wirebeat_units::FrameLen;
 
 use crate::bins::MAX_BINS;
 use crate::histogram::BUCKETS;
+use crate::interval::{FlowBooks, MeterBooks};
 use crate::summary::{
     Distribution, FlowSummary, LinearBins, MeterSummary, Moments, SequenceSummary, SharedHistograms,
 };
@@ -62,6 +63,30 @@ impl MeterSummary {
             problem,
         })
     }
+}
+
+impl MeterBooks {
+    /// Checks all of it, as [`MeterSummary::validate`] does.
+    pub fn validate(&self) -> Result<(), InvalidSummary> {
+        let flows = self.flows.iter().map(|(id, books)| (format!("flow {id}"), books));
+        let rest = [("all other flows", &self.others), ("no probe", &self.unprobed)];
+        let rest = rest.map(|(place, books)| (place.to_owned(), books));
+        for (place, books) in flows.chain(rest) {
+            check_books(books).map_err(|problem| InvalidSummary {
+                place: format!("interval, {place}"),
+                problem,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn check_books(books: &FlowBooks) -> Check {
+    let FlowBooks { frames, frame_bytes, unique, duplicates, reordered, lost, .. } = books;
+    let counts = [*frames, *frame_bytes, *unique, *duplicates, *reordered, lost.unsigned_abs()];
+    ensure(counts.into_iter().all(|count| count <= COUNT_MAX), TOO_MANY)?;
+    // what is read while frames come may have one more of one than of the other
+    check_distribution(&books.delay, COUNT_MAX, true)
 }
 
 /// The counters that belong to no flow.

@@ -25,6 +25,8 @@ pub struct Rendering {
     pub details: bool,
     /// JSON: the histograms behind the percentiles.
     pub histograms: bool,
+    /// JSON: all of it on one line.
+    pub one_line: bool,
 }
 
 /// Who reads a format.
@@ -76,6 +78,11 @@ impl Format {
         Format::ALL.iter().filter(|format| format.reader == Reader::Program)
     }
 
+    /// What is written line by line, while a run goes on.
+    pub fn of_lines() -> &'static Format {
+        &Format::ALL[1]
+    }
+
     /// What a person gets.
     pub fn for_people() -> &'static Format {
         &Format::ALL[0]
@@ -100,8 +107,8 @@ impl Presentable for ErrorReport {
     fn text(&self, rendering: Rendering) -> String {
         text::error(self, rendering.colour)
     }
-    fn json(&self, _: Rendering) -> String {
-        json::write(self)
+    fn json(&self, rendering: Rendering) -> String {
+        json::error(self, rendering)
     }
 }
 

@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 use wirebeat_units::printable::is_active;
 
+use crate::document::ErrorReport;
 use crate::format::Rendering;
-use crate::model::Report;
+use crate::model::{Interval, Report};
 
 /// With more flows than this each takes one line, which halves the text.
 const FLOWS: usize = 100;
@@ -19,11 +20,25 @@ const FLOW_DEPTH: usize = 2;
 
 /// Writes a report.
 pub(crate) fn report(report: &Report, rendering: Rendering) -> String {
-    let deepest = if report.flows.len() > FLOWS { FLOW_DEPTH } else { usize::MAX };
+    let deepest = match report.flows.len() {
+        _ if rendering.one_line => 0,
+        flows if flows > FLOWS => FLOW_DEPTH,
+        _ => usize::MAX,
+    };
     match rendering.histograms {
         true => write_lines(report, deepest),
         false => write_lines(&report.clone().without_histograms(), deepest),
     }
+}
+
+/// Writes an interval, as one line.
+pub fn interval(interval: &Interval) -> String {
+    write_lines(interval, 0)
+}
+
+/// Writes an error.
+pub(crate) fn error(error: &ErrorReport, rendering: Rendering) -> String {
+    write_lines(error, if rendering.one_line { 0 } else { usize::MAX })
 }
 
 /// `value` as JSON text that ends with a newline, in the usual layout.
@@ -32,11 +47,12 @@ pub fn pretty(value: &impl Serialize) -> String {
 }
 
 /// `value` as JSON text that ends with a newline.
+#[cfg(test)]
 pub(crate) fn write(value: &impl Serialize) -> String {
     write_lines(value, usize::MAX)
 }
 
-/// The same; what lies deeper than `deepest` begins no line.
+/// `value` as JSON text that ends with a newline; what lies deeper than `deepest` begins no line.
 fn write_lines(value: &impl Serialize, deepest: usize) -> String {
     let mut out = Vec::new();
     let layout = Layout { depth: 0, deepest, open: Vec::new() };

@@ -13,11 +13,13 @@ use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_host::card::Card;
 use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::flow::Expectation;
+use wirebeat_meter::interval::MeterBooks;
 use wirebeat_meter::meter::{Flows, MeterConfig};
+use wirebeat_meter::series::Series;
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::{LinkEvent, LinkWatch};
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
-use wirebeat_report::model::{End, Relation, Report, Station};
+use wirebeat_report::model::{End, Interval, Relation, Report, Station};
 use wirebeat_units::Nanos;
 use wirebeat_units::human::counted;
 
@@ -26,20 +28,23 @@ use crate::cards;
 use crate::engines::Engine;
 use crate::error::RunError;
 use crate::facts;
+use crate::intervals::Timeline;
 use crate::links;
 use crate::observe::{Observer, Stop};
 use crate::ports::PortHere;
 use crate::receive::{self, Listen, ReceiveRequest};
 use crate::receivers::{self, Receiver};
 use crate::remote::{
-    ClockIdentity, Count, CpuSpent, Expected, Identity, Limits, Listener, Measured, Metering,
-    Served, Service, Timeouts, serve,
+    AskedIntervals, ClockIdentity, Count, CpuSpent, Expected, Identity, Kept, Limits, Listener,
+    Measured, Metering, Served, Service, Timeouts, serve,
 };
 use crate::session;
 use crate::timestamps;
 
 /// How often it is looked whether a stop was asked.
 const LOOK: Duration = Duration::from_millis(30);
+/// How often the receiver's intervals are looked after.
+const WATCH: Duration = Duration::from_millis(10);
 
 /// How long frames may be on their way after their sender was lost: as long as runs wait where nothing else is written.
 const LOST_SETTLE: Nanos = Nanos::from_millis(100);
@@ -79,6 +84,9 @@ pub(crate) fn receive(
         watch,
         idle: Some(idle),
         work: Work::Idle,
+        timeline: None,
+        kept: Kept::default(),
+        complete: 0,
     };
     let service = Service {
         identity: Identity {
@@ -127,7 +135,13 @@ pub(crate) fn receive(
         delivered: None,
         at_interfaces: None,
     };
-    Ok(assemble(facts, None, Some(side)))
+    let mut report = assemble(facts, None, Some(side));
+    if let Some(mut timeline) = local.timeline.take() {
+        let lasted = MonotonicClock.now().saturating_sub(timeline.beat().start);
+        let told = timeline.finish(&mut report, (None, lasted));
+        told.iter().for_each(|interval| observer.interval(interval));
+    }
+    Ok(report)
 }
 
 /// What a reader of the last measurement must know of the senders.
@@ -181,6 +195,11 @@ struct Local<'a> {
     /// The port while nobody is served; `None` also when it could not be opened.
     idle: Option<Receiver>,
     work: Work,
+    /// The intervals of the measurement, where its sender says when they end.
+    timeline: Option<Timeline>,
+    /// What it has not been told of them.
+    kept: Kept,
+    complete: u64,
 }
 
 impl Local<'_> {
@@ -238,7 +257,7 @@ impl Metering for Local<'_> {
     }
 
     fn begin(&mut self, expected: &Expected) -> Result<(), String> {
-        self.work = Work::Idle;
+        (self.work, self.timeline, self.kept) = (Work::Idle, None, Kept::default());
         let expectation = |gap: Option<u64>| Expectation {
             nominal_gap: gap.map(Nanos::new),
             delay_base: expected.delay_base,
@@ -273,6 +292,33 @@ impl Metering for Local<'_> {
         Ok(())
     }
 
+    fn begin_intervals(&mut self, ends: AskedIntervals) {
+        if let (None, Work::Measuring { receiver, relation, .. }) = (&self.timeline, &self.work) {
+            let mut timeline = Timeline::of_receiver(ends.beat());
+            timeline.certain_to((*relation == Relation::Same).then_some(0));
+            receiver.begin_intervals(timeline.beat(), timeline.room());
+            self.timeline = Some(timeline);
+        }
+    }
+
+    fn watch(&mut self) -> (Vec<Interval>, Duration) {
+        let now = MonotonicClock.now();
+        let (Some(timeline), Work::Measuring { receiver, .. }) = (&mut self.timeline, &self.work)
+        else {
+            return (Vec::new(), Duration::MAX);
+        };
+        let (series, complete) = receiver.take_intervals(now);
+        self.kept.add(&series);
+        self.complete = complete;
+        timeline.received(series);
+        (timeline.tell(now, complete), timeline.pause(now, WATCH))
+    }
+
+    fn intervals(&mut self) -> (Series<MeterBooks>, u64) {
+        self.watch();
+        (self.kept.take(), self.complete)
+    }
+
     fn received(&self) -> Count {
         match &self.work {
             Work::Measuring { receiver, .. } => {
@@ -296,6 +342,11 @@ impl Metering for Local<'_> {
         let missing = receivers::lost(std::slice::from_ref(&receiver));
         self.station.card = cards::report(card.as_deref(), cards::read(&self.port).as_ref());
         let received = receiver.finish();
+        if let Some(timeline) = &mut self.timeline {
+            self.kept.add(&received.intervals);
+            timeline.received(received.intervals);
+            self.complete = u64::MAX;
+        }
         let frames = received.summary.flows.values().map(|flow| flow.frames).sum();
         let costs = spent.process.iter().map(|process| CpuSpent {
             role: "receive".to_owned(),
@@ -325,6 +376,7 @@ impl Metering for Local<'_> {
             stations: self.stations(),
             summary,
             delivered: None,
+            intervals: Vec::new(),
         })
     }
 

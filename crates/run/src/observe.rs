@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_report::model::Interval;
 use wirebeat_units::Nanos;
 
 /// A look at a run in progress. Counts are from its start; differences of two looks give rates.
@@ -71,6 +72,16 @@ pub trait Observer {
     /// A look.
     fn progress(&mut self, progress: &Progress);
 
+    /// Whether it wants progress: a look takes some time of the thread that watches.
+    fn watches(&self) -> bool {
+        true
+    }
+
+    /// What happened in an interval of the run, soon after its end. Intervals come in the order of time.
+    fn interval(&mut self, interval: &Interval) {
+        let _ = interval;
+    }
+
     /// A line for the person who waits: what the run is about to do, or that it waits for a peer.
     fn notice(&mut self, message: &str) {
         let _ = message;
@@ -88,6 +99,10 @@ pub struct Silent;
 
 impl Observer for Silent {
     fn progress(&mut self, _progress: &Progress) {}
+
+    fn watches(&self) -> bool {
+        false
+    }
 }
 
 /// Asks a run to stop. Clones share one state; setting it from a signal handler is safe.

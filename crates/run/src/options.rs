@@ -19,8 +19,8 @@ pub struct Options {
     pub command_line: Vec<String>,
     /// Namespaces that the scenario names and that have no name on this machine.
     pub namespaces: BTreeMap<String, Namespace>,
-    /// How often the observer looks.
-    pub interval: Nanos,
+    /// The length of intervals; `None`: as the scenario says.
+    pub interval: Option<Nanos>,
     /// Linear bins for inter-arrival times.
     pub bins: Option<Bins>,
     /// The receiver on another host.
@@ -42,7 +42,7 @@ impl Default for Options {
         Options {
             command_line: Vec::new(),
             namespaces: BTreeMap::new(),
-            interval: Nanos::from_millis(200),
+            interval: None,
             bins: None,
             peer: None,
             directory: None,

@@ -15,8 +15,8 @@ use wirebeat_report::assemble::{
     Attribution, Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble,
 };
 use wirebeat_report::model::{
-    self, Change, End, HeldBack, OutOfOrder, Outage, ProbeNumbers, Replay, Report, Shortened,
-    Station, Stats, Volume,
+    self, Change, End, HeldBack, Interval, OutOfOrder, Outage, ProbeNumbers, Replay, Report,
+    Shortened, Station, Stats, Volume,
 };
 use wirebeat_traffic::compile::anatomy::mean_packets;
 use wirebeat_traffic::program::{Flow, Late, Program};
@@ -25,6 +25,7 @@ use wirebeat_units::Nanos;
 
 use crate::cards::{self, CardReports};
 use crate::facts;
+use crate::intervals::Timeline;
 use crate::refused;
 use crate::remote::{self, Measurement, RemoteError};
 use crate::replay::{self, Member, Replayed};
@@ -83,7 +84,11 @@ fn device_counters(cards: &[Option<Card>]) -> Vec<Option<LinkStats>> {
 }
 
 /// Puts everything together.
-pub(crate) fn report(mut run: Running<'_>, outcome: Outcome) -> Report {
+pub(crate) fn report(
+    mut run: Running<'_>,
+    (mut timeline, spans): (Timeline, (Option<Nanos>, Nanos)),
+    outcome: Outcome,
+) -> (Report, Vec<Interval>) {
     let mut end = outcome.end.clone();
     let changes = changes(&run, outcome.ran, !outcome.stopped_early);
     if let Some(control) = &run.open.control {
@@ -133,8 +138,9 @@ pub(crate) fn report(mut run: Running<'_>, outcome: Outcome) -> Report {
     check_headers(&mut run);
     let at_interfaces = at_interfaces(&run, (&before, &after));
 
-    let mut receiver = receiver_side(&mut run, &mut end, (&mut machine_notes, &cards))
-        .map(|side| ReceiverSide { at_interfaces, ..side });
+    let mut receiver =
+        receiver_side(&mut run, &mut end, (&mut machine_notes, &cards), &mut timeline)
+            .map(|side| ReceiverSide { at_interfaces, ..side });
     let mut clocks = Clocks::Same;
     match outcome.remote {
         Ok(None) => {}
@@ -144,6 +150,7 @@ pub(crate) fn report(mut run: Running<'_>, outcome: Outcome) -> Report {
                 end = ended_early(&end);
             }
             machine_notes.extend(remote.outcome.measured.notes.iter().cloned());
+            timeline.received(remote.outcome.intervals.clone());
             receiver = Some(join_remote(receiver, remote));
         }
         Err(error) => end = lost_peer(&end, &error),
@@ -177,7 +184,9 @@ pub(crate) fn report(mut run: Running<'_>, outcome: Outcome) -> Report {
         outages: outcome.outages,
         replays: outcome.replayed.into_iter().map(|one| replay_of(&run, one)).collect(),
     };
-    assemble(facts, sender, receiver)
+    let mut report = assemble(facts, sender, receiver);
+    let told = timeline.finish(&mut report, spans);
+    (report, told)
 }
 
 /// A flow whose headers were changed from outside while it ran was not recognised from then on.
@@ -521,6 +530,7 @@ fn receiver_side(
     run: &mut Running<'_>,
     end: &mut End,
     (notes, cards): (&mut Vec<String>, &CardReports),
+    timeline: &mut Timeline,
 ) -> Option<ReceiverSide> {
     let receivers = std::mem::take(&mut run.open.receivers);
     if receivers.is_empty() {
@@ -538,6 +548,7 @@ fn receiver_side(
         let engine = receiver.engine;
         let (received, resting) = receiver.rest();
         run.lab.receivers.extend(resting);
+        timeline.received(received.intervals);
         station.hardware_timestamps =
             timestamps::of_station(&run.lab.ports[place], received.card_stamps.as_ref());
         stations.push(station);

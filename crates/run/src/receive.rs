@@ -18,6 +18,7 @@ use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::bins::Bins;
 use wirebeat_meter::codecs::Codecs;
 use wirebeat_meter::filter::Filter;
+use wirebeat_meter::interval::Beat;
 use wirebeat_meter::meter::{FLOWS, Flows, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::Namespace;
@@ -25,7 +26,7 @@ use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::exit::Exit;
 use wirebeat_report::model::{End, Report};
 use wirebeat_traffic::scenario::{
-    EngineChoice, OnLinkDown, PortSpec, PriorityChoice, TimestampsChoice,
+    EngineChoice, OnLinkDown, PortSpec, PriorityChoice, RunSpec, TimestampsChoice,
 };
 use wirebeat_units::{Nanos, human};
 use wirebeat_wire::codec::Codec;
@@ -36,6 +37,7 @@ use crate::day_clock::DayClock;
 use crate::engines::{self, Ability, Choice, Engine, InMemory, RxOpening, driver, fastest};
 use crate::error::RunError;
 use crate::facts;
+use crate::intervals::Timeline;
 use crate::links::{self, Links};
 use crate::listening;
 use crate::observe::{Looks, Observer, Progress, Stop};
@@ -80,7 +82,7 @@ pub struct ReceiveRequest {
     pub time: Option<Nanos>,
     /// Stop after this many frames.
     pub count: Option<u64>,
-    /// How often the observer looks.
+    /// The length of intervals.
     pub interval: Nanos,
     /// How long to wait for the link of the interface.
     pub link_timeout: Nanos,
@@ -116,6 +118,8 @@ const LOOPBACK_INDEX: u32 = 1;
 /// What other tools write times in.
 const MICROSECOND: Nanos = Nanos::from_micros(1);
 
+/// How often the observer looks, unless intervals are shorter.
+const LOOK: Nanos = Nanos::from_millis(200);
 /// How often counters are looked at.
 const WATCH: Duration = Duration::from_millis(10);
 
@@ -165,13 +169,19 @@ pub fn receive(
         receiver.mode
     ));
     timestamps::told(&port).inspect(|told| observer.notice(told));
-    let end = wait(request, observer, stop, (&receiver, &mut links, &mut day));
+    let mut timeline = timeline(request, &port, &day);
+    let beat = timeline.beat();
+    receiver.begin_intervals(beat, timeline.room());
+    let waiting = (&receiver, &mut links, &mut day, &mut timeline);
+    let end = wait(request, observer, stop, waiting);
+    let lasted = MonotonicClock.now().saturating_sub(beat.start);
     let outages = links.into_outages(MonotonicClock.now());
     let elapsed = MonotonicClock.now().saturating_sub(begun);
     let mut station = facts::station(&port, engine, &receiver.mode, &machine);
     facts::threads(&mut station, "receive", [&receiver.state]);
     station.card = cards::report(card.as_ref(), cards::read(&port).as_ref());
     let received = receiver.finish();
+    timeline.received(received.intervals);
     station.hardware_timestamps = timestamps::of_station(&port, received.card_stamps.as_ref());
     let frames = received.summary.flows.values().map(|flow| flow.frames).sum::<u64>()
         + received.summary.unprobed.frames;
@@ -209,8 +219,26 @@ pub fn receive(
     let side =
         ReceiverSide { stations: vec![station], summary, delivered: None, at_interfaces: None };
     let mut report = assemble(facts, None, Some(side));
+    let told = timeline.finish(&mut report, (Some(lasted), lasted));
+    told.iter().for_each(|interval| observer.interval(interval));
     report.exit_code = report.verdict.exit().and(outputs).code();
     Ok(report)
+}
+
+/// The intervals of a receiver by itself.
+fn timeline(request: &ReceiveRequest, port: &PortHere, day: &DayClock) -> Timeline {
+    let (start, length) = (MonotonicClock.now(), request.interval.max(RunSpec::SHORTEST_INTERVAL));
+    let time = request.time.filter(|time| *time > Nanos::ZERO);
+    let last = time.map(|time| (time.get() - 1) / length.get());
+    let mut timeline = Timeline::of_receiver(Beat { start, length, last });
+    let certain = request.timestamps != TimestampsChoice::Hardware;
+    timeline.certain_to(match clocks(request, port, day) {
+        Clocks::Same => Some(0).filter(|_| certain),
+        Clocks::Bounded { bound, .. } => Some(bound.get()).filter(|_| certain),
+        Clocks::Unbounded(_) => None,
+    });
+    timeline.begin_cpu(start);
+    timeline
 }
 
 /// That there were more flows than are measured, if there were: what the limit is, and what raises it.
@@ -446,11 +474,11 @@ fn wait(
     request: &ReceiveRequest,
     observer: &mut dyn Observer,
     stop: &Stop,
-    (receiver, links, day): (&Receiver, &mut Links, &mut DayClock),
+    (receiver, links, day, timeline): (&Receiver, &mut Links, &mut DayClock, &mut Timeline),
 ) -> End {
     let begun = MonotonicClock.now();
-    let mut looks = Looks::every(request.interval);
-    let mut look = |elapsed, ended| {
+    let mut looks = Looks::every(request.interval.min(LOOK));
+    let look = |observer: &mut dyn Observer, elapsed, ended| {
         observer.progress(&Progress {
             elapsed,
             duration: request.time,
@@ -469,13 +497,17 @@ fn wait(
         let end = session::stopped(stop).or_else(|| links.look(now));
         let end = end.or(over.then_some(End::Completed));
         if let Some(end) = end {
-            look(elapsed, true);
+            look(observer, elapsed, true);
             return end;
         }
-        if looks.due(elapsed, request.time) {
-            look(elapsed, false);
+        let (series, complete) = receiver.take_intervals(now);
+        timeline.received(series);
+        let told = timeline.tell(now, complete);
+        told.iter().for_each(|interval| observer.interval(interval));
+        if observer.watches() && looks.due(elapsed, request.time) {
+            look(observer, elapsed, false);
         }
         day.refresh();
-        thread::sleep(WATCH);
+        thread::sleep(timeline.pause(now, WATCH));
     }
 }

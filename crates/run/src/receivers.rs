@@ -9,13 +9,17 @@ use std::time::{Duration, Instant};
 
 use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::collect::{LiveRx, Manner, collect_and_tell};
+use wirebeat_engine::intervals::LiveIntervals;
 use wirebeat_engine::port::{Arrival, CardStamps, PortError, RxPort};
 use wirebeat_engine_linux::group::{Group, Membership};
 use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, ThreadState, realtime_share};
+use wirebeat_meter::interval::{Beat, MeterBooks, MeterSeries};
 use wirebeat_meter::meter::{Meter, MeterConfig};
+use wirebeat_meter::series::Series;
 use wirebeat_meter::summary::MeterSummary;
+use wirebeat_units::Nanos;
 
 use crate::damage::DamageWatch;
 use crate::engines::{Engine, OwnMeter, RxOpening};
@@ -85,8 +89,8 @@ pub(crate) struct Receiver {
 
 #[derive(Debug)]
 enum Work {
-    /// The engine meters by itself.
-    Engine(Box<dyn OwnMeter>),
+    /// The engine meters by itself, and somebody who looks makes intervals of its counts.
+    Engine { receiver: Box<dyn OwnMeter>, intervals: Box<LiveIntervals<MeterSeries>> },
     /// A thread meters what a port delivers.
     Thread { thread: JoinHandle<Collected>, stop: Arc<AtomicBool>, live: Arc<LiveRx> },
 }
@@ -111,6 +115,8 @@ pub(crate) struct Received {
     pub(crate) damage: Option<String>,
     /// What its card stamped, where it does.
     pub(crate) card_stamps: Option<CardStamps>,
+    /// What it measured in intervals that nobody took before.
+    pub(crate) intervals: Series<MeterBooks>,
 }
 
 /// After so many frames a receiver looks whether it has to rest.
@@ -187,6 +193,15 @@ where
     })
 }
 
+/// What is left of intervals when all that was measured is `summary`.
+fn left(intervals: &LiveIntervals<MeterSeries>, summary: &MeterSummary) -> Series<MeterBooks> {
+    let left = |series: &mut MeterSeries| {
+        series.finish(summary);
+        series.take()
+    };
+    intervals.look(left).unwrap_or(Series::new(0))
+}
+
 /// How long a sequence number has to be missing until a look counts its frame as lost: frames that overtook each other
 /// are there by then.
 pub(crate) const REORDERING: Duration = Duration::from_millis(20);
@@ -228,7 +243,7 @@ impl Receiver {
             engine: opening.engine,
             mode,
             state: Arc::default(),
-            work: Work::Engine(meter),
+            work: Work::Engine { receiver: meter, intervals: Box::default() },
             missing: AtomicU64::new(0),
             _groups: groups,
             _promiscuous: promiscuous,
@@ -244,10 +259,38 @@ impl Receiver {
     /// Frames received so far, and their bytes with FCS.
     pub(crate) fn received(&self) -> (u64, u64) {
         match &self.work {
-            Work::Engine(receiver) => receiver.received(),
+            Work::Engine { receiver, .. } => receiver.received(),
             Work::Thread { live, .. } => {
                 (live.frames.load(Ordering::Relaxed), live.bytes.load(Ordering::Relaxed))
             }
+        }
+    }
+
+    /// Measures in these intervals from now on. Nothing that belongs to them has arrived.
+    pub(crate) fn begin_intervals(&self, beat: Beat, limit: usize) {
+        let series = MeterSeries::new(beat, limit);
+        let next = series.next();
+        self.intervals().begin(series, next);
+    }
+
+    /// Takes what it measured in intervals so far, and how many of them are complete. It is `now`.
+    pub(crate) fn take_intervals(&self, now: Nanos) -> (Series<MeterBooks>, u64) {
+        if let Work::Engine { receiver, intervals } = &self.work
+            && intervals.due(now)
+        {
+            intervals.pass(|series| {
+                series.pass(now, &**receiver);
+                series.next()
+            });
+        }
+        let taken = self.intervals().look(|series| (series.take(), series.complete()));
+        taken.unwrap_or((Series::new(0), u64::MAX))
+    }
+
+    fn intervals(&self) -> &LiveIntervals<MeterSeries> {
+        match &self.work {
+            Work::Engine { intervals, .. } => intervals,
+            Work::Thread { live, .. } => &live.intervals,
         }
     }
 
@@ -261,7 +304,7 @@ impl Receiver {
     /// Sequence numbers that are missing now, or were when the thread that meters answered last. It has until `until`.
     fn missing(&self, until: Instant) -> u64 {
         match &self.work {
-            Work::Engine(receiver) => receiver.missing(),
+            Work::Engine { receiver, .. } => receiver.missing(),
             Work::Thread { live, thread, .. } => {
                 while live.asked.load(Ordering::Acquire)
                     && !thread.is_finished()
@@ -277,7 +320,7 @@ impl Receiver {
     /// Whether it has measured so many frames.
     pub(crate) fn has_measured(&self, count: u64) -> bool {
         match &self.work {
-            Work::Engine(receiver) => receiver.received().0 >= count,
+            Work::Engine { receiver, .. } => receiver.received().0 >= count,
             // it was told how many, and has ended with the last of them
             Work::Thread { thread, .. } => thread.is_finished(),
         }
@@ -285,10 +328,14 @@ impl Receiver {
 
     /// Stops and says what was measured; what stays attached for another run comes back beside it.
     pub(crate) fn rest(mut self) -> (Received, Option<Receiver>) {
-        let Work::Engine(meter) = &mut self.work else { return (self.finish(), None) };
+        let Work::Engine { receiver: meter, intervals } = &mut self.work else {
+            return (self.finish(), None);
+        };
         meter.pause();
+        let summary = meter.summary();
         let received = Received {
-            summary: meter.summary(),
+            intervals: left(intervals, &summary),
+            summary,
             error: None,
             log_error: None,
             damage: self.damage.as_ref().and_then(DamageWatch::finding),
@@ -302,7 +349,7 @@ impl Receiver {
         mut self,
         how: Receiving,
     ) -> Result<Result<Receiver, Receiving>, RunError> {
-        let Work::Engine(meter) = &mut self.work else { return Ok(Err(how)) };
+        let Work::Engine { receiver: meter, .. } = &mut self.work else { return Ok(Err(how)) };
         if !meter.restart(&how)? {
             return Ok(Err(how));
         }
@@ -314,23 +361,29 @@ impl Receiver {
     /// Stops and says what was measured.
     pub(crate) fn finish(self) -> Received {
         let damage = self.damage.as_ref().and_then(DamageWatch::finding);
-        let received =
-            |summary| Received { summary, error: None, log_error: None, damage, card_stamps: None };
+        let received = |summary, intervals: &LiveIntervals<MeterSeries>| {
+            let intervals = left(intervals, &summary);
+            let (error, log_error, card_stamps) = (None, None, None);
+            Received { summary, error, log_error, damage, card_stamps, intervals }
+        };
         match self.work {
-            Work::Engine(receiver) => received(receiver.summary()),
-            Work::Thread { thread, stop, .. } => {
+            Work::Engine { receiver, intervals } => received(receiver.summary(), &intervals),
+            Work::Thread { thread, stop, live } => {
                 stop.store(true, Ordering::Release);
                 match thread.join() {
-                    Ok(Collected { summary, error, log_error, card_stamps }) => {
-                        Received { error, log_error, card_stamps, ..received(summary) }
-                    }
+                    Ok(Collected { summary, error, log_error, card_stamps }) => Received {
+                        error,
+                        log_error,
+                        card_stamps,
+                        ..received(summary, &live.intervals)
+                    },
                     Err(_) => Received {
                         error: Some(PortError::System {
                             what: "metering".into(),
                             on: "a receiving thread".to_owned(),
                             source: std::io::Error::other("it panicked"),
                         }),
-                        ..received(MeterSummary::default())
+                        ..received(MeterSummary::default(), &live.intervals)
                     },
                 }
             }

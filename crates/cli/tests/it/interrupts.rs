@@ -145,7 +145,7 @@ fn interrupt_of_traffic(state: &str, rate: &str) {
             bed.b.ipv4
         );
         let mut run = Run::start(&bed.a, &line);
-        run.wait_for("pps");
+        run.wait_for("Mbit/s");
         let signal = SystemTime::now();
         run.signal(Signal::INT);
         let (code, took) = run.end();
@@ -292,7 +292,7 @@ fn a_receiver_that_owes_its_results_holds_up_no_second_interrupt() {
         bed.b.ipv4
     );
     let mut run = Run::start(&bed.a, &line);
-    run.wait_for("pps");
+    run.wait_for("Mbit/s");
     assert!(Path::new(&socket).exists());
     receiver.signal(Signal::STOP);
     let signal = SystemTime::now();

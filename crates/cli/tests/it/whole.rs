@@ -123,17 +123,71 @@ fn each_interval_has_one_line_and_the_last_is_no_empty_repeat() {
     let sent = wirebeat(&bed.a, &line).wait(PATIENCE).unwrap();
     let received = receiver.wait(PATIENCE).unwrap();
     let rows = |output: &Output| -> Vec<String> {
-        let rows = output.stderr.lines().filter(|line| line.contains("pps  "));
+        let rows = output.stderr.lines().filter(|line| line.contains(" Mbit/s"));
         rows.map(str::to_owned).collect()
+    };
+    let frames = |rows: &[String], word: &str| -> u64 {
+        let words = |row: &String| -> u64 {
+            let (_, after) = row.split_once(word).unwrap_or_else(|| panic!("{row}"));
+            let number = after.split_whitespace().next().unwrap();
+            number.replace(',', "").parse().unwrap()
+        };
+        rows.iter().map(words).sum()
     };
     let sent = rows(&sent);
     assert_eq!(sent.len(), 2, "{sent:?}");
-    assert!(sent.iter().all(|row| !row.contains(" 0 pps")), "{sent:?}");
-    assert!(sent[1].ends_with("total 2,000"), "{sent:?}");
+    assert_eq!(frames(&sent, " sent "), 2000, "{sent:?}");
+    assert!(sent.iter().all(|row| !row.contains(" 0 Mbit/s")), "{sent:?}");
     let received = rows(&received);
     assert_eq!(received.len(), 4, "{received:?}");
-    assert!(received.iter().all(|row| row.ends_with("  lost 0")), "{received:?}");
-    assert!(received.iter().any(|row| row.contains("received 0, total 2,000")), "{received:?}");
+    assert_eq!(frames(&received, " received "), 2000, "{received:?}");
+    assert!(received.iter().all(|row| row.contains("  lost 0")), "{received:?}");
+}
+
+/// A line of JSON for each interval while it runs, and the report as the last one, here and on both hosts.
+#[test]
+fn json_lines_are_intervals_and_then_the_report_which_they_add_up_to() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let (to, key) = (bed.b.ipv4, "--key correct-horse-battery-staple-4790");
+    let line = format!(
+        "receive --interface wb1 --engine packet --listen {to}:5960 {key} --once --json-lines"
+    );
+    let receiver = wirebeat(&bed.b, &line);
+    // what it waits for is not told, so that the sender tries until somebody listens
+    let line = format!(
+        "send --to {to}:9 --interface wb0 --engine packet --rate 2kpps --time 1200ms --interval 200ms --json-lines \
+         --peer {to}:5960 {key}"
+    );
+    let mut sent = wirebeat(&bed.a, &line).wait(PATIENCE).unwrap();
+    for _ in 0..50 {
+        if sent.status.code() == Some(0) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        sent = wirebeat(&bed.a, &line).wait(PATIENCE).unwrap();
+    }
+    for ended in [sent, receiver.wait(PATIENCE).unwrap()] {
+        let lines: Vec<serde_json::Value> =
+            ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let (report, intervals) = lines.split_last().unwrap();
+        assert!(intervals.len() >= 6, "{ended:?}");
+        let sum = |count: fn(&serde_json::Value) -> Option<u64>| -> u64 {
+            intervals.iter().filter_map(|interval| count(&interval["total"])).sum()
+        };
+        let received = &report["total"]["received"];
+        assert_eq!(received["unique"], 2400, "{ended:?}");
+        assert_eq!(received["unique"], sum(|total| total["received"]["unique"].as_u64()));
+        assert_eq!(report["total"]["loss"]["frames"], 0);
+        if let Some(sent) = report["total"]["sent"]["sent"]["frames"].as_u64() {
+            assert_eq!(sent, sum(|total| total["sent"]["frames"].as_u64()));
+            // each has the delays of its own frames, told while it runs
+            let delay =
+                |one: &serde_json::Value| one["total"]["received"]["one_way_delay_ns"].clone();
+            assert!(intervals[..5].iter().all(|one| delay(one)["percentiles"]["p50"].is_u64()));
+        }
+        assert_eq!(ended.stderr.lines().filter(|line| line.contains("Mbit/s")).count(), 0);
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod abi;
 mod accepted;
 mod attachment;
 mod bare_limit;
+mod books;
 mod clock;
 mod convert;
 mod dispatcher;

@@ -16,6 +16,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use wirebeat_engine::port::PortError;
 use wirebeat_meter::filter::Filter;
 use wirebeat_meter::flow::Expectation;
+use wirebeat_meter::interval::FlowBooks;
 use wirebeat_meter::jitter::InterarrivalJitter;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_meter::observation::Observed;
@@ -377,30 +378,74 @@ impl KernelReceiver {
     /// Sequence numbers of all flows that are missing now, between the lowest and the highest that arrived. Frames
     /// arrive meanwhile: those that came after their flow's highest number was read make it less, never more.
     pub fn missing(&self) -> u64 {
-        let of_flow = |flow: usize| {
-            let word = |field| self.flows.load(flow * size_of::<Flow>() + field);
-            let sum = |field, add: fn(u64, u64) -> u64| {
-                let of_lane = |lane| self.lane_heads.load(self.entry(flow, lane) + field);
-                (0..self.lanes).map(of_lane).fold(0, add)
-            };
-            let lowest = word(offset_of!(Flow, lowest));
-            if lowest == 0 {
-                return 0;
-            }
-            let highest =
-                word(offset_of!(Flow, highest)).max(sum(offset_of!(RxLane, highest), u64::max));
-            let expected = highest.saturating_sub(lowest).saturating_add(1);
-            expected.saturating_sub(sum(offset_of!(RxLane, arrivals), u64::saturating_add))
+        (0..self.plan.flows as usize).map(|flow| self.missing_of(flow)).sum()
+    }
+
+    /// The same of one flow.
+    pub(super) fn missing_of(&self, flow: usize) -> u64 {
+        let word = |field| self.flows.load(flow * size_of::<Flow>() + field);
+        let sum = |field, add: fn(u64, u64) -> u64| {
+            let of_lane = |lane| self.lane_heads.load(self.entry(flow, lane) + field);
+            (0..self.lanes).map(of_lane).fold(0, add)
         };
-        (0..self.plan.flows as usize).map(of_flow).sum()
+        let lowest = word(offset_of!(Flow, lowest));
+        if lowest == 0 {
+            return 0;
+        }
+        let highest =
+            word(offset_of!(Flow, highest)).max(sum(offset_of!(RxLane, highest), u64::max));
+        let expected = highest.saturating_sub(lowest).saturating_add(1);
+        expected.saturating_sub(sum(offset_of!(RxLane, arrivals), u64::saturating_add))
+    }
+
+    /// The rows of flows with probes, each with the number that probes have.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (u16, usize)> {
+        let row = |id: u16| {
+            let place = self.places.load(usize::from(id) * 8);
+            place.checked_sub(1).map(|row| (id, row as usize))
+        };
+        (0..=u16::MAX).filter_map(row)
+    }
+
+    /// The rows of flows that are known by their headers, each with its number; and that of what has no probe.
+    pub(super) fn other_rows(&self) -> (impl Iterator<Item = (u16, usize)>, usize) {
+        let unprobed = self.plan.flows as usize;
+        (self.recognised.iter().copied().zip(unprobed + 1..), unprobed)
+    }
+
+    /// What was counted of a flow on all lanes so far, with the delays' histogram if it is to be `listed`. Frames come
+    /// meanwhile: a count may have one that another has not yet.
+    pub(super) fn books_of(&self, flow: usize, listed: bool) -> FlowBooks {
+        let lost = i64::try_from(self.missing_of(flow)).unwrap_or(i64::MAX);
+        let mut books = FlowBooks { lost, delay_base: self.delay_base, ..FlowBooks::default() };
+        for at in (0..self.lanes).map(|lane| self.entry(flow, lane)) {
+            let word = |field| self.lane_heads.load(at + field);
+            let frames = word(offset_of!(RxLane, frames));
+            if frames == 0 {
+                continue;
+            }
+            books.frames += frames;
+            books.frame_bytes += word(offset_of!(RxLane, frame_bytes));
+            books.unique += word(offset_of!(RxLane, arrivals));
+            books.duplicates += word(offset_of!(RxLane, duplicates));
+            books.reordered += word(offset_of!(RxLane, reordered));
+            // before the buckets, which then hold as many or more
+            let count = word(offset_of!(RxLane, delays));
+            let detail = word(offset_of!(RxLane, detail)) as usize;
+            let own = (listed && detail >= self.lanes).then(|| detail * size_of::<Detail>());
+            let buckets =
+                own.map(|own| convert::buckets(&self.details, own + offset_of!(Detail, delay)));
+            let from = (&self.lane_heads, at + offset_of!(RxLane, delay));
+            books.delay.merge(&convert::with_moments(from, count, buckets.unwrap_or_default()));
+        }
+        books
     }
 
     /// The measurements so far, added up over lanes.
     pub fn summary(&self) -> MeterSummary {
         let mut out = MeterSummary::default();
-        for id in 0..=u16::MAX {
-            let Some(flow) = self.places.load(usize::from(id) * 8).checked_sub(1) else { continue };
-            let (summary, shares) = self.settled_flow(flow as usize);
+        for (id, flow) in self.rows() {
+            let (summary, shares) = self.settled_flow(flow);
             if self.expected.is_some() || summary.frames > 0 {
                 out.shared.flows += u32::from(shares);
                 out.flows.insert(id, summary);

@@ -8,7 +8,7 @@ use super::changes::IDLE;
 use super::farewell::{AFTER, farewell};
 use super::outgoing::Outgoing;
 use super::repeat::show;
-use super::{Job, Tally};
+use super::{Job, Tally, intervals};
 use crate::clock::{Clock, Wait};
 use crate::port::{Place, PortError, TxMeta, TxPort};
 
@@ -77,6 +77,7 @@ fn feed_all<P: TxPort, C: Clock>(
             show(job, port, passed_over);
             return Ok(now);
         }
+        intervals::look(port, job, now);
         if now >= shown.saturating_add(SHOW) {
             let (sent, expired) = show(job, port, passed_over);
             if drops {
@@ -162,6 +163,7 @@ fn feed_all<P: TxPort, C: Clock>(
         if port.drain(step)? {
             break;
         }
+        intervals::look(port, job, now);
         show(job, port, passed_over);
     }
     port.stop()?;

@@ -15,6 +15,7 @@ mod errors;
 mod farewell;
 mod feed;
 pub mod gates;
+mod intervals;
 mod outgoing;
 mod pace;
 pub mod playback;
@@ -34,6 +35,7 @@ use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Moment;
 
 pub use changes::{Changes, Listener, Refused, Update};
+pub use intervals::{SenderBooks, SenderSeries, SentBooks, TxIntervals};
 
 use errors::Errors;
 use outgoing::Outgoing;
@@ -81,6 +83,8 @@ pub struct LiveTx {
     pub expired: AtomicU64,
     /// When the next frame is due that was waited for last, on the port's clock; 0: none was waited for.
     pub due: AtomicU64,
+    /// What left in each interval.
+    pub intervals: TxIntervals,
 }
 
 impl LiveTx {
@@ -350,6 +354,7 @@ pub fn drive<P: TxPort, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: 
         _ => pace::pace(port, clock, job, &mut tally),
     };
     let stopped = port.stop();
+    intervals::finish(port, job);
     if let Some(listener) = job.changes {
         listener.changes.leave(listener.core);
     }

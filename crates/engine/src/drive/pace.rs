@@ -10,7 +10,7 @@ use wirebeat_units::Nanos;
 
 use super::changes::IDLE;
 use super::outgoing::Outgoing;
-use super::{Job, Tally, farewell};
+use super::{Job, Tally, farewell, intervals};
 use crate::clock::{Clock, NAP, Wait};
 use crate::port::{Fate, PortError, TxMeta, TxPort};
 
@@ -98,6 +98,7 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
             if self.job.stopped(now) || self.is_too_slow(now) {
                 break;
             }
+            intervals::look(self.port, self.job, now);
             self.out.listen(now);
             self.prepare(now)?;
             let due = self.due(now);

@@ -7,7 +7,7 @@ use wirebeat_traffic::schedule::{Period, Schedule, Shard};
 use wirebeat_units::Nanos;
 
 use super::outgoing::Outgoing;
-use super::{Job, Tally};
+use super::{Job, Tally, intervals};
 use crate::clock::Clock;
 use crate::port::{PortError, Repeat, TxPort, TxTotals};
 
@@ -66,12 +66,13 @@ pub(super) fn repeat<P: TxPort, C: Clock>(
     };
     while !done && !job.stopped(now) && !job.too_slow(now, || next(gone)) {
         let end = if now < job.time { job.time } else { job.end };
-        let step = now.saturating_add(LOOK).min(end);
+        let step = now.saturating_add(LOOK).min(end).min(job.live.intervals.next());
         done = port.drain(step)?;
         port.flush()?;
         let (sent, expired) = show(job, port, 0);
         gone = sent.saturating_add(expired);
         now = clock.now();
+        intervals::look(port, job, now);
     }
     port.stop()?;
     show(job, port, 0);

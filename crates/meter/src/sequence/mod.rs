@@ -255,6 +255,11 @@ impl SequenceTracker {
         }
     }
 
+    /// Unique, duplicate and reordered arrivals so far. One in doubt is none of them.
+    pub(crate) fn judged(&self) -> (u64, u64, u64) {
+        (self.counts.unique, self.counts.duplicates, self.counts.reordered)
+    }
+
     /// Whether its histogram is with those of others.
     pub(crate) fn is_shared(&self) -> bool {
         self.extent.is_shared()

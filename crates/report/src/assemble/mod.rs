@@ -8,10 +8,13 @@
 mod cards;
 mod consistency;
 mod findings;
+mod intervals;
 mod pair;
 mod rates;
 
 use std::time::SystemTime;
+
+pub use intervals::{FlowIntervalCounts, IntervalCounts, interval};
 
 use wirebeat_meter::summary::{Distribution, MeterSummary};
 use wirebeat_units::{FrameRate, Nanos};
@@ -203,6 +206,7 @@ pub fn assemble(
         exit_code: verdict.exit_code(),
         total,
         flows,
+        intervals: Vec::new(),
         changes: facts.changes,
         outages: facts.outages,
         replays: facts.replays,

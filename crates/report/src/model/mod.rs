@@ -7,6 +7,7 @@
 
 mod card;
 mod flow;
+mod interval;
 mod replay;
 mod station;
 mod stats;
@@ -16,6 +17,7 @@ pub use card::{
     CounterSource, QueueChoice, QueueFrames, QueueShare, TransmitQueue,
 };
 pub use flow::{FlowReport, Loss, LossBasis, MemberKind, Members, Rates, Received, Sent, Volume};
+pub use interval::{FlowInterval, GaugeReport, Interval, IntervalReceived, IntervalSent};
 pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
 pub use station::{
     Clock, Cost, DelayClock, HardwareTimestamps, Host, Interruptions, Relation, Station, Thread,
@@ -55,6 +57,9 @@ pub struct Report {
     pub total: FlowReport,
     /// Each flow.
     pub flows: Vec<FlowReport>,
+    /// What happened in each interval, in the order of time. Neighbouring ones of a long run are merged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<Interval>,
     /// What changed in the flows while they were sent, in the order of time.
     #[serde(default)]
     pub changes: Vec<Change>,

@@ -6,6 +6,7 @@
 mod bins;
 mod card;
 mod flow;
+pub mod interval;
 mod members;
 mod overview;
 mod run;

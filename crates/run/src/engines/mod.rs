@@ -23,6 +23,7 @@ use wirebeat_engine::port::{TxCaps, TxPort};
 use wirebeat_engine_linux::kernel::Shared;
 use wirebeat_engine_linux::scheduling::ThreadOrders;
 use wirebeat_meter::codecs::UnixOffset;
+use wirebeat_meter::interval::Metered;
 use wirebeat_meter::meter::Flows;
 use wirebeat_meter::summary::MeterSummary;
 pub(crate) use wirebeat_traffic::engines::{Ability, Engine, TransmitQueue};
@@ -209,7 +210,7 @@ fn on_virtual_time(port: impl TxPort + Debug + 'static) -> Box<dyn Transmitter> 
 }
 
 /// An engine that meters by itself what arrives at a port.
-pub(crate) trait OwnMeter: Debug + Send + Sync {
+pub(crate) trait OwnMeter: Metered + Debug + Send + Sync {
     /// Frames metered so far, and their bytes with FCS.
     fn received(&self) -> (u64, u64);
 

@@ -5,16 +5,21 @@
 //! gives up a sender that is silent, so ask about once a second, or [`Connection::keep`] it while
 //! nothing has begun. Nothing that a receiver says is believed before it has been checked.
 
+use std::mem;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_meter::interval::{Beat, MeterBooks};
+use wirebeat_meter::series::Series;
+use wirebeat_report::assemble::Clocks;
 use wirebeat_report::model::{Relation, Station};
 use wirebeat_units::Nanos;
 
 use super::clock::{Ahead, ClockIdentity, ClockRelation, Exchange};
+use super::intervals::{AskedIntervals, Heard};
 use super::message::{
     Count, Expected, ExpectedFlow, LONGEST_SETTLE, Measured, PROTOCOL, REPLY_LIMIT, Reply, Request,
     Version, Welcome,
@@ -84,6 +89,11 @@ pub struct Measurement {
     early: Collector,
     /// That result, when it is whole.
     ended: Option<Measured>,
+    /// When intervals end, until that was said.
+    ends: Option<AskedIntervals>,
+    heard: Heard,
+    /// How the clocks relate, as far as that is known.
+    clocks: ClockRelation,
 }
 
 /// What a receiver measured, and how its clock relates to ours.
@@ -92,6 +102,8 @@ pub struct Outcome {
     /// The measurements, validated. The delay base of each flow has been corrected: the delays that it
     /// makes are those on one clock, up to the uncertainty in [`Outcome::clocks`].
     pub measured: Measured,
+    /// What it measured in intervals that were not taken before.
+    pub intervals: Series<MeterBooks>,
     /// How the clocks relate, judged by comparisons before and after the run.
     pub clocks: ClockRelation,
     /// The receiver ended before it was asked for its result: frames after that were not measured.
@@ -213,6 +225,9 @@ impl Connection {
                 connection: self,
                 early: Collector::new(&expected),
                 ended: None,
+                ends: None,
+                heard: Heard::new(expected.flows.iter().map(|flow| flow.id).collect()),
+                clocks,
                 expected,
                 stations,
                 count: Count::default(),
@@ -262,14 +277,47 @@ impl Measurement {
     /// What the receiver has counted so far, by the latest that it told. Never waits for a receiver that
     /// does not answer; one that has not answered for long is gone.
     pub fn received(&mut self) -> Result<Count, RemoteError> {
+        self.look(Request::Received)?;
+        Ok(self.count)
+    }
+
+    /// From now on the receiver measures in intervals that end as `beat` says on our clock.
+    pub fn begin_intervals(&mut self, beat: Beat) {
+        self.ends = Some(AskedIntervals::of(beat, self.clocks.ahead_ns));
+        // that it is gone is found at the end
+        let _ = self.look_at_intervals();
+    }
+
+    /// Asks for what it measured in intervals, or looks whether it has answered. Never waits for long.
+    pub fn look_at_intervals(&mut self) -> Result<(), RemoteError> {
+        let ends = if self.asked.is_none() { self.ends.take() } else { None };
+        self.look(Request::Intervals { ends })
+    }
+
+    /// What it has told of intervals since the last call, and below which number they are complete.
+    pub fn take_intervals(&mut self) -> (Series<MeterBooks>, u64) {
+        self.heard.take(self.clocks.ahead_ns)
+    }
+
+    /// Delays are uncertain by so many nanoseconds, as far as that is known.
+    pub fn uncertainty(&self) -> Option<u64> {
+        match self.clocks.clocks() {
+            Clocks::Same => Some(0),
+            Clocks::Bounded { bound, .. } => Some(bound.get()),
+            Clocks::Unbounded(_) => None,
+        }
+    }
+
+    /// Asks `request` if nothing has been asked, and takes the answer if it is there.
+    fn look(&mut self, request: Request) -> Result<(), RemoteError> {
         if self.ended.is_some() {
-            return Ok(self.count);
+            return Ok(());
         }
         let line = &mut self.connection.line;
         let asked = match self.asked {
             Some(asked) => asked,
             None => {
-                line.say(&Request::Received)?;
+                line.say(&request)?;
                 *self.asked.insert(Instant::now())
             }
         };
@@ -282,7 +330,7 @@ impl Measurement {
             }
             None => {}
         }
-        Ok(self.count)
+        Ok(())
     }
 
     /// The same, by an answer to a question of now where one comes in time.
@@ -327,6 +375,11 @@ impl Measurement {
             Reply::Received(count) => {
                 (self.count, self.asked) = (*count, None);
                 Ok(())
+            }
+            Reply::Intervals(told) => {
+                self.asked = None;
+                let taken = self.heard.take_in((**told).clone());
+                taken.map_err(|what| self.connection.line.untrue(what))
             }
             _ => Err(self.connection.line.unexpected()),
         }
@@ -379,11 +432,15 @@ impl Measurement {
             Some(measured) => (measured, self.connection.compared_before()?),
             None => self.ask_result(settle)?,
         };
+        for told in mem::take(&mut measured.intervals) {
+            self.heard.take_in(told).map_err(|what| self.connection.line.untrue(what))?;
+        }
+        let (intervals, _) = self.heard.take(clocks.ahead_ns);
         for flow in measured.summary.flows.values_mut() {
             // What was taken off was a guess; the offset is what should have been.
             flow.delay_base = flow.delay_base.saturating_sub(clocks.ahead_ns);
         }
-        Ok(Outcome { measured, clocks, ended_early })
+        Ok(Outcome { measured, intervals, clocks, ended_early })
     }
 
     fn ask_result(&mut self, settle: Nanos) -> Result<(Measured, ClockRelation), RemoteError> {

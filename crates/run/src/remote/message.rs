@@ -19,9 +19,10 @@ use wirebeat_units::human::counted;
 use wirebeat_units::printable::printable;
 
 use super::clock::ClockIdentity;
+use super::intervals::{AskedIntervals, ToldIntervals};
 
 /// The version of the messages. Both ends must have the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The longest greeting, in bytes.
 pub const GREETING_LIMIT: usize = 4096;
@@ -51,6 +52,11 @@ pub enum Request {
     Begin(Expected),
     /// How much has arrived?
     Received,
+    /// What was measured in intervals that were not told yet? The first time it says when they end.
+    Intervals {
+        /// When they end, if that was not said.
+        ends: Option<AskedIntervals>,
+    },
     /// The last frame has been sent: let arrivals end, then tell what was measured.
     Finish {
         /// How long to wait for frames on their way, in ns. The receiver waits no longer than
@@ -86,6 +92,8 @@ pub enum Reply {
     },
     /// To `received`.
     Received(Count),
+    /// To `intervals`; to `finish`, as often as needed, before the end.
+    Intervals(Box<ToldIntervals>),
     /// To `finish`, once for each flow.
     Flow {
         /// The flow's number in probes.
@@ -202,6 +210,9 @@ pub struct Measured {
     /// Its ports, with what their cards counted meanwhile; none from those that do not tell.
     #[serde(default)]
     pub stations: Vec<Station>,
+    /// Of its intervals, what was not told before; it goes in messages of its own.
+    #[serde(skip)]
+    pub intervals: Vec<ToldIntervals>,
 }
 
 /// CPU time that a role took, in ns.
@@ -271,7 +282,10 @@ impl Request {
         match &mut request {
             Request::Hello(version) => version.tame(),
             Request::Begin(expected) => expected.tame(),
-            Request::Clock | Request::Received | Request::Finish { .. } => {}
+            Request::Clock
+            | Request::Received
+            | Request::Intervals { .. }
+            | Request::Finish { .. } => {}
         }
         Ok(request)
     }
@@ -296,7 +310,11 @@ impl Reply {
             Reply::Begun { stations } => tame_stations(stations),
             Reply::Finished(measured) => measured.tame(),
             Reply::Refused { reason } => tame(reason, TEXT),
-            Reply::Busy | Reply::Clock { .. } | Reply::Received(_) | Reply::Flow { .. } => {}
+            Reply::Busy
+            | Reply::Clock { .. }
+            | Reply::Received(_)
+            | Reply::Intervals(_)
+            | Reply::Flow { .. } => {}
         }
         Ok(reply)
     }

@@ -12,6 +12,7 @@ mod client;
 mod clock;
 mod crowd;
 mod door;
+mod intervals;
 mod key;
 mod message;
 mod server;
@@ -28,6 +29,7 @@ use std::time::Duration;
 pub use any_bytes::feed;
 pub use client::{Caller, Connection, Measurement, Outcome};
 pub use clock::{ClockIdentity, ClockRelation};
+pub use intervals::{AskedIntervals, Kept};
 pub use key::{Key, KeyError, generate as generate_key};
 pub use message::{
     Count, CpuSpent, Expected, ExpectedFlow, Limits, Measured, PROTOCOL, Version, Welcome,

@@ -248,7 +248,12 @@ impl Host<'_> {
             if (before, talk.reached) == (Phase::Greeted, Phase::Measuring) {
                 self.observer.notice(&format!("measuring for the sender at {address}"));
             }
-            if let Some(progress) = talk.look() {
+            let (told, pause) = talk.session.watch();
+            told.iter().for_each(|interval| self.observer.interval(interval));
+            talk.pause = pause.min(LOOK);
+            if self.observer.watches()
+                && let Some(progress) = talk.look()
+            {
                 self.observer.progress(&progress);
             }
         };
@@ -283,6 +288,8 @@ struct Talk<'a> {
     begun: Option<Instant>,
     /// When the observer last looked.
     looked: Instant,
+    /// How long to wait for a request.
+    pause: Duration,
 }
 
 impl<'a> Talk<'a> {
@@ -299,6 +306,7 @@ impl<'a> Talk<'a> {
             heard: now,
             begun: None,
             looked: now,
+            pause: LOOK,
         }
     }
 
@@ -335,7 +343,9 @@ impl<'a> Talk<'a> {
 
     /// The next request and when it had arrived, if the rest of one arrives soon.
     fn hear(&mut self) -> Result<Option<(Request, Nanos)>, TransportError> {
-        let Some(message) = self.channel.poll(self.service.identity.limits.request(), LOOK)? else {
+        let Some(message) =
+            self.channel.poll(self.service.identity.limits.request(), self.pause)?
+        else {
             if self.channel.is_midway() {
                 self.begun.get_or_insert(Instant::now());
             }

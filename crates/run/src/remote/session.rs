@@ -7,15 +7,19 @@
 use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use wirebeat_engine::clock::Clock;
 use wirebeat_meter::bins::MAX_BINS;
 use wirebeat_meter::histogram::BUCKETS;
+use wirebeat_meter::interval::MeterBooks;
+use wirebeat_meter::series::Series;
 use wirebeat_meter::summary::{FlowSummary, MeterSummary};
-use wirebeat_report::model::Station;
+use wirebeat_report::model::{Interval, Station};
 use wirebeat_units::Nanos;
 
 use super::clock::ClockIdentity;
+use super::intervals::{AskedIntervals, PARTS_MAX, ToldIntervals, Untold};
 use super::message::{
     Count, Expected, LONGEST_SETTLE, Limits, Measured, Reply, Request, Version, Welcome,
 };
@@ -39,6 +43,22 @@ pub trait Metering {
     /// The sender is gone without asking for the result: measuring ends, and what was measured is kept for this receiver's
     /// own report.
     fn abandon(&mut self);
+
+    /// From now on it measures in these intervals, too.
+    fn begin_intervals(&mut self, ends: AskedIntervals) {
+        let _ = ends;
+    }
+
+    /// Looks after its intervals while it measures. Gives those that are over for its observer, and how long it may be left
+    /// alone.
+    fn watch(&mut self) -> (Vec<Interval>, Duration) {
+        (Vec::new(), Duration::MAX)
+    }
+
+    /// What was measured in intervals since the last call, and below which number they are complete.
+    fn intervals(&mut self) -> (Series<MeterBooks>, u64) {
+        (Series::new(0), u64::MAX)
+    }
 
     /// Called several times a second while no sender is served, so that the receiver can look after its ports. Gives a
     /// message for the observer when something has changed.
@@ -74,6 +94,7 @@ pub struct Session<'a> {
     metering: &'a mut dyn Metering,
     identity: &'a Identity,
     phase: Phase,
+    untold: Untold,
 }
 
 impl<'a> Session<'a> {
@@ -85,7 +106,8 @@ impl<'a> Session<'a> {
             limits: identity.limits,
             clock: identity.clock_identity.clone(),
         };
-        let session = Session { metering, identity, phase: Phase::Greeted };
+        let (phase, untold) = (Phase::Greeted, Untold::default());
+        let session = Session { metering, identity, phase, untold };
         (session, Reply::Welcome(Box::new(welcome)))
     }
 
@@ -111,15 +133,25 @@ impl<'a> Session<'a> {
                 sent_ns: self.identity.clock.now().get(),
             }]),
             (_, Request::Received) => Ok(vec![Reply::Received(self.received())]),
+            (Phase::Measuring, Request::Intervals { ends }) => {
+                if let Some(ends) = ends {
+                    self.metering.begin_intervals(ends);
+                }
+                let (series, complete) = self.metering.intervals();
+                self.untold.add(series, complete);
+                Ok(vec![Reply::Intervals(Box::new(self.untold.tell()))])
+            }
             (Phase::Greeted, Request::Begin(expected)) => self.begin(&expected),
             (Phase::Measuring, Request::Finish { settle_ns }) => {
                 self.phase = Phase::Done;
                 let settle = Nanos::new(settle_ns).min(LONGEST_SETTLE);
-                self.metering.finish(settle).map(pieces)
+                self.finish(settle)
             }
             (_, Request::Hello(_)) => Err("the sender was greeted before".to_owned()),
             (_, Request::Begin(_)) => Err("a measurement has begun before".to_owned()),
-            (_, Request::Finish { .. }) => Err("nothing is being measured".to_owned()),
+            (_, Request::Finish { .. } | Request::Intervals { .. }) => {
+                Err("nothing is being measured".to_owned())
+            }
         }
     }
 
@@ -129,7 +161,23 @@ impl<'a> Session<'a> {
             return Vec::new();
         }
         self.phase = Phase::Done;
-        self.metering.finish(Nanos::ZERO).map_or_else(|_| Vec::new(), pieces)
+        self.finish(Nanos::ZERO).unwrap_or_default()
+    }
+
+    /// Looks after what is measured: intervals for the observer, and how long it may be left alone.
+    pub fn watch(&mut self) -> (Vec<Interval>, Duration) {
+        match self.phase {
+            Phase::Measuring => self.metering.watch(),
+            Phase::Greeted | Phase::Done => (Vec::new(), Duration::MAX),
+        }
+    }
+
+    /// Ends the measurement, and tells all of it.
+    fn finish(&mut self, settle: Nanos) -> Result<Vec<Reply>, String> {
+        let measured = self.metering.finish(settle)?;
+        let (series, complete) = self.metering.intervals();
+        self.untold.add(series, complete);
+        Ok(pieces(measured, &mut self.untold))
     }
 
     fn begin(&mut self, expected: &Expected) -> Result<Vec<Reply>, String> {
@@ -149,11 +197,16 @@ impl Drop for Session<'_> {
     }
 }
 
-/// A result as replies of bounded length: each flow, then the rest.
-fn pieces(mut measured: Measured) -> Vec<Reply> {
+/// A result as replies of bounded length: each flow, intervals that were not told, then the rest.
+fn pieces(mut measured: Measured, untold: &mut Untold) -> Vec<Reply> {
     let flows = mem::take(&mut measured.summary.flows);
     let flow = |(id, summary)| Reply::Flow { id, summary: Box::new(summary) };
-    flows.into_iter().map(flow).chain([Reply::Finished(Box::new(measured))]).collect()
+    let mut replies: Vec<Reply> = flows.into_iter().map(flow).collect();
+    while !untold.is_empty() {
+        replies.push(Reply::Intervals(Box::new(untold.tell())));
+    }
+    replies.push(Reply::Finished(Box::new(measured)));
+    replies
 }
 
 /// How many bytes a summary keeps, with no more room than that; `None` where it lists more than any summary can.
@@ -190,6 +243,7 @@ pub struct Collector {
     summary: MeterSummary,
     /// Bytes that the pieces may still take.
     room: usize,
+    intervals: Vec<ToldIntervals>,
 }
 
 /// The most bytes that a result takes at the sender, beside [`RESULT_PER_FLOW`]: room for 65,536 linear bins of each of
@@ -206,6 +260,7 @@ impl Collector {
             delay_base: expected.delay_base,
             summary: MeterSummary::default(),
             room: RESULT_MAX + RESULT_PER_FLOW * expected.flows.len(),
+            intervals: Vec::new(),
         }
     }
 
@@ -228,12 +283,17 @@ impl Collector {
                 self.summary.flows.insert(id, *summary);
                 Ok(None)
             }
+            Reply::Intervals(told) if self.intervals.len() < PARTS_MAX => {
+                self.intervals.push(*told);
+                Ok(None)
+            }
             Reply::Finished(measured) if !measured.summary.flows.is_empty() => {
                 Err("flows were told where they have no place".to_owned())
             }
             Reply::Finished(mut measured) => {
                 measured.summary.flows = mem::take(&mut self.summary.flows);
                 measured.summary.validate().map_err(|error| error.to_string())?;
+                measured.intervals = mem::take(&mut self.intervals);
                 Ok(Some(*measured))
             }
             _ => Err("it answered something else than it was asked".to_owned()),

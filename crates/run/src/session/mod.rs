@@ -59,6 +59,8 @@ use watching::{Halt, HandedOver, Looking, end_of_sending, halt_when_asked};
 
 /// When a run on a virtual clock starts: a round number, the same every time.
 const VIRTUAL_START: Nanos = Nanos::from_secs(1);
+/// How often the observer looks, unless intervals are shorter.
+const LOOK: Nanos = Nanos::from_millis(200);
 /// How often links are looked at, and the longest that a stop waits.
 const WATCH: Duration = Duration::from_millis(10);
 
@@ -342,13 +344,16 @@ impl Running<'_> {
             remote: remote.as_mut().ok().and_then(Option::as_mut),
             asked: None,
             told: None,
+            asks_intervals: Nanos::ZERO,
             handed,
             looked: Nanos::ZERO,
             frames: 0,
             all_counted: self.counts_all(),
             sent: VecDeque::new(),
         };
-        let mut looks = Looks::every(self.lab.options.interval);
+        let mut timeline = self.plan.timeline(&self.open.attributions, (start, virtual_time));
+        looking.begin_intervals(&mut timeline);
+        let mut looks = Looks::every(self.plan.interval.min(LOOK));
         let mut end = End::Completed;
         let over = AtomicBool::new(false);
         let sent = thread::scope(|scope| {
@@ -366,11 +371,12 @@ impl Running<'_> {
                 threads.iter().flatten().any(|thread| !thread.is_finished())
             };
             while running(&threads) {
-                thread::sleep(WATCH);
+                thread::sleep(timeline.pause(MonotonicClock.now(), WATCH));
+                let now = MonotonicClock.now();
                 if !virtual_time {
                     self.lab.day.refresh();
+                    looking.tell_intervals(now, &mut timeline, observer);
                 }
-                let now = MonotonicClock.now();
                 if end == End::Completed {
                     let stuck = self.open.replaying.iter().find_map(Replaying::stuck);
                     let failed = stuck.or_else(|| refusals.look(&self.open.accepted, now));
@@ -387,7 +393,7 @@ impl Running<'_> {
                 starvation.look(now);
                 let elapsed = now.saturating_sub(origin);
                 looking.note_sent(elapsed);
-                if looks.due(elapsed, duration) {
+                if observer.watches() && looks.due(elapsed, duration) {
                     observer.progress(&looking.at(elapsed));
                 }
             }
@@ -412,13 +418,21 @@ impl Running<'_> {
             false => end_of_sending(&sent, (start, ran), halt.since(start).or(duration)),
         };
         if !virtual_time && !self.open.receivers.is_empty() {
-            watching::settle(self.plan.settle, stop);
+            watching::settle(self.plan.settle, stop, |now| {
+                looking.take_intervals(now, &mut timeline);
+            });
         }
         observer.progress(&looking.last(ended));
+        looking.take_intervals(MonotonicClock.now(), &mut timeline);
         let remote = outcome::finish_remote(remote, self.plan.settle);
         let elapsed = MonotonicClock.now().saturating_sub(origin);
-        outcome::report(
+        let spans = match virtual_time {
+            true => (duration, Nanos::MAX),
+            false => (Some(ended), elapsed),
+        };
+        let (report, told) = outcome::report(
             self,
+            (timeline, spans),
             Outcome {
                 sent,
                 end,
@@ -434,7 +448,9 @@ impl Running<'_> {
                 remote,
                 outages,
             },
-        )
+        );
+        told.iter().for_each(|interval| observer.interval(interval));
+        report
     }
 
     /// Whether all frames that are sent are counted by receivers, one for one: each has a probe that somebody reads, and

@@ -1,14 +1,18 @@
 //! What a run is going to do, before anything is open: the program, when it starts, where its threads run. Nothing here sends or
 //! attaches.
 
+use std::collections::BTreeMap;
+
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine_linux::scheduling::Priority;
 use wirebeat_engine_linux::time::RealtimeToMonotonic;
+use wirebeat_meter::interval::Beat;
+use wirebeat_report::assemble::Attribution;
 use wirebeat_report::model::Change;
 use wirebeat_traffic::compile::{Live, compile};
 use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::scenario::{
-    OnLinkDown, Replay, Scenario, Shared, TimestampsChoice, WaitChoice,
+    OnLinkDown, Replay, RunSpec, Scenario, Shared, TimestampsChoice, WaitChoice,
 };
 use wirebeat_units::{Nanos, WallTime};
 
@@ -17,6 +21,7 @@ use super::reception::nominal_gap;
 use crate::engines::Engine;
 use crate::error::RunError;
 use crate::files;
+use crate::intervals::Timeline;
 use crate::lab::Lab;
 use crate::placement::{self, Demand, Placement, Seat};
 use crate::ports::PortHere;
@@ -37,6 +42,8 @@ pub(crate) struct Planned {
     /// What the placement of its threads has to say.
     pub(crate) placed: Vec<String>,
     pub(crate) settle: Nanos,
+    /// The length of intervals.
+    pub(super) interval: Nanos,
     /// When it starts by the clock of the day, if that was said.
     pub(super) start_at: Option<WallTime>,
     /// Who stamps frames.
@@ -79,6 +86,7 @@ impl Planned {
             seats: Vec::new(),
             placed: Vec::new(),
             settle: scenario.run.settle,
+            interval: lab.options.interval.unwrap_or(scenario.run.interval),
             start_at: scenario.run.start_at,
             timestamps: scenario.run.timestamps,
             link_timeout: scenario.run.link_timeout,
@@ -167,6 +175,26 @@ impl Planned {
     pub(super) fn duration(&self) -> Option<Nanos> {
         let flows = 0..self.program.flows.len() as u32;
         flows.map(|flow| self.program.end(flow)).max().filter(|&end| end < Nanos::MAX)
+    }
+
+    /// The intervals of the run, which begins at `start`; its flows are recognised as `attributions` say.
+    pub(super) fn timeline(
+        &self,
+        attributions: &BTreeMap<u16, Attribution>,
+        (start, is_virtual): (Nanos, bool),
+    ) -> Timeline {
+        let length = self.interval.max(RunSpec::SHORTEST_INTERVAL);
+        let duration = self.duration().filter(|duration| *duration > Nanos::ZERO);
+        let last = duration.map(|duration| (duration.get() - 1) / length.get());
+        let beat = Beat { start, length, last };
+        let mut timeline = Timeline::of_run(beat, &self.program, attributions);
+        // a card's clock is compared with the system's while it runs
+        let certain = self.timestamps != TimestampsChoice::Hardware;
+        timeline.certain_to(certain.then_some(0));
+        if !is_virtual {
+            timeline.begin_cpu(start);
+        }
+        timeline
     }
 
     /// When the last flow has to end by time, from the start of the run. A flow that ends by its count

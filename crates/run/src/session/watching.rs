@@ -9,12 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::drive::{Driven, LiveTx};
+use wirebeat_engine::drive::{Driven, LiveTx, SenderSeries};
 use wirebeat_engine_linux::kernel::Accepted;
 use wirebeat_report::model::End;
 use wirebeat_units::Nanos;
 
-use crate::observe::{Progress, Stop};
+use crate::intervals::Timeline;
+use crate::observe::{Observer, Progress, Stop};
 use crate::receivers::{self, Receiver};
 use crate::remote::{Count, Measurement};
 use crate::transmit;
@@ -23,11 +24,13 @@ use super::{Sending, WATCH};
 
 /// Waits for frames on their way, so long or until a stop is asked: that none comes for a while does not say that none is
 /// on its way. A flow may be slower than the path is long.
-pub(super) fn settle(settle: Nanos, stop: &Stop) {
+pub(super) fn settle(settle: Nanos, stop: &Stop, mut look: impl FnMut(Nanos)) {
     let until = MonotonicClock.now().saturating_add(settle);
     let asked_before = stop.asked();
     while asked_before || !stop.asked() {
-        let left = until.saturating_sub(MonotonicClock.now());
+        let now = MonotonicClock.now();
+        look(now);
+        let left = until.saturating_sub(now);
         if left == Nanos::ZERO {
             return;
         }
@@ -44,6 +47,8 @@ pub(super) struct Looking<'a> {
     /// When the receiver on the other host was asked last, and what it told.
     pub(super) asked: Option<Nanos>,
     pub(super) told: Option<Count>,
+    /// When it is asked for its intervals next.
+    pub(super) asks_intervals: Nanos,
     /// What tells whether devices sent what they were handed.
     pub(super) handed: HandedOver<'a>,
     /// When it was looked last.
@@ -108,6 +113,61 @@ impl Looking<'_> {
         while self.sent.get(1).is_some_and(|(at, _)| *at <= begins) {
             self.sent.pop_front();
         }
+    }
+
+    /// Lets everybody begin with their intervals.
+    pub(super) fn begin_intervals(&mut self, timeline: &mut Timeline) {
+        let (beat, room) = (timeline.beat(), timeline.room());
+        if let Some(remote) = &mut self.remote {
+            timeline.asks_far();
+            timeline.certain_to(remote.uncertainty());
+            remote.begin_intervals(beat);
+        }
+        for live in self.lives {
+            let series = SenderSeries::new(beat, room);
+            let next = series.next();
+            live.intervals.begin(series, next);
+        }
+        self.receivers.iter().for_each(|receiver| receiver.begin_intervals(beat, room));
+    }
+
+    /// Takes what everybody has of intervals; says how many of them all are done with.
+    pub(super) fn take_intervals(&mut self, now: Nanos, timeline: &mut Timeline) -> u64 {
+        let mut complete = u64::MAX;
+        for live in self.lives {
+            let taken = live.intervals.look(|series| (series.take(), series.complete()));
+            let Some((series, done)) = taken else { continue };
+            timeline.sent(series);
+            complete = complete.min(done);
+        }
+        for receiver in self.receivers {
+            let (series, done) = receiver.take_intervals(now);
+            timeline.received(series);
+            complete = complete.min(done);
+        }
+        if let Some(remote) = &mut self.remote {
+            if now >= self.asks_intervals {
+                self.asks_intervals = now.saturating_add(timeline.asks_every());
+                // that it is gone is found at the end, when its result is asked for
+                let _ = remote.look_at_intervals();
+            }
+            let (series, done) = remote.take_intervals();
+            timeline.received(series);
+            complete = complete.min(done);
+        }
+        complete
+    }
+
+    /// Tells the observer of intervals that are over.
+    pub(super) fn tell_intervals(
+        &mut self,
+        now: Nanos,
+        timeline: &mut Timeline,
+        observer: &mut dyn Observer,
+    ) {
+        let complete = self.take_intervals(now, timeline);
+        let told = timeline.tell(now, complete);
+        told.iter().for_each(|interval| observer.interval(interval));
     }
 
     pub(super) fn at(&mut self, elapsed: Nanos) -> Progress {

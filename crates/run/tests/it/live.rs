@@ -50,7 +50,7 @@ fn loss_is_seen_when_it_happens(engine: Engine) {
         ("b".to_owned(), bed.b.namespace.clone()),
     ]);
     let interval = Nanos::from_millis(100);
-    let options = Options { namespaces, interval, ..Options::default() };
+    let options = Options { namespaces, interval: Some(interval), ..Options::default() };
     let mut looks = Looks::default();
     let report = prepare(&scenario, options).unwrap().start(&mut looks, &Stop::new());
     balanced(&report);

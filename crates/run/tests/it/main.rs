@@ -16,6 +16,7 @@ mod fragments;
 mod guest;
 mod interop;
 mod interruptions;
+mod intervals;
 mod kernel_meter;
 mod kernel_meter_headers;
 mod kernel_sender;

@@ -82,6 +82,7 @@ pub fn balanced(report: &Report) {
         report.consistency_checks
     );
     assert!(!report.consistency_checks.is_empty());
+    crate::intervals::add_up(report);
 }
 
 /// Remembers what it is told.

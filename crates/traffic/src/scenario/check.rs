@@ -339,6 +339,10 @@ fn check_run(run: &RunSpec) -> Result<(), Invalid> {
     if run.time == Some(Nanos::ZERO) {
         return Err(at("time").invalid("a run of no time sends nothing"));
     }
+    if run.interval < RunSpec::SHORTEST_INTERVAL {
+        return Err(at("interval")
+            .invalid("an interval has 10ms at least; give a longer one, for example 1s"));
+    }
     if run.priority == PriorityChoice::Realtime && run.wait == WaitChoice::Spin {
         return Err(at("priority").invalid(
             "real time does not go with 'wait: spin': Linux takes the CPU away from a real-time thread that never \

@@ -38,6 +38,10 @@ pub struct RunSpec {
     #[serde(skip_serializing_if = "is_default_settle")]
     #[schemars(with = "TimeText")]
     pub settle: Nanos,
+    /// How long the intervals are that the report tells apart.
+    #[serde(skip_serializing_if = "is_default_interval")]
+    #[schemars(with = "TimeText")]
+    pub interval: Nanos,
     /// Whether flows of one port begin parts of their gaps apart.
     #[serde(skip_serializing_if = "is_default")]
     pub stagger: StaggerChoice,
@@ -62,6 +66,10 @@ impl RunSpec {
     pub const DEFAULT_DRIFT: Nanos = Nanos::from_micros(100);
     /// Longer than any queue of a link or a host that is not congested.
     pub const DEFAULT_SETTLE: Nanos = Nanos::from_millis(200);
+    /// Short enough to see what happens, and long enough to be read while it does.
+    pub const DEFAULT_INTERVAL: Nanos = Nanos::from_secs(1);
+    /// Threads that count look every few milliseconds.
+    pub const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(10);
     /// Longer than a card takes that resets and negotiates its speed again: two to four seconds.
     pub const DEFAULT_LINK_TIMEOUT: Nanos = Nanos::from_secs(10);
 }
@@ -76,6 +84,7 @@ impl Default for RunSpec {
             late: LateChoice::default(),
             drift: Self::DEFAULT_DRIFT,
             settle: Self::DEFAULT_SETTLE,
+            interval: Self::DEFAULT_INTERVAL,
             stagger: StaggerChoice::default(),
             link_timeout: Self::DEFAULT_LINK_TIMEOUT,
             on_link_down: OnLinkDown::default(),
@@ -90,6 +99,10 @@ fn is_default_drift(drift: &Nanos) -> bool {
 
 fn is_default_settle(settle: &Nanos) -> bool {
     *settle == RunSpec::DEFAULT_SETTLE
+}
+
+fn is_default_interval(interval: &Nanos) -> bool {
+    *interval == RunSpec::DEFAULT_INTERVAL
 }
 
 fn is_default_link_timeout(timeout: &Nanos) -> bool {
@@ -107,6 +120,7 @@ pub(super) struct RunPart {
     late: Option<LateChoice>,
     drift: Option<Nanos>,
     settle: Option<Nanos>,
+    interval: Option<Nanos>,
     stagger: Option<StaggerChoice>,
     link_timeout: Option<Nanos>,
     on_link_down: Option<OnLinkDown>,
@@ -125,6 +139,7 @@ impl RunPart {
             late,
             drift,
             settle,
+            interval,
             stagger,
             link_timeout,
             on_link_down,
@@ -138,6 +153,7 @@ impl RunPart {
             late: late.unwrap_or(run.late),
             drift: drift.unwrap_or(run.drift),
             settle: settle.unwrap_or(run.settle),
+            interval: interval.unwrap_or(run.interval),
             stagger: stagger.unwrap_or(run.stagger),
             link_timeout: link_timeout.unwrap_or(run.link_timeout),
             on_link_down: on_link_down.unwrap_or(run.on_link_down),
@@ -225,6 +241,7 @@ mod tests {
             late: LateChoice::Drop,
             drift: Nanos::from_micros(7),
             settle: Nanos::from_millis(9),
+            interval: Nanos::from_millis(100),
             stagger: StaggerChoice::Off,
             link_timeout: Nanos::from_secs(3),
             on_link_down: OnLinkDown::End,

@@ -113,7 +113,11 @@ const OF_CAPTURES: [&str; 6] =
     ["capture", "filter", "reorder-window", "rewrite", "side", "truncated"];
 
 /// What the schema allows and the language refuses, with the reason: what a schema does not say.
-const REFUSED: &[(&str, &str, &str)] = &[("flows.x.at", r#"{"1s":{}}"#, "nothing changes")];
+const REFUSED: &[(&str, &str, &str)] = &[
+    ("flows.x.at", r#"{"1s":{}}"#, "nothing changes"),
+    ("run.interval", r#""100us""#, "10ms at least"),
+    ("run.interval", r#""1.5ms""#, "10ms at least"),
+];
 
 /// A value of some node of the schema, and the keys down to what is special in it.
 #[derive(Clone, Debug)]

@@ -1,0 +1,115 @@
+//! An interval of a run as a line of text, for those who watch it.
+
+use wirebeat_units::human;
+
+use crate::model::Interval;
+
+/// "  3.0 s  sent 1,000  received 990  0.51 Mbit/s  lost 10 (1.00 %)  p50 12.3 µs  p99 40.1 µs": when the interval ended, and
+/// what happened in it. What is not known is left out.
+pub fn row(interval: &Interval) -> String {
+    let total = &interval.total;
+    let mut row = format!("{:5.1} s", interval.to_ns as f64 / 1e9);
+    let (sent, received) = (total.sent, total.received.as_ref());
+    let mut say = |text: String| {
+        row.push_str("  ");
+        row.push_str(&text);
+    };
+    sent.into_iter().for_each(|sent| say(format!("sent {}", human::count(sent.frames))));
+    received.iter().for_each(|received| say(format!("received {}", human::count(received.frames))));
+    // what is measured where it arrives counts; else what left
+    let bytes = received.map(|received| received.frame_bytes);
+    if let Some(bytes) = bytes.or(sent.map(|sent| sent.frame_bytes)) {
+        let passed = interval.to_ns.saturating_sub(interval.from_ns);
+        say(megabits(bytes, passed));
+    }
+    if let (Some(lost), Some(received)) = (total.lost, received) {
+        // of those whose fate was found in it
+        let of = received.unique.max(received.frames).saturating_add_signed(lost.max(0));
+        say(match u64::try_from(lost) {
+            Ok(0) => "lost 0".to_owned(),
+            Ok(lost) => format!("lost {} ({})", human::count(lost), human::share(lost, of)),
+            Err(_) => format!("lost -{}", human::count(lost.unsigned_abs())),
+        });
+    }
+    let delay = received.and_then(|received| received.one_way_delay_ns.as_ref());
+    if let Some(percentiles) = delay.map(|delay| delay.percentiles) {
+        let percentiles = [("p50", percentiles.p50), ("p99", percentiles.p99)];
+        for (name, value) in percentiles.into_iter().filter_map(|(name, p)| Some((name, p?))) {
+            say(format!("{name} {}", time(value)));
+        }
+    }
+    if let Some(expired) = interval.expired.filter(|expired| *expired > 0) {
+        say(format!("expired {}", human::count(expired)));
+    }
+    row
+}
+
+/// Bits per second, always in millions, so that lines compare.
+fn megabits(bytes: u64, passed_ns: u64) -> String {
+    let rate = if passed_ns > 0 { bytes as f64 * 8e3 / passed_ns as f64 } else { 0.0 };
+    let digits = match rate {
+        rate if rate >= 100.0 || rate == 0.0 => 0,
+        rate if rate >= 1.0 => 1,
+        _ => 3,
+    };
+    format!("{rate:.digits$} Mbit/s")
+}
+
+/// A delay, which may be negative.
+fn time(ns: i64) -> String {
+    let text = human::time(ns.unsigned_abs() as f64);
+    if ns < 0 { format!("-{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{FlowInterval, IntervalReceived, IntervalSent, Percentiles, Stats};
+
+    fn interval(total: FlowInterval) -> Interval {
+        Interval {
+            from_ns: 2_000_000_000,
+            to_ns: 3_000_000_000,
+            total,
+            flows: Vec::new(),
+            expired: None,
+            cpus: None,
+        }
+    }
+
+    fn received(frames: u64, p: Option<(i64, i64)>) -> Option<IntervalReceived> {
+        let percentiles =
+            |(p50, p99)| Percentiles { p50: Some(p50), p99: Some(p99), ..Percentiles::default() };
+        let delay = p.map(|p| Stats { percentiles: percentiles(p), ..Stats::default() });
+        Some(IntervalReceived {
+            frames,
+            frame_bytes: frames * 64,
+            unique: frames,
+            one_way_delay_ns: delay,
+            ..IntervalReceived::default()
+        })
+    }
+
+    #[test]
+    fn a_row_says_what_happened_in_its_interval() {
+        let sent = Some(IntervalSent { frames: 1000, frame_bytes: 64_000 });
+        let both = FlowInterval {
+            sent,
+            received: received(990, Some((12_300, 40_100))),
+            lost: Some(10),
+            ..FlowInterval::default()
+        };
+        assert_eq!(
+            row(&interval(both)),
+            "  3.0 s  sent 1,000  received 990  0.507 Mbit/s  lost 10 (1.00 %)  p50 12.3 µs  p99 40.1 µs"
+        );
+        let late = Interval {
+            expired: Some(7),
+            ..interval(FlowInterval { sent, ..FlowInterval::default() })
+        };
+        assert_eq!(row(&late), "  3.0 s  sent 1,000  0.512 Mbit/s  expired 7");
+        let found =
+            FlowInterval { received: received(5, None), lost: Some(-2), ..FlowInterval::default() };
+        assert_eq!(row(&interval(found)), "  3.0 s  received 5  0.003 Mbit/s  lost -2");
+    }
+}

@@ -1,0 +1,562 @@
+//! The intervals of a run: what senders and receivers count in each, here and on another host, put together while it goes on.
+//!
+//! Each loop keeps a series of its own ([`TxIntervals`], [`MeterSeries`]); the thread that watches a run takes what is there,
+//! and never waits for it. An interval is *told* once everybody has said what it had in it, or [`PATIENCE`] after its end:
+//! what comes later counts in the interval that is told next, so that nothing is lost. The thread that watches says when; this
+//! file knows no clock and no thread.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::time::Duration;
+
+use wirebeat_engine::drive::SenderBooks;
+use wirebeat_host::CpuTime;
+use wirebeat_meter::interval::{Beat, LISTED, MeterBooks};
+use wirebeat_meter::series::{Books, Gauge, Series};
+use wirebeat_report::assemble::{Attribution, FlowIntervalCounts, IntervalCounts, interval};
+use wirebeat_report::model::{FlowReport, Interval, IntervalSent, Report};
+use wirebeat_traffic::program::Program;
+use wirebeat_units::Nanos;
+
+/// How long after its end an interval is told at the latest.
+const PATIENCE: Nanos = Nanos::from_millis(500);
+/// The same with a receiver on another host, which is asked over the network.
+const PATIENCE_FAR: Nanos = Nanos::from_secs(2);
+/// How often such a one is asked at most.
+const ASKS_FAR: Nanos = Nanos::from_millis(50);
+/// A frame that was sent so long ago, and of which nothing came, is lost.
+const OVERDUE: Nanos = Nanos::from_secs(1);
+/// The most entries of flows that the intervals of a report have together …
+const ENTRIES: usize = 8192;
+/// … and the least and the most intervals that it has room for.
+const FEWEST: usize = 32;
+const MOST: usize = 512;
+/// The key of datagrams without a probe; numbers of flows are below.
+const UNPROBED: u32 = 1 << 16;
+/// The key of all flows together.
+const TOGETHER: u32 = u32::MAX;
+/// The name of what has it, as in the report.
+const UNPROBED_NAME: &str = "(no probe)";
+
+/// How many intervals a report has room for, of so many flows.
+pub(crate) fn room(flows: usize) -> usize {
+    (ENTRIES / flows.max(1)).clamp(FEWEST, MOST)
+}
+
+/// What the loss of a flow is counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Basis {
+    /// Sequence numbers, and how many were sent.
+    Numbers,
+    /// How many were sent, and how many arrived.
+    Frames,
+    /// Sequence numbers alone.
+    NumbersAlone,
+    /// Nothing: it is not received, or not recognised.
+    None,
+}
+
+/// The flows of a run, and how counts are told apart.
+#[derive(Debug, Default)]
+struct Flows {
+    names: BTreeMap<u32, String>,
+    bases: BTreeMap<u32, Basis>,
+    of_tag: Vec<u32>,
+    of_id: BTreeMap<u16, u32>,
+    unprobed: Option<u32>,
+    /// All are counted together, for there are too many.
+    together: bool,
+    /// Flows are those that arrive.
+    as_they_come: bool,
+    sends: bool,
+    receives: bool,
+}
+
+/// What is known of the loss of a flow.
+#[derive(Debug, Default)]
+struct LossSum {
+    /// Frames sent by the end of each of the last intervals, and of all before them.
+    sent: VecDeque<u64>,
+    /// Frames that arrived, copies left out.
+    arrived: u64,
+    /// Numbers that are missing.
+    missing: i64,
+    /// What was told.
+    told: i64,
+}
+
+/// Puts the intervals of a run together.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    beat: Beat,
+    flows: Flows,
+    patience: Nanos,
+    room: usize,
+    /// Delays are uncertain by so much, or not known, as long as there is no report.
+    uncertainty: Option<u64>,
+    /// What was counted and not told.
+    open: Series<IntervalCounts>,
+    /// Intervals below this were told.
+    told: u64,
+    /// What was told.
+    whole: Series<IntervalCounts>,
+    losses: BTreeMap<u32, LossSum>,
+    /// When the CPU time was read last, and what it was.
+    cpu: Option<(Nanos, CpuTime)>,
+    /// When sending ended, from the start, and receiving.
+    end: Nanos,
+    over: Nanos,
+}
+
+impl Flows {
+    /// Those of a program, received here or elsewhere as `attributions` say.
+    fn of_program(program: &Program, attributions: &BTreeMap<u16, Attribution>) -> Flows {
+        let together = program.tags() as usize > LISTED;
+        let mut flows = Flows { together, sends: true, ..Flows::default() };
+        flows.of_tag = vec![u32::MAX; program.tags() as usize];
+        for (key, flow) in (0u32..).zip(&program.flows) {
+            let attribution = attributions.get(&flow.id).unwrap_or(&Attribution::NoReceiver);
+            flows.names.insert(key, flow.name.clone());
+            for tag in program.tags_of(key) {
+                flows.of_tag[tag as usize] = key;
+            }
+            let basis = match attribution {
+                Attribution::Probe => {
+                    flows.of_id.extend(program.probes_of(flow).map(|id| (id, key)));
+                    Basis::Numbers
+                }
+                Attribution::Headers(id) => {
+                    flows.of_id.insert(*id, key);
+                    Basis::Frames
+                }
+                Attribution::Unprobed => {
+                    flows.unprobed = Some(key);
+                    Basis::Frames
+                }
+                Attribution::NoReceiver | Attribution::NotMeasured(_) => Basis::None,
+            };
+            flows.receives |= basis != Basis::None;
+            flows.bases.insert(key, basis);
+        }
+        flows
+    }
+
+    /// Those that arrive at a receiver by itself.
+    fn as_they_come() -> Flows {
+        Flows { as_they_come: true, receives: true, unprobed: Some(UNPROBED), ..Flows::default() }
+    }
+
+    fn of_id(&mut self, id: u16) -> Option<u32> {
+        if self.as_they_come {
+            let key = u32::from(id);
+            self.names.entry(key).or_insert_with(|| format!("flow {id}"));
+            self.bases.entry(key).or_insert(Basis::NumbersAlone);
+            return Some(key);
+        }
+        self.of_id.get(&id).copied()
+    }
+
+    /// What is counted in an interval in which nothing happens.
+    fn nothing(&self) -> FlowIntervalCounts {
+        FlowIntervalCounts {
+            sent: self.sends.then(IntervalSent::default),
+            received: self.receives.then(Default::default),
+            lost: self.receives.then_some(0),
+        }
+    }
+
+    /// Whether somebody receives a flow.
+    fn is_received(&self, key: u32) -> bool {
+        self.as_they_come || self.bases.get(&key).is_some_and(|basis| *basis != Basis::None)
+    }
+
+    /// What loss is counted of, and how.
+    fn counted(&self) -> Vec<(u32, Basis)> {
+        let bases = || self.bases.iter().map(|(key, basis)| (*key, *basis));
+        let counted = bases().filter(|(_, basis)| *basis != Basis::None);
+        if !self.together {
+            return counted.collect();
+        }
+        // where not all are measured, what was sent does not say what is to arrive
+        let all = bases().map(|(_, basis)| basis).reduce(|all, one| match (all, one) {
+            (all, one) if all == one => all,
+            _ => Basis::NumbersAlone,
+        });
+        all.filter(|_| self.receives).map(|basis| (TOGETHER, basis)).into_iter().collect()
+    }
+
+    /// What a report says of a flow.
+    fn find<'a>(&self, report: &'a Report, key: u32) -> Option<&'a FlowReport> {
+        let id = |key: u32| u16::try_from(key).ok();
+        match key {
+            TOGETHER => Some(&report.total),
+            key if self.as_they_come => report.flows.iter().find(|flow| flow.id == id(key)),
+            key => report.flows.get(key as usize),
+        }
+    }
+}
+
+impl LossSum {
+    /// An interval is told in which this was counted; says how many frames were found to be lost. Frames that were sent
+    /// `overdue` intervals before its end should have arrived.
+    fn tell(&mut self, counts: &FlowIntervalCounts, basis: Basis, overdue: Option<usize>) -> i64 {
+        let sent = self.sent.back().copied().unwrap_or(0);
+        let more = counts.sent.map_or(0, |sent| sent.frames);
+        self.sent.push_back(sent.saturating_add(more));
+        if let Some(books) = &counts.received {
+            let arrived = if basis == Basis::Frames { books.frames } else { books.unique };
+            self.arrived = self.arrived.saturating_add(arrived);
+            self.missing = self.missing.saturating_add(books.lost);
+        }
+        let by_numbers = if basis == Basis::Frames { 0 } else { self.missing };
+        while overdue.is_some_and(|overdue| self.sent.len() > overdue.saturating_add(1)) {
+            self.sent.pop_front();
+        }
+        let due = match overdue {
+            Some(overdue) if self.sent.len() > overdue => self.sent.front().copied(),
+            _ => None,
+        };
+        let due = due.filter(|_| basis != Basis::NumbersAlone).unwrap_or(0);
+        let unseen = i64::try_from(due.saturating_sub(self.arrived)).unwrap_or(i64::MAX);
+        self.known(by_numbers.max(unseen))
+    }
+
+    /// So many are known to be lost now; says how many more than were told.
+    fn known(&mut self, lost: i64) -> i64 {
+        let more = lost.saturating_sub(self.told);
+        self.told = lost;
+        more
+    }
+}
+
+impl Timeline {
+    /// Of a run that sends `program`; flows that are received are recognised as `attributions` say.
+    pub(crate) fn of_run(
+        beat: Beat,
+        program: &Program,
+        attributions: &BTreeMap<u16, Attribution>,
+    ) -> Timeline {
+        let room = room(program.flows.len());
+        Timeline::new(beat, Flows::of_program(program, attributions), room)
+    }
+
+    /// Of a receiver by itself.
+    pub(crate) fn of_receiver(beat: Beat) -> Timeline {
+        Timeline::new(beat, Flows::as_they_come(), room(LISTED).max(128))
+    }
+
+    fn new(beat: Beat, flows: Flows, room: usize) -> Timeline {
+        Timeline {
+            beat,
+            flows,
+            patience: PATIENCE,
+            room,
+            uncertainty: None,
+            open: Series::new(MOST),
+            told: 0,
+            whole: Series::new(room),
+            losses: BTreeMap::new(),
+            cpu: None,
+            end: Nanos::MAX,
+            over: Nanos::MAX,
+        }
+    }
+
+    /// Delays are uncertain by so many nanoseconds.
+    pub(crate) fn certain_to(&mut self, uncertainty: Option<u64>) {
+        self.uncertainty = uncertainty;
+    }
+
+    /// A receiver on another host is asked, too.
+    pub(crate) fn asks_far(&mut self) {
+        self.patience = PATIENCE_FAR;
+    }
+
+    /// How often a receiver on another host is asked for its intervals.
+    pub(crate) fn asks_every(&self) -> Nanos {
+        Nanos::new(self.beat.length.get() / 4).max(ASKS_FAR)
+    }
+
+    /// How many intervals each of those who count may keep.
+    pub(crate) fn room(&self) -> usize {
+        self.room
+    }
+
+    /// How long to pause at `now`: `longest`, or until an interval ends.
+    pub(crate) fn pause(&self, now: Nanos, longest: Duration) -> Duration {
+        let left = self.beat.end(self.beat.at(now)).saturating_sub(now);
+        left.to_duration().min(longest)
+    }
+
+    /// When intervals end.
+    pub(crate) fn beat(&self) -> Beat {
+        self.beat
+    }
+
+    /// A core sent this.
+    pub(crate) fn sent(&mut self, series: Series<SenderBooks>) {
+        for (range, books) in series {
+            let mut counts = IntervalCounts::default();
+            let sent = |books: wirebeat_engine::drive::SentBooks| FlowIntervalCounts {
+                sent: Some(IntervalSent { frames: books.frames, frame_bytes: books.frame_bytes }),
+                ..FlowIntervalCounts::default()
+            };
+            for (tag, books) in books.tags {
+                let key = self.flows.of_tag.get(tag as usize).copied();
+                let key = key.filter(|_| !self.flows.together);
+                match key {
+                    Some(key) => counts.flows.entry(key).or_default().join(sent(books)),
+                    None => counts.others.join(sent(books)),
+                }
+            }
+            counts.others.join(sent(books.others));
+            counts.expired = Some(books.expired);
+            self.add(range, counts);
+        }
+    }
+
+    /// A receiver counted this, here or on another host.
+    pub(crate) fn received(&mut self, series: Series<MeterBooks>) {
+        for (range, books) in series {
+            let mut counts = IntervalCounts::default();
+            let received = |books| FlowIntervalCounts {
+                received: Some(books),
+                ..FlowIntervalCounts::default()
+            };
+            for (id, books) in books.flows {
+                match self.flows.of_id(id) {
+                    Some(_) if self.flows.together => counts.others.join(received(books)),
+                    Some(key) => counts.flows.entry(key).or_default().join(received(books)),
+                    // what is none of this run
+                    None => {}
+                }
+            }
+            counts.others.join(received(books.others));
+            if let Some(key) = self.flows.unprobed.filter(|_| !books.unprobed.is_empty()) {
+                if self.flows.as_they_come {
+                    self.flows.names.entry(key).or_insert_with(|| UNPROBED_NAME.to_owned());
+                    self.flows.bases.insert(key, Basis::None);
+                }
+                match self.flows.together {
+                    true => counts.others.join(received(books.unprobed)),
+                    false => counts.flows.entry(key).or_default().join(received(books.unprobed)),
+                }
+            }
+            self.add(range, counts);
+        }
+    }
+
+    /// What comes for an interval that was told counts in the next.
+    fn add(&mut self, range: Range<u64>, counts: IntervalCounts) {
+        let start = range.start.max(self.told);
+        self.open.add_span(start..range.end.max(start + 1), counts);
+    }
+
+    /// Tells all intervals that have ended by `now` and that everybody, who has said all below number `complete`, is done
+    /// with, or had time enough for.
+    pub(crate) fn tell(&mut self, now: Nanos, complete: u64) -> Vec<Interval> {
+        let overdue = self.beat.at(now.saturating_sub(self.patience));
+        let ended = self.beat.at(now);
+        let mark = complete.max(overdue).min(ended);
+        if mark <= self.told {
+            return Vec::new();
+        }
+        self.look_at_cpu(now, mark);
+        self.tell_before(mark, None)
+    }
+
+    /// Notes how much of a CPU this process took since the last look, for the interval before number `mark`.
+    fn look_at_cpu(&mut self, now: Nanos, mark: u64) {
+        let looked = CpuTime::of_process().map(|cpu| (now, cpu));
+        let before = std::mem::replace(&mut self.cpu, looked);
+        let Some(((now, cpu), (then, before))) = looked.zip(before) else { return };
+        let passed = now.saturating_sub(then).get().max(1);
+        let spent = u128::from(cpu.since(&before).total_ns()) * 1000 / u128::from(passed);
+        let cpu_permille = Gauge::of(u64::try_from(spent).unwrap_or(u64::MAX));
+        let counts = IntervalCounts { cpu_permille, ..IntervalCounts::default() };
+        self.add(mark - 1..mark, counts);
+    }
+
+    /// The CPU time counts from `now` on.
+    pub(crate) fn begin_cpu(&mut self, now: Nanos) {
+        self.cpu = CpuTime::of_process().map(|cpu| (now, cpu));
+    }
+
+    /// All has been counted, and says `report`: tells the intervals that are left, and puts all of them into the report.
+    /// Sending ended at `end` from the start, and receiving at `over`.
+    pub(crate) fn finish(
+        &mut self,
+        report: &mut Report,
+        (end, over): (Option<Nanos>, Nanos),
+    ) -> Vec<Interval> {
+        self.uncertainty = report.delay_clock.as_ref().and_then(|clock| clock.uncertainty_ns);
+        let ended = end.map_or(0, |end| end.get().div_ceil(self.beat.length.get().max(1)));
+        let mark = self.open.span().end.max(ended);
+        (self.end, self.over) = (end.unwrap_or(Nanos::MAX), over);
+        let told = self.tell_before(mark, Some(report));
+        self.correct(report);
+        report.intervals = self.report();
+        told
+    }
+
+    fn tell_before(&mut self, mark: u64, last: Option<&Report>) -> Vec<Interval> {
+        let mut intervals = Vec::new();
+        while self.told < mark {
+            // a time in which nothing happened is told as one
+            let next = self.open.span().start;
+            let idle = if self.open.is_empty() { mark } else { next.min(mark) };
+            if idle > self.told {
+                let last = last.filter(|_| self.open.is_empty());
+                intervals.push(self.close(self.told..idle, IntervalCounts::default(), last));
+                continue;
+            }
+            // of several intervals that are not told apart the last may not have ended
+            let Some((range, counts)) = self.open.take_first_before(mark) else { break };
+            let last = last.filter(|_| self.open.is_empty());
+            intervals.push(self.close(self.told..range.end, counts, last));
+        }
+        intervals
+    }
+
+    /// Tells an interval. The `last` one has all loss that is left of what the report says.
+    fn close(
+        &mut self,
+        range: Range<u64>,
+        mut counts: IntervalCounts,
+        last: Option<&Report>,
+    ) -> Interval {
+        counts.others.join(self.flows.nothing());
+        counts.expired = counts.expired.or(self.flows.sends.then_some(0));
+        self.find_lost(&mut counts, range.end - range.start, last);
+        for (key, flow) in &mut counts.flows {
+            if self.flows.sends {
+                flow.sent.get_or_insert_default();
+            }
+            if self.flows.is_received(*key) {
+                flow.received.get_or_insert_default();
+            }
+        }
+        self.told = range.end;
+        let told = interval(self.span(&range), &counts, &self.flows.names, self.uncertainty);
+        self.whole.add_span(range, counts);
+        told
+    }
+
+    /// From when to when an interval lasted. The last ones end with the run.
+    fn span(&self, range: &Range<u64>) -> (Nanos, Nanos) {
+        let at = |interval: u64| Nanos::new(self.beat.length.get().saturating_mul(interval));
+        let (from, to) = (at(range.start), at(range.end));
+        let end = if from < self.end { self.end } else { self.over.max(from) };
+        (from, to.min(end))
+    }
+
+    /// Finds what was lost of each flow by the end of an interval.
+    fn find_lost(&mut self, counts: &mut IntervalCounts, width: u64, last: Option<&Report>) {
+        let length = self.beat.length.get().max(1);
+        let overdue = usize::try_from(OVERDUE.get().div_ceil(length)).unwrap_or(usize::MAX);
+        let overdue = (width == 1).then_some(overdue);
+        let nothing = FlowIntervalCounts::default();
+        for (key, basis) in self.flows.counted() {
+            let sum = self.losses.entry(key).or_default();
+            let here = if key == TOGETHER { Some(&counts.others) } else { counts.flows.get(&key) };
+            let mut more = sum.tell(here.unwrap_or(&nothing), basis, overdue);
+            if let Some(loss) = last.and_then(|report| self.flows.find(report, key)?.loss) {
+                more = more.saturating_add(sum.known(signed(loss.frames)));
+            }
+            if key == TOGETHER {
+                counts.others.lost = Some(more);
+            } else if more != 0 || counts.flows.contains_key(&key) {
+                counts.flows.entry(key).or_default().lost = Some(more);
+            }
+        }
+    }
+
+    /// Makes the intervals add up to what the report says where that is not what was counted first: a device refused frames
+    /// that it had been handed, or arrivals beyond the window turned out to be duplicates.
+    fn correct(&mut self, report: &Report) {
+        let keys: Vec<u32> = match self.flows.together {
+            true => vec![TOGETHER],
+            false => self.flows.names.keys().copied().collect(),
+        };
+        for key in keys {
+            let Some(flow) = self.flows.find(report, key) else { continue };
+            if let Some(sent) = &flow.sent {
+                let sent = sent.sent;
+                self.correct_one(key, sent.frames, |counts| {
+                    Some(&mut counts.sent.as_mut()?.frames)
+                });
+                self.correct_one(key, sent.frame_bytes, |counts| {
+                    Some(&mut counts.sent.as_mut()?.frame_bytes)
+                });
+            }
+            if let Some(received) = &flow.received {
+                let [unique, duplicates, reordered] =
+                    [received.unique, received.duplicates, received.reordered];
+                self.correct_one(key, unique, |counts| Some(&mut counts.received.as_mut()?.unique));
+                self.correct_one(key, duplicates, |counts| {
+                    Some(&mut counts.received.as_mut()?.duplicates)
+                });
+                self.correct_one(key, reordered, |counts| {
+                    Some(&mut counts.received.as_mut()?.reordered)
+                });
+            }
+        }
+    }
+
+    /// Makes one counter of a flow add up to `total`: what is too much is taken off each interval by its share.
+    fn correct_one(
+        &mut self,
+        key: u32,
+        total: u64,
+        counter: fn(&mut FlowIntervalCounts) -> Option<&mut u64>,
+    ) {
+        let of = |counts: &mut IntervalCounts| -> u64 {
+            let flow =
+                if key == TOGETHER { Some(&mut counts.others) } else { counts.flows.get_mut(&key) };
+            flow.and_then(counter).map_or(0, |count| *count)
+        };
+        let counted: u64 = self.whole.iter_mut().map(|(_, counts)| of(counts)).sum();
+        if counted <= total {
+            return;
+        }
+        let (mut before, mut given) = (0u64, 0u64);
+        for (_, counts) in self.whole.iter_mut() {
+            let flow =
+                if key == TOGETHER { Some(&mut counts.others) } else { counts.flows.get_mut(&key) };
+            let Some(count) = flow.and_then(counter) else { continue };
+            before += *count;
+            // the last one is given all of the rest
+            let by_now = u128::from(total) * u128::from(before) / u128::from(counted.max(1));
+            let by_now = u64::try_from(by_now).unwrap_or(total);
+            *count = by_now - given;
+            given = by_now;
+        }
+    }
+
+    /// All of them, for the report. What has no entry is a time in which nothing happened.
+    fn report(&self) -> Vec<Interval> {
+        let span = self.whole.span();
+        let mut entries = self.whole.iter().peekable();
+        let mut intervals = Vec::new();
+        let mut nothing = IntervalCounts::default();
+        nothing.others.join(self.flows.nothing());
+        let mut start = span.start;
+        while start < span.end {
+            let range = start..start.saturating_add(self.whole.width());
+            let here = entries.next_if(|(found, _)| found.start == start);
+            let counts = here.map_or(&nothing, |(_, counts)| counts);
+            intervals.push(interval(
+                self.span(&range),
+                counts,
+                &self.flows.names,
+                self.uncertainty,
+            ));
+            start = range.end;
+        }
+        intervals
+    }
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
