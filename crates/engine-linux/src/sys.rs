@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::PortError;
+use wirebeat_netlink::request_name;
 use wirebeat_units::Nanos;
 
 /// A plain old C type that may cross a socket option.
@@ -165,19 +166,7 @@ pub(crate) fn set_send_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()>
 
 /// Has the socket use one interface only. Needs no privilege since Linux 5.7.
 pub(crate) fn bind_to_device(socket: impl AsFd, name: &str) -> io::Result<()> {
-    set_option(socket, (libc::SOL_SOCKET, libc::SO_BINDTODEVICE), &interface_name(name)?)
-}
-
-/// The name of an interface as requests have it, with a zero at its end.
-///
-/// # Errors
-/// It is too long for one.
-pub(crate) fn interface_name(name: &str) -> io::Result<[libc::c_char; libc::IFNAMSIZ]> {
-    let mut padded = [0; libc::IFNAMSIZ];
-    let room = padded[..libc::IFNAMSIZ - 1].get_mut(..name.len());
-    let room = room.ok_or(io::ErrorKind::InvalidInput)?;
-    room.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from as libc::c_char);
-    Ok(padded)
+    set_option(socket, (libc::SOL_SOCKET, libc::SO_BINDTODEVICE), &request_name(name)?)
 }
 
 /// What to wait for: that `file` can be read.

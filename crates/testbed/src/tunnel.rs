@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
-use wirebeat_netlink::Namespace;
+use wirebeat_netlink::{Namespace, request_name};
 
 use crate::namespaces::{Forwarding, create};
 use crate::options::Options;
@@ -75,9 +75,7 @@ fn tun(name: &str) -> io::Result<File> {
     let device: OwnedFd = open("/dev/net/tun", flags, Mode::empty())?;
     // SAFETY: integers and bytes, for which zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
+    request.ifr_name = request_name(name)?;
     request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
     // SAFETY: the kernel reads and writes one `ifreq`, which lives until the call returns.
     let made = unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };

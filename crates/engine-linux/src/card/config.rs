@@ -11,8 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::pipe::{PipeFlags, pipe_with};
-
-use crate::sys;
+use wirebeat_netlink::request_name;
 
 /// `linux/sockios.h`.
 const SIOCSHWTSTAMP: libc::Ioctl = 0x89b0;
@@ -52,7 +51,7 @@ impl StampSetting {
     /// # Errors
     /// The system's, or the name is too long for one.
     pub fn open(interface: &str) -> io::Result<StampSetting> {
-        let name = sys::interface_name(interface)?;
+        let name = request_name(interface)?;
         let socket =
             socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         Ok(StampSetting { socket, name })

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenMapMut};
 use wirebeat_engine::port::{LATE_AFTER, OWN_HISTOGRAMS, PortError, TxPlan};
+use wirebeat_netlink::kernel_version;
 
 use super::abi::{self, SLOT_HEAD};
 use super::dispatcher::{self, Entered};
@@ -226,14 +227,7 @@ pub(crate) fn base_len(plan: &TxPlan, change: bool) -> u16 {
 
 /// Whether this kernel restores what a driver changed of a frame.
 pub(crate) fn restores_frames() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
-    release.ok().as_deref().and_then(version).is_none_or(|version| version >= (6, 4))
-}
-
-/// The first two numbers of a release such as "6.1.0-18-amd64".
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    kernel_version().is_none_or(|version| version >= (6, 4))
 }
 
 #[cfg(test)]
@@ -246,9 +240,5 @@ mod tests {
             |len: Option<u16>| TxPlan { frame_len: len, frame_max: 1514, ..TxPlan::default() };
         assert_eq!([base_len(&plan(Some(60)), false), base_len(&plan(Some(60)), true)], [60, 61]);
         assert_eq!([base_len(&plan(None), false), base_len(&plan(None), true)], [1514, 1515]);
-        let releases = ["6.1.0-18-amd64", "5.18.3", "6.4.0", "6.12.95+deb12-amd64", "7.2.13"];
-        let restores = releases.map(|release| version(release).unwrap() >= (6, 4));
-        assert_eq!(restores, [false, false, true, true, true]);
-        assert_eq!(version("current"), None);
     }
 }

@@ -14,6 +14,7 @@ use std::ptr::{self, NonNull};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::param::page_size;
+use wirebeat_netlink::request_name;
 
 use super::Rss;
 
@@ -47,12 +48,7 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn open(interface: &str) -> io::Result<Driver> {
-        let mut name = [0; libc::IFNAMSIZ];
-        // the last byte ends it
-        if interface.len() >= name.len() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        name.iter_mut().zip(interface.bytes()).for_each(|(to, from)| *to = from as libc::c_char);
+        let name = request_name(interface)?;
         let socket =
             socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         Ok(Driver { socket, name })
