@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wirebeat_units::{FrameLen, Nanos};
+use wirebeat_units::{Nanos, PacketLen};
 
 use crate::port::{
     Arrival, Fate, Fates, PortError, RxCaps, RxPort, TxCaps, TxMeta, TxPort, TxTotals, View,
@@ -233,9 +233,8 @@ impl RxPort for LoopbackRx {
         for (at, len) in &self.delivery.frames {
             let Some((bytes, after)) = rest.split_at_checked(*len) else { break };
             rest = after;
-            let len = u16::try_from(*len).unwrap_or(u16::MAX);
             // what is not padded counts as if it were, as on every engine
-            let frame_len = u32::from(FrameLen::without_fcs(len).max(FrameLen::MIN).get());
+            let frame_len = PacketLen::new(*len as u32).buffer().with_fcs();
             sink(&Arrival { at: *at, timed: true, bytes, frame_len, ends: None });
         }
         Ok(self.delivery.frames.len())

@@ -257,6 +257,8 @@ mod tests {
     use wirebeat_wire::probe::Probe;
     use wirebeat_wire::stamp::Stamp;
 
+    use wirebeat_units::FrameLen;
+
     use super::*;
 
     const OPTIONS: PcapOptions = PcapOptions {
@@ -277,7 +279,7 @@ mod tests {
     }
 
     fn meta(len: u16, tag: u32, launch: u64) -> TxMeta {
-        let counted = Counted::frame(len + 4, 0);
+        let counted = Counted::frame(FrameLen::without_fcs(len).get(), 0);
         TxMeta { len, tag, counted, launch: Nanos::new(launch), ..TxMeta::default() }
     }
 

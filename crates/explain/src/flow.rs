@@ -6,7 +6,7 @@ use wirebeat_traffic::program::{Late, Pace, Stream};
 use wirebeat_traffic::scenario::change::Phase;
 use wirebeat_traffic::scenario::{Change, FlowSpec};
 use wirebeat_traffic::schedule::{Schedule, Shard};
-use wirebeat_units::{FCS, LINE_OVERHEAD, Nanos, human};
+use wirebeat_units::{FCS, LINE_OVERHEAD, Nanos, PacketLen, human};
 
 use crate::Checked;
 use crate::page::Page;
@@ -201,11 +201,11 @@ fn sizes(flow: &FlowSpec, stream: &Stream) -> String {
         None if flow.replay.is_some() => {
             format!(
                 "as they were recorded, up to {}B with FCS",
-                lengths.longest().max(60) + u32::from(FCS)
+                lengths.longest().buffer().with_fcs()
             )
         }
         None => {
-            let with_fcs = |length: u32| length.max(60) + u32::from(FCS);
+            let with_fcs = |length: PacketLen| length.buffer().with_fcs();
             let cut = match stream.frames.is_cut() {
                 true => "; what is longer than the link carries leaves as IP fragments",
                 false => "",

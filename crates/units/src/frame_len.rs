@@ -59,6 +59,52 @@ impl FrameLen {
     }
 }
 
+/// Bytes of a packet from the Ethernet header on: without the padding of a short frame, and without FCS. It may be longer than
+/// any frame, and then leaves in several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PacketLen(u32);
+
+impl PacketLen {
+    /// Of so many bytes.
+    pub const fn new(bytes: u32) -> Self {
+        PacketLen(bytes)
+    }
+    /// Bytes.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+    /// Bytes behind its first `headers`.
+    pub const fn behind(self, headers: u16) -> u32 {
+        self.0.saturating_sub(headers as u32)
+    }
+    /// The frame that it leaves in if it leaves in one: padded where it is short.
+    pub const fn buffer(self) -> BufferLen {
+        BufferLen(if self.0 < BufferLen::MIN.0 { BufferLen::MIN.0 } else { self.0 })
+    }
+}
+
+/// Bytes of a frame as Linux and the engines handle it: with padding, without FCS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BufferLen(u32);
+
+impl BufferLen {
+    /// Of the shortest frame; shorter packets are padded with zeros (IEEE 802.3 §4.2.3.3).
+    pub const MIN: BufferLen = BufferLen(FrameLen::MIN.buffer() as u32);
+
+    /// Of so many bytes.
+    pub const fn new(bytes: u32) -> Self {
+        BufferLen(bytes)
+    }
+    /// Bytes.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+    /// Bytes on its way to the line, with FCS.
+    pub const fn with_fcs(self) -> u32 {
+        self.0.saturating_add(FCS as u32)
+    }
+}
+
 impl FromStr for FrameLen {
     type Err = UnitError;
 

@@ -22,7 +22,7 @@ mod wall_time;
 pub use bit_rate::BitRate;
 pub use bytes::Bytes;
 pub use factor::Factor;
-pub use frame_len::{FCS, FrameLen, LINE_OVERHEAD};
+pub use frame_len::{BufferLen, FCS, FrameLen, LINE_OVERHEAD, PacketLen};
 pub use frame_rate::FrameRate;
 pub use nanos::Nanos;
 pub use parse::UnitError;

@@ -1,12 +1,14 @@
 //! Ethernet frames without their FCS (IEEE 802.3 §3.1, in the form that carries an EtherType).
 
+use wirebeat_units::BufferLen;
+
 use crate::ip::Version;
 use crate::walk::word;
 
 /// Bytes of the header.
 pub const LEN: usize = 14;
 /// The shortest frame without FCS; a shorter one is padded with zeros (IEEE 802.3 §4.2.3.3).
-pub const FRAME_MIN: usize = 60;
+pub const FRAME_MIN: usize = BufferLen::MIN.get() as usize;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use wirebeat_units::FCS;
+use wirebeat_units::PacketLen;
 
 use crate::{ethernet, ipv4, ipv6, udp};
 
@@ -34,13 +34,13 @@ impl Version {
     }
 
     /// The length of the Ethernet frame that a UDP datagram with so many bytes of payload travels in.
-    pub fn udp_frame_len(self, payload_len: usize) -> usize {
+    pub fn udp_frame_len(self, payload_len: usize) -> u32 {
         let ip = match self {
             Version::V4 => ipv4::LEN,
             Version::V6 => ipv6::LEN,
         };
-        let frame = ethernet::LEN + ip + udp::LEN + payload_len;
-        frame.max(ethernet::FRAME_MIN) + usize::from(FCS)
+        let packet = ethernet::LEN + ip + udp::LEN + payload_len;
+        PacketLen::new(packet as u32).buffer().with_fcs()
     }
 
     /// Bytes of an address.

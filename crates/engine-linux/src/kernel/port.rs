@@ -11,7 +11,7 @@ use wirebeat_engine::port::{
     TxPlan, TxPort, TxTotals, View,
 };
 use wirebeat_meter::codecs::UnixOffset;
-use wirebeat_units::{BitRate, Nanos};
+use wirebeat_units::{BitRate, BufferLen, Nanos};
 
 use super::Attachment;
 use super::abi::{self, orders, progress, tag};
@@ -99,8 +99,8 @@ impl KernelTx {
                 what: format!(
                     "send frames of {} bytes: live frames must fit a page, so {} with FCS is the most; \
                      use --engine packet for longer ones",
-                    plan.frame_max + 4,
-                    FRAME_MAX + 4
+                    BufferLen::new(plan.frame_max.into()).with_fcs(),
+                    BufferLen::new(FRAME_MAX.into()).with_fcs()
                 ),
             });
         }

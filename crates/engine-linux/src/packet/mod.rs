@@ -16,6 +16,7 @@ mod transmit;
 use wirebeat_engine::port::PortError;
 use wirebeat_netlink::{Link, LinkLayer};
 use wirebeat_units::Bytes;
+use wirebeat_wire::{ethernet, vlan};
 
 use crate::card::Card;
 use crate::link;
@@ -24,7 +25,7 @@ pub use transmit::PacketTx;
 
 const ENGINE: &str = "packet";
 /// What a frame may have beyond the MTU: the Ethernet header and a VLAN tag.
-const HEADER_MAX: u32 = 14 + 4;
+const HEADER_MAX: u32 = (ethernet::LEN + vlan::LEN) as u32;
 
 /// How frames are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,7 @@ use rustix::io::Errno;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, CardStamps, PortError, RxCaps, RxPort, View};
 use wirebeat_meter::codecs::Answer;
-use wirebeat_units::{FCS, Nanos};
-use wirebeat_wire::ethernet::FRAME_MIN;
+use wirebeat_units::{Nanos, PacketLen};
 
 use super::answer::Answerer;
 use super::ring::{Frame, Ring};
@@ -229,7 +228,7 @@ fn deliver(
 
 /// Bytes with FCS of a frame of which so many came: virtual links bring short frames without their padding.
 fn frame_len(bytes: usize) -> u32 {
-    bytes.max(FRAME_MIN) as u32 + u32::from(FCS)
+    PacketLen::new(bytes as u32).buffer().with_fcs()
 }
 
 /// Everything that must be set before there is a ring.

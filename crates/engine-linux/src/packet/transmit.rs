@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use wirebeat_engine::port::{CardStamps, PortError, TxCaps, TxPlan, View};
+use wirebeat_units::BufferLen;
 
 use super::socket::{self, Protocol};
 use super::{ENGINE, HEADER_MAX};
@@ -54,9 +55,9 @@ impl PacketTx {
                 what: format!(
                     "send frames of {} bytes by {interface}: its MTU of {} allows {} with FCS; \
                      send shorter ones, or raise the MTU",
-                    u32::from(plan.frame_max) + 4,
+                    BufferLen::new(plan.frame_max.into()).with_fcs(),
                     link.mtu,
-                    frame_max + 4
+                    BufferLen::new(frame_max).with_fcs()
                 ),
             });
         }

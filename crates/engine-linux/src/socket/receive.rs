@@ -101,7 +101,7 @@ impl SocketRx {
                     .zip(destination)
                     .map(|(source, destination)| Ends { source, destination });
                 let delivered = arrivals(bytes, control.segment, |bytes| {
-                    let frame_len = version.udp_frame_len(bytes.len()) as u32;
+                    let frame_len = version.udp_frame_len(bytes.len());
                     sink(&Arrival { at, timed, bytes, frame_len, ends });
                     // a stamp of the card is that of the first
                     timed &= card.is_none();

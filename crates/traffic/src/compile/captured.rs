@@ -1,5 +1,6 @@
 //! Frames that are replayed from captures: they have all their headers, and only how long they can be is known here.
 
+use wirebeat_units::PacketLen;
 use wirebeat_wire::ethernet::{self, FRAME_MIN};
 use wirebeat_wire::vlan;
 
@@ -21,7 +22,10 @@ pub(super) fn frames(files: &Files, replay: &Replay, mtu: Option<u32>) -> Frames
     let known = files.longest_record(replay).map(|longest| longest as usize + adds);
     let longest = known.map_or(most, |known| known.clamp(FRAME_MIN, most));
     Frames {
-        lengths: Lengths::Recorded { shortest: 0, longest: longest as u32 },
+        lengths: Lengths::Recorded {
+            shortest: PacketLen::default(),
+            longest: PacketLen::new(longest as u32),
+        },
         whole: Some(untagged as u16),
         ..Frames::constant(vec![0; longest])
     }

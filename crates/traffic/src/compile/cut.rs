@@ -1,6 +1,6 @@
 //! Whether packets may be cut where they are longer than the link carries, and where.
 
-use wirebeat_units::FrameLen;
+use wirebeat_units::PacketLen;
 use wirebeat_wire::{ethernet, ipv6};
 
 use super::layout::Layout;
@@ -67,8 +67,8 @@ impl<'a> Outermost<'a> {
     }
 
     /// The longest packet that needs no cut, from the Ethernet header on.
-    pub(super) fn fits(&self) -> u32 {
-        u32::from(self.start()) + self.room
+    pub(super) fn fits(&self) -> PacketLen {
+        PacketLen::new(u32::from(self.start()) + self.room)
     }
 
     /// How packets are cut, in flow number `id`. `begin` is how many bytes have to be in the first fragment, from
@@ -120,10 +120,10 @@ impl<'a> Outermost<'a> {
     }
 
     /// Why packets of `longest` bytes cannot be sent.
-    pub(super) fn forbidden(&self, longest: u32) -> String {
-        let frame = |packet: u32| FrameLen::without_fcs(u16::try_from(packet).unwrap_or(u16::MAX));
+    pub(super) fn forbidden(&self, longest: PacketLen) -> String {
+        let frame = |packet: PacketLen| packet.buffer().with_fcs();
         format!(
-            "a frame of {} is longer than the link carries, {}, and 'dont-fragment: on' forbids to cut it; leave \
+            "a frame of {}B is longer than the link carries, {}B, and 'dont-fragment: on' forbids to cut it; leave \
              that out, or make it shorter",
             frame(longest),
             frame(self.fits())

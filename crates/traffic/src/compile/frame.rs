@@ -1,6 +1,6 @@
 //! The frames of a flow: its headers as bytes, and how what changes follows from a frame's number.
 
-use wirebeat_units::FCS;
+use wirebeat_units::BufferLen;
 use wirebeat_wire::carrier::payload_len;
 use wirebeat_wire::checksum::Sum;
 use wirebeat_wire::codec::{Codec, Facts, Place};
@@ -62,7 +62,7 @@ pub(super) fn frames(
         layout = Layout::new(&stack);
     }
     let stack = &stack[..];
-    let longest = lengths.longest() as usize;
+    let longest = lengths.longest().get() as usize;
     let mut bytes = layout.bytes();
     bytes.resize(longest.max(headers_len), 0);
     fill(context, name, packet.payload, bytes.get_mut(headers_len..).unwrap_or_default())?;
@@ -113,11 +113,11 @@ fn counted_payload(frames: &Frames, stack: &[Header]) -> Counts {
     if matches!(frames.lengths, Lengths::Recorded { .. }) {
         return behind;
     }
-    let (packet, mut frame) = (frames.lengths.length(0) as usize, frames.bytes.clone());
+    let (packet, mut frame) = (frames.lengths.length(0), frames.bytes.clone());
     if frames.write(0, &mut frame).is_none() {
         return behind;
     }
-    frame.truncate(packet.max(FRAME_MIN));
+    frame.truncate(packet.buffer().get() as usize);
     let whole = frame.len();
     let payload = payload_len(&frame);
     frame.push(0);
@@ -126,7 +126,7 @@ fn counted_payload(frames: &Frames, stack: &[Header]) -> Counts {
     match padded {
         true => Counts::Padded((whole - payload) as u16),
         false if tunnel.count() > 1 => behind,
-        false => Counts::Behind(packet.saturating_sub(payload) as u16),
+        false => Counts::Behind((packet.get() as usize).saturating_sub(payload) as u16),
     }
 }
 
@@ -151,7 +151,7 @@ impl Maker<'_> {
         for field in &self.layout.fields {
             let Some(from) = self.layout.length_from(field) else { continue };
             match frames.lengths.fixed() {
-                Some(packet) => put(bytes, field, packet.saturating_sub(from.into()).into()),
+                Some(packet) => put(bytes, field, packet.behind(from).into()),
                 None => {
                     let covered = self.covered(field.at().into());
                     frames.length_fields.push(LengthField { at: field.at(), from, covered });
@@ -226,7 +226,7 @@ impl Maker<'_> {
             let pseudo_from = self.layout.pseudo_from(sum);
             let mut base = u64::from(self.layout.base(sum, bytes));
             if let (true, Some(packet)) = (self.fixed, frames.lengths.fixed()) {
-                base += u64::from(pseudo_from.map_or(0, |from| packet.saturating_sub(from.into())));
+                base += u64::from(pseudo_from.map_or(0, |from| packet.behind(from)));
                 if to_end {
                     base += u64::from(Sum::ZERO.add_bytes(payload).folded());
                 }
@@ -335,10 +335,11 @@ fn raw_frames(context: &Context<'_>, name: &str, raw: &Raw) -> Result<Frames, In
         }
     };
     if bytes.len() > LONGEST {
-        let len = bytes.len() + usize::from(FCS);
+        let with_fcs = |bytes: usize| BufferLen::new(bytes as u32).with_fcs();
         return Err(at().invalid(format!(
-            "it is {len} bytes long with FCS, and {}B is the longest",
-            LONGEST + usize::from(FCS)
+            "it is {} bytes long with FCS, and {}B is the longest",
+            with_fcs(bytes.len()),
+            with_fcs(LONGEST)
         )));
     }
     Ok(Frames::constant(bytes))

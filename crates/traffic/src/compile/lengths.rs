@@ -1,7 +1,6 @@
 //! The sizes of a flow as lengths of packets, and whether they hold what they must.
 
-use wirebeat_units::{FCS, FrameLen};
-use wirebeat_wire::ethernet::FRAME_MIN;
+use wirebeat_units::{BufferLen, FCS, FrameLen, PacketLen};
 
 use super::Context;
 use super::cut::Outermost;
@@ -41,7 +40,7 @@ pub(super) fn lengths(
     let at = || KeyPath::flow(name).key("size");
     let invalid = |why: String| at().invalid(why);
     let all = |lengths: &mut dyn Iterator<Item = &Length>| {
-        lengths.map(|length| limits.packet(*length)).collect::<Result<Vec<u32>, String>>()
+        lengths.map(|length| limits.packet(*length)).collect::<Result<Vec<PacketLen>, String>>()
     };
     let memos = context.memos;
     let full = || "there are too many different lists of sizes in all flows and changes".to_owned();
@@ -54,16 +53,16 @@ pub(super) fn lengths(
     }
     let Some(size) = &flow.size else {
         // The shortest frame is filled: what is not needed is payload.
-        let packet = limits.aligned_up(limits.least.max(FRAME_MIN as u32));
+        let packet = limits.aligned_up(limits.least.max(BufferLen::MIN.get()));
         if packet > limits.most {
-            let longest = limits.most + u32::from(FCS);
+            let longest = limits.longest_frame();
             let why = format!(
                 "the headers{} make a frame that is longer than {longest}B, the longest",
                 limits.and_probe()
             );
             return Err(KeyPath::flow(name).key("packet").invalid(why));
         }
-        return Ok(Lengths::Fixed(packet));
+        return Ok(Lengths::Fixed(PacketLen::new(packet)));
     };
     match size {
         Size::Fixed(length) => limits.packet(*length).map(Lengths::Fixed).map_err(invalid),
@@ -97,17 +96,17 @@ pub(super) struct Limits {
 
 impl Limits {
     /// The packet that a length means.
-    fn packet(&self, length: Length) -> Result<u32, String> {
+    fn packet(&self, length: Length) -> Result<PacketLen, String> {
         let packet = match length.of {
             // A frame is filled: even the shortest is not padded.
-            Of::Frame => u32::from(length.bytes.saturating_sub(FCS)),
+            Of::Frame => FrameLen::with_fcs(length.bytes).buffer().into(),
             Of::Payload => u32::from(length.bytes) + self.headers,
         };
         if packet < self.least {
-            let shortest = frame_len(self.aligned_up(self.least)).max(FrameLen::MIN);
+            let shortest = PacketLen::new(self.aligned_up(self.least)).buffer().with_fcs();
             return Err(match length.of {
                 Of::Frame => format!(
-                    "{length} are too short for the headers{}; the shortest frame is {shortest}",
+                    "{length} are too short for the headers{}; the shortest frame is {shortest}B",
                     self.and_probe(),
                 ),
                 Of::Payload => format!(
@@ -119,17 +118,17 @@ impl Limits {
         }
         if packet > self.most {
             let longest = match length.of {
-                Of::Frame => self.most + u32::from(FCS),
+                Of::Frame => self.longest_frame(),
                 Of::Payload => self.most - self.headers,
             };
             return Err(format!("{length} are too long here; the longest is {longest}B"));
         }
         match self.aligned_down(packet) {
-            aligned if aligned == packet => Ok(packet),
+            aligned if aligned == packet => Ok(PacketLen::new(packet)),
             aligned => Err(format!(
-                "what these headers carry is a multiple of {} bytes long: the next shorter frame is {}",
+                "what these headers carry is a multiple of {} bytes long: the next shorter frame is {}B",
                 self.align.1,
-                frame_len(aligned)
+                BufferLen::new(aligned).with_fcs()
             )),
         }
     }
@@ -148,7 +147,9 @@ impl Limits {
             ));
         }
         // Of what is not known the most that needs no fragments: they cost something, and not every receiver has them.
-        let whole = outermost.map_or(self.most, Outermost::fits).clamp(self.least, self.most);
+        let whole = outermost
+            .map_or(self.most, |outermost| outermost.fits().get())
+            .clamp(self.least, self.most);
         let longest = data.map_or(whole, |data| self.least.saturating_add(data));
         if longest > self.most {
             return Err(format!(
@@ -158,7 +159,15 @@ impl Limits {
                 self.and_probe()
             ));
         }
-        Ok(Lengths::Recorded { shortest: self.least, longest })
+        Ok(Lengths::Recorded {
+            shortest: PacketLen::new(self.least),
+            longest: PacketLen::new(longest),
+        })
+    }
+
+    /// The longest packet as a frame with FCS.
+    fn longest_frame(&self) -> u32 {
+        PacketLen::new(self.most).buffer().with_fcs()
     }
 
     fn and_probe(&self) -> &'static str {
@@ -182,7 +191,7 @@ impl Limits {
         };
         // Frames are at least 64 bytes long; payload may be less, and is padded.
         let floor = match drawn.of {
-            Of::Frame => self.least.max(FRAME_MIN as u32),
+            Of::Frame => self.least.max(BufferLen::MIN.get()),
             Of::Payload => self.least,
         };
         let floor = self.aligned_up(floor);
@@ -210,16 +219,11 @@ impl Limits {
         Ok(Lengths::Drawn {
             sampler: Box::new(sampler),
             beside,
-            within: (packet(min.ceil()), packet(most.floor())),
+            within: (PacketLen::new(packet(min.ceil())), PacketLen::new(packet(most.floor()))),
             align: self.align,
             key: Key::new(context.seed, context.id.into(), Purpose::Size),
         })
     }
-}
-
-/// That of a packet that is short.
-fn frame_len(packet: u32) -> FrameLen {
-    FrameLen::without_fcs(u16::try_from(packet).unwrap_or(u16::MAX))
 }
 
 #[cfg(test)]

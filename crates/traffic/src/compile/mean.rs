@@ -1,7 +1,8 @@
 //! How long the frames of a flow are on average, for rates in bits.
 
-use wirebeat_units::{BitRate, FCS, FrameRate, LINE_OVERHEAD, Nanos, Rate, RateError};
-use wirebeat_wire::ethernet::FRAME_MIN;
+use wirebeat_units::{
+    BitRate, BufferLen, FCS, FrameRate, LINE_OVERHEAD, Nanos, PacketLen, Rate, RateError,
+};
 
 use crate::program::Frames;
 use crate::program::frames::Payload;
@@ -41,7 +42,7 @@ impl Mean {
                 Payload::Fixed(payload) => u64::from(payload) * total.packets,
             },
         };
-        let walked = |each: &mut dyn Iterator<Item = (u32, u32)>| {
+        let walked = |each: &mut dyn Iterator<Item = (PacketLen, u32)>| {
             let none = Mean { packets: 0, frames: 0, bytes: 0, payload: 0 };
             each.fold(none, |mean, (length, times)| mean.and(frames, length, times))
         };
@@ -57,25 +58,26 @@ impl Mean {
             Lengths::List(list) => known(list.total()),
             Lengths::Mix(mix, _) => known(mix.total()),
             Lengths::Drawn { sampler, beside, within: (min, max), .. } => {
+                let (min, max) = (min.get(), max.get());
                 // Between bounds there is a mean, whatever the distribution.
-                let middle = (f64::from(*min) + f64::from(*max)) / 2.0 - f64::from(*beside);
+                let middle = (f64::from(min) + f64::from(max)) / 2.0 - f64::from(*beside);
                 let mean = sampler.mean().unwrap_or(middle) + f64::from(*beside);
-                let mean = mean.max(f64::from(*min));
+                let mean = mean.max(f64::from(min));
                 let cdf = |packet: u32| sampler.cdf(f64::from(packet as i32 - beside));
                 // A packet has a byte of padding for each length below the shortest frame that it is no longer than.
                 // Lengths are rounded, so those to the middle between two whole numbers have the lower one.
                 let no_longer = |length: u32| sampler.cdf(f64::from(length as i32 - beside) + 0.5);
-                let padding = (*min..FRAME_MIN as u32).map(no_longer).sum::<f64>();
+                let padding = (min..BufferLen::MIN.get()).map(no_longer).sum::<f64>();
                 let parts = |bytes: f64| (bytes * FRACTION as f64) as u64;
                 let (bare, padded) = (parts(mean), parts(mean + padding));
-                known(Total { packets: FRACTION, bare, padded }).cut(frames, (*min, *max), cdf)
+                known(Total { packets: FRACTION, bare, padded }).cut(frames, (min, max), cdf)
             }
         };
         Mean { packets: mean.packets.max(1), ..mean }
     }
 
     /// With so many packets of `length` more.
-    fn and(self, of: &Frames, length: u32, times: u32) -> Mean {
+    fn and(self, of: &Frames, length: PacketLen, times: u32) -> Mean {
         let counted = of.counted_as(length);
         let (times, frames) = (u64::from(times), u64::from(counted.packets + counted.fragments));
         Mean {
@@ -89,10 +91,11 @@ impl Mean {
     /// With what fragments add, where packets between `min` and `max` bytes are as `cdf` says.
     fn cut(mut self, of: &Frames, (min, max): (u32, u32), cdf: impl Fn(u32) -> f64) -> Mean {
         // Each step of the number of frames is a length from which on packets are one frame more.
-        let mut length = min;
-        while let Some(next) = of.next_step(length).filter(|next| *next <= max) {
-            let share = 1.0 - cdf(next - 1);
-            let (before, after) = (of.counted_as(next - 1), of.counted_as(next));
+        let mut length = PacketLen::new(min);
+        while let Some(next) = of.next_step(length).filter(|next| next.get() <= max) {
+            let share = 1.0 - cdf(next.get() - 1);
+            let below = PacketLen::new(next.get() - 1);
+            let (before, after) = (of.counted_as(below), of.counted_as(next));
             let more = f64::from(after.bytes - before.bytes - 1 - u32::from(FCS));
             self.frames += (share * FRACTION as f64) as u64;
             self.bytes += (share * more * FRACTION as f64) as u64;

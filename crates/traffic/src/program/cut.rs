@@ -10,9 +10,8 @@
 
 use std::ops::Range;
 
-use wirebeat_units::FCS;
+use wirebeat_units::{BufferLen, FCS, PacketLen};
 use wirebeat_wire::checksum::fold;
-use wirebeat_wire::ethernet::FRAME_MIN;
 use wirebeat_wire::ip::Protocol;
 use wirebeat_wire::{ipv4, ipv6};
 
@@ -81,28 +80,28 @@ impl Cut {
         self.ip_at.saturating_add(self.room)
     }
 
-    /// How many frames a packet of `packet` bytes is.
+    /// How many frames a packet is.
     #[inline]
-    pub(crate) fn parts(&self, packet: u32) -> u32 {
-        if packet <= u32::from(self.ip_at) + u32::from(self.room) {
+    pub(crate) fn parts(&self, packet: PacketLen) -> u32 {
+        if packet.get() <= u32::from(self.ip_at) + u32::from(self.room) {
             return 1;
         }
-        let data = packet - u32::from(self.split);
+        let data = packet.behind(self.split);
         1 + (data - self.capacity()).div_ceil(self.stride().max(1))
     }
 
-    /// The shortest packet longer than `packet` bytes that is one frame more.
-    pub(crate) fn next_step(&self, packet: u32) -> u32 {
+    /// The shortest packet longer than `packet` that is one frame more.
+    pub(crate) fn next_step(&self, packet: PacketLen) -> PacketLen {
         let whole = u32::from(self.ip_at) + u32::from(self.room);
-        match self.parts(packet) {
+        PacketLen::new(match self.parts(packet) {
             1 => whole + 1,
             parts => u32::from(self.split) + self.capacity() + (parts - 1) * self.stride() + 1,
-        }
+        })
     }
 
     /// Which of the data the frame `part` has, from `split` on.
-    fn data(&self, packet: u32, part: u32, parts: u32) -> Range<u32> {
-        let all = packet - u32::from(self.split);
+    fn data(&self, packet: PacketLen, part: u32, parts: u32) -> Range<u32> {
+        let all = packet.behind(self.split);
         let begin = |part: u32| match part * self.stride() {
             // the last is long enough for a probe
             begin if part + 1 == parts && all.saturating_sub(begin) < TAIL => begin - TAIL,
@@ -112,35 +111,38 @@ impl Cut {
     }
 
     /// What a packet is counted as in all.
-    pub(crate) fn counted(&self, packet: u32, payload: u16) -> Counted {
+    pub(crate) fn counted(&self, packet: PacketLen, payload: u16) -> Counted {
         let parts = self.parts(packet);
         let head = u32::from(self.split) + self.added();
-        let last = head + self.data(packet, parts - 1, parts).len() as u32;
-        let padding = (FRAME_MIN as u32).saturating_sub(last);
-        let data = packet - u32::from(self.split);
-        let bytes = data + parts * (head + u32::from(FCS)) + padding;
+        let last = PacketLen::new(head + self.data(packet, parts - 1, parts).len() as u32);
+        let padding = last.buffer().get() - last.get();
+        let bytes = packet.behind(self.split) + parts * (head + u32::from(FCS)) + padding;
         Counted { bytes, payload, packets: 1, fragments: parts as u16 - 1 }
+    }
+
+    /// The frame with so much of the data.
+    fn frame(&self, data: &Range<u32>) -> BufferLen {
+        PacketLen::new(u32::from(self.split) + self.added() + data.len() as u32).buffer()
     }
 
     /// What the frame `part` is counted as: the one with the probe is the packet.
     pub(crate) fn counted_part(
         &self,
-        packet: u32,
+        packet: PacketLen,
         (part, probe_at): (u32, Option<u16>),
         payload: u16,
     ) -> Counted {
         let data = self.data(packet, part, self.parts(packet));
         let split = u32::from(self.split);
         let here = split + data.start..split + data.end;
-        let begin = here.start.max(packet - u32::from(payload));
+        let begin = here.start.max(packet.behind(payload));
         let is_packet = match probe_at {
             Some(at) => here.contains(&at.into()),
             None => part == 0,
         };
         let packets = u16::from(is_packet);
-        let len = (split + self.added() + data.len() as u32).max(FRAME_MIN as u32);
         Counted {
-            bytes: len + u32::from(FCS),
+            bytes: self.frame(&data).with_fcs(),
             payload: here.end.saturating_sub(begin) as u16,
             packets,
             fragments: 1 - packets,
@@ -155,10 +157,10 @@ impl Cut {
         out: &mut [u8],
     ) -> Option<Built> {
         let (ip, split) = (usize::from(self.ip_at), usize::from(self.split));
-        let data = self.data(whole.len() as u32, part, parts);
+        let data = self.data(PacketLen::new(whole.len() as u32), part, parts);
         let head = split + self.added() as usize;
         let packet = head + data.len();
-        let len = packet.max(FRAME_MIN);
+        let len = self.frame(&data).get() as usize;
         let frame = out.get_mut(..len)?;
         let from = split + data.start as usize;
         frame.get_mut(..split)?.copy_from_slice(whole.get(..split)?);
@@ -195,14 +197,14 @@ impl Cut {
                 header[4..].copy_from_slice(&number.to_be_bytes());
             }
         }
-        Some(self.built(made, (whole.len(), len), (part, &data)))
+        Some(self.built(made, (PacketLen::new(whole.len() as u32), len), (part, &data)))
     }
 
     /// What goes with a fragment, by what goes with the whole packet.
     fn built(
         &self,
         made: &Built,
-        (whole, len): (usize, usize),
+        (whole, len): (PacketLen, usize),
         (part, data): (u32, &Range<u32>),
     ) -> Built {
         let split = u32::from(self.split);
@@ -217,7 +219,7 @@ impl Cut {
         stamp.probe_at = probe_at.unwrap_or(0);
         // It is mended with the probe, and lies in the same frame.
         stamp.checksum_at = probe_at.and(here(made.stamp.checksum_at)).unwrap_or(0);
-        let counted = self.counted_part(whole as u32, (part, made.probe_at), made.counted.payload);
+        let counted = self.counted_part(whole, (part, made.probe_at), made.counted.payload);
         Built { len: len as u32, counted, stamp, probe_at, number: None }
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! Numbers of frames count over all transmit cores, so any core makes any frame. Nothing is allocated.
 
-use wirebeat_units::{FCS, FrameLen};
+use wirebeat_units::{FrameLen, PacketLen};
 use wirebeat_wire::carrier::payload_len;
 use wirebeat_wire::checksum::fold;
 use wirebeat_wire::codec::{Codec, Marks, Moment};
@@ -217,7 +217,7 @@ impl Frames {
             payload: Payload::Fixed(payload),
             bytes,
             headers_len: ethernet::LEN as u16,
-            lengths: Lengths::Fixed(packet.into()),
+            lengths: Lengths::Fixed(PacketLen::new(packet.into())),
             length_fields: Vec::new(),
             patches: Vec::new(),
             sums: Vec::new(),
@@ -306,20 +306,18 @@ impl Frames {
         self.counted_as(self.lengths.length(n))
     }
 
-    /// What a packet of `packet` bytes is counted as.
+    /// What a packet of this length is counted as.
     #[inline]
-    pub(crate) fn counted_as(&self, packet: u32) -> Counted {
+    pub(crate) fn counted_as(&self, packet: PacketLen) -> Counted {
         let payload = match self.payload {
-            Payload::Behind(headers) => packet.saturating_sub(headers.into()) as u16,
-            Payload::Padded(headers) => {
-                packet.max(FRAME_MIN as u32).saturating_sub(headers.into()) as u16
-            }
+            Payload::Behind(headers) => packet.behind(headers) as u16,
+            Payload::Padded(headers) => packet.buffer().get().saturating_sub(headers.into()) as u16,
             Payload::Fixed(payload) => payload,
         };
         match self.cut {
             Some(cut) if cut.parts(packet) > 1 => cut.counted(packet, payload),
             _ => {
-                let bytes = packet.max(FRAME_MIN as u32) + u32::from(FCS);
+                let bytes = packet.buffer().with_fcs();
                 Counted { bytes, payload, packets: 1, fragments: 0 }
             }
         }
@@ -330,7 +328,7 @@ impl Frames {
         self.counted_part_of(self.lengths.length(n), part)
     }
 
-    pub(super) fn counted_part_of(&self, packet: u32, part: u16) -> Counted {
+    pub(super) fn counted_part_of(&self, packet: PacketLen, part: u16) -> Counted {
         let whole = self.counted_as(packet);
         match (self.cut, part.checked_sub(1)) {
             (Some(cut), Some(part)) => {
@@ -341,8 +339,8 @@ impl Frames {
         }
     }
 
-    /// The shortest packet longer than `packet` bytes that is one frame more.
-    pub(crate) fn next_step(&self, packet: u32) -> Option<u32> {
+    /// The shortest packet longer than `packet` that is one frame more.
+    pub(crate) fn next_step(&self, packet: PacketLen) -> Option<PacketLen> {
         self.cut.map(|cut| cut.next_step(packet))
     }
 
@@ -351,7 +349,7 @@ impl Frames {
         self.cut.map_or(1, |cut| cut.parts(self.lengths.length(n)) as u16)
     }
 
-    /// How long packets are: from the Ethernet header on, without padding and FCS.
+    /// How long packets are.
     pub fn lengths(&self) -> &Lengths {
         &self.lengths
     }
@@ -361,10 +359,10 @@ impl Frames {
         self.probe.map(|probe| probe.codec)
     }
 
-    /// What goes with a frame whose packet has `packet` bytes.
+    /// What goes with the frame of a packet of this length.
     #[inline]
-    pub(super) fn built(&self, packet: u32) -> Built {
-        let len = packet.max(FRAME_MIN as u32);
+    pub(super) fn built(&self, packet: PacketLen) -> Built {
+        let len = packet.buffer().get();
         let counted = self.counted_as(packet);
         let mut stamp = Stamp { identification_at: self.identification_at, ..Stamp::default() };
         let Some(probe) = self.probe else {
@@ -383,10 +381,10 @@ impl Frames {
 
     /// Where the probe of a packet begins.
     #[inline]
-    pub(super) fn probe_at(&self, probe: ProbeField, packet: u32) -> u16 {
+    pub(super) fn probe_at(&self, probe: ProbeField, packet: PacketLen) -> u16 {
         match probe.tail {
             // No packet is so long that this is more than 16 bits (`compile::frame::PACKET_MAX`).
-            Some(_) => packet.saturating_sub(probe::LEN as u32) as u16,
+            Some(_) => packet.behind(probe::LEN as u16) as u16,
             None => self.headers_len,
         }
     }
@@ -396,12 +394,13 @@ impl Frames {
         let packet = self.lengths.length(n);
         let built = self.built(packet);
         let frame = out.get_mut(..built.len as usize)?;
-        let (content, padding) = frame.split_at_mut(packet as usize);
-        content.copy_from_slice(self.bytes.get(..packet as usize)?);
+        let end = packet.get() as usize;
+        let (content, padding) = frame.split_at_mut(end);
+        content.copy_from_slice(self.bytes.get(..end)?);
         padding.fill(0);
         let sub_flow = self.sub_flows.as_ref().map_or(n, |order| order.number(n));
         let sum = |frame: &[u8]| self.payload_sum(frame, packet);
-        self.fill_in(frame, (packet, packet as usize), (n, sub_flow), None, sum)?;
+        self.fill_in(frame, (packet, end), (n, sub_flow), None, sum)?;
         Some(built)
     }
 
@@ -411,7 +410,7 @@ impl Frames {
     pub(super) fn fill_in(
         &self,
         frame: &mut [u8],
-        (packet, end): (u32, usize),
+        (packet, end): (PacketLen, usize),
         numbers: (u64, u64),
         flow: Option<u16>,
         payload_sum: impl Fn(&[u8]) -> u64,
@@ -426,9 +425,14 @@ impl Frames {
 
     /// The CRC covers no checksum, and checksums of headers around it cover it.
     #[inline]
-    fn write_crc(&self, frame: &mut [u8], packet: u32, sums: &mut [u64; MAX_SUMS]) -> Option<()> {
+    fn write_crc(
+        &self,
+        frame: &mut [u8],
+        packet: PacketLen,
+        sums: &mut [u64; MAX_SUMS],
+    ) -> Option<()> {
         let Some(Crc { at, from, one_more, covered }) = self.crc32c else { return Some(()) };
-        let content = frame.get(usize::from(from)..packet as usize)?;
+        let content = frame.get(usize::from(from)..packet.get() as usize)?;
         let crc = crc32c::crc32c(content).wrapping_add(one_more.into()).to_le_bytes();
         *frame.get_mut(usize::from(at)..)?.first_chunk_mut()? = crc;
         add(sums, covered, u32::from_be_bytes(crc).into());
@@ -452,11 +456,11 @@ impl Frames {
     fn write_lengths(
         &self,
         frame: &mut [u8],
-        packet: u32,
+        packet: PacketLen,
         sums: &mut [u64; MAX_SUMS],
     ) -> Option<()> {
         for field in &self.length_fields {
-            let value = packet.saturating_sub(field.from.into()) as u16;
+            let value = packet.behind(field.from) as u16;
             *frame.get_mut(usize::from(field.at)..)?.first_chunk_mut()? = value.to_be_bytes();
             add(sums, field.covered, value.into());
         }
@@ -499,14 +503,14 @@ impl Frames {
     fn write_sums(
         &self,
         frame: &mut [u8],
-        packet: u32,
+        packet: PacketLen,
         sums: &mut [u64; MAX_SUMS],
         payload_sum: impl Fn(&[u8]) -> u64,
     ) -> Option<()> {
         for (index, sum) in self.sums.iter().enumerate() {
             let mut total = sums.get(index)? + u64::from(sum.base);
             if let Some(from) = sum.pseudo_from {
-                total += u64::from(packet.saturating_sub(from.into()));
+                total += u64::from(packet.behind(from));
             }
             if sum.payload {
                 total += payload_sum(frame);
@@ -524,12 +528,12 @@ impl Frames {
         Some(())
     }
 
-    /// The sum of the payload of a packet of `packet` bytes, with sequence and time zero.
+    /// The sum of the payload of a packet of this length, with sequence and time zero.
     #[inline]
-    fn payload_sum(&self, frame: &[u8], packet: u32) -> u64 {
+    fn payload_sum(&self, frame: &[u8], packet: PacketLen) -> u64 {
         let flow = self.probe.and_then(|probe| probe.tail);
         let tail = if flow.is_some() { probe::LEN } else { 0 };
-        let end = (packet as usize).saturating_sub(tail);
+        let end = packet.behind(tail as u16) as usize;
         let content = end.saturating_sub(usize::from(self.headers_len));
         let mut sum = u64::from(self.payload_sums.get(content / 2).copied().unwrap_or(0));
         if content % 2 == 1 && !self.payload_sums.is_empty() {

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use wirebeat_units::PacketLen;
 use wirebeat_wire::stamp::Stamp;
 
 use super::cut::Cut;
@@ -77,7 +78,8 @@ impl Image {
 
     fn recorded_datagram(&self, of: &Recorded<'_>, out: &mut [u8]) -> Option<Built> {
         let end = self.frames.recorded_len(of.data.len());
-        let out = out.get_mut(..(end as usize).checked_sub(self.frames.headers_len.into())?)?;
+        let headers = usize::from(self.frames.headers_len);
+        let out = out.get_mut(..(end.get() as usize).checked_sub(headers)?)?;
         let (data, rest) = out.split_at_mut_checked(of.data.len())?;
         data.copy_from_slice(of.data);
         rest.fill(0);
@@ -87,20 +89,20 @@ impl Image {
     fn build_datagram(&self, n: u64, out: &mut [u8]) -> Option<Built> {
         let frames = &*self.frames;
         let (begin, end) = (usize::from(frames.headers_len), frames.lengths.length(n));
-        let payload = frames.bytes.get(begin..(end as usize).max(begin))?;
+        let payload = frames.bytes.get(begin..(end.get() as usize).max(begin))?;
         let out = out.get_mut(..payload.len())?;
         out.copy_from_slice(payload);
         self.finish_datagram(end, out, None)
     }
 
     /// Fills in what changes, in the payload of a packet that ends at `end`.
-    fn finish_datagram(&self, end: u32, out: &mut [u8], flow: Option<u16>) -> Option<Built> {
+    fn finish_datagram(&self, end: PacketLen, out: &mut [u8], flow: Option<u16>) -> Option<Built> {
         let frames = &*self.frames;
         frames.write_tail(out, flow)?;
         for field in &frames.length_fields {
             // Of those in headers the system knows itself.
             if let Some(at) = field.at.checked_sub(frames.headers_len) {
-                let value = end.saturating_sub(field.from.into()) as u16;
+                let value = end.behind(field.from) as u16;
                 *out.get_mut(usize::from(at)..)?.first_chunk_mut()? = value.to_be_bytes();
             }
         }
@@ -116,10 +118,7 @@ impl Image {
     /// The longest that it makes.
     pub fn longest(&self) -> u16 {
         match self.datagram {
-            true => {
-                let payload = self.frames.lengths.longest();
-                payload.saturating_sub(self.frames.headers_len.into()) as u16
-            }
+            true => self.frames.lengths.longest().behind(self.frames.headers_len) as u16,
             false => self.frames.longest_frame(),
         }
     }
@@ -142,7 +141,7 @@ impl Image {
 
     /// Bytes of the packet with so much replayed data.
     pub(crate) fn recorded_len(&self, data: usize) -> usize {
-        self.frames.recorded_len(data) as usize
+        self.frames.recorded_len(data).get() as usize
     }
 
     /// Whether some of its packets leave as fragments.
@@ -156,7 +155,7 @@ impl Image {
 
     /// Bytes of packet `n`, and of the longest.
     pub(crate) fn packet_len(&self, n: u64) -> usize {
-        self.frames.lengths.length(n) as usize
+        self.frames.lengths.length(n).get() as usize
     }
 
     pub(crate) fn longest_packet(&self) -> usize {

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use wirebeat_wire::ethernet::FRAME_MIN;
+use wirebeat_units::PacketLen;
 
 use crate::distribution::Sampler;
 use crate::distribution::choice::{Choice, ChoiceError};
 use crate::distribution::draw::Key;
 
-/// The lengths of packets in bytes: from the Ethernet header on, without padding and FCS.
+/// The lengths of packets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lengths {
     /// All the same.
-    Fixed(u32),
+    Fixed(PacketLen),
     /// One after the other.
     List(List),
     /// Drawn by weight, with this key.
@@ -24,7 +24,7 @@ pub enum Lengths {
         /// … and so many are added to each.
         beside: i32,
         /// The shortest and the longest.
-        within: (u32, u32),
+        within: (PacketLen, PacketLen),
         /// They are multiples of the second number, counted from the first on.
         align: (u32, u32),
         /// What is drawn from.
@@ -33,9 +33,9 @@ pub enum Lengths {
     /// Those of what is replayed: they come with it.
     Recorded {
         /// No packet is shorter …
-        shortest: u32,
+        shortest: PacketLen,
         /// … or longer.
-        longest: u32,
+        longest: PacketLen,
     },
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct Total {
 
 impl Total {
     /// Of lengths, each as often as the number beside it says.
-    fn of(weighted: impl Iterator<Item = (u32, u32)>) -> Total {
+    fn of(weighted: impl Iterator<Item = (PacketLen, u32)>) -> Total {
         weighted.fold(Total::default(), |total, (length, times)| Total {
             packets: total.packets + u64::from(times),
-            bare: total.bare + u64::from(length) * u64::from(times),
-            padded: total.padded + padded(length) * u64::from(times),
+            bare: total.bare + u64::from(length.get()) * u64::from(times),
+            padded: total.padded + u64::from(length.buffer().get()) * u64::from(times),
         })
     }
 }
@@ -64,18 +64,18 @@ impl Total {
 /// Some lengths, and what is known of all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
-    lengths: Arc<[u32]>,
-    shortest: u32,
-    longest: u32,
+    lengths: Arc<[PacketLen]>,
+    shortest: PacketLen,
+    longest: PacketLen,
     total: Total,
 }
 
 impl List {
     /// These.
-    pub fn new(lengths: Vec<u32>) -> List {
+    pub fn new(lengths: Vec<PacketLen>) -> List {
         List {
-            shortest: lengths.iter().copied().min().unwrap_or(0),
-            longest: lengths.iter().copied().max().unwrap_or(0),
+            shortest: lengths.iter().copied().min().unwrap_or_default(),
+            longest: lengths.iter().copied().max().unwrap_or_default(),
             total: Total::of(lengths.iter().map(|length| (*length, 1))),
             lengths: lengths.into(),
         }
@@ -87,13 +87,13 @@ impl List {
     }
 
     /// One after the other.
-    pub(crate) fn lengths(&self) -> &[u32] {
+    pub(crate) fn lengths(&self) -> &[PacketLen] {
         &self.lengths
     }
 
     #[inline]
-    fn get(&self, at: usize) -> u32 {
-        self.lengths.get(at).copied().unwrap_or(0)
+    fn get(&self, at: usize) -> PacketLen {
+        self.lengths.get(at).copied().unwrap_or_default()
     }
 }
 
@@ -109,7 +109,7 @@ pub struct Mix {
 
 impl Mix {
     /// These, of which there are at most as many as a choice may have.
-    pub fn new(lengths: Vec<u32>, weights: &[u32]) -> Result<Mix, ChoiceError> {
+    pub fn new(lengths: Vec<PacketLen>, weights: &[u32]) -> Result<Mix, ChoiceError> {
         let choice = Arc::new(Choice::new(weights)?);
         let total = Total::of(lengths.iter().copied().zip(weights.iter().copied()));
         Ok(Mix { list: List::new(lengths), choice, weights: weights.into(), total })
@@ -121,20 +121,15 @@ impl Mix {
     }
 
     /// They and their weights.
-    pub(crate) fn weighted(&self) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn weighted(&self) -> impl Iterator<Item = (PacketLen, u32)> {
         self.list.lengths.iter().copied().zip(self.weights.iter().copied())
     }
-}
-
-/// Bytes of a packet with its padding.
-fn padded(length: u32) -> u64 {
-    u64::from(length).max(FRAME_MIN as u64)
 }
 
 impl Lengths {
     /// Of frame `n`; of what is replayed, the longest.
     #[inline]
-    pub fn length(&self, n: u64) -> u32 {
+    pub fn length(&self, n: u64) -> PacketLen {
         match self {
             Lengths::Fixed(length) | Lengths::Recorded { longest: length, .. } => *length,
             Lengths::List(list) => list.get((n % list.lengths.len().max(1) as u64) as usize),
@@ -143,14 +138,14 @@ impl Lengths {
                 let bytes = sampler.sample(&mut key.draw(n)).round();
                 // Saturating: what is not a number becomes 0, and is as short as may be.
                 let length = (bytes as i64).saturating_add(i64::from(*beside));
-                let length = length.clamp(i64::from(*min), i64::from(*max)) as u32;
-                length - length.saturating_sub(*from) % (*to).max(1)
+                let length = length.clamp(min.get().into(), max.get().into()) as u32;
+                PacketLen::new(length - length.saturating_sub(*from) % (*to).max(1))
             }
         }
     }
 
     /// The longest.
-    pub fn longest(&self) -> u32 {
+    pub fn longest(&self) -> PacketLen {
         match self {
             Lengths::Fixed(length) | Lengths::Recorded { longest: length, .. } => *length,
             Lengths::List(list) | Lengths::Mix(Mix { list, .. }, _) => list.longest,
@@ -159,7 +154,7 @@ impl Lengths {
     }
 
     /// The shortest.
-    pub fn shortest(&self) -> u32 {
+    pub fn shortest(&self) -> PacketLen {
         match self {
             Lengths::Fixed(length) | Lengths::Recorded { shortest: length, .. } => *length,
             Lengths::List(list) | Lengths::Mix(Mix { list, .. }, _) => list.shortest,
@@ -168,7 +163,7 @@ impl Lengths {
     }
 
     /// The length, if all have the same.
-    pub fn fixed(&self) -> Option<u32> {
+    pub fn fixed(&self) -> Option<PacketLen> {
         match self {
             Lengths::Fixed(length) => Some(*length),
             _ => None,

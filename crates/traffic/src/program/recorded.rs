@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use wirebeat_units::PacketLen;
 use wirebeat_wire::carrier::payload_len;
 use wirebeat_wire::checksum::Sum;
 use wirebeat_wire::ethernet::FRAME_MIN;
@@ -39,7 +40,7 @@ impl Frames {
         let (data, rest) = rest.split_at_mut_checked(of.data.len())?;
         data.copy_from_slice(of.data);
         rest.fill(0);
-        let end = packet as usize;
+        let end = packet.get() as usize;
         let tail = self.recorded_at() + of.data.len()..end;
         self.fill_in_recorded(of, frame, (packet, end), tail)?;
         Some(built)
@@ -50,11 +51,11 @@ impl Frames {
     #[inline]
     pub(super) fn write_around(&self, of: &Recorded<'_>, out: &mut [u8]) -> Option<(Built, u16)> {
         let packet = self.recorded_len(of.data.len());
-        if self.crc32c.is_some() || packet < FRAME_MIN as u32 {
+        if self.crc32c.is_some() || packet.get() < FRAME_MIN as u32 {
             return None;
         }
         let at = self.recorded_at();
-        let end = packet as usize - of.data.len();
+        let end = packet.get() as usize - of.data.len();
         let frame = out.get_mut(..end)?;
         let (headers, tail) = frame.split_at_mut_checked(at)?;
         headers.copy_from_slice(self.bytes.get(..at)?);
@@ -71,7 +72,7 @@ impl Frames {
         &self,
         of: &Recorded<'_>,
         frame: &mut [u8],
-        packet: (u32, usize),
+        packet: (PacketLen, usize),
         tail: Range<usize>,
     ) -> Option<()> {
         let numbers = (of.number, of.sub_flow);
@@ -81,9 +82,9 @@ impl Frames {
 
     /// The length of the packet with so much replayed data.
     #[inline]
-    pub(super) fn recorded_len(&self, data: usize) -> u32 {
+    pub(super) fn recorded_len(&self, data: usize) -> PacketLen {
         let tail = if self.probe.is_some() { probe::LEN } else { 0 };
-        (self.recorded_at() + data + tail) as u32
+        PacketLen::new((self.recorded_at() + data + tail) as u32)
     }
 
     /// Where what is replayed begins.
@@ -99,7 +100,7 @@ impl Frames {
 
     /// The most replayed data that a packet has room for, or the longest frame that is replayed.
     pub fn recorded_max(&self) -> usize {
-        self.lengths.longest().saturating_sub(self.recorded_len(0)) as usize
+        self.lengths.longest().behind(self.recorded_len(0).get() as u16) as usize
     }
 
     /// What fragment `part` of a packet with this replayed data is counted as, from 1; 0: all of it.
