@@ -12,7 +12,7 @@ use wirebeat_units::{Nanos, UnitError};
 
 use super::is_default;
 use super::schema::TimeText;
-use super::tagged::{self, Tagged};
+use super::tagged::{self, Tagged, keyed};
 use crate::distribution::exponential::Exponential;
 use crate::distribution::{Deviation, Distribution};
 use crate::text::hint::nearest;
@@ -300,24 +300,18 @@ impl JsonSchema for Departures {
         let on_off = generator.subschema_for::<OnOff>();
         let distribution = generator.subschema_for::<Distribution<Nanos>>();
         let bounded = super::schema::bounded::<Nanos>(generator, &time, None);
-        let one = |key: &str, schema: Schema| {
-            json_schema!({
-                "type": "object", "additionalProperties": false, "required": [key],
-                "properties": { (key): schema }
-            })
-        };
         let file = json_schema!({ "type": "string" });
         let poisson = generator.subschema_for::<Exponential<Nanos>>();
         json_schema!({
             "description": "How the times between frames vary.",
             "anyOf": [
                 { "const": "constant" },
-                one("jitter", jitter),
-                one("on-off", on_off),
-                one("trace", file.clone()),
-                one("capture", file),
+                keyed("jitter", &jitter, &[]),
+                keyed("on-off", &on_off, &[]),
+                keyed("trace", &file, &[]),
+                keyed("capture", &file, &[]),
                 { "const": POISSON, "description": "A Poisson process: exponential gaps." },
-                one(POISSON, poisson),
+                keyed(POISSON, &poisson, &[]),
                 distribution,
                 bounded
             ]

@@ -12,7 +12,7 @@ use super::different;
 use super::is_default;
 use super::schema::{RateText, TimeText};
 use super::shared::Shared;
-use super::tagged::{self, Tagged};
+use super::tagged::{self, Tagged, keyed};
 
 /// The most steps of a profile.
 pub const MAX_STEPS: usize = 100_000;
@@ -235,28 +235,17 @@ impl JsonSchema for FlowRate {
         let time = generator.subschema_for::<TimeText>();
         let ramp = generator.subschema_for::<Ramp>();
         let sine = generator.subschema_for::<Sine>();
+        let steps = json_schema!({
+            "description": "Rates by the time from which they hold, from the flow's start.",
+            "type": "object", "additionalProperties": rate
+        });
         json_schema!({
             "description": "How fast, or how that changes with time.",
             "anyOf": [
                 rate,
-                {
-                    "type": "object", "additionalProperties": false, "required": ["steps"],
-                    "properties": {
-                        "steps": {
-                            "description": "Rates by the time from which they hold, from the flow's start.",
-                            "type": "object", "additionalProperties": rate
-                        },
-                        "every": time
-                    }
-                },
-                {
-                    "type": "object", "additionalProperties": false, "required": ["ramp"],
-                    "properties": { "ramp": ramp }
-                },
-                {
-                    "type": "object", "additionalProperties": false, "required": ["sine"],
-                    "properties": { "sine": sine }
-                }
+                keyed("steps", &steps, &[("every", &time)]),
+                keyed("ramp", &ramp, &[]),
+                keyed("sine", &sine, &[])
             ]
         })
     }

@@ -13,7 +13,7 @@ use wirebeat_units::{Bytes, FrameLen};
 use super::different;
 use super::schema::LengthText;
 use super::shared::Shared;
-use super::tagged::{self, Tagged};
+use super::tagged::{self, Tagged, keyed};
 use crate::distribution::Distribution;
 use crate::text::word_or_number;
 
@@ -304,33 +304,22 @@ impl JsonSchema for Size {
         let of = generator.subschema_for::<Of>();
         let distribution = generator.subschema_for::<Distribution<Bytes>>();
         let bounded = super::schema::bounded::<Bytes>(generator, &bytes, Some(&of));
+        let file = generator.subschema_for::<String>();
+        let mix = json_schema!({
+            "description": "Lengths with their weights.",
+            "type": "object",
+            "additionalProperties": { "type": "integer", "minimum": 0 }
+        });
+        let list = json_schema!({ "type": "array", "items": length, "minItems": 1 });
         json_schema!({
             "description": "How long frames are: a length, or how lengths are chosen.",
             "anyOf": [
                 length,
                 { "const": "imix" },
-                {
-                    "type": "object", "additionalProperties": false, "required": ["mix"],
-                    "properties": {
-                        "mix": {
-                            "description": "Lengths with their weights.",
-                            "type": "object",
-                            "additionalProperties": { "type": "integer", "minimum": 0 }
-                        }
-                    }
-                },
-                {
-                    "type": "object", "additionalProperties": false, "required": ["list"],
-                    "properties": { "list": { "type": "array", "items": length, "minItems": 1 } }
-                },
-                {
-                    "type": "object", "additionalProperties": false, "required": ["file"],
-                    "properties": { "file": { "type": "string" } }
-                },
-                {
-                    "type": "object", "additionalProperties": false, "required": ["capture"],
-                    "properties": { "capture": { "type": "string" } }
-                },
+                keyed("mix", &mix, &[]),
+                keyed("list", &list, &[]),
+                keyed("file", &file, &[]),
+                keyed("capture", &file, &[]),
                 distribution,
                 bounded
             ]

@@ -7,9 +7,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use schemars::Schema;
 use serde::de::value::{MapAccessDeserializer, StringDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, de};
+use serde_json::{Map, Value, json};
 
 use crate::text::hint::with_hint;
 
@@ -161,6 +163,17 @@ pub(super) fn variant<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     value: D,
 ) -> Result<T, D::Error> {
     T::deserialize(MapAccessDeserializer::new(OneKey { key, value: Some(value) }))
+}
+
+/// The JSON Schema of a map in which `key` says the kind and has this value; `beside` may stand beside it.
+pub(super) fn keyed(key: &str, value: &Schema, beside: &[(&str, &Schema)]) -> Value {
+    let all = [(key, value)].into_iter().chain(beside.iter().copied());
+    let properties: Map<String, Value> =
+        all.map(|(key, schema)| (key.to_owned(), schema.as_value().clone())).collect();
+    json!({
+        "type": "object", "additionalProperties": false, "required": [key],
+        "properties": properties
+    })
 }
 
 /// Two lists of words as one of `N`, which is as many as both have.

@@ -17,7 +17,7 @@ use wirebeat_wire::mac::MacAddr;
 
 use super::header::dscp::Dscp;
 use super::number::Number;
-use super::tagged::{self, Tagged};
+use super::tagged::{self, Tagged, keyed};
 pub use crate::values::Per;
 use crate::values::{Shape, low_bits};
 
@@ -250,31 +250,18 @@ impl<T: FieldValue> JsonSchema for Field<T> {
         let value = generator.subschema_for::<T>();
         let per = generator.subschema_for::<Per>();
         let number = generator.subschema_for::<Number>();
+        let count = schemars::json_schema!({ "type": "integer", "minimum": 1 });
+        let list = schemars::json_schema!({ "type": "array", "items": value, "minItems": 1 });
+        let range = schemars::json_schema!({ "type": "array", "items": value, "minItems": 2, "maxItems": 2 });
+        let step = [("step", &number), ("count", &count), ("per", &per)];
         schemars::json_schema!({
             "description": "A value, or how it changes.",
             "anyOf": [
                 value,
-                {
-                    "type": "object", "additionalProperties": false, "required": ["list"],
-                    "properties": {
-                        "list": { "type": "array", "items": value, "minItems": 1 }, "per": per
-                    }
-                },
-                {
-                    "type": "object", "additionalProperties": false, "required": ["increment"],
-                    "properties": { "increment": value, "step": number, "count": { "type": "integer", "minimum": 1 }, "per": per }
-                },
-                {
-                    "type": "object", "additionalProperties": false, "required": ["decrement"],
-                    "properties": { "decrement": value, "step": number, "count": { "type": "integer", "minimum": 1 }, "per": per }
-                },
-                {
-                    "type": "object", "additionalProperties": false, "required": ["random"],
-                    "properties": {
-                        "random": { "type": "array", "items": value, "minItems": 2, "maxItems": 2 },
-                        "mask": value, "per": per
-                    }
-                }
+                keyed("list", &list, &[("per", &per)]),
+                keyed("increment", &value, &step),
+                keyed("decrement", &value, &step),
+                keyed("random", &range, &[("mask", &value), ("per", &per)])
             ]
         })
     }
