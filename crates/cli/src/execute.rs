@@ -1,5 +1,7 @@
 //! Runs a scenario and gives its report: what `send`, `run` and `demo` have in common.
 
+use std::path::Path;
+
 use wirebeat_run::{Options, RunError, Stop};
 use wirebeat_traffic::scenario::Scenario;
 
@@ -17,13 +19,18 @@ pub fn execute(
     let signals = Signals::watch()?;
     let mut observer = output.observer();
     let mut prepared = wirebeat_run::prepare(scenario, options).map_err(&explain)?;
-    if let Some(path) = prepared.control_path() {
+    let control = prepared.control_path().map(Path::to_owned);
+    if let Some(path) = &control {
         signals.remove_at_end(path);
-        observer.notice(&format!("control socket: {}", path.display()));
     }
     // until it runs, a signal ends the program, and so nobody asks this one
     prepared.begin(&Stop::new()).map_err(explain)?;
-    let report = prepared.start(&mut *observer, signals.running());
+    let stop = signals.running();
+    // who reads this may end the run, which then reports
+    if let Some(path) = &control {
+        observer.notice(&format!("control socket: {}", path.display()));
+    }
+    let report = prepared.start(&mut *observer, stop);
     drop(observer);
     Ok(output.report(&report))
 }

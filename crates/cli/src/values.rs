@@ -299,7 +299,9 @@ impl FromStr for TxQueues {
 /// Numbers up to `most` and ranges of them: "2,4-6".
 fn numbers(text: &str, most: u16, what: &str) -> Result<Vec<u16>, String> {
     let wrong = |part: &str| {
-        format!("'{part}' is no {what}; write numbers from 0 to {most}, for example 2, 2,3 or 2-5")
+        format!(
+            "'{part}' is not a {what}; write numbers from 0 to {most}, for example 2, 2,3 or 2-5"
+        )
     };
     let number = |part: &str, text: &str| match text.parse::<u16>() {
         Ok(number) if number <= most => Ok(number),

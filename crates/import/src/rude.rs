@@ -307,7 +307,7 @@ fn behaviour(draft: &mut Draft<'_>, line: &Line, words: &[&str]) -> Result<Behav
     match (keyword::find(kind, KINDS), rest) {
         (Some(Kind::Constant), [frames, bytes, rest @ ..]) if rest.len() <= 2 => {
             let number = |word: &str, what: &str| {
-                let wrong = || line.wrong(format!("'{}' is no {what}", printable(word)));
+                let wrong = || line.wrong(format!("'{}' is not a {what}", printable(word)));
                 word.parse::<u64>().map_err(|_| wrong())
             };
             let length = length(line, number(bytes, "size in bytes")?)?;

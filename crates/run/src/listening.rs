@@ -86,6 +86,7 @@ pub(crate) fn receive(
         work: Work::Idle,
         timeline: None,
         kept: Kept::default(),
+        unseen: Vec::new(),
         complete: 0,
     };
     let service = Service {
@@ -139,7 +140,7 @@ pub(crate) fn receive(
     if let Some(mut timeline) = local.timeline.take() {
         let lasted = MonotonicClock.now().saturating_sub(timeline.beat().start);
         let told = timeline.finish(&mut report, (None, lasted));
-        told.iter().for_each(|interval| observer.interval(interval));
+        local.unseen.iter().chain(&told).for_each(|interval| observer.interval(interval));
     }
     Ok(report)
 }
@@ -199,10 +200,27 @@ struct Local<'a> {
     timeline: Option<Timeline>,
     /// What it has not been told of them.
     kept: Kept,
+    /// Those that the observer here has not seen.
+    unseen: Vec<Interval>,
     complete: u64,
 }
 
 impl Local<'_> {
+    /// Takes the intervals that have ended from the receiver, and says until when there are no more.
+    fn look(&mut self) -> Duration {
+        let now = MonotonicClock.now();
+        let (Some(timeline), Work::Measuring { receiver, .. }) = (&mut self.timeline, &self.work)
+        else {
+            return Duration::MAX;
+        };
+        let (series, complete) = receiver.take_intervals(now);
+        self.kept.add(&series);
+        self.complete = complete;
+        timeline.received(series);
+        self.unseen.extend(timeline.tell(now, complete));
+        timeline.pause(now, WATCH)
+    }
+
     /// Nobody is served any more.
     fn rest(&mut self) {
         self.idle =
@@ -302,20 +320,12 @@ impl Metering for Local<'_> {
     }
 
     fn watch(&mut self) -> (Vec<Interval>, Duration) {
-        let now = MonotonicClock.now();
-        let (Some(timeline), Work::Measuring { receiver, .. }) = (&mut self.timeline, &self.work)
-        else {
-            return (Vec::new(), Duration::MAX);
-        };
-        let (series, complete) = receiver.take_intervals(now);
-        self.kept.add(&series);
-        self.complete = complete;
-        timeline.received(series);
-        (timeline.tell(now, complete), timeline.pause(now, WATCH))
+        let pause = self.look();
+        (mem::take(&mut self.unseen), pause)
     }
 
     fn intervals(&mut self) -> (Series<MeterBooks>, u64) {
-        self.watch();
+        self.look();
         (self.kept.take(), self.complete)
     }
 

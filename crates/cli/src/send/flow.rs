@@ -207,7 +207,7 @@ mod tests {
             assert!(error.starts_with(message), "{text}: {error}");
         }
         let unlike_any = "xyzzy=1".parse::<NamedFlow>().unwrap_err();
-        assert!(unlike_any.contains("there is name, to, rate"), "{unlike_any}");
+        assert!(unlike_any.contains("use one of name, to, rate"), "{unlike_any}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod attachment;
 mod bare_limit;
 mod books;
 mod clock;
+mod configure;
 mod convert;
 mod dispatcher;
 mod known_headers;

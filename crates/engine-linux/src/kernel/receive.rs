@@ -7,35 +7,30 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
-use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use wirebeat_engine::port::PortError;
-use wirebeat_meter::filter::Filter;
-use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::interval::FlowBooks;
 use wirebeat_meter::jitter::InterarrivalJitter;
 use wirebeat_meter::meter::{Flows, MeterConfig};
-use wirebeat_meter::observation::Observed;
 use wirebeat_meter::summary::{
     FlowSummary, LinearBins, MeterSummary, SequenceSummary, SharedHistograms,
 };
 
 use super::Attachment;
 use super::abi::{
-    Detail, EXTENTS, Flow, HEADER_MASKS, OBSERVE_ALL, OBSERVE_METERED, Observer, PROBE_FLOWS,
-    RxCounters, RxLane, WINDOW_GROWTH,
+    Detail, EXTENTS, Flow, HEADER_MASKS, Observer, PROBE_FLOWS, RxCounters, RxLane, WINDOW_GROWTH,
 };
+use super::configure::{configure, delay_base, rings, size};
 use super::known_headers::KnownHeaders;
 use super::load::{entries, system};
 use super::mapped::Mapped;
-use super::observations::{ObservationOptions, Observations, Rings};
+use super::observations::{ObservationOptions, Observations};
 use super::plan::{MEMORY_MAX, Plan, Recognised, TooMuch};
-use super::skeletons::receive::types::rodata;
-use super::skeletons::receive::{OpenReceiveSkel, ReceiveSkelBuilder};
+use super::skeletons::receive::ReceiveSkelBuilder;
 use super::{clock, convert, verifier};
 
 /// What happens to metered datagrams.
@@ -630,111 +625,6 @@ impl KernelReceiver {
         bins.overflow = self.bins.load((at + bins.counts.len()) * 8);
         Some(bins)
     }
-}
-
-fn delay_base(flows: &Flows) -> i64 {
-    match flows {
-        Flows::Any(_) => 0,
-        Flows::Expected(flows) => {
-            flows.values().next().map_or(0, |Expectation { delay_base, .. }| *delay_base)
-        }
-    }
-}
-
-/// Sets the maps' sizes.
-fn size(
-    open: &mut OpenReceiveSkel<'_>,
-    plan: &Plan,
-    (lanes, cpus, bins): (usize, usize, usize),
-) -> Result<(), PortError> {
-    entries(&mut open.maps.lanes, plan.rows * lanes as u32)?;
-    entries(&mut open.maps.flows, plan.rows)?;
-    entries(&mut open.maps.window, plan.all_words() + plan.spare)?;
-    entries(&mut open.maps.details, plan.details)?;
-    entries(&mut open.maps.counters, cpus as u32)?;
-    entries(&mut open.maps.bins, bins as u32)
-}
-
-/// Sets what is told of single frames, and the size of the rings for it.
-fn rings(
-    open: &mut OpenReceiveSkel<'_>,
-    observe: &ObservationOptions,
-    (cpus, clock_ahead): (usize, i64),
-    on: &str,
-) -> Result<Rings, PortError> {
-    let Some(slots) = observe.slots(cpus) else {
-        return Err(PortError::Unsupported {
-            engine: "kernel",
-            what: format!(
-                "hand on so many observations on {cpus} CPUs: that takes more than {} MiB; ask for fewer at a time",
-                ObservationOptions::MEMORY_MAX_MIB
-            ),
-        });
-    };
-    let stride = observe.stride();
-    entries(&mut open.maps.observers, cpus as u32)?;
-    entries(&mut open.maps.observations, cpus as u32 * slots)?;
-    open.maps
-        .observations
-        .set_value_size(stride as u32)
-        .map_err(|error| system("sizing the observations", on, error))?;
-    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-        rodata.observe = match observe.frames {
-            Observed::Measured => OBSERVE_METERED,
-            Observed::All => OBSERVE_ALL,
-        };
-        (rodata.observed_bytes, rodata.observation_slots) = (observe.caught(), slots);
-    }
-    Ok(Rings { cpus, slots, stride, clock_ahead })
-}
-
-/// The number of the first flow, where the others follow it without a gap.
-fn contiguous(flows: &Flows) -> Option<u16> {
-    let Flows::Expected(flows) = flows else { return None };
-    let (first, last) = (*flows.keys().next()?, *flows.keys().next_back()?);
-    (usize::from(last - first) + 1 == flows.len()).then_some(first)
-}
-
-/// Sets the program's constants.
-fn configure(rodata: &mut rodata, options: &ReceiveOptions, plan: &Plan) {
-    let MeterConfig { flows, filter, bins, .. } = &options.meter;
-    rodata.flow_count = plan.flows;
-    rodata.any_flow = u32::from(matches!(flows, Flows::Any(_)));
-    rodata.detail_count = plan.details;
-    (rodata.spare_at, rodata.spare_words) = (plan.all_words(), plan.spare);
-    rodata.count_by_lane = u32::from(plan.counts_by_lane());
-    if plan.first == 0 {
-        rodata.all_window_words = plan.words;
-        rodata.all_window_turn = plan.words.ilog2() - 3;
-    }
-    if let Some(first) = contiguous(flows) {
-        (rodata.contiguous, rodata.flow_base) = (1, first.into());
-    }
-    rodata.several_queues = u32::from(options.several_queues);
-    rodata.pass = u32::from(options.fate == Fate::Pass);
-    rodata.delay_base_ns = delay_base(flows);
-    if let Some(bins) = bins.map(|bins| bins.empty()) {
-        rodata.bin_count = bins.counts.len() as u32;
-        rodata.bin_width_ns = bins.width;
-    }
-    match filter.source.map(|source| source.to_canonical()) {
-        Some(IpAddr::V4(source)) => {
-            rodata.filter_family = 4;
-            rodata.filter_source[0] = u32::from_ne_bytes(source.octets());
-        }
-        Some(IpAddr::V6(source)) => {
-            rodata.filter_family = 6;
-            for (word, bytes) in
-                rodata.filter_source.iter_mut().zip(source.octets().chunks_exact(4))
-            {
-                *word = bytes.try_into().map_or(0, u32::from_ne_bytes);
-            }
-        }
-        None => {}
-    }
-    rodata.filtered = u32::from(*filter != Filter::default());
-    rodata.filter_source_port = filter.source_port.unwrap_or(0);
-    rodata.filter_port = filter.destination_port.unwrap_or(0);
 }
 
 impl Drop for KernelReceiver {

@@ -74,8 +74,8 @@ fn two_senders_with_one_number_are_told(engine: Engine) {
     });
     let flow = received(&report, 0);
     assert_eq!((flow.received.frames, flow.unique, flow.duplicates), (1000, 500, 500));
-    // those of whichever sender was behind
-    assert!(flow.conflicting >= 400, "{}", flow.conflicting);
+    // those of whichever sender was behind, at each moment
+    assert!(flow.conflicting > 250, "{}", flow.conflicting);
     let finding = report.findings.iter().find(|one| one.kind == FindingKind::FlowNumberShared);
     let message = &finding.unwrap_or_else(|| panic!("{:#?}", report.findings)).message;
     assert!(message.contains("500 duplicates") && message.contains("--source"), "{message}");
