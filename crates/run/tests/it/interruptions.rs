@@ -11,7 +11,7 @@ use crate::world::{Engine, balanced, cable, ports, prepared, run};
 
 fn scenario(engine: Engine, more: &str, rate: &str) -> String {
     format!(
-        "{}flows:\n  x: {{ from: a, to: b, size: 64B{rate} }}\nrun: {{ time: 400ms, wait: spin }}\n",
+        "{}flows:\n  x: {{ from: a, to: b, size: 64B{rate} }}\nrun: {{ time: 1500ms, wait: spin }}\n",
         ports(engine, more)
     )
 }
@@ -39,7 +39,7 @@ fn whoever_takes_the_cpu_of_a_sender_is_heard() {
     let heard = sender(&report).interruptions.as_ref().unwrap();
     assert!(heard.listened_ns > 300_000_000, "{} ns", heard.listened_ns);
     let longest = heard.lengths_ns.max.unwrap();
-    assert!((5_000_000..400_000_000).contains(&longest), "{longest} ns");
+    assert!((5_000_000..1_500_000_000).contains(&longest), "{longest} ns");
     let late = report.flows[0].sent.as_ref().unwrap().send_lateness_ns.max.unwrap();
     assert!(late > 5_000_000, "{late} ns");
 }
