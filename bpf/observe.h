@@ -112,7 +112,7 @@ __noinline int wb_observe(struct xdp_md *ctx, struct wb_observed *seen)
 	to->queue = ctx->rx_queue_index;
 	to->standing = seen->standing;
 	to->caught = observed_bytes ? copy_first(ctx, to) : 0;
-	/* with a barrier: what was written before is there for whoever sees it */
+	/* with a barrier: a reader that sees the mark sees the rest */
 	__sync_lock_test_and_set(&to->mark, head + 1);
 	return 0;
 lost:

@@ -1,4 +1,4 @@
-//! Transmit memory for engines that send from user space: a ring of slots, and its books.
+//! Transmit memory for engines that send from user space: a ring of slots, and its counters.
 //!
 //! A slot goes from free to reserved (a frame is being built) to committed (it waits to be sent) and
 //! back to free when the engine says what became of it; each change is counted by the frame's tag.

@@ -606,6 +606,21 @@ fn the_json_form() {
     assert_eq!(read, Document::Report(Box::new(report)));
 }
 
+/// The first screen is the summary, and JSON has no histograms, unless somebody asks.
+#[test]
+fn details_and_histograms_come_on_request() {
+    let (sender, receiver) = both(&[VOICE, BULK]);
+    let report = assemble(facts("wirebeat run voice.yaml"), Some(sender), Some(receiver));
+    let summary = report.text(Rendering::default());
+    assert!(summary.lines().count() < 24, "{summary}");
+    assert!(summary.contains("--details") && !summary.contains("consistency checks"), "{summary}");
+    assert!(text(&report).contains("consistency checks"));
+    let json = report.json(Rendering::default());
+    assert!(!json.contains("\"histogram\"") && json.contains("\"p99\""));
+    let asked = report.json(Rendering { histograms: true, ..Rendering::default() });
+    assert!(asked.contains("\"histogram\""));
+}
+
 /// Of 10,000 flows it took 33 MB, a third of it for what is not known.
 #[test]
 fn what_is_not_known_of_a_flow_takes_no_room() {

@@ -349,7 +349,7 @@ impl Timeline {
     /// What comes for an interval that was told counts in the next.
     fn add(&mut self, range: Range<u64>, counts: IntervalCounts) {
         let start = range.start.max(self.told);
-        self.open.add_span(start..range.end.max(start + 1), counts);
+        self.open.add_span(start..range.end.max(start.saturating_add(1)), counts);
     }
 
     /// Tells all intervals that have ended by `now` and that everybody, who has said all below number `complete`, is done
@@ -515,7 +515,8 @@ impl Timeline {
                 if key == TOGETHER { Some(&mut counts.others) } else { counts.flows.get_mut(&key) };
             flow.and_then(counter).map_or(0, |count| *count)
         };
-        let counted: u64 = self.whole.iter_mut().map(|(_, counts)| of(counts)).sum();
+        let all = self.whole.iter_mut().map(|(_, counts)| of(counts));
+        let counted = all.fold(0, u64::saturating_add);
         if counted <= total {
             return;
         }
@@ -524,7 +525,7 @@ impl Timeline {
             let flow =
                 if key == TOGETHER { Some(&mut counts.others) } else { counts.flows.get_mut(&key) };
             let Some(count) = flow.and_then(counter) else { continue };
-            before += *count;
+            before = before.saturating_add(*count);
             // the last one is given all of the rest
             let by_now = u128::from(total) * u128::from(before) / u128::from(counted.max(1));
             let by_now = u64::try_from(by_now).unwrap_or(total);

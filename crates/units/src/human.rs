@@ -124,7 +124,7 @@ fn unit_of(value: f64, significant: usize, scale: Scale) -> usize {
     unit
 }
 
-/// `value` in a unit of a scale; a whole number of the smallest has no decimals. "n/a" for what is no number.
+/// `value` in a unit of a scale; a whole number of the smallest has no decimals. "n/a" for NaN and infinity.
 fn in_unit(value: f64, significant: usize, (scale, unit): (Scale, usize)) -> String {
     if !value.is_finite() {
         return "n/a".to_owned();
@@ -157,7 +157,7 @@ fn grouped(digits: &str) -> String {
     out
 }
 
-/// The decimal exponent of `value` rounded to `significant` digits; 0 for zero and for what is no number.
+/// The decimal exponent of `value` rounded to `significant` digits; 0 for zero, NaN and infinity.
 fn exponent(value: f64, significant: usize) -> i32 {
     let scientific = format!("{:.*e}", significant.max(1) - 1, value);
     scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)

@@ -90,7 +90,7 @@ pub(crate) struct Engine {
 pub(crate) enum Calls {
     /// A thread of its own.
     Thread(Pump),
-    /// Whoever flushes the port.
+    /// The thread that flushes the port.
     Caller {
         engine: Box<Engine>,
         /// What the pages of the kernel begin as; only its length matters.

@@ -1,7 +1,7 @@
 //! From plain numbers to a report.
 //!
 //! What the sender and the receiver counted comes in as [`SenderSide`] and [`ReceiverSide`]; losses,
-//! rates, books and findings follow from them here, by pure functions. Either side may be absent. One
+//! rates, consistency checks and findings follow from them here, by pure functions. Either side may be absent. One
 //! step is one file: `pair` brings the two sides of each flow together, `rates` makes rates of
 //! counts, `consistency` checks the sums, `findings` says what limited the run.
 
