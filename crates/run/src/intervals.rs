@@ -98,6 +98,8 @@ pub(crate) struct Timeline {
     open: Series<IntervalCounts>,
     /// Intervals below this were told.
     told: u64,
+    /// When the last of them ended, from the start.
+    told_to: Nanos,
     /// What was told.
     whole: Series<IntervalCounts>,
     losses: BTreeMap<u32, LossSum>,
@@ -254,6 +256,7 @@ impl Timeline {
             uncertainty: None,
             open: Series::new(MOST),
             told: 0,
+            told_to: Nanos::ZERO,
             whole: Series::new(room),
             losses: BTreeMap::new(),
             cpu: None,
@@ -437,17 +440,27 @@ impl Timeline {
             }
         }
         self.told = range.end;
-        let told = interval(self.span(&range), &counts, &self.flows.names, self.uncertainty);
+        let (from, to) = self.span(&range);
+        // one that was told before the end was known went on to its own end
+        let from = from.max(self.told_to).min(to);
+        self.told_to = to;
+        let told = interval((from, to), &counts, &self.flows.names, self.uncertainty);
         self.whole.add_span(range, counts);
         told
     }
 
-    /// From when to when an interval lasted. The last ones end with the run.
+    /// From when to when an interval lasted. That in which sending ended ends with it, and the next begins there; the last one
+    /// ends with the run.
     fn span(&self, range: &Range<u64>) -> (Nanos, Nanos) {
-        let at = |interval: u64| Nanos::new(self.beat.length.get().saturating_mul(interval));
+        let length = self.beat.length.get().max(1);
+        let last_sent = self.end.get().div_ceil(length);
+        let sending_ended = last_sent..last_sent.saturating_add(range.end - range.start);
+        let at = |interval: u64| {
+            let end = Some(self.end).filter(|_| sending_ended.contains(&interval));
+            end.unwrap_or(Nanos::new(length.saturating_mul(interval)))
+        };
         let (from, to) = (at(range.start), at(range.end));
-        let end = if from < self.end { self.end } else { self.over.max(from) };
-        (from, to.min(end))
+        (from, to.min(self.over.max(from)))
     }
 
     /// Finds what was lost of each flow by the end of an interval.

@@ -139,6 +139,24 @@ fn a_long_run_has_a_bounded_number_of_intervals_that_add_up() {
     assert_eq!(told, report.intervals);
 }
 
+/// Sending ends in the middle of an interval, and frames are under way beyond the end of it.
+#[test]
+fn what_arrives_after_sending_ended_is_in_the_next_interval_without_a_gap() {
+    let text =
+        format!("{}flows:\n{}", ports(Engine::Loopback, ""), flow("x", "rate: 500pps, count: 20"));
+    let link = Link { delay: Nanos::from_millis(25), ..Link::default() };
+    let (report, _) = told(&text, None, (Nanos::from_millis(10), link), None);
+    let times: Vec<(u64, u64)> = report
+        .intervals
+        .iter()
+        .map(|one| (one.from_ns / 1_000_000, one.to_ns / 1_000_000))
+        .collect();
+    // the last of 20 frames leaves at 38 ms, and arrives 25 ms later
+    let (sending, after) = times.split_at(4);
+    assert_eq!(sending, [(0, 10), (10, 20), (20, 30), (30, 38)]);
+    assert_eq!(after.first().map(|(from, _)| *from), Some(38), "{times:?}");
+}
+
 /// Intervals are those of the schedule on a virtual clock, to the frame.
 #[test]
 fn each_interval_has_its_own_frames_and_delays() {
