@@ -17,10 +17,10 @@ fuzz_target!(|bytes: &[u8]| {
     }
 
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Ok(line) = crude::Line::parse(text) {
-        assert_eq!(crude::Line::parse(&line.to_string()), Ok(line));
+    if let Ok(line) = crude::CrudeLine::parse(text) {
+        assert_eq!(crude::CrudeLine::parse(&line.to_string()), Ok(line));
     }
-    if let Ok(Some(line)) = mgen::Line::parse(text, NOW_NS) {
-        let _ = mgen::Line::parse(&line.to_string(), line.at_ns());
+    if let Ok(Some(line)) = mgen::MgenLine::parse(text, NOW_NS) {
+        let _ = mgen::MgenLine::parse(&line.to_string(), line.at_ns());
     }
 });

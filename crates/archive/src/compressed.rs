@@ -87,7 +87,7 @@ pub fn unpacked(mut from: Box<dyn Read>) -> io::Result<Unpacked> {
             Err(error) => return Err(error),
         }
     }
-    let state = Rc::new(State::default());
+    let state = Rc::new(StreamState::default());
     let begun = Cursor::new(first[..len].to_vec()).chain(from);
     let Some(packing) = packing(&first[..len]) else { return Ok((Box::new(begun), None)) };
     let packed = BufReader::with_capacity(BUFFER, Packed { from: begun, state: Rc::clone(&state) });
@@ -104,7 +104,7 @@ pub fn unpacked(mut from: Box<dyn Read>) -> io::Result<Unpacked> {
 
 /// What is known of the packed bytes.
 #[derive(Debug, Default)]
-struct State {
+struct StreamState {
     /// How many were read.
     read: Cell<u64>,
     /// Whether the system refused to read more.
@@ -114,7 +114,7 @@ struct State {
 /// The packed bytes.
 struct Packed {
     from: Chain<Cursor<Vec<u8>>, Box<dyn Read>>,
-    state: Rc<State>,
+    state: Rc<StreamState>,
 }
 
 impl Read for Packed {
@@ -133,7 +133,7 @@ impl Read for Packed {
 struct Unpacking {
     decoder: Box<dyn Read>,
     packing: Packing,
-    state: Rc<State>,
+    state: Rc<StreamState>,
 }
 
 impl Read for Unpacking {

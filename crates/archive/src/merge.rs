@@ -26,11 +26,11 @@ pub struct Merge<S> {
     sources: Vec<S>,
     /// The sources that are at a record, by its moment and their number.
     heads: BinaryHeap<Reverse<(Moment, usize)>>,
-    state: State,
+    state: MergeState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum MergeState {
     /// No source was asked for anything.
     New,
     /// The source at the top of the heap is at the current record.
@@ -42,7 +42,7 @@ enum State {
 impl<S: Source> Merge<S> {
     /// Of these.
     pub fn new(sources: Vec<S>) -> Merge<S> {
-        Merge { heads: BinaryHeap::with_capacity(sources.len()), sources, state: State::New }
+        Merge { heads: BinaryHeap::with_capacity(sources.len()), sources, state: MergeState::New }
     }
 
     /// What it reads.
@@ -76,16 +76,16 @@ impl<S: Source> Merge<S> {
 
 impl<S: Source> Source for Merge<S> {
     fn advance(&mut self) -> Result<bool, Error> {
-        let before = std::mem::replace(&mut self.state, State::Ended);
+        let before = std::mem::replace(&mut self.state, MergeState::Ended);
         match before {
-            State::New => self.begin()?,
-            State::Going => self.step()?,
-            State::Ended => return Ok(false),
+            MergeState::New => self.begin()?,
+            MergeState::Going => self.step()?,
+            MergeState::Ended => return Ok(false),
         }
         if !self.heads.is_empty() {
-            self.state = State::Going;
+            self.state = MergeState::Going;
         }
-        Ok(self.state == State::Going)
+        Ok(self.state == MergeState::Going)
     }
 
     fn record(&self) -> Record<'_> {

@@ -77,12 +77,12 @@ impl<S: Fn() -> bool> Sorter<S> {
         if self.runs.is_empty() {
             self.order();
             let (data, entries) = (self.data, self.entries);
-            let parts = Parts::Memory { data, entries, next: 0, passed: 0 };
+            let parts = SortedParts::Memory { data, entries, next: 0, passed: 0 };
             return Ok(Sorted { parts, names: self.names });
         }
         self.spill()?;
         (self.data, self.entries) = (Vec::new(), Vec::new());
-        let parts = Parts::Runs(self.merge()?);
+        let parts = SortedParts::Runs(self.merge()?);
         Ok(Sorted { parts, names: self.names })
     }
 
@@ -221,11 +221,11 @@ impl<S: Fn() -> bool> Sink for Sorter<S> {
 
 /// Records in the order of time.
 pub struct Sorted {
-    parts: Parts,
+    parts: SortedParts,
     names: Names,
 }
 
-enum Parts {
+enum SortedParts {
     /// From memory, where all of them fit: the entry behind the current one, and the bytes of those before it.
     Memory { data: Vec<u8>, entries: Vec<Entry>, next: usize, passed: u64 },
     /// From runs.
@@ -235,20 +235,20 @@ enum Parts {
 impl Source for Sorted {
     fn advance(&mut self) -> Result<bool, Error> {
         match &mut self.parts {
-            Parts::Memory { entries, next, passed, .. } => {
+            SortedParts::Memory { entries, next, passed, .. } => {
                 let entry = entries.get(*next);
                 *passed += entry.map_or(0, |entry| entry.len as u64);
                 *next += 1;
                 Ok(entry.is_some())
             }
-            Parts::Runs(merge) => merge.advance(),
+            SortedParts::Runs(merge) => merge.advance(),
         }
     }
 
     fn record(&self) -> Record<'_> {
         let none = Record { time: Timestamp::EPOCH, device: Default::default(), data: &[] };
         match &self.parts {
-            Parts::Memory { data, entries, next, .. } => {
+            SortedParts::Memory { data, entries, next, .. } => {
                 let entry = next.checked_sub(1).and_then(|at| entries.get(at));
                 let record = entry.and_then(|entry| {
                     let bytes = data.get(entry.start..entry.start + entry.len)?;
@@ -256,7 +256,7 @@ impl Source for Sorted {
                 });
                 record.unwrap_or(none)
             }
-            Parts::Runs(merge) => merge.record(),
+            SortedParts::Runs(merge) => merge.record(),
         }
     }
 
@@ -266,8 +266,8 @@ impl Source for Sorted {
 
     fn position(&self) -> u64 {
         match &self.parts {
-            Parts::Memory { passed, .. } => *passed,
-            Parts::Runs(merge) => merge.position(),
+            SortedParts::Memory { passed, .. } => *passed,
+            SortedParts::Runs(merge) => merge.position(),
         }
     }
 }

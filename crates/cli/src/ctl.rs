@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand};
 use wirebeat_run::Controlled;
 use wirebeat_run::control::client::{self, ClientError};
-use wirebeat_run::control::message::{Answer, Effect, FlowState, Request, State};
+use wirebeat_run::control::message::{Answer, ControlRequest, Effect, FlowState, State};
 use wirebeat_traffic::scenario::change::Settings;
 use wirebeat_traffic::scenario::{Change, Departures, FlowRate, Size};
 use wirebeat_units::Nanos;
@@ -186,15 +186,15 @@ fn table(flows: &[FlowState]) -> String {
 }
 
 impl What {
-    fn request(&self) -> Request {
-        let change = |flow: &String, to| Request::Change { flow: flow.clone(), to };
+    fn request(&self) -> ControlRequest {
+        let change = |flow: &String, to| ControlRequest::Change { flow: flow.clone(), to };
         match self {
-            What::List => Request::List {},
+            What::List => ControlRequest::List {},
             What::Set(set) => change(&set.flow, Change::To(Box::new(set.settings()))),
             What::Pause { flow } => change(flow, Change::Pause),
             What::Resume { flow } => change(flow, Change::Resume),
-            What::Stop { flow: Some(flow), .. } => Request::Stop { flow: flow.clone() },
-            What::Stop { flow: None, .. } => Request::StopAll {},
+            What::Stop { flow: Some(flow), .. } => ControlRequest::Stop { flow: flow.clone() },
+            What::Stop { flow: None, .. } => ControlRequest::StopAll {},
         }
     }
 }

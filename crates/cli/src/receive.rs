@@ -37,7 +37,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
-    port: PortArgs,
+    port: RxPortArgs,
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]
@@ -99,7 +99,7 @@ impl FromStr for GroupText {
 /// Where frames arrive.
 #[derive(ClapArgs, Debug)]
 #[command(next_help_heading = "Port")]
-struct PortArgs {
+struct RxPortArgs {
     /// The interface to receive on; the engine 'socket' needs none
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,

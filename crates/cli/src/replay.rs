@@ -81,7 +81,7 @@ pub struct Args {
     #[command(flatten)]
     reading: ReadingArgs,
     #[command(flatten)]
-    run: RunArgs,
+    run: ReplayRunArgs,
     #[command(flatten)]
     peer: PeerArgs,
     #[command(flatten)]
@@ -195,7 +195,7 @@ struct ReadingArgs {
 /// How long, and how exactly.
 #[derive(ClapArgs, Debug)]
 #[command(next_help_heading = "Run")]
-struct RunArgs {
+struct ReplayRunArgs {
     /// End at this time [default: with the file]
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     time: Option<Nanos>,
@@ -388,14 +388,14 @@ pub(crate) mod tests {
 
     #[derive(Parser)]
     #[command(no_binary_name = true)]
-    struct Line {
+    struct ReplayLine {
         #[command(flatten)]
         args: Args,
     }
 
     /// The scenario of a command line without quotes.
     pub(crate) fn of(line: &str) -> Result<Scenario, Failure> {
-        let line = Line::try_parse_from(line.split_whitespace());
+        let line = ReplayLine::try_parse_from(line.split_whitespace());
         let line = line.map_err(|error| crate::usage::explain(&error))?;
         let recordings = stream::recordings(&line.args.files, |_| {})?;
         scenario(&line.args, &recordings)

@@ -54,12 +54,12 @@ impl Signals {
                 while let Ok(signal) = signals.wait() {
                     let since = first.map(|first: Instant| first.elapsed());
                     match answer(runs.load(Ordering::Acquire), since) {
-                        Answer::Stop => {
+                        SignalAnswer::Stop => {
                             first = Some(Instant::now());
                             asked.ask(signal as u8);
                         }
-                        Answer::Nothing => {}
-                        Answer::End => {
+                        SignalAnswer::Nothing => {}
+                        SignalAnswer::End => {
                             remove(&leaving);
                             process::exit(SHELL_OFFSET + signal as i32)
                         }
@@ -102,19 +102,19 @@ fn is_ignored(signal: Signal) -> bool {
 
 /// What a signal does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+enum SignalAnswer {
     Stop,
     Nothing,
     End,
 }
 
 /// What a signal does, so long `after` the first one.
-fn answer(running: bool, after: Option<Duration>) -> Answer {
+fn answer(running: bool, after: Option<Duration>) -> SignalAnswer {
     match after {
-        _ if !running => Answer::End,
-        None => Answer::Stop,
-        Some(after) if after < ONE_WISH => Answer::Nothing,
-        Some(_) => Answer::End,
+        _ if !running => SignalAnswer::End,
+        None => SignalAnswer::Stop,
+        Some(after) if after < ONE_WISH => SignalAnswer::Nothing,
+        Some(_) => SignalAnswer::End,
     }
 }
 
@@ -125,13 +125,13 @@ mod tests {
     #[test]
     fn the_first_signal_stops_a_run_and_a_second_ends_it() {
         let soon = ONE_WISH / 2;
-        assert_eq!(answer(true, None), Answer::Stop);
-        assert_eq!(answer(true, Some(soon)), Answer::Nothing);
-        assert_eq!(answer(true, Some(ONE_WISH)), Answer::End);
+        assert_eq!(answer(true, None), SignalAnswer::Stop);
+        assert_eq!(answer(true, Some(soon)), SignalAnswer::Nothing);
+        assert_eq!(answer(true, Some(ONE_WISH)), SignalAnswer::End);
     }
 
     #[test]
     fn a_run_that_has_not_begun_has_nothing_to_report() {
-        assert_eq!(answer(false, None), Answer::End);
+        assert_eq!(answer(false, None), SignalAnswer::End);
     }
 }

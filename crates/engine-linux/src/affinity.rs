@@ -33,15 +33,15 @@ pub fn allowed() -> Vec<usize> {
 ///
 /// Where no other CPU is allowed nothing changes. It stays with its thread, whose affinity it gives back.
 #[derive(Debug)]
-pub struct Aside {
+pub struct HelperCpuGuard {
     before: Option<CpuSet>,
     thread: PhantomData<*const ()>,
 }
 
-impl Aside {
+impl HelperCpuGuard {
     /// Keeps off these CPUs.
-    pub fn from(cpus: impl IntoIterator<Item = usize>) -> Aside {
-        Aside { before: Self::keep_off(cpus), thread: PhantomData }
+    pub fn from(cpus: impl IntoIterator<Item = usize>) -> HelperCpuGuard {
+        HelperCpuGuard { before: Self::keep_off(cpus), thread: PhantomData }
     }
 
     fn keep_off(cpus: impl IntoIterator<Item = usize>) -> Option<CpuSet> {
@@ -56,7 +56,7 @@ impl Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for HelperCpuGuard {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             let _ = sched_setaffinity(None, before);
@@ -72,18 +72,18 @@ mod tests {
     fn whoever_stands_aside_comes_back_and_so_do_not_those_who_were_started_meanwhile() {
         let before = allowed();
         let last = before.last().copied().unwrap();
-        let aside = Aside::from([last]);
+        let aside = HelperCpuGuard::from([last]);
         let others: Vec<usize> = before.iter().copied().filter(|&cpu| cpu != last).collect();
         let expected = if others.is_empty() { before.clone() } else { others };
         assert_eq!(allowed(), expected);
         assert_eq!(std::thread::spawn(allowed).join().unwrap(), expected);
         {
-            let _nothing_is_left = Aside::from(before.clone());
+            let _nothing_is_left = HelperCpuGuard::from(before.clone());
             assert_eq!(allowed(), expected);
         }
         drop(aside);
         assert_eq!(allowed(), before);
-        let _there_is_no_such_one = Aside::from([CpuSet::MAX_CPU, CpuSet::MAX_CPU - 1]);
+        let _there_is_no_such_one = HelperCpuGuard::from([CpuSet::MAX_CPU, CpuSet::MAX_CPU - 1]);
         assert_eq!(allowed(), before);
     }
 }

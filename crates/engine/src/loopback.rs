@@ -135,7 +135,7 @@ pub fn pair(clock: &VirtualClock, link: Link) -> (LoopbackPort, LoopbackPort) {
                 view: View::Frame,
                 holds: false,
                 repeats: 0,
-                apart: None,
+                external: None,
                 link: None,
             },
             clock: clock.clone(),

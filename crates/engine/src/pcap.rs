@@ -103,7 +103,7 @@ impl<W: Write + Send> PcapTx<W> {
                 view: View::Frame,
                 holds: true,
                 repeats: 0,
-                apart: None,
+                external: None,
                 link: None,
             },
             writer,

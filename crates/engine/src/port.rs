@@ -43,8 +43,8 @@ pub struct TxCaps {
     /// The longest period, in frames, that the port repeats by itself; 0 when it cannot.
     pub repeats: usize,
     /// From so many bytes on, data that lies in memory the port shares need not be copied into its slots
-    /// ([`TxMeta::apart`]); `None`: it shares none.
-    pub apart: Option<usize>,
+    /// ([`TxMeta::external`]); `None`: it shares none.
+    pub external: Option<usize>,
     /// Speed of the link, where it is known.
     pub link: Option<BitRate>,
 }
@@ -83,13 +83,13 @@ pub struct TxMeta {
     /// Its place among the fragments of its packet.
     pub place: Place,
     /// What of the frame is not in the slot.
-    pub apart: Apart,
+    pub external: ExternalPayload,
 }
 
 /// Part of a frame that the port takes from memory which it shares: the slot has what is before it and what is behind it,
 /// one after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Apart {
+pub struct ExternalPayload {
     /// Where it is in that memory.
     pub from: u32,
     /// Its bytes; 0: all of the frame is in the slot.

@@ -35,23 +35,26 @@ use crate::{Line, ScriptError, TimeOfDay};
 const SIZES: Sizes = Sizes::new(20, 32_768);
 
 #[derive(Clone, Copy)]
-enum Command {
+enum RudeCommand {
     On,
     Modify,
     Off,
 }
 
-const COMMANDS: &[(&str, Command)] =
-    &[("ON", Command::On), ("MODIFY", Command::Modify), ("OFF", Command::Off)];
+const COMMANDS: &[(&str, RudeCommand)] =
+    &[("ON", RudeCommand::On), ("MODIFY", RudeCommand::Modify), ("OFF", RudeCommand::Off)];
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum RudePattern {
     Constant,
     Trace,
 }
 
-const KINDS: &[(&str, Kind)] =
-    &[("CONSTANT", Kind::Constant), ("CBR", Kind::Constant), ("TRACE", Kind::Trace)];
+const KINDS: &[(&str, RudePattern)] = &[
+    ("CONSTANT", RudePattern::Constant),
+    ("CBR", RudePattern::Constant),
+    ("TRACE", RudePattern::Trace),
+];
 
 /// A time, a flow's number, and a command.
 pub(crate) fn hint(line: &str) -> bool {
@@ -65,7 +68,7 @@ pub(crate) fn hint(line: &str) -> bool {
     }
 }
 
-struct Flow {
+struct RudeFlow {
     line: Line,
     interface: Option<String>,
     datagram: Datagram,
@@ -89,13 +92,13 @@ enum Behaviour {
 }
 
 #[derive(Default)]
-struct Script {
+struct RudeScript {
     started: bool,
-    flows: IndexMap<u32, Flow>,
+    flows: IndexMap<u32, RudeFlow>,
 }
 
 pub(crate) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
-    let mut script = Script::default();
+    let mut script = RudeScript::default();
     let mut last = Line { file: draft.source.name.into(), number: 1 };
     for (line, text) in draft.lines() {
         let words: Vec<&str> = text.split('#').next().unwrap_or("").split_whitespace().collect();
@@ -113,7 +116,7 @@ pub(crate) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
     Ok(())
 }
 
-impl Script {
+impl RudeScript {
     fn line(
         &mut self,
         draft: &mut Draft<'_>,
@@ -144,12 +147,12 @@ impl Script {
                 })?;
                 let time = Nanos::from_millis(ms);
                 match keyword::find(command, COMMANDS) {
-                    Some(Command::On) => self.on(draft, line, (time, id), rest),
-                    Some(Command::Modify) => {
+                    Some(RudeCommand::On) => self.on(draft, line, (time, id), rest),
+                    Some(RudeCommand::Modify) => {
                         let behaviour = behaviour(draft, line, rest)?;
                         self.known(line, id)?.change(line, time, behaviour)
                     }
-                    Some(Command::Off) => self.known(line, id)?.off(line, time),
+                    Some(RudeCommand::Off) => self.known(line, id)?.off(line, time),
                     None => Err(line.wrong(format!(
                         "'{}' is not a command; write one of {}",
                         printable(command),
@@ -164,7 +167,7 @@ impl Script {
         }
     }
 
-    fn known(&mut self, line: &Line, id: &str) -> Result<&mut Flow, ScriptError> {
+    fn known(&mut self, line: &Line, id: &str) -> Result<&mut RudeFlow, ScriptError> {
         let flow = number_of(line, id)?;
         self.flows
             .get_mut(&flow)
@@ -192,13 +195,13 @@ impl Script {
         check_version(line, source, &datagram)?;
         datagram.source_port = Some(port);
         let behaviours = vec![(time, behaviour(draft, line, rest)?)];
-        let flow = Flow { line: line.clone(), interface, datagram, behaviours, stop: None };
+        let flow = RudeFlow { line: line.clone(), interface, datagram, behaviours, stop: None };
         self.flows.insert(id, flow);
         Ok(())
     }
 }
 
-impl Flow {
+impl RudeFlow {
     fn change(
         &mut self,
         line: &Line,
@@ -305,7 +308,7 @@ impl Behaviour {
 fn behaviour(draft: &mut Draft<'_>, line: &Line, words: &[&str]) -> Result<Behaviour, ScriptError> {
     let (kind, rest) = words.split_first().unwrap_or((&"", &[]));
     match (keyword::find(kind, KINDS), rest) {
-        (Some(Kind::Constant), [frames, bytes, rest @ ..]) if rest.len() <= 2 => {
+        (Some(RudePattern::Constant), [frames, bytes, rest @ ..]) if rest.len() <= 2 => {
             let number = |word: &str, what: &str| {
                 let wrong = || line.wrong(format!("'{}' is not a {what}", printable(word)));
                 word.parse::<u64>().map_err(|_| wrong())
@@ -328,11 +331,13 @@ fn behaviour(draft: &mut Draft<'_>, line: &Line, words: &[&str]) -> Result<Behav
                 _ => Err(line.wrong("packets and seconds are at least 1; leave them out for one")),
             }
         }
-        (Some(Kind::Constant), _) => {
+        (Some(RudePattern::Constant), _) => {
             Err(line.wrong("CONSTANT has a rate and a size, for example 'CONSTANT 100 500'"))
         }
-        (Some(Kind::Trace), [file]) => trace(draft, line, file),
-        (Some(Kind::Trace), _) => Err(line.wrong("TRACE has the name of a file without blanks")),
+        (Some(RudePattern::Trace), [file]) => trace(draft, line, file),
+        (Some(RudePattern::Trace), _) => {
+            Err(line.wrong("TRACE has the name of a file without blanks"))
+        }
         (None, _) => Err(line.wrong(format!(
             "'{}' is not a kind of traffic; write one of {}",
             printable(kind),

@@ -48,7 +48,7 @@ pub(crate) struct Sends {
 
 /// What cannot change within a flow of a scenario.
 #[derive(PartialEq)]
-enum Kind {
+enum FlowIdentity {
     Paced(NonZeroU32),
     Unlimited(NonZeroU32),
     /// The file says how long frames are; such a flow has no size, and cannot get rid of one.
@@ -56,19 +56,19 @@ enum Kind {
 }
 
 impl Sends {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> FlowIdentity {
         match &self.departures {
-            Departures::Trace(_) | Departures::Capture(_) => Kind::Trace,
-            Departures::Constant if self.rate.is_unlimited() => Kind::Unlimited(self.burst),
-            _ => Kind::Paced(self.burst),
+            Departures::Trace(_) | Departures::Capture(_) => FlowIdentity::Trace,
+            Departures::Constant if self.rate.is_unlimited() => FlowIdentity::Unlimited(self.burst),
+            _ => FlowIdentity::Paced(self.burst),
         }
     }
 }
 
 /// Phases that one flow of a scenario can hold.
-struct Part {
+struct PhaseGroup {
     /// Of all its phases that send.
-    kind: Kind,
+    kind: FlowIdentity,
     phases: Vec<Phase>,
     stop: Option<Nanos>,
 }
@@ -102,7 +102,7 @@ impl Timeline {
                        flows; each numbers its packets from the beginning";
             draft.leave_out(&self.line, &self.name, why);
             let counted =
-                |part: &Part| part.phases.first().is_some_and(|phase| phase.count.is_some());
+                |part: &PhaseGroup| part.phases.first().is_some_and(|phase| phase.count.is_some());
             if parts.iter().zip(parts.iter().skip(1)).any(|(a, b)| counted(a) && !counted(b)) {
                 let why = "its count holds until the first such change, and not for what follows";
                 draft.leave_out(&self.line, &self.name, why);
@@ -111,7 +111,7 @@ impl Timeline {
         Ok(())
     }
 
-    fn flow(&self, part: &Part) -> Option<FlowSpec> {
+    fn flow(&self, part: &PhaseGroup) -> Option<FlowSpec> {
         let (first, rest) = part.phases.split_first()?;
         let mut current = first.sends.clone()?;
         let mut flow = FlowSpec {
@@ -159,8 +159,8 @@ impl Timeline {
 }
 
 /// The phases, as often as something begins that a flow cannot change to.
-fn divide(phases: &[Phase], stop: Option<Nanos>) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
+fn divide(phases: &[Phase], stop: Option<Nanos>) -> Vec<PhaseGroup> {
+    let mut parts: Vec<PhaseGroup> = Vec::new();
     let mut pending = None;
     for mut phase in in_force(phases, stop) {
         // What is counted begins when it sends.
@@ -177,7 +177,7 @@ fn divide(phases: &[Phase], stop: Option<Nanos>) -> Vec<Part> {
                 if let Some(part) = last {
                     part.stop = Some(phase.from);
                 }
-                parts.push(Part { kind, phases: vec![phase], stop });
+                parts.push(PhaseGroup { kind, phases: vec![phase], stop });
             }
         }
     }
@@ -253,7 +253,7 @@ mod tests {
     /// The parts: when each begins and stops, its phases, and its count.
     fn parts(phases: &[Phase], stop: u64) -> Vec<(u64, Option<u64>, usize, u64)> {
         let secs = |time: Nanos| time.get() / 1_000_000_000;
-        let of = |part: &Part| {
+        let of = |part: &PhaseGroup| {
             let first = &part.phases[0];
             let count = first.count.map_or(0, NonZeroU64::get);
             (secs(first.from), part.stop.map(secs), part.phases.len(), count)

@@ -13,12 +13,12 @@ use crate::summary::{Distribution, Moments};
 pub(crate) struct FlowRecorder {
     moments: Moments,
     negative: u64,
-    histogram: Place,
+    histogram: HistogramPlace,
 }
 
 /// Where its histogram is.
 #[derive(Clone, Debug, Default)]
-enum Place {
+enum HistogramPlace {
     /// There was no value.
     #[default]
     Nowhere,
@@ -36,8 +36,8 @@ impl FlowRecorder {
             return;
         };
         let counted = match &mut self.histogram {
-            Place::Own(own) => own.count_in_place(value),
-            Place::Nowhere | Place::Shared => false,
+            HistogramPlace::Own(own) => own.count_in_place(value),
+            HistogramPlace::Nowhere | HistogramPlace::Shared => false,
         };
         if !counted {
             self.record_elsewhere(value, measure, memory);
@@ -48,20 +48,22 @@ impl FlowRecorder {
     #[inline(never)]
     fn record_elsewhere(&mut self, value: u64, measure: Measure, memory: &mut Memory) {
         match &mut self.histogram {
-            Place::Nowhere if memory.take_to_begin(OCTAVE_MEMORY + DIRECTORY) => {
+            HistogramPlace::Nowhere if memory.take_to_begin(OCTAVE_MEMORY + DIRECTORY) => {
                 let mut own = Box::<Histogram>::default();
                 own.record(value);
-                self.histogram = Place::Own(own);
+                self.histogram = HistogramPlace::Own(own);
                 return;
             }
-            Place::Own(own) if memory.take_to_grow(OCTAVE_MEMORY) => return own.record(value),
-            Place::Own(own) => {
+            HistogramPlace::Own(own) if memory.take_to_grow(OCTAVE_MEMORY) => {
+                return own.record(value);
+            }
+            HistogramPlace::Own(own) => {
                 memory.shared(measure).merge(own);
                 memory.give(own.memory() + DIRECTORY);
-                self.histogram = Place::Shared;
+                self.histogram = HistogramPlace::Shared;
             }
-            Place::Nowhere => self.histogram = Place::Shared,
-            Place::Shared => {}
+            HistogramPlace::Nowhere => self.histogram = HistogramPlace::Shared,
+            HistogramPlace::Shared => {}
         }
         memory.shared(measure).record(value);
     }
@@ -69,8 +71,8 @@ impl FlowRecorder {
     /// What was recorded so far, without the values that are shared.
     pub(crate) fn distribution(&self) -> Distribution {
         let buckets = match &self.histogram {
-            Place::Own(own) => own.non_empty().collect(),
-            Place::Nowhere | Place::Shared => Vec::new(),
+            HistogramPlace::Own(own) => own.non_empty().collect(),
+            HistogramPlace::Nowhere | HistogramPlace::Shared => Vec::new(),
         };
         Distribution { moments: self.moments, negative: self.negative, buckets }
     }
@@ -82,15 +84,15 @@ impl FlowRecorder {
 
     /// Whether its values are with those of others.
     pub(crate) fn is_shared(&self) -> bool {
-        matches!(self.histogram, Place::Shared)
+        matches!(self.histogram, HistogramPlace::Shared)
     }
 
     /// Bytes that it has beside itself.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
         match &self.histogram {
-            Place::Own(own) => own.memory() + DIRECTORY,
-            Place::Nowhere | Place::Shared => 0,
+            HistogramPlace::Own(own) => own.memory() + DIRECTORY,
+            HistogramPlace::Nowhere | HistogramPlace::Shared => 0,
         }
     }
 }

@@ -9,7 +9,7 @@ use wirebeat_units::printable::printable;
 
 use crate::engines::{Ability, Engine};
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 use crate::receive::ReceiveRequest;
 
 /// Watches the sockets of a port's namespace.
@@ -26,7 +26,7 @@ const NAMED: usize = 8;
 impl Applications {
     /// From now on: the sockets of the UDP port of the request, or of all. `None` where no datagram goes on to a program.
     pub(crate) fn watch(
-        at: &PortHere,
+        at: &ResolvedPort,
         engine: Engine,
         request: &ReceiveRequest,
     ) -> Result<Option<Applications>, RunError> {
@@ -37,7 +37,7 @@ impl Applications {
     }
 
     /// What found no room since then, in words: for each socket, and for those that are closed again together.
-    pub(crate) fn findings(&self, at: &PortHere) -> Vec<String> {
+    pub(crate) fn findings(&self, at: &ResolvedPort) -> Vec<String> {
         let Ok(after) = at.enter(UdpSockets::observe) else { return Vec::new() };
         let mut named = 0;
         let mut found: Vec<(u64, String)> = Vec::new();

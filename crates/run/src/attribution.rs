@@ -26,17 +26,17 @@ pub(crate) struct Attributions {
 }
 
 /// A flow without a probe, and the headers of its frames.
-type Known<'a> = (&'a Flow, Vec<HeaderMatch>);
+type ProbelessFlow<'a> = (&'a Flow, Vec<HeaderMatch>);
 
 /// How flows are sent, as far as it says something of their headers.
-pub(crate) struct Sending<'a> {
+pub(crate) struct SendingEngines<'a> {
     /// By which engine; `None` where that is not known.
     pub(crate) engine: &'a dyn Fn(&Flow) -> Option<Engine>,
     /// The headers of the frames that a flow replays from captures, or why they are not known.
     pub(crate) captured: &'a dyn Fn(&Flow) -> Result<Vec<HeaderMatch>, String>,
 }
 
-impl Sending<'_> {
+impl SendingEngines<'_> {
     /// The headers that the frames of a flow arrive with, or why they are not known.
     fn headers(&self, program: &Program, flow: &Flow) -> Result<Vec<HeaderMatch>, String> {
         let headers = match program.headers(flow) {
@@ -60,7 +60,7 @@ impl Sending<'_> {
 /// How a port that receives by `engine`, and by sockets at `listen`, recognises `flows`.
 pub(crate) fn attribute(
     program: &Program,
-    (flows, sending): (&[&Flow], &Sending<'_>),
+    (flows, sending): (&[&Flow], &SendingEngines<'_>),
     (engine, listen): (Engine, &[SocketAddr]),
 ) -> Attributions {
     let mut out = Attributions::default();
@@ -112,7 +112,7 @@ fn is_udp(program: &Program, flow: &Flow) -> bool {
 /// Recognises flows without probes by headers that are theirs alone.
 fn by_headers(
     program: &Program,
-    (flows, sending): (&[&Flow], &Sending<'_>),
+    (flows, sending): (&[&Flow], &SendingEngines<'_>),
     engine: Engine,
     out: &mut Attributions,
 ) {
@@ -122,7 +122,7 @@ fn by_headers(
         out.flows.extend(flows.iter().map(|flow| (flow.id, not_measured(why.clone()))));
         return;
     }
-    let mut known: Vec<Known<'_>> = Vec::with_capacity(flows.len());
+    let mut known: Vec<ProbelessFlow<'_>> = Vec::with_capacity(flows.len());
     for &flow in flows {
         match sending.headers(program, flow) {
             Ok(headers) => known.push((flow, headers)),

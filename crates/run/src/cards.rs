@@ -8,7 +8,7 @@ use wirebeat_report::model::{
     CounterSource, QueueFrames, QueueShare,
 };
 
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 
 /// Counters of a card in a report: those that say something of frames are a dozen; the others are for who knows them.
 const COUNTERS: usize = 256;
@@ -16,14 +16,14 @@ const COUNTERS: usize = 256;
 const QUEUES: usize = 1024;
 
 /// What the card of a port says now; `None` for ports without one.
-pub(crate) fn read(port: &PortHere) -> Option<Card> {
+pub(crate) fn read(port: &ResolvedPort) -> Option<Card> {
     let link = port.link.as_ref()?;
     let read = || Netlink::open().ok().map(|mut netlink| Card::read(&mut netlink, link));
     port.enter(read).ok().flatten()
 }
 
 /// What the cards of all ports say now.
-pub(crate) fn read_all(ports: &[PortHere]) -> Vec<Option<Card>> {
+pub(crate) fn read_all(ports: &[ResolvedPort]) -> Vec<Option<Card>> {
     ports.iter().map(read).collect()
 }
 

@@ -5,7 +5,7 @@ use wirebeat_host::Damaged;
 use wirebeat_netlink::Namespace;
 
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 
 /// Watches the stack of a port's namespace.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct DamageWatch {
 
 impl DamageWatch {
     /// From now on.
-    pub(crate) fn of(port: &PortHere) -> Result<DamageWatch, RunError> {
+    pub(crate) fn of(port: &ResolvedPort) -> Result<DamageWatch, RunError> {
         let before = port.enter(Damaged::observe)?;
         Ok(DamageWatch { namespace: port.namespace.clone(), before })
     }

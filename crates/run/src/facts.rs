@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wirebeat_engine::clock::Wait;
-use wirebeat_engine::drive::FlowSent;
+use wirebeat_engine::drive::TxFlowStats;
 use wirebeat_engine::port::OWN_HISTOGRAMS;
 use wirebeat_engine_linux::scheduling::{Policy, ThreadState};
 use wirebeat_engine_linux::time::RealtimeToMonotonic;
@@ -15,7 +15,7 @@ use wirebeat_units::Nanos;
 
 use crate::engines::{Ability, Engine};
 use crate::placement::Seat;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 
 /// The name of a wait mode.
 pub(crate) fn wait_name(wait: Wait) -> &'static str {
@@ -61,7 +61,12 @@ pub(crate) fn clock(machine: &Machine) -> Clock {
 }
 
 /// A port, as reports name it.
-pub(crate) fn station(port: &PortHere, engine: Engine, mode: &str, machine: &Machine) -> Station {
+pub(crate) fn station(
+    port: &ResolvedPort,
+    engine: Engine,
+    mode: &str,
+    machine: &Machine,
+) -> Station {
     Station {
         host: host(machine),
         interface: port.link.as_ref().map(|link| link.name.clone()),
@@ -160,7 +165,7 @@ pub(crate) fn shared_histograms(summary: &MeterSummary) -> Option<String> {
 }
 
 /// That some flows have no histogram of send lateness, if so.
-pub(crate) fn shared_errors(tags: &[FlowSent]) -> Option<String> {
+pub(crate) fn shared_errors(tags: &[TxFlowStats]) -> Option<String> {
     let shared = tags.iter().filter(|sent| sent.error.missing() > 0).count();
     (shared > 0).then(|| {
         format!(

@@ -14,7 +14,7 @@ use crate::error::RunError;
 use crate::options::Options;
 use crate::regular;
 use crate::replay::{
-    Known, Numbered, kind, longest_frame, look_into, members, shared_sub_flows, sub_flows,
+    ArchiveFacts, Numbered, kind, longest_frame, look_into, members, shared_sub_flows, sub_flows,
 };
 
 /// What is known of the files that a scenario names.
@@ -79,7 +79,7 @@ pub fn find(scenario: &Scenario, options: &Options) -> Result<FilesFound, RunErr
     for (name, replay) in replayed(scenario) {
         let known = match replay.is_capture() {
             true => longest_frame(&path(name), replay)
-                .map(|longest| Known { longest, ..Known::default() }),
+                .map(|longest| ArchiveFacts { longest, ..ArchiveFacts::default() }),
             false => look_into(&path(name), asked.contains(name)),
         };
         let known = known.map_err(RunError::usage)?;

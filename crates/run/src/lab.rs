@@ -20,7 +20,7 @@ use crate::error::RunError;
 use crate::observe::{Observer, Stop};
 use crate::options::Options;
 use crate::placement::Cpus;
-use crate::ports::{self, PortHere};
+use crate::ports::{self, ResolvedPort};
 use crate::receivers::Receiver;
 use crate::remote::Connection;
 use crate::session::{self, chosen, overwritten};
@@ -48,7 +48,7 @@ pub struct Lab {
     scenario: Scenario,
     pub(crate) options: Options,
     pub(crate) cpus: Cpus,
-    pub(crate) ports: Vec<PortHere>,
+    pub(crate) ports: Vec<ResolvedPort>,
     /// The engine of each port, as chosen before anything opened.
     pub(crate) engines: Vec<Engine>,
     /// Interfaces and engines that were not written and had to be chosen, for the person who waits; told once.
@@ -57,7 +57,7 @@ pub struct Lab {
     /// The clock of the day, for probes of other tools.
     pub(crate) day: DayClock,
     /// The ways that neighbours were asked for, by port and destination.
-    known: Known,
+    known: KnownRoutes,
     /// Receivers that rest, each attached to its port, until a run needs them.
     pub(crate) receivers: Vec<Receiver>,
     /// The receiver on another host, until a run begins to measure there.
@@ -65,7 +65,7 @@ pub struct Lab {
 }
 
 /// Ways that were looked up, by the name of the port and the destination.
-pub(crate) type Known = HashMap<(String, IpAddr), Route>;
+pub(crate) type KnownRoutes = HashMap<(String, IpAddr), Route>;
 
 impl Lab {
     /// Finds the ports of `scenario`, chooses their engines, and waits for their links. Nothing is sent.

@@ -13,7 +13,7 @@ use wirebeat_traffic::scenario::OnLinkDown;
 use wirebeat_units::Nanos;
 
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 
 /// How often a link is looked at that is waited for.
 const LOOK: Duration = Duration::from_millis(10);
@@ -26,7 +26,7 @@ const WORTH_A_WORD: Nanos = Nanos::from_millis(100);
 /// # Errors
 /// It is switched off, or did not come up in time.
 pub(crate) fn await_up(
-    port: &PortHere,
+    port: &ResolvedPort,
     begun: Nanos,
     timeout: Nanos,
 ) -> Result<Option<String>, RunError> {
@@ -60,7 +60,7 @@ pub(crate) fn await_up(
 }
 
 /// Watches the link of a port.
-pub(crate) fn watch(port: &PortHere, link: &Link) -> Result<LinkWatch, RunError> {
+pub(crate) fn watch(port: &ResolvedPort, link: &Link) -> Result<LinkWatch, RunError> {
     let links = std::slice::from_ref(link);
     match &port.namespace {
         Some(namespace) => LinkWatch::open_in(namespace, links)

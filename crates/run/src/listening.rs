@@ -31,12 +31,12 @@ use crate::facts;
 use crate::intervals::Timeline;
 use crate::links;
 use crate::observe::{Observer, Stop};
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 use crate::receive::{self, Listen, ReceiveRequest};
 use crate::receivers::{self, Receiver};
 use crate::remote::{
-    AskedIntervals, ClockIdentity, Count, CpuSpent, Expected, Identity, Kept, Limits, Listener,
-    Measured, Metering, Served, Service, Timeouts, serve,
+    AskedIntervals, ClockIdentity, Count, CpuSpent, Expected, Identity, IntervalBacklog, Limits,
+    Listener, Measured, Metering, Served, Service, Timeouts, serve,
 };
 use crate::session;
 use crate::timestamps;
@@ -53,7 +53,7 @@ const LOST_SETTLE: Nanos = Nanos::from_millis(100);
 /// measurement.
 pub(crate) fn receive(
     request: &ReceiveRequest,
-    (port, engine): (PortHere, Engine),
+    (port, engine): (ResolvedPort, Engine),
     listen: &Listen,
     (observer, stop): (&mut dyn Observer, &Stop),
 ) -> Result<Report, RunError> {
@@ -83,9 +83,9 @@ pub(crate) fn receive(
         station,
         watch,
         idle: Some(idle),
-        work: Work::Idle,
+        work: MeteringState::Idle,
         timeline: None,
-        kept: Kept::default(),
+        kept: IntervalBacklog::default(),
         unseen: Vec::new(),
         complete: 0,
     };
@@ -101,8 +101,8 @@ pub(crate) fn receive(
     };
     let served = serve(&listener, &mut local, &service, observer, stop)?;
     let (summary, relation, unread) = match mem::take(&mut local.work) {
-        Work::Done { summary, relation, unread, .. } => (*summary, relation, unread),
-        Work::Idle | Work::Measuring { .. } => {
+        MeteringState::Done { summary, relation, unread, .. } => (*summary, relation, unread),
+        MeteringState::Idle | MeteringState::Measuring { .. } => {
             (MeterSummary::default(), Relation::Unbounded, Vec::new())
         }
     };
@@ -179,14 +179,14 @@ fn idle_meter(request: &ReceiveRequest) -> MeterConfig {
 }
 
 /// Watches the link of a port, if it has one.
-fn watch(port: &PortHere) -> Result<Option<LinkWatch>, RunError> {
+fn watch(port: &ResolvedPort) -> Result<Option<LinkWatch>, RunError> {
     port.link.as_ref().map(|link| links::watch(port, link)).transpose()
 }
 
 /// The local side of a measurement.
 struct Local<'a> {
     request: &'a ReceiveRequest,
-    port: PortHere,
+    port: ResolvedPort,
     engine: Engine,
     stop: &'a Stop,
     machine: Machine,
@@ -195,11 +195,11 @@ struct Local<'a> {
     watch: Option<LinkWatch>,
     /// The port while nobody is served; `None` also when it could not be opened.
     idle: Option<Receiver>,
-    work: Work,
+    work: MeteringState,
     /// The intervals of the measurement, where its sender says when they end.
     timeline: Option<Timeline>,
     /// What it has not been told of them.
-    kept: Kept,
+    kept: IntervalBacklog,
     /// Those that the observer here has not seen.
     unseen: Vec<Interval>,
     complete: u64,
@@ -209,7 +209,8 @@ impl Local<'_> {
     /// Takes the intervals that have ended from the receiver, and says until when there are no more.
     fn look(&mut self) -> Duration {
         let now = MonotonicClock.now();
-        let (Some(timeline), Work::Measuring { receiver, .. }) = (&mut self.timeline, &self.work)
+        let (Some(timeline), MeteringState::Measuring { receiver, .. }) =
+            (&mut self.timeline, &self.work)
         else {
             return Duration::MAX;
         };
@@ -236,7 +237,7 @@ impl Local<'_> {
     /// Finds the port's link anew by its name: one that was deleted and made again has another number.
     fn find_again(&mut self) -> Result<(), RunError> {
         let port = receive::find(self.request)?;
-        let number = |port: &PortHere| port.link.as_ref().map(|link| link.index);
+        let number = |port: &ResolvedPort| port.link.as_ref().map(|link| link.index);
         if number(&port) != number(&self.port) || self.watch.is_none() {
             self.watch = watch(&port)?;
             let mode = std::mem::take(&mut self.station.mode);
@@ -248,7 +249,7 @@ impl Local<'_> {
 }
 
 #[derive(Default)]
-enum Work {
+enum MeteringState {
     #[default]
     Idle,
     Measuring {
@@ -275,7 +276,8 @@ impl Metering for Local<'_> {
     }
 
     fn begin(&mut self, expected: &Expected) -> Result<(), String> {
-        (self.work, self.timeline, self.kept) = (Work::Idle, None, Kept::default());
+        (self.work, self.timeline, self.kept) =
+            (MeteringState::Idle, None, IntervalBacklog::default());
         let expectation = |gap: Option<u64>| Expectation {
             nominal_gap: gap.map(Nanos::new),
             delay_base: expected.delay_base,
@@ -306,12 +308,14 @@ impl Metering for Local<'_> {
         let relation = expected.relation;
         self.station.card = None;
         let card = cards::read(&self.port).map(Box::new);
-        self.work = Work::Measuring { receiver, cpu, relation, applications, card };
+        self.work = MeteringState::Measuring { receiver, cpu, relation, applications, card };
         Ok(())
     }
 
     fn begin_intervals(&mut self, ends: AskedIntervals) {
-        if let (None, Work::Measuring { receiver, relation, .. }) = (&self.timeline, &self.work) {
+        if let (None, MeteringState::Measuring { receiver, relation, .. }) =
+            (&self.timeline, &self.work)
+        {
             let mut timeline = Timeline::of_receiver(ends.beat());
             timeline.certain_to((*relation == Relation::Same).then_some(0));
             receiver.begin_intervals(timeline.beat(), timeline.room());
@@ -331,18 +335,18 @@ impl Metering for Local<'_> {
 
     fn received(&self) -> Count {
         match &self.work {
-            Work::Measuring { receiver, .. } => {
+            MeteringState::Measuring { receiver, .. } => {
                 let (frames, bytes) = receiver.received();
                 let missing = receivers::lost(std::slice::from_ref(receiver));
                 Count { frames, bytes, missing }
             }
-            Work::Done { count, .. } => *count,
-            Work::Idle => Count::default(),
+            MeteringState::Done { count, .. } => *count,
+            MeteringState::Idle => Count::default(),
         }
     }
 
     fn finish(&mut self, settle: Nanos) -> Result<Measured, String> {
-        let Work::Measuring { receiver, cpu, relation, applications, card } =
+        let MeteringState::Measuring { receiver, cpu, relation, applications, card } =
             mem::take(&mut self.work)
         else {
             return Err("no measurement has begun".to_owned());
@@ -378,7 +382,8 @@ impl Metering for Local<'_> {
         let summary = received.summary;
         let bytes = summary.flows.values().map(|flow| flow.frame_bytes).sum();
         let count = Count { frames, bytes, missing };
-        self.work = Work::Done { summary: Box::new(summary.clone()), count, relation, unread };
+        self.work =
+            MeteringState::Done { summary: Box::new(summary.clone()), count, relation, unread };
         self.rest();
         Ok(Measured {
             costs: costs.collect(),

@@ -5,7 +5,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::SystemTime;
 
 use wirebeat_engine::drive::disorder::Disorder;
-use wirebeat_engine::drive::{Driven, FlowSent};
+use wirebeat_engine::drive::{Driven, TxFlowStats};
 use wirebeat_engine::port::{Amount, CardStamps, Interruptions, late_after};
 use wirebeat_host::CpuTimes;
 use wirebeat_host::card::Card;
@@ -58,7 +58,7 @@ pub(crate) struct Outcome {
 /// What a receiver on another host measured, and its ports.
 pub(crate) struct Remote {
     stations: Vec<Station>,
-    outcome: remote::Outcome,
+    outcome: remote::RemoteOutcome,
 }
 
 /// Waits for a sending thread.
@@ -95,7 +95,7 @@ pub(crate) fn report(
         run.plan.program = control.program();
     }
     let mut machine_notes = run.plan.placed.clone();
-    let mut tags = vec![FlowSent::default(); run.plan.program.tags() as usize];
+    let mut tags = vec![TxFlowStats::default(); run.plan.program.tags() as usize];
     let mut interruptions = Vec::new();
     let mut card_stamps = Vec::new();
     let mut shared_errors = Distribution::default();
@@ -329,11 +329,11 @@ fn join_remote(here: Option<ReceiverSide>, remote: Remote) -> ReceiverSide {
 }
 
 /// Adds what one core did.
-fn add_all(tags: &mut [FlowSent], core: Vec<FlowSent>) {
+fn add_all(tags: &mut [TxFlowStats], core: Vec<TxFlowStats>) {
     tags.iter_mut().zip(&core).for_each(|(sum, one)| add(sum, one));
 }
 
-fn add(sum: &mut FlowSent, one: &FlowSent) {
+fn add(sum: &mut TxFlowStats, one: &TxFlowStats) {
     sum.requested += one.requested;
     sum.sent += one.sent;
     sum.expired += one.expired;
@@ -349,7 +349,7 @@ fn add(sum: &mut FlowSent, one: &FlowSent) {
 }
 
 /// Frames that the run ended before were asked for.
-fn charge_not_reached(tags: &mut [FlowSent]) {
+fn charge_not_reached(tags: &mut [TxFlowStats]) {
     tags.iter_mut().for_each(|sent| sent.requested += sent.not_reached);
 }
 
@@ -371,7 +371,7 @@ struct OfCores<'a> {
 
 fn sender_side(
     run: &Running<'_>,
-    (tags, replayed): (&[FlowSent], &[Replayed]),
+    (tags, replayed): (&[TxFlowStats], &[Replayed]),
     times: (Nanos, Nanos),
     (of_cores, cards): (OfCores<'_>, &CardReports),
 ) -> SenderSide {
@@ -406,14 +406,14 @@ fn queues(run: &Running<'_>, flow: &Flow) -> u32 {
 fn sent_flow(
     run: &Running<'_>,
     flow: &Flow,
-    (tags, members): (&[FlowSent], &[Member]),
+    (tags, members): (&[TxFlowStats], &[Member]),
     (start, ran): (Nanos, Nanos),
 ) -> SentFlow {
     let program = &run.plan.program;
     let probed = program.codec(flow.id.into()).is_some();
-    let none = FlowSent::default();
+    let none = TxFlowStats::default();
     let of = |tag: u32| tags.get(tag as usize).unwrap_or(&none);
-    let line = |sent: &FlowSent, id: u16| SentFlow {
+    let line = |sent: &TxFlowStats, id: u16| SentFlow {
         id: probed.then_some(id),
         attribution: run
             .open
@@ -446,7 +446,7 @@ fn sent_flow(
     let kind = run.plan.replay(flow.id.into()).and_then(|replay| replay::kind(replay));
     let members = flow.members.clone().zip(members).map(member);
     let members = kind.map(|kind| (kind, members.collect()));
-    let mut all = FlowSent::default();
+    let mut all = TxFlowStats::default();
     program.tags_of(flow.id.into()).for_each(|tag| add(&mut all, of(tag)));
     let offered = program.offered(flow.id.into());
     SentFlow {

@@ -82,9 +82,9 @@ impl PacketLog {
             PacketLog { form, out: BufWriter::new(out), codecs, filter, clock, error: None };
         if form == LogForm::Mgen {
             let at_ns = log.unix_ns(at);
-            log.line(&mgen::Line::Start { at_ns });
+            log.line(&mgen::MgenLine::Start { at_ns });
             if let Some(port) = filter.destination_port {
-                log.line(&mgen::Line::Listen { at_ns, port });
+                log.line(&mgen::MgenLine::Listen { at_ns, port });
             }
         }
         Ok(log)
@@ -127,8 +127,8 @@ impl PacketLog {
             ttl: Some(datagram.ttl),
         };
         match self.form {
-            LogForm::Mgen => self.line(&mgen::Line::Receive(received)),
-            LogForm::Crude => self.line(&crude::Line(received)),
+            LogForm::Mgen => self.line(&mgen::MgenLine::Receive(received)),
+            LogForm::Crude => self.line(&crude::CrudeLine(received)),
         }
     }
 
@@ -136,7 +136,7 @@ impl PacketLog {
     pub(crate) fn finish(mut self, at: Nanos) -> io::Result<()> {
         if self.form == LogForm::Mgen {
             let at_ns = self.unix_ns(at);
-            self.line(&mgen::Line::Stop { at_ns });
+            self.line(&mgen::MgenLine::Stop { at_ns });
         }
         match self.error {
             Some(error) => Err(error),

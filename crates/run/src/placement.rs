@@ -11,7 +11,7 @@ use wirebeat_host::{Cpu, CpuList, near_cpus};
 
 use crate::engines::Engine;
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 
 /// The CPUs of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(crate) struct Demand {
 
 impl Demand {
     /// Of a port of a run that so many threads send from; in memory it takes no CPU.
-    pub(crate) fn of(port: &PortHere, engine: Engine, senders: usize) -> Demand {
+    pub(crate) fn of(port: &ResolvedPort, engine: Engine, senders: usize) -> Demand {
         Demand {
             name: port.name.clone(),
             senders: if engine.is_virtual() { 0 } else { senders },
@@ -89,7 +89,7 @@ impl Demand {
 }
 
 /// The CPUs next to a port's card.
-pub(crate) fn near(port: &PortHere) -> Option<Vec<usize>> {
+pub(crate) fn near(port: &ResolvedPort) -> Option<Vec<usize>> {
     near_cpus(port.link.as_ref()?).map(|list| numbers(&list))
 }
 

@@ -17,11 +17,11 @@ use wirebeat_wire::mac::MacAddr;
 
 use crate::engines::{Ability, Engine};
 use crate::error::RunError;
-use crate::lab::Known;
+use crate::lab::KnownRoutes;
 
 /// A port, found on this machine.
 #[derive(Debug)]
-pub(crate) struct PortHere {
+pub(crate) struct ResolvedPort {
     pub(crate) name: String,
     pub(crate) spec: PortSpec,
     pub(crate) namespace: Option<Namespace>,
@@ -33,7 +33,7 @@ pub(crate) struct PortHere {
     pub(crate) card: OnceLock<SharedCard>,
 }
 
-impl PortHere {
+impl ResolvedPort {
     /// Runs `work` in the port's namespace.
     pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
         match &self.namespace {
@@ -158,11 +158,11 @@ pub(crate) fn namespace(
 pub(crate) fn find(
     scenario: &Scenario,
     known: &BTreeMap<String, Namespace>,
-) -> Result<Vec<PortHere>, RunError> {
+) -> Result<Vec<ResolvedPort>, RunError> {
     let mut ports = Vec::with_capacity(scenario.ports.len());
     for (name, spec) in &scenario.ports {
         let namespace = namespace(spec.namespace.as_deref(), known)?;
-        let mut port = PortHere {
+        let mut port = ResolvedPort {
             name: name.clone(),
             spec: spec.clone(),
             namespace,
@@ -177,7 +177,7 @@ pub(crate) fn find(
 }
 
 /// The link of a port: the interface that it names, or the one on the way to where it sends.
-fn link(port: &PortHere, scenario: &Scenario) -> Result<Option<Link>, RunError> {
+fn link(port: &ResolvedPort, scenario: &Scenario) -> Result<Option<Link>, RunError> {
     let asked = port.spec.engine.engine();
     if asked.is_some_and(|engine| !engine.has_network()) {
         return Ok(None);
@@ -207,9 +207,9 @@ fn link(port: &PortHere, scenario: &Scenario) -> Result<Option<Link>, RunError> 
 /// What the compiler has to know about the links. `known` are the ways that were looked up before, and now.
 pub(crate) fn links(
     scenario: &Scenario,
-    ports: &[PortHere],
+    ports: &[ResolvedPort],
     engines: &[Engine],
-    known: &mut Known,
+    known: &mut KnownRoutes,
 ) -> Result<Links, RunError> {
     let mut links = Links::default();
     for ((number, port), engine) in (0u16..).zip(ports).zip(engines) {
@@ -258,7 +258,7 @@ fn station_at(scenario: &Scenario, links: &Links, (from, to): (&str, IpAddr)) ->
 /// The longest packet that a frame carries here: the usual length of jumbo frames.
 const JUMBO: u32 = 9000;
 
-fn link_facts(number: u16, port: &PortHere, engine: Engine) -> Result<Facts, RunError> {
+fn link_facts(number: u16, port: &ResolvedPort, engine: Engine) -> Result<Facts, RunError> {
     let Some(link) = &port.link else {
         return Ok(match engine.can(Ability::SeeHeaders) {
             true => Facts::imaginary(number),
@@ -279,7 +279,7 @@ fn link_facts(number: u16, port: &PortHere, engine: Engine) -> Result<Facts, Run
 
 /// The way from a port to a destination, by this station if one is written; `known` is who has the address on this host.
 fn route(
-    port: &PortHere,
+    port: &ResolvedPort,
     interface: LinkIndex,
     (to, next_hop, known): (IpAddr, Option<MacAddr>, Option<MacAddr>),
 ) -> Result<Route, RunError> {

@@ -12,7 +12,7 @@ use wirebeat_report::model::{QueueChoice, TransmitQueue};
 
 use crate::engines::{Engine, TransmitQueue as Chosen};
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 
 /// Drivers that redirect by the CPU's number modulo their queues.
 const MODULO: [&str; 4] = ["igb", "igc", "vmxnet3", "virtio_net"];
@@ -39,7 +39,7 @@ enum Rule {
 
 impl Queues {
     /// Of a port whose senders use `engine`; `None` where it is not known.
-    pub(crate) fn of(port: &PortHere, engine: Engine) -> Option<Queues> {
+    pub(crate) fn of(port: &ResolvedPort, engine: Engine) -> Option<Queues> {
         let link = port.link.as_ref()?;
         let interface = link.name.clone();
         match engine.row().transmit_queue {
@@ -158,7 +158,7 @@ impl Queues {
 
 /// The CPUs of the senders of a port that names transmit queues.
 pub(crate) fn choose(
-    port: &PortHere,
+    port: &ResolvedPort,
     engine: Engine,
     (allowed, near): (&[usize], Option<&[usize]>),
 ) -> Result<Vec<usize>, RunError> {
@@ -182,7 +182,11 @@ pub(crate) fn choose(
 ///
 /// # Errors
 /// Not, with what would help.
-pub(crate) fn check(port: &PortHere, queues: Option<&Queues>, cpu: usize) -> Result<(), RunError> {
+pub(crate) fn check(
+    port: &ResolvedPort,
+    queues: Option<&Queues>,
+    cpu: usize,
+) -> Result<(), RunError> {
     let interface = port.interface();
     if let Some(below) = queues.and_then(Queues::cpus_below).filter(|&below| cpu >= below) {
         return Err(RunError::machine(format!(

@@ -45,7 +45,7 @@ use crate::options::KeySource;
 use crate::outcome;
 use crate::packet_log::{LogRequest, PacketLog};
 use crate::placement::{self, Cpus};
-use crate::ports::{self, PortHere};
+use crate::ports::{self, ResolvedPort};
 use crate::priority;
 use crate::receivers::{self, Receiver, Receiving};
 use crate::session;
@@ -226,7 +226,7 @@ pub fn receive(
 }
 
 /// The intervals of a receiver by itself.
-fn timeline(request: &ReceiveRequest, port: &PortHere, day: &DayClock) -> Timeline {
+fn timeline(request: &ReceiveRequest, port: &ResolvedPort, day: &DayClock) -> Timeline {
     let (start, length) = (MonotonicClock.now(), request.interval.max(RunSpec::SHORTEST_INTERVAL));
     let time = request.time.filter(|time| *time > Nanos::ZERO);
     let last = time.map(|time| (time.get() - 1) / length.get());
@@ -278,7 +278,7 @@ fn no_room(request: &ReceiveRequest, engine: Engine, summary: &MeterSummary) -> 
 
 /// How the clock that stamped the probes relates to the one here. Wirebeat's own probes carry the monotonic clock of
 /// their host; those of other tools that have a time, the clock of the day, to a microsecond.
-fn clocks(request: &ReceiveRequest, port: &PortHere, day: &DayClock) -> Clocks {
+fn clocks(request: &ReceiveRequest, port: &ResolvedPort, day: &DayClock) -> Clocks {
     let on_loopback = port.link.as_ref().is_some_and(|link| link.index.get() == LOOPBACK_INDEX);
     let basis = match (request.same_clock, on_loopback) {
         (true, _) => "the senders are on this host, as '--same-clock' says",
@@ -304,7 +304,7 @@ fn clocks(request: &ReceiveRequest, port: &PortHere, day: &DayClock) -> Clocks {
 }
 
 /// The port that a request means.
-pub(crate) fn find(request: &ReceiveRequest) -> Result<PortHere, RunError> {
+pub(crate) fn find(request: &ReceiveRequest) -> Result<ResolvedPort, RunError> {
     let spec = PortSpec {
         interface: request.interface.clone(),
         namespace: request.namespace.clone(),
@@ -312,7 +312,7 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<PortHere, RunError> {
         ..PortSpec::default()
     };
     let namespace = ports::namespace(request.namespace.as_deref(), &request.namespaces)?;
-    let mut port = PortHere {
+    let mut port = ResolvedPort {
         name: "here".to_owned(),
         spec,
         namespace,
@@ -328,7 +328,7 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<PortHere, RunError> {
 }
 
 /// The engine for it.
-fn engine(request: &ReceiveRequest, port: &PortHere) -> Result<Choice, RunError> {
+fn engine(request: &ReceiveRequest, port: &ResolvedPort) -> Result<Choice, RunError> {
     let mut because = engines::without_ethernet(port);
     let able = |engine: Engine| {
         (request.codecs.is_empty() || engine.can(Ability::Codecs))
@@ -354,7 +354,7 @@ fn engine(request: &ReceiveRequest, port: &PortHere) -> Result<Choice, RunError>
 /// That the engine can do what is asked of a receiver.
 fn check_abilities(
     request: &ReceiveRequest,
-    port: &PortHere,
+    port: &ResolvedPort,
     engine: Engine,
 ) -> Result<(), RunError> {
     let use_one = |of: fn(Engine) -> bool| {
@@ -393,7 +393,7 @@ fn check_abilities(
 /// Opens the receiver that a request means.
 pub(crate) fn open(
     request: &ReceiveRequest,
-    (port, engine): (&PortHere, Engine),
+    (port, engine): (&ResolvedPort, Engine),
     meter: MeterConfig,
 ) -> Result<Receiver, RunError> {
     check_abilities(request, port, engine)?;
@@ -433,7 +433,7 @@ pub(crate) fn open(
 }
 
 /// Where and how the thread runs that receives: next to the card, where nothing else was asked for.
-fn thread(request: &ReceiveRequest, port: &PortHere) -> ThreadOrders {
+fn thread(request: &ReceiveRequest, port: &ResolvedPort) -> ThreadOrders {
     let named: Vec<usize> = request.cores.iter().map(|&core| usize::from(core)).collect();
     let near = placement::near(port).filter(|_| named.is_empty()).unwrap_or_default();
     let allowed = affinity::allowed();

@@ -25,7 +25,7 @@ use crate::damage::DamageWatch;
 use crate::engines::{Engine, OwnMeter, RxOpening};
 use crate::error::RunError;
 use crate::packet_log::PacketLog;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 
 /// How a port receives.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub(crate) struct Receiving {
 
 /// Joins multicast groups at a port: on its interface, or on that of the system's choice. An engine without a network
 /// has nobody to tell.
-pub(crate) fn join(port: &PortHere, groups: &[Group]) -> Result<Vec<Membership>, RunError> {
+pub(crate) fn join(port: &ResolvedPort, groups: &[Group]) -> Result<Vec<Membership>, RunError> {
     let nobody = port.spec.engine.engine().is_some_and(|engine| !engine.has_network());
     if groups.is_empty() || nobody {
         return Ok(Vec::new());
@@ -77,7 +77,7 @@ pub(crate) struct Receiver {
     pub(crate) mode: String,
     /// What is in force for its thread; nothing where the kernel meters.
     pub(crate) state: Arc<ThreadState>,
-    work: Work,
+    work: MeteredBy,
     /// Sequence numbers that were missing at the last look.
     missing: AtomicU64,
     _groups: Vec<Membership>,
@@ -88,7 +88,7 @@ pub(crate) struct Receiver {
 }
 
 #[derive(Debug)]
-enum Work {
+enum MeteredBy {
     /// The engine meters by itself, and somebody who looks makes intervals of its counts.
     Engine { receiver: Box<dyn OwnMeter>, intervals: Box<LiveIntervals<MeterSeries>> },
     /// A thread meters what a port delivers.
@@ -106,7 +106,7 @@ struct Collected {
 
 /// What a receiver measured, at its end.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct ReceiverResult {
     pub(crate) summary: MeterSummary,
     pub(crate) error: Option<PortError>,
     /// Why the log of packets is incomplete.
@@ -179,7 +179,7 @@ where
             Collected { summary, error, log_error: written.err(), card_stamps }
         })
         .map_err(|error| RunError::machine(format!("cannot start a receiving thread: {error}")))?;
-    let work = Work::Thread { thread, stop, live };
+    let work = MeteredBy::Thread { thread, stop, live };
     Ok(Receiver {
         place: opening.place,
         engine: opening.engine,
@@ -243,7 +243,7 @@ impl Receiver {
             engine: opening.engine,
             mode,
             state: Arc::default(),
-            work: Work::Engine { receiver: meter, intervals: Box::default() },
+            work: MeteredBy::Engine { receiver: meter, intervals: Box::default() },
             missing: AtomicU64::new(0),
             _groups: groups,
             _promiscuous: promiscuous,
@@ -259,8 +259,8 @@ impl Receiver {
     /// Frames received so far, and their bytes with FCS.
     pub(crate) fn received(&self) -> (u64, u64) {
         match &self.work {
-            Work::Engine { receiver, .. } => receiver.received(),
-            Work::Thread { live, .. } => {
+            MeteredBy::Engine { receiver, .. } => receiver.received(),
+            MeteredBy::Thread { live, .. } => {
                 (live.frames.load(Ordering::Relaxed), live.bytes.load(Ordering::Relaxed))
             }
         }
@@ -275,7 +275,7 @@ impl Receiver {
 
     /// Takes what it measured in intervals so far, and how many of them are complete. It is `now`.
     pub(crate) fn take_intervals(&self, now: Nanos) -> (Series<MeterBooks>, u64) {
-        if let Work::Engine { receiver, intervals } = &self.work
+        if let MeteredBy::Engine { receiver, intervals } = &self.work
             && intervals.due(now)
         {
             intervals.pass(|series| {
@@ -289,14 +289,14 @@ impl Receiver {
 
     fn intervals(&self) -> &LiveIntervals<MeterSeries> {
         match &self.work {
-            Work::Engine { intervals, .. } => intervals,
-            Work::Thread { live, .. } => &live.intervals,
+            MeteredBy::Engine { intervals, .. } => intervals,
+            MeteredBy::Thread { live, .. } => &live.intervals,
         }
     }
 
     /// Asks for what is missing now.
     fn ask_missing(&self) {
-        if let Work::Thread { live, .. } = &self.work {
+        if let MeteredBy::Thread { live, .. } = &self.work {
             live.asked.store(true, Ordering::Relaxed);
         }
     }
@@ -304,8 +304,8 @@ impl Receiver {
     /// Sequence numbers that are missing now, or were when the thread that meters answered last. It has until `until`.
     fn missing(&self, until: Instant) -> u64 {
         match &self.work {
-            Work::Engine { receiver, .. } => receiver.missing(),
-            Work::Thread { live, thread, .. } => {
+            MeteredBy::Engine { receiver, .. } => receiver.missing(),
+            MeteredBy::Thread { live, thread, .. } => {
                 while live.asked.load(Ordering::Acquire)
                     && !thread.is_finished()
                     && Instant::now() < until
@@ -320,20 +320,20 @@ impl Receiver {
     /// Whether it has measured so many frames.
     pub(crate) fn has_measured(&self, count: u64) -> bool {
         match &self.work {
-            Work::Engine { receiver, .. } => receiver.received().0 >= count,
+            MeteredBy::Engine { receiver, .. } => receiver.received().0 >= count,
             // it was told how many, and has ended with the last of them
-            Work::Thread { thread, .. } => thread.is_finished(),
+            MeteredBy::Thread { thread, .. } => thread.is_finished(),
         }
     }
 
     /// Stops and says what was measured; what stays attached for another run comes back beside it.
-    pub(crate) fn rest(mut self) -> (Received, Option<Receiver>) {
-        let Work::Engine { receiver: meter, intervals } = &mut self.work else {
+    pub(crate) fn rest(mut self) -> (ReceiverResult, Option<Receiver>) {
+        let MeteredBy::Engine { receiver: meter, intervals } = &mut self.work else {
             return (self.finish(), None);
         };
         meter.pause();
         let summary = meter.summary();
-        let received = Received {
+        let received = ReceiverResult {
             intervals: left(intervals, &summary),
             summary,
             error: None,
@@ -349,7 +349,7 @@ impl Receiver {
         mut self,
         how: Receiving,
     ) -> Result<Result<Receiver, Receiving>, RunError> {
-        let Work::Engine { receiver: meter, .. } = &mut self.work else { return Ok(Err(how)) };
+        let MeteredBy::Engine { receiver: meter, .. } = &mut self.work else { return Ok(Err(how)) };
         if !meter.restart(&how)? {
             return Ok(Err(how));
         }
@@ -359,25 +359,25 @@ impl Receiver {
     }
 
     /// Stops and says what was measured.
-    pub(crate) fn finish(self) -> Received {
+    pub(crate) fn finish(self) -> ReceiverResult {
         let damage = self.damage.as_ref().and_then(DamageWatch::finding);
         let received = |summary, intervals: &LiveIntervals<MeterSeries>| {
             let intervals = left(intervals, &summary);
             let (error, log_error, card_stamps) = (None, None, None);
-            Received { summary, error, log_error, damage, card_stamps, intervals }
+            ReceiverResult { summary, error, log_error, damage, card_stamps, intervals }
         };
         match self.work {
-            Work::Engine { receiver, intervals } => received(receiver.summary(), &intervals),
-            Work::Thread { thread, stop, live } => {
+            MeteredBy::Engine { receiver, intervals } => received(receiver.summary(), &intervals),
+            MeteredBy::Thread { thread, stop, live } => {
                 stop.store(true, Ordering::Release);
                 match thread.join() {
-                    Ok(Collected { summary, error, log_error, card_stamps }) => Received {
+                    Ok(Collected { summary, error, log_error, card_stamps }) => ReceiverResult {
                         error,
                         log_error,
                         card_stamps,
                         ..received(summary, &live.intervals)
                     },
-                    Err(_) => Received {
+                    Err(_) => ReceiverResult {
                         error: Some(PortError::System {
                             what: "metering".into(),
                             on: "a receiving thread".to_owned(),

@@ -4,7 +4,7 @@
 //! device's own counter. Neither knows flows. Where a receiver counted a flow, what it misses of it is the most that can
 //! have been refused; so refusals are charged to flows by that, and the counters of each are consistent.
 
-use wirebeat_engine::drive::FlowSent;
+use wirebeat_engine::drive::TxFlowStats;
 use wirebeat_engine::port::Amount;
 use wirebeat_meter::summary::{FlowSummary, MeterSummary};
 use wirebeat_netlink::LinkStats;
@@ -24,7 +24,7 @@ struct Handed {
 
 /// Charges to flows what devices refused of them, by counters before and after. What is not certain comes back as notes.
 pub(crate) fn charge(
-    tags: &mut [FlowSent],
+    tags: &mut [TxFlowStats],
     run: &Running<'_>,
     (before, after): (&[Option<LinkStats>], &[Option<LinkStats>]),
     received: Option<&MeterSummary>,

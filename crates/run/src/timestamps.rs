@@ -12,15 +12,15 @@ use wirebeat_report::model::{HardwareTimestamps, Stats};
 use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::scenario::TimestampsChoice;
 use wirebeat_units::Nanos;
-use wirebeat_wire::ptp::{Carried, event};
+use wirebeat_wire::ptp::{PtpCarrier, event};
 
 use crate::engines::{Ability, Choice, Engine, fallback};
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 
 /// The engine of a port by which the card can stamp: an automatic choice that cannot becomes 'packet'.
 pub(crate) fn engine(
-    port: &PortHere,
+    port: &ResolvedPort,
     choice: Choice,
     timestamps: TimestampsChoice,
 ) -> Result<Choice, RunError> {
@@ -46,7 +46,7 @@ pub(crate) fn engine(
 }
 
 /// Has the card of a port stamp what is wanted, from now on until the port is dropped. It is asked once.
-pub(crate) fn open(port: &PortHere, engine: Engine, wanted: Wanted) -> Result<(), RunError> {
+pub(crate) fn open(port: &ResolvedPort, engine: Engine, wanted: Wanted) -> Result<(), RunError> {
     if port.card.get().is_some() || wanted == Wanted::default() {
         return Ok(());
     }
@@ -65,7 +65,7 @@ pub(crate) fn open(port: &PortHere, engine: Engine, wanted: Wanted) -> Result<()
 }
 
 /// What a receiver by itself must know of a card that does not stamp all that may arrive.
-pub(crate) fn told(port: &PortHere) -> Option<String> {
+pub(crate) fn told(port: &ResolvedPort) -> Option<String> {
     let stamps = port.card.get()?.receives();
     (stamps != ReceiveStamps::All).then(|| {
         format!(
@@ -78,7 +78,7 @@ pub(crate) fn told(port: &PortHere) -> Option<String> {
 /// That a card stamps what a port is going to receive: some do so with messages of PTP only, and nothing else would be
 /// measured.
 pub(crate) fn check(
-    port: &PortHere,
+    port: &ResolvedPort,
     program: &Program,
     flows: &[&Flow],
 ) -> Result<Option<String>, RunError> {
@@ -92,8 +92,8 @@ pub(crate) fn check(
             match stamps {
                 ReceiveStamps::All => true,
                 ReceiveStamps::Ptp => carried.is_some(),
-                ReceiveStamps::PtpOverUdp => carried == Some(Carried::ByUdp),
-                ReceiveStamps::PtpOverEthernet => carried == Some(Carried::ByEthernet),
+                ReceiveStamps::PtpOverUdp => carried == Some(PtpCarrier::ByUdp),
+                ReceiveStamps::PtpOverEthernet => carried == Some(PtpCarrier::ByEthernet),
                 ReceiveStamps::None => false,
             }
         })
@@ -113,7 +113,7 @@ pub(crate) fn check(
 
 /// What the report says of a port's card.
 pub(crate) fn of_station(
-    port: &PortHere,
+    port: &ResolvedPort,
     stamps: Option<&CardStamps>,
 ) -> Option<HardwareTimestamps> {
     let (card, stamps) = (port.card.get()?, stamps?);

@@ -22,12 +22,12 @@ use wirebeat_units::Nanos;
 use crate::engines::{Transmitter, TxClock, TxCore, TxOpening, driver};
 use crate::error::RunError;
 use crate::placement::Seat;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 use crate::spread::{self, Share};
 
 /// One transmit core: a port and its share of the flows.
 #[derive(Debug)]
-pub(crate) struct Sender {
+pub(crate) struct TxWorker {
     pub(crate) engine: Engine,
     pub(crate) port: Box<dyn Transmitter>,
     pub(crate) plan: Plan,
@@ -44,7 +44,7 @@ pub(crate) struct Sender {
 
 /// What all transmit cores are told.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Marching<'a> {
+pub(crate) struct SendContext<'a> {
     pub(crate) program: &'a Program,
     pub(crate) sequences: &'a Sequences,
     pub(crate) start: Nanos,
@@ -59,10 +59,10 @@ pub(crate) struct Marching<'a> {
 
 /// Opens the transmit cores of a port, on these CPUs.
 pub(crate) fn open(
-    (port, engine): (&PortHere, Engine),
+    (port, engine): (&ResolvedPort, Engine),
     opening: &TxOpening<'_>,
     (seats, priority): (&[Seat], Priority),
-) -> Result<Vec<Sender>, RunError> {
+) -> Result<Vec<TxWorker>, RunError> {
     let program = opening.program;
     let flows = program.flows_from(&port.name);
     if flows.is_empty() {
@@ -91,7 +91,7 @@ pub(crate) fn open(
     };
     let cores: Vec<TxCore> = seats.iter().zip(&shares).map(core).collect();
     let ports = driver(engine).open_transmitters(port, opening, &cores)?;
-    let sender = |((TxCore { plan, flows, thread }, share), port): ((TxCore, Share), _)| Sender {
+    let sender = |((TxCore { plan, flows, thread }, share), port): ((TxCore, Share), _)| TxWorker {
         engine,
         port,
         plan,
@@ -102,36 +102,37 @@ pub(crate) fn open(
         playbacks: Vec::new(),
         place: 0,
     };
-    let senders: Vec<Sender> = cores.into_iter().zip(shares).zip(ports).map(sender).collect();
-    debug_assert!(senders.iter().all(Sender::is_as_the_table_says), "{engine}: {senders:?}");
+    let senders: Vec<TxWorker> = cores.into_iter().zip(shares).zip(ports).map(sender).collect();
+    debug_assert!(senders.iter().all(TxWorker::is_as_the_table_says), "{engine}: {senders:?}");
     Ok(senders)
 }
 
 /// Says at its end that a core sends nothing more.
-struct Leaving<'a> {
+struct WorkerExit<'a> {
     changes: &'a Changes,
     place: usize,
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for WorkerExit<'_> {
     fn drop(&mut self) {
         self.changes.leave(self.place);
     }
 }
 
-impl Sender {
+impl TxWorker {
     /// Starts the thread that drives this core.
     pub(crate) fn spawn<'scope, 'env: 'scope>(
         &'env mut self,
         scope: &'scope thread::Scope<'scope, 'env>,
-        marching: Marching<'env>,
+        marching: SendContext<'env>,
         clocks: &mut impl Iterator<Item = VirtualClock>,
     ) -> std::io::Result<ScopedJoinHandle<'scope, Driven>> {
         let name = format!("wb-send-{}", self.shard.core);
         let clock = if self.is_on_virtual_time() { clocks.next() } else { None };
         thread::Builder::new().name(name).spawn_scoped(scope, move || {
             // The others wait for it to end, however it does.
-            let _leaving = marching.changes.map(|changes| Leaving { changes, place: self.place });
+            let _leaving =
+                marching.changes.map(|changes| WorkerExit { changes, place: self.place });
             self.run(&marching, clock.unwrap_or_default())
         })
     }
@@ -151,7 +152,7 @@ impl Sender {
     }
 
     /// Drives the port; `virtual_clock` is its clock if it keeps one of its own.
-    fn run(&mut self, marching: &Marching<'_>, virtual_clock: VirtualClock) -> Driven {
+    fn run(&mut self, marching: &SendContext<'_>, virtual_clock: VirtualClock) -> Driven {
         // else another thread sends, and applies them to itself
         let own = self.engine.row().pinning == Pinning::CallingThread;
         let _applied = match own.then(|| self.thread.apply()).transpose() {
@@ -197,7 +198,7 @@ impl Sender {
 
     /// Flows with a rate end by their own schedule and get a moment for their last frames: longer than
     /// a busy machine keeps a thread from its core.
-    fn end(&self, marching: &Marching<'_>) -> Nanos {
+    fn end(&self, marching: &SendContext<'_>) -> Nanos {
         const GRACE: Nanos = Nanos::from_millis(100);
         if self.plan.tx.paced { marching.end.saturating_add(GRACE) } else { marching.end }
     }

@@ -59,7 +59,7 @@ impl<'a> Datagram<'a> {
         if ip.protocol != Protocol::UDP || ip.is_fragment() {
             return Err(Foreign);
         }
-        let udp = udp::Packet::parse(ip.content).ok_or(Malformed)?;
+        let udp = udp::CarriedDatagram::parse(ip.content).ok_or(Malformed)?;
         Ok(Datagram {
             source: ip.source(),
             destination: ip.destination(),

@@ -31,7 +31,7 @@ pub struct HeaderKey([u8; LEN]);
 
 /// Part of a key: so many bytes at a place of the key, and where they lie in the frame.
 #[derive(Clone, Copy, Debug, Default)]
-struct Part {
+struct KeyPart {
     key_at: usize,
     frame_at: usize,
     len: usize,
@@ -43,7 +43,7 @@ struct Parts {
     ether_type: u16,
     protocol: u8,
     kind: u8,
-    parts: [Part; 3],
+    parts: [KeyPart; 3],
     /// From where on the network header lies in the frame.
     network_at: usize,
 }
@@ -150,9 +150,9 @@ impl Parts {
             protocol: ip.protocol.0,
             kind: 0,
             parts: [
-                Part { key_at: PORTS, frame_at: ports_at, len: ports },
-                Part { key_at: SOURCE, frame_at: source_at, len },
-                Part { key_at: DESTINATION, frame_at: source_at + len, len },
+                KeyPart { key_at: PORTS, frame_at: ports_at, len: ports },
+                KeyPart { key_at: SOURCE, frame_at: source_at, len },
+                KeyPart { key_at: DESTINATION, frame_at: source_at + len, len },
             ],
             network_at,
         })
@@ -167,9 +167,9 @@ impl Parts {
             protocol: 0,
             kind: NOT_IP,
             parts: [
-                Part { key_at: PORTS, frame_at: network_at, len: first },
-                Part { key_at: SOURCE, frame_at: 6, len: 6 },
-                Part { key_at: DESTINATION, frame_at: 0, len: 6 },
+                KeyPart { key_at: PORTS, frame_at: network_at, len: first },
+                KeyPart { key_at: SOURCE, frame_at: 6, len: 6 },
+                KeyPart { key_at: DESTINATION, frame_at: 0, len: 6 },
             ],
             network_at,
         }
@@ -179,7 +179,7 @@ impl Parts {
         let mut key = [0; LEN];
         key[..2].copy_from_slice(&self.ether_type.to_be_bytes());
         (key[PROTOCOL], key[KIND]) = (self.protocol, self.kind);
-        for Part { key_at, frame_at, len } in self.parts {
+        for KeyPart { key_at, frame_at, len } in self.parts {
             key[key_at..key_at + len].copy_from_slice(frame.get(frame_at..frame_at + len)?);
         }
         Some(HeaderKey(key))

@@ -49,7 +49,7 @@ struct Walked<'a> {
     protocol: Protocol,
     headers_len: usize,
     content: &'a [u8],
-    fragment: Option<Fragment<'a>>,
+    fragment: Option<FragmentHeader<'a>>,
     is_routed: bool,
 }
 
@@ -61,14 +61,14 @@ pub(crate) fn address(header: &[u8; LEN], at: usize) -> IpAddr {
 
 /// The header of a fragment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fragment<'a> {
+pub(crate) struct FragmentHeader<'a> {
     header: &'a [u8; EXTENSION_UNIT],
     /// Where in the packet it lies, and where its number.
     at: usize,
     next_at: usize,
 }
 
-impl Fragment<'_> {
+impl FragmentHeader<'_> {
     pub(crate) fn part(self) -> Part {
         let [next, _, _, _, a, b, c, d] = *self.header;
         Part {
@@ -108,7 +108,7 @@ fn extensions(protocol: Protocol, content: &[u8], policy: Policy) -> Option<Walk
         // The header of an atomic fragment says nothing (RFC 6946).
         if is_fragment && place(header) & (MORE | OFFSET) != 0 {
             let at = walked.headers_len;
-            walked.fragment = Some(Fragment { header, at, next_at });
+            walked.fragment = Some(FragmentHeader { header, at, next_at });
         }
         if walked.protocol == Protocol::ROUTING {
             // the segments that are left
@@ -118,7 +118,7 @@ fn extensions(protocol: Protocol, content: &[u8], policy: Policy) -> Option<Walk
         walked.protocol = Protocol(header[0]);
         walked.headers_len += units * EXTENSION_UNIT;
         walked.content = behind;
-        let follows = |fragment: Fragment<'_>| place(fragment.header) & OFFSET != 0;
+        let follows = |fragment: FragmentHeader<'_>| place(fragment.header) & OFFSET != 0;
         if walked.fragment.is_some_and(|it| policy == Policy::Strict || follows(it)) {
             break;
         }

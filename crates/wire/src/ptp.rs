@@ -10,7 +10,7 @@ const EVENT_PORT: u16 = 319;
 
 /// What carries a PTP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carried {
+pub enum PtpCarrier {
     /// An Ethernet frame.
     ByEthernet,
     /// A UDP datagram.
@@ -18,14 +18,14 @@ pub enum Carried {
 }
 
 /// What carries the event message that a frame without FCS is; `None` for every other frame.
-pub fn event(frame: &[u8]) -> Option<Carried> {
+pub fn event(frame: &[u8]) -> Option<PtpCarrier> {
     let (ether_type, at) = walk::network(frame)?;
     if ether_type == ETHER_TYPE {
-        return is_event(frame.get(at..)?).then_some(Carried::ByEthernet);
+        return is_event(frame.get(at..)?).then_some(PtpCarrier::ByEthernet);
     }
     let datagram = Datagram::parse(frame).ok()?;
     (datagram.destination_port == EVENT_PORT && is_event(datagram.payload))
-        .then_some(Carried::ByUdp)
+        .then_some(PtpCarrier::ByUdp)
 }
 
 /// Whether a message is of version 2 and of one of the types 0 to 3: Sync, Delay_Req, Pdelay_Req, Pdelay_Resp.
@@ -56,11 +56,15 @@ mod tests {
     #[test]
     fn event_messages_are_told_from_all_others() {
         let sync = [0x00, 0x12, 0, 44];
-        assert_eq!(event(&by_ethernet(&[], &sync)), Some(Carried::ByEthernet));
-        assert_eq!(event(&by_ethernet(&[0x88a8, 0x8100], &sync)), Some(Carried::ByEthernet));
-        assert_eq!(event(&by_ethernet(&[], &[0x13, 0x02])), Some(Carried::ByEthernet), "802.1AS");
+        assert_eq!(event(&by_ethernet(&[], &sync)), Some(PtpCarrier::ByEthernet));
+        assert_eq!(event(&by_ethernet(&[0x88a8, 0x8100], &sync)), Some(PtpCarrier::ByEthernet));
+        assert_eq!(
+            event(&by_ethernet(&[], &[0x13, 0x02])),
+            Some(PtpCarrier::ByEthernet),
+            "802.1AS"
+        );
         let payload = [&sync[..], &[0; 14]].concat();
-        assert_eq!(event(&by_udp(319, &payload)), Some(Carried::ByUdp));
+        assert_eq!(event(&by_udp(319, &payload)), Some(PtpCarrier::ByUdp));
         assert_eq!(event(&by_udp(320, &payload)), None, "general messages");
         assert_eq!(event(&by_udp(319, &[0x08, 0x02, 0])), None, "Follow_Up");
         assert_eq!(event(&by_ethernet(&[], &[0x00, 0x01])), None, "version 1");

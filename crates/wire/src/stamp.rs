@@ -68,7 +68,7 @@ impl Stamp {
                 // A transport checksum lies at an even offset of its header, so that this tells
                 // whether the probe does. Bytes at an odd offset add to the other half of each word.
                 let odd = (self.probe_at ^ self.checksum_at) & 1 == 1;
-                mend_transport(checksum, if odd { sum.swap_bytes() } else { sum });
+                update_checksum(checksum, if odd { sum.swap_bytes() } else { sum });
             }
         }
     }
@@ -87,16 +87,16 @@ fn field<const N: usize>(frame: &mut [u8], at: u16) -> Option<&mut [u8; N]> {
 #[inline]
 fn write_identification(fields: &mut [u8; IDENTIFICATION_TO_CHECKSUM], identification: u16) {
     fields[..2].copy_from_slice(&identification.to_be_bytes());
-    let checksum = mended([fields[6], fields[7]], identification);
+    let checksum = updated([fields[6], fields[7]], identification);
     fields[6..].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Mends a UDP or TCP checksum for words that were zero and now sum to `sum`.
+/// Updates a UDP or TCP checksum for words that were zero and now sum to `sum`.
 #[inline]
-fn mend_transport(checksum: &mut [u8; 2], sum: u16) {
+fn update_checksum(checksum: &mut [u8; 2], sum: u16) {
     // A UDP checksum of zero says that there is none, and is sent as its equal of all ones (RFC 768).
     // To TCP both are the same.
-    *checksum = match mended(*checksum, sum) {
+    *checksum = match updated(*checksum, sum) {
         0 => [0xff; 2],
         checksum => checksum.to_be_bytes(),
     };
@@ -104,7 +104,7 @@ fn mend_transport(checksum: &mut [u8; 2], sum: u16) {
 
 /// The checksum after words that were zero have become ones that sum to `sum` (RFC 1624, equation 3).
 #[inline]
-fn mended(checksum: [u8; 2], sum: u16) -> u16 {
+fn updated(checksum: [u8; 2], sum: u16) -> u16 {
     !fold(u64::from(!u16::from_be_bytes(checksum)) + u64::from(sum))
 }
 

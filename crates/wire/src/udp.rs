@@ -7,18 +7,18 @@ pub const CHECKSUM: usize = 6;
 
 /// A datagram whose length fits into what carries it.
 #[derive(Clone, Copy, Debug)]
-pub struct Packet<'a> {
+pub struct CarriedDatagram<'a> {
     header: &'a [u8; LEN],
     payload: &'a [u8],
 }
 
-impl<'a> Packet<'a> {
+impl<'a> CarriedDatagram<'a> {
     /// Views the datagram at the front of `bytes`, which are what the IP packet carries; `None` when it
     /// is cut short or claims to be shorter than its header. The checksum is not looked at.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let header: &[u8; LEN] = bytes.first_chunk()?;
         let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-        Some(Packet { header, payload: bytes.get(LEN..len)? })
+        Some(CarriedDatagram { header, payload: bytes.get(LEN..len)? })
     }
 
     /// Where it comes from.
@@ -44,24 +44,30 @@ mod tests {
     #[test]
     fn a_header_is_read() {
         let bytes = [0x12, 0x34, 0, 9, 0, 11, 0, 0, 1, 2, 3, 4];
-        let packet = Packet::parse(&bytes).expect("a datagram");
+        let packet = CarriedDatagram::parse(&bytes).expect("a datagram");
         assert_eq!((packet.source_port(), packet.destination_port()), (0x1234, 9));
         assert_eq!(packet.payload(), [1, 2, 3]);
     }
 
     #[test]
     fn lengths_that_do_not_fit_together_are_none() {
-        assert!(Packet::parse(&[0, 1, 0, 2, 0, 8, 0]).is_none(), "header cut short");
-        assert!(Packet::parse(&[0, 1, 0, 2, 0, 9, 0, 0]).is_none(), "payload cut short");
-        assert!(Packet::parse(&[0, 1, 0, 2, 0, 7, 0, 0]).is_none(), "shorter than a header");
-        assert!(Packet::parse(&[0, 1, 0, 2, 0, 0, 0, 0]).is_none(), "a jumbogram's length");
-        assert!(Packet::parse(&[0, 1, 0, 2, 0, 8, 0, 0]).is_some());
+        assert!(CarriedDatagram::parse(&[0, 1, 0, 2, 0, 8, 0]).is_none(), "header cut short");
+        assert!(CarriedDatagram::parse(&[0, 1, 0, 2, 0, 9, 0, 0]).is_none(), "payload cut short");
+        assert!(
+            CarriedDatagram::parse(&[0, 1, 0, 2, 0, 7, 0, 0]).is_none(),
+            "shorter than a header"
+        );
+        assert!(
+            CarriedDatagram::parse(&[0, 1, 0, 2, 0, 0, 0, 0]).is_none(),
+            "a jumbogram's length"
+        );
+        assert!(CarriedDatagram::parse(&[0, 1, 0, 2, 0, 8, 0, 0]).is_some());
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_a_datagram_or_none(bytes: Vec<u8>) {
-            if let Some(packet) = Packet::parse(&bytes) {
+            if let Some(packet) = CarriedDatagram::parse(&bytes) {
                 prop_assert!(LEN + packet.payload().len() <= bytes.len());
             }
         }

@@ -47,7 +47,7 @@ pub struct IpPacket<'a> {
 pub(crate) enum Header<'a> {
     V4(&'a [u8; ipv4::LEN]),
     /// With the header of a fragment, where there is one.
-    V6(&'a [u8; ipv6::LEN], Option<ipv6::Fragment<'a>>),
+    V6(&'a [u8; ipv6::LEN], Option<ipv6::FragmentHeader<'a>>),
 }
 
 /// Which part of a packet a fragment is (RFC 791 §3.2, RFC 8200 §4.5).
@@ -107,7 +107,7 @@ impl IpPacket<'_> {
     pub fn part(&self) -> Option<Part> {
         match self.header {
             Header::V4(header) => ipv4::part(header, self.headers_len),
-            Header::V6(_, fragment) => fragment.map(ipv6::Fragment::part),
+            Header::V6(_, fragment) => fragment.map(ipv6::FragmentHeader::part),
         }
     }
 

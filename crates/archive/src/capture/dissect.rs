@@ -68,7 +68,7 @@ pub fn datagram(frame: &Frame<'_>, packet: &Packet) -> Result<Range<usize>, Reas
         return Err(Reason::NotUdp);
     }
     let carried = frame.bytes.get(packet.carried.clone()).unwrap_or_default();
-    let payload = udp::Packet::parse(carried).ok_or(Reason::Malformed)?.payload();
+    let payload = udp::CarriedDatagram::parse(carried).ok_or(Reason::Malformed)?.payload();
     let begin = packet.carried.start + udp::LEN;
     Ok(begin..begin + payload.len())
 }

@@ -14,28 +14,40 @@ use crate::time_series::OnBad;
 
 /// Which byte of a number comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum ByteOrder {
     #[default]
     Little,
     Big,
 }
 
-impl Order {
+impl ByteOrder {
     #[inline]
     pub fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
         let bytes = *bytes.get(at..)?.first_chunk()?;
-        Some(if self == Order::Big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+        Some(if self == ByteOrder::Big {
+            u16::from_be_bytes(bytes)
+        } else {
+            u16::from_le_bytes(bytes)
+        })
     }
 
     #[inline]
     pub fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
         let bytes = *bytes.get(at..)?.first_chunk()?;
-        Some(if self == Order::Big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+        Some(if self == ByteOrder::Big {
+            u32::from_be_bytes(bytes)
+        } else {
+            u32::from_le_bytes(bytes)
+        })
     }
 
     pub fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
         let bytes = *bytes.get(at..)?.first_chunk()?;
-        Some(if self == Order::Big { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
+        Some(if self == ByteOrder::Big {
+            u64::from_be_bytes(bytes)
+        } else {
+            u64::from_le_bytes(bytes)
+        })
     }
 }
 

@@ -56,13 +56,13 @@ impl Sides {
         let (ends, kind) =
             found.as_ref().and_then(|found| network_ends(frame, found)).unwrap_or_else(|| {
                 let mac = |at: usize| end(frame.get(at..at + 6).unwrap_or_default(), 0);
-                ((mac(6), mac(0)), Kind::Link)
+                ((mac(6), mac(0)), ConversationKind::Link)
             });
         let Some(Located { carried, protocol, .. }) = found else {
             return self.conversation(ends, kind, None);
         };
         match (kind, carried) {
-            (Kind::Ip(_), Carried::Following(id)) => {
+            (ConversationKind::Ip(_), Carried::Following(id)) => {
                 let packet = hash(&(ends, protocol.0, id));
                 match self.known.get(&packet) {
                     Some(true) => Side::Client,
@@ -70,7 +70,7 @@ impl Sides {
                     None => self.conversation(ends, kind, None),
                 }
             }
-            (Kind::Ip(Protocol::TCP), Carried::Whole(at) | Carried::First(at, _)) => {
+            (ConversationKind::Ip(Protocol::TCP), Carried::Whole(at) | Carried::First(at, _)) => {
                 let side = self.conversation(ends, kind, opened(frame, at));
                 self.fragment(carried, (ends, protocol.0), side)
             }
@@ -96,16 +96,21 @@ impl Sides {
     }
 
     /// The side of the first of `ends`. `opened` is what a packet says about who opens the conversation.
-    fn conversation(&mut self, (from, to): (End, End), kind: Kind, opened: Option<Opened>) -> Side {
+    fn conversation(
+        &mut self,
+        (from, to): (End, End),
+        kind: ConversationKind,
+        opened: Option<Opener>,
+    ) -> Side {
         let is_lesser = from <= to;
         let (lesser, greater) = if is_lesser { (from, to) } else { (to, from) };
         let key = hash(&(lesser, greater, kind));
         let from_is_client = match opened {
-            Some(Opened::Here) => {
+            Some(Opener::Here) => {
                 self.remember(key, is_lesser, true);
                 return Side::Client;
             }
-            Some(Opened::There) => false,
+            Some(Opener::There) => false,
             None => true,
         };
         match self.remember(key, is_lesser == from_is_client, false) == is_lesser {
@@ -137,7 +142,7 @@ impl Sides {
 
 /// What conversations are told apart by, beside their ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum ConversationKind {
     Ip(Protocol),
     Arp,
     Link,
@@ -145,7 +150,7 @@ enum Kind {
 
 /// Who opens a connection with this packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opened {
+enum Opener {
     Here,
     There,
 }
@@ -163,7 +168,7 @@ fn end(address: &[u8], port: u16) -> End {
 }
 
 /// Source and destination by the network header.
-fn network_ends(frame: &[u8], found: &Located) -> Option<((End, End), Kind)> {
+fn network_ends(frame: &[u8], found: &Located) -> Option<((End, End), ConversationKind)> {
     let (places, len) = match found.network {
         Network::V4 => ([12, 16], 4),
         Network::V6 => ([8, 24], 16),
@@ -179,17 +184,21 @@ fn network_ends(frame: &[u8], found: &Located) -> Option<((End, End), Kind)> {
         let at = found.at + places[number];
         Some(end(frame.get(at..at + len)?, port(number).unwrap_or(0)))
     };
-    let kind = if found.network == Network::Arp { Kind::Arp } else { Kind::Ip(found.protocol) };
+    let kind = if found.network == Network::Arp {
+        ConversationKind::Arp
+    } else {
+        ConversationKind::Ip(found.protocol)
+    };
     Some(((one(0)?, one(1)?), kind))
 }
 
 /// What the TCP header at `at` says (RFC 9293 §3.1).
-fn opened(frame: &[u8], at: usize) -> Option<Opened> {
+fn opened(frame: &[u8], at: usize) -> Option<Opener> {
     const SYN: u8 = 0x02;
     const ACK: u8 = 0x10;
     match frame.get(at + 13)? & (SYN | ACK) {
-        SYN => Some(Opened::Here),
-        both if both == SYN | ACK => Some(Opened::There),
+        SYN => Some(Opener::Here),
+        both if both == SYN | ACK => Some(Opener::There),
         _ => None,
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Opened {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum QuoteState {
     /// Before the first byte of a field: the one place where a quote opens.
     FieldStart,
     /// In a field without quotes, or behind closed ones.
@@ -29,7 +29,7 @@ enum State {
 /// Follows a row, line by line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quotes {
-    state: State,
+    state: QuoteState,
     delimiter: u8,
     field: usize,
     /// Bytes and lines of the row so far.
@@ -40,20 +40,20 @@ pub(super) struct Quotes {
 impl Quotes {
     /// At the beginning of a row.
     pub(super) fn new(delimiter: u8) -> Quotes {
-        Quotes { state: State::FieldStart, delimiter, field: 0, bytes: 0, lines: 0 }
+        Quotes { state: QuoteState::FieldStart, delimiter, field: 0, bytes: 0, lines: 0 }
     }
 
     /// Takes a line with the `end` bytes that end it; says which quote is open behind it.
     #[inline]
     pub(super) fn line(&mut self, line: &[u8], end: usize) -> Option<Opened> {
-        let is_inside = matches!(self.state, State::Quoted(_));
+        let is_inside = matches!(self.state, QuoteState::Quoted(_));
         if is_inside || memchr(b'"', line).is_some() {
             self.follow(line);
         }
         self.bytes += line.len() + end;
         self.lines += 1;
         match self.state {
-            State::Quoted(opened) => Some(opened),
+            QuoteState::Quoted(opened) => Some(opened),
             _ => None,
         }
     }
@@ -61,17 +61,17 @@ impl Quotes {
     fn follow(&mut self, line: &[u8]) {
         for (&byte, at) in line.iter().zip(self.bytes..) {
             self.state = match (self.state, byte) {
-                (State::FieldStart, b'"') => {
-                    State::Quoted(Opened { field: self.field, at, lines: self.lines })
+                (QuoteState::FieldStart, b'"') => {
+                    QuoteState::Quoted(Opened { field: self.field, at, lines: self.lines })
                 }
-                (State::Quoted(opened), b'"') => State::Closing(opened),
-                (State::Quoted(opened), _) => State::Quoted(opened),
-                (State::Closing(opened), b'"') => State::Quoted(opened),
+                (QuoteState::Quoted(opened), b'"') => QuoteState::Closing(opened),
+                (QuoteState::Quoted(opened), _) => QuoteState::Quoted(opened),
+                (QuoteState::Closing(opened), b'"') => QuoteState::Quoted(opened),
                 (_, byte) if byte == self.delimiter => {
                     self.field += 1;
-                    State::FieldStart
+                    QuoteState::FieldStart
                 }
-                _ => State::Plain,
+                _ => QuoteState::Plain,
             };
         }
     }

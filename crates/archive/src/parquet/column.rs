@@ -32,7 +32,7 @@ pub enum Value<'a> {
 }
 
 /// A column of a row group.
-pub enum Column {
+pub enum ColumnChunk {
     /// Yes or no.
     Bool(Typed<BoolType>),
     /// Whole numbers of 32 bits, with a sign or not.
@@ -117,42 +117,42 @@ pub fn check(descr: &ColumnDescriptor) -> std::result::Result<(), &'static str> 
     }
 }
 
-impl Column {
+impl ColumnChunk {
     /// The column that these pages are of.
     ///
     /// # Errors
     /// Where it cannot be read; see [`check`].
-    pub fn new(descr: ColumnDescPtr, pages: Box<dyn PageReader>) -> Result<Column> {
+    pub fn new(descr: ColumnDescPtr, pages: Box<dyn PageReader>) -> Result<ColumnChunk> {
         check(&descr).map_err(|why| ParquetError::General(why.to_owned()))?;
         let signed = match descr.logical_type_ref() {
             Some(LogicalType::Integer(int)) => int.is_signed,
             _ => true,
         };
         Ok(match descr.physical_type() {
-            Type::BOOLEAN => Column::Bool(Typed::new(descr, pages)),
-            Type::INT32 => Column::Int32(Typed::new(descr, pages), signed),
-            Type::INT64 => Column::Int64(Typed::new(descr, pages), signed),
-            Type::FLOAT => Column::Float(Typed::new(descr, pages)),
-            Type::DOUBLE => Column::Double(Typed::new(descr, pages)),
-            Type::BYTE_ARRAY => Column::Bytes(Typed::new(descr, pages)),
-            Type::FIXED_LEN_BYTE_ARRAY => Column::Fixed(Typed::new(descr, pages)),
+            Type::BOOLEAN => ColumnChunk::Bool(Typed::new(descr, pages)),
+            Type::INT32 => ColumnChunk::Int32(Typed::new(descr, pages), signed),
+            Type::INT64 => ColumnChunk::Int64(Typed::new(descr, pages), signed),
+            Type::FLOAT => ColumnChunk::Float(Typed::new(descr, pages)),
+            Type::DOUBLE => ColumnChunk::Double(Typed::new(descr, pages)),
+            Type::BYTE_ARRAY => ColumnChunk::Bytes(Typed::new(descr, pages)),
+            Type::FIXED_LEN_BYTE_ARRAY => ColumnChunk::Fixed(Typed::new(descr, pages)),
             Type::INT96 => return Err(ParquetError::General("it is INT96".to_owned())),
         })
     }
 
-    /// Reads so many rows, for [`Column::advance`] to go through.
+    /// Reads so many rows, for [`ColumnChunk::advance`] to go through.
     ///
     /// # Errors
     /// Where the file is broken, or the system refuses.
     pub fn fill(&mut self, rows: usize) -> Result<()> {
         match self {
-            Column::Bool(column) => column.fill(rows),
-            Column::Int32(column, _) => column.fill(rows),
-            Column::Int64(column, _) => column.fill(rows),
-            Column::Float(column) => column.fill(rows),
-            Column::Double(column) => column.fill(rows),
-            Column::Bytes(column) => column.fill(rows),
-            Column::Fixed(column) => column.fill(rows),
+            ColumnChunk::Bool(column) => column.fill(rows),
+            ColumnChunk::Int32(column, _) => column.fill(rows),
+            ColumnChunk::Int64(column, _) => column.fill(rows),
+            ColumnChunk::Float(column) => column.fill(rows),
+            ColumnChunk::Double(column) => column.fill(rows),
+            ColumnChunk::Bytes(column) => column.fill(rows),
+            ColumnChunk::Fixed(column) => column.fill(rows),
         }
     }
 
@@ -160,21 +160,21 @@ impl Column {
     #[inline]
     pub fn advance(&mut self) -> Value<'_> {
         let value = match self {
-            Column::Bool(column) => column.advance().map(|value| Value::Bool(*value)),
-            Column::Int32(column, true) => {
+            ColumnChunk::Bool(column) => column.advance().map(|value| Value::Bool(*value)),
+            ColumnChunk::Int32(column, true) => {
                 column.advance().map(|value| Value::Whole((*value).into()))
             }
-            Column::Int32(column, false) => {
+            ColumnChunk::Int32(column, false) => {
                 column.advance().map(|value| Value::Unsigned(value.cast_unsigned().into()))
             }
-            Column::Int64(column, true) => column.advance().map(|value| Value::Whole(*value)),
-            Column::Int64(column, false) => {
+            ColumnChunk::Int64(column, true) => column.advance().map(|value| Value::Whole(*value)),
+            ColumnChunk::Int64(column, false) => {
                 column.advance().map(|value| Value::Unsigned(value.cast_unsigned()))
             }
-            Column::Float(column) => column.advance().map(|value| Value::Single(*value)),
-            Column::Double(column) => column.advance().map(|value| Value::Double(*value)),
-            Column::Bytes(column) => column.advance().map(|value| Value::Bytes(value.data())),
-            Column::Fixed(column) => column.advance().map(|value| Value::Bytes(value.data())),
+            ColumnChunk::Float(column) => column.advance().map(|value| Value::Single(*value)),
+            ColumnChunk::Double(column) => column.advance().map(|value| Value::Double(*value)),
+            ColumnChunk::Bytes(column) => column.advance().map(|value| Value::Bytes(value.data())),
+            ColumnChunk::Fixed(column) => column.advance().map(|value| Value::Bytes(value.data())),
         };
         value.unwrap_or(Value::Nothing)
     }

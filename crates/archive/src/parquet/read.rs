@@ -12,7 +12,7 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::ChunkReader;
 use parquet::schema::types::ColumnDescriptor;
 
-use super::column::{Column, Value, check};
+use super::column::{ColumnChunk, Value, check};
 use super::pages::{Pages, metadata};
 use crate::columns::{BadColumns, Chosen, Columns};
 use crate::csv::read::is_long;
@@ -128,10 +128,10 @@ pub struct Reader<R: ChunkReader> {
 
 /// The columns of a row group that are used.
 struct Set {
-    time: Column,
-    zone: Option<Column>,
-    device: Option<Column>,
-    data: Vec<Column>,
+    time: ColumnChunk,
+    zone: Option<ColumnChunk>,
+    device: Option<ColumnChunk>,
+    data: Vec<ColumnChunk>,
 }
 
 impl<R: ChunkReader + 'static> Reader<R> {
@@ -249,7 +249,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
         let open = |column: usize| {
             let pages = Pages::new(&self.file, &self.meta, group, column)?;
             let descr = self.meta.file_metadata().schema_descr().column(column);
-            Column::new(descr, Box::new(pages))
+            ColumnChunk::new(descr, Box::new(pages))
         };
         let data = self.chosen.data.iter().map(|&column| open(column));
         Ok(Set {
@@ -264,7 +264,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
     fn understand(&mut self) -> Result<(), Defect> {
         let Some(Set { time, zone, device, data }) = &mut self.columns else { return Ok(()) };
         self.shown.clear();
-        let zone_min = match zone.as_mut().map(Column::advance) {
+        let zone_min = match zone.as_mut().map(ColumnChunk::advance) {
             Some(Value::Whole(zone)) => Ok(Some(i16::try_from(zone).unwrap_or(i16::MAX))),
             Some(_) => Err(Defect::Missing(Part::Time)),
             None => Ok(self.reading.zone_min),

@@ -228,7 +228,7 @@ impl Timestamp {
         }
         let us = (two(u0) * 100 + two(u1)) * 100 + two(u2);
         let zone = Zone { west: z0 & 0x80 != 0, hours: two(z0 & 0x7f), minutes: two(z1) };
-        Parts {
+        TimeParts {
             year: two(y0) * 100 + two(y1),
             month: two(month),
             day: two(day),
@@ -248,7 +248,7 @@ impl Timestamp {
     }
 
     fn pack_digits(self) -> [u8; Timestamp::LEN] {
-        let Parts { year, month, day, hour, minute, second, us, zone } = self.parts();
+        let TimeParts { year, month, day, hour, minute, second, us, zone } = self.parts();
         let sign = if zone.west { 0x80 } else { 0 };
         [
             packed(year / 100),
@@ -266,12 +266,12 @@ impl Timestamp {
         ]
     }
 
-    fn parts(self) -> Parts {
+    fn parts(self) -> TimeParts {
         let local = self.unix_us + i64::from(self.zone_min) * MINUTE_US;
         let (year, month, day) = date(local.div_euclid(DAY_US));
         let us = local.rem_euclid(DAY_US);
         let seconds = (us / SECOND_US) as u32;
-        Parts {
+        TimeParts {
             year,
             month,
             day,
@@ -313,13 +313,13 @@ impl Timestamp {
             ([], Some(min)) => Zone::from_min(min),
             _ => zone(rest)?,
         };
-        let time = Parts { year, month, day, hour, minute, second, us, zone }.timestamp()?;
+        let time = TimeParts { year, month, day, hour, minute, second, us, zone }.timestamp()?;
         Ok(Timestamp { ns: (ns % 1_000) as u16, ..time })
     }
 }
 
 /// What a time is written as.
-struct Parts {
+struct TimeParts {
     year: u32,
     month: u32,
     day: u32,
@@ -343,10 +343,10 @@ impl Zone {
     }
 }
 
-impl Parts {
+impl TimeParts {
     #[inline]
     fn timestamp(&self) -> Result<Timestamp, BadTime> {
-        let Parts { year, month, day, hour, minute, second, us, ref zone } = *self;
+        let TimeParts { year, month, day, hour, minute, second, us, ref zone } = *self;
         let in_range = (1..=12).contains(&month)
             && (1..=28).contains(&day)
             && hour < 24
@@ -584,7 +584,7 @@ impl FromStr for Timestamp {
 /// With six decimals where it has some, nine where they are needed, and `Z` for UTC.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parts { year, month, day, hour, minute, second, us, zone } = self.parts();
+        let TimeParts { year, month, day, hour, minute, second, us, zone } = self.parts();
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
         match self.ns {
             0 if us == 0 => {}

@@ -56,7 +56,7 @@ pub struct Args {
 
 /// The JSON document.
 #[derive(Serialize)]
-struct Document {
+struct InspectDocument {
     archive: String,
     /// Whether the index said so, and the archive was not read.
     from_index: bool,
@@ -130,7 +130,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     if !args.devices {
         survey.devices.listed.truncate(DEVICES);
     }
-    let document = Document {
+    let document = InspectDocument {
         archive: reader.name().to_owned(),
         from_index,
         in_order: survey.is_in_order(),

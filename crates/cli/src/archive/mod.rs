@@ -353,12 +353,12 @@ fn places(places: u64, records: u64) -> String {
 
 /// How far the work is, on a terminal.
 #[derive(Clone)]
-struct Bar(ProgressBar);
+struct WorkBar(ProgressBar);
 
-impl Bar {
-    fn new(bytes: Option<u64>) -> Bar {
+impl WorkBar {
+    fn new(bytes: Option<u64>) -> WorkBar {
         if !io::stderr().is_terminal() {
-            return Bar(ProgressBar::hidden());
+            return WorkBar(ProgressBar::hidden());
         }
         let (bar, template) = match bytes {
             Some(bytes) => (
@@ -371,7 +371,7 @@ impl Bar {
             bar.set_style(style);
         }
         bar.enable_steady_tick(REDRAW);
-        Bar(bar)
+        WorkBar(bar)
     }
 
     fn at(&self, records: u64, position: u64) {

@@ -37,7 +37,7 @@ pub struct Args {
 
 /// What was found.
 #[derive(Serialize)]
-struct Document {
+struct VerifyDocument {
     archive: String,
     ok: bool,
     /// That are right.
@@ -98,7 +98,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
 /// How often the bar is told the number of records.
 const TELL_EVERY: u64 = 1 << 16;
 
-fn document(name: &str, tally: &Tally, turned: Option<Bad>) -> Document {
+fn document(name: &str, tally: &Tally, turned: Option<Bad>) -> VerifyDocument {
     let kind = |kind, bad: LeftOut| {
         let LeftOut { places: count, records, bytes, first } = bad;
         let first = first.map(|bad| First { place: bad.place, message: bad.defect.to_string() })?;
@@ -108,7 +108,7 @@ fn document(name: &str, tally: &Tally, turned: Option<Bad>) -> Document {
     let counted = tally.bad.iter().copied().zip(Defect::KINDS);
     let counted = counted.chain(turned.map(|bad| (bad, TURNED)));
     let bad: Vec<Kind> = counted.filter_map(|(bad, name)| kind(name, bad)).collect();
-    Document {
+    VerifyDocument {
         archive: name.to_owned(),
         ok: bad.is_empty(),
         records: tally.records,
@@ -118,7 +118,7 @@ fn document(name: &str, tally: &Tally, turned: Option<Bad>) -> Document {
     }
 }
 
-fn text(found: &Document, style: Style) -> String {
+fn text(found: &VerifyDocument, style: Style) -> String {
     let name = style.strong(&clean(&found.archive));
     let records =
         format!("{} in {}", counted(found.records, "record"), human::bytes(found.bytes as f64));

@@ -11,7 +11,7 @@ use wirebeat_archive::{Error, Sink, Source};
 use wirebeat_archive::{capture, csv};
 use wirebeat_run::Stop;
 
-use super::Bar;
+use super::WorkBar;
 use crate::failure::{Cause, Failure};
 use crate::file::is_standard;
 use crate::output::tell;
@@ -22,14 +22,14 @@ const STOPPED: &str = "it was stopped, and nothing was written";
 
 /// What reads until its end, or until a signal.
 pub struct Work {
-    bar: Bar,
+    bar: WorkBar,
     stop: Stop,
 }
 
 /// Bytes on their way, of which the work knows.
 pub struct Watched {
     from: Box<dyn Read>,
-    bar: Bar,
+    bar: WorkBar,
     stop: Stop,
     at: u64,
 }
@@ -39,7 +39,7 @@ impl Work {
     pub fn begin(bytes: Option<u64>) -> Result<Work, Failure> {
         let signals = Signals::watch()?;
         let stop = signals.running().clone();
-        Ok(Work { bar: Bar::new(bytes), stop })
+        Ok(Work { bar: WorkBar::new(bytes), stop })
     }
 
     /// Bytes that move the bar, and end with an error at a signal.

@@ -221,7 +221,7 @@ fn narrowest(readings: impl Iterator<Item = Reading>) -> Option<Reading> {
 
 /// What is known of the clock, for those who convert by it.
 #[derive(Debug)]
-struct Shared {
+struct SharedClock {
     offset: Mutex<Offset>,
     steps: AtomicU64,
     stop: AtomicBool,
@@ -233,7 +233,7 @@ pub struct CardClock {
     path: String,
     name: Option<String>,
     method: Method,
-    shared: Arc<Shared>,
+    shared: Arc<SharedClock>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -251,7 +251,7 @@ impl CardClock {
             let (bounds, at) = reader.read()?;
             offset.take(bounds, at);
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedClock {
             offset: Mutex::new(*offset.offset()),
             steps: AtomicU64::new(0),
             stop: AtomicBool::new(false),
@@ -318,7 +318,7 @@ pub fn path(number: u32) -> String {
     format!("/dev/ptp{number}")
 }
 
-fn follow(mut reader: Reader, mut offset: ClockOffset, shared: &Shared) {
+fn follow(mut reader: Reader, mut offset: ClockOffset, shared: &SharedClock) {
     while !shared.stop.load(Ordering::Acquire) {
         thread::park_timeout(REFRESH);
         // while it fails (the card resets, or is gone) the bounds grow by what the clock may drift
@@ -333,7 +333,7 @@ fn follow(mut reader: Reader, mut offset: ClockOffset, shared: &Shared) {
 /// Converts stamps of a card to `CLOCK_MONOTONIC`.
 #[derive(Debug)]
 pub(crate) struct Conversion {
-    shared: Arc<Shared>,
+    shared: Arc<SharedClock>,
     offset: Offset,
     worst: Nanos,
 }
@@ -369,7 +369,7 @@ pub(crate) fn of_test(ahead: i64) -> Conversion {
     let bounds = Bounds { low: ahead, high: ahead };
     let offset = *ClockOffset::new(0, bounds, MonotonicClock.now()).offset();
     let steps = AtomicU64::new(0);
-    let shared = Shared { offset: Mutex::new(offset), steps, stop: AtomicBool::new(false) };
+    let shared = SharedClock { offset: Mutex::new(offset), steps, stop: AtomicBool::new(false) };
     Conversion { shared: Arc::new(shared), offset, worst: Nanos::ZERO }
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct Asked {
 
 /// What both threads know.
 #[derive(Debug)]
-struct Shared {
+struct SharedStamps {
     /// The frame whose stamp is to come. Only the sender sets it, and only while `waiting` is off.
     asked: Mutex<Option<Asked>>,
     waiting: AtomicBool,
@@ -73,7 +73,7 @@ struct Shared {
 /// Asks for the stamps of frames that a thread sends.
 #[derive(Debug)]
 pub(crate) struct SentStamps {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStamps>,
     thread: Option<JoinHandle<CardStamps>>,
     /// No request before.
     next: Nanos,
@@ -88,7 +88,7 @@ impl SentStamps {
             let option = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
             sys::set_option(socket, option, &DELIVERED)?;
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedStamps {
             asked: Mutex::new(None),
             waiting: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -147,7 +147,7 @@ struct Collector {
     /// Copies that keep the files open.
     _files: Vec<OwnedFd>,
     conversion: Conversion,
-    shared: Arc<Shared>,
+    shared: Arc<SharedStamps>,
     stamped: u64,
     send_lateness: Recorder,
     hand_over: Recorder,
@@ -157,7 +157,7 @@ impl Collector {
     fn new(
         sockets: &[&OwnedFd],
         conversion: Conversion,
-        shared: Arc<Shared>,
+        shared: Arc<SharedStamps>,
     ) -> io::Result<Collector> {
         // SAFETY: a call without pointers.
         let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -369,8 +369,8 @@ mod tests {
         assert_eq!(Stamp::parse(&[]), None);
     }
 
-    fn collector(sockets: usize) -> (Collector, Arc<Shared>) {
-        let shared = Arc::new(Shared {
+    fn collector(sockets: usize) -> (Collector, Arc<SharedStamps>) {
+        let shared = Arc::new(SharedStamps {
             asked: Mutex::new(None),
             waiting: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -381,7 +381,7 @@ mod tests {
         (collector, shared)
     }
 
-    fn ask(shared: &Shared, socket: usize, at: u64) {
+    fn ask(shared: &SharedStamps, socket: usize, at: u64) {
         let at = Nanos::new(at);
         *shared.asked.lock().unwrap() = Some(Asked { socket, due: at, at });
         shared.waiting.store(true, Ordering::Release);

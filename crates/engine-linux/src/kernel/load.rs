@@ -14,7 +14,7 @@ use wirebeat_netlink::kernel_version;
 use super::abi::{self, SLOT_HEAD};
 use super::dispatcher::{self, Entered};
 use super::mapped::Mapped;
-use super::ring::{Ring, RingView};
+use super::ring::{RingView, SlotRing};
 use super::shared::Shared;
 use super::skeletons::transmit::{TransmitSkel, TransmitSkelBuilder};
 use super::warm_up::{self, WarmUp};
@@ -24,7 +24,7 @@ use super::{probe, verifier};
 #[derive(Debug)]
 pub(crate) struct Transmitter {
     pub(crate) program: OwnedFd,
-    pub(crate) ring: Ring,
+    pub(crate) ring: SlotRing,
     pub(crate) view: RingView,
     pub(crate) orders: Arc<Mapped>,
     pub(crate) progress: Arc<Mapped>,
@@ -176,7 +176,12 @@ impl Transmitter {
         let ring_len = slots as usize * slot_size;
         Ok(Transmitter {
             program,
-            ring: Ring::new(map(maps.slots.as_fd(), ring_len)?, slot_size, slots, layout.plan.tags),
+            ring: SlotRing::new(
+                map(maps.slots.as_fd(), ring_len)?,
+                slot_size,
+                slots,
+                layout.plan.tags,
+            ),
             view: RingView {
                 slots: map(maps.slots.as_fd(), ring_len)?,
                 slot_size,

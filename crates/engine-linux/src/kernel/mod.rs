@@ -39,7 +39,7 @@ pub use bare_limit::{FarEnd, Flood, Sink, flood, sink};
 pub use load::SharedSequences;
 pub use observations::{ObservationOptions, Observations};
 pub use plan::{MEMORY_MAX, MEMORY_USUAL};
-pub use port::{APART, FRAME_MAX, KernelOptions, KernelTx};
+pub use port::{EXTERNAL_MIN, FRAME_MAX, KernelOptions, KernelTx};
 pub use probe::probe;
 pub use receive::{Fate, KernelReceiver, ReceiveOptions};
 pub use shared::{Piece, SHARED_MAX, Shared};

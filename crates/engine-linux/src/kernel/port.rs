@@ -20,7 +20,7 @@ use super::dispatcher::Entered;
 use super::load::{self, Layout, SharedSequences, Transmitter, base_len, slot_size};
 use super::mapped::Mapped;
 use super::pump::{Calls, Engine, PATIENCE, Pump, PumpOrders, refused, show_time_of_day};
-use super::ring::Ring;
+use super::ring::SlotRing;
 use super::round::Round;
 use super::shared::Shared;
 use super::warm_up::WarmUp;
@@ -38,7 +38,7 @@ const SLOTS: (u32, usize) = (1 << 12, 512 << 10);
 const SLOTS_PACED: (u32, usize) = (1 << 16, 16 << 20);
 /// From so many bytes on data is not copied into the ring, but taken from where it was read to. Shorter data costs less
 /// in the cache line that is written anyhow than in one of its own (measured: see the commit that brought it).
-pub const APART: usize = 192;
+pub const EXTERNAL_MIN: usize = 192;
 /// How often one who waits for the program to finish looks at how far it is.
 const LOOK: Nanos = Nanos::from_millis(2);
 
@@ -73,7 +73,7 @@ pub struct KernelOptions {
 pub struct KernelTx {
     caps: TxCaps,
     options: KernelOptions,
-    ring: Ring,
+    ring: SlotRing,
     /// What is repeated, if something is.
     round: Round,
     orders: Arc<Mapped>,
@@ -154,7 +154,7 @@ impl KernelTx {
             view: View::Frame,
             holds: true,
             repeats: if plan.round > 0 { slots as usize } else { 0 },
-            apart: options.shared.as_ref().map(|_| APART),
+            external: options.shared.as_ref().map(|_| EXTERNAL_MIN),
             link: options.link,
         };
         Ok(KernelTx {

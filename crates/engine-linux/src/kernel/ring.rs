@@ -3,7 +3,7 @@
 //! Pure bookkeeping over two mappings: it says how many slots are free and writes slot heads. It makes
 //! no system call, so it tests without a kernel program.
 
-use wirebeat_engine::port::{Apart, Counted, Place, TxMeta};
+use wirebeat_engine::port::{Counted, ExternalPayload, Place, TxMeta};
 use wirebeat_units::Nanos;
 
 use wirebeat_wire::codec::{Marks, SequenceForm, TimeForm};
@@ -17,7 +17,7 @@ use super::mapped::Mapped;
 
 /// The slots and where they stand.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(crate) struct SlotRing {
     slots: Mapped,
     slot_size: usize,
     /// Number of slots; a power of two.
@@ -32,12 +32,12 @@ pub(crate) struct Ring {
     reserved: u64,
 }
 
-impl Ring {
+impl SlotRing {
     /// A ring of `count` slots (a power of two) of `slot_size` bytes each in `slots`, for `tags` tags.
-    pub(crate) fn new(slots: Mapped, slot_size: usize, count: u32, tags: u32) -> Ring {
+    pub(crate) fn new(slots: Mapped, slot_size: usize, count: u32, tags: u32) -> SlotRing {
         let frame_max = slot_size - SLOT_HEAD;
         let count = u64::from(count);
-        Ring { slots, slot_size, count, frame_max, fragments: tags, head: 0, reserved: 0 }
+        SlotRing { slots, slot_size, count, frame_max, fragments: tags, head: 0, reserved: 0 }
     }
 
     /// Reserves up to `want` slots, given how many the program has consumed.
@@ -59,7 +59,7 @@ impl Ring {
     }
 
     /// Writes the heads of the first `metas.len()` reserved slots. The program sees them once
-    /// [`Ring::head`] is stored into its orders.
+    /// [`SlotRing::head`] is stored into its orders.
     pub(crate) fn commit(&mut self, metas: &[TxMeta]) {
         assert!(metas.len() as u64 <= self.reserved, "more frames committed than reserved");
         for meta in metas {
@@ -96,7 +96,7 @@ fn head(meta: &TxMeta, fragments: u32) -> Slot {
         Place::First(followers) => (0, followers),
         Place::Following => (1, 0),
     };
-    let Apart { from, len, at } = meta.apart;
+    let ExternalPayload { from, len, at } = meta.external;
     let slot = Slot {
         launch_ns: meta.launch.get(),
         drift_ns: meta.drift.get(),
@@ -228,7 +228,7 @@ pub(super) mod testing {
     use super::*;
 
     pub(in super::super) struct World {
-        pub(in super::super) ring: Ring,
+        pub(in super::super) ring: SlotRing,
         view: RingView,
         orders: Mapped,
         pub(in super::super) progress: Mapped,
@@ -248,7 +248,7 @@ pub(super) mod testing {
             rustix::fs::ftruncate(&file, len as u64).unwrap();
             let map = || Mapped::new(file.as_fd(), len).unwrap();
             World {
-                ring: Ring::new(map(), slot_size, slots, 8),
+                ring: SlotRing::new(map(), slot_size, slots, 8),
                 view: RingView { slots: map(), slot_size, count: u64::from(slots), repeat },
                 orders: memory(4096),
                 progress: memory(4096),

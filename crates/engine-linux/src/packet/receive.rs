@@ -11,7 +11,7 @@ use wirebeat_meter::codecs::Answer;
 use wirebeat_units::{Nanos, PacketLen};
 
 use super::answer::Answerer;
-use super::ring::{Frame, Ring};
+use super::ring::{BlockRing, Frame};
 use super::socket::{self, Protocol};
 use super::{Accept, Fanout, PacketReceive, filter};
 use crate::card::{Card, Stamped};
@@ -37,7 +37,7 @@ pub struct PacketRx {
     caps: RxCaps,
     socket: OwnedFd,
     interface: String,
-    ring: Ring,
+    ring: BlockRing,
     time: RealtimeToMonotonic,
     /// Where the card stamps, and what it did.
     card: Option<Stamped>,
@@ -70,7 +70,7 @@ impl PacketRx {
             caps: RxCaps { mode: super::mode("AF_PACKET, TPACKET_V3", card), view: View::Frame },
             socket,
             interface: interface.to_owned(),
-            ring: Ring::new(memory, BLOCK_LEN),
+            ring: BlockRing::new(memory, BLOCK_LEN),
             time: RealtimeToMonotonic::new(),
             card: card.map(Stamped::by),
             scratch: Vec::with_capacity(usize::from(u16::MAX)),

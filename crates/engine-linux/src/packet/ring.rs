@@ -45,16 +45,16 @@ pub(super) struct Frame<'a> {
 
 /// The ring, and which block comes next.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct BlockRing {
     memory: Memory,
     block_len: usize,
     next: usize,
 }
 
-impl Ring {
+impl BlockRing {
     /// Over memory that is a whole number of blocks.
     pub(super) fn new(memory: Memory, block_len: usize) -> Self {
-        Ring { memory, block_len, next: 0 }
+        BlockRing { memory, block_len, next: 0 }
     }
 
     /// How many blocks there are.
@@ -198,7 +198,7 @@ mod tests {
             put(&mut self.block, COUNT, &self.count.to_ne_bytes());
         }
 
-        fn hand_over(&self, ring: &Ring, index: usize) {
+        fn hand_over(&self, ring: &BlockRing, index: usize) {
             let base = ring.memory.pointer(index * BLOCK_LEN, BLOCK_LEN);
             // SAFETY: the ring is not being read, and the status comes last.
             unsafe {
@@ -213,8 +213,8 @@ mod tests {
         block[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    fn ring(blocks: usize) -> Ring {
-        Ring::new(Memory::anonymous(blocks * BLOCK_LEN).unwrap(), BLOCK_LEN)
+    fn ring(blocks: usize) -> BlockRing {
+        BlockRing::new(Memory::anonymous(blocks * BLOCK_LEN).unwrap(), BLOCK_LEN)
     }
 
     fn frames(block: &mut [u8]) -> Vec<(u64, Vec<u8>, usize)> {

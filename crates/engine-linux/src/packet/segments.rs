@@ -65,7 +65,7 @@ impl Joined {
             scratch.extend_from_slice(payload);
             let udp_len = UDP_LEN + payload.len();
             set(scratch, self.udp_at + 4, udp_len);
-            ip.mend(scratch, self.udp_at, udp_len, count);
+            ip.update(scratch, self.udp_at, udp_len, count);
             sink(scratch);
             count += 1;
         }
@@ -96,7 +96,7 @@ impl Ip {
     }
 
     /// Makes the header right for segment `index`, whose transport part has `len` bytes.
-    fn mend(self, frame: &mut [u8], udp_at: usize, len: usize, index: usize) {
+    fn update(self, frame: &mut [u8], udp_at: usize, len: usize, index: usize) {
         match self {
             Ip::V4(at) => {
                 set(frame, at + 2, udp_at - at + len);

@@ -82,7 +82,7 @@ impl PacketTx {
             view: View::Frame,
             holds: false,
             repeats: 0,
-            apart: None,
+            external: None,
             link: link.speed,
         };
         let interface = interface.to_owned();

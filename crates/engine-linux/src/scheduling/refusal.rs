@@ -89,20 +89,20 @@ fn value(path: &str) -> Option<i64> {
 
 /// The real-time budget of this process's control group, where groups have one (CONFIG_RT_GROUP_SCHED).
 #[derive(Debug, PartialEq)]
-struct Group {
+struct ControlGroup {
     path: String,
     runtime: i64,
     period: i64,
 }
 
-fn group() -> Option<Group> {
+fn group() -> Option<ControlGroup> {
     let own = path_of(&fs::read_to_string("/proc/self/cgroup").ok()?)?;
     let folder = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"]
         .into_iter()
         .map(|root| PathBuf::from(format!("{root}{own}")))
         .find(|folder| folder.join("cpu.rt_runtime_us").exists())?;
     let value = |file: &str| value(folder.join(file).to_str()?);
-    Some(Group {
+    Some(ControlGroup {
         path: own,
         runtime: value("cpu.rt_runtime_us")?,
         period: value("cpu.rt_period_us").unwrap_or(1_000_000),

@@ -22,7 +22,7 @@ const STRIDE: usize = MESSAGE_LEN + 64;
 pub(super) struct Buffers {
     memory: Memory,
     iovecs: Vec<libc::iovec>,
-    controls: Vec<Control>,
+    controls: Vec<AlignedControl>,
     /// Where messages came from, where that is asked for.
     sources: Vec<libc::sockaddr_storage>,
     messages: Messages,
@@ -31,7 +31,7 @@ pub(super) struct Buffers {
 /// Aligned for control data.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
-struct Control([u8; control::LEN]);
+struct AlignedControl([u8; control::LEN]);
 
 // SAFETY: the pointers in `iovecs` point into `memory`, which moves along and is bound to no thread.
 unsafe impl Send for Buffers {}
@@ -47,7 +47,7 @@ impl Buffers {
         Ok(Buffers {
             iovecs: (0..BATCH).map(iovec).collect(),
             memory,
-            controls: vec![Control([0; control::LEN]); BATCH],
+            controls: vec![AlignedControl([0; control::LEN]); BATCH],
             // SAFETY: integers, for which zero is a value.
             sources: vec![unsafe { std::mem::zeroed() }; BATCH],
             messages: Messages::new(BATCH),

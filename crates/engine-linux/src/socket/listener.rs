@@ -52,7 +52,7 @@ const UNICAST: [libc::sock_filter; 4] = [
 
 /// Who stamps what comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stamps {
+pub(super) enum StampSource {
     /// The system.
     OfSystem,
     /// The card, beside the system.
@@ -98,7 +98,7 @@ impl Listener {
         address: &SocketAddr,
         options: &SocketReceive,
         link: Option<&Link>,
-        stamps: Stamps,
+        stamps: StampSource,
     ) -> Result<Self, PortError> {
         let interface = link.map(|link| link.name.as_str());
         let on = address.to_string();
@@ -323,11 +323,11 @@ fn choose_first(socket: &OwnedFd) -> io::Result<()> {
 fn prepare(
     socket: &OwnedFd,
     address: &SocketAddr,
-    (options, stamps): (&SocketReceive, Stamps),
+    (options, stamps): (&SocketReceive, StampSource),
 ) -> io::Result<()> {
     const ON: libc::c_int = 1;
     sys::set_option(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), &ON)?;
-    if stamps == Stamps::OfCard {
+    if stamps == StampSource::OfCard {
         // beside those of the system, by which the order of two sockets is kept
         let wanted = libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
         sys::set_option(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPING), &wanted)?;

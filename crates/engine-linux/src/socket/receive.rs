@@ -9,7 +9,7 @@ use wirebeat_meter::codecs::{Answer, Ends};
 use wirebeat_netlink::{LinkEvent, LinkState, LinkWatch, NetlinkError};
 use wirebeat_units::Nanos;
 
-use super::listener::{Listener, Stamps};
+use super::listener::{Listener, StampSource};
 use super::{ENGINE, Gro, SocketReceive};
 use crate::card::{Card, Stamped};
 use crate::sys::{self, poll_until, refused};
@@ -45,7 +45,7 @@ impl SocketRx {
     ) -> Result<Self, PortError> {
         let link = interface.map(|name| crate::link::find(ENGINE, name)).transpose()?;
         let link = link.as_ref();
-        let stamps = if card.is_some() { Stamps::OfCard } else { Stamps::OfSystem };
+        let stamps = if card.is_some() { StampSource::OfCard } else { StampSource::OfSystem };
         let open = |address| Listener::open(address, options, link, stamps);
         let listeners = options.listen.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let watch = match link {

@@ -11,19 +11,19 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// Control data of one message.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Control<T> {
+struct ReplyControl<T> {
     header: libc::cmsghdr,
     from: T,
 }
 
-impl<T> Control<T> {
+impl<T> ReplyControl<T> {
     fn new(level: libc::c_int, kind: libc::c_int, from: T) -> Self {
         // SAFETY: integers, for which zero is a value.
         let mut header: libc::cmsghdr = unsafe { std::mem::zeroed() };
         header.cmsg_len = (size_of::<libc::cmsghdr>() + size_of::<T>()) as _;
         header.cmsg_level = level;
         header.cmsg_type = kind;
-        Control { header, from }
+        ReplyControl { header, from }
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn send(
                 ipi_spec_dst: address(from.ip()),
                 ipi_addr: libc::in_addr { s_addr: 0 },
             };
-            message(socket, payload, name, Control::new(libc::SOL_IP, libc::IP_PKTINFO, from))
+            message(socket, payload, name, ReplyControl::new(libc::SOL_IP, libc::IP_PKTINFO, from))
         }
         (SocketAddr::V6(to), SocketAddr::V6(from)) => {
             let address = |ip: &std::net::Ipv6Addr| libc::in6_addr { s6_addr: ip.octets() };
@@ -64,7 +64,12 @@ pub(super) fn send(
                 ipi6_addr: address(from.ip()),
                 ipi6_ifindex: to.scope_id() as _,
             };
-            message(socket, payload, name, Control::new(libc::SOL_IPV6, libc::IPV6_PKTINFO, from))
+            message(
+                socket,
+                payload,
+                name,
+                ReplyControl::new(libc::SOL_IPV6, libc::IPV6_PKTINFO, from),
+            )
         }
         _ => Err(io::ErrorKind::InvalidInput.into()),
     }
@@ -74,7 +79,7 @@ fn message<N, T>(
     socket: &OwnedFd,
     payload: &[u8],
     mut name: N,
-    mut control: Control<T>,
+    mut control: ReplyControl<T>,
 ) -> io::Result<()> {
     let mut part =
         libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
@@ -85,7 +90,7 @@ fn message<N, T>(
     message.msg_iov = &mut part;
     message.msg_iovlen = 1;
     message.msg_control = std::ptr::from_mut(&mut control).cast();
-    message.msg_controllen = size_of::<Control<T>>() as _;
+    message.msg_controllen = size_of::<ReplyControl<T>>() as _;
     // SAFETY: name, part and control live through the call, which reads them; `N` and `T` are the kernel's own structs, and
     // the control data is as long as its header says, with the padding that follows it.
     let sent = unsafe {

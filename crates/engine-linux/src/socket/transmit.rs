@@ -99,7 +99,7 @@ impl SocketTx {
             view: View::Datagram,
             holds: false,
             repeats: 0,
-            apart: None,
+            external: None,
             link: link.and_then(|link| link.speed),
         };
         let mut known = HashMap::new();

@@ -5,10 +5,10 @@ use wirebeat_units::Nanos;
 
 use super::admission::Admission;
 use super::changes::IDLE;
-use super::farewell::{AFTER, farewell};
+use super::final_packet::{self, AFTER};
 use super::outgoing::Outgoing;
 use super::repeat::show;
-use super::{Job, Tally, intervals};
+use super::{Job, TxCounters, intervals};
 use crate::clock::{Clock, Wait};
 use crate::port::{Place, PortError, TxMeta, TxPort};
 
@@ -30,7 +30,7 @@ pub(super) fn feed<P: TxPort, C: Clock>(
     port: &mut P,
     clock: &C,
     job: &Job<'_>,
-    tally: &mut Tally,
+    tally: &mut TxCounters,
 ) -> Result<(), PortError> {
     let mut out = Outgoing::new(job, port.caps());
     match feed_all(port, clock, job, (&mut out, tally)) {
@@ -51,7 +51,7 @@ fn feed_all<P: TxPort, C: Clock>(
     port: &mut P,
     clock: &C,
     job: &Job<'_>,
-    (out, tally): (&mut Outgoing<'_>, &mut Tally),
+    (out, tally): (&mut Outgoing<'_>, &mut TxCounters),
 ) -> Result<Nanos, PortError> {
     let batch = BATCH.min(port.caps().batch).max(1);
     let drops = job.drops();
@@ -146,7 +146,7 @@ fn feed_all<P: TxPort, C: Clock>(
             departures.iter().for_each(|departure| admission.given(departure.at));
         }
     }
-    farewell(port, job, tally, last.max(clock.now()).saturating_add(AFTER))?;
+    final_packet::send(port, job, tally, last.max(clock.now()).saturating_add(AFTER))?;
     // the last frames wait for their launch times
     let first = first.unwrap_or(last);
     let gap = last.saturating_sub(first).get() / handed.max(1);
@@ -176,13 +176,13 @@ fn write<P: TxPort>(
     port: &mut P,
     job: &Job<'_>,
     out: &mut Outgoing<'_>,
-    (departures, tally): (&[Departure], &mut Tally),
+    (departures, tally): (&[Departure], &mut TxCounters),
     metas: &mut Vec<TxMeta>,
 ) {
     metas.clear();
     for (index, departure) in departures.iter().enumerate() {
         let Some(hand) = out.hand(departure.stream) else { continue };
-        let (built, apart) = out.build(departure, port.slot(index));
+        let (built, external) = out.build(departure, port.slot(index));
         tally.requested(departure.tag, &built);
         let place = out.place(departure);
         metas.push(match (hand.limited, place) {
@@ -196,7 +196,7 @@ fn write<P: TxPort>(
             (limited, place) => {
                 let deadline = job.start.saturating_add(departure.at);
                 let launch = if limited { deadline } else { Nanos::ZERO };
-                TxMeta { place, apart, ..hand.meta(&built, departure.tag, launch) }
+                TxMeta { place, external, ..hand.meta(&built, departure.tag, launch) }
             }
         });
     }

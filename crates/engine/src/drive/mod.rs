@@ -12,8 +12,8 @@ mod changes;
 mod delayed;
 pub mod disorder;
 mod errors;
-mod farewell;
 mod feed;
+mod final_packet;
 pub mod gates;
 mod intervals;
 mod outgoing;
@@ -43,8 +43,8 @@ use playback::Playback;
 
 use crate::clock::{Clock, Wait};
 use crate::port::{
-    Amount, Apart, CardStamps, Interruptions, Place, PortError, TxCaps, TxMeta, TxPlan, TxPort,
-    TxTotals, View, late_after,
+    Amount, CardStamps, ExternalPayload, Interruptions, Place, PortError, TxCaps, TxMeta, TxPlan,
+    TxPort, TxTotals, View, late_after,
 };
 
 /// The longest time between frames that catch up: waiting for one holds up those of other flows.
@@ -159,12 +159,12 @@ impl Job<'_> {
     }
 
     /// How every stream is handed over.
-    fn handing(&self) -> Vec<Handing> {
+    fn handing(&self) -> Vec<SendPolicy> {
         self.program.streams.iter().map(|stream| self.hand(stream)).collect()
     }
 
-    fn hand(&self, stream: &Stream) -> Handing {
-        Handing {
+    fn hand(&self, stream: &Stream) -> SendPolicy {
+        SendPolicy {
             limited: stream.departures.pace.is_limited(),
             drift: self.drift(stream.flow),
             spacing: self.spacing(stream),
@@ -221,7 +221,7 @@ impl View {
 
 /// What became of the frames of one tag on one core.
 #[derive(Clone, Debug, Default)]
-pub struct FlowSent {
+pub struct TxFlowStats {
     /// Frames taken from the schedule because they were due.
     pub requested: Amount,
     /// Frames that the engine accepted.
@@ -250,7 +250,7 @@ pub struct FlowSent {
 #[derive(Debug)]
 pub struct Driven {
     /// By tag: flows by their index, and behind them their members. Those of other ports stay zero.
-    pub flows: Vec<FlowSent>,
+    pub flows: Vec<TxFlowStats>,
     /// The histogram of the errors of all those that have none of their own.
     pub shared_errors: Vec<(u16, u64)>,
     /// How its core was interrupted, where the port knows.
@@ -272,7 +272,7 @@ pub struct Plan {
 
 /// How the frames of a stream are handed over.
 #[derive(Clone, Copy, Debug)]
-struct Handing {
+struct SendPolicy {
     /// Whether they have deadlines of their own.
     limited: bool,
     /// How late they may be.
@@ -281,7 +281,7 @@ struct Handing {
     spacing: Nanos,
 }
 
-impl Handing {
+impl SendPolicy {
     /// What goes with a frame that was built.
     #[inline]
     fn meta(&self, built: &Built, tag: u32, launch: Nanos) -> TxMeta {
@@ -296,7 +296,7 @@ impl Handing {
             drift: self.drift,
             spacing: self.spacing,
             place: Place::Whole,
-            apart: Apart::default(),
+            external: ExternalPayload::default(),
         }
     }
 }
@@ -313,8 +313,8 @@ impl Plan {
         let images = || program.streams_of(flows).map(|stream| stream.frames.frame());
         let frame_max = images().map(|image| image.longest()).max().unwrap_or(0);
         let paced = program.streams_of(flows).any(|stream| stream.departures.pace.is_limited());
-        // What is repeated has no end to say farewell at.
-        let endless = !flows.iter().any(|&flow| farewell::has_last(program, flow));
+        // What is repeated has no end after which a final packet could be sent.
+        let endless = !flows.iter().any(|&flow| final_packet::has_last(program, flow));
         let cut = program.streams_of(flows).any(|stream| stream.frames.is_cut());
         let round = (repeats > 0 && endless && !cut)
             .then(|| period(program, flows, shard, repeats))
@@ -340,7 +340,7 @@ impl Plan {
 /// Sends a job through a port until its schedule ends, its time is over, it is stopped, or the port
 /// fails; waits for the frames that are on their way; and says what became of each.
 pub fn drive<P: TxPort, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: &Plan) -> Driven {
-    let mut tally = Tally::new(job.program);
+    let mut tally = TxCounters::new(job.program);
     let caps = port.caps().clone();
     if !plan.tx.paced {
         // frames without a launch time leave as soon as the port has them
@@ -382,8 +382,8 @@ fn await_start<C: Clock>(clock: &C, job: &Job<'_>) {
 
 /// Counts and send lateness of one core, by tag.
 #[derive(Debug)]
-struct Tally {
-    lines: Vec<Line>,
+struct TxCounters {
+    lines: Vec<TagCounters>,
     errors: Errors,
     /// It was told to stop when it was behind its schedule.
     behind: bool,
@@ -392,19 +392,19 @@ struct Tally {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Line {
+struct TagCounters {
     requested: Amount,
     expired: Amount,
     not_reached: Amount,
     span: Option<(Nanos, Nanos)>,
 }
 
-impl Tally {
-    fn new(program: &Program) -> Tally {
+impl TxCounters {
+    fn new(program: &Program) -> TxCounters {
         let flow = |tag| program.flows.get(program.flow_of(tag) as usize);
         let limit = |tag| late_after(flow(tag).map_or(Late::Send, |flow| flow.late));
-        Tally {
-            lines: vec![Line::default(); program.tags() as usize],
+        TxCounters {
+            lines: vec![TagCounters::default(); program.tags() as usize],
             errors: Errors::new((0..program.tags()).map(limit)),
             behind: false,
             uncounted: false,
@@ -476,13 +476,13 @@ impl Tally {
     }
 
     /// Joins what the port says. What it has given back was not sent in time, like what the schedule still has
-    /// ([`Tally::not_reached`]).
-    fn finish<P: TxPort>(self, port: &P, job: &Job<'_>) -> Vec<FlowSent> {
+    /// ([`TxCounters::not_reached`]).
+    fn finish<P: TxPort>(self, port: &P, job: &Job<'_>) -> Vec<TxFlowStats> {
         let told = job.stop.load(Ordering::Relaxed);
         let mut totals = vec![TxTotals::default(); self.lines.len()];
         port.totals(&mut totals);
         let lines = self.lines.into_iter().zip(totals).zip(0u32..);
-        let join = |((line, total), tag): ((Line, TxTotals), u32)| {
+        let join = |((line, total), tag): ((TagCounters, TxTotals), u32)| {
             let held = port.departures(tag);
             let (mut error, late) = self.errors.of(tag);
             error.merge(&held.error);
@@ -493,7 +493,7 @@ impl Tally {
             }
             let mut expired = line.expired;
             expired += total.expired;
-            FlowSent {
+            TxFlowStats {
                 requested,
                 sent: total.sent,
                 expired,

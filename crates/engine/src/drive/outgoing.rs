@@ -12,8 +12,8 @@ use wirebeat_units::Nanos;
 
 use super::changes::{Changes, Listener, Update};
 use super::playback::{Found, Playback};
-use super::{Handing, Job};
-use crate::port::{Apart, Place, TxCaps, View};
+use super::{Job, SendPolicy};
+use crate::port::{ExternalPayload, Place, TxCaps, View};
 
 /// So many departures that are too late are looked at one by one until the clock is read again.
 const DROPPED_AT_ONCE: usize = 256;
@@ -24,10 +24,10 @@ pub(super) struct Outgoing<'a> {
     job: &'a Job<'a>,
     view: View,
     /// From how many bytes on what was recorded stays apart, if the port takes it from there.
-    apart: Option<usize>,
+    external: Option<usize>,
     pub(super) schedule: Schedule,
     images: Vec<Image>,
-    handing: Vec<Handing>,
+    handing: Vec<SendPolicy>,
     /// Whether some frames are dropped when they are late.
     drops: bool,
     /// Those that the program did not have.
@@ -64,7 +64,7 @@ impl<'a> Outgoing<'a> {
             elapsed: Nanos::ZERO,
             job,
             view: caps.view,
-            apart: caps.apart,
+            external: caps.external,
             schedule: job.schedule(),
             images: job.images(caps),
             handing: job.handing(),
@@ -257,8 +257,12 @@ impl<'a> Outgoing<'a> {
 
     /// Makes the frame of a departure in `slot`, but for what the port takes from the memory that it shares.
     #[inline]
-    pub(super) fn build(&mut self, departure: &Departure, slot: &mut [u8]) -> (Built, Apart) {
-        let whole = |built: Built| (built, Apart::default());
+    pub(super) fn build(
+        &mut self,
+        departure: &Departure,
+        slot: &mut [u8],
+    ) -> (Built, ExternalPayload) {
+        let whole = |built: Built| (built, ExternalPayload::default());
         let Some(image) = self.images.get(departure.stream as usize) else {
             return whole(Built::default());
         };
@@ -269,12 +273,12 @@ impl<'a> Outgoing<'a> {
             };
             let numbered = |built: Built| Built { number: sequence, ..built };
             let len = recorded.data.len();
-            if self.apart.is_some_and(|least| len >= least)
+            if self.external.is_some_and(|least| len >= least)
                 && departure.part == 0
                 && let Some(from) = shared_at
                 && let Some((built, at)) = image.build_around(&recorded, slot)
             {
-                return (numbered(built), Apart { from, len: len as u16, at });
+                return (numbered(built), ExternalPayload { from, len: len as u16, at });
             }
             return whole(numbered(match &mut self.cut {
                 Some(cut) if departure.part > 0 => {
@@ -305,7 +309,7 @@ impl<'a> Outgoing<'a> {
 
     /// How a stream is handed over.
     #[inline]
-    pub(super) fn hand(&self, stream: u32) -> Option<Handing> {
+    pub(super) fn hand(&self, stream: u32) -> Option<SendPolicy> {
         self.handing.get(stream as usize).copied()
     }
 

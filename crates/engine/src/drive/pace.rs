@@ -10,7 +10,7 @@ use wirebeat_units::Nanos;
 
 use super::changes::IDLE;
 use super::outgoing::Outgoing;
-use super::{Job, Tally, farewell, intervals};
+use super::{Job, TxCounters, final_packet, intervals};
 use crate::clock::{Clock, NAP, Wait};
 use crate::port::{Fate, PortError, TxMeta, TxPort};
 
@@ -47,7 +47,7 @@ struct Pace<'a, P, C> {
     port: &'a mut P,
     clock: &'a C,
     job: &'a Job<'a>,
-    tally: &'a mut Tally,
+    tally: &'a mut TxCounters,
     out: Outgoing<'a>,
     batch: usize,
     /// The shortest drift of a flow that drops what is late.
@@ -66,7 +66,7 @@ pub(super) fn pace<'a, P: TxPort, C: Clock>(
     port: &'a mut P,
     clock: &'a C,
     job: &'a Job<'a>,
-    tally: &'a mut Tally,
+    tally: &'a mut TxCounters,
 ) -> Result<(), PortError> {
     let batch = BATCH.min(port.caps().batch).max(1);
     let mut pace = Pace {
@@ -122,7 +122,7 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
         }
         self.flush()?;
         self.drain()?;
-        self.say_farewell()?;
+        self.send_final_packet()?;
         Ok(now)
     }
 
@@ -170,14 +170,14 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
     }
 
     /// Once everything that is due is gone.
-    fn say_farewell(&mut self) -> Result<(), PortError> {
-        if !self.job.flows.iter().any(|&flow| farewell::has_last(self.job.program, flow)) {
+    fn send_final_packet(&mut self) -> Result<(), PortError> {
+        if !self.job.flows.iter().any(|&flow| final_packet::has_last(self.job.program, flow)) {
             return Ok(());
         }
-        let after = self.clock.now().saturating_add(farewell::AFTER);
+        let after = self.clock.now().saturating_add(final_packet::AFTER);
         self.clock.wait_until(after, Wait::Sleep);
         let now = self.clock.now();
-        let said = farewell::farewell(self.port, self.job, self.tally, now);
+        let said = final_packet::send(self.port, self.job, self.tally, now);
         // they have no deadlines, and come after the span that is measured
         self.port.settled(&mut |_, _| {});
         said?;

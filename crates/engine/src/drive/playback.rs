@@ -31,7 +31,7 @@ pub trait Chunk: fmt::Debug + Send + Sync {
     /// The bytes.
     fn bytes(&self) -> &[u8];
 
-    /// Where they begin in the memory that the port shares ([`TxCaps::apart`](crate::port::TxCaps::apart)), if they are in
+    /// Where they begin in the memory that the port shares ([`TxCaps::external`](crate::port::TxCaps::external)), if they are in
     /// there.
     fn shared_at(&self) -> Option<u32> {
         None

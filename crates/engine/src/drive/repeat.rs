@@ -7,7 +7,7 @@ use wirebeat_traffic::schedule::{Period, Schedule, Shard};
 use wirebeat_units::Nanos;
 
 use super::outgoing::Outgoing;
-use super::{Job, Tally, intervals};
+use super::{Job, TxCounters, intervals};
 use crate::clock::Clock;
 use crate::port::{PortError, Repeat, TxPort, TxTotals};
 
@@ -45,7 +45,7 @@ pub(super) fn repeat<P: TxPort, C: Clock>(
     clock: &C,
     job: &Job<'_>,
     (period, all): (&Period, u64),
-    tally: &mut Tally,
+    tally: &mut TxCounters,
 ) -> Result<(), PortError> {
     write_round(port, job, period)?;
     port.repeat(&Repeat {

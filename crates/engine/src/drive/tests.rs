@@ -14,7 +14,7 @@ use wirebeat_units::{FrameRate, Nanos};
 use wirebeat_wire::fragment::Fragment;
 use wirebeat_wire::probe::Probe;
 
-use super::{Driven, FlowSent, Job, LiveTx, Plan, Sequences, drive};
+use super::{Driven, Job, LiveTx, Plan, Sequences, TxFlowStats, drive};
 use crate::clock::{Clock, Wait};
 use crate::collect::{LiveRx, Manner, collect_and_tell};
 use crate::loopback::{self, Link, LoopbackRx, LoopbackTx, VirtualClock};
@@ -299,7 +299,7 @@ impl Slow {
 }
 
 /// What is sent in 20 ms through a port that takes a microsecond for a frame.
-fn overloaded(rate: u64, departures: &str, late: Late) -> FlowSent {
+fn overloaded(rate: u64, departures: &str, late: Late) -> TxFlowStats {
     let mut world = World::of(compiled(&format!(
         "ports: {{ a: {{}} }}\nflows:\n  x: {{ from: a, to: a, rate: {rate}pps, stop: 20ms{departures} }}\n"
     )));

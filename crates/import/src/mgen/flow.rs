@@ -35,10 +35,10 @@ pub(super) fn add(
         flows.entry(event.flow).or_default().push(event);
     }
     flows.sort_unstable_keys();
-    flows.into_iter().try_for_each(|(id, events)| Flow { id, globals }.add(draft, events))
+    flows.into_iter().try_for_each(|(id, events)| MgenFlow { id, globals }.add(draft, events))
 }
 
-struct Flow<'a> {
+struct MgenFlow<'a> {
     id: u32,
     globals: &'a Globals,
 }
@@ -51,7 +51,7 @@ struct Session {
     phases: Vec<Phase>,
 }
 
-impl Flow<'_> {
+impl MgenFlow<'_> {
     fn add(&self, draft: &mut Draft<'_>, events: Vec<Event>) -> Result<(), ScriptError> {
         let mut session: Option<Session> = None;
         let mut number = 0;

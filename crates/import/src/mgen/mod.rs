@@ -68,14 +68,14 @@ struct Globals {
 }
 
 #[derive(Default)]
-struct Script {
+struct MgenScript {
     globals: Globals,
     events: Vec<Event>,
     included: usize,
 }
 
 #[derive(Clone, Copy)]
-enum Command {
+enum MgenCommand {
     Event,
     Start,
     Offset,
@@ -95,73 +95,73 @@ enum Command {
     No,
 }
 
-const COMMANDS: &[(&str, Command)] = &[
-    ("EVENT", Command::Event),
-    ("START", Command::Start),
-    ("OFFSET", Command::Offset),
-    ("INPUT", Command::Input),
-    ("SEED", Command::Seed),
-    ("TOS", Command::Tos),
-    ("TTL", Command::Ttl),
-    ("UNICAST_TTL", Command::UnicastTtl),
-    ("LABEL", Command::Label),
-    ("DF", Command::DontFragment),
-    ("INTERFACE", Command::Interface),
-    ("DATA", Command::Data),
+const COMMANDS: &[(&str, MgenCommand)] = &[
+    ("EVENT", MgenCommand::Event),
+    ("START", MgenCommand::Start),
+    ("OFFSET", MgenCommand::Offset),
+    ("INPUT", MgenCommand::Input),
+    ("SEED", MgenCommand::Seed),
+    ("TOS", MgenCommand::Tos),
+    ("TTL", MgenCommand::Ttl),
+    ("UNICAST_TTL", MgenCommand::UnicastTtl),
+    ("LABEL", MgenCommand::Label),
+    ("DF", MgenCommand::DontFragment),
+    ("INTERFACE", MgenCommand::Interface),
+    ("DATA", MgenCommand::Data),
     // Addresses say of which version they are.
-    ("IPV4", Command::Nothing),
-    ("IPV6", Command::Nothing),
-    ("OUTPUT", Command::LeftOut(NO_LOG)),
-    ("LOG", Command::LeftOut(NO_LOG)),
-    ("TXLOG", Command::LeftOut(NO_LOG)),
-    ("RXLOG", Command::LeftOut(NO_LOG)),
-    ("DLOG", Command::LeftOut(NO_LOG)),
-    ("NOLOG", Command::LeftOut(NO_LOG)),
-    ("LOGDATA", Command::LeftOut(NO_LOG)),
-    ("LOCALTIME", Command::LeftOut(NO_LOG)),
-    ("EPOCHTIMESTAMP", Command::LeftOut(NO_LOG)),
-    ("BINARY", Command::LeftOut(NO_LOG)),
-    ("FLUSH", Command::LeftOut(NO_LOG)),
-    ("DEBUG", Command::LeftOut(NO_LOG)),
-    ("SAVE", Command::LeftOut("a run does not continue the numbers of the one before")),
-    ("RXBUFFER", Command::LeftOut(NO_BUFFERS)),
-    ("TXBUFFER", Command::LeftOut(NO_BUFFERS)),
-    ("BROADCAST", Command::LeftOut(NO_PERMISSION)),
-    ("CHECKSUM", Command::LeftOut(NO_CHECKSUM)),
-    ("TXCHECKSUM", Command::LeftOut(NO_CHECKSUM)),
-    ("RXCHECKSUM", Command::LeftOut(NO_CHECKSUM)),
-    ("QUEUE", Command::LeftOut(NO_QUEUE)),
-    ("REUSE", Command::LeftOut("it is about MGEN's sockets")),
-    ("ANALYTICS", Command::LeftOut(NO_ANALYTICS)),
-    ("REPORT", Command::LeftOut(NO_ANALYTICS)),
-    ("WINDOW", Command::LeftOut(NO_ANALYTICS)),
-    ("SUSPEND", Command::LeftOut(NO_REMOTE)),
-    ("RESUME", Command::LeftOut(NO_REMOTE)),
-    ("RESET", Command::LeftOut(NO_REMOTE)),
-    ("RETRY", Command::LeftOut(NO_CONNECTIONS)),
-    ("PAUSE", Command::LeftOut(NO_RUN_TIME)),
-    ("RECONNECT", Command::LeftOut(NO_RUN_TIME)),
+    ("IPV4", MgenCommand::Nothing),
+    ("IPV6", MgenCommand::Nothing),
+    ("OUTPUT", MgenCommand::LeftOut(NO_LOG)),
+    ("LOG", MgenCommand::LeftOut(NO_LOG)),
+    ("TXLOG", MgenCommand::LeftOut(NO_LOG)),
+    ("RXLOG", MgenCommand::LeftOut(NO_LOG)),
+    ("DLOG", MgenCommand::LeftOut(NO_LOG)),
+    ("NOLOG", MgenCommand::LeftOut(NO_LOG)),
+    ("LOGDATA", MgenCommand::LeftOut(NO_LOG)),
+    ("LOCALTIME", MgenCommand::LeftOut(NO_LOG)),
+    ("EPOCHTIMESTAMP", MgenCommand::LeftOut(NO_LOG)),
+    ("BINARY", MgenCommand::LeftOut(NO_LOG)),
+    ("FLUSH", MgenCommand::LeftOut(NO_LOG)),
+    ("DEBUG", MgenCommand::LeftOut(NO_LOG)),
+    ("SAVE", MgenCommand::LeftOut("a run does not continue the numbers of the one before")),
+    ("RXBUFFER", MgenCommand::LeftOut(NO_BUFFERS)),
+    ("TXBUFFER", MgenCommand::LeftOut(NO_BUFFERS)),
+    ("BROADCAST", MgenCommand::LeftOut(NO_PERMISSION)),
+    ("CHECKSUM", MgenCommand::LeftOut(NO_CHECKSUM)),
+    ("TXCHECKSUM", MgenCommand::LeftOut(NO_CHECKSUM)),
+    ("RXCHECKSUM", MgenCommand::LeftOut(NO_CHECKSUM)),
+    ("QUEUE", MgenCommand::LeftOut(NO_QUEUE)),
+    ("REUSE", MgenCommand::LeftOut("it is about MGEN's sockets")),
+    ("ANALYTICS", MgenCommand::LeftOut(NO_ANALYTICS)),
+    ("REPORT", MgenCommand::LeftOut(NO_ANALYTICS)),
+    ("WINDOW", MgenCommand::LeftOut(NO_ANALYTICS)),
+    ("SUSPEND", MgenCommand::LeftOut(NO_REMOTE)),
+    ("RESUME", MgenCommand::LeftOut(NO_REMOTE)),
+    ("RESET", MgenCommand::LeftOut(NO_REMOTE)),
+    ("RETRY", MgenCommand::LeftOut(NO_CONNECTIONS)),
+    ("PAUSE", MgenCommand::LeftOut(NO_RUN_TIME)),
+    ("RECONNECT", MgenCommand::LeftOut(NO_RUN_TIME)),
     // Not the beginning of OFFSET.
-    ("OFF", Command::No),
-    ("ON", Command::No),
-    ("MOD", Command::No),
-    ("LISTEN", Command::No),
-    ("IGNORE", Command::No),
-    ("JOIN", Command::No),
-    ("LEAVE", Command::No),
+    ("OFF", MgenCommand::No),
+    ("ON", MgenCommand::No),
+    ("MOD", MgenCommand::No),
+    ("LISTEN", MgenCommand::No),
+    ("IGNORE", MgenCommand::No),
+    ("JOIN", MgenCommand::No),
+    ("LEAVE", MgenCommand::No),
 ];
 
 pub(crate) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
-    let mut script = Script::default();
+    let mut script = MgenScript::default();
     script.text(draft, draft.source.name, draft.source.text, 0)?;
-    let Script { globals, events, .. } = script;
+    let MgenScript { globals, events, .. } = script;
     for listen in &mut draft.listens {
         listen.at = listen.at.saturating_sub(globals.offset);
     }
     flow::add(draft, &globals, events)
 }
 
-impl Script {
+impl MgenScript {
     fn text(
         &mut self,
         draft: &mut Draft<'_>,
@@ -209,9 +209,9 @@ impl Script {
         }
         let first = tokens.word("a command or an event")?;
         match keyword::find(first, COMMANDS) {
-            None | Some(Command::No) => self.event(draft, line, text),
-            Some(Command::Event) => self.event(draft, line, tokens.rest()),
-            Some(Command::Input) => {
+            None | Some(MgenCommand::No) => self.event(draft, line, text),
+            Some(MgenCommand::Event) => self.event(draft, line, tokens.rest()),
+            Some(MgenCommand::Input) => {
                 let file = tokens.word("the name of a script")?;
                 tokens.end()?;
                 self.included += 1;
@@ -224,7 +224,7 @@ impl Script {
                 let text = draft.include_text(line, file)?;
                 self.text(draft, file, &text, depth + 1)
             }
-            Some(Command::LeftOut(why)) => {
+            Some(MgenCommand::LeftOut(why)) => {
                 draft.leave_out(line, text.trim(), why);
                 Ok(())
             }
@@ -236,33 +236,33 @@ impl Script {
         &mut self,
         draft: &mut Draft<'_>,
         tokens: &mut Tokens<'_>,
-        command: Command,
+        command: MgenCommand,
     ) -> Result<(), ScriptError> {
         let globals = &mut self.globals;
         match command {
-            Command::Start => {
+            MgenCommand::Start => {
                 let when = "NOW or a time of day: START 13:30:00 or START 13:30:00GMT";
                 draft.starts = tokens.value(when, start_time)?;
             }
-            Command::Offset => globals.offset = tokens.value("a time in seconds", seconds)?,
-            Command::Seed => {
+            MgenCommand::Offset => globals.offset = tokens.value("a time in seconds", seconds)?,
+            MgenCommand::Seed => {
                 draft.scenario.seed = tokens.value("a whole number", |word| word.parse().ok())?;
             }
-            Command::Tos => globals.tos = Some(tokens.value("a ToS byte, 0 to 255", byte)?),
-            Command::Ttl => {
+            MgenCommand::Tos => globals.tos = Some(tokens.value("a ToS byte, 0 to 255", byte)?),
+            MgenCommand::Ttl => {
                 globals.ttl = Some(tokens.value("a TTL of 1 to 255", event::ttl)?);
             }
-            Command::UnicastTtl => {
+            MgenCommand::UnicastTtl => {
                 globals.unicast_ttl = Some(tokens.value("a TTL of 1 to 255", event::ttl)?);
             }
-            Command::Label => globals.label = Some(tokens.value("a flow label", event::label)?),
-            Command::DontFragment => {
+            MgenCommand::Label => globals.label = Some(tokens.value("a flow label", event::label)?),
+            MgenCommand::DontFragment => {
                 globals.dont_fragment = Some(tokens.value("on or off", event::on_off)?);
             }
-            Command::Interface => {
+            MgenCommand::Interface => {
                 globals.interface = Some(tokens.word("the name of an interface")?.to_owned());
             }
-            Command::Data => globals.data = Some(event::data(tokens)?),
+            MgenCommand::Data => globals.data = Some(event::data(tokens)?),
             _ => {}
         }
         tokens.end()

@@ -33,18 +33,18 @@ pub(super) const KINDS: &[(&str, Kind)] = &[
 ];
 
 #[derive(Clone, Copy)]
-enum Known {
+enum KnownReception {
     Source,
     Interface,
     Port,
     Buffer,
 }
 
-const OPTIONS: &[(&str, Known)] = &[
-    ("SRC", Known::Source),
-    ("INTERFACE", Known::Interface),
-    ("PORT", Known::Port),
-    ("RXBUFFER", Known::Buffer),
+const OPTIONS: &[(&str, KnownReception)] = &[
+    ("SRC", KnownReception::Source),
+    ("INTERFACE", KnownReception::Interface),
+    ("PORT", KnownReception::Port),
+    ("RXBUFFER", KnownReception::Buffer),
 ];
 
 /// Reads what follows the first word, and adds it.
@@ -96,21 +96,21 @@ fn options(
             keyword::find(word, OPTIONS)
         })?;
         match (known, &mut group) {
-            (Known::Source, Some(group)) => {
+            (KnownReception::Source, Some(group)) => {
                 let source = |word: &str| {
                     let source: IpAddr = word.parse().ok()?;
                     (!source.is_multicast() && !source.is_unspecified()).then_some(source)
                 };
                 group.source = Some(tokens.value("the address of a source", source)?);
             }
-            (Known::Interface, Some(group)) => {
+            (KnownReception::Interface, Some(group)) => {
                 group.interface = Some(tokens.word("the name of an interface")?.to_owned());
             }
-            (Known::Port, Some(_)) => {
+            (KnownReception::Port, Some(_)) => {
                 tokens.value("a list of ports", ports)?;
                 draft.leave_out(line, all, "groups are joined for all ports");
             }
-            (Known::Buffer, None) => {
+            (KnownReception::Buffer, None) => {
                 tokens.word("a size")?;
                 draft.leave_out(line, all, NO_BUFFERS);
             }

@@ -5,7 +5,7 @@ use crate::{Line, ScriptError};
 
 /// A word, or what stands between `[` and the `]` that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Token<'a> {
+pub(super) enum MgenToken<'a> {
     Word(&'a str),
     Group(&'a str),
 }
@@ -35,19 +35,19 @@ impl<'a> Tokens<'a> {
         self.rest.is_empty()
     }
 
-    pub fn next(&mut self) -> Result<Option<Token<'a>>, ScriptError> {
+    pub fn next(&mut self) -> Result<Option<MgenToken<'a>>, ScriptError> {
         let token = if self.rest.is_empty() {
             return Ok(None);
         } else if let Some(inside) = self.rest.strip_prefix('[') {
             let end = closing(inside, '[', ']')
                 .ok_or_else(|| self.line.wrong("there is a '[' without its ']' on this line"))?;
             self.rest = inside.get(end + 1..).unwrap_or("");
-            Token::Group(inside.get(..end).unwrap_or("").trim())
+            MgenToken::Group(inside.get(..end).unwrap_or("").trim())
         } else {
             let end = self.rest.find(|c: char| c.is_whitespace() || c == '[');
             let (word, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
             self.rest = rest;
-            Token::Word(word)
+            MgenToken::Word(word)
         };
         self.rest = self.rest.trim_start();
         Ok(Some(token))
@@ -64,7 +64,7 @@ impl<'a> Tokens<'a> {
     /// The word that must come now.
     pub fn word(&mut self, what: &str) -> Result<&'a str, ScriptError> {
         match self.next()? {
-            Some(Token::Word(word)) => Ok(word),
+            Some(MgenToken::Word(word)) => Ok(word),
             _ => Err(self.line.wrong(format!("{what} is missing"))),
         }
     }
@@ -82,7 +82,7 @@ impl<'a> Tokens<'a> {
     /// What must come now in brackets.
     pub fn group(&mut self, what: &str) -> Result<&'a str, ScriptError> {
         match self.next()? {
-            Some(Token::Group(group)) => Ok(group),
+            Some(MgenToken::Group(group)) => Ok(group),
             _ => Err(self.line.wrong(format!("{what} stands in brackets: [ … ]"))),
         }
     }

@@ -55,7 +55,7 @@ pub enum Standing {
 }
 
 /// Where a number belongs.
-enum Place {
+enum NumberPlace {
     /// Within reach of the window, or ahead of it by less.
     Near(u64),
     /// Behind the window, with no sign of a restart.
@@ -116,7 +116,7 @@ impl SequenceTracker {
     #[inline]
     pub fn record(&mut self, wire: u32, sent: Option<Nanos>, memory: &mut Memory) -> Standing {
         match self.place(wire, sent) {
-            Place::Near(number) => {
+            NumberPlace::Near(number) => {
                 if self.order.held.is_some() {
                     self.settle(memory);
                 }
@@ -132,14 +132,14 @@ impl SequenceTracker {
 
     /// The first number ever is believed.
     #[cold]
-    fn begin(&mut self, wire: u32) -> Place {
+    fn begin(&mut self, wire: u32) -> NumberPlace {
         self.window.begin();
-        Place::Near(BASE + u64::from(wire))
+        NumberPlace::Near(BASE + u64::from(wire))
     }
 
     /// Finds where a number belongs.
     #[inline]
-    fn place(&mut self, wire: u32, sent: Option<Nanos>) -> Place {
+    fn place(&mut self, wire: u32, sent: Option<Nanos>) -> NumberPlace {
         if self.window.highest == 0 {
             return self.begin(wire);
         }
@@ -149,14 +149,14 @@ impl SequenceTracker {
         let number = highest.wrapping_add_signed(i64::from(distance));
         if distance > 0 {
             let near = u64::from(distance.unsigned_abs()) <= self.window.asked;
-            return if near { Place::Near(number) } else { Place::Ahead(number) };
+            return if near { NumberPlace::Near(number) } else { NumberPlace::Ahead(number) };
         }
         let times = sent.zip(self.order.highest_sent);
         let again = |(sent, highest): (Nanos, Nanos)| sent > highest.saturating_add(RESTART_AFTER);
         match (self.window.reaches(number), times.map(again)) {
-            (_, Some(true)) | (false, None) => Place::Behind(number),
-            (false, Some(false)) => Place::Late(number),
-            (true, _) => Place::Near(number),
+            (_, Some(true)) | (false, None) => NumberPlace::Behind(number),
+            (false, Some(false)) => NumberPlace::Late(number),
+            (true, _) => NumberPlace::Near(number),
         }
     }
 
@@ -186,8 +186,8 @@ impl SequenceTracker {
 
     /// Deals with an arrival that is not simply near.
     #[cold]
-    fn doubt(&mut self, place: Place, arrival: Doubtful, memory: &mut Memory) -> Standing {
-        if let Place::Late(number) = place {
+    fn doubt(&mut self, place: NumberPlace, arrival: Doubtful, memory: &mut Memory) -> Standing {
+        if let NumberPlace::Late(number) = place {
             self.settle(memory);
             self.count_late(number);
             return Standing::New;
@@ -207,17 +207,17 @@ impl SequenceTracker {
     /// Two arrivals in doubt agree: the sender restarted, or very much was lost.
     fn believe(&mut self, held: Doubtful, arrival: Doubtful, memory: &mut Memory) -> Standing {
         match self.place(held.wire, held.sent) {
-            Place::Behind(_) => {
+            NumberPlace::Behind(_) => {
                 // Its number 0 follows the highest. Wraps after 2^32 forged restarts at the least.
                 let zero = self.window.highest.wrapping_add(1);
                 self.counts.restarts += 1;
                 self.window.offset = zero as u32;
                 self.count(zero.wrapping_add(u64::from(held.wire)), held.sent, memory);
             }
-            Place::Near(number) | Place::Ahead(number) => {
+            NumberPlace::Near(number) | NumberPlace::Ahead(number) => {
                 self.count(number, held.sent, memory);
             }
-            Place::Late(number) => self.count_late(number),
+            NumberPlace::Late(number) => self.count_late(number),
         }
         // Nothing is held now, so this goes no deeper than holding the second.
         self.record(arrival.wire, arrival.sent, memory)
@@ -227,13 +227,13 @@ impl SequenceTracker {
     pub(crate) fn settle(&mut self, memory: &mut Memory) {
         let Some(held) = self.order.held.take() else { return };
         match self.place(held.wire, held.sent) {
-            Place::Near(number) => {
+            NumberPlace::Near(number) => {
                 self.count(number, held.sent, memory);
             }
-            Place::Late(number) => self.count_late(number),
+            NumberPlace::Late(number) => self.count_late(number),
             // Nothing speaks against it but the distance.
-            Place::Behind(number) if held.sent.is_none() => self.count_late(number),
-            Place::Ahead(_) | Place::Behind(_) => self.counts.implausible += 1,
+            NumberPlace::Behind(number) if held.sent.is_none() => self.count_late(number),
+            NumberPlace::Ahead(_) | NumberPlace::Behind(_) => self.counts.implausible += 1,
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use wirebeat_traffic::scenario::MAX_FLOWS;
 
-use super::message::{Answer, FLOW_MAX, LINE_MAX, Request, line};
+use super::message::{Answer, ControlRequest, FLOW_MAX, LINE_MAX, line};
 use super::place;
 
 /// How a refusal begins.
@@ -90,7 +90,7 @@ pub fn find() -> Result<PathBuf, ClientError> {
 }
 
 /// Asks the session at `path`, which has to have answered `within` this time.
-pub fn ask(path: &Path, request: &Request, within: Duration) -> Result<Answer, ClientError> {
+pub fn ask(path: &Path, request: &ControlRequest, within: Duration) -> Result<Answer, ClientError> {
     let until = Instant::now() + within;
     let unreachable = |source: io::Error| match source.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => {
@@ -167,7 +167,7 @@ enum Ended {
 fn read(
     stream: &mut UnixStream,
     answer: &mut Vec<u8>,
-    request: &Request,
+    request: &ControlRequest,
     until: Instant,
 ) -> io::Result<Ended> {
     let mut chunk = vec![0; CHUNK];
@@ -193,9 +193,9 @@ fn read(
 }
 
 /// The most bytes that the answer to a request can have, by how it begins: a line for each flow where it is about all.
-fn longest(request: &Request, answer: &[u8]) -> usize {
+fn longest(request: &ControlRequest, answer: &[u8]) -> usize {
     match request {
-        Request::List {} | Request::StopAll {} if !answer.starts_with(REFUSAL) => {
+        ControlRequest::List {} | ControlRequest::StopAll {} if !answer.starts_with(REFUSAL) => {
             LINE_MAX + MAX_FLOWS * FLOW_MAX
         }
         _ => LINE_MAX,
@@ -215,7 +215,7 @@ mod tests {
         let listener = UnixListener::bind(&path).unwrap();
         thread::scope(|scope| {
             scope.spawn(move || session(listener.accept().unwrap().0));
-            let answer = ask(&path, &Request::List {}, Duration::from_millis(500));
+            let answer = ask(&path, &ControlRequest::List {}, Duration::from_millis(500));
             std::fs::remove_file(&path).unwrap();
             answer
         })

@@ -24,7 +24,7 @@ pub(super) const FLOW_MAX: usize = 64 * 4 + (SENDS_MAX + NEXT_MAX) * 2 + 64;
 /// What can be asked of a session: `{"do": "change", "flow": "voice", "to": {"rate": "2kpps"}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Request {
+pub enum ControlRequest {
     /// Which flows there are.
     List {},
     /// A flow changes.
@@ -164,18 +164,20 @@ fn settings(settings: &Settings) -> String {
 
 /// The answer to a line.
 pub(super) fn answer(control: &Control, line: &[u8]) -> Answer {
-    let request = match serde_json::from_slice::<Request>(line) {
+    let request = match serde_json::from_slice::<ControlRequest>(line) {
         Ok(request) => request,
         Err(error) => return Answer::Error(format!("this is not a request: {error}")),
     };
     let one = |flow: String, at: Nanos| Effect { flow, at_ns: at.get() };
     let outcome = match request {
-        Request::List {} => control.list().map(Answer::Flows),
-        Request::Change { flow, to } => {
+        ControlRequest::List {} => control.list().map(Answer::Flows),
+        ControlRequest::Change { flow, to } => {
             control.change(&flow, &to).map(|at| Answer::Done(vec![one(flow, at)]))
         }
-        Request::Stop { flow } => control.stop(&flow).map(|at| Answer::Done(vec![one(flow, at)])),
-        Request::StopAll {} => control.stop_all().map(|stopped| {
+        ControlRequest::Stop { flow } => {
+            control.stop(&flow).map(|at| Answer::Done(vec![one(flow, at)]))
+        }
+        ControlRequest::StopAll {} => control.stop_all().map(|stopped| {
             Answer::Done(stopped.into_iter().map(|(flow, at)| one(flow, at)).collect())
         }),
     };
@@ -197,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    fn read(line: &str) -> Result<Request, String> {
+    fn read(line: &str) -> Result<ControlRequest, String> {
         serde_json::from_str(line).map_err(|error| error.to_string())
     }
 
@@ -214,7 +216,7 @@ mod tests {
             let request = read(text).unwrap();
             assert_eq!(read(std::str::from_utf8(&line(&request)).unwrap()).unwrap(), request);
         }
-        let Ok(Request::Change { to, .. }) = read(settings) else { panic!("no change") };
+        let Ok(ControlRequest::Change { to, .. }) = read(settings) else { panic!("no change") };
         assert_eq!(
             words(&to),
             r#"departures exponential, rate 2kpps, size {"mix":{"1518B":2,"64B":1}}"#
@@ -262,7 +264,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_a_request_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            let _ = serde_json::from_slice::<Request>(&bytes);
+            let _ = serde_json::from_slice::<ControlRequest>(&bytes);
         }
 
         #[test]
@@ -273,8 +275,8 @@ mod tests {
             let mut bytes = br#"{"do":"change","flow":"x","to":{"rate":"2kpps","size":"64B","departures":{"exponential":{}}}}"#.to_vec();
             let end = (at + with.len()).min(bytes.len());
             bytes.splice(at.min(end)..end, with);
-            if let Ok(request) = serde_json::from_slice::<Request>(&bytes) {
-                let again: Request = serde_json::from_slice(&line(&request)).unwrap();
+            if let Ok(request) = serde_json::from_slice::<ControlRequest>(&bytes) {
+                let again: ControlRequest = serde_json::from_slice(&line(&request)).unwrap();
                 prop_assert_eq!(again, request);
             }
         }

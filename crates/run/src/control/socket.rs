@@ -146,11 +146,11 @@ fn listening(directory: &Directory, name: &Path) -> io::Result<UnixListener> {
 struct Server {
     socket: ControlSocket,
     control: Control,
-    connections: Vec<Connection>,
+    connections: Vec<ControlClient>,
 }
 
 /// A client.
-struct Connection {
+struct ControlClient {
     stream: UnixStream,
     /// What came and is not a whole line.
     rest: Vec<u8>,
@@ -197,7 +197,7 @@ impl Server {
             Ok(_) if self.connections.len() >= CONNECTIONS => "too many connections; try again",
             Ok(_) if set.is_ok() => {
                 let until = Instant::now() + PATIENCE;
-                self.connections.push(Connection { stream, rest: Vec::new(), until });
+                self.connections.push(ControlClient { stream, rest: Vec::new(), until });
                 return;
             }
             Ok(_) => return,
@@ -224,7 +224,7 @@ fn write_within(stream: &mut UnixStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-impl Connection {
+impl ControlClient {
     /// Reads what came and answers whole lines; whether the connection goes on.
     fn read(&mut self, control: &Control) -> bool {
         let mut bytes = [0; 4096];

@@ -33,7 +33,7 @@ impl Finding {
         Finding { about: about.to_owned(), what: what.into(), remedy: None }
     }
 
-    fn mend(mut self, remedy: impl Into<String>) -> Finding {
+    fn remedy(mut self, remedy: impl Into<String>) -> Finding {
         self.remedy = Some(remedy.into());
         self
     }
@@ -78,7 +78,7 @@ fn steal(facts: &Facts) -> Option<Finding> {
                 "the hypervisor took {per_cent:.0} % of the CPU time just now: frames are late then"
             ),
         )
-        .mend("use a virtual machine with CPUs of its own, or a physical one")
+        .remedy("use a virtual machine with CPUs of its own, or a physical one")
     })
 }
 
@@ -94,7 +94,7 @@ fn noise(facts: &Facts) -> Option<Finding> {
                  {longest}: no sender in user space is more exact here"
             ),
         )
-        .mend(
+        .remedy(
             "stop other programs; boot with isolcpus= and nohz_full= for a CPU, and send from it with \
              --cpu",
         )
@@ -105,7 +105,7 @@ fn single_cpu(facts: &Facts) -> Option<Finding> {
     let online = facts.machine.cpu.online.as_ref()?;
     (online.cpus().len() == 1).then(|| {
         Finding::new("CPUs", "there is one CPU: sender, receiver and interrupts stop each other")
-            .mend("use a machine with two CPUs or more, or send and receive on two machines")
+            .remedy("use a machine with two CPUs or more, or send and receive on two machines")
     })
 }
 
@@ -118,7 +118,7 @@ fn clock_source(facts: &Facts) -> Option<Finding> {
                 "time is read from '{source}', which takes a microsecond or is as coarse as a tick"
             ),
         )
-        .mend("boot with clocksource=tsc, if the processor's counter is stable")
+        .remedy("boot with clocksource=tsc, if the processor's counter is stable")
     })
 }
 
@@ -132,7 +132,7 @@ fn frequency(facts: &Facts) -> Option<Finding> {
                 "it follows the load (governor '{slow}'): a CPU that slept sends slower at first"
             ),
         )
-        .mend("`cpupower frequency-set --governor performance`"),
+        .remedy("`cpupower frequency-set --governor performance`"),
     )
 }
 
@@ -146,21 +146,21 @@ fn sleep(facts: &Facts) -> Option<Finding> {
                 deepest.name, deepest.exit_latency_us
             ),
         )
-        .mend(format!("send with --wait spin, or `cpupower idle-set --disable-by-latency {WAKE_MAX_US}`"))
+        .remedy(format!("send with --wait spin, or `cpupower idle-set --disable-by-latency {WAKE_MAX_US}`"))
     })
 }
 
 fn interpreter(facts: &Facts) -> Option<Finding> {
     (facts.machine.kernel.bpf_jit == Some(false)).then(|| {
         Finding::new("eBPF", "programs are interpreted: the kernel engine is several times slower")
-            .mend("`sysctl net.core.bpf_jit_enable=1`")
+            .remedy("`sysctl net.core.bpf_jit_enable=1`")
     })
 }
 
 fn irqbalance(facts: &Facts) -> Option<Finding> {
     (facts.machine.kernel.irqbalance == Some(true)).then(|| {
         Finding::new("irqbalance", "it moves interrupts to other CPUs while a run measures")
-            .mend("`systemctl stop irqbalance` for the time of the measurement")
+            .remedy("`systemctl stop irqbalance` for the time of the measurement")
     })
 }
 
@@ -183,7 +183,7 @@ fn clock_synchronisation(facts: &Facts) -> Option<Finding> {
             "it is not synchronised: one-way delays to other hosts are uncertain (those on this host \
              are exact)",
         )
-        .mend("run chronyd, or ptp4l and phc2sys, on both hosts")
+        .remedy("run chronyd, or ptp4l and phc2sys, on both hosts")
     })
 }
 
@@ -206,7 +206,7 @@ fn joining(interface: &Interface) -> Option<Finding> {
                 joined.join(", ").to_uppercase()
             ),
         )
-        .mend(format!("`ethtool -K {name} {}`, or receive with the engine kernel", switches.join(" "))),
+        .remedy(format!("`ethtool -K {name} {}`, or receive with the engine kernel", switches.join(" "))),
     )
 }
 
@@ -225,7 +225,7 @@ fn rings(interface: &Interface) -> Option<Finding> {
                 "the receive ring has {now} of {most} entries: bursts longer than that are lost"
             ),
         )
-        .mend(format!("`ethtool -G {name} rx {most}`"))
+        .remedy(format!("`ethtool -G {name} rx {most}`"))
     })
 }
 
@@ -239,7 +239,7 @@ fn coalescing(interface: &Interface) -> Option<Finding> {
     };
     Some(
         Finding::new(name, format!("{what}: frames are stamped that much later"))
-            .mend(format!("`ethtool -C {name} adaptive-rx off rx-usecs 0`")),
+            .remedy(format!("`ethtool -C {name} adaptive-rx off rx-usecs 0`")),
     )
 }
 
@@ -258,7 +258,7 @@ fn affinity(interface: &Interface) -> Option<Finding> {
                 "the interrupts of all {queues} queues go to CPU {cpu}: the others do not help"
             ),
         )
-        .mend("write other CPUs into /proc/irq/*/smp_affinity_list, and keep irqbalance away")
+        .remedy("write other CPUs into /proc/irq/*/smp_affinity_list, and keep irqbalance away")
     })
 }
 
@@ -268,7 +268,7 @@ fn generic_xdp(interface: &Interface) -> Option<Finding> {
             &interface.name,
             "an XDP program is attached in generic mode: frames have passed half the stack before it",
         )
-        .mend("detach it, or use a driver with native XDP")
+        .remedy("detach it, or use a driver with native XDP")
     })
 }
 

@@ -10,7 +10,7 @@ use wirebeat_traffic::scenario::{FlowSpec, PortSpec, Scenario};
 
 use super::driver;
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 use crate::timestamps;
 
 /// The engine of a port, and why an automatic choice fell on one that could not be expected.
@@ -22,19 +22,19 @@ pub(crate) struct Choice {
 
 impl Choice {
     /// Why it is that engine, for the person who waits, where that could not be expected.
-    pub(crate) fn told(&self, port: &PortHere) -> Option<String> {
+    pub(crate) fn told(&self, port: &ResolvedPort) -> Option<String> {
         let why = self.because.as_ref()?;
         Some(format!("port '{}' uses the engine '{}': {why}", port.name, self.engine))
     }
 }
 
 /// The engine for a port, before anything is open; [`settle`] may still change an automatic choice.
-pub(crate) fn choose(port: &PortHere, scenario: &Scenario) -> Result<Choice, RunError> {
+pub(crate) fn choose(port: &ResolvedPort, scenario: &Scenario) -> Result<Choice, RunError> {
     timestamps::engine(port, choose_any(port, scenario)?, scenario.run.timestamps)
 }
 
 /// The same, before it is asked whether the card is to stamp frames.
-fn choose_any(port: &PortHere, scenario: &Scenario) -> Result<Choice, RunError> {
+fn choose_any(port: &ResolvedPort, scenario: &Scenario) -> Result<Choice, RunError> {
     let expected = |engine| Choice { engine, because: None };
     let through_the_stack = |why| Choice {
         engine: fastest(|engine| !engine.can(Ability::SeeHeaders)),
@@ -56,14 +56,14 @@ fn choose_any(port: &PortHere, scenario: &Scenario) -> Result<Choice, RunError> 
 
 /// Why frames of Ethernet cannot leave or arrive on a port's link, if so: it is a tunnel (tun, ppp, WireGuard) or
 /// another that carries IP packets alone.
-pub(crate) fn without_ethernet(port: &PortHere) -> Option<String> {
+pub(crate) fn without_ethernet(port: &ResolvedPort) -> Option<String> {
     let link = port.link.as_ref()?;
     matches!(link.layer, LinkLayer::Other(_))
         .then(|| format!("interface {} does not carry Ethernet frames", link.name))
 }
 
 /// An engine that makes or reads Ethernet frames needs a link that carries them.
-pub(crate) fn check_ethernet(port: &PortHere, engine: Engine) -> Result<(), RunError> {
+pub(crate) fn check_ethernet(port: &ResolvedPort, engine: Engine) -> Result<(), RunError> {
     match without_ethernet(port).filter(|_| engine.needs_link()) {
         Some(why) => {
             let able = Engine::names(|engine| engine.has_network() && !engine.needs_link());
@@ -96,7 +96,7 @@ pub(crate) fn fallback(engine: Engine, fits: impl Fn(Engine) -> bool) -> Option<
 
 /// The address of this host that a flow of the port goes to, if one does: no frame to it leaves by an interface, unless the
 /// flow goes to a port on another interface.
-fn sends_to_itself(port: &PortHere, scenario: &Scenario) -> Result<Option<IpAddr>, RunError> {
+fn sends_to_itself(port: &ResolvedPort, scenario: &Scenario) -> Result<Option<IpAddr>, RunError> {
     if port.spec.next_hop.is_some() {
         return Ok(None);
     }
@@ -126,7 +126,7 @@ fn sends_to_itself(port: &PortHere, scenario: &Scenario) -> Result<Option<IpAddr
 /// The engine that sends frames of up to `frame_max` bytes without FCS at a port: where the chosen one cannot, that is an
 /// error, or the next takes its place if the choice was left to the machine. May attach a program to the interface.
 pub(crate) fn settle(
-    port: &mut PortHere,
+    port: &mut ResolvedPort,
     engine: Engine,
     frame_max: u16,
 ) -> Result<Choice, RunError> {

@@ -15,7 +15,7 @@ use wirebeat_units::FrameLen;
 
 use super::{Missing, OwnMeter, RxOpening, Transmitter, TxCore, TxOpening, link, on_real_time};
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 use crate::receivers::{Receiver, Receiving};
 
 /// What to use where this engine cannot serve.
@@ -36,7 +36,7 @@ impl super::Driver for Driver {
     }
 
     /// It loads programs and opens maps.
-    fn check_rights(&self, port: &PortHere) -> Result<(), RunError> {
+    fn check_rights(&self, port: &ResolvedPort) -> Result<(), RunError> {
         let may = Machine::observe().privileges;
         let rights = [(may.bpf, "CAP_BPF"), (may.net_admin, "CAP_NET_ADMIN")];
         let lacks = rights.iter().filter(|(has, _)| *has == Some(false)).map(|(_, name)| *name);
@@ -60,7 +60,7 @@ impl super::Driver for Driver {
     }
 
     /// Attaches a program to the interface where its driver wants one.
-    fn prepare(&self, port: &mut PortHere, frame_max: u16) -> Result<(), RunError> {
+    fn prepare(&self, port: &mut ResolvedPort, frame_max: u16) -> Result<(), RunError> {
         if frame_max > FRAME_MAX {
             let most = FrameLen::without_fcs(FRAME_MAX).get();
             let what = format!("the kernel engine sends frames of up to {most} bytes");
@@ -71,7 +71,7 @@ impl super::Driver for Driver {
 
     fn open_transmitters(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         opening: &TxOpening<'_>,
         cores: &[TxCore],
     ) -> Result<Vec<Box<dyn Transmitter>>, RunError> {
@@ -100,7 +100,7 @@ impl super::Driver for Driver {
 
     fn open_receiver(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         opening: &RxOpening<'_>,
         how: Receiving,
     ) -> Result<Receiver, RunError> {
@@ -182,7 +182,7 @@ fn counters(opening: &TxOpening<'_>, cores: &[TxCore]) -> u32 {
 
 /// Sees to it that the driver of a port takes redirected frames. Most drivers of cards do only while an XDP program is
 /// attached to the very interface, and say so among its features only then.
-fn take_redirected(port: &mut PortHere) -> Result<(), RunError> {
+fn take_redirected(port: &mut ResolvedPort) -> Result<(), RunError> {
     let takes = port.takes_redirected()?;
     let is_cable = port.link.as_ref().is_some_and(|link| link.kind.as_deref() == Some("veth"));
     if takes == Some(true) || (is_cable && takes.is_none()) {
@@ -216,7 +216,7 @@ fn take_redirected(port: &mut PortHere) -> Result<(), RunError> {
 }
 
 /// That a driver does not take redirected frames, and what would help.
-fn missing_redirect(port: &PortHere, why: &str) -> RunError {
+fn missing_redirect(port: &ResolvedPort, why: &str) -> RunError {
     let interface = port.interface();
     let kind = port.link.as_ref().and_then(|link| link.kind.as_deref());
     match kind {

@@ -8,7 +8,7 @@ use wirebeat_traffic::program::Program;
 
 use super::{Missing, RxOpening, Transmitter, TxCore, TxOpening, check_end, on_virtual_time};
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 use crate::receivers::{self, Receiver, Receiving};
 
 /// The links in memory of a run, and their clock. Each side of an end is taken by the port that opens it.
@@ -46,7 +46,7 @@ impl InMemory {
         InMemory { clock, ends: Mutex::new(ends) }
     }
 
-    fn take<T>(&self, port: &PortHere, side: fn(&mut End) -> Option<T>) -> Option<T> {
+    fn take<T>(&self, port: &ResolvedPort, side: fn(&mut End) -> Option<T>) -> Option<T> {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         ends.get_mut(&port.name).and_then(side)
     }
@@ -61,7 +61,7 @@ impl super::Driver for Driver {
 
     fn check_flows(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         program: &Program,
         flows: &[u32],
     ) -> Result<(), RunError> {
@@ -70,7 +70,7 @@ impl super::Driver for Driver {
 
     fn open_transmitters(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         opening: &TxOpening<'_>,
         cores: &[TxCore],
     ) -> Result<Vec<Box<dyn Transmitter>>, RunError> {
@@ -89,7 +89,7 @@ impl super::Driver for Driver {
 
     fn open_receiver(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         opening: &RxOpening<'_>,
         how: Receiving,
     ) -> Result<Receiver, RunError> {

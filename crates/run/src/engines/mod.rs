@@ -31,7 +31,7 @@ use wirebeat_traffic::program::Program;
 
 use crate::error::RunError;
 use crate::options::Options;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 use crate::receivers::{Receiver, Receiving};
 
 pub(crate) use choice::{
@@ -50,7 +50,7 @@ pub(crate) trait Driver: Sync {
     }
 
     /// That this process may use it at `port`, where it was asked for by name.
-    fn check_rights(&self, port: &PortHere) -> Result<(), RunError> {
+    fn check_rights(&self, port: &ResolvedPort) -> Result<(), RunError> {
         let _ = port;
         Ok(())
     }
@@ -61,7 +61,7 @@ pub(crate) trait Driver: Sync {
     }
 
     /// Prepares `port` for sending frames of up to `frame_max` bytes without FCS.
-    fn prepare(&self, port: &mut PortHere, frame_max: u16) -> Result<(), RunError> {
+    fn prepare(&self, port: &mut ResolvedPort, frame_max: u16) -> Result<(), RunError> {
         let _ = (port, frame_max);
         Ok(())
     }
@@ -69,7 +69,7 @@ pub(crate) trait Driver: Sync {
     /// That it can send these flows of the program from `port`.
     fn check_flows(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         program: &Program,
         flows: &[u32],
     ) -> Result<(), RunError> {
@@ -80,7 +80,7 @@ pub(crate) trait Driver: Sync {
     /// Opens a transmitter for each of `cores`, which share the flows of `port`.
     fn open_transmitters(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         opening: &TxOpening<'_>,
         cores: &[TxCore],
     ) -> Result<Vec<Box<dyn Transmitter>>, RunError>;
@@ -88,7 +88,7 @@ pub(crate) trait Driver: Sync {
     /// Opens the receiver of `port` and starts it.
     fn open_receiver(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         opening: &RxOpening<'_>,
         how: Receiving,
     ) -> Result<Receiver, RunError> {
@@ -262,7 +262,7 @@ pub fn frame_max(engine: Engine) -> Option<u16> {
 }
 
 /// That a port has an interface, for an engine that needs one.
-fn link(port: &PortHere, engine: Engine) -> Result<&wirebeat_netlink::Link, RunError> {
+fn link(port: &ResolvedPort, engine: Engine) -> Result<&wirebeat_netlink::Link, RunError> {
     port.link.as_ref().ok_or_else(|| {
         RunError::usage(format!(
             "port '{}' has no interface, and the {engine} engine needs one",
@@ -272,7 +272,7 @@ fn link(port: &PortHere, engine: Engine) -> Result<&wirebeat_netlink::Link, RunE
 }
 
 /// On a virtual clock no time passes while frames are sent flat out: only a count ends them.
-fn check_end(port: &PortHere, program: &Program, flows: &[u32]) -> Result<(), RunError> {
+fn check_end(port: &ResolvedPort, program: &Program, flows: &[u32]) -> Result<(), RunError> {
     use wirebeat_traffic::program::{Pace, Stream};
     let endless = |stream: &&Stream| {
         stream.departures.pace == Pace::Unlimited && stream.departures.count == u64::MAX

@@ -10,7 +10,7 @@ use wirebeat_traffic::engines::Engine;
 use super::probing::{LOOPBACK, MEMORY, plan, reason};
 use super::{Missing, RxOpening, Transmitter, TxCore, TxOpening, link, on_real_time};
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 use crate::receivers::{self, Receiver, Receiving};
 
 pub(super) struct Driver;
@@ -29,7 +29,7 @@ impl super::Driver for Driver {
 
     fn open_transmitters(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         _opening: &TxOpening<'_>,
         cores: &[TxCore],
     ) -> Result<Vec<Box<dyn Transmitter>>, RunError> {
@@ -44,7 +44,7 @@ impl super::Driver for Driver {
 
     fn open_receiver(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         opening: &RxOpening<'_>,
         how: Receiving,
     ) -> Result<Receiver, RunError> {

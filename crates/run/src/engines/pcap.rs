@@ -6,7 +6,7 @@ use wirebeat_units::Nanos;
 
 use super::{Missing, Transmitter, TxCore, TxOpening, check_end, on_virtual_time};
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 
 pub(super) struct Driver;
 
@@ -17,7 +17,7 @@ impl super::Driver for Driver {
 
     fn check_flows(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         program: &Program,
         flows: &[u32],
     ) -> Result<(), RunError> {
@@ -26,7 +26,7 @@ impl super::Driver for Driver {
 
     fn open_transmitters(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         opening: &TxOpening<'_>,
         cores: &[TxCore],
     ) -> Result<Vec<Box<dyn Transmitter>>, RunError> {

@@ -15,7 +15,7 @@ use super::probing::{MEMORY, PAYLOAD, plan, reason};
 use super::{Missing, RxOpening, Transmitter, TxCore, TxOpening, on_real_time, without_ethernet};
 use crate::damage::DamageWatch;
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 use crate::receivers::{self, Receiver, Receiving};
 
 /// How long a datagram may take over loopback; it takes microseconds.
@@ -57,7 +57,7 @@ impl super::Driver for Driver {
     /// It sends what the system makes headers for.
     fn check_flows(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         program: &Program,
         flows: &[u32],
     ) -> Result<(), RunError> {
@@ -81,7 +81,7 @@ impl super::Driver for Driver {
 
     fn open_transmitters(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         opening: &TxOpening<'_>,
         cores: &[TxCore],
     ) -> Result<Vec<Box<dyn Transmitter>>, RunError> {
@@ -96,7 +96,7 @@ impl super::Driver for Driver {
 
     fn open_receiver(
         &self,
-        port: &PortHere,
+        port: &ResolvedPort,
         opening: &RxOpening<'_>,
         how: Receiving,
     ) -> Result<Receiver, RunError> {
@@ -168,7 +168,7 @@ fn endpoint(flow: &Flow) -> Option<Endpoint> {
 }
 
 /// The interface of a port's sockets. One that was not asked for is left to the routes, unless its card stamps.
-fn interface(port: &PortHere) -> Option<String> {
+fn interface(port: &ResolvedPort) -> Option<String> {
     let stamps = port.card.get().and(port.link.as_ref()).map(|link| link.name.clone());
     port.spec.interface.clone().or(stamps)
 }

@@ -18,14 +18,14 @@ use wirebeat_report::assemble::Clocks;
 use wirebeat_report::model::{Relation, Station};
 use wirebeat_units::Nanos;
 
-use super::clock::{Ahead, ClockIdentity, ClockRelation, Exchange};
+use super::clock::{ClockIdentity, ClockLead, ClockRelation, Exchange};
 use super::intervals::{AskedIntervals, Heard};
 use super::message::{
     Count, Expected, ExpectedFlow, LONGEST_SETTLE, Measured, PROTOCOL, REPLY_LIMIT, Reply, Request,
     Version, Welcome,
 };
 use super::session::Collector;
-use super::transport::{Channel, Halt, PACE, Received, TransportError};
+use super::transport::{Channel, Halt, PACE, ReceivedMessage, TransportError};
 use super::{Key, RemoteError, Timeouts, key_for};
 use crate::observe::Stop;
 use crate::options::{KeySource, Peer};
@@ -73,7 +73,7 @@ pub struct Connection {
     caller: Caller,
     welcome: Welcome,
     /// What all comparisons of the clocks so far allow, and how many exchanges those took.
-    compared: Option<(Ahead, usize)>,
+    compared: Option<(ClockLead, usize)>,
 }
 
 /// A measurement by the receiver at the other end.
@@ -98,9 +98,9 @@ pub struct Measurement {
 
 /// What a receiver measured, and how its clock relates to ours.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct RemoteOutcome {
     /// The measurements, validated. The delay base of each flow has been corrected: the delays that it
-    /// makes are those on one clock, up to the uncertainty in [`Outcome::clocks`].
+    /// makes are those on one clock, up to the uncertainty in [`RemoteOutcome::clocks`].
     pub measured: Measured,
     /// What it measured in intervals that were not taken before.
     pub intervals: Series<MeterBooks>,
@@ -246,7 +246,7 @@ impl Connection {
     }
 
     /// Compares the clocks anew. What is known then covers this and every earlier comparison.
-    fn compare(&mut self) -> Result<(Ahead, ClockRelation), RemoteError> {
+    fn compare(&mut self) -> Result<(ClockLead, ClockRelation), RemoteError> {
         let begun = Instant::now();
         // For all of them: a receiver that is slow each time gains nothing.
         let deadline = begun + self.line.patience;
@@ -256,7 +256,7 @@ impl Connection {
         {
             exchanges.push(self.line.exchange(deadline)?);
         }
-        let mut ahead = Ahead::of(&exchanges)
+        let mut ahead = ClockLead::of(&exchanges)
             .ok_or_else(|| self.line.untrue("its clock gives times that cannot be".to_owned()))?;
         let mut taken = exchanges.len();
         if let Some((earlier, exchanges)) = self.compared {
@@ -397,7 +397,7 @@ impl Measurement {
     }
 
     /// Lets the receiver wait for frames on their way, `settle` at most, and fetches its result.
-    pub fn finish(self, settle: Nanos) -> Result<Outcome, RemoteError> {
+    pub fn finish(self, settle: Nanos) -> Result<RemoteOutcome, RemoteError> {
         self.fetch(settle).map_err(|error| match error {
             // It was asked in time, so the missing result is its fault.
             RemoteError::Stopped { address } => {
@@ -407,7 +407,7 @@ impl Measurement {
         })
     }
 
-    fn fetch(mut self, settle: Nanos) -> Result<Outcome, RemoteError> {
+    fn fetch(mut self, settle: Nanos) -> Result<RemoteOutcome, RemoteError> {
         if self.ended.is_none()
             && let Some(asked) = self.asked
         {
@@ -440,7 +440,7 @@ impl Measurement {
             // What was taken off was a guess; the offset is what should have been.
             flow.delay_base = flow.delay_base.saturating_sub(clocks.ahead_ns);
         }
-        Ok(Outcome { measured, intervals, clocks, ended_early })
+        Ok(RemoteOutcome { measured, intervals, clocks, ended_early })
     }
 
     fn ask_result(&mut self, settle: Nanos) -> Result<(Measured, ClockRelation), RemoteError> {
@@ -528,7 +528,7 @@ impl Line {
         Ok((self.read(&message.bytes)?, message.bytes.len()))
     }
 
-    fn receive(&mut self, deadline: Instant) -> Result<Received, RemoteError> {
+    fn receive(&mut self, deadline: Instant) -> Result<ReceivedMessage, RemoteError> {
         self.whole()?;
         self.channel.receive(REPLY_LIMIT, deadline).map_err(|error| self.broke(error))
     }

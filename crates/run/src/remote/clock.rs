@@ -55,17 +55,17 @@ pub struct Exchange {
 
 /// How far another clock is ahead of ours: no less than `low` and no more than `high`, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ahead {
+pub struct ClockLead {
     low: i64,
     high: i64,
 }
 
-impl Ahead {
+impl ClockLead {
     /// What all `exchanges` allow. `None` without any, or if their times cannot be: an answer before
     /// the question, or clocks further apart than 292 years.
-    pub fn of(exchanges: &[Exchange]) -> Option<Ahead> {
+    pub fn of(exchanges: &[Exchange]) -> Option<ClockLead> {
         let difference = |a: u64, b: u64| i64::try_from(i128::from(a) - i128::from(b)).ok();
-        let mut ahead: Option<Ahead> = None;
+        let mut ahead: Option<ClockLead> = None;
         for exchange in exchanges {
             if exchange.received > exchange.answered || exchange.asked > exchange.heard {
                 return None;
@@ -73,18 +73,18 @@ impl Ahead {
             let low = difference(exchange.answered, exchange.heard)?;
             let high = difference(exchange.received, exchange.asked)?;
             ahead = Some(match ahead {
-                None => Ahead { low, high },
-                Some(ahead) => Ahead { low: ahead.low.max(low), high: ahead.high.min(high) },
+                None => ClockLead { low, high },
+                Some(ahead) => ClockLead { low: ahead.low.max(low), high: ahead.high.min(high) },
             });
         }
         // The wrong way round when the clocks drifted apart in between by more than the path
         // takes: then all that lies between them is possible.
-        ahead.map(|Ahead { low, high }| Ahead { low: low.min(high), high: low.max(high) })
+        ahead.map(|ClockLead { low, high }| ClockLead { low: low.min(high), high: low.max(high) })
     }
 
     /// All that either of the two allows.
-    pub fn or(self, other: Ahead) -> Ahead {
-        Ahead { low: self.low.min(other.low), high: self.high.max(other.high) }
+    pub fn or(self, other: ClockLead) -> ClockLead {
+        ClockLead { low: self.low.min(other.low), high: self.high.max(other.high) }
     }
 
     /// The least.
@@ -126,7 +126,7 @@ impl ClockRelation {
     /// exchanges allow it.
     pub fn new(
         (ours, theirs): (&ClockIdentity, &ClockIdentity),
-        ahead: Ahead,
+        ahead: ClockLead,
         exchanges: usize,
     ) -> ClockRelation {
         if ours.is(theirs) && ahead.allows_none() {
@@ -186,38 +186,39 @@ mod tests {
             exchange(1_000_000, 100, 700),
             exchange(1_000_000, 5000, 5000),
         ];
-        let ahead = Ahead::of(&exchanges).unwrap();
-        assert_eq!(ahead, Ahead { low: 999_900, high: 1_000_100 });
+        let ahead = ClockLead::of(&exchanges).unwrap();
+        assert_eq!(ahead, ClockLead { low: 999_900, high: 1_000_100 });
         assert_eq!((ahead.middle(), ahead.uncertainty().get()), (1_000_000, 100));
     }
 
     #[test]
     fn a_run_between_two_estimates_is_covered_by_both() {
-        let (before, after) = (Ahead { low: 10, high: 20 }, Ahead { low: 35, high: 41 });
+        let (before, after) = (ClockLead { low: 10, high: 20 }, ClockLead { low: 35, high: 41 });
         let both = before.or(after);
         assert_eq!((both.low(), both.middle(), both.uncertainty().get()), (10, 25, 16));
     }
 
     #[test]
     fn times_that_cannot_be_give_nothing() {
-        assert_eq!(Ahead::of(&[]), None);
+        assert_eq!(ClockLead::of(&[]), None);
         let good = exchange(0, 10, 10);
-        assert_eq!(Ahead::of(&[good, Exchange { answered: good.received - 1, ..good }]), None);
-        assert_eq!(Ahead::of(&[Exchange { heard: good.asked - 1, ..good }]), None);
+        assert_eq!(ClockLead::of(&[good, Exchange { answered: good.received - 1, ..good }]), None);
+        assert_eq!(ClockLead::of(&[Exchange { heard: good.asked - 1, ..good }]), None);
         let far = Exchange { received: u64::MAX, answered: u64::MAX, ..good };
-        assert_eq!(Ahead::of(&[far]), None);
+        assert_eq!(ClockLead::of(&[far]), None);
     }
 
     #[test]
     fn one_host_has_one_clock() {
-        let relation = ClockRelation::new((&host("a"), &host("a")), Ahead { low: -9, high: 3 }, 64);
+        let relation =
+            ClockRelation::new((&host("a"), &host("a")), ClockLead { low: -9, high: 3 }, 64);
         assert_eq!((relation.relation, relation.ahead_ns), (Relation::Same, 0));
         assert_eq!(relation.clocks(), Clocks::Same);
     }
 
     #[test]
     fn clones_of_a_machine_have_two_clocks() {
-        let ahead = Ahead { low: 500, high: 600 };
+        let ahead = ClockLead { low: 500, high: 600 };
         let relation = ClockRelation::new((&host("a"), &host("a")), ahead, 64);
         assert_eq!((relation.relation, relation.ahead_ns), (Relation::Bounded, 550));
     }
@@ -229,7 +230,7 @@ mod tests {
         for (ours, theirs) in
             [(&unknown, &unknown), (&host("a"), &host("b")), (&host("a"), &time_moved)]
         {
-            let relation = ClockRelation::new((ours, theirs), Ahead { low: -4, high: 2 }, 64);
+            let relation = ClockRelation::new((ours, theirs), ClockLead { low: -4, high: 2 }, 64);
             assert_eq!((relation.relation, relation.uncertainty.get()), (Relation::Bounded, 3));
             assert!(relation.explanation.contains("64 exchanges"));
         }
@@ -249,7 +250,7 @@ mod tests {
         ) {
             let exchanges: Vec<_> =
                 ways.iter().map(|&(there, back)| exchange(ahead, there, back)).collect();
-            let found = Ahead::of(&exchanges).unwrap();
+            let found = ClockLead::of(&exchanges).unwrap();
             prop_assert!(found.low <= ahead && ahead <= found.high);
             prop_assert!(found.middle().abs_diff(ahead) <= found.uncertainty().get());
         }
@@ -260,7 +261,7 @@ mod tests {
                 .iter()
                 .map(|&[asked, received, answered, heard]| Exchange { asked, received, answered, heard })
                 .collect();
-            if let Some(ahead) = Ahead::of(&exchanges) {
+            if let Some(ahead) = ClockLead::of(&exchanges) {
                 prop_assert!(ahead.low <= ahead.high);
                 let _ = (ahead.middle(), ahead.uncertainty(), ahead.or(ahead));
             }

@@ -23,7 +23,7 @@ use super::Timeouts;
 use super::crowd::{Crowd, Source};
 use super::key::Key;
 use super::message::{GREETING_LIMIT, PROTOCOL, Reply, Request, Version};
-use super::transport::{Channel, Knock, Known, TransportError, WRONG_KEY, preface};
+use super::transport::{AuthenticatedPeer, Channel, Knock, TransportError, WRONG_KEY, preface};
 
 /// The most connections that have not shown the key.
 pub const STRANGERS: usize = 256;
@@ -60,7 +60,7 @@ struct Stranger {
 }
 
 /// The door.
-pub struct Door<'a> {
+pub struct Acceptor<'a> {
     listener: &'a TcpListener,
     key: &'a Key,
     clock: Arc<dyn Clock>,
@@ -78,15 +78,15 @@ pub struct Door<'a> {
     gate: Mutex<Gate>,
 }
 
-impl<'a> Door<'a> {
+impl<'a> Acceptor<'a> {
     /// A door that nobody keeps yet. `listener` does not block.
     pub fn new(
         listener: &'a TcpListener,
         key: &'a Key,
         clock: Arc<dyn Clock>,
         timeouts: Timeouts,
-    ) -> Door<'a> {
-        Door {
+    ) -> Acceptor<'a> {
+        Acceptor {
             listener,
             key,
             clock,
@@ -125,7 +125,7 @@ impl<'a> Door<'a> {
         self.occupied.store(false, Ordering::Release);
     }
 
-    /// Ends [`Door::keep`], and every handshake.
+    /// Ends [`Acceptor::keep`], and every handshake.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -246,7 +246,7 @@ impl<'a> Door<'a> {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         guests: &'scope SyncSender<Guest>,
-        (stranger, known): (Stranger, Known),
+        (stranger, known): (Stranger, AuthenticatedPeer),
     ) {
         let Stranger { stream, address, until, .. } = stranger;
         let Ok(handle) = stream.try_clone() else { return };
@@ -270,7 +270,7 @@ impl<'a> Door<'a> {
     fn identify(
         &self,
         stream: TcpStream,
-        known: Known,
+        known: AuthenticatedPeer,
         deadline: Instant,
     ) -> Result<Greeted, TransportError> {
         stream.set_nonblocking(false)?;

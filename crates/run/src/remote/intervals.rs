@@ -169,15 +169,15 @@ impl Heard {
 
 /// Keeps what was measured for a sender that has not asked.
 #[derive(Debug)]
-pub struct Kept(Series<MeterBooks>);
+pub struct IntervalBacklog(Series<MeterBooks>);
 
-impl Default for Kept {
+impl Default for IntervalBacklog {
     fn default() -> Self {
-        Kept(Series::new(ROOM))
+        IntervalBacklog(Series::new(ROOM))
     }
 }
 
-impl Kept {
+impl IntervalBacklog {
     /// More was measured.
     pub fn add(&mut self, series: &Series<MeterBooks>) {
         self.0.merge(series.clone());

@@ -27,9 +27,9 @@ use std::time::Duration;
 
 #[doc(hidden)]
 pub use any_bytes::feed;
-pub use client::{Caller, Connection, Measurement, Outcome};
+pub use client::{Caller, Connection, Measurement, RemoteOutcome};
 pub use clock::{ClockIdentity, ClockRelation};
-pub use intervals::{AskedIntervals, Kept};
+pub use intervals::{AskedIntervals, IntervalBacklog};
 pub use key::{Key, KeyError, generate as generate_key};
 pub use message::{
     Count, CpuSpent, Expected, ExpectedFlow, Limits, Measured, PROTOCOL, Version, Welcome,

@@ -1,6 +1,6 @@
 //! Listening for senders and serving them, one after the other.
 //!
-//! The thread that calls [`serve`] measures and answers; another keeps the [`Door`]. Nothing listens
+//! The thread that calls [`serve`] measures and answers; another keeps the [`Acceptor`]. Nothing listens
 //! unless its owner asked for it, and an address that others can reach needs a key.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use wirebeat_units::Nanos;
 use wirebeat_units::human::counted;
 
-use super::door::{Door, Guest};
+use super::door::{Acceptor, Guest};
 use super::key::Key;
 use super::message::{Count, Reply, Request};
 use super::session::{Identity, Metering, Phase, Session};
@@ -105,7 +105,7 @@ pub fn serve(
 ) -> Result<Served, RemoteError> {
     let failed = |source| RemoteError::Listen { address: listener.address, source };
     let clock = service.identity.clock.clone();
-    let door = Door::new(&listener.listener, &listener.key, clock, service.timeouts);
+    let door = Acceptor::new(&listener.listener, &listener.key, clock, service.timeouts);
     // Holds the one guest that may be inside.
     let (guests, arrivals) = sync_channel(1);
     let served = thread::scope(|scope| {
@@ -136,10 +136,10 @@ struct Host<'a> {
 struct Ending {
     /// How far it was.
     phase: Phase,
-    how: How,
+    how: SessionEnd,
 }
 
-enum How {
+enum SessionEnd {
     /// The sender closed the connection, or had all that it can have.
     Left,
     /// The sender was refused something.
@@ -156,7 +156,7 @@ impl Host<'_> {
         is_over(self.stop, self.until)
     }
 
-    fn receive_guests(mut self, door: &Door<'_>, arrivals: &Receiver<Guest>) -> Served {
+    fn receive_guests(mut self, door: &Acceptor<'_>, arrivals: &Receiver<Guest>) -> Served {
         self.observer.listening(self.listener.address);
         self.observer.notice(&format!("listening on {} for a sender", self.listener.address));
         let mut served = Served::default();
@@ -205,29 +205,29 @@ impl Host<'_> {
             served.last_lost = None;
         }
         match (&ending.how, ending.phase) {
-            (How::Refused(reason), _) => {
+            (SessionEnd::Refused(reason), _) => {
                 self.observer.notice(&format!("refused the sender at {address}: {reason}"));
             }
-            (How::Left | How::Broke(_), Phase::Done) => {
+            (SessionEnd::Left | SessionEnd::Broke(_), Phase::Done) => {
                 served.finished += 1;
                 self.observer.notice(&format!("the sender at {address} has its result"));
             }
-            (how @ (How::Left | How::Broke(_)), Phase::Measuring) => {
+            (how @ (SessionEnd::Left | SessionEnd::Broke(_)), Phase::Measuring) => {
                 served.lost += 1;
                 served.last_lost = Some(address);
                 let error = match how {
-                    How::Broke(error) => error,
+                    SessionEnd::Broke(error) => error,
                     _ => &TransportError::Closed,
                 };
                 self.observer.notice(&format!("lost the sender at {address}: {error}"));
             }
-            (How::Stopped, Phase::Measuring) => {
+            (SessionEnd::Stopped, Phase::Measuring) => {
                 served.interrupted += 1;
                 self.observer.notice(&format!(
                     "ended the measurement for the sender at {address}, which is told what was received by now"
                 ));
             }
-            (How::Stopped, Phase::Done) => served.finished += 1,
+            (SessionEnd::Stopped, Phase::Done) => served.finished += 1,
             (_, Phase::Greeted) => {}
         }
     }
@@ -239,7 +239,7 @@ impl Host<'_> {
         talk.channel.heed(Halt { stop: self.stop.clone(), grace: AFTER_STOP });
         let how = loop {
             if is_over(self.stop, self.until) {
-                break How::Stopped;
+                break SessionEnd::Stopped;
             }
             let before = talk.reached;
             if let Err(how) = talk.turn() {
@@ -258,7 +258,7 @@ impl Host<'_> {
             }
         };
         let phase = talk.reached;
-        if matches!(how, How::Stopped) && phase == Phase::Measuring {
+        if matches!(how, SessionEnd::Stopped) && phase == Phase::Measuring {
             talk.interrupt();
         }
         let elapsed = nanos(talk.since.elapsed());
@@ -311,7 +311,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Answers the next request, if there is one soon. An error ends the session.
-    fn turn(&mut self) -> Result<(), How> {
+    fn turn(&mut self) -> Result<(), SessionEnd> {
         if let Some(welcome) = self.welcome.take() {
             self.say(&welcome)?;
         }
@@ -321,7 +321,7 @@ impl<'a> Talk<'a> {
                 Some(begun) => begun.elapsed() >= answer,
                 None => self.heard.elapsed() >= silence,
             };
-            return if over { Err(How::Broke(TransportError::TimedOut)) } else { Ok(()) };
+            return if over { Err(SessionEnd::Broke(TransportError::TimedOut)) } else { Ok(()) };
         };
         let answer = self.session.answer(request, at);
         let phase = self.session.phase();
@@ -330,7 +330,7 @@ impl<'a> Talk<'a> {
             Err(reason) => {
                 self.reached = phase;
                 self.say(&Reply::Refused { reason: reason.clone() })?;
-                return Err(How::Refused(reason));
+                return Err(SessionEnd::Refused(reason));
             }
         }
         self.heard = Instant::now();
@@ -338,7 +338,7 @@ impl<'a> Talk<'a> {
             (self.reached, self.since) = (phase, self.heard);
         }
         // Nothing is left to say then, and the next sender may be waiting.
-        if phase == Phase::Done { Err(How::Left) } else { Ok(()) }
+        if phase == Phase::Done { Err(SessionEnd::Left) } else { Ok(()) }
     }
 
     /// The next request and when it had arrived, if the rest of one arrives soon.
@@ -414,12 +414,12 @@ fn progress(elapsed: Nanos, count: Count) -> Progress {
     }
 }
 
-impl From<TransportError> for How {
+impl From<TransportError> for SessionEnd {
     fn from(error: TransportError) -> Self {
         match error {
-            TransportError::Closed => How::Left,
-            TransportError::Stopped => How::Stopped,
-            error => How::Broke(error),
+            TransportError::Closed => SessionEnd::Left,
+            TransportError::Stopped => SessionEnd::Stopped,
+            error => SessionEnd::Broke(error),
         }
     }
 }

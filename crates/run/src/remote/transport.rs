@@ -164,7 +164,7 @@ pub struct Channel<S> {
 }
 
 /// A message and when all of it had arrived, on the channel's clock.
-pub struct Received {
+pub struct ReceivedMessage {
     /// The message.
     pub bytes: Vec<u8>,
     /// When.
@@ -227,7 +227,7 @@ impl<S: Stream> Channel<S> {
     /// one that repeats what it once overheard; its first message is the proof.
     pub fn answer(
         mut stream: S,
-        Known(mut noise): Known,
+        AuthenticatedPeer(mut noise): AuthenticatedPeer,
         clock: Arc<dyn Clock>,
         deadline: Instant,
     ) -> Result<Self, TransportError> {
@@ -277,7 +277,11 @@ impl<S: Stream> Channel<S> {
     }
 
     /// Receives a message of at most `limit` bytes. What has arrived when the deadline passes is kept.
-    pub fn receive(&mut self, limit: usize, deadline: Instant) -> Result<Received, TransportError> {
+    pub fn receive(
+        &mut self,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<ReceivedMessage, TransportError> {
         loop {
             let until = (deadline, self.halt.as_ref());
             read_to(&mut self.stream, &mut self.arriving, LENGTH, until)?;
@@ -302,7 +306,7 @@ impl<S: Stream> Channel<S> {
             match self.plain.split_first() {
                 Some((&LAST, chunk)) => {
                     self.message.extend_from_slice(chunk);
-                    return Ok(Received { bytes: mem::take(&mut self.message), at });
+                    return Ok(ReceivedMessage { bytes: mem::take(&mut self.message), at });
                 }
                 // Only full ones, so that a message has an end.
                 Some((&MORE, chunk)) if chunk.len() == CHUNK => {
@@ -318,7 +322,7 @@ impl<S: Stream> Channel<S> {
         &mut self,
         limit: usize,
         wait: Duration,
-    ) -> Result<Option<Received>, TransportError> {
+    ) -> Result<Option<ReceivedMessage>, TransportError> {
         match self.receive(limit, Instant::now() + wait) {
             Ok(received) => Ok(Some(received)),
             Err(TransportError::TimedOut) => Ok(None),
@@ -343,7 +347,7 @@ pub struct Knock {
 }
 
 /// An end that has shown the key, or repeats one that did.
-pub struct Known(Box<HandshakeState>);
+pub struct AuthenticatedPeer(Box<HandshakeState>);
 
 impl Knock {
     /// The bytes of a whole one.
@@ -377,12 +381,12 @@ impl Knock {
     }
 
     /// Whether a whole one shows the key.
-    pub fn check(&self, key: &Key) -> Result<Known, TransportError> {
+    pub fn check(&self, key: &Key) -> Result<AuthenticatedPeer, TransportError> {
         let (theirs, rest) = self.bytes.split_at_checked(PREFACE_LEN).unwrap_or_default();
         let mut noise = handshake(key, [theirs, &preface()], false)?;
         let message = rest.get(LENGTH..).unwrap_or_default();
         match noise.read_message(message, &mut []) {
-            Ok(_) => Ok(Known(Box::new(noise))),
+            Ok(_) => Ok(AuthenticatedPeer(Box::new(noise))),
             Err(_) => Err(TransportError::Key),
         }
     }

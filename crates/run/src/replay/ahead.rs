@@ -9,16 +9,16 @@ const PIECE: usize = 1 << 20;
 const WAITING: usize = 4;
 
 /// What such a thread reads.
-pub(super) struct Ahead {
+pub(super) struct ReadAhead {
     pieces: Receiver<io::Result<Vec<u8>>>,
     home: SyncSender<Vec<u8>>,
     piece: Vec<u8>,
     at: usize,
 }
 
-impl Ahead {
+impl ReadAhead {
     /// Begins to read `from`. The thread ends with it, or when nobody wants more.
-    pub(super) fn of(from: impl Read + Send + 'static) -> io::Result<Ahead> {
+    pub(super) fn of(from: impl Read + Send + 'static) -> io::Result<ReadAhead> {
         let (told, pieces) = mpsc::sync_channel(WAITING);
         let (home, back) = mpsc::sync_channel(WAITING + 2);
         let read = move || {
@@ -41,11 +41,11 @@ impl Ahead {
             }
         };
         thread::Builder::new().name("wb-ahead".to_owned()).spawn(read)?;
-        Ok(Ahead { pieces, home, piece: Vec::new(), at: 0 })
+        Ok(ReadAhead { pieces, home, piece: Vec::new(), at: 0 })
     }
 }
 
-impl Read for Ahead {
+impl Read for ReadAhead {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.at >= self.piece.len() {
             // at the end the thread is gone, and with it what it would say
@@ -92,14 +92,14 @@ mod tests {
     #[test]
     fn all_of_a_file_comes_as_it_is() {
         let mut all = Vec::new();
-        Ahead::of(Pieces(0, false)).unwrap().read_to_end(&mut all).unwrap();
+        ReadAhead::of(Pieces(0, false)).unwrap().read_to_end(&mut all).unwrap();
         assert!(all == expected());
     }
 
     #[test]
     fn an_error_comes_behind_what_was_before_it() {
         let mut all = Vec::new();
-        let error = Ahead::of(Pieces(0, true)).unwrap().read_to_end(&mut all).unwrap_err();
+        let error = ReadAhead::of(Pieces(0, true)).unwrap().read_to_end(&mut all).unwrap_err();
         assert_eq!(error.to_string(), "the disk is gone");
         assert!(all == expected());
     }

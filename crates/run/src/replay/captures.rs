@@ -29,7 +29,7 @@ pub(super) struct Captures {
     files: Vec<Capture>,
     /// Which of them the frame is of.
     current: usize,
-    choice: Choice,
+    choice: FrameChoice,
     rules: Rules,
     rewrites: bool,
     truncated: Truncated,
@@ -77,7 +77,7 @@ struct Capture {
 }
 
 /// Which frames.
-struct Choice {
+struct FrameChoice {
     filter: Option<Filter>,
     from_ns: i64,
     to_ns: i64,
@@ -112,7 +112,7 @@ impl Captures {
         Ok(Captures {
             files,
             current: 0,
-            choice: Choice::new(replay)?,
+            choice: FrameChoice::new(replay)?,
             rewrites: !rules.is_empty(),
             rules,
             truncated: replay.truncated,
@@ -248,7 +248,11 @@ fn fits(bytes: &[u8], len: usize, (untagged, tagged): (usize, usize)) -> Result<
 
 impl Capture {
     /// Goes to the next frame that was chosen.
-    fn advance(&mut self, choice: &mut Choice, left_out: &mut Vec<LeftOut>) -> Result<(), String> {
+    fn advance(
+        &mut self,
+        choice: &mut FrameChoice,
+        left_out: &mut Vec<LeftOut>,
+    ) -> Result<(), String> {
         if self.begun && self.time_ns.is_none() {
             return Ok(());
         }
@@ -310,14 +314,14 @@ impl Capture {
     }
 }
 
-impl Choice {
-    fn new(replay: &Replay) -> Result<Choice, String> {
+impl FrameChoice {
+    fn new(replay: &Replay) -> Result<FrameChoice, String> {
         let ns = |time: Option<WallTime>| {
             time.map(|time| i64::try_from(time.unix().get()).unwrap_or(i64::MAX))
         };
         let filter = replay.filter.as_deref().map(Filter::new).transpose();
         let Rewrite { source_mac, destination_mac, .. } = replay.rewrite;
-        Ok(Choice {
+        Ok(FrameChoice {
             filter: filter.map_err(|why| format!("the filter: {why}"))?,
             from_ns: ns(replay.from).unwrap_or(i64::MIN),
             to_ns: ns(replay.to).unwrap_or(i64::MAX),

@@ -130,7 +130,7 @@ pub(super) const HALTED: &str = "halted";
 
 /// Buffers that stay.
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptBuffers {
     buffers: Vec<Buffer>,
     bytes: usize,
     most: usize,
@@ -142,7 +142,7 @@ pub(super) struct Filling<'a> {
     /// Whose buffer it is.
     turn: usize,
     /// Buffers that are filled before the run.
-    kept: Option<Kept>,
+    kept: Option<KeptBuffers>,
     buffer: Buffer,
     /// Bytes that it may take.
     room: usize,
@@ -190,7 +190,7 @@ impl<'a> Filling<'a> {
 
     /// Keeps what is filled, so many bytes at the most.
     pub(super) fn keeping(self, most: usize) -> Self {
-        Filling { kept: Some(Kept { most, ..Kept::default() }), ..self }
+        Filling { kept: Some(KeptBuffers { most, ..KeptBuffers::default() }), ..self }
     }
 
     /// What was kept, and by tag how many records of it; `None` if it was too much.

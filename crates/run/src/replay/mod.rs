@@ -34,7 +34,7 @@ use rtrb::RingBuffer;
 use wirebeat_engine::drive::disorder::Disorder;
 use wirebeat_engine::drive::gates::Gates;
 use wirebeat_engine::drive::playback::{Playback, PlaybackCounts};
-use wirebeat_engine_linux::kernel::{APART, Piece};
+use wirebeat_engine_linux::kernel::{EXTERNAL_MIN, Piece};
 use wirebeat_traffic::distribution::draw::{Key, Purpose};
 use wirebeat_traffic::program::{Flow, Pace, Program, Stream};
 use wirebeat_traffic::scenario::Replay;
@@ -48,7 +48,7 @@ pub(crate) use devices::{Member, Numbered, kind, members, shared as shared_sub_f
 use filling::Way;
 pub(crate) use headers::headers_of;
 use read::{Readers, Summary};
-pub(crate) use source::{Known, look_into};
+pub(crate) use source::{ArchiveFacts, look_into};
 use work::Worker;
 
 /// Batches that wait in a queue.
@@ -164,7 +164,7 @@ impl Opened {
     /// Lengths of the memory that its port should share, if it gains by that.
     pub(crate) fn shared(&self) -> Vec<usize> {
         match self.recording.data_max {
-            ..APART => Vec::new(),
+            ..EXTERNAL_MIN => Vec::new(),
             _ => self.readers.shared_lengths(),
         }
     }
@@ -209,7 +209,7 @@ impl Live {
 
 /// How it is sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct How {
+pub(crate) struct ReplayPolicy {
     /// Cores wait for records that are not there yet, because their clock does not go on by itself.
     pub(crate) patient: bool,
     /// Its flow may change from outside.
@@ -256,7 +256,7 @@ impl Replaying {
     pub(crate) fn start(
         opened: Opened,
         cores: usize,
-        How { patient, controlled, spread }: How,
+        ReplayPolicy { patient, controlled, spread }: ReplayPolicy,
     ) -> Result<(Replaying, Vec<Playback>), RunError> {
         let Opened { recording, readers, mut buffers } = opened;
         let failed = |error: std::io::Error| {

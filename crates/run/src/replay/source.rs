@@ -16,7 +16,7 @@ use wirebeat_report::model::LeftOut;
 use wirebeat_traffic::scenario::Replay;
 use wirebeat_traffic::scenario::replay::{OnBad, ReaderChoice};
 
-use super::ahead::Ahead;
+use super::ahead::ReadAhead;
 use crate::regular;
 
 /// An archive up to this length is looked through for its longest record: a quarter of a second.
@@ -187,7 +187,7 @@ pub(super) fn file(
             })?)
         }
     };
-    Ok(if ahead { Box::new(Ahead::of(file).map_err(told)?) } else { file })
+    Ok(if ahead { Box::new(ReadAhead::of(file).map_err(told)?) } else { file })
 }
 
 /// The index beside an archive, if there is one that fits.
@@ -198,7 +198,7 @@ pub(super) fn index(path: &Path, archive: &File) -> Result<Option<Index>, String
 
 /// What is known of an archive before it is sent.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct ArchiveFacts {
     /// The length of the longest data.
     pub(crate) longest: Option<u32>,
     /// Its devices, where somebody asked for them.
@@ -206,7 +206,7 @@ pub(crate) struct Known {
 }
 
 /// Looks into an archive: by its index, or where it is read in a moment; of others nothing is known.
-pub(crate) fn look_into(path: &Path, devices: bool) -> Result<Known, String> {
+pub(crate) fn look_into(path: &Path, devices: bool) -> Result<ArchiveFacts, String> {
     let told = |error: &dyn std::fmt::Display| format!("the archive '{}': {error}", path.display());
     let metadata = std::fs::metadata(path).map_err(|error| told(&error))?;
     if let Some(why) = regular::refusal(&metadata) {
@@ -218,10 +218,10 @@ pub(crate) fn look_into(path: &Path, devices: bool) -> Result<Known, String> {
         let longest = survey.data.map_or(0, |data| data.max as u32);
         // what it does not list are more than anybody counts
         let listed = || survey.devices.listed.iter().map(|of| of.device).collect();
-        return Ok(Known { longest: Some(longest), devices: devices.then(listed) });
+        return Ok(ArchiveFacts { longest: Some(longest), devices: devices.then(listed) });
     }
     if metadata.len() > SCANNED {
-        return Ok(Known::default());
+        return Ok(ArchiveFacts::default());
     }
     // What is wrong with it is told when it is sent.
     let reading =
@@ -234,5 +234,5 @@ pub(crate) fn look_into(path: &Path, devices: bool) -> Result<Known, String> {
             seen.insert(record.device);
         }
     }
-    Ok(Known { longest: Some(longest), devices: seen })
+    Ok(ArchiveFacts { longest: Some(longest), devices: seen })
 }

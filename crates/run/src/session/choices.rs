@@ -9,11 +9,15 @@ use crate::control;
 use crate::engines::{Ability, Choice, Engine};
 use crate::error::RunError;
 use crate::options::Options;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 
 /// What was not written and had to be chosen on this machine: a sentence for each port.
-pub(crate) fn chosen(scenario: &Scenario, ports: &[PortHere], choices: &[Choice]) -> Vec<String> {
-    let of = |(port, choice): (&PortHere, &Choice)| {
+pub(crate) fn chosen(
+    scenario: &Scenario,
+    ports: &[ResolvedPort],
+    choices: &[Choice],
+) -> Vec<String> {
+    let of = |(port, choice): (&ResolvedPort, &Choice)| {
         let on_the_way = port.spec.interface.is_none().then_some(port.link.as_ref()).flatten();
         let to = scenario.destination_from(&port.name);
         let interface = on_the_way.zip(to).filter(|_| choice.engine.can(Ability::SeeHeaders));
@@ -30,11 +34,11 @@ pub(crate) fn chosen(scenario: &Scenario, ports: &[PortHere], choices: &[Choice]
 
 /// Captures that are there already, and that ports of the engine `pcap` write over.
 pub(crate) fn overwritten<'a>(
-    ports: &'a [PortHere],
+    ports: &'a [ResolvedPort],
     engines: &'a [Engine],
     options: &'a Options,
 ) -> impl Iterator<Item = String> + use<'a> {
-    let of = |(port, engine): (&PortHere, &Engine)| {
+    let of = |(port, engine): (&ResolvedPort, &Engine)| {
         let file = port.spec.file.as_ref().filter(|_| engine.can(Ability::WriteFile))?;
         let path = options.path(file);
         path.is_file().then(|| {
@@ -47,7 +51,7 @@ pub(crate) fn overwritten<'a>(
 /// That flows go to ports that receive, and leave from ports whose frames arrive somewhere.
 pub(super) fn check_ends(
     program: &Program,
-    ports: &[PortHere],
+    ports: &[ResolvedPort],
     engines: &[Engine],
 ) -> Result<(), RunError> {
     let engine = |name: &str| {

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::{LiveTx, Sequences};
-use wirebeat_engine_linux::affinity::Aside;
+use wirebeat_engine_linux::affinity::HelperCpuGuard;
 use wirebeat_engine_linux::kernel::Accepted;
 use wirebeat_engine_linux::scheduling::{ThreadState, raise_helpers};
 use wirebeat_host::CpuTimes;
@@ -42,20 +42,20 @@ use crate::observe::{Looks, Observer, Stop};
 use crate::options::Options;
 use crate::outcome::{self, Outcome};
 use crate::placement::Seat;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 use crate::receivers::Receiver;
 use crate::refusals::Refusals;
 use crate::remote::{ExpectedFlow, Measurement, RemoteError};
 use crate::replay::{self, Replaying};
 use crate::starvation::Starvation;
-use crate::transmit::{Marching, Sender};
+use crate::transmit::{SendContext, TxWorker};
 
 pub(crate) use choices::{chosen, overwritten};
 pub(crate) use opening::await_links;
 use planned::{Planned, monotonic};
 use start::before_a_tick;
 pub(crate) use watching::stopped;
-use watching::{Halt, HandedOver, Looking, end_of_sending, halt_when_asked};
+use watching::{HandedOver, RunMonitor, SenderStop, end_of_sending, halt_when_asked};
 
 /// When a run on a virtual clock starts: a round number, the same every time.
 const VIRTUAL_START: Nanos = Nanos::from_secs(1);
@@ -69,27 +69,27 @@ const WATCH: Duration = Duration::from_millis(10);
 pub struct Prepared {
     lab: Lab,
     plan: Planned,
-    open: Opened,
+    open: RunResources,
 }
 
 /// A run on a lab from its start to its report.
 pub(crate) struct Running<'lab> {
     pub(crate) lab: &'lab mut Lab,
     pub(crate) plan: Planned,
-    pub(crate) open: Opened,
+    pub(crate) open: RunResources,
 }
 
 /// What is open for one run beside the ports of the lab.
 #[derive(Default)]
-pub(crate) struct Opened {
+pub(crate) struct RunResources {
     /// The engine that each port sends by.
     pub(crate) engines: Vec<Engine>,
-    pub(crate) senders: Vec<Sender>,
+    pub(crate) senders: Vec<TxWorker>,
     /// What was recorded, until it is begun, and on its way to them.
     recordings: Vec<replay::Opened>,
     replaying: Vec<Replaying>,
     /// What the report says of each sender, once they are at work.
-    pub(crate) sending: Vec<Sending>,
+    pub(crate) sending: Vec<SenderSeat>,
     pub(crate) receivers: Vec<Receiver>,
     /// How the frames of each flow that somebody receives are recognised, by the flow's number.
     pub(crate) attributions: BTreeMap<u16, Attribution>,
@@ -111,7 +111,7 @@ pub(crate) struct Opened {
 
 /// A sender, as the report names it.
 #[derive(Clone, Debug)]
-pub(crate) struct Sending {
+pub(crate) struct SenderSeat {
     pub(crate) place: usize,
     /// The flows that it sends, and how many senders share them.
     pub(crate) flows: Vec<u32>,
@@ -176,8 +176,8 @@ pub(crate) fn run(
 }
 
 /// Opens what a planned run sends and receives by.
-fn open_all(lab: &mut Lab, plan: Planned) -> Result<(Planned, Opened), RunError> {
-    let mut running = Running { lab, plan, open: Opened::default() };
+fn open_all(lab: &mut Lab, plan: Planned) -> Result<(Planned, RunResources), RunError> {
+    let mut running = Running { lab, plan, open: RunResources::default() };
     running.open_all()?;
     let Running { plan, open, .. } = running;
     Ok((plan, open))
@@ -187,7 +187,7 @@ fn open_all(lab: &mut Lab, plan: Planned) -> Result<(Planned, Opened), RunError>
 fn begin_remote(
     lab: &mut Lab,
     plan: &Planned,
-    open: &mut Opened,
+    open: &mut RunResources,
     stop: &Stop,
 ) -> Result<Option<Measurement>, RemoteError> {
     if let Some(mut begun) = open.measurement.take() {
@@ -216,7 +216,7 @@ impl Running<'_> {
         let seats = std::mem::take(&mut self.plan.seats);
         self.open.engines.clone_from(&self.lab.engines);
         // what transmits is not kept from it by those who help it
-        let _aside = Aside::from(seats.iter().flatten().filter_map(|seat| seat.cpu));
+        let _aside = HelperCpuGuard::from(seats.iter().flatten().filter_map(|seat| seat.cpu));
         let _raised = raise_helpers(self.plan.priority);
         self.open(seats)?;
         self.watch()?;
@@ -245,7 +245,7 @@ impl Running<'_> {
 
     /// What will not be as it is written: a sentence for each port.
     fn left_to_the_system(&self) -> Vec<String> {
-        let of_port = |(port, engine): (&PortHere, &Engine)| {
+        let of_port = |(port, engine): (&ResolvedPort, &Engine)| {
             let names = |flow: &Flow| {
                 let mut names =
                     flow.endpoint.map_or(Vec::new(), |endpoint| endpoint.replaced.names());
@@ -296,14 +296,14 @@ impl Running<'_> {
         let origin = if virtual_time { begun } else { start };
         let sequences = Sequences::new(self.plan.program.tags());
         // without the receiver that was asked for, nothing is sent
-        let halt = Halt::new(remote.is_err());
+        let halt = SenderStop::new(remote.is_err());
         // before any of them waits: who begins alone would go on alone
         let on_virtual_time = self.open.senders.iter().filter(|sender| sender.is_on_virtual_time());
         let mut clocks = self.open.in_memory.clock.waiters(on_virtual_time.count()).into_iter();
         // it may be long since this was prepared
         self.lab.day.refresh();
         let unix_offset = self.lab.day.offset().clone();
-        let marching = Marching {
+        let marching = SendContext {
             program: &self.plan.program,
             sequences: &sequences,
             start,
@@ -322,7 +322,8 @@ impl Running<'_> {
             control.begin(start);
         }
         let mut senders = std::mem::take(&mut self.open.senders);
-        let _aside = Aside::from(self.open.sending.iter().filter_map(|sending| sending.seat.cpu));
+        let _aside =
+            HelperCpuGuard::from(self.open.sending.iter().filter_map(|sending| sending.seat.cpu));
         let _raised = raise_helpers(self.plan.priority);
         let seats = self.open.sending.iter().map(|sending| (&sending.state, &sending.seat));
         let mut starvation = Starvation::watch(seats, begun);
@@ -337,7 +338,7 @@ impl Running<'_> {
             lives: &lives,
             accepted: &self.open.accepted,
         };
-        let mut looking = Looking {
+        let mut looking = RunMonitor {
             receivers: &self.open.receivers,
             lives: &lives,
             duration,

@@ -9,20 +9,20 @@ use wirebeat_traffic::program::Flow;
 use wirebeat_traffic::scenario::TimestampsChoice;
 use wirebeat_units::Nanos;
 
-use super::{Running, Sending};
+use super::{Running, SenderSeat};
 use crate::engines::{self, Ability, Engine, InMemory, TxOpening};
 use crate::error::RunError;
 use crate::links;
 use crate::placement::Seat;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 use crate::queues::{self, Queues};
-use crate::replay::{How, Opened, Recording, Replaying, shared};
+use crate::replay::{Opened, Recording, ReplayPolicy, Replaying, shared};
 use crate::timestamps;
-use crate::transmit::{self, Sender};
+use crate::transmit::{self, TxWorker};
 
 /// Waits for the links of ports whose engines use them, and says so where it took long.
 pub(crate) fn await_links(
-    ports: &[PortHere],
+    ports: &[ResolvedPort],
     engines: &[Engine],
     timeout: Nanos,
 ) -> Result<Vec<String>, RunError> {
@@ -93,7 +93,7 @@ impl Running<'_> {
                 in_memory: &self.open.in_memory,
             };
             let senders = transmit::open((port, engine), &opening, (&seats, self.plan.priority))?;
-            self.open.sending.extend(senders.iter().zip(seats).map(|(sender, seat)| Sending {
+            self.open.sending.extend(senders.iter().zip(seats).map(|(sender, seat)| SenderSeat {
                 place,
                 flows: sender.flows.clone(),
                 cores: sender.shard.cores,
@@ -135,7 +135,7 @@ impl Running<'_> {
 
     /// Counts what drivers accept, where their own counters are not known to tell: everywhere but on virtual cables.
     fn count_accepted(&mut self) {
-        let count = |(port, engine): (&PortHere, &Engine)| {
+        let count = |(port, engine): (&ResolvedPort, &Engine)| {
             let link = port.link.as_ref()?;
             let sends = !self.plan.program.flows_from(&port.name).is_empty();
             let in_doubt =
@@ -180,11 +180,12 @@ impl Running<'_> {
         let controlled = self.lab.is_controlled();
         for opened in std::mem::take(&mut self.open.recordings) {
             let flow = opened.flow();
-            let mine = |sender: &&mut Sender| sender.flows.contains(&flow);
-            let mut senders: Vec<&mut Sender> = self.open.senders.iter_mut().filter(mine).collect();
+            let mine = |sender: &&mut TxWorker| sender.flows.contains(&flow);
+            let mut senders: Vec<&mut TxWorker> =
+                self.open.senders.iter_mut().filter(mine).collect();
             let patient = senders.iter().any(|sender| sender.is_on_virtual_time());
             let spread = senders.iter().any(|sender| sender.shard.cores > 1);
-            let how = How { patient, controlled, spread };
+            let how = ReplayPolicy { patient, controlled, spread };
             let (replaying, playbacks) = Replaying::start(opened, senders.len(), how)?;
             for (sender, playback) in senders.iter_mut().zip(playbacks) {
                 sender.playbacks.push(playback);

@@ -24,7 +24,7 @@ use crate::files;
 use crate::intervals::Timeline;
 use crate::lab::Lab;
 use crate::placement::{self, Demand, Placement, Seat};
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 use crate::priority;
 use crate::queues::{self, Queues};
 use crate::remote::Connection;
@@ -134,7 +134,7 @@ impl Planned {
 
     /// Where the transmit cores of all ports run.
     fn place(&self, lab: &Lab) -> Result<Placement, RunError> {
-        let of = |(port, engine): (&PortHere, &Engine)| {
+        let of = |(port, engine): (&ResolvedPort, &Engine)| {
             let flows = self.program.flows_from(&port.name);
             let most = (usize::from(port.spec.senders()), port.spec.names_several());
             let senders = match flows.is_empty() {

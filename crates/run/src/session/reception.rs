@@ -18,16 +18,16 @@ use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Codec;
 
 use super::Running;
-use crate::attribution::{Attributions, Sending, attribute};
+use crate::attribution::{Attributions, SendingEngines, attribute};
 use crate::engines::{Ability, Engine, RxOpening, driver, fallback};
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 use crate::receivers::{self, Receiving};
 use crate::replay::headers_of;
 
 impl Running<'_> {
     /// The flows that a port receives.
-    fn flows_to<'a>(&'a self, port: &'a PortHere) -> impl Iterator<Item = &'a Flow> {
+    fn flows_to<'a>(&'a self, port: &'a ResolvedPort) -> impl Iterator<Item = &'a Flow> {
         self.plan.program.flows.iter().filter(|flow| flow.to.as_ref() == Some(&port.name))
     }
 
@@ -78,7 +78,7 @@ impl Running<'_> {
             let place = self.lab.ports.iter().position(|port| port.name == flow.from)?;
             self.open.engines.get(place).copied()
         };
-        let sending = Sending { engine: &sent_by, captured: &captured };
+        let sending = SendingEngines { engine: &sent_by, captured: &captured };
         let Attributions { flows: attributed, headers } =
             attribute(&self.plan.program, (&flows_here, &sending), (engine, &listen));
         let known = headers.flows().to_vec();
@@ -126,7 +126,7 @@ impl Running<'_> {
     }
 
     /// The probes of other tools that a port is to read.
-    fn codecs(&self, port: &PortHere) -> Result<Codecs, RunError> {
+    fn codecs(&self, port: &ResolvedPort) -> Result<Codecs, RunError> {
         let mut codecs = Codecs { unix_offset: self.lab.day.offset().clone(), ..Codecs::default() };
         let mut shared = Vec::new();
         for flow in self.flows_to(port) {
@@ -155,7 +155,7 @@ impl Running<'_> {
     }
 
     /// The groups that the flows to a port are sent to.
-    fn groups(&self, port: &PortHere) -> Vec<Group> {
+    fn groups(&self, port: &ResolvedPort) -> Vec<Group> {
         let destinations = self.flows_to(port).flat_map(|flow| &flow.destinations);
         let destinations = destinations.map(SocketAddr::ip);
         let groups = destinations.filter(IpAddr::is_multicast);

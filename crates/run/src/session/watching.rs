@@ -20,7 +20,7 @@ use crate::receivers::{self, Receiver};
 use crate::remote::{Count, Measurement};
 use crate::transmit;
 
-use super::{Sending, WATCH};
+use super::{SenderSeat, WATCH};
 
 /// Waits for frames on their way, so long or until a stop is asked: that none comes for a while does not say that none is
 /// on its way. A flow may be slower than the path is long.
@@ -39,7 +39,7 @@ pub(super) fn settle(settle: Nanos, stop: &Stop, mut look: impl FnMut(Nanos)) {
 }
 
 /// What a look at the run needs.
-pub(super) struct Looking<'a> {
+pub(super) struct RunMonitor<'a> {
     pub(super) receivers: &'a [Receiver],
     pub(super) lives: &'a [Arc<LiveTx>],
     pub(super) duration: Option<Nanos>,
@@ -64,7 +64,7 @@ pub(super) struct Looking<'a> {
 /// Frames that the kernel engine handed to drivers: whether they were sent is known where it is counted what a driver accepts.
 pub(super) struct HandedOver<'a> {
     /// By sender.
-    pub(super) sending: &'a [Sending],
+    pub(super) sending: &'a [SenderSeat],
     pub(super) lives: &'a [Arc<LiveTx>],
     /// By port.
     pub(super) accepted: &'a [Option<Accepted>],
@@ -105,7 +105,7 @@ pub(super) fn end_of_sending(
 /// Frames that were sent so long ago are not on their way any more.
 const UNDER_WAY: Nanos = Nanos::from_secs(1);
 
-impl Looking<'_> {
+impl RunMonitor<'_> {
     /// What was sent by `elapsed`, for later looks.
     pub(super) fn note_sent(&mut self, elapsed: Nanos) {
         self.sent.push_back((elapsed, transmit::progress(self.lives).0));
@@ -265,16 +265,19 @@ impl Looking<'_> {
 }
 
 /// Tells all senders to end, and notes when.
-pub(super) struct Halt {
+pub(super) struct SenderStop {
     pub(super) flag: AtomicBool,
     /// On the monotonic clock, in nanoseconds; the first time counts.
     at: AtomicU64,
 }
 
-impl Halt {
+impl SenderStop {
     /// `set` where nothing is sent at all.
-    pub(super) fn new(set: bool) -> Halt {
-        Halt { flag: AtomicBool::new(set), at: AtomicU64::new(if set { 0 } else { u64::MAX }) }
+    pub(super) fn new(set: bool) -> SenderStop {
+        SenderStop {
+            flag: AtomicBool::new(set),
+            at: AtomicU64::new(if set { 0 } else { u64::MAX }),
+        }
     }
 
     pub(super) fn set(&self) {
@@ -295,7 +298,7 @@ impl Halt {
 
 /// Halts all senders when a stop is asked for, until the run is `over`: the thread that shows how far it is may wait for a reader
 /// (a terminal that is held, a full pipe), and no sender may go on meanwhile.
-pub(super) fn halt_when_asked(stop: &Stop, halt: &Halt, over: &AtomicBool) {
+pub(super) fn halt_when_asked(stop: &Stop, halt: &SenderStop, over: &AtomicBool) {
     while !over.load(Ordering::Acquire) {
         if stop.asked() {
             halt.set();
@@ -319,7 +322,7 @@ pub(crate) fn stopped(stop: &Stop) -> Option<End> {
 
 #[cfg(test)]
 mod tests {
-    use wirebeat_engine::drive::FlowSent;
+    use wirebeat_engine::drive::TxFlowStats;
 
     use super::*;
 
@@ -330,7 +333,7 @@ mod tests {
         let start = millis(5000);
         let end = |last: Option<u64>, planned: Option<u64>| {
             let span = last.map(|last| (start, millis(5000 + last)));
-            let flows = vec![FlowSent { span, ..FlowSent::default() }];
+            let flows = vec![TxFlowStats { span, ..TxFlowStats::default() }];
             let sent = [Ok(Driven {
                 flows,
                 shared_errors: Vec::new(),

@@ -88,7 +88,7 @@ pub(super) fn check_load(
     (flows, streams): (&[Flow], &mut dyn Iterator<Item = &Stream>),
 ) -> Result<(), Invalid> {
     // By port: when a stream begins or ends, and by how much that changes the load.
-    let mut changes: HashMap<&str, Vec<Change<'_>>> = HashMap::new();
+    let mut changes: HashMap<&str, Vec<StreamChange<'_>>> = HashMap::new();
     for stream in streams {
         let Some(flow) = flows.get(stream.flow as usize) else { continue };
         let departures = &stream.departures;
@@ -102,8 +102,8 @@ pub(super) fn check_load(
         let sent = departures.start.saturating_add(Nanos::new(lasts as u64));
         let end = departures.stop.min(sent).max(departures.start);
         let of_port = changes.entry(&flow.from).or_default();
-        of_port.push(Change { at: departures.start, load, flow: &flow.name });
-        of_port.push(Change { at: end, load: -load, flow: &flow.name });
+        of_port.push(StreamChange { at: departures.start, load, flow: &flow.name });
+        of_port.push(StreamChange { at: end, load: -load, flow: &flow.name });
     }
     for port in scenario.ports.keys() {
         let mut changes = changes.remove(port.as_str()).unwrap_or_default();
@@ -130,7 +130,7 @@ pub(super) fn check_load(
 }
 
 /// A stream that begins or ends.
-struct Change<'a> {
+struct StreamChange<'a> {
     at: Nanos,
     /// Bits per second on the line; negative at the end.
     load: f64,

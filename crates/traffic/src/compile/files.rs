@@ -29,20 +29,20 @@ pub struct Files {
 #[derive(Clone, Debug, Default)]
 struct File {
     content: Vec<u8>,
-    lengths: OnceLock<Result<Lengths, String>>,
-    trace: OnceLock<Result<(Lengths, Gaps), String>>,
-    captured_lengths: OnceLock<Result<Lengths, String>>,
-    captured_gaps: OnceLock<Result<Gaps, String>>,
-    captured: OnceLock<Captured>,
+    lengths: OnceLock<Result<RecordedLengths, String>>,
+    trace: OnceLock<Result<(RecordedLengths, RecordedGaps), String>>,
+    captured_lengths: OnceLock<Result<RecordedLengths, String>>,
+    captured_gaps: OnceLock<Result<RecordedGaps, String>>,
+    captured: OnceLock<CapturedFrames>,
 }
 
-type Lengths = Shared<Vec<Length>>;
+type RecordedLengths = Shared<Vec<Length>>;
 /// In nanoseconds.
-type Gaps = Arc<[u64]>;
+type RecordedGaps = Arc<[u64]>;
 
 /// Where the frames of a capture lie in it, and their bytes; and what ends it before its end.
 #[derive(Clone, Debug)]
-struct Captured {
+struct CapturedFrames {
     frames: Vec<(usize, usize)>,
     broken: Option<String>,
 }
@@ -112,7 +112,7 @@ impl Files {
     }
 
     /// The lengths in a text file: one in each line, `#` begins a comment.
-    pub(super) fn lengths(&self, name: &str) -> Result<Lengths, String> {
+    pub(super) fn lengths(&self, name: &str) -> Result<RecordedLengths, String> {
         let file = self.file(name)?;
         let read = || lines(name, &file.content, |line| line.parse()).map(Shared::from);
         file.lengths.get_or_init(read).clone()
@@ -121,7 +121,7 @@ impl Files {
     /// Frame `number` of a capture, from 1, without FCS.
     pub(super) fn frame(&self, name: &str, number: u64) -> Result<Vec<u8>, String> {
         let file = self.file(name)?;
-        let Captured { frames, broken } =
+        let CapturedFrames { frames, broken } =
             file.captured.get_or_init(|| captured(name, &file.content));
         let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
         let place = place.and_then(|place| frames.get(place));
@@ -138,7 +138,7 @@ impl Files {
     }
 
     /// The lengths of all frames of a capture.
-    pub(super) fn frame_lengths(&self, name: &str) -> Result<Lengths, String> {
+    pub(super) fn frame_lengths(&self, name: &str) -> Result<RecordedLengths, String> {
         let file = self.file(name)?;
         let read = || {
             let mut lengths = Vec::new();
@@ -152,7 +152,7 @@ impl Files {
     }
 
     /// The lengths of a trace: of a capture, or of a text with a length and a time in each line.
-    pub(super) fn trace_lengths(&self, name: &str) -> Result<Lengths, String> {
+    pub(super) fn trace_lengths(&self, name: &str) -> Result<RecordedLengths, String> {
         match is_capture(self.bytes(name)?) {
             true => self.frame_lengths(name),
             false => self.trace(name).map(|(lengths, _)| lengths),
@@ -161,7 +161,7 @@ impl Files {
 
     /// The times from each frame of a trace to the next, in nanoseconds. After the last of a capture comes
     /// the mean of the others.
-    pub(super) fn gaps(&self, name: &str) -> Result<Gaps, String> {
+    pub(super) fn gaps(&self, name: &str) -> Result<RecordedGaps, String> {
         let file = self.file(name)?;
         match is_capture(&file.content) {
             true => file.captured_gaps.get_or_init(|| captured_gaps(name, &file.content)).clone(),
@@ -170,7 +170,7 @@ impl Files {
     }
 
     /// A length and the time until the next frame in each line.
-    fn trace(&self, name: &str) -> Result<(Lengths, Gaps), String> {
+    fn trace(&self, name: &str) -> Result<(RecordedLengths, RecordedGaps), String> {
         let file = self.file(name)?;
         let read = || {
             let lines = lines(name, &file.content, |line| {
@@ -210,7 +210,7 @@ fn lines<T>(
 }
 
 /// The times between the frames of a capture.
-fn captured_gaps(name: &str, content: &[u8]) -> Result<Gaps, String> {
+fn captured_gaps(name: &str, content: &[u8]) -> Result<RecordedGaps, String> {
     let mut times = Vec::new();
     let mut timeless = false;
     each_frame(name, content, |frame| {
@@ -241,14 +241,14 @@ fn captured_gaps(name: &str, content: &[u8]) -> Result<Gaps, String> {
 }
 
 /// Where the frames of a capture lie.
-fn captured(name: &str, content: &[u8]) -> Captured {
+fn captured(name: &str, content: &[u8]) -> CapturedFrames {
     let mut frames = Vec::new();
     let read = each_frame(name, content, |frame| {
         let at = (frame.bytes.as_ptr() as usize).saturating_sub(content.as_ptr() as usize);
         frames.push((at, frame.bytes.len()));
         true
     });
-    Captured { frames, broken: read.err() }
+    CapturedFrames { frames, broken: read.err() }
 }
 
 /// Gives each frame of a capture to `sink`, until that has enough.
@@ -473,7 +473,7 @@ mod tests {
         files
     }
 
-    fn lengths(of: Result<Lengths, String>) -> Vec<u16> {
+    fn lengths(of: Result<RecordedLengths, String>) -> Vec<u16> {
         of.unwrap().iter().map(|length| length.bytes).collect()
     }
 

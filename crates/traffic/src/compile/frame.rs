@@ -93,7 +93,7 @@ pub(super) fn frames(
         cut,
         ..Frames::constant(Vec::new())
     };
-    let maker = Maker { layout: &layout, checksums: &checksums, fixed };
+    let maker = FrameMaker { layout: &layout, checksums: &checksums, fixed };
     maker.length_fields(&mut bytes, &mut frames);
     maker.probe_length(&mut frames);
     maker.patches(context, &mut frames);
@@ -131,14 +131,14 @@ fn counted_payload(frames: &Frames, stack: &[Header]) -> Counts {
 }
 
 /// What all parts of a frame are made from.
-struct Maker<'a> {
+struct FrameMaker<'a> {
     layout: &'a Layout,
     checksums: &'a [Checksum],
     /// Whether all packets are equally long.
     fixed: bool,
 }
 
-impl Maker<'_> {
+impl FrameMaker<'_> {
     /// Which of the sums cover the byte at `at`, a bit each.
     fn covered(&self, at: usize) -> u8 {
         let internet = self.checksums.iter().filter(|sum| sum.covers != Covers::Crc32c);

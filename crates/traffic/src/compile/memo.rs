@@ -59,12 +59,12 @@ impl Default for Memos {
 /// Values that were made of something shared, and of what else they depend on.
 pub(super) struct Memo<T, K, V> {
     /// By the place in memory of what they were made of.
-    made: RefCell<HashMap<(usize, K), Made<T, V>>>,
+    made: RefCell<HashMap<(usize, K), MemoEntry<T, V>>>,
     /// Entries that there is room for.
     left: Cell<usize>,
 }
 
-struct Made<T, V> {
+struct MemoEntry<T, V> {
     value: V,
     /// Kept so that nothing else comes to lie there.
     _from: Shared<T>,
@@ -90,7 +90,7 @@ impl<T, K: Eq + Hash, V: Clone> Memo<T, K, V> {
         }
         self.left.set(self.left.get().checked_sub(entries).ok_or_else(full)?);
         let value = make()?;
-        let made = Made { value: value.clone(), _from: from.clone() };
+        let made = MemoEntry { value: value.clone(), _from: from.clone() };
         self.made.borrow_mut().insert(key, made);
         Ok(value)
     }

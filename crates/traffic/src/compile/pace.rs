@@ -37,7 +37,7 @@ pub(super) fn pace(
     speed: Option<BitRate>,
     since: Since,
 ) -> Result<Pace, CompileError> {
-    let maker = Maker { context, since, name, port: &flow.from, mean: Mean::of(frames), speed };
+    let maker = PaceMaker { context, since, name, port: &flow.from, mean: Mean::of(frames), speed };
     maker.pace(&flow.departures, &flow.rate, 0)
 }
 
@@ -53,7 +53,7 @@ enum Speed {
 const NOT_ALONG: &str =
     "a rate that changes with time goes with constant departures or with a distribution";
 
-struct Maker<'a> {
+struct PaceMaker<'a> {
     context: &'a Context<'a>,
     since: Since,
     name: &'a str,
@@ -62,7 +62,7 @@ struct Maker<'a> {
     speed: Option<BitRate>,
 }
 
-impl Maker<'_> {
+impl PaceMaker<'_> {
     fn pace(
         &self,
         departures: &Departures,

@@ -134,7 +134,7 @@ pub enum LawError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampler {
     variable: AnyVariable,
-    cut: Cut,
+    cut: Remainder,
     mean: Option<f64>,
 }
 
@@ -201,7 +201,7 @@ where
         }
         (form, Some(mean)) => demanded::<Q, S>(distribution, spec, form, Demand { mean, bounds })?,
     };
-    let cut = Cut::new(&variable, bounds);
+    let cut = Remainder::new(&variable, bounds);
     if cut.share < MIN_SHARE || cut.share.is_nan() {
         let percent = format!("{:.2}", cut.share * 100.0);
         let (min, max) = (Q::words(cut.low), words_of_max::<Q>(cut.high));
@@ -239,13 +239,13 @@ fn demanded<Q: Quantity, S: DistributionSpec>(
     if meets(&variable, demand) {
         return Ok(variable);
     }
-    let cut = Cut::new(&variable, demand.bounds);
+    let cut = Remainder::new(&variable, demand.bounds);
     let (min, max) = (Q::words(cut.low), words_of_max::<Q>(cut.high));
     solve(spec, demand).ok_or(LawError::MeanOutOfReach { distribution, mean, min, max })
 }
 
 fn meets<V: Variable>(variable: &V, demand: Demand) -> bool {
-    let cut = Cut::new(variable, demand.bounds);
+    let cut = Remainder::new(variable, demand.bounds);
     cut.mean(variable).is_some_and(|mean| (mean - demand.mean).abs() <= EXACT * demand.mean)
 }
 
@@ -260,7 +260,7 @@ fn solve<S: DistributionSpec>(spec: &S, demand: Demand) -> Option<S::Variable> {
     // it lies beyond one of them.
     let too_small = |before: f64| {
         let variable = spec.variable(before)?;
-        let cut = Cut::new(&variable, demand.bounds);
+        let cut = Remainder::new(&variable, demand.bounds);
         match cut.mean(&variable).filter(|_| cut.share >= MIN_SHARE) {
             Some(mean) => Some(mean < demand.mean),
             None => Some(before < demand.mean),
@@ -288,7 +288,7 @@ fn solve<S: DistributionSpec>(spec: &S, demand: Demand) -> Option<S::Variable> {
 
 /// What is left of a distribution: where, and how much.
 #[derive(Clone, Debug, PartialEq)]
-struct Cut {
+struct Remainder {
     low: f64,
     high: f64,
     /// The probability of a value below `low` before the cut.
@@ -297,13 +297,13 @@ struct Cut {
     share: f64,
 }
 
-impl Cut {
-    fn new<V: Variable>(variable: &V, bounds: Bounds) -> Cut {
+impl Remainder {
+    fn new<V: Variable>(variable: &V, bounds: Bounds) -> Remainder {
         let mirrored = if bounds == Bounds::default() { variable.centre() } else { None };
         let low = bounds.min.unwrap_or(0.0);
         let high = mirrored.map(|centre| 2.0 * centre).or(bounds.max).unwrap_or(f64::INFINITY);
         let below = variable.cdf(variable.before(low));
-        Cut { low, high, below, share: variable.cdf(high) - below }
+        Remainder { low, high, below, share: variable.cdf(high) - below }
     }
 
     /// The mean of what is left.

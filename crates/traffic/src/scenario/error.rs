@@ -80,10 +80,10 @@ pub struct Invalid {
 
 /// The way to a key: `flows.voice.packet[0].ipv4.ttl`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyPath(Vec<Step>);
+pub struct KeyPath(Vec<PathStep>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     Key(String),
     Index(usize),
 }
@@ -103,12 +103,12 @@ impl KeyPath {
     }
     /// On to a key.
     pub fn key(mut self, key: &str) -> KeyPath {
-        self.0.push(Step::Key(key.to_owned()));
+        self.0.push(PathStep::Key(key.to_owned()));
         self
     }
     /// On to an element of a list, from 0.
     pub fn index(mut self, index: usize) -> KeyPath {
-        self.0.push(Step::Index(index));
+        self.0.push(PathStep::Index(index));
         self
     }
     /// With the reason, what is wrong with it.
@@ -116,7 +116,7 @@ impl KeyPath {
         Invalid { at: self, why: why.into() }
     }
 
-    pub(super) fn steps(&self) -> &[Step] {
+    pub(super) fn steps(&self) -> &[PathStep] {
         &self.0
     }
 }
@@ -125,9 +125,9 @@ impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, step) in self.0.iter().enumerate() {
             match step {
-                Step::Key(key) if i == 0 => f.write_str(&printable(key, MAX_KEY))?,
-                Step::Key(key) => write!(f, ".{}", printable(key, MAX_KEY))?,
-                Step::Index(index) => write!(f, "[{index}]")?,
+                PathStep::Key(key) if i == 0 => f.write_str(&printable(key, MAX_KEY))?,
+                PathStep::Key(key) => write!(f, ".{}", printable(key, MAX_KEY))?,
+                PathStep::Index(index) => write!(f, "[{index}]")?,
             }
         }
         Ok(())

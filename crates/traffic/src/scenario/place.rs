@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-use super::error::Step;
+use super::error::PathStep;
 use super::yaml::{self, Variables};
 use super::{KeyPath, Place};
 
@@ -26,7 +26,7 @@ pub(super) fn locate(text: &str, path: &KeyPath, variables: &Variables) -> Optio
 
 /// Goes along the steps, and notes how far it came.
 struct Walk<'a> {
-    steps: &'a [Step],
+    steps: &'a [PathStep],
     depth: usize,
     variables: &'a Variables,
     found: &'a mut Option<(usize, Place)>,
@@ -37,8 +37,8 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, node: D) -> Result<(), D::Error> {
         match self.steps.first() {
-            Some(Step::Key(_)) => node.deserialize_map(self),
-            Some(Step::Index(_)) => node.deserialize_seq(self),
+            Some(PathStep::Key(_)) => node.deserialize_map(self),
+            Some(PathStep::Index(_)) => node.deserialize_seq(self),
             None => node.deserialize_ignored_any(IgnoredAny).map(|_| ()),
         }
     }
@@ -52,7 +52,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Some((Step::Key(wanted), rest)) = self.steps.split_first() else {
+        let Some((PathStep::Key(wanted), rest)) = self.steps.split_first() else {
             return Err(A::Error::custom("not on the path"));
         };
         while let Some(key) = map.next_key::<Spanned<String>>()? {
@@ -70,7 +70,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let Some((Step::Index(wanted), rest)) = self.steps.split_first() else {
+        let Some((PathStep::Index(wanted), rest)) = self.steps.split_first() else {
             return Err(A::Error::custom("not on the path"));
         };
         for _ in 0..*wanted {

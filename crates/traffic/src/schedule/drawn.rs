@@ -5,7 +5,7 @@ use crate::program::pace::Gaps;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) struct Drawn {
+pub(super) struct DrawnWalk {
     time: Time,
     /// Which gap is next.
     n: u64,
@@ -14,9 +14,9 @@ pub(super) struct Drawn {
     burst: f64,
 }
 
-impl Drawn {
-    pub(super) fn new(gaps: &Gaps, at: u64, burst: u64) -> Drawn {
-        Drawn { time: Time::new(at), n: 0, gaps: gaps.clone(), burst: burst as f64 }
+impl DrawnWalk {
+    pub(super) fn new(gaps: &Gaps, at: u64, burst: u64) -> DrawnWalk {
+        DrawnWalk { time: Time::new(at), n: 0, gaps: gaps.clone(), burst: burst as f64 }
     }
 
     #[inline]

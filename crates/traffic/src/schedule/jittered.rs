@@ -8,7 +8,7 @@ use crate::program::pace;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) struct Jittered {
+pub(super) struct JitteredWalk {
     /// The times at the rate.
     regular: Constant,
     reach: f64,
@@ -18,10 +18,10 @@ pub(super) struct Jittered {
     at: u64,
 }
 
-impl Jittered {
-    pub(super) fn new(pace: &pace::Jittered, start: Nanos, burst: u64) -> Jittered {
+impl JitteredWalk {
+    pub(super) fn new(pace: &pace::Jittered, start: Nanos, burst: u64) -> JitteredWalk {
         let regular = Constant::new(pace.rate, start, 0, burst);
-        let mut jittered = Jittered { regular, reach: pace.reach, key: pace.key, n: 0, at: 0 };
+        let mut jittered = JitteredWalk { regular, reach: pace.reach, key: pace.key, n: 0, at: 0 };
         jittered.set();
         jittered
     }

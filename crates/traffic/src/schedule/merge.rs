@@ -15,7 +15,7 @@ use super::{Departure, Period, Shard};
 use crate::program::{Departures, Program};
 
 /// What orders the flows: their deadline, then their place in `Schedule::flows`.
-type Key = (u64, u32);
+type MergeKey = (u64, u32);
 
 /// The departures of some flows on one core, in the order of their deadlines; frames that are due in
 /// the same nanosecond go by the flow's index in the program.
@@ -29,7 +29,7 @@ pub struct Schedule {
     flows: Vec<FlowSchedule>,
     /// The place of the flow at work; `None` at the end of the schedule.
     current: Option<u32>,
-    waiting: BinaryHeap<Reverse<Key>>,
+    waiting: BinaryHeap<Reverse<MergeKey>>,
 }
 
 impl Schedule {
@@ -70,7 +70,7 @@ impl Schedule {
         flows.dedup();
         let flows: Vec<FlowSchedule> = flows.into_iter().filter_map(schedule).collect();
         // Indices of flows are 32 bits wide, so there are no more places than that.
-        let mut waiting: BinaryHeap<Reverse<Key>> = (0..)
+        let mut waiting: BinaryHeap<Reverse<MergeKey>> = (0..)
             .zip(&flows)
             .filter(|(_, flow)| !flow.has_ended())
             .map(|(place, flow)| Reverse((flow.order(), place)))

@@ -8,7 +8,7 @@ use crate::program::pace::{self, Pause};
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) struct OnOff {
+pub(super) struct OnOffWalk {
     within: Walker,
     pace: pace::OnOff,
     /// Which burst this is.
@@ -17,11 +17,11 @@ pub(super) struct OnOff {
     end: u64,
 }
 
-impl OnOff {
+impl OnOffWalk {
     /// `None` where nothing leaves within bursts.
-    pub(super) fn new(pace: &pace::OnOff, at: u64, burst: u64) -> Option<OnOff> {
+    pub(super) fn new(pace: &pace::OnOff, at: u64, burst: u64) -> Option<OnOffWalk> {
         let within = Walker::new(&pace.within, Nanos::new(at), burst)?;
-        let mut on_off = OnOff { within, pace: pace.clone(), n: 0, begin: 0, end: 0 };
+        let mut on_off = OnOffWalk { within, pace: pace.clone(), n: 0, begin: 0, end: 0 };
         on_off.begin_at(at);
         on_off.settle();
         Some(on_off)

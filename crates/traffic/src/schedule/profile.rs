@@ -8,7 +8,7 @@ use crate::program::pace;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) struct Profile {
+pub(super) struct ProfileWalk {
     profile: pace::Profile,
     start: u64,
     burst: f64,
@@ -20,9 +20,9 @@ pub(super) struct Profile {
     time: f64,
 }
 
-impl Profile {
-    pub(super) fn new(profile: &pace::Profile, start: u64, burst: u64) -> Profile {
-        let mut walker = Profile {
+impl ProfileWalk {
+    pub(super) fn new(profile: &pace::Profile, start: u64, burst: u64) -> ProfileWalk {
+        let mut walker = ProfileWalk {
             profile: profile.clone(),
             start,
             burst: burst as f64,
@@ -75,7 +75,7 @@ mod tests {
     /// When the first frames leave on a curve from a time on, counted from that time.
     fn times(curve: &Curve, begin: f64, count: usize) -> Vec<u64> {
         let profile = pace::Profile { curve: curve.clone(), gaps: None, begin };
-        let mut walker = Profile::new(&profile, 0, 1);
+        let mut walker = ProfileWalk::new(&profile, 0, 1);
         let next = || {
             let at = walker.at();
             walker.advance();

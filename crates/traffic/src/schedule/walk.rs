@@ -3,10 +3,10 @@
 //! A walker stands at the time of a burst and goes to the next. It knows neither cores nor limits.
 
 use super::constant::Constant;
-use super::drawn::Drawn;
-use super::jittered::Jittered;
-use super::on_off::OnOff;
-use super::profile::Profile;
+use super::drawn::DrawnWalk;
+use super::jittered::JitteredWalk;
+use super::on_off::OnOffWalk;
+use super::profile::ProfileWalk;
 use super::trace::Trace;
 use crate::program::pace::Pace;
 use wirebeat_units::Nanos;
@@ -52,11 +52,11 @@ macro_rules! walkers {
 
 walkers! {
     Constant Constant;
-    Drawn Drawn;
-    Jittered Jittered;
-    OnOff Box<OnOff>;
+    Drawn DrawnWalk;
+    Jittered JitteredWalk;
+    OnOff Box<OnOffWalk>;
     Trace Trace;
-    Profile Box<Profile>;
+    Profile Box<ProfileWalk>;
 }
 
 impl Walker {
@@ -66,11 +66,13 @@ impl Walker {
         Some(match pace {
             Pace::Unlimited | Pace::Silent | Pace::Recorded { .. } => return None,
             Pace::Constant(rate) => Walker::Constant(Constant::new(*rate, start, 0, burst)),
-            Pace::Drawn(gaps) => Walker::Drawn(Drawn::new(gaps, at, burst)),
-            Pace::Jittered(jittered) => Walker::Jittered(Jittered::new(jittered, start, burst)),
-            Pace::OnOff(on_off) => Walker::OnOff(Box::new(OnOff::new(on_off, at, burst)?)),
+            Pace::Drawn(gaps) => Walker::Drawn(DrawnWalk::new(gaps, at, burst)),
+            Pace::Jittered(jittered) => Walker::Jittered(JitteredWalk::new(jittered, start, burst)),
+            Pace::OnOff(on_off) => Walker::OnOff(Box::new(OnOffWalk::new(on_off, at, burst)?)),
             Pace::Trace(gaps) => Walker::Trace(Trace::new(gaps, at, burst)),
-            Pace::Profile(profile) => Walker::Profile(Box::new(Profile::new(profile, at, burst))),
+            Pace::Profile(profile) => {
+                Walker::Profile(Box::new(ProfileWalk::new(profile, at, burst)))
+            }
         })
     }
 }

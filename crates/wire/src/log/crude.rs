@@ -9,14 +9,14 @@ use super::{Malformed, Received, SECOND_NS, digits, endpoint, seconds, value};
 
 /// A received packet as a line of crude's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line(pub Received);
+pub struct CrudeLine(pub Received);
 
-impl Line {
+impl CrudeLine {
     /// Reads a line. The time to live is not in it.
     ///
     /// # Errors
     /// When a field is missing or cannot be read.
-    pub fn parse(text: &str) -> Result<Line, Malformed> {
+    pub fn parse(text: &str) -> Result<CrudeLine, Malformed> {
         let malformed = |field| Malformed { log: "crude", field };
         let get = |key| value(text, key).ok_or(malformed(key));
         let number = |key| digits(get(key)?).ok_or(malformed(key));
@@ -24,7 +24,7 @@ impl Line {
         let time = |key| seconds(get(key)?).ok_or(malformed(key));
         let narrow = |key| u32::try_from(number(key)?).map_err(|_| malformed(key));
         let sent_ns = time("Tx=")?;
-        Ok(Line(Received {
+        Ok(CrudeLine(Received {
             arrived_ns: time("Rx=")?,
             sent_ns: (sent_ns != 0).then_some(sent_ns),
             flow: narrow("ID=")?,
@@ -37,7 +37,7 @@ impl Line {
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for CrudeLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Received { flow, sequence, source, destination, size, .. } = self.0;
         write!(f, "ID={flow} SEQ={sequence} SRC={}:{} ", source.ip(), source.port())?;
@@ -73,19 +73,19 @@ mod tests {
 
     #[test]
     fn a_line_is_written_and_read_as_crude_writes_it() {
-        assert_eq!(Line(received()).to_string(), LINE);
-        assert_eq!(Line::parse(LINE), Ok(Line(received())));
+        assert_eq!(CrudeLine(received()).to_string(), LINE);
+        assert_eq!(CrudeLine::parse(LINE), Ok(CrudeLine(received())));
     }
 
     #[test]
     fn a_line_that_lacks_a_field_is_refused_with_its_name() {
         for key in ["ID=", "SEQ=", "SRC=", "DST=", "Tx=", "Rx=", "SIZE="] {
             let malformed = Malformed { log: "crude", field: key };
-            assert_eq!(Line::parse(&LINE.replace(key, "X=")), Err(malformed.clone()));
-            assert_eq!(Line::parse(&LINE.replace(key, &format!("{key}-"))), Err(malformed));
+            assert_eq!(CrudeLine::parse(&LINE.replace(key, "X=")), Err(malformed.clone()));
+            assert_eq!(CrudeLine::parse(&LINE.replace(key, &format!("{key}-"))), Err(malformed));
         }
         assert_eq!(
-            Line::parse("").unwrap_err().to_string(),
+            CrudeLine::parse("").unwrap_err().to_string(),
             "this is not a line of crude: Tx= is missing or cannot be read; give the text log as crude \
              wrote it"
         );
@@ -95,12 +95,12 @@ mod tests {
         #[test]
         fn every_line_written_is_read_back(received in any_received()) {
             let expected = Received { ttl: None, ..received };
-            prop_assert_eq!(Line::parse(&Line(received).to_string()), Ok(Line(expected)));
+            prop_assert_eq!(CrudeLine::parse(&CrudeLine(received).to_string()), Ok(CrudeLine(expected)));
         }
         #[test]
         fn any_text_is_a_line_or_refused(text: String, at in 0..LINE.len()) {
-            let _ = Line::parse(&text);
-            let _ = Line::parse(&LINE.replace(&LINE[at..=at], &text));
+            let _ = CrudeLine::parse(&text);
+            let _ = CrudeLine::parse(&LINE.replace(&LINE[at..=at], &text));
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::codec::Sent;
 
 /// A line of the log. Times are UNIX times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum MgenLine {
     /// The log begins.
     Start {
         /// When.
@@ -39,25 +39,25 @@ pub enum Line {
     },
 }
 
-impl Line {
+impl MgenLine {
     /// Reads a line; `None` for an event that is none of the above, such as `SEND`. A time of day is
     /// taken for the one nearest to `near_ns`, a UNIX time such as that of the line before.
     ///
     /// # Errors
     /// When it does not begin with a time, or a field is missing or cannot be read.
-    pub fn parse(text: &str, near_ns: u64) -> Result<Option<Line>, Malformed> {
+    pub fn parse(text: &str, near_ns: u64) -> Result<Option<MgenLine>, Malformed> {
         let time_field = "the time of the event";
         let (time, event) = text.trim().split_once(' ').ok_or(malformed(time_field))?;
         let at_ns = time_near(time, near_ns).ok_or(malformed(time_field))?;
         let (event, fields) = event.split_once(' ').unwrap_or((event, ""));
         Ok(Some(match event {
-            "START" => Line::Start { at_ns },
-            "STOP" => Line::Stop { at_ns },
+            "START" => MgenLine::Start { at_ns },
+            "STOP" => MgenLine::Stop { at_ns },
             "LISTEN" if value(fields, "proto>") == Some("UDP") => {
                 let port = value(fields, "port>").and_then(digits);
-                Line::Listen { at_ns, port: port.ok_or(malformed("port>"))? }
+                MgenLine::Listen { at_ns, port: port.ok_or(malformed("port>"))? }
             }
-            "RECV" => Line::Receive(received(fields, at_ns)?),
+            "RECV" => MgenLine::Receive(received(fields, at_ns)?),
             _ => return Ok(None),
         }))
     }
@@ -65,8 +65,10 @@ impl Line {
     /// When it happened.
     pub fn at_ns(&self) -> u64 {
         match self {
-            Line::Start { at_ns } | Line::Listen { at_ns, .. } | Line::Stop { at_ns } => *at_ns,
-            Line::Receive(received) => received.arrived_ns,
+            MgenLine::Start { at_ns }
+            | MgenLine::Listen { at_ns, .. }
+            | MgenLine::Stop { at_ns } => *at_ns,
+            MgenLine::Receive(received) => received.arrived_ns,
         }
     }
 }
@@ -126,15 +128,15 @@ impl fmt::Display for OfDay {
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for MgenLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", OfDay(self.at_ns()))?;
         match self {
             // Scripts look for the tool whose log it is; the version is that of the format.
-            Line::Start { .. } => f.write_str("START Mgen Version 5.02b"),
-            Line::Listen { port, .. } => write!(f, "LISTEN proto>UDP port>{port}"),
-            Line::Stop { .. } => f.write_str("STOP"),
-            Line::Receive(received) => write_received(f, received),
+            MgenLine::Start { .. } => f.write_str("START Mgen Version 5.02b"),
+            MgenLine::Listen { port, .. } => write!(f, "LISTEN proto>UDP port>{port}"),
+            MgenLine::Stop { .. } => f.write_str("STOP"),
+            MgenLine::Receive(received) => write_received(f, received),
         }
     }
 }
@@ -199,7 +201,7 @@ mod tests {
         std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), port)
     }
 
-    fn lines() -> [Line; 5] {
+    fn lines() -> [MgenLine; 5] {
         let with_host = Received {
             arrived_ns: time(15, 41, 51, 9_458),
             sent_ns: Some(time(15, 41, 51, 9_383)),
@@ -209,18 +211,18 @@ mod tests {
             ..RECEIVED
         };
         [
-            Line::Start { at_ns: time(15, 41, 49, 503_181) },
-            Line::Listen { at_ns: time(15, 41, 49, 503_218), port: 5500 },
-            Line::Receive(RECEIVED),
-            Line::Receive(with_host),
-            Line::Stop { at_ns: time(15, 41, 55, 496_277) },
+            MgenLine::Start { at_ns: time(15, 41, 49, 503_181) },
+            MgenLine::Listen { at_ns: time(15, 41, 49, 503_218), port: 5500 },
+            MgenLine::Receive(RECEIVED),
+            MgenLine::Receive(with_host),
+            MgenLine::Stop { at_ns: time(15, 41, 55, 496_277) },
         ]
     }
 
     #[test]
     fn mgen_s_own_log_is_read_and_written_as_mgen_does() {
         for (text, line) in LOG.iter().zip(lines()) {
-            assert_eq!(Line::parse(text, NOON_NS), Ok(Some(line)));
+            assert_eq!(MgenLine::parse(text, NOON_NS), Ok(Some(line)));
             // The sender's own address is not kept.
             assert_eq!(line.to_string(), text.replace("host>0.0.0.0/4002 ", ""));
         }
@@ -230,40 +232,40 @@ mod tests {
     fn fields_of_newer_versions_are_read_and_other_events_are_passed_over() {
         let newer = "1795189310.500599 RECV proto>UDP flow>7 seq>0 src>127.0.0.1/4000 \
             dst>127.0.0.1/5500 sent>1795189310.500392 size>64 ttl>63 gps>INVALID,0,0,0 flags>0x08";
-        let expected = Line::Receive(Received { ttl: Some(63), ..RECEIVED });
-        assert_eq!(Line::parse(newer, 0), Ok(Some(expected)));
+        let expected = MgenLine::Receive(Received { ttl: Some(63), ..RECEIVED });
+        assert_eq!(MgenLine::parse(newer, 0), Ok(Some(expected)));
         assert!(expected.to_string().contains("size>64 ttl>63 gps>INVALID"));
         for other in ["SEND proto>UDP flow>7", "LISTEN proto>TCP port>1", "JOIN group>224.1.2.3"] {
-            assert_eq!(Line::parse(&format!("15:41:50.500392 {other}"), NOON_NS), Ok(None));
+            assert_eq!(MgenLine::parse(&format!("15:41:50.500392 {other}"), NOON_NS), Ok(None));
         }
     }
 
     #[test]
     fn an_ipv6_address_stands_there_without_brackets() {
         let source = (Ipv6Addr::LOCALHOST, 4003).into();
-        let line = Line::Receive(Received { source, ..RECEIVED });
+        let line = MgenLine::Receive(Received { source, ..RECEIVED });
         assert!(line.to_string().contains(" src>::1/4003 "));
-        assert_eq!(Line::parse(&line.to_string(), NOON_NS), Ok(Some(line)));
+        assert_eq!(MgenLine::parse(&line.to_string(), NOON_NS), Ok(Some(line)));
     }
 
     #[test]
     fn a_packet_sent_before_midnight_was_sent_the_day_before() {
         let sent_ns = Some(DAY_NS - 1000);
-        let line = Line::Receive(Received { arrived_ns: DAY_NS + 1000, sent_ns, ..RECEIVED });
+        let line = MgenLine::Receive(Received { arrived_ns: DAY_NS + 1000, sent_ns, ..RECEIVED });
         assert!(line.to_string().starts_with("00:00:00.000001 RECV "));
-        assert_eq!(Line::parse(&line.to_string(), DAY_NS - 5000), Ok(Some(line)));
+        assert_eq!(MgenLine::parse(&line.to_string(), DAY_NS - 5000), Ok(Some(line)));
     }
 
     #[test]
     fn a_line_that_lacks_a_field_is_refused_with_its_name() {
         for field in ["flow>", "seq>", "src>", "dst>", "sent>", "size>"] {
             for wrong in ["x>".to_string(), format!("{field}-")] {
-                let refused = Line::parse(&LOG[2].replace(field, &wrong), NOON_NS);
+                let refused = MgenLine::parse(&LOG[2].replace(field, &wrong), NOON_NS);
                 assert_eq!(refused, Err(malformed(field)));
             }
         }
         for time in ["24:00:00.000000", "00:60:00.000000", "00:00:60.000000", "0:0", "", "x"] {
-            let refused = Line::parse(&format!("{time} STOP"), NOON_NS);
+            let refused = MgenLine::parse(&format!("{time} STOP"), NOON_NS);
             assert_eq!(refused, Err(malformed("the time of the event")), "{time}");
         }
     }
@@ -271,13 +273,13 @@ mod tests {
     proptest! {
         #[test]
         fn every_line_written_is_read_back(received in any_received()) {
-            let line = Line::Receive(received);
-            prop_assert_eq!(Line::parse(&line.to_string(), received.arrived_ns), Ok(Some(line)));
+            let line = MgenLine::Receive(received);
+            prop_assert_eq!(MgenLine::parse(&line.to_string(), received.arrived_ns), Ok(Some(line)));
         }
         #[test]
         fn any_text_is_a_line_or_refused(text: String, at in 0..LOG[2].len(), near_ns: u64) {
-            let _ = Line::parse(&text, near_ns);
-            let _ = Line::parse(&LOG[2].replace(&LOG[2][at..=at], &text), near_ns);
+            let _ = MgenLine::parse(&text, near_ns);
+            let _ = MgenLine::parse(&LOG[2].replace(&LOG[2][at..=at], &text), near_ns);
         }
     }
 }

@@ -69,9 +69,9 @@ impl Change {
         }
     }
 
-    /// Mends the checksum at `at`, if it is there (RFC 1624 §3, equation 3).
+    /// Updates the checksum at `at`, if it is there (RFC 1624 §3, equation 3).
     #[inline]
-    fn mend(self, frame: &mut [u8], at: usize, zero_is_none: bool) {
+    fn update_checksum(self, frame: &mut [u8], at: usize, zero_is_none: bool) {
         let Some(place) = frame.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<2>) else {
             return;
         };
@@ -154,7 +154,7 @@ impl Rules {
         let source = self.address(frame, at + SOURCE, 4);
         let destination = self.address(frame, at + DESTINATION, 4);
         let change = Change(source.0 + destination.0);
-        change.mend(frame, at + CHECKSUM, false);
+        change.update_checksum(frame, at + CHECKSUM, false);
         self.transport(frame, located, change);
     }
 
@@ -188,7 +188,7 @@ impl Rules {
             change.0 += self.address(frame, at + TARGET, 16).0;
         }
         if let Some((offset, zero_is_none)) = checksum_at(protocol, is_v6) {
-            change.mend(frame, at + offset, zero_is_none);
+            change.update_checksum(frame, at + offset, zero_is_none);
         }
     }
 

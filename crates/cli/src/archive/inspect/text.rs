@@ -6,13 +6,13 @@ use wirebeat_report::text::style::{Style, clean, hang, width};
 use wirebeat_report::text::table::Table;
 use wirebeat_units::human::{self, count, counted, share};
 
-use super::{Document, SHOWN, Shown};
+use super::{InspectDocument, SHOWN, Shown};
 
 /// Columns of the words in front of each line.
 const LABEL: usize = 10;
 
 /// All of it.
-pub fn text(document: &Document, style: Style) -> String {
+pub fn text(document: &InspectDocument, style: Style) -> String {
     let survey = &document.survey;
     let source = if document.from_index { "  (from its index)" } else { "" };
     let mut text = format!("{}{source}\n", style.strong(&clean(&document.archive)));
@@ -131,7 +131,7 @@ fn same(gaps: &Gaps, records: u64) -> String {
     format!("{} ({share}) at the moment of the one before", counted(gaps.same, "record"))
 }
 
-fn devices(document: &Document, style: Style) -> String {
+fn devices(document: &InspectDocument, style: Style) -> String {
     let survey = &document.survey;
     let mut table = Table::new(&["device", "records", "share", "bytes"]);
     for one in &survey.devices.listed {

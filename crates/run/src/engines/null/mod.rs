@@ -5,7 +5,7 @@ mod port;
 
 use super::{Missing, Transmitter, TxCore, TxOpening, on_real_time};
 use crate::error::RunError;
-use crate::ports::PortHere;
+use crate::ports::ResolvedPort;
 
 use port::NullTx;
 
@@ -18,7 +18,7 @@ impl super::Driver for Driver {
 
     fn open_transmitters(
         &self,
-        _port: &PortHere,
+        _port: &ResolvedPort,
         _opening: &TxOpening<'_>,
         cores: &[TxCore],
     ) -> Result<Vec<Box<dyn Transmitter>>, RunError> {

@@ -34,7 +34,7 @@ impl NullTx {
                 view: View::Frame,
                 holds: false,
                 repeats: 0,
-                apart: None,
+                external: None,
                 link: None,
             },
             memory: vec![0; BATCH * frame_max],

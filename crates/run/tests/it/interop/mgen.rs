@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use wirebeat_run::{Codec, LogForm, LogRequest};
 use wirebeat_testbed::{Capability, Process, Program, Testbed, require};
 use wirebeat_wire::log::Received;
-use wirebeat_wire::log::mgen::Line;
+use wirebeat_wire::log::mgen::MgenLine;
 
 use super::{
     BUFFER, FEW, PATIENCE, cable_to_a_program, file, near, number_after, received, receiver,
@@ -41,8 +41,9 @@ pub fn logging(bed: &Testbed, port: &str) -> Process {
 pub fn messages_received(log: &str) -> Messages<Received> {
     let mut messages: Messages<Received> = BTreeMap::new();
     for line in log.lines() {
-        let line = Line::parse(line, now_ns()).unwrap_or_else(|error| panic!("{error}: {line}"));
-        if let Some(Line::Receive(message)) = line {
+        let line =
+            MgenLine::parse(line, now_ns()).unwrap_or_else(|error| panic!("{error}: {line}"));
+        if let Some(MgenLine::Receive(message)) = line {
             messages.entry(message.flow).or_default().push(message);
         }
     }
@@ -55,7 +56,7 @@ pub fn messages_sent(log: &str) -> Messages<Sent> {
     for line in log.lines().filter(|line| line.contains(" SEND ")) {
         // the times of all events are written alike
         let time = line.split_once(' ').unwrap().0;
-        let at_ns = Line::parse(&format!("{time} STOP"), now_ns()).unwrap().unwrap().at_ns();
+        let at_ns = MgenLine::parse(&format!("{time} STOP"), now_ns()).unwrap().unwrap().at_ns();
         let number = |key| number_after(line, key).unwrap_or_else(|| panic!("{line}"));
         let sent = Sent { at_ns, sequence: number("seq>"), size: number("size>") as u32 };
         messages.entry(number("flow>") as u32).or_default().push(sent);

@@ -103,7 +103,7 @@ impl Sources {
     }
 
     /// One scenario of all parts, which are in the order of the files.
-    fn join(&self, parts: Vec<Part>) -> Result<Scenario, SpecError> {
+    fn join(&self, parts: Vec<SourcePart>) -> Result<Scenario, SpecError> {
         let mut scenario = Scenario::default();
         let (mut ports, mut flows) = (None, None);
         for (part, number) in parts.into_iter().zip(0..) {
@@ -179,7 +179,7 @@ fn merge<T>(
 /// What a file says of the scenario.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Part {
+struct SourcePart {
     #[serde(default)]
     include: Option<IgnoredAny>,
     #[serde(default)]
@@ -203,13 +203,13 @@ struct Head {
 }
 
 impl Source {
-    fn part(&self, variables: &Variables) -> Result<Part, SpecError> {
+    fn part(&self, variables: &Variables) -> Result<SourcePart, SpecError> {
         let read = match self.marked {
             false => serde_saphyr::from_str_with_options(&self.text, options()),
             true => serde_saphyr::with_deserializer_from_str_with_options(
                 &self.text,
                 options(),
-                |yaml| Part::deserialize(Filled::new(yaml, variables)),
+                |yaml| SourcePart::deserialize(Filled::new(yaml, variables)),
             ),
         };
         read.map_err(|error| syntax(self.name.clone(), &self.text, &error))
@@ -229,7 +229,7 @@ impl Source {
 struct Loaded {
     source: Source,
     /// Where it uses no variables.
-    part: Option<Part>,
+    part: Option<SourcePart>,
     variables: IndexMap<String, Spanned<String>>,
 }
 
@@ -263,7 +263,7 @@ impl Loader<'_> {
             false => Some(source.part(&Variables::default())?),
         };
         let head = match &part {
-            Some(Part { include: None, variables: None, .. }) => Head::default(),
+            Some(SourcePart { include: None, variables: None, .. }) => Head::default(),
             _ => source.head()?,
         };
         if let Some(Spanned { value: Names(names), referenced, .. }) = head.include {

@@ -1,14 +1,14 @@
 //! The last packet of flows whose probes have a mark for it: iperf 2's server reports when it sees that.
 //!
 //! It comes right after the schedule, is one frame more than it, and is counted like any other. Where several
-//! cores send a flow, nobody says farewell: none of them knows which of its frames is the last.
+//! cores send a flow, no final packet is sent: none of them knows which of its frames is the last.
 
 use wirebeat_traffic::program::{Cutter, Program};
 use wirebeat_units::Nanos;
 use wirebeat_wire::stamp::Stamp;
 
-use super::{Job, Tally};
-use crate::port::{Apart, Place, PortError, TxMeta, TxPort};
+use super::{Job, TxCounters};
+use crate::port::{ExternalPayload, Place, PortError, TxMeta, TxPort};
 
 /// How long after the others it leaves.
 pub(super) const AFTER: Nanos = Nanos::from_millis(2);
@@ -27,10 +27,10 @@ fn never_dropped(drift: Nanos) -> Nanos {
 }
 
 /// Hands the last packets over, to leave at `launch`.
-pub(super) fn farewell<P: TxPort>(
+pub(super) fn send<P: TxPort>(
     port: &mut P,
     job: &Job<'_>,
-    tally: &mut Tally,
+    tally: &mut TxCounters,
     launch: Nanos,
 ) -> Result<(), PortError> {
     let sent =
@@ -75,7 +75,7 @@ pub(super) fn farewell<P: TxPort>(
                 drift: never_dropped(job.drift(flow)),
                 spacing: Nanos::ZERO,
                 place: Place::Whole,
-                apart: Apart::default(),
+                external: ExternalPayload::default(),
             }])?;
         }
         port.flush()?;
