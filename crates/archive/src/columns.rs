@@ -26,7 +26,7 @@ const DEVICES: [&str; 10] = [
     "symbol",
     "name",
 ];
-/// So many names are listed in a message.
+/// The most names that a message lists.
 const LISTED_MAX: usize = 12;
 
 /// A column, by its name or its number.

@@ -14,9 +14,9 @@ use crate::csv::read::is_long;
 use crate::time_series::device::BadDevice;
 use crate::time_series::{DATA_MAX, Device, HEAD, Names, Place, Record, Timestamp};
 
-/// So many devices are listed; records of others are counted together.
+/// The number of devices that are listed; records of others are counted together.
 pub const DEVICES_MAX: usize = 1_000_000;
-/// So many lengths of data are named as the most frequent ones.
+/// The number of lengths of data that are named as the most frequent ones.
 const FREQUENT: usize = 5;
 
 /// What is in an archive.

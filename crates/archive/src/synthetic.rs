@@ -36,7 +36,7 @@ pub struct Plan {
 /// How many records there are, and how far apart: two of three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many records; a device has one every so many microseconds.
+    /// The number of records, and the microseconds between two records of a device.
     RecordsSampling {
         /// Of all devices together; the last round may be part of one.
         records: u64,
@@ -50,7 +50,7 @@ pub enum Length {
         /// From one record of a device to its next.
         sampling_us: u64,
     },
-    /// So many records; their rounds share the time evenly, each at the last microsecond before its share begins.
+    /// The number of records; their rounds share the time evenly, each at the last microsecond before its share begins.
     RecordsDuration {
         /// Of all devices together; the last round may be part of one.
         records: u64,

@@ -56,7 +56,7 @@ pub enum Defect {
         at_end: bool,
     },
     /// No value where there has to be one.
-    #[error("there is no value; leave such rows out, with --on-bad skip or before")]
+    #[error("the value is missing; leave out such rows with --on-bad skip")]
     Missing(Part),
     /// Not as many fields as columns.
     #[error(
@@ -113,7 +113,7 @@ fn open_quote_text(lines: usize, at_end: bool) -> String {
     match lines {
         _ if at_end => format!("the quote is not closed before the end of the file; {remedy}"),
         1 => format!(
-            "the quote is not closed on its line; {remedy}; where fields have line breaks in them, allow so many lines \
+            "the quote is not closed on its line; {remedy}; where fields have line breaks in them, allow as many \
              with --quoted-lines"
         ),
         lines => format!(

@@ -95,7 +95,7 @@ fn number(value: impl Into<u64>) -> Field<Number> {
 fn network(args: &PacketArgs, to: IpAddr) -> Result<Header, Failure> {
     let mixed = |source: IpAddr| {
         let message = format!(
-            "a packet from {source} to {to} cannot be; give both addresses of one family, IPv4 or IPv6"
+            "a packet cannot go from {source} to {to}; give two addresses of one family, IPv4 or IPv6"
         );
         Failure::usage(&message).at("--source")
     };

@@ -153,7 +153,7 @@ fn share(progress: &Progress) -> Option<(u64, u64)> {
 /// What happened from one look to the next: rates, and frames that were received, lost and dropped.
 #[derive(Debug)]
 struct Pace {
-    /// So much time is looked at, or the time since the last look where that is longer.
+    /// The time that is looked at, or the time since the last look where that is longer.
     window: Nanos,
     /// Looks within the window, and the one before it; never none.
     looks: VecDeque<Progress>,

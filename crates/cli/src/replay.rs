@@ -97,10 +97,10 @@ pub struct Args {
 #[derive(ClapArgs, Debug)]
 #[command(next_help_heading = "Time")]
 struct TimingArgs {
-    /// So many times as fast as it was recorded: 10x, 0.5x
+    /// Speed as a multiple of the recorded one: 10x, 0.5x
     #[arg(long, value_name = "FACTOR")]
     fast_forward: Option<Factor>,
-    /// Leave recorded times alone: so long from one record to the next; 0 is as fast as the engine can
+    /// Gap between two records instead of the recorded times; 0 is as fast as the engine can
     #[arg(long, value_name = "TIME")]
     tight_loop: Option<Nanos>,
     /// Drop a record that is later than this, and count it as expired [default: send it late]

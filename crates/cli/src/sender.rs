@@ -153,7 +153,7 @@ impl PeerArgs {
     pub fn peer(&self) -> Result<Option<Peer>, Failure> {
         let Some(host) = &self.peer else {
             return match self.key.given() {
-                true => Err(Failure::usage("a key is given, and no receiver that it is for")
+                true => Err(Failure::usage("a key needs --peer")
                     .hint("add --peer with the host that receives, or leave the key out")),
                 false => Ok(None),
             };

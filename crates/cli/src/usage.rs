@@ -78,7 +78,7 @@ fn negative(error: &clap::Error, arguments: &[OsString]) -> Option<Failure> {
         }
         _ => None,
     })?;
-    Some(Failure::usage("no value here is negative").at(place).hint("leave out the '-'"))
+    Some(Failure::usage("a negative value is not valid here").at(place).hint("leave out the '-'"))
 }
 
 /// The failure that `error` stands for.
@@ -116,7 +116,9 @@ fn unknown_argument(error: &clap::Error) -> Failure {
     let argument = text(error, ContextKind::InvalidArg);
     if argument.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     {
-        return Failure::usage("no value here is negative").at(argument).hint("leave out the '-'");
+        return Failure::usage("a negative value is not valid here")
+            .at(argument)
+            .hint("leave out the '-'");
     }
     let what = if argument.starts_with('-') { "unknown flag" } else { "unexpected argument" };
     let known = text(error, ContextKind::SuggestedArg);

@@ -20,11 +20,11 @@ pub use crate::virtual_clock::VirtualClock;
 pub struct Link {
     /// Every frame takes this long.
     pub delay: Nanos,
-    /// Every so manieth frame is lost.
+    /// Every nth frame is lost.
     pub lose_every: u64,
-    /// Every so manieth frame arrives twice.
+    /// Every nth frame arrives twice.
     pub duplicate_every: u64,
-    /// Every so manieth frame changes places with the next.
+    /// Every nth frame changes places with the next.
     pub swap_every: u64,
 }
 

@@ -133,7 +133,7 @@ impl Amount {
         self.payload += u64::from(frame.payload);
     }
 
-    /// So many like this one.
+    /// This number of frames like this one.
     #[inline]
     pub fn add_many(&mut self, frame: Counted, many: u64) {
         self.frames += u64::from(frame.packets) * many;

@@ -52,9 +52,9 @@ impl Checked {
 /// How much to show.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
-    /// So many frames of each flow; `None`: one, or three where they differ.
+    /// The number of frames of each flow; `None`: one, or three where they differ.
     pub frames: Option<u64>,
-    /// So many departures of each flow.
+    /// The number of departures of each flow.
     pub departures: u64,
 }
 

@@ -31,7 +31,7 @@ pub struct Privileges {
 pub enum MemoryLock {
     /// All there is.
     Unlimited,
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 

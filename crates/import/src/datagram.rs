@@ -143,7 +143,7 @@ impl Sizes {
         self.max.into()
     }
 
-    /// So many bytes of payload. `None`: the tool does not send them.
+    /// The number of bytes of payload. `None`: the tool does not send them.
     pub fn length(self, bytes: u64) -> Option<Length> {
         let bytes = u16::try_from(bytes).ok()?;
         (self.min..=self.max).contains(&bytes).then_some(Length { bytes, of: Of::Payload })

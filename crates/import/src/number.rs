@@ -65,14 +65,14 @@ impl Decimal {
         self.digits as f64 / 10f64.powi(self.scale.cast_signed())
     }
 
-    /// So many times a unit of nanoseconds, to the nearest. `None`: longer than five centuries.
+    /// A multiple of a unit of nanoseconds, to the nearest. `None`: longer than five centuries.
     pub fn times(self, unit: Nanos) -> Option<Nanos> {
         let divisor = 10u128.checked_pow(self.scale)?;
         let ns = u128::from(self.digits) * u128::from(unit.get());
         u64::try_from((ns + divisor / 2) / divisor).ok().map(Nanos::new)
     }
 
-    /// So many frames in a second. `None` for none, for more than [`MAX_RATE`], and where the fraction does
+    /// Frames in a second. `None` for none, for more than [`MAX_RATE`], and where the fraction does
     /// not fit 64 bits.
     pub fn per_second(self) -> Option<FrameRate> {
         let per = u128::from(MAX_RATE).checked_mul(10u128.checked_pow(self.scale)?)?;
@@ -96,12 +96,12 @@ pub(crate) fn gcd(mut a: u128, mut b: u128) -> u128 {
     a
 }
 
-/// So many seconds.
+/// A number of seconds.
 pub(crate) fn seconds(text: &str) -> Option<Nanos> {
     Decimal::parse(text)?.times(Nanos::from_secs(1))
 }
 
-/// So many milliseconds.
+/// A number of milliseconds.
 pub(crate) fn milliseconds(text: &str) -> Option<Nanos> {
     Decimal::parse(text)?.times(Nanos::from_millis(1))
 }

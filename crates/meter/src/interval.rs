@@ -17,7 +17,7 @@ use crate::summary::{Distribution, FlowSummary, MeterSummary};
 
 /// How long a sequence number has to be missing until its frame counts as lost.
 pub const HORIZON: Nanos = Nanos::from_millis(20);
-/// So many flows have books of their own in each interval, those that came first or were announced first. All others are
+/// The number of flows that have counts of their own in each interval, those that came first or were announced first. All others are
 /// added up in [`MeterBooks::others`], and have no percentiles.
 pub const LISTED: usize = 256;
 

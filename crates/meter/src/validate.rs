@@ -14,7 +14,7 @@ use crate::summary::{
 
 /// What is wrong with a summary, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the summary cannot be true: {place}: {problem}")]
+#[error("the summary is inconsistent: {place}: {problem}")]
 pub struct InvalidSummary {
     /// Which part: "flow 7, delay".
     pub place: String,
@@ -305,7 +305,7 @@ mod tests {
     fn the_message_says_where() {
         assert_eq!(
             verdict(|flow| flow.delay.buckets[0].0 = 5000),
-            "the summary cannot be true: flow 7, delay: a bucket that does not exist"
+            "the summary is inconsistent: flow 7, delay: a bucket that does not exist"
         );
     }
 

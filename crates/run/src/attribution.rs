@@ -13,7 +13,7 @@ use crate::engines::{Ability, Engine, driver};
 
 /// The most flows without probes that one port tells apart: each may have to be compared with all others.
 const FLOWS_MAX: usize = 4096;
-/// So many comparisons are done faster than a table for them is made.
+/// The number of comparisons that are faster than a table for them is made.
 const FEW: usize = 64;
 
 /// How a port recognises the flows to it.

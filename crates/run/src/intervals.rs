@@ -223,7 +223,7 @@ impl LossSum {
         self.known(by_numbers.max(unseen))
     }
 
-    /// So many are known to be lost now; says how many more than were told.
+    /// This number is known to be lost now; says how many more than were told.
     fn known(&mut self, lost: i64) -> i64 {
         let more = lost.saturating_sub(self.told);
         self.told = lost;

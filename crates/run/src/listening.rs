@@ -59,8 +59,8 @@ pub(crate) fn receive(
 ) -> Result<Report, RunError> {
     if !request.codecs.is_empty() || request.log.is_some() {
         return Err(RunError::usage(
-            "one who listens for senders measures their probes, for one after the other: it reads none of other \
-             tools, and writes no log of packets"
+            "with --listen, other tools' probes cannot be read and no packet log can be written: a listener measures \
+             the probes of its senders, one sender after the other"
                 .to_owned(),
         ));
     }

@@ -458,7 +458,7 @@ fn listen_on(request: &ReceiveRequest, engine: Engine) -> Result<Vec<SocketAddr>
                 ))
                 .hint(format!("run as root, or give a port, {PORT}"))
             }
-            None if automatic => RunError::usage("nothing says where to receive").hint(format!(
+            None if automatic => RunError::usage("no interface or address to receive on").hint(format!(
                 "give --interface, for all that arrives there, or a port, {PORT}"
             )),
             _ => RunError::usage(format!("the engine '{engine}' has to know where to listen"))

@@ -10,7 +10,7 @@ use wirebeat_units::Nanos;
 use crate::session::Running;
 use crate::transmit;
 
-/// So long after the first frame was handed over, a driver has accepted one.
+/// The time after the first frame was handed over by which a driver has accepted one.
 const ENOUGH: Nanos = Nanos::from_millis(50);
 
 /// A port whose driver has accepted nothing so far.

@@ -197,7 +197,7 @@ impl<R: Read> Frames<R> {
         self.input.offset()
     }
 
-    /// What is done about what is wrong.
+    /// How to handle invalid frames.
     pub fn on_bad(&self) -> OnBad {
         self.on_bad
     }

@@ -161,7 +161,7 @@ pub enum Defect {
     #[error("it has {0} bytes, and no frame has more than {FRAME_MAX}")]
     Long(u32),
     /// More bytes than its block.
-    #[error("{captured} bytes of it were captured, it says, and its block has room for {room}")]
+    #[error("its captured length is {captured} bytes, but its block has room for {room}")]
     Room {
         /// Bytes it says it has.
         captured: u32,
@@ -169,7 +169,7 @@ pub enum Defect {
         room: u32,
     },
     /// More bytes than it had on the line.
-    #[error("{captured} bytes of it were captured, it says, and it had {original}")]
+    #[error("its captured length is {captured} bytes, more than its original length of {original}")]
     More {
         /// Bytes it says it has.
         captured: u32,
@@ -191,7 +191,7 @@ pub enum Defect {
     #[error("its section has more interfaces than packets can be of")]
     Interfaces,
     /// A unit of time that no clock has.
-    #[error("its interface has a unit of time that cannot be: {}", unit(*.0))]
+    #[error("its interface has an invalid unit of time: {}", unit(*.0))]
     Resolution(u8),
     /// A part of a second that is more than one.
     #[error("its time has {0} parts of a second, which is more than a second")]

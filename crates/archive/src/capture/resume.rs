@@ -10,7 +10,7 @@ use super::input::ASK_MAX;
 use super::pcap::{FRAME_HEADER, Pcap};
 use super::pcapng::{AROUND, Section};
 
-/// So many frames one after another are no accident.
+/// This number of frames one after another is not chance.
 const SURE: usize = 3;
 /// Times that are no further apart are near each other, in nanoseconds: a day.
 const NEAR_NS: i64 = 86_400_000_000_000;

@@ -195,7 +195,7 @@ impl<R: Read> Window<R> {
         self.frames.error_at(self.place(), defect)
     }
 
-    /// What is done about what is wrong.
+    /// How to handle invalid frames.
     pub fn on_bad(&self) -> OnBad {
         self.frames.on_bad()
     }

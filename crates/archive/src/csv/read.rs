@@ -60,7 +60,7 @@ impl Default for Layout {
 pub struct Reading {
     /// What it looks like.
     pub layout: Layout,
-    /// What is done about rows that are no record.
+    /// How to handle invalid rows.
     pub on_bad: OnBad,
     /// Whether rows may stand in any order of time.
     pub any_order: bool,

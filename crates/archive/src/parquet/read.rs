@@ -38,7 +38,7 @@ pub struct Reading {
     pub time: Option<TimeForm>,
     /// The zone of times that say none, in minutes east of UTC.
     pub zone_min: Option<i16>,
-    /// What is done about rows that are no record.
+    /// How to handle invalid rows.
     pub on_bad: OnBad,
     /// Whether rows may stand in any order of time.
     pub any_order: bool,

@@ -18,7 +18,7 @@ use crate::bad;
 const BUFFER: usize = 1 << 20;
 /// The fewest: with one of the longest records left over, half of it is free to be read into.
 const BUFFER_MIN: usize = 2 * RECORD_MAX;
-/// So many records one after another are no accident: the chance that random bytes pass for a time is below one in
+/// This number of records one after another is not chance: the chance that random bytes pass for a time is below one in
 /// 10^9.
 const SURE: usize = 3;
 
@@ -69,7 +69,7 @@ pub enum Defect {
     #[error("{}", order_text(*.0))]
     Order(ByteOrder),
     /// A time that is none.
-    #[error("its time is none: {0}")]
+    #[error("its time is invalid: {0}")]
     Time(#[from] BadTime),
     /// A name of a device that is not the name of that device.
     #[error("it is the name of a device, and does not belong to that device")]

@@ -60,7 +60,7 @@ impl FromStr for Rounding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTime {
     /// A half byte above 9.
-    #[error("the {0} has digits that are no digits")]
+    #[error("the {0} has characters that are not digits")]
     Digits(&'static str),
     /// A part beyond its range.
     #[error("the {part} is {value}; it goes from {least} to {most}")]
@@ -104,7 +104,7 @@ pub enum BadTime {
     )]
     TooFine,
     /// A fine time whose moment is a whole microsecond, which has another form.
-    #[error("it is a time with nanoseconds, and has none")]
+    #[error("it is not a time with nanoseconds")]
     NotFine,
     /// A kind of time that is not known here.
     #[error(

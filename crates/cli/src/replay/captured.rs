@@ -37,7 +37,7 @@ pub struct CaptureArgs {
     /// Send what this end of each conversation sent alone: client or server
     #[arg(long, value_name = "SIDE", value_parser = values::choice(&SIDES))]
     side: Option<Side>,
-    /// What is done about frames of which not all was captured
+    /// How to handle frames that were not captured whole
     #[arg(long, value_name = "WHAT", value_parser = values::choice(&TRUNCATED), default_value = "pad")]
     truncated: Truncated,
     /// Put frames in the order of their times as far as they are no more than this apart [default: order of the file]

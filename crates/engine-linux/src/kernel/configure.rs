@@ -50,7 +50,7 @@ pub(super) fn rings(
         return Err(PortError::Unsupported {
             engine: "kernel",
             what: format!(
-                "hand on so many observations on {cpus} CPUs: that takes more than {} MiB; ask for fewer at a time",
+                "hand on that number of observations on {cpus} CPUs: they take more than {} MiB; ask for fewer at a time",
                 ObservationOptions::MEMORY_MAX_MIB
             ),
         });

@@ -13,7 +13,7 @@ use super::abi::{HEADER_MASKS, HeaderKey};
 use super::plan::Recognised;
 use super::skeletons::receive::types::rodata;
 
-/// So many keys are written with one call.
+/// The number of keys that one call writes.
 const BATCH: usize = 4096;
 
 /// The table of a receiver.

@@ -49,7 +49,7 @@ pub(crate) struct Plan {
     pub(crate) memory: usize,
 }
 
-/// So many bytes would be needed at the least.
+/// The number of bytes that would be needed at the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMuch(pub(crate) usize);
 

@@ -163,7 +163,7 @@ impl KernelReceiver {
         let plan = Plan::new(&options.meter.flows, known.size(), lanes, bin_count);
         let plan = plan.map_err(|TooMuch(memory)| {
             unsupported(format!(
-                "meter so many flows on {lanes} queues or CPUs: that takes {} MiB of kernel memory and the most is {}; \
+                "meter that number of flows on {lanes} queues or CPUs: they take {} MiB of kernel memory, and the limit is {} MiB; \
                  meter fewer flows, or use --engine packet",
                 memory >> 20,
                 MEMORY_MAX >> 20

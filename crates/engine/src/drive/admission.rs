@@ -7,7 +7,7 @@
 
 use wirebeat_units::Nanos;
 
-/// So many looks at the port in a row have to find it dropping: a port that was kept from its CPU once is not
+/// The number of looks at the port in a row that have to find it dropping: a port that was kept from its CPU once is not
 /// overloaded.
 const LOOKS: usize = 4;
 /// A port that drops fewer than one frame of so many that it sends is given more.

@@ -7,7 +7,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use wirebeat_traffic::program::Recorded;
 use wirebeat_units::Nanos;
 
-/// So many can wait at once, with so many bytes.
+/// The most that can wait at once, and their bytes.
 const MOST: usize = 1 << 20;
 const MOST_BYTES: usize = 256 << 20;
 

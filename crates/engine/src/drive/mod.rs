@@ -419,7 +419,7 @@ impl TxCounters {
         }
     }
 
-    /// So many frames of a size were taken from the schedule and were too late.
+    /// A number of frames of one size were taken from the schedule and were too late.
     fn expired(&mut self, tag: u32, counted: Counted, many: u64) {
         if let Some(line) = self.lines.get_mut(tag as usize) {
             line.requested.add_many(counted, many);

@@ -15,7 +15,7 @@ use super::playback::{Found, Playback};
 use super::{Job, SendPolicy};
 use crate::port::{ExternalPayload, Place, TxCaps, View};
 
-/// So many departures that are too late are looked at one by one until the clock is read again.
+/// The number of late departures that are looked at one by one until the clock is read again.
 const DROPPED_AT_ONCE: usize = 256;
 
 /// All that a core sends: when, and the frames of each stream by its number.

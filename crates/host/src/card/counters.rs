@@ -11,19 +11,19 @@ use super::{Increase, Source};
 pub enum Meaning {
     /// The card had no room for so many frames that came in, and dropped them.
     DroppedIn(Count),
-    /// So many frames came in damaged and were dropped.
+    /// The number of frames that came in damaged and were dropped.
     Damaged,
     /// The host dropped so many frames that the card had brought.
     DroppedByHost,
-    /// So many frames were to be sent and were dropped.
+    /// The number of frames that were to be sent and were dropped.
     DroppedOut(Count),
     /// The other end of the link asked the card to pause so often.
     PausedByPeer,
     /// The card asked the other end to pause so often.
     PausedPeer,
-    /// So many frames came in by a queue.
+    /// The number of frames that came in by a queue.
     QueueIn,
-    /// So many frames left by a queue.
+    /// The number of frames that left by a queue.
     QueueOut,
     /// Something had to wait, and nothing was lost by that alone.
     Waited,

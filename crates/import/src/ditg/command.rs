@@ -28,7 +28,7 @@ pub(super) struct Command {
     pub protocol: Option<Protocol>,
     /// The header within the payload.
     pub codec: Option<Codec>,
-    /// So many bytes more than the header needs has the smallest packet.
+    /// How many bytes the smallest packet has beyond what the header needs.
     pub raised: u64,
     pub tos: Option<u8>,
     pub ttl: Option<u8>,
@@ -95,7 +95,7 @@ const RAISED_BY_PROTOCOL: u64 = 4;
 enum Takes {
     Nothing,
     One,
-    /// So many words at most, if they are there.
+    /// At most this number of words, if they are there.
     UpTo(u8),
 }
 

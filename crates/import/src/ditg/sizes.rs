@@ -138,7 +138,7 @@ impl Flow<'_> {
             return packets;
         };
         if !matches!(size, Some(Size::Fixed(_))) {
-            let why = "a scenario counts bytes of frames; as many packets are sent as have so many bytes on \
+            let why = "a scenario counts bytes of frames; the number of packets is the one that has this number of bytes on \
                        average";
             draft.leave_out(self.line, "-k", why);
         }

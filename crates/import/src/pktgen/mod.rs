@@ -41,7 +41,7 @@ pub(crate) fn hint(line: &str) -> bool {
 
 pub(crate) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
     if draft.source.text.len() > MAX_SCRIPT {
-        let problem = format!("a shell script of more than {MAX_SCRIPT} bytes is none for pktgen");
+        let problem = format!("a shell script for pktgen has at most {MAX_SCRIPT} bytes");
         return Err(ScriptError::Whole { file: draft.source.name.to_owned(), problem });
     }
     let control = interpreter::run(draft)?;

@@ -59,7 +59,7 @@ pub enum ControlError {
     #[error("the session sends nothing any more")]
     Over,
     /// It has been changed too often.
-    #[error("this session has had as many changes as it may have")]
+    #[error("this session has reached its limit of changes")]
     TooMany,
     /// The frames would not fit.
     #[error(

@@ -131,7 +131,7 @@ pub enum RemoteError {
     },
     /// It has too many connections to come to this one.
     #[error(
-        "the receiver at {address} is busy: others opened so many connections that it did not come to this one within \
+        "the receiver at {address} is busy: it has too many other connections and did not answer this one within \
          {} s; try again, or keep them from its port", waited.as_secs()
     )]
     Crowded {
@@ -211,7 +211,7 @@ pub enum RemoteError {
         how: String,
     },
     /// It says what cannot be true.
-    #[error("the receiver at {address} cannot be believed: {what}; its numbers are not used")]
+    #[error("the receiver at {address} sent an invalid result: {what}; its numbers are not used")]
     Untrue {
         /// Where.
         address: SocketAddr,

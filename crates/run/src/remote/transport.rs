@@ -119,7 +119,7 @@ pub enum TransportError {
     #[error("it has another key")]
     Key,
     /// Bytes that cannot be what the other end sent, or that make no message.
-    #[error("it sent bytes that make no message")]
+    #[error("it sent an invalid message")]
     Damaged,
     /// A message is longer than was agreed.
     #[error("it sent a message of more than {0} bytes")]

@@ -16,9 +16,9 @@ use wirebeat_traffic::text::hint::nearest;
 use super::Recording;
 use super::source::{SCANNED, index};
 
-/// So many devices are named where none is alike.
+/// The number of devices that are named where no two are alike.
 const NAMED: usize = 6;
-/// So many devices are kept to be compared.
+/// The number of devices that are kept to be compared.
 const COMPARED: usize = 100_000;
 
 /// What is in the files of a recording.

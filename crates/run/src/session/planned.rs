@@ -211,7 +211,7 @@ fn check_clocks(lab: &Lab) -> Result<(), RunError> {
     if count > 0 && lab.is_controlled() {
         let real = Engine::names(|engine| !engine.is_virtual());
         return Err(RunError::usage(
-            "a run on a virtual clock is over before anyone could change it",
+            "a run on a virtual clock takes no time, so it cannot be changed while it runs",
         )
         .hint(format!("use the engine {real}, or run it without control")));
     }

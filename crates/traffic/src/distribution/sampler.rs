@@ -44,9 +44,7 @@ pub enum LawError {
         why: String,
     },
     /// Neither the distribution nor a rate says how large samples are.
-    #[error(
-        "nothing says how large the values of '{distribution}' are; give it {key}, or ask for a rate"
-    )]
+    #[error("the size of the values of '{distribution}' is not given; give {key}, or a rate")]
     MeanMissing {
         /// The distribution.
         distribution: &'static str,

@@ -303,7 +303,7 @@ fn contradictions_are_named_with_their_remedy() {
         (
             "gamma: { shape: 2 }",
             None,
-            "nothing says how large the values of 'gamma' are; give it 'scale', or ask for a rate",
+            "the size of the values of 'gamma' is not given; give 'scale', or a rate",
         ),
         (
             "cauchy: { location: 1us, scale: 1us }",

@@ -68,7 +68,7 @@ pub(crate) enum Payload {
     Behind(u16),
     /// What of the frame follows them: no header says what of it is padding.
     Padded(u16),
-    /// So many bytes.
+    /// A number of bytes.
     Fixed(u16),
 }
 

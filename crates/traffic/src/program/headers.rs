@@ -29,7 +29,7 @@ impl Program {
     }
 }
 
-/// So many frames are made to see whether all have the headers of the first: fields that change are known, lengths that
+/// The number of frames that are made to see whether all have the headers of the first: fields that change are known, lengths that
 /// turn a packet into none are not.
 const TRIED: u64 = 64;
 

@@ -21,7 +21,7 @@ pub enum Pace {
     Jittered(Jittered),
     /// On and off.
     OnOff(Box<OnOff>),
-    /// So many nanoseconds after one another, and again from the first. Never empty.
+    /// Nanoseconds from one to the next, and again from the first. Never empty.
     Trace(Arc<[u64]>),
     /// At a rate that changes with time.
     Profile(Profile),
@@ -78,9 +78,9 @@ pub struct OnOff {
 /// When the next burst begins.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pause {
-    /// So long after the last one ended.
+    /// The time after the last one ended.
     After(Lasting),
-    /// So long after the last one began, but not before it ended.
+    /// The time after the last one began, but not before it ended.
     Every(Lasting),
 }
 

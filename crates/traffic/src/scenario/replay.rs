@@ -33,7 +33,7 @@ pub struct Replay {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "FactorText")]
     pub speed: Factor,
-    /// Instead of the recorded times: so long from one record to the next; 0 is as fast as the engine can.
+    /// Gap between two records instead of the recorded times; 0 is as fast as the engine can.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "Option<TimeText>")]
     pub tight_loop: Option<Nanos>,
@@ -84,7 +84,7 @@ pub struct Replay {
     /// No frames of a capture but those that this end of each conversation sent. Default: those of both.
     #[serde(default, skip_serializing_if = "is_default")]
     pub side: Option<Side>,
-    /// What is done about frames of a capture of which not all was captured.
+    /// How to handle frames of a capture that were not captured whole.
     #[serde(default, skip_serializing_if = "is_default")]
     pub truncated: Truncated,
     /// Whether all of it is read into memory before the run starts. Default: they are read while it goes on.

@@ -136,7 +136,7 @@ texts! {
     /// [`super::OnLinkDown`]
     OnLinkDownText = "on-link-down" {
         "type": "string",
-        "description": "What becomes of the run when a link goes down: it waits so long for it, or ends.",
+        "description": "What the run does when a link goes down: it waits for this time, or ends.",
         "examples": ["wait 5s", "end"]
     };
     /// [`super::header::checksum::Checksum`]

@@ -90,7 +90,7 @@ impl Time {
         Time { ns, part: 0 }
     }
 
-    /// So many nanoseconds later, saturating; what is negative or no number is none.
+    /// This number of nanoseconds later, saturating; what is negative or no number is none.
     #[inline]
     pub(super) fn add(&mut self, ns: f64) {
         const PARTS: f64 = (1_u64 << 32) as f64;

@@ -209,11 +209,14 @@ fn what_is_wrong_is_told_with_its_place_or_skipped_alone() {
     room[20] = 5;
     for (bad, told) in [
         (enhanced(little, 7, 1, 1, b"a"), "it is of interface 7, which the capture does not"),
-        (of_absurd.concat(), "a unit of time that cannot be: 10^-30 s"),
-        (absurd_2.concat(), "a unit of time that cannot be: 2^-127 s"),
+        (of_absurd.concat(), "an invalid unit of time: 10^-30 s"),
+        (absurd_2.concat(), "an invalid unit of time: 2^-127 s"),
         (enhanced(little, 0, u64::MAX, 1, b"a"), "its time is not between the years 1678 and 2262"),
-        (enhanced(little, 0, 1, 1, b"ab"), "2 bytes of it were captured, it says, and it had 1"),
-        (room, "5 bytes of it were captured, it says, and its block has room for 4"),
+        (
+            enhanced(little, 0, 1, 1, b"ab"),
+            "its captured length is 2 bytes, more than its original length of 1",
+        ),
+        (room, "its captured length is 5 bytes, but its block has room for 4"),
     ] {
         let file = ng(&[good.clone(), bad, good.clone()]);
         let got = message(&file);
@@ -248,7 +251,12 @@ fn a_wrong_length_in_pcap_costs_its_frame_and_not_the_rest_of_the_file() {
         let good = pcap(order, 0xa1b2_c3d4, 1, &frames);
         for (number, captured, original, told) in [
             (30, u32::MAX, 60, "no frame has more"),
-            (30, 5_000, 60, "5000 bytes of it were captured, it says, and it had 60"),
+            (
+                30,
+                5_000,
+                60,
+                "its captured length is 5000 bytes, more than its original length of 60",
+            ),
             (30, 300, 60, "its length is 316, and other frames begin 76 bytes behind"),
             (30, 300, 1500, "its length is 316, and other frames begin 76 bytes behind"),
             (0, 100_000, 100_000, "the file ends after 7600 of its 100016 bytes"),

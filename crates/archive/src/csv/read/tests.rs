@@ -122,7 +122,7 @@ fn what_is_wrong_is_told_with_line_column_and_value() {
     assert_eq!(
         row("2015-07-01T00:00:00Z,x,\"0\n\""),
         "test.csv: line 3, column 'data_hex', '\\\"0': the quote is not closed on its line; close it, or remove it; \
-         where fields have line breaks in them, allow so many lines with --quoted-lines"
+         where fields have line breaks in them, allow as many with --quoted-lines"
     );
     let long = row(&format!("2015-07-01T00:00:00Z,x,{}", "00".repeat(DATA_MAX + 1)));
     assert!(long.contains("00…': its data has 65506 bytes, and a record holds 65505"), "{long}");

@@ -121,7 +121,7 @@ fn what_is_wrong_is_told_with_record_column_and_value() {
     let bytes = foreign("(TIMESTAMP(MICROS,true))", &rows);
     assert_eq!(
         told(&bytes, Reading::default()),
-        "test.parquet: record 1, column 'station', '': there is no value; leave such rows out, with \
+        "test.parquet: record 1, column 'station', '': the value is missing; leave out such rows with \
          --on-bad skip or before"
     );
     let skip = Reading { on_bad: OnBad::Skip, ..Reading::default() };

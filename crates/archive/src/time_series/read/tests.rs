@@ -91,7 +91,7 @@ fn a_bad_time_is_stepped_over() {
     bytes[40 + 5] = 0x32;
     assert_eq!(
         message(&bytes),
-        "test: record 1 at byte 40: its time is none: 2015-07 has no day 32; it has 31"
+        "test: record 1 at byte 40: its time is invalid: 2015-07 has no day 32; it has 31"
     );
     let (copy, tally) = all(&bytes, SKIP).unwrap();
     assert_eq!(copy, [&bytes[..40], &bytes[90..]].concat());

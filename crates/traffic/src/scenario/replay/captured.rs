@@ -18,7 +18,7 @@ const VLAN_MAX: u16 = 4094;
 /// The most rules of a kind: they are looked at one after the other.
 const RULES_MAX: usize = 1024;
 
-/// What is done about frames of which not all was captured.
+/// How to handle frames that were not captured whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Truncated {
