@@ -13,7 +13,7 @@
 #   --docs     put what was seen into the table of docs/drivers.md; what it has of other groups, cards and kernels stays.
 #              Parts of a group (--small, --only) are refused: a cell of the table is a whole group
 #
-# The suite, by its groups: conformance::kernel, conformance::packet, conformance::socket and cards everywhere; on cards guest::killed,
+# The suite, by its groups: conformance::kernel, conformance::packet, conformance::socket and cards:: everywhere; on cards guest::killed,
 # guest::link, guest::pktgen, guest::refused and guest::vlan; with veth, where the driver does not matter, guest::netem, guest::pktgen, guest::scripts,
 # guest::sctp and guest::vlan; with igb, which has a clock of its own, timestamps.
 #
@@ -48,16 +48,16 @@ done
 groups_of() { # CARD KERNEL
     case $1:$2 in
     veth:*)
-        echo conformance::{kernel,packet,socket} cards guest::{netem,pktgen,scripts,sctp,vlan}
+        echo conformance::{kernel,packet,socket} cards:: guest::{netem,pktgen,scripts,sctp,vlan}
         ;;
     e1000e:* | vmxnet3:6.1)
         echo conformance::{packet,socket} guest::pktgen::{packets,loss} guest::link::{rings,a_cable_that_is_pulled_{from_the_receiver,may}}
         ;;
     igb:*)
-        echo conformance::{kernel,packet,socket} cards timestamps guest::{killed,link,pktgen,refused,vlan}
+        echo conformance::{kernel,packet,socket} cards:: timestamps guest::{killed,link,pktgen,refused,vlan}
         ;;
     *)
-        echo conformance::{kernel,packet,socket} cards guest::{killed,link,pktgen,refused,vlan}
+        echo conformance::{kernel,packet,socket} cards:: guest::{killed,link,pktgen,refused,vlan}
         ;;
     esac
 }

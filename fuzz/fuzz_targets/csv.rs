@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use wirebeat_archive::time_series::{OnBad, Record};
 use wirebeat_archive::columns::{Columns, DeviceFrom};
-use wirebeat_archive::csv::{Layout, Names, Reader, Reading, Writer};
+use wirebeat_archive::csv::{Layout, ColumnNames, Reader, Reading, Writer};
 use wirebeat_archive::forms::{DataForm, TimeForm, Unit};
 use wirebeat_archive::{Sink, Source};
 
@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
         columns,
         time: TimeForm::Unix(Unit::Seconds),
         delimiter: b';',
-        names: Names::Numbers,
+        names: ColumnNames::Numbers,
         ..Layout::default()
     };
     for reading in [usual.clone(), Reading { layout: numbers, ..usual.clone() }] {

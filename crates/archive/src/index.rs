@@ -222,7 +222,7 @@ impl Index {
     /// Where it is not an index, is damaged, or does not fit.
     pub fn read(path: &Path, archive: Fingerprint) -> Result<Option<Index>, IndexError> {
         #[derive(Deserialize)]
-        struct Head {
+        struct IndexHead {
             version: u32,
         }
         let system = |error| IndexError::System { path: path.to_owned(), error };
@@ -242,7 +242,7 @@ impl Index {
             Err(error) => {
                 let head = serde_json::from_reader(open().map_err(system)?);
                 return Err(match head {
-                    Ok(Head { version }) if version != VERSION => {
+                    Ok(IndexHead { version }) if version != VERSION => {
                         IndexError::Version { path: path.to_owned(), version }
                     }
                     _ => damaged(error.to_string()),

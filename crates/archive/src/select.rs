@@ -17,12 +17,12 @@ pub struct Selection {
     /// None at or after this moment.
     pub to: Option<Timestamp>,
     /// None of other devices.
-    pub devices: Devices,
+    pub devices: DeviceFilter,
 }
 
 /// Which devices; without any, all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Devices {
+pub struct DeviceFilter {
     names: HashSet<Device>,
     beginnings: Vec<Vec<u8>>,
 }
@@ -65,7 +65,7 @@ impl Selection {
     }
 }
 
-impl Devices {
+impl DeviceFilter {
     /// Whether it is one of them.
     #[inline]
     pub fn has(&self, device: Device) -> bool {
@@ -88,9 +88,9 @@ impl Devices {
     }
 }
 
-impl FromIterator<Pattern> for Devices {
-    fn from_iter<T: IntoIterator<Item = Pattern>>(patterns: T) -> Devices {
-        let mut devices = Devices::default();
+impl FromIterator<Pattern> for DeviceFilter {
+    fn from_iter<T: IntoIterator<Item = Pattern>>(patterns: T) -> DeviceFilter {
+        let mut devices = DeviceFilter::default();
         for pattern in patterns {
             match pattern {
                 Pattern::Device(device) => drop(devices.names.insert(device)),
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn by_the_beginning_of_a_device() {
-        let devices = |text: &str| Devices::from_iter([text.parse::<Pattern>().unwrap()]);
+        let devices = |text: &str| DeviceFilter::from_iter([text.parse::<Pattern>().unwrap()]);
         let device = |text: &str| text.parse::<Device>().unwrap();
         assert!(devices("BK.*").has(device("BK.SAO")));
         assert!(!devices("BK.*").has(device("BG.SAO")));

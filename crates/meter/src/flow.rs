@@ -14,7 +14,7 @@ use crate::interval::FlowBooks;
 use crate::jitter::InterarrivalJitter;
 use crate::memory::{Measure, Memory, PIECE};
 use crate::recorder::FlowRecorder;
-use crate::sequence::{SequenceTracker, Standing};
+use crate::sequence::{SequenceStanding, SequenceTracker};
 use crate::summary::{FlowSummary, LinearBins};
 
 /// What is known of a frame that arrived.
@@ -135,7 +135,7 @@ impl FlowMeter {
         let standing =
             sample.sequence.map(|sequence| self.sequence.record(sequence, sample.sent, memory));
         // RFC 7679: the first copy determines the delay.
-        if let (Some(sent), None | Some(Standing::New)) = (sample.sent, standing) {
+        if let (Some(sent), None | Some(SequenceStanding::New)) = (sample.sent, standing) {
             self.record_delay(sample.at, sent, memory);
         }
     }

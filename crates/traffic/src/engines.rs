@@ -23,7 +23,7 @@ macro_rules! for_each_engine {
                 needs: "Linux 5.18, CAP_BPF and CAP_NET_ADMIN, a driver with XDP redirect",
                 auto: Some(1),
                 clock: Clock::Monotonic,
-                link: Link::Needed,
+                link: InterfaceUse::Needed,
                 pinning: Pinning::OwnThread,
                 transmit_queue: TransmitQueue::ByDriver,
                 can: [
@@ -36,7 +36,7 @@ macro_rules! for_each_engine {
                 needs: "CAP_NET_RAW",
                 auto: Some(2),
                 clock: Clock::Monotonic,
-                link: Link::Needed,
+                link: InterfaceUse::Needed,
                 pinning: Pinning::CallingThread,
                 transmit_queue: TransmitQueue::ByStack,
                 can: [
@@ -49,7 +49,7 @@ macro_rules! for_each_engine {
                 needs: "no privilege",
                 auto: Some(3),
                 clock: Clock::Monotonic,
-                link: Link::Optional,
+                link: InterfaceUse::Optional,
                 pinning: Pinning::CallingThread,
                 transmit_queue: TransmitQueue::ByFlow,
                 can: [Deliver, Receive, Codecs, Reassemble, HardwareTimestamps, ConfirmSent],
@@ -60,7 +60,7 @@ macro_rules! for_each_engine {
                 needs: "nothing",
                 auto: None,
                 clock: Clock::Monotonic,
-                link: Link::None,
+                link: InterfaceUse::None,
                 pinning: Pinning::CallingThread,
                 transmit_queue: TransmitQueue::None,
                 can: [SeeHeaders, ConfirmSent],
@@ -71,7 +71,7 @@ macro_rules! for_each_engine {
                 needs: "a file to write",
                 auto: None,
                 clock: Clock::Virtual,
-                link: Link::None,
+                link: InterfaceUse::None,
                 pinning: Pinning::None,
                 transmit_queue: TransmitQueue::None,
                 can: [SeeHeaders, Hold, WriteFile, ConfirmSent],
@@ -82,7 +82,7 @@ macro_rules! for_each_engine {
                 needs: "nothing",
                 auto: None,
                 clock: Clock::Virtual,
-                link: Link::None,
+                link: InterfaceUse::None,
                 pinning: Pinning::None,
                 transmit_queue: TransmitQueue::None,
                 can: [Deliver, Receive, SeeHeaders, Codecs, Reassemble, ConfirmSent],
@@ -102,7 +102,7 @@ pub enum Clock {
 
 /// Whether an engine uses a network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
+pub enum InterfaceUse {
     /// It cannot do without.
     Needed,
     /// The system chooses one where none is named.
@@ -184,7 +184,7 @@ pub struct Row {
     /// Its clock.
     pub clock: Clock,
     /// Whether it uses a network interface.
-    pub link: Link,
+    pub link: InterfaceUse,
     /// Which thread is pinned.
     pub pinning: Pinning,
     /// How transmit queues are chosen.
@@ -273,12 +273,12 @@ impl Engine {
 
     /// Whether it cannot do without a network interface.
     pub fn needs_link(self) -> bool {
-        self.row().link == Link::Needed
+        self.row().link == InterfaceUse::Needed
     }
 
     /// Whether frames go to or come from a network.
     pub fn has_network(self) -> bool {
-        self.row().link != Link::None
+        self.row().link != InterfaceUse::None
     }
 
     /// Whether a sender can choose the transmit queue, by its CPU.

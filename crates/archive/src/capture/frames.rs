@@ -14,17 +14,17 @@ use crate::time_series::OnBad;
 
 /// Which byte of a number comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ByteOrder {
+pub enum Endianness {
     #[default]
     Little,
     Big,
 }
 
-impl ByteOrder {
+impl Endianness {
     #[inline]
     pub fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
         let bytes = *bytes.get(at..)?.first_chunk()?;
-        Some(if self == ByteOrder::Big {
+        Some(if self == Endianness::Big {
             u16::from_be_bytes(bytes)
         } else {
             u16::from_le_bytes(bytes)
@@ -34,7 +34,7 @@ impl ByteOrder {
     #[inline]
     pub fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
         let bytes = *bytes.get(at..)?.first_chunk()?;
-        Some(if self == ByteOrder::Big {
+        Some(if self == Endianness::Big {
             u32::from_be_bytes(bytes)
         } else {
             u32::from_le_bytes(bytes)
@@ -43,7 +43,7 @@ impl ByteOrder {
 
     pub fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
         let bytes = *bytes.get(at..)?.first_chunk()?;
-        Some(if self == ByteOrder::Big {
+        Some(if self == Endianness::Big {
             u64::from_be_bytes(bytes)
         } else {
             u64::from_le_bytes(bytes)

@@ -1,7 +1,7 @@
 //! pcap (draft-ietf-opsawg-pcap): a header of 24 bytes, and one of 16 before each frame. In the byte order of
 //! whoever wrote it; the first four bytes say which, and whether times are in microseconds or nanoseconds.
 
-use super::frames::{ByteOrder, Found, Head, Links};
+use super::frames::{Endianness, Found, Head, Links};
 use super::{Defect, FRAME_MAX, LinkType};
 
 /// Bytes of the header of the file.
@@ -12,19 +12,19 @@ pub const FRAME_HEADER: usize = 16;
 /// What the header of the file says.
 #[derive(Clone, Copy, Debug)]
 pub struct Pcap {
-    order: ByteOrder,
+    order: Endianness,
     nanoseconds: bool,
     pub links: Links,
 }
 
 impl Pcap {
     /// Whether it begins so, and in which byte order and unit of time.
-    pub fn magic(bytes: &[u8]) -> Option<(ByteOrder, bool)> {
+    pub fn magic(bytes: &[u8]) -> Option<(Endianness, bool)> {
         match bytes.first_chunk()? {
-            [0xa1, 0xb2, 0xc3, 0xd4] => Some((ByteOrder::Big, false)),
-            [0xd4, 0xc3, 0xb2, 0xa1] => Some((ByteOrder::Little, false)),
-            [0xa1, 0xb2, 0x3c, 0x4d] => Some((ByteOrder::Big, true)),
-            [0x4d, 0x3c, 0xb2, 0xa1] => Some((ByteOrder::Little, true)),
+            [0xa1, 0xb2, 0xc3, 0xd4] => Some((Endianness::Big, false)),
+            [0xd4, 0xc3, 0xb2, 0xa1] => Some((Endianness::Little, false)),
+            [0xa1, 0xb2, 0x3c, 0x4d] => Some((Endianness::Big, true)),
+            [0x4d, 0x3c, 0xb2, 0xa1] => Some((Endianness::Little, true)),
             _ => None,
         }
     }

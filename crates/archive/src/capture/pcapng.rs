@@ -2,7 +2,7 @@
 //! the end. A section has a byte order and interfaces of its own; a frame names its interface, which says its link
 //! type and its unit of time.
 
-use super::frames::{ByteOrder, Found, Head, Links};
+use super::frames::{Endianness, Found, Head, Links};
 use super::{Defect, FRAME_MAX, LinkType};
 
 /// The kind of the block that begins a section; the same in both byte orders (§4.1).
@@ -23,7 +23,7 @@ const INTERFACES_MAX: usize = 1 << 16;
 /// What is known of a section.
 #[derive(Debug, Default)]
 pub struct Section {
-    pub order: ByteOrder,
+    pub order: Endianness,
     /// `None` where its block says nothing that can be understood.
     interfaces: Vec<Option<Interface>>,
 }
@@ -67,7 +67,7 @@ impl Section {
     }
 
     /// Whether a block that has a known kind begins so: in which byte order, and how long it says it is.
-    pub fn begins(&self, head: &[u8]) -> Option<(ByteOrder, usize)> {
+    pub fn begins(&self, head: &[u8]) -> Option<(Endianness, usize)> {
         /// All kinds that have a meaning: up to [`ENHANCED`] (4: names, 5: statistics), and custom ones.
         const CUSTOM: [u32; 2] = [0x0bad, 0x4000_0bad];
         let order = match head.starts_with(&SECTION) {
@@ -191,10 +191,10 @@ impl Interface {
 }
 
 /// The byte order of the section that begins so.
-fn section_order(head: &[u8]) -> Option<ByteOrder> {
+fn section_order(head: &[u8]) -> Option<Endianness> {
     match head.get(8..12)? {
-        [0x1a, 0x2b, 0x3c, 0x4d] => Some(ByteOrder::Big),
-        [0x4d, 0x3c, 0x2b, 0x1a] => Some(ByteOrder::Little),
+        [0x1a, 0x2b, 0x3c, 0x4d] => Some(Endianness::Big),
+        [0x4d, 0x3c, 0x2b, 0x1a] => Some(Endianness::Little),
         _ => None,
     }
 }

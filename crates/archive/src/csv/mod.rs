@@ -17,5 +17,5 @@ pub mod read;
 pub mod rows;
 pub mod write;
 
-pub use read::{Layout, Names, ReadError, Reader, Reading};
+pub use read::{ColumnNames, Layout, ReadError, Reader, Reading};
 pub use write::Writer;

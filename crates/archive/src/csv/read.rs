@@ -26,14 +26,14 @@ pub struct Layout {
     /// What separates fields.
     pub delimiter: u8,
     /// What columns are called.
-    pub names: Names,
+    pub names: ColumnNames,
     /// Lines that a quoted field may have: 1, or as many as somebody asked for.
     pub quoted_lines: usize,
 }
 
 /// What columns are called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Names {
+pub enum ColumnNames {
     /// The fields of the first line.
     #[default]
     FirstLine,
@@ -49,7 +49,7 @@ impl Default for Layout {
             zone_min: None,
             data: None,
             delimiter: b',',
-            names: Names::default(),
+            names: ColumnNames::default(),
             quoted_lines: 1,
         }
     }
@@ -188,7 +188,7 @@ impl<R: Read> Reader<R> {
             columns,
             chosen,
             from,
-            pending: reading.layout.names == Names::Numbers,
+            pending: reading.layout.names == ColumnNames::Numbers,
             reading,
             time: Timestamp::EPOCH,
             device: Device::default(),
@@ -315,10 +315,10 @@ fn unclosed<R>(open: OpenQuote, column: String, rows: &Rows<R>, lines: usize) ->
 }
 
 /// What the columns are called, from the first row.
-fn names<R>(rows: &Rows<R>, names: Names) -> Vec<String> {
+fn names<R>(rows: &Rows<R>, names: ColumnNames) -> Vec<String> {
     let name = |at| match names {
-        Names::FirstLine => String::from_utf8_lossy(rows.field(at)).into_owned(),
-        Names::Numbers => (at + 1).to_string(),
+        ColumnNames::FirstLine => String::from_utf8_lossy(rows.field(at)).into_owned(),
+        ColumnNames::Numbers => (at + 1).to_string(),
     };
     (0..rows.len()).map(name).collect()
 }

@@ -42,7 +42,7 @@ pub enum TimeUnit {
 
 /// A time that has no place in the column of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadTime {
+pub enum TimeOutOfColumn {
     /// Finer than the column is.
     #[error("its time {0} has nanoseconds; write them with --time-unit ns")]
     Fine(Timestamp),
@@ -198,14 +198,16 @@ fn column<T: DataType, W: Write + Send>(
 
 impl<W: Write + Send> Sink for Writer<W> {
     /// # Errors
-    /// What it writes to says; and [`BadTime`], as an error of the kind `InvalidInput`, before anything of the record is
+    /// What it writes to says; and [`TimeOutOfColumn`], as an error of the kind `InvalidInput`, before anything of the record is
     /// taken.
     fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
         let time = record.time;
         let number = match self.unit {
-            TimeUnit::Micros if time.is_fine() => Err(BadTime::Fine(time)),
+            TimeUnit::Micros if time.is_fine() => Err(TimeOutOfColumn::Fine(time)),
             TimeUnit::Micros => Ok(time.unix_us()),
-            TimeUnit::Nanos => i64::try_from(time.unix_ns()).map_err(|_| BadTime::Far(time)),
+            TimeUnit::Nanos => {
+                i64::try_from(time.unix_ns()).map_err(|_| TimeOutOfColumn::Far(time))
+            }
         };
         self.times.push(number.map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?);
         self.zones.push(record.time.zone_min().into());

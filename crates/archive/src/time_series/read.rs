@@ -225,7 +225,7 @@ pub struct Reader<R> {
 }
 
 /// What stands at a place.
-enum Found {
+enum RecordFound {
     Record(usize, Timestamp),
     Name(usize),
     Nothing,
@@ -326,10 +326,10 @@ impl<R: Read> Reader<R> {
                 self.look_at_first()?;
             }
             match self.find() {
-                Found::Record(len, time) => return Ok(Some((len, time))),
-                Found::Name(len) => self.take_name(len)?,
-                Found::Nothing => return Ok(None),
-                Found::Bad(defect) => self.bad(defect)?,
+                RecordFound::Record(len, time) => return Ok(Some((len, time))),
+                RecordFound::Name(len) => self.take_name(len)?,
+                RecordFound::Nothing => return Ok(None),
+                RecordFound::Bad(defect) => self.bad(defect)?,
             }
         }
     }
@@ -370,26 +370,26 @@ impl<R: Read> Reader<R> {
 
     /// Looks at the next record.
     #[inline]
-    fn find(&mut self) -> Found {
+    fn find(&mut self) -> RecordFound {
         let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
         if rest.is_empty() {
-            return Found::Nothing;
+            return RecordFound::Nothing;
         }
         match whole(rest, self.reading.order) {
-            Ok((len, None)) => Found::Name(len),
+            Ok((len, None)) => RecordFound::Name(len),
             Ok((len, Some(time))) => match self.last {
                 Some(before) if !self.reading.any_order && time.moment() < before.moment() => {
-                    Found::Bad(Defect::Backwards { before, time })
+                    RecordFound::Bad(Defect::Backwards { before, time })
                 }
                 _ => match self.doubt(rest, len, time) {
-                    Some(defect) => Found::Bad(defect),
+                    Some(defect) => RecordFound::Bad(defect),
                     None => {
                         self.last = Some(time);
-                        Found::Record(len, time)
+                        RecordFound::Record(len, time)
                     }
                 },
             },
-            Err(defect) => Found::Bad(defect),
+            Err(defect) => RecordFound::Bad(defect),
         }
     }
 

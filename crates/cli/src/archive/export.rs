@@ -11,7 +11,7 @@ use wirebeat_archive::{csv, parquet};
 use wirebeat_units::human::counted;
 
 use super::work::archive_from;
-use super::{FromTo, Output, ReadArgs, cannot_write, keep_output, tell_skipped};
+use super::{ArchiveOutput, FromTo, ReadArgs, cannot_write, keep_output, tell_skipped};
 use crate::failure::Failure;
 use crate::output::tell;
 use crate::values;
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     // a table is sorted more easily than an archive
     let reading = Reading { any_order: true, ..args.reading.reading() };
     let (work, mut source) = archive_from(&args.files.archive, reading, Place::default())?;
-    let output = Output::create(&args.files.output)?.buffered();
+    let output = ArchiveOutput::create(&args.files.output)?.buffered();
     let failed = |error: std::io::Error| cannot_write(&args.files.output, &error);
     let (records, output) = match format {
         Format::Csv => {

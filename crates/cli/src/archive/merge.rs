@@ -8,7 +8,7 @@ use wirebeat_archive::merge::{Merge, buffer};
 use wirebeat_archive::time_series::{Reader, Writer};
 use wirebeat_units::human::counted;
 
-use super::{Output, ReadArgs, copy, name, open, tell_skipped};
+use super::{ArchiveOutput, ReadArgs, copy, name, open, tell_skipped};
 use crate::failure::Failure;
 use crate::file::is_standard;
 use crate::output::tell;
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         })
         .collect();
     let mut merge = Merge::new(readers);
-    let mut writer = Writer::new(Output::create(&args.output)?.buffered());
+    let mut writer = Writer::new(ArchiveOutput::create(&args.output)?.buffered());
     let records = copy(&mut merge, &mut writer, bytes)?;
     super::keep(writer, &args.output)?;
     for reader in merge.sources() {

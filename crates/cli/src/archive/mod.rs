@@ -1,6 +1,6 @@
 //! `wirebeat archive`: archives of time series, made, looked into, cut and put together.
 //!
-//! A subcommand is a file here and a line in [`Command`]. What they have in common is here: how an archive is read,
+//! A subcommand is a file here and a line in [`ArchiveCommand`]. What they have in common is here: how an archive is read,
 //! how far the work is, and how a file comes to be.
 
 mod create;
@@ -48,12 +48,12 @@ const ROOM: &str = "check the folder, and the room on the disk";
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: ArchiveCommand,
 }
 
 /// The table.
 #[derive(Subcommand, Debug)]
-enum Command {
+enum ArchiveCommand {
     Create(Box<create::Args>),
     Export(export::Args),
     Inspect(inspect::Args),
@@ -68,8 +68,8 @@ impl Args {
     /// How the result is wanted.
     pub fn report(&self) -> ReportArgs {
         let files = match &self.command {
-            Command::Inspect(args) => args.results.clone(),
-            Command::Verify(args) => args.results.clone(),
+            ArchiveCommand::Inspect(args) => args.results.clone(),
+            ArchiveCommand::Verify(args) => args.results.clone(),
             _ => ResultFiles::default(),
         };
         ReportArgs { files, ..ReportArgs::default() }
@@ -79,14 +79,14 @@ impl Args {
 /// Does it.
 pub fn run(args: &Args, results: &mut Results) -> Result<u8, Failure> {
     match &args.command {
-        Command::Create(args) => create::run(args),
-        Command::Export(args) => export::run(args),
-        Command::Inspect(args) => inspect::run(args, results),
-        Command::Verify(args) => verify::run(args, results),
-        Command::Slice(args) => slice::run(args),
-        Command::Merge(args) => merge::run(args),
-        Command::Sort(args) => sort::run(args),
-        Command::Index(args) => index::run(args),
+        ArchiveCommand::Create(args) => create::run(args),
+        ArchiveCommand::Export(args) => export::run(args),
+        ArchiveCommand::Inspect(args) => inspect::run(args, results),
+        ArchiveCommand::Verify(args) => verify::run(args, results),
+        ArchiveCommand::Slice(args) => slice::run(args),
+        ArchiveCommand::Merge(args) => merge::run(args),
+        ArchiveCommand::Sort(args) => sort::run(args),
+        ArchiveCommand::Index(args) => index::run(args),
     }
 }
 
@@ -163,24 +163,24 @@ fn name(path: &Path) -> String {
 }
 
 /// A file that is to be made; or standard output.
-enum Output {
+enum ArchiveOutput {
     File(NewFile),
     Standard(io::Stdout),
     /// Standard output where a person looks at it: nothing foreign acts there. Holds the beginning of a character.
     Terminal(io::Stdout, Vec<u8>),
 }
 
-impl Output {
-    fn create(path: &Path) -> Result<Output, Failure> {
+impl ArchiveOutput {
+    fn create(path: &Path) -> Result<ArchiveOutput, Failure> {
         if is_standard(path) {
             output::has_standard_output().map_err(|error| cannot_write(path, &error))?;
             let out = io::stdout();
             return match out.is_terminal() {
-                true => Ok(Output::Terminal(out, Vec::new())),
-                false => Ok(Output::Standard(out)),
+                true => Ok(ArchiveOutput::Terminal(out, Vec::new())),
+                false => Ok(ArchiveOutput::Standard(out)),
             };
         }
-        NewFile::create(path).map(Output::File).map_err(|error| cannot_make(path, &error))
+        NewFile::create(path).map(ArchiveOutput::File).map_err(|error| cannot_make(path, &error))
     }
 
     fn refused(&self, error: io::Error) -> io::Error {
@@ -189,37 +189,37 @@ impl Output {
             return error;
         }
         let place = match self {
-            Output::File(file) => file.path().display().to_string(),
-            Output::Standard(_) | Output::Terminal(..) => STANDARD_OUTPUT.to_owned(),
+            ArchiveOutput::File(file) => file.path().display().to_string(),
+            ArchiveOutput::Standard(_) | ArchiveOutput::Terminal(..) => STANDARD_OUTPUT.to_owned(),
         };
         io::Error::new(error.kind(), Refused { place, error })
     }
 
-    fn buffered(self) -> BufWriter<Output> {
+    fn buffered(self) -> BufWriter<ArchiveOutput> {
         BufWriter::with_capacity(WRITE, self)
     }
 }
 
 /// Ends an archive that was written, and gives the file its name.
-fn keep(writer: Writer<BufWriter<Output>>, path: &Path) -> Result<(), Failure> {
+fn keep(writer: Writer<BufWriter<ArchiveOutput>>, path: &Path) -> Result<(), Failure> {
     keep_output(writer.finish().map_err(|error| cannot_write(path, &error))?, path)
 }
 
 /// Ends what was written, and gives the file its name.
-fn keep_output(output: BufWriter<Output>, path: &Path) -> Result<(), Failure> {
+fn keep_output(output: BufWriter<ArchiveOutput>, path: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| cannot_write(path, &error);
     match output.into_inner().map_err(|error| failed(error.into_error()))? {
-        Output::File(file) => file.keep().map_err(failed),
-        Output::Standard(_) | Output::Terminal(..) => Ok(()),
+        ArchiveOutput::File(file) => file.keep().map_err(failed),
+        ArchiveOutput::Standard(_) | ArchiveOutput::Terminal(..) => Ok(()),
     }
 }
 
-impl Write for Output {
+impl Write for ArchiveOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match self {
-            Output::File(file) => file.write(bytes),
-            Output::Standard(out) => out.write(bytes),
-            Output::Terminal(out, held) => {
+            ArchiveOutput::File(file) => file.write(bytes),
+            ArchiveOutput::Standard(out) => out.write(bytes),
+            ArchiveOutput::Terminal(out, held) => {
                 out.write_all(harmless(held, bytes).as_bytes()).map(|()| bytes.len())
             }
         };
@@ -228,8 +228,8 @@ impl Write for Output {
 
     fn flush(&mut self) -> io::Result<()> {
         let flushed = match self {
-            Output::File(file) => file.flush(),
-            Output::Standard(out) | Output::Terminal(out, _) => out.flush(),
+            ArchiveOutput::File(file) => file.flush(),
+            ArchiveOutput::Standard(out) | ArchiveOutput::Terminal(out, _) => out.flush(),
         };
         flushed.map_err(|error| self.refused(error))
     }

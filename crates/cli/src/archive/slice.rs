@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
-use wirebeat_archive::select::{Devices, Numbered, Pattern, Selected, Selection};
+use wirebeat_archive::select::{DeviceFilter, Numbered, Pattern, Selected, Selection};
 use wirebeat_archive::time_series::{OnBad, Place, Timestamp, Writer};
 use wirebeat_units::human::counted;
 
 use super::work::{archive_from, holds, index_of};
-use super::{FromTo, Output, ReadArgs, tell_skipped};
+use super::{ArchiveOutput, FromTo, ReadArgs, tell_skipped};
 use crate::failure::Failure;
 use crate::output::tell;
 
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     if let Some(file) = &args.device_file {
         patterns.extend(listed(file)?);
     }
-    let devices = Devices::from_iter(patterns);
+    let devices = DeviceFilter::from_iter(patterns);
     let numbers = args.records.clone().unwrap_or(0..u64::MAX);
     let reading = args.reading.reading();
     // what an index leaves out has to be told, or to stop the reading
@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let reader = reader.with_names(names);
     let selection = Selection { from: args.from, to: args.to, devices };
     let mut source = Selected::new(Numbered::new(reader, numbers), selection, true);
-    let mut writer = Writer::new(Output::create(&args.files.output)?.buffered());
+    let mut writer = Writer::new(ArchiveOutput::create(&args.files.output)?.buffered());
     let records = work.copy(&mut source, &mut writer)?;
     let reader = source.source().reader();
     tell_skipped(reader.tally(), reader.name());

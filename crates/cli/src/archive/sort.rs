@@ -12,7 +12,7 @@ use wirebeat_units::Bytes;
 use wirebeat_units::human::counted;
 
 use super::work::archive_from;
-use super::{FromTo, Output, ReadArgs, cannot_make, tell_skipped};
+use super::{ArchiveOutput, FromTo, ReadArgs, cannot_make, tell_skipped};
 use crate::failure::Failure;
 use crate::file::is_standard;
 use crate::output::tell;
@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let reading = Reading { any_order: true, ..args.reading.reading() };
     let (work, mut archive) = archive_from(&args.files.archive, reading, Place::default())?;
     // what is there already is said before hours of work
-    let output = Output::create(&args.files.output)?;
+    let output = ArchiveOutput::create(&args.files.output)?;
     let folder = args.temporary.clone().unwrap_or_else(|| beside(&args.files.output));
     let memory = usize::try_from(args.memory.get()).unwrap_or(usize::MAX);
     let mut sorter = Sorter::new(memory, &folder, || work.goes_on());

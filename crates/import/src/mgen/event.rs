@@ -18,24 +18,24 @@ use crate::text::printable;
 use crate::{Line, ScriptError};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum EventKind {
     On,
     Mod,
     Off,
 }
 
-pub(super) const KINDS: &[(&str, Kind)] =
-    &[("ON", Kind::On), ("MOD", Kind::Mod), ("OFF", Kind::Off)];
+pub(super) const KINDS: &[(&str, EventKind)] =
+    &[("ON", EventKind::On), ("MOD", EventKind::Mod), ("OFF", EventKind::Off)];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Protocol {
+pub(super) enum MgenProtocol {
     Udp,
     Tcp,
     Sink,
 }
 
-pub(super) const PROTOCOLS: &[(&str, Protocol)] =
-    &[("UDP", Protocol::Udp), ("TCP", Protocol::Tcp), ("SINK", Protocol::Sink)];
+pub(super) const PROTOCOLS: &[(&str, MgenProtocol)] =
+    &[("UDP", MgenProtocol::Udp), ("TCP", MgenProtocol::Tcp), ("SINK", MgenProtocol::Sink)];
 
 /// What an event says of a flow.
 #[derive(Clone, Debug)]
@@ -43,14 +43,14 @@ pub(super) struct Event {
     pub line: Line,
     pub at: Nanos,
     pub flow: u32,
-    pub kind: Kind,
-    pub options: Options,
+    pub kind: EventKind,
+    pub options: EventOptions,
 }
 
 /// What can be said of a flow; `None`: nothing.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Options {
-    pub protocol: Option<Protocol>,
+pub(super) struct EventOptions {
+    pub protocol: Option<MgenProtocol>,
     pub destination: Option<(IpAddr, u16)>,
     pub source: Option<u16>,
     /// The inner `None`: it sends nothing.
@@ -120,11 +120,11 @@ pub(super) fn read(
     draft: &mut Draft<'_>,
     tokens: &mut Tokens<'_>,
     at: Nanos,
-    kind: Kind,
+    kind: EventKind,
 ) -> Result<Event, ScriptError> {
     let line = tokens.line();
     let flow = tokens.value("the number of a flow", |word| word.parse().ok())?;
-    let mut options = Options::default();
+    let mut options = EventOptions::default();
     let all = tokens.rest();
     while !tokens.is_empty() {
         let word = tokens.word("an option")?;
@@ -143,13 +143,13 @@ pub(super) fn read(
             )));
         }
     }
-    if kind == Kind::Off && !all.is_empty() {
+    if kind == EventKind::Off && !all.is_empty() {
         draft.leave_out(line, all, "OFF has no options");
     }
     Ok(Event { line: line.clone(), at, flow, kind, options })
 }
 
-impl Options {
+impl EventOptions {
     fn read(
         &mut self,
         draft: &mut Draft<'_>,

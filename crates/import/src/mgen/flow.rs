@@ -11,7 +11,7 @@ use wirebeat_wire::codec::Codec;
 use wirebeat_wire::ip::Version;
 
 use super::Globals;
-use super::event::{Count, Event, Kind, Options, Protocol};
+use super::event::{Count, Event, EventKind, EventOptions, MgenProtocol};
 use crate::datagram::{Datagram, UDP, largest};
 use crate::draft::Draft;
 use crate::timeline::{Phase, Sends, Timeline};
@@ -47,7 +47,7 @@ struct MgenFlow<'a> {
 struct Session {
     line: Line,
     /// What was said last of everything.
-    current: Options,
+    current: EventOptions,
     phases: Vec<Phase>,
 }
 
@@ -59,32 +59,32 @@ impl MgenFlow<'_> {
             let line = &event.line;
             match (event.kind, &mut session) {
                 // mgen changes such a flow, and goes on with its numbers.
-                (Kind::On, Some(session)) => {
+                (EventKind::On, Some(session)) => {
                     let why =
                         "the flow is on already; as in mgen, this changes it and begins no other";
                     draft.leave_out(line, &format!("ON {}", self.id), why);
                     self.apply(draft, session, &event)?;
                 }
-                (Kind::Mod, None) => {
+                (EventKind::Mod, None) => {
                     let why = "the flow is not on then; as in mgen, this changes nothing";
                     draft.leave_out(line, &format!("MOD {}", self.id), why);
                 }
-                (Kind::Off, None) => {
+                (EventKind::Off, None) => {
                     let why = "the flow is not on then; as in mgen, this changes nothing";
                     draft.leave_out(line, &format!("OFF {}", self.id), why);
                 }
-                (Kind::On, none) => {
+                (EventKind::On, none) => {
                     self.check_complete(&event)?;
                     let mut begun = Session {
                         line: line.clone(),
-                        current: Options::default(),
+                        current: EventOptions::default(),
                         phases: Vec::new(),
                     };
                     self.apply(draft, &mut begun, &event)?;
                     *none = Some(begun);
                 }
-                (Kind::Mod, Some(session)) => self.apply(draft, session, &event)?,
-                (Kind::Off, _) => {
+                (EventKind::Mod, Some(session)) => self.apply(draft, session, &event)?,
+                (EventKind::Off, _) => {
                     number += 1;
                     let ended = session.take();
                     ended.map_or(Ok(()), |ended| self.end(draft, ended, Some(event.at), number))?;
@@ -131,7 +131,7 @@ impl MgenFlow<'_> {
                        so that MGEN does not log them";
             draft.leave_out(line, "DATA", why);
         }
-        *current = Options {
+        *current = EventOptions {
             protocol: said.protocol.or(current.protocol),
             destination: said.destination.or(current.destination),
             source: said.source.or(current.source),
@@ -165,7 +165,7 @@ impl MgenFlow<'_> {
         &self,
         draft: &mut Draft<'_>,
         line: &Line,
-        current: &Options,
+        current: &EventOptions,
     ) -> Result<Option<Sends>, ScriptError> {
         let (Some(Some(pattern)), Some((address, port))) = (&current.pattern, current.destination)
         else {
@@ -241,9 +241,9 @@ impl MgenFlow<'_> {
             _ => format!("flow-{}-{number}", self.id),
         };
         let protocol = session.current.protocol;
-        if protocol != Some(Protocol::Udp) {
+        if protocol != Some(MgenProtocol::Udp) {
             let why = match protocol {
-                Some(Protocol::Tcp) => {
+                Some(MgenProtocol::Tcp) => {
                     "its messages go over a TCP connection, which scenarios do not open"
                 }
                 _ => "its messages go to another program (SINK), not to the network",

@@ -29,7 +29,7 @@ use crate::{Line, ScriptError};
 pub(super) const SIZES: Sizes = Sizes::new(28, 8192);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum PatternKind {
     Periodic,
     Poisson,
     Burst,
@@ -37,12 +37,12 @@ pub(super) enum Kind {
     Clone,
 }
 
-pub(super) const KINDS: &[(&str, Kind)] = &[
-    ("PERIODIC", Kind::Periodic),
-    ("POISSON", Kind::Poisson),
-    ("BURST", Kind::Burst),
-    ("JITTER", Kind::Jitter),
-    ("CLONE", Kind::Clone),
+pub(super) const KINDS: &[(&str, PatternKind)] = &[
+    ("PERIODIC", PatternKind::Periodic),
+    ("POISSON", PatternKind::Poisson),
+    ("BURST", PatternKind::Burst),
+    ("JITTER", PatternKind::Jitter),
+    ("CLONE", PatternKind::Clone),
 ];
 
 /// When messages leave and how long they are.
@@ -59,7 +59,7 @@ pub(super) struct Pattern {
 /// The pattern of this kind with these parameters. `None`: it sends nothing.
 pub(super) fn read(
     line: &Line,
-    kind: Kind,
+    kind: PatternKind,
     parameters: &str,
 ) -> Result<Option<Pattern>, ScriptError> {
     nested(line, kind, parameters, 0)
@@ -67,26 +67,28 @@ pub(super) fn read(
 
 fn nested(
     line: &Line,
-    kind: Kind,
+    kind: PatternKind,
     parameters: &str,
     level: usize,
 ) -> Result<Option<Pattern>, ScriptError> {
     let mut tokens = Tokens::of(line, parameters);
     let pattern = match kind {
-        Kind::Periodic | Kind::Poisson | Kind::Jitter => plain(&mut tokens, kind)?,
-        Kind::Burst => burst(&mut tokens, level)?,
-        Kind::Clone => Some(clone(&mut tokens)?),
+        PatternKind::Periodic | PatternKind::Poisson | PatternKind::Jitter => {
+            plain(&mut tokens, kind)?
+        }
+        PatternKind::Burst => burst(&mut tokens, level)?,
+        PatternKind::Clone => Some(clone(&mut tokens)?),
     };
     tokens.end()?;
     Ok(pattern)
 }
 
-fn plain(tokens: &mut Tokens<'_>, kind: Kind) -> Result<Option<Pattern>, ScriptError> {
+fn plain(tokens: &mut Tokens<'_>, kind: PatternKind) -> Result<Option<Pattern>, ScriptError> {
     let line = tokens.line();
     let rate = tokens.word("a rate in messages per second")?;
     let size = size(tokens)?;
     let departures = match kind {
-        Kind::Jitter => {
+        PatternKind::Jitter => {
             let what = "a fraction of the interval, 0 to 0.5";
             let fraction = tokens.value(what, Decimal::parse)?.to_f64();
             if fraction > 0.5 {
@@ -95,7 +97,7 @@ fn plain(tokens: &mut Tokens<'_>, kind: Kind) -> Result<Option<Pattern>, ScriptE
             // To a millionth of a percent, so that no digits appear that nobody wrote.
             Departures::Jitter(Deviation::Percent((fraction * 1e8).round() / 1e6))
         }
-        Kind::Poisson => Departures::Poisson(Exponential { mean: None }),
+        PatternKind::Poisson => Departures::Poisson(Exponential { mean: None }),
         _ => Departures::Constant,
     };
     if rate.parse() == Ok(-1.0) {
@@ -156,7 +158,7 @@ fn burst(tokens: &mut Tokens<'_>, level: usize) -> Result<Option<Pattern>, Scrip
     let on = time(tokens, on, "a duration in seconds")?
         .ok_or_else(|| line.wrong("a burst of no time sends nothing; give it a duration"))?;
     let Some(inner) = inner else { return Ok(None) };
-    if kind == Kind::Clone {
+    if kind == PatternKind::Clone {
         return Err(line.wrong("CLONE stands alone: it has times of its own"));
     }
     // Bursts that follow one another without a pause are none.

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 
 use wirebeat_units::Nanos;
 
-use super::event::{PROTOCOLS, Protocol};
+use super::event::{MgenProtocol, PROTOCOLS};
 use super::reasons::NO_BUFFERS;
 use super::token::Tokens;
 use crate::draft::Draft;
@@ -18,18 +18,18 @@ use crate::keyword;
 use crate::{Group, Listen, MAX_EVENTS, Reception, ScriptError};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ReceptionKind {
     Listen,
     Ignore,
     Join,
     Leave,
 }
 
-pub(super) const KINDS: &[(&str, Kind)] = &[
-    ("LISTEN", Kind::Listen),
-    ("IGNORE", Kind::Ignore),
-    ("JOIN", Kind::Join),
-    ("LEAVE", Kind::Leave),
+pub(super) const KINDS: &[(&str, ReceptionKind)] = &[
+    ("LISTEN", ReceptionKind::Listen),
+    ("IGNORE", ReceptionKind::Ignore),
+    ("JOIN", ReceptionKind::Join),
+    ("LEAVE", ReceptionKind::Leave),
 ];
 
 #[derive(Clone, Copy)]
@@ -52,27 +52,35 @@ pub(super) fn read(
     draft: &mut Draft<'_>,
     tokens: &mut Tokens<'_>,
     at: Nanos,
-    kind: Kind,
+    kind: ReceptionKind,
 ) -> Result<(), ScriptError> {
     let line = tokens.line();
     let what = match kind {
-        Kind::Listen | Kind::Ignore => {
+        ReceptionKind::Listen | ReceptionKind::Ignore => {
             let word = tokens.rest();
             let protocol = tokens.value("UDP or TCP", |word| keyword::find(word, PROTOCOLS))?;
             let open = tokens.value("a list of ports, 5000,5002-5009", ports)?;
             options(draft, tokens, None)?;
-            if protocol != Protocol::Udp {
+            if protocol != MgenProtocol::Udp {
                 draft.leave_out(line, word, "Wirebeat receives datagrams, and no TCP connections");
                 return Ok(());
             }
-            if kind == Kind::Listen { Reception::Open(open) } else { Reception::Close(open) }
+            if kind == ReceptionKind::Listen {
+                Reception::Open(open)
+            } else {
+                Reception::Close(open)
+            }
         }
-        Kind::Join | Kind::Leave => {
+        ReceptionKind::Join | ReceptionKind::Leave => {
             let address = |word: &str| word.parse().ok().filter(IpAddr::is_multicast);
             let address = tokens.value("a multicast address", address)?;
             let mut group = Group { address, source: None, interface: None };
             options(draft, tokens, Some(&mut group))?;
-            if kind == Kind::Join { Reception::Join(group) } else { Reception::Leave(group) }
+            if kind == ReceptionKind::Join {
+                Reception::Join(group)
+            } else {
+                Reception::Leave(group)
+            }
         }
     };
     if draft.listens.len() == MAX_EVENTS {

@@ -45,7 +45,7 @@ pub const BASE: u64 = 1 << 32;
 
 /// What an arrival turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum SequenceStanding {
     /// The first of its number.
     New,
     /// Its number was seen before.
@@ -114,14 +114,19 @@ impl SequenceTracker {
 
     /// Judges the arrival of number `wire`, sent at `sent` of the sender's clock if that is known.
     #[inline]
-    pub fn record(&mut self, wire: u32, sent: Option<Nanos>, memory: &mut Memory) -> Standing {
+    pub fn record(
+        &mut self,
+        wire: u32,
+        sent: Option<Nanos>,
+        memory: &mut Memory,
+    ) -> SequenceStanding {
         match self.place(wire, sent) {
             NumberPlace::Near(number) => {
                 if self.order.held.is_some() {
                     self.settle(memory);
                 }
                 let standing = self.count(number, sent, memory);
-                if standing == Standing::Duplicate && self.order.is_conflict(number, sent) {
+                if standing == SequenceStanding::Duplicate && self.order.is_conflict(number, sent) {
                     self.counts.conflicting += 1;
                 }
                 standing
@@ -162,16 +167,16 @@ impl SequenceTracker {
 
     /// Counts an arrival that is placed.
     #[inline]
-    fn count(&mut self, number: u64, sent: Option<Nanos>, memory: &mut Memory) -> Standing {
+    fn count(&mut self, number: u64, sent: Option<Nanos>, memory: &mut Memory) -> SequenceStanding {
         match self.window.mark(number, memory) {
             Mark::New => self.counts.unique += 1,
             Mark::Seen => {
                 self.counts.duplicates += 1;
-                return Standing::Duplicate;
+                return SequenceStanding::Duplicate;
             }
             Mark::Behind => {
                 self.count_late(number);
-                return Standing::New;
+                return SequenceStanding::New;
             }
         }
         if !self.order.note(number, sent, memory) {
@@ -181,16 +186,21 @@ impl SequenceTracker {
                 self.extent.record(extent, Measure::Extent, memory);
             }
         }
-        Standing::New
+        SequenceStanding::New
     }
 
     /// Deals with an arrival that is not simply near.
     #[cold]
-    fn doubt(&mut self, place: NumberPlace, arrival: Doubtful, memory: &mut Memory) -> Standing {
+    fn doubt(
+        &mut self,
+        place: NumberPlace,
+        arrival: Doubtful,
+        memory: &mut Memory,
+    ) -> SequenceStanding {
         if let NumberPlace::Late(number) = place {
             self.settle(memory);
             self.count_late(number);
-            return Standing::New;
+            return SequenceStanding::New;
         }
         if let Some(held) = self.order.held {
             let step = arrival.wire.wrapping_sub(held.wire) as i32;
@@ -201,11 +211,16 @@ impl SequenceTracker {
         }
         self.settle(memory);
         self.order.held = Some(arrival);
-        Standing::Held
+        SequenceStanding::Held
     }
 
     /// Two arrivals in doubt agree: the sender restarted, or very much was lost.
-    fn believe(&mut self, held: Doubtful, arrival: Doubtful, memory: &mut Memory) -> Standing {
+    fn believe(
+        &mut self,
+        held: Doubtful,
+        arrival: Doubtful,
+        memory: &mut Memory,
+    ) -> SequenceStanding {
         match self.place(held.wire, held.sent) {
             NumberPlace::Behind(_) => {
                 // Its number 0 follows the highest. Wraps after 2^32 forged restarts at the least.

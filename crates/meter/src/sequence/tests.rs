@@ -9,7 +9,7 @@ use crate::testing::config;
 
 impl SequenceTracker {
     /// With memory to spare.
-    fn take(&mut self, wire: u32, sent: Option<Nanos>) -> Standing {
+    fn take(&mut self, wire: u32, sent: Option<Nanos>) -> SequenceStanding {
         self.record(wire, sent, &mut Memory::default())
     }
 }
@@ -187,10 +187,10 @@ fn numbers_before_the_first_arrival_have_an_extent() {
 #[test]
 fn a_loss_longer_than_the_window_is_believed_with_the_second_arrival() {
     let mut tracker = SequenceTracker::new(64);
-    (0..100).for_each(|wire| assert_eq!(tracker.take(wire, None), Standing::New));
-    assert_eq!(tracker.take(10_000, None), Standing::Held);
+    (0..100).for_each(|wire| assert_eq!(tracker.take(wire, None), SequenceStanding::New));
+    assert_eq!(tracker.take(10_000, None), SequenceStanding::Held);
     assert_eq!(tracker.summary().implausible, 1);
-    assert_eq!(tracker.take(10_003, None), Standing::New);
+    assert_eq!(tracker.take(10_003, None), SequenceStanding::New);
     let summary = tracker.summary();
     assert_eq!((summary.unique, summary.implausible, summary.reordered), (102, 0, 0));
     assert_eq!(summary.range, Some((BASE, BASE + 10_003)));

@@ -93,7 +93,7 @@ impl ControlSocket {
         let over = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&over);
         let work = move || {
-            let mut server = Server { socket: self, control, connections: Vec::new() };
+            let mut server = ControlServer { socket: self, control, connections: Vec::new() };
             while !stop.load(Ordering::Relaxed) {
                 server.turn();
             }
@@ -143,7 +143,7 @@ fn listening(directory: &Directory, name: &Path) -> io::Result<UnixListener> {
     Ok(UnixListener::from(socket))
 }
 
-struct Server {
+struct ControlServer {
     socket: ControlSocket,
     control: Control,
     connections: Vec<ControlClient>,
@@ -158,7 +158,7 @@ struct ControlClient {
     until: Instant,
 }
 
-impl Server {
+impl ControlServer {
     /// Waits for something to do, and does it.
     fn turn(&mut self) {
         let mut files = vec![PollFd::new(&self.socket.listener, PollFlags::IN)];

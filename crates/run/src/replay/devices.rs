@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use wirebeat_archive::select::{Devices as Chosen, Pattern};
+use wirebeat_archive::select::{DeviceFilter as Chosen, Pattern};
 use wirebeat_archive::time_series::{Device, Names};
 use wirebeat_report::model::MemberKind;
 use wirebeat_traffic::scenario::Replay;

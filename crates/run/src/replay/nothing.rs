@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::Path;
 
 use wirebeat_archive::capture::Frames;
-use wirebeat_archive::select::{Devices, Pattern, Selection};
+use wirebeat_archive::select::{DeviceFilter, Pattern, Selection};
 use wirebeat_archive::time_series::{self, Reader, Reading, Timestamp};
 use wirebeat_traffic::scenario::Replay;
 use wirebeat_traffic::scenario::replay::{Side, Truncated};
@@ -68,7 +68,7 @@ fn no_record(replay: &Replay, selection: &Selection, content: &Content, files: &
         );
     }
     let is_there = |name: &str| {
-        let pattern = name.parse::<Pattern>().ok().map(|one| Devices::from_iter([one]));
+        let pattern = name.parse::<Pattern>().ok().map(|one| DeviceFilter::from_iter([one]));
         pattern.is_some_and(|one| content.devices.iter().any(|device| one.has(*device)))
     };
     let mut missing = wanted().filter(|name| !is_there(name)).peekable();

@@ -160,7 +160,7 @@ fn number_members(flows: &mut [Flow], files: &Files) -> Result<(), CompileError>
 }
 
 /// Where a flow goes.
-struct Ends {
+struct FlowEnds {
     destinations: Vec<SocketAddr>,
     endpoint: Option<Endpoint>,
 }
@@ -170,7 +170,7 @@ fn add_streams(
     maker: &Maker<'_>,
     spec: &FlowSpec,
     streams: &mut Vec<Stream>,
-) -> Result<Ends, CompileError> {
+) -> Result<FlowEnds, CompileError> {
     let end = departures::stop(&maker.scenario.run, spec);
     let phases = spec.phases();
     let limits: Vec<Nanos> = phases.iter().skip(1).map(|phase| phase.from).chain([end]).collect();
@@ -201,7 +201,7 @@ fn add_streams(
     let endpoint = first.filter(|_| endpoints.all(|endpoint| endpoint == first));
     destinations.sort_unstable();
     destinations.dedup();
-    Ok(Ends { destinations, endpoint })
+    Ok(FlowEnds { destinations, endpoint })
 }
 
 /// Frames, where they go, and how a system would send their payloads.

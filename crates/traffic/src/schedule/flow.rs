@@ -16,7 +16,7 @@ use crate::program::{Departures, Pace, Stream};
 
 /// When the bursts of a stream are due that belong to this core.
 #[derive(Clone, Debug)]
-enum Steps {
+enum BurstSteps {
     /// At a constant rate; every core goes straight to its own.
     Constant(Constant),
     /// One after the other; every core walks over those of the others too.
@@ -52,7 +52,7 @@ pub(super) struct FlowSchedule {
     burst_start: u64,
     /// The first index that is no longer part of the current burst, or of the flow.
     burst_end: u64,
-    steps: Steps,
+    steps: BurstSteps,
     /// Frames of a burst, at least 1.
     burst: u64,
     cores: u64,
@@ -102,7 +102,7 @@ impl FlowSchedule {
             index: 0,
             burst_start: 0,
             burst_end: 0,
-            steps: Steps::Unlimited { start: 0, turn: 0 },
+            steps: BurstSteps::Unlimited { start: 0, turn: 0 },
             burst: 1,
             cores: u64::from(shard.cores.max(1)),
             core: u64::from(shard.core),
@@ -169,16 +169,16 @@ impl FlowSchedule {
             Pace::Silent | Pace::Recorded { .. } => return None,
             Pace::Unlimited => {
                 let start = start.get();
-                Steps::Unlimited { start, turn: start.saturating_add(self.number) }
+                BurstSteps::Unlimited { start, turn: start.saturating_add(self.number) }
             }
             Pace::Constant(rate) => {
                 let stride = self.burst.saturating_mul(self.cores);
-                Steps::Constant(Constant::new(*rate, start, frames, stride))
+                BurstSteps::Constant(Constant::new(*rate, start, frames, stride))
             }
             pace => {
                 let mut walker = Walker::new(pace, start, self.burst)?;
                 self.number = walker.walk(self.number, self.stop);
-                Steps::Walked(walker)
+                BurstSteps::Walked(walker)
             }
         };
         Some(())
@@ -193,11 +193,11 @@ impl FlowSchedule {
     /// Bursts of the stream over all cores, once this core has none left: how many came before the stop.
     fn bursts(&self) -> u64 {
         match &self.steps {
-            Steps::Constant(constant) => constant.bursts_before(self.stop, self.burst),
+            BurstSteps::Constant(constant) => constant.bursts_before(self.stop, self.burst),
             // A walker stops at the first burst that is not due.
-            Steps::Walked(_) => self.number,
+            BurstSteps::Walked(_) => self.number,
             // Without a rate there is but one stream.
-            Steps::Unlimited { .. } => 0,
+            BurstSteps::Unlimited { .. } => 0,
         }
     }
 
@@ -216,9 +216,9 @@ impl FlowSchedule {
     #[inline]
     fn at(&self) -> u64 {
         match &self.steps {
-            Steps::Constant(constant) => constant.at(),
-            Steps::Walked(walker) => walker.at(),
-            Steps::Unlimited { start, .. } => *start,
+            BurstSteps::Constant(constant) => constant.at(),
+            BurstSteps::Walked(walker) => walker.at(),
+            BurstSteps::Unlimited { start, .. } => *start,
         }
     }
 
@@ -227,7 +227,7 @@ impl FlowSchedule {
     #[inline]
     pub(super) fn order(&self) -> u64 {
         match &self.steps {
-            Steps::Unlimited { turn, .. } => *turn,
+            BurstSteps::Unlimited { turn, .. } => *turn,
             _ => self.at(),
         }
     }
@@ -254,9 +254,9 @@ impl FlowSchedule {
         let first = self.departure();
         let passed = match &self.steps {
             _ if !alike => None,
-            Steps::Constant(_) => Some(self.jump(until)),
-            Steps::Walked(_) => Some(self.walk_before(until)),
-            Steps::Unlimited { .. } => None,
+            BurstSteps::Constant(_) => Some(self.jump(until)),
+            BurstSteps::Walked(_) => Some(self.walk_before(until)),
+            BurstSteps::Unlimited { .. } => None,
         };
         let Some((frames, next)) = passed else {
             let more = self.advance();
@@ -278,12 +278,12 @@ impl FlowSchedule {
     fn jump(&mut self, until: u64) -> (u64, Option<u64>) {
         let before = self.burst_start;
         let left = self.bursts_left();
-        let Steps::Constant(constant) = &mut self.steps else { return (0, None) };
+        let BurstSteps::Constant(constant) = &mut self.steps else { return (0, None) };
         let number = (before - self.first) / self.burst;
         let due = constant.bursts_before(until.min(self.stop), self.burst).saturating_sub(number);
         let bursts = due.min(left).div_ceil(self.cores).max(1);
         let passed = self.frames_of(bursts);
-        if let (Steps::Constant(constant), (_, Some(index))) = (&mut self.steps, passed) {
+        if let (BurstSteps::Constant(constant), (_, Some(index))) = (&mut self.steps, passed) {
             constant.seek(index - self.first);
         }
         passed
@@ -293,7 +293,7 @@ impl FlowSchedule {
     fn walk_before(&mut self, until: u64) -> (u64, Option<u64>) {
         let most = self.bursts_left().div_ceil(self.cores).min(PASSED_AT_ONCE);
         let place = self.place();
-        let Steps::Walked(walker) = &mut self.steps else { return (0, None) };
+        let BurstSteps::Walked(walker) = &mut self.steps else { return (0, None) };
         if self.cores > 1 {
             mark(&mut self.mark, place, walker, self.number);
         }
@@ -324,8 +324,8 @@ impl FlowSchedule {
         let stride = self.burst.saturating_mul(self.cores);
         let next = self.burst_start.checked_add(stride);
         match &mut self.steps {
-            Steps::Constant(constant) => constant.advance(),
-            Steps::Walked(walker) => {
+            BurstSteps::Constant(constant) => constant.advance(),
+            BurstSteps::Walked(walker) => {
                 if self.cores > 1 {
                     mark(&mut self.mark, self.firsts.len().saturating_sub(1), walker, self.number);
                 }
@@ -334,7 +334,7 @@ impl FlowSchedule {
                 let others = walker.walk(self.cores - 1, self.stop);
                 self.number = self.number.saturating_add(1 + others);
             }
-            Steps::Unlimited { turn, .. } => *turn = turn.saturating_add(self.cores),
+            BurstSteps::Unlimited { turn, .. } => *turn = turn.saturating_add(self.cores),
         }
         if let Some(next) = next {
             self.go_to(next);
@@ -350,7 +350,7 @@ impl FlowSchedule {
     ///
     /// A flow without a rate, whose frames have no deadlines to tell before from after, ends at once.
     pub(super) fn change(&mut self, at: u64, next: Option<(u32, Departures)>) -> bool {
-        if matches!(self.steps, Steps::Unlimited { .. }) && !self.ended {
+        if matches!(self.steps, BurstSteps::Unlimited { .. }) && !self.ended {
             self.streams.truncate(self.firsts.len());
             self.ended = true;
             return false;

@@ -37,20 +37,20 @@ fn message(bytes: &[u8]) -> String {
     all(bytes, OnBad::Stop).unwrap_err().to_string()
 }
 
-fn words(order: ByteOrder, words: &[u32]) -> Vec<u8> {
+fn words(order: Endianness, words: &[u32]) -> Vec<u8> {
     let bytes = |word: &u32| match order {
-        ByteOrder::Little => word.to_le_bytes(),
-        ByteOrder::Big => word.to_be_bytes(),
+        Endianness::Little => word.to_le_bytes(),
+        Endianness::Big => word.to_be_bytes(),
     };
     words.iter().flat_map(bytes).collect()
 }
 
 /// A capture in pcap: seconds, their parts, original length and bytes of each frame.
-fn pcap(order: ByteOrder, magic: u32, network: u32, frames: &[(u32, u32, u32, &[u8])]) -> Vec<u8> {
+fn pcap(order: Endianness, magic: u32, network: u32, frames: &[(u32, u32, u32, &[u8])]) -> Vec<u8> {
     let mut file = words(order, &[magic]);
     let version: [u16; 2] = [2, 4];
     for part in version {
-        file.extend(if order == ByteOrder::Big { part.to_be_bytes() } else { part.to_le_bytes() });
+        file.extend(if order == Endianness::Big { part.to_be_bytes() } else { part.to_le_bytes() });
     }
     file.extend(words(order, &[0, 0, 65_535, network]));
     for &(seconds, part, original, bytes) in frames {
@@ -61,24 +61,24 @@ fn pcap(order: ByteOrder, magic: u32, network: u32, frames: &[(u32, u32, u32, &[
 }
 
 fn micro(frames: &[(u32, u32, u32, &[u8])]) -> Vec<u8> {
-    pcap(ByteOrder::Little, 0xa1b2_c3d4, 1, frames)
+    pcap(Endianness::Little, 0xa1b2_c3d4, 1, frames)
 }
 
 /// A block of pcapng.
-fn block(order: ByteOrder, kind: u32, content: &[u8]) -> Vec<u8> {
+fn block(order: Endianness, kind: u32, content: &[u8]) -> Vec<u8> {
     let mut content = content.to_vec();
     content.resize(content.len().next_multiple_of(4), 0);
     let len = content.len() as u32 + 12;
     [words(order, &[kind, len]), content, words(order, &[len])].concat()
 }
 
-fn section(order: ByteOrder) -> Vec<u8> {
+fn section(order: Endianness) -> Vec<u8> {
     let version = words(order, &[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]);
     block(order, 0x0a0d_0d0a, &version)
 }
 
-fn interface(order: ByteOrder, link: u16, snap_len: u32, options: &[u8]) -> Vec<u8> {
-    let link = if order == ByteOrder::Big { link.to_be_bytes() } else { link.to_le_bytes() };
+fn interface(order: Endianness, link: u16, snap_len: u32, options: &[u8]) -> Vec<u8> {
+    let link = if order == Endianness::Big { link.to_be_bytes() } else { link.to_le_bytes() };
     let snap_len = words(order, &[snap_len]);
     block(order, 1, &[&link[..], &[0, 0], &snap_len, options].concat())
 }
@@ -91,20 +91,20 @@ fn option(code: u8, value: &[u8]) -> Vec<u8> {
     option
 }
 
-fn enhanced(order: ByteOrder, number: u32, time: u64, original: u32, bytes: &[u8]) -> Vec<u8> {
+fn enhanced(order: Endianness, number: u32, time: u64, original: u32, bytes: &[u8]) -> Vec<u8> {
     let head = [number, (time >> 32) as u32, time as u32, bytes.len() as u32, original];
     block(order, 6, &[&words(order, &head), bytes].concat())
 }
 
 /// A capture in pcapng with one interface, little endian.
 fn ng(blocks: &[Vec<u8>]) -> Vec<u8> {
-    let before = [section(ByteOrder::Little), interface(ByteOrder::Little, 1, 0, &[])].concat();
+    let before = [section(Endianness::Little), interface(Endianness::Little, 1, 0, &[])].concat();
     [before, blocks.concat()].concat()
 }
 
 #[test]
 fn pcap_is_read_in_both_byte_orders_and_units() {
-    for order in [ByteOrder::Little, ByteOrder::Big] {
+    for order in [Endianness::Little, Endianness::Big] {
         let frames: [(u32, u32, u32, &[u8]); 2] =
             [(10, 999_999, 4, b"abcd"), (u32::MAX, 0, 100, b"efg")];
         let file = pcap(order, 0xa1b2_c3d4, 101, &frames);
@@ -124,7 +124,7 @@ fn pcap_is_read_in_both_byte_orders_and_units() {
 #[test]
 fn a_frame_check_sequence_is_taken_off() {
     let file = pcap(
-        ByteOrder::Little,
+        Endianness::Little,
         0xa1b2_c3d4,
         1 | 1 << 26 | 2 << 28,
         &[
@@ -139,15 +139,15 @@ fn a_frame_check_sequence_is_taken_off() {
         right(&file).into_iter().map(|(.., bytes, original)| (bytes, original)).collect();
     let expected: [(&[u8], u32); 4] = [(b"abcd", 4), (b"abc", 4), (b"abcd", 4), (b"", 0)];
     assert_eq!(read, expected.map(|(bytes, original)| (bytes.to_vec(), original)));
-    let with = interface(ByteOrder::Little, 1, 0, &option(13, &[32]));
-    let frame = enhanced(ByteOrder::Little, 0, 5, 8, b"abcdFCS!");
-    let read = right(&[section(ByteOrder::Little), with, frame].concat());
+    let with = interface(Endianness::Little, 1, 0, &option(13, &[32]));
+    let frame = enhanced(Endianness::Little, 0, 5, 8, b"abcdFCS!");
+    let read = right(&[section(Endianness::Little), with, frame].concat());
     assert_eq!(read, [(Some(5_000), 0, 1, b"abcd".to_vec(), 4)]);
 }
 
 #[test]
 fn pcapng_has_sections_with_byte_orders_interfaces_and_units_of_their_own() {
-    let little = ByteOrder::Little;
+    let little = Endianness::Little;
     let offset = [option(9, &[9]), option(14, &(-2_i64).to_le_bytes())].concat();
     let file = [
         section(little),
@@ -158,12 +158,12 @@ fn pcapng_has_sections_with_byte_orders_interfaces_and_units_of_their_own() {
         enhanced(little, 1, 1_536, 9, b"efghi"),
         interface(little, 228, 0, &offset),
         enhanced(little, 2, 1_000_000_000, 1, b"j"),
-        section(ByteOrder::Big),
-        interface(ByteOrder::Big, 113, 3, &[]),
-        block(ByteOrder::Big, 3, &[&words(ByteOrder::Big, &[5]), &b"kln"[..]].concat()),
-        enhanced(ByteOrder::Big, 0, 7, 3, b"mno"),
+        section(Endianness::Big),
+        interface(Endianness::Big, 113, 3, &[]),
+        block(Endianness::Big, 3, &[&words(Endianness::Big, &[5]), &b"kln"[..]].concat()),
+        enhanced(Endianness::Big, 0, 7, 3, b"mno"),
         // the old kind: interface and drops in 16 bits each
-        block(ByteOrder::Big, 2, &[&words(ByteOrder::Big, &[0, 0, 8, 1, 1]), &b"p"[..]].concat()),
+        block(Endianness::Big, 2, &[&words(Endianness::Big, &[0, 0, 8, 1, 1]), &b"p"[..]].concat()),
     ];
     let frame =
         |time, of, link, bytes: &[u8], len| -> Seen { (time, of, link, bytes.to_vec(), len) };
@@ -180,8 +180,8 @@ fn pcapng_has_sections_with_byte_orders_interfaces_and_units_of_their_own() {
 
 #[test]
 fn blocks_that_are_long_are_passed_over() {
-    let long = block(ByteOrder::Little, 0x0bad, &vec![7; 2 * ASK_MAX]);
-    let frame = enhanced(ByteOrder::Little, 0, 1, 1, b"a");
+    let long = block(Endianness::Little, 0x0bad, &vec![7; 2 * ASK_MAX]);
+    let frame = enhanced(Endianness::Little, 0, 1, 1, b"a");
     let file = ng(&[long.clone(), frame.clone()]);
     assert_eq!(right(&file).len(), 1);
     let mut lies = long.clone();
@@ -192,16 +192,16 @@ fn blocks_that_are_long_are_passed_over() {
     let cut = ng(&[long[..ASK_MAX + 5_000].to_vec()]);
     assert!(message(&cut).contains("the file ends after"), "{}", message(&cut));
     // a frame as long as can be, and one that is longer
-    let longest = enhanced(ByteOrder::Little, 0, 1, FRAME_MAX as u32, &vec![1; FRAME_MAX]);
+    let longest = enhanced(Endianness::Little, 0, 1, FRAME_MAX as u32, &vec![1; FRAME_MAX]);
     assert_eq!(right(&ng(&[longest])).len(), 1);
-    let longer = enhanced(ByteOrder::Little, 0, 1, 300_000, &vec![1; 300_000]);
+    let longer = enhanced(Endianness::Little, 0, 1, 300_000, &vec![1; 300_000]);
     let (frames, tally) = all(&ng(&[longer, frame]), OnBad::Skip).unwrap();
     assert_eq!((frames.len(), tally.bad.0, tally.skipped), (1, 1, 300_032));
 }
 
 #[test]
 fn what_is_wrong_is_told_with_its_place_or_skipped_alone() {
-    let little = ByteOrder::Little;
+    let little = Endianness::Little;
     let good = enhanced(little, 0, 1, 1, b"a");
     let of_absurd = [interface(little, 1, 0, &option(9, &[30])), enhanced(little, 1, 1, 1, b"a")];
     let absurd_2 = [interface(little, 1, 0, &option(9, &[0xff])), enhanced(little, 1, 1, 1, b"a")];
@@ -242,7 +242,7 @@ fn without(number: u8) -> Vec<u8> {
 
 #[test]
 fn a_wrong_length_in_pcap_costs_its_frame_and_not_the_rest_of_the_file() {
-    for order in [ByteOrder::Little, ByteOrder::Big] {
+    for order in [Endianness::Little, Endianness::Big] {
         let data: Vec<[u8; 60]> = (0..100).map(|number| [number; 60]).collect();
         let frames: Vec<(u32, u32, u32, &[u8])> = (0..)
             .zip(&data)
@@ -287,7 +287,7 @@ fn a_wrong_length_in_pcap_costs_its_frame_and_not_the_rest_of_the_file() {
 
 #[test]
 fn a_wrong_length_in_pcapng_costs_its_block_and_not_the_rest_of_the_file() {
-    let little = ByteOrder::Little;
+    let little = Endianness::Little;
     let good = |number| enhanced(little, 0, 1, 1, &[number]);
     let with = |at: usize, value: u8| {
         let mut bad = good(30);
@@ -342,7 +342,7 @@ fn frames_are_found_behind_megabytes_of_anything() {
         (0..8).map(|at| (1_435_774_830, at, 60, &data[..])).collect();
     let mut file = micro(&frames);
     let blocks: Vec<Vec<u8>> =
-        (0..8).map(|at| enhanced(ByteOrder::Little, 0, at, 60, &data)).collect();
+        (0..8).map(|at| enhanced(Endianness::Little, 0, at, 60, &data)).collect();
     let mut blocks = ng(&blocks);
     for (file, len) in [(&mut file, 76), (&mut blocks, 92)] {
         let at = file.len() - 4 * len;
@@ -356,8 +356,8 @@ fn frames_are_found_behind_megabytes_of_anything() {
 fn what_is_cut_off_anywhere_is_told_and_what_was_before_it_is_read() {
     let pcap = micro(&[(1, 2, 4, b"abcd"), (1, 2, 4, b"efgh")]);
     let ng = ng(&[
-        enhanced(ByteOrder::Little, 0, 1, 4, b"abcd"),
-        enhanced(ByteOrder::Little, 0, 1, 4, b"efgh"),
+        enhanced(Endianness::Little, 0, 1, 4, b"abcd"),
+        enhanced(Endianness::Little, 0, 1, 4, b"efgh"),
     ]);
     for (file, second) in [(&pcap, 44), (&ng, ng.len() - 36)] {
         assert_eq!(right(file).len(), 2);
@@ -401,10 +401,10 @@ proptest! {
     ) {
         let mut bytes = match ng_too {
             true => ng(&[
-                interface(ByteOrder::Little, 1, 0, &option(9, &[9])),
-                enhanced(ByteOrder::Little, 1, 1, 4, b"abcd"),
-                block(ByteOrder::Little, 0x0bad, b"unknown"),
-                enhanced(ByteOrder::Little, 0, 1, 4, b"efgh"),
+                interface(Endianness::Little, 1, 0, &option(9, &[9])),
+                enhanced(Endianness::Little, 1, 1, 4, b"abcd"),
+                block(Endianness::Little, 0x0bad, b"unknown"),
+                enhanced(Endianness::Little, 0, 1, 4, b"efgh"),
             ]),
             false => micro(&[(1, 2, 4, b"abcd"), (1, 2, 4, b"efgh"), (2, 2, 8, b"ijkl")]),
         };

@@ -77,10 +77,10 @@ fn files_without_names_have_numbers() {
         device: DeviceFrom::Fixed("one".parse().unwrap()),
         data: Some("3".parse().unwrap()),
     };
-    let numbers = Layout { columns, names: Names::Numbers, ..Layout::default() };
+    let numbers = Layout { columns, names: ColumnNames::Numbers, ..Layout::default() };
     let text = "2015-07-01T00:00:00Z,x,1\n2015-07-01T00:00:00Z,x,2\n";
     assert_eq!(data(text, layout(numbers)), ["1", "2"]);
-    let unnamed = Layout { names: Names::Numbers, ..Layout::default() };
+    let unnamed = Layout { names: ColumnNames::Numbers, ..Layout::default() };
     assert!(told(text, layout(unnamed)).ends_with("--time-column, of '1', '2', '3'"));
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::Args as ClapArgs;
 use wirebeat_archive::compressed::unpacked;
-use wirebeat_archive::csv::{Layout, Names, Reader, Reading};
+use wirebeat_archive::csv::{ColumnNames, Layout, Reader, Reading};
 use wirebeat_archive::forms::DataForm;
 
 use super::{Args, made, make};
@@ -70,7 +70,7 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
         data: csv.data_form,
         delimiter: csv.delimiter.unwrap_or(b','),
         quoted_lines: csv.quoted_lines.map_or(1, |lines| lines as usize),
-        names: if csv.no_names { Names::Numbers } else { Names::FirstLine },
+        names: if csv.no_names { ColumnNames::Numbers } else { ColumnNames::FirstLine },
     };
     let reading =
         Reading { layout, on_bad: table.on_bad.unwrap_or_default(), any_order: table.any_order };

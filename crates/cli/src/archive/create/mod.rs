@@ -21,7 +21,7 @@ use wirebeat_archive::time_series::device::BadDevice;
 use wirebeat_archive::time_series::{Device, OnBad, Rounding, Timestamp, Writer};
 use wirebeat_units::human::counted;
 
-use super::{Output, copy, keep, on_bad};
+use super::{ArchiveOutput, copy, keep, on_bad};
 use crate::failure::Failure;
 use crate::output::tell;
 
@@ -168,7 +168,7 @@ fn make<S: Source>(
     output: &Path,
     skipped: impl Fn(&S) -> Option<&Tally>,
 ) -> Result<u64, Failure> {
-    let mut writer = Writer::new(Output::create(output)?.buffered());
+    let mut writer = Writer::new(ArchiveOutput::create(output)?.buffered());
     let records = copy(source, &mut writer, len)?;
     let rows = skipped(source).map_or(0, all_skipped);
     if records == 0 && rows > 0 {

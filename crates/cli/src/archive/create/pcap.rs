@@ -13,7 +13,7 @@ use wirebeat_units::Nanos;
 use wirebeat_units::human::{count, counted, time};
 
 use super::super::work::{Watched, Work};
-use super::super::{Output, cannot_read, keep, name, open};
+use super::super::{ArchiveOutput, cannot_read, keep, name, open};
 use super::Args;
 use crate::failure::Failure;
 use crate::output::tell;
@@ -57,7 +57,7 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
     let frames = Window::new(frames, args.pcap_args.reorder_window.map(Nanos::get));
     let payloads = Payloads::new(frames, take, args.pcap_args.device_of.unwrap_or_default());
     let mut payloads = Rounded::new(payloads, args.table.round_times);
-    let mut writer = Writer::new(Output::create(&args.output)?.buffered());
+    let mut writer = Writer::new(ArchiveOutput::create(&args.output)?.buffered());
     let records = work.copy(&mut payloads, &mut writer)?;
     if records == 0 {
         return Err(nothing(payloads.source(), take).at(name(path)));
