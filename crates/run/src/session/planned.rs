@@ -50,7 +50,7 @@ pub(crate) struct Planned {
     pub(super) timestamps: TimestampsChoice,
     /// How long to wait for links before the start.
     pub(super) link_timeout: Nanos,
-    /// What becomes of the run when a link goes down.
+    /// What the run does when a link goes down.
     pub(super) on_link_down: OnLinkDown,
     /// What the scenario changes while it runs, in the order of time.
     pub(crate) planned: Vec<Change>,

@@ -49,7 +49,7 @@ pub struct RunSpec {
     #[serde(skip_serializing_if = "is_default_link_timeout")]
     #[schemars(with = "TimeText")]
     pub link_timeout: Nanos,
-    /// What becomes of the run when a link goes down.
+    /// What the run does when a link goes down.
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(with = "OnLinkDownText")]
     pub on_link_down: OnLinkDown,

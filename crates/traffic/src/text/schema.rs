@@ -72,7 +72,7 @@ texts! {
     /// [`wirebeat_units::Factor`]
     FactorText = "factor" {
         "type": ["string", "number"],
-        "description": "So many times as fast.",
+        "description": "A multiple of the recorded speed.",
         "examples": ["10x", "0.5x"]
     };
 }
