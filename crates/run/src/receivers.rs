@@ -17,6 +17,8 @@ use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, ThreadState, realtime_share};
 use wirebeat_meter::interval::{Beat, MeterBooks, MeterSeries};
 use wirebeat_meter::meter::{Meter, MeterConfig};
+use wirebeat_meter::queue_series::QueueSeries;
+use wirebeat_meter::queues::meters;
 use wirebeat_meter::series::Series;
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_units::Nanos;
@@ -49,7 +51,9 @@ pub(crate) struct Receiving {
     pub(crate) log: Option<PacketLog>,
     /// Groups that were joined; they are left when the receiver ends.
     pub(crate) groups: Vec<Membership>,
-    /// Where and how the thread runs that meters, if one does.
+    /// How many queues, with a thread each, divide among them what arrives, where threads meter; at least one.
+    pub(crate) queues: u16,
+    /// Where and how these threads run: each on a CPU of its own, as far as CPUs are named.
     pub(crate) thread: ThreadOrders,
 }
 
@@ -75,8 +79,8 @@ pub(crate) struct Receiver {
     pub(crate) place: usize,
     pub(crate) engine: Engine,
     pub(crate) mode: String,
-    /// What is in force for its thread; nothing where the kernel meters.
-    pub(crate) state: Arc<ThreadState>,
+    /// What is in force for each of its threads; nothing where the kernel meters.
+    pub(crate) states: Vec<Arc<ThreadState>>,
     work: MeteredBy,
     /// Sequence numbers that were missing at the last look.
     missing: AtomicU64,
@@ -91,8 +95,15 @@ pub(crate) struct Receiver {
 enum MeteredBy {
     /// The engine meters by itself, and somebody who looks makes intervals of its counts.
     Engine { receiver: Box<dyn OwnMeter>, intervals: Box<LiveIntervals<MeterSeries>> },
-    /// A thread meters what a port delivers.
-    Thread { thread: JoinHandle<Collected>, stop: Arc<AtomicBool>, live: Arc<LiveRx> },
+    /// A thread for each queue meters what that delivers; there is at least one.
+    Threads { queues: Vec<QueueThread>, stop: Arc<AtomicBool> },
+}
+
+/// The thread of a receive queue.
+#[derive(Debug)]
+struct QueueThread {
+    thread: JoinHandle<Collected>,
+    live: Arc<LiveRx>,
 }
 
 /// What a metering thread leaves.
@@ -122,75 +133,164 @@ pub(crate) struct ReceiverResult {
 /// After so many frames a receiver looks whether it has to rest.
 const REST: u32 = 64;
 
-/// Starts a thread that meters what `port` delivers.
+/// Starts a thread for each of `ports`, the receive queues of one port, that meters what it delivers.
 pub(crate) fn start<P, C>(
     opening: &RxOpening<'_>,
-    mut port: P,
+    ports: Vec<P>,
     clock: C,
     how: Receiving,
 ) -> Result<Receiver, RunError>
 where
     P: RxPort + 'static,
-    C: wirebeat_engine::clock::Clock + 'static,
+    C: wirebeat_engine::clock::Clock + Clone + 'static,
 {
     let stop = Arc::new(AtomicBool::new(false));
-    let live = Arc::new(LiveRx::default());
-    let mode = port.caps().mode.clone();
+    let mut mode = ports.first().map(|port| port.caps().mode.clone()).unwrap_or_default();
+    let count = ports.len();
+    if count > 1 {
+        mode = format!("{mode}, {count} queues");
+    }
     let Receiving { meter: config, mut log, groups, manner, most, thread: orders, .. } = how;
-    let most = most.unwrap_or(u64::MAX);
-    let state = Arc::clone(&orders.state);
-    let (stopped, seen) = (Arc::clone(&stop), Arc::clone(&live));
-    let thread = thread::Builder::new()
-        .name("wb-receive".to_owned())
-        .spawn(move || {
-            let mut meter = Meter::new(config);
-            let applied = match orders.apply() {
-                Ok(applied) => applied,
-                Err(source) => {
-                    let (what, on) =
-                        ("preparing the receiving thread".into(), format!("CPU {:?}", orders.cpus));
-                    let error = Some(PortError::System { what, on, source });
-                    let summary = meter.summary();
-                    return Collected { summary, error, log_error: None, card_stamps: None };
-                }
-            };
-            let rest = match orders.priority {
-                Priority::Realtime => RunClock::with_budget(realtime_share()),
-                Priority::Normal | Priority::High => RunClock::default(),
-            };
-            let mut taken = 0_u32;
-            let tap = |arrival: &Arrival<'_>| {
-                taken = taken.wrapping_add(1);
-                if taken.is_multiple_of(REST) {
-                    rest.rest();
-                }
-                if let Some(log) = &mut log {
-                    log.record(arrival.at, arrival.bytes);
-                }
-            };
-            let told = (&*stopped, &*seen);
-            let error =
-                collect_and_tell((&mut port, &clock, manner), &mut meter, told, most, tap).err();
-            let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
-            let mut summary = meter.into_summary();
-            summary.receiver_drops = port.receive_drops();
-            let card_stamps = port.card_stamps();
-            drop(applied);
-            Collected { summary, error, log_error: written.err(), card_stamps }
-        })
-        .map_err(|error| RunError::machine(format!("cannot start a receiving thread: {error}")))?;
-    let work = MeteredBy::Thread { thread, stop, live };
+    let meters = meters(config, count);
+    let lives = LiveRx::of_queues(count);
+    let (mut queues, mut states) = (Vec::new(), Vec::new());
+    for (index, ((port, meter), live)) in ports.into_iter().zip(meters).zip(lives).enumerate() {
+        let work = QueueWork {
+            port,
+            clock: clock.clone(),
+            meter,
+            orders: orders.of_worker(index, count),
+            stop: Arc::clone(&stop),
+            live: Arc::new(live),
+            manner,
+            most: most.unwrap_or(u64::MAX),
+            // there is none where several queues are
+            log: log.take(),
+        };
+        states.push(Arc::clone(&work.orders.state));
+        queues.push(work.start(&stop)?);
+    }
+    let work = MeteredBy::Threads { queues, stop };
     Ok(Receiver {
         place: opening.place,
         engine: opening.engine,
         mode,
-        state,
+        states,
         work,
         missing: AtomicU64::new(0),
         _groups: groups,
         _promiscuous: None,
         damage: None,
     })
+}
+
+/// What the thread of a receive queue works with.
+struct QueueWork<P, C> {
+    port: P,
+    clock: C,
+    meter: Meter,
+    orders: ThreadOrders,
+    stop: Arc<AtomicBool>,
+    live: Arc<LiveRx>,
+    manner: Manner,
+    most: u64,
+    log: Option<PacketLog>,
+}
+
+impl<P, C> QueueWork<P, C>
+where
+    P: RxPort + 'static,
+    C: wirebeat_engine::clock::Clock + 'static,
+{
+    /// Starts the thread. Where that fails, `stop` ends those that have begun.
+    fn start(self, stop: &AtomicBool) -> Result<QueueThread, RunError> {
+        let live = Arc::clone(&self.live);
+        let spawned =
+            thread::Builder::new().name("wb-receive".to_owned()).spawn(move || self.run());
+        match spawned {
+            Ok(thread) => Ok(QueueThread { thread, live }),
+            Err(error) => {
+                stop.store(true, Ordering::Release);
+                Err(RunError::machine(format!("cannot start a receiving thread: {error}")))
+            }
+        }
+    }
+
+    /// Meters until it is stopped.
+    fn run(self) -> Collected {
+        let QueueWork { mut port, clock, mut meter, orders, stop, live, manner, most, mut log } =
+            self;
+        let applied = match orders.apply() {
+            Ok(applied) => applied,
+            Err(source) => {
+                let (what, on) =
+                    ("preparing the receiving thread".into(), format!("CPU {:?}", orders.cpus));
+                let error = Some(PortError::System { what, on, source });
+                let summary = meter.into_summary();
+                return Collected { summary, error, log_error: None, card_stamps: None };
+            }
+        };
+        let rest = match orders.priority {
+            Priority::Realtime => RunClock::with_budget(realtime_share()),
+            Priority::Normal | Priority::High => RunClock::default(),
+        };
+        let mut taken = 0_u32;
+        let tap = |arrival: &Arrival<'_>| {
+            taken = taken.wrapping_add(1);
+            if taken.is_multiple_of(REST) {
+                rest.rest();
+            }
+            if let Some(log) = &mut log {
+                log.record(arrival.at, arrival.bytes);
+            }
+        };
+        let told = (&*stop, &*live);
+        let error =
+            collect_and_tell((&mut port, &clock, manner), &mut meter, told, most, tap).err();
+        let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
+        let mut summary = meter.into_summary();
+        summary.receiver_drops = port.receive_drops();
+        let card_stamps = port.card_stamps();
+        drop(applied);
+        Collected { summary, error, log_error: written.err(), card_stamps }
+    }
+}
+
+impl Collected {
+    /// What all queues leave, and the first error of each kind.
+    fn all(queues: impl IntoIterator<Item = Collected>) -> Collected {
+        let add = |mut all: Collected, one: Collected| {
+            all.summary.merge(&one.summary);
+            all.error = all.error.or(one.error);
+            all.log_error = all.log_error.or(one.log_error);
+            match (&mut all.card_stamps, one.card_stamps) {
+                (Some(stamps), Some(more)) => stamps.merge(&more),
+                (stamps, more) => *stamps = stamps.take().or(more),
+            }
+            all
+        };
+        queues.into_iter().reduce(add).unwrap_or_else(|| Collected {
+            summary: MeterSummary::default(),
+            error: None,
+            log_error: None,
+            card_stamps: None,
+        })
+    }
+
+    /// What a thread leaves that panicked.
+    fn nothing() -> Collected {
+        let error = PortError::System {
+            what: "metering".into(),
+            on: "a receiving thread".to_owned(),
+            source: std::io::Error::other("it panicked"),
+        };
+        Collected {
+            summary: MeterSummary::default(),
+            error: Some(error),
+            log_error: None,
+            card_stamps: None,
+        }
+    }
 }
 
 /// What is left of intervals when all that was measured is `summary`.
@@ -242,7 +342,7 @@ impl Receiver {
             place: opening.place,
             engine: opening.engine,
             mode,
-            state: Arc::default(),
+            states: Vec::new(),
             work: MeteredBy::Engine { receiver: meter, intervals: Box::default() },
             missing: AtomicU64::new(0),
             _groups: groups,
@@ -260,59 +360,77 @@ impl Receiver {
     pub(crate) fn received(&self) -> (u64, u64) {
         match &self.work {
             MeteredBy::Engine { receiver, .. } => receiver.received(),
-            MeteredBy::Thread { live, .. } => {
-                (live.frames.load(Ordering::Relaxed), live.bytes.load(Ordering::Relaxed))
+            MeteredBy::Threads { queues, .. } => {
+                let read = |queue: &QueueThread| {
+                    let LiveRx { frames, bytes, .. } = &*queue.live;
+                    (frames.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed))
+                };
+                queues.iter().map(read).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
             }
         }
     }
 
     /// Measures in these intervals from now on. Nothing that belongs to them has arrived.
     pub(crate) fn begin_intervals(&self, beat: Beat, limit: usize) {
-        let series = MeterSeries::new(beat, limit);
-        let next = series.next();
-        self.intervals().begin(series, next);
+        match &self.work {
+            MeteredBy::Engine { intervals, .. } => {
+                let series = MeterSeries::new(beat, limit);
+                let next = series.next();
+                intervals.begin(series, next);
+            }
+            MeteredBy::Threads { queues, .. } => {
+                let mut series = Some(QueueSeries::new(beat, limit, queues.len()));
+                for QueueThread { live, .. } in queues {
+                    // they have it together
+                    match series.take() {
+                        Some(series) => live.intervals.begin(series, beat.end(0)),
+                        None => live.intervals.join(beat.end(0)),
+                    }
+                }
+            }
+        }
     }
 
     /// Takes what it measured in intervals so far, and how many of them are complete. It is `now`.
     pub(crate) fn take_intervals(&self, now: Nanos) -> (Series<MeterBooks>, u64) {
-        if let MeteredBy::Engine { receiver, intervals } = &self.work
-            && intervals.due(now)
-        {
-            intervals.pass(|series| {
-                series.pass(now, &**receiver);
-                series.next()
-            });
-        }
-        let taken = self.intervals().look(|series| (series.take(), series.complete()));
+        let taken = match &self.work {
+            MeteredBy::Engine { receiver, intervals } => {
+                if intervals.due(now) {
+                    intervals.pass(|series| {
+                        series.pass(now, &**receiver);
+                        series.next()
+                    });
+                }
+                intervals.look(|series| (series.take(), series.complete()))
+            }
+            MeteredBy::Threads { queues, .. } => queues.first().and_then(|first| {
+                first.live.intervals.look(|series| (series.take(), series.complete()))
+            }),
+        };
         taken.unwrap_or((Series::new(0), u64::MAX))
-    }
-
-    fn intervals(&self) -> &LiveIntervals<MeterSeries> {
-        match &self.work {
-            MeteredBy::Engine { intervals, .. } => intervals,
-            MeteredBy::Thread { live, .. } => &live.intervals,
-        }
     }
 
     /// Asks for what is missing now.
     fn ask_missing(&self) {
-        if let MeteredBy::Thread { live, .. } = &self.work {
-            live.asked.store(true, Ordering::Relaxed);
+        if let MeteredBy::Threads { queues, .. } = &self.work {
+            queues.iter().for_each(|queue| queue.live.asked.store(true, Ordering::Relaxed));
         }
     }
 
-    /// Sequence numbers that are missing now, or were when the thread that meters answered last. It has until `until`.
+    /// Sequence numbers that are missing now, or were when the threads that meter answered last. They have until `until`.
     fn missing(&self, until: Instant) -> u64 {
         match &self.work {
             MeteredBy::Engine { receiver, .. } => receiver.missing(),
-            MeteredBy::Thread { live, thread, .. } => {
-                while live.asked.load(Ordering::Acquire)
-                    && !thread.is_finished()
-                    && Instant::now() < until
-                {
-                    thread::sleep(STEP);
+            MeteredBy::Threads { queues, .. } => {
+                for QueueThread { live, thread } in queues {
+                    while live.asked.load(Ordering::Acquire)
+                        && !thread.is_finished()
+                        && Instant::now() < until
+                    {
+                        thread::sleep(STEP);
+                    }
                 }
-                live.missing.load(Ordering::Relaxed)
+                LiveRx::missing(queues.iter().map(|queue| &*queue.live))
             }
         }
     }
@@ -322,7 +440,9 @@ impl Receiver {
         match &self.work {
             MeteredBy::Engine { receiver, .. } => receiver.received().0 >= count,
             // it was told how many, and has ended with the last of them
-            MeteredBy::Thread { thread, .. } => thread.is_finished(),
+            MeteredBy::Threads { queues, .. } => {
+                queues.iter().all(|queue| queue.thread.is_finished())
+            }
         }
     }
 
@@ -361,30 +481,35 @@ impl Receiver {
     /// Stops and says what was measured.
     pub(crate) fn finish(self) -> ReceiverResult {
         let damage = self.damage.as_ref().and_then(DamageWatch::finding);
-        let received = |summary, intervals: &LiveIntervals<MeterSeries>| {
-            let intervals = left(intervals, &summary);
-            let (error, log_error, card_stamps) = (None, None, None);
-            ReceiverResult { summary, error, log_error, damage, card_stamps, intervals }
-        };
         match self.work {
-            MeteredBy::Engine { receiver, intervals } => received(receiver.summary(), &intervals),
-            MeteredBy::Thread { thread, stop, live } => {
+            MeteredBy::Engine { receiver, intervals } => {
+                let summary = receiver.summary();
+                let intervals = left(&intervals, &summary);
+                let (error, log_error, card_stamps) = (None, None, None);
+                ReceiverResult { summary, error, log_error, damage, card_stamps, intervals }
+            }
+            MeteredBy::Threads { queues, stop } => {
                 stop.store(true, Ordering::Release);
-                match thread.join() {
-                    Ok(Collected { summary, error, log_error, card_stamps }) => ReceiverResult {
-                        error,
-                        log_error,
-                        card_stamps,
-                        ..received(summary, &live.intervals)
-                    },
-                    Err(_) => ReceiverResult {
-                        error: Some(PortError::System {
-                            what: "metering".into(),
-                            on: "a receiving thread".to_owned(),
-                            source: std::io::Error::other("it panicked"),
-                        }),
-                        ..received(MeterSummary::default(), &live.intervals)
-                    },
+                let join = |queue: QueueThread| {
+                    let collected = queue.thread.join().unwrap_or_else(|_| Collected::nothing());
+                    (collected, queue.live)
+                };
+                let (collected, lives): (Vec<_>, Vec<_>) = queues.into_iter().map(join).unzip();
+                let Collected { summary, error, log_error, card_stamps } =
+                    Collected::all(collected);
+                let intervals = lives.first().and_then(|live| {
+                    live.intervals.look(|series| {
+                        series.finish(&summary);
+                        series.take()
+                    })
+                });
+                ReceiverResult {
+                    summary,
+                    error,
+                    log_error,
+                    damage,
+                    card_stamps,
+                    intervals: intervals.unwrap_or(Series::new(0)),
                 }
             }
         }

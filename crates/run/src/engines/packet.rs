@@ -2,16 +2,21 @@
 
 use wirebeat_engine::clock::MonotonicClock;
 
-use wirebeat_engine::port::{RxPort, TxPort};
-use wirebeat_engine_linux::packet::{Accept, Kinds, PacketReceive, PacketRx, PacketTx};
+use wirebeat_engine::port::{PortError, RxPort, TxPort};
+use wirebeat_engine_linux::card::Card;
+use wirebeat_engine_linux::packet::{Accept, Fanout, Kinds, PacketReceive, PacketRx, PacketTx};
 use wirebeat_host::Machine;
 use wirebeat_traffic::engines::Engine;
+use wirebeat_units::Bytes;
 
 use super::probing::{LOOPBACK, MEMORY, plan, reason};
 use super::{Missing, RxOpening, Transmitter, TxCore, TxOpening, link, on_real_time};
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
 use crate::receivers::{self, Receiver, Receiving};
+
+/// The ring of each of several queues: an eighth of a second, however little comes.
+const SHARED_RING: Bytes = Bytes::new(16 << 20);
 
 pub(super) struct Driver;
 
@@ -55,7 +60,26 @@ impl super::Driver for Driver {
         let receive = PacketReceive { accept, kinds, ..PacketReceive::default() };
         let card = port.card.get().cloned();
         let card = card.as_deref();
-        let opened = port.enter(|| PacketRx::open(interface, &receive, card))??;
+        let opened = port.enter(|| open_queues(interface, &receive, (how.queues, card)))??;
         receivers::start(opening, opened, MonotonicClock, how)
     }
+}
+
+/// Opens so many receive queues of an interface, which divide its frames by flow.
+fn open_queues(
+    interface: &str,
+    receive: &PacketReceive,
+    (queues, card): (u16, Option<&Card>),
+) -> Result<Vec<PacketRx>, PortError> {
+    if queues <= 1 {
+        return Ok(vec![PacketRx::open(interface, receive, card)?]);
+    }
+    let share = |fanout| {
+        let receive = PacketReceive { fanout, ring: SHARED_RING, ..*receive };
+        PacketRx::open(interface, &receive, card)
+    };
+    let first = share(Fanout::New)?;
+    let group = first.group().unwrap_or(0);
+    let others = (1..queues).map(|_| share(Fanout::Join(group)));
+    [Ok(first)].into_iter().chain(others).collect()
 }
