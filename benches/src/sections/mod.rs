@@ -11,7 +11,6 @@ pub mod pressure;
 pub mod profiles;
 pub mod rates;
 pub mod replay;
-pub mod sends;
 
 use crate::table::Table;
 use crate::verdict::Verdict;

@@ -110,6 +110,20 @@ impl Slots {
         })
     }
 
+    /// Empty slots for frames as planned, with counters from zero. Memory that is large enough is used again.
+    pub(crate) fn rearm(&mut self, plan: &TxPlan) -> io::Result<()> {
+        if usize::from(plan.frame_max) > self.stride {
+            *self = Slots::new(plan)?;
+            return Ok(());
+        }
+        self.frame_max = plan.frame_max.into();
+        (self.head, self.committed, self.reserved) = (0, 0, 0);
+        self.totals.clear();
+        self.totals.resize(plan.tags as usize, TxTotals::default());
+        self.fates = Fates::default();
+        Ok(())
+    }
+
     /// [`wirebeat_engine::port::TxPort::reserve`].
     pub(crate) fn reserve(&mut self, want: usize) -> usize {
         let room = SLOTS - self.committed;
@@ -325,6 +339,29 @@ mod tests {
         assert!(slots.is_empty());
         slots.sent(5);
         assert_eq!(counts(&slots), [(1, 0, 1), (1, 0, 1), (0, 1, 1)], "nothing was left to send");
+    }
+
+    #[test]
+    fn rearmed_slots_are_empty_and_count_from_zero() {
+        let mut slots = slots(60);
+        slots.reserve(4);
+        slots.commit("test", &[meta(60, 0), meta(60, 1), meta(60, 2)]).unwrap();
+        slots.sent(2);
+        for frame_max in [64, 9000, 18] {
+            let plan = TxPlan { tags: 3, frame_max, ..TxPlan::default() };
+            slots.rearm(&plan).unwrap();
+            assert!(slots.is_empty());
+            assert_eq!(counts(&slots), [(0, 0, 0); 3]);
+            slots.settled(&mut |fate, count| panic!("{count} frames were {fate:?}"));
+            assert_eq!(slots.reserve(2), 2);
+            assert!(slots.slot(1).len() >= usize::from(frame_max));
+            slots.slot(0)[0] = 7;
+            slots.commit("test", &[meta(frame_max, 2)]).unwrap();
+            assert_eq!(bytes(&slots.front(), 0).len(), usize::from(frame_max));
+            assert!(slots.commit("test", &[meta(frame_max + 1, 2)]).is_err());
+            slots.sent(1);
+            assert_eq!(counts(&slots)[2], (1, 0, 0));
+        }
     }
 
     #[test]

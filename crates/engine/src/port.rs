@@ -530,4 +530,9 @@ pub trait RxPort: Send {
     fn card_stamps(&self) -> Option<CardStamps> {
         None
     }
+
+    /// Takes nothing more, and keeps what it has opened for a later run. Says whether it can.
+    fn rest(&mut self) -> bool {
+        false
+    }
 }

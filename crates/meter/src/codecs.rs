@@ -44,6 +44,11 @@ impl UnixOffset {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// Whether both are copies of one.
+    pub fn is_of(&self, other: &UnixOffset) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// From now on it is this.
     pub fn set(&self, ns: u64) {
         self.0.store(ns, Ordering::Relaxed);

@@ -100,6 +100,11 @@ impl FlowBooks {
         self.frames == 0 && self.lost == 0
     }
 
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<FlowBooks>() + self.delay.buckets.capacity() * size_of::<(u16, u64)>()
+    }
+
     /// Without the histogram.
     fn without_histogram(mut self) -> FlowBooks {
         self.delay.buckets = Vec::new();
@@ -157,6 +162,12 @@ impl MeterBooks {
         }
     }
 
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> usize {
+        let rest = [&self.others, &self.unprobed];
+        self.flows.values().chain(rest).map(FlowBooks::bytes).sum()
+    }
+
     /// Whether nothing happened.
     pub fn is_empty(&self) -> bool {
         self.flows.is_empty() && self.others.is_empty() && self.unprobed.is_empty()
@@ -190,11 +201,6 @@ impl Beat {
         let end = self.length.get().max(1).saturating_mul(interval.saturating_add(1));
         let grace = if self.last == Some(interval) { HORIZON } else { Nanos::ZERO };
         self.start.saturating_add(Nanos::new(end)).saturating_add(grace)
-    }
-
-    /// When losses of interval number `interval` are final: a frame that was overtaken is there by then.
-    pub fn settled(&self, interval: u64) -> Nanos {
-        self.end(interval).saturating_add(HORIZON.min(Nanos::new(self.length.get() / 2)))
     }
 
     /// The interval of `now`; the first one before the start.
@@ -242,7 +248,8 @@ impl MeterSeries {
             match self.ended.take() {
                 None => {
                     self.ended = Some(meter.books());
-                    self.next = self.beat.settled(self.interval);
+                    let patience = HORIZON.min(Nanos::new(self.beat.length.get() / 2));
+                    self.next = self.beat.end(self.interval).saturating_add(patience);
                 }
                 Some(mut books) => {
                     meter.bound_lost(&mut books);

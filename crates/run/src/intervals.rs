@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use wirebeat_engine::drive::SenderBooks;
 use wirebeat_host::CpuTime;
-use wirebeat_meter::interval::{Beat, LISTED, MeterBooks};
+use wirebeat_meter::interval::{Beat, FlowBooks, LISTED, MeterBooks};
 use wirebeat_meter::series::{Books, Gauge, Series};
 use wirebeat_report::assemble::{Attribution, FlowIntervalCounts, IntervalCounts, interval};
 use wirebeat_report::model::{FlowReport, Interval, IntervalSent, Report};
@@ -24,6 +24,9 @@ const PATIENCE: Nanos = Nanos::from_millis(500);
 const PATIENCE_FAR: Nanos = Nanos::from_secs(2);
 /// How often such a one is asked at most.
 const ASKS_FAR: Nanos = Nanos::from_millis(50);
+/// The most bytes that the intervals of a run take with those of receivers on other hosts, whose word is all that is known of
+/// them.
+pub(crate) const FAR_MAX: usize = 128 << 20;
 /// A frame that was sent so long ago, and of which nothing came, is lost.
 const OVERDUE: Nanos = Nanos::from_secs(1);
 /// The most entries of flows that the intervals of a report have together …
@@ -318,7 +321,25 @@ impl Timeline {
         }
     }
 
-    /// A receiver counted this, here or on another host.
+    /// A receiver on another host counted this. Says `false`, and takes none of it, where all intervals would take more than
+    /// [`FAR_MAX`] bytes then.
+    pub(crate) fn received_far(&mut self, series: Series<MeterBooks>) -> bool {
+        let more: usize = series.iter().map(|(_, books)| books.bytes()).sum();
+        let fits = series.is_empty() || self.bytes().saturating_add(more) <= FAR_MAX;
+        if fits {
+            self.received(series);
+        }
+        fits
+    }
+
+    /// Bytes of memory that intervals take.
+    fn bytes(&self) -> usize {
+        let of = |flow: &FlowIntervalCounts| flow.received.as_ref().map_or(0, FlowBooks::bytes);
+        let counts = self.open.iter().chain(self.whole.iter()).map(|(_, counts)| counts);
+        counts.map(|one| one.flows.values().chain([&one.others]).map(of).sum::<usize>()).sum()
+    }
+
+    /// A receiver counted this.
     pub(crate) fn received(&mut self, series: Series<MeterBooks>) {
         for (range, books) in series {
             let mut counts = IntervalCounts::default();

@@ -1,29 +1,33 @@
 //! A lab: the ports of a scenario, found and ready, for any number of runs.
 //!
 //! What is slow to get or disturbs a link is done once: interfaces are found and engines chosen, XDP programs attached (which takes the
-//! link of many cards down for seconds), cards told to stamp, neighbours asked for. A run then compiles its flows, opens what it
-//! sends and receives by, and leaves the ports as they are. A scenario by itself is a lab with one run. What a run does is in
+//! link of many cards down for seconds), cards told to stamp, neighbours asked for. What the first run opens to send and to receive
+//! by (sockets, rings, programs) rests until the next one, which compiles its flows and re-arms it: another program or meter,
+//! counters from zero, nothing of what is left from before. Flows that take something else have that opened. A scenario by itself is a lab with one run. What a run does is in
 //! `session/`; here is what outlives it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use wirebeat_engine_linux::kernel::Accepted;
 use wirebeat_host::Machine;
+use wirebeat_netlink::LinkWatch;
 use wirebeat_report::model::Report;
 use wirebeat_traffic::compile::{CompileError, Links, Route};
 use wirebeat_traffic::scenario::{FlowSpec, Scenario};
 use wirebeat_units::Nanos;
 
 use crate::day_clock::DayClock;
-use crate::engines::{self, Engine};
+use crate::engines::{self, Ability, Engine};
 use crate::error::RunError;
 use crate::observe::{Observer, Stop};
 use crate::options::Options;
 use crate::placement::Cpus;
 use crate::ports::{self, ResolvedPort};
 use crate::receivers::Receiver;
-use crate::remote::Connection;
+use crate::remote::{Connection, RestingConnection};
 use crate::session::{self, chosen, overwritten};
+use crate::transmit::RestingTx;
 
 /// Ports that stay open from one run to the next.
 ///
@@ -58,10 +62,14 @@ pub struct Lab {
     pub(crate) day: DayClock,
     /// The ways that neighbours were asked for, by port and destination.
     known: KnownRoutes,
-    /// Receivers that rest, each attached to its port, until a run needs them.
+    /// Receivers that rest until a run needs them, and transmitters, those of a port in the order of its cores.
     pub(crate) receivers: Vec<Receiver>,
-    /// The receiver on another host, until a run begins to measure there.
-    pub(crate) connection: Option<Connection>,
+    pub(crate) transmitters: Vec<RestingTx>,
+    /// What tells of links between runs, and what counts by port what drivers accept.
+    pub(crate) watches: Vec<LinkWatch>,
+    pub(crate) accepted: Vec<Option<Accepted>>,
+    /// The connection to the receiver on another host, between runs.
+    pub(crate) connection: Option<RestingConnection>,
 }
 
 /// Ways that were looked up, by the name of the port and the destination.
@@ -99,6 +107,9 @@ impl Lab {
             day: DayClock::new(),
             known: HashMap::new(),
             receivers: Vec::new(),
+            transmitters: Vec::new(),
+            watches: Vec::new(),
+            accepted: Vec::new(),
             connection: None,
         })
     }
@@ -133,10 +144,30 @@ impl Lab {
         ports::links(scenario, &self.ports, &self.engines, &mut self.known)
     }
 
+    /// Keeps the connection to the receiver on another host for the next run. Where it cannot be kept, that one connects anew.
+    pub(crate) fn keep_connection(&mut self, connection: Option<Connection>) {
+        let resting = connection.and_then(|connection| RestingConnection::new(connection).ok());
+        self.connection = resting;
+    }
+
     /// The receiver that rests at a port, if there is one.
     pub(crate) fn take_receiver(&mut self, place: usize) -> Option<Receiver> {
         let at = self.receivers.iter().position(|receiver| receiver.place == place)?;
         Some(self.receivers.swap_remove(at))
+    }
+
+    /// The transmitters that rest at a port.
+    pub(crate) fn take_transmitters(&mut self, place: usize) -> Vec<RestingTx> {
+        let resting = std::mem::take(&mut self.transmitters);
+        let (mine, others) = resting.into_iter().partition(|one| one.place == place);
+        self.transmitters = others;
+        mine
+    }
+
+    /// Closes the sockets that rest and have addresses: a run that opens others may need those elsewhere.
+    pub(crate) fn free_addresses(&mut self) {
+        self.receivers.retain(|receiver| receiver.engine.can(Ability::SeeHeaders));
+        self.transmitters.retain(|transmitter| transmitter.engine.can(Ability::SeeHeaders));
     }
 
     /// Whether flows may change while they are sent.

@@ -133,14 +133,14 @@ impl Links {
         }
     }
 
-    /// All outages, in the order of their ends; those that go on end `now`.
-    pub(crate) fn into_outages(mut self, now: Nanos) -> Vec<Outage> {
+    /// All outages, in the order of their ends, of which those that go on end `now`; and the watches.
+    pub(crate) fn finish(mut self, now: Nanos) -> (Vec<Outage>, Vec<LinkWatch>) {
         let open: Vec<Outage> = std::mem::take(&mut self.down)
             .into_iter()
             .map(|(interface, since)| self.outage(interface, since, now))
             .collect();
         self.outages.extend(open);
-        self.outages
+        (self.outages, self.watches)
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
             lasted_ns: ms(lasted).get(),
         };
         let expected = [outage("eth1", 100, 501), outage("eth2", 8000, 20)];
-        assert_eq!(links.into_outages(ms(9020)), expected);
+        assert_eq!(links.finish(ms(9020)).0, expected);
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(crate) fn receive(
     let idle = receive::open(request, (&port, engine), idle_meter(request))?;
     timestamps::told(&port).inspect(|told| observer.notice(told));
     let mut station = facts::station(&port, engine, &idle.mode, &machine);
-    facts::threads(&mut station, "receive", &idle.states);
+    facts::threads(&mut station, "receive", [&idle.state]);
     let (started, begun) = (SystemTime::now(), MonotonicClock.now());
     let watch = watch(&port)?;
     let mut local = Local {
@@ -166,8 +166,8 @@ fn served_findings(served: &Served) -> Vec<String> {
             lost => format!(", {lost} of the others were lost"),
         };
         findings.push(format!(
-            "{} were served one after the other{others}; this report is of the last one, and each has its own",
-            counted(served.measured(), "sender")
+            "{} were served one after the other{others}; this report is of the last one, and each sender has its own",
+            counted(served.measured(), "run")
         ));
     }
     findings
@@ -222,7 +222,7 @@ impl Local<'_> {
         timeline.pause(now, WATCH)
     }
 
-    /// Nobody is served any more.
+    /// Opens the port again, where nothing of it rests.
     fn rest(&mut self) {
         self.idle =
             receive::open(self.request, (&self.port, self.engine), idle_meter(self.request)).ok();
@@ -291,12 +291,16 @@ impl Metering for Local<'_> {
             run_start: Some(Nanos::new(expected.sent_from_ns)),
             ..MeterConfig::default()
         };
-        if let Some(idle) = self.idle.take() {
-            idle.finish();
-        }
+        (self.complete, self.unseen) = (0, Vec::new());
+        let resting = self.idle.take().and_then(|idle| idle.rest().1);
+        let index = |port: &ResolvedPort| port.link.as_ref().map(|link| link.index);
+        let before = index(&self.port);
         let found = self.find_again();
-        let opened =
-            found.and_then(|()| receive::open(self.request, (&self.port, self.engine), meter));
+        // what rests is of the link that was there
+        let resting = resting.filter(|_| index(&self.port) == before);
+        let opened = found.and_then(|()| {
+            receive::open_again(self.request, (&self.port, self.engine), meter, resting)
+        });
         let receiver = opened.map_err(|error| {
             self.rest();
             error.to_string()
@@ -355,7 +359,7 @@ impl Metering for Local<'_> {
         let spent = CpuTimes::now().since(&cpu);
         let missing = receivers::lost(std::slice::from_ref(&receiver));
         self.station.card = cards::report(card.as_deref(), cards::read(&self.port).as_ref());
-        let received = receiver.finish();
+        let (received, resting) = receiver.rest();
         if let Some(timeline) = &mut self.timeline {
             self.kept.add(&received.intervals);
             timeline.received(received.intervals);
@@ -384,7 +388,10 @@ impl Metering for Local<'_> {
         let count = Count { frames, bytes, missing };
         self.work =
             MeteringState::Done { summary: Box::new(summary.clone()), count, relation, unread };
-        self.rest();
+        self.idle = resting;
+        if self.idle.is_none() {
+            self.rest();
+        }
         Ok(Measured {
             costs: costs.collect(),
             notes: notes.collect(),
@@ -392,6 +399,7 @@ impl Metering for Local<'_> {
             summary,
             delivered: None,
             intervals: Vec::new(),
+            ..Measured::default()
         })
     }
 

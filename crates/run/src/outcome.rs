@@ -1,6 +1,7 @@
 //! From what threads left behind to a report.
 
 use std::io;
+use std::net::SocketAddr;
 use std::thread::ScopedJoinHandle;
 use std::time::SystemTime;
 
@@ -27,7 +28,7 @@ use crate::cards::{self, CardReports};
 use crate::facts;
 use crate::intervals::Timeline;
 use crate::refused;
-use crate::remote::{self, Measurement, RemoteError};
+use crate::remote::{self, Connection, Measurement, RemoteError};
 use crate::replay::{self, Member, Replayed};
 use crate::session::Running;
 use crate::timestamps;
@@ -57,6 +58,7 @@ pub(crate) struct Outcome {
 
 /// What a receiver on another host measured, and its ports.
 pub(crate) struct Remote {
+    address: SocketAddr,
     stations: Vec<Station>,
     outcome: remote::RemoteOutcome,
 }
@@ -66,14 +68,15 @@ pub(crate) fn join(thread: io::Result<ScopedJoinHandle<'_, Driven>>) -> io::Resu
     thread?.join().map_err(|_| io::Error::other("a sending thread panicked"))
 }
 
-/// Fetches the result of the receiver on another host.
+/// Fetches the result of the receiver on another host; gives the connection for the next run, unless that has ended.
 pub(crate) fn finish_remote(
     measurement: Result<Option<Measurement>, RemoteError>,
     settle: Nanos,
-) -> Result<Option<Remote>, RemoteError> {
+) -> Result<Option<(Remote, Option<Connection>)>, RemoteError> {
     let finish = |measurement: Measurement| {
-        let stations = measurement.stations().to_vec();
-        measurement.finish(settle).map(|outcome| Remote { stations, outcome })
+        let (address, stations) = (measurement.address(), measurement.stations().to_vec());
+        let (outcome, connection) = measurement.finish_run(settle)?;
+        Ok((Remote { address, stations, outcome }, connection))
     };
     measurement?.map(finish).transpose()
 }
@@ -150,7 +153,9 @@ pub(crate) fn report(
                 end = ended_early(&end);
             }
             machine_notes.extend(remote.outcome.measured.notes.iter().cloned());
-            timeline.received(remote.outcome.intervals.clone());
+            if !timeline.received_far(remote.outcome.intervals.clone()) {
+                end = lost_peer(&end, &RemoteError::LargeIntervals { address: remote.address });
+            }
             receiver = Some(join_remote(receiver, remote));
         }
         Err(error) => end = lost_peer(&end, &error),
@@ -186,6 +191,7 @@ pub(crate) fn report(
     };
     let mut report = assemble(facts, sender, receiver);
     let told = timeline.finish(&mut report, spans);
+    run.lab.accepted = run.open.accepted;
     (report, told)
 }
 
@@ -544,7 +550,7 @@ fn receiver_side(
         let mut station =
             facts::station(&run.lab.ports[place], receiver.engine, &mode, &run.lab.machine);
         station.card = cards.of(place);
-        facts::threads(&mut station, "receive", &receiver.states);
+        facts::threads(&mut station, "receive", [&receiver.state]);
         let engine = receiver.engine;
         let (received, resting) = receiver.rest();
         run.lab.receivers.extend(resting);

@@ -74,10 +74,8 @@ pub struct ReceiveRequest {
     pub promiscuous: bool,
     /// Let measured datagrams go on to the stack (the kernel engine would end them).
     pub pass: bool,
-    /// The CPUs that the receiving thread may run on; none: the system's choice. Several threads have one each, in turn.
+    /// The CPUs that the receiving thread may run on; none: the system's choice.
     pub cores: Vec<u16>,
-    /// How many threads receive, each with a queue of its own: 0 and 1 are one.
-    pub queues: u16,
     /// How it competes for a CPU.
     pub priority: PriorityChoice,
     /// Stop after this time.
@@ -177,10 +175,10 @@ pub fn receive(
     let waiting = (&receiver, &mut links, &mut day, &mut timeline);
     let end = wait(request, observer, stop, waiting);
     let lasted = MonotonicClock.now().saturating_sub(beat.start);
-    let outages = links.into_outages(MonotonicClock.now());
+    let (outages, _) = links.finish(MonotonicClock.now());
     let elapsed = MonotonicClock.now().saturating_sub(begun);
     let mut station = facts::station(&port, engine, &receiver.mode, &machine);
-    facts::threads(&mut station, "receive", &receiver.states);
+    facts::threads(&mut station, "receive", [&receiver.state]);
     station.card = cards::report(card.as_ref(), cards::read(&port).as_ref());
     let received = receiver.finish();
     timeline.received(received.intervals);
@@ -335,7 +333,6 @@ fn engine(request: &ReceiveRequest, port: &ResolvedPort) -> Result<Choice, RunEr
     let able = |engine: Engine| {
         (request.codecs.is_empty() || engine.can(Ability::Codecs))
             && (request.log.is_none() || engine.can(Ability::PacketLog))
-            && (request.queues <= 1 || engine.can(Ability::ReceiveQueues))
     };
     let engine = match request.engine.engine() {
         Some(engine) => {
@@ -381,7 +378,6 @@ fn check_abilities(
         let hint = use_one(|engine| engine.can(Ability::PacketLog));
         return Err(RunError::usage(what).hint(format!("{hint} for --log")));
     }
-    check_queues(request, engine)?;
     let Filter { source, source_port, .. } = request.filter;
     if !engine.can(Ability::SeeHeaders) && (source.is_some() || source_port.is_some()) {
         let what =
@@ -394,42 +390,21 @@ fn check_abilities(
     Ok(())
 }
 
-/// That several queues can do what is asked of a receiver.
-fn check_queues(request: &ReceiveRequest, engine: Engine) -> Result<(), RunError> {
-    let queues = request.queues;
-    if queues <= 1 {
-        return Ok(());
-    }
-    let most = PortSpec::RECEIVE_QUEUES_MAX;
-    if queues > most {
-        let what = format!("a receiver has {most} queues at the most, and --queues says {queues}");
-        return Err(RunError::usage(what));
-    }
-    if !engine.can(Ability::ReceiveQueues) {
-        let able = Engine::names(|engine| engine.can(Ability::ReceiveQueues));
-        let what = match engine.can(Ability::MeterInKernel) {
-            true => format!("the {engine} engine meters on the CPUs that frames arrive at"),
-            false => format!("the {engine} engine receives by one queue"),
-        };
-        let hint = format!("use the engine {able} for --queues, or leave that out");
-        return Err(RunError::usage(what).hint(hint));
-    }
-    let alone = [(request.log.is_some(), "--log"), (request.count.is_some(), "--count")];
-    match alone.into_iter().find(|(asked, _)| *asked) {
-        Some((_, flag)) => {
-            let what =
-                format!("{flag} goes with one queue, as only that has frames in their order");
-            Err(RunError::usage(what).hint("leave --queues out"))
-        }
-        None => Ok(()),
-    }
-}
-
 /// Opens the receiver that a request means.
 pub(crate) fn open(
     request: &ReceiveRequest,
+    at: (&ResolvedPort, Engine),
+    meter: MeterConfig,
+) -> Result<Receiver, RunError> {
+    open_again(request, at, meter, None)
+}
+
+/// The same, by the receiver that rests there if that can do it.
+pub(crate) fn open_again(
+    request: &ReceiveRequest,
     (port, engine): (&ResolvedPort, Engine),
     meter: MeterConfig,
+    mut resting: Option<Receiver>,
 ) -> Result<Receiver, RunError> {
     check_abilities(request, port, engine)?;
     let log = match &request.log {
@@ -443,7 +418,8 @@ pub(crate) fn open(
     if request.timestamps == TimestampsChoice::Hardware {
         timestamps::open(port, engine, Wanted { sent: false, received: true })?;
     }
-    let groups = receivers::join(port, &request.groups)?;
+    let held = resting.as_mut().and_then(|resting| resting.take_groups(&request.groups));
+    let groups = held.map_or_else(|| receivers::join(port, &request.groups), Ok)?;
     let how = Receiving {
         meter,
         fate: if request.pass { Fate::Pass } else { Fate::Drop },
@@ -456,11 +432,17 @@ pub(crate) fn open(
         // what a peer announced is ours, and our senders wait for no answer
         manner: if request.listen.is_some() { Manner::Silent } else { Manner::Answering },
         most: request.count,
-        queues: request.queues,
         thread: thread(request, port),
     };
     let opening = RxOpening { place: 0, engine, in_memory: &InMemory::default() };
-    let receiver = driver(engine).open_receiver(port, &opening, how)?;
+    let again = match resting {
+        Some(resting) => resting.restart(port, &opening, how)?,
+        None => Err(how),
+    };
+    let receiver = match again {
+        Ok(receiver) => return Ok(receiver),
+        Err(how) => driver(engine).open_receiver(port, &opening, how)?,
+    };
     if engine.needs_link() {
         // attaching a program may have taken it down
         links::await_up(port, MonotonicClock.now(), request.link_timeout)?;

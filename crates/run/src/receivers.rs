@@ -1,6 +1,9 @@
-//! The receiving ports of a run: opened beforehand, metering until they are told to stop.
+//! The receiving ports of a run: opened beforehand, metering until they are told to stop. Between the runs of a lab they rest:
+//! what is open stays open, and nothing is metered.
 
+use std::any::Any;
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,14 +20,12 @@ use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, ThreadState, realtime_share};
 use wirebeat_meter::interval::{Beat, MeterBooks, MeterSeries};
 use wirebeat_meter::meter::{Meter, MeterConfig};
-use wirebeat_meter::queue_series::QueueSeries;
-use wirebeat_meter::queues::meters;
 use wirebeat_meter::series::Series;
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_units::Nanos;
 
 use crate::damage::DamageWatch;
-use crate::engines::{Engine, OwnMeter, RxOpening};
+use crate::engines::{Engine, OwnMeter, RxOpening, driver};
 use crate::error::RunError;
 use crate::packet_log::PacketLog;
 use crate::ports::ResolvedPort;
@@ -50,19 +51,17 @@ pub(crate) struct Receiving {
     /// A log of each packet.
     pub(crate) log: Option<PacketLog>,
     /// Groups that were joined; they are left when the receiver ends.
-    pub(crate) groups: Vec<Membership>,
-    /// How many queues, with a thread each, divide among them what arrives, where threads meter; at least one.
-    pub(crate) queues: u16,
-    /// Where and how these threads run: each on a CPU of its own, as far as CPUs are named.
+    pub(crate) groups: Memberships,
+    /// Where and how the thread runs that meters, if one does.
     pub(crate) thread: ThreadOrders,
 }
 
 /// Joins multicast groups at a port: on its interface, or on that of the system's choice. An engine without a network
 /// has nobody to tell.
-pub(crate) fn join(port: &ResolvedPort, groups: &[Group]) -> Result<Vec<Membership>, RunError> {
+pub(crate) fn join(port: &ResolvedPort, groups: &[Group]) -> Result<Memberships, RunError> {
     let nobody = port.spec.engine.engine().is_some_and(|engine| !engine.has_network());
     if groups.is_empty() || nobody {
-        return Ok(Vec::new());
+        return Ok(Memberships::default());
     }
     let interface = port.link.as_ref().map_or(0, |link| link.index.get());
     let joined = |group: &Group| {
@@ -70,7 +69,15 @@ pub(crate) fn join(port: &ResolvedPort, groups: &[Group]) -> Result<Vec<Membersh
             RunError::usage(format!("port '{}' cannot join the group {group}: {error}", port.name))
         })
     };
-    port.enter(|| groups.iter().map(joined).collect::<Result<Vec<_>, _>>())?
+    let held = port.enter(|| groups.iter().map(joined).collect::<Result<Vec<_>, _>>())??;
+    Ok(Memberships { groups: groups.to_vec(), _held: held })
+}
+
+/// Memberships of multicast groups, until they are dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Memberships {
+    groups: Vec<Group>,
+    _held: Vec<Membership>,
 }
 
 /// A receiver at work.
@@ -79,12 +86,12 @@ pub(crate) struct Receiver {
     pub(crate) place: usize,
     pub(crate) engine: Engine,
     pub(crate) mode: String,
-    /// What is in force for each of its threads; nothing where the kernel meters.
-    pub(crate) states: Vec<Arc<ThreadState>>,
+    /// What is in force for its thread; nothing where the kernel meters.
+    pub(crate) state: Arc<ThreadState>,
     work: MeteredBy,
     /// Sequence numbers that were missing at the last look.
     missing: AtomicU64,
-    _groups: Vec<Membership>,
+    groups: Memberships,
     /// That its card takes all frames, where no socket of it says so.
     _promiscuous: Option<Promiscuous>,
     /// What the stack drops before a socket sees it.
@@ -95,24 +102,52 @@ pub(crate) struct Receiver {
 enum MeteredBy {
     /// The engine meters by itself, and somebody who looks makes intervals of its counts.
     Engine { receiver: Box<dyn OwnMeter>, intervals: Box<LiveIntervals<MeterSeries>> },
-    /// A thread for each queue meters what that delivers; there is at least one.
-    Threads { queues: Vec<QueueThread>, stop: Arc<AtomicBool> },
+    /// A thread meters what a port delivers.
+    Thread { thread: JoinHandle<Collected>, stop: Arc<AtomicBool>, live: Arc<LiveRx> },
+    /// Nobody reads the port of a thread.
+    Idle(Box<dyn IdlePort>),
 }
 
-/// The thread of a receive queue.
+/// A port that rests between runs.
+pub(crate) trait IdlePort: Any + Debug + Send {
+    /// Starts a thread that meters what it delivers. It has been re-armed.
+    fn start(
+        self: Box<Self>,
+        opening: &RxOpening<'_>,
+        how: Receiving,
+    ) -> Result<Receiver, RunError>;
+}
+
+/// The same of one engine, with the clock that it is read by.
 #[derive(Debug)]
-struct QueueThread {
-    thread: JoinHandle<Collected>,
-    live: Arc<LiveRx>,
+pub(crate) struct IdleRx<P, C> {
+    pub(crate) port: P,
+    clock: C,
+}
+
+impl<P, C> IdlePort for IdleRx<P, C>
+where
+    P: RxPort + Debug + 'static,
+    C: wirebeat_engine::clock::Clock + Debug + 'static,
+{
+    fn start(
+        self: Box<Self>,
+        opening: &RxOpening<'_>,
+        how: Receiving,
+    ) -> Result<Receiver, RunError> {
+        start(opening, self.port, self.clock, how)
+    }
 }
 
 /// What a metering thread leaves.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Collected {
     summary: MeterSummary,
     error: Option<PortError>,
     log_error: Option<std::io::Error>,
     card_stamps: Option<CardStamps>,
+    /// Its port, where that can rest.
+    idle: Option<Box<dyn IdlePort>>,
 }
 
 /// What a receiver measured, at its end.
@@ -130,167 +165,93 @@ pub(crate) struct ReceiverResult {
     pub(crate) intervals: Series<MeterBooks>,
 }
 
+impl Default for ReceiverResult {
+    fn default() -> Self {
+        ReceiverResult {
+            summary: MeterSummary::default(),
+            error: None,
+            log_error: None,
+            damage: None,
+            card_stamps: None,
+            intervals: Series::new(0),
+        }
+    }
+}
+
 /// After so many frames a receiver looks whether it has to rest.
 const REST: u32 = 64;
 
-/// Starts a thread for each of `ports`, the receive queues of one port, that meters what it delivers.
+/// Starts a thread that meters what `port` delivers.
 pub(crate) fn start<P, C>(
     opening: &RxOpening<'_>,
-    ports: Vec<P>,
+    mut port: P,
     clock: C,
     how: Receiving,
 ) -> Result<Receiver, RunError>
 where
-    P: RxPort + 'static,
-    C: wirebeat_engine::clock::Clock + Clone + 'static,
+    P: RxPort + Debug + 'static,
+    C: wirebeat_engine::clock::Clock + Debug + 'static,
 {
     let stop = Arc::new(AtomicBool::new(false));
-    let mut mode = ports.first().map(|port| port.caps().mode.clone()).unwrap_or_default();
-    let count = ports.len();
-    if count > 1 {
-        mode = format!("{mode}, {count} queues");
-    }
+    let live = Arc::new(LiveRx::default());
+    let mode = port.caps().mode.clone();
     let Receiving { meter: config, mut log, groups, manner, most, thread: orders, .. } = how;
-    let meters = meters(config, count);
-    let lives = LiveRx::of_queues(count);
-    let (mut queues, mut states) = (Vec::new(), Vec::new());
-    for (index, ((port, meter), live)) in ports.into_iter().zip(meters).zip(lives).enumerate() {
-        let work = QueueWork {
-            port,
-            clock: clock.clone(),
-            meter,
-            orders: orders.of_worker(index, count),
-            stop: Arc::clone(&stop),
-            live: Arc::new(live),
-            manner,
-            most: most.unwrap_or(u64::MAX),
-            // there is none where several queues are
-            log: log.take(),
-        };
-        states.push(Arc::clone(&work.orders.state));
-        queues.push(work.start(&stop)?);
-    }
-    let work = MeteredBy::Threads { queues, stop };
+    let most = most.unwrap_or(u64::MAX);
+    let state = Arc::clone(&orders.state);
+    let (stopped, seen) = (Arc::clone(&stop), Arc::clone(&live));
+    let thread = thread::Builder::new()
+        .name("wb-receive".to_owned())
+        .spawn(move || {
+            let mut meter = Meter::new(config);
+            let applied = match orders.apply() {
+                Ok(applied) => applied,
+                Err(source) => {
+                    let (what, on) =
+                        ("preparing the receiving thread".into(), format!("CPU {:?}", orders.cpus));
+                    let error = Some(PortError::System { what, on, source });
+                    let summary = meter.summary();
+                    return Collected { summary, error, ..Collected::default() };
+                }
+            };
+            let rest = match orders.priority {
+                Priority::Realtime => RunClock::with_budget(realtime_share()),
+                Priority::Normal | Priority::High => RunClock::default(),
+            };
+            let mut taken = 0_u32;
+            let tap = |arrival: &Arrival<'_>| {
+                taken = taken.wrapping_add(1);
+                if taken.is_multiple_of(REST) {
+                    rest.rest();
+                }
+                if let Some(log) = &mut log {
+                    log.record(arrival.at, arrival.bytes);
+                }
+            };
+            let told = (&*stopped, &*seen);
+            let error =
+                collect_and_tell((&mut port, &clock, manner), &mut meter, told, most, tap).err();
+            let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
+            let mut summary = meter.into_summary();
+            summary.receiver_drops = port.receive_drops();
+            let card_stamps = port.card_stamps();
+            drop(applied);
+            let rests = error.is_none() && port.rest();
+            let idle = rests.then(|| Box::new(IdleRx { port, clock }) as Box<dyn IdlePort>);
+            Collected { summary, error, log_error: written.err(), card_stamps, idle }
+        })
+        .map_err(|error| RunError::machine(format!("cannot start a receiving thread: {error}")))?;
+    let work = MeteredBy::Thread { thread, stop, live };
     Ok(Receiver {
         place: opening.place,
         engine: opening.engine,
         mode,
-        states,
+        state,
         work,
         missing: AtomicU64::new(0),
-        _groups: groups,
+        groups,
         _promiscuous: None,
         damage: None,
     })
-}
-
-/// What the thread of a receive queue works with.
-struct QueueWork<P, C> {
-    port: P,
-    clock: C,
-    meter: Meter,
-    orders: ThreadOrders,
-    stop: Arc<AtomicBool>,
-    live: Arc<LiveRx>,
-    manner: Manner,
-    most: u64,
-    log: Option<PacketLog>,
-}
-
-impl<P, C> QueueWork<P, C>
-where
-    P: RxPort + 'static,
-    C: wirebeat_engine::clock::Clock + 'static,
-{
-    /// Starts the thread. Where that fails, `stop` ends those that have begun.
-    fn start(self, stop: &AtomicBool) -> Result<QueueThread, RunError> {
-        let live = Arc::clone(&self.live);
-        let spawned =
-            thread::Builder::new().name("wb-receive".to_owned()).spawn(move || self.run());
-        match spawned {
-            Ok(thread) => Ok(QueueThread { thread, live }),
-            Err(error) => {
-                stop.store(true, Ordering::Release);
-                Err(RunError::machine(format!("cannot start a receiving thread: {error}")))
-            }
-        }
-    }
-
-    /// Meters until it is stopped.
-    fn run(self) -> Collected {
-        let QueueWork { mut port, clock, mut meter, orders, stop, live, manner, most, mut log } =
-            self;
-        let applied = match orders.apply() {
-            Ok(applied) => applied,
-            Err(source) => {
-                let (what, on) =
-                    ("preparing the receiving thread".into(), format!("CPU {:?}", orders.cpus));
-                let error = Some(PortError::System { what, on, source });
-                let summary = meter.into_summary();
-                return Collected { summary, error, log_error: None, card_stamps: None };
-            }
-        };
-        let rest = match orders.priority {
-            Priority::Realtime => RunClock::with_budget(realtime_share()),
-            Priority::Normal | Priority::High => RunClock::default(),
-        };
-        let mut taken = 0_u32;
-        let tap = |arrival: &Arrival<'_>| {
-            taken = taken.wrapping_add(1);
-            if taken.is_multiple_of(REST) {
-                rest.rest();
-            }
-            if let Some(log) = &mut log {
-                log.record(arrival.at, arrival.bytes);
-            }
-        };
-        let told = (&*stop, &*live);
-        let error =
-            collect_and_tell((&mut port, &clock, manner), &mut meter, told, most, tap).err();
-        let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
-        let mut summary = meter.into_summary();
-        summary.receiver_drops = port.receive_drops();
-        let card_stamps = port.card_stamps();
-        drop(applied);
-        Collected { summary, error, log_error: written.err(), card_stamps }
-    }
-}
-
-impl Collected {
-    /// What all queues leave, and the first error of each kind.
-    fn all(queues: impl IntoIterator<Item = Collected>) -> Collected {
-        let add = |mut all: Collected, one: Collected| {
-            all.summary.merge(&one.summary);
-            all.error = all.error.or(one.error);
-            all.log_error = all.log_error.or(one.log_error);
-            match (&mut all.card_stamps, one.card_stamps) {
-                (Some(stamps), Some(more)) => stamps.merge(&more),
-                (stamps, more) => *stamps = stamps.take().or(more),
-            }
-            all
-        };
-        queues.into_iter().reduce(add).unwrap_or_else(|| Collected {
-            summary: MeterSummary::default(),
-            error: None,
-            log_error: None,
-            card_stamps: None,
-        })
-    }
-
-    /// What a thread leaves that panicked.
-    fn nothing() -> Collected {
-        let error = PortError::System {
-            what: "metering".into(),
-            on: "a receiving thread".to_owned(),
-            source: std::io::Error::other("it panicked"),
-        };
-        Collected {
-            summary: MeterSummary::default(),
-            error: Some(error),
-            log_error: None,
-            card_stamps: None,
-        }
-    }
 }
 
 /// What is left of intervals when all that was measured is `summary`.
@@ -336,16 +297,16 @@ impl Receiver {
         opening: &RxOpening<'_>,
         mode: String,
         meter: Box<dyn OwnMeter>,
-        (groups, promiscuous): (Vec<Membership>, Option<Promiscuous>),
+        (groups, promiscuous): (Memberships, Option<Promiscuous>),
     ) -> Receiver {
         Receiver {
             place: opening.place,
             engine: opening.engine,
             mode,
-            states: Vec::new(),
+            state: Arc::default(),
             work: MeteredBy::Engine { receiver: meter, intervals: Box::default() },
             missing: AtomicU64::new(0),
-            _groups: groups,
+            groups,
             _promiscuous: promiscuous,
             damage: None,
         }
@@ -360,78 +321,66 @@ impl Receiver {
     pub(crate) fn received(&self) -> (u64, u64) {
         match &self.work {
             MeteredBy::Engine { receiver, .. } => receiver.received(),
-            MeteredBy::Threads { queues, .. } => {
-                let read = |queue: &QueueThread| {
-                    let LiveRx { frames, bytes, .. } = &*queue.live;
-                    (frames.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed))
-                };
-                queues.iter().map(read).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+            MeteredBy::Thread { live, .. } => {
+                (live.frames.load(Ordering::Relaxed), live.bytes.load(Ordering::Relaxed))
             }
+            MeteredBy::Idle(_) => (0, 0),
         }
     }
 
     /// Measures in these intervals from now on. Nothing that belongs to them has arrived.
     pub(crate) fn begin_intervals(&self, beat: Beat, limit: usize) {
-        match &self.work {
-            MeteredBy::Engine { intervals, .. } => {
-                let series = MeterSeries::new(beat, limit);
-                let next = series.next();
-                intervals.begin(series, next);
-            }
-            MeteredBy::Threads { queues, .. } => {
-                let mut series = Some(QueueSeries::new(beat, limit, queues.len()));
-                for QueueThread { live, .. } in queues {
-                    // they have it together
-                    match series.take() {
-                        Some(series) => live.intervals.begin(series, beat.end(0)),
-                        None => live.intervals.join(beat.end(0)),
-                    }
-                }
-            }
+        let series = MeterSeries::new(beat, limit);
+        let next = series.next();
+        if let Some(intervals) = self.intervals() {
+            intervals.begin(series, next);
         }
     }
 
     /// Takes what it measured in intervals so far, and how many of them are complete. It is `now`.
     pub(crate) fn take_intervals(&self, now: Nanos) -> (Series<MeterBooks>, u64) {
-        let taken = match &self.work {
-            MeteredBy::Engine { receiver, intervals } => {
-                if intervals.due(now) {
-                    intervals.pass(|series| {
-                        series.pass(now, &**receiver);
-                        series.next()
-                    });
-                }
-                intervals.look(|series| (series.take(), series.complete()))
-            }
-            MeteredBy::Threads { queues, .. } => queues.first().and_then(|first| {
-                first.live.intervals.look(|series| (series.take(), series.complete()))
-            }),
-        };
+        if let MeteredBy::Engine { receiver, intervals } = &self.work
+            && intervals.due(now)
+        {
+            intervals.pass(|series| {
+                series.pass(now, &**receiver);
+                series.next()
+            });
+        }
+        let take = |series: &mut MeterSeries| (series.take(), series.complete());
+        let taken = self.intervals().and_then(|intervals| intervals.look(take));
         taken.unwrap_or((Series::new(0), u64::MAX))
+    }
+
+    fn intervals(&self) -> Option<&LiveIntervals<MeterSeries>> {
+        match &self.work {
+            MeteredBy::Engine { intervals, .. } => Some(intervals),
+            MeteredBy::Thread { live, .. } => Some(&live.intervals),
+            MeteredBy::Idle(_) => None,
+        }
     }
 
     /// Asks for what is missing now.
     fn ask_missing(&self) {
-        if let MeteredBy::Threads { queues, .. } = &self.work {
-            queues.iter().for_each(|queue| queue.live.asked.store(true, Ordering::Relaxed));
+        if let MeteredBy::Thread { live, .. } = &self.work {
+            live.asked.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Sequence numbers that are missing now, or were when the threads that meter answered last. They have until `until`.
+    /// Sequence numbers that are missing now, or were when the thread that meters answered last. It has until `until`.
     fn missing(&self, until: Instant) -> u64 {
         match &self.work {
             MeteredBy::Engine { receiver, .. } => receiver.missing(),
-            MeteredBy::Threads { queues, .. } => {
-                for QueueThread { live, thread } in queues {
-                    while live.asked.load(Ordering::Acquire)
-                        && !thread.is_finished()
-                        && Instant::now() < until
-                    {
-                        thread::sleep(STEP);
-                    }
+            MeteredBy::Thread { live, thread, .. } => {
+                while live.asked.load(Ordering::Acquire)
+                    && !thread.is_finished()
+                    && Instant::now() < until
+                {
+                    thread::sleep(STEP);
                 }
-                LiveRx::missing(queues.iter().map(|queue| &*queue.live))
+                live.missing.load(Ordering::Relaxed)
             }
+            MeteredBy::Idle(_) => 0,
         }
     }
 
@@ -440,78 +389,93 @@ impl Receiver {
         match &self.work {
             MeteredBy::Engine { receiver, .. } => receiver.received().0 >= count,
             // it was told how many, and has ended with the last of them
-            MeteredBy::Threads { queues, .. } => {
-                queues.iter().all(|queue| queue.thread.is_finished())
-            }
+            MeteredBy::Thread { thread, .. } => thread.is_finished(),
+            MeteredBy::Idle(_) => false,
         }
     }
 
-    /// Stops and says what was measured; what stays attached for another run comes back beside it.
-    pub(crate) fn rest(mut self) -> (ReceiverResult, Option<Receiver>) {
-        let MeteredBy::Engine { receiver: meter, intervals } = &mut self.work else {
-            return (self.finish(), None);
+    /// Stops and says what was measured; what stays open for another run comes back beside it.
+    pub(crate) fn rest(self) -> (ReceiverResult, Option<Receiver>) {
+        let damage = self.damage.as_ref().and_then(DamageWatch::finding);
+        let (received, work) = match self.work {
+            MeteredBy::Engine { receiver, intervals } => {
+                receiver.pause();
+                let received = of_meter(&*receiver, &intervals);
+                (received, Some(MeteredBy::Engine { receiver, intervals: Box::default() }))
+            }
+            MeteredBy::Thread { thread, stop, live } => {
+                stop.store(true, Ordering::Release);
+                let (received, idle) = of_thread(thread, &live);
+                (received, idle.map(MeteredBy::Idle))
+            }
+            MeteredBy::Idle(idle) => (ReceiverResult::default(), Some(MeteredBy::Idle(idle))),
         };
-        meter.pause();
-        let summary = meter.summary();
-        let received = ReceiverResult {
-            intervals: left(intervals, &summary),
-            summary,
-            error: None,
-            log_error: None,
-            damage: self.damage.as_ref().and_then(DamageWatch::finding),
-            card_stamps: None,
-        };
-        (received, Some(self))
+        let resting = work.map(|work| Receiver { work, ..self });
+        (ReceiverResult { damage, ..received }, resting)
     }
 
-    /// Measures another run, as `how` says; gives it back where that takes another receiver.
+    /// Measures another run, as `how` says; gives that back where it takes another receiver.
     pub(crate) fn restart(
         mut self,
+        port: &ResolvedPort,
+        opening: &RxOpening<'_>,
         how: Receiving,
     ) -> Result<Result<Receiver, Receiving>, RunError> {
-        let MeteredBy::Engine { receiver: meter, .. } = &mut self.work else { return Ok(Err(how)) };
-        if !meter.restart(&how)? {
+        if self.engine != opening.engine {
             return Ok(Err(how));
         }
-        self.missing = AtomicU64::new(0);
-        self._groups = how.groups;
-        Ok(Ok(self))
+        match self.work {
+            MeteredBy::Engine { receiver: ref mut meter, .. } => {
+                if !meter.restart(&how)? {
+                    return Ok(Err(how));
+                }
+                self.missing = AtomicU64::new(0);
+                self.groups = how.groups;
+                Ok(Ok(self))
+            }
+            MeteredBy::Idle(mut idle) => {
+                if !driver(self.engine).rearm_receiver(port, &mut *idle, &how)? {
+                    return Ok(Err(how));
+                }
+                let damage = self.damage.map(|_| DamageWatch::of(port)).transpose()?;
+                Ok(Ok(Receiver { damage, ..idle.start(opening, how)? }))
+            }
+            MeteredBy::Thread { .. } => Ok(Err(how)),
+        }
+    }
+
+    /// Its memberships, if they are those of `groups`.
+    pub(crate) fn take_groups(&mut self, groups: &[Group]) -> Option<Memberships> {
+        let alike = self.groups.groups == groups;
+        alike.then(|| std::mem::take(&mut self.groups))
     }
 
     /// Stops and says what was measured.
     pub(crate) fn finish(self) -> ReceiverResult {
-        let damage = self.damage.as_ref().and_then(DamageWatch::finding);
-        match self.work {
-            MeteredBy::Engine { receiver, intervals } => {
-                let summary = receiver.summary();
-                let intervals = left(&intervals, &summary);
-                let (error, log_error, card_stamps) = (None, None, None);
-                ReceiverResult { summary, error, log_error, damage, card_stamps, intervals }
-            }
-            MeteredBy::Threads { queues, stop } => {
-                stop.store(true, Ordering::Release);
-                let join = |queue: QueueThread| {
-                    let collected = queue.thread.join().unwrap_or_else(|_| Collected::nothing());
-                    (collected, queue.live)
-                };
-                let (collected, lives): (Vec<_>, Vec<_>) = queues.into_iter().map(join).unzip();
-                let Collected { summary, error, log_error, card_stamps } =
-                    Collected::all(collected);
-                let intervals = lives.first().and_then(|live| {
-                    live.intervals.look(|series| {
-                        series.finish(&summary);
-                        series.take()
-                    })
-                });
-                ReceiverResult {
-                    summary,
-                    error,
-                    log_error,
-                    damage,
-                    card_stamps,
-                    intervals: intervals.unwrap_or(Series::new(0)),
-                }
-            }
-        }
+        self.rest().0
     }
+}
+
+/// What an engine has metered.
+fn of_meter(meter: &dyn OwnMeter, intervals: &LiveIntervals<MeterSeries>) -> ReceiverResult {
+    let summary = meter.summary();
+    ReceiverResult { intervals: left(intervals, &summary), summary, ..ReceiverResult::default() }
+}
+
+/// What a thread leaves that was told to end, and its port where that can rest.
+fn of_thread(
+    thread: JoinHandle<Collected>,
+    live: &LiveRx,
+) -> (ReceiverResult, Option<Box<dyn IdlePort>>) {
+    let collected = thread.join().unwrap_or_else(|_| Collected {
+        error: Some(PortError::System {
+            what: "metering".into(),
+            on: "a receiving thread".to_owned(),
+            source: std::io::Error::other("it panicked"),
+        }),
+        ..Collected::default()
+    });
+    let Collected { summary, error, log_error, card_stamps, idle } = collected;
+    let intervals = left(&live.intervals, &summary);
+    (ReceiverResult { summary, error, log_error, card_stamps, damage: None, intervals }, idle)
 }

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, ScopedJoinHandle, Thread};
 
 use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::clock::Wait;
@@ -55,13 +55,71 @@ pub(crate) struct SendContext<'a> {
     pub(crate) stop: &'a AtomicBool,
     /// Changes from outside, if there may be some.
     pub(crate) changes: Option<&'a Changes>,
+    /// Where each says that it has ended.
+    pub(crate) at_work: &'a AtWork,
 }
 
-/// Opens the transmit cores of a port, on these CPUs.
+/// Transmit cores that are at work. The thread that watches them is woken when one has ended.
+#[derive(Debug)]
+pub(crate) struct AtWork {
+    cores: AtomicUsize,
+    watching: Thread,
+}
+
+impl AtWork {
+    /// So many; the calling thread watches them.
+    pub(crate) fn new(cores: usize) -> AtWork {
+        AtWork { cores: AtomicUsize::new(cores), watching: thread::current() }
+    }
+
+    /// Whether there are any.
+    pub(crate) fn any(&self) -> bool {
+        self.cores.load(Ordering::Acquire) > 0
+    }
+
+    /// One has ended, or never began.
+    pub(crate) fn leave(&self) {
+        self.cores.fetch_sub(1, Ordering::AcqRel);
+        self.watching.unpark();
+    }
+}
+
+/// A transmitter between two runs of a lab.
+#[derive(Debug)]
+pub(crate) struct RestingTx {
+    /// The place of its port among those of the lab.
+    pub(crate) place: usize,
+    pub(crate) engine: Engine,
+    transmitter: Box<dyn Transmitter>,
+}
+
+/// Gets transmitters that rested ready for these cores, if they are as many and can do it.
+fn rearmed(
+    (port, engine): (&ResolvedPort, Engine),
+    opening: &TxOpening<'_>,
+    cores: &[TxCore],
+    resting: Vec<RestingTx>,
+) -> Result<Option<Vec<Box<dyn Transmitter>>>, RunError> {
+    if resting.len() != cores.len() || resting.iter().any(|one| one.engine != engine) {
+        return Ok(None);
+    }
+    let mut transmitters = Vec::with_capacity(cores.len());
+    for (RestingTx { mut transmitter, .. }, core) in resting.into_iter().zip(cores) {
+        if !driver(engine).rearm_transmitter(port, opening, core, &mut *transmitter)? {
+            return Ok(None);
+        }
+        transmitters.push(transmitter);
+    }
+    Ok(Some(transmitters))
+}
+
+/// Opens the transmit cores of a port, on these CPUs. Those that rested at the port are used again where they can be, and closed
+/// before others open where they cannot.
 pub(crate) fn open(
     (port, engine): (&ResolvedPort, Engine),
     opening: &TxOpening<'_>,
     (seats, priority): (&[Seat], Priority),
+    resting: Vec<RestingTx>,
 ) -> Result<Vec<TxWorker>, RunError> {
     let program = opening.program;
     let flows = program.flows_from(&port.name);
@@ -90,7 +148,10 @@ pub(crate) fn open(
         TxCore { plan, flows: share.flows.clone(), thread }
     };
     let cores: Vec<TxCore> = seats.iter().zip(&shares).map(core).collect();
-    let ports = driver(engine).open_transmitters(port, opening, &cores)?;
+    let ports = match rearmed((port, engine), opening, &cores, resting)? {
+        Some(ports) => ports,
+        None => driver(engine).open_transmitters(port, opening, &cores)?,
+    };
     let sender = |((TxCore { plan, flows, thread }, share), port): ((TxCore, Share), _)| TxWorker {
         engine,
         port,
@@ -109,17 +170,25 @@ pub(crate) fn open(
 
 /// Says at its end that a core sends nothing more.
 struct WorkerExit<'a> {
-    changes: &'a Changes,
+    changes: Option<&'a Changes>,
     place: usize,
+    at_work: &'a AtWork,
 }
 
 impl Drop for WorkerExit<'_> {
     fn drop(&mut self) {
-        self.changes.leave(self.place);
+        self.changes.inspect(|changes| changes.leave(self.place));
+        self.at_work.leave();
     }
 }
 
 impl TxWorker {
+    /// Its transmitter, for another run. In memory and on files there is nothing to keep: each run begins anew.
+    pub(crate) fn rest(self, place: usize) -> Option<RestingTx> {
+        let TxWorker { engine, port: transmitter, .. } = self;
+        (!engine.is_virtual()).then_some(RestingTx { place, engine, transmitter })
+    }
+
     /// Starts the thread that drives this core.
     pub(crate) fn spawn<'scope, 'env: 'scope>(
         &'env mut self,
@@ -131,8 +200,8 @@ impl TxWorker {
         let clock = if self.is_on_virtual_time() { clocks.next() } else { None };
         thread::Builder::new().name(name).spawn_scoped(scope, move || {
             // The others wait for it to end, however it does.
-            let _leaving =
-                marching.changes.map(|changes| WorkerExit { changes, place: self.place });
+            let SendContext { changes, at_work, .. } = marching;
+            let _leaving = WorkerExit { changes, place: self.place, at_work };
             self.run(&marching, clock.unwrap_or_default())
         })
     }

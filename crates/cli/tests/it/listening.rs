@@ -102,7 +102,7 @@ fn a_report_after_several_senders_says_that_it_is_of_the_last() {
     receiver.interrupt();
     let ended = receiver.wait(PATIENCE).unwrap();
     assert_eq!(received(&document(&ended)), 300);
-    assert!(ended.stdout.contains("2 senders were served one after the other"), "{ended:?}");
+    assert!(ended.stdout.contains("2 runs were served one after the other"), "{ended:?}");
 }
 
 /// 1.5 Mpps for 2 s took 2.1 s on any engine.

@@ -62,7 +62,12 @@ impl Accepted {
         Ok(Accepted { counts, _link: link })
     }
 
-    /// What the driver answered since this was opened.
+    /// Counts from zero.
+    pub fn restart(&self) {
+        self.counts.zero();
+    }
+
+    /// What the driver answered since this was opened, or restarted last.
     pub fn answers(&self) -> Answers {
         Answers {
             accepted: self.counts.load(offset_of!(abi::Accepted, frames)),

@@ -32,6 +32,9 @@ pub(crate) struct Transmitter {
     pub(crate) lateness: Mapped,
     pub(crate) histograms: Mapped,
     pub(crate) interruptions: Mapped,
+    /// What the program keeps for itself from one frame to the next, and the numbers of frames.
+    pub(crate) own: MapHandle,
+    pub(crate) sequences: MapHandle,
     /// What makes calls cheap; `None` where that is not permitted.
     pub(crate) entered: Option<Entered>,
     /// What keeps the way warm while frames are waited for.
@@ -174,8 +177,13 @@ impl Transmitter {
             Err(_) => (None, None),
         };
         let ring_len = slots as usize * slot_size;
+        let handle = |map: &libbpf_rs::Map<'_>| {
+            MapHandle::try_from(map).map_err(std::io::Error::other).map_err(&failed)
+        };
         Ok(Transmitter {
             program,
+            own: handle(&maps.bss)?,
+            sequences: handle(&maps.sequences)?,
             ring: SlotRing::new(
                 map(maps.slots.as_fd(), ring_len)?,
                 slot_size,

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::mem::offset_of;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::port::{
     Amount, DepartureRecord, Interruptions, OWN_HISTOGRAMS, PortError, Repeat, TxCaps, TxMeta,
@@ -85,6 +87,8 @@ pub struct KernelTx {
     calls: Calls,
     /// Set by `stop`: frames taken back, by tag.
     withdrawn: Vec<Amount>,
+    own: MapHandle,
+    sequences: MapHandle,
     _entered: Option<Entered>,
     _warm_up: Option<WarmUp>,
 }
@@ -119,10 +123,7 @@ impl KernelTx {
         let on = options.interface.clone();
         let memory = (options.sequences.as_deref(), options.shared.as_deref());
         let loaded = Transmitter::load(&layout, memory, &on)?;
-        loaded.orders.store(orders::PATIENCE_NS, PATIENCE.get());
-        loaded.orders.store(orders::STOP_NS, u64::MAX);
-        loaded.orders.store(orders::UNTIL_NS, u64::MAX);
-        show_time_of_day(&loaded.orders, &options.unix_offset);
+        begin_orders(&loaded.orders, &options.unix_offset);
         let engine = Engine {
             program: loaded.program,
             view: loaded.view,
@@ -170,9 +171,70 @@ impl KernelTx {
             interruptions: loaded.interruptions,
             calls,
             withdrawn: Vec::new(),
+            own: loaded.own,
+            sequences: loaded.sequences,
             _entered: loaded.entered,
             _warm_up: loaded.warm_up,
         })
+    }
+
+    /// Gets ready for another run with the same program, with numbers and counters from zero. Says `false`, and does nothing,
+    /// where the program was made for something else than `options` ask for: other frames, another interface, other memory.
+    /// All ports that share sequence numbers are re-armed before any of them sends.
+    ///
+    /// # Errors
+    /// Its counters cannot be emptied, or there is no thread.
+    pub fn rearm(&mut self, options: &KernelOptions) -> Result<bool, PortError> {
+        let KernelOptions { index, plan, wait, thread, shared, attachment, .. } = options;
+        let mine = &self.options;
+        let plan_without_time = TxPlan { unix_offset: mine.plan.unix_offset, ..*plan };
+        let same = |a: &Option<Arc<Attachment>>, b: &Option<Arc<Attachment>>| match (a, b) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (a, b) => a.is_none() && b.is_none(),
+        };
+        let alike = *index == mine.index
+            && plan_without_time == mine.plan
+            && options.unix_offset.is_of(&mine.unix_offset)
+            && options.sequences.is_some() == mine.sequences.is_some()
+            && same(attachment, &mine.attachment);
+        let (Calls::Thread(pump), Some(thread)) = (&mut self.calls, thread) else {
+            return Ok(false);
+        };
+        // a thread that ended on an error would again
+        if !alike || shared.is_some() || mine.shared.is_some() || pump.finish().is_err() {
+            return Ok(false);
+        }
+        let on = mine.interface.as_str();
+        let emptied = |error| load::system("emptying the counters", on, error);
+        let numbers = 8 * self.sequences.max_entries() as usize;
+        let sequences = Mapped::new(self.sequences.as_fd(), numbers)
+            .map_err(|source| system("mapping sequence numbers", on, source))?;
+        let zeros = vec![0; self.own.value_size() as usize];
+        self.own.update(&0_u32.to_ne_bytes(), &zeros, MapFlags::ANY).map_err(emptied)?;
+        for mapped in
+            [&self.tags, &self.lateness, &self.histograms, &self.interruptions, &sequences]
+        {
+            mapped.zero();
+        }
+        self.progress.zero();
+        self.orders.zero();
+        begin_orders(&self.orders, &mine.unix_offset);
+        self.ring.rearm();
+        self.round = Round::default();
+        self.withdrawn.clear();
+        self.caps.link = options.link;
+        let change = attachment.is_some() && !load::restores_frames();
+        let frame = vec![0; usize::from(base_len(plan, change))];
+        let orders = PumpOrders { wait: *wait, thread: thread.clone(), paced: plan.paced, frame };
+        pump.restart(orders)
+            .map_err(|source| system("starting the transmitting thread", on, source))?;
+        (self.options.wait, self.options.thread) = (*wait, Some(thread.clone()));
+        Ok(true)
+    }
+
+    /// How it was opened, or re-armed last.
+    pub fn options(&self) -> &KernelOptions {
+        &self.options
     }
 
     fn consumed(&self) -> u64 {
@@ -232,6 +294,14 @@ impl KernelTx {
     fn tag_word(&self, index: usize, field: usize) -> u64 {
         self.tags.load(index * size_of::<abi::Tag>() + field)
     }
+}
+
+/// What the program is told before anything is sent.
+fn begin_orders(orders: &Mapped, unix_offset: &UnixOffset) {
+    orders.store(orders::PATIENCE_NS, PATIENCE.get());
+    orders.store(orders::STOP_NS, u64::MAX);
+    orders.store(orders::UNTIL_NS, u64::MAX);
+    show_time_of_day(orders, unix_offset);
 }
 
 /// How many slots a ring has: a power of two, and room for a round.

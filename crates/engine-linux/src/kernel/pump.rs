@@ -170,6 +170,17 @@ impl Pump {
         Ok(Pump { engine, thread: Some(thread) })
     }
 
+    /// Starts another thread where the last one was ended.
+    pub(crate) fn restart(&mut self, orders: PumpOrders) -> io::Result<()> {
+        self.finish()?;
+        self.engine.quit.store(false, Ordering::Release);
+        self.engine.orders.store(orders::STOP, 0);
+        let shared = Arc::clone(&self.engine);
+        let thread = thread::Builder::new().name("wb-pump".to_owned());
+        self.thread = Some(thread.spawn(move || pump(&shared, &orders))?);
+        Ok(())
+    }
+
     /// Tells the thread that there is something new.
     pub(crate) fn wake(&self) {
         if let Some(thread) = &self.thread {

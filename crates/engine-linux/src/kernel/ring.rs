@@ -40,6 +40,11 @@ impl SlotRing {
         SlotRing { slots, slot_size, count, frame_max, fragments: tags, head: 0, reserved: 0 }
     }
 
+    /// Nothing is reserved or written, as at first. The program's own counts have to be zero, too.
+    pub(crate) fn rearm(&mut self) {
+        (self.head, self.reserved) = (0, 0);
+    }
+
     /// Reserves up to `want` slots, given how many the program has consumed.
     pub(crate) fn reserve(&mut self, want: usize, consumed: u64) -> usize {
         let free = self.count - self.head.saturating_sub(consumed).min(self.count);

@@ -50,6 +50,9 @@ const IPV6_NEXT_HEADER: u32 = ETHERNET + 6;
 const IPV4_LENGTH: u32 = ETHERNET + 2;
 const IPV4_FRAGMENT: u32 = ETHERNET + 6;
 
+/// A program that no frame passes.
+pub(super) const NOTHING: [libc::sock_filter; 1] = [op(RETURN, 0)];
+
 const fn op(code: u16, k: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k }
 }

@@ -28,9 +28,6 @@ const BLOCK_LEN: usize = 128 * 1024;
 const FRAME_LEN: usize = 2048;
 /// After so long the kernel hands over a block that is not full; its timer counts milliseconds.
 const RETIRE: Nanos = Nanos::from_millis(1);
-/// PACKET_FANOUT_FLAG_IGNORE_OUTGOING (`linux/if_packet.h`): a group is given what leaves as well, whatever its sockets asked
-/// for.
-const IGNORE_OUTGOING: u32 = 0x4000;
 /// How long a block may take to come when the interface is gone, on a busy machine.
 const GRACE: Nanos = Nanos::from_millis(20);
 
@@ -40,6 +37,12 @@ pub struct PacketRx {
     caps: RxCaps,
     socket: OwnedFd,
     interface: String,
+    /// The interface's number.
+    index: u32,
+    /// How it was opened, or re-armed last.
+    options: PacketReceive,
+    /// What arrived before is of an earlier run.
+    since: Nanos,
     ring: BlockRing,
     time: RealtimeToMonotonic,
     /// Where the card stamps, and what it did.
@@ -73,6 +76,9 @@ impl PacketRx {
             caps: RxCaps { mode: super::mode("AF_PACKET, TPACKET_V3", card), view: View::Frame },
             socket,
             interface: interface.to_owned(),
+            index,
+            options: *options,
+            since: Nanos::ZERO,
             ring: BlockRing::new(memory, BLOCK_LEN),
             time: RealtimeToMonotonic::new(),
             card: card.map(Stamped::by),
@@ -90,13 +96,48 @@ impl PacketRx {
         Ok(receiver)
     }
 
+    /// Receives again after a [rest](RxPort::rest), by the same socket and ring: what arrives from now on, of the kinds that
+    /// `options` say. In the namespace of the interface. Says `false`, and does nothing, where that takes another port: the
+    /// interface is not the one that it was or had an error, or the options differ in more than the kinds of frames.
+    ///
+    /// # Errors
+    /// The interface is gone, or the socket refuses the filter.
+    pub fn rearm(
+        &mut self,
+        options: &PacketReceive,
+        card: Option<&Card>,
+    ) -> Result<bool, PortError> {
+        let index = super::link_of(&self.interface)?.index.get();
+        let alike = PacketReceive { kinds: options.kinds, ..self.options } == *options;
+        let alike = alike && index == self.index && card.is_some() == self.card.is_some();
+        let whole = matches!(rustix::net::sockopt::socket_error(&self.socket), Ok(Ok(())));
+        if !alike || !whole || self.gone {
+            return Ok(false);
+        }
+        for _ in 0..self.ring.blocks() {
+            if self.ring.take(|_| {}).is_none() {
+                break;
+            }
+        }
+        // reading sets the kernel's counter to zero
+        self.receive_drops();
+        self.drops.set(0);
+        self.card = card.map(Stamped::by);
+        // a block that is not full comes later, and may hold frames of before
+        self.since = MonotonicClock.now();
+        sys::attach_filter(&self.socket, &filter::program(options.accept, options.kinds))
+            .map_err(|e| refused("receiving again", &self.interface, e))?;
+        self.options = *options;
+        Ok(true)
+    }
+
     /// Joins a group of sockets that divide the frames among them.
     fn share(&self, fanout: Fanout) -> Result<(), PortError> {
         let request = match fanout {
             Fanout::Alone => return Ok(()),
             Fanout::New => libc::PACKET_FANOUT_FLAG_UNIQUEID << 16,
             Fanout::Join(group) => u32::from(group),
-        } | (libc::PACKET_FANOUT_HASH | IGNORE_OUTGOING) << 16;
+        } | libc::PACKET_FANOUT_HASH << 16;
         sys::set_option(&self.socket, (libc::SOL_PACKET, libc::PACKET_FANOUT), &request)
             .map_err(|e| refused("sharing the frames among several queues", &self.interface, e))
     }
@@ -118,6 +159,7 @@ impl PacketRx {
         let mut count = 0;
         for _ in 0..self.ring.blocks() {
             let (time, card, scratch) = (&self.time, &mut self.card, &mut self.scratch);
+            let since = self.since;
             // a block may have been filled since
             card.iter_mut().for_each(Stamped::refresh);
             let taken = self.ring.take(|frame| {
@@ -128,6 +170,9 @@ impl PacketRx {
                     // it carries one of both stamps
                     Some(card) => card.time(by_card, || time(frame.stamp)),
                 };
+                if at < since {
+                    return;
+                }
                 let delivered = deliver(&frame, (at, timed), card.is_some(), scratch, sink);
                 count += delivered;
                 card.iter_mut().for_each(|card| card.joined(delivered));
@@ -205,6 +250,10 @@ impl RxPort for PacketRx {
 
     fn card_stamps(&self) -> Option<CardStamps> {
         self.card.as_ref().map(Stamped::stamps)
+    }
+
+    fn rest(&mut self) -> bool {
+        !self.gone && sys::attach_filter(&self.socket, &filter::NOTHING).is_ok()
     }
 }
 

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use wirebeat_engine::port::{CardStamps, PortError, TxCaps, TxPlan, View};
+use wirebeat_netlink::{Link, LinkIndex};
 use wirebeat_units::BufferLen;
 
 use super::socket::{self, Protocol};
@@ -28,6 +29,8 @@ pub struct PacketTx {
     caps: TxCaps,
     socket: OwnedFd,
     interface: String,
+    /// The interface's number.
+    index: LinkIndex,
     slots: Slots,
     messages: Messages,
     stalls: u64,
@@ -48,19 +51,7 @@ impl PacketTx {
     /// sends nothing yet.
     pub fn open(interface: &str, plan: &TxPlan, card: Option<&Card>) -> Result<Self, PortError> {
         let link = super::link_of(interface)?;
-        let frame_max = link.mtu.saturating_add(HEADER_MAX);
-        if u32::from(plan.frame_max) > frame_max {
-            return Err(PortError::Unsupported {
-                engine: ENGINE,
-                what: format!(
-                    "send frames of {} bytes by {interface}: its MTU of {} allows {} with FCS; \
-                     send shorter ones, or raise the MTU",
-                    BufferLen::new(plan.frame_max.into()).with_fcs(),
-                    link.mtu,
-                    BufferLen::new(frame_max).with_fcs()
-                ),
-            });
-        }
+        check_length(&link, plan)?;
         let socket = socket::open(interface)?;
         const ON: libc::c_int = 1;
         sys::set_option(&socket, (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS), &ON)
@@ -85,14 +76,51 @@ impl PacketTx {
             external: None,
             link: link.speed,
         };
-        let interface = interface.to_owned();
-        Ok(PacketTx { caps, socket, interface, slots, messages, stalls: 0, stamps })
+        let (interface, index) = (interface.to_owned(), link.index);
+        Ok(PacketTx { caps, socket, interface, index, slots, messages, stalls: 0, stamps })
+    }
+
+    /// Gets ready for another run by the same socket, with counters from zero. In the namespace of the interface. Says `false`,
+    /// and does nothing, where that takes another port: the interface is not the one that it was or had an error, or its card
+    /// stamps.
+    ///
+    /// # Errors
+    /// The interface is gone, or does not carry frames of that length.
+    pub fn rearm(&mut self, plan: &TxPlan) -> Result<bool, PortError> {
+        let link = super::link_of(&self.interface)?;
+        check_length(&link, plan)?;
+        let whole = matches!(rustix::net::sockopt::socket_error(&self.socket), Ok(Ok(())));
+        if !whole || link.index != self.index || self.stamps.is_some() {
+            return Ok(false);
+        }
+        self.slots.rearm(plan).map_err(|e| refused("making slots", &self.interface, e))?;
+        (self.caps.frame_max, self.caps.link) = (plan.frame_max.into(), link.speed);
+        self.stalls = 0;
+        Ok(true)
     }
 
     /// How often the driver had no room, so that frames had to wait.
     pub fn stalls(&self) -> u64 {
         self.stalls
     }
+}
+
+/// That a link carries the frames that are planned.
+fn check_length(link: &Link, plan: &TxPlan) -> Result<(), PortError> {
+    let frame_max = link.mtu.saturating_add(HEADER_MAX);
+    if u32::from(plan.frame_max) <= frame_max {
+        return Ok(());
+    }
+    Err(PortError::Unsupported {
+        engine: ENGINE,
+        what: format!(
+            "send frames of {} bytes by {}: its MTU of {} allows {} with FCS; send shorter ones, or raise the MTU",
+            BufferLen::new(plan.frame_max.into()).with_fcs(),
+            link.name,
+            link.mtu,
+            BufferLen::new(frame_max).with_fcs()
+        ),
+    })
 }
 
 tx_port_of_slots!(PacketTx);

@@ -14,8 +14,8 @@ use crate::sys::{self, refused};
 /// How much may wait in a socket, with what the kernel adds to each datagram.
 const BUFFER: usize = 4 << 20;
 /// A classic BPF program of one instruction: return 0, keep nothing.
-const DROP: libc::sock_filter =
-    libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+pub(super) const DROP: [libc::sock_filter; 1] =
+    [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 }];
 
 /// Where datagrams of a flow come from and go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -152,7 +152,7 @@ impl Endpoint {
         }
         // several transmit cores send from one port; replies are for others, and cost no memory here
         sockopt::set_socket_reuseport(socket, true)?;
-        sys::attach_filter(socket, &[DROP])?;
+        sys::attach_filter(socket, &DROP)?;
         sockopt::set_socket_recv_buffer_size(socket, 0)?;
         sys::set_send_buffer(socket, BUFFER)
     }

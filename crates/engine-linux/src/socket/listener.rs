@@ -136,6 +136,26 @@ impl Listener {
         mine && reply::send(&self.main.socket, answer.payload(), &source, &destination).is_ok()
     }
 
+    /// Gets nothing until it is re-armed: what comes meanwhile is dropped by the kernel.
+    pub(super) fn rest(&self) -> io::Result<()> {
+        self.sockets().try_for_each(|socket| sys::attach_filter(socket, &endpoint::DROP))
+    }
+
+    /// Gets datagrams again. Those that came before are dropped, and drops count from zero.
+    pub(super) fn rearm(&mut self) -> io::Result<()> {
+        let own = self.own.iter_mut();
+        for lane in std::iter::once(&mut self.main).chain(own) {
+            lane.empty()?;
+        }
+        self.until_look = LOOK_EVERY;
+        sys::detach_filter(&self.main.socket)?;
+        match &self.own {
+            Some(own) if self.address.ip().is_unspecified() => sys::detach_filter(&own.socket),
+            Some(own) => sys::attach_filter(&own.socket, &UNICAST),
+            None => Ok(()),
+        }
+    }
+
     /// The sockets.
     pub(super) fn sockets(&self) -> impl Iterator<Item = &OwnedFd> {
         self.lanes().map(|lane| &lane.socket)
@@ -298,6 +318,21 @@ impl Lane {
             }
         }
         self.emptied = false;
+        Ok(())
+    }
+
+    /// Reads what is there, and forgets it. Nothing more comes meanwhile.
+    fn empty(&mut self) -> io::Result<()> {
+        loop {
+            self.read(0, false)?;
+            if self.emptied {
+                break;
+            }
+        }
+        (self.next, self.held) = (0, 0);
+        self.drops();
+        let (last, _) = self.drops.get();
+        self.drops.set((last, 0));
         Ok(())
     }
 

@@ -56,7 +56,7 @@ pub enum Joining {
 }
 
 /// How datagrams are received.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketReceive {
     /// Addresses to listen on; port 0: the kernel chooses.
     pub listen: Vec<SocketAddr>,

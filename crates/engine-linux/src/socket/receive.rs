@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, CardStamps, PortError, RxCaps, RxPort, View};
 use wirebeat_meter::codecs::{Answer, Ends};
-use wirebeat_netlink::{LinkEvent, LinkState, LinkWatch, NetlinkError};
+use wirebeat_netlink::{Link, LinkEvent, LinkState, LinkWatch, NetlinkError};
 use wirebeat_units::Nanos;
 
 use super::listener::{Listener, StampSource};
@@ -22,6 +22,12 @@ use crate::time::RealtimeToMonotonic;
 #[derive(Debug)]
 pub struct SocketRx {
     caps: RxCaps,
+    /// How it was opened.
+    options: SocketReceive,
+    /// The interface by which datagrams come, if one was named.
+    interface: Option<Link>,
+    /// What arrived before is of an earlier run.
+    since: Nanos,
     listeners: Vec<Listener>,
     /// Their sockets and the watch, to wait for. Not an epoll instance: it would be called for every
     /// datagram, waiting or not, at the expense of its sender.
@@ -43,8 +49,8 @@ impl SocketRx {
         options: &SocketReceive,
         card: Option<&Card>,
     ) -> Result<Self, PortError> {
-        let link = interface.map(|name| crate::link::find(ENGINE, name)).transpose()?;
-        let link = link.as_ref();
+        let found = interface.map(|name| crate::link::find(ENGINE, name)).transpose()?;
+        let link = found.as_ref();
         let stamps = if card.is_some() { StampSource::OfCard } else { StampSource::OfSystem };
         let open = |address| Listener::open(address, options, link, stamps);
         let listeners = options.listen.iter().map(open).collect::<Result<Vec<_>, _>>()?;
@@ -56,6 +62,8 @@ impl SocketRx {
         let caps = RxCaps { mode: super::mode(way, card), view: View::Datagram };
         Ok(SocketRx {
             caps,
+            options: options.clone(),
+            since: Nanos::ZERO,
             files: Vec::with_capacity(2 * listeners.len() + 1),
             listeners,
             time: RealtimeToMonotonic::new(),
@@ -63,7 +71,36 @@ impl SocketRx {
             gather: options.gather,
             flowing: false,
             watch,
+            interface: found,
         })
+    }
+
+    /// Receives again after a [rest](RxPort::rest), by the same sockets: what arrives from now on. In the namespace of the
+    /// interface. Says `false`, and does nothing, where that takes another port: the interface is not the one that it was or
+    /// went down meanwhile, or `options` ask for something else.
+    ///
+    /// # Errors
+    /// The interface is gone, or a socket fails.
+    pub fn rearm(
+        &mut self,
+        interface: Option<&str>,
+        options: &SocketReceive,
+        card: Option<&Card>,
+    ) -> Result<bool, PortError> {
+        let link = interface.map(|name| crate::link::find(ENGINE, name)).transpose()?;
+        let index = |link: &Option<Link>| link.as_ref().map(|link| link.index);
+        let alike = self.options == *options && index(&link) == index(&self.interface);
+        if !alike || card.is_some() != self.card.is_some() || self.check().is_err() {
+            return Ok(false);
+        }
+        for listener in &mut self.listeners {
+            let on = listener.address.to_string();
+            listener.rearm().map_err(|error| refused("receiving again", &on, error))?;
+        }
+        self.card = card.map(Stamped::by);
+        self.flowing = false;
+        self.since = MonotonicClock.now();
+        Ok(true)
     }
 
     /// The addresses that it listens on, with the ports that the kernel chose.
@@ -86,6 +123,7 @@ impl SocketRx {
         self.time.refresh(now);
         self.card.iter_mut().for_each(Stamped::refresh);
         let (time, card) = (&self.time, &mut self.card);
+        let since = self.since;
         let mut count = 0;
         for listener in &mut self.listeners {
             let version = listener.version;
@@ -96,6 +134,9 @@ impl SocketRx {
                     None => (by_system(), true),
                     Some(card) => card.time(control.card, by_system),
                 };
+                if at < since {
+                    return;
+                }
                 let destination = control.destination.map(|ip| SocketAddr::new(ip, port));
                 let ends = source
                     .zip(destination)
@@ -174,6 +215,10 @@ impl RxPort for SocketRx {
 
     fn card_stamps(&self) -> Option<CardStamps> {
         self.card.as_ref().map(Stamped::stamps)
+    }
+
+    fn rest(&mut self) -> bool {
+        self.listeners.iter().all(|listener| listener.rest().is_ok())
     }
 }
 

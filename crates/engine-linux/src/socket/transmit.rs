@@ -9,8 +9,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::net::sockopt::set_socket_recv_buffer_size;
+use rustix::net::sockopt::{set_socket_recv_buffer_size, socket_error};
 use wirebeat_engine::port::{CardStamps, PortError, TxCaps, TxMeta, View};
+use wirebeat_netlink::LinkIndex;
 
 use super::joining::joinable;
 use super::{Checksum, ENGINE, Endpoint, Joining, SocketTransmit};
@@ -30,8 +31,12 @@ const CONTROL_WORDS: usize = 3;
 #[derive(Debug)]
 pub struct SocketTx {
     caps: TxCaps,
-    /// The only interface that is used, if it was named.
+    /// The only interface that is used, if it was named, and its number.
     interface: Option<String>,
+    index: Option<LinkIndex>,
+    /// Where it was opened to send to, and whether joined.
+    endpoints: Vec<Option<Endpoint>>,
+    joining: Joining,
     peers: Vec<Peer>,
     /// Index of the peer, by tag; `None` for flows of other ports.
     peer_of: Vec<Option<u32>>,
@@ -100,7 +105,7 @@ impl SocketTx {
             holds: false,
             repeats: 0,
             external: None,
-            link: link.and_then(|link| link.speed),
+            link: link.as_ref().and_then(|link| link.speed),
         };
         let mut known = HashMap::new();
         let mut peers = Vec::new();
@@ -132,6 +137,9 @@ impl SocketTx {
         Ok(SocketTx {
             caps,
             interface: interface.map(str::to_owned),
+            index: link.map(|link| link.index),
+            endpoints: options.endpoints.clone(),
+            joining: options.joining,
             stamps,
             peers,
             peer_of,
@@ -141,6 +149,34 @@ impl SocketTx {
             controls: vec![[0; CONTROL_WORDS]; BATCH],
             stalls: 0,
         })
+    }
+
+    /// Gets ready for another run by the same sockets, with counters from zero. In the namespace of the interface. Says
+    /// `false`, and does nothing, where that takes another port: other endpoints, another interface of that name, or a card
+    /// that stamps.
+    ///
+    /// # Errors
+    /// The interface is gone, or the datagrams are too long.
+    pub fn rearm(
+        &mut self,
+        interface: Option<&str>,
+        options: &SocketTransmit,
+    ) -> Result<bool, PortError> {
+        let link = interface.map(|name| crate::link::find(ENGINE, name)).transpose()?;
+        super::check(options)?;
+        let alike = self.endpoints == options.endpoints && self.joining == options.joining;
+        if !alike || link.as_ref().map(|link| link.index) != self.index || self.stamps.is_some() {
+            return Ok(false);
+        }
+        self.slots.rearm(&options.plan).map_err(|e| refused("making slots", ENGINE, e))?;
+        for peer in &self.peers {
+            // what an ICMP message said of a datagram of before is none of the next run
+            let _ = socket_error(&peer.socket);
+        }
+        self.caps.frame_max = options.plan.frame_max.into();
+        self.caps.link = link.and_then(|link| link.speed);
+        self.stalls = 0;
+        Ok(true)
     }
 
     /// How often there was no room, so that datagrams had to wait.

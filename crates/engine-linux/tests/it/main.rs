@@ -14,6 +14,7 @@ mod flow_memory;
 mod lab;
 mod packet;
 mod packet_faults;
+mod rest;
 mod socket;
 mod socket_faults;
 mod socket_own;

@@ -9,11 +9,14 @@ use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_host::Machine;
 use wirebeat_meter::meter::Flows;
 use wirebeat_meter::summary::MeterSummary;
-use wirebeat_netlink::XdpMode;
+use wirebeat_netlink::{Link, XdpMode};
 use wirebeat_traffic::engines::Engine;
 use wirebeat_units::FrameLen;
 
-use super::{Missing, OwnMeter, RxOpening, Transmitter, TxCore, TxOpening, link, on_real_time};
+use super::{
+    Missing, OwnMeter, RxOpening, Transmitter, TxCore, TxOpening, link, on_real_time,
+    resting_transmitter,
+};
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
 use crate::receivers::{Receiver, Receiving};
@@ -81,21 +84,25 @@ impl super::Driver for Driver {
             false => None,
         };
         let open = |core: &TxCore| -> Result<Box<dyn Transmitter>, RunError> {
-            let options = KernelOptions {
-                index: link.index.get(),
-                interface: link.name.clone(),
-                plan: core.plan.tx,
-                wait: opening.wait,
-                thread: Some(core.thread.clone()),
-                unix_offset: opening.unix_offset.clone(),
-                sequences: sequences.clone(),
-                shared: opening.shared.cloned(),
-                attachment: port.attachment.get().cloned(),
-                link: link.speed,
-            };
+            let options = sending((port, link), opening, core, sequences.clone());
             Ok(on_real_time(port.enter(|| KernelTx::open(options))??))
         };
         cores.iter().map(open).collect()
+    }
+
+    fn rearm_transmitter(
+        &self,
+        port: &ResolvedPort,
+        opening: &TxOpening<'_>,
+        core: &TxCore,
+        resting: &mut dyn Transmitter,
+    ) -> Result<bool, RunError> {
+        let Some(resting) = resting_transmitter::<KernelTx>(resting) else { return Ok(false) };
+        // numbers that were shared by as many cores still are
+        let sequences = resting.options().sequences.clone();
+        let options = sending((port, link(port, Engine::Kernel)?), opening, core, sequences);
+        // the thread that transmits is of the namespace in which it is started
+        Ok(port.enter(|| resting.rearm(&options))??)
     }
 
     fn open_receiver(
@@ -170,6 +177,27 @@ impl OwnMeter for KernelReceiver {
             ..self.options().clone()
         };
         Ok(KernelReceiver::restart(self, &options)?)
+    }
+}
+
+/// How a transmit core is opened.
+fn sending(
+    (port, link): (&ResolvedPort, &Link),
+    opening: &TxOpening<'_>,
+    core: &TxCore,
+    sequences: Option<Arc<SharedSequences>>,
+) -> KernelOptions {
+    KernelOptions {
+        index: link.index.get(),
+        interface: link.name.clone(),
+        plan: core.plan.tx,
+        wait: opening.wait,
+        thread: Some(core.thread.clone()),
+        unix_offset: opening.unix_offset.clone(),
+        sequences,
+        shared: opening.shared.cloned(),
+        attachment: port.attachment.get().cloned(),
+        link: link.speed,
     }
 }
 

@@ -12,11 +12,12 @@ mod pcap;
 mod probing;
 mod socket;
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use wirebeat_engine::budget::RunClock;
-use wirebeat_engine::clock::Wait;
+use wirebeat_engine::clock::{MonotonicClock, Wait};
 use wirebeat_engine::drive::{Driven, Job, Plan, drive};
 use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_engine::port::{TxCaps, TxPort};
@@ -32,7 +33,7 @@ use wirebeat_traffic::program::Program;
 use crate::error::RunError;
 use crate::options::Options;
 use crate::ports::ResolvedPort;
-use crate::receivers::{Receiver, Receiving};
+use crate::receivers::{IdlePort, IdleRx, Receiver, Receiving};
 
 pub(crate) use choice::{
     Choice, check_ethernet, choose, fallback, fastest, settle, without_ethernet,
@@ -98,6 +99,31 @@ pub(crate) trait Driver: Sync {
         Err(RunError::usage(what).hint("leave 'to' out of the flows that go to it"))
     }
 
+    /// Gets a transmitter that rested ready for what `core` sends in another run: by what it has open, and with counters from
+    /// zero. Says `false`, and does nothing, where that takes another.
+    fn rearm_transmitter(
+        &self,
+        port: &ResolvedPort,
+        opening: &TxOpening<'_>,
+        core: &TxCore,
+        resting: &mut dyn Transmitter,
+    ) -> Result<bool, RunError> {
+        let _ = (port, opening, core, resting);
+        Ok(false)
+    }
+
+    /// Gets a receiver that rested ready for another run: what arrives from now on. Says `false`, and does nothing, where `how`
+    /// takes another.
+    fn rearm_receiver(
+        &self,
+        port: &ResolvedPort,
+        idle: &mut dyn IdlePort,
+        how: &Receiving,
+    ) -> Result<bool, RunError> {
+        let _ = (port, idle, how);
+        Ok(false)
+    }
+
     /// How many different sets of header fields may change in flows that it knows by their headers.
     fn header_masks(&self) -> usize {
         usize::MAX
@@ -146,7 +172,7 @@ pub(crate) struct RxOpening<'a> {
 }
 
 /// A port that sends, of any engine.
-pub(crate) trait Transmitter: Debug + Send {
+pub(crate) trait Transmitter: Any + Debug + Send {
     /// What it can do.
     fn caps(&self) -> &TxCaps;
 
@@ -171,7 +197,7 @@ struct RealTime<P>(P);
 #[derive(Debug)]
 struct VirtualTime<P>(P);
 
-impl<P: TxPort + Debug> Transmitter for RealTime<P> {
+impl<P: TxPort + Debug + 'static> Transmitter for RealTime<P> {
     fn caps(&self) -> &TxCaps {
         self.0.caps()
     }
@@ -185,7 +211,7 @@ impl<P: TxPort + Debug> Transmitter for RealTime<P> {
     }
 }
 
-impl<P: TxPort + Debug> Transmitter for VirtualTime<P> {
+impl<P: TxPort + Debug + 'static> Transmitter for VirtualTime<P> {
     fn caps(&self) -> &TxCaps {
         self.0.caps()
     }
@@ -207,6 +233,18 @@ fn on_real_time(port: impl TxPort + Debug + 'static) -> Box<dyn Transmitter> {
 /// A port on a virtual clock that sends.
 fn on_virtual_time(port: impl TxPort + Debug + 'static) -> Box<dyn Transmitter> {
     Box::new(VirtualTime(port))
+}
+
+/// The port of this type that sends on the monotonic clock, if `resting` is one.
+fn resting_transmitter<P: 'static>(resting: &mut dyn Transmitter) -> Option<&mut P> {
+    let resting: &mut dyn Any = resting;
+    resting.downcast_mut::<RealTime<P>>().map(|resting| &mut resting.0)
+}
+
+/// The port of this type that receives on the monotonic clock, if `idle` is one.
+fn resting_receiver<P: 'static>(idle: &mut dyn IdlePort) -> Option<&mut P> {
+    let idle: &mut dyn Any = idle;
+    idle.downcast_mut::<IdleRx<P, MonotonicClock>>().map(|idle| &mut idle.port)
 }
 
 /// An engine that meters by itself what arrives at a port.

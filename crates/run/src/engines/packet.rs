@@ -2,21 +2,19 @@
 
 use wirebeat_engine::clock::MonotonicClock;
 
-use wirebeat_engine::port::{PortError, RxPort, TxPort};
-use wirebeat_engine_linux::card::Card;
-use wirebeat_engine_linux::packet::{Accept, Fanout, Kinds, PacketReceive, PacketRx, PacketTx};
+use wirebeat_engine::port::{RxPort, TxPort};
+use wirebeat_engine_linux::packet::{Accept, Kinds, PacketReceive, PacketRx, PacketTx};
 use wirebeat_host::Machine;
 use wirebeat_traffic::engines::Engine;
-use wirebeat_units::Bytes;
 
 use super::probing::{LOOPBACK, MEMORY, plan, reason};
-use super::{Missing, RxOpening, Transmitter, TxCore, TxOpening, link, on_real_time};
+use super::{
+    Missing, RxOpening, Transmitter, TxCore, TxOpening, link, on_real_time, resting_receiver,
+    resting_transmitter,
+};
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
-use crate::receivers::{self, Receiver, Receiving};
-
-/// The ring of each of several queues: an eighth of a second, however little comes.
-const SHARED_RING: Bytes = Bytes::new(16 << 20);
+use crate::receivers::{self, IdlePort, Receiver, Receiving};
 
 pub(super) struct Driver;
 
@@ -53,33 +51,47 @@ impl super::Driver for Driver {
         opening: &RxOpening<'_>,
         how: Receiving,
     ) -> Result<Receiver, RunError> {
-        let accept = if how.promiscuous { Accept::All } else { Accept::Ours };
-        let others = how.meter.headers.flows().iter().any(|(headers, _)| !headers.is_udp());
-        let kinds = if others { Kinds::Any } else { Kinds::Probed };
         let interface = &link(port, Engine::Packet)?.name;
-        let receive = PacketReceive { accept, kinds, ..PacketReceive::default() };
+        let receive = receiving(&how);
         let card = port.card.get().cloned();
         let card = card.as_deref();
-        let opened = port.enter(|| open_queues(interface, &receive, (how.queues, card)))??;
+        let opened = port.enter(|| PacketRx::open(interface, &receive, card))??;
         receivers::start(opening, opened, MonotonicClock, how)
+    }
+
+    fn rearm_transmitter(
+        &self,
+        port: &ResolvedPort,
+        _opening: &TxOpening<'_>,
+        core: &TxCore,
+        resting: &mut dyn Transmitter,
+    ) -> Result<bool, RunError> {
+        match resting_transmitter::<PacketTx>(resting) {
+            Some(resting) if port.card.get().is_none() => {
+                Ok(port.enter(|| resting.rearm(&core.plan.tx))??)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn rearm_receiver(
+        &self,
+        port: &ResolvedPort,
+        idle: &mut dyn IdlePort,
+        how: &Receiving,
+    ) -> Result<bool, RunError> {
+        let Some(resting) = resting_receiver::<PacketRx>(idle) else { return Ok(false) };
+        let card = port.card.get().cloned();
+        let card = card.as_deref();
+        let receive = receiving(how);
+        Ok(port.enter(|| resting.rearm(&receive, card))??)
     }
 }
 
-/// Opens so many receive queues of an interface, which divide its frames by flow.
-fn open_queues(
-    interface: &str,
-    receive: &PacketReceive,
-    (queues, card): (u16, Option<&Card>),
-) -> Result<Vec<PacketRx>, PortError> {
-    if queues <= 1 {
-        return Ok(vec![PacketRx::open(interface, receive, card)?]);
-    }
-    let share = |fanout| {
-        let receive = PacketReceive { fanout, ring: SHARED_RING, ..*receive };
-        PacketRx::open(interface, &receive, card)
-    };
-    let first = share(Fanout::New)?;
-    let group = first.group().unwrap_or(0);
-    let others = (1..queues).map(|_| share(Fanout::Join(group)));
-    [Ok(first)].into_iter().chain(others).collect()
+/// Which frames are taken.
+fn receiving(how: &Receiving) -> PacketReceive {
+    let accept = if how.promiscuous { Accept::All } else { Accept::Ours };
+    let others = how.meter.headers.flows().iter().any(|(headers, _)| !headers.is_udp());
+    let kinds = if others { Kinds::Any } else { Kinds::Probed };
+    PacketReceive { accept, kinds, ..PacketReceive::default() }
 }

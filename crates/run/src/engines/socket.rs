@@ -12,11 +12,14 @@ use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_units::Nanos;
 
 use super::probing::{MEMORY, PAYLOAD, plan, reason};
-use super::{Missing, RxOpening, Transmitter, TxCore, TxOpening, on_real_time, without_ethernet};
+use super::{
+    Missing, RxOpening, Transmitter, TxCore, TxOpening, on_real_time, resting_receiver,
+    resting_transmitter, without_ethernet,
+};
 use crate::damage::DamageWatch;
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
-use crate::receivers::{self, Receiver, Receiving};
+use crate::receivers::{self, IdlePort, Receiver, Receiving};
 
 /// How long a datagram may take over loopback; it takes microseconds.
 const PATIENCE: Nanos = Nanos::from_millis(500);
@@ -100,19 +103,51 @@ impl super::Driver for Driver {
         opening: &RxOpening<'_>,
         how: Receiving,
     ) -> Result<Receiver, RunError> {
-        // of flows that were not announced, some are told apart by their ends only
-        let ends = matches!(how.meter.flows, Flows::Any(_)) && how.meter.codecs.by_ends();
         let card = port.card.get().cloned();
-        // joined datagrams have one stamp
-        let gro = if card.is_some() { Gro::Off } else { Gro::On };
-        let listen = how.listen.clone();
-        let receive = SocketReceive { listen, ends, gro, ..SocketReceive::default() };
+        let receive = receiving(&how, card.is_some());
         let interface = interface(port);
         let open = || SocketRx::open(interface.as_deref(), &receive, card.as_deref());
         let opened = port.enter(open)??;
         let damage = DamageWatch::of(port)?;
-        Ok(receivers::start(opening, vec![opened], MonotonicClock, how)?.watched(damage))
+        Ok(receivers::start(opening, opened, MonotonicClock, how)?.watched(damage))
     }
+
+    fn rearm_transmitter(
+        &self,
+        port: &ResolvedPort,
+        opening: &TxOpening<'_>,
+        core: &TxCore,
+        resting: &mut dyn Transmitter,
+    ) -> Result<bool, RunError> {
+        match resting_transmitter::<SocketTx>(resting) {
+            Some(resting) if port.card.get().is_none() => {
+                let (transmit, interface) = (sending(opening, core), interface(port));
+                Ok(port.enter(|| resting.rearm(interface.as_deref(), &transmit))??)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn rearm_receiver(
+        &self,
+        port: &ResolvedPort,
+        idle: &mut dyn IdlePort,
+        how: &Receiving,
+    ) -> Result<bool, RunError> {
+        let Some(resting) = resting_receiver::<SocketRx>(idle) else { return Ok(false) };
+        let card = port.card.get().cloned();
+        let (receive, interface) = (receiving(how, card.is_some()), interface(port));
+        Ok(port.enter(|| resting.rearm(interface.as_deref(), &receive, card.as_deref()))??)
+    }
+}
+
+/// What is listened for.
+fn receiving(how: &Receiving, by_card: bool) -> SocketReceive {
+    // of flows that were not announced, some are told apart by their ends only
+    let ends = matches!(how.meter.flows, Flows::Any(_)) && how.meter.codecs.by_ends();
+    // joined datagrams have one stamp
+    let gro = if by_card { Gro::Off } else { Gro::On };
+    SocketReceive { listen: how.listen.clone(), ends, gro, ..SocketReceive::default() }
 }
 
 /// A sender of one datagram over loopback.

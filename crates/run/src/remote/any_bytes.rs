@@ -92,6 +92,7 @@ fn as_receiver(bytes: &[u8]) {
         flows: vec![flow(0), flow(1)],
         delay_base: 0,
         relation: Relation::Same,
+        run: 1,
         sent_from_ns: 0,
     };
     let mut collector = Collector::new(&expected);

@@ -1,9 +1,10 @@
 //! The sender's end of a control connection.
 //!
 //! [`Connection::open`] shakes hands and greets, [`Connection::begin`] makes the receiver measure,
-//! [`Measurement::received`] tells how it goes, [`Measurement::finish`] fetches the result. A receiver
+//! [`Measurement::received`] tells how it goes, [`Measurement::finish`] fetches the result, and
+//! [`Measurement::finish_run`] gives the connection back for the next run. A receiver
 //! gives up a sender that is silent, so ask about once a second, or [`Connection::keep`] it while
-//! nothing has begun. Nothing that a receiver says is believed before it has been checked.
+//! nothing has begun (a [`RestingConnection`](super::RestingConnection) does). Nothing that a receiver says is believed before it has been checked.
 
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
@@ -72,8 +73,10 @@ pub struct Connection {
     line: Line,
     caller: Caller,
     welcome: Welcome,
-    /// What all comparisons of the clocks so far allow, and how many exchanges those took.
+    /// What all comparisons of the clocks for a run allow so far, and how many exchanges those took.
     compared: Option<(ClockLead, usize)>,
+    /// The number of the run that began last; 0: none has.
+    run: u64,
 }
 
 /// A measurement by the receiver at the other end.
@@ -89,6 +92,8 @@ pub struct Measurement {
     early: Collector,
     /// That result, when it is whole.
     ended: Option<Measured>,
+    /// What it tells of intervals is not taken any more.
+    is_refused: bool,
     /// When intervals end, until that was said.
     ends: Option<AskedIntervals>,
     heard: Heard,
@@ -129,7 +134,7 @@ impl Connection {
         loop {
             match Connection::attempt(&caller, address, &key, until) {
                 Ok((line, welcome)) => {
-                    return Ok(Connection { line, caller, welcome, compared: None });
+                    return Ok(Connection { line, caller, welcome, compared: None, run: 0 });
                 }
                 // It gave this connection up for others: the next one may be luckier.
                 Err(RemoteError::Crowded { .. }) if Instant::now() + pause < until => {
@@ -178,7 +183,12 @@ impl Connection {
 
     /// From now on waiting for the receiver ends as soon as `stop` is asked.
     pub fn heed(&mut self, stop: &Stop) {
-        self.line.channel.heed(Halt { stop: stop.clone(), grace: Duration::ZERO });
+        self.line.channel.heed(Some(Halt { stop: stop.clone(), grace: Duration::ZERO }));
+    }
+
+    /// From now on nothing ends that but the time that it may take.
+    pub(super) fn heed_nobody(&mut self) {
+        self.line.channel.heed(None);
     }
 
     /// Who receives: its version, ports and limits.
@@ -208,7 +218,9 @@ impl Connection {
             return Err(RemoteError::TooManyFlows { address, limit, asked });
         }
         let (ahead, clocks) = self.compare()?;
+        self.run += 1;
         let mut expected = Expected {
+            run: self.run,
             flows,
             delay_base: match clocks.relation {
                 Relation::Same => 0,
@@ -221,10 +233,11 @@ impl Connection {
         };
         expected.tame();
         match self.line.ask(&Request::Begin(expected.clone()))? {
-            Reply::Begun { stations } => Ok(Measurement {
+            Reply::Begun { run, stations } if run == expected.run => Ok(Measurement {
                 connection: self,
                 early: Collector::new(&expected),
                 ended: None,
+                is_refused: false,
                 ends: None,
                 heard: Heard::new(expected.flows.iter().map(|flow| flow.id).collect()),
                 clocks,
@@ -274,6 +287,11 @@ impl Measurement {
         &self.stations
     }
 
+    /// Where the receiver is.
+    pub fn address(&self) -> SocketAddr {
+        self.connection.line.address
+    }
+
     /// What the receiver has counted so far, by the latest that it told. Never waits for a receiver that
     /// does not answer; one that has not answered for long is gone.
     pub fn received(&mut self) -> Result<Count, RemoteError> {
@@ -290,6 +308,9 @@ impl Measurement {
 
     /// Asks for what it measured in intervals, or looks whether it has answered. Never waits for long.
     pub fn look_at_intervals(&mut self) -> Result<(), RemoteError> {
+        if self.is_refused {
+            return Ok(());
+        }
         let ends = if self.asked.is_none() { self.ends.take() } else { None };
         self.look(Request::Intervals { ends })
     }
@@ -297,6 +318,11 @@ impl Measurement {
     /// What it has told of intervals since the last call, and below which number they are complete.
     pub fn take_intervals(&mut self) -> (Series<MeterBooks>, u64) {
         self.heard.take(self.clocks.ahead_ns)
+    }
+
+    /// What it told of intervals takes more memory than there is for it: no more is asked, and [`Measurement::finish`] fails.
+    pub fn refuse_intervals(&mut self) {
+        self.is_refused = true;
     }
 
     /// Delays are uncertain by so many nanoseconds, as far as that is known.
@@ -393,11 +419,19 @@ impl Measurement {
     }
 
     pub(super) fn heed_for(&mut self, stop: &Stop, grace: Duration) {
-        self.connection.line.channel.heed(Halt { stop: stop.clone(), grace });
+        self.connection.line.channel.heed(Some(Halt { stop: stop.clone(), grace }));
     }
 
     /// Lets the receiver wait for frames on their way, `settle` at most, and fetches its result.
     pub fn finish(self, settle: Nanos) -> Result<RemoteOutcome, RemoteError> {
+        Ok(self.finish_run(settle)?.0)
+    }
+
+    /// The same, and gives the connection for the next run, unless the receiver has ended.
+    pub fn finish_run(
+        self,
+        settle: Nanos,
+    ) -> Result<(RemoteOutcome, Option<Connection>), RemoteError> {
         self.fetch(settle).map_err(|error| match error {
             // It was asked in time, so the missing result is its fault.
             RemoteError::Stopped { address } => {
@@ -407,7 +441,10 @@ impl Measurement {
         })
     }
 
-    fn fetch(mut self, settle: Nanos) -> Result<RemoteOutcome, RemoteError> {
+    fn fetch(mut self, settle: Nanos) -> Result<(RemoteOutcome, Option<Connection>), RemoteError> {
+        if self.is_refused {
+            return Err(RemoteError::LargeIntervals { address: self.connection.line.address });
+        }
         if self.ended.is_none()
             && let Some(asked) = self.asked
         {
@@ -440,13 +477,16 @@ impl Measurement {
             // What was taken off was a guess; the offset is what should have been.
             flow.delay_base = flow.delay_base.saturating_sub(clocks.ahead_ns);
         }
-        Ok(RemoteOutcome { measured, intervals, clocks, ended_early })
+        // clocks drift: the next run has comparisons of its own
+        let connection = Connection { compared: None, ..self.connection };
+        let connection = Some(connection).filter(|_| !ended_early);
+        Ok((RemoteOutcome { measured, intervals, clocks, ended_early }, connection))
     }
 
     fn ask_result(&mut self, settle: Nanos) -> Result<(Measured, ClockRelation), RemoteError> {
         let (_, clocks) = self.connection.compare()?;
         let line = &mut self.connection.line;
-        line.say(&Request::Finish { settle_ns: settle.get() })?;
+        line.say(&Request::Finish { run: self.expected.run, settle_ns: settle.get() })?;
         let mut deadline =
             Instant::now() + line.patience + settle.min(LONGEST_SETTLE).to_duration();
         let mut collector = Collector::new(&self.expected);

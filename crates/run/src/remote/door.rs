@@ -39,6 +39,11 @@ pub const BURST: u32 = 40;
 const LOOK: Duration = Duration::from_millis(100);
 /// Connections that are accepted in one turn.
 const TURN: usize = 64;
+/// How long one who could be served waits for a guest that is leaving: that its connection is closed is noticed soon, and not
+/// at once on a busy machine.
+const LEAVING: Duration = Duration::from_millis(500);
+/// How often it is looked whether it has left.
+const STEP: Duration = Duration::from_millis(5);
 /// Waiting after a turn that was full: bounds the work for a flood, at more than ten thousand connections a second.
 const BREATH: Duration = Duration::from_millis(5);
 
@@ -286,12 +291,25 @@ impl<'a> Acceptor<'a> {
         }
     }
 
+    /// Takes the place inside, as soon as nobody has it. Gives up soon, and while there is time to say so before `deadline`.
+    fn enter(&self, deadline: Instant) -> bool {
+        let now = Instant::now();
+        let deadline = now + LEAVING.min(deadline.saturating_duration_since(now) / 2);
+        while self.occupied.swap(true, Ordering::AcqRel) {
+            if Instant::now() >= deadline || self.closed.load(Ordering::Acquire) {
+                return false;
+            }
+            thread::sleep(STEP);
+        }
+        true
+    }
+
     /// Lets in who speaks the same protocol, if nobody is inside.
     fn admit(&self, guests: &SyncSender<Guest>, greeted: Greeted, address: SocketAddr) {
         let Greeted { mut channel, version, deadline } = greeted;
         let reply = if version.protocol != PROTOCOL {
             Reply::Incompatible(Version::ours())
-        } else if self.occupied.swap(true, Ordering::AcqRel) {
+        } else if !self.enter(deadline) {
             Reply::Busy
         } else {
             if guests.try_send(Guest { channel, address }).is_err() {

@@ -17,6 +17,8 @@ const PART: usize = 16_384;
 const PARTS: usize = 8;
 /// Parts of intervals that a sender takes at most before somebody adds them up.
 pub const PARTS_MAX: usize = 4096;
+/// Bytes of what a sender was told of intervals and nobody has added up: those of a result at the most.
+pub const TOLD_MAX: usize = 128 << 20;
 /// Entries that a receiver keeps for a sender that does not ask.
 pub const ROOM: usize = 64;
 
@@ -49,6 +51,13 @@ pub struct ToldIntervals {
     pub complete: u64,
     /// What has not been told before.
     pub parts: Vec<ToldInterval>,
+}
+
+impl ToldIntervals {
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.books.bytes()).sum()
+    }
 }
 
 impl AskedIntervals {
@@ -127,12 +136,14 @@ pub struct Heard {
     flows: BTreeSet<u16>,
     series: Series<MeterBooks>,
     complete: u64,
+    /// Bytes that may still be told until somebody takes them.
+    room: usize,
 }
 
 impl Heard {
     /// Nothing, of these flows.
     pub fn new(flows: BTreeSet<u16>) -> Heard {
-        Heard { flows, series: Series::new(ROOM), complete: 0 }
+        Heard { flows, series: Series::new(ROOM), complete: 0, room: TOLD_MAX }
     }
 
     /// Takes what a receiver told. An error says what of it cannot be true.
@@ -140,6 +151,10 @@ impl Heard {
         if told.parts.len() > PARTS_MAX {
             return Err("it tells of more intervals at a time than it may".to_owned());
         }
+        let room = self.room.checked_sub(told.bytes());
+        self.room = room.ok_or_else(|| {
+            format!("it tells more than {} MiB of intervals at a time", TOLD_MAX >> 20)
+        })?;
         for ToldInterval { first, intervals, books } in told.parts {
             if books.flows.keys().any(|id| !self.flows.contains(id)) {
                 return Err("it tells intervals of a flow that was not announced".to_owned());
@@ -156,6 +171,7 @@ impl Heard {
 
     /// All of it, and below which number intervals are complete. Delays are by a clock that is so far ahead.
     pub fn take(&mut self, ahead_ns: i64) -> (Series<MeterBooks>, u64) {
+        self.room = TOLD_MAX;
         let mut series = self.series.take();
         for (_, books) in series.iter_mut() {
             let flows = books.flows.values_mut().chain([&mut books.others, &mut books.unprobed]);
@@ -245,6 +261,23 @@ mod tests {
         let (series, complete) = heard.take(0);
         let entries: Vec<_> = series.into_iter().collect();
         assert_eq!((entries, complete), (vec![(3..4, all)], 5));
+    }
+
+    #[test]
+    fn what_is_told_at_a_time_is_bounded() {
+        let (all, mut heard) = told(256, 3968);
+        let parts = |first| vec![ToldInterval { first, intervals: 1, books: all.clone() }];
+        let message = |first| ToldIntervals { complete: first, parts: parts(first) };
+        let refused = (0..64).find_map(|first| heard.take_in(message(first)).err());
+        let refused = refused.unwrap();
+        assert!(refused.contains("more than 128 MiB of intervals at a time"), "{refused}");
+        // as much again once it was taken
+        let fits = TOLD_MAX / all.bytes();
+        assert!(fits > 2, "{}", all.bytes());
+        let kept: usize = heard.take(0).0.iter().map(|(_, books)| books.bytes()).sum();
+        assert!(kept <= TOLD_MAX, "{kept}");
+        assert!((0..fits as u64).all(|first| heard.take_in(message(first)).is_ok()));
+        assert!(heard.take_in(message(fits as u64)).is_err());
     }
 
     #[test]

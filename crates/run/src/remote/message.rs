@@ -22,7 +22,7 @@ use super::clock::ClockIdentity;
 use super::intervals::{AskedIntervals, ToldIntervals};
 
 /// The version of the messages. Both ends must have the same.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The longest greeting, in bytes.
 pub const GREETING_LIMIT: usize = 4096;
@@ -59,6 +59,8 @@ pub enum Request {
     },
     /// The last frame has been sent: let arrivals end, then tell what was measured.
     Finish {
+        /// The number of the run that has begun.
+        run: u64,
         /// How long to wait for frames on their way, in ns. The receiver waits no longer than
         /// [`LONGEST_SETTLE`].
         settle_ns: u64,
@@ -87,6 +89,8 @@ pub enum Reply {
     },
     /// To `begin`: measuring, at these ports.
     Begun {
+        /// The number of the run.
+        run: u64,
         /// The ports.
         stations: Vec<Station>,
     },
@@ -156,6 +160,8 @@ impl Limits {
 /// What a sender is going to send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {
+    /// The number of the run on this connection: each has a larger one than the run before.
+    pub run: u64,
     /// Its flows.
     pub flows: Vec<ExpectedFlow>,
     /// To be taken off each delay, in ns: see [`FlowSummary::delay_base`].
@@ -199,6 +205,8 @@ impl Count {
 /// What a receiver tells at the end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
+    /// The number of the run.
+    pub run: u64,
     /// The measurements.
     pub summary: MeterSummary,
     /// Frames that the engine delivered to the meter, by the engine's own count, if it keeps one.
@@ -307,7 +315,7 @@ impl Reply {
                 tame_stations(&mut welcome.stations);
             }
             Reply::Incompatible(version) => version.tame(),
-            Reply::Begun { stations } => tame_stations(stations),
+            Reply::Begun { stations, .. } => tame_stations(stations),
             Reply::Finished(measured) => measured.tame(),
             Reply::Refused { reason } => tame(reason, TEXT),
             Reply::Busy

@@ -3,7 +3,7 @@
 //! A receiver listens ([`Listener`], [`serve`]) and a sender connects ([`Connection`]), so that one
 //! report holds both ends. From the wire upwards: `transport` (bytes, with the `key`), `message` (what
 //! is said), `session` (what follows from it), `door` and `server` (who is served), `client` (the
-//! sender), `clock` (how two clocks relate). The receiver is passive: a peer can make it count and
+//! sender), `resting` (a sender between two runs), `clock` (how two clocks relate). The receiver is passive: a peer can make it count and
 //! answer, and nothing else. How frames are sent and measured is not known here: a receiver brings
 //! its [`Metering`]. `docs/control-connection.md` has the wire shapes, the bounds and the threats.
 
@@ -15,6 +15,7 @@ mod door;
 mod intervals;
 mod key;
 mod message;
+mod resting;
 mod server;
 mod session;
 #[cfg(test)]
@@ -34,12 +35,14 @@ pub use key::{Key, KeyError, generate as generate_key};
 pub use message::{
     Count, CpuSpent, Expected, ExpectedFlow, Limits, Measured, PROTOCOL, Version, Welcome,
 };
+pub use resting::RestingConnection;
 pub use server::{Listener, Served, Service, serve};
 pub use session::{Identity, Metering};
 
 use wirebeat_report::exit::Exit;
 use wirebeat_units::human::counted;
 
+use crate::intervals::FAR_MAX;
 use crate::options::KeySource;
 use transport::TransportError;
 
@@ -218,6 +221,15 @@ pub enum RemoteError {
         /// What is wrong.
         what: String,
     },
+    /// What it tells of intervals takes more memory than there is for it.
+    #[error(
+        "the intervals that the receiver at {address} tells take more than {} MiB, the most that a run keeps; its numbers \
+         are not used; give longer intervals with --interval, or send fewer flows", FAR_MAX >> 20
+    )]
+    LargeIntervals {
+        /// Where.
+        address: SocketAddr,
+    },
     /// The cipher does not work on this machine.
     #[error("cannot secure the control connection with {address}: {what}")]
     Cipher {
@@ -254,6 +266,7 @@ impl RemoteError {
             | RemoteError::Refused { .. }
             | RemoteError::Gone { .. }
             | RemoteError::Untrue { .. }
+            | RemoteError::LargeIntervals { .. }
             | RemoteError::Cipher { .. } => Exit::Machine,
         }
     }

@@ -166,7 +166,7 @@ impl Host<'_> {
             match arrivals.recv_timeout(LOOK) {
                 Ok(guest) => {
                     let address = guest.address;
-                    let ending = self.entertain(guest);
+                    let ending = self.entertain(guest, &mut served);
                     door.vacate();
                     self.note(&mut served, address, &ending);
                     if self.listener.once && ending.phase != Phase::Greeted {
@@ -201,16 +201,9 @@ impl Host<'_> {
 
     /// Counts and tells how a session ended.
     fn note(&mut self, served: &mut Served, address: SocketAddr, ending: &Ending) {
-        if ending.phase != Phase::Greeted {
-            served.last_lost = None;
-        }
         match (&ending.how, ending.phase) {
             (SessionEnd::Refused(reason), _) => {
                 self.observer.notice(&format!("refused the sender at {address}: {reason}"));
-            }
-            (SessionEnd::Left | SessionEnd::Broke(_), Phase::Done) => {
-                served.finished += 1;
-                self.observer.notice(&format!("the sender at {address} has its result"));
             }
             (how @ (SessionEnd::Left | SessionEnd::Broke(_)), Phase::Measuring) => {
                 served.lost += 1;
@@ -227,16 +220,15 @@ impl Host<'_> {
                     "ended the measurement for the sender at {address}, which is told what was received by now"
                 ));
             }
-            (SessionEnd::Stopped, Phase::Done) => served.finished += 1,
-            (_, Phase::Greeted) => {}
+            (_, Phase::Greeted | Phase::Done) => {}
         }
     }
 
-    /// Serves a sender until its session ends.
-    fn entertain(&mut self, guest: Guest) -> Ending {
+    /// Serves a sender until its session ends, one run after the other.
+    fn entertain(&mut self, guest: Guest, served: &mut Served) -> Ending {
         let address = guest.address;
         let mut talk = Talk::new(guest, self.metering, self.service);
-        talk.channel.heed(Halt { stop: self.stop.clone(), grace: AFTER_STOP });
+        talk.channel.heed(Some(Halt { stop: self.stop.clone(), grace: AFTER_STOP }));
         let how = loop {
             if is_over(self.stop, self.until) {
                 break SessionEnd::Stopped;
@@ -245,8 +237,17 @@ impl Host<'_> {
             if let Err(how) = talk.turn() {
                 break how;
             }
-            if (before, talk.reached) == (Phase::Greeted, Phase::Measuring) {
-                self.observer.notice(&format!("measuring for the sender at {address}"));
+            match (before, talk.reached) {
+                (Phase::Greeted | Phase::Done, Phase::Measuring) => {
+                    served.last_lost = None;
+                    self.observer.notice(&format!("measuring for the sender at {address}"));
+                }
+                (Phase::Measuring, Phase::Done) => {
+                    served.finished += 1;
+                    self.observer.progress(&talk.last_look());
+                    self.observer.notice(&format!("the sender at {address} has its result"));
+                }
+                _ => {}
             }
             let (told, pause) = talk.session.watch();
             told.iter().for_each(|interval| self.observer.interval(interval));
@@ -261,9 +262,9 @@ impl Host<'_> {
         if matches!(how, SessionEnd::Stopped) && phase == Phase::Measuring {
             talk.interrupt();
         }
-        let elapsed = nanos(talk.since.elapsed());
-        drop(talk);
-        if phase != Phase::Greeted {
+        if phase == Phase::Measuring {
+            let elapsed = nanos(talk.since.elapsed());
+            drop(talk);
             let count = self.metering.received();
             self.observer.progress(&Progress { ended: true, ..progress(elapsed, count) });
         }
@@ -282,6 +283,8 @@ struct Talk<'a> {
     reached: Phase,
     /// When that changed.
     since: Instant,
+    /// How long the last measurement lasted.
+    lasted: Duration,
     /// When the sender last said something, and had its answer.
     heard: Instant,
     /// When a request had begun to arrive that is not whole.
@@ -303,6 +306,7 @@ impl<'a> Talk<'a> {
             service,
             welcome: Some(welcome),
             since: now,
+            lasted: Duration::ZERO,
             heard: now,
             begun: None,
             looked: now,
@@ -335,10 +339,18 @@ impl<'a> Talk<'a> {
         }
         self.heard = Instant::now();
         if self.reached != phase {
+            if phase == Phase::Done {
+                self.lasted = self.since.elapsed();
+            }
             (self.reached, self.since) = (phase, self.heard);
         }
-        // Nothing is left to say then, and the next sender may be waiting.
-        if phase == Phase::Done { Err(SessionEnd::Left) } else { Ok(()) }
+        Ok(())
+    }
+
+    /// The last look at a measurement that has ended.
+    fn last_look(&self) -> Progress {
+        let count = self.session.measured();
+        Progress { ended: true, ..progress(nanos(self.lasted), count) }
     }
 
     /// The next request and when it had arrived, if the rest of one arrives soon.

@@ -1,6 +1,6 @@
 //! What a receiver answers to a sender that knows the key. No sockets here.
 //!
-//! A sender can begin one measurement, ask how it goes and have its result. Whatever else it says is
+//! A sender can begin a measurement, ask how it goes and have its result, one run after the other. Whatever else it says is
 //! refused and ends its session; nothing that it says makes the receiver send, read or write anything
 //! but the answer. [`Metering`] is the receiver's own side.
 
@@ -85,7 +85,7 @@ pub enum Phase {
     Greeted,
     /// It measures.
     Measuring,
-    /// The result was told, or could not be had.
+    /// The last result was told, or could not be had. Another run may begin.
     Done,
 }
 
@@ -94,6 +94,8 @@ pub struct Session<'a> {
     metering: &'a mut dyn Metering,
     identity: &'a Identity,
     phase: Phase,
+    /// The number of the run that began last; 0: none has.
+    run: u64,
     untold: Untold,
 }
 
@@ -107,7 +109,7 @@ impl<'a> Session<'a> {
             clock: identity.clock_identity.clone(),
         };
         let (phase, untold) = (Phase::Greeted, Untold::default());
-        let session = Session { metering, identity, phase, untold };
+        let session = Session { metering, identity, phase, run: 0, untold };
         (session, Reply::Welcome(Box::new(welcome)))
     }
 
@@ -122,6 +124,11 @@ impl<'a> Session<'a> {
             Phase::Greeted | Phase::Done => Count::default(),
             Phase::Measuring => self.metering.received(),
         }
+    }
+
+    /// What had arrived at the end of the last measurement.
+    pub fn measured(&self) -> Count {
+        self.metering.received()
     }
 
     /// The replies to `request`, which had arrived at `at`. An error is why it is refused; the session is
@@ -141,14 +148,19 @@ impl<'a> Session<'a> {
                 self.untold.add(series, complete);
                 Ok(vec![Reply::Intervals(Box::new(self.untold.tell()))])
             }
-            (Phase::Greeted, Request::Begin(expected)) => self.begin(&expected),
-            (Phase::Measuring, Request::Finish { settle_ns }) => {
+            (Phase::Greeted | Phase::Done, Request::Begin(expected)) => self.begin(&expected),
+            (Phase::Measuring, Request::Finish { run, settle_ns }) => {
+                if run != self.run {
+                    return Err(format!("run {run} is to end, and run {} is measured", self.run));
+                }
                 self.phase = Phase::Done;
                 let settle = Nanos::new(settle_ns).min(LONGEST_SETTLE);
                 self.finish(settle)
             }
             (_, Request::Hello(_)) => Err("the sender was greeted before".to_owned()),
-            (_, Request::Begin(_)) => Err("a measurement has begun before".to_owned()),
+            (Phase::Measuring, Request::Begin(_)) => {
+                Err("a measurement has begun, and not ended".to_owned())
+            }
             (_, Request::Finish { .. } | Request::Intervals { .. }) => {
                 Err("nothing is being measured".to_owned())
             }
@@ -174,7 +186,7 @@ impl<'a> Session<'a> {
 
     /// Ends the measurement, and tells all of it.
     fn finish(&mut self, settle: Nanos) -> Result<Vec<Reply>, String> {
-        let measured = self.metering.finish(settle)?;
+        let measured = Measured { run: self.run, ..self.metering.finish(settle)? };
         let (series, complete) = self.metering.intervals();
         self.untold.add(series, complete);
         Ok(pieces(measured, &mut self.untold))
@@ -182,9 +194,12 @@ impl<'a> Session<'a> {
 
     fn begin(&mut self, expected: &Expected) -> Result<Vec<Reply>, String> {
         expected.check(&self.identity.limits)?;
+        if expected.run <= self.run {
+            return Err(format!("run {} was before: the last one was {}", expected.run, self.run));
+        }
         self.metering.begin(expected)?;
-        self.phase = Phase::Measuring;
-        Ok(vec![Reply::Begun { stations: self.metering.stations() }])
+        (self.phase, self.run, self.untold) = (Phase::Measuring, expected.run, Untold::default());
+        Ok(vec![Reply::Begun { run: self.run, stations: self.metering.stations() }])
     }
 }
 
@@ -239,6 +254,7 @@ fn bounded(flow: &mut FlowSummary) -> Option<usize> {
 pub struct Collector {
     /// The numbers of flows that were announced and are still missing.
     missing: BTreeSet<u16>,
+    run: u64,
     delay_base: i64,
     summary: MeterSummary,
     /// Bytes that the pieces may still take.
@@ -257,11 +273,20 @@ impl Collector {
     pub fn new(expected: &Expected) -> Collector {
         Collector {
             missing: expected.flows.iter().map(|flow| flow.id).collect(),
+            run: expected.run,
             delay_base: expected.delay_base,
             summary: MeterSummary::default(),
             room: RESULT_MAX + RESULT_PER_FLOW * expected.flows.len(),
             intervals: Vec::new(),
         }
+    }
+
+    /// Takes room for so many bytes.
+    fn keep(&mut self, bytes: usize) -> Result<(), String> {
+        let room = self.room.checked_sub(bytes);
+        self.room =
+            room.ok_or_else(|| format!("its result takes more than {} MiB", RESULT_MAX >> 20))?;
+        Ok(())
     }
 
     /// Takes a reply; gives the whole after the last one. An error says what cannot be true.
@@ -277,15 +302,17 @@ impl Collector {
                 let bytes = bounded(&mut summary).ok_or_else(|| {
                     format!("flow {id} has more histogram buckets than there are")
                 })?;
-                self.room = self.room.checked_sub(bytes).ok_or_else(|| {
-                    format!("its result takes more than {} MiB", RESULT_MAX >> 20)
-                })?;
+                self.keep(bytes)?;
                 self.summary.flows.insert(id, *summary);
                 Ok(None)
             }
             Reply::Intervals(told) if self.intervals.len() < PARTS_MAX => {
+                self.keep(told.bytes())?;
                 self.intervals.push(*told);
                 Ok(None)
+            }
+            Reply::Finished(measured) if measured.run != self.run => {
+                Err(format!("it told of run {}, and this is run {}", measured.run, self.run))
             }
             Reply::Finished(measured) if !measured.summary.flows.is_empty() => {
                 Err("flows were told where they have no place".to_owned())

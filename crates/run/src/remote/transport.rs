@@ -247,9 +247,9 @@ impl<S: Stream> Channel<S> {
         Ok(Channel { stream, noise, clock, halt: None, frame, arriving, message, plain })
     }
 
-    /// From now on nothing waits longer than `halt` allows.
-    pub fn heed(&mut self, halt: Halt) {
-        self.halt = Some(halt);
+    /// From now on nothing waits longer than `halt` allows; `None`: than its deadline.
+    pub fn heed(&mut self, halt: Option<Halt>) {
+        self.halt = halt;
     }
 
     /// Sends a message of any length. Gives the time just before its last chunk left.

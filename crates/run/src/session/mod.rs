@@ -48,7 +48,7 @@ use crate::refusals::Refusals;
 use crate::remote::{ExpectedFlow, Measurement, RemoteError};
 use crate::replay::{self, Replaying};
 use crate::starvation::Starvation;
-use crate::transmit::{SendContext, TxWorker};
+use crate::transmit::{AtWork, SendContext, TxWorker};
 
 pub(crate) use choices::{chosen, overwritten};
 pub(crate) use opening::await_links;
@@ -170,8 +170,8 @@ pub(crate) fn run(
     stop: &Stop,
 ) -> Result<Report, RunError> {
     let plan = Planned::of(lab, scenario)?;
-    let (plan, mut open) = open_all(lab, plan)?;
-    open.measurement = begin_remote(lab, &plan, &mut open, stop)?;
+    let (mut plan, mut open) = open_all(lab, plan)?;
+    open.measurement = begin_remote(lab, &mut plan, &mut open, stop)?;
     Ok(Running { lab, plan, open }.execute(observer, stop))
 }
 
@@ -185,8 +185,8 @@ fn open_all(lab: &mut Lab, plan: Planned) -> Result<(Planned, RunResources), Run
 
 /// Lets the receiver on another host begin to measure the flows that no port here receives.
 fn begin_remote(
-    lab: &mut Lab,
-    plan: &Planned,
+    lab: &Lab,
+    plan: &mut Planned,
     open: &mut RunResources,
     stop: &Stop,
 ) -> Result<Option<Measurement>, RemoteError> {
@@ -194,7 +194,7 @@ fn begin_remote(
         begun.heed(stop, plan.settle);
         return Ok(Some(begun));
     }
-    let Some(mut connection) = lab.connection.take() else { return Ok(None) };
+    let Some(mut connection) = plan.connection.take() else { return Ok(None) };
     connection.heed(stop);
     let flows = plan.program.flows.iter().filter(|flow| flow.to.is_none());
     let there: Vec<&Flow> = flows.clone().collect();
@@ -280,7 +280,7 @@ impl Running<'_> {
         if let Some(notice) = self.plan.awaited_start(self.lab) {
             observer.notice(&notice);
         }
-        let mut remote = begin_remote(self.lab, &self.plan, &mut self.open, stop);
+        let mut remote = begin_remote(self.lab, &mut self.plan, &mut self.open, stop);
         let cards = cards::read_all(&self.lab.ports);
         let started = SystemTime::now();
         let cpu = CpuTimes::now();
@@ -303,6 +303,7 @@ impl Running<'_> {
         // it may be long since this was prepared
         self.lab.day.refresh();
         let unix_offset = self.lab.day.offset().clone();
+        let at_work = AtWork::new(self.open.senders.len());
         let marching = SendContext {
             program: &self.plan.program,
             sequences: &sequences,
@@ -312,6 +313,7 @@ impl Running<'_> {
             unix_offset: &unix_offset,
             stop: &halt.flag,
             changes: self.open.control.as_ref().map(Control::changes),
+            at_work: &at_work,
         };
         let socket = self.open.control_socket.take().zip(self.open.control.clone());
         let serving = socket.map(|(socket, control)| socket.serve(control));
@@ -365,14 +367,12 @@ impl Running<'_> {
             for (place, _) in threads.iter().enumerate().filter(|(_, thread)| thread.is_err()) {
                 // The others would wait for it.
                 marching.changes.inspect(|changes| changes.leave(place));
+                at_work.leave();
             }
             let heeding = thread::Builder::new().name("stop".to_owned());
-            let _heeding = heeding.spawn_scoped(scope, || halt_when_asked(stop, &halt, &over));
-            let running = |threads: &[std::io::Result<thread::ScopedJoinHandle<'_, _>>]| {
-                threads.iter().flatten().any(|thread| !thread.is_finished())
-            };
-            while running(&threads) {
-                thread::sleep(timeline.pause(MonotonicClock.now(), WATCH));
+            let heeding = heeding.spawn_scoped(scope, || halt_when_asked(stop, &halt, &over));
+            while at_work.any() {
+                thread::park_timeout(timeline.pause(MonotonicClock.now(), WATCH));
                 let now = MonotonicClock.now();
                 if !virtual_time {
                     self.lab.day.refresh();
@@ -399,6 +399,8 @@ impl Running<'_> {
                 }
             }
             over.store(true, Ordering::Release);
+            // it would look only after its pause
+            let _ = heeding.inspect(|heeding| heeding.thread().unpark());
             threads.into_iter().map(outcome::join).collect::<Vec<_>>()
         });
         // Nothing may have run for so long that it was looked at.
@@ -409,8 +411,15 @@ impl Running<'_> {
             true => self.plan.time_limit(),
             false => MonotonicClock.now().saturating_sub(start),
         };
-        let outages = links.into_outages(MonotonicClock.now());
-        drop((senders, serving));
+        let (outages, watches) = links.finish(MonotonicClock.now());
+        self.lab.watches = watches;
+        drop(serving);
+        for ((sender, sending), sent) in senders.into_iter().zip(&self.open.sending).zip(&sent) {
+            let rests = sent.as_ref().is_ok_and(|driven| driven.error.is_none());
+            let resting = Some(sender).filter(|_| rests);
+            let resting = resting.and_then(|sender| sender.rest(sending.place));
+            self.lab.transmitters.extend(resting);
+        }
         let replayed =
             std::mem::take(&mut self.open.replaying).into_iter().map(Replaying::finish).collect();
         // the last look is at what was sent by now, and has arrived or not when all is quiet
@@ -425,7 +434,11 @@ impl Running<'_> {
         }
         observer.progress(&looking.last(ended));
         looking.take_intervals(MonotonicClock.now(), &mut timeline);
-        let remote = outcome::finish_remote(remote, self.plan.settle);
+        let remote = outcome::finish_remote(remote, self.plan.settle).map(|finished| {
+            let (remote, connection) = finished?;
+            self.lab.keep_connection(connection);
+            Some(remote)
+        });
         let elapsed = MonotonicClock.now().saturating_sub(origin);
         let spans = match virtual_time {
             true => (duration, Nanos::MAX),

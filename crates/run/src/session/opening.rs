@@ -5,6 +5,7 @@ use std::sync::Arc;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine_linux::card::Wanted;
 use wirebeat_engine_linux::kernel::Accepted;
+use wirebeat_netlink::LinkWatch;
 use wirebeat_traffic::program::Flow;
 use wirebeat_traffic::scenario::TimestampsChoice;
 use wirebeat_units::Nanos;
@@ -66,9 +67,13 @@ impl Running<'_> {
             }
             let settled =
                 engines::settle(&mut self.lab.ports[place], self.open.engines[place], longest)?;
-            let port = &self.lab.ports[place];
             let engine = settled.engine;
             self.open.engines[place] = engine;
+            let resting = self.lab.take_transmitters(place);
+            if resting.is_empty() && !engine.can(Ability::SeeHeaders) {
+                self.lab.free_addresses();
+            }
+            let port = &self.lab.ports[place];
             self.lab.notices.extend(settled.told(port));
             if seats.is_empty() {
                 // in memory: one, wherever it is put
@@ -92,7 +97,8 @@ impl Running<'_> {
                 shared: shared.as_ref(),
                 in_memory: &self.open.in_memory,
             };
-            let senders = transmit::open((port, engine), &opening, (&seats, self.plan.priority))?;
+            let how = (&*seats, self.plan.priority);
+            let senders = transmit::open((port, engine), &opening, how, resting)?;
             self.open.sending.extend(senders.iter().zip(seats).map(|(sender, seat)| SenderSeat {
                 place,
                 flows: sender.flows.clone(),
@@ -135,13 +141,18 @@ impl Running<'_> {
 
     /// Counts what drivers accept, where their own counters are not known to tell: everywhere but on virtual cables.
     fn count_accepted(&mut self) {
+        let mut resting = std::mem::take(&mut self.lab.accepted).into_iter();
         let count = |(port, engine): (&ResolvedPort, &Engine)| {
+            let resting = resting.next().flatten();
             let link = port.link.as_ref()?;
             let sends = !self.plan.program.flows_from(&port.name).is_empty();
             let in_doubt =
                 !engine.can(Ability::ConfirmSent) && link.kind.as_deref() != Some("veth");
+            if !sends || !in_doubt {
+                return resting;
+            }
             let open = || Accepted::open(link.index.get(), &link.name);
-            (sends && in_doubt).then(|| port.enter(open).ok()?.ok()).flatten()
+            resting.inspect(Accepted::restart).or_else(|| port.enter(open).ok()?.ok())
         };
         self.open.accepted = self.lab.ports.iter().zip(&self.open.engines).map(count).collect();
         for sending in &mut self.open.sending {
@@ -195,8 +206,14 @@ impl Running<'_> {
         self.open.replaying.iter().try_for_each(Replaying::await_first)
     }
 
-    /// Watches the links that are in use.
+    /// Watches the links that are in use. What happened to one between two runs is looked for anew.
     pub(super) fn watch(&mut self) -> Result<(), RunError> {
+        let mut resting = std::mem::take(&mut self.lab.watches);
+        let quiet = |watch: &mut LinkWatch| watch.events().is_ok_and(|events| events.is_empty());
+        if !resting.is_empty() && resting.iter_mut().all(quiet) {
+            self.open.watches = resting;
+            return Ok(());
+        }
         for port in &self.lab.ports {
             let Some(link) = &port.link else { continue };
             let watch = links::watch(port, link)?;

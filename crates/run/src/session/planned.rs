@@ -27,7 +27,7 @@ use crate::placement::{self, Demand, Placement, Seat};
 use crate::ports::ResolvedPort;
 use crate::priority;
 use crate::queues::{self, Queues};
-use crate::remote::Connection;
+use crate::remote::{Connection, RestingConnection};
 use crate::spread;
 
 /// A run that is compiled and placed; nothing of it is open.
@@ -56,6 +56,8 @@ pub(crate) struct Planned {
     pub(crate) planned: Vec<Change>,
     /// What changes from outside are compiled with, where there may be some.
     pub(super) live: Option<Live>,
+    /// The receiver on another host, until it begins to measure.
+    pub(super) connection: Option<Connection>,
 }
 
 impl Planned {
@@ -93,11 +95,13 @@ impl Planned {
             on_link_down: scenario.run.on_link_down,
             planned: planned(scenario),
             live,
+            connection: None,
         };
         check_clocks(lab)?;
         plan.check_start()?;
-        if let (Some(peer), None) = (&lab.options.peer, &lab.connection) {
-            lab.connection = Some(Connection::open(peer)?);
+        if let Some(peer) = lab.options.peer.clone() {
+            let resting = lab.connection.take().and_then(RestingConnection::wake);
+            plan.connection = Some(resting.map_or_else(|| Connection::open(&peer), Ok)?);
         }
         let placement = plan.place(lab)?;
         plan.check_priority(lab, &placement)?;

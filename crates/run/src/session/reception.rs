@@ -36,7 +36,7 @@ impl Running<'_> {
         if self.flows_to(&self.lab.ports[place]).next().is_none() {
             return Ok(());
         }
-        let standing = self.lab.take_receiver(place);
+        let mut resting = self.lab.take_receiver(place);
         let port = &self.lab.ports[place];
         let flows_here: Vec<&Flow> = self.flows_to(port).collect();
         let expectation = |flow: &Flow| Expectation {
@@ -82,7 +82,9 @@ impl Running<'_> {
         let Attributions { flows: attributed, headers } =
             attribute(&self.plan.program, (&flows_here, &sending), (engine, &listen));
         let known = headers.flows().to_vec();
-        let groups = receivers::join(port, &self.groups(port))?;
+        let groups = self.groups(port);
+        let held = resting.as_mut().and_then(|resting| resting.take_groups(&groups));
+        let groups = held.map_or_else(|| receivers::join(port, &groups), Ok)?;
         let how = Receiving {
             meter: MeterConfig {
                 flows,
@@ -103,7 +105,6 @@ impl Running<'_> {
             groups,
             manner: Manner::Silent,
             most: None,
-            queues: port.spec.receivers(),
             thread: ThreadOrders {
                 cpus: Vec::new(),
                 priority: if virtual_time { Priority::Normal } else { self.plan.priority },
@@ -111,14 +112,19 @@ impl Running<'_> {
             },
         };
         let opening = RxOpening { place, engine, in_memory: &self.open.in_memory };
-        let standing = standing.filter(|receiver| receiver.engine == engine);
-        let restarted = match standing {
-            Some(receiver) => receiver.restart(how)?,
+        let restarted = match resting {
+            Some(receiver) => receiver.restart(port, &opening, how)?,
             None => Err(how),
         };
         let receiver = match restarted {
             Ok(receiver) => receiver,
-            Err(how) => driver(engine).open_receiver(port, &opening, how)?,
+            Err(how) => {
+                if !engine.can(Ability::SeeHeaders) {
+                    self.lab.free_addresses();
+                }
+                let port = &self.lab.ports[place];
+                driver(engine).open_receiver(port, &opening, how)?
+            }
         };
         self.open.receivers.push(receiver);
         self.open.attributions.extend(attributed);

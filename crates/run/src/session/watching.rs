@@ -152,7 +152,9 @@ impl RunMonitor<'_> {
                 let _ = remote.look_at_intervals();
             }
             let (series, done) = remote.take_intervals();
-            timeline.received(series);
+            if !timeline.received_far(series) {
+                remote.refuse_intervals();
+            }
             complete = complete.min(done);
         }
         complete
@@ -304,7 +306,7 @@ pub(super) fn halt_when_asked(stop: &Stop, halt: &SenderStop, over: &AtomicBool)
             halt.set();
             return;
         }
-        thread::sleep(WATCH);
+        thread::park_timeout(WATCH);
     }
 }
 

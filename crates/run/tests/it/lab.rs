@@ -1,10 +1,11 @@
 //! A lab: many runs on ports that stay as they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::UdpSocket;
 use std::process::Command;
 
-use wirebeat_run::{Lab, Options, Silent, Stop};
+use wirebeat_run::{Lab, Observer, Options, Progress, Silent, Stop};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::scenario::{FlowSpec, Scenario};
 use wirebeat_units::Nanos;
@@ -23,7 +24,7 @@ const ENGINE: &str = "WIREBEAT_TEST_LAB";
 fn lab(engine: Engine, bed: Option<&Testbed>) -> (Lab, Scenario) {
     let text = format!(
         "{}flows:\n  x: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{ destination: 9001 }} }} ], size: 64B, \
-         rate: 2kpps }}\nrun: {{ settle: 20ms }}\n",
+         rate: 2kpps }}\nrun: {{ settle: 5ms, interval: 10ms }}\n",
         ports(engine, "")
     );
     let scenario = Scenario::from_yaml(&text, "test").unwrap_or_else(|error| panic!("{error}"));
@@ -48,6 +49,35 @@ fn open_files() -> (usize, Vec<String>) {
     (entries.len(), links)
 }
 
+/// The sockets, maps, programs and links of the kernel that this process has: each has a number that no other gets.
+fn kernel_objects() -> BTreeSet<String> {
+    let mut objects = BTreeSet::new();
+    for entry in fs::read_dir("/proc/self/fd").unwrap().flatten() {
+        let Ok(target) = fs::read_link(entry.path()) else { continue };
+        let target = target.to_string_lossy().into_owned();
+        if target.starts_with("socket:") || target.starts_with("net:") {
+            objects.insert(target);
+        }
+        let information = format!("/proc/self/fdinfo/{}", entry.file_name().display());
+        let text = fs::read_to_string(information).unwrap_or_default();
+        let numbered = |line: &&str| {
+            ["map_id:", "prog_id:", "link_id:"].iter().any(|name| line.starts_with(name))
+        };
+        objects.extend(text.lines().filter(numbered).map(str::to_owned));
+    }
+    objects
+}
+
+/// Looks at what is open while a run lasts.
+#[derive(Default)]
+struct Opened(BTreeSet<String>);
+
+impl Observer for Opened {
+    fn progress(&mut self, _progress: &Progress) {
+        self.0 = kernel_objects();
+    }
+}
+
 /// Memory of this process that is in use, in bytes.
 fn memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
@@ -57,9 +87,17 @@ fn memory() -> u64 {
 
 fn many_runs(engine: Engine, bed: Option<&Testbed>) {
     let (mut lab, scenario) = lab(engine, bed);
+    let mut first: Option<BTreeSet<String>> = None;
     let mut run = || {
         let time = Some(Nanos::from_millis(50));
-        let report = lab.run(scenario.flows.clone(), time, &mut Silent, &Stop::new()).unwrap();
+        let mut opened = Opened::default();
+        let report = lab.run(scenario.flows.clone(), time, &mut opened, &Stop::new()).unwrap();
+        // those of this run alone: that they add up to its total is among its books
+        assert_eq!(report.intervals.first().map(|interval| interval.from_ns), Some(0));
+        let end = report.intervals.last().map_or(0, |interval| interval.to_ns);
+        assert!((40_000_000..1_000_000_000).contains(&end), "{end}");
+        // a run after the first opens nothing
+        assert_eq!(&opened.0, first.get_or_insert(opened.0.clone()), "{engine:?}");
         balanced(&report);
         let sent = report.total.sent.as_ref().unwrap();
         let received = report.total.received.as_ref().unwrap();
@@ -138,4 +176,91 @@ fn a_run_that_is_refused_leaves_the_lab_as_it_was() {
     balanced(&report);
     assert_eq!(report.flows[0].name, "other");
     assert_eq!(report.total.received.unwrap().unique, FRAMES);
+}
+
+/// What arrives between two runs is counted by neither, though nothing but its time tells it from their frames.
+fn frames_between_runs(engine: Engine) {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let text = format!(
+        "{}flows:\n  x: {{ from: a, to: b, probe: off, packet: [ {{ ipv4: {{}} }}, {{ udp: {{ source: 5001, destination: 9001 }} \
+         }} ], size: 64B, rate: 2kpps }}\nrun: {{ settle: 20ms }}\n",
+        ports(engine, "")
+    );
+    let scenario = Scenario::from_yaml(&text, "test").unwrap_or_else(|error| panic!("{error}"));
+    let namespaces =
+        [("a", &bed.a), ("b", &bed.b)].map(|(name, end)| (name.to_owned(), end.namespace.clone()));
+    let options = Options { namespaces: namespaces.into(), ..Options::default() };
+    let mut lab = Lab::open(&scenario, options).unwrap_or_else(|error| panic!("{error}"));
+    // a socket that rests has its port
+    let source = if engine == Engine::Socket { 5002 } else { 5001 };
+    let stranger = || UdpSocket::bind((bed.a.ipv4, source)).unwrap();
+    let stranger = bed.a.namespace.run(stranger).unwrap();
+    for _ in 0..5 {
+        let time = Some(Nanos::from_millis(50));
+        let report = lab.run(scenario.flows.clone(), time, &mut Silent, &Stop::new()).unwrap();
+        balanced(&report);
+        let sent = report.total.sent.as_ref().unwrap().sent.frames;
+        let received = report.total.received.as_ref().unwrap().received.frames;
+        assert!(received <= sent, "{received} frames of {sent}");
+        assert!(received > sent / 2, "{received} frames of {sent}");
+        for _ in 0..1000 {
+            stranger.send_to(&[0; 18], (bed.b.ipv4, 9001)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn frames_between_runs_are_of_none_by_packets() {
+    frames_between_runs(Engine::Packet);
+}
+
+#[test]
+fn frames_between_runs_are_of_none_by_sockets() {
+    frames_between_runs(Engine::Socket);
+}
+
+/// Each run sends other flows than the one before, the other way round, or longer frames.
+#[test]
+fn runs_of_other_flows_follow_each_other() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    for engine in [Engine::Kernel, Engine::Packet, Engine::Socket] {
+        let bed = cable();
+        let (mut lab, _) = lab(engine, Some(&bed));
+        let flow = |text: &str| {
+            let text = format!("{}flows:\n  x: {{ {text} }}\n", ports(engine, ""));
+            Scenario::from_yaml(&text, "test").unwrap_or_else(|error| panic!("{error}")).flows
+        };
+        let udp = |source: u16, destination: u16| {
+            format!(
+                "packet: [ {{ ipv4: {{}} }}, {{ udp: {{ source: {source}, destination: {destination} }} }} ], rate: 2kpps, count: 40"
+            )
+        };
+        let runs = [
+            format!("from: a, to: b, size: 64B, {}", udp(5001, 9001)),
+            format!("from: a, to: b, size: 1518B, {}", udp(5001, 9001)),
+            // the addresses of before, at the other end
+            format!("from: b, to: a, size: 64B, {}", udp(9001, 5001)),
+            format!("from: a, to: b, size: 64B, {}", udp(5001, 9001)),
+            format!("from: a, to: b, size: 64B, burst: 5, {}", udp(5001, 9002)),
+            format!("from: a, to: b, size: 64B, departures: exponential, {}", udp(5001, 9001)),
+        ];
+        for _ in 0..2 {
+            for run in &runs {
+                // each ends with its count, after some 20 ms
+                let time = Some(Nanos::from_secs(5));
+                let report = lab.run(flow(run), time, &mut Silent, &Stop::new());
+                let report = report.unwrap_or_else(|error| panic!("{engine:?}, {run}: {error}"));
+                balanced(&report);
+                let (sent, received) = (report.total.sent.unwrap(), report.total.received.unwrap());
+                assert_eq!(sent.sent.frames, 40, "{engine:?}, {run}");
+                assert_eq!(
+                    (received.duplicates, received.implausible),
+                    (0, 0),
+                    "{engine:?}, {run}"
+                );
+                assert!(received.unique > sent.sent.frames / 2, "{engine:?}, {run}");
+            }
+        }
+    }
 }

@@ -10,10 +10,12 @@ use std::time::Duration;
 use wirebeat_archive::time_series::{Device, Record, Timestamp, Writer};
 use wirebeat_meter::filter::Filter;
 use wirebeat_netlink::NewLink;
-use wirebeat_report::model::{End, Relation, Report};
+use wirebeat_report::model::{End, Interval, Relation, Report};
 use wirebeat_run::options::KeySource;
 use wirebeat_run::receive::{Listen, ReceiveRequest};
-use wirebeat_run::{Observer, Options, Peer, Progress, RunError, Silent, Stop, prepare, receive};
+use wirebeat_run::{
+    Lab, Observer, Options, Peer, Progress, RunError, Silent, Stop, prepare, receive,
+};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::scenario::{
     EngineChoice, OnLinkDown, PriorityChoice, RunSpec, Scenario, TimestampsChoice,
@@ -46,7 +48,6 @@ pub fn request(bed: &Testbed, engine: EngineChoice) -> ReceiveRequest {
         promiscuous: false,
         pass: false,
         cores: Vec::new(),
-        queues: 1,
         priority: PriorityChoice::default(),
         time: None,
         count: None,
@@ -106,13 +107,22 @@ fn send_scenario(bed: &Testbed, engine: &str, flow: &str, key: &str) -> Result<R
 }
 
 fn send_text(bed: &Testbed, text: &str, key: &str) -> Result<Report, RunError> {
+    send_observed(bed, text, key, &mut Silent)
+}
+
+fn send_observed(
+    bed: &Testbed,
+    text: &str,
+    key: &str,
+    observer: &mut dyn Observer,
+) -> Result<Report, RunError> {
     let scenario = Scenario::from_yaml(text, "test").unwrap_or_else(|error| panic!("{error}"));
     let address = SocketAddr::new(bed.b.ipv4.into(), 4790);
     let peer = Some(Peer { address, key: Some(KeySource::Text(key.to_owned())) });
     let options = Options { peer, ..Options::default() };
     let mut prepared = prepare(&scenario, options)?;
     prepared.begin(&Stop::new())?;
-    Ok(prepared.start(&mut Silent, &Stop::new()))
+    Ok(prepared.start(observer, &Stop::new()))
 }
 
 /// Both ends; the sender with `key`.
@@ -151,6 +161,105 @@ pub fn both_over(
         }
         (sent, receiver.join().unwrap())
     })
+}
+
+/// A lab has fifty runs measured on another host over one connection: the receiver there serves one sender and would not let it
+/// connect again.
+fn many_runs(engine: EngineChoice, name: &str) {
+    const RUNS: u64 = 50;
+    let text = |bed: &Testbed| {
+        format!(
+            "ports: {{ here: {{ interface: wb0, engine: {name} }} }}\nflows:\n  far: {{ from: here, packet: [ {{ ipv4: {{ \
+             destination: {} }} }}, {{ udp: {{ destination: 9000 }} }} ], size: 64B, rate: 2kpps }}\nrun: {{ settle: 5ms, \
+             interval: 10ms }}\n",
+            bed.b.ipv4
+        )
+    };
+    let (sent, received) = both_with(engine, |bed| {
+        let scenario =
+            Scenario::from_yaml(&text(bed), "test").unwrap_or_else(|error| panic!("{error}"));
+        let address = SocketAddr::new(bed.b.ipv4.into(), 4790);
+        let peer = Some(Peer { address, key: Some(KeySource::Text(KEY.to_owned())) });
+        let mut lab = Lab::open(&scenario, Options { peer, ..Options::default() })?;
+        let mut last = None;
+        for run in 0..RUNS {
+            // more frames each time, so that none is that of another run
+            let time = Some(Nanos::from_millis(20 + run));
+            let report = lab.run(scenario.flows.clone(), time, &mut Silent, &Stop::new())?;
+            balanced(&report);
+            assert_eq!(report.end, End::Completed, "run {run}: {:#?}", report.findings);
+            let (sent, far) = (report.total.sent.as_ref(), report.total.received.as_ref());
+            let (sent, far) = (sent.unwrap().sent.frames, far.unwrap());
+            assert_eq!(sent, 40 + 2 * run);
+            assert_eq!(far.unique + report.flows[0].loss.unwrap().frames, sent);
+            assert_eq!((far.duplicates, far.implausible), (0, 0), "run {run}");
+            assert!(far.unique > sent / 2, "run {run}: {} of {sent}", far.unique);
+            last = Some(report);
+        }
+        Ok(last.unwrap())
+    });
+    let report = sent.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(report.receivers[0].interface.as_deref(), Some("wb1"));
+    let far = received.flows[0].received.as_ref().unwrap();
+    assert_eq!(far.unique, report.total.received.unwrap().unique);
+    let served = format!("{RUNS} runs were served one after the other");
+    assert!(
+        received.findings.iter().any(|finding| finding.message.contains(&served)),
+        "{received:#?}"
+    );
+}
+
+#[test]
+fn the_kernel_engine_measures_many_runs_on_another_host() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    many_runs(EngineChoice::Kernel, "kernel");
+}
+
+#[test]
+fn the_packet_engine_measures_many_runs_on_another_host() {
+    require!(Capability::NetworkNamespaces);
+    many_runs(EngineChoice::Packet, "packet");
+}
+
+/// How many intervals with arrivals were told before the last look at a run.
+#[derive(Default)]
+struct WhileRunning {
+    told: usize,
+    before_the_end: Option<usize>,
+}
+
+impl Observer for WhileRunning {
+    fn progress(&mut self, progress: &Progress) {
+        if progress.ended {
+            self.before_the_end.get_or_insert(self.told);
+        }
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        let received = interval.total.received.as_ref();
+        self.told += usize::from(received.is_some_and(|received| received.unique > 0));
+    }
+}
+
+/// What arrives on another host in an interval is known while the run goes on, and not from the result at its end.
+#[test]
+fn intervals_of_another_host_come_while_a_run_lasts() {
+    require!(Capability::NetworkNamespaces);
+    let (sent, _) = both_with(EngineChoice::Packet, |bed| {
+        let text = format!(
+            "ports: {{ here: {{ interface: wb0, engine: packet }} }}\nflows:\n  far: {{ from: here, packet: [ {{ ipv4: {{ \
+             destination: {} }} }}, {{ udp: {{ destination: 9000 }} }} ], rate: 1kpps }}\nrun: {{ time: 2s, interval: 50ms \
+             }}\n",
+            bed.b.ipv4
+        );
+        let mut observer = WhileRunning::default();
+        let report = send_observed(bed, &text, KEY, &mut observer)?;
+        let told = observer.before_the_end.unwrap();
+        // 40 in all, the last of which are told at the end
+        assert!(told >= 5, "{told} of {} were told in time", observer.told);
+        Ok(report)
+    });
+    balanced(&sent.unwrap_or_else(|error| panic!("{error}")));
 }
 
 fn check(engine: EngineChoice, name: &str) {

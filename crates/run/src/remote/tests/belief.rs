@@ -1,12 +1,15 @@
 //! What a sender does not believe.
 
-use wirebeat_meter::summary::LinearBins;
+use wirebeat_meter::interval::{Beat, FlowBooks, MeterBooks};
+use wirebeat_meter::summary::{Distribution, LinearBins, Moments};
 
 use wirebeat_traffic::scenario::Scenario;
 
+use super::super::intervals::{ToldInterval, ToldIntervals};
 use super::super::session::Collector;
 use super::*;
 use crate::error::RunError;
+use crate::intervals::Timeline;
 use crate::options::{Options, Peer};
 use crate::session::prepare;
 
@@ -104,6 +107,103 @@ fn results_that_cannot_be_true_are_not_used() {
     }
 }
 
+/// A result of another run, and more intervals than any result has.
+#[test]
+fn results_of_other_runs_and_endless_intervals_are_not_used() {
+    let expected = Expected {
+        run: 2,
+        flows: flows(&[1]),
+        delay_base: 0,
+        relation: Relation::Same,
+        sent_from_ns: 0,
+    };
+    let other = Reply::Finished(Box::new(Measured { run: 1, ..Measured::default() }));
+    let refused = Collector::new(&expected).take(other).unwrap_err();
+    assert!(refused.contains("it told of run 1, and this is run 2"), "{refused}");
+    let mut collector = Collector::new(&expected);
+    let refused = (0..10_000).find_map(|_| collector.take(large_intervals(0)).err()).unwrap();
+    assert!(refused.contains("more than 128 MiB"), "{refused}");
+}
+
+/// How many flows have intervals in [`large_intervals`], and how many intervals each.
+const LARGE: (u16, u64) = (16, 4);
+
+/// Intervals of flows in each of which all buckets have a value: about as much as a message holds.
+fn large_intervals(first: u64) -> Reply {
+    let moments = Moments {
+        count: 3968,
+        max: 5000,
+        sum: 5000,
+        sum_of_squares: 5000 * 5000,
+        ..Moments::default()
+    };
+    let buckets = (0..3968).map(|bucket| (bucket, 1)).collect();
+    let flow = FlowBooks {
+        frames: 3968,
+        frame_bytes: 3968 * 64,
+        unique: 3968,
+        delay: Distribution { moments, negative: 0, buckets },
+        ..FlowBooks::default()
+    };
+    let part = |nth| ToldInterval {
+        first: first + nth,
+        intervals: 1,
+        books: MeterBooks {
+            flows: (0..LARGE.0).map(|id| (id, flow.clone())).collect(),
+            ..MeterBooks::default()
+        },
+    };
+    let parts = (0..LARGE.1).map(part).collect();
+    Reply::Intervals(Box::new(ToldIntervals { complete: 0, parts }))
+}
+
+/// It told intervals, and intervals, and the sender kept them all.
+#[test]
+fn a_receiver_does_not_fill_the_memory_of_a_sender_with_intervals() {
+    let told = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&told);
+    let (address, receiver) = impostor(move |_, request| {
+        let now = MonotonicClock.now().get();
+        let reply = match request {
+            Request::Hello(_) => Reply::Welcome(Box::new(Welcome {
+                version: Version::ours(),
+                stations: Vec::new(),
+                limits: Limits { flows: LARGE.0 },
+                clock: ClockIdentity::default(),
+            })),
+            Request::Clock => Reply::Clock { received_ns: now, sent_ns: now },
+            Request::Begin(expected) => Reply::Begun { run: expected.run, stations: Vec::new() },
+            Request::Received => Reply::Received(Count::default()),
+            Request::Intervals { .. } => {
+                large_intervals(counted.fetch_add(1, Ordering::Relaxed) * LARGE.1)
+            }
+            Request::Finish { .. } => return None,
+        };
+        Some(reply.encode().unwrap())
+    });
+    let ids: Vec<u16> = (0..LARGE.0).collect();
+    let mut measurement = call(address, None).unwrap().begin(flows(&ids)).unwrap();
+    let beat = Beat { start: Nanos::ZERO, length: Nanos::from_millis(10), last: None };
+    let mut timeline = Timeline::of_receiver(beat);
+    // what the thread does that watches a run
+    let kept = |measurement: &mut Measurement, timeline: &mut Timeline| {
+        measurement.look_at_intervals().unwrap();
+        timeline.received_far(measurement.take_intervals().0)
+    };
+    while kept(&mut measurement, &mut timeline) {
+        assert!(told.load(Ordering::Relaxed) < 64, "all of it was kept");
+    }
+    // 128 MiB hold some 32 of them
+    assert!(told.load(Ordering::Relaxed) > 16);
+    measurement.refuse_intervals();
+    let error = measurement.finish(Nanos::ZERO).unwrap_err();
+    assert!(matches!(error, RemoteError::LargeIntervals { .. }), "{error}");
+    let told = error.to_string();
+    assert!(told.contains("take more than 128 MiB"), "{told}");
+    assert!(told.contains("give longer intervals with --interval, or send fewer flows"), "{told}");
+    receiver.join().unwrap();
+}
+
 /// What a run makes of a receiver that greets it so, and answers each `clock` and `begin` with these bytes.
 fn beginning(welcome: Vec<u8>, clock: Vec<u8>, begun: Vec<u8>) -> RunError {
     let (address, thread) = impostor(move |_, request| match request {
@@ -169,8 +269,8 @@ fn counts_on_the_way_that_no_link_carries_are_not_shown() {
 fn texts_of_a_peer_are_harmless() {
     let wild = "\x1b]0;owned\x07\u{202e}name".to_owned() + &"x".repeat(5000);
     let station = Station { engine: wild.clone(), mode: wild.clone(), ..Station::default() };
-    let reply = Reply::Begun { stations: vec![station; 1000] };
-    let Reply::Begun { stations } = Reply::decode(&reply.encode().unwrap()).unwrap() else {
+    let reply = Reply::Begun { run: 1, stations: vec![station; 1000] };
+    let Reply::Begun { stations, .. } = Reply::decode(&reply.encode().unwrap()).unwrap() else {
         panic!("another message")
     };
     assert_eq!(stations.len(), 64);
@@ -183,8 +283,13 @@ fn texts_of_a_peer_are_harmless() {
 
 #[test]
 fn a_result_that_lists_more_than_there_can_be_is_not_kept() {
-    let expected =
-        |flows| Expected { flows, delay_base: 0, relation: Relation::Same, sent_from_ns: 0 };
+    let expected = |flows| Expected {
+        run: 1,
+        flows,
+        delay_base: 0,
+        relation: Relation::Same,
+        sent_from_ns: 0,
+    };
     // As many buckets as a message holds, each of them empty: 10.6 MB of memory for 4 MiB of text.
     let mut swollen = FlowSummary::default();
     swollen.delay.buckets = vec![(0, 0); 650_000];

@@ -29,6 +29,120 @@ fn a_sender_has_its_result() {
     assert_eq!(*log.lock().unwrap(), ["begin", "finish"]);
 }
 
+/// Authenticated once, a sender has run after run measured.
+#[test]
+fn a_connection_serves_many_runs() {
+    const RUNS: usize = 50;
+    let server = Server::start(Some(right()), Fake::default());
+    let mut connection = server.open(Some(&right())).unwrap();
+    for run in 0..RUNS {
+        let id = (run % 7) as u16;
+        let mut measurement = connection.begin(flows(&[id, 7])).unwrap();
+        if run % 3 == 0 {
+            measurement.received().unwrap();
+        }
+        let (outcome, next) = measurement.finish_run(Nanos::from_millis(5)).unwrap();
+        assert_eq!(outcome.measured.run, run as u64 + 1);
+        assert_eq!(outcome.measured.summary.flows.keys().collect::<Vec<_>>(), [&id, &7]);
+        connection = next.unwrap();
+        if run == RUNS / 2 {
+            let error = server.open(Some(&right())).err().unwrap();
+            assert!(matches!(error, RemoteError::Busy { .. }), "{error}");
+        }
+    }
+    drop(connection);
+    let log = Arc::clone(&server.log);
+    assert_eq!(server.end(), Served { finished: RUNS as u64, ..Served::default() });
+    assert_eq!(*log.lock().unwrap(), ["begin", "finish"].repeat(RUNS));
+}
+
+/// Clocks drift: what bounds the clocks of a run are the comparisons before and after that run.
+#[test]
+fn the_clocks_of_each_run_are_compared_anew() {
+    let server = Server::start(None, Fake { ahead: 86_400_000_000_000, ..Fake::default() });
+    let mut connection = server.open(None).unwrap();
+    for _ in 0..3 {
+        let measurement = connection.begin(flows(&[1])).unwrap();
+        let (outcome, next) = measurement.finish_run(Nanos::from_millis(5)).unwrap();
+        let clocks = &outcome.clocks;
+        assert!(clocks.explanation.contains("128 exchanges"), "{clocks:?}");
+        connection = next.unwrap();
+    }
+}
+
+/// A receiver gives up a sender that is silent, and one whose lab rests is not.
+#[test]
+fn a_connection_rests_for_longer_than_a_sender_may_be_silent() {
+    let timeouts = Timeouts { silence: Duration::from_secs(1), ..PATIENT };
+    let server = Server::start_with(timeouts, None, Fake::default());
+    let mut connection = server.open(None).unwrap();
+    for _ in 0..2 {
+        let measurement = connection.begin(flows(&[1])).unwrap();
+        let (_, next) = measurement.finish_run(Nanos::from_millis(5)).unwrap();
+        let resting = RestingConnection::every(timeouts.silence / 20, next.unwrap()).unwrap();
+        thread::sleep(timeouts.silence * 2);
+        connection = resting.wake().unwrap();
+    }
+    drop(connection);
+    assert_eq!(server.end(), Served { finished: 2, ..Served::default() });
+}
+
+/// The next run connects anew, and does not fail.
+#[test]
+fn a_receiver_that_ended_while_a_connection_rested_is_noticed() {
+    let server = Server::start(None, Fake::default());
+    let measurement = server.open(None).unwrap().begin(flows(&[1])).unwrap();
+    let (_, connection) = measurement.finish_run(Nanos::from_millis(5)).unwrap();
+    let resting = RestingConnection::new(connection.unwrap()).unwrap();
+    server.end();
+    assert!(resting.wake().is_none());
+}
+
+/// What is said of another run ends the session, so that nothing is counted for the wrong one.
+#[test]
+fn runs_are_told_apart() {
+    let begin = |run| {
+        Request::Begin(Expected {
+            run,
+            flows: flows(&[1]),
+            delay_base: 0,
+            relation: Relation::Same,
+            sent_from_ns: 0,
+        })
+    };
+    let finish = |run| Request::Finish { run, settle_ns: 0 };
+    let wrong = [
+        (vec![begin(1), finish(2)], "run 2 is to end, and run 1 is measured"),
+        (vec![begin(3), begin(4)], "a measurement has begun, and not ended"),
+        (vec![begin(0)], "run 0 was before"),
+    ];
+    let server = Server::start(None, Fake::default());
+    for (requests, why) in wrong {
+        let mut channel = server.shake();
+        while ask(&mut channel, &Request::Hello(Version::ours())).unwrap() == Reply::Busy {
+            channel = server.shake();
+        }
+        let last = requests.iter().map(|request| ask(&mut channel, request).unwrap()).last();
+        let Some(Reply::Refused { reason }) = last else { panic!("{last:?}") };
+        assert!(reason.contains(why), "{reason}");
+        assert!(ask(&mut channel, &Request::Clock).is_err());
+    }
+    // a run with the number of the one before
+    let mut channel = server.shake();
+    while ask(&mut channel, &Request::Hello(Version::ours())).unwrap() == Reply::Busy {
+        channel = server.shake();
+    }
+    assert!(matches!(ask(&mut channel, &begin(5)), Ok(Reply::Begun { run: 5, .. })));
+    assert!(matches!(ask(&mut channel, &finish(5)), Ok(Reply::Flow { .. })));
+    let Reply::Finished(measured) =
+        Reply::decode(&channel.receive(REPLY_LIMIT, soon()).unwrap().bytes).unwrap()
+    else {
+        panic!("there is one flow")
+    };
+    assert_eq!(measured.run, 5);
+    assert!(matches!(ask(&mut channel, &begin(5)), Ok(Reply::Refused { .. })));
+}
+
 #[test]
 fn delays_across_hosts_are_those_on_one_clock() {
     let ahead = 86_400_000_000_000;
@@ -128,7 +242,7 @@ fn a_receiver_that_falls_silent_does_not_hold_up_the_sender() {
             let now = MonotonicClock.now().get();
             Some(Reply::Clock { received_ns: now, sent_ns: now })
         }
-        Request::Begin(_) => Some(Reply::Begun { stations: Vec::new() }),
+        Request::Begin(_) => Some(Reply::Begun { run: 1, stations: Vec::new() }),
         _ => None,
     };
     let (address, receiver) = belief::impostor(move |count, request| match count {
@@ -202,6 +316,7 @@ fn more_flows_than_the_receiver_measures_are_not_sent() {
         flows: flows(ids),
         delay_base: 0,
         relation: Relation::Same,
+        run: 1,
         sent_from_ns: 0,
     };
     for (ids, why) in [(&[1, 2, 3, 4, 5][..], "at most 4 flows"), (&[3, 3], "announced twice")] {
@@ -231,7 +346,9 @@ fn a_receiver_says_why_it_refuses() {
 #[test]
 fn requests_out_of_order_end_the_session() {
     let server = Server::start(None, Fake::default());
-    for request in [Request::Hello(Version::ours()), Request::Finish { settle_ns: u64::MAX }] {
+    for request in
+        [Request::Hello(Version::ours()), Request::Finish { run: 1, settle_ns: u64::MAX }]
+    {
         let mut channel = server.shake();
         while ask(&mut channel, &Request::Hello(Version::ours())).unwrap() == Reply::Busy {
             channel = server.shake();

@@ -27,7 +27,7 @@ fn trickler(honest: usize, trickle: bool) -> (SocketAddr, JoinHandle<()>) {
                     continue;
                 }
                 Request::Clock => Reply::Clock { received_ns: now, sent_ns: now },
-                Request::Begin(_) => Reply::Begun { stations: Vec::new() },
+                Request::Begin(_) => Reply::Begun { run: 1, stations: Vec::new() },
                 _ => Reply::Received(Count::default()),
             };
             channel.send(&reply.encode().unwrap(), soon()).unwrap();

@@ -87,6 +87,7 @@ fn the_largest_request_fits_the_limit() {
         flows: (64_000..65_000).map(flow).collect(),
         delay_base: i64::MIN,
         relation: Relation::Unbounded,
+        run: u64::MAX,
         sent_from_ns: u64::MAX,
     };
     expected.tame();
@@ -100,6 +101,7 @@ fn samples() -> Vec<Vec<u8>> {
         flows: flows(&[0, 1]),
         delay_base: 0,
         relation: Relation::Same,
+        run: 1,
         sent_from_ns: 1,
     };
     let fake = Fake::default();
@@ -108,13 +110,13 @@ fn samples() -> Vec<Vec<u8>> {
         Request::Clock,
         Request::Begin(expected),
         Request::Received,
-        Request::Finish { settle_ns: 1 },
+        Request::Finish { run: 1, settle_ns: 1 },
     ];
     let replies = [
         Reply::Flow { id: 0, summary: Box::new(fake.flow(0)) },
         Reply::Flow { id: 1, summary: Box::new(fake.flow(0)) },
         Reply::Finished(Box::default()),
-        Reply::Begun { stations: fake.stations() },
+        Reply::Begun { run: 1, stations: fake.stations() },
     ];
     let requests = requests.iter().map(|request| request.encode().unwrap());
     requests.chain(replies.iter().map(|reply| reply.encode().unwrap())).collect()
