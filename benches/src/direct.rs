@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::collect::{LiveRx, collect};
 use wirebeat_engine::drive::{Driven, Job, LiveTx, Plan, Sequences, drive};
-use wirebeat_engine::port::{TxPlan, TxPort};
+use wirebeat_engine::port::{TxMeta, TxPlan, TxPort};
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::kernel::{
     Fate, KernelOptions, KernelReceiver, KernelTx, ReceiveOptions,
@@ -28,7 +28,7 @@ use wirebeat_traffic::program::Program;
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_units::Nanos;
 
-use crate::frames::{flow, program};
+use crate::frames::{first, flow, program};
 use crate::lab::{Failure, Lab};
 use crate::wirebeat::Metered;
 
@@ -72,6 +72,58 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
     let driven = driven(&mut port, &program, &plan, (lab.cores.other, time))?;
     thread::sleep(SETTLE);
     metered(&driven, &receiver.summary())
+}
+
+/// Frames per second of the kernel engine without a thread of its own, which sends `batch` frames in each call of its caller.
+/// They end at `receiver`, which counts each of them.
+pub fn kernel_sends(
+    lab: &Lab,
+    receiver: &KernelReceiver,
+    (batch, time): (usize, Duration),
+) -> Result<f64, Failure> {
+    let (near, frame) = (lab.near(), first(lab, flow(lab))?);
+    let frame_len = u16::try_from(frame.len())?;
+    let plan =
+        TxPlan { tags: 1, frame_max: frame_len, frame_len: Some(frame_len), ..TxPlan::default() };
+    let options = KernelOptions {
+        index: near.link.index.get(),
+        interface: near.link.name.clone(),
+        plan,
+        wait: Wait::Spin,
+        thread: None,
+        unix_offset: UnixOffset::default(),
+        sequences: None,
+        shared: None,
+        attachment: None,
+        link: None,
+    };
+    let metas = vec![TxMeta { len: frame_len, drift: Nanos::MAX, ..TxMeta::default() }; batch];
+    let sending = || -> Result<(u64, Duration), Failure> {
+        affinity::pin(lab.cores.send)?;
+        let mut port = near.namespace.run(|| KernelTx::open(options))??;
+        let (start, mut sent) = (Instant::now(), 0);
+        while start.elapsed() < time {
+            if port.reserve(batch)? < batch {
+                return Err("a batch found no room".into());
+            }
+            for index in 0..batch {
+                let slot = port.slot(index).get_mut(..frame.len()).ok_or("a slot is too short")?;
+                slot.copy_from_slice(&frame);
+            }
+            port.commit(&metas)?;
+            port.flush()?;
+            sent += batch as u64;
+        }
+        Ok((sent, start.elapsed()))
+    };
+    let (sent, took) =
+        thread::scope(|scope| scope.spawn(sending).join().map_err(|_| "the sender panicked"))??;
+    thread::sleep(SETTLE);
+    let arrived = receiver.summary().unprobed.frames;
+    match arrived == sent {
+        true => Ok(sent as f64 / took.as_secs_f64()),
+        false => Err(format!("{sent} were sent and {arrived} arrived").into()),
+    }
 }
 
 /// The socket engine, sending and receiving each datagram by itself.

@@ -43,7 +43,7 @@ use crate::lab::{Failure, Lab};
 use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
 use crate::sections::{
-    capture, cpu, flat, model, noise, observations, pressure, profiles, rates, replay,
+    capture, cpu, flat, model, noise, observations, pressure, profiles, rates, replay, sends,
 };
 
 fn main() -> ExitCode {
@@ -107,13 +107,14 @@ fn run(options: &Options) -> Result<(), Failure> {
 type Measure = fn(&mut Bench) -> sections::Chapter;
 
 /// The chapters in their order.
-const CHAPTERS: [(Chapters, Measure); 9] = [
+const CHAPTERS: [(Chapters, Measure); 10] = [
     (Chapters::Flat, flat::measure),
     (Chapters::Model, model::measure),
     (Chapters::Rates, rates::measure),
     (Chapters::Capture, capture::measure),
     (Chapters::Cpu, cpu::measure),
     (Chapters::Observations, observations::measure),
+    (Chapters::Sends, sends::measure),
     (Chapters::Pressure, pressure::measure),
     (Chapters::Profiles, profiles::measure),
     (Chapters::Replay, replay::measure),

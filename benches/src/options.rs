@@ -67,6 +67,8 @@ pub enum Chapters {
     Cpu,
     /// What it costs to be told of each frame; only when it is asked for.
     Observations,
+    /// Sends of a few frames each that a caller decides on; only when it is asked for.
+    Sends,
     /// One rate while other programs keep all CPUs; only when it is asked for.
     Pressure,
     /// The same distribution from several tools, as it arrives; only when it is asked for.
@@ -80,7 +82,11 @@ impl Chapters {
     fn is_usual(self) -> bool {
         !matches!(
             self,
-            Chapters::Observations | Chapters::Pressure | Chapters::Profiles | Chapters::Replay
+            Chapters::Observations
+                | Chapters::Sends
+                | Chapters::Pressure
+                | Chapters::Profiles
+                | Chapters::Replay
         )
     }
 }

@@ -50,7 +50,8 @@ impl Setup {
         Setup { engine, pace, wait, cores: Cores::One, receiver: Some(EngineChoice::Kernel) }
     }
 
-    fn scenario(&self, lab: &Lab, time: Duration) -> Scenario {
+    /// The scenario that does it for `time`.
+    pub fn scenario(&self, lab: &Lab, time: Duration) -> Scenario {
         let mut scenario = Scenario::default();
         let port = |interface: &str, name: &str, engine| PortSpec {
             interface: Some(interface.to_owned()),

@@ -287,7 +287,12 @@ fn bare_loop(
     for _ in 0..TURNS {
         for (batch, (frames, took)) in BATCHES.into_iter().zip(&mut arrived) {
             let sink = lab.far().namespace.run(|| kernel::sink(far, far_end))??;
-            let flood = Flood { copied: senders.copied, batch, time: time / 2 / TURNS };
+            let flood = Flood {
+                copied: senders.copied,
+                batch,
+                call: Flood::LONG_CALL,
+                time: time / 2 / TURNS,
+            };
             *took += at_once(lab, senders.cpus, flood)?;
             thread::sleep(SETTLE);
             *frames += sink.count()?;
@@ -298,7 +303,7 @@ fn bare_loop(
 }
 
 /// A loop on each of these CPUs; for how long the longest sent.
-fn at_once(lab: &Lab, cpus: &[usize], flood: Flood<'_>) -> Result<Duration, Failure> {
+pub(super) fn at_once(lab: &Lab, cpus: &[usize], flood: Flood<'_>) -> Result<Duration, Failure> {
     let near = lab.near().link.index.get();
     let on = |cpu| -> Result<Duration, Failure> {
         Ok(lab.near().namespace.run(|| {

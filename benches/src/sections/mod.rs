@@ -11,6 +11,7 @@ pub mod pressure;
 pub mod profiles;
 pub mod rates;
 pub mod replay;
+pub mod sends;
 
 use crate::table::Table;
 use crate::verdict::Verdict;

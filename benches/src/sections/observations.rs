@@ -8,24 +8,27 @@ use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::kernel::ObservationOptions;
 use wirebeat_meter::observation::Observed;
 use wirebeat_run::Stop;
-use wirebeat_traffic::scenario::{EngineChoice, WaitChoice};
+use wirebeat_traffic::scenario::{EngineChoice, Size, WaitChoice};
+use wirebeat_units::FrameLen;
 
 use super::Chapter;
+use crate::exactness;
+use crate::format::{self, NOTHING};
 use crate::lab::Failure;
 use crate::peers::Pace;
-use crate::rounds::{Bench, Contestant, in_turn};
+use crate::rounds::{Bench, Contestant, Measured, in_turn};
 use crate::table::Table;
 use crate::verdict::Verdict;
-use crate::wirebeat::{Cores, Setup};
-use crate::{exactness, format};
+use crate::wirebeat::{self, Cores, Setup};
 
 /// Observations that a ring has room for.
 const SLOTS: u32 = 1 << 16;
 /// The target: observations of 60 bytes read in a second.
 const TARGET: f64 = 2.6e6;
 const PROSE: &str = "\
-Wirebeat's kernel engine sends 64-byte frames as fast as it can from one core; its receiving program meters them there, and hands \
-what it saw of each to a reader on the other core. Of the frames that found no room in the ring, the count is exact.";
+Wirebeat's kernel engine sends frames as fast as it can from one core; its receiving program meters them there, and hands \
+what it saw of each to a reader on the other core. Of the frames that found no room in the ring, the count is exact. The last \
+column is what arrived beside the same frames without observations, in the same rounds.";
 
 /// Frames of a second.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,39 +38,72 @@ struct Seen {
     lost: f64,
 }
 
-/// Who is compared: its name, the bytes of each frame, and whether frames have probes. `None`: no observations.
-const WHO: [(&str, Option<(u16, bool)>); 5] = [
-    ("none", None),
-    ("0 bytes", Some((0, true))),
-    ("64 bytes", Some((64, true))),
-    ("128 bytes", Some((128, true))),
-    ("128 bytes, frames that are not metered", Some((128, false))),
+/// What is observed of which frames.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    name: &'static str,
+    /// Length of each frame with FCS.
+    frame: FrameLen,
+    /// The bytes that come with each, and whether frames are metered; `None`: no observations.
+    observed: Option<(u16, bool)>,
+    /// The row of the same frames without observations.
+    floor: usize,
+}
+
+const fn case(
+    name: &'static str,
+    frame: FrameLen,
+    observed: Option<(u16, bool)>,
+    floor: usize,
+) -> Case {
+    Case { name, frame, observed, floor }
+}
+
+/// As long as what is asked of it: a shorter frame has no 128 bytes to give.
+const LONG: FrameLen = FrameLen::without_fcs(128);
+
+const CASES: [Case; 7] = [
+    case("none", FrameLen::MIN, None, 0),
+    case("0 bytes", FrameLen::MIN, Some((0, true)), 0),
+    case("64 bytes", FrameLen::MIN, Some((64, true)), 0),
+    case("128 bytes asked of 64-byte frames", FrameLen::MIN, Some((128, true)), 0),
+    case("none, 132-byte frames", LONG, None, 4),
+    case("128 bytes of 132-byte frames", LONG, Some((128, true)), 4),
+    case("128 bytes of 132-byte frames that are not metered", LONG, Some((128, false)), 4),
 ];
 
 /// Measures it.
 pub fn measure(bench: &mut Bench) -> Chapter {
-    let contestants: Vec<_> = WHO
-        .iter()
-        .map(|&(name, of)| {
-            Contestant::new(format!("observations: {name}"), move |bench: &Bench| seen(bench, of))
-        })
-        .collect();
+    let contestant = |case: Case| {
+        let name = format!("observations: {}", case.name);
+        Contestant::new(name, move |bench: &Bench| seen(bench, case))
+    };
+    let contestants: Vec<_> = CASES.into_iter().map(contestant).collect();
     let brief = |seen: &Seen| {
         let [metered, read, lost] = [seen.metered, seen.read, seen.lost].map(|rate| rate / 1e6);
         format!("{metered:.2} M/s arrived, {read:.2} M/s read, {lost:.2} M/s lost")
     };
     let measured = in_turn(bench, &contestants, brief);
-    let mut table =
-        Table::new(&["observations", "arrived /s", "read /s", "without room /s", "remark"]);
-    for ((name, _), measured) in WHO.iter().zip(&measured) {
-        let rate =
-            |figure: fn(&Seen) -> f64| format::series(&measured.series(figure), format::rate);
+    let mut table = Table::new(&[
+        "observations",
+        "arrived /s",
+        "read /s",
+        "without room /s",
+        "of none",
+        "remark",
+    ]);
+    for (case, one) in CASES.iter().zip(&measured) {
+        let rate = |figure: fn(&Seen) -> f64| format::series(&one.series(figure), format::rate);
+        let arrived = |of: &Measured<Seen>| of.series(|seen| seen.metered);
+        let floor = measured.get(case.floor).map(arrived).unwrap_or_default();
+        let ratio = arrived(one).over(&floor);
         table.row(vec![
-            (*name).to_owned(),
+            case.name.to_owned(),
             rate(|seen| seen.metered),
             rate(|seen| seen.read),
             rate(|seen| seen.lost),
-            measured.remark(),
+            ratio.map_or(NOTHING.into(), |ratio| format::ratio(&ratio)),
+            one.remark(),
         ]);
     }
     const NAME: &str = "observations with 64 bytes of each frame, read per second ≥ 2.6 M";
@@ -84,8 +120,9 @@ pub fn measure(bench: &mut Bench) -> Chapter {
     }
 }
 
-fn seen(bench: &Bench, of: Option<(u16, bool)>) -> Result<Seen, Failure> {
+fn seen(bench: &Bench, case: Case) -> Result<Seen, Failure> {
     let Bench { lab, time, .. } = bench;
+    let of = case.observed;
     let metered = of.is_none_or(|(_, metered)| metered);
     let observe =
         of.map(|(bytes, _)| ObservationOptions { frames: Observed::All, bytes, slots: SLOTS });
@@ -125,7 +162,9 @@ fn seen(bench: &Bench, of: Option<(u16, bool)>) -> Result<Seen, Failure> {
             let span = first.map_or(Duration::ZERO, |first| last.duration_since(first));
             Ok((read, observations.lost(), span))
         });
-        let report = setup.run(lab, *time, &Stop::new());
+        let mut scenario = setup.scenario(lab, *time);
+        scenario.flows.values_mut().for_each(|flow| flow.size = Some(Size::frame(case.frame)));
+        let report = wirebeat::run(lab, &scenario, &Stop::new());
         done.store(true, Ordering::Release);
         let (read, lost, span) = reader.join().map_err(|_| "the reader panicked")??;
         let report = report?;

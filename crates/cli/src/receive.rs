@@ -113,6 +113,9 @@ struct RxPortArgs {
     /// arrive [default: the system's choice]
     #[arg(long, visible_alias = "cores", value_name = "CPUS")]
     cpu: Option<Cpus>,
+    /// How many threads receive, each with a queue of its own [default: one]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>)]
+    queues: Option<NonZeroU16>,
     /// How the receiving thread competes for a CPU
     #[arg(long, value_name = "WHAT", value_parser = values::priority(), default_value = "high")]
     priority: PriorityChoice,
@@ -217,6 +220,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         promiscuous: args.port.promiscuous,
         pass: args.port.pass,
         cores: args.port.cpu.as_ref().map(|cpus| cpus.0.clone()).unwrap_or_default(),
+        queues: args.port.queues.map_or(1, NonZeroU16::get),
         priority: args.port.priority,
         time: args.until.time,
         count: args.until.count.map(NonZeroU64::get),

@@ -132,6 +132,15 @@ impl ThreadOrders {
         ThreadOrders { cpus: vec![cpu], ..ThreadOrders::default() }
     }
 
+    /// Those of worker number `index` of `workers` that share these: it has one of the CPUs, and writes for itself.
+    pub fn of_worker(&self, index: usize, workers: usize) -> ThreadOrders {
+        if workers <= 1 {
+            return self.clone();
+        }
+        let cpus = self.cpus.iter().cycle().skip(index).take(1).copied().collect();
+        ThreadOrders { cpus, priority: self.priority, ..ThreadOrders::default() }
+    }
+
     /// Applies them to the calling thread. An error where a CPU cannot be had, or real time, which was asked for by name;
     /// a weight that is not permitted is left, and said in [`Scheduling::refused`].
     pub fn apply(&self) -> io::Result<Applied> {

@@ -2,10 +2,13 @@
 //!
 //! For ports that deliver frames; the kernel engine meters before they ever reach user space.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use wirebeat_meter::interval::MeterSeries;
 use wirebeat_meter::meter::Meter;
+use wirebeat_meter::queue_series::QueueSeries;
+use wirebeat_meter::sequence::SeenNumbers;
 use wirebeat_units::Nanos;
 
 use crate::answers::Answers;
@@ -13,28 +16,65 @@ use crate::clock::Clock;
 use crate::intervals::LiveIntervals;
 use crate::port::{Arrival, PortError, RxPort, View};
 
-/// What a receiver has seen so far, to look at from another thread. Updated by batches.
+/// What one queue of a receiver has seen so far, to look at from another thread. Updated by batches.
 #[derive(Debug, Default)]
 pub struct LiveRx {
     /// Frames that arrived, whatever they were.
     pub frames: AtomicU64,
     /// Their bytes with FCS.
     pub bytes: AtomicU64,
-    /// Sequence numbers that were missing when that was asked last.
-    pub missing: AtomicU64,
-    /// Asks for `missing`. The receive loop clears it once that is there: after a batch, or within 10 ms.
+    /// The sequence numbers of each flow that had arrived when that was asked last.
+    seen: Mutex<Vec<(u16, SeenNumbers)>>,
+    /// Asks for `seen`. The receive loop clears it once that is there: after a batch, or within 10 ms.
     pub asked: AtomicBool,
     /// What arrived in each interval.
-    pub intervals: LiveIntervals<MeterSeries>,
+    pub intervals: LiveIntervals<QueueSeries>,
+    /// The number of the queue, from 0.
+    queue: usize,
 }
 
 impl LiveRx {
+    /// Those of `queues` queues of one receiver.
+    pub fn of_queues(queues: usize) -> Vec<LiveRx> {
+        let first = LiveRx::default();
+        let another = |queue| {
+            let intervals = first.intervals.beside();
+            LiveRx { queue, intervals, ..LiveRx::default() }
+        };
+        let others: Vec<LiveRx> = (1..queues).map(another).collect();
+        [first].into_iter().chain(others).collect()
+    }
+
+    /// How many sequence numbers none of `queues`, all those of a receiver, had seen when that was asked last.
+    pub fn missing<'a>(queues: impl IntoIterator<Item = &'a LiveRx>) -> u64 {
+        let mut flows: BTreeMap<u16, SeenNumbers> = BTreeMap::new();
+        for live in queues {
+            for (id, seen) in &*live.seen.lock().unwrap_or_else(PoisonError::into_inner) {
+                flows.entry(*id).or_default().join(*seen);
+            }
+        }
+        flows.values().map(SeenNumbers::missing).sum()
+    }
+
     /// Answers what was asked, between two batches.
     fn answer(&self, meter: &Meter) {
         if self.asked.load(Ordering::Relaxed) {
-            self.missing.store(meter.missing(), Ordering::Relaxed);
-            self.asked.store(false, Ordering::Release);
+            self.tell(meter);
         }
+    }
+
+    #[cold]
+    fn tell(&self, meter: &Meter) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = meter.seen();
+        self.asked.store(false, Ordering::Release);
+    }
+
+    /// `meter` counts nothing more: its queue holds no interval up.
+    fn end(&self, meter: &Meter) {
+        self.intervals.pass(|series| {
+            series.end(self.queue, meter);
+            series.next(self.queue)
+        });
     }
 
     /// Notes what `meter` has counted by `now`, before anything that came later, where an interval has ended. Says when
@@ -43,8 +83,8 @@ impl LiveRx {
     fn note(&self, meter: &Meter, now: Nanos) -> Nanos {
         if self.intervals.due(now) {
             self.intervals.pass(|series| {
-                series.pass(now, meter);
-                series.next()
+                series.pass(self.queue, now, meter);
+                series.next(self.queue)
             });
         }
         self.intervals.next()
@@ -80,6 +120,18 @@ pub fn collect<P: RxPort, C: Clock>(
 /// The same, and shows each arrival to `tap` as well. It ends by itself with the frame that makes `most` measured ones;
 /// what the port delivers behind that one is not looked at.
 pub fn collect_and_tell<P: RxPort, C: Clock>(
+    from: (&mut P, &C, Manner),
+    meter: &mut Meter,
+    (stop, live): (&AtomicBool, &LiveRx),
+    most: u64,
+    tap: impl FnMut(&Arrival<'_>),
+) -> Result<(), PortError> {
+    let ended = receive_all(from, meter, (stop, live), most, tap);
+    live.end(meter);
+    ended
+}
+
+fn receive_all<P: RxPort, C: Clock>(
     (port, clock, manner): (&mut P, &C, Manner),
     meter: &mut Meter,
     (stop, live): (&AtomicBool, &LiveRx),

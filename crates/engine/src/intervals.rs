@@ -4,21 +4,21 @@
 //! what it has counted when one has. Others begin the intervals and take what was noted. Knows nothing of what is counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use wirebeat_units::Nanos;
 
-/// The series of one loop, once it has begun.
+/// The series of a loop, once it has begun. Several loops may have one together.
 #[derive(Debug)]
 pub struct LiveIntervals<S> {
-    /// When something is to be done, on the loop's clock; `u64::MAX`: never.
+    /// When this loop has something to do, on its clock; `u64::MAX`: never.
     next: AtomicU64,
-    series: Mutex<Option<S>>,
+    series: Arc<Mutex<Option<S>>>,
 }
 
 impl<S> Default for LiveIntervals<S> {
     fn default() -> Self {
-        LiveIntervals { next: AtomicU64::new(u64::MAX), series: Mutex::new(None) }
+        LiveIntervals { next: AtomicU64::new(u64::MAX), series: Arc::default() }
     }
 }
 
@@ -27,6 +27,16 @@ impl<S> LiveIntervals<S> {
     pub fn begin(&self, series: S, next: Nanos) {
         let mut mine = self.series.lock().unwrap_or_else(PoisonError::into_inner);
         *mine = Some(series);
+        self.next.store(next.get(), Ordering::Release);
+    }
+
+    /// Those of another loop with the same series.
+    pub fn beside(&self) -> LiveIntervals<S> {
+        LiveIntervals { next: AtomicU64::new(u64::MAX), series: Arc::clone(&self.series) }
+    }
+
+    /// The series that another loop has begun goes on here at `next`.
+    pub fn join(&self, next: Nanos) {
         self.next.store(next.get(), Ordering::Release);
     }
 

@@ -14,7 +14,7 @@ use crate::interval::FlowBooks;
 use crate::jitter::InterarrivalJitter;
 use crate::memory::{Measure, Memory, PIECE};
 use crate::recorder::FlowRecorder;
-use crate::sequence::{SequenceStanding, SequenceTracker};
+use crate::sequence::{QueueWindow, SeenNumbers, SequenceStanding, SequenceTracker};
 use crate::summary::{FlowSummary, LinearBins};
 
 /// What is known of a frame that arrived.
@@ -87,6 +87,15 @@ impl FlowMeter {
     /// A meter of a flow of which `expected` is known, with a window of `window` sequence numbers (see
     /// [`SequenceTracker::new`]), and with `bins` for inter-arrival times if those are wanted.
     pub fn new(expected: Expectation, window: u32, bins: Option<Bins>) -> Self {
+        FlowMeter::of_queue(expected, (window, None), bins)
+    }
+
+    /// The same on one of several queues, which have the window together.
+    pub(crate) fn of_queue(
+        expected: Expectation,
+        (window, shared): (u32, Option<QueueWindow>),
+        bins: Option<Bins>,
+    ) -> Self {
         FlowMeter {
             expected,
             frames: 0,
@@ -99,7 +108,7 @@ impl FlowMeter {
             span: None,
             previous_arrival: None,
             previous_delay: None,
-            sequence: SequenceTracker::new(window),
+            sequence: SequenceTracker::of_queue(window, shared),
             delay: FlowRecorder::default(),
             delay_variation: FlowRecorder::default(),
             interarrival_jitter: InterarrivalJitter::default(),
@@ -148,6 +157,11 @@ impl FlowMeter {
             self.sequence.record(sequence, sample.sent, memory);
         }
         (self.previous_arrival, self.previous_delay) = (None, None);
+    }
+
+    /// The sequence numbers that have arrived so far on this queue.
+    pub fn seen(&self) -> SeenNumbers {
+        self.sequence.seen()
     }
 
     /// How many sequence numbers are missing so far; see [`SequenceTracker::missing`].

@@ -203,6 +203,11 @@ impl Beat {
         self.start.saturating_add(Nanos::new(end)).saturating_add(grace)
     }
 
+    /// When losses of interval number `interval` are final: a frame that was overtaken is there by then.
+    pub fn settled(&self, interval: u64) -> Nanos {
+        self.end(interval).saturating_add(HORIZON.min(Nanos::new(self.length.get() / 2)))
+    }
+
     /// The interval of `now`; the first one before the start.
     pub fn at(&self, now: Nanos) -> u64 {
         now.saturating_sub(self.start).get() / self.length.get().max(1)
@@ -248,8 +253,7 @@ impl MeterSeries {
             match self.ended.take() {
                 None => {
                     self.ended = Some(meter.books());
-                    let patience = HORIZON.min(Nanos::new(self.beat.length.get() / 2));
-                    self.next = self.beat.end(self.interval).saturating_add(patience);
+                    self.next = self.beat.settled(self.interval);
                 }
                 Some(mut books) => {
                     meter.bound_lost(&mut books);

@@ -19,6 +19,8 @@ mod merge;
 pub mod meter;
 mod moments;
 pub mod observation;
+pub mod queue_series;
+pub mod queues;
 mod reassembly;
 mod recorder;
 pub mod sequence;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use wirebeat_units::Nanos;
 use wirebeat_wire::carrier::Carrier;
@@ -20,8 +21,9 @@ use crate::flow::{Expectation, FlowMeter, Sample};
 use crate::headers::HeaderTable;
 use crate::interval::{LISTED, MeterBooks, Metered};
 use crate::memory::{MEMORY, Memory, PIECE};
+use crate::queues::{Newcomer, SharedFlows, ToldFlows};
 use crate::reassembly::{Reassembly, Whole};
-use crate::sequence::{SequenceTracker, WINDOW};
+use crate::sequence::{SeenNumbers, SequenceTracker, WINDOW};
 use crate::series::Books;
 use crate::summary::MeterSummary;
 
@@ -83,6 +85,8 @@ impl Default for MeterConfig {
 #[derive(Clone, Debug)]
 struct Measured {
     id: u16,
+    /// Whether it has books of its own in each interval.
+    listed: bool,
     meter: FlowMeter,
 }
 
@@ -149,6 +153,8 @@ pub struct Meter {
     reassembly: Reassembly,
     /// The next arrival is not timed.
     untimed: bool,
+    /// What it shares with the meters of other queues, and the number of its own.
+    shared: Option<(Arc<SharedFlows>, usize)>,
 }
 
 impl Meter {
@@ -160,6 +166,23 @@ impl Meter {
     /// A meter that has seen nothing, for `memory` bytes; those that hold what is exact of each flow are taken however few
     /// there are.
     pub fn within(memory: usize, config: MeterConfig) -> Self {
+        Meter::of(memory, config, None)
+    }
+
+    /// The meter of one of several queues, which share `flows` ([`crate::queues`]).
+    pub(crate) fn of_queue(
+        memory: usize,
+        config: MeterConfig,
+        flows: Arc<SharedFlows>,
+        queue: usize,
+    ) -> Self {
+        let told = flows.announced(queue);
+        let mut meter = Meter::of(memory, config, Some((flows, queue)));
+        meter.learn(told);
+        meter
+    }
+
+    fn of(memory: usize, config: MeterConfig, shared: Option<(Arc<SharedFlows>, usize)>) -> Self {
         let MeterConfig { flows, filter, bins, window, run_start, codecs, headers, recognised } =
             config;
         let by_headers = |(id, expected)| (id, FlowMeter::new(expected, window, bins));
@@ -169,7 +192,10 @@ impl Meter {
         };
         // and frames without a probe
         let all = usize::from(room) + recognised.len() + 1;
-        let (first, growth) = SequenceTracker::memory_of(window);
+        let (first, growth) = match &shared {
+            None => SequenceTracker::memory_of(window),
+            Some(_) => (SequenceTracker::MEMORY_ON_QUEUE, 0),
+        };
         let stream = if codecs.is_empty() { 0 } else { STREAM };
         let fixed = all.saturating_mul(size_of::<Measured>() + stream + first) + PLACES;
         let mut meter = Meter {
@@ -195,9 +221,12 @@ impl Meter {
             malformed: 0,
             reassembly: Reassembly::default(),
             untimed: false,
+            shared,
         };
         let announced = !expected.is_empty();
-        for (id, expected) in expected {
+        // queues are told of them, with their windows
+        let expected = expected.into_iter().filter(|_| meter.shared.is_none());
+        for (id, expected) in expected.collect::<Vec<_>>() {
             meter.add(id, expected);
         }
         if announced {
@@ -401,6 +430,11 @@ impl Meter {
         if self.room == 0 {
             return None;
         }
+        if let Some((flows, queue)) = &self.shared {
+            let told = flows.ask(*queue, Newcomer::Stream(stream, own));
+            self.learn(told);
+            return self.streams.get(&stream).copied();
+        }
         let free = |id: &u16| self.places[usize::from(*id)] == NOWHERE;
         let own = own.and_then(|number| u16::try_from(number).ok()).filter(free);
         let lowest = (self.lowest_free..u16::MAX).find(free);
@@ -426,10 +460,35 @@ impl Meter {
         if self.room == 0 {
             return;
         }
+        if let Some((flows, queue)) = &self.shared {
+            let told = flows.ask(*queue, Newcomer::Flow(id));
+            return self.learn(told);
+        }
         self.room -= 1;
-        // At most 65,535 flows have been added, so their places are below `NOWHERE`.
-        self.places[usize::from(id)] = self.flows.len() as u16;
-        self.flows.push(Measured { id, meter: FlowMeter::new(expected, self.window, self.bins) });
+        let listed = self.flows.len() < LISTED;
+        self.push(Measured { id, listed, meter: FlowMeter::new(expected, self.window, self.bins) });
+    }
+
+    /// Measures what all queues do, as far as this one did not know.
+    #[cold]
+    fn learn(&mut self, told: ToldFlows) {
+        for flow in told.flows {
+            if self.places[usize::from(flow.id)] == NOWHERE {
+                let meter =
+                    FlowMeter::of_queue(flow.expected, (self.window, Some(flow.window)), self.bins);
+                self.push(Measured { id: flow.id, listed: flow.listed, meter });
+            }
+        }
+        self.streams.extend(told.streams);
+        if told.complete {
+            self.room = 0;
+        }
+    }
+
+    fn push(&mut self, flow: Measured) {
+        // At most 65,535 flows are added, so their places are below `NOWHERE`.
+        self.places[usize::from(flow.id)] = self.flows.len() as u16;
+        self.flows.push(flow);
     }
 
     /// How many sequence numbers of all flows are missing so far; see [`crate::sequence::SequenceTracker::missing`].
@@ -437,11 +496,22 @@ impl Meter {
         self.flows.iter().map(|flow| flow.meter.missing()).sum()
     }
 
+    /// The sequence numbers of each flow that have arrived so far. Flows that are known by their headers have none.
+    pub fn seen(&self) -> Vec<(u16, SeenNumbers)> {
+        self.seen_by_listing().map(|(_, id, seen)| (id, seen)).collect()
+    }
+
+    /// The same, and whether the flow has books of its own in each interval.
+    pub(crate) fn seen_by_listing(&self) -> impl Iterator<Item = (bool, u16, SeenNumbers)> {
+        let probed = self.flows.iter().filter(|flow| !flow.meter.is_empty());
+        probed.map(|flow| (flow.listed, flow.id, flow.meter.seen()))
+    }
+
     /// The flows that have books of their own in each interval, with their numbers, and those that have not.
     fn flows_by_listing(&self) -> impl Iterator<Item = (bool, u16, &FlowMeter)> {
-        let probed = self.flows.iter().map(|flow| (flow.id, &flow.meter)).enumerate();
-        let by_headers = self.recognised.iter().map(|(id, meter)| (*id, meter)).enumerate();
-        probed.chain(by_headers).map(|(place, (id, meter))| (place < LISTED, id, meter))
+        let probed = self.flows.iter().map(|flow| (flow.listed, flow.id, &flow.meter));
+        let by_headers = (self.flows.len()..).zip(&self.recognised);
+        probed.chain(by_headers.map(|(place, (id, meter))| (place < LISTED, *id, meter)))
     }
 
     /// Bytes that its flows take, as they lie there, and bytes that it has left for them.

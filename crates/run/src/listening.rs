@@ -71,7 +71,7 @@ pub(crate) fn receive(
     let idle = receive::open(request, (&port, engine), idle_meter(request))?;
     timestamps::told(&port).inspect(|told| observer.notice(told));
     let mut station = facts::station(&port, engine, &idle.mode, &machine);
-    facts::threads(&mut station, "receive", [&idle.state]);
+    facts::threads(&mut station, "receive", &idle.states);
     let (started, begun) = (SystemTime::now(), MonotonicClock.now());
     let watch = watch(&port)?;
     let mut local = Local {

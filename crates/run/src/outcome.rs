@@ -550,7 +550,7 @@ fn receiver_side(
         let mut station =
             facts::station(&run.lab.ports[place], receiver.engine, &mode, &run.lab.machine);
         station.card = cards.of(place);
-        facts::threads(&mut station, "receive", [&receiver.state]);
+        facts::threads(&mut station, "receive", &receiver.states);
         let engine = receiver.engine;
         let (received, resting) = receiver.rest();
         run.lab.receivers.extend(resting);

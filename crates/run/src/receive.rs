@@ -74,8 +74,10 @@ pub struct ReceiveRequest {
     pub promiscuous: bool,
     /// Let measured datagrams go on to the stack (the kernel engine would end them).
     pub pass: bool,
-    /// The CPUs that the receiving thread may run on; none: the system's choice.
+    /// The CPUs that the receiving thread may run on; none: the system's choice. Several threads have one each, in turn.
     pub cores: Vec<u16>,
+    /// How many threads receive, each with a queue of its own: 0 and 1 are one.
+    pub queues: u16,
     /// How it competes for a CPU.
     pub priority: PriorityChoice,
     /// Stop after this time.
@@ -178,7 +180,7 @@ pub fn receive(
     let (outages, _) = links.finish(MonotonicClock.now());
     let elapsed = MonotonicClock.now().saturating_sub(begun);
     let mut station = facts::station(&port, engine, &receiver.mode, &machine);
-    facts::threads(&mut station, "receive", [&receiver.state]);
+    facts::threads(&mut station, "receive", &receiver.states);
     station.card = cards::report(card.as_ref(), cards::read(&port).as_ref());
     let received = receiver.finish();
     timeline.received(received.intervals);
@@ -333,6 +335,7 @@ fn engine(request: &ReceiveRequest, port: &ResolvedPort) -> Result<Choice, RunEr
     let able = |engine: Engine| {
         (request.codecs.is_empty() || engine.can(Ability::Codecs))
             && (request.log.is_none() || engine.can(Ability::PacketLog))
+            && (request.queues <= 1 || engine.can(Ability::ReceiveQueues))
     };
     let engine = match request.engine.engine() {
         Some(engine) => {
@@ -378,6 +381,7 @@ fn check_abilities(
         let hint = use_one(|engine| engine.can(Ability::PacketLog));
         return Err(RunError::usage(what).hint(format!("{hint} for --log")));
     }
+    check_queues(request, engine)?;
     let Filter { source, source_port, .. } = request.filter;
     if !engine.can(Ability::SeeHeaders) && (source.is_some() || source_port.is_some()) {
         let what =
@@ -388,6 +392,37 @@ fn check_abilities(
         );
     }
     Ok(())
+}
+
+/// That several queues can do what is asked of a receiver.
+fn check_queues(request: &ReceiveRequest, engine: Engine) -> Result<(), RunError> {
+    let queues = request.queues;
+    if queues <= 1 {
+        return Ok(());
+    }
+    let most = PortSpec::RECEIVE_QUEUES_MAX;
+    if queues > most {
+        let what = format!("a receiver has {most} queues at the most, and --queues says {queues}");
+        return Err(RunError::usage(what));
+    }
+    if !engine.can(Ability::ReceiveQueues) {
+        let able = Engine::names(|engine| engine.can(Ability::ReceiveQueues));
+        let what = match engine.can(Ability::MeterInKernel) {
+            true => format!("the {engine} engine meters on the CPUs that frames arrive at"),
+            false => format!("the {engine} engine receives by one queue"),
+        };
+        let hint = format!("use the engine {able} for --queues, or leave that out");
+        return Err(RunError::usage(what).hint(hint));
+    }
+    let alone = [(request.log.is_some(), "--log"), (request.count.is_some(), "--count")];
+    match alone.into_iter().find(|(asked, _)| *asked) {
+        Some((_, flag)) => {
+            let what =
+                format!("{flag} goes with one queue, as only that has frames in their order");
+            Err(RunError::usage(what).hint("leave --queues out"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Opens the receiver that a request means.
@@ -432,6 +467,7 @@ pub(crate) fn open_again(
         // what a peer announced is ours, and our senders wait for no answer
         manner: if request.listen.is_some() { Manner::Silent } else { Manner::Answering },
         most: request.count,
+        queues: request.queues,
         thread: thread(request, port),
     };
     let opening = RxOpening { place: 0, engine, in_memory: &InMemory::default() };

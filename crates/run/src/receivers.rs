@@ -20,6 +20,8 @@ use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, ThreadState, realtime_share};
 use wirebeat_meter::interval::{Beat, MeterBooks, MeterSeries};
 use wirebeat_meter::meter::{Meter, MeterConfig};
+use wirebeat_meter::queue_series::QueueSeries;
+use wirebeat_meter::queues::meters;
 use wirebeat_meter::series::Series;
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_units::Nanos;
@@ -52,7 +54,9 @@ pub(crate) struct Receiving {
     pub(crate) log: Option<PacketLog>,
     /// Groups that were joined; they are left when the receiver ends.
     pub(crate) groups: Memberships,
-    /// Where and how the thread runs that meters, if one does.
+    /// How many queues, with a thread each, divide among them what arrives, where threads meter; at least one.
+    pub(crate) queues: u16,
+    /// Where and how these threads run: each on a CPU of its own, as far as CPUs are named.
     pub(crate) thread: ThreadOrders,
 }
 
@@ -86,8 +90,8 @@ pub(crate) struct Receiver {
     pub(crate) place: usize,
     pub(crate) engine: Engine,
     pub(crate) mode: String,
-    /// What is in force for its thread; nothing where the kernel meters.
-    pub(crate) state: Arc<ThreadState>,
+    /// What is in force for each of its threads; nothing where the kernel meters.
+    pub(crate) states: Vec<Arc<ThreadState>>,
     work: MeteredBy,
     /// Sequence numbers that were missing at the last look.
     missing: AtomicU64,
@@ -102,10 +106,17 @@ pub(crate) struct Receiver {
 enum MeteredBy {
     /// The engine meters by itself, and somebody who looks makes intervals of its counts.
     Engine { receiver: Box<dyn OwnMeter>, intervals: Box<LiveIntervals<MeterSeries>> },
-    /// A thread meters what a port delivers.
-    Thread { thread: JoinHandle<Collected>, stop: Arc<AtomicBool>, live: Arc<LiveRx> },
+    /// A thread for each queue meters what that delivers; there is at least one.
+    Threads { queues: Vec<QueueThread>, stop: Arc<AtomicBool> },
     /// Nobody reads the port of a thread.
     Idle(Box<dyn IdlePort>),
+}
+
+/// The thread of a receive queue.
+#[derive(Debug)]
+struct QueueThread {
+    thread: JoinHandle<Collected>,
+    live: Arc<LiveRx>,
 }
 
 /// A port that rests between runs.
@@ -128,14 +139,14 @@ pub(crate) struct IdleRx<P, C> {
 impl<P, C> IdlePort for IdleRx<P, C>
 where
     P: RxPort + Debug + 'static,
-    C: wirebeat_engine::clock::Clock + Debug + 'static,
+    C: wirebeat_engine::clock::Clock + Clone + Debug + 'static,
 {
     fn start(
         self: Box<Self>,
         opening: &RxOpening<'_>,
         how: Receiving,
     ) -> Result<Receiver, RunError> {
-        start(opening, self.port, self.clock, how)
+        start(opening, vec![self.port], self.clock, how)
     }
 }
 
@@ -181,77 +192,159 @@ impl Default for ReceiverResult {
 /// After so many frames a receiver looks whether it has to rest.
 const REST: u32 = 64;
 
-/// Starts a thread that meters what `port` delivers.
+/// Starts a thread for each of `ports`, the receive queues of one port, that meters what it delivers.
 pub(crate) fn start<P, C>(
     opening: &RxOpening<'_>,
-    mut port: P,
+    ports: Vec<P>,
     clock: C,
     how: Receiving,
 ) -> Result<Receiver, RunError>
 where
     P: RxPort + Debug + 'static,
-    C: wirebeat_engine::clock::Clock + Debug + 'static,
+    C: wirebeat_engine::clock::Clock + Clone + Debug + 'static,
 {
     let stop = Arc::new(AtomicBool::new(false));
-    let live = Arc::new(LiveRx::default());
-    let mode = port.caps().mode.clone();
+    let mut mode = ports.first().map(|port| port.caps().mode.clone()).unwrap_or_default();
+    let count = ports.len();
+    if count > 1 {
+        mode = format!("{mode}, {count} queues");
+    }
     let Receiving { meter: config, mut log, groups, manner, most, thread: orders, .. } = how;
-    let most = most.unwrap_or(u64::MAX);
-    let state = Arc::clone(&orders.state);
-    let (stopped, seen) = (Arc::clone(&stop), Arc::clone(&live));
-    let thread = thread::Builder::new()
-        .name("wb-receive".to_owned())
-        .spawn(move || {
-            let mut meter = Meter::new(config);
-            let applied = match orders.apply() {
-                Ok(applied) => applied,
-                Err(source) => {
-                    let (what, on) =
-                        ("preparing the receiving thread".into(), format!("CPU {:?}", orders.cpus));
-                    let error = Some(PortError::System { what, on, source });
-                    let summary = meter.summary();
-                    return Collected { summary, error, ..Collected::default() };
-                }
-            };
-            let rest = match orders.priority {
-                Priority::Realtime => RunClock::with_budget(realtime_share()),
-                Priority::Normal | Priority::High => RunClock::default(),
-            };
-            let mut taken = 0_u32;
-            let tap = |arrival: &Arrival<'_>| {
-                taken = taken.wrapping_add(1);
-                if taken.is_multiple_of(REST) {
-                    rest.rest();
-                }
-                if let Some(log) = &mut log {
-                    log.record(arrival.at, arrival.bytes);
-                }
-            };
-            let told = (&*stopped, &*seen);
-            let error =
-                collect_and_tell((&mut port, &clock, manner), &mut meter, told, most, tap).err();
-            let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
-            let mut summary = meter.into_summary();
-            summary.receiver_drops = port.receive_drops();
-            let card_stamps = port.card_stamps();
-            drop(applied);
-            let rests = error.is_none() && port.rest();
-            let idle = rests.then(|| Box::new(IdleRx { port, clock }) as Box<dyn IdlePort>);
-            Collected { summary, error, log_error: written.err(), card_stamps, idle }
-        })
-        .map_err(|error| RunError::machine(format!("cannot start a receiving thread: {error}")))?;
-    let work = MeteredBy::Thread { thread, stop, live };
+    let meters = meters(config, count);
+    let lives = LiveRx::of_queues(count);
+    let (mut queues, mut states) = (Vec::new(), Vec::new());
+    for (index, ((port, meter), live)) in ports.into_iter().zip(meters).zip(lives).enumerate() {
+        let work = QueueWork {
+            port,
+            clock: clock.clone(),
+            meter,
+            orders: orders.of_worker(index, count),
+            stop: Arc::clone(&stop),
+            live: Arc::new(live),
+            manner,
+            rests: count == 1,
+            most: most.unwrap_or(u64::MAX),
+            // there is none where several queues are
+            log: log.take(),
+        };
+        states.push(Arc::clone(&work.orders.state));
+        queues.push(work.start(&stop)?);
+    }
+    let work = MeteredBy::Threads { queues, stop };
     Ok(Receiver {
         place: opening.place,
         engine: opening.engine,
         mode,
-        state,
+        states,
         work,
         missing: AtomicU64::new(0),
         groups,
         _promiscuous: None,
         damage: None,
     })
+}
+
+/// What the thread of a receive queue works with.
+struct QueueWork<P, C> {
+    port: P,
+    clock: C,
+    meter: Meter,
+    orders: ThreadOrders,
+    stop: Arc<AtomicBool>,
+    live: Arc<LiveRx>,
+    manner: Manner,
+    most: u64,
+    /// Whether its port may rest: one of several queues would go on taking its share of what others receive.
+    rests: bool,
+    log: Option<PacketLog>,
+}
+
+impl<P, C> QueueWork<P, C>
+where
+    P: RxPort + Debug + 'static,
+    C: wirebeat_engine::clock::Clock + Clone + Debug + 'static,
+{
+    /// Starts the thread. Where that fails, `stop` ends those that have begun.
+    fn start(self, stop: &AtomicBool) -> Result<QueueThread, RunError> {
+        let live = Arc::clone(&self.live);
+        let spawned =
+            thread::Builder::new().name("wb-receive".to_owned()).spawn(move || self.run());
+        match spawned {
+            Ok(thread) => Ok(QueueThread { thread, live }),
+            Err(error) => {
+                stop.store(true, Ordering::Release);
+                Err(RunError::machine(format!("cannot start a receiving thread: {error}")))
+            }
+        }
+    }
+
+    /// Meters until it is stopped.
+    fn run(self) -> Collected {
+        let QueueWork { mut port, clock, mut meter, orders, stop, live, .. } = self;
+        let (manner, most, may_rest, mut log) = (self.manner, self.most, self.rests, self.log);
+        let applied = match orders.apply() {
+            Ok(applied) => applied,
+            Err(source) => {
+                let (what, on) =
+                    ("preparing the receiving thread".into(), format!("CPU {:?}", orders.cpus));
+                let error = Some(PortError::System { what, on, source });
+                let summary = meter.into_summary();
+                return Collected { summary, error, ..Collected::default() };
+            }
+        };
+        let rest = match orders.priority {
+            Priority::Realtime => RunClock::with_budget(realtime_share()),
+            Priority::Normal | Priority::High => RunClock::default(),
+        };
+        let mut taken = 0_u32;
+        let tap = |arrival: &Arrival<'_>| {
+            taken = taken.wrapping_add(1);
+            if taken.is_multiple_of(REST) {
+                rest.rest();
+            }
+            if let Some(log) = &mut log {
+                log.record(arrival.at, arrival.bytes);
+            }
+        };
+        let told = (&*stop, &*live);
+        let error =
+            collect_and_tell((&mut port, &clock, manner), &mut meter, told, most, tap).err();
+        let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
+        let mut summary = meter.into_summary();
+        summary.receiver_drops = port.receive_drops();
+        let card_stamps = port.card_stamps();
+        drop(applied);
+        let rests = may_rest && error.is_none() && port.rest();
+        let idle = rests.then(|| Box::new(IdleRx { port, clock }) as Box<dyn IdlePort>);
+        Collected { summary, error, log_error: written.err(), card_stamps, idle }
+    }
+}
+
+impl Collected {
+    /// What all queues leave, and the first error of each kind.
+    fn all(queues: impl IntoIterator<Item = Collected>) -> Collected {
+        let add = |mut all: Collected, one: Collected| {
+            all.summary.merge(&one.summary);
+            all.error = all.error.or(one.error);
+            all.log_error = all.log_error.or(one.log_error);
+            match (&mut all.card_stamps, one.card_stamps) {
+                (Some(stamps), Some(more)) => stamps.merge(&more),
+                (stamps, more) => *stamps = stamps.take().or(more),
+            }
+            all
+        };
+        queues.into_iter().reduce(add).unwrap_or_default()
+    }
+
+    /// What a thread leaves that panicked.
+    fn nothing() -> Collected {
+        let error = PortError::System {
+            what: "metering".into(),
+            on: "a receiving thread".to_owned(),
+            source: std::io::Error::other("it panicked"),
+        };
+        Collected { error: Some(error), ..Collected::default() }
+    }
 }
 
 /// What is left of intervals when all that was measured is `summary`.
@@ -303,7 +396,7 @@ impl Receiver {
             place: opening.place,
             engine: opening.engine,
             mode,
-            state: Arc::default(),
+            states: Vec::new(),
             work: MeteredBy::Engine { receiver: meter, intervals: Box::default() },
             missing: AtomicU64::new(0),
             groups,
@@ -321,8 +414,12 @@ impl Receiver {
     pub(crate) fn received(&self) -> (u64, u64) {
         match &self.work {
             MeteredBy::Engine { receiver, .. } => receiver.received(),
-            MeteredBy::Thread { live, .. } => {
-                (live.frames.load(Ordering::Relaxed), live.bytes.load(Ordering::Relaxed))
+            MeteredBy::Threads { queues, .. } => {
+                let read = |queue: &QueueThread| {
+                    let LiveRx { frames, bytes, .. } = &*queue.live;
+                    (frames.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed))
+                };
+                queues.iter().map(read).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
             }
             MeteredBy::Idle(_) => (0, 0),
         }
@@ -330,55 +427,67 @@ impl Receiver {
 
     /// Measures in these intervals from now on. Nothing that belongs to them has arrived.
     pub(crate) fn begin_intervals(&self, beat: Beat, limit: usize) {
-        let series = MeterSeries::new(beat, limit);
-        let next = series.next();
-        if let Some(intervals) = self.intervals() {
-            intervals.begin(series, next);
+        match &self.work {
+            MeteredBy::Engine { intervals, .. } => {
+                let series = MeterSeries::new(beat, limit);
+                let next = series.next();
+                intervals.begin(series, next);
+            }
+            MeteredBy::Threads { queues, .. } => {
+                let mut series = Some(QueueSeries::new(beat, limit, queues.len()));
+                for QueueThread { live, .. } in queues {
+                    // they have it together
+                    match series.take() {
+                        Some(series) => live.intervals.begin(series, beat.end(0)),
+                        None => live.intervals.join(beat.end(0)),
+                    }
+                }
+            }
+            MeteredBy::Idle(_) => {}
         }
     }
 
     /// Takes what it measured in intervals so far, and how many of them are complete. It is `now`.
     pub(crate) fn take_intervals(&self, now: Nanos) -> (Series<MeterBooks>, u64) {
-        if let MeteredBy::Engine { receiver, intervals } = &self.work
-            && intervals.due(now)
-        {
-            intervals.pass(|series| {
-                series.pass(now, &**receiver);
-                series.next()
-            });
-        }
-        let take = |series: &mut MeterSeries| (series.take(), series.complete());
-        let taken = self.intervals().and_then(|intervals| intervals.look(take));
-        taken.unwrap_or((Series::new(0), u64::MAX))
-    }
-
-    fn intervals(&self) -> Option<&LiveIntervals<MeterSeries>> {
-        match &self.work {
-            MeteredBy::Engine { intervals, .. } => Some(intervals),
-            MeteredBy::Thread { live, .. } => Some(&live.intervals),
+        let taken = match &self.work {
+            MeteredBy::Engine { receiver, intervals } => {
+                if intervals.due(now) {
+                    intervals.pass(|series| {
+                        series.pass(now, &**receiver);
+                        series.next()
+                    });
+                }
+                intervals.look(|series| (series.take(), series.complete()))
+            }
+            MeteredBy::Threads { queues, .. } => queues.first().and_then(|first| {
+                first.live.intervals.look(|series| (series.take(), series.complete()))
+            }),
             MeteredBy::Idle(_) => None,
-        }
+        };
+        taken.unwrap_or((Series::new(0), u64::MAX))
     }
 
     /// Asks for what is missing now.
     fn ask_missing(&self) {
-        if let MeteredBy::Thread { live, .. } = &self.work {
-            live.asked.store(true, Ordering::Relaxed);
+        if let MeteredBy::Threads { queues, .. } = &self.work {
+            queues.iter().for_each(|queue| queue.live.asked.store(true, Ordering::Relaxed));
         }
     }
 
-    /// Sequence numbers that are missing now, or were when the thread that meters answered last. It has until `until`.
+    /// Sequence numbers that are missing now, or were when the threads that meter answered last. They have until `until`.
     fn missing(&self, until: Instant) -> u64 {
         match &self.work {
             MeteredBy::Engine { receiver, .. } => receiver.missing(),
-            MeteredBy::Thread { live, thread, .. } => {
-                while live.asked.load(Ordering::Acquire)
-                    && !thread.is_finished()
-                    && Instant::now() < until
-                {
-                    thread::sleep(STEP);
+            MeteredBy::Threads { queues, .. } => {
+                for QueueThread { live, thread } in queues {
+                    while live.asked.load(Ordering::Acquire)
+                        && !thread.is_finished()
+                        && Instant::now() < until
+                    {
+                        thread::sleep(STEP);
+                    }
                 }
-                live.missing.load(Ordering::Relaxed)
+                LiveRx::missing(queues.iter().map(|queue| &*queue.live))
             }
             MeteredBy::Idle(_) => 0,
         }
@@ -389,7 +498,9 @@ impl Receiver {
         match &self.work {
             MeteredBy::Engine { receiver, .. } => receiver.received().0 >= count,
             // it was told how many, and has ended with the last of them
-            MeteredBy::Thread { thread, .. } => thread.is_finished(),
+            MeteredBy::Threads { queues, .. } => {
+                queues.iter().all(|queue| queue.thread.is_finished())
+            }
             MeteredBy::Idle(_) => false,
         }
     }
@@ -403,9 +514,9 @@ impl Receiver {
                 let received = of_meter(&*receiver, &intervals);
                 (received, Some(MeteredBy::Engine { receiver, intervals: Box::default() }))
             }
-            MeteredBy::Thread { thread, stop, live } => {
+            MeteredBy::Threads { queues, stop } => {
                 stop.store(true, Ordering::Release);
-                let (received, idle) = of_thread(thread, &live);
+                let (received, idle) = of_threads(queues);
                 (received, idle.map(MeteredBy::Idle))
             }
             MeteredBy::Idle(idle) => (ReceiverResult::default(), Some(MeteredBy::Idle(idle))),
@@ -440,7 +551,7 @@ impl Receiver {
                 let damage = self.damage.map(|_| DamageWatch::of(port)).transpose()?;
                 Ok(Ok(Receiver { damage, ..idle.start(opening, how)? }))
             }
-            MeteredBy::Thread { .. } => Ok(Err(how)),
+            MeteredBy::Threads { .. } => Ok(Err(how)),
         }
     }
 
@@ -462,20 +573,20 @@ fn of_meter(meter: &dyn OwnMeter, intervals: &LiveIntervals<MeterSeries>) -> Rec
     ReceiverResult { intervals: left(intervals, &summary), summary, ..ReceiverResult::default() }
 }
 
-/// What a thread leaves that was told to end, and its port where that can rest.
-fn of_thread(
-    thread: JoinHandle<Collected>,
-    live: &LiveRx,
-) -> (ReceiverResult, Option<Box<dyn IdlePort>>) {
-    let collected = thread.join().unwrap_or_else(|_| Collected {
-        error: Some(PortError::System {
-            what: "metering".into(),
-            on: "a receiving thread".to_owned(),
-            source: std::io::Error::other("it panicked"),
-        }),
-        ..Collected::default()
+/// What threads leave that were told to end, and their port where that can rest.
+fn of_threads(queues: Vec<QueueThread>) -> (ReceiverResult, Option<Box<dyn IdlePort>>) {
+    let join = |queue: QueueThread| {
+        let collected = queue.thread.join().unwrap_or_else(|_| Collected::nothing());
+        (collected, queue.live)
+    };
+    let (collected, lives): (Vec<_>, Vec<_>) = queues.into_iter().map(join).unzip();
+    let Collected { summary, error, log_error, card_stamps, idle } = Collected::all(collected);
+    let intervals = lives.first().and_then(|live| {
+        live.intervals.look(|series| {
+            series.finish(&summary);
+            series.take()
+        })
     });
-    let Collected { summary, error, log_error, card_stamps, idle } = collected;
-    let intervals = left(&live.intervals, &summary);
+    let intervals = intervals.unwrap_or(Series::new(0));
     (ReceiverResult { summary, error, log_error, card_stamps, damage: None, intervals }, idle)
 }

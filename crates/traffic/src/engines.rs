@@ -40,7 +40,8 @@ macro_rules! for_each_engine {
                 pinning: Pinning::CallingThread,
                 transmit_queue: TransmitQueue::ByStack,
                 can: [
-                    Deliver, Receive, SeeHeaders, Codecs, PacketLog, Reassemble, HardwareTimestamps, ConfirmSent, PassAlways,
+                    Deliver, Receive, ReceiveQueues, SeeHeaders, Codecs, PacketLog, Reassemble, HardwareTimestamps,
+                    ConfirmSent, PassAlways,
                 ],
             }
             socket Socket {
@@ -142,6 +143,8 @@ pub enum Ability {
     Deliver,
     /// It receives.
     Receive,
+    /// Several threads divide among them what arrives at a port.
+    ReceiveQueues,
     /// It sends and receives whole frames. Without this the system makes the headers, and no receiver sees them.
     SeeHeaders,
     /// The kernel meters what arrives; no thread does.

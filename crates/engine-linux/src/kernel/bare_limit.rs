@@ -65,14 +65,21 @@ pub struct Flood<'a> {
     pub copied: &'a [u16],
     /// Frames of one batch of the test run.
     pub batch: u32,
+    /// Frames of one call.
+    pub call: u32,
     /// For how long.
     pub time: Duration,
+}
+
+impl Flood<'_> {
+    /// A call that takes so long that its own cost does not count.
+    pub const LONG_CALL: u32 = 1 << 16;
 }
 
 /// Sends flat out from interface `index` (of the caller's namespace), on the CPU of the caller. Returns how
 /// long it took.
 pub fn flood(index: u32, flood: Flood<'_>) -> io::Result<Duration> {
-    let Flood { copied, batch, time } = flood;
+    let Flood { copied, batch, call, time } = flood;
     let frame = vec![0; copied.iter().copied().max().unwrap_or(60).into()];
     let mut storage = MaybeUninit::uninit();
     let mut open = BareSkelBuilder::default().open(&mut storage).map_err(failed)?;
@@ -91,7 +98,7 @@ pub fn flood(index: u32, flood: Flood<'_>) -> io::Result<Duration> {
     while start.elapsed() < time {
         test_run::run(
             skeleton.progs.wb_bare_transmit.as_fd(),
-            Call { frame: &frame, repeat: 1 << 16, batch },
+            Call { frame: &frame, repeat: call, batch },
         )?;
     }
     Ok(start.elapsed())

@@ -71,8 +71,9 @@ pub enum Kinds {
     Any,
 }
 
-/// Whether several ports divide the frames of an interface among them. Frames of one pair of
-/// addresses and ports stay together.
+/// Whether several ports divide the frames of an interface among them: by a hash of addresses and ports, whatever queue of the
+/// card they came by. Frames of one pair of addresses and ports stay together and in order, and so do all fragments
+/// between two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fanout {
     /// This port gets all.

@@ -28,6 +28,9 @@ const BLOCK_LEN: usize = 128 * 1024;
 const FRAME_LEN: usize = 2048;
 /// After so long the kernel hands over a block that is not full; its timer counts milliseconds.
 const RETIRE: Nanos = Nanos::from_millis(1);
+/// PACKET_FANOUT_FLAG_IGNORE_OUTGOING (`linux/if_packet.h`): a group is given what leaves as well, whatever its sockets asked
+/// for.
+const IGNORE_OUTGOING: u32 = 0x4000;
 /// How long a block may take to come when the interface is gone, on a busy machine.
 const GRACE: Nanos = Nanos::from_millis(20);
 
@@ -137,7 +140,7 @@ impl PacketRx {
             Fanout::Alone => return Ok(()),
             Fanout::New => libc::PACKET_FANOUT_FLAG_UNIQUEID << 16,
             Fanout::Join(group) => u32::from(group),
-        } | libc::PACKET_FANOUT_HASH << 16;
+        } | (libc::PACKET_FANOUT_HASH | IGNORE_OUTGOING) << 16;
         sys::set_option(&self.socket, (libc::SOL_PACKET, libc::PACKET_FANOUT), &request)
             .map_err(|e| refused("sharing the frames among several queues", &self.interface, e))
     }

@@ -1,9 +1,9 @@
 //! Loss, duplicates and reordering from 32-bit sequence numbers, in bounded memory.
 //!
-//! Two parts, so that several receive queues can share one of them (the kernel programs do, with
-//! atomics on the words and on the highest number): the `Window` of a flow says which numbers were
+//! Two parts, so that several receive queues can share one of them: the `Window` of a flow says which numbers were
 //! seen, and the `Order` of each queue says what came before what, because order across queues is
-//! not defined. [`SequenceTracker`] joins one of each, and holds the judgement that both need.
+//! not defined. [`SequenceTracker`] joins one of each, and holds the judgement that both need. Where several queues
+//! have a thread each, their trackers share a window of atomic words (`shared.rs`; the kernel programs do the same).
 //!
 //! An arrival is judged in this order:
 //!
@@ -23,6 +23,7 @@
 //!    if not, the extent (RFC 4737 §4.2) from its last [`GAPS`] gaps.
 
 mod order;
+mod shared;
 mod window;
 
 use wirebeat_units::Nanos;
@@ -32,6 +33,7 @@ use crate::recorder::FlowRecorder;
 use crate::summary::SequenceSummary;
 pub use order::GAPS;
 use order::{Doubtful, GAPS_MIN_BYTES, Order};
+pub(crate) use shared::{QueueWindow, SharedWindow};
 use window::{Mark, Window};
 
 /// Numbers that a window tells apart unless asked otherwise; at least `WINDOW - 31` behind the highest.
@@ -66,6 +68,54 @@ enum NumberPlace {
     Behind(u64),
 }
 
+impl NumberPlace {
+    /// Of a number that is not above the highest: whether the window reaches it, and whether it was sent so late that the
+    /// sender must have begun again, where that is known.
+    #[inline]
+    fn behind(number: u64, reaches: bool, again: Option<bool>) -> NumberPlace {
+        match (reaches, again) {
+            (_, Some(true)) | (false, None) => NumberPlace::Behind(number),
+            (false, Some(false)) => NumberPlace::Late(number),
+            (true, _) => NumberPlace::Near(number),
+        }
+    }
+}
+
+/// The 64-bit number that `wire` stands for, the nearest to `highest`, and how far above that it is.
+#[inline]
+fn step_to(wire: u32, highest: u64) -> (u64, i32) {
+    let distance = wire.wrapping_sub(highest as u32) as i32;
+    (highest.wrapping_add_signed(i64::from(distance)), distance)
+}
+
+/// Numbers of a flow that some queues, or all, have seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeenNumbers {
+    /// How many different ones.
+    pub unique: u64,
+    /// The lowest and the highest, as in [`SequenceSummary::range`].
+    pub range: Option<(u64, u64)>,
+}
+
+impl SeenNumbers {
+    /// Adds those that another queue has seen.
+    pub fn join(&mut self, other: SeenNumbers) {
+        self.unique = self.unique.saturating_add(other.unique);
+        self.range = match (self.range, other.range) {
+            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+            (one, other) => one.or(other),
+        };
+    }
+
+    /// How many numbers between the lowest and the highest are missing.
+    pub fn missing(&self) -> u64 {
+        let expected = self
+            .range
+            .map_or(0, |(lowest, highest)| highest.saturating_sub(lowest).saturating_add(1));
+        expected.saturating_sub(self.unique)
+    }
+}
+
 /// Counts that only grow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
@@ -82,6 +132,9 @@ struct Counts {
 #[derive(Clone, Debug)]
 pub struct SequenceTracker {
     window: Window,
+    /// What takes the place of the window's words where the flow may arrive on several queues; the rest of `window` is
+    /// what this queue has seen then.
+    queue: Option<QueueWindow>,
     order: Order,
     counts: Counts,
     extent: FlowRecorder,
@@ -99,11 +152,20 @@ impl SequenceTracker {
     pub fn new(numbers: u32) -> Self {
         SequenceTracker {
             window: Window::new(numbers),
+            queue: None,
             order: Order::new(),
             counts: Counts::default(),
             extent: FlowRecorder::default(),
         }
     }
+
+    /// The same for one of several queues that have a window together, as one of `numbers` would be.
+    pub(crate) fn of_queue(numbers: u32, queue: Option<QueueWindow>) -> Self {
+        SequenceTracker { queue, ..SequenceTracker::new(numbers) }
+    }
+
+    /// Bytes beside itself that one takes at its first arrival where queues share windows.
+    pub(crate) const MEMORY_ON_QUEUE: usize = GAPS_MIN_BYTES;
 
     /// Bytes beside itself that one with a window of `numbers` takes at its first arrival, whatever is left, and
     /// those that its window may take from [`Memory`] later.
@@ -120,19 +182,50 @@ impl SequenceTracker {
         sent: Option<Nanos>,
         memory: &mut Memory,
     ) -> SequenceStanding {
-        match self.place(wire, sent) {
+        if self.queue.is_some() {
+            return self.record_on_queue(wire, sent, memory);
+        }
+        let place = self.place_alone(wire, sent);
+        self.judge(place, wire, sent, memory)
+    }
+
+    /// Judges an arrival that is placed, or in doubt.
+    #[inline]
+    fn judge(
+        &mut self,
+        place: NumberPlace,
+        wire: u32,
+        sent: Option<Nanos>,
+        memory: &mut Memory,
+    ) -> SequenceStanding {
+        match place {
             NumberPlace::Near(number) => {
                 if self.order.held.is_some() {
                     self.settle(memory);
                 }
-                let standing = self.count(number, sent, memory);
-                if standing == SequenceStanding::Duplicate && self.order.is_conflict(number, sent) {
-                    self.counts.conflicting += 1;
-                }
-                standing
+                self.count_near(number, sent, memory)
             }
             place => self.doubt(place, Doubtful { wire, sent }, memory),
         }
+    }
+
+    /// Counts an arrival that is near, and says whether one that is not new is no copy.
+    #[inline]
+    fn count_near(
+        &mut self,
+        number: u64,
+        sent: Option<Nanos>,
+        memory: &mut Memory,
+    ) -> SequenceStanding {
+        let standing = self.count(number, sent, memory);
+        if standing == SequenceStanding::Duplicate {
+            let conflict = match &self.queue {
+                None => self.order.is_conflict(number, sent),
+                Some(queue) => queue.is_conflict(number, sent),
+            };
+            self.counts.conflicting += u64::from(conflict);
+        }
+        standing
     }
 
     /// The first number ever is believed.
@@ -143,32 +236,42 @@ impl SequenceTracker {
     }
 
     /// Finds where a number belongs.
-    #[inline]
     fn place(&mut self, wire: u32, sent: Option<Nanos>) -> NumberPlace {
+        match &self.queue {
+            None => self.place_alone(wire, sent),
+            Some(_) => self.place_on_queue(wire, sent),
+        }
+    }
+
+    /// The same on the only queue.
+    #[inline]
+    fn place_alone(&mut self, wire: u32, sent: Option<Nanos>) -> NumberPlace {
         if self.window.highest == 0 {
             return self.begin(wire);
         }
-        let highest = self.window.highest;
         let shifted = wire.wrapping_add(self.window.offset);
-        let distance = shifted.wrapping_sub(highest as u32) as i32;
-        let number = highest.wrapping_add_signed(i64::from(distance));
+        let (number, distance) = step_to(shifted, self.window.highest);
         if distance > 0 {
             let near = u64::from(distance.unsigned_abs()) <= self.window.asked;
             return if near { NumberPlace::Near(number) } else { NumberPlace::Ahead(number) };
         }
         let times = sent.zip(self.order.highest_sent);
         let again = |(sent, highest): (Nanos, Nanos)| sent > highest.saturating_add(RESTART_AFTER);
-        match (self.window.reaches(number), times.map(again)) {
-            (_, Some(true)) | (false, None) => NumberPlace::Behind(number),
-            (false, Some(false)) => NumberPlace::Late(number),
-            (true, _) => NumberPlace::Near(number),
-        }
+        NumberPlace::behind(number, self.window.reaches(number), times.map(again))
+    }
+
+    /// Notes a number that is placed.
+    #[inline]
+    fn mark(&mut self, number: u64, memory: &mut Memory) -> Mark {
+        let Some(queue) = &self.queue else { return self.window.mark(number, memory) };
+        self.window.stretch(number);
+        queue.mark(number)
     }
 
     /// Counts an arrival that is placed.
     #[inline]
     fn count(&mut self, number: u64, sent: Option<Nanos>, memory: &mut Memory) -> SequenceStanding {
-        match self.window.mark(number, memory) {
+        match self.mark(number, memory) {
             Mark::New => self.counts.unique += 1,
             Mark::Seen => {
                 self.counts.duplicates += 1;
@@ -179,7 +282,11 @@ impl SequenceTracker {
                 return SequenceStanding::New;
             }
         }
-        if !self.order.note(number, sent, memory) {
+        if self.order.note(number, sent, memory) {
+            if let Some(queue) = &self.queue {
+                queue.publish(number, sent);
+            }
+        } else {
             self.counts.reordered += 1;
             if let Some(extent) = self.order.extent(number) {
                 let extent = i64::try_from(extent).unwrap_or(i64::MAX);
@@ -222,13 +329,7 @@ impl SequenceTracker {
         memory: &mut Memory,
     ) -> SequenceStanding {
         match self.place(held.wire, held.sent) {
-            NumberPlace::Behind(_) => {
-                // Its number 0 follows the highest. Wraps after 2^32 forged restarts at the least.
-                let zero = self.window.highest.wrapping_add(1);
-                self.counts.restarts += 1;
-                self.window.offset = zero as u32;
-                self.count(zero.wrapping_add(u64::from(held.wire)), held.sent, memory);
-            }
+            NumberPlace::Behind(_) => self.begin_again(held, memory),
             NumberPlace::Near(number) | NumberPlace::Ahead(number) => {
                 self.count(number, held.sent, memory);
             }
@@ -238,9 +339,31 @@ impl SequenceTracker {
         self.record(arrival.wire, arrival.sent, memory)
     }
 
+    /// The sender restarted, and `held` is the first that came since.
+    fn begin_again(&mut self, held: Doubtful, memory: &mut Memory) {
+        // Its number 0 follows the highest. Wraps after 2^32 forged restarts at the least.
+        let zero = match &mut self.queue {
+            None => Some(self.window.highest.wrapping_add(1)),
+            Some(queue) => queue.restart(held.wire, held.sent),
+        };
+        let Some(zero) = zero else {
+            // another queue was first, which moved the numbers
+            return self.decide(held, memory);
+        };
+        self.counts.restarts += 1;
+        self.window.offset = zero as u32;
+        self.count(zero.wrapping_add(u64::from(held.wire)), held.sent, memory);
+    }
+
     /// Decides the held arrival, if there is one, without another that confirms it.
     pub(crate) fn settle(&mut self, memory: &mut Memory) {
-        let Some(held) = self.order.held.take() else { return };
+        if let Some(held) = self.order.held.take() {
+            self.decide(held, memory);
+        }
+    }
+
+    /// Decides an arrival in doubt by itself.
+    fn decide(&mut self, held: Doubtful, memory: &mut Memory) {
         match self.place(held.wire, held.sent) {
             NumberPlace::Near(number) => {
                 self.count(number, held.sent, memory);
@@ -261,13 +384,18 @@ impl SequenceTracker {
         self.order.arrivals += 1;
     }
 
-    /// How many numbers between the lowest and the highest have not arrived so far. An arrival in doubt is none of them.
-    pub fn missing(&self) -> u64 {
+    /// The numbers that have arrived so far, on this queue. An arrival in doubt is none of them.
+    pub fn seen(&self) -> SeenNumbers {
         let Window { lowest, highest, .. } = self.window;
-        match highest {
-            0 => 0,
-            _ => (highest - lowest + 1).saturating_sub(self.counts.unique),
+        SeenNumbers {
+            unique: self.counts.unique,
+            range: (highest > 0).then_some((lowest, highest)),
         }
+    }
+
+    /// How many numbers between the lowest and the highest have not arrived so far.
+    pub fn missing(&self) -> u64 {
+        self.seen().missing()
     }
 
     /// Unique, duplicate and reordered arrivals so far. One in doubt is none of them.
@@ -288,8 +416,9 @@ impl SequenceTracker {
 
     /// The counts so far. An arrival still in doubt is decided as if no other came, in a copy: where histograms may be
     /// shared, `settle` comes first.
+    /// What queues share is not to be copied: there it counts as implausible.
     pub fn summary(&self) -> SequenceSummary {
-        if self.order.held.is_some() {
+        if self.order.held.is_some() && self.queue.is_none() {
             let mut end = self.clone();
             end.settle(&mut Memory::default());
             return end.summary();
@@ -304,16 +433,17 @@ impl SequenceTracker {
             restarts,
         } = self.counts;
         let window = &self.window;
+        let numbers = self.queue.as_ref().map_or(window.numbers(), QueueWindow::numbers);
         SequenceSummary {
             unique,
             duplicates,
             conflicting,
             reordered,
             beyond_window,
-            implausible,
+            implausible: implausible + u64::from(self.order.held.is_some()),
             restarts,
             range: (window.highest > 0).then_some((window.lowest, window.highest)),
-            window: if window.highest > 0 { window.numbers() } else { 0 },
+            window: if window.highest > 0 { numbers } else { 0 },
             extent: self.extent.distribution(),
         }
     }

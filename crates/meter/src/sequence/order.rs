@@ -29,7 +29,7 @@ struct Gap {
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     /// The highest number on this queue; 0 before the first.
-    highest: u64,
+    pub(super) highest: u64,
     /// When that was sent, if known.
     pub(super) highest_sent: Option<Nanos>,
     /// New numbers that arrived on this queue.

@@ -5,7 +5,7 @@
 use crate::memory::{Memory, PIECE};
 
 /// Binary logarithm of the numbers in a word of the window.
-const WORD_BITS: u32 = 5;
+pub(super) const WORD_BITS: u32 = 5;
 
 /// Words that a window begins with: 2,048 numbers in 512 bytes. Each flow has them, however little memory is left.
 const FIRST_WORDS: usize = 64;
@@ -19,7 +19,7 @@ pub(super) enum Mark {
     Behind,
 }
 
-/// Which numbers of a flow were seen. Shared by all queues of the flow.
+/// Which numbers of a flow were seen, on its only queue.
 ///
 /// The word of number `n` is `words[(n >> 5) & mask]`: `n >> 5` (its low 32 bits) as a tag in the upper
 /// half, and a bit for `n & 31` in the lower. A word with another tag holds nothing of interest any
@@ -45,7 +45,7 @@ pub(super) struct Window {
 impl Window {
     /// A window of `numbers`, rounded up to a power of two from 64 to 2^30.
     pub(super) fn new(numbers: u32) -> Self {
-        let length = length(numbers);
+        let length = words(numbers);
         let asked = (length as u64) << WORD_BITS;
         Window { words: Vec::new(), length, asked, highest: 0, lowest: u64::MAX, offset: 0 }
     }
@@ -53,7 +53,7 @@ impl Window {
     /// Bytes that a window of `numbers` takes at first, and at most.
     pub(super) fn bytes(numbers: u32) -> (usize, usize) {
         let of = |words: usize| words * size_of::<u64>() + PIECE;
-        let length = length(numbers);
+        let length = words(numbers);
         (of(length.min(FIRST_WORDS)), of(length))
     }
 
@@ -135,6 +135,6 @@ impl Window {
 }
 
 /// Words of a window of `numbers`, at most.
-fn length(numbers: u32) -> usize {
+pub(super) fn words(numbers: u32) -> usize {
     (numbers.clamp(64, 1 << 30).next_power_of_two() >> WORD_BITS) as usize
 }

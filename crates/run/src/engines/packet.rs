@@ -2,10 +2,12 @@
 
 use wirebeat_engine::clock::MonotonicClock;
 
-use wirebeat_engine::port::{RxPort, TxPort};
-use wirebeat_engine_linux::packet::{Accept, Kinds, PacketReceive, PacketRx, PacketTx};
+use wirebeat_engine::port::{PortError, RxPort, TxPort};
+use wirebeat_engine_linux::card::Card;
+use wirebeat_engine_linux::packet::{Accept, Fanout, Kinds, PacketReceive, PacketRx, PacketTx};
 use wirebeat_host::Machine;
 use wirebeat_traffic::engines::Engine;
+use wirebeat_units::Bytes;
 
 use super::probing::{LOOPBACK, MEMORY, plan, reason};
 use super::{
@@ -15,6 +17,9 @@ use super::{
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
 use crate::receivers::{self, IdlePort, Receiver, Receiving};
+
+/// The ring of each of several queues: an eighth of a second, however little comes.
+const SHARED_RING: Bytes = Bytes::new(16 << 20);
 
 pub(super) struct Driver;
 
@@ -55,7 +60,7 @@ impl super::Driver for Driver {
         let receive = receiving(&how);
         let card = port.card.get().cloned();
         let card = card.as_deref();
-        let opened = port.enter(|| PacketRx::open(interface, &receive, card))??;
+        let opened = port.enter(|| open_queues(interface, &receive, (how.queues, card)))??;
         receivers::start(opening, opened, MonotonicClock, how)
     }
 
@@ -94,4 +99,23 @@ fn receiving(how: &Receiving) -> PacketReceive {
     let others = how.meter.headers.flows().iter().any(|(headers, _)| !headers.is_udp());
     let kinds = if others { Kinds::Any } else { Kinds::Probed };
     PacketReceive { accept, kinds, ..PacketReceive::default() }
+}
+
+/// Opens so many receive queues of an interface, which divide its frames by flow.
+fn open_queues(
+    interface: &str,
+    receive: &PacketReceive,
+    (queues, card): (u16, Option<&Card>),
+) -> Result<Vec<PacketRx>, PortError> {
+    if queues <= 1 {
+        return Ok(vec![PacketRx::open(interface, receive, card)?]);
+    }
+    let share = |fanout| {
+        let receive = PacketReceive { fanout, ring: SHARED_RING, ..*receive };
+        PacketRx::open(interface, &receive, card)
+    };
+    let first = share(Fanout::New)?;
+    let group = first.group().unwrap_or(0);
+    let others = (1..queues).map(|_| share(Fanout::Join(group)));
+    [Ok(first)].into_iter().chain(others).collect()
 }

@@ -109,7 +109,7 @@ impl super::Driver for Driver {
         let open = || SocketRx::open(interface.as_deref(), &receive, card.as_deref());
         let opened = port.enter(open)??;
         let damage = DamageWatch::of(port)?;
-        Ok(receivers::start(opening, opened, MonotonicClock, how)?.watched(damage))
+        Ok(receivers::start(opening, vec![opened], MonotonicClock, how)?.watched(damage))
     }
 
     fn rearm_transmitter(

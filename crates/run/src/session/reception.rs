@@ -105,6 +105,7 @@ impl Running<'_> {
             groups,
             manner: Manner::Silent,
             most: None,
+            queues: port.spec.receivers(),
             thread: ThreadOrders {
                 cpus: Vec::new(),
                 priority: if virtual_time { Priority::Normal } else { self.plan.priority },

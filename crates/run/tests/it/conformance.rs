@@ -32,6 +32,14 @@ macro_rules! on_every_engine {
                 super::$check(crate::world::Engine::Packet, Some(&bed));
             }
         )* use super::{Capability, require}; }
+        mod packet_with_two_receive_queues { $(
+            #[test]
+            fn $check() {
+                require!(Capability::NetworkNamespaces);
+                let bed = crate::world::cable();
+                super::$check(crate::world::Engine::PacketQueues, Some(&bed));
+            }
+        )* use super::{Capability, require}; }
         mod socket { $(
             #[test]
             fn $check() {

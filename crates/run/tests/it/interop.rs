@@ -78,6 +78,7 @@ pub fn request(engine: EngineChoice) -> ReceiveRequest {
         pass: true,
         // a test that fails meanwhile is not to wait for ever
         cores: Vec::new(),
+        queues: 1,
         priority: PriorityChoice::default(),
         time: Some(Nanos::from_secs(60)),
         count: None,

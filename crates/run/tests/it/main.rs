@@ -33,6 +33,7 @@ mod null;
 mod observations;
 mod observer;
 mod raw_ip;
+mod receive_queues;
 mod replay;
 mod replay_capture;
 mod same_frames;

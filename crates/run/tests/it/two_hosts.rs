@@ -48,6 +48,7 @@ pub fn request(bed: &Testbed, engine: EngineChoice) -> ReceiveRequest {
         promiscuous: false,
         pass: false,
         cores: Vec::new(),
+        queues: 1,
         priority: PriorityChoice::default(),
         time: None,
         count: None,

@@ -13,6 +13,8 @@ pub enum Engine {
     Loopback,
     Kernel,
     Packet,
+    /// The same with two receive queues.
+    PacketQueues,
     Socket,
 }
 
@@ -21,7 +23,7 @@ impl Engine {
         match self {
             Engine::Loopback => "loopback",
             Engine::Kernel => "kernel",
-            Engine::Packet => "packet",
+            Engine::Packet | Engine::PacketQueues => "packet",
             Engine::Socket => "socket",
         }
     }
@@ -42,9 +44,11 @@ pub fn ports(engine: Engine, more: &str) -> String {
         _ => {
             // an emulated card is slower than what some tests ask for, and that is what they want to see
             let speed = if has_cards() { ", speed: 400Gbps" } else { "" };
+            let two = matches!(engine, Engine::PacketQueues);
+            let queues = if two { ", receive-queues: 2" } else { "" };
             format!(
-                "ports:\n  a: {{ interface: wb0, namespace: a, engine: {name}{speed}{more} }}\n  \
-                 b: {{ interface: wb1, namespace: b, engine: {name}{speed} }}\n"
+                "ports:\n  a: {{ interface: wb0, namespace: a, engine: {name}{speed}{queues}{more} }}\n  \
+                 b: {{ interface: wb1, namespace: b, engine: {name}{speed}{queues} }}\n"
             )
         }
     }

@@ -111,10 +111,27 @@ fn check_port(name: &str, port: &PortSpec, has_way: bool) -> Result<(), Invalid>
         let key = at("transmit-queues");
         index.map_or_else(|| key.clone(), |index| key.clone().index(index)).invalid(why)
     })?;
+    check_receive_queues(port).map_err(|why| at("receive-queues").invalid(why))?;
     let mut seen = HashSet::new();
     match port.cores.iter().position(|core| !seen.insert(core)) {
         Some(index) => Err(at("cores").index(index).invalid("a core sends once; name it once")),
         None => Ok(()),
+    }
+}
+
+/// Why frames cannot be received by so many queues.
+fn check_receive_queues(port: &PortSpec) -> Result<(), String> {
+    let most = PortSpec::RECEIVE_QUEUES_MAX;
+    if port.receivers() > most {
+        return Err(format!("a port receives by {most} queues at the most"));
+    }
+    let able = |engine: Engine| engine.can(Ability::ReceiveQueues);
+    match port.engine.engine() {
+        Some(engine) if port.receivers() > 1 && !able(engine) => Err(format!(
+            "the engine '{engine}' receives by one queue; use the engine {}, or leave it out",
+            Engine::names(able)
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -39,6 +39,10 @@ pub struct PortSpec {
     /// the driver has it. Instead of `cores`. Default: those of the CPUs that send.
     #[serde(default, skip_serializing_if = "is_default")]
     pub transmit_queues: Vec<u16>,
+    /// How many threads receive, each with a queue of its own: frames are divided among them by their addresses and ports.
+    /// Default: one. The engine `kernel` meters on the CPUs that frames arrive at, whatever this says.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub receive_queues: Option<NonZeroU16>,
     /// The port's addresses: where flows from it come from and flows to it go to, unless their packet
     /// says otherwise. Default: those of the interface.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -66,6 +70,8 @@ impl PortSpec {
     /// What a link may carry: enough for headers, a probe and fragments that are worth it, up to IP's longest packet
     /// (RFC 791 §3.1).
     pub const MTU: RangeInclusive<u64> = 128..=65_535;
+    /// The most receive queues of a port: each has a ring and a thread.
+    pub const RECEIVE_QUEUES_MAX: u16 = 32;
 
     /// How many threads send.
     pub fn senders(&self) -> u16 {
@@ -76,6 +82,11 @@ impl PortSpec {
                 u16::try_from(named).unwrap_or(u16::MAX).max(1)
             }
         }
+    }
+
+    /// How many threads receive, where threads do.
+    pub fn receivers(&self) -> u16 {
+        self.receive_queues.map_or(1, NonZeroU16::get)
     }
 
     /// Whether it names several CPUs or transmit queues, over which one flow is spread.

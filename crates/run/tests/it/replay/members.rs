@@ -97,7 +97,7 @@ fn each_device_is_counted_on_every_engine() {
         let bed = match engine {
             Engine::Loopback => None,
             Engine::Kernel => Some(cable()),
-            Engine::Packet | Engine::Socket => Some(cable_to_a_program()),
+            _ => Some(cable_to_a_program()),
         };
         let mut shown = Shown::default();
         let report = prepared(&text, bed.as_ref()).start(&mut shown, &Stop::new());
