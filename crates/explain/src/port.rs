@@ -16,6 +16,13 @@ const Q32: f64 = (1_u64 << 32) as f64;
 /// Explains the port with its flows.
 pub fn explain(page: &mut Page, checked: &Checked, (port, spec): (&str, &PortSpec), flows: &[u32]) {
     page.heading(&format!("port {port}"));
+    if let Some(peer) = spec.peer {
+        page.fact(
+            "receives",
+            &format!("on another host, where 'wirebeat receive --listen {peer}' measures"),
+        );
+        return;
+    }
     if flows.is_empty() {
         page.fact("engine", &engine(spec));
         page.fact("sends", "nothing; it receives");

@@ -196,8 +196,12 @@ fn shared(flows: &[&[HeaderMatch]]) -> Vec<Option<usize>> {
 }
 
 /// How a receiver on another host recognises the flows that are sent to it: it knows numbers in probes, and counts UDP
-/// without them.
-pub(crate) fn attribute_remote(program: &Program, flows: &[&Flow]) -> Vec<(u16, Attribution)> {
+/// without them. Where there are `several` such receivers, what has no probe could be for any of them.
+pub(crate) fn attribute_remote(
+    program: &Program,
+    flows: &[&Flow],
+    several: bool,
+) -> Vec<(u16, Attribution)> {
     let bare = |flow: &Flow| program.codec(flow.id.into()).is_none();
     let udp = |flow: &Flow| is_udp(program, flow);
     let datagrams = flows.iter().filter(|flow| bare(flow) && udp(flow)).count();
@@ -205,6 +209,9 @@ pub(crate) fn attribute_remote(program: &Program, flows: &[&Flow]) -> Vec<(u16, 
         (false, _) => Attribution::Probe,
         (true, _) if !udp(flow) => not_measured(
             "the receiver on the other host counts what has no probes where it is UDP only",
+        ),
+        (true, _) if several => not_measured(
+            "of receivers on several hosts, none knows whose a datagram without a probe is",
         ),
         (true, 1) => Attribution::Unprobed,
         (true, _) => not_measured(

@@ -14,6 +14,7 @@ use wirebeat_host::Machine;
 use wirebeat_netlink::LinkWatch;
 use wirebeat_report::model::Report;
 use wirebeat_traffic::compile::{CompileError, Links, Route};
+use wirebeat_traffic::program::Flow;
 use wirebeat_traffic::scenario::{FlowSpec, Scenario};
 use wirebeat_units::Nanos;
 
@@ -21,7 +22,7 @@ use crate::day_clock::DayClock;
 use crate::engines::{self, Ability, Engine};
 use crate::error::RunError;
 use crate::observe::{Observer, Stop};
-use crate::options::Options;
+use crate::options::{KeySource, Options, Peer};
 use crate::placement::Cpus;
 use crate::ports::{self, ResolvedPort};
 use crate::receivers::Receiver;
@@ -68,8 +69,27 @@ pub struct Lab {
     /// What tells of links between runs, and what counts by port what drivers accept.
     pub(crate) watches: Vec<LinkWatch>,
     pub(crate) accepted: Vec<Option<Accepted>>,
-    /// The connection to the receiver on another host, between runs.
-    pub(crate) connection: Option<RestingConnection>,
+    /// The connections to receivers on other hosts, between runs.
+    pub(crate) connections: Vec<(Host, RestingConnection)>,
+}
+
+/// A receiver on another host, as a run names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    /// That of all flows that go to no port ([`Options::peer`]).
+    OfRun,
+    /// The port of this name.
+    Port(String),
+}
+
+impl Host {
+    /// Whether it measures `flow`.
+    pub(crate) fn receives(&self, flow: &Flow) -> bool {
+        match (self, &flow.to) {
+            (Host::OfRun, to) => to.is_none(),
+            (Host::Port(name), to) => to.as_ref() == Some(name),
+        }
+    }
 }
 
 /// Ways that were looked up, by the name of the port and the destination.
@@ -110,7 +130,7 @@ impl Lab {
             transmitters: Vec::new(),
             watches: Vec::new(),
             accepted: Vec::new(),
-            connection: None,
+            connections: Vec::new(),
         })
     }
 
@@ -144,10 +164,34 @@ impl Lab {
         ports::links(scenario, &self.ports, &self.engines, &mut self.known)
     }
 
+    /// The receivers on other hosts, and who they are.
+    pub(crate) fn peers(&self) -> Vec<(Host, Peer)> {
+        let of_run = self.options.peer.iter().map(|peer| (Host::OfRun, peer.clone()));
+        let of_ports = self.scenario.ports.iter().filter_map(|(name, port)| {
+            let key = port.key_file.as_ref().map(|file| KeySource::File(self.options.path(file)));
+            Some((Host::Port(name.clone()), Peer { address: port.peer?, key }))
+        });
+        of_run.chain(of_ports).collect()
+    }
+
+    /// The connections to all of them: those that rest, or new ones.
+    ///
+    /// # Errors
+    /// A receiver cannot be reached, or serves another sender.
+    pub(crate) fn connect(&mut self) -> Result<Vec<(Host, Connection)>, RunError> {
+        let mut resting = std::mem::take(&mut self.connections);
+        let connect = |(host, peer): (Host, Peer)| {
+            let at = resting.iter().position(|(other, _)| *other == host);
+            let kept = at.and_then(|at| resting.swap_remove(at).1.wake());
+            Ok((host, kept.map_or_else(|| Connection::open(&peer), Ok)?))
+        };
+        self.peers().into_iter().map(connect).collect()
+    }
+
     /// Keeps the connection to the receiver on another host for the next run. Where it cannot be kept, that one connects anew.
-    pub(crate) fn keep_connection(&mut self, connection: Option<Connection>) {
-        let resting = connection.and_then(|connection| RestingConnection::new(connection).ok());
-        self.connection = resting;
+    pub(crate) fn keep_connection(&mut self, host: Host, connection: Connection) {
+        let resting = RestingConnection::new(connection).ok();
+        self.connections.extend(resting.map(|resting| (host, resting)));
     }
 
     /// The receiver that rests at a port, if there is one.

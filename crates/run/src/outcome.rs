@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::thread::ScopedJoinHandle;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::SystemTime;
 
 use wirebeat_engine::drive::disorder::Disorder;
@@ -10,7 +10,7 @@ use wirebeat_engine::drive::{Driven, TxFlowStats};
 use wirebeat_engine::port::{Amount, CardStamps, Interruptions, late_after};
 use wirebeat_host::CpuTimes;
 use wirebeat_host::card::Card;
-use wirebeat_meter::summary::{Distribution, MeterSummary};
+use wirebeat_meter::summary::{Distribution, FlowSummary, MeterSummary};
 use wirebeat_netlink::LinkStats;
 use wirebeat_report::assemble::{
     Attribution, Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble,
@@ -27,6 +27,7 @@ use wirebeat_units::Nanos;
 use crate::cards::{self, CardReports};
 use crate::facts;
 use crate::intervals::Timeline;
+use crate::lab::Host;
 use crate::refused;
 use crate::remote::{self, Connection, Measurement, RemoteError};
 use crate::replay::{self, Member, Replayed};
@@ -52,8 +53,8 @@ pub(crate) struct Outcome {
     pub(crate) replayed: Vec<Replayed>,
     /// When links were down.
     pub(crate) outages: Vec<Outage>,
-    /// What the receiver on another host says, if there is one.
-    pub(crate) remote: Result<Option<Remote>, RemoteError>,
+    /// What the receivers on other hosts say.
+    pub(crate) remotes: Vec<Result<Remote, RemoteError>>,
 }
 
 /// What a receiver on another host measured, and its ports.
@@ -63,22 +64,68 @@ pub(crate) struct Remote {
     outcome: remote::RemoteOutcome,
 }
 
+/// What is left of the receivers on other hosts at the end of a run.
+pub(crate) struct RemoteResults {
+    pub(crate) remotes: Vec<Result<Remote, RemoteError>>,
+    /// The connections to those that have not ended.
+    pub(crate) connections: Vec<(Host, Connection)>,
+}
+
 /// Waits for a sending thread.
 pub(crate) fn join(thread: io::Result<ScopedJoinHandle<'_, Driven>>) -> io::Result<Driven> {
     thread?.join().map_err(|_| io::Error::other("a sending thread panicked"))
 }
 
-/// Fetches the result of the receiver on another host; gives the connection for the next run, unless that has ended.
+/// Fetches the results of the receivers on other hosts; gives the connections of those that have not ended, for the next run.
 pub(crate) fn finish_remote(
-    measurement: Result<Option<Measurement>, RemoteError>,
+    measurements: Result<Vec<(Host, Measurement)>, RemoteError>,
     settle: Nanos,
-) -> Result<Option<(Remote, Option<Connection>)>, RemoteError> {
+) -> RemoteResults {
+    let measurements = match measurements {
+        Ok(measurements) => measurements,
+        Err(error) => return RemoteResults { remotes: vec![Err(error)], connections: Vec::new() },
+    };
     let finish = |measurement: Measurement| {
         let (address, stations) = (measurement.address(), measurement.stations().to_vec());
         let (outcome, connection) = measurement.finish_run(settle)?;
         Ok((Remote { address, stations, outcome }, connection))
     };
-    measurement?.map(finish).transpose()
+    // at the same time: each waits for frames on their way, and gives up a sender that says nothing
+    let finished: Vec<_> = thread::scope(|scope| {
+        let begun = measurements.into_iter().map(|(host, measurement)| {
+            let address = measurement.address();
+            (host, address, scope.spawn(|| finish(measurement)))
+        });
+        let begun: Vec<_> = begun.collect();
+        let join = |(host, address, thread): (Host, SocketAddr, ScopedJoinHandle<'_, _>)| {
+            let how = "the thread that asks it panicked".to_owned();
+            (host, thread.join().unwrap_or(Err(RemoteError::Gone { address, how })))
+        };
+        begun.into_iter().map(join).collect()
+    });
+    let (mut remotes, mut connections) = (Vec::new(), Vec::new());
+    for (host, finished) in finished {
+        remotes.push(finished.map(|(remote, connection)| {
+            connections.extend(connection.map(|connection| (host, connection)));
+            remote
+        }));
+    }
+    RemoteResults { remotes, connections }
+}
+
+/// How certain delays are that several receivers measured: as the worst of them.
+fn worst(one: Clocks, other: Clocks) -> Clocks {
+    match (&one, &other) {
+        (Clocks::Unbounded(_), _) | (_, Clocks::Same) => one,
+        (_, Clocks::Unbounded(_)) | (Clocks::Same, _) => other,
+        (Clocks::Bounded { bound: a, .. }, Clocks::Bounded { bound: b, .. }) => {
+            if a >= b {
+                one
+            } else {
+                other
+            }
+        }
+    }
 }
 
 /// What the kernel counted of the devices of all ports.
@@ -145,20 +192,28 @@ pub(crate) fn report(
         receiver_side(&mut run, &mut end, (&mut machine_notes, &cards), &mut timeline)
             .map(|side| ReceiverSide { at_interfaces, ..side });
     let mut clocks = Clocks::Same;
-    match outcome.remote {
-        Ok(None) => {}
-        Ok(Some(remote)) => {
-            clocks = remote.outcome.clocks.clocks();
-            if remote.outcome.ended_early {
-                end = ended_early(&end);
+    let several = outcome.remotes.len() > 1;
+    for remote in outcome.remotes {
+        let mut remote = match remote {
+            Ok(remote) => remote,
+            Err(error) => {
+                end = lost_peer(&end, &error);
+                continue;
             }
-            machine_notes.extend(remote.outcome.measured.notes.iter().cloned());
-            if !timeline.received_far(remote.outcome.intervals.clone()) {
-                end = lost_peer(&end, &RemoteError::LargeIntervals { address: remote.address });
-            }
-            receiver = Some(join_remote(receiver, remote));
+        };
+        clocks = worst(clocks, remote.outcome.clocks.clocks());
+        if several {
+            // whose it is nobody can say
+            remote.outcome.measured.summary.unprobed = FlowSummary::default();
         }
-        Err(error) => end = lost_peer(&end, &error),
+        if remote.outcome.ended_early {
+            end = ended_early(&end);
+        }
+        machine_notes.extend(remote.outcome.measured.notes.iter().cloned());
+        if !timeline.received_far(remote.outcome.intervals.clone()) {
+            end = lost_peer(&end, &RemoteError::LargeIntervals { address: remote.address });
+        }
+        receiver = Some(join_remote(receiver, remote));
     }
     let received = receiver.as_ref().map(|side| &side.summary);
     machine_notes.extend(refused::charge(&mut tags, &run, (&before, &after), received));

@@ -160,7 +160,8 @@ pub(crate) fn find(
     known: &BTreeMap<String, Namespace>,
 ) -> Result<Vec<ResolvedPort>, RunError> {
     let mut ports = Vec::with_capacity(scenario.ports.len());
-    for (name, spec) in &scenario.ports {
+    // those on other hosts are found by their receivers
+    for (name, spec) in scenario.ports.iter().filter(|(_, spec)| spec.peer.is_none()) {
         let namespace = namespace(spec.namespace.as_deref(), known)?;
         let mut port = ResolvedPort {
             name: name.clone(),

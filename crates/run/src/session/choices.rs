@@ -75,8 +75,14 @@ pub(super) fn check_ends(
 }
 
 /// Bins are counted where frames are received.
-pub(super) fn check_bins(program: &Program, options: &Options) -> Result<(), RunError> {
-    if options.bins.is_none() || program.flows.iter().any(|flow| flow.to.is_some()) {
+pub(super) fn check_bins(
+    program: &Program,
+    ports: &[ResolvedPort],
+    options: &Options,
+) -> Result<(), RunError> {
+    let here =
+        |flow: &Flow| flow.to.as_ref().is_some_and(|to| ports.iter().any(|port| port.name == *to));
+    if options.bins.is_none() || program.flows.iter().any(here) {
         return Ok(());
     }
     Err(RunError::usage(match &options.peer {

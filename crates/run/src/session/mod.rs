@@ -36,11 +36,11 @@ use crate::control::socket::ControlSocket;
 use crate::control::{Control, Controlled};
 use crate::engines::{Ability, Engine, InMemory};
 use crate::error::RunError;
-use crate::lab::Lab;
+use crate::lab::{Host, Lab};
 use crate::links::Links;
 use crate::observe::{Looks, Observer, Stop};
 use crate::options::Options;
-use crate::outcome::{self, Outcome};
+use crate::outcome::{self, Outcome, RemoteResults};
 use crate::placement::Seat;
 use crate::ports::ResolvedPort;
 use crate::receivers::Receiver;
@@ -55,7 +55,7 @@ pub(crate) use opening::await_links;
 use planned::{Planned, monotonic};
 use start::before_a_tick;
 pub(crate) use watching::stopped;
-use watching::{HandedOver, RunMonitor, SenderStop, end_of_sending, halt_when_asked};
+use watching::{FarLook, HandedOver, RunMonitor, SenderStop, end_of_sending, halt_when_asked};
 
 /// When a run on a virtual clock starts: a round number, the same every time.
 const VIRTUAL_START: Nanos = Nanos::from_secs(1);
@@ -100,8 +100,8 @@ pub(crate) struct RunResources {
     pub(crate) accepted: Vec<Option<Accepted>>,
     /// The links in memory.
     in_memory: InMemory,
-    /// What the receiver on another host measures, from [`Prepared::begin`] on.
-    measurement: Option<Measurement>,
+    /// What the receivers on other hosts measure, from [`Prepared::begin`] on.
+    measurements: Vec<(Host, Measurement)>,
     /// Where its flows may change while it runs: the handle, and the socket if there is one.
     pub(crate) control: Option<Control>,
     control_socket: Option<ControlSocket>,
@@ -151,7 +151,7 @@ impl Prepared {
     /// What the other host cannot do, or says that cannot be true. Nothing has been sent.
     pub fn begin(&mut self, stop: &Stop) -> Result<(), RunError> {
         let Prepared { lab, plan, open } = self;
-        open.measurement = begin_remote(lab, plan, open, stop)?;
+        open.measurements = begin_remote(lab, plan, open, stop)?;
         Ok(())
     }
 
@@ -171,7 +171,7 @@ pub(crate) fn run(
 ) -> Result<Report, RunError> {
     let plan = Planned::of(lab, scenario)?;
     let (mut plan, mut open) = open_all(lab, plan)?;
-    open.measurement = begin_remote(lab, &mut plan, &mut open, stop)?;
+    open.measurements = begin_remote(lab, &mut plan, &mut open, stop)?;
     Ok(Running { lab, plan, open }.execute(observer, stop))
 }
 
@@ -183,31 +183,35 @@ fn open_all(lab: &mut Lab, plan: Planned) -> Result<(Planned, RunResources), Run
     Ok((plan, open))
 }
 
-/// Lets the receiver on another host begin to measure the flows that no port here receives.
+/// Lets the receivers on other hosts begin to measure the flows that go to them. One that has none in this run rests.
 fn begin_remote(
-    lab: &Lab,
+    lab: &mut Lab,
     plan: &mut Planned,
     open: &mut RunResources,
     stop: &Stop,
-) -> Result<Option<Measurement>, RemoteError> {
-    if let Some(mut begun) = open.measurement.take() {
-        begun.heed(stop, plan.settle);
-        return Ok(Some(begun));
+) -> Result<Vec<(Host, Measurement)>, RemoteError> {
+    let mut measurements = std::mem::take(&mut open.measurements);
+    let connections = std::mem::take(&mut plan.connections);
+    let several = connections.len() > 1;
+    for (host, mut connection) in connections {
+        let there = plan.program.flows.iter().filter(|flow| host.receives(flow));
+        let there: Vec<&Flow> = there.collect();
+        if there.is_empty() && host != Host::OfRun {
+            lab.keep_connection(host, connection);
+            continue;
+        }
+        connection.heed(stop);
+        open.attributions.extend(attribute_remote(&plan.program, &there, several));
+        let expected = there.into_iter().flat_map(|flow| {
+            let nominal_gap_ns = plan.nominal_gap(lab, flow).map(Nanos::get);
+            let name = flow.name.clone();
+            let expected = move |id| ExpectedFlow { id, name: name.clone(), nominal_gap_ns };
+            plan.program.probes_of(flow).map(expected)
+        });
+        measurements.push((host, connection.begin(expected.collect())?));
     }
-    let Some(mut connection) = plan.connection.take() else { return Ok(None) };
-    connection.heed(stop);
-    let flows = plan.program.flows.iter().filter(|flow| flow.to.is_none());
-    let there: Vec<&Flow> = flows.clone().collect();
-    open.attributions.extend(attribute_remote(&plan.program, &there));
-    let expected = flows.flat_map(|flow| {
-        let nominal_gap_ns = plan.nominal_gap(lab, flow).map(Nanos::get);
-        let name = flow.name.clone();
-        let expected = move |id| ExpectedFlow { id, name: name.clone(), nominal_gap_ns };
-        plan.program.probes_of(flow).map(expected)
-    });
-    let mut measurement = connection.begin(expected.collect())?;
-    measurement.heed(stop, plan.settle);
-    Ok(Some(measurement))
+    measurements.iter_mut().for_each(|(_, begun)| begun.heed(stop, plan.settle));
+    Ok(measurements)
 }
 
 impl Running<'_> {
@@ -344,9 +348,8 @@ impl Running<'_> {
             receivers: &self.open.receivers,
             lives: &lives,
             duration,
-            remote: remote.as_mut().ok().and_then(Option::as_mut),
+            remotes: remote.iter_mut().flatten().map(|(_, remote)| FarLook::new(remote)).collect(),
             asked: None,
-            told: None,
             asks_intervals: Nanos::ZERO,
             handed,
             looked: Nanos::ZERO,
@@ -434,11 +437,11 @@ impl Running<'_> {
         }
         observer.progress(&looking.last(ended));
         looking.take_intervals(MonotonicClock.now(), &mut timeline);
-        let remote = outcome::finish_remote(remote, self.plan.settle).map(|finished| {
-            let (remote, connection) = finished?;
-            self.lab.keep_connection(connection);
-            Some(remote)
-        });
+        let finished = outcome::finish_remote(remote, self.plan.settle);
+        let RemoteResults { remotes, connections } = finished;
+        for (host, connection) in connections {
+            self.lab.keep_connection(host, connection);
+        }
         let elapsed = MonotonicClock.now().saturating_sub(origin);
         let spans = match virtual_time {
             true => (duration, Nanos::MAX),
@@ -459,7 +462,7 @@ impl Running<'_> {
                 stopped_early: halt.is_set(),
                 halted: halt.since(start),
                 replayed,
-                remote,
+                remotes,
                 outages,
             },
         );

@@ -42,7 +42,8 @@ impl Running<'_> {
             .program
             .flows
             .iter()
-            .filter_map(|flow| Some((flow.from.as_str(), flow.to.as_deref()?)));
+            .filter_map(|flow| Some((flow.from.as_str(), flow.to.as_deref()?)))
+            .filter(|(_, to)| self.lab.ports.iter().any(|port| port.name == *to));
         self.open.in_memory = InMemory::join(pairs, self.lab.options.loopback);
         let frame_max = |place: usize| {
             let flows = self.plan.program.flows_from(&self.lab.ports[place].name);

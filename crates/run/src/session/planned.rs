@@ -22,12 +22,12 @@ use crate::engines::Engine;
 use crate::error::RunError;
 use crate::files;
 use crate::intervals::Timeline;
-use crate::lab::Lab;
+use crate::lab::{Host, Lab};
 use crate::placement::{self, Demand, Placement, Seat};
 use crate::ports::ResolvedPort;
 use crate::priority;
 use crate::queues::{self, Queues};
-use crate::remote::{Connection, RestingConnection};
+use crate::remote::Connection;
 use crate::spread;
 
 /// A run that is compiled and placed; nothing of it is open.
@@ -56,8 +56,8 @@ pub(crate) struct Planned {
     pub(crate) planned: Vec<Change>,
     /// What changes from outside are compiled with, where there may be some.
     pub(super) live: Option<Live>,
-    /// The receiver on another host, until it begins to measure.
-    pub(super) connection: Option<Connection>,
+    /// The receivers on other hosts, until they begin to measure.
+    pub(super) connections: Vec<(Host, Connection)>,
 }
 
 impl Planned {
@@ -72,7 +72,7 @@ impl Planned {
         let links = lab.links(scenario)?;
         let program = compile(scenario, &links, &found.files)?;
         found.check(&program)?;
-        check_bins(&program, &lab.options)?;
+        check_bins(&program, &lab.ports, &lab.options)?;
         check_ends(&program, &lab.ports, &lab.engines)?;
         let live =
             lab.is_controlled().then(|| Live::new(scenario.clone(), links, found.files, &program));
@@ -95,14 +95,11 @@ impl Planned {
             on_link_down: scenario.run.on_link_down,
             planned: planned(scenario),
             live,
-            connection: None,
+            connections: Vec::new(),
         };
         check_clocks(lab)?;
         plan.check_start()?;
-        if let Some(peer) = lab.options.peer.clone() {
-            let resting = lab.connection.take().and_then(RestingConnection::wake);
-            plan.connection = Some(resting.map_or_else(|| Connection::open(&peer), Ok)?);
-        }
+        plan.connections = lab.connect()?;
         let placement = plan.place(lab)?;
         plan.check_priority(lab, &placement)?;
         plan.placed = placement.findings;

@@ -43,11 +43,10 @@ pub(super) struct RunMonitor<'a> {
     pub(super) receivers: &'a [Receiver],
     pub(super) lives: &'a [Arc<LiveTx>],
     pub(super) duration: Option<Nanos>,
-    pub(super) remote: Option<&'a mut Measurement>,
-    /// When the receiver on the other host was asked last, and what it told.
+    /// The receivers on other hosts, and when they were asked last for their counts.
+    pub(super) remotes: Vec<FarLook<'a>>,
     pub(super) asked: Option<Nanos>,
-    pub(super) told: Option<Count>,
-    /// When it is asked for its intervals next.
+    /// When they are asked for their intervals next.
     pub(super) asks_intervals: Nanos,
     /// What tells whether devices sent what they were handed.
     pub(super) handed: HandedOver<'a>,
@@ -59,6 +58,25 @@ pub(super) struct RunMonitor<'a> {
     pub(super) all_counted: bool,
     /// When frames were counted, and how many were sent by then: some since [`UNDER_WAY`] ago, and one before.
     pub(super) sent: VecDeque<(Nanos, u64)>,
+}
+
+/// A receiver on another host, and the count that it told last.
+pub(super) struct FarLook<'a> {
+    remote: &'a mut Measurement,
+    told: Option<Count>,
+}
+
+impl<'a> FarLook<'a> {
+    /// Nothing was told yet.
+    pub(super) fn new(remote: &'a mut Measurement) -> FarLook<'a> {
+        FarLook { remote, told: None }
+    }
+
+    /// Asks how much has arrived.
+    fn ask(&mut self, patience: Duration) {
+        // that it is gone is found at the end, when its result is asked for
+        self.told = self.remote.received_now(patience).ok().or(self.told);
+    }
 }
 
 /// Frames that the kernel engine handed to drivers: whether they were sent is known where it is counted what a driver accepts.
@@ -118,11 +136,14 @@ impl RunMonitor<'_> {
     /// Lets everybody begin with their intervals.
     pub(super) fn begin_intervals(&mut self, timeline: &mut Timeline) {
         let (beat, room) = (timeline.beat(), timeline.room());
-        if let Some(remote) = &mut self.remote {
+        if !self.remotes.is_empty() {
             timeline.asks_far();
-            timeline.certain_to(remote.uncertainty());
-            remote.begin_intervals(beat);
+            // delays of all together are as uncertain as the worst
+            let each = self.remotes.iter().map(|far| far.remote.uncertainty());
+            let all: Option<Vec<u64>> = each.collect();
+            timeline.certain_to(all.and_then(|all| all.into_iter().max()));
         }
+        self.remotes.iter_mut().for_each(|far| far.remote.begin_intervals(beat));
         for live in self.lives {
             let series = SenderSeries::new(beat, room);
             let next = series.next();
@@ -145,9 +166,12 @@ impl RunMonitor<'_> {
             timeline.received(series);
             complete = complete.min(done);
         }
-        if let Some(remote) = &mut self.remote {
-            if now >= self.asks_intervals {
-                self.asks_intervals = now.saturating_add(timeline.asks_every());
+        let asks = now >= self.asks_intervals;
+        if asks {
+            self.asks_intervals = now.saturating_add(timeline.asks_every());
+        }
+        for FarLook { remote, .. } in &mut self.remotes {
+            if asks {
                 // that it is gone is found at the end, when its result is asked for
                 let _ = remote.look_at_intervals();
             }
@@ -207,10 +231,8 @@ impl RunMonitor<'_> {
         let elapsed = elapsed.max(self.looked);
         /// Longer than a message both ways takes, and not long to wait for a report.
         const PATIENCE: Duration = Duration::from_millis(300);
-        if let Some(remote) = self.remote.as_mut() {
-            self.told = remote.received_now(PATIENCE).ok().or(self.told);
-            self.asked = Some(elapsed);
-        }
+        self.remotes.iter_mut().for_each(|far| far.ask(PATIENCE));
+        self.asked = Some(elapsed);
         let last = self.look(elapsed, true);
         let all = last.sent.filter(|_| self.all_counted).zip(last.received);
         let missing = all.map_or(0, |((sent, _), (received, _))| sent.saturating_sub(received));
@@ -256,13 +278,16 @@ impl RunMonitor<'_> {
     fn ask(&mut self, elapsed: Nanos) -> Option<Count> {
         const PAUSE: Nanos = Nanos::from_millis(500);
         const PATIENCE: Duration = Duration::from_millis(100);
-        let remote = self.remote.as_mut()?;
         if self.asked.is_none_or(|asked| elapsed >= asked.saturating_add(PAUSE)) {
             self.asked = Some(elapsed);
-            // that it is gone is found at the end, when its result is asked for
-            self.told = remote.received_now(PATIENCE).ok().or(self.told);
+            self.remotes.iter_mut().for_each(|far| far.ask(PATIENCE));
         }
-        self.told
+        let told = self.remotes.iter().filter_map(|far| far.told);
+        told.reduce(|a, b| Count {
+            frames: a.frames.saturating_add(b.frames),
+            bytes: a.bytes.saturating_add(b.bytes),
+            missing: a.missing.saturating_add(b.missing),
+        })
     }
 }
 

@@ -190,11 +190,13 @@ fn many_runs(engine: EngineChoice, name: &str) {
             balanced(&report);
             assert_eq!(report.end, End::Completed, "run {run}: {:#?}", report.findings);
             let (sent, far) = (report.total.sent.as_ref(), report.total.received.as_ref());
-            let (sent, far) = (sent.unwrap().sent.frames, far.unwrap());
-            assert_eq!(sent, 40 + 2 * run);
+            let (sent, far) = (sent.unwrap(), far.unwrap());
+            // a machine that has no time for a sender sends less
+            assert_eq!(sent.requested.frames, 40 + 2 * run);
+            let sent = sent.sent.frames;
             assert_eq!(far.unique + report.flows[0].loss.unwrap().frames, sent);
             assert_eq!((far.duplicates, far.implausible), (0, 0), "run {run}");
-            assert!(far.unique > sent / 2, "run {run}: {} of {sent}", far.unique);
+            assert!(far.unique >= sent / 2, "run {run}: {} of {sent}", far.unique);
             last = Some(report);
         }
         Ok(last.unwrap())
@@ -220,6 +222,97 @@ fn the_kernel_engine_measures_many_runs_on_another_host() {
 fn the_packet_engine_measures_many_runs_on_another_host() {
     require!(Capability::NetworkNamespaces);
     many_runs(EngineChoice::Packet, "packet");
+}
+
+/// Two ports of a scenario, each with a receiver of its own on the other host, in several runs of a lab.
+#[test]
+fn each_port_has_its_own_receiver_on_another_host() {
+    require!(Capability::NetworkNamespaces);
+    const RUNS: u64 = 5;
+    let bed = cable();
+    let key = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("two-receivers.key");
+    std::fs::write(&key, KEY).unwrap();
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let of = |number: u16| {
+        let mut request = request(&bed, EngineChoice::Packet);
+        request.filter.destination_port = Some(9000 + number);
+        request.listen.as_mut().unwrap().address.set_port(4790 + number);
+        request
+    };
+    let requests = [of(0), of(1)];
+    let port = |number: u16| {
+        format!(
+            "far{number}: {{ peer: '{}', key-file: '{}', addresses: [{}] }}",
+            SocketAddr::new(bed.b.ipv4.into(), 4790 + number),
+            key.display(),
+            bed.b.ipv4
+        )
+    };
+    let flow = |number: u16, rate: &str| {
+        format!(
+            "  x{number}: {{ from: here, to: far{number}, packet: [ {{ ipv4: {{}} }}, {{ udp: {{ destination: {} }} }} ], rate: \
+             {rate} }}\n",
+            9000 + number
+        )
+    };
+    let text = format!(
+        "ports: {{ here: {{ interface: wb0, engine: packet }}, {}, {} }}\nflows:\n{}{}run: {{ interval: 20ms }}\n",
+        port(0),
+        port(1),
+        flow(0, "1kpps"),
+        flow(1, "2kpps")
+    );
+    let scenario = Scenario::from_yaml(&text, "test").unwrap_or_else(|error| panic!("{error}"));
+    let stop = Stop::new();
+    let (reports, received) = thread::scope(|scope| {
+        let receivers = requests.each_ref().map(|request| {
+            let (listening, is_listening) = mpsc::channel();
+            let (stopped, bed) = (stop.clone(), &bed);
+            let receiver = scope.spawn(move || {
+                let work = || receive(request, &mut Listening(listening), &stopped);
+                bed.b.namespace.run(work).unwrap().unwrap_or_else(|error| panic!("{error}"))
+            });
+            is_listening.recv_timeout(Duration::from_secs(20)).unwrap();
+            receiver
+        });
+        let runs = || {
+            let mut lab = Lab::open(&scenario, Options::default())?;
+            (0..RUNS)
+                .map(|run| {
+                    let flows = scenario.flows.clone().into_iter();
+                    // one of the receivers rests in a run
+                    let flows = flows.filter(|(name, _)| run != 2 || name == "x1");
+                    lab.run(flows, Some(Nanos::from_millis(100)), &mut Silent, &Stop::new())
+                })
+                .collect::<Result<Vec<_>, RunError>>()
+        };
+        let reports = bed.a.namespace.run(runs).unwrap();
+        if reports.is_err() {
+            stop.ask(0);
+        }
+        (reports, receivers.map(|receiver| receiver.join().unwrap()))
+    });
+    for (run, report) in reports.unwrap_or_else(|error| panic!("{error}")).iter().enumerate() {
+        balanced(report);
+        assert_eq!(report.end, End::Completed, "run {run}: {:#?}", report.findings);
+        let expected: &[(&str, u64)] =
+            if run == 2 { &[("x1", 200)] } else { &[("x0", 100), ("x1", 200)] };
+        assert_eq!(report.receivers.len(), expected.len());
+        for (flow, (name, frames)) in report.flows.iter().zip(expected) {
+            assert_eq!(
+                (flow.name.as_str(), flow.sent.as_ref().unwrap().sent.frames),
+                (*name, *frames)
+            );
+            let far = flow.received.as_ref().unwrap();
+            assert_eq!(far.unique + flow.loss.unwrap().frames, *frames, "run {run}, {name}");
+            assert!(far.unique > frames / 2, "run {run}, {name}: {}", far.unique);
+        }
+        assert_eq!(report.delay_clock.as_ref().unwrap().relation, Relation::Same);
+    }
+    for (report, frames) in received.iter().zip([100, 200]) {
+        let unique = report.total.received.as_ref().unwrap().unique;
+        assert!(unique > frames / 2 && unique <= frames, "{unique} of {frames}");
+    }
 }
 
 /// How many intervals with arrivals were told before the last look at a run.

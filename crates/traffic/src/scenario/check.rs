@@ -32,7 +32,14 @@ impl Scenario {
             )));
         }
         let mut files = HashSet::new();
+        let mut peers = HashSet::new();
         for (name, port) in &self.ports {
+            if let Some(peer) = &port.peer
+                && !peers.insert(peer)
+            {
+                let why = "another port is received there; send the flows of both to that one";
+                return Err(KeyPath::port(name).key("peer").invalid(why));
+            }
             check_name("ports", name)?;
             check_port(name, port, self.destination_from(name).is_some())?;
             if let Some(file) = &port.file
@@ -70,6 +77,16 @@ fn check_name(of: &str, name: &str) -> Result<(), Invalid> {
 /// `has_way`: a flow from the port says where it goes, so that the machine knows the interface on the way.
 fn check_port(name: &str, port: &PortSpec, has_way: bool) -> Result<(), Invalid> {
     let at = |key| KeyPath::port(name).key(key);
+    if port.peer.is_some()
+        && let Some(key) = port.beside_peer()
+    {
+        return Err(at(key).invalid(format!(
+            "this port is on another host, whose receiver has its own settings; leave '{key}' out"
+        )));
+    }
+    if port.peer.is_none() && port.key_file.is_some() {
+        return Err(at("key-file").invalid("a key is for a port on another host; give its 'peer'"));
+    }
     let engine = port.engine.engine();
     if engine.is_some_and(Engine::needs_link) && port.interface.is_none() && !has_way {
         return Err(at("interface").invalid(
@@ -172,6 +189,12 @@ fn check_ports_of(scenario: &Scenario, name: &str, flow: &FlowSpec) -> Result<()
         Err(KeyPath::flow(name).key(key).invalid(with_hint("there is no port", port, ports)))
     };
     known("from", &flow.from)?;
+    if scenario.ports.get(&flow.from).is_some_and(|port| port.peer.is_some()) {
+        return Err(KeyPath::flow(name).key("from").invalid(format!(
+            "port '{}' is on another host, and a receiver there sends nothing",
+            flow.from
+        )));
+    }
     flow.to.as_deref().map_or(Ok(()), |to| known("to", to))
 }
 

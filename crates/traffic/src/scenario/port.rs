@@ -1,6 +1,6 @@
 //! Ports: the ends of the links under test.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 
@@ -61,6 +61,13 @@ pub struct PortSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "Option<BytesText>")]
     pub mtu: Option<Bytes>,
+    /// The port is on another host: the address where `wirebeat receive --listen` listens there and measures what arrives, for
+    /// example `10.0.0.2:5960`. Flows go to it and none come from it; what else it is, that receiver says.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub peer: Option<SocketAddr>,
+    /// The file that holds the key of the receiver on the other host. None is needed for a loopback address.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub key_file: Option<String>,
     /// The pcapng file that the engine `pcap` writes instead of sending.
     #[serde(default, skip_serializing_if = "is_default")]
     pub file: Option<String>,
@@ -72,6 +79,24 @@ impl PortSpec {
     pub const MTU: RangeInclusive<u64> = 128..=65_535;
     /// The most receive queues of a port: each has a ring and a thread.
     pub const RECEIVE_QUEUES_MAX: u16 = 32;
+
+    /// The first of these settings that is written and that a port on another host does not have.
+    pub(super) fn beside_peer(&self) -> Option<&'static str> {
+        let written = [
+            ("interface", self.interface.is_some()),
+            ("namespace", self.namespace.is_some()),
+            ("engine", !is_default(&self.engine)),
+            ("cores", !self.cores.is_empty()),
+            ("queues", self.queues.is_some()),
+            ("transmit-queues", !self.transmit_queues.is_empty()),
+            ("receive-queues", !is_default(&self.receive_queues)),
+            ("next-hop", self.next_hop.is_some()),
+            ("speed", self.speed.is_some()),
+            ("mtu", self.mtu.is_some()),
+            ("file", self.file.is_some()),
+        ];
+        written.into_iter().find(|(_, is_written)| *is_written).map(|(key, _)| key)
+    }
 
     /// How many threads send.
     pub fn senders(&self) -> u16 {

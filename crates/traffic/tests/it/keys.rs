@@ -58,6 +58,7 @@ const VALUES: &[(&str, &[&str])] = &[
     (".shape", &["2", "1.5"]),
     (".text", &["hello"]),
     // what these may be is walked where a flow begins with them
+    ("ports.a.peer", &["10.0.0.3:5960"]),
     (".at.departures", &["exponential"]),
     (".at.packet", &[r#"[{ "ipv4": { "ttl": 3 } }, { "udp": {} }]"#]),
     (".at.rate", &["2kpps"]),
@@ -82,6 +83,11 @@ const NEEDS: &[(&str, &str)] = &[
     ("ports.a.engine=packet", r#"{ "ports": { "a": { "interface": "eth1" } } }"#),
     ("ports.a.engine=pcap", r#"{ "ports": { "a": { "file": "x.pcapng" } } }"#),
     ("ports.a.file", r#"{ "ports": { "a": { "engine": "pcap" } } }"#),
+    ("ports.a.peer", r#"{ "flows": { "x": { "from": "b", "to": "a" } } }"#),
+    (
+        "ports.a.key-file",
+        r#"{ "ports": { "a": { "peer": "10.0.0.3:5960" } }, "flows": { "x": { "from": "b", "to": "a" } } }"#,
+    ),
     ("run.drift", r#"{ "run": { "late": "drop" } }"#),
     (
         "flows.x.at.sub-flows",

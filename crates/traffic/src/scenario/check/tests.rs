@@ -203,6 +203,32 @@ fn ports_that_cannot_be() {
     ] {
         assert_eq!(of_port(keys), expected, "{keys}");
     }
+    for (keys, expected) in [
+        (
+            "peer: '10.0.0.2:5960', engine: packet",
+            "ports.a.engine: this port is on another host, whose receiver has its own settings; leave 'engine' out",
+        ),
+        (
+            "key-file: lab.key",
+            "ports.a.key-file: a key is for a port on another host; give its 'peer'",
+        ),
+    ] {
+        let why = of_port(keys);
+        assert!(why.ends_with(expected), "{why}");
+    }
+    let far = "{ peer: '10.0.0.2:5960' }";
+    let twice = why(&format!("ports: {{ a: {far}, b: {far} }}\nflows: {{}}"));
+    assert!(
+        twice.ends_with(
+            "ports.b.peer: another port is received there; send the flows of both to that one"
+        ),
+        "{twice}"
+    );
+    let from = why(&format!("ports: {{ a: {far} }}\nflows: {{ x: {{ from: a }} }}"));
+    assert!(
+        from.ends_with("port 'a' is on another host, and a receiver there sends nothing"),
+        "{from}"
+    );
     let pcap = "{ engine: pcap, file: x }";
     assert_eq!(
         why(&format!("ports: {{ a: {pcap}, b: {pcap} }}\nflows: {{}}")),
