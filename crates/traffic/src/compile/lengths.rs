@@ -325,7 +325,7 @@ mod tests {
             ),
             (
                 "size: exponential",
-                "flows.x.size: nothing says how large the values of 'exponential' are; give it 'mean'",
+                "flows.x.size: the size of the values of 'exponential' is not given; give 'mean', or a rate",
             ),
             (
                 &long_headers(),
