@@ -152,11 +152,15 @@ fn receive_all<P: RxPort, C: Clock>(
         }
         let until = if last { Nanos::ZERO } else { now.saturating_add(STEP) };
         loop {
-            let mut noted = live.intervals.next();
+            let mut noted = Nanos::MAX;
             let (mut bytes, mut frames) = (0, 0_u64);
             let delivered = port.receive(until, |arrival| {
                 if measured >= most {
                     return;
+                }
+                if frames == 0 {
+                    // intervals may begin while this waits for the first frame
+                    noted = live.intervals.next();
                 }
                 if arrival.at >= noted {
                     noted = live.note(meter, arrival.at);

@@ -479,7 +479,7 @@ fn a_run_in_which_much_went_wrong() {
                 count: 3,
                 records: 2,
                 bytes: 102,
-                first: "day.wbar: record 20 at byte 1400: its time is none".to_owned(),
+                first: "day.wbar: record 20 at byte 1400: its time is invalid".to_owned(),
             }],
             starved: 1_200,
             passed_over: 12,

@@ -59,7 +59,7 @@ fn commands_within_commands_go_so_deep_and_no_deeper() {
     assert!(try_convert(&format!("x={}", nested(7))).is_ok());
     refused(&("${x:-".repeat(60) + &"}".repeat(60)), deep);
     refused(&("${x:-".repeat(100_000) + &"}".repeat(100_000)), "s:1: a ${ is not closed, or more");
-    refused(&"#".repeat((1 << 20) + 1), "a shell script of more than 1048576 bytes");
+    refused(&"#".repeat((1 << 20) + 1), "a shell script for pktgen has at most 1048576 bytes");
     refused(&"((".repeat(300_000), "");
     refused(&("(".repeat(300_000) + &") ".repeat(300_000)), "");
 }

@@ -122,7 +122,7 @@ fn what_is_wrong_is_told_with_record_column_and_value() {
     assert_eq!(
         told(&bytes, Reading::default()),
         "test.parquet: record 1, column 'station', '': the value is missing; leave out such rows with \
-         --on-bad skip or before"
+         --on-bad skip"
     );
     let skip = Reading { on_bad: OnBad::Skip, ..Reading::default() };
     let (records, tally) = all(&bytes, skip).unwrap();
