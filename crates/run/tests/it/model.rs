@@ -255,5 +255,5 @@ fn what_a_receiver_cannot_do_is_refused_and_not_left_out() {
         let address = "127.0.0.1:0".parse().unwrap();
         request.listen = Some(Listen { address, key: None, once: true });
     });
-    assert!(why.contains("none of other tools"), "{why}");
+    assert!(why.contains("other tools' probes cannot be read"), "{why}");
 }

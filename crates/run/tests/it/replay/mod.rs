@@ -271,7 +271,7 @@ fn what_is_no_record_ends_it_with_its_place_or_is_left_out() {
     assert_eq!(packets.len(), 20);
     let End::Failed { message } = &report.end else { panic!("{:?}", report.end) };
     let place = format!(
-        "{}: record 20 at byte 1400: its time is invalid: the month has digits that are no digits",
+        "{}: record 20 at byte 1400: its time is invalid: the month has characters that are not digits",
         path.display()
     );
     assert!(message.contains(&place), "{message}");
