@@ -106,7 +106,7 @@ pub enum IndexError {
     },
     /// An index of another archive, or of this one as it was before.
     #[error(
-        "{}: the archive was changed after this index was made; make it again with 'wirebeat archive index'",
+        "{}: the archive was changed after its index was made; make it again with 'wirebeat archive index'",
         .0.display()
     )]
     Unfit(PathBuf),

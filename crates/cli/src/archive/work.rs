@@ -153,7 +153,7 @@ pub fn holds(index: &Index, place: Place, archive: &Path) -> bool {
     let holds = File::open(archive).is_ok_and(|file| index.holds(place, &file));
     if !holds {
         tell(
-            "note: the index is not used: the archive was changed after it was made; make it again with 'wirebeat archive index'\n",
+            "note: the index is not used: the archive was changed after its index was made; make it again with 'wirebeat archive index'\n",
         );
     }
     holds

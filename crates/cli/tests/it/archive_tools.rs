@@ -133,7 +133,7 @@ fn a_slice_is_the_same_with_an_index_and_without() {
     let (_, told) = slice("stale", selections[0]);
     assert!(told.starts_with("note: the index is not used: "), "{told}");
     assert!(
-        told.contains("the archive was changed after it was made")
+        told.contains("the archive was changed after its index was made")
             && told.contains("140,020 records read")
     );
 }
