@@ -1,6 +1,6 @@
 //! The receive queues of one receiver: a meter for each, which agree on the flows and share their windows.
 //!
-//! [`meters`] makes them, and each belongs to the thread of its queue. What they share is a [`SharedFlows`]: which flows are
+//! [`meters`] makes them, and each belongs to the thread of its queue. What they share is a `SharedFlows`: which flows are
 //! measured (the first so many that arrive on any queue), under which numbers those of other tools go, and the window of each
 //! flow ([`crate::sequence`]). It is asked, under a lock, for the first frame of a flow on a queue, and never for another one:
 //! a queue keeps what it was told, and when no more flows are taken it is told all. The summaries of the queues are added by
