@@ -171,6 +171,19 @@ impl Codecs {
     }
 }
 
+/// The number of a flow of another tool: that which it has there, if it is `free`, or the lowest that is. All below
+/// `lowest_free` are taken.
+pub(crate) fn stream_number(
+    own: Option<u32>,
+    lowest_free: &mut u16,
+    free: impl Fn(&u16) -> bool,
+) -> Option<u16> {
+    let own = own.and_then(|number| u16::try_from(number).ok()).filter(&free);
+    let lowest = (*lowest_free..u16::MAX).find(&free);
+    *lowest_free = lowest.unwrap_or(u16::MAX);
+    own.or(lowest)
+}
+
 #[cfg(test)]
 mod tests {
     use wirebeat_wire::codec::Facts;

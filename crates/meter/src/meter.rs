@@ -15,7 +15,7 @@ use wirebeat_wire::fragment::Fragment;
 use wirebeat_wire::probe::Probe;
 
 use crate::bins::Bins;
-use crate::codecs::{Answer, Codecs, Ends, Foreign, Stream};
+use crate::codecs::{Answer, Codecs, Ends, Foreign, Stream, stream_number};
 use crate::filter::Filter;
 use crate::flow::{Expectation, FlowMeter, Sample};
 use crate::headers::HeaderTable;
@@ -435,11 +435,9 @@ impl Meter {
             self.learn(told);
             return self.streams.get(&stream).copied();
         }
-        let free = |id: &u16| self.places[usize::from(*id)] == NOWHERE;
-        let own = own.and_then(|number| u16::try_from(number).ok()).filter(free);
-        let lowest = (self.lowest_free..u16::MAX).find(free);
-        self.lowest_free = lowest.unwrap_or(u16::MAX);
-        let id = own.or(lowest)?;
+        let places = &self.places;
+        let free = |id: &u16| places[usize::from(*id)] == NOWHERE;
+        let id = stream_number(own, &mut self.lowest_free, free)?;
         self.streams.insert(stream, id);
         Some(id)
     }

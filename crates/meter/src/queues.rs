@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::codecs::Stream;
+use crate::codecs::{Stream, stream_number};
 use crate::flow::Expectation;
 use crate::interval::LISTED;
 use crate::memory::{MEMORY, PIECE};
@@ -159,11 +159,9 @@ impl Admitted {
         if self.room == 0 {
             return None;
         }
-        let free = |id: &u16| !self.places.contains_key(id);
-        let own = own.and_then(|number| u16::try_from(number).ok()).filter(free);
-        let lowest = (self.lowest_free..u16::MAX).find(free);
-        self.lowest_free = lowest.unwrap_or(u16::MAX);
-        let id = own.or(lowest)?;
+        let places = &self.places;
+        let free = |id: &u16| !places.contains_key(id);
+        let id = stream_number(own, &mut self.lowest_free, free)?;
         self.streams.insert(stream, id);
         Some(id)
     }

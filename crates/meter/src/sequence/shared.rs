@@ -19,7 +19,7 @@ use super::window::{Mark, WORD_BITS, words};
 use super::{BASE, NumberPlace, RESTART_AFTER, SequenceStanding, SequenceTracker, step_to};
 use crate::memory::{Memory, PIECE};
 
-/// So many times what is asked of one queue is what a window for several holds: a thread may be kept from its CPU while the
+/// A window for several queues holds this multiple of what one queue would have: a thread may be kept from its CPU while the
 /// others go on.
 const SEVERAL: u32 = 4;
 /// A number that is above those of its own queue by no more than this is placed by them alone.

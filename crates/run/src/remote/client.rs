@@ -196,12 +196,6 @@ impl Connection {
         &self.welcome
     }
 
-    /// Compares the clocks; takes half a second at most, or eight round trips if those take longer. The
-    /// result covers every earlier comparison.
-    pub fn relate_clocks(&mut self) -> Result<ClockRelation, RemoteError> {
-        Ok(self.compare()?.1)
-    }
-
     /// Lets the receiver know that this sender is still there.
     pub fn keep(&mut self) -> Result<(), RemoteError> {
         match self.line.ask(&Request::Received)? {
