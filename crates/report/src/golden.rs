@@ -17,8 +17,9 @@ use crate::format::{Presentable, Rendering};
 use crate::model::{
     Card, CardChange, CardCoalescing, CardCounter, CardPause, CardRings, CardRss, Change,
     ChangeOrigin, Clock, CounterMeaning, CounterSource, End, HardwareTimestamps, HeldBack, Host,
-    Interruptions, LeftOut, MemberKind, OutOfOrder, ProbeNumbers, QueueChoice, QueueFrames,
-    QueueShare, Replay, Report, Shortened, Station, Stats, Thread, TransmitQueue, Volume,
+    Interruptions, Json, LeftOut, LengthRange, MemberKind, OutOfOrder, ProbeNumbers, QueueChoice,
+    QueueFrames, QueueShare, Replay, Report, Shortened, Sizes, Station, Stats, Thread,
+    TransmitQueue, Volume,
 };
 
 /// Compares `found` with the file at `path` in this crate, or writes it.
@@ -112,6 +113,15 @@ impl Plan {
         }
     }
 
+    fn sizes(&self) -> Sizes {
+        let of = |bytes: u32| LengthRange { min: bytes, max: bytes, mean: Some(bytes.into()) };
+        Sizes {
+            frame_bytes: of(self.frame_len),
+            packet_bytes: of(self.frame_len - 4),
+            payload_bytes: of(self.frame_len - 46),
+        }
+    }
+
     /// Sends and receives the flow.
     fn run(&self) -> (SentFlow, FlowSummary) {
         let rate = FrameRate { frames: self.rate, per: Nanos::from_secs(1) };
@@ -153,6 +163,7 @@ impl Plan {
             name: self.name.to_owned(),
             id: Some(self.id),
             offered: Some(rate),
+            sizes: Some(self.sizes()),
             steady: true,
             burst: 1,
             requested: self.volume(self.frames),
@@ -206,6 +217,7 @@ fn station(interface: &str, wait: Option<&str>) -> Station {
         interface: Some(interface.to_owned()),
         namespace: Some(format!("wirebeat-{interface}")),
         engine: "kernel".to_owned(),
+        engine_reason: "asked for by name".to_owned(),
         mode: if wait.is_some() { "native XDP, live frames" } else { "native XDP, drop" }
             .to_owned(),
         link_bits_per_second: Some(10_000_000_000),
@@ -250,10 +262,15 @@ fn stamped(interface: &str) -> HardwareTimestamps {
     }
 }
 
+/// A part of a scenario, with keys that are not in the order of their letters.
+const SCENARIO: &str = r#"{"seed":7,"ports":{"b":{"engine":"kernel"},"a":{"engine":"kernel"}}}"#;
+
 fn facts(command: &str) -> RunFacts {
     RunFacts {
         wirebeat_version: "0.1.0".to_owned(),
         command_line: command.split(' ').map(str::to_owned).collect(),
+        seed: Some(7),
+        scenario: Json::parse(SCENARIO),
         started: UNIX_EPOCH + Duration::from_millis(1_772_366_400_250),
         duration: Nanos::from_millis(10_204),
         end: End::Completed,

@@ -72,6 +72,7 @@ pub(crate) fn station(
         interface: port.link.as_ref().map(|link| link.name.clone()),
         namespace: port.spec.namespace.clone(),
         engine: engine.name().to_owned(),
+        engine_reason: port.engine_reason.to_string(),
         mode: mode.to_owned(),
         link_bits_per_second: port.link.as_ref().and_then(|link| link.speed).map(|speed| speed.0),
         wait: None,

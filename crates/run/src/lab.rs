@@ -105,12 +105,15 @@ impl Lab {
         for (name, port) in &scenario.ports {
             cpus.check(&format!("port '{name}'"), &port.cores)?;
         }
-        let ports = ports::find(scenario, &options.namespaces)?;
+        let mut ports = ports::find(scenario, &options.namespaces)?;
         let choices = ports
             .iter()
             .map(|port| engines::choose(port, scenario))
             .collect::<Result<Vec<_>, _>>()?;
         let engines: Vec<Engine> = choices.iter().map(|choice| choice.engine).collect();
+        for (port, choice) in ports.iter_mut().zip(&choices) {
+            port.engine_reason = choice.reason.clone();
+        }
         let mut notices = chosen(scenario, &ports, &choices);
         notices.extend(overwritten(&ports, &engines, &options));
         // neighbours answer only then

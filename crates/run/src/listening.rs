@@ -114,6 +114,8 @@ pub(crate) fn receive(
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: request.command_line.clone(),
+        seed: None,
+        scenario: None,
         started,
         duration: MonotonicClock.now().saturating_sub(begun),
         end,
@@ -236,7 +238,8 @@ impl Local<'_> {
 
     /// Finds the port's link anew by its name: one that was deleted and made again has another number.
     fn find_again(&mut self) -> Result<(), RunError> {
-        let port = receive::find(self.request)?;
+        let found = receive::find(self.request)?;
+        let port = ResolvedPort { engine_reason: self.port.engine_reason.clone(), ..found };
         let number = |port: &ResolvedPort| port.link.as_ref().map(|link| link.index);
         if number(&port) != number(&self.port) || self.watch.is_none() {
             self.watch = watch(&port)?;

@@ -19,7 +19,7 @@ use wirebeat_report::model::{
     self, Change, End, HeldBack, Interval, OutOfOrder, Outage, ProbeNumbers, Replay, Report,
     Shortened, Station, Stats, Volume,
 };
-use wirebeat_traffic::compile::anatomy::mean_packets;
+use wirebeat_traffic::compile::anatomy::{LengthRange, Sizes, mean_packets, sizes};
 use wirebeat_traffic::program::{Flow, Late, Program};
 use wirebeat_traffic::scenario::replay::Numbers;
 use wirebeat_units::Nanos;
@@ -234,6 +234,8 @@ pub(crate) fn report(
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: run.lab.options.command_line.clone(),
+        seed: Some(run.plan.program.seed),
+        scenario: run.plan.scenario(&run.lab.ports, &run.open.engines),
         started: outcome.started,
         duration: outcome.elapsed,
         end,
@@ -514,6 +516,7 @@ fn sent_flow(
         name: flow.name.clone(),
         offered: offered.map(|(rate, _)| rate),
         mean: mean(program, flow),
+        sizes: sizes(program.streams(flow.id.into())).map(reported),
         steady: offered.is_some_and(|(_, steady)| steady),
         varies: program.varies(flow.id.into()),
         under_way: program.under_way(flow.id.into(), ran).map(|time| (time.from, time.to)),
@@ -533,6 +536,16 @@ fn mean(program: &Program, flow: &Flow) -> Option<Volume> {
         frame_bytes,
         payload_bytes,
     })
+}
+
+/// Lengths, as the report has them.
+fn reported(sizes: Sizes) -> model::Sizes {
+    let range = |of: LengthRange| model::LengthRange { min: of.min, max: of.max, mean: of.mean };
+    model::Sizes {
+        frame_bytes: range(sizes.frame),
+        packet_bytes: range(sizes.packet),
+        payload_bytes: range(sizes.payload),
+    }
 }
 
 fn sending_stations(

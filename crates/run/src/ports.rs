@@ -15,7 +15,7 @@ use wirebeat_traffic::compile::{Destination, Link as Facts, Links, Route, destin
 use wirebeat_traffic::scenario::{PortSpec, Scenario};
 use wirebeat_wire::mac::MacAddr;
 
-use crate::engines::{Ability, Engine};
+use crate::engines::{Ability, Engine, EngineReason};
 use crate::error::RunError;
 use crate::lab::KnownRoutes;
 
@@ -27,6 +27,8 @@ pub(crate) struct ResolvedPort {
     pub(crate) namespace: Option<Namespace>,
     /// `None` for engines without one.
     pub(crate) link: Option<Link>,
+    /// Why it uses its engine.
+    pub(crate) engine_reason: EngineReason,
     /// The XDP program on it, once the kernel engine needs one.
     pub(crate) attachment: OnceLock<Arc<Attachment>>,
     /// Its card, where that stamps frames.
@@ -168,6 +170,7 @@ pub(crate) fn find(
             spec: spec.clone(),
             namespace,
             link: None,
+            engine_reason: EngineReason::default(),
             attachment: OnceLock::new(),
             card: OnceLock::new(),
         };

@@ -34,7 +34,9 @@ use wirebeat_wire::codec::Codec;
 use crate::applications::Applications;
 use crate::cards;
 use crate::day_clock::DayClock;
-use crate::engines::{self, Ability, Choice, Engine, InMemory, RxOpening, driver, fastest};
+use crate::engines::{
+    self, Ability, Choice, Engine, EngineReason, InMemory, RxOpening, driver, fastest,
+};
 use crate::error::RunError;
 use crate::facts;
 use crate::intervals::Timeline;
@@ -132,10 +134,11 @@ pub fn receive(
     stop: &Stop,
 ) -> Result<Report, RunError> {
     Cpus::here().check("the receiver", &request.cores)?;
-    let port = find(request)?;
-    let Choice { engine, because } =
+    let mut port = find(request)?;
+    let Choice { engine, reason } =
         timestamps::engine(&port, engine(request, &port)?, request.timestamps)?;
-    if let Some(why) = because {
+    port.engine_reason = reason;
+    if let Some(why) = port.engine_reason.unexpected() {
         observer.notice(&format!("the engine '{}' receives: {why}", engine.name()));
     }
     if priority::of(request.priority) == Priority::Realtime {
@@ -204,6 +207,8 @@ pub fn receive(
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: request.command_line.clone(),
+        seed: None,
+        scenario: None,
         started,
         duration: elapsed,
         end,
@@ -319,6 +324,7 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<ResolvedPort, RunError> {
         spec,
         namespace,
         link: None,
+        engine_reason: EngineReason::default(),
         attachment: OnceLock::new(),
         card: OnceLock::new(),
     };
@@ -331,7 +337,7 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<ResolvedPort, RunError> {
 
 /// The engine for it.
 fn engine(request: &ReceiveRequest, port: &ResolvedPort) -> Result<Choice, RunError> {
-    let mut because = engines::without_ethernet(port);
+    let mut instead = engines::without_ethernet(port);
     let able = |engine: Engine| {
         (request.codecs.is_empty() || engine.can(Ability::Codecs))
             && (request.log.is_none() || engine.can(Ability::PacketLog))
@@ -340,18 +346,19 @@ fn engine(request: &ReceiveRequest, port: &ResolvedPort) -> Result<Choice, RunEr
     let engine = match request.engine.engine() {
         Some(engine) => {
             engines::check_ethernet(port, engine)?;
-            return Ok(Choice { engine, because: None });
+            return Ok(Choice { engine, reason: EngineReason::Named });
         }
-        None if port.link.is_none() || because.is_some() => fastest(|engine| !engine.needs_link()),
+        None if port.link.is_none() || instead.is_some() => fastest(|engine| !engine.needs_link()),
         None => fastest(able),
     };
     if !engine.needs_link() && port.link.is_some() {
-        because.get_or_insert_with(|| {
+        instead.get_or_insert_with(|| {
             "this process may not read frames from interfaces (CAP_NET_RAW); as root it can"
                 .to_owned()
         });
     }
-    Ok(Choice { engine, because })
+    let reason = instead.map_or(EngineReason::Fastest, EngineReason::Instead);
+    Ok(Choice { engine, reason })
 }
 
 /// That the engine can do what is asked of a receiver.

@@ -14,7 +14,7 @@ use wirebeat_traffic::scenario::TimestampsChoice;
 use wirebeat_units::Nanos;
 use wirebeat_wire::ptp::{PtpCarrier, event};
 
-use crate::engines::{Ability, Choice, Engine, fallback};
+use crate::engines::{Ability, Choice, Engine, EngineReason, fallback};
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
 
@@ -31,8 +31,8 @@ pub(crate) fn engine(
     }
     match fallback(engine, stamps).filter(|_| port.spec.engine.engine().is_none()) {
         Some(next) => {
-            let because = Some(format!("the engine '{engine}' has no hardware timestamps"));
-            Ok(Choice { engine: next, because })
+            let why = format!("the engine '{engine}' has no hardware timestamps");
+            Ok(Choice { engine: next, reason: EngineReason::Instead(why) })
         }
         None => Err(RunError::usage(format!(
             "the engine '{engine}' of port '{}' has no hardware timestamps",
@@ -86,7 +86,7 @@ pub(crate) fn check(
     let stamped = |flow: &Flow| {
         program.streams(flow.id.into()).iter().all(|stream| {
             let image = stream.frames.frame();
-            let mut frame = vec![0; image.longest().into()];
+            let mut frame = vec![0; image.longest().size()];
             let len = image.build(0, &mut frame).len as usize;
             let carried = frame.get(..len).and_then(event);
             match stamps {

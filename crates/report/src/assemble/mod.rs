@@ -20,8 +20,8 @@ use wirebeat_meter::summary::{Distribution, MeterSummary};
 use wirebeat_units::{FrameRate, Nanos};
 
 use crate::model::{
-    Change, Cost, DelayClock, End, MemberKind, Outage, Relation, Replay, Report, SCHEMA_VERSION,
-    Station, Verdict, Volume,
+    Change, Cost, DelayClock, End, Json, MemberKind, Outage, Relation, Replay, Report,
+    SCHEMA_VERSION, Sizes, Station, Verdict, Volume,
 };
 use crate::time::rfc3339;
 
@@ -32,6 +32,10 @@ pub struct RunFacts {
     pub wirebeat_version: String,
     /// The command line, program and arguments.
     pub command_line: Vec<String>,
+    /// The seed of a run that sends.
+    pub seed: Option<u64>,
+    /// Its scenario, as it was run.
+    pub scenario: Option<Json>,
     /// When the run started.
     pub started: SystemTime,
     /// How long it ran, until it had settled.
@@ -123,6 +127,8 @@ pub struct SentFlow {
     pub offered: Option<FrameRate>,
     /// What frames of different lengths are on average by their scenario, for that rate in bits; `None`: as they were sent.
     pub mean: Option<Volume>,
+    /// How long its frames are by the scenario.
+    pub sizes: Option<Sizes>,
     /// Whether that rate was asked for all the time, so that the sent rate can be held against it.
     pub steady: bool,
     /// Whether that rate was to be another at another time: its rates are its frames over the time under way.
@@ -199,6 +205,8 @@ pub fn assemble(
         schema_version: SCHEMA_VERSION.to_owned(),
         wirebeat_version: facts.wirebeat_version,
         command_line: facts.command_line,
+        seed: facts.seed,
+        scenario: facts.scenario,
         started: rfc3339(facts.started),
         duration_ns: facts.duration.get(),
         end: facts.end,

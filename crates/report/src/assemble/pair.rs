@@ -175,6 +175,7 @@ impl<'a> Pair<'a> {
         FlowReport {
             name: self.name.clone(),
             id: self.id,
+            sizes: self.sent.and_then(|sent| sent.sizes),
             sent: self.sent.map(sent),
             received,
             loss: self.loss().map(|loss| loss.report()),
@@ -413,6 +414,7 @@ pub fn total(
     FlowReport {
         name: "total".to_owned(),
         id: None,
+        sizes: None,
         sent: total_sent(pairs, flows, shared_errors),
         received,
         loss: loss.map(|loss| loss.report()),

@@ -14,6 +14,8 @@ fn facts() -> RunFacts {
     RunFacts {
         wirebeat_version: "0.1.0".to_owned(),
         command_line: vec!["wirebeat".to_owned()],
+        seed: None,
+        scenario: None,
         started: UNIX_EPOCH,
         duration: Nanos::from_secs(1),
         end: End::Completed,

@@ -13,6 +13,9 @@ pub struct FlowReport {
     /// Its number in probes; `null` for flows without probes and for the total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u16>,
+    /// How long its frames are by the scenario; absent where only a receiver reported, and for the total.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Sizes>,
     /// The sender's side; `null` when only a receiver reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<Sent>,
@@ -33,6 +36,29 @@ pub struct FlowReport {
     /// what belongs to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<Members>,
+}
+
+/// How long the packets of a flow are, in bytes, by its scenario.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sizes {
+    /// Frames, with header, padding and FCS; of a packet that leaves as IP fragments all of them together.
+    pub frame_bytes: LengthRange,
+    /// Packets: from the Ethernet header on, without padding and FCS.
+    pub packet_bytes: LengthRange,
+    /// What follows the headers, with the probe.
+    pub payload_bytes: LengthRange,
+}
+
+/// The range of a length, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LengthRange {
+    /// The shortest.
+    pub min: u32,
+    /// The longest.
+    pub max: u32,
+    /// On average; absent where that is not known beforehand (a replay), or changes while the flow is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
 }
 
 /// Parts of a flow. They have no histograms: those of the flow are theirs, added.

@@ -8,6 +8,7 @@
 mod card;
 mod flow;
 mod interval;
+mod json;
 mod replay;
 mod station;
 mod stats;
@@ -16,8 +17,12 @@ pub use card::{
     Card, CardChange, CardCoalescing, CardCounter, CardPause, CardRings, CardRss, CounterMeaning,
     CounterSource, QueueChoice, QueueFrames, QueueShare, TransmitQueue,
 };
-pub use flow::{FlowReport, Loss, LossBasis, MemberKind, Members, Rates, Received, Sent, Volume};
+pub use flow::{
+    FlowReport, LengthRange, Loss, LossBasis, MemberKind, Members, Rates, Received, Sent, Sizes,
+    Volume,
+};
 pub use interval::{FlowInterval, GaugeReport, Interval, IntervalReceived, IntervalSent};
+pub use json::Json;
 pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
 pub use station::{
     Clock, Cost, DelayClock, HardwareTimestamps, Host, Interruptions, Relation, Station, Thread,
@@ -42,6 +47,14 @@ pub struct Report {
     pub wirebeat_version: String,
     /// The command line, program and arguments.
     pub command_line: Vec<String>,
+    /// The seed of every random choice; absent where nothing was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// The scenario as it was run, in the traffic language: with its defaults, and the interfaces, engines, addresses, lengths
+    /// and ends that were chosen where nothing was written. Absent where nothing was sent, and for more than 10,000 flows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub scenario: Option<Json>,
     /// When the run started: RFC 3339, UTC.
     pub started: String,
     /// How long it ran, from its start until it had settled.

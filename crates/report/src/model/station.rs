@@ -17,6 +17,9 @@ pub struct Station {
     pub namespace: Option<String>,
     /// The engine's name: "kernel", "packet", "socket".
     pub engine: String,
+    /// Why it is this engine: "asked for by name", or what 'auto' went by.
+    #[serde(default)]
+    pub engine_reason: String,
     /// How the engine works here: "native XDP, live frames".
     pub mode: String,
     /// Speed of the link, where it is known.

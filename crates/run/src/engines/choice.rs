@@ -2,6 +2,7 @@
 //! silent change: an engine that was asked for and cannot serve is an error, and the report names the one
 //! that was used.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use wirebeat_netlink::{LinkLayer, RouteKind};
@@ -13,17 +14,49 @@ use crate::error::RunError;
 use crate::ports::ResolvedPort;
 use crate::timestamps;
 
-/// The engine of a port, and why an automatic choice fell on one that could not be expected.
+/// The engine of a port, and why it is that one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) engine: Engine,
-    pub(crate) because: Option<String>,
+    pub(crate) reason: EngineReason,
+}
+
+/// Why a port uses its engine. Prints what the report says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum EngineReason {
+    /// It was asked for.
+    #[default]
+    Named,
+    /// 'auto': nothing speaks against the first that this process may use.
+    Fastest,
+    /// 'auto': a faster one cannot serve, for this reason.
+    Instead(String),
+}
+
+impl fmt::Display for EngineReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EngineReason::Named => f.write_str("asked for by name"),
+            EngineReason::Fastest => f.write_str("auto: the fastest that this process may use"),
+            EngineReason::Instead(why) => write!(f, "auto: {why}"),
+        }
+    }
+}
+
+impl EngineReason {
+    /// What could not be expected of an automatic choice.
+    pub(crate) fn unexpected(&self) -> Option<&str> {
+        match self {
+            EngineReason::Instead(why) => Some(why),
+            EngineReason::Named | EngineReason::Fastest => None,
+        }
+    }
 }
 
 impl Choice {
     /// Why it is that engine, for the person who waits, where that could not be expected.
     pub(crate) fn told(&self, port: &ResolvedPort) -> Option<String> {
-        let why = self.because.as_ref()?;
+        let why = self.reason.unexpected()?;
         Some(format!("port '{}' uses the engine '{}': {why}", port.name, self.engine))
     }
 }
@@ -35,22 +68,21 @@ pub(crate) fn choose(port: &ResolvedPort, scenario: &Scenario) -> Result<Choice,
 
 /// The same, before it is asked whether the card is to stamp frames.
 fn choose_any(port: &ResolvedPort, scenario: &Scenario) -> Result<Choice, RunError> {
-    let expected = |engine| Choice { engine, because: None };
     let through_the_stack = |why| Choice {
         engine: fastest(|engine| !engine.can(Ability::SeeHeaders)),
-        because: Some(why),
+        reason: EngineReason::Instead(why),
     };
     if let Some(engine) = port.spec.engine.engine() {
         check_ethernet(port, engine)?;
         driver(engine).check_rights(port)?;
-        return Ok(expected(engine));
+        return Ok(Choice { engine, reason: EngineReason::Named });
     }
     if let Some(why) = without_ethernet(port) {
         return Ok(through_the_stack(why));
     }
     Ok(match sends_to_itself(port, scenario)? {
         Some(address) => through_the_stack(format!("{address} is an address of this host")),
-        None => expected(fastest(|_| true)),
+        None => Choice { engine: fastest(|_| true), reason: EngineReason::Fastest },
     })
 }
 
@@ -130,15 +162,20 @@ pub(crate) fn settle(
     engine: Engine,
     frame_max: u16,
 ) -> Result<Choice, RunError> {
-    let (mut engine, mut because) = (engine, None);
+    let mut choice = Choice { engine, reason: EngineReason::Fastest };
     loop {
-        let error = match driver(engine).prepare(port, frame_max) {
-            Ok(()) => return Ok(Choice { engine, because }),
+        let error = match driver(choice.engine).prepare(port, frame_max) {
+            Ok(()) => return Ok(choice),
             Err(error) => error,
         };
-        let next = fallback(engine, |_| true).filter(|_| port.spec.engine.engine().is_none());
-        let Some(next) = next else { return Err(error) };
-        because.get_or_insert_with(|| error.what());
-        engine = next;
+        let next = fallback(choice.engine, |_| true);
+        let Some(next) = next.filter(|_| port.spec.engine.engine().is_none()) else {
+            return Err(error);
+        };
+        choice.engine = next;
+        // what kept the fastest from it is the reason for all that follow
+        if choice.reason.unexpected().is_none() {
+            choice.reason = EngineReason::Instead(error.what());
+        }
     }
 }

@@ -36,7 +36,7 @@ use crate::ports::ResolvedPort;
 use crate::receivers::{IdlePort, IdleRx, Receiver, Receiving};
 
 pub(crate) use choice::{
-    Choice, check_ethernet, choose, fallback, fastest, settle, without_ethernet,
+    Choice, EngineReason, check_ethernet, choose, fallback, fastest, settle, without_ethernet,
 };
 pub(crate) use loopback::InMemory;
 

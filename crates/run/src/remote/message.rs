@@ -385,6 +385,7 @@ fn tame_stations(stations: &mut Vec<Station>) {
             interface,
             namespace,
             engine,
+            engine_reason,
             mode,
             wait,
             cpus,
@@ -393,7 +394,8 @@ fn tame_stations(stations: &mut Vec<Station>) {
             card,
             ..
         } = station;
-        let texts = [&mut host.name, &mut host.kernel, &mut host.cpu_model, engine, mode];
+        let texts =
+            [&mut host.name, &mut host.kernel, &mut host.cpu_model, engine, engine_reason, mode];
         let optional = [interface, namespace, wait].into_iter().flatten();
         let clock = [&mut clock.name, &mut clock.synchronisation];
         texts.into_iter().chain(optional).chain(clock).for_each(|text| tame(text, TEXT));

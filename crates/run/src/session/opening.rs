@@ -68,6 +68,9 @@ impl Running<'_> {
             }
             let settled =
                 engines::settle(&mut self.lab.ports[place], self.open.engines[place], longest)?;
+            if settled.reason.unexpected().is_some() {
+                self.lab.ports[place].engine_reason = settled.reason.clone();
+            }
             let engine = settled.engine;
             self.open.engines[place] = engine;
             let resting = self.lab.take_transmitters(place);

@@ -8,8 +8,8 @@ use wirebeat_engine_linux::scheduling::Priority;
 use wirebeat_engine_linux::time::RealtimeToMonotonic;
 use wirebeat_meter::interval::Beat;
 use wirebeat_report::assemble::Attribution;
-use wirebeat_report::model::Change;
-use wirebeat_traffic::compile::{Live, compile};
+use wirebeat_report::model::{Change, Json};
+use wirebeat_traffic::compile::{Live, as_run, compile};
 use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::scenario::{
     OnLinkDown, Replay, RunSpec, Scenario, Shared, TimestampsChoice, WaitChoice,
@@ -30,9 +30,14 @@ use crate::queues::{self, Queues};
 use crate::remote::Connection;
 use crate::spread;
 
+/// The most flows whose scenario is in the report: a kilobyte each, at most.
+const REPORTED_FLOWS: usize = 10_000;
+
 /// A run that is compiled and placed; nothing of it is open.
 pub(crate) struct Planned {
     pub(crate) program: Program,
+    /// The scenario as it is compiled, for the report; none of very many flows.
+    scenario: Option<Scenario>,
     /// What is replayed, by the number of its flow.
     pub(super) replays: Vec<Option<Shared<Replay>>>,
     pub(crate) wait: Wait,
@@ -74,10 +79,13 @@ impl Planned {
         found.check(&program)?;
         check_bins(&program, &lab.ports, &lab.options)?;
         check_ends(&program, &lab.ports, &lab.engines)?;
+        let reported = program.flows.len() <= REPORTED_FLOWS;
+        let reported = reported.then(|| as_run(scenario, &links, &program));
         let live =
             lab.is_controlled().then(|| Live::new(scenario.clone(), links, found.files, &program));
         let mut plan = Planned {
             program,
+            scenario: reported,
             replays: scenario.flows.values().map(|flow| flow.replay.clone()).collect(),
             wait: match scenario.run.wait {
                 WaitChoice::Spin => Wait::Spin,
@@ -117,6 +125,17 @@ impl Planned {
             "the start at {moment} has passed; give a later one, or leave 'run.start-at' out"
         );
         Err(RunError::usage(why))
+    }
+
+    /// The scenario for the report, with the interfaces and engines of the ports. What cannot be written is left out.
+    pub(crate) fn scenario(&self, ports: &[ResolvedPort], engines: &[Engine]) -> Option<Json> {
+        let mut scenario = self.scenario.clone()?;
+        for (port, &engine) in ports.iter().zip(engines) {
+            let Some(spec) = scenario.ports.get_mut(&port.name) else { continue };
+            spec.engine = engine.into();
+            spec.interface = port.link.as_ref().map(|link| link.name.clone());
+        }
+        Json::parse(&scenario.to_json().ok()?)
     }
 
     /// When it starts and how long that is from now, where it waits for a moment.

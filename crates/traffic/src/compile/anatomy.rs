@@ -6,8 +6,8 @@
 
 use super::layout::Layout;
 use super::{CompileError, Links, links, stack};
-use crate::program::Frames;
 use crate::program::lengths::Lengths;
+use crate::program::{Frames, Stream};
 use crate::scenario::header::Header;
 use crate::scenario::lay::{Fault, What};
 use crate::scenario::{FlowSpec, Scenario};
@@ -154,6 +154,73 @@ impl FieldInfo {
 pub fn mean_packets(frames: &Frames) -> Option<[u64; 4]> {
     let known = !matches!(frames.lengths(), Lengths::Fixed(_) | Lengths::Recorded { .. });
     known.then(|| super::mean::Mean::of(frames).counts())
+}
+
+/// How long the packets of a flow are, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sizes {
+    /// Frames, with header, padding and FCS; of a packet that leaves as IP fragments all of them together.
+    pub frame: LengthRange,
+    /// From the Ethernet header on, without padding and FCS.
+    pub packet: LengthRange,
+    /// What follows the headers, with the probe.
+    pub payload: LengthRange,
+}
+
+/// The range of a length, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LengthRange {
+    /// The shortest.
+    pub min: u32,
+    /// The longest.
+    pub max: u32,
+    /// On average; `None` where that is not known beforehand, or changes while the flow is sent.
+    pub mean: Option<f64>,
+}
+
+impl LengthRange {
+    fn join(self, other: LengthRange) -> LengthRange {
+        LengthRange {
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+            mean: self.mean.filter(|mean| Some(*mean) == other.mean),
+        }
+    }
+}
+
+/// How long the packets of these streams of one flow are; `None` of none.
+pub fn sizes(streams: &[Stream]) -> Option<Sizes> {
+    let each = streams.iter().map(|stream| sizes_of(&stream.frames));
+    each.reduce(|all, more| Sizes {
+        frame: all.frame.join(more.frame),
+        packet: all.packet.join(more.packet),
+        payload: all.payload.join(more.payload),
+    })
+}
+
+fn sizes_of(frames: &Frames) -> Sizes {
+    let (shortest, longest) = (frames.lengths().shortest(), frames.lengths().longest());
+    let (least, most) = (frames.counted_as(shortest), frames.counted_as(longest));
+    let mean = match mean_packets(frames) {
+        Some([packets, _, frame, payload]) => {
+            let of = |bytes: u64| bytes as f64 / packets.max(1) as f64;
+            Some((of(frame), of(payload)))
+        }
+        None => frames.lengths().fixed().map(|_| (most.bytes.into(), most.payload.into())),
+    };
+    // beside the payload packets have headers, as many bytes in each, unless padding counts as payload
+    let headers = longest.get().saturating_sub(most.payload.into());
+    let alike = shortest.get().saturating_sub(least.payload.into()) == headers;
+    let range = |min: u32, max: u32, mean: Option<f64>| LengthRange { min, max, mean };
+    Sizes {
+        frame: range(least.bytes, most.bytes, mean.map(|(frame, _)| frame)),
+        packet: range(
+            shortest.get(),
+            longest.get(),
+            mean.filter(|_| alike).map(|(_, payload)| payload + f64::from(headers)),
+        ),
+        payload: range(least.payload.into(), most.payload.into(), mean.map(|(_, payload)| payload)),
+    }
 }
 
 /// Bytes of a frame on average, with FCS.

@@ -7,6 +7,7 @@
 //! changes what was compiled while it is sent.
 
 pub mod anatomy;
+mod as_run;
 mod captured;
 mod cut;
 mod departures;
@@ -36,6 +37,7 @@ use crate::scenario::number::Number;
 use crate::scenario::pattern::Field;
 use crate::scenario::{FlowSpec, Invalid, KeyPath, LateChoice, Replay, Scenario, StaggerChoice};
 
+pub use as_run::as_run;
 pub use files::Files;
 
 pub use live::{Live, Part};

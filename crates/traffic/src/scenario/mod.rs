@@ -14,6 +14,7 @@ pub mod departures;
 mod different;
 mod error;
 mod flow;
+mod full;
 pub mod header;
 pub(crate) mod lay;
 pub mod number;

@@ -13,6 +13,7 @@ use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
 use std::path::Path;
 
 use self::sources::Reading;
+use super::full::Full;
 use super::{Place, Scenario, SpecError};
 use crate::text::printable;
 pub(super) use variables::Variables;
@@ -53,6 +54,12 @@ impl Scenario {
     /// Writes it as YAML, without what is at its default.
     pub fn to_yaml(&self) -> Result<String, SpecError> {
         let text = serde_saphyr::to_string(self);
+        text.map(variables::escaped).map_err(|error| SpecError::Write(error.to_string()))
+    }
+
+    /// Writes it as JSON on one line, with what is at its default.
+    pub fn to_json(&self) -> Result<String, SpecError> {
+        let text = serde_json::to_string(&Full(self));
         text.map(variables::escaped).map_err(|error| SpecError::Write(error.to_string()))
     }
 }

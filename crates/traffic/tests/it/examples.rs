@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use wirebeat_traffic::compile::{Files, compile};
+use wirebeat_traffic::compile::{Files, Links, as_run, compile};
 use wirebeat_traffic::program::{Departures, Flow, Pace, Program, Stream};
 use wirebeat_traffic::scenario::{FlowSpec, PortSpec, Scenario, json_schema};
 use wirebeat_traffic::schedule::{Schedule, Shard, period};
@@ -71,6 +71,28 @@ fn longest_data(mut archive: &[u8]) -> u32 {
 fn compiled(scenario: &Scenario) -> Program {
     compile(scenario, &imaginary_links(scenario), &files(scenario))
         .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Without what depends on whether an address was written or found.
+fn without_endpoints(mut program: Program) -> Program {
+    program.flows.iter_mut().for_each(|flow| flow.endpoint = None);
+    program
+}
+
+#[test]
+fn a_scenario_as_it_is_run_is_a_scenario_with_the_same_frames_and_departures() {
+    for (name, scenario) in examples() {
+        let (links, program) = (imaginary_links(&scenario), compiled(&scenario));
+        let text = as_run(&scenario, &links, &program).to_json().unwrap();
+        for key in ["\"seed\":", "\"departures\":", "\"probe\":", "\"settle\":", "\"engine\":"] {
+            assert!(text.contains(key), "{name} does not say {key} {text}");
+        }
+        let again = Scenario::from_yaml(&text, &name).unwrap_or_else(|error| panic!("{error}"));
+        // of the machine nothing is known but what the text says
+        let compiled = compile(&again, &Links::default(), &files(&scenario));
+        let compiled = compiled.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(without_endpoints(compiled), without_endpoints(program), "{name}");
+    }
 }
 
 fn describe_flow(program: &Program, flow: &Flow, out: &mut String) -> std::fmt::Result {
