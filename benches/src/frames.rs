@@ -53,7 +53,7 @@ impl Files {
 pub fn first(lab: &Lab, flow: FlowSpec) -> Result<Vec<u8>, Failure> {
     let program = program(lab, FlowSpec { probe: Probe::Off, ..flow })?;
     let image = program.streams.first().ok_or("a scenario lost its frames")?.frames.frame();
-    let mut frame = vec![0; usize::from(image.longest())];
+    let mut frame = vec![0; image.longest().size()];
     image.build(0, &mut frame);
     Ok(frame)
 }

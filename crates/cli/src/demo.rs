@@ -27,8 +27,8 @@ const RECEIVER: &str = "receiver";
 const KERNEL_RATE: FrameRate = FrameRate { frames: 1_000_000, per: Nanos::from_secs(1) };
 /// One that the other engines keep.
 const OTHER_RATE: FrameRate = FrameRate { frames: 100_000, per: Nanos::from_secs(1) };
-/// Bytes of a frame that do not count to the MTU: the header and the FCS (IEEE 802.3 §3.1.1).
-const ETHERNET: u16 = 14 + 4;
+/// Bytes of the Ethernet header, which do not count to the MTU (IEEE 802.3 §3.1.1).
+const HEADER: u16 = 14;
 
 /// Show exact traffic on a virtual cable, which is removed again
 ///
@@ -107,7 +107,7 @@ fn too_long(engine: Engine, size: FrameLen) -> Option<String> {
 /// A cable that takes frames of `size`.
 fn lay(size: FrameLen) -> Result<Testbed, Failure> {
     let usual = Cabling::default();
-    let mtu = usual.mtu.max(u32::from(size.get().saturating_sub(ETHERNET)));
+    let mtu = usual.mtu.max(u32::from(size.buffer().saturating_sub(HEADER)));
     let cabling = Cabling { addressing: Addressing::V4, mtu, ..usual };
     Testbed::pair(&cabling).map_err(|error| {
         Failure::machine(&error.to_string()).hint("run as root; a container needs --privileged")

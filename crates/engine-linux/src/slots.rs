@@ -86,7 +86,7 @@ impl Front<'_> {
 impl Slots {
     /// A ring for frames as planned.
     pub(crate) fn new(plan: &TxPlan) -> io::Result<Self> {
-        let frame_max = usize::from(plan.frame_max);
+        let frame_max = plan.frame_max.size();
         // an odd number of cache lines spreads the starts of frames over all sets of the cache
         let stride = (frame_max.div_ceil(LINE) * LINE) | LINE;
         let memory = Memory::anonymous(SLOTS * stride)?;
@@ -112,11 +112,11 @@ impl Slots {
 
     /// Empty slots for frames as planned, with counters from zero. Memory that is large enough is used again.
     pub(crate) fn rearm(&mut self, plan: &TxPlan) -> io::Result<()> {
-        if usize::from(plan.frame_max) > self.stride {
+        if plan.frame_max.size() > self.stride {
             *self = Slots::new(plan)?;
             return Ok(());
         }
-        self.frame_max = plan.frame_max.into();
+        self.frame_max = plan.frame_max.size();
         (self.head, self.committed, self.reserved) = (0, 0, 0);
         self.totals.clear();
         self.totals.resize(plan.tags as usize, TxTotals::default());
@@ -241,9 +241,12 @@ impl Slots {
 
 #[cfg(test)]
 mod tests {
+    use wirebeat_units::BufferLen;
+
     use super::*;
 
     fn slots(frame_max: u16) -> Slots {
+        let frame_max = BufferLen::new(frame_max.into());
         let plan = TxPlan { tags: 3, frame_max, ..TxPlan::default() };
         Slots::new(&plan).unwrap()
     }

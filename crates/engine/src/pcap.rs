@@ -93,7 +93,7 @@ impl<W: Write + Send> PcapTx<W> {
             ],
         };
         writer.write_pcapng_block(interface).map_err(failed)?;
-        let frame_max = usize::from(options.plan.frame_max);
+        let frame_max = options.plan.frame_max.size();
         Ok(PcapTx {
             caps: TxCaps {
                 engine: ENGINE,
@@ -257,14 +257,14 @@ mod tests {
     use wirebeat_wire::probe::Probe;
     use wirebeat_wire::stamp::Stamp;
 
-    use wirebeat_units::FrameLen;
+    use wirebeat_units::{BufferLen, FrameLen};
 
     use super::*;
 
     const OPTIONS: PcapOptions = PcapOptions {
         plan: TxPlan {
             tags: 2,
-            frame_max: 64,
+            frame_max: BufferLen::new(64),
             frame_len: None,
             cut: false,
             paced: true,
@@ -279,7 +279,7 @@ mod tests {
     }
 
     fn meta(len: u16, tag: u32, launch: u64) -> TxMeta {
-        let counted = Counted::frame(FrameLen::without_fcs(len).get(), 0);
+        let counted = Counted::frame(FrameLen::without_fcs(len), 0);
         TxMeta { len, tag, counted, launch: Nanos::new(launch), ..TxMeta::default() }
     }
 

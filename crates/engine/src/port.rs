@@ -13,7 +13,7 @@ use wirebeat_meter::summary::Distribution;
 pub use wirebeat_traffic::program::Counted;
 use wirebeat_traffic::program::Late;
 use wirebeat_traffic::scenario::RunSpec;
-use wirebeat_units::{BitRate, Nanos};
+use wirebeat_units::{BitRate, BufferLen, Nanos};
 use wirebeat_wire::stamp::Stamp;
 
 /// Where the bytes of a slot or an arrival begin.
@@ -227,10 +227,10 @@ impl Fates {
 pub struct TxPlan {
     /// Tags are below this.
     pub tags: u32,
-    /// Bytes of the longest frame, without FCS.
-    pub frame_max: u16,
-    /// Bytes of every frame, where they are all equally long.
-    pub frame_len: Option<u16>,
+    /// The longest frame; of a port that sends datagrams the longest payload.
+    pub frame_max: BufferLen,
+    /// The length of every frame, where they are all equally long.
+    pub frame_len: Option<BufferLen>,
     /// Whether frames have launch times.
     pub paced: bool,
     /// Whether some packets leave as fragments.

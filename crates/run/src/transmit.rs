@@ -17,7 +17,7 @@ use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_traffic::engines::{Ability, Engine, Pinning};
 use wirebeat_traffic::program::Program;
 use wirebeat_traffic::schedule::{ROUND_MAX, Shard};
-use wirebeat_units::Nanos;
+use wirebeat_units::{BufferLen, Nanos};
 
 use crate::engines::{Transmitter, TxClock, TxCore, TxOpening, driver};
 use crate::error::RunError;
@@ -142,7 +142,7 @@ pub(crate) fn open(
         let unix_offset = opening.unix_offset.get();
         let mut plan = Plan::new(program, &share.flows, share.shard, (repeats, unix_offset));
         if let Some(room) = opening.room {
-            plan.tx.frame_max = plan.tx.frame_max.max(room);
+            plan.tx.frame_max = plan.tx.frame_max.max(BufferLen::new(room.into()));
             plan.tx.frame_len = None;
         }
         TxCore { plan, flows: share.flows.clone(), thread }

@@ -99,6 +99,10 @@ impl BufferLen {
     pub const fn get(self) -> u32 {
         self.0
     }
+    /// Bytes, as sizes of memory are counted.
+    pub const fn size(self) -> usize {
+        self.0 as usize
+    }
     /// Bytes on its way to the line, with FCS.
     pub const fn with_fcs(self) -> u32 {
         self.0.saturating_add(FCS as u32)

@@ -10,6 +10,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenMapMut};
 use wirebeat_engine::port::{LATE_AFTER, OWN_HISTOGRAMS, PortError, TxPlan};
 use wirebeat_netlink::kernel_version;
+use wirebeat_units::BufferLen;
 
 use super::abi::{self, SLOT_HEAD};
 use super::dispatcher::{self, Entered};
@@ -139,7 +140,7 @@ impl Transmitter {
                 if layout.plan.round > 0 { abi::MODE_REPEAT } else { abi::MODE_STREAM };
             rodata.slot_mask = slots - 1;
             rodata.frame_max = (slot_size - SLOT_HEAD) as u32;
-            rodata.base_len = u32::from(base_len(&layout.plan, layout.change));
+            rodata.base_len = base_len(&layout.plan, layout.change) as u32;
             rodata.paced = u32::from(layout.plan.paced);
             rodata.own_histograms = OWN_HISTOGRAMS;
             rodata.late_after_ns = LATE_AFTER.get();
@@ -224,8 +225,8 @@ fn histograms(counters: u32) -> u32 {
 
 /// The size of a slot for frames of `frame_max` bytes: whole cache lines, so that no line holds slots of
 /// two minds.
-pub(crate) fn slot_size(frame_max: u16) -> usize {
-    (SLOT_HEAD + usize::from(frame_max)).next_multiple_of(64)
+pub(crate) fn slot_size(frame_max: BufferLen) -> usize {
+    (SLOT_HEAD + frame_max.size()).next_multiple_of(64)
 }
 
 /// The length of the pages that the kernel hands to the program: that of all frames, or of the longest. Where frames have to
@@ -234,8 +235,8 @@ pub(crate) fn slot_size(frame_max: u16) -> usize {
 /// A page is used again once its frame has left. Before Linux 6.4 the kernel then restores what describes the frame only if
 /// the program changed that, and not if the driver did (mended by its commit e5995bc7e2ba). virtio_net puts a header of its own
 /// in front of each frame: on Linux 6.1 frames grew by that each time, until the device stopped (seen in QEMU).
-pub(crate) fn base_len(plan: &TxPlan, change: bool) -> u16 {
-    plan.frame_len.unwrap_or(plan.frame_max) + u16::from(change)
+pub(crate) fn base_len(plan: &TxPlan, change: bool) -> usize {
+    plan.frame_len.unwrap_or(plan.frame_max).size() + usize::from(change)
 }
 
 /// Whether this kernel restores what a driver changed of a frame.
@@ -249,8 +250,11 @@ mod tests {
 
     #[test]
     fn every_frame_changes_where_the_kernel_does_not_restore_it() {
-        let plan =
-            |len: Option<u16>| TxPlan { frame_len: len, frame_max: 1514, ..TxPlan::default() };
+        let plan = |len: Option<u32>| TxPlan {
+            frame_len: len.map(BufferLen::new),
+            frame_max: BufferLen::new(1514),
+            ..TxPlan::default()
+        };
         assert_eq!([base_len(&plan(Some(60)), false), base_len(&plan(Some(60)), true)], [60, 61]);
         assert_eq!([base_len(&plan(None), false), base_len(&plan(None), true)], [1514, 1515]);
     }

@@ -97,13 +97,13 @@ impl KernelTx {
     /// Loads the program for the interface. Nothing is sent yet.
     pub fn open(options: KernelOptions) -> Result<KernelTx, PortError> {
         let plan = options.plan;
-        if plan.frame_max > FRAME_MAX {
+        if plan.frame_max > BufferLen::new(FRAME_MAX.into()) {
             return Err(PortError::Unsupported {
                 engine: "kernel",
                 what: format!(
                     "send frames of {} bytes: live frames must fit a page, so {} with FCS is the most; \
                      use --engine packet for longer ones",
-                    BufferLen::new(plan.frame_max.into()).with_fcs(),
+                    plan.frame_max.with_fcs(),
                     BufferLen::new(FRAME_MAX.into()).with_fcs()
                 ),
             });
@@ -132,7 +132,7 @@ impl KernelTx {
             unix_offset: options.unix_offset.clone(),
             quit: AtomicBool::new(false),
         };
-        let frame = vec![0; usize::from(base_len(&plan, change))];
+        let frame = vec![0; base_len(&plan, change)];
         let calls = match options.thread.clone() {
             Some(thread) => {
                 let orders = PumpOrders { wait: options.wait, thread, paced: plan.paced, frame };
@@ -150,7 +150,7 @@ impl KernelTx {
                 options.shared.is_some(),
                 (loaded.entered.is_some(), loaded.warm_up.is_some()),
             ),
-            frame_max: usize::from(plan.frame_max),
+            frame_max: plan.frame_max.size(),
             batch: (slots / 4).max(1) as usize,
             view: View::Frame,
             holds: true,

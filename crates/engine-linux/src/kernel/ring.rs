@@ -4,7 +4,7 @@
 //! no system call, so it tests without a kernel program.
 
 use wirebeat_engine::port::{Counted, ExternalPayload, Place, TxMeta};
-use wirebeat_units::Nanos;
+use wirebeat_units::{FrameLen, Nanos};
 
 use wirebeat_wire::codec::{Marks, SequenceForm, TimeForm};
 use wirebeat_wire::stamp::Stamp;
@@ -86,7 +86,8 @@ impl SlotRing {
         let (tag, _) = self.slots.load_pair(at + slot::TAG);
         let (lengths, _) = self.slots.load_pair(at + slot::FRAME_LEN);
         let [a, b, c, d] = lengths.to_ne_bytes();
-        let frame = Counted::frame(u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]));
+        let frame = FrameLen::with_fcs(u16::from_ne_bytes([a, b]));
+        let frame = Counted::frame(frame, u16::from_ne_bytes([c, d]));
         match tag.checked_sub(self.fragments) {
             Some(tag) => (tag, Counted { packets: 0, fragments: 1, ..frame }),
             None => (tag, frame),
@@ -282,7 +283,7 @@ pub(super) mod testing {
             assert!(self.ring.reserve(1, consumed) > 0, "the ring is full");
             let meta = TxMeta {
                 len: 60,
-                counted: Counted::frame(64, 18),
+                counted: Counted::frame(FrameLen::MIN, 18),
                 tag: 7,
                 launch,
                 ..TxMeta::default()
@@ -337,7 +338,7 @@ mod tests {
         for launch in 0..100u64 {
             world.push(Nanos::new(launch));
             assert_eq!(world.outlook().launch(0), Some(Nanos::new(launch)));
-            assert_eq!(world.ring.counted(launch), (7, Counted::frame(64, 18)));
+            assert_eq!(world.ring.counted(launch), (7, Counted::frame(FrameLen::MIN, 18)));
             world.progress.store(progress::CONSUMED, launch + 1);
         }
         assert_eq!(world.outlook().next(), Next::Nothing);

@@ -50,10 +50,12 @@ impl Round {
 
 #[cfg(test)]
 mod tests {
+    use wirebeat_units::FrameLen;
+
     use super::*;
 
     fn meta(tag: u32, bytes: u16, drift: u64) -> TxMeta {
-        let counted = Counted::frame(bytes, bytes - 46);
+        let counted = Counted::frame(FrameLen::with_fcs(bytes), bytes - 46);
         TxMeta { tag, counted, drift: Nanos::new(drift), ..TxMeta::default() }
     }
 

@@ -68,7 +68,7 @@ impl PacketTx {
         let caps = TxCaps {
             engine: ENGINE,
             mode: super::mode("AF_PACKET, qdisc bypass", card),
-            frame_max: plan.frame_max.into(),
+            frame_max: plan.frame_max.size(),
             batch: BATCH,
             view: View::Frame,
             holds: false,
@@ -94,7 +94,7 @@ impl PacketTx {
             return Ok(false);
         }
         self.slots.rearm(plan).map_err(|e| refused("making slots", &self.interface, e))?;
-        (self.caps.frame_max, self.caps.link) = (plan.frame_max.into(), link.speed);
+        (self.caps.frame_max, self.caps.link) = (plan.frame_max.size(), link.speed);
         self.stalls = 0;
         Ok(true)
     }
@@ -107,18 +107,18 @@ impl PacketTx {
 
 /// That a link carries the frames that are planned.
 fn check_length(link: &Link, plan: &TxPlan) -> Result<(), PortError> {
-    let frame_max = link.mtu.saturating_add(HEADER_MAX);
-    if u32::from(plan.frame_max) <= frame_max {
+    let frame_max = BufferLen::new(link.mtu.saturating_add(HEADER_MAX));
+    if plan.frame_max <= frame_max {
         return Ok(());
     }
     Err(PortError::Unsupported {
         engine: ENGINE,
         what: format!(
             "send frames of {} bytes by {}: its MTU of {} allows {} with FCS; send shorter ones, or raise the MTU",
-            BufferLen::new(plan.frame_max.into()).with_fcs(),
+            plan.frame_max.with_fcs(),
             link.name,
             link.mtu,
-            BufferLen::new(frame_max).with_fcs()
+            frame_max.with_fcs()
         ),
     })
 }

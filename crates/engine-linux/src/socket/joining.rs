@@ -35,6 +35,7 @@ pub(super) fn joinable(front: &Front<'_>, first: usize, endpoint_of: &[Option<u3
 #[cfg(test)]
 mod tests {
     use wirebeat_engine::port::{TxMeta, TxPlan};
+    use wirebeat_units::BufferLen;
 
     use super::*;
     use crate::slots::{BATCH, Slots};
@@ -44,7 +45,8 @@ mod tests {
 
     /// The messages that commits of `(length, tag)` become.
     fn messages(commits: &[&[(u16, u32)]]) -> Vec<usize> {
-        let plan = TxPlan { tags: 3, frame_max: u16::MAX, ..TxPlan::default() };
+        let plan =
+            TxPlan { tags: 3, frame_max: BufferLen::new(u16::MAX.into()), ..TxPlan::default() };
         let mut slots = Slots::new(&plan).unwrap();
         for commit in commits {
             slots.reserve(commit.len());

@@ -105,10 +105,10 @@ impl Default for SocketReceive {
 fn check(transmit: &SocketTransmit) -> Result<(), PortError> {
     let unsupported = |what| Err(PortError::Unsupported { engine: ENGINE, what });
     let (plan, endpoints) = (&transmit.plan, transmit.endpoints.len());
-    if plan.frame_max > PAYLOAD_MAX {
+    if plan.frame_max.get() > PAYLOAD_MAX.into() {
         return unsupported(format!(
             "send payloads of {} bytes; UDP carries {PAYLOAD_MAX} at most",
-            plan.frame_max
+            plan.frame_max.get()
         ));
     }
     if plan.tags as usize != endpoints {

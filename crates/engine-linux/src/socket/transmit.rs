@@ -99,7 +99,7 @@ impl SocketTx {
         let caps = TxCaps {
             engine: ENGINE,
             mode: super::mode(way, card),
-            frame_max: options.plan.frame_max.into(),
+            frame_max: options.plan.frame_max.size(),
             batch: BATCH,
             view: View::Datagram,
             holds: false,
@@ -173,7 +173,7 @@ impl SocketTx {
             // what an ICMP message said of a datagram of before is none of the next run
             let _ = socket_error(&peer.socket);
         }
-        self.caps.frame_max = options.plan.frame_max.into();
+        self.caps.frame_max = options.plan.frame_max.size();
         self.caps.link = link.and_then(|link| link.speed);
         self.stalls = 0;
         Ok(true)

@@ -10,7 +10,7 @@ use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Joining, SocketReceive, SocketRx, SocketTransmit, SocketTx,
 };
 use wirebeat_testbed::{End, Neighbours, Options, Testbed};
-use wirebeat_units::Nanos;
+use wirebeat_units::{BufferLen, Nanos};
 use wirebeat_wire::testing::udp_frame;
 
 /// Long enough for a loaded machine; nothing here takes more than a fraction of it.
@@ -32,6 +32,7 @@ pub fn versions(cable: &Testbed) -> Vec<(IpAddr, IpAddr)> {
 
 /// A plan for frames of up to `frame_max` bytes.
 pub fn plan(tags: u32, frame_max: u16) -> TxPlan {
+    let frame_max = BufferLen::new(frame_max.into());
     TxPlan { tags, frame_max, ..TxPlan::default() }
 }
 

@@ -7,7 +7,7 @@ use wirebeat_engine::port::{PortError, RxPort, TxPort, TxTotals};
 use wirebeat_engine_linux::packet::PacketReceive;
 use wirebeat_engine_linux::socket::{Gro, Joining, SocketReceive, SocketTransmit};
 use wirebeat_testbed::{Capability, Testbed, require};
-use wirebeat_units::{Bytes, Nanos};
+use wirebeat_units::{BufferLen, Bytes, Nanos};
 
 use crate::lab::{
     self, PATIENCE, PORT, bytes, cable, commit, endpoint, fill, frames, packet_receiver, payload,
@@ -194,7 +194,7 @@ fn ports_that_cannot_be_opened_say_why() {
         "the socket engine cannot send from [::]:9 to 10.77.0.2:5000: one is IPv4 and the other IPv6"
     );
     assert_eq!(
-        send_to(&|t| t.plan.frame_max = 65_508),
+        send_to(&|t| t.plan.frame_max = BufferLen::new(65_508)),
         "the socket engine cannot send payloads of 65508 bytes; UDP carries 65507 at most"
     );
     assert_eq!(

@@ -311,7 +311,7 @@ impl Plan {
         (repeats, unix_offset): (usize, u64),
     ) -> Plan {
         let images = || program.streams_of(flows).map(|stream| stream.frames.frame());
-        let frame_max = images().map(|image| image.longest()).max().unwrap_or(0);
+        let frame_max = images().map(|image| image.longest()).max().unwrap_or_default();
         let paced = program.streams_of(flows).any(|stream| stream.departures.pace.is_limited());
         // What is repeated has no end after which a final packet could be sent.
         let endless = !flows.iter().any(|&flow| final_packet::has_last(program, flow));

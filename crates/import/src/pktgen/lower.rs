@@ -301,7 +301,7 @@ fn sub_flows(device: &Device) -> Option<SubFlows> {
 /// Sizes with FCS; what is too short for the headers and the probe is made as long.
 fn size(draft: &mut Draft<'_>, device: &Device, shortest: FrameLen) -> Result<Size, ScriptError> {
     let frame = |size: u64| {
-        let bytes = (size + u64::from(FCS)).max(shortest.get().into());
+        let bytes = size.saturating_add(FCS.into()).max(shortest.get().into());
         match u16::try_from(bytes).ok().filter(|bytes| *bytes <= FrameLen::MAX.get()) {
             Some(bytes) => Ok(Length { bytes, of: Of::Frame }),
             None => Err(device.sizes_line.wrong(format!(

@@ -1,7 +1,7 @@
 //! What probes of engines share: the interface that every namespace has and no traffic under test uses, and a small plan.
 
 use wirebeat_engine::port::{PortError, TxPlan};
-use wirebeat_units::Bytes;
+use wirebeat_units::{BufferLen, Bytes};
 
 /// The interface that every namespace has and no traffic under test uses.
 pub(super) const LOOPBACK: &str = "lo";
@@ -12,7 +12,8 @@ pub(super) const PAYLOAD: u16 = 18;
 
 /// A plan for one short frame.
 pub(super) fn plan() -> TxPlan {
-    TxPlan { tags: 1, frame_max: PAYLOAD, frame_len: Some(PAYLOAD), ..TxPlan::default() }
+    let length = BufferLen::new(PAYLOAD.into());
+    TxPlan { tags: 1, frame_max: length, frame_len: Some(length), ..TxPlan::default() }
 }
 
 /// The error without the words that only matter in a run.

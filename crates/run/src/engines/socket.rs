@@ -9,7 +9,7 @@ use wirebeat_engine_linux::socket::{
 };
 use wirebeat_meter::meter::Flows;
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_units::Nanos;
+use wirebeat_units::{BufferLen, Nanos};
 
 use super::probing::{MEMORY, PAYLOAD, plan, reason};
 use super::{
@@ -174,10 +174,10 @@ fn sending(opening: &TxOpening<'_>, core: &TxCore) -> SocketTransmit {
     let flows = &core.flows;
     // lengths are those of payloads here
     let images = || program.streams_of(flows).map(|stream| stream.frames.datagram());
-    let frame_max = images().map(|image| image.longest()).max().unwrap_or(0);
+    let frame_max = images().map(|image| image.longest()).max().unwrap_or_default();
     let fixed = images().all(|image| image.fixed_len() == Some(frame_max));
     let frame_len = fixed.then_some(frame_max).filter(|_| room.is_none());
-    let frame_max = frame_max.max(room.unwrap_or(0));
+    let frame_max = frame_max.max(BufferLen::new(room.unwrap_or(0).into()));
     SocketTransmit {
         plan: TxPlan { frame_max, frame_len, ..core.plan.tx },
         endpoints: (0..program.tags())

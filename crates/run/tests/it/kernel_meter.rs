@@ -18,7 +18,7 @@ use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
 use wirebeat_meter::observation::{Observed, Standing};
 use wirebeat_meter::summary::{MeterSummary, Moments, SequenceSummary};
 use wirebeat_testbed::{Capability, Options, Testbed, require};
-use wirebeat_units::Nanos;
+use wirebeat_units::{BufferLen, Nanos};
 use wirebeat_wire::probe::Probe;
 
 use crate::world::cable;
@@ -113,7 +113,7 @@ pub(crate) fn receive_options(bed: &Testbed, meter: MeterConfig) -> ReceiveOptio
 
 /// Sends them all, and waits until they have arrived.
 pub(crate) fn send_frames(bed: &Testbed, receiver: &KernelReceiver, frames: &[Vec<u8>]) {
-    let plan = TxPlan { tags: 1, frame_max: 1500, ..TxPlan::default() };
+    let plan = TxPlan { tags: 1, frame_max: BufferLen::new(1500), ..TxPlan::default() };
     let seen = || {
         let summary = receiver.summary();
         summary.flows.values().map(|flow| flow.frames).sum::<u64>()
@@ -255,7 +255,7 @@ fn a_queue_that_moves_between_cpus_counts_alike() {
         queues: Some(1),
     };
     let receiver = bed.b.namespace.run(|| KernelReceiver::open(&options)).unwrap().unwrap();
-    let sending = TxPlan { tags: 1, frame_max: 1500, ..TxPlan::default() };
+    let sending = TxPlan { tags: 1, frame_max: BufferLen::new(1500), ..TxPlan::default() };
     let cpus = affinity::allowed();
     for (turn, some) in frames.chunks(10).enumerate() {
         let cpu = cpus[turn % cpus.len()];

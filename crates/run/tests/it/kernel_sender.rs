@@ -20,7 +20,7 @@ use wirebeat_meter::summary::Distribution;
 use wirebeat_report::model::FlowReport;
 use wirebeat_run::{Silent, Stop};
 use wirebeat_testbed::{Capability, Testbed, require};
-use wirebeat_units::Nanos;
+use wirebeat_units::{BufferLen, FrameLen, Nanos};
 use wirebeat_wire::codec::{Marks, SequenceForm, TimeForm};
 use wirebeat_wire::stamp::Stamp;
 
@@ -36,8 +36,14 @@ fn port(bed: &Testbed, cut: bool) -> KernelTx {
 
 /// The same with so many tags.
 fn port_of(bed: &Testbed, cut: bool, tags: u32) -> KernelTx {
-    let plan =
-        TxPlan { tags, frame_max: 60, frame_len: Some(60), paced: true, cut, ..TxPlan::default() };
+    let plan = TxPlan {
+        tags,
+        frame_max: BufferLen::MIN,
+        frame_len: Some(BufferLen::MIN),
+        paced: true,
+        cut,
+        ..TxPlan::default()
+    };
     open(bed, plan, UnixOffset::default())
 }
 
@@ -92,7 +98,12 @@ fn what_a_caller_has_built_leaves_in_its_call() {
     let bed = cable();
     let receive = receive_options(&bed, expecting(1));
     let receiver = bed.b.namespace.run(|| KernelReceiver::open(&receive)).unwrap().unwrap();
-    let plan = TxPlan { tags: 1, frame_max: 60, frame_len: Some(60), ..TxPlan::default() };
+    let plan = TxPlan {
+        tags: 1,
+        frame_max: BufferLen::MIN,
+        frame_len: Some(BufferLen::MIN),
+        ..TxPlan::default()
+    };
     let options = KernelOptions { thread: None, ..options(&bed, plan, UnixOffset::default()) };
     let open =
         |options: &KernelOptions| bed.a.namespace.run(|| KernelTx::open(options.clone())).unwrap();
@@ -146,8 +157,13 @@ fn stamps_follow_a_step_of_the_clock_of_the_day_within_a_call() {
     netlink.set_features(bed.b.link.index, &[("rx-gro", true)]).unwrap();
     let receive = PacketReceive { kinds: Kinds::Any, ..PacketReceive::default() };
     let mut far = bed.b.namespace.run(|| PacketRx::open("wb1", &receive, None)).unwrap().unwrap();
-    let plan =
-        TxPlan { tags: 1, frame_max: 60, frame_len: Some(60), paced: true, ..TxPlan::default() };
+    let plan = TxPlan {
+        tags: 1,
+        frame_max: BufferLen::MIN,
+        frame_len: Some(BufferLen::MIN),
+        paced: true,
+        ..TxPlan::default()
+    };
     let mut port = open(&bed, TxPlan { round: 1, ..plan }, day.clone());
     let marks =
         Marks { sequence: SequenceForm::Word { at: 0 }, time: TimeForm::Microseconds { at: 4 } };
@@ -272,7 +288,7 @@ fn what_follows_a_fragment_that_is_too_late_is_dropped_with_it() {
         (now.saturating_sub(Nanos::from_secs(1)), now.saturating_add(Nanos::from_millis(100)));
     let part = |place, launch, drift, packets| TxMeta {
         len: 60,
-        counted: Counted { packets, fragments: 1 - packets, ..Counted::frame(64, 18) },
+        counted: Counted { packets, fragments: 1 - packets, ..Counted::frame(FrameLen::MIN, 18) },
         launch,
         drift,
         place,

@@ -35,6 +35,8 @@ pub(super) fn frames(files: &Files, replay: &Replay, mtu: Option<u32>) -> Frames
 mod tests {
     use std::sync::Arc;
 
+    use wirebeat_units::FrameLen;
+
     use crate::compile::{Files, Link, Links, compile};
     use crate::program::{Counted, Frames, Recorded};
     use crate::scenario::Scenario;
@@ -68,8 +70,8 @@ mod tests {
                 out[..data.len()] == data
                     && out[data.len()..60.max(data.len())].iter().all(|byte| *byte == 0)
             );
-            let counted =
-                Counted::frame(data.len().max(60) as u16 + 4, data.len().max(60) as u16 - 14);
+            let buffer = data.len().max(60) as u16;
+            let counted = Counted::frame(FrameLen::without_fcs(buffer), buffer - 14);
             assert_eq!((built.counted, built.probe_at), (counted, None));
             assert_eq!(frames.counted_recorded(&data, 0), counted);
         }

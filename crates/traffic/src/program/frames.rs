@@ -87,14 +87,14 @@ pub struct Counted {
 
 impl Default for Counted {
     fn default() -> Self {
-        Counted::frame(0, 0)
+        Counted { bytes: 0, payload: 0, packets: 1, fragments: 0 }
     }
 }
 
 impl Counted {
     /// A frame that is a packet.
-    pub fn frame(bytes: u16, payload: u16) -> Counted {
-        Counted { bytes: bytes.into(), payload, packets: 1, fragments: 0 }
+    pub fn frame(length: FrameLen, payload: u16) -> Counted {
+        Counted { bytes: length.get().into(), payload, packets: 1, fragments: 0 }
     }
 }
 

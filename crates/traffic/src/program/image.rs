@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use wirebeat_units::PacketLen;
+use wirebeat_units::{BufferLen, PacketLen};
 use wirebeat_wire::stamp::Stamp;
 
 use super::cut::Cut;
@@ -116,11 +116,11 @@ impl Image {
     }
 
     /// The longest that it makes.
-    pub fn longest(&self) -> u16 {
-        match self.datagram {
-            true => self.frames.lengths.longest().behind(self.frames.headers_len) as u16,
-            false => self.frames.longest_frame(),
-        }
+    pub fn longest(&self) -> BufferLen {
+        BufferLen::new(match self.datagram {
+            true => self.frames.lengths.longest().behind(self.frames.headers_len),
+            false => self.frames.longest_frame().into(),
+        })
     }
 
     /// How many frames are made of packet `n`: more than one where it leaves as fragments, which
@@ -163,7 +163,7 @@ impl Image {
     }
 
     /// The length of all that it makes, where that is always the same.
-    pub fn fixed_len(&self) -> Option<u16> {
+    pub fn fixed_len(&self) -> Option<BufferLen> {
         self.frames.lengths.fixed().filter(|_| !self.is_cut()).map(|_| self.longest())
     }
 }

@@ -45,7 +45,7 @@ pub fn frames(program: &Program, count: u64) -> Vec<Vec<u8>> {
     let image = program.streams[0].frames.frame();
     let mut cutter = Cutter::default();
     let mut frame = |n: u64, part: u16| {
-        let mut frame = vec![0xa5; usize::from(image.longest())];
+        let mut frame = vec![0xa5; image.longest().size()];
         let built = cutter.build(&image, (0, n), part, &mut frame);
         assert!(built.len > 0, "frame {n} was not built");
         frame.truncate(built.len as usize);

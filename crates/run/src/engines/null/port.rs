@@ -24,7 +24,7 @@ pub(super) struct NullTx {
 impl NullTx {
     /// A port for frames as `plan` says.
     pub(super) fn open(plan: &TxPlan) -> NullTx {
-        let frame_max = usize::from(plan.frame_max);
+        let frame_max = plan.frame_max.size();
         NullTx {
             caps: TxCaps {
                 engine: Engine::Null.name(),
@@ -99,17 +99,19 @@ impl TxPort for NullTx {
 #[cfg(test)]
 mod tests {
     use wirebeat_engine::port::Counted;
+    use wirebeat_units::{BufferLen, FrameLen};
 
     use super::*;
 
     fn meta(len: u16) -> TxMeta {
-        let counted = Counted { packets: 1, bytes: u32::from(len) + 4, ..Counted::default() };
+        let counted = Counted::frame(FrameLen::without_fcs(len), 0);
         TxMeta { len, counted, ..TxMeta::default() }
     }
 
     #[test]
     fn what_is_committed_is_counted_and_the_rest_stays_reserved() {
-        let mut port = NullTx::open(&TxPlan { tags: 1, frame_max: 60, ..TxPlan::default() });
+        let mut port =
+            NullTx::open(&TxPlan { tags: 1, frame_max: BufferLen::MIN, ..TxPlan::default() });
         assert_eq!(port.reserve(3).unwrap(), 3);
         port.slot(2).fill(7);
         port.commit(&[meta(60), meta(61)]).unwrap();
