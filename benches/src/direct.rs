@@ -26,7 +26,7 @@ use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
 use wirebeat_meter::summary::{FlowSummary, MeterSummary};
 use wirebeat_traffic::program::Program;
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_units::Nanos;
+use wirebeat_units::{BufferLen, Nanos};
 
 use crate::frames::{first, flow, program};
 use crate::lab::{Failure, Lab};
@@ -82,7 +82,8 @@ pub fn kernel_sends(
     (batch, time): (usize, Duration),
 ) -> Result<f64, Failure> {
     let (near, frame) = (lab.near(), first(lab, flow(lab))?);
-    let frame_len = u16::try_from(frame.len())?;
+    let len = u16::try_from(frame.len())?;
+    let frame_len = BufferLen::new(len.into());
     let plan =
         TxPlan { tags: 1, frame_max: frame_len, frame_len: Some(frame_len), ..TxPlan::default() };
     let options = KernelOptions {
@@ -97,7 +98,7 @@ pub fn kernel_sends(
         attachment: None,
         link: None,
     };
-    let metas = vec![TxMeta { len: frame_len, drift: Nanos::MAX, ..TxMeta::default() }; batch];
+    let metas = vec![TxMeta { len, drift: Nanos::MAX, ..TxMeta::default() }; batch];
     let sending = || -> Result<(u64, Duration), Failure> {
         affinity::pin(lab.cores.send)?;
         let mut port = near.namespace.run(|| KernelTx::open(options))??;

@@ -4,6 +4,8 @@
 use std::fmt::{Debug, Display};
 use std::io;
 
+use wirebeat_units::Fault;
+
 /// Something that is wrong, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bad<Place, Defect> {
@@ -34,4 +36,17 @@ pub enum ReadError<Place: Debug + Display, Defect: Debug + Display> {
         /// The system's error.
         source: io::Error,
     },
+}
+
+impl<Place: Debug + Display, Defect: Debug + Display> ReadError<Place, Defect>
+where
+    for<'a> Fault: From<&'a Defect>,
+{
+    /// What is wrong and where, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            ReadError::Bad { name, bad } => Fault::from(&bad.defect).at(&bad.place).at(name),
+            ReadError::System { .. } => self.to_string().into(),
+        }
+    }
 }

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use wirebeat_units::{Fault, fault, into_fault};
+
 use crate::forms::DataForm;
 use crate::table::Part;
 use crate::time_series::Device;
@@ -74,9 +76,9 @@ pub struct Chosen {
 
 /// Columns that a table does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum BadColumns {
     /// Not this one.
-    #[error("there is no column '{column}'; it has {}", list(names))]
     Missing {
         /// Which.
         column: String,
@@ -84,19 +86,44 @@ pub enum BadColumns {
         names: Vec<String>,
     },
     /// More than one of this name.
-    #[error("two columns are called '{0}'; say by its number, from 1, which one it is")]
     Twice(String),
     /// None that looks like the time.
-    #[error("which column is the time is not clear; say it with --time-column, of {}", list(.0))]
     Time(Vec<String>),
     /// None that looks like the device.
-    #[error(
-        "which column is the device is not clear; say it with --device-column, of {}, or give all records one \
-         with --device",
-        list(.0)
-    )]
     Device(Vec<String>),
 }
+
+impl BadColumns {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            BadColumns::Missing { column, names } => {
+                fault!("there is no column '{column}'"; "it has {}", list(names))
+            }
+            BadColumns::Twice(it) => {
+                fault!(
+                    "two columns are called '{it}'";
+                    "say by its number, from 1, which one it is"
+                )
+            }
+            BadColumns::Time(it) => {
+                fault!(
+                    "which column is the time is not clear";
+                    "say it with --time-column, of {}", list(it)
+                )
+            }
+            BadColumns::Device(it) => {
+                fault!(
+                    "which column is the device is not clear";
+                    "say it with --device-column, of {}, or give all records one with --device",
+                    list(it)
+                )
+            }
+        }
+    }
+}
+
+into_fault!(BadColumns);
 
 /// Names for a message.
 fn list(names: &[String]) -> String {
@@ -107,14 +134,14 @@ fn list(names: &[String]) -> String {
 }
 
 impl FromStr for Column {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Column, String> {
+    fn from_str(text: &str) -> Result<Column, Fault> {
         match text.parse() {
-            Ok(0) => Err("columns are numbered from 1".to_owned()),
+            Ok(0) => Err("columns are numbered from 1".into()),
             Ok(number) => Ok(Column::Number(number)),
             Err(_) if text.is_empty() => {
-                Err("this is not a column; write its name, or its number from 1".to_owned())
+                Err(fault!("this is not a column"; "write its name, or its number from 1"))
             }
             Err(_) => Ok(Column::Name(text.to_owned())),
         }

@@ -10,6 +10,7 @@ use std::io::{self, BufReader, Chain, Cursor, Read};
 use std::rc::Rc;
 
 use flate2::bufread::MultiGzDecoder;
+use wirebeat_units::{Fault, fault, into_fault};
 
 /// Bytes read at once from what is packed.
 const BUFFER: usize = 1 << 17;
@@ -46,15 +47,26 @@ impl fmt::Display for Packing {
 
 /// Packed bytes that cannot be unpacked. An error of the kind `InvalidData` holds it.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the {packing} data is damaged or cut off near byte {at} of the file: {why}; copy or pack the file anew"
-)]
+#[error("{}", self.fault())]
 pub struct Damaged {
     packing: Packing,
     /// Bytes that were read when it was found.
     at: u64,
     why: io::Error,
 }
+
+impl Damaged {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        let Damaged { packing, at, why } = self;
+        fault!(
+            "the {packing} data is damaged or cut off near byte {at} of the file: {why}";
+            "copy or pack the file anew"
+        )
+    }
+}
+
+into_fault!(Damaged);
 
 /// What is in a file, and how the file is packed; `None`: it is not.
 pub type Unpacked = (Box<dyn Read>, Option<Packing>);

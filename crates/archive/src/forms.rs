@@ -5,6 +5,8 @@
 
 use std::str::FromStr;
 
+use wirebeat_units::{Fault, fault, into_fault};
+
 use crate::time_series::{BadTime, Timestamp};
 
 /// How times are written.
@@ -44,25 +46,44 @@ pub enum DataForm {
 
 /// A text that is not in the form it should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum BadForm {
     /// Of hexadecimal digits.
-    #[error("this is not hexadecimal: write two digits for each byte, 0a1b")]
     Hex,
     /// Of base64.
-    #[error("this is no base64: write it with the alphabet of RFC 4648, section 4")]
     Base64,
     /// Bytes that are no text.
-    #[error("the data is not text of UTF-8; write it as hex or base64")]
     Text,
     /// Of a number.
-    #[error(
-        "this is not a number since 1970; write for example 1435774830, or choose another --time-form"
-    )]
     Number,
     /// A time that is none.
     #[error(transparent)]
     Time(#[from] BadTime),
 }
+
+impl BadForm {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            BadForm::Hex => {
+                fault!("this is not hexadecimal"; "write two digits for each byte, 0a1b")
+            }
+            BadForm::Base64 => {
+                fault!("this is no base64"; "write it with the alphabet of RFC 4648, section 4")
+            }
+            BadForm::Text => fault!("the data is not text of UTF-8"; "write it as hex or base64"),
+            BadForm::Number => {
+                fault!(
+                    "this is not a number since 1970";
+                    "write for example 1435774830, or choose another --time-form"
+                )
+            }
+            BadForm::Time(inner) => inner.fault(),
+        }
+    }
+}
+
+into_fault!(BadForm);
 
 impl Unit {
     fn ns(self) -> i128 {
@@ -124,27 +145,27 @@ fn decimal(digit: u8) -> Result<u8, BadForm> {
 }
 
 impl FromStr for TimeForm {
-    type Err = &'static str;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<TimeForm, &'static str> {
+    fn from_str(text: &str) -> Result<TimeForm, Fault> {
         Ok(match text {
             "iso" => TimeForm::Iso,
             "s" => TimeForm::Unix(Unit::Seconds),
             "ms" => TimeForm::Unix(Unit::Millis),
             "us" => TimeForm::Unix(Unit::Micros),
             "ns" => TimeForm::Unix(Unit::Nanos),
-            _ => return Err("this is not a form of a time; write iso, s, ms, us or ns"),
+            _ => return Err(fault!("this is not a form of a time"; "write iso, s, ms, us or ns")),
         })
     }
 }
 
 impl FromStr for DataForm {
-    type Err = &'static str;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<DataForm, &'static str> {
+    fn from_str(text: &str) -> Result<DataForm, Fault> {
         let all = [DataForm::Text, DataForm::Hex, DataForm::Base64];
         let found = all.into_iter().find(|form| form.name() == text);
-        found.ok_or("this is not a form of data; write text, hex or base64")
+        found.ok_or(fault!("this is not a form of data"; "write text, hex or base64"))
     }
 }
 

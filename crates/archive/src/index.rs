@@ -11,6 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault, into_fault};
 
 use crate::new_file::NewFile;
 use crate::survey::{Survey, Surveyor};
@@ -69,12 +70,12 @@ pub struct Index {
 
 /// Why there is no index.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum IndexError {
     /// The archive is not as it should be.
     #[error(transparent)]
     Archive(#[from] ReadError),
     /// The system refused.
-    #[error("{}: {error}", .path.display())]
     System {
         /// The file.
         path: PathBuf,
@@ -82,10 +83,8 @@ pub enum IndexError {
         error: io::Error,
     },
     /// A file of another kind has the name of the index.
-    #[error("{}: this is not an index of an archive; rename it, or remove it", .0.display())]
     Foreign(PathBuf),
     /// An index that cannot be read.
-    #[error("{}: it is damaged ({why}); write it anew with 'wirebeat archive index'", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -93,11 +92,6 @@ pub enum IndexError {
         why: String,
     },
     /// An index of a later version.
-    #[error(
-        "{}: its version is {version}, and this program reads version {VERSION}; write it anew with 'wirebeat \
-         archive index'",
-        .path.display()
-    )]
     Version {
         /// The file.
         path: PathBuf,
@@ -105,18 +99,53 @@ pub enum IndexError {
         version: u32,
     },
     /// An index of another archive, or of this one as it was before.
-    #[error(
-        "{}: the archive was changed after its index was made; make it again with 'wirebeat archive index'",
-        .0.display()
-    )]
     Unfit(PathBuf),
     /// The archive grew or shrank while it was read.
-    #[error("the archive changed while it was read; index it when it is whole")]
     Changed,
     /// It was told to stop.
-    #[error("it was stopped, and nothing was written")]
     Stopped,
 }
+
+impl IndexError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            IndexError::Archive(inner) => inner.fault(),
+            IndexError::System { path, error } => fault!("{}: {error}", path.display()),
+            IndexError::Foreign(it) => {
+                fault!(
+                    "{}: this is not an index of an archive", it.display();
+                    "rename it, or remove it"
+                )
+            }
+            IndexError::Damaged { path, why } => {
+                fault!(
+                    "{}: it is damaged ({why})", path.display();
+                    "write it anew with 'wirebeat archive index'"
+                )
+            }
+            IndexError::Version { path, version } => {
+                fault!(
+                    "{}: its version is {version}, and this program reads version {VERSION}",
+                    path.display();
+                    "write it anew with 'wirebeat archive index'"
+                )
+            }
+            IndexError::Unfit(it) => {
+                fault!(
+                    "{}: the archive was changed after its index was made", it.display();
+                    "make it again with 'wirebeat archive index'"
+                )
+            }
+            IndexError::Changed => {
+                fault!("the archive changed while it was read"; "index it when it is whole")
+            }
+            IndexError::Stopped => fault!("it was stopped, and nothing was written"),
+        }
+    }
+}
+
+into_fault!(IndexError);
 
 impl Fingerprint {
     /// That of a file. Where the file is read next does not change.

@@ -4,6 +4,8 @@
 use std::collections::HashSet;
 use std::io;
 
+use wirebeat_units::{Fault, into_fault};
+
 use crate::time_series::{Device, ReadError, Reader, Record, Writer};
 use crate::{capture, csv, parquet};
 
@@ -67,6 +69,20 @@ pub enum Error {
     Parquet(#[from] parquet::ReadError),
 }
 
+impl Error {
+    /// What is wrong and where, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Error::Archive(error) => error.fault(),
+            Error::Capture(error) => error.fault(),
+            Error::Csv(error) => error.fault(),
+            Error::Parquet(error) => error.fault(),
+        }
+    }
+}
+
+into_fault!(Error);
+
 /// Why a copy was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
@@ -84,6 +100,25 @@ pub enum CopyError {
     /// It was told to stop.
     #[error("it was stopped, and nothing was written")]
     Stopped,
+}
+
+impl CopyError {
+    /// What is wrong and where, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            CopyError::Read(error) => error.fault(),
+            CopyError::Write { record, source } => {
+                let inner = source.get_ref();
+                let time = inner.and_then(|inner| inner.downcast_ref::<parquet::TimeOutOfColumn>());
+                let text = inner.and_then(|inner| inner.downcast_ref::<csv::NoText>());
+                let fault =
+                    time.map(parquet::TimeOutOfColumn::fault).or(text.map(csv::NoText::fault));
+                let fault = fault.unwrap_or_else(|| source.to_string().into());
+                fault.at(format!("writing record {record}"))
+            }
+            CopyError::Stopped => self.to_string().into(),
+        }
+    }
 }
 
 /// How often [`copy`] tells how far it is, in records.

@@ -6,6 +6,8 @@
 
 use std::ops::RangeInclusive;
 
+use wirebeat_units::{Fault, fault, into_fault};
+
 use crate::source::{Error, Source};
 use crate::time_series::{BadTime, DATA_MAX, Device, HEAD, Record, Timestamp};
 
@@ -71,20 +73,15 @@ pub enum Phase {
 
 /// What cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum BadPlan {
     /// No devices.
-    #[error("there are no devices; ask for at least 1")]
     NoDevices,
     /// No records.
-    #[error("there are no records; ask for at least 1, or for a longer duration")]
     NoRecords,
     /// No time between samples.
-    #[error("a device has no two records at one time; the sampling has to be at least 1us")]
     NoSampling,
     /// More rounds than microseconds.
-    #[error(
-        "{rounds} records of each device do not fit into {duration_us} us, one in each microsecond at most; give it longer"
-    )]
     TooMany {
         /// Records of a device.
         rounds: u64,
@@ -92,12 +89,49 @@ pub enum BadPlan {
         duration_us: u64,
     },
     /// Data beyond what a record holds.
-    #[error("the sizes go from {0} to {1} bytes; they go upwards, and to {DATA_MAX} at most")]
     Size(u16, u16),
     /// The last record has no time.
-    #[error("the last record would be beyond the year 9999; begin earlier, or make less")]
     Late,
 }
+
+impl BadPlan {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            BadPlan::NoDevices => fault!("there are no devices"; "ask for at least 1"),
+            BadPlan::NoRecords => {
+                fault!("there are no records"; "ask for at least 1, or for a longer duration")
+            }
+            BadPlan::NoSampling => {
+                fault!(
+                    "a device has no two records at one time";
+                    "the sampling has to be at least 1us"
+                )
+            }
+            BadPlan::TooMany { rounds, duration_us } => {
+                fault!(
+                    "{rounds} records of each device do not fit into {duration_us} us, one in \
+                     each microsecond at most";
+                    "give it longer"
+                )
+            }
+            BadPlan::Size(first, second) => {
+                fault!(
+                    "the sizes go from {first} to {second} bytes";
+                    "they go upwards, and to {DATA_MAX} at most"
+                )
+            }
+            BadPlan::Late => {
+                fault!(
+                    "the last record would be beyond the year 9999";
+                    "begin earlier, or make less"
+                )
+            }
+        }
+    }
+}
+
+into_fault!(BadPlan);
 
 /// Makes the records of a plan.
 #[derive(Debug)]

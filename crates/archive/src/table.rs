@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use wirebeat_units::{Fault, fault, into_fault};
+
 use crate::csv::rows::{FIELDS_MAX, ROW_MAX};
 use crate::forms::BadForm;
 use crate::time_series::device::BadDevice;
@@ -43,12 +45,11 @@ pub enum Part {
 
 /// What is wrong with a row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum Defect {
     /// Longer than any row of a table is.
-    #[error("it has more than {ROW_MAX} bytes or {FIELDS_MAX} fields; leave it out, or split it")]
     RowTooLong,
     /// A quote that opens and is not closed where it has to be.
-    #[error("{}", open_quote_text(*.lines, *.at_end))]
     OpenQuote {
         /// Lines that a quoted field may have.
         lines: usize,
@@ -56,12 +57,8 @@ pub enum Defect {
         at_end: bool,
     },
     /// No value where there has to be one.
-    #[error("the value is missing; leave out such rows with --on-bad skip")]
     Missing(Part),
     /// Not as many fields as columns.
-    #[error(
-        "it has {have} fields, and there are {want} columns; quote fields that have the delimiter in them"
-    )]
     Fields {
         /// Fields there are.
         have: usize,
@@ -69,7 +66,6 @@ pub enum Defect {
         want: usize,
     },
     /// A time that is none.
-    #[error("{}", time_text(.0))]
     Time(BadForm),
     /// A device that is none.
     #[error(transparent)]
@@ -78,15 +74,8 @@ pub enum Defect {
     #[error(transparent)]
     Data(BadForm),
     /// More data than a record holds.
-    #[error(
-        "its data has {0} bytes, and a record holds {DATA_MAX} at most; split it into several rows"
-    )]
     DataTooLong(usize),
     /// A time before that of the record before it.
-    #[error(
-        "{time} is before {before}, the time of the record before it; sort the file by time, leave out such rows \
-         with --on-bad skip, or take them as they stand with --any-order, for 'wirebeat archive sort'"
-    )]
     Backwards {
         /// The time before.
         before: Timestamp,
@@ -95,30 +84,83 @@ pub enum Defect {
     },
 }
 
-fn time_text(why: &BadForm) -> String {
-    match why {
-        BadForm::Time(BadTime::NoZone) => {
-            "the time has no zone; say which zone such times are in with --zone, Z or +01:00"
-                .to_owned()
+impl Defect {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Defect::RowTooLong => {
+                fault!(
+                    "it has more than {ROW_MAX} bytes or {FIELDS_MAX} fields";
+                    "leave it out, or split it"
+                )
+            }
+            Defect::OpenQuote { lines, at_end } => open_quote_text(*lines, *at_end),
+            Defect::Missing(_) => {
+                fault!("the value is missing"; "leave out such rows with --on-bad skip")
+            }
+            Defect::Fields { have, want } => {
+                fault!(
+                    "it has {have} fields, and there are {want} columns";
+                    "quote fields that have the delimiter in them"
+                )
+            }
+            Defect::Time(it) => time_text(it),
+            Defect::Device(inner) => inner.fault(),
+            Defect::Data(inner) => inner.fault(),
+            Defect::DataTooLong(it) => {
+                fault!(
+                    "its data has {it} bytes, and a record holds {DATA_MAX} at most";
+                    "split it into several rows"
+                )
+            }
+            Defect::Backwards { before, time } => {
+                fault!(
+                    "{time} is before {before}, the time of the record before it";
+                    "sort the file by time, leave out such rows with --on-bad skip, or take them \
+                     as they stand with --any-order, for 'wirebeat archive sort'"
+                )
+            }
         }
-        BadForm::Time(BadTime::Text) => {
-            format!("{why}, or say with --time-form that it is a number")
-        }
-        _ => why.to_string(),
     }
 }
 
-fn open_quote_text(lines: usize, at_end: bool) -> String {
+into_fault!(Defect);
+
+fn time_text(why: &BadForm) -> Fault {
+    match why {
+        BadForm::Time(BadTime::NoZone) => {
+            fault!(
+                "the time has no zone";
+                "say which zone such times are in with --zone, Z or +01:00"
+            )
+        }
+        BadForm::Time(BadTime::Text) => {
+            let Fault { what, hint } = why.fault();
+            let hint =
+                hint.map(|hint| format!("{hint}, or say with --time-form that it is a number"));
+            Fault { what, hint }
+        }
+        _ => why.fault(),
+    }
+}
+
+fn open_quote_text(lines: usize, at_end: bool) -> Fault {
     let remedy = "close it, or remove it";
     match lines {
-        _ if at_end => format!("the quote is not closed before the end of the file; {remedy}"),
-        1 => format!(
-            "the quote is not closed on its line; {remedy}; where fields have line breaks in them, allow as many \
-             with --quoted-lines"
-        ),
-        lines => format!(
-            "the quote is not closed within {lines} lines; {remedy}, or allow more with --quoted-lines"
-        ),
+        _ if at_end => fault!("the quote is not closed before the end of the file"; "{remedy}"),
+        1 => {
+            fault!(
+                "the quote is not closed on its line";
+                "{remedy}; where fields have line breaks in them, allow as many with \
+                 --quoted-lines"
+            )
+        }
+        lines => {
+            fault!(
+                "the quote is not closed within {lines} lines";
+                "{remedy}, or allow more with --quoted-lines"
+            )
+        }
     }
 }
 
@@ -171,13 +213,20 @@ pub struct Bad {
 
 impl fmt::Display for Bad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.place)?;
-        if let Some((column, value)) = &self.field {
-            write!(f, ", column '{column}', '{value}'")?;
-        }
-        write!(f, ": {}", self.defect)
+        self.fault().fmt(f)
     }
 }
+
+impl Bad {
+    /// What is wrong and where, and what would help.
+    pub fn fault(&self) -> Fault {
+        let field = self.field.as_ref();
+        let field = field.map(|(column, value)| format!(", column '{column}', '{value}'"));
+        self.defect.fault().at(format!("{}{}", self.place, field.unwrap_or_default()))
+    }
+}
+
+into_fault!(Bad);
 
 /// What was read so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use wirebeat_import::{Converted, Dialect};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 
 use crate::failure::Failure;
 use crate::file;
@@ -60,19 +60,23 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let folder = args.script.parent();
     let converted = script::read((&name, &text), folder, &how)?.ok_or_else(|| {
         let is_scenario = |line: &str| {
-            ["flows:", "ports:"].iter().any(|key| line.starts_with(key)) || line.contains("\"flows\":")
+            ["flows:", "ports:"].iter().any(|key| line.starts_with(key))
+                || line.contains("\"flows\":")
         };
         if text.lines().any(is_scenario) {
-            let why = "this is a scenario already; 'wirebeat run' takes it as it is";
+            let why = fault!("this is a scenario already"; "'wirebeat run' takes it as it is");
             return Failure::usage(why).at(name.clone());
         }
-        Failure::usage("this looks like no script of pktgen, RUDE, MGEN or D-ITG; say whose it is with --dialect")
-            .at(name.clone())
+        Failure::usage(fault!(
+            "this looks like no script of pktgen, RUDE, MGEN or D-ITG";
+            "say whose it is with --dialect"
+        ))
+        .at(name.clone())
     })?;
     for notice in script::notices(&converted) {
         tell(&notice);
     }
-    let yaml = converted.scenario.to_yaml().map_err(|error| Failure::usage(&error.to_string()))?;
+    let yaml = converted.scenario.to_yaml().map_err(|error| Failure::usage(error.to_string()))?;
     match &args.output {
         Some(path) => write(path, &yaml, &converted)?,
         None if converted.files.is_empty() => print_data(&yaml)?,
@@ -103,5 +107,5 @@ fn create(path: &Path, content: &[u8]) -> Result<(), Failure> {
     };
     let mut file = fs::File::create_new(path).map_err(|error| at(Failure::making(&error)))?;
     let written = io::Write::write_all(&mut file, content);
-    written.map_err(|error| at(Failure::output(&format!("cannot write it: {error}"))))
+    written.map_err(|error| at(Failure::output(format!("cannot write it: {error}"))))
 }

@@ -139,20 +139,20 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     match answer {
         Answer::Flows(flows) => print(&table(&flows))?,
         Answer::Done(effects) => print(&effects.iter().map(effect).collect::<String>())?,
-        Answer::Error(why) => return Err(Failure::usage(&shown(&why, WHY_MAX))),
+        Answer::Error(why) => return Err(Failure::usage(shown(&why, WHY_MAX))),
     }
     Ok(0)
 }
 
 fn failure(error: &ClientError) -> Failure {
-    let told = error.to_string();
+    let told = error.fault().map(|text| shown(text, WHY_MAX));
     match error {
         ClientError::Place(_)
         | ClientError::Unreachable { .. }
         | ClientError::Silent { .. }
         | ClientError::TooLong { .. }
-        | ClientError::Answer { .. } => Failure::machine(&shown(&told, WHY_MAX)),
-        ClientError::None | ClientError::Several(_) => Failure::usage(&told),
+        | ClientError::Answer { .. } => Failure::machine(told),
+        ClientError::None | ClientError::Several(_) => Failure::usage(told),
     }
 }
 

@@ -14,7 +14,7 @@ use wirebeat_traffic::scenario::header::udp::Udp;
 use wirebeat_traffic::scenario::{
     EngineChoice, FlowRate, FlowSpec, PortSpec, RunSpec, Scenario, Size,
 };
-use wirebeat_units::{FrameLen, FrameRate, Nanos, Rate};
+use wirebeat_units::{Fault, FrameLen, FrameRate, Nanos, Rate, fault};
 
 use crate::execute::execute;
 use crate::failure::Failure;
@@ -52,13 +52,12 @@ pub struct Args {
     pub report: ReportArgs,
 }
 
-fn rate(text: &str) -> Result<Rate, String> {
+fn rate(text: &str) -> Result<Rate, Fault> {
     match text.parse() {
-        Ok(Rate::LinkShare(_)) => {
-            Err("a virtual cable has no speed to have a share of; write for example 100kpps"
-                .to_owned())
-        }
-        read => read.map_err(|error| error.to_string()),
+        Ok(Rate::LinkShare(_)) => Err(
+            fault!("a virtual cable has no speed to have a share of"; "write for example 100kpps"),
+        ),
+        read => read.map_err(|error| error.fault()),
     }
 }
 
@@ -88,7 +87,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     };
     let cable = lay(args.size)?;
     let (a, b) = (&cable.a, &cable.b);
-    let scenario = scenario(args, engine, (a.interface(), b.interface()));
+    let scenario = scenario(args, engine, a.interface(), b.interface());
     output.notice(&announcement(args, &scenario, &cable));
     let mut options = output.options();
     for (name, end) in [(SENDER, a), (RECEIVER, b)] {
@@ -110,7 +109,7 @@ fn lay(size: FrameLen) -> Result<Testbed, Failure> {
     let mtu = usual.mtu.max(u32::from(size.buffer().saturating_sub(HEADER)));
     let cabling = Cabling { addressing: Addressing::V4, mtu, ..usual };
     Testbed::pair(&cabling).map_err(|error| {
-        Failure::machine(&error.to_string()).hint("run as root; a container needs --privileged")
+        Failure::machine(error.fault()).hint("run as root; a container needs --privileged")
     })
 }
 
@@ -139,7 +138,7 @@ fn rights() -> Result<Rights, Failure> {
         (true, false) => Ok(Rights::UserNamespace),
         (false, _) => match userns::enter() {
             Ok(()) => Ok(Rights::UserNamespace),
-            Err(error) => Err(Failure::machine(&error.to_string())),
+            Err(error) => Err(Failure::machine(error.fault())),
         },
     }
 }
@@ -173,10 +172,10 @@ fn lacking(engine: Engine, rights: Rights) -> Option<String> {
             "eBPF needs root; `sudo wirebeat demo` shows the {engine} engine, which is faster and more exact"
         ));
     }
-    doctor::probe(engine).obstacle().map(str::to_owned)
+    doctor::probe(engine).obstacle().map(ToString::to_string)
 }
 
-fn scenario(args: &Args, engine: Engine, (from, to): (&str, &str)) -> Scenario {
+fn scenario(args: &Args, engine: Engine, from: &str, to: &str) -> Scenario {
     let port = |interface: &str, namespace: &str| PortSpec {
         interface: Some(interface.to_owned()),
         namespace: Some(namespace.to_owned()),
@@ -223,7 +222,7 @@ mod tests {
             report: ReportArgs::default(),
         };
         for (engine, rate) in [(Engine::Kernel, KERNEL_RATE), (Engine::Packet, OTHER_RATE)] {
-            let scenario = scenario(&args, engine, ("wb0", "wb1"));
+            let scenario = scenario(&args, engine, "wb0", "wb1");
             assert_eq!(scenario.check(), Ok(()));
             assert_eq!(scenario.flows["demo"].rate, Rate::Frames(rate).into());
         }

@@ -9,7 +9,7 @@ use wirebeat_run::doctor::{
 };
 use wirebeat_units::human;
 
-use crate::failure::{Failure, parts};
+use crate::failure::Failure;
 use crate::output::{Answer, Output, ReportArgs, ResultFiles};
 
 /// Check this machine: usable engines and sources of measurement error
@@ -36,7 +36,7 @@ impl Args {
 
 /// Looks and says.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
-    let diagnosis = diagnose().map_err(|error| Failure::machine(&error.to_string()))?;
+    let diagnosis = diagnose().map_err(|error| Failure::machine(error.fault()))?;
     let code = if diagnosis.can_send() { Exit::Done } else { Exit::Machine };
     let text = |_| text(&diagnosis, args.verbose);
     Ok(output.result(code.code(), &Answer { document: &diagnosis, text }))
@@ -78,9 +78,8 @@ fn write_engine(text: &mut String, check: &EngineCheck) {
     match &check.usability {
         Usability::Usable { how } => line!(text, "  {engine:<8} ready    {how}"),
         Usability::Unusable { why, .. } => {
-            let (why, remedy) = parts(why);
-            line!(text, "  {engine:<8} missing  {why}");
-            if let Some(remedy) = remedy {
+            line!(text, "  {engine:<8} missing  {}", why.what);
+            if let Some(remedy) = &why.hint {
                 line!(text, "  {:<17} hint: {remedy}", "");
             }
         }
@@ -169,6 +168,7 @@ fn settings(interface: &Interface) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use wirebeat_report::format::{Presentable, Rendering};
+    use wirebeat_units::fault;
 
     use super::*;
 
@@ -176,7 +176,7 @@ mod tests {
     fn every_engine_and_finding_is_shown_with_its_remedy() {
         let mut diagnosis = diagnose().unwrap();
         let usability = Usability::Unusable {
-            why: "no rights; run as root".to_owned(),
+            why: fault!("no rights"; "run as root"),
             verifier_log: Some("0: (b7) r0 = 0\nR1 is wrong".to_owned()),
         };
         diagnosis.engines[0].usability = usability;

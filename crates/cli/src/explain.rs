@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use wirebeat_explain::{Shown, page};
+use wirebeat_units::fault;
 
 use crate::check::checked;
 use crate::failure::Failure;
@@ -56,8 +57,8 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let flows = &file.scenario.flows;
     if let Some(name) = only.filter(|name| !flows.contains_key(*name)) {
         let names: Vec<&str> = flows.keys().map(String::as_str).take(12).collect();
-        let why = format!("there is no flow '{name}'; there is {}", names.join(", "));
-        return Err(Failure::usage(&why).at("--flow"));
+        let why = fault!("there is no flow '{name}'"; "there is {}", names.join(", "));
+        return Err(Failure::usage(why).at("--flow"));
     }
     let text = page(&checked, only, shown, output::colour())
         .map_err(|error| file.invalid(error.problem()))?;

@@ -13,8 +13,8 @@ use wirebeat_run::Options;
 use wirebeat_traffic::scenario::{
     FlowSpec, Invalid, Place, Reading, Scenario, Sources, SpecError, yaml,
 };
-use wirebeat_units::Nanos;
 use wirebeat_units::human::counted;
+use wirebeat_units::{Fault, Nanos, fault};
 
 use crate::failure::Failure;
 use crate::output::tell;
@@ -38,10 +38,10 @@ pub struct FileArgs {
     interface: Option<String>,
 }
 
-fn assignment(text: &str) -> Result<(String, String), String> {
+fn assignment(text: &str) -> Result<(String, String), Fault> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(format!("'{text}' is not a name with a value; write for example rate=10kpps")),
+        _ => Err(fault!("'{text}' is not a name with a value"; "write for example rate=10kpps")),
     }
 }
 
@@ -157,7 +157,7 @@ impl ScenarioFile {
             Some(sources) => sources.locate(&problem.at),
             None => (self.name.as_str(), None),
         };
-        Failure::usage(&problem.why).at(format!("{}, {}", at(file, place), problem.at))
+        Failure::usage(problem.why.clone()).at(format!("{}, {}", at(file, place), problem.at))
     }
 }
 
@@ -174,28 +174,28 @@ pub fn text(what: &str, path: &Path) -> Result<(String, String), Failure> {
         false => (path.display().to_string(), text_of_file(path)),
     };
     let text = text.map_err(|why| {
-        let failure = Failure::usage(&format!("cannot read {what}: {why}"));
+        let failure = Failure::usage(why.at(format!("cannot read {what}")));
         failure.at(name.clone()).hint("check the name of the file")
     })?;
     Ok((name, text))
 }
 
-fn text_of_file(path: &Path) -> Result<String, String> {
+fn text_of_file(path: &Path) -> Result<String, Fault> {
     text_of(File::open(path).map_err(|error| error.to_string())?)
 }
 
 /// What a scenario includes is read where the scenario is meant, so nothing there may make it wait.
-fn text_of_include(path: &Path) -> Result<String, String> {
+fn text_of_include(path: &Path) -> Result<String, Fault> {
     let file = wirebeat_run::open_regular(path).map_err(|error| error.to_string())?;
-    text_of(file.ok_or("it is not a regular file; write its text into one")?)
+    text_of(file.ok_or(fault!("it is not a regular file"; "write its text into one"))?)
 }
 
-fn text_of(source: impl Read) -> Result<String, String> {
+fn text_of(source: impl Read) -> Result<String, Fault> {
     let mut bytes = Vec::new();
     // One byte more than is allowed, so that the parser can say that it is too much.
     let read = source.take(yaml::MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
-    String::from_utf8(bytes).map_err(|_| "this is not text in UTF-8".to_owned())
+    String::from_utf8(bytes).map_err(|_| "this is not text in UTF-8".into())
 }
 
 fn at(file: &str, place: Option<Place>) -> String {
@@ -207,17 +207,17 @@ fn at(file: &str, place: Option<Place>) -> String {
 
 fn unreadable(error: SpecError, set: &[(String, String)]) -> Failure {
     match error {
-        SpecError::Syntax { file, place, problem } => Failure::usage(&problem).at(at(&file, place)),
+        SpecError::Syntax { file, place, problem } => Failure::usage(problem).at(at(&file, place)),
         SpecError::Invalid { file, place, problem } => {
-            Failure::usage(&problem.why).at(format!("{}, {}", at(&file, place), problem.at))
+            Failure::usage(problem.why.clone()).at(format!("{}, {}", at(&file, place), problem.at))
         }
         SpecError::Variable { name, problem } => {
             let value = set.iter().find(|(set, _)| *set == name).map_or("", |(_, value)| value);
-            Failure::usage(&problem)
+            Failure::usage(problem)
                 .at(format!("--set {name}={value}"))
                 .hint("declare it under 'variables', or leave it out")
         }
-        other => Failure::usage(&other.to_string()),
+        other => Failure::usage(other.to_string()),
     }
 }
 

@@ -45,5 +45,5 @@ impl KeyArgs {
 
 /// A new key that nobody can guess.
 pub fn generate() -> Result<String, Failure> {
-    wirebeat_run::remote::generate_key().map_err(|error| Failure::machine(&error.to_string()))
+    wirebeat_run::remote::generate_key().map_err(|error| Failure::machine(error.fault()))
 }

@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         None => {
             let page = page(&definition);
             let page =
-                page.map_err(|error| Failure::machine(&format!("cannot make the manual: {error}")));
+                page.map_err(|error| Failure::machine(format!("cannot make the manual: {error}")));
             print(&page?)?;
         }
     }

@@ -14,8 +14,8 @@ use wirebeat_report::json;
 use wirebeat_report::text::style::clean_page;
 use wirebeat_run::{Bins, Exit, Observer, Options, Report};
 use wirebeat_traffic::scenario::RunSpec;
-use wirebeat_units::Nanos;
 use wirebeat_units::printable::printable_lines;
+use wirebeat_units::{Fault, Nanos, fault};
 
 use crate::failure::Failure;
 use crate::file::is_standard;
@@ -91,13 +91,13 @@ pub struct ReportArgs {
     pub bins: Option<Bins>,
 }
 
-fn interval(text: &str) -> Result<Nanos, String> {
+fn interval(text: &str) -> Result<Nanos, Fault> {
     match text.parse::<Nanos>() {
         Ok(time) if time < RunSpec::SHORTEST_INTERVAL => {
             let least = RunSpec::SHORTEST_INTERVAL;
-            Err(format!("'{text}' is too short an interval; write {least} or more"))
+            Err(fault!("'{text}' is too short an interval"; "write {least} or more"))
         }
-        read => read.map_err(|error| error.to_string()),
+        read => read.map_err(|error| error.fault()),
     }
 }
 
@@ -277,7 +277,7 @@ impl ResultFile {
                 // that it cannot be removed either is no worse
                 let _ = std::fs::remove_file(&self.path);
             }
-            Failure::output(&format!("cannot write the result: {error}"))
+            Failure::output(format!("cannot write the result: {error}"))
                 .at(self.path.display().to_string())
         })
     }
@@ -341,7 +341,7 @@ pub fn written(bytes: &[u8]) -> io::Result<()> {
 }
 
 fn unprinted(error: &io::Error) -> Failure {
-    Failure::output(&format!("cannot write the result: {error}")).at("standard output")
+    Failure::output(format!("cannot write the result: {error}")).at("standard output")
 }
 
 /// Writes to standard error, harmless whatever names are in it, and ends the line. If nobody reads it, nothing is lost.

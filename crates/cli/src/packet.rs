@@ -13,6 +13,7 @@ use wirebeat_traffic::scenario::header::ipv6::Ipv6;
 use wirebeat_traffic::scenario::header::udp::{DISCARD, Udp};
 use wirebeat_traffic::scenario::number::Number;
 use wirebeat_traffic::scenario::pattern::{Field, Mac};
+use wirebeat_units::fault;
 
 use crate::failure::Failure;
 use crate::values::{self, Target};
@@ -94,10 +95,11 @@ fn number(value: impl Into<u64>) -> Field<Number> {
 
 fn network(args: &PacketArgs, to: IpAddr) -> Result<Header, Failure> {
     let mixed = |source: IpAddr| {
-        let message = format!(
-            "a packet cannot go from {source} to {to}; give two addresses of one family, IPv4 or IPv6"
+        let message = fault!(
+            "a packet cannot go from {source} to {to}";
+            "give two addresses of one family, IPv4 or IPv6"
         );
-        Failure::usage(&message).at("--source")
+        Failure::usage(message).at("--source")
     };
     match to {
         IpAddr::V4(destination) => {
@@ -124,8 +126,10 @@ fn network(args: &PacketArgs, to: IpAddr) -> Result<Header, Failure> {
                 None => None,
             };
             if args.ip_id.is_some() {
-                let message =
-                    "IPv6 has no identification; leave --ip-id out, or send to an IPv4 address";
+                let message = fault!(
+                    "IPv6 has no identification";
+                    "leave --ip-id out, or send to an IPv4 address"
+                );
                 return Err(Failure::usage(message).at("--ip-id"));
             }
             let usual = Ipv6::default();

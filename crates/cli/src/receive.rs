@@ -12,7 +12,7 @@ use wirebeat_run::{
     ReceiveRequest, doctor,
 };
 use wirebeat_traffic::scenario::{EngineChoice, PriorityChoice, RunSpec, TimestampsChoice};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Fault, Nanos, fault};
 
 use crate::command::NAME;
 use crate::failure::Failure;
@@ -79,9 +79,9 @@ impl Args {
 struct GroupText(Group);
 
 impl FromStr for GroupText {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         let (group, source) = match text.split_once('@') {
             Some((group, source)) => (group, Some(values::ip(source)?)),
             None => (text, None),
@@ -90,7 +90,7 @@ impl FromStr for GroupText {
         match group.is_multicast() {
             true => Ok(GroupText(Group { group, source })),
             false => {
-                Err(format!("{group} is not a multicast address; write for example 239.1.1.1"))
+                Err(fault!("{group} is not a multicast address"; "write for example 239.1.1.1"))
             }
         }
     }
@@ -271,13 +271,13 @@ struct ListenAt {
 }
 
 impl FromStr for ListenAt {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         let wrong = || {
-            format!(
-                "'{text}' is not an address to listen at; write for example 192.0.2.7, 192.0.2.7:5960 or \
-                 :5960"
+            fault!(
+                "'{text}' is not an address to listen at";
+                "write for example 192.0.2.7, 192.0.2.7:5960 or :5960"
             )
         };
         if text.is_empty() {
@@ -393,7 +393,10 @@ mod tests {
             assert_eq!(at(text), Ok(expected), "{text}");
         }
         for text in [":0", ":x", "eth1", "192.0.2.7:99999", "lab2:7000", ":"] {
-            assert!(at(text).unwrap_err().contains("is not an address to listen at"), "{text}");
+            assert!(
+                at(text).unwrap_err().to_string().contains("is not an address to listen at"),
+                "{text}"
+            );
         }
     }
 

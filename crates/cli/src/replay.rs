@@ -17,7 +17,7 @@ use wirebeat_traffic::scenario::replay::{
     FileNames, FlowOf, Numbers, OnBad, OutOfOrder, ReaderChoice, Replay, Statistics,
 };
 use wirebeat_traffic::scenario::{FlowSpec, Probe, Scenario};
-use wirebeat_units::{Bytes, Factor, Nanos, WallTime};
+use wirebeat_units::{Bytes, Factor, Fault, Nanos, WallTime, fault};
 
 use captured::CaptureArgs;
 use stream::Recording;
@@ -225,9 +225,12 @@ const READERS: [(&str, &str, ReaderChoice); 3] = [
     ("mmap", "Through memory that the file is mapped to", ReaderChoice::Mmap),
 ];
 
-fn flow_of(text: &str) -> Result<FlowOf, String> {
+fn flow_of(text: &str) -> Result<FlowOf, Fault> {
     let refused = || {
-        format!("'{text}' is neither device, nor hash:N, nor table:FILE; write for example hash:64")
+        fault!(
+            "'{text}' is neither device, nor hash:N, nor table:FILE";
+            "write for example hash:64"
+        )
     };
     match text.split_once(':') {
         None if text == "device" => Ok(FlowOf::Device),
@@ -244,13 +247,16 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     if args.print_scenario
         && let Some(name) = args.files.iter().find(|name| stream::is_stream(name))
     {
-        let why = "a scenario names files, and this is a stream or packed; write it to a file, and replay that";
+        let why = fault!(
+            "a scenario names files, and this is a stream or packed";
+            "write it to a file, and replay that"
+        );
         return Err(Failure::usage(why).at(name.display().to_string()));
     }
     let recordings = stream::recordings(&args.files, |line| output.notice(line))?;
     let scenario = scenario(args, &recordings)?;
     if args.print_scenario {
-        let yaml = scenario.to_yaml().map_err(|error| Failure::usage(&error.to_string()))?;
+        let yaml = scenario.to_yaml().map_err(|error| Failure::usage(error.to_string()))?;
         print_data(&yaml)?;
         return Ok(0);
     }
@@ -307,7 +313,10 @@ fn refuse_tables(files: &[PathBuf]) -> Result<(), Failure> {
 /// The headers of what is sent from archives.
 fn headers(args: &Args) -> Result<Vec<Header>, Failure> {
     let to = args.to.ok_or_else(|| {
-        let message = "it is missing, and the records of an archive go to an address; give one, for example --to 10.0.0.2:5000";
+        let message = fault!(
+            "it is missing, and the records of an archive go to an address";
+            "give one, for example --to 10.0.0.2:5000"
+        );
         Failure::usage(message).at("--to")
     })?;
     let mut packet = args.packet.headers(to)?;
@@ -321,7 +330,7 @@ fn replay(args: &Args, is_capture: bool) -> Result<Replay, Failure> {
     let name = |path: &PathBuf| {
         let name = path.to_str().map(str::to_owned);
         name.ok_or_else(|| {
-            Failure::usage("this name is not text in UTF-8; rename the file")
+            Failure::usage(fault!("this name is not text in UTF-8"; "rename the file"))
                 .at(path.display().to_string())
         })
     };

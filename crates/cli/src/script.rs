@@ -48,7 +48,7 @@ pub fn read(
         arguments: how.arguments.clone(),
     };
     let mut converted =
-        convert(dialect, &source, &options).map_err(|error| Failure::usage(&error.to_string()))?;
+        convert(dialect, &source, &options).map_err(|error| Failure::usage(error.fault()))?;
     if let Some(start) = converted.starts {
         converted.scenario.run.start_at = Some(moment(start, SystemTime::now()));
     }

@@ -160,7 +160,7 @@ impl PeerArgs {
         };
         let place = format!("--peer {host}");
         let address = host.resolve(CONTROL_PORT).map_err(|why| {
-            Failure::usage(&why).at(place.clone()).hint("write its address, or check its name")
+            Failure::usage(why).at(place.clone()).hint("write its address, or check its name")
         })?;
         let key = self.key.source();
         if key.is_none() && !address.ip().is_loopback() {

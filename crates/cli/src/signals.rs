@@ -36,7 +36,7 @@ impl Signals {
     /// report. Call it before other threads are started: they inherit that these signals are blocked.
     pub fn watch() -> Result<Signals, Failure> {
         let failed =
-            |error: io::Error| Failure::machine(&format!("cannot watch for signals: {error}"));
+            |error: io::Error| Failure::machine(format!("cannot watch for signals: {error}"));
         let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
         // A terminal that goes away ends the run as a key does; under nohup it is to go on.
         if !is_ignored(Signal::SIGHUP) {

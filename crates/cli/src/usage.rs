@@ -5,8 +5,14 @@
 
 use std::error::Error as _;
 use std::ffi::OsString;
+use std::str::FromStr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use wirebeat_archive::time_series::BadTime;
+use wirebeat_archive::time_series::device::BadDevice;
+use wirebeat_run::MacAddr;
+use wirebeat_units::{Fault, UnitError};
 
 use crate::command::NAME;
 use crate::failure::Failure;
@@ -62,7 +68,7 @@ fn unknown_command(
         Some(other) => format!("did you mean '{other}'? "),
         None => String::new(),
     };
-    Failure::usage(&format!("unknown command '{wrong}'"))
+    Failure::usage(format!("unknown command '{wrong}'"))
         .hint(format!("{meant}{path} --help lists all of them"))
 }
 
@@ -86,15 +92,15 @@ pub fn explain(error: &clap::Error) -> Failure {
     match error.kind() {
         ErrorKind::InvalidValue => invalid_value(error),
         ErrorKind::ValueValidation => {
-            let why = error.source().map(ToString::to_string).unwrap_or_default();
+            let why = error.source().map(fault).unwrap_or_default();
             let hint = format!("--help describes {}", flag(error));
-            Failure::usage(&why).at(place(error)).hint(hint)
+            Failure::usage(why).at(place(error)).hint(hint)
         }
         ErrorKind::UnknownArgument => unknown_argument(error),
         ErrorKind::InvalidSubcommand => {
             let command = text(error, ContextKind::InvalidSubcommand);
             let known = text(error, ContextKind::SuggestedSubcommand);
-            Failure::usage(&format!("unknown command '{command}'")).hint(if known.is_empty() {
+            Failure::usage(format!("unknown command '{command}'")).hint(if known.is_empty() {
                 "wirebeat --help lists all of them".to_owned()
             } else {
                 format!("did you mean '{known}'?")
@@ -102,7 +108,7 @@ pub fn explain(error: &clap::Error) -> Failure {
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = text(error, ContextKind::InvalidArg);
-            Failure::usage(&format!("{missing} is missing")).hint("--help shows how it is used")
+            Failure::usage(format!("{missing} is missing")).hint("--help shows how it is used")
         }
         ErrorKind::ArgumentConflict => conflict(error),
         ErrorKind::InvalidUtf8 => {
@@ -110,6 +116,22 @@ pub fn explain(error: &clap::Error) -> Failure {
         }
         _ => first_line(error),
     }
+}
+
+/// What is wrong with a value, and what would help: of every type that reads one.
+fn fault(error: &(dyn std::error::Error + 'static)) -> Fault {
+    macro_rules! first_of {
+        ($($error:ty),*) => {
+            $(if let Some(error) = error.downcast_ref::<$error>() {
+                return error.into();
+            })*
+        };
+    }
+    if let Some(fault) = error.downcast_ref::<Fault>() {
+        return fault.clone();
+    }
+    first_of!(UnitError, <MacAddr as FromStr>::Err, BadTime, BadDevice);
+    error.to_string().into()
 }
 
 fn unknown_argument(error: &clap::Error) -> Failure {
@@ -122,7 +144,7 @@ fn unknown_argument(error: &clap::Error) -> Failure {
     }
     let what = if argument.starts_with('-') { "unknown flag" } else { "unexpected argument" };
     let known = text(error, ContextKind::SuggestedArg);
-    Failure::usage(&format!("{what} '{argument}'")).hint(match known.is_empty() {
+    Failure::usage(format!("{what} '{argument}'")).hint(match known.is_empty() {
         true => "--help lists all of them".to_owned(),
         false => format!("did you mean '{known}'?"),
     })
@@ -138,7 +160,7 @@ fn invalid_value(error: &clap::Error) -> Failure {
             false => missing.hint(one_of(&known)),
         };
     }
-    Failure::usage(&format!("'{value}' is not one of the choices"))
+    Failure::usage(format!("'{value}' is not one of the choices"))
         .at(place(error))
         .hint(one_of(&known))
 }
@@ -148,9 +170,9 @@ fn conflict(error: &clap::Error) -> Failure {
     let other: Vec<&str> = other.iter().map(|other| name(other)).collect();
     let other = other.join(", ");
     if other.is_empty() || other == one {
-        return Failure::usage(&format!("{one} is given twice")).hint("give it once");
+        return Failure::usage(format!("{one} is given twice")).hint("give it once");
     }
-    Failure::usage(&format!("{one} and {other} do not go together")).hint("leave one of them out")
+    Failure::usage(format!("{one} and {other} do not go together")).hint("leave one of them out")
 }
 
 /// For what has no words of its own: clap's.

@@ -17,7 +17,7 @@ use wirebeat_traffic::scenario::{Departures, FlowRate, Size, yaml};
 use wirebeat_traffic::scenario::{
     EngineChoice, LateChoice, PriorityChoice, TimestampsChoice, WaitChoice,
 };
-use wirebeat_units::{Nanos, Rate};
+use wirebeat_units::{Fault, Nanos, Rate, fault};
 
 /// A word, what it means, and its value.
 type Choice<T> = (&'static str, &'static str, T);
@@ -127,14 +127,13 @@ pub struct Target {
 }
 
 impl FromStr for Target {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         let somewhere = |target: Target| match target.address.is_unspecified() {
-            true => Err(format!(
-                "{} stands for any address, and nothing can be sent there; write that of the receiver, for example \
-                 10.0.0.2:9",
-                target.address
+            true => Err(fault!(
+                "{} stands for any address, and nothing can be sent there", target.address;
+                "write that of the receiver, for example 10.0.0.2:9"
             )),
             false => Ok(target),
         };
@@ -153,116 +152,117 @@ impl FromStr for Target {
         {
             udp_port(port)?;
         }
-        Err(format!(
-            "'{text}' is not an IP address with a UDP port; write for example 10.0.0.2:9 or [2001:db8::2]:9"
+        Err(fault!(
+            "'{text}' is not an IP address with a UDP port";
+            "write for example 10.0.0.2:9 or [2001:db8::2]:9"
         ))
     }
 }
 
 /// Reads an IP address, in brackets or not.
-pub fn ip(text: &str) -> Result<IpAddr, String> {
+pub fn ip(text: &str) -> Result<IpAddr, Fault> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    bare.parse().map_err(|_| {
-        format!("'{text}' is not an IP address; write for example 10.0.0.1 or 2001:db8::1")
-    })
+    bare.parse().map_err(
+        |_| fault!("'{text}' is not an IP address"; "write for example 10.0.0.1 or 2001:db8::1"),
+    )
 }
 
 /// Reads a UDP port.
-pub fn udp_port(text: &str) -> Result<u16, String> {
+pub fn udp_port(text: &str) -> Result<u16, Fault> {
     match text.parse() {
         Ok(port) if port > 0 => Ok(port),
-        _ => Err(format!("'{text}' is not a UDP port; write a number from 1 to 65535")),
+        _ => Err(fault!("'{text}' is not a UDP port"; "write a number from 1 to 65535")),
     }
 }
 
 /// Reads a byte, in decimal or hexadecimal.
-pub fn byte(text: &str) -> Result<u8, String> {
+pub fn byte(text: &str) -> Result<u8, Fault> {
     let byte = match text.strip_prefix("0x") {
         Some(digits) => u8::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    byte.map_err(|_| format!("'{text}' is not a number up to 255; write for example 64 or 0x40"))
+    byte.map_err(|_| fault!("'{text}' is not a number up to 255"; "write for example 64 or 0x40"))
 }
 
 /// Reads a count: a whole number that is not zero, or what `T` makes of it.
-pub fn count<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| {
-        format!("'{text}' is not a count; write a whole number from 1 on, without a unit")
-    })
+pub fn count<T: FromStr>(text: &str) -> Result<T, Fault> {
+    text.parse().map_err(
+        |_| fault!("'{text}' is not a count"; "write a whole number from 1 on, without a unit"),
+    )
 }
 
 /// Reads a number of any kind, zero too.
-pub fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a whole number; write for example 7"))
+pub fn number(text: &str) -> Result<u64, Fault> {
+    text.parse().map_err(|_| fault!("'{text}' is not a whole number"; "write for example 7"))
 }
 
 /// Reads a number from one to another.
-pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, Fault> {
     let read = text.parse().ok().filter(|number| range.contains(number));
     read.ok_or_else(|| {
-        format!(
-            "'{text}' is not possible here; write a whole number from {} to {}",
-            range.start(),
-            range.end()
+        fault!(
+            "'{text}' is not possible here";
+            "write a whole number from {} to {}", range.start(), range.end()
         )
     })
 }
 
 /// Reads a time that is longer than nothing.
-pub fn time(text: &str) -> Result<Nanos, String> {
+pub fn time(text: &str) -> Result<Nanos, Fault> {
     match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => Err(format!("'{text}' is zero; write for example 10s")),
-        read => read.map_err(|error| error.to_string()),
+        Ok(Nanos::ZERO) => Err(fault!("'{text}' is zero"; "write for example 10s")),
+        read => read.map_err(|error| error.fault()),
     }
 }
 
 /// Reads what fills the payload.
-pub fn payload(text: &str) -> Result<Payload, String> {
+pub fn payload(text: &str) -> Result<Payload, Fault> {
     match text.split_once(':') {
         None if text == "zeros" => Ok(Payload::Zeros),
         Some(("hex", digits)) => digits.parse::<Hex>().map(Payload::Pattern),
         Some(("text", text)) => Ok(Payload::Text(text.to_owned())),
-        _ => Err(format!(
-            "'{text}' is not a payload; write zeros, hex:deadbeef, or text:followed by the text"
+        _ => Err(fault!(
+            "'{text}' is not a payload";
+            "write zeros, hex:deadbeef, or text:followed by the text"
         )),
     }
 }
 
 /// Reads how the times between frames vary: a distribution that needs no parameters beside the rate.
-pub fn departures(text: &str) -> Result<Departures, String> {
+pub fn departures(text: &str) -> Result<Departures, Fault> {
     word_or_yaml(text)
 }
 
 /// Reads how long frames are.
-pub fn size(text: &str) -> Result<Size, String> {
+pub fn size(text: &str) -> Result<Size, Fault> {
     word_or_yaml(text)
 }
 
 /// Reads how fast a flow is.
-pub fn rate(text: &str) -> Result<FlowRate, String> {
+pub fn rate(text: &str) -> Result<FlowRate, Fault> {
     match text.trim_start().starts_with('{') {
         true => yaml::value(text),
-        false => text.parse::<Rate>().map(FlowRate::Fixed).map_err(|error| error.to_string()),
+        false => text.parse::<Rate>().map(FlowRate::Fixed).map_err(|error| error.fault()),
     }
 }
 
 /// What a scenario has in its place: a word, or a map in braces.
-fn word_or_yaml<T: FromStr<Err = String> + DeserializeOwned>(text: &str) -> Result<T, String> {
+fn word_or_yaml<T: FromStr<Err = Fault> + DeserializeOwned>(text: &str) -> Result<T, Fault> {
     if text.trim_start().starts_with('{') { yaml::value(text) } else { text.parse() }
 }
 
 /// Reads whose script it is.
-pub fn dialect(text: &str) -> Result<Dialect, String> {
-    text.parse().map_err(|error: <Dialect as FromStr>::Err| error.to_string())
+pub fn dialect(text: &str) -> Result<Dialect, Fault> {
+    text.parse().map_err(|error: <Dialect as FromStr>::Err| error.fault())
 }
 
 /// Reads whose probe it is.
-pub fn codec(text: &str) -> Result<Codec, String> {
-    text.parse().map_err(|error: <Codec as FromStr>::Err| error.to_string())
+pub fn codec(text: &str) -> Result<Codec, Fault> {
+    text.parse().map_err(|error: <Codec as FromStr>::Err| error.fault())
 }
 
 /// Reads the form of a log.
-pub fn log_form(text: &str) -> Result<LogForm, String> {
+pub fn log_form(text: &str) -> Result<LogForm, Fault> {
     text.parse()
 }
 
@@ -274,9 +274,9 @@ pub struct Cpus(pub Vec<u16>);
 const CPU_MAX: u16 = 8191;
 
 impl FromStr for Cpus {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         numbers(text, CPU_MAX, "CPU").map(Cpus)
     }
 }
@@ -289,18 +289,19 @@ pub struct TxQueues(pub Vec<u16>);
 const QUEUE_MAX: u16 = 4095;
 
 impl FromStr for TxQueues {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         numbers(text, QUEUE_MAX, "transmit queue").map(TxQueues)
     }
 }
 
 /// Numbers up to `most` and ranges of them: "2,4-6".
-fn numbers(text: &str, most: u16, what: &str) -> Result<Vec<u16>, String> {
+fn numbers(text: &str, most: u16, what: &str) -> Result<Vec<u16>, Fault> {
     let wrong = |part: &str| {
-        format!(
-            "'{part}' is not a {what}; write numbers from 0 to {most}, for example 2, 2,3 or 2-5"
+        fault!(
+            "'{part}' is not a {what}";
+            "write numbers from 0 to {most}, for example 2, 2,3 or 2-5"
         )
     };
     let number = |part: &str, text: &str| match text.parse::<u16>() {
@@ -320,12 +321,12 @@ fn numbers(text: &str, most: u16, what: &str) -> Result<Vec<u16>, String> {
 }
 
 /// Reads bins: "100x1us".
-pub fn bins(text: &str) -> Result<Bins, String> {
-    let form = || format!("'{text}' are no bins; write COUNTxWIDTH, for example 100x1us");
+pub fn bins(text: &str) -> Result<Bins, Fault> {
+    let form = || fault!("'{text}' are no bins"; "write COUNTxWIDTH, for example 100x1us");
     let (count, width) = text.split_once('x').ok_or_else(form)?;
     let count = count.parse().map_err(|_| form())?;
-    let width: Nanos = width.parse().map_err(|error| format!("{error}"))?;
-    Bins::new(width, count).map_err(|error| error.to_string())
+    let width: Nanos = width.parse::<Nanos>()?;
+    Bins::new(width, count).map_err(|error| error.fault())
 }
 
 /// The name of a host, or its address, and a TCP port unless it is the usual one.
@@ -336,13 +337,13 @@ pub struct HostPort {
 }
 
 impl FromStr for HostPort {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         let wrong = || {
-            format!(
-                "'{text}' is not a host with a port; write for example 192.0.2.7:5960, \
-                 [2001:db8::7]:5960 or lab2:5960"
+            fault!(
+                "'{text}' is not a host with a port";
+                "write for example 192.0.2.7:5960, [2001:db8::7]:5960 or lab2:5960"
             )
         };
         let whole = |host: &str| HostPort { host: host.to_owned(), port: None };
@@ -367,12 +368,12 @@ impl FromStr for HostPort {
 
 impl HostPort {
     /// Its address, `port` being the usual one. Asks the system for the address of a name.
-    pub fn resolve(&self, port: u16) -> Result<SocketAddr, String> {
+    pub fn resolve(&self, port: u16) -> Result<SocketAddr, Fault> {
         use std::net::ToSocketAddrs;
         let mut found = (self.host.as_str(), self.port.unwrap_or(port))
             .to_socket_addrs()
-            .map_err(|error| format!("cannot find the host '{}': {error}", self.host))?;
-        found.next().ok_or_else(|| format!("the host '{}' has no address", self.host))
+            .map_err(|error| fault!("cannot find the host '{}': {error}", self.host))?;
+        found.next().ok_or_else(|| fault!("the host '{}' has no address", self.host))
     }
 }
 
@@ -402,13 +403,19 @@ mod tests {
             assert_eq!(target(text), Ok((address.to_owned(), port)), "{text}");
         }
         for text in ["10.0.0.2:0", "10.0.0.2:65536", "10.0.0.2:x"] {
-            assert!(target(text).unwrap_err().contains("is not a UDP port"), "{text}");
+            assert!(target(text).unwrap_err().to_string().contains("is not a UDP port"), "{text}");
         }
         for text in ["0.0.0.0", "::", "0.0.0.0:9", "[::]:9"] {
-            assert!(target(text).unwrap_err().contains("stands for any address"), "{text}");
+            assert!(
+                target(text).unwrap_err().to_string().contains("stands for any address"),
+                "{text}"
+            );
         }
         for text in ["", "gateway", "10.0.0", "10.0.0.2.3:9", ":9"] {
-            assert!(target(text).unwrap_err().contains("is not an IP address"), "{text}");
+            assert!(
+                target(text).unwrap_err().to_string().contains("is not an IP address"),
+                "{text}"
+            );
         }
     }
 
@@ -419,7 +426,7 @@ mod tests {
         assert_eq!(cpus("3,2"), Ok(vec![3, 2]));
         assert_eq!(cpus("0-2,7"), Ok(vec![0, 1, 2, 7]));
         for text in ["", "a", "1,", "3-1", "-1", "8192", "0-65535"] {
-            assert!(cpus(text).unwrap_err().contains("is not a CPU"), "{text}");
+            assert!(cpus(text).unwrap_err().to_string().contains("is not a CPU"), "{text}");
         }
     }
 

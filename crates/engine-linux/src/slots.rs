@@ -8,7 +8,7 @@
 use std::io;
 
 use wirebeat_engine::port::{Amount, Counted, Fate, Fates, PortError, TxMeta, TxPlan, TxTotals};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 
 use crate::memory::Memory;
 
@@ -152,16 +152,18 @@ impl Slots {
     ) -> Result<(), PortError> {
         let wrong = |what| Err(PortError::Unsupported { engine, what });
         if metas.len() > self.reserved {
-            return wrong(format!("send {} frames; {} are reserved", metas.len(), self.reserved));
+            return wrong(fault!("send {} frames", metas.len(); "{} are reserved", self.reserved));
         }
         for meta in metas {
             if usize::from(meta.len) > self.frame_max {
                 let most = self.frame_max;
-                return wrong(format!("send {} bytes; it was opened for {most} at most", meta.len));
+                return wrong(
+                    fault!("send {} bytes", meta.len; "it was opened for {most} at most"),
+                );
             }
             if meta.tag as usize >= self.totals.len() {
                 let tags = self.totals.len();
-                return wrong(format!("count by tag {}; it was opened for {tags} tags", meta.tag));
+                return wrong(fault!("count by tag {}", meta.tag; "it was opened for {tags} tags"));
             }
         }
         for (index, meta) in metas.iter().enumerate() {
@@ -350,8 +352,9 @@ mod tests {
         slots.reserve(4);
         slots.commit("test", &[meta(60, 0), meta(60, 1), meta(60, 2)]).unwrap();
         slots.sent(2);
-        for frame_max in [64, 9000, 18] {
-            let plan = TxPlan { tags: 3, frame_max, ..TxPlan::default() };
+        for frame_max in [64_u16, 9000, 18] {
+            let longest = BufferLen::new(frame_max.into());
+            let plan = TxPlan { tags: 3, frame_max: longest, ..TxPlan::default() };
             slots.rearm(&plan).unwrap();
             assert!(slots.is_empty());
             assert_eq!(counts(&slots), [(0, 0, 0); 3]);

@@ -22,7 +22,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 };
 use pcap_file::{DataLink, Endianness, PcapError};
 use wirebeat_meter::distribution::Recorder;
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 use wirebeat_wire::codec::Moment;
 
 use crate::port::{DepartureRecord, PortError, TxCaps, TxMeta, TxPlan, TxPort, TxTotals, View};
@@ -127,19 +127,18 @@ impl<W: Write + Send> PcapTx<W> {
     fn check(&self, metas: &[TxMeta]) -> Result<(), PortError> {
         let wrong = |what| Err(PortError::Unsupported { engine: ENGINE, what });
         if metas.len() > self.reserved {
-            return wrong(format!("write {} frames; {} are reserved", metas.len(), self.reserved));
+            return wrong(fault!("write {} frames", metas.len(); "{} are reserved", self.reserved));
         }
         for meta in metas {
             if usize::from(meta.len) > self.caps.frame_max {
                 let most = self.caps.frame_max;
-                return wrong(format!(
-                    "write {} bytes; it was opened for {most} at most",
-                    meta.len
-                ));
+                return wrong(
+                    fault!("write {} bytes", meta.len; "it was opened for {most} at most"),
+                );
             }
             if meta.tag as usize >= self.tags.len() {
                 let tags = self.tags.len();
-                return wrong(format!("count by tag {}; it was opened for {tags} tags", meta.tag));
+                return wrong(fault!("count by tag {}", meta.tag; "it was opened for {tags} tags"));
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ use wirebeat_meter::summary::Distribution;
 pub use wirebeat_traffic::program::Counted;
 use wirebeat_traffic::program::Late;
 use wirebeat_traffic::scenario::RunSpec;
-use wirebeat_units::{BitRate, BufferLen, Nanos};
+use wirebeat_units::{BitRate, BufferLen, Fault, Nanos, into_fault};
 use wirebeat_wire::stamp::Stamp;
 
 /// Where the bytes of a slot or an arrival begin.
@@ -349,16 +349,14 @@ pub struct Arrival<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// This machine lacks something; found before any traffic. Exit code 3.
-    #[error("the {engine} engine cannot run on {on}: {missing}{}", hinted(hint.as_deref()))]
+    #[error("{}", self.fault())]
     Missing {
         /// Which engine.
         engine: &'static str,
         /// Interface or address.
         on: String,
-        /// What is missing.
-        missing: String,
-        /// What would help.
-        hint: Option<String>,
+        /// What is missing, and what would help.
+        missing: Fault,
     },
     /// The interface went down or away while in use. The run ends with its counters.
     #[error("interface {0} went down or was removed")]
@@ -370,16 +368,16 @@ pub enum PortError {
         what: Cow<'static, str>,
         /// On what.
         on: String,
-        /// The system's error.
+        /// The system's error; where more is known of it, one that holds a [`Fault`].
         source: std::io::Error,
     },
     /// The port cannot do what was asked of it.
-    #[error("the {engine} engine cannot {what}")]
+    #[error("{}", self.fault())]
     Unsupported {
         /// Which engine.
         engine: &'static str,
-        /// What it cannot do.
-        what: String,
+        /// What it cannot do, and what would help.
+        what: Fault,
     },
 }
 
@@ -388,42 +386,42 @@ impl PortError {
     pub fn missing(
         engine: &'static str,
         on: impl Into<String>,
-        missing: impl Into<String>,
+        missing: impl Into<Fault>,
     ) -> PortError {
-        PortError::Missing { engine, on: on.into(), missing: missing.into(), hint: None }
+        PortError::Missing { engine, on: on.into(), missing: missing.into() }
     }
 
-    /// Says what would help, where something is missing.
-    pub fn with_hint(mut self, text: impl Into<String>) -> PortError {
-        if let PortError::Missing { hint, .. } = &mut self {
-            *hint = Some(text.into());
-        }
-        self
-    }
-
-    /// What is wrong and where, without what would help.
-    pub fn what(&self) -> String {
+    /// Says what would help too, where something is missing.
+    #[must_use]
+    pub fn with_hint(self, text: impl Into<String>) -> PortError {
         match self {
-            PortError::Missing { engine, on, missing, .. } => {
-                format!("the {engine} engine cannot run on {on}: {missing}")
+            PortError::Missing { engine, on, missing } => {
+                PortError::Missing { engine, on, missing: missing.then_hint(text) }
             }
-            other => other.to_string(),
+            other => other,
         }
     }
 
-    /// What would help, where that is known beside what is wrong.
-    pub fn hint(&self) -> Option<&str> {
+    /// What is wrong and where, and what would help.
+    pub fn fault(&self) -> Fault {
         match self {
-            PortError::Missing { hint, .. } => hint.as_deref(),
-            _ => None,
+            PortError::Missing { engine, on, missing } => {
+                missing.clone().at(format!("the {engine} engine cannot run on {on}"))
+            }
+            PortError::Unsupported { engine, what: Fault { what, hint } } => {
+                Fault { what: format!("the {engine} engine cannot {what}"), hint: hint.clone() }
+            }
+            PortError::System { what, on, source } => {
+                let told = source.get_ref().and_then(|inner| inner.downcast_ref::<Fault>());
+                let fault = told.cloned().unwrap_or_else(|| source.to_string().into());
+                fault.at(format!("{what} on {on}"))
+            }
+            PortError::Gone(_) => self.to_string().into(),
         }
     }
 }
 
-/// A hint as the end of a sentence.
-fn hinted(hint: Option<&str>) -> String {
-    hint.map(|hint| format!("; {hint}")).unwrap_or_default()
-}
+into_fault!(PortError);
 
 /// The sending side of a port, owned by one thread. See the module's documentation.
 pub trait TxPort: Send {
@@ -472,7 +470,7 @@ pub trait TxPort: Send {
     fn repeat(&mut self, order: &Repeat) -> Result<(), PortError> {
         let _ = order;
         let engine = self.caps().engine;
-        Err(PortError::Unsupported { engine, what: "repeat a period by itself".to_owned() })
+        Err(PortError::Unsupported { engine, what: "repeat a period by itself".into() })
     }
 
     /// Takes back what is committed and not yet sent, and sends nothing more. Frames taken back are

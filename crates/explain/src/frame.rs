@@ -44,7 +44,7 @@ pub fn explain(
     }
     let same = stream.frames.period() == Some(1);
     let count = count.unwrap_or(if same { 1 } else { DIFFERENT });
-    let fields = anatomy(&checked.scenario, &checked.links, (name, flow))?;
+    let fields = anatomy(&checked.scenario, &checked.links, name, flow)?;
     let mut first = Vec::new();
     for n in 0..count {
         let (built, frame) = build(stream, n);
@@ -59,7 +59,7 @@ pub fn explain(
             explain_payload(page, flow, stream, &built);
             first = frame;
         } else {
-            differences(page, &fields, (&first, &frame));
+            differences(page, &fields, &first, &frame);
         }
     }
     Ok(())
@@ -142,7 +142,7 @@ fn explain_payload(page: &mut Page, flow: &FlowSpec, stream: &Stream, built: &Bu
 }
 
 /// What is not as in the first frame.
-fn differences(page: &mut Page, fields: &[FieldInfo], (first, frame): (&[u8], &[u8])) {
+fn differences(page: &mut Page, fields: &[FieldInfo], first: &[u8], frame: &[u8]) {
     let differs = |field: &&FieldInfo| field.value(first) != field.value(frame);
     let followed = |field: &&FieldInfo| !matches!(field.content, Content::Fixed);
     let said: Vec<String> = (fields.iter())

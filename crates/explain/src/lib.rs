@@ -67,16 +67,16 @@ pub fn page(
 ) -> Result<String, CompileError> {
     let mut page = Page::new(colour);
     let scenario = &checked.scenario;
-    for (number, (name, spec)) in (0_u32..).zip(&scenario.flows) {
+    for (number, name) in (0_u32..).zip(scenario.flows.keys()) {
         if only.is_none_or(|only| only == name) {
-            flow::explain(&mut page, checked, (number, name, spec), shown)?;
+            flow::explain(&mut page, checked, number, shown)?;
         }
     }
     for (name, spec) in &scenario.ports {
         let flows = checked.program.flows_from(name);
         let asked = |name| flows.iter().any(|flow| flow::name(checked, *flow) == name);
         if only.is_none_or(asked) {
-            port::explain(&mut page, checked, (name, spec), &flows);
+            port::explain(&mut page, checked, name, spec, &flows);
         }
     }
     if only.is_none() {

@@ -14,7 +14,7 @@ use crate::page::Page;
 const Q32: f64 = (1_u64 << 32) as f64;
 
 /// Explains the port with its flows.
-pub fn explain(page: &mut Page, checked: &Checked, (port, spec): (&str, &PortSpec), flows: &[u32]) {
+pub fn explain(page: &mut Page, checked: &Checked, port: &str, spec: &PortSpec, flows: &[u32]) {
     page.heading(&format!("port {port}"));
     if let Some(peer) = spec.peer {
         page.fact(

@@ -218,8 +218,8 @@ pub fn size(size: Option<&Size>) -> String {
         }
         Some(Size::File(file)) => format!("in turn those of the file '{file}'"),
         Some(Size::Capture(file)) => format!("in turn those of the capture '{file}'"),
-        Some(Size::Drawn(drawn)) => {
-            let of = if drawn.of == Of::Payload { " of the payload" } else { "" };
+        Some(Size::Drawn(drawn, of)) => {
+            let of = if *of == Of::Payload { " of the payload" } else { "" };
             format!("drawn{of}: {}", distribution(drawn.distribution.name(), &drawn.distribution))
         }
     }

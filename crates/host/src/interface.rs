@@ -141,7 +141,7 @@ impl Interface {
             pause_sent: pause.tx,
             pause_heeded: pause.rx,
             interrupts: device.map(|device| interrupts(link, &device)).unwrap_or_default(),
-            ..Self::of_link(link, rings, coalescing, (channels, &features))
+            ..Self::of_link(link, rings, coalescing, channels, &features)
         }
     }
 
@@ -149,7 +149,8 @@ impl Interface {
         link: &Link,
         rings: Rings,
         coalescing: Coalescing,
-        (channels, features): (Channels, &[Feature]),
+        channels: Channels,
+        features: &[Feature],
     ) -> Self {
         Interface {
             name: link.name.clone(),

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use wirebeat_traffic::distribution::Distribution;
+use wirebeat_traffic::distribution::{Bounded, Distribution};
 use wirebeat_traffic::scenario::header::Header;
 use wirebeat_traffic::scenario::header::ipv4::Ipv4;
 use wirebeat_traffic::scenario::header::ipv6::Ipv6;
@@ -12,7 +12,7 @@ use wirebeat_traffic::scenario::header::payload::Payload;
 use wirebeat_traffic::scenario::header::udp::Udp;
 use wirebeat_traffic::scenario::number::Number;
 use wirebeat_traffic::scenario::pattern::Field;
-use wirebeat_traffic::scenario::size::{Drawn, Length, MAX_PAYLOAD, Of, Size};
+use wirebeat_traffic::scenario::size::{Length, MAX_PAYLOAD, Of, Size};
 use wirebeat_units::Bytes;
 use wirebeat_wire::ip::Version;
 
@@ -162,12 +162,8 @@ pub(crate) fn drawn_payload(
     min: Option<u64>,
     max: Option<u64>,
 ) -> Size {
-    Size::Drawn(Drawn {
-        distribution,
-        min: min.map(Bytes::new),
-        max: max.map(Bytes::new),
-        of: Of::Payload,
-    })
+    let (min, max) = (min.map(Bytes::new), max.map(Bytes::new));
+    Size::Drawn(Bounded { distribution, min, max }, Of::Payload)
 }
 
 /// The shortest payload of a size that is written in payload; `None` where that is left to the flow.
@@ -176,10 +172,10 @@ pub(crate) fn smallest(size: &Size) -> Option<u64> {
         Size::Fixed(length) => Some(length.bytes.into()),
         Size::Mix(mix) => mix.keys().map(|length| length.bytes.into()).min(),
         Size::List(list) => list.iter().map(|length| length.bytes.into()).min(),
-        Size::Drawn(Drawn { distribution: Distribution::Uniform(uniform), .. }) => {
+        Size::Drawn(Bounded { distribution: Distribution::Uniform(uniform), .. }, _) => {
             Some(uniform.min.get())
         }
-        Size::Drawn(drawn) => drawn.min.map(Bytes::get),
+        Size::Drawn(drawn, _) => drawn.min.map(Bytes::get),
         Size::File(_) | Size::Capture(_) => None,
     }
 }
@@ -190,7 +186,7 @@ pub(crate) fn largest(size: &Size) -> Option<u64> {
         Size::Fixed(length) => Some(length.bytes.into()),
         Size::Mix(mix) => mix.keys().map(|length| length.bytes.into()).max(),
         Size::List(list) => list.iter().map(|length| length.bytes.into()).max(),
-        Size::Drawn(drawn) => drawn.max.map(Bytes::get),
+        Size::Drawn(drawn, _) => drawn.max.map(Bytes::get),
         Size::File(_) | Size::Capture(_) => None,
     }
 }

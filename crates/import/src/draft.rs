@@ -7,7 +7,7 @@ use wirebeat_traffic::scenario::size::MAX_LENGTHS;
 use wirebeat_traffic::scenario::{
     Carried, FlowSpec, MAX_FLOWS, PortSpec, Probe, Scenario, StaggerChoice, is_datagram,
 };
-use wirebeat_units::Nanos;
+use wirebeat_units::{Fault, Nanos, fault};
 use wirebeat_wire::codec::Codec;
 use wirebeat_wire::ip::Version;
 
@@ -161,7 +161,7 @@ impl<'a> Draft<'a> {
             let here = Line { file: name.clone(), number };
             entries.push(read(&here, text)?);
             if entries.len() > MAX_LENGTHS {
-                let why = format!("a file has at most {MAX_LENGTHS} lines; shorten it");
+                let why = fault!("a file has at most {MAX_LENGTHS} lines"; "shorten it");
                 return Err(here.wrong(why));
             }
         }
@@ -196,7 +196,7 @@ impl<'a> Draft<'a> {
     /// Allows a flow so many changes.
     pub fn allow_changes(&mut self, line: &Line, changes: usize) -> Result<(), ScriptError> {
         self.changes = self.changes.checked_sub(changes).ok_or_else(|| {
-            line.wrong(format!("the flows change more than {MAX_EVENTS} times; divide the script"))
+            line.wrong(fault!("the flows change more than {MAX_EVENTS} times"; "divide the script"))
         })?;
         Ok(())
     }
@@ -204,9 +204,9 @@ impl<'a> Draft<'a> {
     /// Allows a flow a list of so many sizes.
     pub fn allow_sizes(&mut self, line: &Line, sizes: usize) -> Result<(), ScriptError> {
         self.sizes = self.sizes.checked_sub(sizes).ok_or_else(|| {
-            line.wrong(format!(
-                "the flows have more than {MAX_SIZES} sizes in all; divide the script"
-            ))
+            line.wrong(
+                fault!("the flows have more than {MAX_SIZES} sizes in all"; "divide the script"),
+            )
         })?;
         Ok(())
     }
@@ -233,14 +233,14 @@ impl<'a> Draft<'a> {
     ) -> Result<(), ScriptError> {
         if self.scenario.flows.len() >= MAX_FLOWS {
             return Err(
-                line.wrong(format!("there are more than {MAX_FLOWS} flows; divide the script"))
+                line.wrong(fault!("there are more than {MAX_FLOWS} flows"; "divide the script"))
             );
         }
         self.choose_probe(line, &name, &mut flow);
         self.drop_probe_without_room(line, &name, &mut flow);
         if self.scenario.flows.contains_key(&name) {
             return Err(
-                line.wrong(format!("there is another '{name}'; give each flow its own number"))
+                line.wrong(fault!("there is another '{name}'"; "give each flow its own number"))
             );
         }
         let limited = flow.stop.or(self.options.time).is_some()
@@ -281,12 +281,12 @@ impl<'a> Draft<'a> {
         let smallest = changed.chain(&flow.size).filter_map(smallest).min();
         if let Some(short) = smallest.filter(|short| *short < needed) {
             flow.probe = Probe::Off;
-            self.leave_out_probe(line, name, (short, needed));
+            self.leave_out_probe(line, name, short, needed);
         }
     }
 
     /// Names a flow whose packets are too short for the probe.
-    pub fn leave_out_probe(&mut self, line: &Line, name: &str, (short, needed): (u64, u64)) {
+    pub fn leave_out_probe(&mut self, line: &Line, name: &str, short: u64, needed: u64) {
         let why = format!(
             "{short} bytes have no room for the {needed} of its header, which numbers its packets; it sends \
              them without, and a receiver only counts them"
@@ -301,9 +301,10 @@ impl<'a> Draft<'a> {
             self.scenario.flows.values().map(|flow| flow.from.as_str()).collect();
         self.scenario.ports.retain(|port, _| used.contains(port.as_str()));
         if let Err(problem) = self.scenario.check() {
-            let text = problem.to_string();
-            let of =
-                |name: &str| text.strip_prefix("flows.")?.strip_prefix(name)?.strip_prefix('.');
+            let text = problem.why.clone().at(&problem.at);
+            let of = |name: &str| {
+                text.what.strip_prefix("flows.")?.strip_prefix(name)?.strip_prefix('.')
+            };
             let about = self.lines.iter().filter(|(name, _)| of(name).is_some());
             return Err(match about.max_by_key(|(name, _)| name.len()) {
                 Some((_, line)) => line.wrong(text),
@@ -373,7 +374,7 @@ fn times(flow: &FlowSpec) -> Times {
 
 impl Line {
     /// What is wrong with it.
-    pub(crate) fn wrong(&self, problem: impl Into<String>) -> ScriptError {
+    pub(crate) fn wrong(&self, problem: impl Into<Fault>) -> ScriptError {
         ScriptError::At { line: self.clone(), problem: problem.into() }
     }
 }

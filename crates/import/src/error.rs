@@ -1,5 +1,7 @@
 //! What is wrong with a script, and where.
 
+use wirebeat_units::{Fault, into_fault};
+
 use crate::Line;
 
 /// Why a script could not be converted. Prints file and line as compilers do, then what is wrong and how
@@ -23,7 +25,7 @@ pub enum ScriptError {
         /// Where.
         line: Line,
         /// What is wrong and what would be right.
-        problem: String,
+        problem: Fault,
     },
     /// The script as a whole asks for what cannot be.
     #[error("{file}: {problem}")]
@@ -31,6 +33,19 @@ pub enum ScriptError {
         /// The name of the text.
         file: String,
         /// What is wrong and what would be right.
-        problem: String,
+        problem: Fault,
     },
 }
+
+impl ScriptError {
+    /// What is wrong and where, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            ScriptError::TooLarge { .. } => self.to_string().into(),
+            ScriptError::At { line, problem } => problem.clone().at(line),
+            ScriptError::Whole { file, problem } => problem.clone().at(file),
+        }
+    }
+}
+
+into_fault!(ScriptError);

@@ -27,7 +27,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use wirebeat_traffic::scenario::Scenario;
-use wirebeat_units::Nanos;
+use wirebeat_units::{Fault, Nanos, fault, into_fault};
 
 pub use error::ScriptError;
 
@@ -83,11 +83,21 @@ dialects! {
 
 /// A word that names no dialect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{given}' is not a dialect of scripts; choose one of {}", names())]
+#[error("{}", self.fault())]
 pub struct UnknownDialect {
     /// The word, cut to 64 characters.
     pub given: String,
 }
+
+impl UnknownDialect {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        let UnknownDialect { given } = self;
+        fault!("'{given}' is not a dialect of scripts"; "choose one of {}", names())
+    }
+}
+
+into_fault!(UnknownDialect);
 
 fn names() -> String {
     Dialect::ALL.iter().map(|dialect| dialect.name()).collect::<Vec<_>>().join(", ")
@@ -234,8 +244,9 @@ pub fn convert(
     if dialect != Dialect::Pktgen && !options.arguments.is_empty() {
         return Err(ScriptError::Whole {
             file: source.name.into(),
-            problem: format!(
-                "a script of {dialect} takes no arguments; leave out what stands behind '--'"
+            problem: fault!(
+                "a script of {dialect} takes no arguments";
+                "leave out what stands behind '--'"
             ),
         });
     }

@@ -19,7 +19,7 @@ use std::num::NonZeroU32;
 use indexmap::IndexMap;
 use wirebeat_traffic::scenario::size::{Length, Size};
 use wirebeat_traffic::scenario::{Carried, Departures, FlowRate, Probe};
-use wirebeat_units::{Nanos, Rate};
+use wirebeat_units::{Nanos, Rate, fault};
 use wirebeat_wire::codec::Codec;
 use wirebeat_wire::ip::Version;
 
@@ -108,7 +108,7 @@ pub(crate) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
         last = line;
     }
     if !script.started {
-        return Err(last.wrong("there is no START; begin the script with 'START NOW'"));
+        return Err(last.wrong(fault!("there is no START"; "begin the script with 'START NOW'")));
     }
     for (id, flow) in script.flows {
         flow.add(id, draft)?;
@@ -126,7 +126,7 @@ impl RudeScript {
         match words {
             [start, when] if start.eq_ignore_ascii_case("START") => {
                 if self.started {
-                    return Err(line.wrong("a script starts once; remove this START"));
+                    return Err(line.wrong(fault!("a script starts once"; "remove this START")));
                 }
                 self.started = true;
                 draft.starts = start_time(line, when)?;
@@ -153,10 +153,9 @@ impl RudeScript {
                         self.known(line, id)?.change(line, time, behaviour)
                     }
                     Some(RudeCommand::Off) => self.known(line, id)?.off(line, time),
-                    None => Err(line.wrong(format!(
-                        "'{}' is not a command; write one of {}",
-                        printable(command),
-                        keyword::names(COMMANDS)
+                    None => Err(line.wrong(fault!(
+                        "'{}' is not a command", printable(command);
+                        "write one of {}", keyword::names(COMMANDS)
                     ))),
                 }
             }
@@ -171,7 +170,7 @@ impl RudeScript {
         let flow = number_of(line, id)?;
         self.flows
             .get_mut(&flow)
-            .ok_or_else(|| line.wrong(format!("there is no flow {flow} yet; write its ON before")))
+            .ok_or_else(|| line.wrong(fault!("there is no flow {flow} yet"; "write its ON before")))
     }
 
     fn on(
@@ -183,7 +182,7 @@ impl RudeScript {
     ) -> Result<(), ScriptError> {
         let id = number_of(line, id)?;
         if self.flows.contains_key(&id) {
-            return Err(line.wrong(format!("flow {id} is on already; a flow has one ON")));
+            return Err(line.wrong(fault!("flow {id} is on already"; "a flow has one ON")));
         }
         let [source, destination, rest @ ..] = words else {
             return Err(
@@ -223,11 +222,11 @@ impl RudeFlow {
         let last = self.behaviours.last().map_or(Nanos::ZERO, |(last, _)| *last);
         match self.stop {
             Some(stop) => {
-                Err(line.wrong(format!("the flow is off since {stop}; write this line before")))
+                Err(line.wrong(fault!("the flow is off since {stop}"; "write this line before")))
             }
             None if time < last => {
                 Err(line
-                    .wrong(format!("{time} is before {last}; write lines in the order of time")))
+                    .wrong(fault!("{time} is before {last}"; "write lines in the order of time")))
             }
             None => Ok(()),
         }
@@ -235,7 +234,7 @@ impl RudeFlow {
 
     fn add(self, id: u32, draft: &mut Draft<'_>) -> Result<(), ScriptError> {
         let Some(stop) = self.stop else {
-            return Err(self.line.wrong(format!("flow {id} has no OFF; add '<ms> {id} OFF'")));
+            return Err(self.line.wrong(fault!("flow {id} has no OFF"; "add '<ms> {id} OFF'")));
         };
         let name = format!("flow-{id}");
         let probe = self.probe(draft, id, &name);
@@ -264,7 +263,7 @@ impl RudeFlow {
             _ if smallest >= needed => Codec::Rude,
             Version::V4 => Codec::RudeOld,
             Version::V6 => {
-                draft.leave_out_probe(&self.line, name, (smallest, needed));
+                draft.leave_out_probe(&self.line, name, smallest, needed);
                 return Probe::Off;
             }
         };
@@ -328,7 +327,10 @@ fn behaviour(draft: &mut Draft<'_>, line: &Line, words: &[&str]) -> Result<Behav
                     let frames = number(frames, "rate in packets per second")?;
                     Ok(Behaviour::Constant { frames, length, copies, seconds })
                 }
-                _ => Err(line.wrong("packets and seconds are at least 1; leave them out for one")),
+                _ => Err(line.wrong(fault!(
+                    "packets and seconds are at least 1";
+                    "leave them out for one"
+                ))),
             }
         }
         (Some(RudePattern::Constant), _) => {
@@ -338,10 +340,9 @@ fn behaviour(draft: &mut Draft<'_>, line: &Line, words: &[&str]) -> Result<Behav
         (Some(RudePattern::Trace), _) => {
             Err(line.wrong("TRACE has the name of a file without blanks"))
         }
-        (None, _) => Err(line.wrong(format!(
-            "'{}' is not a kind of traffic; write one of {}",
-            printable(kind),
-            keyword::names(KINDS)
+        (None, _) => Err(line.wrong(fault!(
+            "'{}' is not a kind of traffic", printable(kind);
+            "write one of {}", keyword::names(KINDS)
         ))),
     }
 }
@@ -376,20 +377,18 @@ fn length(line: &Line, bytes: u64) -> Result<Length, ScriptError> {
 
 fn number_of(line: &Line, id: &str) -> Result<u32, ScriptError> {
     id.parse().map_err(|_| {
-        line.wrong(format!(
-            "'{}' is not a number of a flow; write 0 to {}",
-            printable(id),
-            u32::MAX
-        ))
+        line.wrong(
+            fault!("'{}' is not a number of a flow", printable(id); "write 0 to {}", u32::MAX),
+        )
     })
 }
 
 /// `3001`, `3001(eth1)`, `3001:6`.
 fn source_of(line: &Line, text: &str) -> Result<(u16, Option<String>), ScriptError> {
     let wrong = || {
-        line.wrong(format!(
-            "'{}' is not a source port; write for example 3001 or 3001(eth1)",
-            printable(text)
+        line.wrong(fault!(
+            "'{}' is not a source port", printable(text);
+            "write for example 3001 or 3001(eth1)"
         ))
     };
     let text = text.strip_suffix(":4").or_else(|| text.strip_suffix(":6")).unwrap_or(text);
@@ -428,9 +427,9 @@ fn check_version(line: &Line, source: &str, datagram: &Datagram) -> Result<(), S
 /// `10.0.0.2:10001`, `2001:db8::2:10001`: the port follows the last colon.
 fn destination_of(line: &Line, text: &str) -> Result<Datagram, ScriptError> {
     let wrong = || {
-        line.wrong(format!(
-            "'{}' is not a destination; write an address and a port, 10.0.0.2:10001 (names are not looked up)",
-            printable(text)
+        line.wrong(fault!(
+            "'{}' is not a destination", printable(text);
+            "write an address and a port, 10.0.0.2:10001 (names are not looked up)"
         ))
     };
     let (address, port) = text.rsplit_once(':').ok_or_else(wrong)?;

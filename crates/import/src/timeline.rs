@@ -10,7 +10,7 @@ use wirebeat_traffic::scenario::change::{MAX_CHANGES, Settings};
 use wirebeat_traffic::scenario::header::Header;
 use wirebeat_traffic::scenario::size::Size;
 use wirebeat_traffic::scenario::{Change, Departures, FlowRate, FlowSpec, Probe};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 
 use crate::draft::Draft;
 use crate::{Line, ScriptError};
@@ -77,8 +77,9 @@ impl Timeline {
     /// Adds it to the scenario, as one flow or several.
     pub fn add(self, draft: &mut Draft<'_>) -> Result<(), ScriptError> {
         if self.phases.len() > MAX_CHANGES {
-            let why = format!(
-                "there are more than {MAX_CHANGES} changes of this flow; divide the script"
+            let why = fault!(
+                "there are more than {MAX_CHANGES} changes of this flow";
+                "divide the script"
             );
             return Err(self.line.wrong(why));
         }

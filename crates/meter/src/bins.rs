@@ -1,6 +1,6 @@
 //! Histograms with bins of one width, for those who ask for them.
 
-use wirebeat_units::Nanos;
+use wirebeat_units::{Fault, Nanos, fault, into_fault};
 
 use crate::summary::LinearBins;
 
@@ -16,14 +16,29 @@ pub struct Bins {
 
 /// Why bins cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum BinsError {
     /// The width is zero.
-    #[error("a histogram needs bins that are wider than nothing; give a width of 1ns or more")]
     Width,
     /// There are none, or too many.
-    #[error("a histogram of {0} bins cannot be made; ask for 1 to {MAX_BINS}")]
     Count(usize),
 }
+
+impl BinsError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            BinsError::Width => {
+                fault!("a histogram needs bins that are wider than nothing"; "give a width of 1ns or more")
+            }
+            BinsError::Count(it) => {
+                fault!("a histogram of {it} bins cannot be made"; "ask for 1 to {MAX_BINS}")
+            }
+        }
+    }
+}
+
+into_fault!(BinsError);
 
 impl Bins {
     /// `count` bins of `width` each, from 0 on.

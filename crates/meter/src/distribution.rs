@@ -90,7 +90,7 @@ impl Distribution {
         // a distribution that is read while values come has as many as its buckets say
         let count = if complete { held } else { counted };
         let (min, max) = self.extremes(earlier, negative, &buckets);
-        let moments = self.moments.since(&earlier.moments, count, (min, max));
+        let moments = self.moments.since(&earlier.moments, count, min, max);
         if moments.count == 0 {
             return Distribution::default();
         }

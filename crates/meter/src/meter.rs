@@ -265,7 +265,7 @@ impl Meter {
                     let destination =
                         SocketAddr::new(datagram.destination, datagram.destination_port);
                     let ends = Ends { source, destination };
-                    self.record_payload(arrived, datagram.payload, (Some(ends), bytes));
+                    self.record_payload(arrived, datagram.payload, Some(ends), bytes);
                 } else {
                     self.foreign += arrived.frames();
                 }
@@ -295,7 +295,7 @@ impl Meter {
             Probe::from_tail(payload).is_some_and(|probe| self.knows(probe.flow))
         });
         if let Some(payload) = probed {
-            return self.record_payload(arrived, payload, (None, bytes));
+            return self.record_payload(arrived, payload, None, bytes);
         }
         let payload = payload.or(bytes.get(ethernet::LEN..)).unwrap_or_default();
         if !self.record_recognised(&arrived.bare(payload), bytes) {
@@ -342,7 +342,7 @@ impl Meter {
     ) {
         let arrived = self.arrived(at, frame_len);
         if self.filter.matches(ends.map(|ends| ends.source), None) {
-            self.record_payload(arrived, payload, (ends, &[]));
+            self.record_payload(arrived, payload, ends, &[]);
         } else {
             self.foreign += 1;
         }
@@ -355,11 +355,12 @@ impl Meter {
         &mut self,
         arrived: Arrived,
         payload: &[u8],
-        (ends, frame): (Option<Ends>, &[u8]),
+        ends: Option<Ends>,
+        frame: &[u8],
     ) {
         let bare = arrived.bare(payload);
         let Some(probe) = Probe::from_tail(payload) else {
-            return self.record_foreign(&bare, payload, (ends, frame));
+            return self.record_foreign(&bare, payload, ends, frame);
         };
         let sent = Nanos::new(probe.transmit_ns);
         let stale = self.run_start.is_some_and(|start| sent < start);
@@ -390,12 +391,7 @@ impl Meter {
     }
 
     /// Gives a payload without a probe of ours to the flow whose probe of another tool it carries.
-    fn record_foreign(
-        &mut self,
-        bare: &Sample,
-        payload: &[u8],
-        (ends, frame): (Option<Ends>, &[u8]),
-    ) {
+    fn record_foreign(&mut self, bare: &Sample, payload: &[u8], ends: Option<Ends>, frame: &[u8]) {
         let port = ends.map(|ends| ends.destination.port());
         let seen = match self.codecs.is_empty() {
             true => None,

@@ -41,7 +41,7 @@ impl Moments {
 
     /// The moments of `count` values between `min` and `max` that were added since they were `earlier`. Sums that those
     /// values cannot have, because they were read while values came, are the nearest possible ones.
-    pub(crate) fn since(&self, earlier: &Moments, count: u64, (min, max): (i64, i64)) -> Moments {
+    pub(crate) fn since(&self, earlier: &Moments, count: u64, min: i64, max: i64) -> Moments {
         if count == 0 {
             return Moments::default();
         }

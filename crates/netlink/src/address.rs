@@ -8,6 +8,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeader, AddressMessage, AddressScope,
 };
+use wirebeat_units::{Fault, into_fault};
 
 use crate::{LinkIndex, Netlink, NetlinkError, attributes};
 
@@ -53,6 +54,15 @@ impl InterfaceAddress {
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct AddressError(#[from] NetlinkError);
+
+impl AddressError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        self.0.fault()
+    }
+}
+
+into_fault!(AddressError);
 
 impl Netlink {
     /// The addresses of one interface, or of all.

@@ -14,6 +14,7 @@ use netlink_packet_core::{
 use netlink_sys::{Socket, SocketAddr};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
+use wirebeat_units::{Fault, fault, into_fault};
 
 use crate::attributes;
 
@@ -44,7 +45,7 @@ pub enum NetlinkError {
         source: io::Error,
     },
     /// The kernel said no.
-    #[error("cannot {attempt}: {source}{}", refusal(source, detail))]
+    #[error("{}", self.fault())]
     Refused {
         /// What was attempted.
         attempt: String,
@@ -63,17 +64,24 @@ pub enum NetlinkError {
     },
 }
 
-fn refusal(source: &io::Error, detail: &Option<String>) -> String {
-    let mut text = String::new();
-    if let Some(detail) = detail {
-        text.push_str(": ");
-        text.push_str(detail.trim_end_matches('.'));
+impl NetlinkError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        let NetlinkError::Refused { attempt, source, detail } = self else {
+            return self.to_string().into();
+        };
+        let detail = detail.as_deref().map(|detail| format!(": {}", detail.trim_end_matches('.')));
+        let fault = fault!("cannot {attempt}: {source}{}", detail.unwrap_or_default());
+        match Errno::from_io_error(source) {
+            Some(Errno::PERM | Errno::ACCESS) => {
+                fault.or_hint("it needs CAP_NET_ADMIN (run as root)")
+            }
+            _ => fault,
+        }
     }
-    if matches!(Errno::from_io_error(source), Some(Errno::PERM | Errno::ACCESS)) {
-        text.push_str("; it needs CAP_NET_ADMIN (run as root)");
-    }
-    text
 }
+
+into_fault!(NetlinkError);
 
 impl NetlinkError {
     /// The error number with which the kernel refused.

@@ -5,7 +5,7 @@
 
 use netlink_packet_core::DefaultNla;
 use rustix::io::Errno;
-use wirebeat_units::BitRate;
+use wirebeat_units::{BitRate, Fault, fault, into_fault};
 
 use crate::generic::{Family, Generic};
 use crate::{LinkIndex, Netlink, NetlinkError, attributes};
@@ -33,17 +33,36 @@ const SPEED_UNKNOWN: u32 = u32::MAX;
 
 /// Why a driver's settings cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum EthtoolError {
     /// The kernel has no ethtool family.
-    #[error("this kernel has no ethtool netlink; it needs Linux 5.6 with CONFIG_ETHTOOL_NETLINK")]
     Missing,
     /// The driver does not have it.
-    #[error("interface {0} does not tell its {1}")]
     Unsupported(LinkIndex, &'static str),
     /// Netlink failed.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
 }
+
+impl EthtoolError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            EthtoolError::Missing => {
+                fault!(
+                    "this kernel has no ethtool netlink";
+                    "it needs Linux 5.6 with CONFIG_ETHTOOL_NETLINK"
+                )
+            }
+            EthtoolError::Unsupported(first, second) => {
+                fault!("interface {first} does not tell its {second}")
+            }
+            EthtoolError::Netlink(inner) => inner.fault(),
+        }
+    }
+}
+
+into_fault!(EthtoolError);
 
 /// An offload, by the kernel's name for it (`ethtool --show-features`).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use netlink_packet_route::link::{
     LinkAttribute, LinkFlags, LinkHeader, LinkInfo, LinkLayerType, LinkMessage, Stats64,
 };
 use rustix::io::Errno;
-use wirebeat_units::BitRate;
+use wirebeat_units::{BitRate, Fault, fault, into_fault};
 
 use crate::{MacAddr, Netlink, NetlinkError, XdpAttachment, XdpFeatures, attributes};
 
@@ -168,9 +168,9 @@ pub struct Link {
 
 /// Why an interface cannot be told about.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum LinkError {
     /// No interface has this name.
-    #[error("there is no interface '{name}' here; there is {}", present.join(", "))]
     NoSuchName {
         /// The name that was asked for.
         name: String,
@@ -178,12 +178,28 @@ pub enum LinkError {
         present: Vec<String>,
     },
     /// No interface has this number.
-    #[error("there is no interface with number {0} here; it may have been removed")]
     NoSuchIndex(LinkIndex),
     /// Netlink failed.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
 }
+
+impl LinkError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            LinkError::NoSuchName { name, present } => {
+                fault!("there is no interface '{name}' here"; "there is {}", present.join(", "))
+            }
+            LinkError::NoSuchIndex(it) => {
+                fault!("there is no interface with number {it} here"; "it may have been removed")
+            }
+            LinkError::Netlink(inner) => inner.fault(),
+        }
+    }
+}
+
+into_fault!(LinkError);
 
 impl Netlink {
     /// All interfaces, in the order of their numbers.

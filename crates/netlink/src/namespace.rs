@@ -14,6 +14,7 @@ use std::thread;
 use rustix::fs::{Mode, OFlags, fstat, fstatfs, open};
 use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use wirebeat_units::{Fault, fault, into_fault};
 
 use crate::NetlinkError;
 
@@ -31,18 +32,15 @@ pub struct Namespace {
 
 /// Why a namespace cannot be opened or entered.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum NamespaceError {
     /// The name cannot be a namespace's.
-    #[error("'{0}' is not the name of a network namespace; `ip netns list` shows those there are")]
     Name(String),
     /// Nothing is there.
-    #[error("there is no network namespace {0}; `ip netns list` shows the named ones")]
     Missing(String),
     /// Something is there that is not a network namespace.
-    #[error("{0} is not a network namespace")]
     NotOne(String),
     /// The system refused to open it.
-    #[error("cannot open the network namespace {label}: {source}")]
     Open {
         /// Which one.
         label: String,
@@ -50,7 +48,6 @@ pub enum NamespaceError {
         source: io::Error,
     },
     /// The system refused to let the thread in.
-    #[error("cannot enter the network namespace {label}: {source}{}", hint(source))]
     Enter {
         /// Which one.
         label: String,
@@ -58,7 +55,6 @@ pub enum NamespaceError {
         source: io::Error,
     },
     /// There is no thread to be had.
-    #[error("cannot start a thread for the network namespace {label}: {source}")]
     Thread {
         /// Which one.
         label: String,
@@ -70,12 +66,39 @@ pub enum NamespaceError {
     Netlink(#[from] NetlinkError),
 }
 
-fn hint(source: &io::Error) -> &'static str {
-    match Errno::from_io_error(source) {
-        Some(Errno::PERM) => "; it needs CAP_SYS_ADMIN (run as root)",
-        _ => "",
+impl NamespaceError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            NamespaceError::Name(it) => {
+                fault!(
+                    "'{it}' is not the name of a network namespace";
+                    "`ip netns list` shows those there are"
+                )
+            }
+            NamespaceError::Missing(it) => {
+                fault!("there is no network namespace {it}"; "`ip netns list` shows the named ones")
+            }
+            NamespaceError::NotOne(it) => fault!("{it} is not a network namespace"),
+            NamespaceError::Open { label, source } => {
+                fault!("cannot open the network namespace {label}: {source}")
+            }
+            NamespaceError::Enter { label, source } => {
+                let fault = fault!("cannot enter the network namespace {label}: {source}");
+                match Errno::from_io_error(source) {
+                    Some(Errno::PERM) => fault.or_hint("it needs CAP_SYS_ADMIN (run as root)"),
+                    _ => fault,
+                }
+            }
+            NamespaceError::Thread { label, source } => {
+                fault!("cannot start a thread for the network namespace {label}: {source}")
+            }
+            NamespaceError::Netlink(inner) => inner.fault(),
+        }
     }
 }
+
+into_fault!(NamespaceError);
 
 impl Namespace {
     /// The namespace of the calling thread.

@@ -6,6 +6,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use wirebeat_units::{Fault, fault, into_fault};
+
 use crate::{
     AddressError, Link, LinkError, LinkIndex, LinkLayer, LinkState, MacAddr, NeighbourError,
     Netlink, Route, RouteError, RouteKind,
@@ -50,6 +52,7 @@ pub struct Resolved {
 
 /// Why a destination cannot be reached.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum ResolveError {
     /// There is no such interface.
     #[error(transparent)]
@@ -61,7 +64,6 @@ pub enum ResolveError {
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The interface cannot send.
-    #[error("interface {name} is {state}; {}", remedy(*state))]
     NotUp {
         /// The interface.
         name: String,
@@ -69,13 +71,8 @@ pub enum ResolveError {
         state: LinkState,
     },
     /// The interface does not carry Ethernet frames.
-    #[error("interface {0} does not carry Ethernet frames; use the engine 'socket' there")]
     NotEthernet(String),
     /// The destination is this host.
-    #[error(
-        "{destination} is an address of this host, frames to it do not leave through {interface}; \
-         put the receiver into another network namespace, or give the port a 'next-hop'"
-    )]
     Local {
         /// Where to.
         destination: IpAddr,
@@ -83,15 +80,8 @@ pub enum ResolveError {
         interface: String,
     },
     /// The interface does not ask for neighbours.
-    #[error(
-        "interface {0} does not ask for its neighbours' addresses (NOARP); give the port a 'next-hop'"
-    )]
     NoResolution(String),
     /// The neighbour did not answer.
-    #[error(
-        "no neighbour answered for {address} on {interface} within {} s; is it up? give \
-         the port a 'next-hop' to override", waited.as_secs_f64()
-    )]
     NoAnswer {
         /// Whom we asked for: the destination, or the router on the way.
         address: IpAddr,
@@ -101,9 +91,51 @@ pub enum ResolveError {
         waited: Duration,
     },
     /// The neighbour cannot be asked for.
-    #[error("{0}, or give the port a 'next-hop'")]
     Neighbour(#[source] NeighbourError),
 }
+
+impl ResolveError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            ResolveError::Link(inner) => inner.fault(),
+            ResolveError::Route(inner) => inner.fault(),
+            ResolveError::Address(inner) => inner.fault(),
+            ResolveError::NotUp { name, state } => {
+                fault!("interface {name} is {state}"; "{}", remedy(*state))
+            }
+            ResolveError::NotEthernet(it) => {
+                fault!(
+                    "interface {it} does not carry Ethernet frames";
+                    "use the engine 'socket' there"
+                )
+            }
+            ResolveError::Local { destination, interface } => {
+                fault!(
+                    "{destination} is an address of this host, frames to it do not leave through \
+                     {interface}";
+                    "put the receiver into another network namespace, or give the port a 'next-hop'"
+                )
+            }
+            ResolveError::NoResolution(it) => {
+                fault!(
+                    "interface {it} does not ask for its neighbours' addresses (NOARP)";
+                    "give the port a 'next-hop'"
+                )
+            }
+            ResolveError::NoAnswer { address, interface, waited } => {
+                fault!(
+                    "no neighbour answered for {address} on {interface} within {} s",
+                    waited.as_secs_f64();
+                    "is it up? give the port a 'next-hop' to override"
+                )
+            }
+            ResolveError::Neighbour(it) => fault!("{it}, or give the port a 'next-hop'"),
+        }
+    }
+}
+
+into_fault!(ResolveError);
 
 fn remedy(state: LinkState) -> &'static str {
     match state {

@@ -8,6 +8,7 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::io::Errno;
+use wirebeat_units::{Fault, fault, into_fault};
 
 use crate::{LinkIndex, Netlink, NetlinkError, attributes};
 
@@ -45,7 +46,7 @@ pub struct Route {
 #[derive(Debug, thiserror::Error)]
 pub enum RouteError {
     /// No route leads there.
-    #[error("there is no route to {destination}{}", add(interface.as_deref()))]
+    #[error("{}", self.fault())]
     NoRoute {
         /// Where to.
         destination: IpAddr,
@@ -63,12 +64,24 @@ pub enum RouteError {
     Netlink(#[from] NetlinkError),
 }
 
-fn add(interface: Option<&str>) -> String {
-    match interface {
-        Some(name) => format!(" over {name}; add one, or give the port a 'next-hop'"),
-        None => "; add one, or give the interface".to_owned(),
+impl RouteError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            RouteError::NoRoute { destination, interface: Some(name) } => fault!(
+                "there is no route to {destination} over {name}";
+                "add one, or give the port a 'next-hop'"
+            ),
+            RouteError::NoRoute { destination, interface: None } => {
+                fault!("there is no route to {destination}"; "add one, or give the interface")
+            }
+            RouteError::Refused { .. } => self.to_string().into(),
+            RouteError::Netlink(error) => error.fault(),
+        }
     }
 }
+
+into_fault!(RouteError);
 
 impl Netlink {
     /// The route that the kernel would take to `destination` now, if `link` is given only over it.

@@ -116,7 +116,7 @@ impl LinkWatch {
             let kind = message.message_type();
             if let Some((index, name, state)) = parse_state(message.payload()) {
                 match kind {
-                    RTM_NEWLINK => note_state(&mut self.links, events, index, (name, state)),
+                    RTM_NEWLINK => note_state(&mut self.links, events, index, name, state),
                     // A port that leaves a bridge is told of with the same message, of the
                     // bridge's family; only one of no family is the end of the interface.
                     RTM_DELLINK if message.payload().first() == Some(&0) => {
@@ -135,7 +135,7 @@ impl LinkWatch {
         for index in known {
             match self.netlink.link_by_index(index) {
                 Ok(link) => {
-                    note_state(&mut self.links, events, index, (Some(link.name), link.state));
+                    note_state(&mut self.links, events, index, Some(link.name), link.state);
                 }
                 Err(LinkError::NoSuchIndex(_) | LinkError::NoSuchName { .. }) => {
                     note_removed(&mut self.links, events, index);
@@ -153,7 +153,8 @@ fn note_state(
     links: &mut Known,
     events: &mut Vec<LinkEvent>,
     index: LinkIndex,
-    (name, state): (Option<String>, LinkState),
+    name: Option<String>,
+    state: LinkState,
 ) {
     let Some((known_name, known_state)) = links.get_mut(&index) else { return };
     if let Some(name) = name {

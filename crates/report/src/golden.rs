@@ -114,7 +114,7 @@ impl Plan {
     }
 
     fn sizes(&self) -> Sizes {
-        let of = |bytes: u32| LengthRange { min: bytes, max: bytes, mean: Some(bytes.into()) };
+        let of = |bytes: u32| LengthRange { min: bytes, max: bytes, mean: None };
         Sizes {
             frame_bytes: of(self.frame_len),
             packet_bytes: of(self.frame_len - 4),
@@ -660,7 +660,7 @@ fn what_is_not_known_of_a_flow_takes_no_room() {
     );
     assert!(flows.iter().all(|flow| !flow.contains("null")), "{}", flows[0]);
     let longest = flows.iter().map(|flow| flow.len()).max().unwrap();
-    assert!(longest < 2_200, "{longest} bytes: {}", flows[0]);
+    assert!(longest < 2_300, "{longest} bytes: {}", flows[0]);
     let read: Document = serde_json::from_str(&json).unwrap();
     assert_eq!(read, Document::Report(Box::new(report)));
 }

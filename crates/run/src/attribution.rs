@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use wirebeat_meter::headers::HeaderTable;
 use wirebeat_report::assemble::Attribution;
 use wirebeat_traffic::program::{Endpoint, Flow, NoHeaders, Program};
+use wirebeat_units::Fault;
 use wirebeat_wire::headers::{HeaderKey, HeaderMatch, LEN};
 
 use crate::engines::{Ability, Engine, driver};
@@ -33,17 +34,17 @@ pub(crate) struct SendingEngines<'a> {
     /// By which engine; `None` where that is not known.
     pub(crate) engine: &'a dyn Fn(&Flow) -> Option<Engine>,
     /// The headers of the frames that a flow replays from captures, or why they are not known.
-    pub(crate) captured: &'a dyn Fn(&Flow) -> Result<Vec<HeaderMatch>, String>,
+    pub(crate) captured: &'a dyn Fn(&Flow) -> Result<Vec<HeaderMatch>, Fault>,
 }
 
 impl SendingEngines<'_> {
     /// The headers that the frames of a flow arrive with, or why they are not known.
-    fn headers(&self, program: &Program, flow: &Flow) -> Result<Vec<HeaderMatch>, String> {
+    fn headers(&self, program: &Program, flow: &Flow) -> Result<Vec<HeaderMatch>, Fault> {
         let headers = match program.headers(flow) {
             Ok(headers) => headers,
             Err(NoHeaders::Recorded) => return (self.captured)(flow),
             Err(NoHeaders::Changing) => {
-                return Err("its frames are of kinds that change, or fragments".to_owned());
+                return Err("its frames are of kinds that change, or fragments".into());
             }
         };
         // where none is asked for, the system chooses the port of a socket, and the program's is not sent

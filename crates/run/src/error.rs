@@ -1,10 +1,9 @@
 //! Why a run could not begin, and the exit code that says so.
 
-use std::fmt;
-
 use wirebeat_engine::port::PortError;
 use wirebeat_report::exit::Exit;
 use wirebeat_traffic::compile::CompileError;
+use wirebeat_units::Fault;
 
 /// Why a run could not begin. Nothing has been sent.
 #[derive(Debug, thiserror::Error)]
@@ -29,28 +28,6 @@ pub enum RunError {
     Remote(#[from] crate::remote::RemoteError),
 }
 
-/// What is wrong, and what would help: each a sentence without a full stop, the first with where it is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// What is wrong, and where.
-    pub what: String,
-    /// What would help.
-    pub hint: Option<String>,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
-        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "; {hint}"))
-    }
-}
-
-impl<T: Into<String>> From<T> for Fault {
-    fn from(what: T) -> Fault {
-        Fault { what: what.into(), hint: None }
-    }
-}
-
 impl RunError {
     /// What was asked for does not exist or does not go together.
     pub(crate) fn usage(what: impl Into<Fault>) -> RunError {
@@ -72,30 +49,20 @@ impl RunError {
         if let RunError::Usage(fault) | RunError::Machine(fault) | RunError::Output(fault) =
             &mut self
         {
-            fault.hint = Some(hint.into());
+            *fault = std::mem::take(fault).then_hint(hint);
         }
         self
     }
 
-    /// What is wrong and where, without what would help.
-    pub fn what(&self) -> String {
+    /// What is wrong and where, and what would help.
+    pub fn fault(&self) -> Fault {
         match self {
             RunError::Usage(fault) | RunError::Machine(fault) | RunError::Output(fault) => {
-                fault.what.clone()
+                fault.clone()
             }
-            RunError::Port(error) => error.what(),
-            other => other.to_string(),
-        }
-    }
-
-    /// What would help, where that is known beside what is wrong.
-    pub fn remedy(&self) -> Option<&str> {
-        match self {
-            RunError::Usage(fault) | RunError::Machine(fault) | RunError::Output(fault) => {
-                fault.hint.as_deref()
-            }
-            RunError::Port(error) => error.hint(),
-            _ => None,
+            RunError::Scenario(error) => error.problem().fault(),
+            RunError::Port(error) => error.fault(),
+            RunError::Remote(error) => error.fault(),
         }
     }
 

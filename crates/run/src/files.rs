@@ -9,6 +9,7 @@ use wirebeat_traffic::compile::{CompileError, Files};
 use wirebeat_traffic::program::Program;
 use wirebeat_traffic::scenario::replay::{FlowOf, Truncated};
 use wirebeat_traffic::scenario::{Replay, Scenario};
+use wirebeat_units::{Fault, fault};
 
 use crate::error::RunError;
 use crate::options::Options;
@@ -90,7 +91,7 @@ pub fn find(scenario: &Scenario, options: &Options) -> Result<FilesFound, RunErr
     }
     let mut all = HashMap::new();
     for (flow, replay) in replays(scenario) {
-        let told = |why: String| RunError::usage(format!("flow '{flow}': {why}"));
+        let told = |why: Fault| RunError::usage(why.at(format!("flow '{flow}'")));
         let table = replay.table().map(path);
         let count = members(replay, table.as_deref(), &devices).map_err(told)?;
         files.insert_members(flow.to_owned(), count);
@@ -123,14 +124,14 @@ fn replayed(scenario: &Scenario) -> BTreeMap<&str, &Replay> {
 }
 
 /// A regular file of at most so many bytes; or why not.
-pub fn read_one(path: &Path, most: u64) -> Result<Vec<u8>, String> {
-    let told = |error: std::io::Error| error.to_string();
+pub fn read_one(path: &Path, most: u64) -> Result<Vec<u8>, Fault> {
+    let told = |error: std::io::Error| Fault::from(error.to_string());
     let file = regular::open(path).map_err(told)?;
-    let file = file.ok_or_else(|| "it is not a regular file".to_owned())?;
+    let file = file.ok_or_else(|| Fault::from("it is not a regular file"))?;
     let mut content = Vec::new();
     file.take(most + 1).read_to_end(&mut content).map_err(told)?;
     if content.len() as u64 > most {
-        return Err(format!("it is longer than {} MiB; shorten it", most >> 20));
+        return Err(fault!("it is longer than {} MiB", most >> 20; "shorten it"));
     }
     Ok(content)
 }

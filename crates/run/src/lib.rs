@@ -45,7 +45,7 @@ mod transmit;
 
 pub use control::{Control, ControlError, Controlled};
 pub use engines::frame_max;
-pub use error::{Fault, RunError};
+pub use error::RunError;
 pub use files::{FilesFound, find as find_files, read as read_files, read_one as read_file};
 pub use lab::Lab;
 pub use observe::{Observer, Progress, Silent, Stop};

@@ -10,7 +10,7 @@ use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_netlink::{Link, LinkEvent, LinkState, LinkWatch};
 use wirebeat_report::model::{End, Outage};
 use wirebeat_traffic::scenario::OnLinkDown;
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
@@ -35,7 +35,7 @@ pub(crate) fn await_up(
     let mut was_down = false;
     loop {
         let found = netlink.link_by_index(link.index);
-        let state = found.map_err(|error| RunError::machine(error.to_string()))?.state;
+        let state = found.map_err(|error| RunError::machine(error.fault()))?.state;
         let waited = MonotonicClock.now().saturating_sub(begun);
         let interface = port.interface();
         match state {
@@ -46,9 +46,10 @@ pub(crate) fn await_up(
             // the engine says it in its own words
             LinkState::Down => return Ok(None),
             LinkState::NoCarrier if waited >= timeout => {
-                return Err(RunError::machine(format!(
-                    "the link of {interface} is down (no carrier), and did not come up within {timeout}; connect it and \
-                     switch the other end on, or wait longer with --link-timeout"
+                return Err(RunError::machine(fault!(
+                    "the link of {interface} is down (no carrier), and did not come up \
+                     within {timeout}";
+                    "connect it and switch the other end on, or wait longer with --link-timeout"
                 )));
             }
             LinkState::NoCarrier => {
@@ -63,9 +64,10 @@ pub(crate) fn await_up(
 pub(crate) fn watch(port: &ResolvedPort, link: &Link) -> Result<LinkWatch, RunError> {
     let links = std::slice::from_ref(link);
     match &port.namespace {
-        Some(namespace) => LinkWatch::open_in(namespace, links)
-            .map_err(|error| RunError::machine(error.to_string())),
-        None => LinkWatch::open(links).map_err(|error| RunError::machine(error.to_string())),
+        Some(namespace) => {
+            LinkWatch::open_in(namespace, links).map_err(|error| RunError::machine(error.fault()))
+        }
+        None => LinkWatch::open(links).map_err(|error| RunError::machine(error.fault())),
     }
 }
 

@@ -540,7 +540,10 @@ fn mean(program: &Program, flow: &Flow) -> Option<Volume> {
 
 /// Lengths, as the report has them.
 fn reported(sizes: Sizes) -> model::Sizes {
-    let range = |of: LengthRange| model::LengthRange { min: of.min, max: of.max, mean: of.mean };
+    let range = |LengthRange { min, max, mean }| {
+        let mean = mean.filter(|_| min != max);
+        model::LengthRange { min, max, mean }
+    };
     model::Sizes {
         frame_bytes: range(sizes.frame),
         packet_bytes: range(sizes.packet),

@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use wirebeat_engine_linux::time::RealtimeToMonotonic;
 use wirebeat_meter::filter::Filter;
-use wirebeat_units::Nanos;
+use wirebeat_units::{Fault, Nanos, fault};
 use wirebeat_wire::codec::{Codec, Sent};
 use wirebeat_wire::datagram::Datagram;
 use wirebeat_wire::log::{Received, crude, mgen};
@@ -28,13 +28,13 @@ pub enum LogForm {
 }
 
 impl FromStr for LogForm {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         match text {
             "mgen" => Ok(LogForm::Mgen),
             "crude" => Ok(LogForm::Crude),
-            _ => Err(format!("'{text}' is not a form of a log; write mgen or crude")),
+            _ => Err(fault!("'{text}' is not a form of a log"; "write mgen or crude")),
         }
     }
 }
@@ -147,7 +147,10 @@ impl PacketLog {
 
 fn create(path: &Path) -> Result<File, RunError> {
     File::create(path).map_err(|error| {
-        let told = format!("the log '{}' cannot be written: {error}; name a file in a folder that you may write to", path.display());
+        let told = fault!(
+            "the log '{}' cannot be written: {error}", path.display();
+            "name a file in a folder that you may write to"
+        );
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => RunError::output(told),
             _ => RunError::usage(told),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use wirebeat_engine_linux::affinity;
 use wirebeat_host::{Cpu, CpuList, near_cpus};
+use wirebeat_units::fault;
 
 use crate::engines::Engine;
 use crate::error::RunError;
@@ -37,15 +38,19 @@ impl Cpus {
             return Ok(());
         };
         Err(RunError::usage(match self.online.contains(&usize::from(core)) {
-            false => format!(
-                "{whose} names CPU {core}, which this machine does not have; choose among CPU {}",
-                written(&self.allowed)
-            ),
-            true => format!(
-                "{whose} names CPU {core}, which this process may not use (affinity or cpuset); choose among CPU {}, \
-                 or start it with more, for example with taskset",
-                written(&self.allowed)
-            ),
+            false => {
+                fault!(
+                    "{whose} names CPU {core}, which this machine does not have";
+                    "choose among CPU {}", written(&self.allowed)
+                )
+            }
+            true => {
+                fault!(
+                    "{whose} names CPU {core}, which this process may not use (affinity or cpuset)";
+                    "choose among CPU {}, or start it with more, for example with taskset",
+                    written(&self.allowed)
+                )
+            }
         }))
     }
 }

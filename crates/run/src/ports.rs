@@ -13,6 +13,7 @@ use wirebeat_netlink::{
 };
 use wirebeat_traffic::compile::{Destination, Link as Facts, Links, Route, destinations};
 use wirebeat_traffic::scenario::{PortSpec, Scenario};
+use wirebeat_units::{Fault, fault};
 use wirebeat_wire::mac::MacAddr;
 
 use crate::engines::{Ability, Engine, EngineReason};
@@ -40,7 +41,7 @@ impl ResolvedPort {
     pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
         match &self.namespace {
             Some(namespace) => {
-                namespace.run(work).map_err(|error| RunError::machine(error.to_string()))
+                namespace.run(work).map_err(|error| RunError::machine(error.fault()))
             }
             None => Ok(work()),
         }
@@ -50,9 +51,9 @@ impl ResolvedPort {
     pub(crate) fn netlink(&self) -> Result<Netlink, RunError> {
         match &self.namespace {
             Some(namespace) => {
-                Netlink::open_in(namespace).map_err(|error| RunError::machine(error.to_string()))
+                Netlink::open_in(namespace).map_err(|error| RunError::machine(error.fault()))
             }
-            None => Netlink::open().map_err(|error| RunError::machine(error.to_string())),
+            None => Netlink::open().map_err(|error| RunError::machine(error.fault())),
         }
     }
 
@@ -138,8 +139,8 @@ fn used(one: Option<u32>, combined: Option<u32>) -> Option<u32> {
     (one.is_some() || combined.is_some()).then(|| one.unwrap_or(0) + combined.unwrap_or(0))
 }
 
-fn machine(error: impl std::fmt::Display) -> RunError {
-    RunError::machine(error.to_string())
+fn machine(error: impl Into<Fault>) -> RunError {
+    RunError::machine(error)
 }
 
 /// The namespace that a scenario names: one of the caller's, a path, or one of `ip netns`.
@@ -153,7 +154,7 @@ pub(crate) fn namespace(
     }
     let opened =
         if name.contains('/') { Namespace::open(Path::new(name)) } else { Namespace::named(name) };
-    opened.map(Some).map_err(|error| RunError::usage(error.to_string()))
+    opened.map(Some).map_err(|error| RunError::usage(error.fault()))
 }
 
 /// Finds the ports of `scenario`.
@@ -201,9 +202,9 @@ fn link(port: &ResolvedPort, scenario: &Scenario) -> Result<Option<Link>, RunErr
             Err(error) => Err(machine(error)),
         },
         None if optional => Ok(None),
-        None => Err(RunError::usage(format!(
-            "port '{}' has no interface; give it one, for example 'interface: eth1'",
-            port.name
+        None => Err(RunError::usage(fault!(
+            "port '{}' has no interface", port.name;
+            "give it one, for example 'interface: eth1'"
         ))),
     }
 }

@@ -4,6 +4,7 @@ use std::thread;
 
 use wirebeat_engine_linux::scheduling::{Priority, realtime_refusal};
 use wirebeat_traffic::scenario::PriorityChoice;
+use wirebeat_units::fault;
 
 use crate::error::RunError;
 use crate::placement::Placement;
@@ -23,9 +24,11 @@ pub(crate) fn check(priority: Priority, placement: &Placement) -> Result<(), Run
         return Ok(());
     }
     if let Some((cpu, senders)) = placement.shared() {
-        return Err(RunError::usage(format!(
-            "{senders} sending threads share CPU {cpu} (affinity), and real time would keep each from it while another has \
-             it; give 'cores' or fewer 'queues', so that each has a CPU of its own, or use priority 'high'"
+        return Err(RunError::usage(fault!(
+            "{senders} sending threads share CPU {cpu} (affinity), and real time would keep \
+             each from it while another has it";
+            "give 'cores' or fewer 'queues', so that each has a CPU of its own, or use \
+             priority 'high'"
         )));
     }
     permitted()

@@ -9,6 +9,7 @@
 
 use wirebeat_host::card::{self, Xps};
 use wirebeat_report::model::{QueueChoice, TransmitQueue};
+use wirebeat_units::{Fault, fault};
 
 use crate::engines::{Engine, TransmitQueue as Chosen};
 use crate::error::RunError;
@@ -111,20 +112,20 @@ impl Queues {
         Ok(cpus)
     }
 
-    fn no_such_queue(&self, queue: u32) -> String {
+    fn no_such_queue(&self, queue: u32) -> Fault {
         let interface = &self.interface;
         let there = match self.count {
             1 => "one transmit queue, number 0".to_owned(),
             count => format!("{count} transmit queues, 0 to {}", count - 1),
         };
-        format!(
-            "{interface} has no transmit queue {queue}: it has {there}; choose one of these, or give it more with \
-             `ethtool -L {interface} combined {}`",
+        fault!(
+            "{interface} has no transmit queue {queue}: it has {there}";
+            "choose one of these, or give it more with `ethtool -L {interface} combined {}`",
             queue + 1
         )
     }
 
-    fn no_cpu(&self, queue: u32, allowed: &[usize]) -> String {
+    fn no_cpu(&self, queue: u32, allowed: &[usize]) -> Fault {
         let Queues { interface, count, .. } = self;
         match &self.rule {
             Rule::Table(xps) => {
@@ -137,21 +138,29 @@ impl Queues {
                     }
                     _ => String::new(),
                 };
-                format!(
-                    "no CPU that this process may use sends by transmit queue {queue} of {interface} alone (XPS); give it \
-                     CPU {cpu} with `echo {} > /sys/class/net/{interface}/queues/tx-{queue}/xps_cpus`{elsewhere}, or \
+                fault!(
+                    "no CPU that this process may use sends by transmit queue {queue} of \
+                     {interface} alone (XPS)";
+                    "give it CPU {cpu} with `echo {} > \
+                     /sys/class/net/{interface}/queues/tx-{queue}/xps_cpus`{elsewhere}, or \
                      choose another queue",
                     mask(cpu)
                 )
             }
-            Rule::Modulo => format!(
-                "the driver of {interface} sends by the transmit queue that is the CPU's number modulo {count}, and this \
-                 process may use no CPU that gives {queue}; choose another queue, or the engine 'packet'"
-            ),
-            Rule::OnlyBelow => format!(
-                "the driver of {interface} sends by the transmit queue of the CPU's number, and this process may not use \
-                 CPU {queue}; choose another queue, or the engine 'packet'"
-            ),
+            Rule::Modulo => {
+                fault!(
+                    "the driver of {interface} sends by the transmit queue that is the CPU's \
+                     number modulo {count}, and this process may use no CPU that gives {queue}";
+                    "choose another queue, or the engine 'packet'"
+                )
+            }
+            Rule::OnlyBelow => {
+                fault!(
+                    "the driver of {interface} sends by the transmit queue of the CPU's number, \
+                     and this process may not use CPU {queue}";
+                    "choose another queue, or the engine 'packet'"
+                )
+            }
         }
     }
 }
@@ -170,9 +179,9 @@ pub(crate) fn choose(
                 port.interface(),
             ),
         };
-        return Err(RunError::usage(format!(
-            "port '{}' cannot keep to 'transmit-queues': {why}; use the engine 'packet', or name CPUs with 'cores'",
-            port.name
+        return Err(RunError::usage(fault!(
+            "port '{}' cannot keep to 'transmit-queues': {why}", port.name;
+            "use the engine 'packet', or name CPUs with 'cores'"
         )));
     };
     queues.cpus_for(&port.spec.transmit_queues, allowed, near)
@@ -189,12 +198,12 @@ pub(crate) fn check(
 ) -> Result<(), RunError> {
     let interface = port.interface();
     if let Some(below) = queues.and_then(Queues::cpus_below).filter(|&below| cpu >= below) {
-        return Err(RunError::machine(format!(
-            "the driver of {interface} takes redirected frames from CPU 0 to {} only, one for each of its queues, and port \
-             '{}' sends from CPU {cpu}; name CPUs below {below}, give it more queues with `ethtool -L {interface} combined \
-             {}`, or use the engine 'packet'",
-            below.saturating_sub(1),
-            port.name,
+        return Err(RunError::machine(fault!(
+            "the driver of {interface} takes redirected frames from CPU 0 to {} only, one \
+             for each of its queues, and port '{}' sends from CPU {cpu}",
+            below.saturating_sub(1), port.name;
+            "name CPUs below {below}, give it more queues with `ethtool -L {interface} \
+             combined {}`, or use the engine 'packet'",
             cpu + 1
         )));
     }
@@ -207,9 +216,11 @@ pub(crate) fn check(
     match wanted.is_empty() || fits {
         true => Ok(()),
         // what was left to us has changed since
-        false => Err(RunError::machine(format!(
-            "port '{}' cannot keep to 'transmit-queues' with the engine that 'auto' has fallen back to; name the engine",
-            port.name
+        false => Err(RunError::machine(fault!(
+            "port '{}' cannot keep to 'transmit-queues' with the engine that 'auto' has \
+             fallen back to",
+            port.name;
+            "name the engine"
         ))),
     }
 }

@@ -330,7 +330,7 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<ResolvedPort, RunError> {
     };
     if let Some(interface) = &request.interface {
         let link = port.netlink()?.link_by_name(interface);
-        port.link = Some(link.map_err(|error| RunError::usage(error.to_string()))?);
+        port.link = Some(link.map_err(|error| RunError::usage(error.fault()))?);
     }
     Ok(port)
 }

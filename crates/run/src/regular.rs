@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
+use wirebeat_units::{Fault, fault};
 
 /// Opens a file to read it; `None` where it is not a regular one. Never waits for the writer of a pipe.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
@@ -19,14 +20,17 @@ pub fn open(path: &Path) -> io::Result<Option<File>> {
 }
 
 /// Why what is to be replayed cannot be read again and again; `None` where it is a regular file.
-pub(crate) fn refusal(metadata: &Metadata) -> Option<&'static str> {
+pub(crate) fn refusal(metadata: &Metadata) -> Option<Fault> {
     if metadata.is_file() {
         return None;
     }
     Some(match metadata.is_dir() {
-        true => "it is a folder, and a file is needed; name a file in it",
+        true => fault!("it is a folder, and a file is needed"; "name a file in it"),
         false => {
-            "it is not a regular file; write it to one first, or give it to 'wirebeat replay', which does"
+            fault!(
+                "it is not a regular file";
+                "write it to one first, or give it to 'wirebeat replay', which does"
+            )
         }
     })
 }

@@ -11,7 +11,7 @@ use wirebeat_report::assemble::Clocks;
 use wirebeat_report::model::{HardwareTimestamps, Stats};
 use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::scenario::TimestampsChoice;
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 use wirebeat_wire::ptp::{PtpCarrier, event};
 
 use crate::engines::{Ability, Choice, Engine, EngineReason, fallback};
@@ -51,10 +51,10 @@ pub(crate) fn open(port: &ResolvedPort, engine: Engine, wanted: Wanted) -> Resul
         return Ok(());
     }
     let Some(link) = &port.link else {
-        return Err(RunError::usage(format!(
-            "port '{}' has no interface, and hardware timestamps are those of its card; name one, or use '--timestamps \
-             software'",
-            port.name
+        return Err(RunError::usage(fault!(
+            "port '{}' has no interface, and hardware timestamps are those of its card",
+            port.name;
+            "name one, or use '--timestamps software'"
         )));
     };
     // a kernel that cannot say has none that we could ask for
@@ -102,11 +102,11 @@ pub(crate) fn check(
     match (all.is_empty(), other.first()) {
         (_, None) => Ok(None),
         (false, Some(_)) => Ok(told(port)),
-        (true, Some(first)) => Err(RunError::machine(format!(
-            "the card of {} stamps {stamps}, and those of flow '{}' are none; use '--timestamps software', or a card that \
-             stamps all frames ('wirebeat doctor' lists what cards offer)",
-            port.interface(),
-            first.name
+        (true, Some(first)) => Err(RunError::machine(fault!(
+            "the card of {} stamps {stamps}, and those of flow '{}' are none",
+            port.interface(), first.name;
+            "use '--timestamps software', or a card that stamps all frames ('wirebeat \
+             doctor' lists what cards offer)"
         ))),
     }
 }

@@ -93,13 +93,13 @@ fn quieten(name: &str, value: &str) {
 }
 
 /// What to say to somebody who may not make namespaces.
-pub(crate) fn hint(source: &io::Error) -> &'static str {
+pub(crate) fn hint(source: &io::Error) -> Option<&'static str> {
     match Errno::from_io_error(source) {
         Some(Errno::PERM | Errno::ACCESS) => {
-            "; run as root, or enter a user namespace at the start of the program"
+            Some("run as root, or enter a user namespace at the start of the program")
         }
-        Some(Errno::NOSPC) => "; raise /proc/sys/user/max_net_namespaces",
-        Some(Errno::INVAL) => "; the kernel needs CONFIG_NET_NS",
-        _ => "",
+        Some(Errno::NOSPC) => Some("raise /proc/sys/user/max_net_namespaces"),
+        Some(Errno::INVAL) => Some("the kernel needs CONFIG_NET_NS"),
+        _ => None,
     }
 }

@@ -20,6 +20,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
 };
 use wirebeat_netlink::{Namespace, NamespaceError};
+use wirebeat_units::{Fault, fault, into_fault};
 
 /// Bytes kept of each output stream unless said otherwise.
 const OUTPUT_LIMIT: usize = 1 << 20;
@@ -35,15 +36,14 @@ const UNLESS_ORPHANED: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
 
 /// Why a program did not run.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum ProcessError {
     /// The namespace cannot be entered.
     #[error(transparent)]
     Enter(#[from] NamespaceError),
     /// The program is not there.
-    #[error("there is no program '{0}' here; install it, or put it into the PATH")]
     Missing(String),
     /// It cannot be started.
-    #[error("cannot start '{program}': {source}")]
     Start {
         /// Which one.
         program: String,
@@ -51,7 +51,6 @@ pub enum ProcessError {
         source: io::Error,
     },
     /// It runs longer than it should; it has been killed.
-    #[error("'{program}' did not end within {} s", waited.as_secs_f64())]
     TooLong {
         /// Which one.
         program: String,
@@ -59,7 +58,6 @@ pub enum ProcessError {
         waited: Duration,
     },
     /// It did not print what was waited for.
-    #[error("'{program}' did not print '{text}'; it printed: {printed}")]
     NotPrinted {
         /// Which one.
         program: String,
@@ -69,6 +67,27 @@ pub enum ProcessError {
         printed: String,
     },
 }
+
+impl ProcessError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            ProcessError::Enter(inner) => inner.fault(),
+            ProcessError::Missing(it) => {
+                fault!("there is no program '{it}' here"; "install it, or put it into the PATH")
+            }
+            ProcessError::Start { program, source } => fault!("cannot start '{program}': {source}"),
+            ProcessError::TooLong { program, waited } => {
+                fault!("'{program}' did not end within {} s", waited.as_secs_f64())
+            }
+            ProcessError::NotPrinted { program, text, printed } => {
+                fault!("'{program}' did not print '{text}'"; "it printed: {printed}")
+            }
+        }
+    }
+}
+
+into_fault!(ProcessError);
 
 /// A program to be run in a namespace.
 #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@ use wirebeat_netlink::{
     EthtoolError, Link, LinkError, LinkIndex, LinkState, MacAddr, Namespace, NamespaceError,
     Netlink, NetlinkError, NewLink,
 };
+use wirebeat_units::{Fault, fault, into_fault};
 
 use crate::cards;
 use crate::namespaces::{self, Forwarding, create};
@@ -69,15 +70,13 @@ pub struct Testbed {
 
 /// Why a testbed could not be laid.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum TestbedError {
     /// The system gives us no namespace.
-    #[error("cannot make a network namespace: {_0}{hint}", hint = namespaces::hint(_0))]
     Namespace(#[source] io::Error),
     /// There is no thread to be had.
-    #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
     /// A setting of the new namespace cannot be written.
-    #[error("cannot write {}: {source}; is /proc/sys mounted read-only here?", path.display())]
     Setting {
         /// The file.
         path: PathBuf,
@@ -85,22 +84,14 @@ pub enum TestbedError {
         source: io::Error,
     },
     /// The system gives us no tun device.
-    #[error("cannot make a tun device: {0}; is there /dev/net/tun, and may this process open it?")]
     Tun(#[source] io::Error),
     /// The environment names no two cards.
-    #[error("WIREBEAT_TEST_CARDS is '{0}'; give the Ethernet addresses of two cards, with a comma")]
     Cards(String),
     /// A card that was named is not there.
-    #[error(
-        "there is no card with the address {0} in this namespace (WIREBEAT_TEST_CARDS); does another test have it? \
-         Use --test-threads=1"
-    )]
     NoCard(MacAddr),
     /// A bridge with so few or so many ends makes no sense.
-    #[error("a bridge has 2 to {ENDS_MAX} ends, not {0}")]
     Ends(usize),
     /// The kernel does not report a cable as connected.
-    #[error("interface {0} is {1} although both its ends were set up")]
     NotConnected(String, LinkState),
     /// A namespace cannot be entered.
     #[error(transparent)]
@@ -115,6 +106,54 @@ pub enum TestbedError {
     #[error(transparent)]
     Offload(#[from] EthtoolError),
 }
+
+impl TestbedError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            TestbedError::Namespace(source) => {
+                let what = format!("cannot make a network namespace: {source}");
+                Fault { what, hint: namespaces::hint(source).map(str::to_owned) }
+            }
+            TestbedError::Thread(it) => fault!("cannot start a thread: {it}"),
+            TestbedError::Setting { path, source } => {
+                fault!(
+                    "cannot write {}: {source}", path.display();
+                    "is /proc/sys mounted read-only here?"
+                )
+            }
+            TestbedError::Tun(it) => {
+                fault!(
+                    "cannot make a tun device: {it}";
+                    "is there /dev/net/tun, and may this process open it?"
+                )
+            }
+            TestbedError::Cards(it) => {
+                fault!(
+                    "WIREBEAT_TEST_CARDS is '{it}'";
+                    "give the Ethernet addresses of two cards, with a comma"
+                )
+            }
+            TestbedError::NoCard(it) => {
+                fault!(
+                    "there is no card with the address {it} in this namespace \
+                     (WIREBEAT_TEST_CARDS)";
+                    "does another test have it? Use --test-threads=1"
+                )
+            }
+            TestbedError::Ends(it) => fault!("a bridge has 2 to {ENDS_MAX} ends, not {it}"),
+            TestbedError::NotConnected(first, second) => {
+                fault!("interface {first} is {second} although both its ends were set up")
+            }
+            TestbedError::Enter(inner) => inner.fault(),
+            TestbedError::Netlink(inner) => inner.fault(),
+            TestbedError::Link(inner) => inner.fault(),
+            TestbedError::Offload(inner) => inner.fault(),
+        }
+    }
+}
+
+into_fault!(TestbedError);
 
 /// Where an interface is in the plan of addresses: a network, and a host in it.
 #[derive(Clone, Copy)]

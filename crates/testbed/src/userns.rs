@@ -10,18 +10,15 @@ use std::thread;
 use nix::sched::{CloneFlags, unshare};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
+use wirebeat_units::{Fault, fault, into_fault};
 
 /// Why there is no user namespace.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum UserNamespaceError {
     /// Other threads are running.
-    #[error(
-        "a user namespace can only be entered while the process has one thread; \
-         call it first thing in main"
-    )]
     Threads,
     /// This machine does not let users have them.
-    #[error("this machine allows users no user namespaces ({why}); run as root, or as root {mend}")]
     NotPermitted {
         /// Which setting forbids it.
         why: &'static str,
@@ -29,7 +26,6 @@ pub enum UserNamespaceError {
         mend: &'static str,
     },
     /// The system refused without a known reason.
-    #[error("cannot {attempt}: {source}; run as root")]
     System {
         /// What was attempted.
         attempt: &'static str,
@@ -37,6 +33,31 @@ pub enum UserNamespaceError {
         source: io::Error,
     },
 }
+
+impl UserNamespaceError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            UserNamespaceError::Threads => {
+                fault!(
+                    "a user namespace can only be entered while the process has one thread";
+                    "call it first thing in main"
+                )
+            }
+            UserNamespaceError::NotPermitted { why, mend } => {
+                fault!(
+                    "this machine allows users no user namespaces ({why})";
+                    "run as root, or as root {mend}"
+                )
+            }
+            UserNamespaceError::System { attempt, source } => {
+                fault!("cannot {attempt}: {source}"; "run as root")
+            }
+        }
+    }
+}
+
+into_fault!(UserNamespaceError);
 
 /// Moves the process into a user namespace of its own, in which its user and group are root.
 ///

@@ -52,7 +52,7 @@ pub(crate) fn read(given: &str, number: Decimal, unit: &str) -> Result<BitRate, 
     }
     let size = BIT_RATE.size(given, number, unit)?;
     match BIT_RATE.fit(given, number, size)? {
-        0 => Err(BIT_RATE.refuse(given, "it is zero; leave the flow out instead")),
+        0 => Err(BIT_RATE.refuse(given, "it is zero").instead("leave the flow out instead")),
         rate => Ok(BitRate(rate)),
     }
 }
@@ -99,7 +99,7 @@ mod tests {
     fn bit_rates_that_cannot_be_meant_are_refused() {
         for (text, why) in [
             ("1000", "it has no unit"),
-            ("0bps", "it is zero; leave the flow out instead"),
+            ("0bps", "it is zero"),
             ("0.5bps", "it is not a whole number of bps"),
             ("100MB/s", BYTES),
             ("100GBps", BYTES),

@@ -101,8 +101,8 @@ impl Hash for FrameRate {
 /// The rate of `number` in `unit`, which were read from `given`.
 pub(crate) fn read(given: &str, number: Decimal, unit: &str) -> Result<FrameRate, UnitError> {
     if number.is_zero() {
-        let why = "it is zero; leave the flow out instead, or write 'unlimited' for no limit";
-        return Err(FRAME_RATE.refuse(given, why));
+        let instead = "leave the flow out instead, or write 'unlimited' for no limit";
+        return Err(FRAME_RATE.refuse(given, "it is zero").instead(instead));
     }
     if let Some(per) = unit.strip_prefix('/') {
         return match (number.times(1), per.parse()?) {
@@ -176,8 +176,8 @@ mod tests {
     fn frame_rates_that_cannot_be_meant_are_refused() {
         for (text, why) in [
             ("1000", "it has no unit"),
-            ("0pps", "it is zero; leave the flow out instead, or write 'unlimited' for no limit"),
-            ("0.0/s", "it is zero; leave the flow out instead, or write 'unlimited' for no limit"),
+            ("0pps", "it is zero"),
+            ("0.0/s", "it is zero"),
             ("5mpps", "there is no unit 'mpps', and case matters: did you mean 'Mpps'?"),
             ("5/0s", "its time is zero"),
             ("5/10", "it has no unit"),

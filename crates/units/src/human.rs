@@ -53,7 +53,7 @@ pub fn fine_frame_rate(frames_per_second: f64) -> String {
 /// "0.999738 kpps" beside "1.00000 kpps".
 pub fn fine_frame_rate_beside(frames_per_second: f64, other: f64) -> String {
     let of = if frames_per_second.abs() * 100.0 < other.abs() { frames_per_second } else { other };
-    in_unit(frames_per_second, FINE, (FRAME_RATE, unit_of(of, FINE, FRAME_RATE)))
+    in_unit(frames_per_second, FINE, FRAME_RATE, unit_of(of, FINE, FRAME_RATE))
 }
 
 /// Bits per second: "51.2 Mbit/s".
@@ -110,7 +110,7 @@ pub fn deviation(ppm: f64) -> String {
 
 /// `value` in the largest unit of `scale` in which it is at least 1.
 fn scaled(value: f64, significant: usize, scale: Scale) -> String {
-    in_unit(value, significant, (scale, unit_of(value, significant, scale)))
+    in_unit(value, significant, scale, unit_of(value, significant, scale))
 }
 
 /// The place of the largest unit of `scale` in which `value` is at least 1.
@@ -125,7 +125,7 @@ fn unit_of(value: f64, significant: usize, scale: Scale) -> usize {
 }
 
 /// `value` in a unit of a scale; a whole number of the smallest has no decimals. "n/a" for NaN and infinity.
-fn in_unit(value: f64, significant: usize, (scale, unit): (Scale, usize)) -> String {
+fn in_unit(value: f64, significant: usize, scale: Scale, unit: usize) -> String {
     if !value.is_finite() {
         return "n/a".to_owned();
     }

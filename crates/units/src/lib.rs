@@ -9,6 +9,7 @@
 mod bit_rate;
 mod bytes;
 mod factor;
+mod fault;
 mod frame_len;
 mod frame_rate;
 pub mod human;
@@ -22,6 +23,7 @@ mod wall_time;
 pub use bit_rate::BitRate;
 pub use bytes::Bytes;
 pub use factor::Factor;
+pub use fault::Fault;
 pub use frame_len::{BufferLen, FCS, FrameLen, LINE_OVERHEAD, PacketLen};
 pub use frame_rate::FrameRate;
 pub use nanos::Nanos;

@@ -4,9 +4,11 @@
 //! decimal scale, never as floating point, so that `"0.1"` is a tenth. What the units are and which
 //! values make sense is the business of each quantity's own file.
 
+use crate::{Fault, fault, into_fault};
+
 /// Why a quantity could not be read. Prints what was given, what is wrong and an example that works.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{given}' is not {what}: {why}; write for example {example}")]
+#[error("{}", self.fault())]
 pub struct UnitError {
     /// The text as it was given (cut to 64 characters, control characters replaced).
     pub given: String,
@@ -14,9 +16,27 @@ pub struct UnitError {
     pub what: &'static str,
     /// What is wrong with it.
     pub why: String,
+    /// What could be written in its place, beside an example.
+    pub instead: Option<&'static str>,
     /// A value that would be right.
     pub example: &'static str,
 }
+
+impl UnitError {
+    /// What is wrong, and what would be right.
+    pub fn fault(&self) -> Fault {
+        let UnitError { given, what, why, instead, example } = self;
+        let instead = instead.map(|instead| format!("{instead}; ")).unwrap_or_default();
+        fault!("'{given}' is not {what}: {why}"; "{instead}write for example {example}")
+    }
+
+    /// With what could be written in its place.
+    pub(crate) fn instead(self, instead: &'static str) -> UnitError {
+        UnitError { instead: Some(instead), ..self }
+    }
+}
+
+into_fault!(UnitError);
 
 /// The most significant digits of a number. 25 digits times the largest unit (one hour in
 /// nanoseconds, 3.6e12) stay below 2^128, and 2^64 has 20 digits.
@@ -66,6 +86,7 @@ impl Quantity {
         UnitError {
             given: given.chars().take(64).map(printable).collect(),
             what: self.what,
+            instead: None,
             why: why.into(),
             example: self.example,
         }

@@ -59,7 +59,7 @@ pub enum Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
     /// It is a share of a link whose speed is not known.
-    #[error("a share of the link needs a link with a known speed; give the rate in bps or pps")]
+    #[error("a share of the link needs a link with a known speed")]
     NoLinkSpeed,
     /// It counts payload, and the frames carry none.
     #[error("a payload bit rate needs frames with payload")]
@@ -170,11 +170,12 @@ fn split_layer(unit: &str) -> (&str, Option<&str>) {
 fn share(text: &str, percent: Decimal) -> Result<u32, UnitError> {
     let ppm = percent.times(u64::from(WHOLE_PPM / 100));
     match ppm.map(u32::try_from) {
-        Ok(Ok(0)) => Err(RATE.refuse(text, "it is zero; leave the flow out instead")),
+        Ok(Ok(0)) => Err(RATE.refuse(text, "it is zero").instead("leave the flow out instead")),
         Ok(Ok(ppm)) if ppm <= WHOLE_PPM => Ok(ppm),
         Err(Misfit::Fraction) => Err(RATE.refuse(text, "a share has steps of 0.0001%")),
         Ok(_) | Err(Misfit::TooLarge) => {
-            Err(RATE.refuse(text, "a link cannot carry more than 100%; 'unlimited' asks for all"))
+            let why = "a link cannot carry more than 100%";
+            Err(RATE.refuse(text, why).instead("'unlimited' asks for all"))
         }
     }
 }
@@ -236,13 +237,10 @@ mod tests {
             ("2Gbps@", "it is empty"),
             ("2Gbps@@line", "bit rates are counted at three layers only"),
             ("100kpps line", "only a bit rate has a layer ('line')"),
-            ("0%", "it is zero; leave the flow out instead"),
+            ("0%", "it is zero"),
             ("0.00001%", "a share has steps of 0.0001%"),
-            ("101%", "a link cannot carry more than 100%; 'unlimited' asks for all"),
-            (
-                "9999999999999999999999%",
-                "a link cannot carry more than 100%; 'unlimited' asks for all",
-            ),
+            ("101%", "a link cannot carry more than 100%"),
+            ("9999999999999999999999%", "a link cannot carry more than 100%"),
             ("1.5mpps", "there is no unit 'mpps', and case matters: did you mean 'Mpps'?"),
             ("2gbps", "there is no unit 'gbps', and case matters: did you mean 'Gbps'?"),
             ("100MB/s", "'B' is bytes, and a bit rate counts bits: 1 MB/s is written 8Mbps"),

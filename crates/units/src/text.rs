@@ -30,7 +30,7 @@ impl<T: FromStr<Err = UnitError>> Visitor<'_> for TextVisitor<T> {
         f.write_str(self.what)
     }
     fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-        text.parse().map_err(E::custom)
+        text.parse().map_err(|error: UnitError| E::custom(error.fault().packed()))
     }
     fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
         self.visit_str(&number.to_string())

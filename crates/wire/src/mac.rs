@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use wirebeat_units::{Fault, fault, into_fault};
 
 /// A MAC address, in the order of the wire.
 ///
@@ -15,14 +16,24 @@ pub struct MacAddr(pub [u8; 6]);
 
 /// A text that is not a MAC address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{given}' is not a MAC address; write six pairs of hexadecimal digits, \
-     for example 02:00:5e:00:53:01"
-)]
+#[error("{}", self.fault())]
 pub struct MacError {
     /// The text as it was given (cut to 64 characters).
     pub given: String,
 }
+
+impl MacError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        let MacError { given } = self;
+        fault!(
+            "'{given}' is not a MAC address";
+            "write six pairs of hexadecimal digits, for example 02:00:5e:00:53:01"
+        )
+    }
+}
+
+into_fault!(MacError);
 
 impl MacAddr {
     /// To every station of the link.

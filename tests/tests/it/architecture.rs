@@ -90,7 +90,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         name: "testbed",
-        may_know: &["netlink"],
+        may_know: &["netlink", "units"],
         tests: &[],
         rule: "a testbed lays cables and does not know what runs over them",
     },

@@ -1,5 +1,5 @@
 //! Rules on the sources themselves: where `unsafe` may stand, what pure code may not touch, what the
-//! stages inside a crate may not know of each other, and how long a file may be.
+//! stages inside a crate may not know of each other, that no message is taken apart, and how long a file may be.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -240,6 +240,18 @@ fn modules_are_found_alone_and_in_groups() {
     ] {
         assert!(!names(source), "{source}");
     }
+}
+
+#[test]
+fn a_remedy_is_a_field_and_not_looked_for_in_a_sentence() {
+    let calls = ["split", "split_once", "rsplit_once", "splitn", "find", "rfind", "match_indices"];
+    let files = files(&["src"]);
+    let taken_apart = files.iter().flat_map(|file| {
+        let found = calls.iter().filter(|call| file.text.contains(&format!(".{call}(\"; \")")));
+        found.map(|call| format!("{}: {call}: keep a `units::Fault` instead", file.path))
+    });
+    let taken_apart: Vec<String> = taken_apart.collect();
+    assert_none(&taken_apart, "sentences that are taken apart");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Captured frames as Ethernet frames: what was captured on a device without Ethernet is given its header.
 
+use wirebeat_units::{Fault, fault, into_fault};
 use wirebeat_wire::ethernet::{self, EtherType};
 use wirebeat_wire::ip::Version;
 use wirebeat_wire::mac::MacAddr;
@@ -8,20 +9,39 @@ use super::{Frame, LinkHeader, LinkType};
 
 /// Why a frame cannot be sent on Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum NoEthernet {
     /// What it begins with is something else.
-    #[error("its link type is {}, and only frames of Ethernet, IP (raw) and Linux's 'any' can be sent", .0.0)]
     Link(LinkType),
     /// It has no addresses, and none were given.
-    #[error(
-        "its link type is {}, which has no Ethernet header; give 'rewrite' a 'source-mac' and a 'destination-mac' to \
-         make one", .0.0
-    )]
     Addresses(LinkType),
     /// Nothing in it says what it carries.
-    #[error("it does not say what it carries, so that no Ethernet header can be made for it")]
     Content,
 }
+
+impl NoEthernet {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            NoEthernet::Link(it) => fault!(
+                "its link type is {}, and only frames of Ethernet, IP (raw) and Linux's 'any' \
+                 can be sent",
+                it.0
+            ),
+            NoEthernet::Addresses(it) => {
+                fault!(
+                    "its link type is {}, which has no Ethernet header", it.0;
+                    "give 'rewrite' a 'source-mac' and a 'destination-mac' to make one"
+                )
+            }
+            NoEthernet::Content => fault!(
+                "it does not say what it carries, so that no Ethernet header can be made for it"
+            ),
+        }
+    }
+}
+
+into_fault!(NoEthernet);
 
 /// How the bytes of a frame become an Ethernet frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,8 @@ pub use frames::{Frames, Tally};
 pub use payloads::Payloads;
 pub use window::Window;
 
+use wirebeat_units::{Fault, fault, into_fault};
+
 use crate::bad;
 
 /// Bytes of the longest frame: the longest that libpcap captures (its `MAXIMUM_SNAPLEN`).
@@ -131,12 +133,11 @@ impl fmt::Display for Place {
 
 /// What is wrong with a frame, or with a block that holds none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum Defect {
     /// It does not begin as a capture does.
-    #[error("this is not a capture; name a file of pcap or pcapng")]
     NoCapture,
     /// The file ends inside it.
-    #[error("the file ends after {have} of its {need} bytes; leave it out with --on-bad skip")]
     Cut {
         /// Bytes there are.
         have: u64,
@@ -144,10 +145,8 @@ pub enum Defect {
         need: u64,
     },
     /// A length that no block of pcapng has.
-    #[error("the length of its block is {0}, which no such block has")]
     Block(u32),
     /// A block of pcapng that says two lengths.
-    #[error("its block has {first} bytes by its beginning and {last} by its end")]
     Ends {
         /// What its beginning says.
         first: u32,
@@ -155,13 +154,10 @@ pub enum Defect {
         last: u32,
     },
     /// A section of pcapng in no byte order.
-    #[error("its section does not say which byte comes first")]
     ByteOrder,
     /// More bytes than a frame has.
-    #[error("it has {0} bytes, and no frame has more than {FRAME_MAX}")]
     Long(u32),
     /// More bytes than its block.
-    #[error("its captured length is {captured} bytes, but its block has room for {room}")]
     Room {
         /// Bytes it says it has.
         captured: u32,
@@ -169,7 +165,6 @@ pub enum Defect {
         room: u32,
     },
     /// More bytes than it had on the line.
-    #[error("its captured length is {captured} bytes, more than its original length of {original}")]
     More {
         /// Bytes it says it has.
         captured: u32,
@@ -177,7 +172,6 @@ pub enum Defect {
         original: u32,
     },
     /// A length that spans other frames.
-    #[error("its length is {length}, and other frames begin {inside} bytes behind its beginning")]
     Spans {
         /// What it says, with its header.
         length: usize,
@@ -185,24 +179,66 @@ pub enum Defect {
         inside: usize,
     },
     /// An interface that the capture does not describe.
-    #[error("it is of interface {0}, which the capture does not describe")]
     Interface(u32),
     /// More interfaces than there are numbers of.
-    #[error("its section has more interfaces than packets can be of")]
     Interfaces,
     /// A unit of time that no clock has.
-    #[error("its interface has an invalid unit of time: {}", unit(*.0))]
     Resolution(u8),
     /// A part of a second that is more than one.
-    #[error("its time has {0} parts of a second, which is more than a second")]
     Fraction(u32),
     /// A time that is beyond what can be said.
-    #[error("its time is not between the years 1678 and 2262")]
     Time,
     /// A link type that is not known.
-    #[error("its link type is {}, and what is in such frames is not known here", .0.0)]
     Link(LinkType),
 }
+
+impl Defect {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Defect::NoCapture => fault!("this is not a capture"; "name a file of pcap or pcapng"),
+            Defect::Cut { have, need } => {
+                fault!(
+                    "the file ends after {have} of its {need} bytes";
+                    "leave it out with --on-bad skip"
+                )
+            }
+            Defect::Block(it) => fault!("the length of its block is {it}, which no such block has"),
+            Defect::Ends { first, last } => {
+                fault!("its block has {first} bytes by its beginning and {last} by its end")
+            }
+            Defect::ByteOrder => fault!("its section does not say which byte comes first"),
+            Defect::Long(it) => fault!("it has {it} bytes, and no frame has more than {FRAME_MAX}"),
+            Defect::Room { captured, room } => {
+                fault!("its captured length is {captured} bytes, but its block has room for {room}")
+            }
+            Defect::More { captured, original } => {
+                fault!(
+                    "its captured length is {captured} bytes, more than its original length of {original}"
+                )
+            }
+            Defect::Spans { length, inside } => fault!(
+                "its length is {length}, and other frames begin {inside} bytes behind its beginning"
+            ),
+            Defect::Interface(it) => {
+                fault!("it is of interface {it}, which the capture does not describe")
+            }
+            Defect::Interfaces => fault!("its section has more interfaces than packets can be of"),
+            Defect::Resolution(it) => {
+                fault!("its interface has an invalid unit of time: {}", unit(*it))
+            }
+            Defect::Fraction(it) => {
+                fault!("its time has {it} parts of a second, which is more than a second")
+            }
+            Defect::Time => fault!("its time is not between the years 1678 and 2262"),
+            Defect::Link(it) => {
+                fault!("its link type is {}, and what is in such frames is not known here", it.0)
+            }
+        }
+    }
+}
+
+into_fault!(Defect);
 
 /// A unit of time, as `if_tsresol` says it (draft-ietf-opsawg-pcapng §4.2).
 fn unit(resolution: u8) -> String {

@@ -72,22 +72,17 @@ impl Sides {
             }
             (ConversationKind::Ip(Protocol::TCP), Carried::Whole(at) | Carried::First(at, _)) => {
                 let side = self.conversation(ends, kind, opened(frame, at));
-                self.fragment(carried, (ends, protocol.0), side)
+                self.fragment(carried, ends, protocol.0, side)
             }
             _ => {
                 let side = self.conversation(ends, kind, None);
-                self.fragment(carried, (ends, protocol.0), side)
+                self.fragment(carried, ends, protocol.0, side)
             }
         }
     }
 
     /// Remembers who sent a first fragment, for those behind it, which have no ports.
-    fn fragment(
-        &mut self,
-        carried: Carried,
-        (ends, protocol): ((End, End), u8),
-        side: Side,
-    ) -> Side {
+    fn fragment(&mut self, carried: Carried, ends: (End, End), protocol: u8, side: Side) -> Side {
         if let Carried::First(_, id) = carried {
             let ends: (End, End) = ((ends.0.0, 0), (ends.1.0, 0));
             self.remember(hash(&(ends, protocol, id)), side == Side::Client, true);

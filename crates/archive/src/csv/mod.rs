@@ -18,4 +18,4 @@ pub mod rows;
 pub mod write;
 
 pub use read::{ColumnNames, Layout, ReadError, Reader, Reading};
-pub use write::Writer;
+pub use write::{NoText, Writer};

@@ -4,6 +4,8 @@
 
 use std::io::{self, Read};
 
+use wirebeat_units::{Fault, fault, into_fault};
+
 use super::rows::{OpenQuote, Row, Rows, append};
 use crate::columns::{BadColumns, Chosen, Columns, form_of};
 use crate::forms::{BadForm, DataForm, TimeForm};
@@ -68,12 +70,11 @@ pub struct Reading {
 
 /// Why the reading ended.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum ReadError {
     /// There is not even a first line.
-    #[error("{0}: it is empty; a file of CSV begins with the names of its columns")]
     Empty(String),
     /// Its columns cannot be used.
-    #[error("{name}: {why}")]
     Columns {
         /// The file.
         name: String,
@@ -81,10 +82,6 @@ pub enum ReadError {
         why: BadColumns,
     },
     /// A form of one column, and there are others.
-    #[error(
-        "{name}: data in the form {} is one column, and {count} are left for it; say which one with --data-column",
-        form.name()
-    )]
     Form {
         /// The file.
         name: String,
@@ -94,7 +91,6 @@ pub enum ReadError {
         count: usize,
     },
     /// A row is not a record.
-    #[error("{name}: {bad}")]
     Bad {
         /// The file.
         name: String,
@@ -102,7 +98,6 @@ pub enum ReadError {
         bad: Box<Bad>,
     },
     /// The system refused to read.
-    #[error("{name}: reading after line {line}: {source}")]
     System {
         /// The file.
         name: String,
@@ -112,6 +107,31 @@ pub enum ReadError {
         source: io::Error,
     },
 }
+
+impl ReadError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            ReadError::Empty(it) => {
+                fault!("{it}: it is empty"; "a file of CSV begins with the names of its columns")
+            }
+            ReadError::Columns { name, why } => why.fault().at(name),
+            ReadError::Form { name, form, count } => {
+                fault!(
+                    "{name}: data in the form {} is one column, and {count} are left for it",
+                    form.name();
+                    "say which one with --data-column"
+                )
+            }
+            ReadError::Bad { name, bad } => bad.fault().at(name),
+            ReadError::System { name, line, source } => {
+                fault!("{name}: reading after line {line}: {source}")
+            }
+        }
+    }
+}
+
+into_fault!(ReadError);
 
 /// Where the data of a record comes from.
 #[derive(Debug)]
@@ -201,11 +221,6 @@ impl<R: Read> Reader<R> {
     /// What was read so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
-    }
-
-    /// The names of the columns that are data.
-    pub fn data_columns(&self) -> impl Iterator<Item = &str> {
-        self.chosen.data.iter().map(|&at| self.columns[at].as_str())
     }
 
     fn next(&mut self) -> Result<bool, ReadError> {

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use wirebeat_units::Fault;
+
 use super::rows::append;
 use crate::forms::{BadForm, DataForm};
 use crate::source::Sink;
@@ -9,8 +11,17 @@ use crate::time_series::{Device, Names, Record};
 
 /// Data that cannot be written as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}, with --data-form hex or --data-form base64")]
+#[error("{}", self.fault())]
 pub struct NoText(BadForm);
+
+impl NoText {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        let Fault { what, hint } = self.0.fault();
+        let how = "with --data-form hex or --data-form base64";
+        Fault { what, hint: hint.map(|hint| format!("{hint}, {how}")) }
+    }
+}
 
 /// Writes records as rows.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use parquet::data_type::{
 };
 use parquet::errors::{ParquetError, Result};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
+use wirebeat_units::{Fault, fault};
 
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,21 +99,23 @@ impl<T: DataType> Typed<T> {
 ///
 /// # Errors
 /// Why not.
-pub fn check(descr: &ColumnDescriptor) -> std::result::Result<(), &'static str> {
+pub fn check(descr: &ColumnDescriptor) -> std::result::Result<(), Fault> {
     if descr.max_rep_level() > 0 {
-        return Err("it is a list, with several values in a row; choose another column");
+        return Err(fault!("it is a list, with several values in a row"; "choose another column"));
     }
     let fixed = descr.physical_type() == Type::FIXED_LEN_BYTE_ARRAY;
     match descr.physical_type() {
-        Type::INT96 => Err(
-            "it is INT96, a form of times that is no longer written; write the file anew with TIMESTAMP(MICROS)",
-        ),
+        Type::INT96 => Err(fault!(
+            "it is INT96, a form of times that is no longer written";
+            "write the file anew with TIMESTAMP(MICROS)"
+        )),
         _ if fixed && !(1..=i32::from(u16::MAX)).contains(&descr.type_length()) => {
-            Err("its values have an impossible length; choose another column")
+            Err(fault!("its values have an impossible length"; "choose another column"))
         }
-        _ if matches!(descr.logical_type_ref(), Some(LogicalType::Decimal(_))) => Err(
-            "it is DECIMAL, whose digits are not read; write it as text or DOUBLE, or choose another column",
-        ),
+        _ if matches!(descr.logical_type_ref(), Some(LogicalType::Decimal(_))) => Err(fault!(
+            "it is DECIMAL, whose digits are not read";
+            "write it as text or DOUBLE, or choose another column"
+        )),
         _ => Ok(()),
     }
 }
@@ -123,7 +126,7 @@ impl ColumnChunk {
     /// # Errors
     /// Where it cannot be read; see [`check`].
     pub fn new(descr: ColumnDescPtr, pages: Box<dyn PageReader>) -> Result<ColumnChunk> {
-        check(&descr).map_err(|why| ParquetError::General(why.to_owned()))?;
+        check(&descr).map_err(|why| ParquetError::General(why.packed()))?;
         let signed = match descr.logical_type_ref() {
             Some(LogicalType::Integer(int)) => int.is_signed,
             _ => true,

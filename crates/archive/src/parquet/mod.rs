@@ -18,4 +18,4 @@ pub mod read;
 pub mod write;
 
 pub use read::{ReadError, Reader, Reading};
-pub use write::{Packing, TimeUnit, Writer};
+pub use write::{Packing, TimeOutOfColumn, TimeUnit, Writer};

@@ -13,6 +13,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
+use wirebeat_units::{Fault, fault};
 
 use super::footer::is_plausible;
 
@@ -25,8 +26,8 @@ const FOOTER_MAX: u64 = 64 << 20;
 /// Bytes of a page's head that say how long it is: three fields of six bytes at most.
 const HEAD: u64 = 18;
 
-fn refuse<T>(why: impl Into<String>) -> Result<T> {
-    Err(ParquetError::General(why.into()))
+fn refuse<T>(why: impl Into<Fault>) -> Result<T> {
+    Err(ParquetError::General(why.into().packed()))
 }
 
 /// What a file says of itself at its end.
@@ -134,10 +135,10 @@ impl<R: ChunkReader + 'static> Pages<R> {
             return refuse(format!("a page of {} bytes says it has {values} values", bytes.len()));
         }
         match page.encoding() {
-            Encoding::DELTA_BYTE_ARRAY => refuse(
-                "its texts are packed as differences from each other (DELTA_BYTE_ARRAY); write the file anew with \
-                 plain or dictionary encoding",
-            ),
+            Encoding::DELTA_BYTE_ARRAY => refuse(fault!(
+                "its texts are packed as differences from each other (DELTA_BYTE_ARRAY)";
+                "write the file anew with plain or dictionary encoding"
+            )),
             Encoding::DELTA_LENGTH_BYTE_ARRAY if !self.lengths_fit(page) => {
                 refuse("a page says it has more lengths than values")
             }

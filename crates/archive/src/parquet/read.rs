@@ -11,6 +11,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::ChunkReader;
 use parquet::schema::types::ColumnDescriptor;
+use wirebeat_units::{Fault, fault, into_fault};
 
 use super::column::{ColumnChunk, Value, check};
 use super::pages::{Pages, metadata};
@@ -63,7 +64,7 @@ pub enum ReadError {
         /// Which.
         column: String,
         /// Why not.
-        why: String,
+        why: Fault,
     },
     /// A row is not a record.
     #[error("{name}: {bad}")]
@@ -81,9 +82,27 @@ pub enum ReadError {
         /// Rows that were read.
         records: u64,
         /// Why.
-        why: String,
+        why: Fault,
     },
 }
+
+impl ReadError {
+    /// What is wrong and where, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            ReadError::Columns { name, why } => why.fault().at(name),
+            ReadError::Column { name, column, why } => {
+                why.clone().at(format!("{name}: column '{column}'"))
+            }
+            ReadError::Bad { name, bad } => bad.fault().at(name),
+            ReadError::Broken { name, records, why } => why
+                .clone()
+                .at(format!("{name}: after {records} records: it cannot be read as Parquet")),
+        }
+    }
+}
+
+into_fault!(ReadError);
 
 /// What the numbers of a column of times are.
 #[derive(Clone, Copy, Debug)]
@@ -159,10 +178,10 @@ impl<R: ChunkReader + 'static> Reader<R> {
             chosen.data.retain(|&at| Some(at) != zone_at);
         }
         let used = chosen.data.iter().copied().chain(chosen.device.ok()).chain([chosen.time]);
-        let wrong = |at: usize, why: &str| ReadError::Column {
+        let wrong = |at: usize, why: Fault| ReadError::Column {
             name: name.clone(),
             column: names[at].clone(),
-            why: why.to_owned(),
+            why,
         };
         for at in used {
             check(&schema.column(at)).map_err(|why| wrong(at, why))?;
@@ -326,21 +345,23 @@ impl<R: ChunkReader + 'static> Reader<R> {
     }
 
     #[cold]
-    fn broken(&self, why: String) -> ReadError {
-        ReadError::Broken { name: self.name.clone(), records: self.number, why }
+    fn broken(&self, why: impl Into<Fault>) -> ReadError {
+        ReadError::Broken { name: self.name.clone(), records: self.number, why: why.into() }
     }
 }
 
 /// Does what the library does. It checks most of what it reads, but not all: some bytes that no writer writes make
 /// it panic (an assertion, an index), and a file is no reason to end the program.
-fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
+fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Fault> {
     // Nothing that was worked on is used after a panic: the reading ends.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| match error {
-            ParquetError::General(why) | ParquetError::EOF(why) | ParquetError::NYI(why) => why,
-            error => error.to_string(),
+            ParquetError::General(why) | ParquetError::EOF(why) | ParquetError::NYI(why) => {
+                Fault::unpacked(&why)
+            }
+            error => error.to_string().into(),
         }),
-        Err(_) => Err("its bytes contradict each other".to_owned()),
+        Err(_) => Err("its bytes contradict each other".into()),
     }
 }
 
@@ -349,7 +370,7 @@ fn time_kind(
     column: &ColumnDescriptor,
     reading: &Reading,
     has_zones: bool,
-) -> Result<TimeKind, &'static str> {
+) -> Result<TimeKind, Fault> {
     let annotated = match (column.logical_type_ref(), column.converted_type()) {
         (Some(LogicalType::Timestamp(stamp)), _) => {
             let unit = match stamp.unit {
@@ -369,21 +390,24 @@ fn time_kind(
         (Type::INT64, None, Some((unit, true))) => Ok(TimeKind::Moments(unit)),
         (Type::INT64, None, Some((unit, false))) => match reading.zone_min {
             Some(zone_min) => Ok(TimeKind::Local(unit, zone_min)),
-            None if has_zones => {
-                Err("its times are not adjusted to UTC, beside a column of zones; say with --zone \
-                                      in which zone all of them are")
-            }
-            None => {
-                Err("its times say no zone; say with --zone in which one they are, Z or +01:00")
-            }
+            None if has_zones => Err(fault!(
+                "its times are not adjusted to UTC, beside a column of zones";
+                "say with --zone in which zone all of them are"
+            )),
+            None => Err(fault!(
+                "its times say no zone";
+                "say with --zone in which one they are, Z or +01:00"
+            )),
         },
-        (Type::INT32 | Type::INT64, None, None) => {
-            Err("its numbers do not say what they count; say it with --time-form: s, ms, us or ns")
-        }
-        (Type::INT64, Some(TimeForm::Iso), _) => {
-            Err("it holds numbers, not ISO 8601; leave out --time-form, or say s, ms, us or ns")
-        }
-        _ => Err("it holds no times; choose a column of TIMESTAMP, of text or of INT64"),
+        (Type::INT32 | Type::INT64, None, None) => Err(fault!(
+            "its numbers do not say what they count";
+            "say it with --time-form: s, ms, us or ns"
+        )),
+        (Type::INT64, Some(TimeForm::Iso), _) => Err(fault!(
+            "it holds numbers, not ISO 8601";
+            "leave out --time-form, or say s, ms, us or ns"
+        )),
+        _ => Err(fault!("it holds no times"; "choose a column of TIMESTAMP, of text or of INT64")),
     }
 }
 

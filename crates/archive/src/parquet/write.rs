@@ -10,6 +10,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
+use wirebeat_units::{Fault, fault, into_fault};
 
 use crate::source::Sink;
 use crate::time_series::{Device, Names, Record, Timestamp};
@@ -42,16 +43,32 @@ pub enum TimeUnit {
 
 /// A time that has no place in the column of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum TimeOutOfColumn {
     /// Finer than the column is.
-    #[error("its time {0} has nanoseconds; write them with --time-unit ns")]
     Fine(Timestamp),
     /// Before or after what 64 bits of nanoseconds hold.
-    #[error(
-        "its time {0} has no place in nanoseconds of Parquet, 1677 to 2262; write microseconds, or CSV"
-    )]
     Far(Timestamp),
 }
+
+impl TimeOutOfColumn {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            TimeOutOfColumn::Fine(it) => {
+                fault!("its time {it} has nanoseconds"; "write them with --time-unit ns")
+            }
+            TimeOutOfColumn::Far(it) => {
+                fault!(
+                    "its time {it} has no place in nanoseconds of Parquet, 1677 to 2262";
+                    "write microseconds, or CSV"
+                )
+            }
+        }
+    }
+}
+
+into_fault!(TimeOutOfColumn);
 
 /// Writes records as columns.
 pub struct Writer<W: Write + Send> {

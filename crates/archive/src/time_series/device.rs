@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
+use wirebeat_units::{Fault, fault, into_fault};
 
 /// What a record came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,20 +15,41 @@ pub struct Device(pub [u8; Device::LEN]);
 
 /// A text that names no device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum BadDevice {
     /// Longer than names are.
-    #[error("'{0}…' is longer than the {most} bytes of a device's name; shorten it", most = Device::NAME_MAX)]
     Long(String),
     /// A name of more than 16 bytes that cannot be written as it is.
-    #[error(
-        "'{0}' is longer than 16 bytes, and such names are UTF-8 without control characters, and without blanks at \
-         either end; write it so, or give 16 bytes as 0x and 32 digits"
-    )]
     NotPlain(String),
     /// Zero bytes end a name, so they cannot be in it.
-    #[error("'{0}' has a zero byte; give its bytes as 0x and 32 digits")]
     Zero(String),
 }
+
+impl BadDevice {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            BadDevice::Long(it) => {
+                fault!(
+                    "'{it}…' is longer than the {} bytes of a device's name", Device::NAME_MAX;
+                    "shorten it"
+                )
+            }
+            BadDevice::NotPlain(it) => {
+                fault!(
+                    "'{it}' is longer than 16 bytes, and such names are UTF-8 without control \
+                     characters, and without blanks at either end";
+                    "write it so, or give 16 bytes as 0x and 32 digits"
+                )
+            }
+            BadDevice::Zero(it) => {
+                fault!("'{it}' has a zero byte"; "give its bytes as 0x and 32 digits")
+            }
+        }
+    }
+}
+
+into_fault!(BadDevice);
 
 impl Device {
     /// Bytes that it takes.

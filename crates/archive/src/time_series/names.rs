@@ -16,6 +16,8 @@
 
 use std::collections::HashMap;
 
+use wirebeat_units::{Fault, fault, into_fault};
+
 use super::device::Device;
 use super::record::HEAD;
 use super::timestamp::Timestamp;
@@ -35,8 +37,20 @@ pub struct Names {
 
 /// More names than are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it names more than {NAMES_MAX} devices, or with more than {} MiB; slice it by device first", BYTES_MAX >> 20)]
+#[error("{}", self.fault())]
 pub struct TooMany;
+
+impl TooMany {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        fault!(
+            "it names more than {NAMES_MAX} devices, or with more than {} MiB", BYTES_MAX >> 20;
+            "slice it by device first"
+        )
+    }
+}
+
+into_fault!(TooMany);
 
 impl Names {
     /// The name of a device, where it is known to have a long one.

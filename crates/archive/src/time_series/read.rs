@@ -8,6 +8,8 @@
 use std::fmt;
 use std::io::{self, Read};
 
+use wirebeat_units::{Fault, fault, into_fault};
+
 use super::device::Device;
 use super::names::{self, Names};
 use super::record::{ByteOrder, HEAD, RECORD_MAX, Record};
@@ -45,9 +47,9 @@ pub enum OnBad {
 
 /// What is wrong with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum Defect {
     /// The file ends inside it.
-    #[error("the file ends after {have} of its {need} bytes")]
     Truncated {
         /// Bytes there are.
         have: usize,
@@ -55,10 +57,8 @@ pub enum Defect {
         need: usize,
     },
     /// A length that no record has.
-    #[error("its length is {0}, and a record has at least {HEAD} bytes")]
     Length(u16),
     /// A length that spans other records.
-    #[error("its length is {length}, and other records begin {inside} bytes behind its beginning")]
     Spans {
         /// What it says.
         length: usize,
@@ -66,16 +66,12 @@ pub enum Defect {
         inside: usize,
     },
     /// Lengths that are right the other way round.
-    #[error("{}", order_text(*.0))]
     Order(ByteOrder),
     /// A time that is none.
-    #[error("its time is invalid: {0}")]
     Time(#[from] BadTime),
     /// A name of a device that is not the name of that device.
-    #[error("it is the name of a device, and does not belong to that device")]
     Name,
     /// A time before that of the record before it.
-    #[error("its time {time} is before {before}, the time of the record before it")]
     Backwards {
         /// The time before.
         before: Timestamp,
@@ -84,7 +80,6 @@ pub enum Defect {
     },
     /// A time after those of the records that follow it. Known only where bad records are skipped: otherwise the next
     /// record is told as [`Defect::Backwards`].
-    #[error("its time {time} is after {after} and more, the times of the records behind it")]
     Ahead {
         /// Its time.
         time: Timestamp,
@@ -93,13 +88,44 @@ pub enum Defect {
     },
 }
 
-fn order_text(read_as: ByteOrder) -> &'static str {
+impl Defect {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Defect::Truncated { have, need } => {
+                fault!("the file ends after {have} of its {need} bytes")
+            }
+            Defect::Length(it) => {
+                fault!("its length is {it}, and a record has at least {HEAD} bytes")
+            }
+            Defect::Spans { length, inside } => fault!(
+                "its length is {length}, and other records begin {inside} bytes behind its \
+                 beginning"
+            ),
+            Defect::Order(it) => order_text(*it),
+            Defect::Time(it) => it.fault().at("its time is invalid"),
+            Defect::Name => {
+                fault!("it is the name of a device, and does not belong to that device")
+            }
+            Defect::Backwards { before, time } => {
+                fault!("its time {time} is before {before}, the time of the record before it")
+            }
+            Defect::Ahead { time, after } => fault!(
+                "its time {time} is after {after} and more, the times of the records behind it"
+            ),
+        }
+    }
+}
+
+into_fault!(Defect);
+
+fn order_text(read_as: ByteOrder) -> Fault {
     match read_as {
         ByteOrder::Big => {
-            "its lengths have the lower byte first; read it with --length-order little"
+            fault!("its lengths have the lower byte first"; "read it with --length-order little")
         }
         ByteOrder::Little => {
-            "its lengths have the higher byte first; read it without --length-order"
+            fault!("its lengths have the higher byte first"; "read it without --length-order")
         }
     }
 }
@@ -418,13 +444,13 @@ impl<R: Read> Reader<R> {
     fn ahead(&self, rest: &[u8], time: Timestamp, after: Timestamp) -> Option<Defect> {
         let before = self.last.map_or((i64::MIN, 0), Timestamp::moment);
         let is_before = (before..time.moment()).contains(&after.moment());
-        let is_wrong = is_before && self.agree(rest, (after, time));
+        let is_wrong = is_before && self.agree(rest, after, time);
         is_wrong.then_some(Defect::Ahead { time, after })
     }
 
     /// Whether the next records go on from `after` and stay before `time`.
     #[cold]
-    fn agree(&self, rest: &[u8], (after, time): (Timestamp, Timestamp)) -> bool {
+    fn agree(&self, rest: &[u8], after: Timestamp, time: Timestamp) -> bool {
         let (mut rest, mut last) = (rest, after.moment());
         for _ in 1..SURE {
             let Ok((len, next)) = whole(rest, self.reading.order) else { return rest.is_empty() };

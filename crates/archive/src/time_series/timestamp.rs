@@ -14,6 +14,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use wirebeat_units::{Fault, fault, into_fault};
+
 /// Microseconds of a day.
 const DAY_US: i64 = 86_400 * SECOND_US;
 const SECOND_US: i64 = 1_000_000;
@@ -45,25 +47,24 @@ pub enum Rounding {
 }
 
 impl FromStr for Rounding {
-    type Err = &'static str;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Rounding, &'static str> {
+    fn from_str(text: &str) -> Result<Rounding, Fault> {
         match text {
             "us" => Ok(Rounding::Micros),
             "ms" => Ok(Rounding::Millis),
-            _ => Err("unknown unit; write us or ms"),
+            _ => Err(fault!("unknown unit"; "write us or ms")),
         }
     }
 }
 
 /// What is wrong with a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum BadTime {
     /// A half byte above 9.
-    #[error("the {0} has characters that are not digits")]
     Digits(&'static str),
     /// A part beyond its range.
-    #[error("the {part} is {value}; it goes from {least} to {most}")]
     Range {
         /// Which.
         part: &'static str,
@@ -75,7 +76,6 @@ pub enum BadTime {
         most: u32,
     },
     /// A day that this month does not have.
-    #[error("{year:04}-{month:02} has no day {day}; it has {days}")]
     Day {
         /// The year.
         year: u16,
@@ -87,34 +87,71 @@ pub enum BadTime {
         days: u8,
     },
     /// A second for which this scale has no place.
-    #[error("the second is 60; leap seconds have no place here: write the second after it")]
     LeapSecond,
     /// No zone anywhere.
-    #[error("the zone is unknown; zones go from -14:00 to +14:00, and +00:00 or Z is UTC")]
     Zone,
     /// A text that is not a time.
-    #[error("this is not a time of ISO 8601: write 2015-07-01T19:20:30.456789+01:00")]
     Text,
     /// A text that says no zone.
-    #[error("it has no zone; write it with one, Z or +01:00")]
     NoZone,
     /// More digits than the archive keeps.
-    #[error(
-        "the second has more than nine decimals, and an archive keeps nanoseconds; round them first"
-    )]
     TooFine,
     /// A fine time whose moment is a whole microsecond, which has another form.
-    #[error("it is not a time with nanoseconds")]
     NotFine,
     /// A kind of time that is not known here.
-    #[error(
-        "its kind is {0:#04x}, which this version does not know; read it with a newer version of Wirebeat"
-    )]
     Kind(u8),
     /// Beyond the years that have four digits.
-    #[error("the year does not have four digits; archives go from 0000 to 9999")]
     Year,
 }
+
+impl BadTime {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            BadTime::Digits(it) => fault!("the {it} has characters that are not digits"),
+            BadTime::Range { part, value, least, most } => {
+                fault!("the {part} is {value}"; "it goes from {least} to {most}")
+            }
+            BadTime::Day { year, month, day, days } => {
+                fault!("{year:04}-{month:02} has no day {day}"; "it has {days}")
+            }
+            BadTime::LeapSecond => {
+                fault!(
+                    "the second is 60";
+                    "leap seconds have no place here: write the second after it"
+                )
+            }
+            BadTime::Zone => {
+                fault!(
+                    "the zone is unknown";
+                    "zones go from -14:00 to +14:00, and +00:00 or Z is UTC"
+                )
+            }
+            BadTime::Text => {
+                fault!("this is not a time of ISO 8601"; "write 2015-07-01T19:20:30.456789+01:00")
+            }
+            BadTime::NoZone => fault!("it has no zone"; "write it with one, Z or +01:00"),
+            BadTime::TooFine => {
+                fault!(
+                    "the second has more than nine decimals, and an archive keeps nanoseconds";
+                    "round them first"
+                )
+            }
+            BadTime::NotFine => fault!("it is not a time with nanoseconds"),
+            BadTime::Kind(it) => {
+                fault!(
+                    "its kind is {it:#04x}, which this version does not know";
+                    "read it with a newer version of Wirebeat"
+                )
+            }
+            BadTime::Year => {
+                fault!("the year does not have four digits"; "archives go from 0000 to 9999")
+            }
+        }
+    }
+}
+
+into_fault!(BadTime);
 
 impl Timestamp {
     /// Bytes that it takes.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use wirebeat_archive::index::{Fingerprint, Index, IndexError};
 use wirebeat_archive::time_series::{Place, ReadError};
+use wirebeat_units::fault;
 use wirebeat_units::human::counted;
 
 use super::work::archive_from;
@@ -32,21 +33,23 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let at = args.archive.display().to_string();
     let failed =
-        |error: io::Error| Failure::usage(&format!("cannot read it: {error}")).at(at.clone());
+        |error: io::Error| Failure::usage(format!("cannot read it: {error}")).at(at.clone());
     let kind = || fs::metadata(&args.archive).map(|meta| meta.file_type()).map_err(failed);
     if !is_standard(&args.archive) && kind()?.is_dir() {
         return Err(cannot_read(&args.archive, &io::ErrorKind::IsADirectory.into()));
     }
     if is_standard(&args.archive) || !kind()?.is_file() {
-        return Err(Failure::usage("an index stands beside a file; name a file").at(at.clone()));
+        return Err(
+            Failure::usage(fault!("an index stands beside a file"; "name a file")).at(at.clone())
+        );
     }
     let file = File::open(&args.archive).map_err(failed)?;
     let (work, mut reader) = archive_from(&args.archive, args.reading.reading(), Place::default())?;
     let path = Index::path(&args.archive);
     let wrong = |error: IndexError| match &error {
         IndexError::Archive(error @ ReadError::System { .. }) => work.failure(error),
-        IndexError::System { .. } => Failure::machine(&error.to_string()),
-        _ => work.wrong(&error.to_string()),
+        IndexError::System { .. } => Failure::machine(error.fault()),
+        _ => work.wrong(error.fault()),
     };
     // said before hours of work
     Index::may_be_written(&path).map_err(wrong)?;
@@ -55,7 +58,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     work.end();
     let index = made.map_err(wrong)?;
     index.write(&path).map_err(|error| match &error {
-        IndexError::System { .. } => Failure::output(&error.to_string()),
+        IndexError::System { .. } => Failure::output(error.fault()),
         _ => wrong(error),
     })?;
     tell_skipped(reader.tally(), reader.name());

@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wirebeat_archive::merge::{Merge, buffer};
 use wirebeat_archive::time_series::{Reader, Writer};
+use wirebeat_units::fault;
 use wirebeat_units::human::counted;
 
 use super::{ArchiveOutput, ReadArgs, copy, name, open, tell_skipped};
@@ -41,7 +42,7 @@ pub struct Args {
 /// Merges.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     if args.archives.iter().filter(|path| is_standard(path)).count() > 1 {
-        return Err(Failure::usage("standard input is named twice; name it once").at("-"));
+        return Err(Failure::usage(fault!("standard input is named twice"; "name it once")).at("-"));
     }
     make_room(args.archives.len() as u64)?;
     let inputs = args.archives.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
@@ -75,11 +76,12 @@ fn make_room(archives: u64) -> Result<(), Failure> {
         return Ok(());
     }
     if let Some(maximum) = maximum.filter(|maximum| *maximum < need) {
-        let message = format!(
-            "{archives} archives are more files than this program may have open at once ({maximum}); raise the \
-             limit with 'ulimit -n', or merge some of them first"
+        let message = fault!(
+            "{archives} archives are more files than this program may have open at once \
+             ({maximum})";
+            "raise the limit with 'ulimit -n', or merge some of them first"
         );
-        return Err(Failure::machine(&message));
+        return Err(Failure::machine(message));
     }
     let more = Rlimit { current: Some(need), maximum };
     setrlimit(Resource::Nofile, more).map_err(|error| {

@@ -30,6 +30,7 @@ use wirebeat_units::printable::printable_lines;
 use crate::failure::Failure;
 use crate::file::is_standard;
 use crate::output::{self, Output as Results, ReportArgs, ResultFiles};
+use wirebeat_units::Fault;
 use work::Work;
 
 /// How often the bar is drawn anew.
@@ -118,19 +119,19 @@ impl ReadArgs {
     }
 }
 
-fn on_bad(text: &str) -> Result<OnBad, String> {
+fn on_bad(text: &str) -> Result<OnBad, Fault> {
     match text {
         "stop" => Ok(OnBad::Stop),
         "skip" => Ok(OnBad::Skip),
-        _ => Err("this is neither stop nor skip".to_owned()),
+        _ => Err("this is neither stop nor skip".into()),
     }
 }
 
-fn byte_order(text: &str) -> Result<ByteOrder, String> {
+fn byte_order(text: &str) -> Result<ByteOrder, Fault> {
     match text {
         "big" => Ok(ByteOrder::Big),
         "little" => Ok(ByteOrder::Little),
-        _ => Err("this is neither big nor little".to_owned()),
+        _ => Err("this is neither big nor little".into()),
     }
 }
 
@@ -303,11 +304,11 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
         true => STANDARD_OUTPUT.to_owned(),
         false => path.display().to_string(),
     };
-    Failure::output(&format!("cannot write it: {error}")).at(place).hint(ROOM)
+    Failure::output(format!("cannot write it: {error}")).at(place).hint(ROOM)
 }
 
 /// Why a record could not be written.
-fn not_written(told: &str, error: &io::Error) -> Failure {
+fn not_written(told: impl Into<Fault>, error: &io::Error) -> Failure {
     let failure = Failure::output(told);
     match Refused::place(error) {
         Some(place) => failure.at(place).hint(ROOM),

@@ -9,6 +9,7 @@ use clap::Args as ClapArgs;
 use wirebeat_archive::select::{DeviceFilter, Numbered, Pattern, Selected, Selection};
 use wirebeat_archive::time_series::{OnBad, Place, Timestamp, Writer};
 use wirebeat_units::human::counted;
+use wirebeat_units::{Fault, fault};
 
 use super::work::{archive_from, holds, index_of};
 use super::{ArchiveOutput, FromTo, ReadArgs, tell_skipped};
@@ -49,7 +50,7 @@ pub struct Args {
     reading: ReadArgs,
 }
 
-fn numbers(text: &str) -> Result<Range<u64>, String> {
+fn numbers(text: &str) -> Result<Range<u64>, Fault> {
     let number = |text: &str, without: u64| match text.trim() {
         "" => Some(without),
         text => text.parse().ok(),
@@ -58,8 +59,10 @@ fn numbers(text: &str) -> Result<Range<u64>, String> {
         .split_once("..")
         .and_then(|(first, end)| Some(number(first, 0)?..number(end, u64::MAX)?));
     range.filter(|range| !range.is_empty()).ok_or_else(|| {
-        "these are no numbers of records; write for example 1000..2000, or 1000.. for all from there on"
-            .to_owned()
+        fault!(
+            "these are no numbers of records";
+            "write for example 1000..2000, or 1000.. for all from there on"
+        )
     })
 }
 
@@ -127,7 +130,7 @@ fn nothing(args: &Args, read: u64) -> Failure {
 /// The devices in a file.
 fn listed(path: &Path) -> Result<Vec<Pattern>, Failure> {
     let unreadable = |why: &dyn Display| {
-        let failure = Failure::usage(&format!("cannot read the devices: {why}"));
+        let failure = Failure::usage(format!("cannot read the devices: {why}"));
         failure.at(path.display().to_string()).hint("name a text with one device in each line")
     };
     let file = wirebeat_run::open_regular(path).map_err(|error| unreadable(&error))?;
@@ -142,11 +145,13 @@ fn listed(path: &Path) -> Result<Vec<Pattern>, Failure> {
         }
         let at = || format!("{}:{number}", path.display());
         let pattern = device.parse();
-        patterns.push(pattern.map_err(|bad| Failure::usage(&format!("{bad}")).at(at()))?);
+        patterns.push(pattern.map_err(|bad| Failure::usage(format!("{bad}")).at(at()))?);
     }
     match patterns.is_empty() {
-        true => Err(Failure::usage("there is no device in the file; write one in each line")
-            .at(path.display().to_string())),
+        true => {
+            Err(Failure::usage(fault!("there is no device in the file"; "write one in each line"))
+                .at(path.display().to_string()))
+        }
         false => Ok(patterns),
     }
 }

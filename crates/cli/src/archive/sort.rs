@@ -8,8 +8,8 @@ use rustix::fs::{Access, access};
 use wirebeat_archive::sort::{MEMORY_MIN, Sorter};
 use wirebeat_archive::time_series::{Place, Reading, Writer};
 use wirebeat_run::Exit;
-use wirebeat_units::Bytes;
 use wirebeat_units::human::counted;
+use wirebeat_units::{Bytes, Fault, fault};
 
 use super::work::archive_from;
 use super::{ArchiveOutput, FromTo, ReadArgs, cannot_make, tell_skipped};
@@ -45,15 +45,15 @@ pub struct Args {
     reading: ReadArgs,
 }
 
-fn memory(text: &str) -> Result<Bytes, String> {
+fn memory(text: &str) -> Result<Bytes, Fault> {
     let bytes: Bytes = text.parse().map_err(|why| format!("{why}"))?;
     match bytes.get() < MEMORY_MIN as u64 {
-        true => Err("it is too little to sort in; give it 1MiB or more".to_owned()),
+        true => Err(fault!("it is too little to sort in"; "give it 1MiB or more")),
         false => Ok(bytes),
     }
 }
 
-fn folder(text: &str) -> Result<PathBuf, String> {
+fn folder(text: &str) -> Result<PathBuf, Fault> {
     let path = PathBuf::from(text);
     let usable = fs::metadata(&path).and_then(|meta| match meta.is_dir() {
         true => Ok(access(&path, Access::WRITE_OK | Access::EXEC_OK)?),
@@ -61,8 +61,9 @@ fn folder(text: &str) -> Result<PathBuf, String> {
     });
     match usable {
         Ok(()) => Ok(path),
-        Err(error) => Err(format!(
-            "'{text}' has no temporary files: {error}; name a folder that you may write to"
+        Err(error) => Err(fault!(
+            "'{text}' has no temporary files: {error}";
+            "name a folder that you may write to"
         )),
     }
 }

@@ -10,10 +10,11 @@ use wirebeat_archive::time_series::{
 use wirebeat_report::text::WIDTH;
 use wirebeat_report::text::style::{Style, clean, hang};
 use wirebeat_run::Exit;
+use wirebeat_units::Fault;
 use wirebeat_units::human::{self, counted};
 
 use super::work::archive_from;
-use crate::failure::{Failure, parts};
+use crate::failure::Failure;
 use crate::output::{Answer, Output, ResultFiles};
 
 /// What lengths in the other byte order are called.
@@ -64,7 +65,12 @@ struct Kind {
 struct First {
     #[serde(flatten)]
     place: Place,
-    message: String,
+    #[serde(serialize_with = "sentence")]
+    message: Fault,
+}
+
+fn sentence<S: serde::Serializer>(fault: &Fault, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(fault)
 }
 
 /// Verifies.
@@ -101,7 +107,7 @@ const TELL_EVERY: u64 = 1 << 16;
 fn document(name: &str, tally: &Tally, turned: Option<Bad>) -> VerifyDocument {
     let kind = |kind, bad: LeftOut| {
         let LeftOut { places: count, records, bytes, first } = bad;
-        let first = first.map(|bad| First { place: bad.place, message: bad.defect.to_string() })?;
+        let first = first.map(|bad| First { place: bad.place, message: bad.defect.fault() })?;
         Some(Kind { kind, count, records, bytes, first })
     };
     let turned = turned.map(|bad| LeftOut { places: 1, first: Some(bad), ..LeftOut::default() });
@@ -139,12 +145,12 @@ fn text(found: &VerifyDocument, style: Style) -> String {
     for kind in &found.bad {
         text += &format!("  {} {}\n", human::count(kind.count), kind.kind);
         let first = &kind.first;
-        let (what, remedy) = parts(&first.message);
+        let Fault { what, hint } = &first.message;
         let before = if kind.count > 1 { "the first is " } else { "" };
         text += &hang("    ", &format!("{before}{}: {what}", first.place), WIDTH);
         text.push('\n');
-        if let Some(remedy) = remedy.filter(|_| kind.kind == TURNED) {
-            text += &format!("  hint: {remedy}\n");
+        if let Some(hint) = hint.as_ref().filter(|_| kind.kind == TURNED) {
+            text += &format!("  hint: {hint}\n");
         }
     }
     if found.bad.iter().all(|kind| kind.kind != TURNED) {

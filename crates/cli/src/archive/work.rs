@@ -10,6 +10,7 @@ use wirebeat_archive::time_series::{Place, ReadError, Reader, Reading};
 use wirebeat_archive::{Error, Sink, Source};
 use wirebeat_archive::{capture, csv};
 use wirebeat_run::Stop;
+use wirebeat_units::Fault;
 
 use super::WorkBar;
 use crate::failure::{Cause, Failure};
@@ -65,13 +66,13 @@ impl Work {
         copied.map_err(|error| match &error {
             // a record that the format has no place for
             CopyError::Write { source, .. } if source.kind() == io::ErrorKind::InvalidInput => {
-                self.wrong(&error.to_string())
+                self.wrong(error.fault())
             }
             CopyError::Write { .. } if !self.goes_on() => self.wrong(STOPPED),
-            CopyError::Write { source, .. } => super::not_written(&error.to_string(), source),
-            CopyError::Read(read) if is_system(read) => self.refused(&error.to_string()),
-            CopyError::Read(_) => self.bad(&error.to_string()),
-            CopyError::Stopped => self.wrong(&error.to_string()),
+            CopyError::Write { source, .. } => super::not_written(error.fault(), source),
+            CopyError::Read(read) if is_system(read) => self.refused(error.fault()),
+            CopyError::Read(_) => self.bad(error.fault()),
+            CopyError::Stopped => self.wrong(error.fault()),
         })
     }
 
@@ -83,27 +84,27 @@ impl Work {
     /// Why an archive was not read to its end.
     pub fn failure(&self, error: &ReadError) -> Failure {
         match error {
-            ReadError::System { .. } => self.refused(&error.to_string()),
-            ReadError::Bad { .. } => self.bad(&error.to_string()),
+            ReadError::System { .. } => self.refused(error.fault()),
+            ReadError::Bad { .. } => self.bad(error.fault()),
         }
     }
 
     /// What is wrong with the input.
-    fn bad(&self, message: &str) -> Failure {
-        self.wrong(message).hint("--on-bad skip leaves out what is wrong, and counts it")
+    fn bad(&self, fault: impl Into<Fault>) -> Failure {
+        self.wrong(fault).hint("--on-bad skip leaves out what is wrong, and counts it")
     }
 
     /// Why the system did not read on, unless it was a signal.
-    fn refused(&self, message: &str) -> Failure {
-        if self.stop.asked() { self.wrong(message) } else { Failure::machine(message) }
+    fn refused(&self, fault: impl Into<Fault>) -> Failure {
+        if self.stop.asked() { self.wrong(fault) } else { Failure::machine(fault) }
     }
 
     /// Why the work was not done, unless it was a signal.
-    pub fn wrong(&self, message: &str) -> Failure {
+    pub fn wrong(&self, fault: impl Into<Fault>) -> Failure {
         self.end();
         match self.stop.asked() {
             true => Failure::new(Cause::Stopped, STOPPED),
-            false => Failure::usage(message),
+            false => Failure::usage(fault),
         }
     }
 }
@@ -168,7 +169,7 @@ pub fn archive_from(
     let mut input = super::open(path)?;
     if place.offset > 0 {
         let failed = |error: io::Error| {
-            Failure::machine(&format!("cannot read it: {error}")).at(path.display().to_string())
+            Failure::machine(format!("cannot read it: {error}")).at(path.display().to_string())
         };
         let mut file = File::open(path).map_err(failed)?;
         file.seek(SeekFrom::Start(place.offset)).map_err(failed)?;

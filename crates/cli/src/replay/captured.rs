@@ -12,7 +12,7 @@ use wirebeat_traffic::scenario::replay::{
 
 use super::Args;
 use super::stream::Recording;
-use wirebeat_units::Nanos;
+use wirebeat_units::{Fault, Nanos, fault};
 
 use crate::failure::Failure;
 use crate::packet::PacketArgs;
@@ -58,21 +58,22 @@ const TRUNCATED: [(&str, &str, Truncated); 3] = [
     ("skip", "They are left out and counted", Truncated::Skip),
 ];
 
-fn pair<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<(T, T), String> {
+fn pair<T: FromStr<Err: Into<Fault>>>(text: &str) -> Result<(T, T), Fault> {
     let (from, to) = text.split_once('=').ok_or_else(|| {
-        format!(
-            "'{text}' does not say what becomes what; write what was, '=', and what takes its place, for example \
+        fault!(
+            "'{text}' does not say what becomes what";
+            "write what was, '=', and what takes its place, for example \
              10.1.0.0/16=192.168.0.0/16 or 80=8080"
         )
     })?;
-    let one = |text: &str| text.parse::<T>().map_err(|why| why.to_string());
+    let one = |text: &str| text.parse::<T>().map_err(Into::into);
     Ok((one(from)?, one(to)?))
 }
 
-fn vlan(text: &str) -> Result<Vlan, String> {
+fn vlan(text: &str) -> Result<Vlan, Fault> {
     let id = |text: &str| {
         let refused =
-            |_| format!("'{text}' is not a VLAN; write a number, off, or for example 5=50");
+            |_| fault!("'{text}' is not a VLAN"; "write a number, off, or for example 5=50");
         text.trim().parse::<u16>().map_err(refused)
     };
     if text == "off" {
@@ -85,7 +86,7 @@ fn vlan(text: &str) -> Result<Vlan, String> {
         let (from, to) = rule.split_once('=').unwrap_or((rule, ""));
         Ok((id(from)?, id(to)?))
     };
-    text.split(',').map(rule).collect::<Result<_, String>>().map(Vlan::Map)
+    text.split(',').map(rule).collect::<Result<_, Fault>>().map(Vlan::Map)
 }
 
 /// Whether the files are captures, by how they begin; where that cannot be seen, by what they are called.
@@ -107,7 +108,7 @@ pub fn are_captures(files: &[Recording]) -> Result<bool, Failure> {
     match files.iter().find(|file| is_capture(file) != first) {
         None => Ok(first),
         Some(other) => Err(Failure::usage(
-            "archives and captures are not replayed together; name files of one kind",
+            fault!("archives and captures are not replayed together"; "name files of one kind"),
         )
         .at(other.name.display().to_string())),
     }
@@ -126,8 +127,11 @@ pub fn check(args: &Args) -> Result<(), Failure> {
     } else {
         return Ok(());
     };
-    let why = "the frames of a capture have their headers; leave it out, and say with --map-address, --map-port, \
-               --source-mac, --destination-mac and --vlan what becomes other";
+    let why = fault!(
+        "the frames of a capture have their headers";
+        "leave it out, and say with --map-address, --map-port, --source-mac, --destination-mac \
+         and --vlan what becomes other"
+    );
     Err(Failure::usage(why).at(flag))
 }
 
@@ -158,10 +162,17 @@ mod tests {
         assert_eq!(vlan("7"), Ok(Vlan::Set(7)));
         assert_eq!(vlan("5=50, 6=60"), Ok(Vlan::Map([(5, 50), (6, 60)].into_iter().collect())));
         for text in ["", "on", "5=", "5=6,7", "70000"] {
-            assert!(vlan(text).unwrap_err().contains("is not a VLAN"), "{text}");
+            assert!(vlan(text).unwrap_err().to_string().contains("is not a VLAN"), "{text}");
         }
         assert!(pair::<PortRange>("80=8080").is_ok() && pair::<Prefix>("::/0=fd00::/8").is_ok());
-        assert!(pair::<PortRange>("80").unwrap_err().contains("does not say what becomes what"));
-        assert!(pair::<Prefix>("10.0.0.0/8=x").unwrap_err().contains("is not an IP prefix"));
+        assert!(
+            pair::<PortRange>("80")
+                .unwrap_err()
+                .to_string()
+                .contains("does not say what becomes what")
+        );
+        assert!(
+            pair::<Prefix>("10.0.0.0/8=x").unwrap_err().to_string().contains("is not an IP prefix")
+        );
     }
 }

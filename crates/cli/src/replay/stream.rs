@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, open};
 use wirebeat_archive::capture;
 use wirebeat_archive::compressed::{is_packed, unpacked};
+use wirebeat_units::fault;
 
 use crate::failure::Failure;
 use crate::file::is_standard;
@@ -47,7 +48,7 @@ pub fn recordings(
     mut notice: impl FnMut(&str),
 ) -> Result<Vec<Recording>, Failure> {
     if names.iter().filter(|name| is_standard(name)).count() > 1 {
-        let why = "standard input is one file and can be read once; name '-' once";
+        let why = fault!("standard input is one file and can be read once"; "name '-' once");
         return Err(Failure::usage(why).at("<FILE>"));
     }
     let recording = |name: &PathBuf| match is_stream(name) {
@@ -88,9 +89,7 @@ fn called(name: &Path) -> String {
 /// Writes all of a stream, unpacked, to a file without a name.
 fn spool(name: &Path) -> Result<File, Failure> {
     let unreadable = |error: io::Error| {
-        Failure::usage(&format!("cannot read it: {error}"))
-            .at(called(name))
-            .hint("check what it is")
+        Failure::usage(format!("cannot read it: {error}")).at(called(name)).hint("check what it is")
     };
     let from: Box<dyn Read> = match is_standard(name) {
         true => Box::new(io::stdin()),

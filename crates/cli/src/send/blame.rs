@@ -9,7 +9,7 @@ use wirebeat_run::{Exit, RunError};
 use wirebeat_traffic::scenario::{Invalid, Scenario};
 
 use super::scenario::FLOW;
-use crate::failure::{Failure, parts};
+use crate::failure::Failure;
 use crate::replay::FLOW as REPLAY;
 
 /// Keys of a scenario, without the places in lists, and the flags that they come from.
@@ -93,7 +93,7 @@ const LAST_HINT: &str = "leave it out, or give another value";
 
 /// Why the scenario is invalid.
 pub fn invalid(problem: &Invalid, scenario: &Scenario) -> Failure {
-    let failure = Failure::usage(&in_flags(&problem.why)).hint(LAST_HINT);
+    let failure = Failure::usage(problem.why.clone().map(in_flags)).hint(LAST_HINT);
     match place(&problem.at.to_string(), scenario) {
         Some(place) => failure.at(place),
         None => failure.at(format!("{} of --print-scenario", problem.at)),
@@ -105,17 +105,11 @@ pub fn error(error: RunError, scenario: &Scenario) -> Failure {
     if let RunError::Scenario(error) = &error {
         return invalid(error.problem(), scenario);
     }
-    let what = in_flags(&error.what());
-    let (what, said) = match error.remedy() {
-        Some(hint) => (what.as_str(), Some(hint)),
-        None => parts(&what),
-    };
-    let mut hint = said.map(in_flags);
+    let mut fault = error.fault().map(in_flags);
     if let Some(target) = perhaps_a_port(scenario).filter(|_| error.exit() == Exit::Machine) {
-        let said = hint.map(|hint| format!("{hint}, or ")).unwrap_or_default();
-        hint = Some(format!("{said}write {target} if its end is the UDP port"));
+        fault = fault.and_hint(format!("write {target} if its end is the UDP port"));
     }
-    Failure::told(error.exit().into(), what.to_owned(), hint)
+    Failure::new(error.exit().into(), fault)
 }
 
 /// A destination of IPv6 that ends like one with a port, as it would be with it: `[fd00::2]:5000` of `fd00::2:5000`.
@@ -170,6 +164,7 @@ fn flag(key: &str) -> Option<&'static str> {
 mod tests {
     use wirebeat_traffic::compile::{Link, Links, compile};
     use wirebeat_traffic::scenario::KeyPath;
+    use wirebeat_units::fault;
 
     use super::*;
     use crate::send::tests::scenario;
@@ -226,7 +221,7 @@ mod tests {
             (packet("flow-2").key("ipv4").key("ttl"), &two, "--flow name=flow-2, ttl"),
             (KeyPath::root("seed"), &one, "seed of --print-scenario"),
         ] {
-            let failure = invalid(&at.invalid("why; hint"), scenario);
+            let failure = invalid(&at.invalid(fault!("why"; "hint")), scenario);
             assert_eq!(failure.sentence(), format!("{expected}: why; hint"));
         }
     }

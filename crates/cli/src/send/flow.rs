@@ -10,6 +10,7 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, Parser};
 use wirebeat_traffic::scenario::header::payload::Payload;
 use wirebeat_traffic::scenario::{Departures, FlowRate, Size};
+use wirebeat_units::{Fault, fault};
 
 use crate::packet::PacketArgs;
 use crate::usage;
@@ -88,15 +89,16 @@ pub struct NamedFlow {
 }
 
 impl FromStr for NamedFlow {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         let parts = split(text);
         if let Some(part) =
             parts.iter().find(|part| part.is_empty() || part.starts_with(['-', '=']))
         {
-            return Err(format!(
-                "'{part}' is not a key with a value; write for example name=voice,rate=12500pps,size=214B"
+            return Err(fault!(
+                "'{part}' is not a key with a value";
+                "write for example name=voice,rate=12500pps,size=214B"
             ));
         }
         let flags = parts.iter().map(|part| format!("--{part}"));
@@ -126,7 +128,7 @@ fn split(text: &str) -> Vec<String> {
 }
 
 /// A mistake in the words of flags, as one of keys.
-fn explain(error: &clap::Error) -> String {
+fn explain(error: &clap::Error) -> Fault {
     let about = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let key = |flag: String| {
         let flag = flag.split([' ', '=']).next().unwrap_or_default().to_owned();
@@ -136,16 +138,20 @@ fn explain(error: &clap::Error) -> String {
     match error.kind() {
         ErrorKind::UnknownArgument => match error.get(ContextKind::SuggestedArg) {
             Some(known) => {
-                format!("unknown key '{unknown}'; did you mean '{}'?", key(known.to_string()))
+                fault!("unknown key '{unknown}'"; "did you mean '{}'?", key(known.to_string()))
             }
-            None => format!("unknown key '{unknown}'; use one of {}", keys().join(", ")),
+            None => fault!("unknown key '{unknown}'"; "use one of {}", keys().join(", ")),
         },
         ErrorKind::TooManyValues => {
-            format!("the key '{unknown}' stands alone; leave out its value")
+            fault!("the key '{unknown}' stands alone"; "leave out its value")
         }
         _ => {
-            let told = usage::explain(error).sentence();
-            keys().iter().fold(told, |told, key| told.replace(&format!("--{key}"), key))
+            let as_keys = |text: &str| {
+                keys()
+                    .iter()
+                    .fold(text.to_owned(), |text, key| text.replace(&format!("--{key}"), key))
+            };
+            usage::explain(error).fault().map(as_keys)
         }
     }
 }
@@ -203,10 +209,10 @@ mod tests {
             ("dscp=ef,tos=1", "dscp and tos do not go together; leave one of them out"),
             ("no-probe=1", "the key 'no-probe' stands alone; leave out its value"),
         ] {
-            let error = text.parse::<NamedFlow>().unwrap_err();
+            let error = text.parse::<NamedFlow>().unwrap_err().to_string();
             assert!(error.starts_with(message), "{text}: {error}");
         }
-        let unlike_any = "xyzzy=1".parse::<NamedFlow>().unwrap_err();
+        let unlike_any = "xyzzy=1".parse::<NamedFlow>().unwrap_err().to_string();
         assert!(unlike_any.contains("use one of name, to, rate"), "{unlike_any}");
     }
 

@@ -92,7 +92,7 @@ struct RunArgs {
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let scenario = scenario::scenario(args)?;
     if args.print_scenario {
-        let yaml = scenario.to_yaml().map_err(|error| Failure::usage(&error.to_string()))?;
+        let yaml = scenario.to_yaml().map_err(|error| Failure::usage(error.to_string()))?;
         print_data(&yaml)?;
         return Ok(0);
     }

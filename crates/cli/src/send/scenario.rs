@@ -3,6 +3,7 @@
 use wirebeat_traffic::scenario::header::Header;
 use wirebeat_traffic::scenario::header::payload::Payload;
 use wirebeat_traffic::scenario::{FlowSpec, Probe, RunSpec, Scenario};
+use wirebeat_units::fault;
 
 use super::flow::FlowArgs;
 use super::{Args, blame};
@@ -26,8 +27,8 @@ pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
         let place = format!("--flow name={name}");
         let spec = flow(&named.flow.clone().or(&args.flow)).map_err(|e| e.at(place.clone()))?;
         if scenario.flows.insert(name.clone(), spec).is_some() {
-            let twice = format!("two flows are named '{name}'; give each a name of its own");
-            return Err(Failure::usage(&twice).at(place));
+            let twice = fault!("two flows are named '{name}'"; "give each a name of its own");
+            return Err(Failure::usage(twice).at(place));
         }
     }
     scenario.run = run(args);
@@ -43,7 +44,7 @@ fn run(args: &Args) -> RunSpec {
 fn flow(args: &FlowArgs) -> Result<FlowSpec, Failure> {
     let Some(to) = args.to else {
         return Err(Failure::usage(
-            "there is no destination; give --to, for example --to 10.0.0.2:9",
+            fault!("there is no destination"; "give --to, for example --to 10.0.0.2:9"),
         ));
     };
     let usual = FlowSpec::from_port(PORT);

@@ -21,6 +21,7 @@ use config::{
 pub use config::{StampConfig, StampSetting};
 pub(crate) use received::Stamped;
 pub(crate) use sent::{Asked, REQUEST_WORDS, SentStamps, request};
+use wirebeat_units::{Fault, fault};
 
 /// Frames that a port has stamped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,29 +53,30 @@ impl Card {
         offered: Timestamping,
         wanted: Wanted,
     ) -> Result<Card, PortError> {
-        let missing = |missing: String| {
+        let missing = |missing: Fault| {
             PortError::missing(engine, interface, missing).with_hint("use '--timestamps software'")
         };
         let Some(number) = offered.clock else {
-            return Err(missing("its card has no clock to stamp frames by".to_owned()));
+            return Err(missing("its card has no clock to stamp frames by".into()));
         };
         if wanted.sent && !offered.transmit {
-            return Err(missing("its card does not stamp the frames that it sends".to_owned()));
+            return Err(missing("its card does not stamp the frames that it sends".into()));
         }
         if wanted.received && offered.receive == ReceiveStamps::None {
-            return Err(missing("its card does not stamp the frames that it receives".to_owned()));
+            return Err(missing("its card does not stamp the frames that it receives".into()));
         }
         // the clock first: nothing is changed where it cannot be read
         let clock = CardClock::open(number).map_err(|error| {
             let path = clock::path(number);
             missing(match error.kind() {
                 io::ErrorKind::PermissionDenied => {
-                    format!("this process may not read its card's clock {path}; run as root")
+                    fault!("this process may not read its card's clock {path}"; "run as root")
                 }
-                io::ErrorKind::NotFound => format!(
-                    "its card's clock {path} is not there; in a container, pass the device in"
+                io::ErrorKind::NotFound => fault!(
+                    "its card's clock {path} is not there";
+                    "in a container, pass the device in"
                 ),
-                _ => format!("its card's clock {path} cannot be read ({error})"),
+                _ => fault!("its card's clock {path} cannot be read ({error})"),
             })
         })?;
         let system =
@@ -89,9 +91,9 @@ impl Card {
         }
         let held = setting.hold(former, asked).map_err(|error| match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => {
-                missing("having its card stamp frames needs CAP_NET_ADMIN; run as root".to_owned())
+                missing(fault!("having its card stamp frames needs CAP_NET_ADMIN"; "run as root"))
             }
-            Some(libc::ERANGE | libc::EOPNOTSUPP | libc::EINVAL) => missing(format!(
+            Some(libc::ERANGE | libc::EOPNOTSUPP | libc::EINVAL) => missing(fault!(
                 "its driver offers to stamp frames, and refuses when it is asked ({error})"
             )),
             _ => system("having the card stamp frames".into())(error),
@@ -101,7 +103,7 @@ impl Card {
         let receives = received(now.rx_filter);
         if wanted.received && receives == ReceiveStamps::None {
             return Err(missing(
-                "its driver took the order to stamp received frames, and stamps none".to_owned(),
+                "its driver took the order to stamp received frames, and stamps none".into(),
             ));
         }
         Ok(Card { clock, receives, _held: Some(held) })

@@ -7,6 +7,7 @@
 use std::fs;
 
 use wirebeat_engine::port::PortError;
+use wirebeat_units::fault;
 
 /// How many nanoseconds `CLOCK_MONOTONIC` of this process is ahead of `bpf_ktime_get_ns()`: 0 outside time
 /// namespaces and on kernels without them.
@@ -18,9 +19,11 @@ pub(crate) fn ahead_of_kernel() -> Result<i64, PortError> {
     let told = namespace("time") == namespace("time_for_children");
     told.then(|| monotonic(&offsets)).flatten().ok_or_else(|| PortError::Unsupported {
         engine: "kernel",
-        what: "read the clock of this time namespace: its offset from the kernel's clock is not known; start wirebeat \
-               outside of it, or use --engine packet"
-            .to_owned(),
+        what: fault!(
+            "read the clock of this time namespace: its offset from the kernel's clock is not \
+             known";
+            "start wirebeat outside of it, or use --engine packet"
+        ),
     })
 }
 

@@ -7,6 +7,7 @@ use wirebeat_meter::filter::Filter;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_meter::observation::Observed;
+use wirebeat_units::fault;
 
 use super::abi::{OBSERVE_ALL, OBSERVE_METERED};
 use super::load::{entries, system};
@@ -49,9 +50,10 @@ pub(super) fn rings(
     let Some(slots) = observe.slots(cpus) else {
         return Err(PortError::Unsupported {
             engine: "kernel",
-            what: format!(
-                "hand on that number of observations on {cpus} CPUs: they take more than {} MiB; ask for fewer at a time",
-                ObservationOptions::MEMORY_MAX_MIB
+            what: fault!(
+                "hand on that number of observations on {cpus} CPUs: they take more than {} MiB",
+                ObservationOptions::MEMORY_MAX_MIB;
+                "ask for fewer at a time"
             ),
         });
     };

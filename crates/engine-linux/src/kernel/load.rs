@@ -80,7 +80,7 @@ pub(crate) struct Layout {
 
 pub(crate) fn system(what: &'static str, on: &str, error: libbpf_rs::Error) -> PortError {
     if let Some(log) = verifier::log() {
-        let missing = format!("{what} was refused: {}", probe::refused_by_verifier(&error, &log));
+        let missing = probe::refused_by_verifier(&error, &log).at(format!("{what} was refused"));
         return PortError::missing("kernel", on, missing);
     }
     if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {

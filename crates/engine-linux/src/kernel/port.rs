@@ -13,7 +13,7 @@ use wirebeat_engine::port::{
     TxPlan, TxPort, TxTotals, View,
 };
 use wirebeat_meter::codecs::UnixOffset;
-use wirebeat_units::{BitRate, BufferLen, Nanos};
+use wirebeat_units::{BitRate, BufferLen, Nanos, fault};
 
 use super::Attachment;
 use super::abi::{self, orders, progress, tag};
@@ -100,18 +100,18 @@ impl KernelTx {
         if plan.frame_max > BufferLen::new(FRAME_MAX.into()) {
             return Err(PortError::Unsupported {
                 engine: "kernel",
-                what: format!(
-                    "send frames of {} bytes: live frames must fit a page, so {} with FCS is the most; \
-                     use --engine packet for longer ones",
-                    plan.frame_max.with_fcs(),
-                    BufferLen::new(FRAME_MAX.into()).with_fcs()
+                what: fault!(
+                    "send frames of {} bytes: live frames must fit a page, so {} with FCS is the \
+                     most",
+                    plan.frame_max.with_fcs(), BufferLen::new(FRAME_MAX.into()).with_fcs();
+                    "use --engine packet for longer ones"
                 ),
             });
         }
         if options.thread.is_none() && (plan.paced || plan.round > 0) {
             return Err(PortError::Unsupported {
                 engine: "kernel",
-                what: "wait for launch times, or repeat, without a thread of its own".to_owned(),
+                what: "wait for launch times, or repeat, without a thread of its own".into(),
             });
         }
         super::probe::one_clock()
@@ -224,7 +224,7 @@ impl KernelTx {
         self.withdrawn.clear();
         self.caps.link = options.link;
         let change = attachment.is_some() && !load::restores_frames();
-        let frame = vec![0; usize::from(base_len(plan, change))];
+        let frame = vec![0; base_len(plan, change)];
         let orders = PumpOrders { wait: *wait, thread: thread.clone(), paced: plan.paced, frame };
         pump.restart(orders)
             .map_err(|source| system("starting the transmitting thread", on, source))?;
@@ -246,7 +246,7 @@ impl KernelTx {
         if refused(&self.progress) > 0 {
             return Err(PortError::Unsupported {
                 engine: "kernel",
-                what: format!(
+                what: fault!(
                     "build a frame for {}: its length does not fit",
                     self.options.interface
                 ),

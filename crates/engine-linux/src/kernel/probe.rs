@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use wirebeat_units::{Fault, fault};
 
 use super::skeletons::receive::ReceiveSkelBuilder;
 use super::skeletons::transmit::TransmitSkelBuilder;
@@ -13,7 +14,7 @@ use super::verifier;
 
 /// Loads the programs and makes a test run with no frame to send. `Err` says what is missing and what
 /// would mend it. Touches no interface; takes some milliseconds.
-pub fn probe() -> Result<(), String> {
+pub fn probe() -> Result<(), Fault> {
     verifier::listen();
     one_clock()?;
     let mut storage = MaybeUninit::uninit();
@@ -29,47 +30,53 @@ pub fn probe() -> Result<(), String> {
     // the ring is empty: the program finds nothing due and drops the page it was given
     let call = Call { frame: &[0; 60], repeat: 1, batch: 1 };
     test_run::run(transmit.progs.wb_transmit.as_fd(), call).map_err(|error| {
-        format!(
-            "this kernel does not run XDP programs with live frames ({error}); it needs Linux 5.18 or \
-             newer"
+        fault!(
+            "this kernel does not run XDP programs with live frames ({error})";
+            "it needs Linux 5.18 or newer"
         )
     })
 }
 
 /// The transmit program keeps to launch times of this process: both have to read one clock.
-pub(super) fn one_clock() -> Result<(), String> {
+pub(super) fn one_clock() -> Result<(), Fault> {
     match super::clock::ahead_of_kernel() {
         Ok(0) => Ok(()),
-        Ok(ahead) => Err(format!(
-            "this process is in a time namespace whose monotonic clock differs from the kernel's by {} s, and the \
-             transmit program reads the kernel's; start wirebeat outside of it, or use the engine 'packet'",
-            ahead as f64 / 1e9
+        Ok(ahead) => Err(fault!(
+            "this process is in a time namespace whose monotonic clock differs from the \
+             kernel's by {} s, and the transmit program reads the kernel's",
+            ahead as f64 / 1e9;
+            "start wirebeat outside of it, or use the engine 'packet'"
         )),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.fault()),
     }
 }
 
 /// Why a program was not loaded.
-pub(super) fn refusal(what: &str, error: &libbpf_rs::Error) -> String {
+pub(super) fn refusal(what: &str, error: &libbpf_rs::Error) -> Fault {
     if let Some(log) = verifier::log() {
-        return format!("the kernel refused {what}: {}", refused_by_verifier(error, &log));
+        return refused_by_verifier(error, &log).at(format!("the kernel refused {what}"));
     }
     match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {
-            "loading eBPF programs is not permitted: it needs CAP_BPF and CAP_NET_ADMIN; run as root"
-                .to_owned()
+            fault!(
+                "loading eBPF programs is not permitted: it needs CAP_BPF and CAP_NET_ADMIN";
+                "run as root"
+            )
         }
-        _ => format!(
-            "the kernel refused {what} ({error:#}); it needs Linux 5.18 or newer with CONFIG_BPF_SYSCALL"
-        ),
+        _ => {
+            fault!(
+                "the kernel refused {what} ({error:#})";
+                "it needs Linux 5.18 or newer with CONFIG_BPF_SYSCALL"
+            )
+        }
     }
 }
 
 /// What the verifier found, and what to do.
-pub(super) fn refused_by_verifier(error: &libbpf_rs::Error, log: &str) -> String {
-    format!(
-        "its verifier says '{}' ({error}); use the engine 'packet' or 'socket' here, and report this with the output of \
-         'wirebeat doctor --verbose', which has the whole log",
-        verifier::reason(log)
+pub(super) fn refused_by_verifier(error: &libbpf_rs::Error, log: &str) -> Fault {
+    fault!(
+        "its verifier says '{}' ({error})", verifier::reason(log);
+        "use the engine 'packet' or 'socket' here, and report this with the output of 'wirebeat \
+         doctor --verbose', which has the whole log"
     )
 }

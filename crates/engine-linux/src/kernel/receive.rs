@@ -19,6 +19,7 @@ use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_meter::summary::{
     FlowSummary, LinearBins, MeterSummary, SequenceSummary, SharedHistograms,
 };
+use wirebeat_units::fault;
 
 use super::Attachment;
 use super::abi::{
@@ -162,11 +163,11 @@ impl KernelReceiver {
         let known = KnownHeaders::of(&options.meter);
         let plan = Plan::new(&options.meter.flows, known.size(), lanes, bin_count);
         let plan = plan.map_err(|TooMuch(memory)| {
-            unsupported(format!(
-                "meter that number of flows on {lanes} queues or CPUs: they take {} MiB of kernel memory, and the limit is {} MiB; \
-                 meter fewer flows, or use --engine packet",
-                memory >> 20,
-                MEMORY_MAX >> 20
+            unsupported(fault!(
+                "meter that number of flows on {lanes} queues or CPUs: they take {} MiB of kernel \
+                 memory, and the limit is {} MiB",
+                memory >> 20, MEMORY_MAX >> 20;
+                "meter fewer flows, or use --engine packet"
             ))
         })?;
         let clock_ahead = clock::ahead_of_kernel()?;
@@ -184,9 +185,10 @@ impl KernelReceiver {
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             configure(rodata, options, &plan);
             known.configure(rodata).ok_or_else(|| {
-                unsupported(format!(
-                    "recognise flows by their headers where more than {HEADER_MASKS} different sets of header fields \
-                     change; use --engine packet"
+                unsupported(fault!(
+                    "recognise flows by their headers where more than {HEADER_MASKS} different \
+                     sets of header fields change";
+                    "use --engine packet"
                 ))
             })?;
             rodata.all_detailed = u32::from(plan.has_details_for_all(lanes));

@@ -113,7 +113,7 @@ mod tests {
         assert!(log.contains("bpf_xdp_store_bytes"), "{log}");
         for message in [
             system("loading the transmit program", "eth1", error).to_string(),
-            refusal("the transmit program", &libbpf_rs::Error::from_raw_os_error(22)),
+            refusal("the transmit program", &libbpf_rs::Error::from_raw_os_error(22)).to_string(),
         ] {
             assert!(message.contains("R3 "), "{message}");
             assert!(message.contains("; use the engine 'packet' or 'socket' here"), "{message}");

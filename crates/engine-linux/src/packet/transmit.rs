@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use wirebeat_engine::port::{CardStamps, PortError, TxCaps, TxPlan, View};
 use wirebeat_netlink::{Link, LinkIndex};
-use wirebeat_units::BufferLen;
+use wirebeat_units::{BufferLen, fault};
 
 use super::socket::{self, Protocol};
 use super::{ENGINE, HEADER_MAX};
@@ -113,12 +113,10 @@ fn check_length(link: &Link, plan: &TxPlan) -> Result<(), PortError> {
     }
     Err(PortError::Unsupported {
         engine: ENGINE,
-        what: format!(
-            "send frames of {} bytes by {}: its MTU of {} allows {} with FCS; send shorter ones, or raise the MTU",
-            plan.frame_max.with_fcs(),
-            link.name,
-            link.mtu,
-            frame_max.with_fcs()
+        what: fault!(
+            "send frames of {} bytes by {}: its MTU of {} allows {} with FCS",
+            plan.frame_max.with_fcs(), link.name, link.mtu, frame_max.with_fcs();
+            "send shorter ones, or raise the MTU"
         ),
     })
 }

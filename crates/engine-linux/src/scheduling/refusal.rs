@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
+use wirebeat_units::{Fault, fault};
 
 use super::{Attributes, FIFO, HIGHEST};
 
@@ -36,7 +37,7 @@ pub(super) fn nice_refusal() -> String {
 }
 
 /// Why SCHED_FIFO is refused here, with the remedy; `None` where it is permitted.
-pub fn realtime_refusal() -> Option<String> {
+pub fn realtime_refusal() -> Option<Fault> {
     let tried = std::thread::scope(|scope| {
         let attempt = || Attributes::fifo().set();
         scope.spawn(attempt).join()
@@ -44,30 +45,31 @@ pub fn realtime_refusal() -> Option<String> {
     match tried {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(explain(&error)),
-        Err(_) => Some("the attempt panicked; use priority 'high'".to_owned()),
+        Err(_) => Some(fault!("the attempt panicked"; "use priority 'high'")),
     }
 }
 
-fn explain(error: &std::io::Error) -> String {
+fn explain(error: &std::io::Error) -> Fault {
     let limit = getrlimit(Resource::Rtprio).current;
     if !may_raise() && limit.is_some_and(|limit| limit < u64::from(FIFO)) {
-        return format!(
-            "CAP_SYS_NICE is missing and RLIMIT_RTPRIO is {}; run as root, or allow {FIFO} (ulimit -r {FIFO})",
-            limit.unwrap_or(0)
+        return fault!(
+            "CAP_SYS_NICE is missing and RLIMIT_RTPRIO is {}", limit.unwrap_or(0);
+            "run as root, or allow {FIFO} (ulimit -r {FIFO})"
         );
     }
     if value(RUNTIME) == Some(0) {
-        return "kernel.sched_rt_runtime_us is 0, which throttles real time to nothing; write 950000 to it"
-            .to_owned();
-    }
-    if let Some(group) = group().filter(|group| group.runtime == 0) {
-        return format!(
-            "the control group {} has no real-time budget (cpu.rt_runtime_us is 0); write 950000 to it, or \
-             start from another group",
-            group.path
+        return fault!(
+            "kernel.sched_rt_runtime_us is 0, which throttles real time to nothing";
+            "write 950000 to it"
         );
     }
-    format!("the system refused it ({error}); use priority 'high'")
+    if let Some(group) = group().filter(|group| group.runtime == 0) {
+        return fault!(
+            "the control group {} has no real-time budget (cpu.rt_runtime_us is 0)", group.path;
+            "write 950000 to it, or start from another group"
+        );
+    }
+    fault!("the system refused it ({error})"; "use priority 'high'")
 }
 
 /// The share of a CPU that real time may use before the kernel throttles it, from 0 to 1.

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 use wirebeat_engine::port::PortError;
+use wirebeat_units::fault;
 
 use super::ENGINE;
 use crate::sys::{self, refused};
@@ -72,18 +73,23 @@ pub(super) fn open(address: &SocketAddr, interface: Option<&str>) -> Result<Owne
 /// Why an address is not ours, with the remedy where that is known.
 pub(super) fn not_bound(what: &'static str, address: &SocketAddr, errno: Errno) -> PortError {
     let remedy = match errno {
-        Errno::ADDRINUSE => "another program has this port; end that one, or choose another port",
+        Errno::ADDRINUSE => {
+            fault!("another program has this port"; "end that one, or choose another port")
+        }
         Errno::ACCESS => {
-            "ports below 1024 are for root; run as root, or choose a port from 1024 on"
+            fault!("ports below 1024 are for root"; "run as root, or choose a port from 1024 on")
         }
         Errno::ADDRNOTAVAIL => {
-            "it is not an address of this host; choose one that 'ip address' lists, or use the engine 'packet', which \
-             sends from any"
+            fault!(
+                "it is not an address of this host";
+                "choose one that 'ip address' lists, or use the engine 'packet', which sends \
+                 from any"
+            )
         }
         _ => return refused(what, &address.to_string(), errno.into()),
     };
     let error = io::Error::from(errno);
-    let told = io::Error::new(error.kind(), format!("{error}: {remedy}"));
+    let told = io::Error::new(error.kind(), remedy.at(&error));
     refused(what, &address.to_string(), told)
 }
 
@@ -93,9 +99,10 @@ impl Endpoint {
         if self.source.is_ipv4() != self.destination.is_ipv4() {
             return Err(PortError::Unsupported {
                 engine: ENGINE,
-                what: format!(
+                what: fault!(
                     "send from {} to {}: one is IPv4 and the other IPv6",
-                    self.source, self.destination
+                    self.source,
+                    self.destination
                 ),
             });
         }
@@ -111,7 +118,7 @@ impl Endpoint {
             let told = match errno {
                 Errno::NETUNREACH | Errno::HOSTUNREACH => io::Error::new(
                     error.kind(),
-                    format!("{error}: there is no route; add one, or give the interface"),
+                    fault!("{error}: there is no route"; "add one, or give the interface"),
                 ),
                 _ => error,
             };

@@ -21,7 +21,7 @@ mod transmit;
 use std::net::SocketAddr;
 
 use wirebeat_engine::port::{PortError, TxPlan};
-use wirebeat_units::{Bytes, Nanos};
+use wirebeat_units::{Bytes, Nanos, fault};
 
 use crate::card::Card;
 pub use endpoint::{Checksum, Endpoint};
@@ -106,13 +106,13 @@ fn check(transmit: &SocketTransmit) -> Result<(), PortError> {
     let unsupported = |what| Err(PortError::Unsupported { engine: ENGINE, what });
     let (plan, endpoints) = (&transmit.plan, transmit.endpoints.len());
     if plan.frame_max.get() > PAYLOAD_MAX.into() {
-        return unsupported(format!(
-            "send payloads of {} bytes; UDP carries {PAYLOAD_MAX} at most",
-            plan.frame_max.get()
+        return unsupported(fault!(
+            "send payloads of {} bytes", plan.frame_max.get();
+            "UDP carries {PAYLOAD_MAX} at most"
         ));
     }
     if plan.tags as usize != endpoints {
-        return unsupported(format!("send {} flows to {endpoints} endpoints", plan.tags));
+        return unsupported(fault!("send {} flows to {endpoints} endpoints", plan.tags));
     }
     Ok(())
 }

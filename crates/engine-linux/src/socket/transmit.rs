@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_recv_buffer_size, socket_error};
 use wirebeat_engine::port::{CardStamps, PortError, TxCaps, TxMeta, View};
 use wirebeat_netlink::LinkIndex;
+use wirebeat_units::fault;
 
 use super::joining::joinable;
 use super::{Checksum, ENGINE, Endpoint, Joining, SocketTransmit};
@@ -300,7 +301,7 @@ impl SlotPort for SocketTx {
             if let Some(None) = self.peer_of.get(meta.tag as usize) {
                 return Err(PortError::Unsupported {
                     engine: ENGINE,
-                    what: format!("send flow {}: it was opened without an endpoint", meta.tag),
+                    what: fault!("send flow {}: it was opened without an endpoint", meta.tag),
                 });
             }
         }

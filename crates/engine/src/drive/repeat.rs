@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use wirebeat_traffic::program::Program;
 use wirebeat_traffic::schedule::{Period, Schedule, Shard};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 
 use super::outgoing::Outgoing;
 use super::{Job, TxCounters, intervals};
@@ -117,7 +117,7 @@ fn write_round<P: TxPort>(port: &mut P, job: &Job<'_>, period: &Period) -> Resul
         if room == 0 {
             return Err(PortError::Unsupported {
                 engine: port.caps().engine,
-                what: format!("hold a round of {} frames", period.round.len()),
+                what: fault!("hold a round of {} frames", period.round.len()),
             });
         }
         let mut metas = Vec::with_capacity(room);

@@ -9,7 +9,7 @@ use wirebeat_traffic::distribution::uniform::Uniform;
 use wirebeat_traffic::distribution::{Deviation, Distribution};
 use wirebeat_traffic::scenario::FlowRate;
 use wirebeat_traffic::scenario::size::Size;
-use wirebeat_units::{Bytes, FrameRate, Nanos, Rate};
+use wirebeat_units::{Bytes, FrameRate, Nanos, Rate, fault};
 
 use super::distribution::Gaps;
 use super::sizes::SIZES;
@@ -164,9 +164,9 @@ fn voip(words: &mut Words<'_>) -> Result<Traffic, ScriptError> {
             "-h" => header = words.value("RTP or CRTP", named(HEADERS))?,
             "-VAD" => detects_activity = true,
             _ => {
-                return Err(
-                    words.wrong("VoIP has the options -x, -h and -VAD; write others before it")
-                );
+                return Err(words.wrong(
+                    fault!("VoIP has the options -x, -h and -VAD"; "write others before it"),
+                ));
             }
         }
     }

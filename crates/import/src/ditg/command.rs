@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::size::Size;
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 use wirebeat_wire::codec::Codec;
 
 use super::Protocol;
@@ -141,7 +141,7 @@ pub(super) fn read(
     let mut command = Command::default();
     while let Some(option) = words.option() {
         if let Some(model) = Model::find(option) {
-            command.model(draft, words, (option, model))?;
+            command.model(draft, words, option, model)?;
             continue;
         }
         match option {
@@ -298,8 +298,8 @@ impl Command {
                 self.gaps = Some(gaps);
             }
             other => {
-                let why = "it is not an option of ITGSend; see 'ITGSend -h'";
-                return Err(words.line().wrong(format!("{}: {why}", printable(other))));
+                let why = fault!("it is not an option of ITGSend"; "see 'ITGSend -h'");
+                return Err(words.line().wrong(why.at(printable(other))));
             }
         }
         Ok(())
@@ -309,7 +309,8 @@ impl Command {
         &mut self,
         draft: &mut Draft<'_>,
         words: &mut Words<'_>,
-        (name, model): (&str, Model),
+        name: &str,
+        model: Model,
     ) -> Result<(), ScriptError> {
         let times = self.gaps.take().is_some() | self.gaps_file.take().is_some();
         let sizes = self.sizes.take().is_some() | self.sizes_file.take().is_some();
@@ -366,9 +367,9 @@ fn protocol(words: &mut Words<'_>) -> Result<Protocol, ScriptError> {
             Protocol::Sctp
         }
         other => {
-            let why = format!(
-                "'{}' is not a protocol; write UDP, TCP, ICMP, SCTP or DCCP",
-                printable(other)
+            let why = fault!(
+                "'{}' is not a protocol", printable(other);
+                "write UDP, TCP, ICMP, SCTP or DCCP"
             );
             return Err(words.wrong(why));
         }

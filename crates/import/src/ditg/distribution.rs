@@ -13,9 +13,9 @@ use wirebeat_traffic::distribution::poisson::Poisson;
 use wirebeat_traffic::distribution::uniform::Uniform;
 use wirebeat_traffic::distribution::weibull::Weibull;
 use wirebeat_traffic::distribution::{Deviation, Distribution, Quantity};
-use wirebeat_traffic::scenario::departures::{Drawn, Duration};
+use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::{Departures, FlowRate};
-use wirebeat_units::{Bytes, Nanos, Rate};
+use wirebeat_units::{Bytes, Nanos, Rate, fault};
 
 use super::words::Words;
 use crate::ScriptError;
@@ -48,7 +48,7 @@ impl Default for Gaps {
 impl Gaps {
     /// Drawn from a distribution that says by itself how long they are.
     pub fn of(distribution: Distribution<Nanos>) -> Gaps {
-        let departures = Departures::Drawn(Drawn { distribution, min: None, max: None });
+        let departures = Departures::Drawn(distribution.into());
         Gaps { rate: FlowRate::default(), departures, nearly: None }
     }
 }
@@ -119,9 +119,9 @@ pub(super) fn duration(
         other => match (other.len(), other.chars().next()) {
             (1, Some(letter)) => two_parameters(letter, words)?,
             _ => {
-                let why = format!(
-                    "'{}' is not a distribution; write one of C U E N O V Y G W",
-                    printable(other)
+                let why = fault!(
+                    "'{}' is not a distribution", printable(other);
+                    "write one of C U E N O V Y G W"
                 );
                 return Err(words.wrong(why));
             }
@@ -170,7 +170,7 @@ fn two_parameters<Q: Measured>(
         'Y' => ("a location", "a scale"),
         'W' => ("a scale", "a shape"),
         _ => {
-            let why = format!("'{letter}' is not a distribution; write one of C U E N O V Y G W");
+            let why = fault!("'{letter}' is not a distribution"; "write one of C U E N O V Y G W");
             return Err(words.wrong(why));
         }
     };

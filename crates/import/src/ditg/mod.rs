@@ -22,7 +22,7 @@ use wirebeat_traffic::scenario::header::sctp::Sctp;
 use wirebeat_traffic::scenario::header::tcp::Tcp;
 use wirebeat_traffic::scenario::size::{Length, MAX_LENGTHS, Size};
 use wirebeat_traffic::scenario::{Carried, Departures, FlowRate, Probe};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 use wirebeat_wire::ip::Version;
 
 use self::command::{Command, Run};
@@ -110,7 +110,7 @@ impl Flow<'_> {
         if let Some(content) = &command.content {
             datagram.payload = Payload::File(content.clone());
         }
-        let (packet, size) = self.packet(draft, &datagram, (size, longest));
+        let (packet, size) = self.packet(draft, &datagram, size, longest);
         let sends = Sends {
             packet,
             size,
@@ -159,8 +159,9 @@ impl Flow<'_> {
         let (source, destination) = (self.command.source, self.command.destination);
         match source {
             Some(source) if source.is_ipv4() != destination.is_ipv4() => {
-                Err(self.line.wrong(format!(
-                    "{source} and {destination} are of different versions of IP; give both in one"
+                Err(self.line.wrong(fault!(
+                    "{source} and {destination} are of different versions of IP";
+                    "give both in one"
                 )))
             }
             _ => Ok(()),
@@ -237,11 +238,10 @@ impl Flow<'_> {
         let together = of_sizes / gcd(of_sizes, of_gaps).max(1) * of_gaps;
         let together = usize::try_from(together).ok();
         let Some(together) = together.filter(|lines| *lines <= MAX_LENGTHS) else {
-            return Err(self.line.wrong(format!(
-                "{} sizes and {} times begin again together after more than {MAX_LENGTHS} packets; make the \
-                 files equally long",
-                sizes.len(),
-                gaps.len()
+            return Err(self.line.wrong(fault!(
+                "{} sizes and {} times begin again together after more than {MAX_LENGTHS} packets",
+                sizes.len(), gaps.len();
+                "make the files equally long"
             )));
         };
         draft.allow_sizes(self.line, together)?;
@@ -276,7 +276,8 @@ impl Flow<'_> {
         &self,
         draft: &mut Draft<'_>,
         datagram: &Datagram,
-        (size, longest): (Option<Size>, Option<u64>),
+        size: Option<Size>,
+        longest: Option<u64>,
     ) -> (Vec<Header>, Option<Size>) {
         let source = number(datagram.source_port.unwrap_or(DYNAMIC_PORT));
         let destination = number(datagram.destination_port);

@@ -164,13 +164,7 @@ fn mean(size: &Size) -> Option<f64> {
                 mix.iter().map(|(length, weight)| f64::from(length.bytes) * f64::from(*weight));
             Some(sum.sum::<f64>() / total)
         }
-        Size::Drawn(drawn) => {
-            let bounds = Bounds {
-                min: drawn.min.map(|min: Bytes| min.get() as f64),
-                max: drawn.max.map(|max: Bytes| max.get() as f64),
-            };
-            drawn.distribution.sampler(None, bounds).ok()?.mean()
-        }
+        Size::Drawn(drawn, _) => drawn.sampler(None).ok()?.mean(),
         Size::File(_) | Size::Capture(_) => None,
     }
     .filter(|mean| *mean >= 1.0)

@@ -4,6 +4,7 @@ use std::iter::Peekable;
 use std::str::SplitWhitespace;
 
 use wirebeat_traffic::distribution::{Bounds, Distribution, Quantity};
+use wirebeat_units::Fault;
 
 use super::distribution::Positive;
 use crate::number::Decimal;
@@ -34,8 +35,8 @@ impl<'a> Words<'a> {
         Some(option)
     }
 
-    pub fn wrong(&self, problem: impl Into<String>) -> ScriptError {
-        self.line.wrong(format!("{}: {}", printable(self.option), problem.into()))
+    pub fn wrong(&self, problem: impl Into<Fault>) -> ScriptError {
+        self.line.wrong(problem.into().at(printable(self.option)))
     }
 
     /// The word that must come now.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU64;
 
 use wirebeat_traffic::scenario::header::hex::Hex;
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 
 use super::pattern::{self, Pattern, SIZES};
 use super::reasons::{
@@ -136,10 +136,9 @@ pub(super) fn read(
         } else if let Some(known) = keyword::find(word, OPTIONS) {
             options.read(draft, tokens, (word, known))?;
         } else {
-            return Err(line.wrong(format!(
-                "'{}' is not an option; write UDP, a pattern, or one of {}",
-                printable(word),
-                keyword::names(OPTIONS)
+            return Err(line.wrong(fault!(
+                "'{}' is not an option", printable(word);
+                "write UDP, a pattern, or one of {}", keyword::names(OPTIONS)
             )));
         }
     }

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use wirebeat_traffic::scenario::change::MAX_CHANGES;
 use wirebeat_traffic::scenario::header::payload::Payload;
 use wirebeat_traffic::scenario::{Carried, Departures, Probe};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 use wirebeat_wire::codec::Codec;
 use wirebeat_wire::ip::Version;
 
@@ -120,7 +120,7 @@ impl MgenFlow<'_> {
         let (line, id) = (&event.line, self.id);
         if !begins && said.protocol.is_some_and(|protocol| current.protocol != Some(protocol)) {
             return Err(
-                line.wrong(format!("flow {id} cannot change its protocol; turn it OFF, then ON"))
+                line.wrong(fault!("flow {id} cannot change its protocol"; "turn it OFF, then ON"))
             );
         }
         if !begins && said.interface.is_some() && said.interface != current.interface {

@@ -14,7 +14,7 @@ mod token;
 
 use std::sync::Arc;
 
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 
 use self::event::Event;
 use self::reasons::{
@@ -216,9 +216,10 @@ impl MgenScript {
                 tokens.end()?;
                 self.included += 1;
                 if depth == MAX_DEPTH || self.included > MAX_INCLUDED {
-                    return Err(line.wrong(format!(
-                        "scripts include one another at most {MAX_DEPTH} deep and {MAX_INCLUDED} in all; \
-                         does one include itself?"
+                    return Err(line.wrong(fault!(
+                        "scripts include one another at most {MAX_DEPTH} deep and {MAX_INCLUDED} \
+                         in all";
+                        "does one include itself?"
                     )));
                 }
                 let text = draft.include_text(line, file)?;
@@ -280,18 +281,18 @@ impl MgenScript {
             let event = event::read(draft, &mut tokens, at, kind)?;
             self.events.push(event);
             if self.events.len() > MAX_EVENTS {
-                return Err(line
-                    .wrong(format!("there are more than {MAX_EVENTS} events; divide the script")));
+                return Err(line.wrong(
+                    fault!("there are more than {MAX_EVENTS} events"; "divide the script"),
+                ));
             }
             return Ok(());
         }
         match keyword::find(word, reception::KINDS) {
             Some(kind) => reception::read(draft, &mut tokens, at, kind),
-            None => Err(line.wrong(format!(
-                "'{}' is neither an event nor a command; events are {} and {}",
-                printable(word),
-                keyword::names(event::KINDS),
-                keyword::names(reception::KINDS)
+            None => Err(line.wrong(fault!(
+                "'{}' is neither an event nor a command", printable(word);
+                "events are {} and {}",
+                keyword::names(event::KINDS), keyword::names(reception::KINDS)
             ))),
         }
     }

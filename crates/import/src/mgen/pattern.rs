@@ -16,7 +16,7 @@ use wirebeat_traffic::distribution::{Deviation, Distribution};
 use wirebeat_traffic::scenario::departures::{Duration, MAX_NESTED, OnOff};
 use wirebeat_traffic::scenario::size::Size;
 use wirebeat_traffic::scenario::{Departures, FlowRate};
-use wirebeat_units::{Bytes, Nanos, Rate};
+use wirebeat_units::{Bytes, Nanos, Rate, fault};
 
 use super::token::Tokens;
 use crate::datagram::{Sizes, drawn_payload};
@@ -106,9 +106,9 @@ fn plain(tokens: &mut Tokens<'_>, kind: PatternKind) -> Result<Option<Pattern>, 
     }
     let wrong = || {
         let rate = printable(rate);
-        line.wrong(format!(
-            "'{rate}' is not a rate; write up to {MAX_RATE} messages per second, or -1"
-        ))
+        line.wrong(
+            fault!("'{rate}' is not a rate"; "write up to {MAX_RATE} messages per second, or -1"),
+        )
     };
     let rate = Decimal::parse(rate).ok_or_else(wrong)?;
     if rate.is_zero() {
@@ -155,8 +155,9 @@ fn burst(tokens: &mut Tokens<'_>, level: usize) -> Result<Option<Pattern>, Scrip
     let kind = tokens.value("a pattern", |word| keyword::find(word, KINDS))?;
     let inner = nested(line, kind, tokens.group("a pattern's parameters")?, level + 1)?;
     let on = tokens.value("FIXED or EXPONENTIAL", |word| keyword::find(word, DURATIONS))?;
-    let on = time(tokens, on, "a duration in seconds")?
-        .ok_or_else(|| line.wrong("a burst of no time sends nothing; give it a duration"))?;
+    let on = time(tokens, on, "a duration in seconds")?.ok_or_else(|| {
+        line.wrong(fault!("a burst of no time sends nothing"; "give it a duration"))
+    })?;
     let Some(inner) = inner else { return Ok(None) };
     if kind == PatternKind::Clone {
         return Err(line.wrong("CLONE stands alone: it has times of its own"));

@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 
 use super::event::{MgenProtocol, PROTOCOLS};
 use super::reasons::NO_BUFFERS;
@@ -85,7 +85,7 @@ pub(super) fn read(
     };
     if draft.listens.len() == MAX_EVENTS {
         return Err(
-            line.wrong(format!("there are more than {MAX_EVENTS} events; divide the script"))
+            line.wrong(fault!("there are more than {MAX_EVENTS} events"; "divide the script"))
         );
     }
     draft.listens.push(Listen { line: line.clone(), at, what });
@@ -122,7 +122,11 @@ fn options(
                 tokens.word("a size")?;
                 draft.leave_out(line, all, NO_BUFFERS);
             }
-            _ => return Err(line.wrong("this option does not belong to this event; remove it")),
+            _ => {
+                return Err(
+                    line.wrong(fault!("this option does not belong to this event"; "remove it"))
+                );
+            }
         }
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! What the commands of a script do: assignments, functions, other scripts, and what is written to pktgen.
 
+use wirebeat_units::fault;
+
 use super::condition::holds;
 use super::expand::Field;
 use super::interpreter::{Function, Interpreter, Next, Value};
@@ -203,9 +205,10 @@ impl Interpreter<'_, '_> {
             "pgset" => {
                 let device = self.variables.get("PGDEV").cloned().flatten();
                 let device = device.ok_or_else(|| {
-                    line.wrong(
-                        "PGDEV is not set; set it to a file of /proc/net/pktgen before pgset",
-                    )
+                    line.wrong(fault!(
+                        "PGDEV is not set";
+                        "set it to a file of /proc/net/pktgen before pgset"
+                    ))
                 })?;
                 self.give(line, &device, rest)?;
             }

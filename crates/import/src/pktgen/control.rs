@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use wirebeat_traffic::scenario::MAX_FLOWS;
+use wirebeat_units::fault;
 
 use super::device::Device;
 use crate::draft::Draft;
@@ -42,10 +43,10 @@ impl Control {
             return self.thread(draft, line, thread, (name, value));
         }
         match self.devices.get_mut(file) {
-            Some(device) => device.set(draft, line, (name, value)),
-            None => Err(line.wrong(format!(
-                "there is no device '{0}' yet; add it to a thread before: add_device {0}",
-                printable(file)
+            Some(device) => device.set(draft, line, name, value),
+            None => Err(line.wrong(fault!(
+                "there is no device '{}' yet", printable(file);
+                "add it to a thread before: add_device {}", printable(file)
             ))),
         }
     }
@@ -83,14 +84,14 @@ impl Control {
             }
             "add_device" => {
                 if self.devices.contains_key(value) {
-                    return Err(line.wrong(format!(
-                        "'{}' is on a thread already; add it as {}@{cpu}",
-                        printable(value),
-                        printable(value)
+                    return Err(line.wrong(fault!(
+                        "'{}' is on a thread already", printable(value);
+                        "add it as {}@{cpu}", printable(value)
                     )));
                 }
                 if self.devices.len() >= MAX_FLOWS {
-                    let why = format!("there are more than {MAX_FLOWS} devices; divide the script");
+                    let why =
+                        fault!("there are more than {MAX_FLOWS} devices"; "divide the script");
                     return Err(line.wrong(why));
                 }
                 self.devices.insert(value.to_owned(), Device::new(line, cpu));

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use wirebeat_units::fault;
 use wirebeat_wire::mac::MacAddr;
 
 use crate::draft::Draft;
@@ -140,7 +141,8 @@ impl Device {
         &mut self,
         draft: &mut Draft<'_>,
         line: &Line,
-        (name, value): (&str, &str),
+        name: &str,
+        value: &str,
     ) -> Result<(), ScriptError> {
         let command = Written { line, name, value };
         if ["pkt_size", "min_pkt_size", "max_pkt_size", "imix_weights"].contains(&name) {
@@ -241,7 +243,7 @@ impl Device {
                 (Ok(..=4095), None) => {
                     return Err(command
                         .line
-                        .wrong("an outer tag needs an inner one; write vlan_id before"));
+                        .wrong(fault!("an outer tag needs an inner one"; "write vlan_id before")));
                 }
                 _ => (self.vlan, self.service_vlan) = (None, None),
             },
@@ -323,7 +325,7 @@ fn tag<'a>(
     before: &str,
 ) -> Result<&'a mut Tag, ScriptError> {
     tag.as_mut().ok_or_else(|| {
-        command.line.wrong(format!("{} goes with a tag; write {before} before", command.name))
+        command.line.wrong(fault!("{} goes with a tag", command.name; "write {before} before"))
     })
 }
 

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use wirebeat_units::fault;
+
 use super::braces::alternatives;
 use super::helpers::printed;
 use super::interpreter::{Interpreter, Value};
@@ -39,15 +41,16 @@ impl Interpreter<'_, '_> {
     /// What a word becomes that must be known.
     pub(super) fn known(&self, line: &Line, field: &Field<'_>) -> Result<String, ScriptError> {
         if let Some(name) = &field.unset {
-            return Err(line.wrong(format!(
-                "${} is not set; set it in the script, or give the script its arguments behind '--'",
-                printable(name)
+            return Err(line.wrong(fault!(
+                "${} is not set", printable(name);
+                "set it in the script, or give the script its arguments behind '--'"
             )));
         }
         field.text.clone().ok_or_else(|| {
-            line.wrong(format!(
-                "'{}' depends on the machine or on what calls the script; write what it stands for",
-                printable(&field.word.shown())
+            line.wrong(fault!(
+                "'{}' depends on the machine or on what calls the script",
+                printable(&field.word.shown());
+                "write what it stands for"
             ))
         })
     }

@@ -10,6 +10,8 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use wirebeat_units::fault;
+
 use super::arithmetic;
 use super::braces::{Exceeded, Room};
 use super::control::Control;
@@ -156,9 +158,9 @@ impl Interpreter<'_, '_> {
     pub(super) fn exceeded(&self, line: &Line, what: Exceeded) -> ScriptError {
         match what {
             Exceeded::Words => line
-                .wrong(format!("the script takes more than {MAX_STEPS} steps; shorten its loops")),
+                .wrong(fault!("the script takes more than {MAX_STEPS} steps"; "shorten its loops")),
             Exceeded::Bytes => {
-                line.wrong("the script's words become too long; do its variables double?")
+                line.wrong(fault!("the script's words become too long"; "do its variables double?"))
             }
         }
     }
@@ -348,7 +350,8 @@ impl Interpreter<'_, '_> {
         self.take_bytes(line, header.len())?;
         let parts: Vec<&str> = header.splitn(4, ';').collect();
         let [first, condition, then] = parts.as_slice() else {
-            return Err(line.wrong("such a loop is written 'for ((i = 0; i < 4; i++))'"));
+            let why = "such a loop is written 'for ((i = 0; i < 4; i++))'";
+            return Err(line.wrong(why));
         };
         let mut known = self.assign(line, first)?;
         while known.is_some() {

@@ -1,5 +1,7 @@
 //! The words and operators of a shell script, as far as pktgen's scripts use them.
 
+use wirebeat_units::Fault;
+
 use super::pieces::Ends;
 use super::word::{Word, is_variable};
 use crate::text::{closing, printable};
@@ -97,7 +99,7 @@ impl<'a> Lexer<'a> {
         Lexer { file, number, rest, tokens: Vec::new(), announced: Vec::new(), depth }
     }
 
-    pub(super) fn wrong(&self, number: u64, why: impl Into<String>) -> ScriptError {
+    pub(super) fn wrong(&self, number: u64, why: impl Into<Fault>) -> ScriptError {
         Line { number, ..self.file.clone() }.wrong(why)
     }
 

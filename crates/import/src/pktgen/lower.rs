@@ -8,8 +8,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::{NonZeroU32, NonZeroU64};
 
 use indexmap::IndexMap;
-use wirebeat_traffic::distribution::Distribution;
 use wirebeat_traffic::distribution::uniform::Uniform;
+use wirebeat_traffic::distribution::{Bounded, Distribution};
 use wirebeat_traffic::scenario::header::Header;
 use wirebeat_traffic::scenario::header::checksum::Checksum;
 use wirebeat_traffic::scenario::header::ethernet::Ethernet;
@@ -22,9 +22,9 @@ use wirebeat_traffic::scenario::number::Number;
 use wirebeat_traffic::scenario::pattern::{
     Changing, Field, FieldValue, Increment, Mac, Pattern, Per, Random,
 };
-use wirebeat_traffic::scenario::size::{Drawn, Length, Of, Size};
+use wirebeat_traffic::scenario::size::{Length, Of, Size};
 use wirebeat_traffic::scenario::{FlowRate, FlowSpec, Order, Probe, SubFlows};
-use wirebeat_units::{Bytes, FCS, FrameLen, Rate};
+use wirebeat_units::{Bytes, FCS, Fault, FrameLen, Rate, fault};
 use wirebeat_wire::codec::Codec;
 use wirebeat_wire::mac::MacAddr;
 
@@ -44,8 +44,10 @@ const USUAL_LONGEST: u64 = 1518;
 
 const NOT_WHOLE: &str = "pktgen hands long packets to the interface whole; where they are longer than its MTU, \
                          they leave as fragments here";
-const BEGINS_NOWHERE: &str =
-    "the first of its destinations is all zeros, which is none; begin with another";
+
+fn begins_nowhere() -> Fault {
+    fault!("the first of its destinations is all zeros, which is none"; "begin with another")
+}
 
 /// Adds the flow of a device.
 pub(super) fn add(draft: &mut Draft<'_>, device: &Device, called: &str) -> Result<(), ScriptError> {
@@ -94,7 +96,8 @@ pub(super) fn add(draft: &mut Draft<'_>, device: &Device, called: &str) -> Resul
         ..FlowSpec::from_port(port)
     };
     draft.choose_probe(line, &called, &mut flow);
-    let shortest = flow.shortest(&called).map_err(|problem| line.wrong(problem.to_string()))?;
+    let shortest =
+        flow.shortest(&called).map_err(|problem| line.wrong(problem.why.at(problem.at)))?;
     flow.size = Some(size(draft, device, shortest)?);
     let longest = device.imix.iter().map(|(size, _)| *size).max();
     if longest.unwrap_or(device.sizes.0.max(device.sizes.1)) > USUAL_LONGEST - u64::from(FCS) {
@@ -202,8 +205,8 @@ fn has_sub_flows(device: &Device) -> bool {
 fn ipv4(device: &Device) -> Result<Header, ScriptError> {
     let Some(destination) = device.destination.0.filter(|first| !first.is_unspecified()) else {
         return Err(device.line.wrong(match device.destination.1 {
-            Some(_) => BEGINS_NOWHERE,
-            None => "this device has no destination; add one: dst 10.0.0.2",
+            Some(_) => begins_nowhere(),
+            None => fault!("this device has no destination"; "add one: dst 10.0.0.2"),
         }));
     };
     let addresses = |first: Ipv4Addr, last: Option<Ipv4Addr>, random: bool, per| {
@@ -240,9 +243,9 @@ fn ipv6(device: &Device) -> Result<Header, ScriptError> {
     };
     if first == 0 {
         return Err(device.line.wrong(match device.destination6_range {
-            (Some(_), Some(_)) => BEGINS_NOWHERE,
-            (Some(_), None) => "dst6_min goes with a dst6_max; add it",
-            (None, _) => "this device has no destination; add one: dst6 2001:db8::2",
+            (Some(_), Some(_)) => begins_nowhere(),
+            (Some(_), None) => fault!("dst6_min goes with a dst6_max"; "add it"),
+            (None, _) => fault!("this device has no destination"; "add one: dst6 2001:db8::2"),
         }));
     }
     Ok(Header::Ipv6(Ipv6 {
@@ -331,5 +334,5 @@ fn size(draft: &mut Draft<'_>, device: &Device, shortest: FrameLen) -> Result<Si
     let distribution =
         Distribution::Uniform(Uniform { min: Bytes::new(min), max: Bytes::new(max) });
     let beyond = (max > USUAL_LONGEST).then(|| Bytes::new(max));
-    Ok(Size::Drawn(Drawn { distribution, min: None, max: beyond, of: Of::Frame }))
+    Ok(Size::Drawn(Bounded { distribution, min: None, max: beyond }, Of::Frame))
 }

@@ -23,6 +23,8 @@ mod pieces;
 mod syntax;
 mod word;
 
+use wirebeat_units::fault;
+
 use crate::ScriptError;
 use crate::draft::Draft;
 
@@ -41,7 +43,7 @@ pub(crate) fn hint(line: &str) -> bool {
 
 pub(crate) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
     if draft.source.text.len() > MAX_SCRIPT {
-        let problem = format!("a shell script for pktgen has at most {MAX_SCRIPT} bytes");
+        let problem = fault!("a shell script for pktgen has at most {MAX_SCRIPT} bytes");
         return Err(ScriptError::Whole { file: draft.source.name.to_owned(), problem });
     }
     let control = interpreter::run(draft)?;

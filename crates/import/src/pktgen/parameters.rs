@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use wirebeat_units::fault;
+
 use super::interpreter::Interpreter;
 use crate::text::printable;
 use crate::{Line, ScriptError};
@@ -74,9 +76,10 @@ impl Interpreter<'_, '_> {
                     None if letter == DEBUG => self.set("DEBUG", Some(Some("yes".to_owned()))),
                     None => {
                         let known: String = OPTIONS.iter().map(|(known, _, _)| *known).collect();
-                        return Err(line.wrong(format!(
-                            "'-{}' is not an option of parameters.sh; they are -{known}{DEBUG}",
-                            printable(&letter.to_string())
+                        return Err(line.wrong(fault!(
+                            "'-{}' is not an option of parameters.sh",
+                            printable(&letter.to_string());
+                            "they are -{known}{DEBUG}"
                         )));
                     }
                 }

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use wirebeat_units::{Fault, fault};
+
 use super::condition::concerns;
 use super::lexer::{Stream, Token};
 use super::syntax::{Input, Item, List, Node, Out, Redirections, Stage, When};
@@ -16,9 +18,8 @@ pub(super) fn parse(line: &Line, tokens: Vec<(u64, Token)>) -> Result<List, Scri
     let list = parser.list(&[], 0)?;
     match parser.peek() {
         None => Ok(list),
-        Some(_) => {
-            Err(parser.wrong("this does not belong there; is a 'do', 'then' or '{' missing?"))
-        }
+        Some(_) => Err(parser
+            .wrong(fault!("this does not belong there"; "is a 'do', 'then' or '{{' missing?"))),
     }
 }
 
@@ -29,7 +30,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn wrong(&self, why: &str) -> ScriptError {
+    fn wrong(&self, why: impl Into<Fault>) -> ScriptError {
         Line { number: self.number(), ..self.file.clone() }.wrong(why)
     }
 
@@ -62,13 +63,13 @@ impl Parser<'_> {
             self.at += 1;
             return Ok(());
         }
-        Err(self.wrong(&format!("'{keyword}' is missing")))
+        Err(self.wrong(format!("'{keyword}' is missing")))
     }
 
     /// Steps up to one of the keywords, or the end.
     fn list(&mut self, until: &[&str], depth: usize) -> Result<List, ScriptError> {
         if depth > MAX_DEPTH {
-            return Err(self.wrong(&format!("this is nested more than {MAX_DEPTH} deep")));
+            return Err(self.wrong(format!("this is nested more than {MAX_DEPTH} deep")));
         }
         let mut list = List::new();
         let mut when = When::Always;

@@ -5,8 +5,9 @@ use std::num::NonZeroU64;
 
 use wirebeat_import::{Converted, Dialect, Options, Source, convert};
 use wirebeat_traffic::compile::{Files, Link, Links, compile};
+use wirebeat_traffic::distribution::Bounded;
 use wirebeat_traffic::scenario::header::Header;
-use wirebeat_traffic::scenario::size::{Drawn, Size};
+use wirebeat_traffic::scenario::size::Size;
 use wirebeat_traffic::scenario::{Departures, FlowRate, FlowSpec};
 use wirebeat_units::{Nanos, Rate};
 
@@ -41,7 +42,7 @@ fn rate(flow: &FlowSpec) -> String {
 
 fn smallest(flow: &FlowSpec) -> u64 {
     match &flow.size {
-        Some(Size::Drawn(Drawn { min: Some(min), .. })) => min.get(),
+        Some(Size::Drawn(Bounded { min: Some(min), .. }, _)) => min.get(),
         Some(Size::Fixed(length)) => length.bytes.into(),
         other => panic!("{other:?}"),
     }

@@ -160,7 +160,7 @@ fn sizes_are_drawn_as_far_as_they_go() {
         [("-e 512\n", 8900), ("-n 20000 100\n", 64_000), ("-u 100 64001\n", 64_000)]
     {
         let flow = &converted(Dialect::Ditg, text).scenario.flows["flow-1"];
-        let Some(Size::Drawn(drawn)) = &flow.size else { panic!("{:?}", flow.size) };
+        let Some(Size::Drawn(drawn, _)) = &flow.size else { panic!("{:?}", flow.size) };
         assert_eq!(drawn.max, Some(Bytes::new(expected)), "{text}");
     }
 }

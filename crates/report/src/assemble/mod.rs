@@ -194,7 +194,7 @@ pub fn assemble(
     let flows: Vec<_> = pairs.iter().map(|pair| pair.report(uncertainty)).collect();
     let shared = receiver.as_ref().map(|receiver| &receiver.summary.shared);
     let shared_errors = sender.as_ref().map_or(&[][..], |sender| &sender.shared_errors);
-    let total = pair::total(&pairs, &flows, (shared_errors, shared), uncertainty);
+    let total = pair::total(&pairs, &flows, shared_errors, shared, uncertainty);
     let consistency_checks = consistency::checks(&pairs, &flows, &total, receiver.as_ref());
     let others = receiver.as_ref().map(|receiver| pair::others(&pairs, receiver));
     let balanced = consistency_checks.iter().all(|equation| equation.balances());

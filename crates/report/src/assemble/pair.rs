@@ -386,7 +386,8 @@ fn received(flow: &FlowSummary, held: f64, uncertainty: Option<u64>) -> Received
 pub fn total(
     pairs: &[Pair<'_>],
     flows: &[FlowReport],
-    (shared_errors, shared): (&[(u16, u64)], Option<&SharedHistograms>),
+    shared_errors: &[(u16, u64)],
+    shared: Option<&SharedHistograms>,
     uncertainty: Option<u64>,
 ) -> FlowReport {
     let mut all = FlowSummary::default();

@@ -56,7 +56,8 @@ pub struct LengthRange {
     pub min: u32,
     /// The longest.
     pub max: u32,
-    /// On average; absent where that is not known beforehand (a replay), or changes while the flow is sent.
+    /// On average; absent where all are equally long, where that is not known beforehand (a replay), and where it changes while
+    /// the flow is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
 }

@@ -27,14 +27,6 @@ impl Json {
     pub fn parse(text: &str) -> Option<Json> {
         serde_json::from_str(text).ok()
     }
-
-    /// The value of a key of an object.
-    pub fn get(&self, key: &str) -> Option<&Json> {
-        match self {
-            Json::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, it)| it),
-            _ => None,
-        }
-    }
 }
 
 impl Serialize for Json {
@@ -107,7 +99,6 @@ mod tests {
         let text = r#"{"b":[1,-2,0.5,null],"a":{"z":true,"y":"t"}}"#;
         let json = Json::parse(text).unwrap();
         assert_eq!(serde_json::to_string(&json).unwrap(), text);
-        assert_eq!(json.get("a").and_then(|a| a.get("y")), Some(&Json::Text("t".to_owned())));
         assert_eq!(Json::parse("{"), None);
     }
 }

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirebeat_traffic::scenario::MAX_FLOWS;
+use wirebeat_units::{Fault, fault, into_fault};
 
 use super::message::{Answer, ControlRequest, FLOW_MAX, LINE_MAX, line};
 use super::place;
@@ -22,18 +23,15 @@ const AGAIN: Duration = Duration::from_millis(20);
 
 /// Why a session gave no answer.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum ClientError {
     /// None is there.
-    #[error("no session of yours can be controlled; start one with --control")]
     None,
     /// There are several.
-    #[error("several sessions of yours can be controlled; choose one with --control: {}", list(.0))]
     Several(Vec<PathBuf>),
     /// The place of sockets is not known, or not safe.
-    #[error("{0}")]
-    Place(String),
+    Place(Fault),
     /// It cannot be reached.
-    #[error("no session answers at '{}': {source}", path.display())]
     Unreachable {
         /// The socket.
         path: PathBuf,
@@ -41,10 +39,6 @@ pub enum ClientError {
         source: io::Error,
     },
     /// It gave no whole answer in time.
-    #[error(
-        "the session at '{}' gave no whole answer within {} s; give it more time with --timeout, or look whether its \
-         program hangs or is stopped", path.display(), within.as_secs_f64()
-    )]
     Silent {
         /// The socket.
         path: PathBuf,
@@ -52,10 +46,6 @@ pub enum ClientError {
         within: Duration,
     },
     /// Its answer is longer than any.
-    #[error(
-        "the answer of '{}' is longer than the {most} bytes that it can have; it is not a session of Wirebeat: choose \
-         another with --control", path.display()
-    )]
     TooLong {
         /// The socket.
         path: PathBuf,
@@ -63,10 +53,6 @@ pub enum ClientError {
         most: usize,
     },
     /// What it says is no answer.
-    #[error(
-        "the answer of '{}' is not one of a session (at byte {}); choose another with --control, or use the same \
-         Wirebeat for both", path.display(), source.column()
-    )]
     Answer {
         /// The socket.
         path: PathBuf,
@@ -74,6 +60,51 @@ pub enum ClientError {
         source: serde_json::Error,
     },
 }
+
+impl ClientError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            ClientError::None => {
+                fault!("no session of yours can be controlled"; "start one with --control")
+            }
+            ClientError::Several(it) => {
+                fault!(
+                    "several sessions of yours can be controlled";
+                    "choose one with --control: {}", list(it)
+                )
+            }
+            ClientError::Place(it) => it.clone(),
+            ClientError::Unreachable { path, source } => {
+                fault!("no session answers at '{}': {source}", path.display())
+            }
+            ClientError::Silent { path, within } => {
+                fault!(
+                    "the session at '{}' gave no whole answer within {} s",
+                    path.display(), within.as_secs_f64();
+                    "give it more time with --timeout, or look whether its program hangs or is \
+                     stopped"
+                )
+            }
+            ClientError::TooLong { path, most } => {
+                fault!(
+                    "the answer of '{}' is longer than the {most} bytes that it can have",
+                    path.display();
+                    "it is not a session of Wirebeat: choose another with --control"
+                )
+            }
+            ClientError::Answer { path, source } => {
+                fault!(
+                    "the answer of '{}' is not one of a session (at byte {})",
+                    path.display(), source.column();
+                    "choose another with --control, or use the same Wirebeat for both"
+                )
+            }
+        }
+    }
+}
+
+into_fault!(ClientError);
 
 fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")

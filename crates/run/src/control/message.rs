@@ -5,8 +5,8 @@ use serde_json::Value;
 use wirebeat_traffic::compile::Part;
 use wirebeat_traffic::scenario::change::Settings;
 use wirebeat_traffic::scenario::{Change, Departures};
-use wirebeat_units::Nanos;
 use wirebeat_units::printable::printable;
+use wirebeat_units::{Fault, Nanos};
 
 use super::Control;
 
@@ -166,7 +166,10 @@ fn settings(settings: &Settings) -> String {
 pub(super) fn answer(control: &Control, line: &[u8]) -> Answer {
     let request = match serde_json::from_slice::<ControlRequest>(line) {
         Ok(request) => request,
-        Err(error) => return Answer::Error(format!("this is not a request: {error}")),
+        Err(error) => {
+            let why = Fault::unpacked(&error.to_string()).at("this is not a request");
+            return Answer::Error(why.to_string());
+        }
     };
     let one = |flow: String, at: Nanos| Effect { flow, at_ns: at.get() };
     let outcome = match request {

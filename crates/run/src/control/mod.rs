@@ -19,7 +19,7 @@ use wirebeat_report::model::{Change as Noted, ChangeOrigin};
 use wirebeat_traffic::compile::{CompileError, Live};
 use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::scenario::Change;
-use wirebeat_units::Nanos;
+use wirebeat_units::{Fault, Nanos, fault, into_fault};
 
 use message::{FlowState, What, words};
 
@@ -42,29 +42,22 @@ pub enum Controlled {
 
 /// Why a change was refused. Nothing has changed.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum ControlError {
     /// It is invalid.
     #[error(transparent)]
     Invalid(#[from] CompileError),
     /// There is no such flow.
-    #[error("there is no flow '{0}'; 'wirebeat ctl list' shows those there are")]
     Unknown(String),
     /// The flow is over.
-    #[error("flow '{0}' has ended")]
     Ended(String),
     /// The session has not begun to send.
-    #[error("the session has not begun to send; try again in a moment")]
     NotStarted,
     /// The session is over.
-    #[error("the session sends nothing any more")]
     Over,
     /// It has been changed too often.
-    #[error("this session has reached its limit of changes")]
     TooMany,
     /// The frames would not fit.
-    #[error(
-        "frames of {longest} bytes do not fit: this session has room for {room} bytes; start it with a flow of that size"
-    )]
     TooLong {
         /// The longest, with FCS.
         longest: u16,
@@ -72,12 +65,45 @@ pub enum ControlError {
         room: u16,
     },
     /// Headers stay as they are.
-    #[error("headers cannot change from outside; write the change under 'at' in the scenario")]
     Headers,
     /// The machine is too busy.
-    #[error("the change could not be made in time on this busy machine; try again")]
     Busy,
 }
+
+impl ControlError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            ControlError::Invalid(inner) => inner.problem().fault(),
+            ControlError::Unknown(it) => {
+                fault!("there is no flow '{it}'"; "'wirebeat ctl list' shows those there are")
+            }
+            ControlError::Ended(it) => fault!("flow '{it}' has ended"),
+            ControlError::NotStarted => {
+                fault!("the session has not begun to send"; "try again in a moment")
+            }
+            ControlError::Over => fault!("the session sends nothing any more"),
+            ControlError::TooMany => fault!("this session has reached its limit of changes"),
+            ControlError::TooLong { longest, room } => {
+                fault!(
+                    "frames of {longest} bytes do not fit: this session has room for {room} bytes";
+                    "start it with a flow of that size"
+                )
+            }
+            ControlError::Headers => {
+                fault!(
+                    "headers cannot change from outside";
+                    "write the change under 'at' in the scenario"
+                )
+            }
+            ControlError::Busy => {
+                fault!("the change could not be made in time on this busy machine"; "try again")
+            }
+        }
+    }
+}
+
+into_fault!(ControlError);
 
 /// A handle on a running session. Clones share it.
 #[derive(Clone, Debug)]

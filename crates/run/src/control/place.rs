@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, statat, unlinkat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use wirebeat_units::{Fault, fault};
 
 /// The most entries of the directory that are looked at.
 const ENTRIES: usize = 4096;
@@ -30,7 +31,7 @@ pub(super) struct Directory {
 
 impl Directory {
     /// The directory that the user named.
-    pub(super) fn open(path: &Path) -> Result<Directory, String> {
+    pub(super) fn open(path: &Path) -> Result<Directory, Fault> {
         let directory =
             Directory::at(CWD, (path, path), OFlags::empty()).map_err(|e| told(path, &e))?;
         directory.checked(&[0, user()])
@@ -46,14 +47,14 @@ impl Directory {
         Ok(Directory { file: openat(of, name, how, Mode::empty())?, path: path.to_owned() })
     }
 
-    fn checked(self, owners: &[u32]) -> Result<Directory, String> {
+    fn checked(self, owners: &[u32]) -> Result<Directory, Fault> {
         let stat = rustix::fs::fstat(&self.file).map_err(|e| told(&self.path, &e.into()))?;
         match stat.st_mode & 0o022 == 0 && owners.contains(&stat.st_uid) {
             true => Ok(self),
-            false => Err(format!(
-                "others can write to '{}', so a control socket there would not be safe; choose a directory that \
-                 only you can write to",
-                self.path.display()
+            false => Err(fault!(
+                "others can write to '{}', so a control socket there would not be safe",
+                self.path.display();
+                "choose a directory that only you can write to"
             )),
         }
     }
@@ -88,7 +89,7 @@ impl Directory {
     }
 
     /// The names of sockets in it.
-    fn sockets(&self) -> Result<Vec<PathBuf>, String> {
+    fn sockets(&self) -> Result<Vec<PathBuf>, Fault> {
         let failed = |error: rustix::io::Errno| told(&self.path, &error.into());
         let entries = Dir::read_from(&self.file).map_err(failed)?;
         let names = entries.flatten().take(ENTRIES).filter_map(|entry| {
@@ -99,13 +100,13 @@ impl Directory {
     }
 }
 
-fn told(path: &Path, error: &io::Error) -> String {
-    format!("cannot use the directory '{}': {error}", path.display())
+fn told(path: &Path, error: &io::Error) -> Fault {
+    fault!("cannot use the directory '{}': {error}", path.display())
 }
 
 /// The runtime directory: `$XDG_RUNTIME_DIR` where that is this user's own, and for root else `/run`. Under `sudo -E`
 /// root has the variable of another user, who could put anything there.
-fn runtime() -> Result<Directory, String> {
+fn runtime() -> Result<Directory, Fault> {
     let named = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let named = named.filter(|path| path.is_absolute());
     let own = named.as_deref().map(|path| {
@@ -117,19 +118,16 @@ fn runtime() -> Result<Directory, String> {
     match own {
         Some(Ok(directory)) => Ok(directory),
         _ if user() == 0 => Directory::open(Path::new(OF_ROOT)),
-        Some(Err(why)) => {
-            Err(format!("XDG_RUNTIME_DIR is not a place for a control socket: {why}"))
-        }
-        None => {
-            Err("XDG_RUNTIME_DIR is not set, so there is no place for a control socket; give a \
-                     path"
-                .to_owned())
-        }
+        Some(Err(why)) => Err(fault!("XDG_RUNTIME_DIR is not a place for a control socket: {why}")),
+        None => Err(fault!(
+            "XDG_RUNTIME_DIR is not set, so there is no place for a control socket";
+            "give a path"
+        )),
     }
 }
 
 /// The directory of this user's sockets in the runtime directory; `None` where it has not been made.
-fn directory(runtime: &Directory) -> Result<Option<Directory>, String> {
+fn directory(runtime: &Directory) -> Result<Option<Directory>, Fault> {
     let path = runtime.path_of(Path::new(FOLDER));
     match Directory::at(&runtime.file, (Path::new(FOLDER), &path), OFlags::NOFOLLOW) {
         Ok(directory) => directory.checked(&[user()]).map(Some),
@@ -140,12 +138,12 @@ fn directory(runtime: &Directory) -> Result<Option<Directory>, String> {
 
 /// Where the socket of this process lies unless a path is given. The directory is made, and what dead sessions
 /// left in it is removed.
-pub(super) fn default_place() -> Result<(Directory, PathBuf), String> {
+pub(super) fn default_place() -> Result<(Directory, PathBuf), Fault> {
     let runtime = runtime()?;
     match mkdirat(&runtime.file, FOLDER, Mode::RWXU) {
         Err(error) if error != rustix::io::Errno::EXIST => {
             let path = runtime.path_of(Path::new(FOLDER));
-            return Err(format!("cannot make '{}': {error}", path.display()));
+            return Err(fault!("cannot make '{}': {error}", path.display()));
         }
         _ => {}
     }
@@ -159,7 +157,7 @@ pub(super) fn default_place() -> Result<(Directory, PathBuf), String> {
 }
 
 /// The sockets of this user's living sessions, in the default directory.
-pub fn living() -> Result<Vec<PathBuf>, String> {
+pub fn living() -> Result<Vec<PathBuf>, Fault> {
     let Some(directory) = directory(&runtime()?)? else { return Ok(Vec::new()) };
     let mut living = directory.sockets()?;
     let lives = |connected: io::Result<UnixStream>| match connected {
@@ -205,7 +203,7 @@ mod tests {
         let (runtime, other) = (folder("runtime"), folder("other"));
         symlink(&other, runtime.join(FOLDER)).unwrap();
         let opened = Directory::open(&runtime).unwrap();
-        assert!(directory(&opened).unwrap_err().contains("cannot use the directory"));
+        assert!(directory(&opened).unwrap_err().what.contains("cannot use the directory"));
         fs::remove_file(runtime.join(FOLDER)).unwrap();
         assert!(directory(&opened).unwrap().is_none());
         fs::remove_dir_all(runtime).unwrap();

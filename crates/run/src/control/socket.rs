@@ -20,6 +20,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
+use wirebeat_units::fault;
 
 use super::Control;
 use super::message::{Answer, LINE_MAX, answer, line};
@@ -58,7 +59,7 @@ impl ControlSocket {
         let (directory, name) = match path {
             Some(path) => {
                 let name = path.file_name().map(PathBuf::from).ok_or_else(|| {
-                    RunError::usage(format!("'{}' names no socket; write a path", path.display()))
+                    RunError::usage(fault!("'{}' names no socket", path.display(); "write a path"))
                 })?;
                 let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
                 let parent = parent.unwrap_or(Path::new("."));
@@ -73,11 +74,11 @@ impl ControlSocket {
         let failed = |error: io::Error| {
             let why = match error.kind() {
                 io::ErrorKind::AlreadyExists => {
-                    "there is something already; choose another path".to_owned()
+                    fault!("there is something already"; "choose another path")
                 }
-                _ => error.to_string(),
+                _ => error.to_string().into(),
             };
-            RunError::usage(format!("no control socket at '{}': {why}", path.display()))
+            RunError::usage(why.at(format!("no control socket at '{}'", path.display())))
         };
         let listener = listening(&directory, &name).map_err(failed)?;
         Ok(ControlSocket { listener, directory, name, path })

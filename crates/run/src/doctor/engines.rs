@@ -1,8 +1,9 @@
 //! Whether each engine can be used, found by using it: programs are loaded, sockets opened, on loopback
 //! or on nothing. That an interface's driver goes along is known only once the interface is.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use wirebeat_traffic::engines::Engine;
+use wirebeat_units::Fault;
 
 use crate::engines::{Missing, driver};
 
@@ -29,7 +30,8 @@ pub enum Usability {
     /// It does not.
     Unusable {
         /// What is missing, and what would mend it.
-        why: String,
+        #[serde(serialize_with = "sentence")]
+        why: Fault,
         /// All that the kernel's verifier said, where it refused a program.
         #[serde(skip_serializing_if = "Option::is_none")]
         verifier_log: Option<String>,
@@ -43,12 +45,16 @@ impl EngineCheck {
     }
 
     /// Why it cannot be used, if so.
-    pub fn obstacle(&self) -> Option<&str> {
+    pub fn obstacle(&self) -> Option<&Fault> {
         match &self.usability {
             Usability::Usable { .. } => None,
             Usability::Unusable { why, .. } => Some(why),
         }
     }
+}
+
+fn sentence<S: Serializer>(fault: &Fault, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(fault)
 }
 
 /// Tries an engine, without touching an interface that carries traffic.

@@ -175,7 +175,7 @@ pub(crate) fn settle(
         choice.engine = next;
         // what kept the fastest from it is the reason for all that follow
         if choice.reason.unexpected().is_none() {
-            choice.reason = EngineReason::Instead(error.what());
+            choice.reason = EngineReason::Instead(error.fault().what);
         }
     }
 }

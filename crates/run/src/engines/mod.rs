@@ -29,6 +29,7 @@ use wirebeat_meter::meter::Flows;
 use wirebeat_meter::summary::MeterSummary;
 pub(crate) use wirebeat_traffic::engines::{Ability, Engine, TransmitQueue};
 use wirebeat_traffic::program::Program;
+use wirebeat_units::Fault;
 
 use crate::error::RunError;
 use crate::options::Options;
@@ -269,12 +270,12 @@ pub(crate) trait OwnMeter: Metered + Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Missing {
     /// What is missing, and what would help.
-    pub(crate) why: String,
+    pub(crate) why: Fault,
     /// All that the kernel's verifier said, where it refused a program.
     pub(crate) verifier_log: Option<String>,
 }
 
-impl<T: Into<String>> From<T> for Missing {
+impl<T: Into<Fault>> From<T> for Missing {
     fn from(why: T) -> Missing {
         Missing { why: why.into(), verifier_log: None }
     }

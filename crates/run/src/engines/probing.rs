@@ -1,7 +1,7 @@
 //! What probes of engines share: the interface that every namespace has and no traffic under test uses, and a small plan.
 
 use wirebeat_engine::port::{PortError, TxPlan};
-use wirebeat_units::{BufferLen, Bytes};
+use wirebeat_units::{BufferLen, Bytes, Fault};
 
 /// The interface that every namespace has and no traffic under test uses.
 pub(super) const LOOPBACK: &str = "lo";
@@ -17,10 +17,9 @@ pub(super) fn plan() -> TxPlan {
 }
 
 /// The error without the words that only matter in a run.
-pub(super) fn reason(error: &PortError) -> String {
+pub(super) fn reason(error: &PortError) -> Fault {
     match error {
-        PortError::Missing { missing, hint: None, .. } => missing.clone(),
-        PortError::Missing { missing, hint: Some(hint), .. } => format!("{missing}; {hint}"),
-        other => other.to_string(),
+        PortError::Missing { missing, .. } => missing.clone(),
+        other => other.fault(),
     }
 }

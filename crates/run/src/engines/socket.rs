@@ -9,7 +9,7 @@ use wirebeat_engine_linux::socket::{
 };
 use wirebeat_meter::meter::Flows;
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_units::{BufferLen, Nanos};
+use wirebeat_units::{BufferLen, Nanos, fault};
 
 use super::probing::{MEMORY, PAYLOAD, plan, reason};
 use super::{
@@ -48,12 +48,15 @@ impl super::Driver for Driver {
             Some(at) if at >= sent_at => {
                 Ok(format!("{}; {}", sender.caps().mode, receiver.caps().mode))
             }
-            Some(_) => Err("a datagram over loopback was stamped before it was sent; \
-                            the system clock is being set, try again"
-                .into()),
-            None => {
-                Err("a datagram over loopback did not arrive; is a firewall in the way?".into())
-            }
+            Some(_) => Err(fault!(
+                "a datagram over loopback was stamped before it was sent";
+                "the system clock is being set, try again"
+            )
+            .into()),
+            None => Err(fault!(
+                "a datagram over loopback did not arrive"; "is a firewall in the way?"
+            )
+            .into()),
         }
     }
 

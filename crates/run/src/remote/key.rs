@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use wirebeat_units::{Fault, fault, into_fault};
 
 use crate::options::KeySource;
 use crate::regular;
@@ -32,9 +33,9 @@ pub struct Key([u8; 32]);
 
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum KeyError {
     /// The file cannot be read.
-    #[error("cannot read the key file {}: {source}; it has to hold the key that both ends share", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -42,10 +43,6 @@ pub enum KeyError {
         source: io::Error,
     },
     /// Others can read the file, or write it.
-    #[error(
-        "every user of this machine can read or change the key file {} (mode {mode:04o}); \
-         take that away with `chmod o= {}`", path.display(), path.display()
-    )]
     Exposed {
         /// The file.
         path: PathBuf,
@@ -53,25 +50,16 @@ pub enum KeyError {
         mode: u32,
     },
     /// What has the name is something else than a file.
-    #[error(
-        "the key file {} is not a regular file; put the key into one, or into the environment variable WIREBEAT_KEY",
-        path.display()
-    )]
     NotAFile {
         /// Its name.
         path: PathBuf,
     },
     /// The file is not a key.
-    #[error("the key file {} holds no key: it has to be one line of text", path.display())]
     NotText {
         /// The file.
         path: PathBuf,
     },
     /// It can be guessed.
-    #[error(
-        "a key of {length} characters can be guessed; use at least {SHORTEST}, \
-         for example {example}, which was made just now"
-    )]
     Short {
         /// Its length.
         length: usize,
@@ -79,9 +67,51 @@ pub enum KeyError {
         example: String,
     },
     /// The system has no random numbers.
-    #[error("cannot make a key: the system gives no random numbers: {0}")]
     Random(getrandom::Error),
 }
+
+impl KeyError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            KeyError::Unreadable { path, source } => {
+                fault!(
+                    "cannot read the key file {}: {source}", path.display();
+                    "it has to hold the key that both ends share"
+                )
+            }
+            KeyError::Exposed { path, mode } => {
+                fault!(
+                    "every user of this machine can read or change the key file {} (mode \
+                     {mode:04o})",
+                    path.display();
+                    "take that away with `chmod o= {}`", path.display()
+                )
+            }
+            KeyError::NotAFile { path } => {
+                fault!(
+                    "the key file {} is not a regular file", path.display();
+                    "put the key into one, or into the environment variable WIREBEAT_KEY"
+                )
+            }
+            KeyError::NotText { path } => fault!(
+                "the key file {} holds no key: it has to be one line of text",
+                path.display()
+            ),
+            KeyError::Short { length, example } => {
+                fault!(
+                    "a key of {length} characters can be guessed";
+                    "use at least {SHORTEST}, for example {example}, which was made just now"
+                )
+            }
+            KeyError::Random(it) => {
+                fault!("cannot make a key: the system gives no random numbers: {it}")
+            }
+        }
+    }
+}
+
+into_fault!(KeyError);
 
 /// A new key of 130 bits, as text.
 pub fn generate() -> Result<String, KeyError> {

@@ -45,6 +45,7 @@ use wirebeat_units::human::counted;
 use crate::intervals::FAR_MAX;
 use crate::options::KeySource;
 use transport::TransportError;
+use wirebeat_units::{Fault, fault, into_fault};
 
 /// How long the parts of a conversation may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,15 +75,12 @@ impl Default for Timeouts {
 /// Why a receiver on another host could not be won, or what became of it; or why this one cannot
 /// listen.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum RemoteError {
     /// The key cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// There is no key, and the address is not a loopback one.
-    #[error(
-        "others can reach {address}, so the control connection there needs a key; give both ends the \
-         same, for example {example}, which was made just now, or use a loopback address"
-    )]
     KeyNeeded {
         /// The address.
         address: SocketAddr,
@@ -90,7 +88,6 @@ pub enum RemoteError {
         example: String,
     },
     /// This machine cannot listen there.
-    #[error("cannot listen for senders on {address}: {source}; choose another address or port")]
     Listen {
         /// Where.
         address: SocketAddr,
@@ -98,10 +95,6 @@ pub enum RemoteError {
         source: io::Error,
     },
     /// It could not be reached.
-    #[error(
-        "cannot reach the receiver at {address}: {source}; check that it listens there and that no \
-         firewall is between"
-    )]
     Unreachable {
         /// Where.
         address: SocketAddr,
@@ -109,34 +102,21 @@ pub enum RemoteError {
         source: io::Error,
     },
     /// Something else listens there.
-    #[error(
-        "what listens at {address} is not a Wirebeat receiver; check the port, which the receiver prints \
-         when it starts"
-    )]
     NotAReceiver {
         /// Where.
         address: SocketAddr,
     },
     /// The keys differ.
-    #[error("the receiver at {address} has another key; give both ends the same one")]
     WrongKey {
         /// Where.
         address: SocketAddr,
     },
     /// It serves another sender.
-    #[error(
-        "the receiver at {address} is busy with another sender; wait until that has its result, or \
-         start a second receiver on another port"
-    )]
     Busy {
         /// Where.
         address: SocketAddr,
     },
     /// It has too many connections to come to this one.
-    #[error(
-        "the receiver at {address} is busy: it has too many other connections and did not answer this one within \
-         {} s; try again, or keep them from its port", waited.as_secs()
-    )]
     Crowded {
         /// Where.
         address: SocketAddr,
@@ -144,10 +124,6 @@ pub enum RemoteError {
         waited: Duration,
     },
     /// Something accepts connections there, and says nothing.
-    #[error(
-        "nothing was heard from {address} within {} s: it is not a Wirebeat receiver, or one that is too busy to answer; \
-         check the port, which the receiver prints when it starts", waited.as_secs()
-    )]
     Silent {
         /// Where.
         address: SocketAddr,
@@ -155,17 +131,11 @@ pub enum RemoteError {
         waited: Duration,
     },
     /// The user asked to stop before the receiver had answered.
-    #[error("stopped while the receiver at {address} had not answered")]
     Stopped {
         /// Where.
         address: SocketAddr,
     },
     /// It speaks another version of the protocol.
-    #[error(
-        "the receiver at {address} is Wirebeat {} and speaks version {} of the control protocol, this \
-         is {} with version {PROTOCOL}; run the same Wirebeat on both hosts",
-        version.wirebeat, version.protocol, env!("CARGO_PKG_VERSION")
-    )]
     Incompatible {
         /// Where.
         address: SocketAddr,
@@ -173,11 +143,6 @@ pub enum RemoteError {
         version: Version,
     },
     /// Its handshake is of another version.
-    #[error(
-        "the receiver at {address} shakes hands by version {theirs}, this is version {}; run the same \
-         Wirebeat on both hosts",
-        transport::VERSION
-    )]
     OtherHandshake {
         /// Where.
         address: SocketAddr,
@@ -185,10 +150,6 @@ pub enum RemoteError {
         theirs: u8,
     },
     /// It measures fewer flows than are going to be sent.
-    #[error(
-        "the receiver at {address} measures at most {}, and {asked} are to be sent; let it take more with \
-         'receive --flows {asked}', or send fewer", counted((*limit).into(), "flow")
-    )]
     TooManyFlows {
         /// Where.
         address: SocketAddr,
@@ -198,7 +159,6 @@ pub enum RemoteError {
         asked: usize,
     },
     /// It does not do what it was asked.
-    #[error("the receiver at {address} refused: {reason}")]
     Refused {
         /// Where.
         address: SocketAddr,
@@ -206,7 +166,6 @@ pub enum RemoteError {
         reason: String,
     },
     /// It no longer answers.
-    #[error("the receiver at {address} is gone: {how}; its own messages may say why")]
     Gone {
         /// Where it was.
         address: SocketAddr,
@@ -214,7 +173,6 @@ pub enum RemoteError {
         how: String,
     },
     /// It says what cannot be true.
-    #[error("the receiver at {address} sent an invalid result: {what}; its numbers are not used")]
     Untrue {
         /// Where.
         address: SocketAddr,
@@ -222,16 +180,11 @@ pub enum RemoteError {
         what: String,
     },
     /// What it tells of intervals takes more memory than there is for it.
-    #[error(
-        "the intervals that the receiver at {address} tells take more than {} MiB, the most that a run keeps; its numbers \
-         are not used; give longer intervals with --interval, or send fewer flows", FAR_MAX >> 20
-    )]
     LargeIntervals {
         /// Where.
         address: SocketAddr,
     },
     /// The cipher does not work on this machine.
-    #[error("cannot secure the control connection with {address}: {what}")]
     Cipher {
         /// The other end.
         address: SocketAddr,
@@ -239,6 +192,116 @@ pub enum RemoteError {
         what: String,
     },
 }
+
+impl RemoteError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            RemoteError::Key(inner) => inner.fault(),
+            RemoteError::KeyNeeded { address, example } => {
+                fault!(
+                    "others can reach {address}, so the control connection there needs a key";
+                    "give both ends the same, for example {example}, which was made just now, or \
+                     use a loopback address"
+                )
+            }
+            RemoteError::Listen { address, source } => {
+                fault!(
+                    "cannot listen for senders on {address}: {source}";
+                    "choose another address or port"
+                )
+            }
+            RemoteError::Unreachable { address, source } => {
+                fault!(
+                    "cannot reach the receiver at {address}: {source}";
+                    "check that it listens there and that no firewall is between"
+                )
+            }
+            RemoteError::NotAReceiver { address } => {
+                fault!(
+                    "what listens at {address} is not a Wirebeat receiver";
+                    "check the port, which the receiver prints when it starts"
+                )
+            }
+            RemoteError::LargeIntervals { address } => {
+                fault!(
+                    "the intervals that the receiver at {address} tells take more than {} MiB, the most \
+                     that a run keeps, and its numbers are not used",
+                    FAR_MAX >> 20;
+                    "give longer intervals with --interval, or send fewer flows"
+                )
+            }
+            RemoteError::WrongKey { address } => {
+                fault!("the receiver at {address} has another key"; "give both ends the same one")
+            }
+            RemoteError::Busy { address } => {
+                fault!(
+                    "the receiver at {address} is busy with another sender";
+                    "wait until that has its result, or start a second receiver on another port"
+                )
+            }
+            RemoteError::Crowded { address, waited } => {
+                fault!(
+                    "the receiver at {address} is busy: it has too many other connections and did \
+                     not answer this one within {} s",
+                    waited.as_secs();
+                    "try again, or keep them from its port"
+                )
+            }
+            RemoteError::Silent { address, waited } => {
+                fault!(
+                    "nothing was heard from {address} within {} s: it is not a Wirebeat \
+                     receiver, or one that is too busy to answer",
+                    waited.as_secs();
+                    "check the port, which the receiver prints when it starts"
+                )
+            }
+            RemoteError::Stopped { address } => {
+                fault!("stopped while the receiver at {address} had not answered")
+            }
+            RemoteError::Incompatible { address, version } => {
+                fault!(
+                    "the receiver at {address} is Wirebeat {} and speaks version {} of the \
+                     control protocol, this is {} with version {PROTOCOL}",
+                    version.wirebeat, version.protocol, env!("CARGO_PKG_VERSION");
+                    "run the same Wirebeat on both hosts"
+                )
+            }
+            RemoteError::OtherHandshake { address, theirs } => {
+                fault!(
+                    "the receiver at {address} shakes hands by version {theirs}, this is version \
+                     {}",
+                    transport::VERSION;
+                    "run the same Wirebeat on both hosts"
+                )
+            }
+            RemoteError::TooManyFlows { address, limit, asked } => {
+                fault!(
+                    "the receiver at {address} measures at most {}, and {asked} are to be sent",
+                    counted((*limit).into(), "flow");
+                    "let it take more with 'receive --flows {asked}', or send fewer"
+                )
+            }
+            RemoteError::Refused { address, reason } => {
+                fault!("the receiver at {address} refused: {reason}")
+            }
+            RemoteError::Gone { address, how } => {
+                fault!("the receiver at {address} is gone: {how}"; "its own messages may say why")
+            }
+            RemoteError::Untrue { address, what } => {
+                fault!(
+                    "the receiver at {address} sent an invalid result: {what}";
+                    "its numbers are not used"
+                )
+            }
+            RemoteError::Cipher { address, what } => {
+                fault!("cannot secure the control connection with {address}: {what}")
+            }
+        }
+    }
+}
+
+into_fault!(RemoteError);
 
 impl RemoteError {
     /// The number of [`RemoteError::exit`].

@@ -13,7 +13,7 @@ use wirebeat_archive::time_series;
 use wirebeat_report::model::LeftOut;
 use wirebeat_traffic::scenario::Replay;
 use wirebeat_traffic::scenario::replay::{self, Rewrite, Truncated};
-use wirebeat_units::{Nanos, WallTime};
+use wirebeat_units::{Fault, Nanos, WallTime, fault};
 use wirebeat_wire::ethernet::EtherType;
 use wirebeat_wire::filter::Filter;
 use wirebeat_wire::mac::MacAddr;
@@ -92,7 +92,7 @@ struct FrameChoice {
 
 impl Captures {
     /// Opens them.
-    pub(super) fn open(recording: &Recording) -> Result<Captures, String> {
+    pub(super) fn open(recording: &Recording) -> Result<Captures, Fault> {
         let replay = &recording.replay;
         let mut files = Vec::with_capacity(recording.paths.len());
         for (number, path) in recording.paths.iter().enumerate() {
@@ -131,7 +131,7 @@ impl Captures {
 
     /// Goes to the next frame that was chosen, on whichever side; its time in nanoseconds, or `None` at the end.
     #[inline]
-    pub(super) fn advance(&mut self) -> Result<Option<i64>, String> {
+    pub(super) fn advance(&mut self) -> Result<Option<i64>, Fault> {
         for capture in &mut self.files {
             if !capture.begun {
                 capture.advance(&mut self.choice, &mut self.left_out)?;
@@ -164,7 +164,7 @@ impl Captures {
         let frame = frames.frame();
         let cannot = |why: NoEthernet| Unsendable {
             kind: "of a link type that cannot be sent",
-            why: why.to_string(),
+            why: why.fault(),
             wanted: true,
         };
         let form = form.map_err(cannot)?;
@@ -177,7 +177,7 @@ impl Captures {
             Truncated::Send => 0,
             Truncated::Skip => {
                 let (have, all) = (frame.bytes.len(), frame.original);
-                let why = format!("{have} of its {all} bytes were captured");
+                let why = fault!("{have} of its {all} bytes were captured");
                 return Err(Unsendable { kind: "cut short in the capture", why, wanted: false });
             }
         };
@@ -229,9 +229,9 @@ fn fits(bytes: &[u8], len: usize, (untagged, tagged): (usize, usize)) -> Result<
     if len > longest {
         return Err(Unsendable {
             kind: "longer than the link carries",
-            why: format!(
-                "it has {len} bytes, and the link carries {longest}; capture behind segmentation (TSO, GRO), or raise \
-                 the MTU"
+            why: fault!(
+                "it has {len} bytes, and the link carries {longest}";
+                "capture behind segmentation (TSO, GRO), or raise the MTU"
             ),
             wanted: true,
         });
@@ -239,7 +239,7 @@ fn fits(bytes: &[u8], len: usize, (untagged, tagged): (usize, usize)) -> Result<
     if len < wirebeat_wire::ethernet::LEN {
         return Err(Unsendable {
             kind: "shorter than an Ethernet header",
-            why: format!("it has {len} bytes, and an Ethernet header has 14"),
+            why: fault!("it has {len} bytes, and an Ethernet header has 14"),
             wanted: true,
         });
     }
@@ -252,7 +252,7 @@ impl Capture {
         &mut self,
         choice: &mut FrameChoice,
         left_out: &mut Vec<LeftOut>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         if self.begun && self.time_ns.is_none() {
             return Ok(());
         }
@@ -265,7 +265,10 @@ impl Capture {
             let time = frame.time_ns.unwrap_or(i64::MIN);
             if choice.timed {
                 if frame.time_ns.is_none() {
-                    let why = "it has no time; replay it in a tight loop, or leave it out with --on-bad skip";
+                    let why = fault!(
+                        "it has no time";
+                        "replay it in a tight loop, or leave it out with --on-bad skip"
+                    );
                     self.leave_out("without a time", why, left_out)?;
                     continue;
                 }
@@ -304,18 +307,19 @@ impl Capture {
 
     /// The frame that it is at has no place in time.
     #[cold]
-    fn leave_out(&self, kind: &str, why: &str, left_out: &mut Vec<LeftOut>) -> Result<(), String> {
-        let first = format!("{}: {}: {why}", self.frames.name(), self.frames.place());
+    fn leave_out(&self, kind: &str, why: Fault, left_out: &mut Vec<LeftOut>) -> Result<(), Fault> {
+        let why = why.at(format!("{}: {}", self.frames.name(), self.frames.place()));
         if self.frames.on_bad() == time_series::OnBad::Stop {
-            return Err(first);
+            return Err(why);
         }
+        let first = why.to_string();
         add(left_out, LeftOut { kind: kind.to_owned(), count: 1, records: 1, bytes: 0, first });
         Ok(())
     }
 }
 
 impl FrameChoice {
-    fn new(replay: &Replay) -> Result<FrameChoice, String> {
+    fn new(replay: &Replay) -> Result<FrameChoice, Fault> {
         let ns = |time: Option<WallTime>| {
             time.map(|time| i64::try_from(time.unix().get()).unwrap_or(i64::MAX))
         };
@@ -375,11 +379,11 @@ fn see(frame: &Frame<'_>, form: Form, out: &mut Vec<u8>) {
 }
 
 /// The length of the longest frame that is made of a capture, where it is read in a moment; of others it is not known.
-pub(crate) fn longest_frame(path: &Path, replay: &Replay) -> Result<Option<u32>, String> {
+pub(crate) fn longest_frame(path: &Path, replay: &Replay) -> Result<Option<u32>, Fault> {
     let told = |error: io::Error| format!("the capture '{}': {error}", path.display());
     let metadata = std::fs::metadata(path).map_err(told)?;
     if let Some(why) = regular::refusal(&metadata) {
-        return Err(format!("the capture '{}': {why}", path.display()));
+        return Err(fault!("the capture '{}': {why}", path.display()));
     }
     if metadata.len() > SCANNED {
         return Ok(None);

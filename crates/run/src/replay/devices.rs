@@ -16,6 +16,7 @@ use wirebeat_archive::time_series::{Device, Names};
 use wirebeat_report::model::MemberKind;
 use wirebeat_traffic::scenario::Replay;
 use wirebeat_traffic::scenario::replay::{FlowOf, Statistics};
+use wirebeat_units::{Fault, fault};
 
 use super::Recording;
 use crate::regular;
@@ -81,7 +82,7 @@ enum Members {
 
 impl Devices {
     /// As a recording says; the error names the file, and the line in it.
-    pub(super) fn of(recording: &Recording) -> Result<Devices, String> {
+    pub(super) fn of(recording: &Recording) -> Result<Devices, Fault> {
         let replay = &recording.replay;
         let sub_flows = match (&replay.flow_of, &recording.table) {
             (None, _) => SubFlows::One,
@@ -239,11 +240,12 @@ fn hash(device: Device) -> u32 {
 
 impl Table {
     /// A device, a comma and a number in each line; `#` begins a comment.
-    fn read(path: &Path) -> Result<Table, String> {
+    fn read(path: &Path) -> Result<Table, Fault> {
         let at = |line: usize| format!("{}:{line}", path.display());
         let told = |why: &dyn Display| format!("the table '{}': {why}", path.display());
         let file = regular::open(path).map_err(|error| told(&error))?;
-        let file = file.ok_or_else(|| told(&"it is not a regular file; write it to one first"))?;
+        let file =
+            file.ok_or_else(|| told(&fault!("it is not a regular file"; "write it to one first")))?;
         let mut of = HashMap::new();
         for (text, line) in BufReader::new(file.take(TABLE_MAX)).lines().zip(1..) {
             let text = text.map_err(|error| format!("{}: {error}", at(line)))?;
@@ -262,7 +264,7 @@ impl Table {
                 .parse()
                 .map_err(|_| format!("{}: '{number}' is not a number of a sub-flow", at(line)))?;
             if of.insert(device, Place { sub_flow, member: 0 }).is_some() {
-                return Err(format!("{}: {device} is there twice", at(line)));
+                return Err(fault!("{}: {device} is there twice", at(line)));
             }
         }
         let numbers: BTreeSet<u32> = of.values().map(|place: &Place| place.sub_flow).collect();
@@ -280,7 +282,7 @@ pub(crate) fn members(
     replay: &Replay,
     table: Option<&Path>,
     known: &HashMap<&str, Option<HashSet<Device>>>,
-) -> Result<u32, String> {
+) -> Result<u32, Fault> {
     let all = match (kind(replay), &replay.flow_of) {
         (None, _) => return Ok(0),
         (Some(MemberKind::SubFlow), Some(FlowOf::Hash(count))) => Some(count.get() as usize),
@@ -319,7 +321,7 @@ pub(crate) fn sub_flows(
     replay: &Replay,
     table: Option<&Path>,
     known: &HashMap<&str, Option<HashSet<Device>>>,
-) -> Result<Option<Numbered>, String> {
+) -> Result<Option<Numbered>, Fault> {
     let sent = replay.sub_flows.map_or(u32::MAX, NonZeroU32::get);
     let first = |all: u64| Numbered::First(all.min(sent.into()));
     Ok(match &replay.flow_of {
@@ -347,7 +349,7 @@ pub(crate) fn shared(all: u64, different: u64) -> String {
 fn devices(
     replay: &Replay,
     known: &HashMap<&str, Option<HashSet<Device>>>,
-) -> Result<Option<usize>, String> {
+) -> Result<Option<usize>, Fault> {
     let chosen = chosen(replay)?;
     let mut all = HashSet::new();
     for name in replay.names() {
@@ -362,8 +364,8 @@ fn devices(
 }
 
 /// The devices of which records are sent.
-pub(super) fn chosen(replay: &Replay) -> Result<Chosen, String> {
-    let pattern = |name: &String| name.parse::<Pattern>().map_err(|why| why.to_string());
+pub(super) fn chosen(replay: &Replay) -> Result<Chosen, Fault> {
+    let pattern = |name: &String| name.parse::<Pattern>().map_err(|why| why.fault());
     replay.devices.iter().map(pattern).collect()
 }
 

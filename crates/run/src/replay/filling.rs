@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
 
+use wirebeat_units::Fault;
 use wirebeat_wire::checksum::Sum;
 
 use super::buffers::{Buffer, Filled, Head, Work};
@@ -212,9 +213,9 @@ impl<'a> Filling<'a> {
     }
 
     /// Takes a buffer with this much room from the worker whose turn it is.
-    pub(super) fn begin(&mut self, capacity: usize) -> Result<(), String> {
+    pub(super) fn begin(&mut self, capacity: usize) -> Result<(), Fault> {
         self.buffer = match &self.kept {
-            Some(kept) if kept.bytes > kept.most => return Err(HALTED.to_owned()),
+            Some(kept) if kept.bytes > kept.most => return Err(HALTED.into()),
             Some(_) => Buffer::default(),
             None => self.take()?,
         };
@@ -223,13 +224,13 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    fn take(&self) -> Result<Buffer, String> {
+    fn take(&self) -> Result<Buffer, Fault> {
         let Some(Way { back, .. }) = self.ways.get(self.turn) else {
-            return Err(HALTED.to_owned());
+            return Err(HALTED.into());
         };
         loop {
             if self.halt.load(Ordering::Relaxed) {
-                return Err(HALTED.to_owned());
+                return Err(HALTED.into());
             }
             match back.try_recv().map_err(|_| ()).or_else(|()| {
                 self.live.ahead.store(true, Ordering::Release);
@@ -237,13 +238,13 @@ impl<'a> Filling<'a> {
             }) {
                 Ok(buffer) => return Ok(buffer),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(HALTED.to_owned()),
+                Err(RecvTimeoutError::Disconnected) => return Err(HALTED.into()),
             }
         }
     }
 
     /// Gives the buffer to its worker.
-    pub(super) fn hand_on(&mut self) -> Result<(), String> {
+    pub(super) fn hand_on(&mut self) -> Result<(), Fault> {
         let buffer = std::mem::take(&mut self.buffer);
         if buffer.heads.is_empty() {
             return Ok(());
@@ -255,7 +256,7 @@ impl<'a> Filling<'a> {
             return Ok(());
         }
         let Some(Way { home, .. }) = self.ways.get(self.turn) else {
-            return Err(HALTED.to_owned());
+            return Err(HALTED.into());
         };
         let filled = Filled::new(buffer, Some(home.clone()));
         self.send(filled, usize::MAX, (0, &Arc::default()))
@@ -267,9 +268,9 @@ impl<'a> Filling<'a> {
         filled: Arc<Filled>,
         most: usize,
         (later_ns, before): (u64, &Arc<[u32]>),
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         let Some(Way { worker, .. }) = self.ways.get(self.turn) else {
-            return Err(HALTED.to_owned());
+            return Err(HALTED.into());
         };
         let records = filled.buffer.heads.len().min(most) as u64;
         let before = Arc::clone(before);
@@ -278,9 +279,9 @@ impl<'a> Filling<'a> {
             Ok(()) => {}
             Err(TrySendError::Full(work)) => {
                 self.live.ahead.store(true, Ordering::Release);
-                worker.send(work).map_err(|_| HALTED.to_owned())?;
+                worker.send(work).map_err(|_| Fault::from(HALTED))?;
             }
-            Err(TrySendError::Disconnected(_)) => return Err(HALTED.to_owned()),
+            Err(TrySendError::Disconnected(_)) => return Err(HALTED.into()),
         }
         self.begun += records;
         self.next = self.next.max(self.begun);
@@ -296,7 +297,7 @@ impl<'a> Filling<'a> {
         (sub_flow, tag): (u32, u16),
         data: &[u8],
         capacity: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         if self.buffer.taken() + data.len() + size_of::<Head>() > self.room {
             self.hand_on()?;
             self.begin(capacity)?;
@@ -344,7 +345,7 @@ mod tests {
         filling.begin(capacity).unwrap();
         for n in 0..records {
             if let Err(why) = filling.add(n as u64, (0, 0), &[7; 1000], capacity) {
-                assert_eq!(why, HALTED);
+                assert_eq!(why.what, HALTED);
                 break;
             }
         }

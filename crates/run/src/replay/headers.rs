@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use wirebeat_units::{Fault, fault};
 use wirebeat_wire::ethernet::FRAME_MIN;
 use wirebeat_wire::headers::{HeaderKey, HeaderMatch};
 
@@ -14,14 +15,14 @@ const HEADERS_MAX: usize = 65_536;
 
 /// The headers of all frames that flow number `flow`, which is of these recordings if of any, replays from captures; or why
 /// they are not known.
-pub(crate) fn headers_of(recordings: &[Recording], flow: u32) -> Result<Vec<HeaderMatch>, String> {
+pub(crate) fn headers_of(recordings: &[Recording], flow: u32) -> Result<Vec<HeaderMatch>, Fault> {
     let mut recordings = recordings.iter().filter(|one| one.replay.is_capture());
     let Some(recording) = recordings.find(|one| one.flow == flow) else {
-        return Err("it replays no capture, and has no probes".to_owned());
+        return Err("it replays no capture, and has no probes".into());
     };
     let lengths = recording.paths.iter().filter_map(|path| std::fs::metadata(path).ok());
     if lengths.map(|file| file.len()).sum::<u64>() > SCANNED {
-        return Err(format!(
+        return Err(fault!(
             "the headers of captures of more than {} MiB are not read beforehand",
             SCANNED >> 20
         ));
@@ -43,13 +44,13 @@ pub(crate) fn headers_of(recordings: &[Recording], flow: u32) -> Result<Vec<Head
         };
         let of = HeaderKey::of(frame).and_then(|_| HeaderMatch::of(frame, |_| false));
         let Some(of) = of else {
-            return Err(format!(
+            return Err(fault!(
                 "a fragment has no ports to be known by, and it replays some: {}",
                 captures.place()
             ));
         };
         if known.insert(of) && known.len() > HEADERS_MAX {
-            return Err(format!("its frames have more than {HEADERS_MAX} different headers"));
+            return Err(fault!("its frames have more than {HEADERS_MAX} different headers"));
         }
     }
     Ok(known.into_iter().collect())

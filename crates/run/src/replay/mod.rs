@@ -39,7 +39,7 @@ use wirebeat_traffic::distribution::draw::{Key, Purpose};
 use wirebeat_traffic::program::{Flow, Pace, Program, Stream};
 use wirebeat_traffic::scenario::Replay;
 use wirebeat_traffic::scenario::Shared;
-use wirebeat_units::{Nanos, human};
+use wirebeat_units::{Nanos, fault, human};
 
 use crate::error::RunError;
 use buffers::Buffer;
@@ -340,18 +340,18 @@ impl Replaying {
                     self.keep(summary);
                     return match error {
                         Some(error) => {
-                            Err(RunError::usage(format!("flow '{}': {error}", self.name)))
+                            Err(RunError::usage(error.at(format!("flow '{}'", self.name))))
                         }
                         None => Ok(()),
                     };
                 }
                 Err(RecvTimeoutError::Timeout) if some || begun.elapsed() < PATIENCE => {}
                 Err(_) => {
-                    return Err(RunError::machine(format!(
-                        "flow '{}': no record could be read within {} s; the disk does not answer, or the records \
-                         that are asked for lie far behind others: an index makes them quick to find",
-                        self.name,
-                        PATIENCE.as_secs()
+                    return Err(RunError::machine(fault!(
+                        "flow '{}': no record could be read within {} s",
+                        self.name, PATIENCE.as_secs();
+                        "the disk does not answer, or the records that are asked for lie far \
+                         behind others: an index makes them quick to find"
                     )));
                 }
             }
@@ -391,9 +391,9 @@ impl Replaying {
         let error = match &summary {
             Some(summary) => summary.error.clone(),
             None if self.live.reading.load(Ordering::Relaxed) => {
-                Some("the disk did not answer".to_owned())
+                Some("the disk did not answer".into())
             }
-            None => Some("the thread that reads ended without a word".to_owned()),
+            None => Some("the thread that reads ended without a word".into()),
         };
         let error = error.map(|error| format!("flow '{}': {error}", self.name));
         Replayed {

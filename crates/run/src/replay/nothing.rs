@@ -12,6 +12,7 @@ use wirebeat_archive::time_series::{self, Reader, Reading, Timestamp};
 use wirebeat_traffic::scenario::Replay;
 use wirebeat_traffic::scenario::replay::{Side, Truncated};
 use wirebeat_traffic::text::hint::nearest;
+use wirebeat_units::{Fault, fault};
 
 use super::Recording;
 use super::source::{SCANNED, index};
@@ -35,7 +36,7 @@ struct Content {
 }
 
 /// Why there was nothing to send of `recording`.
-pub(super) fn why(recording: &Recording, selection: &Selection) -> String {
+pub(super) fn why(recording: &Recording, selection: &Selection) -> Fault {
     let replay = &recording.replay;
     let mut content = Content::default();
     for path in &recording.paths {
@@ -50,7 +51,7 @@ pub(super) fn why(recording: &Recording, selection: &Selection) -> String {
     };
     let what = if replay.is_capture() { "frame" } else { "record" };
     if content.records == 0 && !content.unknown {
-        return format!("nothing to send: there is no {what} in {files}");
+        return fault!("nothing to send: there is no {what} in {files}");
     }
     match replay.is_capture() {
         true => no_frame(replay, &content, &files),
@@ -58,13 +59,13 @@ pub(super) fn why(recording: &Recording, selection: &Selection) -> String {
     }
 }
 
-fn no_record(replay: &Replay, selection: &Selection, content: &Content, files: &str) -> String {
+fn no_record(replay: &Replay, selection: &Selection, content: &Content, files: &str) -> Fault {
     let wanted = || replay.devices.iter().map(String::as_str);
     if content.unknown {
         let asked = asked(replay).unwrap_or_else(|| "what was asked for".to_owned());
-        return format!(
-            "nothing to send: no record in {files} matches {asked}; 'wirebeat archive inspect --devices' says what \
-             there is"
+        return fault!(
+            "nothing to send: no record in {files} matches {asked}";
+            "'wirebeat archive inspect --devices' says what there is"
         );
     }
     let is_there = |name: &str| {
@@ -80,38 +81,35 @@ fn no_record(replay: &Replay, selection: &Selection, content: &Content, files: &
         };
         let names: Vec<String> = content.devices.iter().map(name).collect();
         let missing: Vec<&str> = missing.collect();
-        return format!(
-            "nothing to send: there is no device '{}' in {files}{}",
-            missing.join("', '"),
-            alike(missing.first().copied().unwrap_or_default(), &names)
-        );
+        let what =
+            format!("nothing to send: there is no device '{}' in {files}", missing.join("', '"));
+        return Fault { what, hint: alike(missing.first().copied().unwrap_or_default(), &names) };
     }
     if selection.from.is_some() || selection.to.is_some() {
         let of = match replay.devices.as_slice() {
             [] => String::new(),
             devices => format!(" of '{}'", devices.join("', '")),
         };
-        return format!(
-            "nothing to send: no record{of} in {files} lies {}; {}",
-            span(replay),
-            content.times("its records")
+        return fault!(
+            "nothing to send: no record{of} in {files} lies {}", span(replay);
+            "{}", content.times("its records")
         );
     }
-    format!("nothing to send of {files}")
+    fault!("nothing to send of {files}")
 }
 
-fn no_frame(replay: &Replay, content: &Content, files: &str) -> String {
+fn no_frame(replay: &Replay, content: &Content, files: &str) -> Fault {
     let frames = match content.unknown {
         true => format!("no frame in {files}"),
         false => format!("none of {} frames in {files}", content.records),
     };
     let asked = asked(replay).unwrap_or_else(|| "what was asked for".to_owned());
-    let times = match (replay.from, replay.to) {
-        (None, None) => String::new(),
-        _ if content.unknown => String::new(),
-        _ => format!("; {}", content.times("they")),
+    let hint = match (replay.from, replay.to) {
+        (None, None) => None,
+        _ if content.unknown => None,
+        _ => Some(content.times("they")),
     };
-    format!("nothing to send: {frames} matches {asked}{times}")
+    Fault { what: format!("nothing to send: {frames} matches {asked}"), hint }
 }
 
 /// All that was asked for, in words.
@@ -148,16 +146,16 @@ fn span(replay: &Replay) -> String {
 }
 
 /// The name that is most like `word`, or some there are.
-fn alike(word: &str, names: &[String]) -> String {
+fn alike(word: &str, names: &[String]) -> Option<String> {
     let word = word.strip_suffix('*').unwrap_or(word);
     if let Some(name) = nearest(word, names.iter().map(String::as_str)) {
-        return format!("; did you mean '{name}'?");
+        return Some(format!("did you mean '{name}'?"));
     }
     let some = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
     match names.len() {
-        0 => String::new(),
-        1..=NAMED => format!("; there is {some}"),
-        all => format!("; there are {some} and {} others", all - NAMED),
+        0 => None,
+        1..=NAMED => Some(format!("there is {some}")),
+        all => Some(format!("there are {some} and {} others", all - NAMED)),
     }
 }
 

@@ -12,7 +12,7 @@ use wirebeat_engine_linux::kernel::Piece;
 use wirebeat_report::model::LeftOut;
 use wirebeat_traffic::scenario::Replay;
 use wirebeat_traffic::scenario::replay::OnBad;
-use wirebeat_units::{Nanos, WallTime};
+use wirebeat_units::{Fault, Nanos, WallTime, fault};
 
 use super::buffers::{Buffer, Filled};
 use super::captures::{Captures, HeldBack};
@@ -45,7 +45,7 @@ pub(crate) struct Summary {
     /// Times between records that were shortened.
     pub(crate) shortened: Shortened,
     /// Why it ended before its end.
-    pub(crate) error: Option<String>,
+    pub(crate) error: Option<Fault>,
 }
 
 /// What reads a recording.
@@ -80,13 +80,13 @@ struct Preloaded {
     turn_ns: u64,
     left_out: Vec<LeftOut>,
     /// Why it ended before its end.
-    error: Option<String>,
+    error: Option<Fault>,
 }
 
 /// A record that cannot be sent.
 pub(super) struct Unsendable {
     pub(super) kind: &'static str,
-    pub(super) why: String,
+    pub(super) why: Fault,
     /// Nobody asked that such ones are left out.
     pub(super) wanted: bool,
 }
@@ -95,10 +95,10 @@ impl Readers {
     /// Opens the files of a recording.
     pub(super) fn open(recording: &Recording) -> Result<Readers, RunError> {
         let replay = &recording.replay;
-        let told = |why: String| RunError::usage(format!("flow '{}': {why}", recording.name));
+        let told = |why: Fault| RunError::usage(why.at(format!("flow '{}'", recording.name)));
         let moment = |time: Option<WallTime>| {
             let at = |time: WallTime| Timestamp::from_ns(time.unix().get().into(), 0);
-            time.map(|time| at(time).map_err(|why| told(format!("{time}: {why}")))).transpose()
+            time.map(|time| at(time).map_err(|why| told(why.fault().at(time)))).transpose()
         };
         let selection = Selection {
             from: moment(replay.from)?,
@@ -152,7 +152,7 @@ impl Readers {
     }
 
     /// Reads all of it once, before the run.
-    fn preload(&mut self) -> Result<Preloaded, String> {
+    fn preload(&mut self) -> Result<Preloaded, Fault> {
         let (halt, live) = (AtomicBool::new(false), Live::default());
         let filling = Filling::new(self.recording.sums, Vec::new(), (&halt, &live));
         let mut filling = filling.keeping(PRELOADED);
@@ -163,9 +163,9 @@ impl Readers {
         filling.hand_on()?;
         self.shortened = times.shortened();
         let (buffers, records) = filling.kept().ok_or_else(|| {
-            format!(
-                "there is more than {} MiB to preload; leave 'preload' out, and it is read while the run goes on",
-                PRELOADED >> 20
+            fault!(
+                "there is more than {} MiB to preload", PRELOADED >> 20;
+                "leave 'preload' out, and it is read while the run goes on"
             )
         })?;
         times.again();
@@ -173,7 +173,7 @@ impl Readers {
     }
 
     /// All that is to be sent, once.
-    fn source(&mut self) -> Result<Input, String> {
+    fn source(&mut self) -> Result<Input, Fault> {
         let notes = &mut self.notes;
         let Recording { paths, replay, .. } = &self.recording;
         if replay.is_capture() {
@@ -202,7 +202,7 @@ impl Readers {
         summary.notes = std::mem::take(&mut self.notes);
         summary.notes.extend(self.devices.note());
         summary.notes.extend(self.devices.note_shared());
-        if summary.error.as_deref() == Some(HALTED) {
+        if summary.error.as_ref().is_some_and(|error| error.what == HALTED) {
             summary.error = None;
         }
         // what is before the place of an error is sent
@@ -215,10 +215,10 @@ impl Readers {
     }
 
     /// Why there was nothing to send.
-    fn nothing(&self, left_out: &[LeftOut]) -> String {
+    fn nothing(&self, left_out: &[LeftOut]) -> Fault {
         match left_out.first() {
             Some(LeftOut { kind, count, first, .. }) => {
-                format!(
+                fault!(
                     "nothing to send: all of it was left out ({count} {kind}; the first is {first})"
                 )
             }
@@ -230,7 +230,7 @@ impl Readers {
         &mut self,
         filling: &mut Filling<'_>,
         left_out: &mut Vec<LeftOut>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         let capacity = self.capacity;
         filling.begin(FIRST.min(capacity))?;
         let mut times = self.time_line();
@@ -261,7 +261,7 @@ impl Readers {
         capacity: usize,
         times: &mut TimeLine,
         left_out: &mut Vec<LeftOut>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Fault> {
         let mut source = match self.first.take() {
             Some(source) => source,
             None => self.source()?,
@@ -299,7 +299,7 @@ impl Readers {
         preloaded: Preloaded,
         filling: &mut Filling<'_>,
         left_out: &mut Vec<LeftOut>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         let Preloaded { buffers, records, turn_ns, left_out: each_turn, error } = preloaded;
         let buffers: Vec<_> = buffers.into_iter().map(|buffer| Filled::new(buffer, None)).collect();
         let (mut later_ns, mut before) = (0_u64, Arc::default());
@@ -332,7 +332,7 @@ impl Readers {
         times: &mut TimeLine,
         (filling, capacity): &mut (&mut Filling<'_>, usize),
         left_out: &mut Vec<LeftOut>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Fault> {
         while filling.reading(|| source.advance()).map_err(|error| error.to_string())? {
             let record = source.record();
             if filling.next >= self.recording.count {
@@ -369,7 +369,7 @@ impl Readers {
         times: &mut TimeLine,
         (filling, capacity): &mut (&mut Filling<'_>, usize),
         left_out: &mut Vec<LeftOut>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Fault> {
         let place = (0, self.recording.flow as u16);
         while let Some(time) = filling.reading(|| source.advance())? {
             if filling.next >= self.recording.count {
@@ -397,18 +397,19 @@ impl Readers {
         if record.data.len() > self.recording.data_max {
             return Err(Unsendable {
                 kind: "longer than its packets have room for",
-                why: format!(
-                    "its data has {} bytes, and packets of this flow have room for {} without fragments; with an index \
-                     ('wirebeat archive index') its length is known beforehand, and fragments are allowed for",
-                    record.data.len(),
-                    self.recording.data_max
+                why: fault!(
+                    "its data has {} bytes, and packets of this flow have room for {} without \
+                     fragments",
+                    record.data.len(), self.recording.data_max;
+                    "with an index ('wirebeat archive index') its length is known beforehand, \
+                     and fragments are allowed for"
                 ),
                 wanted: true,
             });
         }
         self.devices.place(record.device).ok_or_else(|| Unsendable {
             kind: "of devices without a flow",
-            why: format!("its device {} is not in the table of 'flow-of'", record.device),
+            why: fault!("its device {} is not in the table of 'flow-of'", record.device),
             wanted: true,
         })
     }
@@ -420,13 +421,13 @@ impl Readers {
         what: impl Fn() -> String,
         Unsendable { kind, why, wanted }: Unsendable,
         left_out: &mut Vec<LeftOut>,
-    ) -> Result<(), String> {
-        let told = format!("{}: {why}", what());
+    ) -> Result<(), Fault> {
+        let told = why.at(what());
         if wanted && self.recording.replay.on_bad == OnBad::Stop {
-            return Err(format!("{told}; 'on-bad: skip' leaves such {all} out"));
+            return Err(told.then_hint(format!("'on-bad: skip' leaves such {all} out")));
         }
         let kind = kind.to_owned();
-        add(left_out, LeftOut { kind, count: 1, records: 1, bytes: 0, first: told });
+        add(left_out, LeftOut { kind, count: 1, records: 1, bytes: 0, first: told.to_string() });
         Ok(())
     }
 }

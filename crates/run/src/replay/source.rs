@@ -15,6 +15,7 @@ use wirebeat_engine_linux::mapped_file::MappedFile;
 use wirebeat_report::model::LeftOut;
 use wirebeat_traffic::scenario::Replay;
 use wirebeat_traffic::scenario::replay::{OnBad, ReaderChoice};
+use wirebeat_units::{Fault, fault};
 
 use super::ahead::ReadAhead;
 use crate::regular;
@@ -37,7 +38,7 @@ impl Archives {
         replay: &Replay,
         selection: &Selection,
         mut note: impl FnMut(String),
-    ) -> Result<Archives, String> {
+    ) -> Result<Archives, Fault> {
         let buffer = merge::buffer(paths.len());
         let mut archives = Vec::with_capacity(paths.len());
         for (number, path) in paths.iter().enumerate() {
@@ -129,11 +130,11 @@ fn open(
     how: (ReaderChoice, bool),
     (selection, buffer): (&Selection, usize),
     note: &mut impl FnMut(String),
-) -> Result<Archive, String> {
+) -> Result<Archive, Fault> {
     let on_bad = on_bad(replay);
     let (mut begin, mut names) = (Place::default(), Names::default());
     if let Some(from) = selection.from {
-        let told = |error: io::Error| format!("the archive '{}': {error}", path.display());
+        let told = |error: io::Error| fault!("the archive '{}': {error}", path.display());
         let file = File::open(path).map_err(told)?;
         match index(path, &file) {
             // what an index leaves out has to be told, or to stop the reading
@@ -165,10 +166,10 @@ pub(super) fn file(
     path: &Path,
     (how, ahead): (ReaderChoice, bool),
     offset: u64,
-) -> Result<Box<dyn Read + Send>, String> {
-    let told = |error: io::Error| format!("the {what} '{}': {error}", path.display());
+) -> Result<Box<dyn Read + Send>, Fault> {
+    let told = |error: io::Error| fault!("the {what} '{}': {error}", path.display());
     if let Some(why) = regular::refusal(&std::fs::metadata(path).map_err(told)?) {
-        return Err(format!("the {what} '{}': {why}", path.display()));
+        return Err(why.at(format!("the {what} '{}'", path.display())));
     }
     let file: Box<dyn Read + Send> = match how {
         ReaderChoice::Buffered => {
@@ -179,9 +180,10 @@ pub(super) fn file(
         ReaderChoice::Mmap => Box::new(MappedFile::open(path, offset).map_err(told)?),
         ReaderChoice::Direct => {
             Box::new(Direct::open(path, offset).map_err(|error| match error.kind() {
-                io::ErrorKind::InvalidInput => format!(
-                    "the {what} '{}': its file system cannot be read past the cache; leave 'reader' out",
-                    path.display()
+                io::ErrorKind::InvalidInput => fault!(
+                    "the {what} '{}': its file system cannot be read past the cache",
+                    path.display();
+                    "leave 'reader' out"
                 ),
                 _ => told(error),
             })?)
@@ -191,9 +193,9 @@ pub(super) fn file(
 }
 
 /// The index beside an archive, if there is one that fits.
-pub(super) fn index(path: &Path, archive: &File) -> Result<Option<Index>, String> {
-    let fingerprint = Fingerprint::of(archive).map_err(|error| error.to_string())?;
-    Index::read(&Index::path(path), fingerprint).map_err(|error| error.to_string())
+pub(super) fn index(path: &Path, archive: &File) -> Result<Option<Index>, Fault> {
+    let fingerprint = Fingerprint::of(archive).map_err(|error| Fault::from(error.to_string()))?;
+    Index::read(&Index::path(path), fingerprint).map_err(|error| error.fault())
 }
 
 /// What is known of an archive before it is sent.
@@ -206,13 +208,13 @@ pub(crate) struct ArchiveFacts {
 }
 
 /// Looks into an archive: by its index, or where it is read in a moment; of others nothing is known.
-pub(crate) fn look_into(path: &Path, devices: bool) -> Result<ArchiveFacts, String> {
-    let told = |error: &dyn std::fmt::Display| format!("the archive '{}': {error}", path.display());
-    let metadata = std::fs::metadata(path).map_err(|error| told(&error))?;
+pub(crate) fn look_into(path: &Path, devices: bool) -> Result<ArchiveFacts, Fault> {
+    let told = |error: Fault| error.at(format!("the archive '{}'", path.display()));
+    let metadata = std::fs::metadata(path).map_err(|error| told(error.to_string().into()))?;
     if let Some(why) = regular::refusal(&metadata) {
-        return Err(told(&why));
+        return Err(told(why));
     }
-    let file = File::open(path).map_err(|error| told(&error))?;
+    let file = File::open(path).map_err(|error| told(error.to_string().into()))?;
     // one that does not fit says nothing here
     if let Ok(Some(Index { survey, .. })) = index(path, &file) {
         let longest = survey.data.map_or(0, |data| data.max as u32);

@@ -4,6 +4,7 @@
 use wirebeat_report::model::Change;
 use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::scenario::Scenario;
+use wirebeat_units::fault;
 
 use crate::control;
 use crate::engines::{Ability, Choice, Engine};
@@ -86,12 +87,19 @@ pub(super) fn check_bins(
         return Ok(());
     }
     Err(RunError::usage(match &options.peer {
-        Some(_) => "bins are of times between arrivals, and the receiver on the other host counts them; give --bins to \
-                    'wirebeat receive' there, and the report here has them, too"
-            .to_owned(),
-        None => "bins are of times between arrivals, and nothing is received here; leave --bins out, or give it to \
-                 'wirebeat receive'"
-            .to_owned(),
+        Some(_) => {
+            fault!(
+                "bins are of times between arrivals, and the receiver on the other host counts \
+                 them";
+                "give --bins to 'wirebeat receive' there, and the report here has them, too"
+            )
+        }
+        None => {
+            fault!(
+                "bins are of times between arrivals, and nothing is received here";
+                "leave --bins out, or give it to 'wirebeat receive'"
+            )
+        }
     }))
 }
 

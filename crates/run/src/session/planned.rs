@@ -14,7 +14,7 @@ use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::scenario::{
     OnLinkDown, Replay, RunSpec, Scenario, Shared, TimestampsChoice, WaitChoice,
 };
-use wirebeat_units::{Nanos, WallTime};
+use wirebeat_units::{Nanos, WallTime, fault};
 
 use super::choices::{check_bins, check_ends, planned};
 use super::reception::nominal_gap;
@@ -121,8 +121,9 @@ impl Planned {
         if monotonic(moment) >= MonotonicClock.now() {
             return Ok(());
         }
-        let why = format!(
-            "the start at {moment} has passed; give a later one, or leave 'run.start-at' out"
+        let why = fault!(
+            "the start at {moment} has passed";
+            "give a later one, or leave 'run.start-at' out"
         );
         Err(RunError::usage(why))
     }

@@ -14,7 +14,7 @@ use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_netlink::Link;
 use wirebeat_traffic::program::{Flow, Program};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 use wirebeat_wire::codec::Codec;
 
 use super::Running;
@@ -151,10 +151,11 @@ impl Running<'_> {
             }
             if let Some(other) = codecs.flows.insert((codec, number), flow.id) {
                 let other = &self.plan.program.flows[usize::from(other)].name;
-                return Err(RunError::usage(format!(
-                    "flows '{other}' and '{}' cannot be told apart at port '{}': their probes ({codec}) \
-                     carry the same number, or none; give them numbers of their own, or another codec",
-                    flow.name, port.name
+                return Err(RunError::usage(fault!(
+                    "flows '{other}' and '{}' cannot be told apart at port '{}': their \
+                     probes ({codec}) carry the same number, or none",
+                    flow.name, port.name;
+                    "give them numbers of their own, or another codec"
                 )));
             }
         }

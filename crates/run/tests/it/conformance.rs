@@ -227,7 +227,7 @@ run: {{ priority: realtime }}\n",
         );
         let error = tried(&scenario, bed).map(|_| ()).unwrap_err();
         assert_eq!(error.exit_code(), 3);
-        assert!(error.to_string().contains(&why), "{error}");
+        assert!(error.to_string().contains(&why.to_string()), "{error}");
         return;
     }
     let report = with_priority(engine, bed, "realtime");

@@ -9,7 +9,7 @@ use super::{CompileError, Links, links, stack};
 use crate::program::lengths::Lengths;
 use crate::program::{Frames, Stream};
 use crate::scenario::header::Header;
-use crate::scenario::lay::{Fault, What};
+use crate::scenario::lay::{ChecksumFault, What};
 use crate::scenario::{FlowSpec, Scenario};
 use crate::values::Values;
 use crate::values::{Per, Shape};
@@ -84,7 +84,8 @@ pub enum Sequence {
 pub fn anatomy(
     scenario: &Scenario,
     links: &Links,
-    (name, flow): (&str, &FlowSpec),
+    name: &str,
+    flow: &FlowSpec,
 ) -> Result<Vec<FieldInfo>, CompileError> {
     let packet = flow.headers(name)?;
     if packet.raw.is_some() || flow.is_captured() {
@@ -107,7 +108,7 @@ fn content(what: What) -> Content {
     match what {
         What::Fixed(_) | What::Next(_) => Content::Fixed,
         What::Length(_) => Content::Length,
-        What::Checksum(_, fault) => Content::Checksum { right: fault == Fault::None },
+        What::Checksum(_, fault) => Content::Checksum { right: fault == ChecksumFault::None },
         What::Count => Content::Count,
         What::Changing { shape, per, .. } => {
             let period = Values::new(shape.clone(), 0, 0, 0).period();
@@ -243,7 +244,7 @@ mod tests {
         let program = compile(&scenario, &links, &Files::default()).unwrap();
         let mut frame = vec![0; 200];
         program.streams[0].frames.frame().build(1, &mut frame);
-        let fields = anatomy(&scenario, &links, ("x", &scenario.flows["x"])).unwrap();
+        let fields = anatomy(&scenario, &links, "x", &scenario.flows["x"]).unwrap();
         (fields, frame)
     }
 

@@ -1,6 +1,6 @@
 //! Whether packets may be cut where they are longer than the link carries, and where.
 
-use wirebeat_units::PacketLen;
+use wirebeat_units::{Fault, PacketLen, fault};
 use wirebeat_wire::{ethernet, ipv6};
 
 use super::layout::Layout;
@@ -73,7 +73,7 @@ impl<'a> Outermost<'a> {
 
     /// How packets are cut, in flow number `id`. `begin` is how many bytes have to be in the first fragment, from
     /// the Ethernet header on: all that is found there and nowhere else.
-    pub(super) fn cut(&self, begin: usize, key: Key) -> Result<Cut, String> {
+    pub(super) fn cut(&self, begin: usize, key: Key) -> Result<Cut, Fault> {
         let start = self.start();
         let (split, version) = match &self.stack[self.at] {
             Header::Ipv6(_) => {
@@ -98,9 +98,9 @@ impl<'a> Outermost<'a> {
         let cut = Cut { ip_at: start, split, room: self.room as u16, version, first };
         let least = (begin.saturating_sub(split.into()) as u32).max(40) + 24;
         if cut.stride() < least.max(FRAGMENT_MIN) {
-            return Err(format!(
-                "packets longer than the link carries leave as fragments, and the first of them has no room for \
-                 the headers and the probe: {} bytes of IP are too few",
+            return Err(fault!(
+                "packets longer than the link carries leave as fragments, and the first of them \
+                 has no room for the headers and the probe: {} bytes of IP are too few",
                 self.room
             ));
         }
@@ -120,13 +120,13 @@ impl<'a> Outermost<'a> {
     }
 
     /// Why packets of `longest` bytes cannot be sent.
-    pub(super) fn forbidden(&self, longest: PacketLen) -> String {
+    pub(super) fn forbidden(&self, longest: PacketLen) -> Fault {
         let frame = |packet: PacketLen| packet.buffer().with_fcs();
-        format!(
-            "a frame of {}B is longer than the link carries, {}B, and 'dont-fragment: on' forbids to cut it; leave \
-             that out, or make it shorter",
-            frame(longest),
-            frame(self.fits())
+        fault!(
+            "a frame of {}B is longer than the link carries, {}B, and 'dont-fragment: on' \
+             forbids to cut it",
+            frame(longest), frame(self.fits());
+            "leave that out, or make it shorter"
         )
     }
 }

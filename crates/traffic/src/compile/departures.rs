@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use wirebeat_units::{BitRate, FCS, Nanos};
+use wirebeat_units::{BitRate, FCS, Nanos, fault};
 
 use super::Links;
 use super::mean::Mean;
@@ -36,7 +36,8 @@ pub(super) fn stop(run: &RunSpec, flow: &FlowSpec) -> Nanos {
 
 /// The most frames of the flow, by its count and by its bytes. Of `draws` it takes how many are drawn for that.
 pub(super) fn count(
-    (name, flow): (&str, &FlowSpec),
+    name: &str,
+    flow: &FlowSpec,
     frames: &Frames,
     draws: &Cell<u64>,
 ) -> Result<u64, Invalid> {
@@ -44,12 +45,15 @@ pub(super) fn count(
     let Some(bytes) = flow.bytes else { return Ok(by_count) };
     let at = || KeyPath::flow(name).key("bytes");
     if bytes.get() == 0 {
-        return Err(at().invalid("a flow of no bytes sends nothing; give at least 1B"));
+        return Err(at().invalid(fault!("a flow of no bytes sends nothing"; "give at least 1B")));
     }
     let by_bytes = match frames.lengths() {
         Lengths::Fixed(_) => bytes.get().div_ceil(frames.counted(0).bytes.into()),
-        _ => in_turn_or_drawn(frames, (bytes.get(), by_count), draws).ok_or_else(|| {
-            let why = "these are too many frames of different sizes to be counted; give a 'count'";
+        _ => in_turn_or_drawn(frames, bytes.get(), by_count, draws).ok_or_else(|| {
+            let why = fault!(
+                "these are too many frames of different sizes to be counted";
+                "give a 'count'"
+            );
             at().invalid(why)
         })?,
     };
@@ -58,7 +62,7 @@ pub(super) fn count(
 
 /// How many packets make so many bytes, if they are no more than the second number; `None` where there are not draws
 /// enough.
-fn in_turn_or_drawn(frames: &Frames, (bytes, most): (u64, u64), draws: &Cell<u64>) -> Option<u64> {
+fn in_turn_or_drawn(frames: &Frames, bytes: u64, most: u64, draws: &Cell<u64>) -> Option<u64> {
     let (mut packets, mut left) = (0, bytes);
     if let Lengths::List(list) = frames.lengths()
         && !frames.is_cut()
@@ -85,7 +89,8 @@ fn in_turn_or_drawn(frames: &Frames, (bytes, most): (u64, u64), draws: &Cell<u64
 pub(super) fn check_load(
     scenario: &Scenario,
     links: &Links,
-    (flows, streams): (&[Flow], &mut dyn Iterator<Item = &Stream>),
+    flows: &[Flow],
+    streams: &mut dyn Iterator<Item = &Stream>,
 ) -> Result<(), Invalid> {
     // By port: when a stream begins or ends, and by how much that changes the load.
     let mut changes: HashMap<&str, Vec<StreamChange<'_>>> = HashMap::new();
@@ -119,9 +124,10 @@ pub(super) fn check_load(
             // A bit per second more is a matter of rounding.
             if sum > speed.0 as f64 + 1.0 {
                 let sum = BitRate(sum.round() as u64);
-                return Err(KeyPath::flow(change.flow).key("rate").invalid(format!(
+                return Err(KeyPath::flow(change.flow).key("rate").invalid(fault!(
                     "with this flow port '{port}' sends {sum} on the line, and its link carries \
-                     {speed}; lower the rates, or correct the port's 'speed'"
+                     {speed}";
+                    "lower the rates, or correct the port's 'speed'"
                 )));
             }
         }
@@ -234,10 +240,10 @@ mod tests {
         };
         assert_eq!(
             error("rate: 50%", None),
-            CompileError::Unknown(KeyPath::flow("x").key("rate").invalid(
-                "a share of the link needs a link with a known speed; give the rate in bps or pps, \
-                 or give port 'a' its 'speed'"
-            ))
+            CompileError::Unknown(KeyPath::flow("x").key("rate").invalid(fault!(
+                "a share of the link needs a link with a known speed";
+                "give the rate in bps or pps, or give port 'a' its 'speed'"
+            )))
         );
         let empty = "packet: [ { ipv6: {} }, { udp: {} } ], probe: off, size: 66B";
         assert_eq!(
@@ -291,7 +297,7 @@ mod tests {
         let links = Links { ports: [("a".to_owned(), Link::imaginary(0))].into() };
         let program = compile(&flow, &links, &Files::default()).unwrap();
         let (all, draws) = (&program.streams[0].frames, Cell::new(10_000));
-        let frames = |bytes| in_turn_or_drawn(all, (bytes, u64::MAX), &draws);
+        let frames = |bytes| in_turn_or_drawn(all, bytes, u64::MAX, &draws);
         let first = frames(1_000_000).unwrap();
         assert_eq!((frames(1_000_000), draws.get()), (Some(first), 10_000 - 2 * first));
         assert_eq!(frames(1_000_000_000), None);

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use pcap_file::pcap::PcapParser;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::{Block, PcapNgParser};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Fault, Nanos, fault};
 
 use crate::scenario::header::Header;
 use crate::scenario::header::payload::Payload;
@@ -29,10 +29,10 @@ pub struct Files {
 #[derive(Clone, Debug, Default)]
 struct File {
     content: Vec<u8>,
-    lengths: OnceLock<Result<RecordedLengths, String>>,
-    trace: OnceLock<Result<(RecordedLengths, RecordedGaps), String>>,
-    captured_lengths: OnceLock<Result<RecordedLengths, String>>,
-    captured_gaps: OnceLock<Result<RecordedGaps, String>>,
+    lengths: OnceLock<Result<RecordedLengths, Fault>>,
+    trace: OnceLock<Result<(RecordedLengths, RecordedGaps), Fault>>,
+    captured_lengths: OnceLock<Result<RecordedLengths, Fault>>,
+    captured_gaps: OnceLock<Result<RecordedGaps, Fault>>,
     captured: OnceLock<CapturedFrames>,
 }
 
@@ -44,7 +44,7 @@ type RecordedGaps = Arc<[u64]>;
 #[derive(Clone, Debug)]
 struct CapturedFrames {
     frames: Vec<(usize, usize)>,
-    broken: Option<String>,
+    broken: Option<Fault>,
 }
 
 impl PartialEq for File {
@@ -101,25 +101,25 @@ impl Files {
         scenario.flows.values().flat_map(names).collect()
     }
 
-    fn file(&self, name: &str) -> Result<&File, String> {
+    fn file(&self, name: &str) -> Result<&File, Fault> {
         let file = self.read.get(name).map(Arc::as_ref);
-        file.ok_or_else(|| format!("the file '{name}' was not read"))
+        file.ok_or_else(|| fault!("the file '{name}' was not read"))
     }
 
     /// A file's content.
-    pub(super) fn bytes(&self, name: &str) -> Result<&[u8], String> {
+    pub(super) fn bytes(&self, name: &str) -> Result<&[u8], Fault> {
         self.file(name).map(|file| file.content.as_slice())
     }
 
     /// The lengths in a text file: one in each line, `#` begins a comment.
-    pub(super) fn lengths(&self, name: &str) -> Result<RecordedLengths, String> {
+    pub(super) fn lengths(&self, name: &str) -> Result<RecordedLengths, Fault> {
         let file = self.file(name)?;
         let read = || lines(name, &file.content, |line| line.parse()).map(Shared::from);
         file.lengths.get_or_init(read).clone()
     }
 
     /// Frame `number` of a capture, from 1, without FCS.
-    pub(super) fn frame(&self, name: &str, number: u64) -> Result<Vec<u8>, String> {
+    pub(super) fn frame(&self, name: &str, number: u64) -> Result<Vec<u8>, Fault> {
         let file = self.file(name)?;
         let CapturedFrames { frames, broken } =
             file.captured.get_or_init(|| captured(name, &file.content));
@@ -130,7 +130,7 @@ impl Files {
                 Ok(file.content.get(at..at + len).unwrap_or_default().to_vec())
             }
             (None, Some(broken)) => Err(broken.clone()),
-            (None, None) => Err(format!(
+            (None, None) => Err(fault!(
                 "'{name}' has {} frames, and number {number} is not among them",
                 frames.len()
             )),
@@ -138,7 +138,7 @@ impl Files {
     }
 
     /// The lengths of all frames of a capture.
-    pub(super) fn frame_lengths(&self, name: &str) -> Result<RecordedLengths, String> {
+    pub(super) fn frame_lengths(&self, name: &str) -> Result<RecordedLengths, Fault> {
         let file = self.file(name)?;
         let read = || {
             let mut lengths = Vec::new();
@@ -152,7 +152,7 @@ impl Files {
     }
 
     /// The lengths of a trace: of a capture, or of a text with a length and a time in each line.
-    pub(super) fn trace_lengths(&self, name: &str) -> Result<RecordedLengths, String> {
+    pub(super) fn trace_lengths(&self, name: &str) -> Result<RecordedLengths, Fault> {
         match is_capture(self.bytes(name)?) {
             true => self.frame_lengths(name),
             false => self.trace(name).map(|(lengths, _)| lengths),
@@ -161,7 +161,7 @@ impl Files {
 
     /// The times from each frame of a trace to the next, in nanoseconds. After the last of a capture comes
     /// the mean of the others.
-    pub(super) fn gaps(&self, name: &str) -> Result<RecordedGaps, String> {
+    pub(super) fn gaps(&self, name: &str) -> Result<RecordedGaps, Fault> {
         let file = self.file(name)?;
         match is_capture(&file.content) {
             true => file.captured_gaps.get_or_init(|| captured_gaps(name, &file.content)).clone(),
@@ -170,7 +170,7 @@ impl Files {
     }
 
     /// A length and the time until the next frame in each line.
-    fn trace(&self, name: &str) -> Result<(RecordedLengths, RecordedGaps), String> {
+    fn trace(&self, name: &str) -> Result<(RecordedLengths, RecordedGaps), Fault> {
         let file = self.file(name)?;
         let read = || {
             let lines = lines(name, &file.content, |line| {
@@ -191,8 +191,8 @@ impl Files {
 fn lines<T>(
     name: &str,
     content: &[u8],
-    read: impl Fn(&str) -> Result<T, String>,
-) -> Result<Vec<T>, String> {
+    read: impl Fn(&str) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
     let text = std::str::from_utf8(content)
         .map_err(|_| format!("'{name}' is neither a text nor a capture"))?;
     let mut values = Vec::new();
@@ -210,7 +210,7 @@ fn lines<T>(
 }
 
 /// The times between the frames of a capture.
-fn captured_gaps(name: &str, content: &[u8]) -> Result<RecordedGaps, String> {
+fn captured_gaps(name: &str, content: &[u8]) -> Result<RecordedGaps, Fault> {
     let mut times = Vec::new();
     let mut timeless = false;
     each_frame(name, content, |frame| {
@@ -219,9 +219,10 @@ fn captured_gaps(name: &str, content: &[u8]) -> Result<RecordedGaps, String> {
         times.len() <= MAX_LENGTHS && !timeless
     })?;
     if timeless {
-        return Err(format!(
-            "'{name}' has frames without a time (simple packet blocks), and so does not say when they leave; \
-             take its lengths alone, with 'size: {{ capture: … }}'"
+        return Err(fault!(
+            "'{name}' has frames without a time (simple packet blocks), and so does not say \
+             when they leave";
+            "take its lengths alone, with 'size: {{ capture: … }}'"
         ));
     }
     let times = bounded(name, times)?;
@@ -230,9 +231,9 @@ fn captured_gaps(name: &str, content: &[u8]) -> Result<RecordedGaps, String> {
     let mut sum = 0;
     for (before, after) in times.iter().zip(times.iter().skip(1)) {
         let gap = after.saturating_sub(*before);
-        gaps.push(u64::try_from(gap).map_err(|_| {
-            format!("two frames in '{name}' are centuries apart; mend its times, or cut it")
-        })?);
+        gaps.push(u64::try_from(gap).map_err(
+            |_| fault!("two frames in '{name}' are centuries apart"; "mend its times, or cut it"),
+        )?);
         sum += gap;
     }
     // The mean of numbers of 64 bits.
@@ -256,8 +257,8 @@ fn each_frame(
     name: &str,
     content: &[u8],
     mut sink: impl FnMut(&Frame<'_>) -> bool,
-) -> Result<(), String> {
-    let broken = |error: &dyn std::fmt::Display| format!("'{name}' is not a capture: {error}");
+) -> Result<(), Fault> {
+    let broken = |error: &dyn std::fmt::Display| fault!("'{name}' is not a capture: {error}");
     if !is_capture(content) {
         return Err(broken(&"it begins neither as pcap nor as pcapng does"));
     }
@@ -277,9 +278,9 @@ fn each_frame(
                 }
                 Block::SimplePacket(packet) => (packet.data, packet.original_len, None),
                 Block::Packet(_) => {
-                    return Err(format!(
-                        "'{name}' has packet blocks, which are obsolete; write it anew, for example \
-                         with 'editcap -F pcapng'"
+                    return Err(fault!(
+                        "'{name}' has packet blocks, which are obsolete";
+                        "write it anew, for example with 'editcap -F pcapng'"
                     ));
                 }
                 _ => continue,
@@ -350,11 +351,11 @@ impl Frame<'_> {
     }
 }
 
-fn bounded<T>(name: &str, values: Vec<T>) -> Result<Vec<T>, String> {
+fn bounded<T>(name: &str, values: Vec<T>) -> Result<Vec<T>, Fault> {
     match values.len() {
-        0 => Err(format!("there is nothing in '{name}'")),
+        0 => Err(fault!("there is nothing in '{name}'")),
         many if many > MAX_LENGTHS => {
-            Err(format!("there are more than {MAX_LENGTHS} frames in '{name}'; shorten it"))
+            Err(fault!("there are more than {MAX_LENGTHS} frames in '{name}'"; "shorten it"))
         }
         _ => Ok(values),
     }
@@ -473,7 +474,7 @@ mod tests {
         files
     }
 
-    fn lengths(of: Result<RecordedLengths, String>) -> Vec<u16> {
+    fn lengths(of: Result<RecordedLengths, Fault>) -> Vec<u16> {
         of.unwrap().iter().map(|length| length.bytes).collect()
     }
 
@@ -486,7 +487,7 @@ mod tests {
             let files = files(content);
             assert_eq!(files.frame("x", 2).unwrap(), b);
             assert_eq!(files.frame("x", 3).unwrap(), a);
-            let why = files.frame("x", 4).unwrap_err();
+            let why = files.frame("x", 4).unwrap_err().to_string();
             assert_eq!(why, "'x' has 3 frames, and number 4 is not among them");
             assert!(files.frame("x", 0).is_err());
             assert_eq!(lengths(files.frame_lengths("x")), [74, 105, 74]);
@@ -516,7 +517,7 @@ mod tests {
         let files = files([section(), enhanced(9, &[1; 70]), simple(&[2; 67])].concat());
         assert_eq!(lengths(files.frame_lengths("x")), [74, 71]);
         assert_eq!(files.frame("x", 2).unwrap(), [2; 67], "without what fills the block up");
-        let why = files.gaps("x").unwrap_err();
+        let why = files.gaps("x").unwrap_err().to_string();
         assert!(why.starts_with("'x' has frames without a time (simple packet blocks)"), "{why}");
     }
 
@@ -532,14 +533,14 @@ mod tests {
     #[test]
     fn times_beyond_all_schedules_are_refused() {
         let frames = [enhanced(0, &[1; 70]), enhanced(u64::MAX, &[1; 70])].concat();
-        let why = files([section(), frames].concat()).gaps("x").unwrap_err();
+        let why = files([section(), frames].concat()).gaps("x").unwrap_err().to_string();
         assert!(why.contains("centuries apart"), "{why}");
     }
 
     #[test]
     fn obsolete_blocks_are_not_passed_over() {
         let obsolete = block(2, &words(&[0, 0, 0, 4, 4, 0]));
-        let why = files([section(), obsolete].concat()).frame_lengths("x").unwrap_err();
+        let why = files([section(), obsolete].concat()).frame_lengths("x").unwrap_err().to_string();
         assert!(why.contains("write it anew"), "{why}");
     }
 
@@ -549,13 +550,13 @@ mod tests {
         content.truncate(content.len() - 1);
         let files = files(content);
         assert_eq!(files.frame("x", 1).unwrap(), [1; 70]);
-        assert!(files.frame("x", 2).unwrap_err().starts_with("'x' is not a capture: "));
+        assert!(files.frame("x", 2).unwrap_err().what.starts_with("'x' is not a capture: "));
     }
 
     #[test]
     fn a_text_is_not_read_beyond_the_most_lines() {
         let many = format!("{}nonsense\n", "64B\n".repeat(MAX_LENGTHS + 1));
-        let why = files(many.into_bytes()).lengths("x").unwrap_err();
+        let why = files(many.into_bytes()).lengths("x").unwrap_err().to_string();
         assert_eq!(why, "there are more than 65536 frames in 'x'; shorten it");
         let most = files("64B 1us\n".repeat(MAX_LENGTHS).into_bytes());
         assert_eq!(most.trace_lengths("x").unwrap().len(), MAX_LENGTHS);

@@ -1,6 +1,6 @@
 //! The frames of a flow: its headers as bytes, and how what changes follows from a frame's number.
 
-use wirebeat_units::BufferLen;
+use wirebeat_units::{BufferLen, Fault, fault};
 use wirebeat_wire::carrier::payload_len;
 use wirebeat_wire::checksum::Sum;
 use wirebeat_wire::codec::{Codec, Facts, Place};
@@ -18,7 +18,7 @@ use crate::program::lengths::Lengths;
 use crate::scenario::header::Header;
 use crate::scenario::header::payload::Payload;
 use crate::scenario::header::raw::Raw;
-use crate::scenario::lay::{Covers, Fault, What};
+use crate::scenario::lay::{ChecksumFault, Covers, What};
 use crate::scenario::{FlowSpec, Invalid, KeyPath, Packet};
 use crate::values::Values;
 use crate::values::sub_flows::SubFlowOrder;
@@ -29,23 +29,25 @@ pub const LONGEST: usize = 9014;
 /// bits. That is IP's longest behind an Ethernet header and two bytes more.
 pub const PACKET_MAX: usize = 65_551;
 
-/// Makes the frames of the flow `name` with the headers `stack`, for a link with this MTU.
+/// Makes the frames of a flow with the headers `stack`, for a link with this MTU.
 pub(super) fn frames(
     context: &Context<'_>,
-    (name, flow): (&str, &FlowSpec),
+    flow: &FlowSpec,
     packet: &Packet<'_>,
-    (mut stack, mtu): (Vec<Header>, Option<u32>),
+    mut stack: Vec<Header>,
+    mtu: Option<u32>,
 ) -> Result<Frames, Invalid> {
+    let name = context.name;
     let at = || KeyPath::flow(name).key("packet");
     if let Some(raw) = packet.raw {
-        return raw_frames(context, name, raw);
+        return raw_frames(context, raw);
     }
     let mut layout = Layout::new(&stack);
     let headers_len = layout.len();
     let carried = flow.carried(packet);
     let probe_len = flow.probe_len(packet);
     let outermost = Outermost::of(&stack, &layout, mtu);
-    let lengths = lengths(context, (name, flow), (&layout, outermost.as_ref()), probe_len as u32)?;
+    let lengths = lengths(context, flow, &layout, outermost.as_ref(), probe_len as u32)?;
     let mut cut = None;
     if let Some(outermost) = outermost.filter(|outermost| lengths.longest() > outermost.fits()) {
         if outermost.forbids() {
@@ -65,7 +67,7 @@ pub(super) fn frames(
     let longest = lengths.longest().get() as usize;
     let mut bytes = layout.bytes();
     bytes.resize(longest.max(headers_len), 0);
-    fill(context, name, packet.payload, bytes.get_mut(headers_len..).unwrap_or_default())?;
+    fill(context, packet.payload, bytes.get_mut(headers_len..).unwrap_or_default())?;
     let fixed = lengths.fixed().is_some();
     let probe = carried.map(|carried| probe_field(context.id, carried.codec));
     if let Some(carried) = carried {
@@ -75,7 +77,7 @@ pub(super) fn frames(
             let flow = carried.flow.unwrap_or(context.id.into());
             let facts = Facts { flow, destination: context.destination(stack) };
             let blank = carried.codec.blank(&facts, payload);
-            blank.map_err(|error| KeyPath::flow(name).key("size").invalid(error.to_string()))?;
+            blank.map_err(|error| KeyPath::flow(name).key("size").invalid(error.fault()))?;
         }
     }
     let checksums = layout
@@ -185,17 +187,19 @@ impl FrameMaker<'_> {
     }
 
     /// The field that counts frames.
-    fn counters(&self, frames: &mut Frames) -> Result<(), &'static str> {
+    fn counters(&self, frames: &mut Frames) -> Result<(), Fault> {
         let mut counters = self.layout.fields.iter().filter(|field| field.what == What::Count);
         let Some(counter) = counters.next() else { return Ok(()) };
         let checksum = self.checksums.iter().any(|sum| {
-            sum.header == counter.header && sum.covers == Covers::Header && sum.fault == Fault::None
+            sum.header == counter.header
+                && sum.covers == Covers::Header
+                && sum.fault == ChecksumFault::None
         });
         if !checksum || counters.next().is_some() {
-            return Err(
-                "'identification: count' is for one header with a right checksum; elsewhere \
-                        write 'identification: { increment: 0 }'",
-            );
+            return Err(fault!(
+                "'identification: count' is for one header with a right checksum";
+                "elsewhere write 'identification: {{ increment: 0 }}'"
+            ));
         }
         frames.identification_at = counter.at();
         Ok(())
@@ -203,21 +207,21 @@ impl FrameMaker<'_> {
 
     /// Checksums, from the innermost on; the innermost that covers the payload is mended when the probe
     /// is stamped, and those around it then stay right by themselves.
-    fn sums(&self, bytes: &[u8], frames: &mut Frames) -> Result<(), &'static str> {
+    fn sums(&self, bytes: &[u8], frames: &mut Frames) -> Result<(), Fault> {
         let headers = self.layout.len();
         let payload = bytes.get(headers..).unwrap_or_default();
         for sum in self.checksums {
             if sum.covers == Covers::Crc32c {
                 if frames.probe.is_some() {
-                    return Err(
-                        "a CRC32c cannot be mended when the probe is written: add 'probe: off', \
-                                or give the header 'checksum: off'",
-                    );
+                    return Err(fault!(
+                        "a CRC32c cannot be mended when the probe is written";
+                        "add 'probe: off', or give the header 'checksum: off'"
+                    ));
                 }
                 frames.crc32c = Some(Crc {
                     at: sum.at,
                     from: self.layout.start(sum.header),
-                    one_more: sum.fault == Fault::OneMore,
+                    one_more: sum.fault == ChecksumFault::OneMore,
                     covered: self.covered(sum.at.into()),
                 });
                 continue;
@@ -240,7 +244,7 @@ impl FrameMaker<'_> {
                 pseudo_from: pseudo_from.filter(|_| !self.fixed),
                 payload: to_end && !self.fixed,
                 zero_is_none: sum.covers == Covers::ToEndAndAddresses { zero_is_none: true },
-                one_more: sum.fault == Fault::OneMore,
+                one_more: sum.fault == ChecksumFault::OneMore,
                 covered: self.covered(sum.at.into()),
             });
         }
@@ -291,12 +295,7 @@ fn settle(frames: &mut Frames) {
 }
 
 /// What the payload holds.
-fn fill(
-    context: &Context<'_>,
-    name: &str,
-    payload: &Payload,
-    out: &mut [u8],
-) -> Result<(), Invalid> {
+fn fill(context: &Context<'_>, payload: &Payload, out: &mut [u8]) -> Result<(), Invalid> {
     let copy = |from: &[u8], out: &mut [u8]| {
         for (to, from) in out.iter_mut().zip(from) {
             *to = *from;
@@ -317,7 +316,7 @@ fn fill(
             }
         }
         Payload::File(file) => {
-            let at = || KeyPath::flow(name).key("packet");
+            let at = || KeyPath::flow(context.name).key("packet");
             copy(context.files.bytes(file).map_err(|why| at().invalid(why))?, out);
         }
     }
@@ -325,8 +324,8 @@ fn fill(
 }
 
 /// A whole frame as it is.
-fn raw_frames(context: &Context<'_>, name: &str, raw: &Raw) -> Result<Frames, Invalid> {
-    let at = || KeyPath::flow(name).key("packet").index(0).key("frame");
+fn raw_frames(context: &Context<'_>, raw: &Raw) -> Result<Frames, Invalid> {
+    let at = || KeyPath::flow(context.name).key("packet").index(0).key("frame");
     let bytes = match raw {
         Raw::Hex(hex) => hex.bytes().to_vec(),
         Raw::Capture(captured) => {

@@ -8,7 +8,7 @@ use wirebeat_wire::checksum::Sum;
 
 use crate::program::frames::MAX_SUMS;
 use crate::scenario::header::{Header, Space};
-use crate::scenario::lay::{Covers, Fault, Lay, Span, What};
+use crate::scenario::lay::{ChecksumFault, Covers, Lay, Span, What};
 use crate::scenario::number::Number;
 use crate::values::{Per, Shape};
 
@@ -61,7 +61,7 @@ pub(crate) struct Checksum {
     pub(crate) header: usize,
     pub(crate) at: u16,
     pub(crate) covers: Covers,
-    pub(crate) fault: Fault,
+    pub(crate) fault: ChecksumFault,
 }
 
 impl Layout {

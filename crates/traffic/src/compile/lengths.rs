@@ -1,15 +1,15 @@
 //! The sizes of a flow as lengths of packets, and whether they hold what they must.
 
-use wirebeat_units::{BufferLen, FCS, FrameLen, PacketLen};
+use wirebeat_units::{BufferLen, Bytes, FCS, Fault, FrameLen, PacketLen, fault};
 
 use super::Context;
 use super::cut::Outermost;
 use super::frame::{LONGEST, PACKET_MAX};
 use super::layout::Layout;
-use crate::distribution;
 use crate::distribution::draw::{Key, Purpose};
+use crate::distribution::{Bounded, Bounds};
 use crate::program::lengths::{Lengths, List, Mix};
-use crate::scenario::size::{Drawn, Length, Of, Size};
+use crate::scenario::size::{Length, Of, Size};
 use crate::scenario::{FlowSpec, Invalid, KeyPath, Shared};
 
 /// The longest frame of a standard link without FCS; a drawn size is longer only where 'max' says so.
@@ -20,10 +20,12 @@ const IP_MAX: u32 = 65_535;
 /// Makes the lengths of the flow's packets.
 pub(super) fn lengths(
     context: &Context<'_>,
-    (name, flow): (&str, &FlowSpec),
-    (layout, outermost): (&Layout, Option<&Outermost<'_>>),
+    flow: &FlowSpec,
+    layout: &Layout,
+    outermost: Option<&Outermost<'_>>,
     probe_len: u32,
 ) -> Result<Lengths, Invalid> {
+    let name = context.name;
     let headers = layout.len() as u32;
     let least = headers + probe_len;
     let most = match outermost {
@@ -38,12 +40,12 @@ pub(super) fn lengths(
         return limits.recorded(longest, outermost).map_err(|why| at().invalid(why));
     }
     let at = || KeyPath::flow(name).key("size");
-    let invalid = |why: String| at().invalid(why);
+    let invalid = |why: Fault| at().invalid(why);
     let all = |lengths: &mut dyn Iterator<Item = &Length>| {
-        lengths.map(|length| limits.packet(*length)).collect::<Result<Vec<PacketLen>, String>>()
+        lengths.map(|length| limits.packet(*length)).collect::<Result<Vec<PacketLen>, Fault>>()
     };
     let memos = context.memos;
-    let full = || "there are too many different lists of sizes in all flows and changes".to_owned();
+    let full = || "there are too many different lists of sizes in all flows and changes".into();
     let from_list = |list: &Shared<Vec<Length>>| {
         let make = || all(&mut list.iter()).map(List::new);
         memos.lists.of((list, list.len()), limits, full, make).map(Lengths::List).map_err(invalid)
@@ -70,14 +72,14 @@ pub(super) fn lengths(
         Size::Mix(mix) => {
             let make = || {
                 let weights: Vec<u32> = mix.values().copied().collect();
-                Mix::new(all(&mut mix.keys())?, &weights).map_err(|error| error.to_string())
+                Mix::new(all(&mut mix.keys())?, &weights).map_err(|error| error.fault())
             };
             let made = memos.mixes.of((mix, mix.len()), limits, full, make).map_err(invalid)?;
             Ok(Lengths::Mix(made, Key::new(context.seed, context.id.into(), Purpose::Size)))
         }
         Size::File(file) => from_list(&context.files.lengths(file).map_err(invalid)?),
         Size::Capture(file) => from_list(&context.files.frame_lengths(file).map_err(invalid)?),
-        Size::Drawn(drawn) => limits.drawn(context, drawn).map_err(invalid),
+        Size::Drawn(drawn, of) => limits.drawn(context, drawn, *of).map_err(invalid),
     }
 }
 
@@ -96,7 +98,7 @@ pub(super) struct Limits {
 
 impl Limits {
     /// The packet that a length means.
-    fn packet(&self, length: Length) -> Result<PacketLen, String> {
+    fn packet(&self, length: Length) -> Result<PacketLen, Fault> {
         let packet = match length.of {
             // A frame is filled: even the shortest is not padded.
             Of::Frame => FrameLen::with_fcs(length.bytes).buffer().into(),
@@ -105,15 +107,19 @@ impl Limits {
         if packet < self.least {
             let shortest = PacketLen::new(self.aligned_up(self.least)).buffer().with_fcs();
             return Err(match length.of {
-                Of::Frame => format!(
-                    "{length} are too short for the headers{}; the shortest frame is {shortest}B",
-                    self.and_probe(),
-                ),
-                Of::Payload => format!(
-                    "{length} are too short for the probe of {} bytes; make it longer, or write 'probe: \
-                     off'",
-                    self.least - self.headers
-                ),
+                Of::Frame => {
+                    fault!(
+                        "{length} are too short for the headers{}", self.and_probe();
+                        "the shortest frame is {shortest}B"
+                    )
+                }
+                Of::Payload => {
+                    fault!(
+                        "{length} are too short for the probe of {} bytes",
+                        self.least - self.headers;
+                        "make it longer, or write 'probe: off'"
+                    )
+                }
             });
         }
         if packet > self.most {
@@ -121,12 +127,13 @@ impl Limits {
                 Of::Frame => self.longest_frame(),
                 Of::Payload => self.most - self.headers,
             };
-            return Err(format!("{length} are too long here; the longest is {longest}B"));
+            return Err(fault!("{length} are too long here"; "the longest is {longest}B"));
         }
         match self.aligned_down(packet) {
             aligned if aligned == packet => Ok(PacketLen::new(packet)),
-            aligned => Err(format!(
-                "what these headers carry is a multiple of {} bytes long: the next shorter frame is {}B",
+            aligned => Err(fault!(
+                "what these headers carry is a multiple of {} bytes long: the next shorter frame \
+                 is {}B",
                 self.align.1,
                 BufferLen::new(aligned).with_fcs()
             )),
@@ -138,12 +145,13 @@ impl Limits {
         &self,
         data: Option<u32>,
         outermost: Option<&Outermost<'_>>,
-    ) -> Result<Lengths, String> {
+    ) -> Result<Lengths, Fault> {
         if self.align.1 > 1 {
-            return Err(format!(
-                "what these headers carry is a multiple of {} bytes long, and records are as long as they are; \
-                 send them behind other headers",
-                self.align.1
+            return Err(fault!(
+                "what these headers carry is a multiple of {} bytes long, and records are as \
+                 long as they are",
+                self.align.1;
+                "send them behind other headers"
             ));
         }
         // Of what is not known the most that needs no fragments: they cost something, and not every receiver has them.
@@ -152,8 +160,9 @@ impl Limits {
             .clamp(self.least, self.most);
         let longest = data.map_or(whole, |data| self.least.saturating_add(data));
         if longest > self.most {
-            return Err(format!(
-                "its longest record has {} bytes of data, and {} are the most that these headers{} leave room for",
+            return Err(fault!(
+                "its longest record has {} bytes of data, and {} are the most that these \
+                 headers{} leave room for",
                 longest - self.least,
                 self.most.saturating_sub(self.least),
                 self.and_probe()
@@ -184,13 +193,18 @@ impl Limits {
         if down == packet { packet } else { down + self.align.1 }
     }
 
-    fn drawn(&self, context: &Context<'_>, drawn: &Drawn) -> Result<Lengths, String> {
-        let beside: i32 = match drawn.of {
+    fn drawn(
+        &self,
+        context: &Context<'_>,
+        drawn: &Bounded<Bytes>,
+        of: Of,
+    ) -> Result<Lengths, Fault> {
+        let beside: i32 = match of {
             Of::Frame => -i32::from(FCS),
             Of::Payload => self.headers as i32,
         };
         // Frames are at least 64 bytes long; payload may be less, and is padded.
-        let floor = match drawn.of {
+        let floor = match of {
             Of::Frame => self.least.max(BufferLen::MIN.get()),
             Of::Payload => self.least,
         };
@@ -200,20 +214,19 @@ impl Limits {
         let most = drawn.max.map_or(bytes(USUAL_LONGEST.max(floor)), |max| max.get() as f64);
         let min = drawn.min.map_or(least, |min| min.get() as f64);
         if min < least {
-            return Err(format!(
-                "sizes from {min}B on are too short for the headers{}; 'min' is at least {least}B",
-                self.and_probe()
+            return Err(fault!(
+                "sizes from {min}B on are too short for the headers{}", self.and_probe();
+                "'min' is at least {least}B"
             ));
         }
         if most > bytes(self.most) {
-            return Err(format!("'max' is at most {}B", bytes(self.most)));
+            return Err(fault!("'max' is at most {}B", bytes(self.most)));
         }
         if min > most {
-            return Err(format!("'min' is {min}B and 'max' is {most}B; no size lies between"));
+            return Err(fault!("'min' is {min}B and 'max' is {most}B"; "no size lies between"));
         }
-        let bounds = distribution::Bounds { min: Some(min), max: Some(most) };
-        let sampler =
-            drawn.distribution.sampler(None, bounds).map_err(|error| error.to_string())?;
+        let bounds = Bounds { min: Some(min), max: Some(most) };
+        let sampler = drawn.distribution.sampler(None, bounds).map_err(|error| error.fault())?;
         let packet =
             |bytes: f64| (bytes as i64 + i64::from(beside)).clamp(0, self.most.into()) as u32;
         Ok(Lengths::Drawn {

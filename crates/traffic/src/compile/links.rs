@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use wirebeat_units::BitRate;
+use wirebeat_units::{BitRate, Fault, fault};
 use wirebeat_wire::ip::Version;
 use wirebeat_wire::mac::MacAddr;
 
@@ -207,11 +207,11 @@ impl<'a> Ends<'a> {
         address.filter(|address| !address.is_unspecified()).ok_or_else(|| {
             let family = self.family();
             self.unknown(match &self.flow.to {
-                Some(to) => format!(
-                    "no {family} address of port '{to}' is known; give the network header a \
-                     'destination', or the port 'addresses'"
+                Some(to) => fault!(
+                    "no {family} address of port '{to}' is known";
+                    "give the network header a 'destination', or the port 'addresses'"
                 ),
-                None => "give the network header a 'destination'".to_owned(),
+                None => "give the network header a 'destination'".into(),
             })
         })
     }
@@ -226,11 +226,9 @@ impl<'a> Ends<'a> {
             || self.link?.routes.get(&destination)?.source.filter(|a| self.network.speaks(a));
         let by_link = || self.first(&self.link?.addresses);
         self.written_source().or_else(by_route).or_else(by_link).ok_or_else(|| {
-            self.unknown(format!(
-                "port '{}' has no {} address to send from; give the network header a 'source', or the \
-                 port 'addresses'",
-                self.flow.from,
-                self.family(),
+            self.unknown(fault!(
+                "port '{}' has no {} address to send from", self.flow.from, self.family();
+                "give the network header a 'source', or the port 'addresses'"
             ))
         })
     }
@@ -238,9 +236,9 @@ impl<'a> Ends<'a> {
     fn source_mac(&self) -> Result<MacAddr, CompileError> {
         let written = self.ethernet.and_then(|ethernet| ethernet.source.as_ref());
         written.map(|mac| mac.first().0).or_else(|| self.link?.mac).ok_or_else(|| {
-            self.unknown(format!(
-                "port '{}' has no Ethernet address; give the packet an ethernet header with a 'source'",
-                self.flow.from
+            self.unknown(fault!(
+                "port '{}' has no Ethernet address", self.flow.from;
+                "give the packet an ethernet header with a 'source'"
             ))
         })
     }
@@ -260,10 +258,9 @@ impl<'a> Ends<'a> {
         let by_route = || self.link?.routes.get(&destination)?.next_hop;
         let by_link = || self.link?.next_hop;
         self.written_next_hop(destination).or_else(by_route).or_else(by_link).ok_or_else(|| {
-            self.unknown(format!(
-                "no next hop is known from port '{}' to {destination}; check that it answers, or give \
-                 the port a 'next-hop'",
-                self.flow.from
+            self.unknown(fault!(
+                "no next hop is known from port '{}' to {destination}", self.flow.from;
+                "check that it answers, or give the port a 'next-hop'"
             ))
         })
     }
@@ -280,7 +277,7 @@ impl<'a> Ends<'a> {
         }
     }
 
-    fn unknown(&self, why: String) -> CompileError {
+    fn unknown(&self, why: Fault) -> CompileError {
         CompileError::Unknown(KeyPath::flow(self.name).key("packet").invalid(why))
     }
 }

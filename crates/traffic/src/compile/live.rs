@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use wirebeat_units::Nanos;
+use wirebeat_units::{Fault, Nanos, fault};
 
 use super::{CompileError, Context, Files, Links, Maker, Memos, Within, departures, same_frames};
 use crate::program::{Flow, Program, Stream};
@@ -93,32 +93,36 @@ impl Live {
         let Some((name, spec)) = self.scenario.flows.get_index(flow as usize) else {
             return Err(KeyPath::root("flows").invalid("there is no such flow").into());
         };
-        let invalid = |why: &str| -> CompileError { KeyPath::flow(name).invalid(why).into() };
+        let invalid = |why: Fault| -> CompileError { KeyPath::flow(name).invalid(why).into() };
         let at = at.max(spec.start);
-        let part = self.part(flow, at).ok_or_else(|| invalid("it has ended"))?;
+        let part = self.part(flow, at).ok_or_else(|| invalid("it has ended".into()))?;
         if part.phase.flow.is_unlimited() {
-            return Err(invalid(
-                "a flow that is as fast as the engine can does not change; it can be stopped",
-            ));
+            return Err(invalid(fault!(
+                "a flow that is as fast as the engine can does not change";
+                "it can be stopped"
+            )));
         }
-        let phase = part.phase.changed(name, at, change).map_err(|why| invalid(&why))?;
+        let phase = part.phase.changed(name, at, change).map_err(invalid)?;
         let same = same_frames(&part.phase.flow, &phase.flow);
         if spec.bytes.is_some() && !same {
-            return Err(invalid("a flow that ends by its bytes keeps its frames; change its rate"));
+            return Err(invalid(
+                fault!("a flow that ends by its bytes keeps its frames"; "change its rate"),
+            ));
         }
         let memos = Memos::default();
         let context =
-            Context { seed: self.seed, id: flow as u16, files: &self.files, memos: &memos };
-        let maker = Maker { scenario: &self.scenario, links: &self.links, context, name };
+            Context { name, seed: self.seed, id: flow as u16, files: &self.files, memos: &memos };
+        let maker = Maker { scenario: &self.scenario, links: &self.links, context };
         let frames = match same {
             true => Arc::clone(&part.stream.frames),
             false => maker.frames(&phase.flow)?.0,
         };
         if frames.is_cut() && !self.cut.contains(&spec.from) {
-            return Err(invalid(
-                "its packets would be longer than the link carries, and the port was opened for none that leave as \
-                 fragments; make them shorter",
-            ));
+            return Err(invalid(fault!(
+                "its packets would be longer than the link carries, and the port was opened \
+                 for none that leave as fragments";
+                "make them shorter"
+            )));
         }
         let within = Within { stop: self.end(flow), count: part.stream.departures.count };
         let stream = maker.stream(&phase, frames, within)?;
@@ -136,7 +140,8 @@ impl Live {
         departures::check_load(
             &self.scenario,
             &self.links,
-            (&self.flows, &mut others.filter(before).chain([stream])),
+            &self.flows,
+            &mut others.filter(before).chain([stream]),
         )?;
         Ok(())
     }

@@ -70,7 +70,7 @@ impl Mean {
                 let padding = (min..BufferLen::MIN.get()).map(no_longer).sum::<f64>();
                 let parts = |bytes: f64| (bytes * FRACTION as f64) as u64;
                 let (bare, padded) = (parts(mean), parts(mean + padding));
-                known(Total { packets: FRACTION, bare, padded }).cut(frames, (min, max), cdf)
+                known(Total { packets: FRACTION, bare, padded }).cut(frames, min, max, cdf)
             }
         };
         Mean { packets: mean.packets.max(1), ..mean }
@@ -89,7 +89,7 @@ impl Mean {
     }
 
     /// With what fragments add, where packets between `min` and `max` bytes are as `cdf` says.
-    fn cut(mut self, of: &Frames, (min, max): (u32, u32), cdf: impl Fn(u32) -> f64) -> Mean {
+    fn cut(mut self, of: &Frames, min: u32, max: u32, cdf: impl Fn(u32) -> f64) -> Mean {
         // Each step of the number of frames is a length from which on packets are one frame more.
         let mut length = PacketLen::new(min);
         while let Some(next) = of.next_step(length).filter(|next| next.get() <= max) {

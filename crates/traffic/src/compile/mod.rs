@@ -26,7 +26,7 @@ mod stack;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 
 use self::memo::Memos;
 use self::pace::Since;
@@ -70,6 +70,8 @@ const TAGS_MAX: u32 = 1 << 16;
 
 /// What the frames of a flow are made from beside what is written of it.
 struct Context<'a> {
+    /// The name of the flow.
+    name: &'a str,
     seed: u64,
     /// The number of the flow.
     id: u16,
@@ -114,8 +116,8 @@ pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Prog
     let memos = Memos::default();
     // Numbers come second: there is none for a flow after the last.
     for ((name, spec), id) in scenario.flows.iter().zip(0_u16..) {
-        let context = Context { seed: scenario.seed, id, files, memos: &memos };
-        let maker = Maker { scenario, links, context, name };
+        let context = Context { name, seed: scenario.seed, id, files, memos: &memos };
+        let maker = Maker { scenario, links, context };
         let first = streams.len() as u32;
         let ends = add_streams(&maker, spec, &mut streams)?;
         flows.push(Flow {
@@ -135,7 +137,7 @@ pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Prog
         });
     }
     number_members(&mut flows, files)?;
-    departures::check_load(scenario, links, (&flows, &mut streams.iter()))?;
+    departures::check_load(scenario, links, &flows, &mut streams.iter())?;
     if scenario.run.stagger == StaggerChoice::On {
         departures::stagger(&flows, &mut streams);
     }
@@ -150,9 +152,10 @@ fn number_members(flows: &mut [Flow], files: &Files) -> Result<(), CompileError>
         let end = next.saturating_add(count);
         if end > TAGS_MAX {
             let at = KeyPath::flow(&flow.name).key("replay").key("statistics");
-            return Err(CompileError::Invalid(at.invalid(format!(
-                "all flows and what is counted by itself beside them are more than {TAGS_MAX}, and probes have no more \
-                 numbers; leave it out of some flows"
+            return Err(CompileError::Invalid(at.invalid(fault!(
+                "all flows and what is counted by itself beside them are more than {TAGS_MAX}, \
+                 and probes have no more numbers";
+                "leave it out of some flows"
             ))));
         }
         flow.members = next..end;
@@ -193,7 +196,7 @@ fn add_streams(
         // What ends by its bytes does not change, so this is that of all phases.
         let count = match count {
             Some(count) => count,
-            None => *count.insert(departures::count((maker.name, spec), &frames, draws)?),
+            None => *count.insert(departures::count(maker.context.name, spec, &frames, draws)?),
         };
         let within = Within { stop: stop.min(end), count };
         streams.push(maker.stream(&phase, frames, within)?);
@@ -229,7 +232,6 @@ struct Maker<'a> {
     scenario: &'a Scenario,
     links: &'a Links,
     context: Context<'a>,
-    name: &'a str,
 }
 
 impl Maker<'_> {
@@ -240,10 +242,11 @@ impl Maker<'_> {
             let frames = captured::frames(self.context.files, replay, mtu);
             return Ok((Arc::new(frames), None, None));
         }
-        let packet = now.headers(self.name)?;
-        let addresses = links::addresses(self.scenario, self.links, self.name, now)?;
-        let stack = stack::stack(self.name, &packet, addresses.as_ref())?;
-        let frames = frame::frames(&self.context, (self.name, now), &packet, (stack, mtu))?;
+        let name = self.context.name;
+        let packet = now.headers(name)?;
+        let addresses = links::addresses(self.scenario, self.links, name, now)?;
+        let stack = stack::stack(name, &packet, addresses.as_ref())?;
+        let frames = frame::frames(&self.context, now, &packet, stack, mtu)?;
         let destination = addresses.as_ref().map(|addresses| {
             let port = packet.udp.map(|udp| udp.destination_or_default().first().get());
             let port = port.and_then(|port| u16::try_from(port).ok());
@@ -260,7 +263,7 @@ impl Maker<'_> {
         frames: Arc<Frames>,
         Within { stop, count }: Within,
     ) -> Result<Stream, CompileError> {
-        let (name, now) = (self.name, &phase.flow);
+        let now = &phase.flow;
         let pace = match (&now.replay, phase.paused) {
             (Some(replay), paused) => Pace::Recorded {
                 limited: !replay.is_unlimited(),
@@ -274,7 +277,7 @@ impl Maker<'_> {
             (None, false) => {
                 let speed = departures::speed(self.scenario, self.links, &now.from);
                 let since = Since { number: phase.number.into(), rate_age: phase.rate_age };
-                pace::pace(&self.context, (name, now), &frames, speed, since)?
+                pace::pace(&self.context, now, &frames, speed, since)?
             }
         };
         let departures =

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use wirebeat_units::{BitRate, FrameRate, Nanos, Rate, RateError};
+use wirebeat_units::{BitRate, Fault, FrameRate, Nanos, Rate, RateError, fault};
 
 use super::mean::Mean;
 use super::memo::Meaning;
 use super::{CompileError, Context};
 use crate::distribution::draw::{Key, Purpose};
 use crate::distribution::exponential::Exponential;
-use crate::distribution::{Bounds, Deviation, Distribution, Sampler};
+use crate::distribution::{Bounded, Deviation, Distribution};
 use crate::program::Frames;
 use crate::program::curve::{Curve, Line, Lines, Sine};
 use crate::program::pace::{Gaps, Jittered, Lasting, OnOff, Pace, Pause, Profile};
-use crate::scenario::departures::{self, Drawn, Duration};
+use crate::scenario::departures::{self, Duration};
 use crate::scenario::rate::{self, Ramp, Steps};
 use crate::scenario::{Departures, FlowRate, FlowSpec, KeyPath};
 
@@ -29,15 +29,15 @@ pub(super) struct Since {
 /// Draws that a phase has to itself: more than it can use up, and few enough for all phases of a flow.
 const DRAWS_OF_PHASE: u64 = 1 << 48;
 
-/// The pace of the flow `name` with these frames, on a link of `speed`.
+/// The pace of a flow with these frames, on a link of `speed`.
 pub(super) fn pace(
     context: &Context<'_>,
-    (name, flow): (&str, &FlowSpec),
+    flow: &FlowSpec,
     frames: &Frames,
     speed: Option<BitRate>,
     since: Since,
 ) -> Result<Pace, CompileError> {
-    let maker = PaceMaker { context, since, name, port: &flow.from, mean: Mean::of(frames), speed };
+    let maker = PaceMaker { context, since, port: &flow.from, mean: Mean::of(frames), speed };
     maker.pace(&flow.departures, &flow.rate, 0)
 }
 
@@ -56,7 +56,6 @@ const NOT_ALONG: &str =
 struct PaceMaker<'a> {
     context: &'a Context<'a>,
     since: Since,
-    name: &'a str,
     port: &'a str,
     mean: Mean,
     speed: Option<BitRate>,
@@ -71,26 +70,24 @@ impl PaceMaker<'_> {
     ) -> Result<Pace, CompileError> {
         match departures {
             Departures::Constant => match self.speed(rate)? {
-                Speed::Unlimited if level > 0 => Err(self.contradiction(
-                    "frames leave at a rate within bursts; give the flow a 'rate', or bursts a \
-                     distribution of times",
-                )),
+                Speed::Unlimited if level > 0 => Err(self.contradiction(fault!(
+                    "frames leave at a rate within bursts";
+                    "give the flow a 'rate', or bursts a distribution of times"
+                ))),
                 Speed::Unlimited => Ok(Pace::Unlimited),
                 Speed::Constant(rate) => Ok(Pace::Constant(rate)),
                 Speed::Along(curve) => Ok(self.profile(curve, None)),
             },
             Departures::Poisson(Exponential { mean: None }) if rate.is_unlimited() => {
-                let why = "nothing says how fast the frames of 'poisson' follow one another; give the flow a 'rate', or \
-                           write { poisson: { mean: 1ms } }";
+                let why = fault!(
+                    "nothing says how fast the frames of 'poisson' follow one another";
+                    "give the flow a 'rate', or write {{ poisson: {{ mean: 1ms }} }}"
+                );
                 Err(self.contradiction(why))
             }
             Departures::Poisson(gaps) => {
                 let distribution = Distribution::Exponential(gaps.clone());
-                self.pace(
-                    &Departures::Drawn(Drawn { distribution, min: None, max: None }),
-                    rate,
-                    level,
-                )
+                self.pace(&Departures::Drawn(distribution.into()), rate, level)
             }
             Departures::Drawn(drawn) => {
                 let gaps = |mean| self.gaps(drawn, mean, Purpose::Gap);
@@ -108,9 +105,10 @@ impl PaceMaker<'_> {
             Departures::Trace(file) | Departures::Capture(file) if rate.is_unlimited() => {
                 self.trace(file)
             }
-            Departures::Trace(_) | Departures::Capture(_) => Err(self.contradiction(
-                "the file says when frames leave, and so does 'rate'; leave one of them out",
-            )),
+            Departures::Trace(_) | Departures::Capture(_) => Err(self.contradiction(fault!(
+                "the file says when frames leave, and so does 'rate'";
+                "leave one of them out"
+            ))),
         }
     }
 
@@ -118,7 +116,7 @@ impl PaceMaker<'_> {
         let rate = match self.speed(rate)? {
             Speed::Constant(rate) => rate,
             Speed::Unlimited => {
-                let why = "jitter is about the times of a rate; give the flow a 'rate'";
+                let why = fault!("jitter is about the times of a rate"; "give the flow a 'rate'");
                 return Err(self.contradiction(why));
             }
             Speed::Along(_) => return Err(self.contradiction(NOT_ALONG)),
@@ -129,9 +127,10 @@ impl PaceMaker<'_> {
             Deviation::Percent(share) => gap * share / 100.0,
         };
         if reach > gap {
-            return Err(self.contradiction(
-                "a jitter of more than the time between two frames has no meaning; make it smaller",
-            ));
+            return Err(self.contradiction(fault!(
+                "a jitter of more than the time between two frames has no meaning";
+                "make it smaller"
+            )));
         }
         Ok(Pace::Jittered(Jittered { rate, reach, key: self.key(Purpose::Gap) }))
     }
@@ -161,7 +160,7 @@ impl PaceMaker<'_> {
         match time {
             Duration::Fixed(time) => Ok(Lasting::Fixed(*time)),
             Duration::Drawn(distribution) => {
-                let drawn = Drawn { distribution: distribution.clone(), min: None, max: None };
+                let drawn = distribution.clone().into();
                 self.gaps(&drawn, None, purpose).map(Lasting::Drawn)
             }
         }
@@ -221,8 +220,10 @@ impl PaceMaker<'_> {
     fn sine(&self, sine: &rate::Sine) -> Result<Curve, CompileError> {
         let (mean, amplitude) = (self.per_nano(sine.mean)?, self.per_nano(sine.amplitude)?);
         if amplitude > mean {
-            let why =
-                "the amplitude is more than the mean, and no rate is below zero; make it smaller";
+            let why = fault!(
+                "the amplitude is more than the mean, and no rate is below zero";
+                "make it smaller"
+            );
             return Err(self.at("rate").key("sine").key("amplitude").invalid(why).into());
         }
         Ok(Curve::Sine(Sine { mean, amplitude, period: sine.period.get() as f64 }))
@@ -237,9 +238,10 @@ impl PaceMaker<'_> {
         self.mean.frame_rate(rate, self.speed).map_err(|error| {
             let at = self.at("rate");
             match error {
-                RateError::NoLinkSpeed => CompileError::Unknown(
-                    at.invalid(format!("{error}, or give port '{}' its 'speed'", self.port)),
-                ),
+                RateError::NoLinkSpeed => CompileError::Unknown(at.invalid(fault!(
+                    "{error}";
+                    "give the rate in bps or pps, or give port '{}' its 'speed'", self.port
+                ))),
                 RateError::NoPayload => at.invalid(error.to_string()).into(),
             }
         })
@@ -247,27 +249,22 @@ impl PaceMaker<'_> {
 
     fn gaps(
         &self,
-        drawn: &Drawn,
+        drawn: &Bounded<Nanos>,
         mean: Option<f64>,
         purpose: Purpose,
     ) -> Result<Gaps, CompileError> {
-        let bounds = Bounds {
-            min: drawn.min.map(|min| min.get() as f64),
-            max: drawn.max.map(|max| max.get() as f64),
-        };
-        let sampler: Sampler = drawn
-            .distribution
-            .sampler(mean, bounds)
-            .map_err(|error| self.at("departures").invalid(error.to_string()))?;
+        let sampler =
+            drawn.sampler(mean).map_err(|error| self.at("departures").invalid(error.fault()))?;
         Ok(Gaps { sampler: Arc::new(sampler), key: self.key(purpose) })
     }
 
     /// Times that are all zero would never get on.
     fn check_moves(&self, gaps: &Gaps) -> Result<(), CompileError> {
         match gaps.sampler.mean() {
-            Some(mean) if mean < 0.5 => Err(self.contradiction(
-                "frames follow one another in less than a nanosecond; make the times longer",
-            )),
+            Some(mean) if mean < 0.5 => Err(self.contradiction(fault!(
+                "frames follow one another in less than a nanosecond";
+                "make the times longer"
+            ))),
             _ => Ok(()),
         }
     }
@@ -277,13 +274,13 @@ impl PaceMaker<'_> {
         let gaps = gaps.map_err(|why| self.at("departures").invalid(why))?;
         if gaps.iter().all(|gap| *gap == 0) {
             let why =
-                format!("no time passes in '{file}'; it would be sent all at once and for ever");
-            return Err(self.contradiction(&why));
+                fault!("no time passes in '{file}'"; "it would be sent all at once and for ever");
+            return Err(self.contradiction(why));
         }
         Ok(Pace::Trace(gaps))
     }
 
-    fn contradiction(&self, why: &str) -> CompileError {
+    fn contradiction(&self, why: impl Into<Fault>) -> CompileError {
         self.at("departures").invalid(why).into()
     }
 
@@ -294,13 +291,13 @@ impl PaceMaker<'_> {
     }
 
     fn at(&self, key: &str) -> KeyPath {
-        KeyPath::flow(self.name).key(key)
+        KeyPath::flow(self.context.name).key(key)
     }
 }
 
 /// Bursts whose first frame may come after their end have none; where that were most of them, many would be gone
 /// through for a frame.
-fn check_jitter(within: &Pace, on: &Lasting) -> Result<(), &'static str> {
+fn check_jitter(within: &Pace, on: &Lasting) -> Result<(), Fault> {
     /// The share of bursts that are at least as long as a frame may be off.
     const LEAST: f64 = 0.01;
     let reach = within.reach();
@@ -311,10 +308,10 @@ fn check_jitter(within: &Pace, on: &Lasting) -> Result<(), &'static str> {
     if reach == 0.0 || long {
         return Ok(());
     }
-    Err(
-        "bursts are shorter than the jitter within them, so that most would have no frame; make 'on' \
-         longer, or the jitter smaller",
-    )
+    Err(fault!(
+        "bursts are shorter than the jitter within them, so that most would have no frame";
+        "make 'on' longer, or the jitter smaller"
+    ))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::f64::consts::PI;
 use libm::{atan, log1p, tan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::Fault;
 
 use super::draw::Draw;
 use super::written::{DistributionSpec, Form, positive};
@@ -24,9 +25,9 @@ pub struct Cauchy<Q> {
 }
 
 impl<Q: Quantity> DistributionSpec for Cauchy<Q> {
-    type Variable = Numbers;
+    type Variable = CauchyVariable;
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         positive("scale", self.scale.to_f64())
     }
 
@@ -34,8 +35,8 @@ impl<Q: Quantity> DistributionSpec for Cauchy<Q> {
         Form::Fixed("'location' and 'scale'")
     }
 
-    fn variable(&self, _: f64) -> Option<Numbers> {
-        Some(Numbers { location: self.location.to_f64(), scale: self.scale.to_f64() })
+    fn variable(&self, _: f64) -> Option<CauchyVariable> {
+        Some(CauchyVariable { location: self.location.to_f64(), scale: self.scale.to_f64() })
     }
 
     fn without_mean(&self) -> &'static str {
@@ -46,18 +47,18 @@ impl<Q: Quantity> DistributionSpec for Cauchy<Q> {
 
 /// By its two parameters.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Numbers {
+pub(super) struct CauchyVariable {
     location: f64,
     scale: f64,
 }
 
-impl Numbers {
+impl CauchyVariable {
     fn standard(&self, x: f64) -> f64 {
         (x - self.location) / self.scale
     }
 }
 
-impl Variable for Numbers {
+impl Variable for CauchyVariable {
     fn draw(&self, draw: &mut Draw) -> f64 {
         self.location + self.scale * tan(PI * (draw.unit() - 0.5))
     }

@@ -3,6 +3,8 @@
 //! The alias method (Walker 1977) with tables built in whole numbers (Vose 1991): every entry has one
 //! cell, and a cell holds at most two entries. Nothing is rounded but the border within a cell, to 2^-64.
 
+use wirebeat_units::{Fault, fault, into_fault};
+
 use super::draw::Draw;
 
 /// The most entries of a choice.
@@ -25,17 +27,37 @@ struct Cell {
 
 /// Why there is nothing to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum ChoiceError {
     /// There is no entry.
-    #[error("there is nothing to choose from; give at least one entry")]
     Empty,
     /// All weights are 0.
-    #[error("all weights are 0, so nothing is ever chosen; give one a weight from 1 on")]
     NoWeight,
     /// There are more entries than [`MAX_ENTRIES`].
-    #[error("there are {0} entries to choose from, and at most {MAX_ENTRIES} are allowed")]
     TooMany(usize),
 }
+
+impl ChoiceError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            ChoiceError::Empty => {
+                fault!("there is nothing to choose from"; "give at least one entry")
+            }
+            ChoiceError::NoWeight => {
+                fault!(
+                    "all weights are 0, so nothing is ever chosen";
+                    "give one a weight from 1 on"
+                )
+            }
+            ChoiceError::TooMany(it) => fault!(
+                "there are {it} entries to choose from, and at most {MAX_ENTRIES} are allowed"
+            ),
+        }
+    }
+}
+
+into_fault!(ChoiceError);
 
 impl Choice {
     /// Between `weights.len()` entries. An entry of weight 0 is never chosen.

@@ -3,6 +3,7 @@
 use libm::{exp, expm1, log};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::Fault;
 
 use super::draw::Draw;
 use super::written::{DistributionSpec, Form, positive_amount};
@@ -20,9 +21,9 @@ pub struct Exponential<Q> {
 }
 
 impl<Q: Quantity> DistributionSpec for Exponential<Q> {
-    type Variable = Numbers;
+    type Variable = ExponentialVariable;
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         positive_amount("mean", self.mean)
     }
 
@@ -30,18 +31,18 @@ impl<Q: Quantity> DistributionSpec for Exponential<Q> {
         Form::of("'mean'", &self.mean)
     }
 
-    fn variable(&self, mean: f64) -> Option<Numbers> {
-        Some(Numbers { mean: self.mean.map_or(mean, Q::to_f64) })
+    fn variable(&self, mean: f64) -> Option<ExponentialVariable> {
+        Some(ExponentialVariable { mean: self.mean.map_or(mean, Q::to_f64) })
     }
 }
 
 /// By its mean.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Numbers {
+pub(super) struct ExponentialVariable {
     mean: f64,
 }
 
-impl Variable for Numbers {
+impl Variable for ExponentialVariable {
     fn draw(&self, draw: &mut Draw) -> f64 {
         -self.mean * log(draw.positive_unit())
     }

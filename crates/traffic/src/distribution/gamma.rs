@@ -4,6 +4,7 @@ use libm::pow;
 use rand_distr::Distribution as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::Fault;
 
 use super::draw::Draw;
 use super::special::gamma_p;
@@ -24,9 +25,9 @@ pub struct Gamma<Q> {
 }
 
 impl<Q: Quantity> DistributionSpec for Gamma<Q> {
-    type Variable = Numbers;
+    type Variable = GammaVariable;
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         check_shape(self.shape)?;
         positive_amount("scale", self.scale)
     }
@@ -35,24 +36,24 @@ impl<Q: Quantity> DistributionSpec for Gamma<Q> {
         Form::of("'scale'", &self.scale)
     }
 
-    fn variable(&self, mean: f64) -> Option<Numbers> {
+    fn variable(&self, mean: f64) -> Option<GammaVariable> {
         let shape = self.shape;
         let scale = self.scale.map_or(mean / shape, Q::to_f64);
-        let values = rand_distr::Gamma::new(Numbers::drawn(shape), scale).ok()?;
-        Some(Numbers { shape, scale, values })
+        let values = rand_distr::Gamma::new(GammaVariable::drawn(shape), scale).ok()?;
+        Some(GammaVariable { shape, scale, values })
     }
 }
 
 /// By its two parameters.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Numbers {
+pub(super) struct GammaVariable {
     shape: f64,
     scale: f64,
-    /// Of the shape [`Numbers::drawn`].
+    /// Of the shape [`GammaVariable::drawn`].
     values: rand_distr::Gamma<f64>,
 }
 
-impl Numbers {
+impl GammaVariable {
     /// The shape that is drawn for `shape`: below 1, the one above it, whose values are then made smaller
     /// (Marsaglia and Tsang 2000, §6). `rand_distr` would do the same, but with the C library's power.
     fn drawn(shape: f64) -> f64 {
@@ -60,7 +61,7 @@ impl Numbers {
     }
 }
 
-impl Variable for Numbers {
+impl Variable for GammaVariable {
     fn draw(&self, draw: &mut Draw) -> f64 {
         let value = self.values.sample(draw);
         if self.shape < 1.0 { value * pow(draw.positive_unit(), 1.0 / self.shape) } else { value }

@@ -8,6 +8,7 @@ use libm::{exp, log, log1p, sqrt};
 use rand_distr::{Distribution as _, StandardNormal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault};
 
 use super::draw::Draw;
 use super::special::normal_cdf;
@@ -40,33 +41,33 @@ const MAX_MU: f64 = 44.0;
 const MAX_SIGMA: f64 = 20.0;
 
 impl<Q: Quantity> DistributionSpec for LogNormal<Q> {
-    type Variable = Numbers;
+    type Variable = LogNormalVariable;
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         positive_amount("mean", self.mean)?;
         match (&self.deviation, self.sigma) {
             (None, None) => Err((
                 "deviation",
-                "how wide the distribution is, is missing; give this or 'sigma'".to_owned(),
+                fault!("how wide the distribution is, is missing"; "give this or 'sigma'"),
             )),
             (Some(_), Some(_)) => {
-                Err(("sigma", "'deviation' says it too; give one of the two".to_owned()))
+                Err(("sigma", fault!("'deviation' says it too"; "give one of the two")))
             }
             (Some(deviation), None) => deviation.check(),
             (None, Some(sigma)) => positive("sigma", sigma),
         }?;
         if self.sigma.is_some_and(|sigma| sigma > MAX_SIGMA) {
-            return Err(("sigma", format!("it is at most {MAX_SIGMA}")));
+            return Err(("sigma", fault!("it is at most {MAX_SIGMA}")));
         }
         match self.mu {
             Some(_) if self.mean.is_some() => {
-                Err(("mu", "'mean' says it too; give one of the two".to_owned()))
+                Err(("mu", fault!("'mean' says it too"; "give one of the two")))
             }
             Some(_) if self.sigma.is_none() => {
-                Err(("mu", "it goes with 'sigma'; with 'deviation' give 'mean'".to_owned()))
+                Err(("mu", fault!("it goes with 'sigma'"; "with 'deviation' give 'mean'")))
             }
             Some(mu) if !(-MAX_MU..=MAX_MU).contains(&mu) => {
-                Err(("mu", format!("it is {mu}, and goes from -{MAX_MU} to {MAX_MU}")))
+                Err(("mu", fault!("it is {mu}, and goes from -{MAX_MU} to {MAX_MU}")))
             }
             _ => Ok(()),
         }
@@ -76,7 +77,7 @@ impl<Q: Quantity> DistributionSpec for LogNormal<Q> {
         if self.mu.is_some() { Form::Fixed("'mu'") } else { Form::of("'mean'", &self.mean) }
     }
 
-    fn variable(&self, mean: f64) -> Option<Numbers> {
+    fn variable(&self, mean: f64) -> Option<LogNormalVariable> {
         let mean = self.mean.map_or(mean, Q::to_f64);
         let variance = match (self.sigma, &self.deviation) {
             (Some(sigma), _) => sigma * sigma,
@@ -86,7 +87,7 @@ impl<Q: Quantity> DistributionSpec for LogNormal<Q> {
             }
             (None, None) => return None,
         };
-        let numbers = Numbers {
+        let numbers = LogNormalVariable {
             mu: self.mu.unwrap_or_else(|| log(mean) - variance / 2.0),
             sigma: sqrt(variance),
         };
@@ -97,18 +98,18 @@ impl<Q: Quantity> DistributionSpec for LogNormal<Q> {
 
 /// By the mean and the deviation of the logarithm.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Numbers {
+pub(super) struct LogNormalVariable {
     mu: f64,
     sigma: f64,
 }
 
-impl Numbers {
+impl LogNormalVariable {
     fn expected(&self) -> f64 {
         exp(self.mu + self.sigma * self.sigma / 2.0)
     }
 }
 
-impl Variable for Numbers {
+impl Variable for LogNormalVariable {
     fn draw(&self, draw: &mut Draw) -> f64 {
         let standard: f64 = StandardNormal.sample(draw);
         exp(self.mu + self.sigma * standard)

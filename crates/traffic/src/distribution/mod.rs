@@ -18,6 +18,7 @@
 //! only where rounding to a nanosecond or byte falls between the two: with gaps of up to a millisecond,
 //! less than once in 10^12.
 
+mod bounded;
 pub mod cauchy;
 pub mod choice;
 pub mod draw;
@@ -43,9 +44,11 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::text::hint::with_hint;
+pub use bounded::Bounded;
 use draw::Draw;
 pub use quantity::{Deviation, Quantity};
 pub use sampler::{Bounds, LawError, Sampler};
+use wirebeat_units::Fault;
 use written::DistributionSpec;
 
 /// A random variable: a distribution with all its parameters as numbers, in nanoseconds or bytes.
@@ -76,7 +79,7 @@ trait Variable {
 
 /// Makes the enums of the distributions and of their variables, and what is the same for all of them.
 macro_rules! distributions {
-    ($($(#[doc = $doc:literal])* $name:literal $variant:ident $module:ident;)*) => {
+    ($($(#[doc = $doc:literal])* $name:literal $variant:ident $variable:ident $module:ident;)*) => {
         /// A probability distribution as it is written. `Q` is what it is about: [`wirebeat_units::Nanos`] or
         /// [`wirebeat_units::Bytes`].
         #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +90,7 @@ macro_rules! distributions {
         /// The random variable of a distribution.
         #[derive(Clone, Debug, PartialEq)]
         enum AnyVariable {
-            $($variant($module::Numbers),)*
+            $($variant($module::$variable),)*
         }
 
         impl<Q: Quantity> Distribution<Q> {
@@ -100,7 +103,7 @@ macro_rules! distributions {
             }
 
             /// What is invalid: the key it is about, and why.
-            pub fn check(&self) -> Result<(), (&'static str, String)> {
+            pub fn check(&self) -> Result<(), (&'static str, Fault)> {
                 match self { $(Distribution::$variant(distribution) => distribution.check(),)* }
             }
 
@@ -124,7 +127,7 @@ macro_rules! distributions {
             }
 
             /// The distribution that a bare word means, or why it needs parameters. `None`: there is no such distribution.
-            fn from_word(word: &str) -> Option<Result<Self, String>> {
+            fn from_word(word: &str) -> Option<Result<Self, Fault>> {
                 match word {
                     $($name => Some(written::bare().map(Distribution::$variant)),)*
                     _ => None,
@@ -169,31 +172,31 @@ macro_rules! distributions {
             }
         }
 
-        $(impl From<$module::Numbers> for AnyVariable {
-            fn from(numbers: $module::Numbers) -> AnyVariable {
-                AnyVariable::$variant(numbers)
+        $(impl From<$module::$variable> for AnyVariable {
+            fn from(variable: $module::$variable) -> AnyVariable {
+                AnyVariable::$variant(variable)
             }
         })*
 
         impl Variable for AnyVariable {
             #[inline]
             fn draw(&self, draw: &mut Draw) -> f64 {
-                match self { $(AnyVariable::$variant(numbers) => numbers.draw(draw),)* }
+                match self { $(AnyVariable::$variant(variable) => variable.draw(draw),)* }
             }
             fn cdf(&self, x: f64) -> f64 {
-                match self { $(AnyVariable::$variant(numbers) => numbers.cdf(x),)* }
+                match self { $(AnyVariable::$variant(variable) => variable.cdf(x),)* }
             }
             fn moment(&self, x: f64) -> f64 {
-                match self { $(AnyVariable::$variant(numbers) => numbers.moment(x),)* }
+                match self { $(AnyVariable::$variant(variable) => variable.moment(x),)* }
             }
             fn mean(&self) -> Option<f64> {
-                match self { $(AnyVariable::$variant(numbers) => numbers.mean(),)* }
+                match self { $(AnyVariable::$variant(variable) => variable.mean(),)* }
             }
             fn before(&self, x: f64) -> f64 {
-                match self { $(AnyVariable::$variant(numbers) => numbers.before(x),)* }
+                match self { $(AnyVariable::$variant(variable) => variable.before(x),)* }
             }
             fn centre(&self) -> Option<f64> {
-                match self { $(AnyVariable::$variant(numbers) => numbers.centre(),)* }
+                match self { $(AnyVariable::$variant(variable) => variable.centre(),)* }
             }
         }
     };
@@ -201,28 +204,28 @@ macro_rules! distributions {
 
 distributions! {
     /// Every whole number from a smallest to a largest one, equally likely.
-    "uniform" Uniform uniform;
+    "uniform" Uniform UniformVariable uniform;
     /// Exponential: the gaps of a Poisson process.
-    "exponential" Exponential exponential;
+    "exponential" Exponential ExponentialVariable exponential;
     /// Pareto: heavy-tailed.
-    "pareto" Pareto pareto;
+    "pareto" Pareto ParetoVariable pareto;
     /// Cauchy: so heavy-tailed that it has no mean.
-    "cauchy" Cauchy cauchy;
+    "cauchy" Cauchy CauchyVariable cauchy;
     /// Normal (Gaussian).
-    "normal" Normal normal;
+    "normal" Normal NormalVariable normal;
     /// Poisson-distributed: a count, as D-ITG draws it. A Poisson process has exponential gaps.
-    "poisson-distributed" Poisson poisson;
+    "poisson-distributed" Poisson PoissonVariable poisson;
     /// Gamma; of a whole shape, Erlang.
-    "gamma" Gamma gamma;
+    "gamma" Gamma GammaVariable gamma;
     /// Weibull.
-    "weibull" Weibull weibull;
+    "weibull" Weibull WeibullVariable weibull;
     /// Log-normal: its logarithm is normal.
-    "log-normal" LogNormal log_normal;
+    "log-normal" LogNormal LogNormalVariable log_normal;
 }
 
 impl<Q: Quantity> Distribution<Q> {
     /// The distribution that a word means, which needs no parameters.
-    pub(crate) fn from_bare_word(word: &str) -> Result<Self, String> {
+    pub(crate) fn from_bare_word(word: &str) -> Result<Self, Fault> {
         let unknown = || with_hint("unknown word", word, Self::NAMES.iter().copied());
         Self::from_word(word).unwrap_or_else(|| Err(unknown()))
     }

@@ -3,6 +3,7 @@
 use rand_distr::{Distribution as _, StandardNormal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::Fault;
 
 use super::draw::Draw;
 use super::special::{normal_cdf, normal_density};
@@ -23,9 +24,9 @@ pub struct Normal<Q> {
 }
 
 impl<Q: Quantity> DistributionSpec for Normal<Q> {
-    type Variable = Numbers;
+    type Variable = NormalVariable;
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         positive_amount("mean", self.mean)?;
         self.deviation.check()
     }
@@ -34,27 +35,27 @@ impl<Q: Quantity> DistributionSpec for Normal<Q> {
         Form::of("'mean'", &self.mean)
     }
 
-    fn variable(&self, mean: f64) -> Option<Numbers> {
+    fn variable(&self, mean: f64) -> Option<NormalVariable> {
         let mean = self.mean.map_or(mean, Q::to_f64);
         let deviation = self.deviation.of(mean);
-        (deviation > 0.0 && deviation.is_finite()).then_some(Numbers { mean, deviation })
+        (deviation > 0.0 && deviation.is_finite()).then_some(NormalVariable { mean, deviation })
     }
 }
 
 /// By its two parameters.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Numbers {
+pub(super) struct NormalVariable {
     mean: f64,
     deviation: f64,
 }
 
-impl Numbers {
+impl NormalVariable {
     fn standard(&self, x: f64) -> f64 {
         (x - self.mean) / self.deviation
     }
 }
 
-impl Variable for Numbers {
+impl Variable for NormalVariable {
     fn draw(&self, draw: &mut Draw) -> f64 {
         let standard: f64 = StandardNormal.sample(draw);
         self.mean + self.deviation * standard

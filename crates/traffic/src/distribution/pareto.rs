@@ -3,6 +3,7 @@
 use libm::{expm1, log, pow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::Fault;
 
 use super::draw::Draw;
 use super::written::{DistributionSpec, Form, check_shape, positive_amount};
@@ -22,9 +23,9 @@ pub struct Pareto<Q> {
 }
 
 impl<Q: Quantity> DistributionSpec for Pareto<Q> {
-    type Variable = Numbers;
+    type Variable = ParetoVariable;
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         check_shape(self.shape)?;
         positive_amount("scale", self.scale)
     }
@@ -33,11 +34,11 @@ impl<Q: Quantity> DistributionSpec for Pareto<Q> {
         Form::of("'scale'", &self.scale)
     }
 
-    fn variable(&self, mean: f64) -> Option<Numbers> {
+    fn variable(&self, mean: f64) -> Option<ParetoVariable> {
         let shape = self.shape;
-        let unit = Numbers { shape, scale: 1.0 };
+        let unit = ParetoVariable { shape, scale: 1.0 };
         let scale = self.scale.map_or(mean / unit.mean().unwrap_or(1.0), Q::to_f64);
-        (scale > 0.0).then_some(Numbers { shape, scale })
+        (scale > 0.0).then_some(ParetoVariable { shape, scale })
     }
 
     fn without_mean(&self) -> &'static str {
@@ -48,12 +49,12 @@ impl<Q: Quantity> DistributionSpec for Pareto<Q> {
 
 /// By its two parameters.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Numbers {
+pub(super) struct ParetoVariable {
     shape: f64,
     scale: f64,
 }
 
-impl Variable for Numbers {
+impl Variable for ParetoVariable {
     fn draw(&self, draw: &mut Draw) -> f64 {
         self.scale * pow(draw.positive_unit(), -1.0 / self.shape)
     }

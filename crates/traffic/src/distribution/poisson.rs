@@ -7,6 +7,7 @@ use libm::{ceil, floor};
 use rand_distr::Distribution as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::Fault;
 
 use super::draw::Draw;
 use super::special::gamma_p;
@@ -25,9 +26,9 @@ pub struct Poisson<Q> {
 }
 
 impl<Q: Quantity> DistributionSpec for Poisson<Q> {
-    type Variable = Numbers;
+    type Variable = PoissonVariable;
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         positive_amount("mean", self.mean)
     }
 
@@ -35,20 +36,20 @@ impl<Q: Quantity> DistributionSpec for Poisson<Q> {
         Form::of("'mean'", &self.mean)
     }
 
-    fn variable(&self, mean: f64) -> Option<Numbers> {
+    fn variable(&self, mean: f64) -> Option<PoissonVariable> {
         let mean = self.mean.map_or(mean, Q::to_f64);
-        Some(Numbers { mean, counts: rand_distr::Poisson::new(mean).ok()? })
+        Some(PoissonVariable { mean, counts: rand_distr::Poisson::new(mean).ok()? })
     }
 }
 
 /// By its mean.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Numbers {
+pub(super) struct PoissonVariable {
     mean: f64,
     counts: rand_distr::Poisson<f64>,
 }
 
-impl Variable for Numbers {
+impl Variable for PoissonVariable {
     fn draw(&self, draw: &mut Draw) -> f64 {
         self.counts.sample(draw)
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wirebeat_units::{Bytes, Nanos, UnitError, human};
+use wirebeat_units::{Bytes, Fault, Nanos, UnitError, fault, human};
 
 use crate::text::schema::{BytesText, TimeText};
 use crate::text::word_or_number;
@@ -77,7 +77,7 @@ impl<Q: Quantity> Deviation<Q> {
     }
 
     /// What is invalid.
-    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+    pub(super) fn check(&self) -> Result<(), (&'static str, Fault)> {
         match self {
             Deviation::Percent(percent) => super::written::positive("deviation", *percent),
             Deviation::Amount(amount) => super::written::positive("deviation", amount.to_f64()),
@@ -86,17 +86,17 @@ impl<Q: Quantity> Deviation<Q> {
 }
 
 impl<Q: Quantity> FromStr for Deviation<Q> {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         let Some(percent) = text.trim().strip_suffix('%') else {
-            return text.parse().map(Deviation::Amount).map_err(|error: UnitError| {
-                format!("{error}; or a share of the mean, such as 25%")
-            });
+            return text.parse().map(Deviation::Amount).map_err(
+                |error: UnitError| fault!("{error}"; "or a share of the mean, such as 25%"),
+            );
         };
         match percent.trim_end().parse() {
             Ok(percent) => Ok(Deviation::Percent(percent)),
-            Err(_) => Err("this is not a share of the mean; write for example 25%".to_owned()),
+            Err(_) => Err(fault!("this is not a share of the mean"; "write for example 25%")),
         }
     }
 }

@@ -9,6 +9,8 @@
 //! - Where the mean is demanded from outside, the distribution is chosen so that the mean after the cut is the
 //!   demanded one. Where no distribution of the kind can have it, that is an error.
 
+use wirebeat_units::{Fault, fault, into_fault};
+
 use super::draw::Draw;
 use super::written::{DistributionSpec, Form};
 use super::{AnyVariable, Quantity, Variable};
@@ -34,17 +36,16 @@ pub struct Bounds {
 
 /// Why a distribution cannot be drawn from. Amounts are rounded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum LawError {
     /// [`super::Distribution::check`] finds a parameter that is invalid.
-    #[error("{key}: {why}")]
     Parameter {
         /// Its key.
         key: &'static str,
         /// What is wrong and what would be right.
-        why: String,
+        why: Fault,
     },
     /// Neither the distribution nor a rate says how large samples are.
-    #[error("the size of the values of '{distribution}' is not given; give {key}, or a rate")]
     MeanMissing {
         /// The distribution.
         distribution: &'static str,
@@ -52,10 +53,6 @@ pub enum LawError {
         key: &'static str,
     },
     /// Both do.
-    #[error(
-        "a mean of {mean} is asked for, and '{distribution}' has a size of its own by {keys}; leave one of \
-         the two out"
-    )]
     MeanTwice {
         /// The distribution.
         distribution: &'static str,
@@ -65,7 +62,6 @@ pub enum LawError {
         mean: String,
     },
     /// A mean is demanded of a distribution that has none.
-    #[error("a mean of {mean} is asked for, and '{distribution}' has no mean here; {remedy}")]
     NoMean {
         /// The distribution.
         distribution: &'static str,
@@ -75,16 +71,11 @@ pub enum LawError {
         remedy: &'static str,
     },
     /// The demanded mean is not a number above 0.
-    #[error("the mean that is asked for must be above 0 and finite; it is {mean}")]
     BadMean {
         /// The mean that is demanded.
         mean: String,
     },
     /// No distribution of this kind has the demanded mean within these bounds.
-    #[error(
-        "no distribution '{distribution}' with these parameters has a mean of {mean} between {min} and {max}; widen the \
-         bounds, or vary less"
-    )]
     MeanOutOfReach {
         /// The distribution.
         distribution: &'static str,
@@ -96,7 +87,6 @@ pub enum LawError {
         max: String,
     },
     /// The bounds are no interval.
-    #[error("the bounds {min} and {max} hold nothing; give a smaller and a larger one from 0 on")]
     BadBounds {
         /// The lower bound.
         min: String,
@@ -104,10 +94,6 @@ pub enum LawError {
         max: String,
     },
     /// The bounds leave so little of the distribution that drawing from it would take too long.
-    #[error(
-        "only {percent} % of the values of '{distribution}' lie between {min} and {max}, and at least 1 % must; \
-         widen the bounds, or vary less"
-    )]
     TooNarrow {
         /// The distribution.
         distribution: &'static str,
@@ -119,14 +105,70 @@ pub enum LawError {
         max: String,
     },
     /// The distribution's numbers are beyond floating point.
-    #[error(
-        "the values of '{distribution}' would be smaller or larger than any number; give other parameters"
-    )]
     OutOfRange {
         /// The distribution.
         distribution: &'static str,
     },
 }
+
+impl LawError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            LawError::Parameter { key, why } => fault!("{key}: {why}"),
+            LawError::MeanMissing { distribution, key } => {
+                fault!(
+                    "the size of the values of '{distribution}' is not given";
+                    "give {key}, or a rate"
+                )
+            }
+            LawError::MeanTwice { distribution, keys, mean } => {
+                fault!(
+                    "a mean of {mean} is asked for, and '{distribution}' has a size of its own \
+                     by {keys}";
+                    "leave one of the two out"
+                )
+            }
+            LawError::NoMean { distribution, mean, remedy } => {
+                fault!(
+                    "a mean of {mean} is asked for, and '{distribution}' has no mean here";
+                    "{remedy}"
+                )
+            }
+            LawError::BadMean { mean } => {
+                fault!("the mean that is asked for must be above 0 and finite"; "it is {mean}")
+            }
+            LawError::MeanOutOfReach { distribution, mean, min, max } => {
+                fault!(
+                    "no distribution '{distribution}' with these parameters has a mean of {mean} \
+                     between {min} and {max}";
+                    "widen the bounds, or vary less"
+                )
+            }
+            LawError::BadBounds { min, max } => {
+                fault!(
+                    "the bounds {min} and {max} hold nothing";
+                    "give a smaller and a larger one from 0 on"
+                )
+            }
+            LawError::TooNarrow { distribution, percent, min, max } => {
+                fault!(
+                    "only {percent} % of the values of '{distribution}' lie between {min} and \
+                     {max}, and at least 1 % must";
+                    "widen the bounds, or vary less"
+                )
+            }
+            LawError::OutOfRange { distribution } => {
+                fault!(
+                    "the values of '{distribution}' would be smaller or larger than any number";
+                    "give other parameters"
+                )
+            }
+        }
+    }
+}
+
+into_fault!(LawError);
 
 /// What draws from a distribution: its numbers, its bounds and its mean. Plain data; drawing allocates nothing.
 #[derive(Clone, Debug, PartialEq)]

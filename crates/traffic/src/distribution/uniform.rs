@@ -5,6 +5,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault};
 
 use super::draw::Draw;
 use super::written::{DistributionSpec, Form};
@@ -24,11 +25,11 @@ pub struct Uniform<Q> {
 }
 
 impl<Q: Quantity> DistributionSpec for Uniform<Q> {
-    type Variable = Numbers;
+    type Variable = UniformVariable;
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         if self.min.to_f64() > self.max.to_f64() {
-            return Err(("max", format!("{} is below 'min', which is {}", self.max, self.min)));
+            return Err(("max", fault!("{} is below 'min', which is {}", self.max, self.min)));
         }
         Ok(())
     }
@@ -37,25 +38,25 @@ impl<Q: Quantity> DistributionSpec for Uniform<Q> {
         Form::Fixed("'min' and 'max'")
     }
 
-    fn variable(&self, _: f64) -> Option<Numbers> {
-        Some(Numbers { min: self.min.to_f64(), max: self.max.to_f64() })
+    fn variable(&self, _: f64) -> Option<UniformVariable> {
+        Some(UniformVariable { min: self.min.to_f64(), max: self.max.to_f64() })
     }
 }
 
 /// Whole numbers from `min` to `max`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Numbers {
+pub(super) struct UniformVariable {
     min: f64,
     max: f64,
 }
 
-impl Numbers {
+impl UniformVariable {
     fn count(&self) -> f64 {
         self.max - self.min + 1.0
     }
 }
 
-impl Variable for Numbers {
+impl Variable for UniformVariable {
     fn draw(&self, draw: &mut Draw) -> f64 {
         (self.min + libm::floor(draw.unit() * self.count())).min(self.max)
     }

@@ -3,6 +3,7 @@
 use libm::{expm1, log, pow, tgamma};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::Fault;
 
 use super::draw::Draw;
 use super::special::gamma_p;
@@ -23,9 +24,9 @@ pub struct Weibull<Q> {
 }
 
 impl<Q: Quantity> DistributionSpec for Weibull<Q> {
-    type Variable = Numbers;
+    type Variable = WeibullVariable;
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         check_shape(self.shape)?;
         positive_amount("scale", self.scale)
     }
@@ -34,21 +35,21 @@ impl<Q: Quantity> DistributionSpec for Weibull<Q> {
         Form::of("'scale'", &self.scale)
     }
 
-    fn variable(&self, mean: f64) -> Option<Numbers> {
+    fn variable(&self, mean: f64) -> Option<WeibullVariable> {
         let shape = self.shape;
         let scale = self.scale.map_or(mean / tgamma(1.0 + 1.0 / shape), Q::to_f64);
-        (scale > 0.0).then_some(Numbers { shape, scale })
+        (scale > 0.0).then_some(WeibullVariable { shape, scale })
     }
 }
 
 /// By its two parameters.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Numbers {
+pub(super) struct WeibullVariable {
     shape: f64,
     scale: f64,
 }
 
-impl Variable for Numbers {
+impl Variable for WeibullVariable {
     fn draw(&self, draw: &mut Draw) -> f64 {
         self.scale * pow(-log(draw.positive_unit()), 1.0 / self.shape)
     }

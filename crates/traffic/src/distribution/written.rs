@@ -10,6 +10,7 @@ use serde::de::value::{Error as PlainError, MapDeserializer};
 use serde::de::{DeserializeOwned, Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
+use wirebeat_units::{Fault, fault};
 
 use super::{Distribution, Quantity, Variable};
 
@@ -19,7 +20,7 @@ pub(super) trait DistributionSpec {
     type Variable: Variable;
 
     /// What is invalid: the key it is about, and why.
-    fn check(&self) -> Result<(), (&'static str, String)>;
+    fn check(&self) -> Result<(), (&'static str, Fault)>;
 
     /// Where its mean comes from.
     fn form(&self) -> Form;
@@ -56,22 +57,23 @@ impl Form {
 const SHAPES: std::ops::RangeInclusive<f64> = 0.01..=1e6;
 
 /// Of the parameter `shape`.
-pub(super) fn check_shape(shape: f64) -> Result<(), (&'static str, String)> {
+pub(super) fn check_shape(shape: f64) -> Result<(), (&'static str, Fault)> {
     if SHAPES.contains(&shape) {
         return Ok(());
     }
-    Err(("shape", format!("it is {shape}, and goes from {} to {}", SHAPES.start(), SHAPES.end())))
+    Err(("shape", fault!("it is {shape}, and goes from {} to {}", SHAPES.start(), SHAPES.end())))
 }
 
 /// Of a parameter that is above 0.
-pub(super) fn positive(key: &'static str, value: f64) -> Result<(), (&'static str, String)> {
+pub(super) fn positive(key: &'static str, value: f64) -> Result<(), (&'static str, Fault)> {
     if value > 0.0 && value.is_finite() {
         return Ok(());
     }
     Err((
         key,
-        format!(
-            "it is {value}, and must be above 0; for a value that does not vary, use no distribution"
+        fault!(
+            "it is {value}, and must be above 0";
+            "for a value that does not vary, use no distribution"
         ),
     ))
 }
@@ -80,15 +82,16 @@ pub(super) fn positive(key: &'static str, value: f64) -> Result<(), (&'static st
 pub(super) fn positive_amount<Q: Quantity>(
     key: &'static str,
     amount: Option<Q>,
-) -> Result<(), (&'static str, String)> {
+) -> Result<(), (&'static str, Fault)> {
     amount.map_or(Ok(()), |amount| positive(key, amount.to_f64()))
 }
 
 /// The distribution that a bare word means: without a single parameter. An error where some are needed.
-pub(super) fn bare<T: DistributionSpec + DeserializeOwned>() -> Result<T, String> {
+pub(super) fn bare<T: DistributionSpec + DeserializeOwned>() -> Result<T, Fault> {
     let nothing: [(&str, &str); 0] = [];
     let nothing = MapDeserializer::<_, PlainError>::new(nothing.into_iter());
-    let distribution = T::deserialize(nothing).map_err(|error| error.to_string())?;
+    let distribution =
+        T::deserialize(nothing).map_err(|error| Fault::unpacked(&error.to_string()))?;
     match distribution.check() {
         Ok(()) => Ok(distribution),
         Err((_, why)) => Err(why),
@@ -131,16 +134,16 @@ impl<'de, Q: Quantity> Visitor<'de> for LawVisitor<Q> {
         match Distribution::from_word(word) {
             None => Err(E::unknown_variant(word, Distribution::<Q>::NAMES)),
             Some(Ok(distribution)) => Ok(distribution),
-            Some(Err(why)) => {
-                Err(E::custom(format!("'{word}' needs parameters, as in '{word}: {{ … }}': {why}")))
-            }
+            Some(Err(why)) => Err(crate::text::custom(
+                why.at(format!("'{word}' needs parameters, as in '{word}: {{ … }}'")),
+            )),
         }
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Distribution<Q>, A::Error> {
         let Some(name) = map.next_key::<String>()? else {
-            return Err(A::Error::custom(
-                "a distribution is missing here; write for example exponential",
+            return Err(crate::text::custom(
+                fault!("a distribution is missing here"; "write for example exponential"),
             ));
         };
         let distribution = match Distribution::from_entry(&name, &mut map)? {

@@ -129,7 +129,8 @@ impl Cut {
     pub(crate) fn counted_part(
         &self,
         packet: PacketLen,
-        (part, probe_at): (u32, Option<u16>),
+        part: u32,
+        probe_at: Option<u16>,
         payload: u16,
     ) -> Counted {
         let data = self.data(packet, part, self.parts(packet));
@@ -219,7 +220,7 @@ impl Cut {
         stamp.probe_at = probe_at.unwrap_or(0);
         // It is mended with the probe, and lies in the same frame.
         stamp.checksum_at = probe_at.and(here(made.stamp.checksum_at)).unwrap_or(0);
-        let counted = self.counted_part(whole, (part, made.probe_at), made.counted.payload);
+        let counted = self.counted_part(whole, part, made.probe_at, made.counted.payload);
         Built { len: len as u32, counted, stamp, probe_at, number: None }
     }
 }

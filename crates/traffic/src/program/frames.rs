@@ -333,7 +333,7 @@ impl Frames {
         match (self.cut, part.checked_sub(1)) {
             (Some(cut), Some(part)) => {
                 let probe = self.probe.map(|probe| self.probe_at(probe, packet));
-                cut.counted_part(packet, (part.into(), probe), whole.payload)
+                cut.counted_part(packet, part.into(), probe, whole.payload)
             }
             _ => whole,
         }

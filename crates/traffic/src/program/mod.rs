@@ -80,9 +80,9 @@ impl Program {
     }
 
     /// The number of the first of these streams, and the streams.
-    pub(crate) fn numbered_streams(&self, flow: u32) -> (u32, &[Stream]) {
+    pub(crate) fn numbered_streams(&self, flow: u32) -> NumberedStreams<'_> {
         let first = self.flows.get(flow as usize).map_or(0, |flow| flow.streams.start);
-        (first, self.streams(flow))
+        NumberedStreams { first, streams: self.streams(flow) }
     }
 
     /// What flows send, in any order.
@@ -182,6 +182,15 @@ impl Program {
     pub fn is_unlimited(&self, flow: u32) -> bool {
         self.streams(flow).iter().any(|stream| !stream.departures.pace.is_limited())
     }
+}
+
+/// The streams of a flow, which are one after the other among all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NumberedStreams<'a> {
+    /// The number of the first.
+    pub(crate) first: u32,
+    /// In their order.
+    pub(crate) streams: &'a [Stream],
 }
 
 /// When a flow is under way: from its start to its end by its time, by its count or by the end of the run. A flow that ends

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Fault, Nanos, fault};
 
 use super::departures::Departures;
 use super::header::Header;
@@ -93,16 +93,23 @@ impl FlowSpec {
         if self.is_unlimited() {
             let why = match self.replay {
                 None => {
-                    "a flow that is as fast as the engine can does not change; give it a 'rate'"
+                    fault!(
+                        "a flow that is as fast as the engine can does not change";
+                        "give it a 'rate'"
+                    )
                 }
                 Some(_) => {
-                    "what is replayed as fast as the engine can does not change; give 'tight-loop' a time"
+                    fault!(
+                        "what is replayed as fast as the engine can does not change";
+                        "give 'tight-loop' a time"
+                    )
                 }
             };
             return Err(at().invalid(why));
         }
         if self.bytes.is_some() {
-            let why = "what changes has no simple end by bytes; give it a 'count' or a 'stop'";
+            let why =
+                fault!("what changes has no simple end by bytes"; "give it a 'count' or a 'stop'");
             return Err(KeyPath::flow(name).key("bytes").invalid(why));
         }
         let (mut before, mut what) = (self.start, "the flow starts");
@@ -111,12 +118,15 @@ impl FlowSpec {
         for (&time, change) in &self.at {
             let here = || at().key(&time.to_string());
             if time <= before {
-                return Err(here().invalid(format!(
-                    "it is not after {before}, when {what}; write changes in the order of time"
+                return Err(here().invalid(fault!(
+                    "it is not after {before}, when {what}";
+                    "write changes in the order of time"
                 )));
             }
             if self.stop.is_some_and(|stop| time >= stop) {
-                return Err(here().invalid("the flow has stopped by then; make 'stop' later"));
+                return Err(
+                    here().invalid(fault!("the flow has stopped by then"; "make 'stop' later"))
+                );
             }
             phase = phase.changed(name, time, change).map_err(|why| here().invalid(why))?;
             (before, what) = (time, "it changed last");
@@ -131,28 +141,26 @@ impl Phase {
     }
 
     /// What a change at `from` makes of it; or why it is invalid.
-    pub(crate) fn changed(
-        &self,
-        name: &str,
-        from: Nanos,
-        change: &Change,
-    ) -> Result<Phase, String> {
+    pub(crate) fn changed(&self, name: &str, from: Nanos, change: &Change) -> Result<Phase, Fault> {
         match change {
-            Change::Pause if self.paused => return Err("it pauses already".to_owned()),
-            Change::Resume if !self.paused => return Err("it does not pause".to_owned()),
+            Change::Pause if self.paused => return Err("it pauses already".into()),
+            Change::Resume if !self.paused => return Err("it does not pause".into()),
             Change::To(settings) if **settings == Settings::default() => {
-                return Err("nothing changes; write what does, or 'pause'".to_owned());
+                return Err(fault!("nothing changes"; "write what does, or 'pause'"));
             }
             Change::To(settings) => {
-                settings.check_kind(self.flow.replay.as_deref()).map_err(str::to_owned)?;
+                settings.check_kind(self.flow.replay.as_deref())?;
             }
             _ => {}
         }
         let phase = self.after(from, change);
         if let Change::To(settings) = change {
-            phase.flow.check_settings(name, settings).map_err(|problem| problem.to_string())?;
+            phase
+                .flow
+                .check_settings(name, settings)
+                .map_err(|problem| problem.why.at(problem.at))?;
             if phase.flow.is_unlimited() {
-                return Err("a flow with a rate keeps one; give it a 'rate'".to_owned());
+                return Err(fault!("a flow with a rate keeps one"; "give it a 'rate'"));
             }
         }
         Ok(phase)
@@ -178,19 +186,20 @@ impl Phase {
 
 impl Settings {
     /// Whether what is replayed, or not, can have them; or why not.
-    fn check_kind(&self, replay: Option<&Replay>) -> Result<(), &'static str> {
+    fn check_kind(&self, replay: Option<&Replay>) -> Result<(), Fault> {
         let Settings { rate, departures, size, packet, sub_flows } = self;
         let others = rate.is_some() || departures.is_some() || size.is_some() || packet.is_some();
         match replay {
-            Some(_) if others => Err(
-                "what is replayed has times, sizes and headers of its own; what changes is 'sub-flows', or it pauses",
+            Some(_) if others => Err(fault!(
+                "what is replayed has times, sizes and headers of its own";
+                "what changes is 'sub-flows', or it pauses"
+            )),
+            Some(replay) if sub_flows.is_some() && replay.flow_of.is_none() => Err(
+                fault!("there are no sub-flows without 'flow-of' in 'replay'"; "write that too"),
             ),
-            Some(replay) if sub_flows.is_some() && replay.flow_of.is_none() => {
-                Err("there are no sub-flows without 'flow-of' in 'replay'; write that too")
-            }
-            None if sub_flows.is_some() => {
-                Err("only what is replayed changes the number of its sub-flows; leave it out")
-            }
+            None if sub_flows.is_some() => Err(
+                fault!("only what is replayed changes the number of its sub-flows"; "leave it out"),
+            ),
             _ => Ok(()),
         }
     }
@@ -243,7 +252,7 @@ impl<'de> Visitor<'de> for WordOrSettings {
         match word {
             "pause" => Ok(Change::Pause),
             "resume" => Ok(Change::Resume),
-            other => Err(E::custom(crate::text::hint::with_hint(
+            other => Err(crate::text::custom(crate::text::hint::with_hint(
                 "unknown change",
                 other,
                 ["pause", "resume"],

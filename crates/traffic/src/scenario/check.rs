@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use wirebeat_units::Nanos;
+use wirebeat_units::{Fault, Nanos, fault};
 use wirebeat_wire::codec::Codec;
 
 use super::change::Settings;
@@ -37,7 +37,8 @@ impl Scenario {
             if let Some(peer) = &port.peer
                 && !peers.insert(peer)
             {
-                let why = "another port is received there; send the flows of both to that one";
+                let why =
+                    fault!("another port is received there"; "send the flows of both to that one");
                 return Err(KeyPath::port(name).key("peer").invalid(why));
             }
             check_name("ports", name)?;
@@ -45,7 +46,7 @@ impl Scenario {
             if let Some(file) = &port.file
                 && !files.insert(file)
             {
-                let why = "another port writes this file; give each its own";
+                let why = fault!("another port writes this file"; "give each its own");
                 return Err(KeyPath::port(name).key("file").invalid(why));
             }
         }
@@ -80,19 +81,21 @@ fn check_port(name: &str, port: &PortSpec, has_way: bool) -> Result<(), Invalid>
     if port.peer.is_some()
         && let Some(key) = port.beside_peer()
     {
-        return Err(at(key).invalid(format!(
-            "this port is on another host, whose receiver has its own settings; leave '{key}' out"
+        return Err(at(key).invalid(fault!(
+            "this port is on another host, whose receiver has its own settings"; "leave '{key}' out"
         )));
     }
     if port.peer.is_none() && port.key_file.is_some() {
-        return Err(at("key-file").invalid("a key is for a port on another host; give its 'peer'"));
+        return Err(at("key-file")
+            .invalid(fault!("a key is for a port on another host"; "give its 'peer'")));
     }
     let engine = port.engine.engine();
     if engine.is_some_and(Engine::needs_link) && port.interface.is_none() && !has_way {
-        return Err(at("interface").invalid(
-            "this engine needs the name of an interface, because no flow from here has a destination; write for \
-             example 'interface: eth1'",
-        ));
+        return Err(at("interface").invalid(fault!(
+            "this engine needs the name of an interface, because no flow from here has a \
+             destination";
+            "write for example 'interface: eth1'"
+        )));
     }
     match (port.engine.can(Ability::WriteFile), &port.file) {
         (true, None) => {
@@ -103,7 +106,7 @@ fn check_port(name: &str, port: &PortSpec, has_way: bool) -> Result<(), Invalid>
         (false, Some(_)) => {
             let writer = Engine::ALL.iter().find(|engine| engine.can(Ability::WriteFile));
             let writer = writer.map_or("pcap", |engine| engine.name());
-            let why = format!("only the engine {writer} writes a file: add 'engine: {writer}'");
+            let why = fault!("only the engine {writer} writes a file"; "add 'engine: {writer}'");
             return Err(at("file").invalid(why));
         }
         _ => {}
@@ -119,9 +122,9 @@ fn check_port(name: &str, port: &PortSpec, has_way: bool) -> Result<(), Invalid>
         && !port.cores.is_empty()
         && usize::from(queues.get()) != port.cores.len()
     {
-        return Err(at("queues").invalid(format!(
-            "{queues} threads do not fit {} cores; leave one of the two out",
-            port.cores.len()
+        return Err(at("queues").invalid(fault!(
+            "{queues} threads do not fit {} cores", port.cores.len();
+            "leave one of the two out"
         )));
     }
     check_transmit_queues(port).map_err(|(index, why)| {
@@ -131,21 +134,24 @@ fn check_port(name: &str, port: &PortSpec, has_way: bool) -> Result<(), Invalid>
     check_receive_queues(port).map_err(|why| at("receive-queues").invalid(why))?;
     let mut seen = HashSet::new();
     match port.cores.iter().position(|core| !seen.insert(core)) {
-        Some(index) => Err(at("cores").index(index).invalid("a core sends once; name it once")),
+        Some(index) => {
+            Err(at("cores").index(index).invalid(fault!("a core sends once"; "name it once")))
+        }
         None => Ok(()),
     }
 }
 
 /// Why frames cannot be received by so many queues.
-fn check_receive_queues(port: &PortSpec) -> Result<(), String> {
+fn check_receive_queues(port: &PortSpec) -> Result<(), Fault> {
     let most = PortSpec::RECEIVE_QUEUES_MAX;
     if port.receivers() > most {
-        return Err(format!("a port receives by {most} queues at the most"));
+        return Err(fault!("a port receives by {most} queues at the most"));
     }
     let able = |engine: Engine| engine.can(Ability::ReceiveQueues);
     match port.engine.engine() {
-        Some(engine) if port.receivers() > 1 && !able(engine) => Err(format!(
-            "the engine '{engine}' receives by one queue; use the engine {}, or leave it out",
+        Some(engine) if port.receivers() > 1 && !able(engine) => Err(fault!(
+            "the engine '{engine}' receives by one queue";
+            "use the engine {}, or leave it out",
             Engine::names(able)
         )),
         _ => Ok(()),
@@ -153,29 +159,29 @@ fn check_receive_queues(port: &PortSpec) -> Result<(), String> {
 }
 
 /// Why transmit queues cannot be chosen so, and which one is wrong.
-fn check_transmit_queues(port: &PortSpec) -> Result<(), (Option<usize>, String)> {
+fn check_transmit_queues(port: &PortSpec) -> Result<(), (Option<usize>, Fault)> {
     let queues = &port.transmit_queues;
     if queues.is_empty() {
         return Ok(());
     }
     if !port.cores.is_empty() {
         let why = "the CPU decides the queue: give 'cores' or 'transmit-queues', not both";
-        return Err((None, why.to_owned()));
+        return Err((None, why.into()));
     }
     if port.engine.engine().is_some_and(|engine| !engine.chooses_queue()) {
         let able = Engine::names(Engine::chooses_queue);
-        return Err((None, format!("transmit queues can be chosen with the engine {able}")));
+        return Err((None, fault!("transmit queues can be chosen with the engine {able}")));
     }
     if let Some(threads) = port.queues.filter(|&all| usize::from(all.get()) != queues.len()) {
-        let why = format!(
-            "{threads} threads ('queues') do not fit {} transmit queues; leave 'queues' out",
-            queues.len()
+        let why = fault!(
+            "{threads} threads ('queues') do not fit {} transmit queues", queues.len();
+            "leave 'queues' out"
         );
         return Err((None, why));
     }
     let mut seen = HashSet::new();
     match queues.iter().position(|queue| !seen.insert(queue)) {
-        Some(index) => Err((Some(index), "a queue is named once".to_owned())),
+        Some(index) => Err((Some(index), "a queue is named once".into())),
         None => Ok(()),
     }
 }
@@ -227,9 +233,9 @@ impl FlowSpec {
             && carried.codec != Codec::Wirebeat
             && !is_datagram(&self.packet)
         {
-            let why = format!(
-                "a probe of {} is found behind UDP over IP, and in no tunnel; leave 'probe' out for Wirebeat's own",
-                carried.codec
+            let why = fault!(
+                "a probe of {} is found behind UDP over IP, and in no tunnel", carried.codec;
+                "leave 'probe' out for Wirebeat's own"
             );
             return Err(at("probe").invalid(why));
         }
@@ -251,12 +257,15 @@ impl FlowSpec {
             && let Some((index, header)) =
                 packet.iter().enumerate().find(|(_, header)| header.has_sub_flows())
         {
-            let why = "a pattern advances with sub-flows, and there are none; give the flow \
-                       'sub-flows', or leave 'per' out";
+            let why = fault!(
+                "a pattern advances with sub-flows, and there are none";
+                "give the flow 'sub-flows', or leave 'per' out"
+            );
             return Err(at("packet").index(index).key(header.name()).invalid(why));
         }
         if self.departures.file().is_some() && self.size.is_some() {
-            let why = "the file of 'departures' says how long frames are; leave 'size' out";
+            let why =
+                fault!("the file of 'departures' says how long frames are"; "leave 'size' out");
             return Err(at("size").invalid(why));
         }
         Ok(())
@@ -271,10 +280,10 @@ fn check_sub_flows(name: &str, flow: &FlowSpec) -> Result<(), Invalid> {
     });
     let shown = |packet: &Shared<Vec<Header>>| packet.iter().any(Header::has_sub_flows);
     if flow.sub_flows.is_some() && ![&flow.packet].into_iter().chain(changed).any(shown) {
-        return Err(KeyPath::flow(name).key("sub-flows").invalid(
-            "sub-flows differ in the fields that advance with them, and there are none; give a pattern \
-             'per: sub-flow'",
-        ));
+        return Err(KeyPath::flow(name).key("sub-flows").invalid(fault!(
+            "sub-flows differ in the fields that advance with them, and there are none";
+            "give a pattern 'per: sub-flow'"
+        )));
     }
     Ok(())
 }
@@ -299,7 +308,8 @@ fn check_packet(name: &str, flow: &FlowSpec) -> Result<(), Invalid> {
             networks += 1;
             if networks > 1 && !(source && destination) {
                 let key = if source { "destination" } else { "source" };
-                let why = "the ends of a tunnelled packet are not known; write its addresses";
+                let why =
+                    fault!("the ends of a tunnelled packet are not known"; "write its addresses");
                 return Err(here(key, why.to_owned()));
             }
         }
@@ -311,18 +321,20 @@ fn check_packet(name: &str, flow: &FlowSpec) -> Result<(), Invalid> {
         {
             return Err(here(
                 "checksum",
-                "UDP over IPv6 needs its checksum (RFC 8200 §8.1); remove 'checksum', or use IPv4, or \
-                 write the number that is to stand there"
-                    .to_owned(),
+                fault!(
+                    "UDP over IPv6 needs its checksum (RFC 8200 §8.1)";
+                    "remove 'checksum', or use IPv4, or write the number that is to stand there"
+                ),
             ));
         }
     }
     if let (Some(network), None) = (packet.network, &flow.to)
         && network.destination().is_none()
     {
-        return Err(at("packet").invalid(
-            "there is no destination; give the network header one, or name the receiving port in 'to'",
-        ));
+        return Err(at("packet").invalid(fault!(
+            "there is no destination";
+            "give the network header one, or name the receiving port in 'to'"
+        )));
     }
     Ok(())
 }
@@ -333,15 +345,18 @@ fn before_ip(headers: &[Header]) -> Option<&Header> {
 }
 
 /// A whole frame has nothing that could be filled in.
-fn check_raw(flow: &FlowSpec) -> Result<(), (&'static str, &'static str)> {
+fn check_raw(flow: &FlowSpec) -> Result<(), (&'static str, Fault)> {
     if matches!(flow.probe, Probe::Carried(_)) {
-        return Err(("probe", "a whole frame stays as it is; leave 'probe' out"));
+        return Err(("probe", fault!("a whole frame stays as it is"; "leave 'probe' out")));
     }
     if flow.size.is_some() {
-        return Err(("size", "a whole frame has its length; leave 'size' out"));
+        return Err(("size", fault!("a whole frame has its length"; "leave 'size' out")));
     }
     if flow.departures.file().is_some() {
-        return Err(("departures", "a whole frame has its length, and the file says another"));
+        return Err((
+            "departures",
+            "a whole frame has its length, and the file says another".into(),
+        ));
     }
     Ok(())
 }
@@ -354,9 +369,9 @@ fn check_times(name: &str, flow: &FlowSpec, run: &RunSpec) -> Result<(), Invalid
             .invalid(format!("it stops at {stop}, before anything is due: it starts at {start}")));
     }
     match run.time {
-        Some(time) if start >= time => Err(KeyPath::flow(name).key("start").invalid(format!(
-            "it starts at {start}, and the run ends at {time}; make 'run.time' longer"
-        ))),
+        Some(time) if start >= time => Err(KeyPath::flow(name).key("start").invalid(
+            fault!("it starts at {start}, and the run ends at {time}"; "make 'run.time' longer"),
+        )),
         _ => Ok(()),
     }
 }
@@ -368,9 +383,10 @@ fn check_out_of_order(scenario: &Scenario, name: &str, flow: &FlowSpec) -> Resul
     if own == 0 || own < cores {
         return Ok(());
     }
-    Err(KeyPath::flow(name).key("replay").key("out-of-order").invalid(format!(
-        "its port sends with {cores} of 'queues', and {own} of them for what leaves later leave none for the rest; \
-         give the port more"
+    Err(KeyPath::flow(name).key("replay").key("out-of-order").invalid(fault!(
+        "its port sends with {cores} of 'queues', and {own} of them for what leaves later leave \
+         none for the rest";
+        "give the port more"
     )))
 }
 
@@ -380,19 +396,20 @@ fn check_run(run: &RunSpec) -> Result<(), Invalid> {
         return Err(at("time").invalid("a run of no time sends nothing"));
     }
     if run.interval < RunSpec::SHORTEST_INTERVAL {
-        return Err(at("interval")
-            .invalid("an interval has 10ms at least; give a longer one, for example 1s"));
-    }
-    if run.priority == PriorityChoice::Realtime && run.wait == WaitChoice::Spin {
-        return Err(at("priority").invalid(
-            "real time does not go with 'wait: spin': Linux takes the CPU away from a real-time thread that never \
-             sleeps, for 50 ms of each second; use 'wait: hybrid', or the priority 'high'",
+        return Err(at("interval").invalid(
+            fault!("an interval has 10ms at least"; "give a longer one, for example 1s"),
         ));
     }
+    if run.priority == PriorityChoice::Realtime && run.wait == WaitChoice::Spin {
+        return Err(at("priority").invalid(fault!(
+            "real time does not go with 'wait: spin': Linux takes the CPU away from a \
+             real-time thread that never sleeps, for 50 ms of each second";
+            "use 'wait: hybrid', or the priority 'high'"
+        )));
+    }
     if run.late == LateChoice::Send && run.drift != RunSpec::DEFAULT_DRIFT {
-        return Err(
-            at("drift").invalid("a drift needs late frames to be dropped: add 'late: drop'")
-        );
+        return Err(at("drift")
+            .invalid(fault!("a drift needs late frames to be dropped"; "add 'late: drop'")));
     }
     Ok(())
 }
@@ -405,10 +422,11 @@ fn check_unlimited(scenario: &Scenario) -> Result<(), Invalid> {
         let (first_name, first) = *first_from.entry(&flow.from).or_insert((name, flow));
         let at = |key| KeyPath::flow(name).key(key);
         if flow.is_unlimited() != first.is_unlimited() {
-            return Err(at("rate").invalid(format!(
-                "flows with a rate and flows without cannot leave from one port, and '{first_name}' \
-                 has {}; give all of them a rate, or none",
-                if first.is_unlimited() { "none" } else { "one" },
+            return Err(at("rate").invalid(fault!(
+                "flows with a rate and flows without cannot leave from one port, and \
+                 '{first_name}' has {}",
+                if first.is_unlimited() { "none" } else { "one" };
+                "give all of them a rate, or none"
             )));
         }
         if !flow.is_unlimited() {
@@ -425,9 +443,9 @@ fn check_unlimited(scenario: &Scenario) -> Result<(), Invalid> {
         } else {
             continue;
         };
-        return Err(at(differs).invalid(format!(
-            "flows without a rate take turns, and so start and stop together; this one differs from \
-             '{first_name}'",
+        return Err(at(differs).invalid(fault!(
+            "flows without a rate take turns, and so start and stop together";
+            "this one differs from '{first_name}'"
         )));
     }
     Ok(())

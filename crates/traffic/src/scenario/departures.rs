@@ -8,13 +8,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, MapAccess};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
-use wirebeat_units::{Nanos, UnitError};
+use wirebeat_units::{Fault, Nanos, UnitError, fault};
 
 use super::is_default;
 use super::schema::TimeText;
-use super::tagged::{self, Tagged, keyed};
+use super::tagged::{self, Tagged, described, keyed, kinds};
 use crate::distribution::exponential::Exponential;
-use crate::distribution::{Deviation, Distribution};
+use crate::distribution::{Bounded, Deviation, Distribution};
 use crate::text::hint::nearest;
 use crate::text::printable;
 
@@ -39,18 +39,7 @@ pub enum Departures {
     /// A Poisson process: exponential gaps, whose mean is given here or follows from the rate.
     Poisson(Exponential<Nanos>),
     /// Drawn from a distribution.
-    Drawn(Drawn),
-}
-
-/// Times that are drawn.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Drawn {
-    /// From what.
-    pub distribution: Distribution<Nanos>,
-    /// No time is shorter. Default: 0.
-    pub min: Option<Nanos>,
-    /// No time is longer. Default: no limit.
-    pub max: Option<Nanos>,
+    Drawn(Bounded<Nanos>),
 }
 
 /// Bursts with pauses between them.
@@ -81,62 +70,52 @@ pub enum Duration {
 
 impl Departures {
     /// What is invalid, whatever the rate is.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), Fault> {
         self.check_at(0)
     }
 
-    fn check_at(&self, level: usize) -> Result<(), String> {
+    fn check_at(&self, level: usize) -> Result<(), Fault> {
         match self {
             Departures::Constant => Ok(()),
             Departures::Jitter(jitter) => match jitter {
                 Deviation::Percent(share) if !(0.0..=100.0).contains(share) => {
-                    Err("a jitter is 0 to 100% of the time between frames".to_owned())
+                    Err("a jitter is 0 to 100% of the time between frames".into())
                 }
                 _ => Ok(()),
             },
             Departures::OnOff(on_off) => {
                 if level == MAX_NESTED {
-                    return Err(format!("bursts are nested at most {MAX_NESTED} deep"));
+                    return Err(fault!("bursts are nested at most {MAX_NESTED} deep"));
                 }
                 on_off.on.check()?;
                 match (&on_off.off, &on_off.every) {
                     (Some(pause), None) | (None, Some(pause)) => pause.check()?,
                     (Some(_), Some(_)) => {
-                        return Err(
-                            "'off' and 'every' both say when the next burst begins; give one \
-                                    of them"
-                                .to_owned(),
-                        );
+                        return Err(fault!(
+                            "'off' and 'every' both say when the next burst begins";
+                            "give one of them"
+                        ));
                     }
                     (None, None) => {
-                        return Err(
-                            "bursts have a pause after them: give 'off', or 'every'".to_owned()
-                        );
+                        return Err("bursts have a pause after them: give 'off', or 'every'".into());
                     }
                 }
                 if let Duration::Fixed(Nanos::ZERO) = on_off.on {
-                    return Err("a burst of no time sends nothing; make 'on' longer".to_owned());
+                    return Err(fault!("a burst of no time sends nothing"; "make 'on' longer"));
                 }
                 on_off.departures.check_at(level + 1)
             }
             Departures::Trace(name) | Departures::Capture(name) if name.is_empty() => {
-                Err("the name of a file is not empty".to_owned())
+                Err("the name of a file is not empty".into())
             }
             Departures::Trace(_) | Departures::Capture(_) if level > 0 => {
-                Err("a file of times stands alone, not within bursts".to_owned())
+                Err("a file of times stands alone, not within bursts".into())
             }
             Departures::Trace(_) | Departures::Capture(_) => Ok(()),
-            Departures::Poisson(gaps) => Distribution::Exponential(gaps.clone())
-                .check()
-                .map_err(|(key, why)| format!("{key}: {why}")),
-            Departures::Drawn(drawn) => {
-                if let (Some(min), Some(max)) = (drawn.min, drawn.max)
-                    && min > max
-                {
-                    return Err(format!("'min' is {min} and 'max' is {max}; exchange them"));
-                }
-                drawn.distribution.check().map_err(|(key, why)| format!("{key}: {why}"))
+            Departures::Poisson(gaps) => {
+                Distribution::Exponential(gaps.clone()).check().map_err(|(key, why)| why.at(key))
             }
+            Departures::Drawn(drawn) => drawn.check(),
         }
     }
 
@@ -150,28 +129,24 @@ impl Departures {
 }
 
 impl Duration {
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Fault> {
         match self {
             Duration::Fixed(_) => Ok(()),
-            Duration::Drawn(distribution) => {
-                distribution.check().map_err(|(key, why)| format!("{key}: {why}"))
-            }
+            Duration::Drawn(distribution) => distribution.check().map_err(|(key, why)| why.at(key)),
         }
     }
 }
 
 impl FromStr for Departures {
-    type Err = String;
+    type Err = Fault;
 
     /// The word for a kind that needs no parameters.
-    fn from_str(word: &str) -> Result<Self, String> {
+    fn from_str(word: &str) -> Result<Self, Fault> {
         match word {
             CONSTANT => Ok(Departures::Constant),
             POISSON => Ok(Departures::Poisson(Exponential { mean: None })),
             distribution if Distribution::<Nanos>::NAMES.contains(&distribution) => {
-                Distribution::from_bare_word(distribution).map(|distribution| {
-                    Departures::Drawn(Drawn { distribution, min: None, max: None })
-                })
+                Ok(Departures::Drawn(Distribution::from_bare_word(distribution)?.into()))
             }
             other => Err(unknown(other)),
         }
@@ -179,7 +154,7 @@ impl FromStr for Departures {
 }
 
 /// That a word is none of departures: the nearest of those there are, and all.
-fn unknown(word: &str) -> String {
+fn unknown(word: &str) -> Fault {
     let example = match word {
         "jitter" => "{ jitter: 10% }",
         "on-off" => "{ on-off: { on: 10ms, off: 90ms } }",
@@ -195,20 +170,24 @@ fn unknown(word: &str) -> String {
                 None => String::new(),
             };
             let word = printable(word, 64);
-            return format!("unknown word '{word}'; {meant}there is {}", all.join(", "));
+            return fault!("unknown word '{word}'"; "{meant}there is {}", all.join(", "));
         }
     };
-    format!("'{word}' has a value; write for example '{example}'")
+    fault!("'{word}' has a value"; "write for example '{example}'")
+}
+
+kinds! {
+    Departures:
+    "jitter" Jitter Deviation::deserialize, described::<Deviation<Nanos>>;
+    "on-off" OnOff Box::deserialize, described::<OnOff>;
+    "trace" Trace String::deserialize, described::<String>;
+    "capture" Capture String::deserialize, described::<String>;
 }
 
 impl Serialize for Departures {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Departures::Constant => serializer.serialize_str("constant"),
-            Departures::Jitter(jitter) => serializer.collect_map([("jitter", jitter)]),
-            Departures::OnOff(on_off) => serializer.collect_map([("on-off", on_off)]),
-            Departures::Trace(name) => serializer.collect_map([("trace", name)]),
-            Departures::Capture(name) => serializer.collect_map([("capture", name)]),
+            Departures::Constant => serializer.serialize_str(CONSTANT),
             Departures::Poisson(Exponential { mean: None }) => serializer.serialize_str(POISSON),
             Departures::Poisson(gaps) => serializer.collect_map([(POISSON, gaps)]),
             Departures::Drawn(drawn) if drawn.min.is_none() && drawn.max.is_none() => {
@@ -216,15 +195,10 @@ impl Serialize for Departures {
             }
             Departures::Drawn(drawn) => {
                 let mut map = serializer.serialize_map(None)?;
-                drawn.distribution.write_entry(&mut map)?;
-                if let Some(min) = &drawn.min {
-                    map.serialize_entry("min", min)?;
-                }
-                if let Some(max) = &drawn.max {
-                    map.serialize_entry("max", max)?;
-                }
+                drawn.write_entries(&mut map)?;
                 map.end()
             }
+            plain => plain.write_plain(serializer)?.or_else(S::serialize_none),
         }
     }
 }
@@ -239,9 +213,10 @@ impl<'de> Deserialize<'de> for Departures {
 const CONSTANT: &str = "constant";
 /// The word for a Poisson process.
 const POISSON: &str = "poisson";
-const KINDS: [&str; 5] = ["jitter", "on-off", "trace", "capture", POISSON];
-const ALL_KINDS: [&str; KINDS.len() + Distribution::<Nanos>::NAMES.len()] =
-    tagged::joined(&KINDS, Distribution::<Nanos>::NAMES);
+const WITH_POISSON: [&str; Departures::PLAIN.len() + 1] =
+    tagged::joined(&Departures::PLAIN, &[POISSON]);
+const ALL_KINDS: [&str; WITH_POISSON.len() + Distribution::<Nanos>::NAMES.len()] =
+    tagged::joined(&WITH_POISSON, Distribution::<Nanos>::NAMES);
 
 impl<'de> Tagged<'de> for Departures {
     const KINDS: &'static [&'static str] = &ALL_KINDS;
@@ -250,15 +225,16 @@ impl<'de> Tagged<'de> for Departures {
     type Beside = (Option<Nanos>, Option<Nanos>);
 
     fn kind<D: Deserializer<'de>>(key: &str, value: D) -> Result<Self, D::Error> {
+        let value = match Departures::read_plain(key, value)? {
+            Ok(departures) => return Ok(departures),
+            Err(value) => value,
+        };
         match key {
-            "jitter" => Deviation::deserialize(value).map(Departures::Jitter),
-            "on-off" => OnOff::deserialize(value).map(Box::new).map(Departures::OnOff),
-            "trace" => String::deserialize(value).map(Departures::Trace),
-            "capture" => String::deserialize(value).map(Departures::Capture),
             POISSON => Exponential::deserialize(value).map(Departures::Poisson),
-            distribution => tagged::variant(distribution, value).map(|distribution| {
-                Departures::Drawn(Drawn { distribution, min: None, max: None })
-            }),
+            distribution => {
+                let drawn: Distribution<Nanos> = tagged::variant(distribution, value)?;
+                Ok(Departures::Drawn(drawn.into()))
+            }
         }
     }
 
@@ -275,16 +251,15 @@ impl<'de> Tagged<'de> for Departures {
         Ok(true)
     }
 
-    fn join(self, (min, max): Self::Beside) -> Result<Self, String> {
+    fn join(self, (min, max): Self::Beside) -> Result<Self, Fault> {
         match self {
-            Departures::Drawn(drawn) => Ok(Departures::Drawn(Drawn { min, max, ..drawn })),
+            Departures::Drawn(drawn) => Ok(Departures::Drawn(Bounded { min, max, ..drawn })),
             other if min.is_none() && max.is_none() => Ok(other),
-            Departures::Poisson(_) => {
-                Err("with 'min' or 'max' it is not a Poisson process any more; write \
-                                           'exponential' for gaps with bounds"
-                    .to_owned())
-            }
-            _ => Err("'min' and 'max' go with a distribution".to_owned()),
+            Departures::Poisson(_) => Err(fault!(
+                "with 'min' or 'max' it is not a Poisson process any more";
+                "write 'exponential' for gaps with bounds"
+            )),
+            _ => Err("'min' and 'max' go with a distribution".into()),
         }
     }
 }
@@ -296,20 +271,18 @@ impl JsonSchema for Departures {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let time = generator.subschema_for::<TimeText>();
-        let jitter = generator.subschema_for::<Deviation<Nanos>>();
-        let on_off = generator.subschema_for::<OnOff>();
+        let [jitter, on_off, trace, capture] = Departures::plain_schemas(generator);
         let distribution = generator.subschema_for::<Distribution<Nanos>>();
         let bounded = super::schema::bounded::<Nanos>(generator, &time, None);
-        let file = json_schema!({ "type": "string" });
         let poisson = generator.subschema_for::<Exponential<Nanos>>();
         json_schema!({
             "description": "How the times between frames vary.",
             "anyOf": [
                 { "const": "constant" },
-                keyed("jitter", &jitter, &[]),
-                keyed("on-off", &on_off, &[]),
-                keyed("trace", &file, &[]),
-                keyed("capture", &file, &[]),
+                jitter,
+                on_off,
+                trace,
+                capture,
                 { "const": POISSON, "description": "A Poisson process: exponential gaps." },
                 keyed(POISSON, &poisson, &[]),
                 distribution,
@@ -334,7 +307,7 @@ impl<'de> Deserialize<'de> for Duration {
             match Distribution::<Nanos>::NAMES.contains(&&*word) {
                 true => Distribution::from_bare_word(&word).map(Duration::Drawn),
                 false => {
-                    word.parse().map(Duration::Fixed).map_err(|error: UnitError| error.to_string())
+                    word.parse().map(Duration::Fixed).map_err(|error: UnitError| error.fault())
                 }
             }
         })
@@ -353,7 +326,7 @@ impl<'de> Tagged<'de> for Duration {
     fn beside<A: MapAccess<'de>>(_: &str, _: &mut A, (): &mut ()) -> Result<bool, A::Error> {
         Ok(false)
     }
-    fn join(self, (): ()) -> Result<Self, String> {
+    fn join(self, (): ()) -> Result<Self, Fault> {
         Ok(self)
     }
 }

@@ -8,7 +8,8 @@ use std::marker::PhantomData;
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
+use wirebeat_units::fault;
 
 /// Reads a map whose keys are all different in what they mean: `64B` and `64` are the same length.
 pub(super) fn map<'de, D, M, K, V>(from: D) -> Result<M, D::Error>
@@ -39,8 +40,8 @@ where
             match all.entry(key) {
                 Entry::Vacant(entry) => entry.insert(value),
                 Entry::Occupied(entry) => {
-                    let why = format!("{} occurs twice; write it once", entry.key());
-                    return Err(A::Error::custom(why));
+                    let why = fault!("{} occurs twice", entry.key(); "write it once");
+                    return Err(crate::text::custom(why));
                 }
             };
         }

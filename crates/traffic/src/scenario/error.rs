@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use wirebeat_units::{Fault, into_fault};
+
 use crate::text::printable;
 
 /// How much of a key is printed, in characters.
@@ -30,7 +32,7 @@ pub enum SpecError {
         /// Where, if it is known.
         place: Option<Place>,
         /// What is wrong and what would be right.
-        problem: String,
+        problem: Fault,
     },
     /// It can be read but not meant.
     #[error("{file}{}: {problem}", at(place))]
@@ -48,7 +50,7 @@ pub enum SpecError {
         /// Its name.
         name: String,
         /// What is wrong and what would be right.
-        problem: String,
+        problem: Fault,
     },
     /// It cannot be written as YAML.
     #[error("the scenario cannot be written as YAML: {0}")]
@@ -75,8 +77,17 @@ pub struct Invalid {
     /// The key it is about.
     pub at: KeyPath,
     /// What is wrong and what would be right.
-    pub why: String,
+    pub why: Fault,
 }
+
+impl Invalid {
+    /// What is wrong and of which key, and what would help.
+    pub fn fault(&self) -> Fault {
+        self.why.clone().at(&self.at)
+    }
+}
+
+into_fault!(Invalid);
 
 /// The way to a key: `flows.voice.packet[0].ipv4.ttl`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,7 +123,7 @@ impl KeyPath {
         self
     }
     /// With the reason, what is wrong with it.
-    pub fn invalid(self, why: impl Into<String>) -> Invalid {
+    pub fn invalid(self, why: impl Into<Fault>) -> Invalid {
         Invalid { at: self, why: why.into() }
     }
 

@@ -5,6 +5,8 @@
 //! checks of the language, the compiler and `explain` all read it. A header knows nothing of its
 //! neighbours: lengths, numbers and checksums are filled in by `compile/frame.rs`.
 
+use wirebeat_units::Fault;
+
 use super::header::Space;
 use super::number::Number;
 use super::pattern::{Field, FieldValue, Per};
@@ -32,7 +34,7 @@ pub(crate) enum What {
     /// The number of the header that follows.
     Next(Space),
     /// A checksum.
-    Checksum(Covers, Fault),
+    Checksum(Covers, ChecksumFault),
     /// It counts the frames of the flow; stamped at the last moment.
     Count,
 }
@@ -66,7 +68,7 @@ pub(crate) enum Covers {
 
 /// What is deliberately wrong with a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum ChecksumFault {
     /// Nothing.
     None,
     /// It is one more than it should be.
@@ -78,7 +80,7 @@ pub(crate) enum Fault {
 pub(crate) struct Lay {
     items: Vec<Item>,
     bits: u32,
-    problem: Option<(&'static str, String)>,
+    problem: Option<(&'static str, Fault)>,
     /// Bytes that the packet is a multiple of from the beginning of this header on; 0: any.
     align: u16,
 }
@@ -143,8 +145,10 @@ impl Lay {
         use super::header::checksum::Checksum;
         let bits = if covers == Covers::Crc32c { 32 } else { 16 };
         match written {
-            Checksum::On => self.push(name, bits, What::Checksum(covers, Fault::None)),
-            Checksum::Wrong => self.push(name, bits, What::Checksum(covers, Fault::OneMore)),
+            Checksum::On => self.push(name, bits, What::Checksum(covers, ChecksumFault::None)),
+            Checksum::Wrong => {
+                self.push(name, bits, What::Checksum(covers, ChecksumFault::OneMore))
+            }
             Checksum::Off => self.fixed(name, bits, 0),
             Checksum::Set(number) => self.written_or(name, bits, Some(number), What::Count),
         }
@@ -186,7 +190,7 @@ impl Lay {
     }
 
     /// The first field that does not hold what it is given: its key, and why.
-    pub(crate) fn problem(&self) -> Option<(&'static str, String)> {
+    pub(crate) fn problem(&self) -> Option<(&'static str, Fault)> {
         self.problem.clone()
     }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use wirebeat_units::{Fault, fault};
+
 use crate::text::word_or_number;
 
 /// A whole number up to 2^64 - 1.
@@ -21,18 +23,18 @@ impl Number {
 }
 
 impl FromStr for Number {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             Some(digits) => {
                 u64::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))
             }
             None => text.parse().ok(),
         };
-        number.map(Number).ok_or_else(|| {
-            "this is not a whole number; write for example 4096 or 0x1000".to_owned()
-        })
+        number
+            .map(Number)
+            .ok_or_else(|| fault!("this is not a whole number"; "write for example 4096 or 0x1000"))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Fault, Nanos, fault};
 
 /// What becomes of a run when one of its links goes down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,16 +24,19 @@ impl Default for OnLinkDown {
 }
 
 impl FromStr for OnLinkDown {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         let text = text.trim();
         if text == "end" {
             return Ok(OnLinkDown::End);
         }
         let time = text.strip_prefix("wait").unwrap_or(text).trim();
         let wrong = || {
-            format!("'{text}' is neither 'wait' with a time nor 'end'; write 'wait 5s' or 'end'")
+            fault!(
+                "'{text}' is neither 'wait' with a time nor 'end'";
+                "write 'wait 5s' or 'end'"
+            )
         };
         time.parse().map(OnLinkDown::Wait).map_err(|_| wrong())
     }
@@ -49,9 +52,9 @@ impl fmt::Display for OnLinkDown {
 }
 
 impl TryFrom<String> for OnLinkDown {
-    type Error = String;
+    type Error = Fault;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, Fault> {
         text.parse()
     }
 }
@@ -73,7 +76,7 @@ mod tests {
             assert_eq!(read.to_string(), written);
         }
         assert_eq!("5s".parse(), Ok(OnLinkDown::Wait(Nanos::from_secs(5))));
-        let wrong = "stop".parse::<OnLinkDown>().unwrap_err();
+        let wrong = "stop".parse::<OnLinkDown>().unwrap_err().to_string();
         assert!(wrong.contains("'wait 5s' or 'end'"), "{wrong}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use wirebeat_units::FrameLen;
+use wirebeat_units::{Fault, FrameLen, fault};
 use wirebeat_wire::ethernet;
 use wirebeat_wire::ip::Version;
 
@@ -117,7 +117,9 @@ impl FlowSpec {
         };
         packet.find_parts();
         if packet.headers.is_empty() {
-            return Err(at().invalid("a packet needs a header: add '- ipv4: {}' and '- udp: {}'"));
+            return Err(at().invalid(
+                fault!("a packet needs a header"; "add '- ipv4: {{}}' and '- udp: {{}}'"),
+            ));
         }
         Ok(packet)
     }
@@ -172,16 +174,16 @@ impl<'a> Packet<'a> {
 }
 
 /// What stands where it cannot.
-fn check_order(before: Option<&Header>, header: &Header) -> Result<(), String> {
+fn check_order(before: Option<&Header>, header: &Header) -> Result<(), Fault> {
     let Some(before) = before else {
         // Whatever has an EtherType may follow the Ethernet header that is not written.
         let begins = matches!(header, Header::Ethernet(_) | Header::Raw(_))
             || Header::Ethernet(Ethernet::default()).may_carry(header);
         return match begins {
             true if !matches!(header, Header::Payload(_)) => Ok(()),
-            _ => Err(format!(
-                "{} cannot begin a packet: it is carried by another header; write that one before it",
-                header.name()
+            _ => Err(fault!(
+                "{} cannot begin a packet: it is carried by another header", header.name();
+                "write that one before it"
             )),
         };
     };
@@ -190,14 +192,15 @@ fn check_order(before: Option<&Header>, header: &Header) -> Result<(), String> {
     }
     Err(match before {
         Header::Payload(_) => {
-            "nothing follows the payload; a packet is written from the outside in".to_owned()
+            fault!("nothing follows the payload"; "a packet is written from the outside in")
         }
-        Header::Raw(_) => "a whole frame stands alone; write headers or a frame".to_owned(),
-        _ => format!(
-            "{} cannot follow {}; a packet is written from the outside in, for example ipv4, udp, payload",
-            header.name(),
-            before.name()
-        ),
+        Header::Raw(_) => fault!("a whole frame stands alone"; "write headers or a frame"),
+        _ => {
+            fault!(
+                "{} cannot follow {}", header.name(), before.name();
+                "a packet is written from the outside in, for example ipv4, udp, payload"
+            )
+        }
     })
 }
 

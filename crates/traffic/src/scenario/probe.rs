@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use wirebeat_units::{Fault, fault};
 use wirebeat_wire::codec::Codec;
 
 use crate::text::hint::with_hint;
@@ -43,22 +44,21 @@ impl Probe {
     }
 
     /// What is invalid.
-    pub(super) fn check(self) -> Result<(), String> {
+    pub(super) fn check(self) -> Result<(), Fault> {
         match self {
-            Probe::Carried(Carried { codec: Codec::Wirebeat, flow: Some(_) }) => Err(
-                "Wirebeat's own probes carry the number of the flow by themselves; leave 'flow' \
-                     out"
-                .to_owned(),
-            ),
+            Probe::Carried(Carried { codec: Codec::Wirebeat, flow: Some(_) }) => Err(fault!(
+                "Wirebeat's own probes carry the number of the flow by themselves";
+                "leave 'flow' out"
+            )),
             _ => Ok(()),
         }
     }
 }
 
 impl FromStr for Probe {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         match text {
             "auto" => Ok(Probe::Auto),
             "on" | "true" | "yes" => Ok(Probe::of(Codec::Wirebeat)),
@@ -104,7 +104,7 @@ impl<'de> Visitor<'de> for WordOrMap {
         Ok(if on { Probe::of(Codec::Wirebeat) } else { Probe::Off })
     }
     fn visit_str<E: Error>(self, word: &str) -> Result<Probe, E> {
-        word.parse().map_err(E::custom)
+        word.parse().map_err(crate::text::custom)
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Probe, A::Error> {
         Carried::deserialize(MapAccessDeserializer::new(map)).map(Probe::Carried)

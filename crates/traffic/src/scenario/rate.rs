@@ -6,13 +6,13 @@ use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, MapAccess};
 use serde::{Deserialize, Serialize, Serializer};
-use wirebeat_units::{Nanos, Rate};
+use wirebeat_units::{Fault, Nanos, Rate, fault};
 
 use super::different;
 use super::is_default;
 use super::schema::{RateText, TimeText};
 use super::shared::Shared;
-use super::tagged::{self, Tagged, keyed};
+use super::tagged::{self, Tagged, described, keyed, kinds};
 
 /// The most steps of a profile.
 pub const MAX_STEPS: usize = 100_000;
@@ -92,11 +92,9 @@ impl FlowRate {
     }
 
     /// What is invalid, whatever the link is.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), Fault> {
         let limited = |rate: &Rate| match rate {
-            Rate::Unlimited => {
-                Err("a rate that changes with time has a limit; write it".to_owned())
-            }
+            Rate::Unlimited => Err(fault!("a rate that changes with time has a limit"; "write it")),
             _ => Ok(()),
         };
         match self {
@@ -110,11 +108,11 @@ impl FlowRate {
                 limited(&ramp.to)?;
                 match ramp.every {
                     _ if ramp.over == Nanos::ZERO => {
-                        Err("a ramp takes some time; make 'over' longer".to_owned())
+                        Err(fault!("a ramp takes some time"; "make 'over' longer"))
                     }
-                    Some(every) if every < ramp.over => Err(format!(
-                        "the ramp takes {} and begins again after {every}; make 'every' at least as long",
-                        ramp.over
+                    Some(every) if every < ramp.over => Err(fault!(
+                        "the ramp takes {} and begins again after {every}", ramp.over;
+                        "make 'every' at least as long"
                     )),
                     _ => Ok(()),
                 }
@@ -123,7 +121,7 @@ impl FlowRate {
                 limited(&sine.mean)?;
                 limited(&sine.amplitude)?;
                 match sine.period {
-                    Nanos::ZERO => Err("a period takes some time; make it longer".to_owned()),
+                    Nanos::ZERO => Err(fault!("a period takes some time"; "make it longer")),
                     _ => Ok(()),
                 }
             }
@@ -132,24 +130,25 @@ impl FlowRate {
 }
 
 impl Steps {
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Fault> {
         let times: Vec<Nanos> = self.rates.keys().copied().collect();
         match times.first() {
-            None => return Err("there is at least one step".to_owned()),
+            None => return Err("there is at least one step".into()),
             Some(&Nanos::ZERO) => {}
             Some(first) => {
-                return Err(format!("the first step is at {first}; say what holds from 0s on"));
+                return Err(fault!("the first step is at {first}"; "say what holds from 0s on"));
             }
         }
         if times.len() > MAX_STEPS {
-            return Err(format!("there are {} steps, and {MAX_STEPS} is the most", times.len()));
+            return Err(fault!("there are {} steps, and {MAX_STEPS} is the most", times.len()));
         }
         if let Some([before, after]) = times.windows(2).find(|pair| pair[0] >= pair[1]) {
-            return Err(format!("{after} comes after {before}; write steps in the order of time"));
+            return Err(fault!("{after} comes after {before}"; "write steps in the order of time"));
         }
         match (self.every, times.last()) {
-            (Some(every), Some(last)) if every <= *last => Err(format!(
-                "the last step is at {last} and they begin again after {every}; make 'every' longer"
+            (Some(every), Some(last)) if every <= *last => Err(fault!(
+                "the last step is at {last} and they begin again after {every}";
+                "make 'every' longer"
             )),
             _ => Ok(()),
         }
@@ -164,6 +163,16 @@ impl FromStr for FlowRate {
     }
 }
 
+kinds! {
+    FlowRate:
+    "ramp" Ramp Ramp::deserialize, described::<Ramp>;
+    "sine" Sine Sine::deserialize, described::<Sine>;
+}
+
+/// The key of rates by time.
+const STEPS: &str = "steps";
+const ALL_KINDS: [&str; FlowRate::PLAIN.len() + 1] = tagged::joined(&[STEPS], &FlowRate::PLAIN);
+
 impl Serialize for FlowRate {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
@@ -171,14 +180,13 @@ impl Serialize for FlowRate {
             FlowRate::Fixed(rate) => rate.serialize(serializer),
             FlowRate::Steps(steps) => {
                 let mut map = serializer.serialize_map(None)?;
-                map.serialize_entry("steps", &steps.rates)?;
+                map.serialize_entry(STEPS, &steps.rates)?;
                 if let Some(every) = &steps.every {
                     map.serialize_entry("every", every)?;
                 }
                 map.end()
             }
-            FlowRate::Ramp(ramp) => serializer.collect_map([("ramp", ramp)]),
-            FlowRate::Sine(sine) => serializer.collect_map([("sine", sine)]),
+            plain => plain.write_plain(serializer)?.or_else(S::serialize_none),
         }
     }
 }
@@ -190,18 +198,17 @@ impl<'de> Deserialize<'de> for FlowRate {
 }
 
 impl<'de> Tagged<'de> for FlowRate {
-    const KINDS: &'static [&'static str] = &["steps", "ramp", "sine"];
+    const KINDS: &'static [&'static str] = &ALL_KINDS;
     const WHAT: &'static str = "a rate, or how it changes with time";
     const OTHERS: &'static [&'static str] = &["every"];
     type Beside = Option<Nanos>;
 
     fn kind<D: Deserializer<'de>>(key: &str, value: D) -> Result<Self, D::Error> {
-        match key {
-            "steps" => {
+        match FlowRate::read_plain(key, value)? {
+            Ok(rate) => Ok(rate),
+            Err(value) => {
                 different::map(value).map(|rates| FlowRate::Steps(Steps { rates, every: None }))
             }
-            "ramp" => Ramp::deserialize(value).map(FlowRate::Ramp),
-            _ => Sine::deserialize(value).map(FlowRate::Sine),
         }
     }
 
@@ -216,11 +223,11 @@ impl<'de> Tagged<'de> for FlowRate {
         Ok(key == "every")
     }
 
-    fn join(self, every: Option<Nanos>) -> Result<Self, String> {
+    fn join(self, every: Option<Nanos>) -> Result<Self, Fault> {
         match (self, every) {
             (FlowRate::Steps(steps), every) => Ok(FlowRate::Steps(Steps { every, ..steps })),
             (other, None) => Ok(other),
-            _ => Err("'every' goes with 'steps'; write that of a ramp within it".to_owned()),
+            _ => Err(fault!("'every' goes with 'steps'"; "write that of a ramp within it")),
         }
     }
 }
@@ -233,8 +240,7 @@ impl JsonSchema for FlowRate {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let rate = generator.subschema_for::<RateText>();
         let time = generator.subschema_for::<TimeText>();
-        let ramp = generator.subschema_for::<Ramp>();
-        let sine = generator.subschema_for::<Sine>();
+        let [ramp, sine] = FlowRate::plain_schemas(generator);
         let steps = json_schema!({
             "description": "Rates by the time from which they hold, from the flow's start.",
             "type": "object", "additionalProperties": rate
@@ -243,9 +249,9 @@ impl JsonSchema for FlowRate {
             "description": "How fast, or how that changes with time.",
             "anyOf": [
                 rate,
-                keyed("steps", &steps, &[("every", &time)]),
-                keyed("ramp", &ramp, &[]),
-                keyed("sine", &sine, &[])
+                keyed(STEPS, &steps, &[("every", &time)]),
+                ramp,
+                sine
             ]
         })
     }

@@ -8,7 +8,7 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wirebeat_units::{Bytes, Factor, Nanos, WallTime};
+use wirebeat_units::{Bytes, Factor, Fault, Nanos, WallTime, fault};
 use wirebeat_wire::filter::Filter;
 
 pub use captured::{Rewrite, Side, Truncated, Vlan};
@@ -318,19 +318,22 @@ impl Replay {
     }
 
     /// What is invalid, and the key.
-    fn check(&self) -> Result<(), (&'static str, String)> {
-        let no = |key, why: &str| Err((key, why.to_owned()));
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
+        let no = |key, why: Fault| Err((key, why));
         let key = match (&self.archive, &self.capture) {
             (Some(_), Some(_)) => {
                 return no(
                     "capture",
-                    "a flow replays archives or captures; leave one of the two out",
+                    fault!("a flow replays archives or captures"; "leave one of the two out"),
                 );
             }
             (None, None) => {
                 return no(
                     "archive",
-                    "there is nothing to replay; write an archive, or 'capture' with the name of a capture",
+                    fault!(
+                        "there is nothing to replay";
+                        "write an archive, or 'capture' with the name of a capture"
+                    ),
                 );
             }
             (Some(_), None) => "archive",
@@ -338,76 +341,91 @@ impl Replay {
         };
         if self.names().is_empty() || self.names().iter().any(String::is_empty) {
             let example = if self.is_capture() { "day.pcapng" } else { "day.wbar" };
-            return Err((key, format!("a name of a file is missing; write for example {example}")));
+            return Err((
+                key,
+                fault!("a name of a file is missing"; "write for example {example}"),
+            ));
         }
         self.check_kind()?;
         if self.tight_loop.is_some() && self.speed != Factor::ONE {
             return no(
                 "speed",
-                "a tight loop does not look at recorded times; leave one of the two out",
+                fault!("a tight loop does not look at recorded times"; "leave one of the two out"),
             );
         }
         if self.is_unlimited() && self.drift.is_some() {
             return no(
                 "drift",
-                "what leaves as fast as it can is never late; leave one of the two out",
+                fault!("what leaves as fast as it can is never late"; "leave one of the two out"),
             );
         }
         if self.sub_flows.is_some() && self.flow_of.is_none() {
             return no(
                 "sub-flows",
-                "there are none without 'flow-of'; write that too, or leave it out",
+                fault!("there are none without 'flow-of'"; "write that too, or leave it out"),
             );
         }
         if self.statistics == Statistics::SubFlow && self.flow_of.is_none() {
             return no(
                 "statistics",
-                "there are no sub-flows without 'flow-of'; write 'flow-of' too, or 'statistics: device'",
+                fault!(
+                    "there are no sub-flows without 'flow-of'";
+                    "write 'flow-of' too, or 'statistics: device'"
+                ),
             );
         }
         if self.max_gap.is_some() && self.tight_loop.is_some() {
             return no(
                 "max-gap",
-                "a tight loop does not look at recorded times; leave one of the two out",
+                fault!("a tight loop does not look at recorded times"; "leave one of the two out"),
             );
         }
         if self.max_gap == Some(Nanos::ZERO) {
             return no(
                 "max-gap",
-                "without any gap it is a 'tight-loop' of 0; write that, or a time",
+                fault!("without any gap it is a 'tight-loop' of 0"; "write that, or a time"),
             );
         }
         if let (Some(from), Some(to)) = (self.from, self.to)
             && to <= from
         {
-            return no("to", "it is not after 'from': no record lies between");
+            return no("to", "it is not after 'from': no record lies between".into());
         }
         if let Some(OutOfOrder { probability, window, .. }) = self.out_of_order {
             if !(0.0..=1.0).contains(&probability) {
-                return no("out-of-order", "a probability is 0 to 1; write for example 0.1");
+                return no(
+                    "out-of-order",
+                    fault!("a probability is 0 to 1"; "write for example 0.1"),
+                );
             }
             if window == Nanos::ZERO {
                 return no(
                     "out-of-order",
-                    "nothing can leave later within a window of no time; give it a 'window'",
+                    fault!(
+                        "nothing can leave later within a window of no time";
+                        "give it a 'window'"
+                    ),
                 );
             }
             if self.is_unlimited() {
                 return no(
                     "out-of-order",
-                    "what leaves as fast as it can has no time to be late by; give 'tight-loop' a time",
+                    fault!(
+                        "what leaves as fast as it can has no time to be late by";
+                        "give 'tight-loop' a time"
+                    ),
                 );
             }
         }
         if !Replay::BUFFER.contains(&self.buffer().get()) {
-            return no("buffer", "a buffer has 128KiB to 2GiB");
+            return no("buffer", "a buffer has 128KiB to 2GiB".into());
         }
         let files = self.names().len();
         if usize::from(self.readers) > files {
-            return Err(("readers", format!("each file has one at the most; give 0 to {files}")));
+            return Err(("readers", fault!("each file has one at the most"; "give 0 to {files}")));
         }
         if self.workers.get() > Replay::WORKERS_MAX {
-            return Err(("workers", format!("there are {} at most", Replay::WORKERS_MAX)));
+            return Err(("workers", fault!("there are {} at most", Replay::WORKERS_MAX)));
         }
         Ok(())
     }
@@ -415,10 +433,11 @@ impl Replay {
 
 impl Replay {
     /// What only the other kind of file has; and what is said of captures.
-    fn check_kind(&self) -> Result<(), (&'static str, String)> {
-        let no = |key, why: &str| Err((key, why.to_owned()));
+    fn check_kind(&self) -> Result<(), (&'static str, Fault)> {
+        let no = |key, why: Fault| Err((key, why));
         if self.is_capture() {
-            let devices = "a capture has no devices; choose frames with 'filter', or leave it out";
+            let devices =
+                fault!("a capture has no devices"; "choose frames with 'filter', or leave it out");
             return match self {
                 _ if !self.devices.is_empty() => no("devices", devices),
                 _ if self.flow_of.is_some() => no("flow-of", devices),
@@ -426,7 +445,7 @@ impl Replay {
                 _ if self.statistics != Statistics::Flow => no("statistics", devices),
                 Replay { filter: Some(filter), .. } => match Filter::new(filter) {
                     Ok(_) => Ok(()),
-                    Err(why) => Err(("filter", why.to_string())),
+                    Err(why) => Err(("filter", why.fault())),
                 },
                 _ => Ok(()),
             };
@@ -439,7 +458,7 @@ impl Replay {
             ("reorder-window", self.reorder_window.is_some()),
         ];
         match only.into_iter().find(|(_, is_said)| *is_said) {
-            Some((key, _)) => no(key, "only a capture has this; leave it out"),
+            Some((key, _)) => no(key, fault!("only a capture has this"; "leave it out")),
             None => Ok(()),
         }
     }
@@ -457,69 +476,87 @@ impl FlowSpec {
         let at = |key: &str| KeyPath::flow(name).key(key);
         replay.check().map_err(|(key, why)| at("replay").key(key).invalid(why))?;
         let rewrite =
-            |(key, why): (&'static str, String)| at("replay").key("rewrite").key(key).invalid(why);
+            |(key, why): (&'static str, Fault)| at("replay").key("rewrite").key(key).invalid(why);
         replay.rewrite.check().map_err(rewrite)?;
-        let said = |key: &str, why: &str| Err(at(key).invalid(why));
+        let said = |key: &str, why: Fault| Err(at(key).invalid(why));
         let shown = self.packet.iter().any(Header::has_sub_flows);
         if replay.flow_of.is_some() && !shown {
-            return Err(at("replay").key("flow-of").invalid(
-                "sub-flows differ in the fields that advance with them, and there are none; give a pattern \
-                 'per: sub-flow'",
-            ));
+            return Err(at("replay").key("flow-of").invalid(fault!(
+                "sub-flows differ in the fields that advance with them, and there are none";
+                "give a pattern 'per: sub-flow'"
+            )));
         }
         if self.size.is_some() {
-            return said("size", "what is replayed has its sizes; leave 'size' out");
+            return said("size", fault!("what is replayed has its sizes"; "leave 'size' out"));
         }
         if !self.rate.is_unlimited() {
             return said(
                 "rate",
-                "what is replayed has its times; leave 'rate' out, or give 'replay' a 'tight-loop': the time from one \
-                 to the next, 1us for a million a second",
+                fault!(
+                    "what is replayed has its times";
+                    "leave 'rate' out, or give 'replay' a 'tight-loop': the time from one to the \
+                     next, 1us for a million a second"
+                ),
             );
         }
         if self.departures != Departures::Constant {
-            return said("departures", "what is replayed has its times; leave 'departures' out");
+            return said(
+                "departures",
+                fault!("what is replayed has its times"; "leave 'departures' out"),
+            );
         }
         if self.burst != NonZeroU32::MIN {
-            return said("burst", "what is replayed has its times; leave 'burst' out");
+            return said("burst", fault!("what is replayed has its times"; "leave 'burst' out"));
         }
         if self.sub_flows.is_some() {
             return said(
                 "sub-flows",
-                "the device of a record says its sub-flow; leave it out, or write 'flow-of' in 'replay'",
+                fault!(
+                    "the device of a record says its sub-flow";
+                    "leave it out, or write 'flow-of' in 'replay'"
+                ),
             );
         }
         if self.bytes.is_some() {
             return said(
                 "bytes",
-                "what is replayed ends by its 'count' or at a time; leave 'bytes' out",
+                fault!("what is replayed ends by its 'count' or at a time"; "leave 'bytes' out"),
             );
         }
         if replay.is_capture() {
             if !self.packet.is_empty() && self.packet != default_packet() {
                 return said(
                     "packet",
-                    "the frames of a capture have their headers; leave it out, and write in 'rewrite' what is to \
-                     become other",
+                    fault!(
+                        "the frames of a capture have their headers";
+                        "leave it out, and write in 'rewrite' what is to become other"
+                    ),
                 );
             }
             return match self.probe {
-                Probe::Carried(_) => {
-                    said("probe", "the frames of a capture stay as they are; leave 'probe' out")
-                }
+                Probe::Carried(_) => said(
+                    "probe",
+                    fault!("the frames of a capture stay as they are"; "leave 'probe' out"),
+                ),
                 Probe::Auto | Probe::Off => Ok(()),
             };
         }
         if self.packet.iter().any(|header| matches!(header, Header::Raw(_) | Header::Payload(_))) {
             return said(
                 "packet",
-                "records are the payload of the headers; leave payload and whole frames out",
+                fault!(
+                    "records are the payload of the headers";
+                    "leave payload and whole frames out"
+                ),
             );
         }
         match self.probe {
             Probe::Carried(carried) if carried != Probe::WIREBEAT => said(
                 "probe",
-                "what is replayed has room for Wirebeat's own probe behind it: write 'on' or 'off'",
+                fault!(
+                    "what is replayed has room for Wirebeat's own probe behind it";
+                    "write 'on' or 'off'"
+                ),
             ),
             _ => Ok(()),
         }

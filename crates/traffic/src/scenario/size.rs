@@ -8,13 +8,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, MapAccess};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
-use wirebeat_units::{Bytes, FrameLen};
+use wirebeat_units::{Bytes, Fault, FrameLen, UnitError, fault};
 
 use super::different;
 use super::schema::LengthText;
 use super::shared::Shared;
-use super::tagged::{self, Tagged, keyed};
-use crate::distribution::Distribution;
+use super::tagged::{self, Tagged, described, kinds};
+use crate::distribution::{Bounded, Distribution};
 use crate::text::word_or_number;
 
 /// The longest IP packet's UDP payload (RFC 791, RFC 768).
@@ -68,21 +68,9 @@ pub enum Size {
     File(String),
     /// Those of the frames of a capture, one after the other.
     Capture(String),
-    /// Drawn from a distribution.
-    Drawn(Drawn),
-}
-
-/// Sizes that are drawn.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Drawn {
-    /// From what.
-    pub distribution: Distribution<Bytes>,
-    /// No size is below; default: the shortest frame.
-    pub min: Option<Bytes>,
-    /// No size is above; default: the longest frame that does not need fragmenting, 1518 bytes.
-    pub max: Option<Bytes>,
-    /// What is drawn.
-    pub of: Of,
+    /// Drawn from a distribution: the lengths of this. By default none is below the shortest frame, nor above the longest that
+    /// does not need fragmenting, 1518 bytes.
+    Drawn(Bounded<Bytes>, Of),
 }
 
 /// The IMIX that most testers mean: frames of 64, 594 and 1518 bytes, 7 to 4 to 1; IP packets of 40 (as
@@ -102,65 +90,56 @@ impl Size {
     }
 
     /// What is invalid, whatever the headers are.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), Fault> {
         let count = match self {
             Size::Mix(mix) => {
                 if mix.values().all(|weight| *weight == 0) {
-                    return Err("a mix has at least one length with a weight".to_owned());
+                    return Err("a mix has at least one length with a weight".into());
                 }
                 mix.len()
             }
             Size::List(list) if list.is_empty() => {
-                return Err("a list has at least one length".to_owned());
+                return Err("a list has at least one length".into());
             }
             Size::List(list) => list.len(),
-            Size::Drawn(drawn) => {
-                if let (Some(min), Some(max)) = (drawn.min, drawn.max)
-                    && min > max
-                {
-                    return Err(format!("'min' is {min} and 'max' is {max}; exchange them"));
-                }
-                return drawn.distribution.check().map_err(|(key, why)| format!("{key}: {why}"));
-            }
+            Size::Drawn(drawn, _) => return drawn.check(),
             Size::File(name) | Size::Capture(name) if name.is_empty() => {
-                return Err("the name of a file is not empty".to_owned());
+                return Err("the name of a file is not empty".into());
             }
             _ => 1,
         };
         if count > MAX_LENGTHS {
-            return Err(format!("there are {count} lengths, and {MAX_LENGTHS} is the most"));
+            return Err(fault!("there are {count} lengths, and {MAX_LENGTHS} is the most"));
         }
         Ok(())
     }
 }
 
 impl FromStr for Length {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         let (bytes, of) = match text.split_once('@') {
             None => (text, Of::Frame),
             Some((bytes, "frame")) => (bytes, Of::Frame),
             Some((bytes, "payload")) => (bytes, Of::Payload),
             Some((_, other)) => {
-                return Err(format!(
-                    "'{}' is nothing that a length counts; write 64B, or 20B@payload",
-                    crate::text::printable(other, 64)
+                return Err(fault!(
+                    "'{}' is nothing that a length counts", crate::text::printable(other, 64);
+                    "write 64B, or 20B@payload"
                 ));
             }
         };
         match of {
             Of::Frame => {
-                let len: FrameLen =
-                    bytes.parse().map_err(|error: wirebeat_units::UnitError| error.to_string())?;
+                let len: FrameLen = bytes.parse().map_err(|error: UnitError| error.fault())?;
                 Ok(Length { bytes: len.get(), of })
             }
             Of::Payload => {
-                let len: Bytes =
-                    bytes.parse().map_err(|error: wirebeat_units::UnitError| error.to_string())?;
+                let len: Bytes = bytes.parse().map_err(|error: UnitError| error.fault())?;
                 match u16::try_from(len.get()) {
                     Ok(bytes) if bytes <= MAX_PAYLOAD => Ok(Length { bytes, of }),
-                    _ => Err(format!(
+                    _ => Err(fault!(
                         "'{text}' is more than the {MAX_PAYLOAD} bytes that a datagram holds"
                     )),
                 }
@@ -181,19 +160,33 @@ impl fmt::Display for Length {
 word_or_number!(Length);
 
 impl FromStr for Size {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         match text {
             "imix" => Ok(Size::imix()),
             distribution if Distribution::<Bytes>::NAMES.contains(&distribution) => {
-                let drawn =
-                    |distribution| Drawn { distribution, min: None, max: None, of: Of::Frame };
-                Distribution::from_bare_word(distribution).map(drawn).map(Size::Drawn)
+                let drawn = Distribution::from_bare_word(distribution)?;
+                Ok(Size::Drawn(drawn.into(), Of::Frame))
             }
             length => length.parse().map(Size::Fixed),
         }
     }
+}
+
+kinds! {
+    Size:
+    "mix" Mix different::map, |_: &mut SchemaGenerator| json_schema!({
+        "description": "Lengths with their weights.",
+        "type": "object",
+        "additionalProperties": { "type": "integer", "minimum": 0 }
+    });
+    "list" List Shared::deserialize, |generator: &mut SchemaGenerator| {
+        let length = generator.subschema_for::<LengthText>();
+        json_schema!({ "type": "array", "items": length, "minItems": 1 })
+    };
+    "file" File String::deserialize, described::<String>;
+    "capture" Capture String::deserialize, described::<String>;
 }
 
 impl Serialize for Size {
@@ -201,24 +194,15 @@ impl Serialize for Size {
         match self {
             Size::Fixed(length) => length.serialize(serializer),
             mix if *mix == Size::imix() => serializer.serialize_str("imix"),
-            Size::Mix(weights) => serializer.collect_map([("mix", weights)]),
-            Size::List(lengths) => serializer.collect_map([("list", lengths)]),
-            Size::File(name) => serializer.collect_map([("file", name)]),
-            Size::Capture(name) => serializer.collect_map([("capture", name)]),
-            Size::Drawn(drawn) => {
+            Size::Drawn(drawn, of) => {
                 let mut map = serializer.serialize_map(None)?;
-                drawn.distribution.write_entry(&mut map)?;
-                if let Some(min) = &drawn.min {
-                    map.serialize_entry("min", min)?;
-                }
-                if let Some(max) = &drawn.max {
-                    map.serialize_entry("max", max)?;
-                }
-                if drawn.of != Of::Frame {
-                    map.serialize_entry("of", &drawn.of)?;
+                drawn.write_entries(&mut map)?;
+                if *of != Of::Frame {
+                    map.serialize_entry("of", of)?;
                 }
                 map.end()
             }
+            plain => plain.write_plain(serializer)?.or_else(S::serialize_none),
         }
     }
 }
@@ -231,38 +215,35 @@ impl<'de> Deserialize<'de> for Size {
 
 /// What stands beside the kind.
 #[derive(Debug, Default)]
-pub struct Bounds {
+pub struct SizeBounds {
     min: Option<Bytes>,
     max: Option<Bytes>,
     of: Option<Of>,
 }
 
-const KINDS: [&str; 4] = ["mix", "list", "file", "capture"];
-const ALL_KINDS: [&str; KINDS.len() + Distribution::<Bytes>::NAMES.len()] =
-    tagged::joined(&KINDS, Distribution::<Bytes>::NAMES);
+const ALL_KINDS: [&str; Size::PLAIN.len() + Distribution::<Bytes>::NAMES.len()] =
+    tagged::joined(&Size::PLAIN, Distribution::<Bytes>::NAMES);
 
 impl<'de> Tagged<'de> for Size {
     const KINDS: &'static [&'static str] = &ALL_KINDS;
     const WHAT: &'static str = "a length such as 64B, 'imix', or how lengths are chosen";
     const OTHERS: &'static [&'static str] = &["min", "max", "of"];
-    type Beside = Bounds;
+    type Beside = SizeBounds;
 
     fn kind<D: Deserializer<'de>>(key: &str, value: D) -> Result<Self, D::Error> {
-        match key {
-            "mix" => different::map(value).map(Size::Mix),
-            "list" => Shared::deserialize(value).map(Size::List),
-            "file" => String::deserialize(value).map(Size::File),
-            "capture" => String::deserialize(value).map(Size::Capture),
-            distribution => tagged::variant(distribution, value).map(|distribution| {
-                Size::Drawn(Drawn { distribution, min: None, max: None, of: Of::Frame })
-            }),
+        match Size::read_plain(key, value)? {
+            Ok(size) => Ok(size),
+            Err(value) => {
+                let drawn: Distribution<Bytes> = tagged::variant(key, value)?;
+                Ok(Size::Drawn(drawn.into(), Of::Frame))
+            }
         }
     }
 
     fn beside<A: MapAccess<'de>>(
         key: &str,
         map: &mut A,
-        beside: &mut Bounds,
+        beside: &mut SizeBounds,
     ) -> Result<bool, A::Error> {
         match key {
             "min" => beside.min = Some(map.next_value()?),
@@ -273,22 +254,19 @@ impl<'de> Tagged<'de> for Size {
         Ok(true)
     }
 
-    fn join(self, beside: Bounds) -> Result<Self, String> {
+    fn join(self, beside: SizeBounds) -> Result<Self, Fault> {
         match self {
-            Size::Drawn(drawn) => Ok(Size::Drawn(Drawn {
-                min: beside.min,
-                max: beside.max,
-                of: beside.of.unwrap_or_default(),
-                ..drawn
-            })),
+            Size::Drawn(drawn, _) => {
+                let SizeBounds { min, max, of } = beside;
+                Ok(Size::Drawn(Bounded { min, max, ..drawn }, of.unwrap_or_default()))
+            }
             other if beside.min.is_none() && beside.max.is_none() && beside.of.is_none() => {
                 Ok(other)
             }
-            _ => Err(
-                "'min', 'max' and 'of' go with a distribution; write 20B@payload for a length of \
-                      the payload"
-                    .to_owned(),
-            ),
+            _ => Err(fault!(
+                "'min', 'max' and 'of' go with a distribution";
+                "write 20B@payload for a length of the payload"
+            )),
         }
     }
 }
@@ -304,22 +282,16 @@ impl JsonSchema for Size {
         let of = generator.subschema_for::<Of>();
         let distribution = generator.subschema_for::<Distribution<Bytes>>();
         let bounded = super::schema::bounded::<Bytes>(generator, &bytes, Some(&of));
-        let file = generator.subschema_for::<String>();
-        let mix = json_schema!({
-            "description": "Lengths with their weights.",
-            "type": "object",
-            "additionalProperties": { "type": "integer", "minimum": 0 }
-        });
-        let list = json_schema!({ "type": "array", "items": length, "minItems": 1 });
+        let [mix, list, file, capture] = Size::plain_schemas(generator);
         json_schema!({
             "description": "How long frames are: a length, or how lengths are chosen.",
             "anyOf": [
                 length,
                 { "const": "imix" },
-                keyed("mix", &mix, &[]),
-                keyed("list", &list, &[]),
-                keyed("file", &file, &[]),
-                keyed("capture", &file, &[]),
+                mix,
+                list,
+                file,
+                capture,
                 distribution,
                 bounded
             ]

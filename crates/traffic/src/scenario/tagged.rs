@@ -12,7 +12,9 @@ use serde::de::value::{MapAccessDeserializer, StringDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, de};
 use serde_json::{Map, Value, json};
+use wirebeat_units::Fault;
 
+use crate::text::custom;
 use crate::text::hint::with_hint;
 
 /// What can be written as one key with a value, and perhaps others beside it.
@@ -35,7 +37,7 @@ pub(super) trait Tagged<'de>: Sized {
     /// The keys that may stand beside the kind, for messages.
     const OTHERS: &'static [&'static str];
     /// Joins both.
-    fn join(self, beside: Self::Beside) -> Result<Self, String>;
+    fn join(self, beside: Self::Beside) -> Result<Self, Fault>;
 }
 
 /// Reads the map of a [`Tagged`], once it is known to be one.
@@ -51,13 +53,13 @@ pub(super) fn from_map<'de, T: Tagged<'de>, A: MapAccess<'de>>(mut map: A) -> Re
             kind = Some((key.clone(), map.next_value_seed(seed)?));
         } else if !T::beside(&key, &mut map, &mut beside)? {
             let known = T::KINDS.iter().chain(T::OTHERS).copied();
-            return Err(A::Error::custom(with_hint("unknown key", &key, known)));
+            return Err(custom(with_hint("unknown key", &key, known)));
         }
     }
     let Some((_, kind)) = kind else {
         return Err(A::Error::custom(format!("{} is one of {}", T::WHAT, T::KINDS.join(", "))));
     };
-    kind.join(beside).map_err(A::Error::custom)
+    kind.join(beside).map_err(custom)
 }
 
 struct Kind<'k, T> {
@@ -76,7 +78,7 @@ impl<'de, T: Tagged<'de>> DeserializeSeed<'de> for Kind<'_, T> {
 /// Reads either a single value (a number or a text), with `scalar`, or a map, with [`from_map`].
 pub(super) fn scalar_or_map<'de, T, S, D>(
     from: D,
-    scalar: fn(S) -> Result<T, String>,
+    scalar: fn(S) -> Result<T, Fault>,
 ) -> Result<T, D::Error>
 where
     T: Tagged<'de>,
@@ -87,7 +89,7 @@ where
 }
 
 struct ScalarOrMap<T, S> {
-    scalar: fn(S) -> Result<T, String>,
+    scalar: fn(S) -> Result<T, Fault>,
     kind: PhantomData<T>,
 }
 
@@ -97,7 +99,7 @@ impl<T, S> ScalarOrMap<T, S> {
         S: Deserialize<'de>,
     {
         let value = S::deserialize(StringDeserializer::<E>::new(text))?;
-        (self.scalar)(value).map_err(E::custom)
+        (self.scalar)(value).map_err(custom)
     }
 }
 
@@ -165,6 +167,47 @@ pub(super) fn variant<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     T::deserialize(MapAccessDeserializer::new(OneKey { key, value: Some(value) }))
 }
 
+/// Declares the kinds of a choice that have one value each, with a line for each: the key, the variant, how the value is read
+/// and its JSON Schema. How such a kind is read, written and described follows; what a choice has beside them is its own.
+macro_rules! kinds {
+    ($choice:ident: $($key:literal $variant:ident $read:expr, $schema:expr;)*) => {
+        impl $choice {
+            /// The keys of the kinds with one value.
+            const PLAIN: [&'static str; [$($key),*].len()] = [$($key),*];
+
+            /// Reads the value of the kind `key`; gives it back where that is none of these.
+            fn read_plain<'de, D: serde::Deserializer<'de>>(
+                key: &str,
+                value: D,
+            ) -> Result<Result<Self, D>, D::Error> {
+                Ok(Ok(match key {
+                    $($key => $choice::$variant(($read)(value)?),)*
+                    _ => return Ok(Err(value)),
+                }))
+            }
+
+            /// Writes it where it is one of these; gives the serializer back where not.
+            fn write_plain<S: serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> Result<Result<S::Ok, S>, S::Error> {
+                match self {
+                    $($choice::$variant(value) => serializer.collect_map([($key, value)]).map(Ok),)*
+                    _ => Ok(Err(serializer)),
+                }
+            }
+
+            /// Their JSON Schemas.
+            fn plain_schemas(
+                generator: &mut schemars::SchemaGenerator,
+            ) -> [serde_json::Value; [$($key),*].len()] {
+                [$($crate::scenario::tagged::keyed($key, &($schema)(&mut *generator), &[])),*]
+            }
+        }
+    };
+}
+pub(super) use kinds;
+
 /// The JSON Schema of a map in which `key` says the kind and has this value; `beside` may stand beside it.
 pub(super) fn keyed(key: &str, value: &Schema, beside: &[(&str, &Schema)]) -> Value {
     let all = [(key, value)].into_iter().chain(beside.iter().copied());
@@ -174,6 +217,13 @@ pub(super) fn keyed(key: &str, value: &Schema, beside: &[(&str, &Schema)]) -> Va
         "type": "object", "additionalProperties": false, "required": [key],
         "properties": properties
     })
+}
+
+/// The JSON Schema of a value.
+pub(super) fn described<T: schemars::JsonSchema>(
+    generator: &mut schemars::SchemaGenerator,
+) -> Schema {
+    generator.subschema_for::<T>()
 }
 
 /// Two lists of words as one of `N`, which is as many as both have.

@@ -9,6 +9,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
+use wirebeat_units::{Fault, fault};
 
 use std::path::Path;
 
@@ -46,7 +47,7 @@ impl Scenario {
     /// name of its file. It cannot include others: [`Sources::read`](sources::Sources::read) can.
     pub fn from_yaml(text: &str, name: &str) -> Result<Scenario, SpecError> {
         let nothing =
-            |_: &Path| Err("only a file can include others; give the scenario as one".into());
+            |_: &Path| Err(fault!("only a file can include others"; "give the scenario as one"));
         let reading = Reading { set: &[], read: &mut { nothing } };
         sources::Sources::read(name, text.to_owned(), reading).map(|(scenario, _)| scenario)
     }
@@ -65,9 +66,11 @@ impl Scenario {
 }
 
 /// Reads a part of the language by itself, for example `{ mix: { 64B: 7, 1518B: 1 } }`. It has no variables.
-pub fn value<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+pub fn value<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
     let read = serde_saphyr::from_str_with_options(text, options());
-    read.map_err(|error| printable(&message::problem(error.without_snippet(), None), MAX_MESSAGE))
+    read.map_err(|error| {
+        message::problem(error.without_snippet(), None).map(|text| printable(text, MAX_MESSAGE))
+    })
 }
 
 /// How the text is parsed.
@@ -106,7 +109,7 @@ fn syntax(file: String, text: &str, error: &Error) -> SpecError {
         .filter(|location| location.line() > 0)
         .map(|location| Place { line: location.line(), column: location.column() });
     let problem = message::problem(error, place.map(|place| (text, place)));
-    let problem = printable(&variables::unmarked(&problem), MAX_MESSAGE);
+    let problem = problem.map(|text| printable(&variables::unmarked(text), MAX_MESSAGE));
     SpecError::Syntax { file, place, problem }
 }
 

@@ -12,7 +12,7 @@ use wirebeat_units::Nanos;
 use super::constant::Constant;
 use super::walk::Walker;
 use super::{Departure, Shard};
-use crate::program::{Departures, Pace, Stream};
+use crate::program::{Departures, NumberedStreams, Pace};
 
 /// When the bursts of a stream are due that belong to this core.
 #[derive(Clone, Debug)]
@@ -76,14 +76,9 @@ pub(super) struct FlowSchedule {
 }
 
 impl FlowSchedule {
-    /// The departures of this core from its first burst on; `None` when it has none. The first of `streams`
-    /// has the number `first_stream`.
-    pub(super) fn new(
-        flow: u32,
-        (first_stream, streams): (u32, &[Stream]),
-        shard: Shard,
-    ) -> Option<Self> {
-        let schedule = Self::from_burst(flow, (first_stream, streams), shard, 0);
+    /// The departures of this core from its first burst on; `None` when it has none.
+    pub(super) fn new(flow: u32, streams: NumberedStreams<'_>, shard: Shard) -> Option<Self> {
+        let schedule = Self::from_burst(flow, streams, shard, 0);
         Some(schedule).filter(|schedule| !schedule.ended)
     }
 
@@ -91,7 +86,7 @@ impl FlowSchedule {
     /// one.
     pub(super) fn from_burst(
         flow: u32,
-        (first_stream, streams): (u32, &[Stream]),
+        NumberedStreams { first: first_stream, streams }: NumberedStreams<'_>,
         shard: Shard,
         skipped: u64,
     ) -> Self {
@@ -444,7 +439,12 @@ mod tests {
 
     fn schedule(departures: &Departures, shard: Shard, skipped: u64) -> Option<FlowSchedule> {
         let streams = [stream(departures.clone())];
-        let schedule = FlowSchedule::from_burst(0, (0, &streams), shard, skipped);
+        let schedule = FlowSchedule::from_burst(
+            0,
+            NumberedStreams { first: 0, streams: &streams },
+            shard,
+            skipped,
+        );
         Some(schedule).filter(|schedule| !schedule.has_ended())
     }
 

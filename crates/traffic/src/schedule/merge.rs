@@ -57,10 +57,10 @@ impl Schedule {
             }
         }
         Self::merge(flows, |flow| {
-            let (first, streams) = program.numbered_streams(flow);
-            let burst = u64::from(streams.first()?.departures.burst.max(1));
+            let streams = program.numbered_streams(flow);
+            let burst = u64::from(streams.streams.first()?.departures.burst.max(1));
             let bursts = (in_round.get(flow as usize)? / burst).checked_mul(rounds)?;
-            Some(FlowSchedule::from_burst(flow, (first, streams), shard, bursts))
+            Some(FlowSchedule::from_burst(flow, streams, shard, bursts))
         })
     }
 

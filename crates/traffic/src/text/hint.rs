@@ -1,5 +1,7 @@
 //! "Did you mean …": the known word that is nearest to an unknown one.
 
+use wirebeat_units::Fault;
+
 use super::printable;
 
 /// Words longer than this are not compared; no key is as long.
@@ -33,15 +35,16 @@ pub(crate) fn with_hint<'a>(
     what: &str,
     word: &str,
     candidates: impl IntoIterator<Item = &'a str> + Clone,
-) -> String {
-    let message = format!("{what} '{}'", printable(word, MAX_LEN));
+) -> Fault {
+    let message = Fault::from(format!("{what} '{}'", printable(word, MAX_LEN)));
     if let Some(nearest) = nearest(word, candidates.clone()) {
-        return format!("{message}; did you mean '{nearest}'?");
+        return message.or_hint(format!("did you mean '{nearest}'?"));
     }
     let all: Vec<&str> = candidates.into_iter().take(MAX_LISTED + 1).collect();
     match all.len() {
-        0 => message,
-        few if few <= MAX_LISTED => format!("{message}; there is {}", all.join(", ")),
+        few if (1..=MAX_LISTED).contains(&few) => {
+            message.or_hint(format!("there is {}", all.join(", ")))
+        }
         _ => message,
     }
 }
@@ -90,6 +93,6 @@ mod tests {
     #[test]
     fn a_word_like_none_is_told_what_there_is() {
         let hint = with_hint("there is no port", "x", ["left", "right"]);
-        assert_eq!(hint, "there is no port 'x'; there is left, right");
+        assert_eq!(hint.to_string(), "there is no port 'x'; there is left, right");
     }
 }

@@ -1,5 +1,7 @@
 //! Text: serde and the JSON Schema of values that are written as such, and what of it may stand in a message.
 
+use wirebeat_units::Fault;
+
 pub mod hint;
 pub(crate) mod schema;
 
@@ -11,6 +13,11 @@ pub fn printable(text: &str, max: usize) -> String {
         printable.push('…');
     }
     printable
+}
+
+/// An error of serde that keeps apart what is wrong and what would help ([`Fault::unpacked`] has both again).
+pub(crate) fn custom<E: serde::de::Error>(fault: impl Into<Fault>) -> E {
+    E::custom(fault.into().packed())
 }
 
 /// Serde's traits for a word or a number that has `FromStr` and `Display`. YAML gives a number as it is
@@ -30,7 +37,7 @@ macro_rules! word_or_number {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 <String as serde::Deserialize>::deserialize(from)?
                     .parse()
-                    .map_err(serde::de::Error::custom)
+                    .map_err($crate::text::custom)
             }
         }
     };

@@ -19,6 +19,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault, into_fault};
 
 pub use self::marks::{Marks, Moment, SequenceForm, TimeForm};
 use crate::ip::Version;
@@ -116,10 +117,7 @@ pub const ANSWER_MAX: usize = 128;
 
 /// A payload with too little room for the probe of its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a payload of {len} bytes is too short for a probe of {codec}, which takes {min_len}; \
-     make the frames longer or choose another codec"
-)]
+#[error("{}", self.fault())]
 pub struct TooShort {
     /// The format.
     pub codec: Codec,
@@ -129,13 +127,36 @@ pub struct TooShort {
     pub min_len: usize,
 }
 
+impl TooShort {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        let TooShort { codec, len, min_len } = self;
+        fault!(
+            "a payload of {len} bytes is too short for a probe of {codec}, which takes {min_len}";
+            "make the frames longer or choose another codec"
+        )
+    }
+}
+
+into_fault!(TooShort);
+
 /// A text that names no codec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{given}' is not a codec; choose one of {}", names())]
+#[error("{}", self.fault())]
 pub struct UnknownCodec {
     /// The text as it was given (cut to 64 characters).
     pub given: String,
 }
+
+impl UnknownCodec {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        let UnknownCodec { given } = self;
+        fault!("'{given}' is not a codec"; "choose one of {}", names())
+    }
+}
+
+into_fault!(UnknownCodec);
 
 /// What every format says about itself; [`Codec`] documents the methods.
 trait Format {

@@ -10,6 +10,7 @@ mod test;
 mod words;
 
 use test::Test;
+use wirebeat_units::{Fault, fault, into_fault};
 
 /// The longest text of a filter, in bytes.
 const TEXT_MAX: usize = 4096;
@@ -52,8 +53,17 @@ pub struct FilterError {
     /// Where, from 1.
     pub at: usize,
     /// Why, and what to do.
-    pub why: String,
+    pub why: Fault,
 }
+
+impl FilterError {
+    /// What is wrong and where, and what would help.
+    pub fn fault(&self) -> Fault {
+        self.why.clone().at(format!("at character {}", self.at))
+    }
+}
+
+into_fault!(FilterError);
 
 impl Filter {
     /// Reads a filter.
@@ -62,7 +72,7 @@ impl Filter {
     /// Where it is not understood, with the place.
     pub fn new(text: &str) -> Result<Filter, FilterError> {
         if text.len() > TEXT_MAX {
-            let why = format!("a filter has {TEXT_MAX} bytes at most");
+            let why = fault!("a filter has {TEXT_MAX} bytes at most");
             return Err(FilterError { at: TEXT_MAX, why });
         }
         parse::filter(text).map(Filter)

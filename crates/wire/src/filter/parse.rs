@@ -3,6 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use wirebeat_units::{Fault, fault};
+
 use super::test::{Ask, Ends, Families, RARP, Test};
 use super::words::{Word, words};
 use super::{Chain, DEPTH_MAX, FilterError, Join, Term, What};
@@ -83,7 +85,7 @@ struct Parser<'a> {
 }
 
 impl Word<'_> {
-    fn error(&self, why: impl Into<String>) -> FilterError {
+    fn error(&self, why: impl Into<Fault>) -> FilterError {
         FilterError { at: self.at, why: why.into() }
     }
 
@@ -110,8 +112,9 @@ impl<'a> Parser<'a> {
     fn take(&mut self, wanted: &str) -> Result<Word<'a>, FilterError> {
         let word = self.peek().ok_or_else(|| FilterError {
             at: self.end,
-            why: format!(
-                "the filter ends where {wanted} is to follow; write for example 'udp port 53' or 'src host 10.0.0.1'"
+            why: fault!(
+                "the filter ends where {wanted} is to follow";
+                "write for example 'udp port 53' or 'src host 10.0.0.1'"
             ),
         })?;
         self.next += 1;
@@ -250,7 +253,7 @@ impl<'a> Parser<'a> {
             return self.alone(first, name);
         }
         if protocol.is_none() && ends.is_none() && kind.is_none() {
-            return Err(first.error(format!("'{}' is not known; {KNOWN}", first.shown())));
+            return Err(first.error(fault!("'{}' is not known", first.shown(); "{KNOWN}")));
         }
         let qualifiers = Qualifiers { protocol, ends, kind: kind.unwrap_or(Kind::Host) };
         if self.ahead(0) == "(" {
@@ -357,9 +360,9 @@ impl<'a> Parser<'a> {
     fn host(&mut self) -> Result<Prefix, FilterError> {
         let word = self.take("an address")?;
         let address: IpAddr = word.text.parse().map_err(|_| {
-            word.error(format!(
-                "'{}' is not an IP address; names are not looked up, and an Ethernet address stands behind 'ether host'",
-                word.shown()
+            word.error(fault!(
+                "'{}' is not an IP address", word.shown();
+                "names are not looked up, and an Ethernet address stands behind 'ether host'"
             ))
         })?;
         Ok(Prefix::new(address, 128))
@@ -369,7 +372,9 @@ impl<'a> Parser<'a> {
     fn net(&mut self) -> Result<Prefix, FilterError> {
         let word = self.take("a network")?;
         let refused = || {
-            word.error(format!("'{}' is not a network; write for example 10.0.0.0/8", word.shown()))
+            word.error(
+                fault!("'{}' is not a network", word.shown(); "write for example 10.0.0.0/8"),
+            )
         };
         let (text, len) = match word.text.split_once('/') {
             Some((text, len)) => (text, Some(number(len).ok_or_else(refused)?)),
@@ -395,7 +400,7 @@ impl<'a> Parser<'a> {
         let prefix = Prefix::new(address, len);
         match prefix.address() == address {
             true => Ok(prefix),
-            false => Err(word.error(format!("it has bits behind its prefix; write {prefix}"))),
+            false => Err(word.error(fault!("it has bits behind its prefix"; "write {prefix}"))),
         }
     }
 
@@ -404,8 +409,10 @@ impl<'a> Parser<'a> {
         let port = |text: &str| {
             let port = number(text).and_then(|port| u16::try_from(port).ok());
             port.ok_or_else(|| {
-                let why = "is not a port; names are not looked up, write a number up to 65535";
-                word.error(format!("'{}' {why}", word.shown()))
+                word.error(fault!(
+                    "'{}' is not a port", word.shown();
+                    "names are not looked up, write a number up to 65535"
+                ))
             })
         };
         match word.text.split_once('-').filter(|_| is_range) {
@@ -424,7 +431,9 @@ impl<'a> Parser<'a> {
             PROTOCOLS.iter().find(|(known, ..)| *known == name).map(|(_, number, _)| *number);
         let numbered = || number(name).and_then(|number| u8::try_from(number).ok());
         named.or_else(numbered).map(Protocol).ok_or_else(|| {
-            word.error(format!("'{}' is not a protocol; write its number, up to 255", word.shown()))
+            word.error(
+                fault!("'{}' is not a protocol", word.shown(); "write its number, up to 255"),
+            )
         })
     }
 
@@ -436,10 +445,9 @@ impl<'a> Parser<'a> {
         let numbered = || number(name).and_then(|number| u16::try_from(number).ok());
         let numbered = || numbered().filter(|number| *number >= 0x600).map(EtherType);
         named.or_else(numbered).ok_or_else(|| {
-            word.error(format!(
-                "'{}' is not an EtherType; write a number from 0x600 on",
-                word.shown()
-            ))
+            word.error(
+                fault!("'{}' is not an EtherType", word.shown(); "write a number from 0x600 on"),
+            )
         })
     }
 }

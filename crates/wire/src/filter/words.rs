@@ -1,5 +1,7 @@
 //! A filter's text as words, each with its place.
 
+use wirebeat_units::fault;
+
 use super::FilterError;
 
 /// A word and where it begins, in characters from 1.
@@ -20,9 +22,9 @@ pub fn words(text: &str) -> Result<Vec<Word<'_>>, FilterError> {
             '(' | ')' | '!' => {}
             '&' | '|' if chars.next_if(|((_, next), _)| *next == char).is_some() => alone.end += 1,
             '[' | ']' | '&' | '|' | '=' | '<' | '>' | '+' | '*' | '^' => {
-                let why = format!(
-                    "'{char}' is of expressions about bytes, which are not there; there are 'less' and 'greater', and \
-                     tests of ends and protocols"
+                let why = fault!(
+                    "'{char}' is of expressions about bytes, which are not there";
+                    "there are 'less' and 'greater', and tests of ends and protocols"
                 );
                 return Err(FilterError { at, why });
             }
@@ -59,7 +61,11 @@ mod tests {
             [1, 2, 3, 7, 12, 14, 15, 17, 21]
         );
         assert!(
-            super::words("tcp[13] & 2 != 0").unwrap_err().why.contains("expressions about bytes")
+            super::words("tcp[13] & 2 != 0")
+                .unwrap_err()
+                .why
+                .to_string()
+                .contains("expressions about bytes")
         );
     }
 }

@@ -9,6 +9,8 @@ pub mod mgen;
 
 use std::net::{IpAddr, SocketAddr};
 
+use wirebeat_units::{Fault, fault, into_fault};
+
 use crate::codec::SECOND_NS;
 
 /// What a log says about a packet. Times are UNIX times in nanoseconds; logs give them in microseconds.
@@ -34,16 +36,26 @@ pub struct Received {
 
 /// A line that is not of its log's form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "this is not a line of {log}: {field} is missing or cannot be read; \
-     give the text log as {log} wrote it"
-)]
+#[error("{}", self.fault())]
 pub struct Malformed {
     /// The tool whose log it should be.
     pub log: &'static str,
     /// What could not be read.
     pub field: &'static str,
 }
+
+impl Malformed {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        let Malformed { log, field } = self;
+        fault!(
+            "this is not a line of {log}: {field} is missing or cannot be read";
+            "give the text log as {log} wrote it"
+        )
+    }
+}
+
+into_fault!(Malformed);
 
 /// The first of `words` that begins with `key`, without it.
 fn value<'a>(words: &'a str, key: &str) -> Option<&'a str> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use wirebeat_units::{Fault, fault, into_fault};
 
 /// A port, or some that follow one another: `80`, `1000-1999`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,10 +15,21 @@ pub struct PortRange {
 
 /// A text that is not a port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is not a port; write a number up to 65535, or two for a range, for example 8000-8999"
-)]
+#[error("{}", self.fault())]
 pub struct PortError(String);
+
+impl PortError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        let PortError(it) = self;
+        fault!(
+            "'{it}' is not a port";
+            "write a number up to 65535, or two for a range, for example 8000-8999"
+        )
+    }
+}
+
+into_fault!(PortError);
 
 impl PortRange {
     /// How many there are.

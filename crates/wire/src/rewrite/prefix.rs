@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use wirebeat_units::{Fault, fault, into_fault};
 
 /// All addresses that begin alike: `10.1.0.0/16`. An address alone is a prefix of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,12 +16,11 @@ pub struct Prefix {
 
 /// A text that is not a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.fault())]
 pub enum PrefixError {
     /// No address, or no length behind it.
-    #[error("'{0}' is not an IP prefix; write for example 10.1.0.0/16 or 2001:db8::/32")]
     Text(String),
     /// Bits behind the prefix.
-    #[error("'{given}' has bits behind its prefix; write {prefix}")]
     Bits {
         /// As it was given.
         given: String,
@@ -28,6 +28,25 @@ pub enum PrefixError {
         prefix: Prefix,
     },
 }
+
+impl PrefixError {
+    /// What is wrong, and what would help.
+    pub fn fault(&self) -> Fault {
+        match self {
+            PrefixError::Text(it) => {
+                fault!(
+                    "'{it}' is not an IP prefix";
+                    "write for example 10.1.0.0/16 or 2001:db8::/32"
+                )
+            }
+            PrefixError::Bits { given, prefix } => {
+                fault!("'{given}' has bits behind its prefix"; "write {prefix}")
+            }
+        }
+    }
+}
+
+into_fault!(PrefixError);
 
 impl Prefix {
     /// The first `len` bits of `address`; of more bits than it has, all.

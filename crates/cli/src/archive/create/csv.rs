@@ -7,6 +7,7 @@ use clap::Args as ClapArgs;
 use wirebeat_archive::compressed::unpacked;
 use wirebeat_archive::csv::{ColumnNames, Layout, Reader, Reading};
 use wirebeat_archive::forms::DataForm;
+use wirebeat_units::{Fault, fault};
 
 use super::{Args, made, make};
 use crate::archive::{cannot_read, name, open};
@@ -34,13 +35,13 @@ pub struct CsvArgs {
 /// Text is looked through again from the next line where a quote is not closed: this often at most.
 const QUOTED_LINES_MAX: u64 = 1_000;
 
-fn delimiter(text: &str) -> Result<u8, String> {
+fn delimiter(text: &str) -> Result<u8, Fault> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
         &[byte] if !matches!(byte, b'"' | b'\r' | b'\n') => Ok(byte),
         _ => {
             let text = text.escape_debug();
-            Err(format!("'{text}' cannot separate fields; write one character of ASCII, or tab"))
+            Err(fault!("'{text}' cannot separate fields"; "write one character of ASCII, or tab"))
         }
     }
 }
@@ -87,8 +88,8 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
     let from = Cursor::new(head).chain(from);
     // how much comes out of a packed file is not known
     let len = input.len.filter(|_| packing.is_none());
-    let source = Reader::new(from, name(path), reading)
-        .map_err(|error| Failure::usage(&error.to_string()))?;
+    let source =
+        Reader::new(from, name(path), reading).map_err(|error| Failure::usage(error.fault()))?;
     let mut source = table.records(source);
     let records = make(&mut source, len, &args.output, |source| Some(source.source().tally()))?;
     made(records, source.source().tally());

@@ -20,6 +20,7 @@ use wirebeat_archive::table::{Defect, Tally};
 use wirebeat_archive::time_series::device::BadDevice;
 use wirebeat_archive::time_series::{Device, OnBad, Rounding, Timestamp, Writer};
 use wirebeat_units::human::counted;
+use wirebeat_units::{Fault, fault};
 
 use super::{ArchiveOutput, copy, keep, on_bad};
 use crate::failure::Failure;
@@ -144,9 +145,9 @@ impl TableArgs {
 }
 
 /// Minutes east of UTC.
-fn zone(text: &str) -> Result<i16, String> {
+fn zone(text: &str) -> Result<i16, Fault> {
     let midnight = format!("2000-01-01T00:00:00{text}");
-    let wrong = || format!("'{text}' is not a zone; write Z, or -14:00 to +14:00");
+    let wrong = || fault!("'{text}' is not a zone"; "write Z, or -14:00 to +14:00");
     midnight.parse().map(Timestamp::zone_min).map_err(|_| wrong())
 }
 

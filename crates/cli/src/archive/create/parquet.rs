@@ -22,8 +22,8 @@ pub fn run(args: &Args, path: &Path) -> Result<u8, Failure> {
         on_bad: table.on_bad.unwrap_or_default(),
         any_order: table.any_order,
     };
-    let source = Reader::new(file, name(path), reading)
-        .map_err(|error| Failure::usage(&error.to_string()))?;
+    let source =
+        Reader::new(file, name(path), reading).map_err(|error| Failure::usage(error.fault()))?;
     let mut source = table.records(source);
     let records =
         make(&mut source, Some(len), &args.output, |source| Some(source.source().tally()))?;

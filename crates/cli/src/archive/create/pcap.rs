@@ -9,8 +9,8 @@ use wirebeat_archive::capture::{Frames, Tally, Window};
 use wirebeat_archive::compressed::unpacked;
 use wirebeat_archive::round::Rounded;
 use wirebeat_archive::time_series::Writer;
-use wirebeat_units::Nanos;
 use wirebeat_units::human::{count, counted, time};
+use wirebeat_units::{Fault, Nanos};
 
 use super::super::work::{Watched, Work};
 use super::super::{ArchiveOutput, cannot_read, keep, name, open};
@@ -36,12 +36,12 @@ pub struct PcapArgs {
     reorder_window: Option<Nanos>,
 }
 
-fn device_of(text: &str) -> Result<DeviceOf, String> {
+fn device_of(text: &str) -> Result<DeviceOf, Fault> {
     match text {
         "source" => Ok(DeviceOf::Source),
         "destination" => Ok(DeviceOf::Destination),
         "flow" => Ok(DeviceOf::Flow),
-        _ => Err("this is neither source nor destination nor flow".to_owned()),
+        _ => Err("this is neither source nor destination nor flow".into()),
     }
 }
 
@@ -82,7 +82,7 @@ fn nothing(payloads: &Payloads<Watched>, take: Take) -> Failure {
     };
     let what = if take == Take::Udp { "a UDP datagram" } else { "an IP packet" };
     let of = [vec![of], reasons].concat().join(", ");
-    let failure = Failure::usage(&format!("no frame holds {what}, so nothing was written ({of})"));
+    let failure = Failure::usage(format!("no frame holds {what}, so nothing was written ({of})"));
     match take {
         Take::Udp if frames > 0 => {
             failure.hint("--any-ip takes what any IP packet carries, or name another capture")

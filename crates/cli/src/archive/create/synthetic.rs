@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 use wirebeat_archive::synthetic::{Length, Phase, Plan, Synthetic};
 use wirebeat_archive::table::Tally;
 use wirebeat_archive::time_series::Timestamp;
+use wirebeat_units::{Fault, fault};
 
 use super::{Args, made, make};
 use crate::failure::Failure;
@@ -41,17 +42,20 @@ pub struct SyntheticArgs {
     seed: Option<u64>,
 }
 
-fn micros(text: &str) -> Result<u64, String> {
+fn micros(text: &str) -> Result<u64, Fault> {
     let nanos = values::time(text)?.get();
     match nanos % 1000 {
         0 => Ok(nanos / 1000),
-        _ => Err(format!("'{text}' is finer than an archive is; write a whole number of us")),
+        _ => Err(fault!("'{text}' is finer than an archive is"; "write a whole number of us")),
     }
 }
 
-fn size(text: &str) -> Result<RangeInclusive<u16>, String> {
+fn size(text: &str) -> Result<RangeInclusive<u16>, Fault> {
     let wrong = || {
-        format!("'{text}' are no bytes of data; write a number up to 65505, or a range as 20-500")
+        fault!(
+            "'{text}' are no bytes of data";
+            "write a number up to 65505, or a range as 20-500"
+        )
     };
     let (least, most) = text.split_once('-').unwrap_or((text, text));
     let number = |text: &str| text.parse().map_err(|_| wrong());
@@ -75,19 +79,23 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             Length::RecordsDuration { records, duration_us }
         }
         (Some(_), Some(_), Some(_)) => {
-            let why =
-                "--records, --duration and --sampling say too much together; give two of them";
+            let why = fault!(
+                "--records, --duration and --sampling say too much together";
+                "give two of them"
+            );
             return Err(Failure::usage(why));
         }
         _ => {
-            let why = "how many records, and how far apart, is not clear; give two of --records, --duration and \
-                       --sampling";
+            let why = fault!(
+                "how many records, and how far apart, is not clear";
+                "give two of --records, --duration and --sampling"
+            );
             return Err(Failure::usage(why));
         }
     };
     let start = match wanted.start {
         Some(start) => start,
-        None => Timestamp::utc(START_US).map_err(|error| Failure::usage(&error.to_string()))?,
+        None => Timestamp::utc(START_US).map_err(|error| Failure::usage(error.fault()))?,
     };
     let plan = Plan {
         start,
@@ -97,7 +105,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         phase: if wanted.spread { Phase::Spread } else { Phase::Shared },
         seed: wanted.seed.unwrap_or(1),
     };
-    let mut source = Synthetic::new(plan).map_err(|error| Failure::usage(&error.to_string()))?;
+    let mut source = Synthetic::new(plan).map_err(|error| Failure::usage(error.fault()))?;
     let bytes = source.bytes();
     made(make(&mut source, Some(bytes), &args.output, |_| None)?, &Tally::default());
     Ok(0)

@@ -7,7 +7,12 @@ fn refused(text: &str) -> String {
         text,
         crate::scenario::yaml::options(),
     );
-    distribution.expect_err(text).without_snippet().to_string()
+    match distribution.expect_err(text).without_snippet() {
+        serde_saphyr::Error::Message { msg, .. } => {
+            wirebeat_units::Fault::unpacked(msg).to_string()
+        }
+        other => other.to_string(),
+    }
 }
 
 #[test]
@@ -115,7 +120,8 @@ fn parameters_that_cannot_be_meant_are_named_with_their_key() {
         ("log-normal: { mu: 50, sigma: 1 }", "mu", "it is 50, and goes from -44 to 44"),
         ("log-normal: { mu: 5, sigma: 21 }", "sigma", "it is at most 20"),
     ] {
-        assert_eq!(distribution::<Nanos>(text).check(), Err((key, expected.to_owned())), "{text}");
+        let (at, why) = distribution::<Nanos>(text).check().unwrap_err();
+        assert_eq!((at, why.to_string().as_str()), (key, expected), "{text}");
     }
 }
 

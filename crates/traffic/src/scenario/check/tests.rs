@@ -21,7 +21,7 @@ fn of_port(keys: &str) -> String {
 #[test]
 fn packets_that_cannot_be() {
     for (keys, expected) in [
-        ("packet: []", "flows.x.packet: a packet needs a header: add '- ipv4: {}' and '- udp: {}'"),
+        ("packet: []", "flows.x.packet: a packet needs a header; add '- ipv4: {}' and '- udp: {}'"),
         (
             "packet: [ { udp: {} } ]",
             "flows.x.packet[0].udp: udp cannot begin a packet: it is carried by another header; \
@@ -174,7 +174,7 @@ fn times_that_contradict_each_other() {
     assert!(why("ports: {}\nflows: {}\nrun: { time: 0 }").starts_with("f:3:8: run.time: "));
     assert_eq!(
         why("ports: {}\nflows: {}\nrun: { drift: 5us }"),
-        "f:3:8: run.drift: a drift needs late frames to be dropped: add 'late: drop'"
+        "f:3:8: run.drift: a drift needs late frames to be dropped; add 'late: drop'"
     );
 }
 
@@ -192,7 +192,7 @@ fn ports_that_cannot_be() {
         ),
         (
             "file: x.pcapng",
-            "f:1:15: ports.a.file: only the engine pcap writes a file: add 'engine: pcap'",
+            "f:1:15: ports.a.file: only the engine pcap writes a file; add 'engine: pcap'",
         ),
         (
             "cores: [1, 2], queues: 3",
@@ -319,7 +319,7 @@ fn there_are_no_more_flows_than_numbers() {
     scenario.flows = (0..MAX_FLOWS).map(|i| (i.to_string(), flow.clone())).collect();
     assert_eq!(scenario.check(), Ok(()));
     scenario.flows.insert("one more".to_owned(), flow);
-    assert!(scenario.check().unwrap_err().why.starts_with("there are 65536 flows"));
+    assert!(scenario.check().unwrap_err().why.what.starts_with("there are 65536 flows"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault};
 
 use super::{Header, HeaderSpec, Space};
 use crate::scenario::is_default;
@@ -70,11 +71,11 @@ impl Default for Operation {
 }
 
 impl FromStr for Operation {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         super::word_number(text, &OPERATIONS).map(Operation).ok_or_else(|| {
-            "this is not an ARP operation; write request, reply, or a number up to 65535".to_owned()
+            fault!("this is not an ARP operation"; "write request, reply, or a number up to 65535")
         })
     }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use wirebeat_units::{Fault, fault};
+
 use crate::scenario::number::Number;
 use crate::text::word_or_number;
 
@@ -21,17 +23,18 @@ pub enum Checksum {
 }
 
 impl FromStr for Checksum {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         match text {
             "on" | "true" | "yes" => Ok(Checksum::On),
             "off" | "false" | "no" => Ok(Checksum::Off),
             "wrong" => Ok(Checksum::Wrong),
             number => number.parse().map(Checksum::Set).map_err(|_| {
-                "this is not a checksum; write on, off, wrong, or what is to stand there, for example \
-                 0xbeef"
-                    .to_owned()
+                fault!(
+                    "this is not a checksum";
+                    "write on, off, wrong, or what is to stand there, for example 0xbeef"
+                )
             }),
         }
     }

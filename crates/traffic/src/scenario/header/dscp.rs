@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use wirebeat_units::{Fault, fault};
+
 use crate::text::word_or_number;
 
 /// A code point: 6 bits.
@@ -50,15 +52,16 @@ impl Dscp {
 }
 
 impl FromStr for Dscp {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         let named = NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
         match named {
             Some((_, value)) => Ok(Dscp(*value)),
             None => text.parse().ok().and_then(Dscp::new).ok_or_else(|| {
-                format!(
-                    "'{text}' is not a DSCP value: write a name such as ef, af41 or cs5, or 0 to 63"
+                fault!(
+                    "'{text}' is not a DSCP value";
+                    "write a name such as ef, af41 or cs5, or 0 to 63"
                 )
             }),
         }

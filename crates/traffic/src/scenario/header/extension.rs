@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault};
 
 use super::hex::Hex;
 use super::{Carries, Header, HeaderSpec, Space};
@@ -50,11 +51,11 @@ impl Options {
         out.bytes("options", &options);
     }
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         match self.options.as_ref().map(|hex| hex.bytes().len()) {
             // The length field counts up to 256 units of 8 bytes, two bytes of which are its own.
             Some(len) if len > 2046 => {
-                Err(("options", format!("there is room for 2046 bytes of options, not {len}")))
+                Err(("options", fault!("there is room for 2046 bytes of options, not {len}")))
             }
             _ => Ok(()),
         }
@@ -80,7 +81,7 @@ macro_rules! options {
             fn carries(&self) -> Carries {
                 Carries::Numbered(Space::IpProtocol, self.0.next_header.is_some())
             }
-            fn check(&self) -> Result<(), (&'static str, String)> {
+            fn check(&self) -> Result<(), (&'static str, Fault)> {
                 self.0.check()
             }
         }
@@ -151,10 +152,10 @@ impl HeaderSpec for Routing {
         Carries::Numbered(Space::IpProtocol, self.next_header.is_some())
     }
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         match self.segments.len() {
             0..=127 => Ok(()),
-            many => Err(("segments", format!("there is room for 127 segments, not {many}"))),
+            many => Err(("segments", fault!("there is room for 127 segments, not {many}"))),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault};
 
 /// The most bytes: the largest IP packet and its Ethernet header.
 pub const MAX_LEN: usize = 65_535 + 14;
@@ -30,9 +31,9 @@ impl Hex {
 }
 
 impl FromStr for Hex {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         let digits = text.strip_prefix("0x").unwrap_or(text);
         let digits: Option<Vec<u8>> = digits
             .chars()
@@ -40,14 +41,14 @@ impl FromStr for Hex {
             .map(|c| c.to_digit(16).map(|digit| digit as u8))
             .collect();
         let Some(digits) = digits else {
-            return Err("bytes are written in hex digits, for example deadbeef".to_owned());
+            return Err("bytes are written in hex digits, for example deadbeef".into());
         };
         match digits.len() {
-            0 => Err("there is at least one byte, for example 00".to_owned()),
+            0 => Err("there is at least one byte, for example 00".into()),
             odd if odd % 2 == 1 => {
-                Err(format!("there are two hex digits for each byte, not {odd} in all"))
+                Err(fault!("there are two hex digits for each byte, not {odd} in all"))
             }
-            long if long > 2 * MAX_LEN => Err(format!("no packet holds more than {MAX_LEN} bytes")),
+            long if long > 2 * MAX_LEN => Err(fault!("no packet holds more than {MAX_LEN} bytes")),
             _ => Ok(Hex(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())),
         }
     }
@@ -68,6 +69,6 @@ impl Serialize for Hex {
 
 impl<'de> Deserialize<'de> for Hex {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(crate::text::custom)
     }
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault};
 
 use super::checksum::Checksum;
 use super::{Header, HeaderSpec, Space};
@@ -92,13 +93,16 @@ macro_rules! icmp {
         }
 
         impl FromStr for $kind {
-            type Err = String;
+            type Err = Fault;
 
-            fn from_str(text: &str) -> Result<Self, String> {
+            fn from_str(text: &str) -> Result<Self, Fault> {
                 let number = super::word_number(text, &$names);
                 number.and_then(|number| u8::try_from(number).ok()).map($kind).ok_or_else(|| {
                     let names: Vec<&str> = $names.iter().map(|(name, _)| *name).collect();
-                    format!("this is not a type; write a number up to 255, or {}", names.join(", "))
+                    fault!(
+                        "this is not a type";
+                        "write a number up to 255, or {}", names.join(", ")
+                    )
                 })
             }
         }

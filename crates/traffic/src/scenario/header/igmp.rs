@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault};
 
 use super::checksum::Checksum;
 use super::{Header, HeaderSpec, Space};
@@ -74,14 +75,15 @@ impl Default for IgmpType {
 }
 
 impl FromStr for IgmpType {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         let number = super::word_number(text, &TYPES);
         number.and_then(|number| u8::try_from(number).ok()).map(IgmpType).ok_or_else(|| {
-            "this is not an IGMP type; write query, report, leave, report-v1, report-v3, or a number up \
-             to 255"
-                .to_owned()
+            fault!(
+                "this is not an IGMP type";
+                "write query, report, leave, report-v1, report-v3, or a number up to 255"
+            )
         })
     }
 }

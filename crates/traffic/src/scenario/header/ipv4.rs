@@ -6,6 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::de::MapAccess;
 use serde::{Deserialize, Deserializer, Serialize};
+use wirebeat_units::{Fault, fault};
 
 use super::checksum::Checksum;
 use super::dscp::Dscp;
@@ -134,23 +135,20 @@ impl HeaderSpec for Ipv4 {
         Carries::Numbered(Space::IpProtocol, self.protocol.is_some())
     }
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         if self.tos.is_some() && (self.dscp.is_some() || self.ecn.is_some()) {
             return Err((
                 "tos",
-                "the ToS byte holds DSCP and ECN; give it or them, not both".to_owned(),
+                fault!("the ToS byte holds DSCP and ECN"; "give it or them, not both"),
             ));
         }
         if self.ttl.fixed() == Some(Number::new(0)) {
-            return Err((
-                "ttl",
-                "a packet with TTL 0 may not be sent (RFC 1122 §3.2.1.7)".to_owned(),
-            ));
+            return Err(("ttl", "a packet with TTL 0 may not be sent (RFC 1122 §3.2.1.7)".into()));
         }
         match self.options.as_ref().map(|hex| hex.bytes().len()) {
             // A header of 60 bytes is the longest (RFC 791 §3.1).
             Some(len) if len > 40 => {
-                Err(("options", format!("there is room for 40 bytes of options, not {len}")))
+                Err(("options", fault!("there is room for 40 bytes of options, not {len}")))
             }
             _ => Ok(()),
         }
@@ -173,17 +171,19 @@ impl Default for Identification {
 }
 
 impl FromStr for Identification {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         match text {
             "count" => Ok(Identification::Count),
             number => match number.parse::<Number>() {
                 Ok(number) if number.get() <= 0xffff => {
                     Ok(Identification::Field(Field::Fixed(number)))
                 }
-                _ => Err("this is not an identification: write 'count' or a number up to 65535"
-                    .to_owned()),
+                _ => Err(fault!(
+                    "this is not an identification";
+                    "write 'count' or a number up to 65535"
+                )),
             },
         }
     }
@@ -220,7 +220,7 @@ impl<'de> Tagged<'de> for Identification {
     ) -> Result<bool, A::Error> {
         <Field<Number> as Tagged<'de>>::beside(key, map, beside)
     }
-    fn join(self, beside: Self::Beside) -> Result<Self, String> {
+    fn join(self, beside: Self::Beside) -> Result<Self, Fault> {
         match self {
             Identification::Field(field) => field.join(beside).map(Identification::Field),
             Identification::Count => Ok(Identification::Count),

@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault};
 
 use super::dscp::Dscp;
 use super::{Carries, Header, HeaderSpec, Space, default_ttl, is_default_ttl};
@@ -87,15 +88,15 @@ impl HeaderSpec for Ipv6 {
         Carries::Numbered(Space::IpProtocol, self.next_header.is_some())
     }
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         if self.traffic_class.is_some() && (self.dscp.is_some() || self.ecn.is_some()) {
             return Err((
                 "traffic-class",
-                "the traffic class holds DSCP and ECN; give it or them, not both".to_owned(),
+                fault!("the traffic class holds DSCP and ECN"; "give it or them, not both"),
             ));
         }
         if self.hop_limit.fixed() == Some(Number::new(0)) {
-            return Err(("hop-limit", "a packet with hop limit 0 goes nowhere".to_owned()));
+            return Err(("hop-limit", "a packet with hop limit 0 goes nowhere".into()));
         }
         Ok(())
     }

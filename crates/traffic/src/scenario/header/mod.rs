@@ -29,6 +29,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault};
 
 use self::dscp::Dscp;
 use super::lay::{Item, Lay, What};
@@ -75,7 +76,7 @@ pub(crate) trait HeaderSpec {
 
     /// What is invalid: the key it is about, and why. Whether values fit their fields is found by
     /// `HeaderSpec::lay`.
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         Ok(())
     }
 }
@@ -208,9 +209,9 @@ fn at_most(
     key: &'static str,
     number: Option<Number>,
     most: u64,
-) -> Result<(), (&'static str, String)> {
+) -> Result<(), (&'static str, Fault)> {
     match number {
-        Some(number) if number.get() > most => Err((key, format!("at most {most}"))),
+        Some(number) if number.get() > most => Err((key, fault!("at most {most}"))),
         _ => Ok(()),
     }
 }

@@ -4,6 +4,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault};
 
 use super::HeaderSpec;
 use super::hex::{Hex, MAX_LEN};
@@ -31,13 +32,13 @@ impl HeaderSpec for Payload {
     // It has no fields, and fills what the headers leave.
     fn lay(&self, _: &mut Lay) {}
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         match self {
             Payload::Text(text) if text.len() > MAX_LEN => {
-                Err(("text", format!("no packet holds more than {MAX_LEN} bytes")))
+                Err(("text", fault!("no packet holds more than {MAX_LEN} bytes")))
             }
             Payload::File(name) if name.is_empty() => {
-                Err(("file", "the name of a file is not empty".to_owned()))
+                Err(("file", "the name of a file is not empty".into()))
             }
             _ => Ok(()),
         }

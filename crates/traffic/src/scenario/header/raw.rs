@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault};
 
 use super::HeaderSpec;
 use super::hex::Hex;
@@ -42,18 +43,18 @@ impl HeaderSpec for Raw {
         }
     }
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         match self {
             Raw::Hex(hex) if hex.bytes().len() < wirebeat_wire::ethernet::LEN => Err((
                 "hex",
-                format!(
+                fault!(
                     "a frame begins with an Ethernet header of {} bytes, and this is {} long",
                     wirebeat_wire::ethernet::LEN,
                     hex.bytes().len()
                 ),
             )),
             Raw::Capture(captured) if captured.number == 0 => {
-                Err(("capture", "frames are numbered from 1".to_owned()))
+                Err(("capture", "frames are numbered from 1".into()))
             }
             _ => Ok(()),
         }

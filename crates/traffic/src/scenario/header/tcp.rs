@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault};
 
 use super::checksum::Checksum;
 use super::hex::Hex;
@@ -86,11 +87,11 @@ impl HeaderSpec for Tcp {
         (space == Space::IpProtocol).then_some(6)
     }
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         match self.options.as_ref().map(|hex| hex.bytes().len()) {
             // A header of 60 bytes is the longest.
             Some(len) if len > 40 => {
-                Err(("options", format!("there is room for 40 bytes of options, not {len}")))
+                Err(("options", fault!("there is room for 40 bytes of options, not {len}")))
             }
             _ => Ok(()),
         }
@@ -122,9 +123,9 @@ impl Default for Flags {
 }
 
 impl FromStr for Flags {
-    type Err = String;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Fault> {
         if text == "none" {
             return Ok(Flags(0));
         }
@@ -134,11 +135,11 @@ impl FromStr for Flags {
             match FLAGS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
                 Some((_, flag)) => flags |= flag,
                 None => {
-                    return Err(
-                        "these are no TCP flags; join fin, syn, rst, psh, ack, urg, ece, cwr \
-                                and ae with +, for example syn+ack, or write none"
-                            .to_owned(),
-                    );
+                    return Err(fault!(
+                        "these are no TCP flags";
+                        "join fin, syn, rst, psh, ack, urg, ece, cwr and ae with +, for \
+                         example syn+ack, or write none"
+                    ));
                 }
             }
         }

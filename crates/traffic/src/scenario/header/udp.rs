@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Fault, fault};
 
 use super::checksum::Checksum;
 use super::{Carries, Header, HeaderSpec, Space};
@@ -62,10 +63,10 @@ impl HeaderSpec for Udp {
         Carries::OneOf(&["vxlan"])
     }
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         match self.destination.as_ref().and_then(Field::fixed) {
             Some(port) if port == Number::new(0) => {
-                Err(("destination", "port 0 is reserved; give a port from 1 on".to_owned()))
+                Err(("destination", fault!("port 0 is reserved"; "give a port from 1 on")))
             }
             _ => Ok(()),
         }

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::Fault;
 
 use super::{Carries, Header, HeaderSpec, Space};
 use crate::scenario::is_default;
@@ -49,7 +50,7 @@ impl HeaderSpec for Vlan {
         Carries::Numbered(Space::EtherType, self.ether_type.is_some())
     }
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (&'static str, Fault)> {
         super::at_most("tpid", self.tpid, 0xffff)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::de::Error;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer};
+use wirebeat_units::{Fault, fault};
 
 use super::{Beside, FieldValue, PatternSpec};
 use crate::values::Shape;
@@ -64,10 +65,10 @@ impl<T: FieldValue> PatternSpec<T> for List<T> {
         self.largest
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Fault> {
         match self.values.len() {
             many if many > MAX_VALUES => {
-                Err(format!("a list has at most {MAX_VALUES} values, and this one has {many}"))
+                Err(fault!("a list has at most {MAX_VALUES} values, and this one has {many}"))
             }
             _ => Ok(()),
         }

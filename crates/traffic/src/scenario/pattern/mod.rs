@@ -13,6 +13,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserializer, Error, MapAccess};
 use serde::{Deserialize, Serialize, Serializer};
+use wirebeat_units::{Fault, fault};
 use wirebeat_wire::mac::MacAddr;
 
 use super::header::dscp::Dscp;
@@ -60,7 +61,7 @@ pub(crate) trait PatternSpec<T: FieldValue> {
     /// The largest number that it can mean, before it is cut to the field.
     fn largest(&self) -> u128;
     /// What is invalid.
-    fn check(&self) -> Result<(), String>;
+    fn check(&self) -> Result<(), Fault>;
     /// Takes over what stands beside the pattern.
     fn beside(&mut self, beside: &mut Beside<T>);
 }
@@ -148,7 +149,7 @@ impl<T: FieldValue> Field<T> {
     }
 
     /// What is invalid in a field of `bits`.
-    pub(crate) fn check(&self, bits: u32) -> Result<(), String> {
+    pub(crate) fn check(&self, bits: u32) -> Result<(), Fault> {
         let largest = match self {
             Field::Fixed(value) => value.to_bits(),
             Field::Changing(changing) => {
@@ -157,7 +158,7 @@ impl<T: FieldValue> Field<T> {
             }
         };
         match low_bits(bits) {
-            most if largest > most => Err(format!("this field has {bits} bits, so at most {most}")),
+            most if largest > most => Err(fault!("this field has {bits} bits, so at most {most}")),
             _ => Ok(()),
         }
     }
@@ -224,7 +225,7 @@ impl<'de, T: FieldValue> Tagged<'de> for Field<T> {
         Ok(true)
     }
 
-    fn join(mut self, mut beside: Beside<T>) -> Result<Self, String> {
+    fn join(mut self, mut beside: Beside<T>) -> Result<Self, Fault> {
         if let Field::Changing(changing) = &mut self {
             changing.per = beside.per;
             changing.pattern.spec_mut().beside(&mut beside);
@@ -235,7 +236,7 @@ impl<'de, T: FieldValue> Tagged<'de> for Field<T> {
             ("mask", beside.mask.is_some()),
         ];
         match left.iter().find(|(_, left)| *left) {
-            Some((key, _)) => Err(format!("this pattern has no '{key}'")),
+            Some((key, _)) => Err(fault!("this pattern has no '{key}'")),
             None => Ok(self),
         }
     }

@@ -3,6 +3,7 @@
 
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer};
+use wirebeat_units::{Fault, fault};
 
 use super::{Beside, FieldValue, PatternSpec};
 use crate::values::Shape;
@@ -50,9 +51,9 @@ impl<T: FieldValue> PatternSpec<T> for Random<T> {
         self.high.to_bits()
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Fault> {
         if self.low.to_bits() > self.high.to_bits() {
-            return Err("the range ends before it begins; write the smaller value first".to_owned());
+            return Err(fault!("the range ends before it begins"; "write the smaller value first"));
         }
         Ok(())
     }

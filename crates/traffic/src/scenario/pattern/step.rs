@@ -2,6 +2,7 @@
 
 use serde::Deserializer;
 use serde::ser::SerializeMap;
+use wirebeat_units::{Fault, fault};
 
 use super::{Beside, FieldValue, PatternSpec};
 use crate::scenario::number::Number;
@@ -36,10 +37,10 @@ impl<T: FieldValue> Step<T> {
         self.count = beside.count.take();
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Fault> {
         match (self.count, self.step.map(Number::get)) {
-            (Some(0), _) => Err("a count of 0 values leaves none; give at least 1".to_owned()),
-            (_, Some(0)) => Err("a step of 0 goes nowhere; write the value alone".to_owned()),
+            (Some(0), _) => Err(fault!("a count of 0 values leaves none"; "give at least 1")),
+            (_, Some(0)) => Err(fault!("a step of 0 goes nowhere"; "write the value alone")),
             _ => Ok(()),
         }
     }
@@ -96,7 +97,7 @@ macro_rules! direction {
             fn largest(&self) -> u128 {
                 self.0.from.to_bits()
             }
-            fn check(&self) -> Result<(), String> {
+            fn check(&self) -> Result<(), Fault> {
                 self.0.check()
             }
             fn beside(&mut self, beside: &mut Beside<T>) {

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use wirebeat_units::{Fault, fault};
 use wirebeat_wire::mac::MacAddr;
 use wirebeat_wire::rewrite::{self, PortRange, Prefix, Rules};
 
@@ -136,7 +137,9 @@ impl<'de> Visitor<'de> for IdOrMap {
         match text {
             "off" | "false" | "no" => Ok(Vlan::Off),
             text => text.parse().map(Vlan::Set).map_err(|_| {
-                E::custom(format!("'{text}' is not a VLAN; write a number, off, or a map"))
+                crate::text::custom(
+                    fault!("'{text}' is not a VLAN"; "write a number, off, or a map"),
+                )
             }),
         }
     }
@@ -182,42 +185,40 @@ impl Rewrite {
     }
 
     /// What is invalid, and the key.
-    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+    pub(super) fn check(&self) -> Result<(), (&'static str, Fault)> {
         let ids: Vec<u16> = match &self.vlan {
             Some(Vlan::Set(id)) => vec![*id],
             Some(Vlan::Map(map)) => map.iter().flat_map(|(from, to)| [*from, *to]).collect(),
             Some(Vlan::Off) | None => Vec::new(),
         };
         if let Some(id) = ids.into_iter().find(|id| *id > VLAN_MAX) {
-            return Err(("vlan", format!("there is no VLAN {id}; the last is {VLAN_MAX}")));
+            return Err(("vlan", fault!("there is no VLAN {id}"; "the last is {VLAN_MAX}")));
         }
         for (from, to) in &self.addresses {
             if from.address().is_ipv4() != to.address().is_ipv4() {
-                let why = format!("{from} and {to} are of different versions of IP");
+                let why = fault!("{from} and {to} are of different versions of IP");
                 return Err(("addresses", why));
             }
             if to.bits() < from.bits() {
-                let why = format!(
-                    "{to} is shorter than {from}, and does not say what the bits between become; write a prefix of \
-                     {} bits",
-                    from.bits()
+                let why = fault!(
+                    "{to} is shorter than {from}, and does not say what the bits between become";
+                    "write a prefix of {} bits", from.bits()
                 );
                 return Err(("addresses", why));
             }
         }
         for (from, to) in &self.ports {
             if to.count() != 1 && to.count() != from.count() {
-                let why = format!(
-                    "{from} are {} ports and {to} are {}; write one port, or as many",
-                    from.count(),
-                    to.count()
+                let why = fault!(
+                    "{from} are {} ports and {to} are {}", from.count(), to.count();
+                    "write one port, or as many"
                 );
                 return Err(("ports", why));
             }
         }
         let long = [("addresses", self.addresses.len()), ("ports", self.ports.len())];
         match long.into_iter().find(|(_, count)| *count > RULES_MAX) {
-            Some((key, _)) => Err((key, format!("there are {RULES_MAX} rules at most"))),
+            Some((key, _)) => Err((key, fault!("there are {RULES_MAX} rules at most"))),
             None => Ok(()),
         }
     }

@@ -10,6 +10,7 @@ use std::fmt;
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
+use wirebeat_units::fault;
 
 use super::variables::Variables;
 use crate::text::printable;
@@ -167,15 +168,15 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Filled<'_, V> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<V::Value, E> {
-        let text = self.with.fill(text).map_err(E::custom)?;
+        let text = self.with.fill(text).map_err(crate::text::custom)?;
         if let Some(keys) = self.keys
             && !keys.borrow_mut().insert(text.clone().into_owned())
         {
-            let twice = format!(
-                "'{}' occurs twice; give each of them a name of its own",
-                printable(&text, 64)
+            let twice = fault!(
+                "'{}' occurs twice", printable(&text, 64);
+                "give each of them a name of its own"
             );
-            return Err(E::custom(twice));
+            return Err(crate::text::custom(twice));
         }
         match self.wanted {
             Wanted::Text => self.inner.visit_string(text.into_owned()),

@@ -3,7 +3,7 @@
 //! The parser knows the place of what is wrong and not always its key. That is looked for in the text around the place.
 
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
-use wirebeat_units::human;
+use wirebeat_units::{Fault, fault, human};
 
 use super::{MAX_ALIASES, MAX_ANCHORED, MAX_DEPTH, MAX_NODES, MAX_REPLAYED};
 use crate::scenario::Place;
@@ -14,7 +14,7 @@ use crate::text::printable;
 const MAX_KEY: usize = 64;
 
 /// The error in the words of the language; `at` is the text and the place that it is about.
-pub(super) fn problem(error: &Error, at: Option<(&str, Place)>) -> String {
+pub(super) fn problem(error: &Error, at: Option<(&str, Place)>) -> Fault {
     match error {
         Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => problem(error, at),
         Error::SerdeUnknownField { field, expected, .. } => {
@@ -23,71 +23,75 @@ pub(super) fn problem(error: &Error, at: Option<(&str, Place)>) -> String {
         Error::SerdeUnknownVariant { variant, expected, .. } => {
             with_hint("unknown word", variant, expected.iter().copied())
         }
-        Error::SerdeMissingField { field, .. } => format!("the key '{field}' is missing"),
+        Error::SerdeMissingField { field, .. } => fault!("the key '{field}' is missing"),
         Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("'{}' occurs twice; give each of them a name of its own", printable(key, 64))
+            fault!("'{}' occurs twice", printable(key, 64); "give each of them a name of its own")
         }
         Error::SerdeInvalidType { unexpected, expected, .. }
         | Error::SerdeInvalidValue { unexpected, expected, .. } => {
             // a map has its own place, where its first key stands
             let subject = subject(at, unexpected != "map");
-            format!("{subject} is {}, and should be {}", found(unexpected), in_words(expected))
+            fault!("{subject} is {}, and should be {}", found(unexpected), in_words(expected))
         }
         Error::SerdeInvalidLength { len, expected, .. } => {
             let wanted = expected.rsplit(' ').next().and_then(|count| count.parse::<usize>().ok());
             let wanted = wanted.map_or_else(|| expected.clone(), |wanted| format!("have {wanted}"));
             let values = human::counted(*len as u64, "value");
-            format!("{} has {values}, and should {wanted}", subject(at, true))
+            fault!("{} has {values}, and should {wanted}", subject(at, true))
         }
         Error::Unexpected { expected, .. } | Error::InvalidScalar { ty: expected, .. } => {
             let list = *expected == "sequence start";
             let example = at.filter(|_| list).and_then(|(text, place)| as_an_entry(text, place));
-            let example = example.map_or(String::new(), |entry| format!("; write '{entry}'"));
-            format!("{} should be {}{example}", subject(at, false), in_words(expected))
+            let what = fault!("{} should be {}", subject(at, false), in_words(expected));
+            match example {
+                Some(entry) => what.or_hint(format!("write '{entry}'")),
+                None => what,
+            }
         }
         Error::ExternallyTaggedEnumExpectedScalarOrMapping { .. } => {
-            "this should be a word, or one key with its value".to_owned()
+            "this should be a word, or one key with its value".into()
         }
         Error::ExpectedMappingEndAfterEnumVariantValue { .. } => {
-            "only one key may stand here; begin the next with '- ' on a line of its own".to_owned()
+            fault!("only one key may stand here"; "begin the next with '- ' on a line of its own")
         }
         Error::UnknownAnchor { .. } => {
-            "there is no anchor of this name before here; anchors are written &name".to_owned()
+            fault!("there is no anchor of this name before here"; "anchors are written &name")
         }
         Error::Eof { .. } => {
-            "the text ends here; a scenario has the keys ports and flows".to_owned()
+            fault!("the text ends here"; "a scenario has the keys ports and flows")
         }
         Error::MultipleDocuments { .. } => {
-            "a second document begins here; a scenario is one, so give each a file".to_owned()
+            fault!("a second document begins here"; "a scenario is one, so give each a file")
         }
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
-        | Error::AliasReplayStackDepthExceeded { .. } => format!(
-            "the text is larger than any scenario: at most {MAX_NODES} keys and values, {MAX_DEPTH} \
-             levels, {MAX_ALIASES} aliases, {MAX_ANCHORED} keys and values with anchors and \
-             {MAX_REPLAYED} by aliases"
+        | Error::AliasReplayStackDepthExceeded { .. } => fault!(
+            "the text is larger than any scenario: at most {MAX_NODES} keys and values, \
+             {MAX_DEPTH} levels, {MAX_ALIASES} aliases, {MAX_ANCHORED} keys and values with \
+             anchors and {MAX_REPLAYED} by aliases"
         ),
         Error::Message { msg, .. } => match msg.as_str() {
-            "invalid IPv4 address syntax" => format!("{msg}; write for example 10.0.0.1"),
-            "invalid IPv6 address syntax" => format!("{msg}; write for example 2001:db8::1"),
+            "invalid IPv4 address syntax" => fault!("{msg}"; "write for example 10.0.0.1"),
+            "invalid IPv6 address syntax" => fault!("{msg}"; "write for example 2001:db8::1"),
             "invalid IP address syntax" => {
-                format!("{msg}; write for example 10.0.0.1 or 2001:db8::1")
+                fault!("{msg}"; "write for example 10.0.0.1 or 2001:db8::1")
             }
             _ => match msg.strip_prefix("this should be ") {
-                Some(expected) => format!("{} should be {expected}", subject(at, false)),
-                None => msg.clone(),
+                Some(expected) => fault!("{} should be {expected}", subject(at, false)),
+                None => Fault::unpacked(msg),
             },
         },
         other => match UserMessageFormatter.format_message(other).into_owned() {
             tab if tab.starts_with("tabs disallowed") => {
-                "a tab stands before a key, and YAML takes none there; indent with spaces"
-                    .to_owned()
+                fault!("a tab stands before a key, and YAML takes none there"; "indent with spaces")
             }
             tab if tab.ends_with("found a tab") => {
-                "a tab stands behind this value, or before the next key; indent with spaces"
-                    .to_owned()
+                fault!(
+                    "a tab stands behind this value, or before the next key";
+                    "indent with spaces"
+                )
             }
-            told => told,
+            told => told.into(),
         },
     }
 }

@@ -14,6 +14,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
+use wirebeat_units::{Fault, fault};
 
 use super::filled::Filled;
 use super::{MAX_BYTES, Variables, options, syntax, variables};
@@ -32,7 +33,7 @@ pub struct Reading<'a> {
     /// Variables with the values that they are to have, whatever the files say.
     pub set: &'a [(String, String)],
     /// Reads a file that is included, or says why it cannot.
-    pub read: &'a mut dyn FnMut(&Path) -> Result<String, String>,
+    pub read: &'a mut dyn FnMut(&Path) -> Result<String, Fault>,
 }
 
 /// The texts that a scenario was read from.
@@ -135,9 +136,9 @@ impl Sources {
         SpecError::Syntax {
             file: here.map_or(String::new(), |file| file.name.clone()),
             place: here.and_then(place_in),
-            problem: format!(
-                "'{}' of the {section} is defined in {first} already; give each a name of its own",
-                printable(&key, 64)
+            problem: fault!(
+                "'{}' of the {section} is defined in {first} already", printable(&key, 64);
+                "give each a name of its own"
             ),
         }
     }
@@ -153,10 +154,10 @@ impl Sources {
         let says_nothing =
             |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
         if root.is_some_and(|root| root.text.lines().all(says_nothing)) {
-            let problem = "the text ends here; a scenario has the keys ports and flows".to_owned();
+            let problem = fault!("the text ends here"; "a scenario has the keys ports and flows");
             return SpecError::Syntax { file, place: Some(Place { line: 1, column: 1 }), problem };
         }
-        SpecError::Syntax { file, place, problem: format!("the key '{key}' is missing") }
+        SpecError::Syntax { file, place, problem: fault!("the key '{key}' is missing") }
     }
 }
 
@@ -220,8 +221,8 @@ impl Source {
             .map_err(|error| syntax(self.name.clone(), &self.text, &error))
     }
 
-    fn wrong(&self, place: Option<Place>, problem: String) -> SpecError {
-        SpecError::Syntax { file: self.name.clone(), place, problem }
+    fn wrong(&self, place: Option<Place>, problem: impl Into<Fault>) -> SpecError {
+        SpecError::Syntax { file: self.name.clone(), place, problem: problem.into() }
     }
 }
 
@@ -252,8 +253,9 @@ impl Loader<'_> {
         let mut source = Source { name: name.to_owned(), text, marked: false };
         if variables::uses_variables(&source.text) {
             let reserved = |place| {
-                let why = "this character cannot stand in a file with variables; remove it";
-                source.wrong(Some(place), why.to_owned())
+                let why =
+                    fault!("this character cannot stand in a file with variables"; "remove it");
+                source.wrong(Some(place), why)
             };
             source.text = variables::marked(&source.text).map_err(reserved)?;
             source.marked = true;
@@ -280,7 +282,7 @@ impl Loader<'_> {
         let shown = printable(&variables::unmarked(name), 256);
         if variables::unmarked(name) != name {
             let why =
-                format!("the name of an included file, '{shown}', has no variables; write it out");
+                fault!("the name of an included file, '{shown}', has no variables"; "write it out");
             return Err(by.wrong(place, why));
         }
         if name.is_empty() {
@@ -294,11 +296,12 @@ impl Loader<'_> {
             names.collect::<Vec<_>>().join(" > ")
         };
         if self.chain.iter().any(|(_, path)| *path == known_by) {
-            let why = format!("this file includes itself: {}; leave it out here", chain(&called));
+            let why = fault!("this file includes itself: {}", chain(&called); "leave it out here");
             return Err(by.wrong(place, why));
         }
         if self.files.iter().any(|file| plain(Path::new(&file.source.name)) == known_by) {
-            let why = format!("'{shown}' is included already; once is enough ({})", chain(&called));
+            let why =
+                fault!("'{shown}' is included already"; "once is enough ({})", chain(&called));
             return Err(by.wrong(place, why));
         }
         if self.chain.len() > MAX_DEPTH {
@@ -306,11 +309,11 @@ impl Loader<'_> {
             return Err(by.wrong(place, why));
         }
         if self.files.len() + self.chain.len() >= MAX_FILES {
-            let why = format!("a scenario has at most {MAX_FILES} files; put some together");
+            let why = fault!("a scenario has at most {MAX_FILES} files"; "put some together");
             return Err(by.wrong(place, why));
         }
         let text = (self.reading.read)(&path)
-            .map_err(|why| by.wrong(place, format!("cannot include '{shown}': {why}")))?;
+            .map_err(|why| by.wrong(place, why.at(format!("cannot include '{shown}'"))))?;
         self.chain.push((called.clone(), known_by));
         let added = self.add(&called, text);
         self.chain.pop();
@@ -338,10 +341,10 @@ impl Loader<'_> {
             known.sort_unstable();
             let problem = match declared.contains_key(name.as_str()) {
                 false if known.is_empty() => {
-                    "the scenario declares no variables; leave it out".into()
+                    fault!("the scenario declares no variables"; "leave it out")
                 }
                 false => with_hint("the scenario declares no variable", name, known),
-                true if !given.insert(name) => format!("'{name}' is given twice; give it once"),
+                true if !given.insert(name) => fault!("'{name}' is given twice"; "give it once"),
                 true => continue,
             };
             return Err(SpecError::Variable { name: name.clone(), problem });

@@ -91,7 +91,7 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ),
         (
             "    packet: [ { ipv4: { dscp: eff } } ]",
-            "8:31: 'eff' is not a DSCP value: write a name such as ef, af41 or cs5, or 0 to 63",
+            "8:31: 'eff' is not a DSCP value; write a name such as ef, af41 or cs5, or 0 to 63",
         ),
         (
             "    packet: [ { ipv4: { source: 1.2.3 } } ]",
@@ -99,7 +99,7 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ),
         (
             "    packet: [ { ipv4: { identification: -1 } } ]",
-            "8:41: this is not an identification: write 'count' or a number up to 65535",
+            "8:41: this is not an identification; write 'count' or a number up to 65535",
         ),
         (
             "    packet:\n      - ipv4: {}\n        udp: {}",

@@ -9,6 +9,8 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
 
+use wirebeat_units::{Fault, fault};
+
 use super::MAX_BYTES;
 use crate::scenario::Place;
 use crate::text::hint::with_hint;
@@ -108,7 +110,7 @@ impl Variables {
     pub(super) fn resolve(
         written: &HashMap<String, String>,
         from_outside: &[(String, String)],
-    ) -> Result<Variables, (String, String)> {
+    ) -> Result<Variables, (String, Fault)> {
         let mut variables = Variables {
             values: from_outside.iter().cloned().collect(),
             left: Cell::new(MAX_BYTES),
@@ -131,7 +133,7 @@ impl Variables {
         written: &HashMap<String, String>,
         settled: &mut HashMap<String, usize>,
         within: usize,
-    ) -> Result<usize, String> {
+    ) -> Result<usize, Fault> {
         if let Some(depth) = settled.get(name) {
             return Ok(*depth);
         }
@@ -139,7 +141,7 @@ impl Variables {
             return Ok(0);
         };
         let too_deep = || {
-            format!(
+            fault!(
                 "variables stand within variables more than {MAX_NESTED} deep, or one within itself"
             )
         };
@@ -178,7 +180,7 @@ impl Variables {
     }
 
     /// `text` with every variable in it replaced.
-    pub(crate) fn fill<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, String> {
+    pub(crate) fn fill<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, Fault> {
         if !text.contains(MARKS) {
             return Ok(Cow::Borrowed(text));
         }
@@ -192,29 +194,31 @@ impl Variables {
                     let mut known: Vec<&str> = self.values.keys().map(String::as_str).collect();
                     known.sort_unstable();
                     match known.is_empty() {
-                        true => format!(
-                            "there is no variable '{name}'; declare it: 'variables: {{ {name}: … }}' at the top, or write \
-                             $${{ for a dollar and a brace"
+                        true => fault!(
+                            "there is no variable '{name}'";
+                            "declare it: 'variables: {{ {name}: … }}' at the top, or write $${{ \
+                             for a dollar and a brace"
                         ),
                         false => with_hint("there is no variable", name, known),
                     }
                 })?),
                 Piece::Broken => {
-                    return Err(
-                        "this is not a variable: write ${name} with letters, digits, '-' and \
-                                '_', or $${ for a dollar and a brace"
-                            .to_owned(),
-                    );
+                    return Err(fault!(
+                        "this is not a variable";
+                        "write ${{name}} with letters, digits, '-' and '_', or $${{ for a \
+                         dollar and a brace"
+                    ));
                 }
             }
             if out.len() > MAX_VALUE {
-                return Err(format!(
-                    "with its variables this is longer than {MAX_VALUE} bytes; make it shorter"
+                return Err(fault!(
+                    "with its variables this is longer than {MAX_VALUE} bytes";
+                    "make it shorter"
                 ));
             }
         }
         let left = self.left.get().checked_sub(out.len()).ok_or_else(|| {
-            format!("variables make this text longer than the {MAX_BYTES} bytes of a scenario")
+            fault!("variables make this text longer than the {MAX_BYTES} bytes of a scenario")
         })?;
         self.left.set(left);
         Ok(Cow::Owned(out))
@@ -276,7 +280,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
 mod tests {
     use super::*;
 
-    fn variables(written: &[(&str, &str)]) -> Result<Variables, (String, String)> {
+    fn variables(written: &[(&str, &str)]) -> Result<Variables, (String, Fault)> {
         let written = written
             .iter()
             .map(|(name, value)| ((*name).to_owned(), marked(value).unwrap()))
@@ -284,7 +288,7 @@ mod tests {
         Variables::resolve(&written, &[("n".to_owned(), "5".to_owned())])
     }
 
-    fn filled(text: &str) -> Result<String, String> {
+    fn filled(text: &str) -> Result<String, Fault> {
         let variables = variables(&[("rate", "${n}0kpps"), ("n", "4")]).unwrap();
         variables.fill(&marked(text).unwrap()).map(Cow::into_owned)
     }
@@ -329,11 +333,11 @@ mod tests {
     fn what_is_no_variable_is_told() {
         for (text, message) in [
             ("${rat}", "there is no variable 'rat'; did you mean 'rate'?"),
-            ("${}", "this is not a variable: write ${name}"),
+            ("${}", "this is not a variable; write ${name}"),
             ("${n", "this is not a variable"),
             ("${n:-5}", "this is not a variable"),
         ] {
-            let error = filled(text).unwrap_err();
+            let error = filled(text).unwrap_err().to_string();
             assert!(error.starts_with(message), "{text}: {error}");
         }
     }
@@ -352,9 +356,13 @@ mod tests {
         let deep: Vec<(String, String)> =
             (0..20).map(|i| (format!("v{i:02}"), format!("${{v{:02}}}", i + 1))).collect();
         let deep: Vec<(&str, &str)> = deep.iter().map(|(a, b)| (&**a, &**b)).collect();
-        assert!(variables(&deep).unwrap_err().1.contains("more than 8 deep"));
+        assert!(variables(&deep).unwrap_err().1.what.contains("more than 8 deep"));
         assert!(
-            variables(&[("a", "${b}"), ("b", "${a}")]).unwrap_err().1.contains("within itself")
+            variables(&[("a", "${b}"), ("b", "${a}")])
+                .unwrap_err()
+                .1
+                .what
+                .contains("within itself")
         );
         // Whatever order they are settled in: nine deep is too deep, and eight is not.
         for backwards in [false, true] {
@@ -378,6 +386,6 @@ mod tests {
         assert_eq!(variables(&empty).unwrap().values["a"], "");
         let long = "x".repeat(MAX_VALUE / 2 + 1);
         let error = variables(&[("a", "${b}${b}"), ("b", &long)]).unwrap_err();
-        assert!(error.1.contains("longer than 65536 bytes"), "{error:?}");
+        assert!(error.1.what.contains("longer than 65536 bytes"), "{error:?}");
     }
 }

@@ -8,7 +8,7 @@ fn read(files: &[(&str, &str)], set: &[(&str, &str)]) -> Result<Scenario, String
         set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let mut others = |path: &Path| {
         let found = files.iter().find(|(name, _)| plain(Path::new(name)) == plain(path));
-        found.map(|(_, text)| (*text).to_owned()).ok_or("no such file".to_owned())
+        found.map(|(_, text)| (*text).to_owned()).ok_or("no such file".into())
     };
     let reading = Reading { set: &set, read: &mut others };
     let (name, text) = files[0];
