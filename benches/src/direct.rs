@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::collect::{LiveRx, collect};
-use wirebeat_engine::drive::{Driven, Job, LiveTx, Plan, Sequences, drive};
+use wirebeat_engine::drive::{Driven, Job, LiveTx, Plan, RunTimes, Sequences, drive};
 use wirebeat_engine::port::{TxMeta, TxPlan, TxPort};
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::kernel::{
@@ -190,11 +190,13 @@ fn driven<P: TxPort>(
             flows: &[0],
             shard: ALONE,
             sequences: &Sequences::new(1),
-            start,
-            time: start.saturating_add(Nanos::new(time.as_nanos() as u64)),
-            end: start.saturating_add(Nanos::new(time.as_nanos() as u64)),
-            wait: Wait::Spin,
-            unix_offset: &UnixOffset::default(),
+            times: RunTimes {
+                start,
+                end: start.saturating_add(Nanos::new(time.as_nanos() as u64)),
+                latest: start.saturating_add(Nanos::new(time.as_nanos() as u64)),
+                wait: Wait::Spin,
+                unix_offset: &UnixOffset::default(),
+            },
             stop: &AtomicBool::new(false),
             live: &LiveTx::default(),
             playbacks: std::cell::RefCell::default(),

@@ -6,14 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle, Thread};
 
 use wirebeat_engine::budget::RunClock;
-use wirebeat_engine::clock::Wait;
 use wirebeat_engine::drive::playback::Playback;
-use wirebeat_engine::drive::{Changes, Driven, Job, Listener, LiveTx, Plan, Sequences};
+use wirebeat_engine::drive::{Changes, Driven, Job, Listener, LiveTx, Plan, RunTimes, Sequences};
 use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_engine::port::{PortError, View};
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, realtime_share};
-use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_traffic::engines::{Ability, Engine, Pinning};
 use wirebeat_traffic::program::Program;
 use wirebeat_traffic::schedule::{ROUND_MAX, Shard};
@@ -47,11 +45,7 @@ pub(crate) struct TxWorker {
 pub(crate) struct SendContext<'a> {
     pub(crate) program: &'a Program,
     pub(crate) sequences: &'a Sequences,
-    pub(crate) start: Nanos,
-    pub(crate) end: Nanos,
-    pub(crate) wait: Wait,
-    /// The clock of the day less the monotonic one.
-    pub(crate) unix_offset: &'a UnixOffset,
+    pub(crate) times: RunTimes<'a>,
     pub(crate) stop: &'a AtomicBool,
     /// Changes from outside, if there may be some.
     pub(crate) changes: Option<&'a Changes>,
@@ -193,16 +187,16 @@ impl TxWorker {
     pub(crate) fn spawn<'scope, 'env: 'scope>(
         &'env mut self,
         scope: &'scope thread::Scope<'scope, 'env>,
-        marching: SendContext<'env>,
+        context: SendContext<'env>,
         clocks: &mut impl Iterator<Item = VirtualClock>,
     ) -> std::io::Result<ScopedJoinHandle<'scope, Driven>> {
         let name = format!("wb-send-{}", self.shard.core);
         let clock = if self.is_on_virtual_time() { clocks.next() } else { None };
         thread::Builder::new().name(name).spawn_scoped(scope, move || {
             // The others wait for it to end, however it does.
-            let SendContext { changes, at_work, .. } = marching;
+            let SendContext { changes, at_work, .. } = context;
             let _leaving = WorkerExit { changes, place: self.place, at_work };
-            self.run(&marching, clock.unwrap_or_default())
+            self.run(&context, clock.unwrap_or_default())
         })
     }
 
@@ -221,7 +215,7 @@ impl TxWorker {
     }
 
     /// Drives the port; `virtual_clock` is its clock if it keeps one of its own.
-    fn run(&mut self, marching: &SendContext<'_>, virtual_clock: VirtualClock) -> Driven {
+    fn run(&mut self, context: &SendContext<'_>, virtual_clock: VirtualClock) -> Driven {
         // else another thread sends, and applies them to itself
         let own = self.engine.row().pinning == Pinning::CallingThread;
         let _applied = match own.then(|| self.thread.apply()).transpose() {
@@ -248,28 +242,24 @@ impl TxWorker {
         };
         let live = Arc::clone(&self.live);
         let job = Job {
-            program: marching.program,
+            program: context.program,
             flows: &self.flows,
             shard: self.shard,
-            sequences: marching.sequences,
-            start: marching.start,
-            time: marching.end,
-            end: self.end(marching),
-            wait: marching.wait,
-            unix_offset: marching.unix_offset,
-            stop: marching.stop,
+            sequences: context.sequences,
+            times: RunTimes { latest: self.latest(&context.times), ..context.times },
+            stop: context.stop,
             live: &live,
             playbacks: RefCell::new(std::mem::take(&mut self.playbacks)),
-            changes: marching.changes.map(|changes| Listener { changes, core: self.place }),
+            changes: context.changes.map(|changes| Listener { changes, core: self.place }),
         };
         self.port.drive(clock, &job, &self.plan)
     }
 
     /// Flows with a rate end by their own schedule and get a moment for their last frames: longer than
     /// a busy machine keeps a thread from its core.
-    fn end(&self, marching: &SendContext<'_>) -> Nanos {
+    fn latest(&self, times: &RunTimes<'_>) -> Nanos {
         const GRACE: Nanos = Nanos::from_millis(100);
-        if self.plan.tx.paced { marching.end.saturating_add(GRACE) } else { marching.end }
+        if self.plan.tx.paced { times.end.saturating_add(GRACE) } else { times.end }
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::collect::{LiveRx, collect};
-use wirebeat_engine::drive::{Driven, Job, LiveTx, Plan, Sequences, drive};
+use wirebeat_engine::drive::{Driven, Job, LiveTx, Plan, RunTimes, Sequences, drive};
 use wirebeat_engine::loopback::{self, Link, LoopbackRx, LoopbackTx, VirtualClock};
 use wirebeat_engine::port::{RxPort, TxPort};
 use wirebeat_engine_linux::kernel::{KernelOptions, KernelTx};
@@ -80,11 +80,13 @@ fn counted_drive<P: TxPort, C: Clock>(
         flows: &flows,
         shard: Shard::WHOLE,
         sequences: &Sequences::new(program.tags()),
-        start,
-        time: Nanos::MAX,
-        end: Nanos::MAX,
-        wait: Wait::Sleep,
-        unix_offset: &UnixOffset::default(),
+        times: RunTimes {
+            start,
+            end: Nanos::MAX,
+            latest: Nanos::MAX,
+            wait: Wait::Sleep,
+            unix_offset: &UnixOffset::default(),
+        },
         stop: &AtomicBool::new(false),
         live: &LiveTx::default(),
         playbacks: RefCell::default(),

@@ -81,14 +81,14 @@ fn feed_all<P: TxPort, C: Clock>(
         if now >= shown.saturating_add(SHOW) {
             let (sent, expired) = show(job, port, passed_over);
             if drops {
-                admission.look(now.saturating_sub(job.start), sent, expired);
+                admission.look(now.saturating_sub(job.times.start), sent, expired);
             }
             shown = now;
         }
         if drops && let Some(next) = out.peek() {
             // what would be too late when it is built is not built: a feeder that is behind would be so for ever
             let ready = now.saturating_add(took[0].min(took[1])).saturating_add(NOTICED);
-            let ready = ready.saturating_sub(job.start);
+            let ready = ready.saturating_sub(job.times.start);
             let drift = out.hand(next.stream).map_or(Nanos::MAX, |hand| hand.drift);
             let free = admission.by(next.at, drift);
             out.drop_late(|drift| ready.max(free(drift)), &mut |tag, counted, many| {
@@ -101,17 +101,17 @@ fn feed_all<P: TxPort, C: Clock>(
                 break;
             }
             let pause = if out.is_starving() { PAUSE } else { IDLE };
-            clock.wait_until(now.saturating_add(pause).min(job.end), Wait::Sleep);
+            clock.wait_until(now.saturating_add(pause).min(job.times.latest), Wait::Sleep);
             continue;
         };
-        let horizon = now.saturating_sub(job.start).saturating_add(AHEAD);
+        let horizon = now.saturating_sub(job.times.start).saturating_add(AHEAD);
         let hand = out.hand(next.stream);
         let (rated, may_be_late) =
             hand.map_or((false, Nanos::MAX), |hand| (hand.limited, hand.drift));
         let enough = if rated { 1 } else { batch / 2 };
         if next.at > horizon {
-            let deadline = job.start.saturating_add(next.at);
-            let step = clock.step(now, IDLE).min(job.end);
+            let deadline = job.times.start.saturating_add(next.at);
+            let step = clock.step(now, IDLE).min(job.times.latest);
             job.live.wait_for(deadline);
             clock.wait_until(deadline.saturating_sub(AHEAD).min(step), Wait::Sleep);
             continue;
@@ -121,7 +121,7 @@ fn feed_all<P: TxPort, C: Clock>(
             // A port that is full of frames to be sent at once has room again in a moment. Looking for it
             // without a pause would keep taking the line that says so away from the one who writes it.
             if rated {
-                clock.wait_until(now.saturating_add(PAUSE).min(job.end), Wait::Sleep);
+                clock.wait_until(now.saturating_add(PAUSE).min(job.times.latest), Wait::Sleep);
             } else {
                 (0..LOOK_AGAIN).for_each(|_| std::hint::spin_loop());
             }
@@ -132,10 +132,10 @@ fn feed_all<P: TxPort, C: Clock>(
         out.next_due(horizon, &mut departures, room.min(most));
         write(port, job, out, (&departures, tally), &mut metas);
         if let Some(departure) = departures.first() {
-            first.get_or_insert(job.start.saturating_add(departure.at));
+            first.get_or_insert(job.times.start.saturating_add(departure.at));
         }
         if let Some(departure) = departures.last() {
-            last = job.start.saturating_add(departure.at);
+            last = job.times.start.saturating_add(departure.at);
         }
         port.commit(&metas)?;
         handed += metas.len() as u64;
@@ -154,11 +154,12 @@ fn feed_all<P: TxPort, C: Clock>(
         let now = clock.now();
         // of those that it holds, judged by their mean gap
         let held = |port: &P| handed.saturating_sub(port.done()).saturating_mul(gap);
-        let next = || Some(last.saturating_sub(Nanos::new(held(port))).saturating_sub(job.start));
+        let next =
+            || Some(last.saturating_sub(Nanos::new(held(port))).saturating_sub(job.times.start));
         if job.stopped(now) || job.too_slow(now, next) {
             break;
         }
-        let end = if now < job.time { job.time } else { job.end };
+        let end = if now < job.times.end { job.times.end } else { job.times.latest };
         let step = now.saturating_add(Nanos::from_millis(20)).min(end);
         if port.drain(step)? {
             break;
@@ -194,7 +195,7 @@ fn write<P: TxPort>(
                 ..hand.meta(&built, departure.tag, Nanos::ZERO)
             },
             (limited, place) => {
-                let deadline = job.start.saturating_add(departure.at);
+                let deadline = job.times.start.saturating_add(departure.at);
                 let launch = if limited { deadline } else { Nanos::ZERO };
                 TxMeta { place, external, ..hand.meta(&built, departure.tag, launch) }
             }

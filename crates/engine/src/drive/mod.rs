@@ -99,6 +99,22 @@ impl LiveTx {
     }
 }
 
+/// The times of a run, on the clock of the port that sends.
+#[derive(Clone, Copy, Debug)]
+pub struct RunTimes<'a> {
+    /// When it starts: deadlines count from here.
+    pub start: Nanos,
+    /// When its time is over. A sender that is behind its schedule by more than [`BEHIND`] ends then.
+    pub end: Nanos,
+    /// When it ends at the latest. Flows with a rate end by their own schedule: leave them a moment after the last
+    /// deadline, so that the last frames get out.
+    pub latest: Nanos,
+    /// How deadlines are awaited.
+    pub wait: Wait,
+    /// How far the clock of the day is ahead of the port's, in nanoseconds (modulo 2^64): for probes that carry it.
+    pub unix_offset: &'a UnixOffset,
+}
+
 /// What a transmit core is to send.
 #[derive(Debug)]
 pub struct Job<'a> {
@@ -110,18 +126,8 @@ pub struct Job<'a> {
     pub shard: Shard,
     /// Numbers of their frames.
     pub sequences: &'a Sequences,
-    /// When the run starts, on the port's clock: deadlines count from here.
-    pub start: Nanos,
-    /// When its time is over, on the port's clock. A sender that is behind its schedule by more than [`BEHIND`] ends then.
-    pub time: Nanos,
-    /// When it ends at the latest, on the port's clock. Flows with a rate end by their own schedule:
-    /// leave them a moment after the last deadline, so that the last frames get out.
-    pub end: Nanos,
-    /// How deadlines are awaited.
-    pub wait: Wait,
-    /// Where the clock of the day is ahead of the port's, in nanoseconds (modulo 2^64): for probes that carry
-    /// it.
-    pub unix_offset: &'a UnixOffset,
+    /// Its times, on the port's clock.
+    pub times: RunTimes<'a>,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
     /// What others see of it.
@@ -140,13 +146,14 @@ pub const BEHIND: Nanos = Nanos::from_millis(20);
 impl Job<'_> {
     /// Whether its time is over at `now` and a sender whose next frame is due at `next`, from the start, is behind.
     fn too_slow(&self, now: Nanos, next: impl FnOnce() -> Option<Nanos>) -> bool {
-        now >= self.time
-            && next()
-                .is_some_and(|next| self.start.saturating_add(next).saturating_add(BEHIND) < now)
+        now >= self.times.end
+            && next().is_some_and(|next| {
+                self.times.start.saturating_add(next).saturating_add(BEHIND) < now
+            })
     }
 
     fn stopped(&self, now: Nanos) -> bool {
-        now >= self.end || self.stop.load(Ordering::Relaxed)
+        now >= self.times.latest || self.stop.load(Ordering::Relaxed)
     }
 
     fn schedule(&self) -> Schedule {
@@ -179,7 +186,7 @@ impl Job<'_> {
     /// A time on both clocks.
     fn moment(&self, now: Nanos) -> Moment {
         let monotonic_ns = now.get();
-        Moment { monotonic_ns, unix_ns: monotonic_ns.wrapping_add(self.unix_offset.get()) }
+        Moment { monotonic_ns, unix_ns: monotonic_ns.wrapping_add(self.times.unix_offset.get()) }
     }
 
     /// How late a frame of `flow` may be.
@@ -199,7 +206,7 @@ impl Job<'_> {
         let late = self.program.flows.get(stream.flow as usize).map(|flow| flow.late);
         match (stream.departures.pace.constant(), late) {
             (Some(rate), Some(Late::Send))
-                if stream.departures.burst == 1 && self.wait != Wait::Sleep =>
+                if stream.departures.burst == 1 && self.times.wait != Wait::Sleep =>
             {
                 let gap = rate.deadline(u64::from(self.shard.cores));
                 Nanos::new(gap.get().saturating_mul(3) / 4).min(SPACING_MAX)
@@ -303,7 +310,7 @@ impl SendPolicy {
 
 impl Plan {
     /// Plans for a core's share of a program. `repeats` is the longest round that the engine repeats,
-    /// 0 if it does not; `unix_offset` is that of [`Job`], as it is now.
+    /// 0 if it does not; `unix_offset` is that of [`RunTimes`], as it is now.
     pub fn new(
         program: &Program,
         flows: &[u32],
@@ -374,8 +381,8 @@ pub fn drive<P: TxPort, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: 
 fn await_start<C: Clock>(clock: &C, job: &Job<'_>) {
     const STEP: Nanos = Nanos::from_millis(10);
     let mut now = clock.now();
-    while now < job.start && !job.stopped(now) {
-        clock.wait_until(now.saturating_add(STEP).min(job.start), Wait::Sleep);
+    while now < job.times.start && !job.stopped(now) {
+        clock.wait_until(now.saturating_add(STEP).min(job.times.start), Wait::Sleep);
         now = clock.now();
     }
 }
@@ -436,7 +443,7 @@ impl TxCounters {
         mut out: Outgoing<'_>,
         taken: Vec<Departure>,
     ) {
-        let elapsed = now.saturating_sub(job.start);
+        let elapsed = now.saturating_sub(job.times.start);
         let told = job.stop.load(Ordering::Relaxed);
         let until = if told {
             let next = taken.first().copied().or_else(|| out.peek());

@@ -316,7 +316,7 @@ impl<'a> Outgoing<'a> {
     /// Takes in what changed. `now` is the time by which frames are taken.
     #[inline]
     pub(super) fn listen(&mut self, now: Nanos) {
-        let elapsed = now.saturating_sub(self.job.start);
+        let elapsed = now.saturating_sub(self.job.times.start);
         self.elapsed = elapsed;
         let Some(Listener { changes, .. }) = self.job.changes else { return };
         if changes.version() != self.version || self.held.is_some_and(|at| elapsed >= at) {
@@ -367,7 +367,7 @@ impl<'a> Outgoing<'a> {
             return false;
         }
         let Some(listener) = self.job.changes else { return true };
-        let elapsed = now.saturating_sub(self.job.start);
+        let elapsed = now.saturating_sub(self.job.times.start);
         let pauses = self.schedule.pauses_until().is_some_and(|until| elapsed < until);
         !pauses && listener.changes.idle(listener.core, self.version)
     }

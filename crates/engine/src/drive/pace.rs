@@ -114,11 +114,11 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
                     break;
                 }
                 let pause = if self.out.is_starving() { STARVED } else { IDLE };
-                let soon = now.saturating_add(pause).min(self.job.end);
+                let soon = now.saturating_add(pause).min(self.job.times.latest);
                 self.clock.wait_until(soon, Wait::Sleep);
                 continue;
             };
-            self.wait(self.job.start.saturating_add(next.at), now);
+            self.wait(self.job.times.start.saturating_add(next.at), now);
         }
         self.flush()?;
         self.drain()?;
@@ -196,7 +196,7 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
     fn drop_late(&mut self, now: Nanos) {
         let Some(_) = self.drift else { return };
         let Pace { out, tally, job, cost, .. } = self;
-        let elapsed = now.saturating_sub(job.start);
+        let elapsed = now.saturating_sub(job.times.start);
         let takes = cost.get().saturating_mul(self.batch as u64);
         let by = |drift: Nanos| elapsed.saturating_add(Nanos::new(takes.min(drift.get() / 2)));
         let mut gone = 0;
@@ -219,7 +219,7 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
     fn prepare(&mut self, now: Nanos) -> Result<(), PortError> {
         self.drop_late(now);
         let (have, most) = (self.departures.len(), self.most());
-        let ahead = now.saturating_sub(self.job.start).saturating_add(BUILD_AHEAD);
+        let ahead = now.saturating_sub(self.job.times.start).saturating_add(BUILD_AHEAD);
         // top up by halves: a call for every frame would cost more than the frame
         if have > most / 2 || self.out.peek().is_none_or(|next| next.at > ahead) {
             return Ok(());
@@ -247,10 +247,10 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
 
     /// How many frames at the front are due.
     fn due(&self, now: Nanos) -> usize {
-        if now < self.job.start {
+        if now < self.job.times.start {
             return 0;
         }
-        let elapsed = now.saturating_sub(self.job.start);
+        let elapsed = now.saturating_sub(self.job.times.start);
         self.departures.iter().take_while(|departure| departure.at <= elapsed).count()
     }
 
@@ -274,7 +274,7 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
         if self.drift.is_none() {
             return due;
         }
-        let elapsed = now.saturating_sub(self.job.start);
+        let elapsed = now.saturating_sub(self.job.times.start);
         let (job, out) = (self.job, &self.out);
         let dropped = &mut self.dropped;
         let mut too_late = |departure: &Departure| {
@@ -340,7 +340,7 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
             let first = departure.part <= 1;
             self.tally.requested(departure.tag, &built);
             let deadline =
-                (hand.limited && first).then(|| self.job.start.saturating_add(departure.at));
+                (hand.limited && first).then(|| self.job.times.start.saturating_add(departure.at));
             self.handed.push_back(Handed {
                 tag: departure.tag,
                 counted: built.counted,
@@ -366,16 +366,16 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
 
     /// Waits for `deadline`, in steps that let a stop through.
     fn wait(&self, deadline: Nanos, now: Nanos) {
-        let deadline = match self.job.wait {
+        let deadline = match self.job.times.wait {
             Wait::Sleep => deadline.max(now.saturating_add(NAP)),
             Wait::Spin | Wait::Hybrid => deadline,
         };
-        let step = self.clock.step(now, STEP).min(self.job.end);
+        let step = self.clock.step(now, STEP).min(self.job.times.latest);
         if deadline > step {
             self.job.live.wait_for(deadline);
             self.clock.wait_until(step, Wait::Sleep);
         } else {
-            self.clock.wait_until(deadline, self.job.wait);
+            self.clock.wait_until(deadline, self.job.times.wait);
         }
     }
 }

@@ -49,10 +49,10 @@ pub(super) fn repeat<P: TxPort, C: Clock>(
 ) -> Result<(), PortError> {
     write_round(port, job, period)?;
     port.repeat(&Repeat {
-        start: job.start,
+        start: job.times.start,
         length_q32: period.length_q32,
         limit: all,
-        stop: job.end,
+        stop: job.times.latest,
     })?;
     let mut done = false;
     let mut now = clock.now();
@@ -62,10 +62,10 @@ pub(super) fn repeat<P: TxPort, C: Clock>(
     let next = |gone: u64| {
         let left = (u128::from(all.saturating_sub(gone)).saturating_mul(length) / round) >> 32;
         let left = Nanos::new(u64::try_from(left).unwrap_or(u64::MAX));
-        Some(job.time.saturating_sub(job.start).saturating_sub(left))
+        Some(job.times.end.saturating_sub(job.times.start).saturating_sub(left))
     };
     while !done && !job.stopped(now) && !job.too_slow(now, || next(gone)) {
-        let end = if now < job.time { job.time } else { job.end };
+        let end = if now < job.times.end { job.times.end } else { job.times.latest };
         let step = now.saturating_add(LOOK).min(end).min(job.live.intervals.next());
         done = port.drain(step)?;
         port.flush()?;

@@ -14,7 +14,7 @@ use wirebeat_units::{FrameRate, Nanos};
 use wirebeat_wire::fragment::Fragment;
 use wirebeat_wire::probe::Probe;
 
-use super::{Driven, Job, LiveTx, Plan, Sequences, TxFlowStats, drive};
+use super::{Driven, Job, LiveTx, Plan, RunTimes, Sequences, TxFlowStats, drive};
 use crate::clock::{Clock, Wait};
 use crate::collect::{LiveRx, Manner, collect_and_tell};
 use crate::loopback::{self, Link, LoopbackRx, LoopbackTx, VirtualClock};
@@ -93,11 +93,13 @@ impl World {
             flows,
             shard,
             sequences: &self.sequences,
-            start: START,
-            time: self.time,
-            end: self.end,
-            wait: Wait::Spin,
-            unix_offset: &UnixOffset::default(),
+            times: RunTimes {
+                start: START,
+                end: self.time,
+                latest: self.end,
+                wait: Wait::Spin,
+                unix_offset: &UnixOffset::default(),
+            },
             stop: &self.stop,
             live: &self.live,
             playbacks: RefCell::default(),
@@ -489,11 +491,13 @@ fn late_frames_are_spaced_by_most_of_their_gap_unless_something_else_counts() {
             flows: &[],
             shard: Shard { core: 0, cores },
             sequences: &world.sequences,
-            start: START,
-            time: world.time,
-            end: world.end,
-            wait,
-            unix_offset: &UnixOffset::default(),
+            times: RunTimes {
+                start: START,
+                end: world.time,
+                latest: world.end,
+                wait,
+                unix_offset: &UnixOffset::default(),
+            },
             stop: &world.stop,
             live: &world.live,
             playbacks: RefCell::default(),

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::drive::{LiveTx, Sequences};
+use wirebeat_engine::drive::{LiveTx, RunTimes, Sequences};
 use wirebeat_engine_linux::affinity::HelperCpuGuard;
 use wirebeat_engine_linux::kernel::Accepted;
 use wirebeat_engine_linux::scheduling::{ThreadState, raise_helpers};
@@ -308,13 +308,17 @@ impl Running<'_> {
         self.lab.day.refresh();
         let unix_offset = self.lab.day.offset().clone();
         let at_work = AtWork::new(self.open.senders.len());
-        let marching = SendContext {
+        let end = start.saturating_add(self.plan.time_limit());
+        let context = SendContext {
             program: &self.plan.program,
             sequences: &sequences,
-            start,
-            end: start.saturating_add(self.plan.time_limit()),
-            wait: self.plan.wait,
-            unix_offset: &unix_offset,
+            times: RunTimes {
+                start,
+                end,
+                latest: end,
+                wait: self.plan.wait,
+                unix_offset: &unix_offset,
+            },
             stop: &halt.flag,
             changes: self.open.control.as_ref().map(Control::changes),
             at_work: &at_work,
@@ -365,11 +369,11 @@ impl Running<'_> {
         let sent = thread::scope(|scope| {
             let threads: Vec<_> = senders
                 .iter_mut()
-                .map(|sender| sender.spawn(scope, marching, &mut clocks))
+                .map(|sender| sender.spawn(scope, context, &mut clocks))
                 .collect();
             for (place, _) in threads.iter().enumerate().filter(|(_, thread)| thread.is_err()) {
                 // The others would wait for it.
-                marching.changes.inspect(|changes| changes.leave(place));
+                context.changes.inspect(|changes| changes.leave(place));
                 at_work.leave();
             }
             let heeding = thread::Builder::new().name("stop".to_owned());

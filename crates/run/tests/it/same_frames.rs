@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use pcap_file::pcapng::{Block, PcapNgReader};
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
-use wirebeat_engine::drive::{Job, LiveTx, Plan, Sequences, drive};
+use wirebeat_engine::drive::{Job, LiveTx, Plan, RunTimes, Sequences, drive};
 use wirebeat_engine::loopback::{Link, VirtualClock, pair};
 use wirebeat_engine::port::{Arrival, RxPort};
 use wirebeat_engine_linux::packet::{Accept, PacketReceive, PacketRx};
@@ -250,11 +250,13 @@ fn in_memory(bed: &Testbed, load: Load) -> (Flows, [Departures; 3]) {
         flows: &[0, 1, 2],
         shard: Shard::WHOLE,
         sequences: &Sequences::new(3),
-        start,
-        time: Nanos::MAX,
-        end: Nanos::MAX,
-        wait: Wait::Spin,
-        unix_offset: &UnixOffset::default(),
+        times: RunTimes {
+            start,
+            end: Nanos::MAX,
+            latest: Nanos::MAX,
+            wait: Wait::Spin,
+            unix_offset: &UnixOffset::default(),
+        },
         stop: &AtomicBool::new(false),
         live: &LiveTx::default(),
         playbacks: std::cell::RefCell::default(),
