@@ -354,29 +354,47 @@ enum place {
 	BEHIND,
 };
 
+/* Whether a number that is no higher than those of the flow was sent so long after them that its sender began anew. A CPU that was
+ * idle for long asks all: another may have seen what was sent meanwhile. */
+static __noinline int long_after(struct wb_rx_lane *lane, struct wb_flow *flow, __u64 sent, __u32 slot)
+{
+	__u32 i;
+
+	if (!lane || !flow || (lane->arrivals && sent <= lane->highest_sent + WB_RESTART_AFTER))
+		return 0;
+	if (!several_queues)
+		return 1;
+	for (i = 0; i < lane_count; i++, slot++) {
+		struct wb_rx_lane *other = bpf_map_lookup_elem(&lanes, &slot);
+
+		if (other && other->arrivals && sent <= other->highest_sent + WB_RESTART_AFTER)
+			return 0;
+	}
+	return 1;
+}
+
 static __always_inline enum place place(struct wb_rx_lane *lane, struct wb_flow *flow,
-					__u32 wire, __u64 sent, __u64 *number)
+					__u32 wire, __u64 sent, __u32 slot, __u64 *number)
 {
 	__s64 distance = (__s32)(wire + (__u32)flow->offset - (__u32)flow->highest);
 
 	*number = flow->highest + distance;
 	if (distance > 0)
 		return distance <= window_numbers(flow) ? NEAR : AHEAD;
-	/* a CPU that has seen nothing of the flow does not know when its highest was sent */
 	if (reaches(flow, *number, (flow->highest >> 5) - (*number >> 5)))
-		return lane->arrivals && sent > lane->highest_sent + WB_RESTART_AFTER ? BEHIND : NEAR;
-	return lane->arrivals && sent <= lane->highest_sent + WB_RESTART_AFTER ? LATE : BEHIND;
+		return lane->arrivals && long_after(lane, flow, sent, slot) ? BEHIND : NEAR;
+	return long_after(lane, flow, sent, slot) ? BEHIND : LATE;
 }
 
 /* Decides the held arrival without another that confirms it (`SequenceTracker::settle_held`). */
-static __always_inline void settle_held(struct wb_rx_lane *lane, struct wb_flow *flow)
+static __always_inline void settle_held(struct wb_rx_lane *lane, struct wb_flow *flow, __u32 slot)
 {
 	__u64 number;
 
 	if (!lane->held)
 		return;
 	lane->held = 0;
-	switch (place(lane, flow, lane->held_wire, lane->held_sent, &number)) {
+	switch (place(lane, flow, lane->held_wire, lane->held_sent, slot, &number)) {
 	case NEAR:
 		count(lane, flow, number, lane->held_sent);
 		break;
@@ -406,15 +424,15 @@ static __noinline int doubt(struct wb_rx_lane *lane, struct wb_flow *flow, __u32
 
 	if (!lane || !flow)
 		return 0;
-	at = place(lane, flow, wire, sent, &number);
+	at = place(lane, flow, wire, sent, slot, &number);
 	if (at == LATE) {
-		settle_held(lane, flow);
+		settle_held(lane, flow, slot);
 		count_late(lane, flow, number);
 		return 1;
 	}
 	step = wire - (__u32)lane->held_wire;
 	if (!lane->held || !step || step > window_numbers(flow) || step < -window_numbers(flow)) {
-		settle_held(lane, flow);
+		settle_held(lane, flow, slot);
 		hold(lane, wire, sent);
 		return 0;
 	}
@@ -423,7 +441,7 @@ static __noinline int doubt(struct wb_rx_lane *lane, struct wb_flow *flow, __u32
 	lane->held = 0;
 	if (several_queues)
 		catch_up(flow, slot);
-	switch (place(lane, flow, lane->held_wire, lane->held_sent, &held_number)) {
+	switch (place(lane, flow, lane->held_wire, lane->held_sent, slot, &held_number)) {
 	case BEHIND:
 		/* its number 0 follows the highest */
 		held_number = flow->highest + 1;
@@ -437,7 +455,7 @@ static __noinline int doubt(struct wb_rx_lane *lane, struct wb_flow *flow, __u32
 	default:
 		count(lane, flow, held_number, lane->held_sent);
 	}
-	switch (place(lane, flow, wire, sent, &number)) {
+	switch (place(lane, flow, wire, sent, slot, &number)) {
 	case NEAR:
 		return count(lane, flow, number, sent);
 	case LATE:
@@ -451,11 +469,11 @@ static __noinline int doubt(struct wb_rx_lane *lane, struct wb_flow *flow, __u32
 
 /* A number that is near decides the held one, too. */
 static __noinline int near_after_held(struct wb_rx_lane *lane, struct wb_flow *flow, __u64 number,
-				      __u64 sent)
+				      __u64 sent, __u32 slot)
 {
 	if (!lane || !flow)
 		return 0;
-	settle_held(lane, flow);
+	settle_held(lane, flow, slot);
 	return count(lane, flow, number, sent);
 }
 
@@ -481,13 +499,13 @@ static __noinline int track_any(struct wb_rx_lane *lane, struct wb_flow *flow, _
 		flow->highest = lane->highest;
 	if (!flow->highest)
 		return count(lane, flow, WB_BASE + wire, sent);
-	at = place(lane, flow, wire, sent, &number);
+	at = place(lane, flow, wire, sent, slot, &number);
 	if (wants_more(flow, at, number) && wb_grow(flow, slot))
-		at = place(lane, flow, wire, sent, &number);
+		at = place(lane, flow, wire, sent, slot, &number);
 	if (at != NEAR)
 		return doubt(lane, flow, wire, sent, slot);
 	if (lane->held)
-		return near_after_held(lane, flow, number, sent);
+		return near_after_held(lane, flow, number, sent, slot);
 	return count(lane, flow, number, sent);
 }
 

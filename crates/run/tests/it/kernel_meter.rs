@@ -278,6 +278,42 @@ fn a_queue_that_moves_between_cpus_counts_alike() {
     assert_eq!(flow.inter_arrival.moments.sum, i128::from(last - first));
 }
 
+/// A queue that was idle while another had what was sent since takes what comes late for late, and the numbers of a sender that
+/// began anew for that.
+#[test]
+fn a_queue_that_was_idle_tells_late_frames_from_a_new_beginning() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let cpus = affinity::allowed();
+    if cpus.len() < 2 {
+        println!("SKIPPED: two queues need two CPUs");
+        return;
+    }
+    let bed = Testbed::pair(&Options { queues: 2, ..Options::default() }).unwrap();
+    let options = ReceiveOptions { several_queues: true, ..receive_options(&bed, expecting(1)) };
+    let receiver = bed.b.namespace.run(|| KernelReceiver::open(&options)).unwrap().unwrap();
+    let sending = TxPlan { tags: 1, frame_max: BufferLen::new(1500), ..TxPlan::default() };
+    let (early, late, anew) = (1_000, 2_000_000_000, 4_000_000_000);
+    let mut total = 0;
+    let mut arrive = |cpu: usize, numbers: &mut dyn Iterator<Item = u32>, sent: u64| {
+        let frames: Vec<_> = numbers.map(|number| probe(0, number, sent)).collect();
+        bed.a.namespace.run(|| send(&sending, &frames, cpus[cpu])).unwrap();
+        total += frames.len() as u64;
+        let patience = Instant::now() + Duration::from_secs(5);
+        while receiver.summary().flows[&0].frames < total && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        receiver.summary().flows[&0].sequence.clone()
+    };
+    arrive(0, &mut (0..100), early);
+    arrive(1, &mut (100..110), early);
+    arrive(0, &mut (110..200).chain(203..300), late);
+    let seen = arrive(1, &mut (200..203), late);
+    let counts = (seen.unique, seen.reordered, seen.restarts, seen.implausible);
+    assert_eq!(counts, (300, 3, 0, 0), "{seen:?}");
+    let seen = arrive(1, &mut (0..50), anew);
+    assert_eq!((seen.unique, seen.restarts, seen.implausible), (350, 1, 0), "{seen:?}");
+}
+
 #[test]
 fn losses_duplicates_and_reordering_count_alike() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
