@@ -64,13 +64,15 @@ const fn when(value: u32, then: u8, otherwise: u8) -> libc::sock_filter {
 
 /// The program.
 pub(super) fn program(accept: Accept, kinds: Kinds) -> Vec<libc::sock_filter> {
-    let mut program = Vec::with_capacity(56);
+    let mut program = Vec::with_capacity(60);
+    // sockets of a group are given what leaves, by kernels that do not know the group's flag against it (6.1)
+    program.extend([
+        op(LOAD_WORD, PACKET_TYPE),
+        when(libc::PACKET_OUTGOING as u32, 0, 1),
+        op(RETURN, 0),
+    ]);
     if accept == Accept::Ours {
-        program.extend([
-            op(LOAD_WORD, PACKET_TYPE),
-            when(libc::PACKET_OTHERHOST as u32, 0, 1),
-            op(RETURN, 0),
-        ]);
+        program.extend([when(libc::PACKET_OTHERHOST as u32, 0, 1), op(RETURN, 0)]);
     }
     if kinds == Kinds::Any {
         program.push(op(RETURN, ALL));
@@ -258,6 +260,18 @@ mod tests {
         let other = libc::PACKET_OTHERHOST as u32;
         assert_eq!(run(&program(Accept::Ours, Kinds::Any), &arp, other), 0);
         assert_eq!(run(&program(Accept::Ours, Kinds::Any), &arp, 0), ALL);
+    }
+
+    #[test]
+    fn what_leaves_never_passes() {
+        let frame = frame(&[0x0800], 9, 17);
+        for accept in [Accept::All, Accept::Ours] {
+            for kinds in [Kinds::Probed, Kinds::Any] {
+                let program = program(accept, kinds);
+                assert_eq!(run(&program, &frame, libc::PACKET_OUTGOING as u32), 0);
+                assert_eq!(run(&program, &frame, libc::PACKET_HOST as u32), ALL);
+            }
+        }
     }
 
     #[test]

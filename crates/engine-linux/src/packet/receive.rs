@@ -29,7 +29,7 @@ const FRAME_LEN: usize = 2048;
 /// After so long the kernel hands over a block that is not full; its timer counts milliseconds.
 const RETIRE: Nanos = Nanos::from_millis(1);
 /// PACKET_FANOUT_FLAG_IGNORE_OUTGOING (`linux/if_packet.h`): a group is given what leaves as well, whatever its sockets asked
-/// for.
+/// for. Kernels that do not know it take it and do nothing; there the filter drops what leaves.
 const IGNORE_OUTGOING: u32 = 0x4000;
 /// How long a block may take to come when the interface is gone, on a busy machine.
 const GRACE: Nanos = Nanos::from_millis(20);
