@@ -135,6 +135,10 @@ fn copies_are_duplicates() {
 fn loss_and_order_are_counted_to_the_packet() {
     require!(Capability::NetworkNamespaces, Capability::Pktgen, Capability::Netem);
     let bed = cable_to_a_program();
+    // the far stack says that nobody listens there: it is not to ask for an address first, as the answer could be lost as well
+    let neighbour =
+        format!("ip neigh replace {} lladdr {} dev wb1 nud permanent", bed.a.ipv4, bed.a.mac);
+    command(&bed.b.namespace, &neighbour);
     let pktgen = Pktgen::new(&bed);
     // with a queue before the driver, which others pass by
     pktgen.set(&["count 2000", "delay 500000", "xmit_mode queue_xmit"]);
