@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 use wirebeat_engine_linux::card::SharedCard;
 use wirebeat_engine_linux::kernel::Attachment;
 use wirebeat_netlink::{
-    Channels, Link, LinkIndex, Namespace, Netlink, ResolveError, ResolveOptions, RouteKind,
-    XdpFeatures, XdpMode,
+    Channels, Link, LinkError, LinkIndex, Namespace, Netlink, ResolveError, ResolveOptions,
+    RouteKind, XdpFeatures, XdpMode,
 };
 use wirebeat_traffic::compile::{Destination, Link as Facts, Links, Route, destinations};
 use wirebeat_traffic::scenario::{PortSpec, Scenario};
@@ -190,10 +190,9 @@ fn link(port: &ResolvedPort, scenario: &Scenario) -> Result<Option<Link>, RunErr
     let optional = asked.is_some_and(|engine| !engine.needs_link());
     let mut netlink = port.netlink()?;
     if let Some(interface) = &port.spec.interface {
-        let link = netlink
-            .link_by_name(interface)
-            .map_err(|error| RunError::usage(format!("port '{}': {error}", port.name)))?;
-        return Ok(Some(link));
+        let told = |error: LinkError| error.fault().at(format!("port '{}'", port.name));
+        let link = netlink.link_by_name(interface);
+        return link.map(Some).map_err(|error| RunError::usage(told(error)));
     }
     match scenario.destination_from(&port.name) {
         Some(destination) => match netlink.route_to(destination, None) {

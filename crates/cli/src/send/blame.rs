@@ -76,10 +76,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
     ("give the flow a 'rate'", "give --rate"),
     ("give the packet an ethernet header with a 'source'", "give --source-mac"),
-    (
-        "because no flow from here has a destination; write for example 'interface: eth1'",
-        "because nothing says where frames go; give it, for example --interface eth1",
-    ),
+    ("because no flow from here has a destination", "because nothing says where frames go"),
     ("for example 'interface: eth1'", "for example --interface eth1"),
     ("use the engine 'packet'", "use --engine packet"),
     ("give port 'sender' its 'speed'", "give --speed"),

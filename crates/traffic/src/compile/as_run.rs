@@ -8,6 +8,7 @@ use wirebeat_units::{Bytes, Nanos};
 use super::{CompileError, Link, Links, links, stack};
 use crate::program::{Flow, Program};
 use crate::scenario::header::Header;
+use crate::scenario::header::payload::Payload;
 use crate::scenario::size::{Length, Of};
 use crate::scenario::{FlowSpec, PortSpec, Probe, Scenario, Size};
 
@@ -47,7 +48,13 @@ fn packet(
     }
     match links::addresses(scenario, links, name, spec)? {
         Some(addresses) if addresses.source.is_unspecified() => Ok(None),
-        addresses => Ok(Some(stack::stack(name, &packet, addresses.as_ref())?)),
+        addresses => {
+            let mut headers = stack::stack(name, &packet, addresses.as_ref())?;
+            if *packet.payload != Payload::default() {
+                headers.push(Header::Payload(packet.payload.clone()));
+            }
+            Ok(Some(headers))
+        }
     }
 }
 
