@@ -201,6 +201,7 @@ fn driven<P: TxPort>(
             live: &LiveTx::default(),
             playbacks: std::cell::RefCell::default(),
             changes: None,
+            limit: None,
         };
         Ok::<_, Failure>(drive(port, &MonotonicClock, &job, plan))
     };

@@ -62,7 +62,7 @@ struct Wirebeat {
 #[derive(Subcommand, Debug)]
 enum Command {
     Send(Box<send::Args>),
-    Receive(receive::Args),
+    Receive(Box<receive::Args>),
     Replay(Box<replay::Args>),
     Run(run::Args),
     Check(check::Args),

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::receive::Listen;
+use wirebeat_run::remote::Grant;
 use wirebeat_run::{
     Codec, Filter, Group, Interval, KeySource, LogForm, LogRequest, Observer, Progress,
     ReceiveRequest, doctor,
@@ -27,12 +28,14 @@ Examples:
   wirebeat receive --interface eth1
   wirebeat receive --interface eth1 --source 10.0.0.1 --port 5001 --time 60s
   wirebeat receive --interface eth1 --bins 1000x100ns --json report.json
-  wirebeat receive --interface eth1 --listen --once";
+  wirebeat receive --interface eth1 --listen --once
+  wirebeat receive --interface eth1 --listen --allow-send 10.0.0.1,rate=50Mbps,time=10m";
 
 /// Measure what arrives
 ///
 /// Measures the UDP datagrams that arrive on an interface, until it is stopped, and reports them. With
-/// --listen it also measures for `wirebeat send --peer` on another host; it only counts and answers.
+/// --listen it also measures for `wirebeat send --peer` on another host; it only counts and answers, unless --allow-send
+/// lets it send, too.
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -185,6 +188,10 @@ struct ListenArgs {
     /// End after the first sender has been served
     #[arg(long)]
     once: bool,
+    /// Let senders with the key have this host send UDP to these addresses or prefixes, at most so fast on the line and so
+    /// long in all [default: nothing; rate=10Mbps,time=60s]
+    #[arg(long, value_name = "DEST[,DEST…][,rate=…][,time=…]")]
+    allow_send: Option<Grant>,
 }
 
 /// Receives.
@@ -241,20 +248,24 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
 impl ListenArgs {
     fn listen(&self) -> Result<Option<Listen>, Failure> {
         let Some(at) = &self.listen else {
-            let idle = match (self.once, self.key.given()) {
-                (true, _) => "--once",
-                (false, true) => "a key",
-                (false, false) => return Ok(None),
+            let idle = match (self.once, self.allow_send.is_some(), self.key.given()) {
+                (true, _, _) => "--once",
+                (false, true, _) => "--allow-send",
+                (false, false, true) => "a key",
+                (false, false, false) => return Ok(None),
             };
             let message = format!("{idle} is for senders on other hosts, and none is waited for");
             return Err(Failure::usage(&message).hint("add --listen, or leave it out"));
         };
         let address = at.address();
         let key = match self.key.source() {
-            None if !address.ip().is_loopback() => Some(KeySource::Text(key::generate()?)),
+            None if !address.ip().is_loopback() || self.allow_send.is_some() => {
+                Some(KeySource::Text(key::generate()?))
+            }
             given => given,
         };
-        Ok(Some(Listen { address, key, once: self.once }))
+        let allow_send = self.allow_send.clone();
+        Ok(Some(Listen { address, key, once: self.once, allow_send }))
     }
 
     /// Whether whoever started this knows the key already, or needs none.

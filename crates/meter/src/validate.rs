@@ -81,6 +81,14 @@ impl MeterBooks {
     }
 }
 
+impl Distribution {
+    /// Checks what at most `limit` frames gave a value for.
+    pub fn validate(&self, limit: u64) -> Result<(), InvalidSummary> {
+        let invalid = |problem| InvalidSummary { place: "distribution".to_owned(), problem };
+        check_distribution(self, limit, true).map_err(invalid)
+    }
+}
+
 fn check_books(books: &FlowBooks) -> Check {
     let FlowBooks { frames, frame_bytes, unique, duplicates, reordered, lost, .. } = books;
     let counts = [*frames, *frame_bytes, *unique, *duplicates, *reordered, lost.unsigned_abs()];

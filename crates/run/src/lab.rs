@@ -21,6 +21,7 @@ use wirebeat_units::Nanos;
 use crate::day_clock::DayClock;
 use crate::engines::{self, Ability, Engine};
 use crate::error::RunError;
+use crate::granted::Bounds;
 use crate::observe::{Observer, Stop};
 use crate::options::{KeySource, Options, Peer};
 use crate::placement::Cpus;
@@ -71,6 +72,8 @@ pub struct Lab {
     pub(crate) accepted: Vec<Option<Accepted>>,
     /// The connections to receivers on other hosts, between runs.
     pub(crate) connections: Vec<(Host, RestingConnection)>,
+    /// What bounds its runs, where they are sent for another host.
+    pub(crate) bounds: Option<Bounds>,
 }
 
 /// A receiver on another host, as a run names it.
@@ -134,6 +137,7 @@ impl Lab {
             watches: Vec::new(),
             accepted: Vec::new(),
             connections: Vec::new(),
+            bounds: None,
         })
     }
 

@@ -18,6 +18,7 @@ mod engines;
 mod error;
 mod facts;
 mod files;
+mod granted;
 mod intervals;
 mod lab;
 mod links;

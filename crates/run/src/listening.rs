@@ -20,14 +20,16 @@ use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::{LinkEvent, LinkWatch};
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::model::{End, Interval, Relation, Report, Station};
+use wirebeat_traffic::scenario::EngineChoice;
 use wirebeat_units::Nanos;
-use wirebeat_units::human::counted;
+use wirebeat_units::human::{self, counted};
 
 use crate::applications::Applications;
 use crate::cards;
 use crate::engines::Engine;
 use crate::error::RunError;
 use crate::facts;
+use crate::granted::GrantedSender;
 use crate::intervals::Timeline;
 use crate::links;
 use crate::observe::{Observer, Stop};
@@ -36,7 +38,7 @@ use crate::receive::{self, Listen, ReceiveRequest};
 use crate::receivers::{self, Receiver};
 use crate::remote::{
     AskedIntervals, ClockIdentity, Count, CpuSpent, Expected, Identity, IntervalBacklog, Limits,
-    Listener, Measured, Metering, Served, Service, Timeouts, serve,
+    Listener, Measured, Metering, SendingSide, Served, Service, Timeouts, serve,
 };
 use crate::session;
 use crate::timestamps;
@@ -88,7 +90,14 @@ pub(crate) fn receive(
         kept: IntervalBacklog::default(),
         unseen: Vec::new(),
         complete: 0,
+        granted: listen
+            .allow_send
+            .clone()
+            .map(|grant| GrantedSender::new(request, EngineChoice::from(engine), grant, stop)),
     };
+    if let Some(grant) = &listen.allow_send {
+        observer.notice(&format!("senders with the key may have this host send to {grant}"));
+    }
     let service = Service {
         identity: Identity {
             limits: Limits { flows: request.flows },
@@ -110,7 +119,8 @@ pub(crate) fn receive(
         Some(sender) => End::PeerGone { peer: sender.to_string() },
         None => session::stopped(stop).unwrap_or(End::Completed),
     };
-    let machine = served_findings(&served).into_iter().chain(unread).collect();
+    let sent = local.granted.as_ref().and_then(granted_finding);
+    let machine = served_findings(&served).into_iter().chain(sent).chain(unread).collect();
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: request.command_line.clone(),
@@ -175,6 +185,18 @@ fn served_findings(served: &Served) -> Vec<String> {
     findings
 }
 
+/// What was sent for senders.
+fn granted_finding(granted: &GrantedSender) -> Option<String> {
+    let (frames, time) = granted.total();
+    (time > Nanos::ZERO).then(|| {
+        format!(
+            "{} were sent for senders in {} altogether, as --allow-send permits",
+            counted(frames, "frame"),
+            human::time(time.get() as f64)
+        )
+    })
+}
+
 /// A meter for nobody.
 fn idle_meter(request: &ReceiveRequest) -> MeterConfig {
     MeterConfig { flows: Flows::Any(1), filter: request.filter, ..MeterConfig::default() }
@@ -205,6 +227,8 @@ struct Local<'a> {
     /// Those that the observer here has not seen.
     unseen: Vec<Interval>,
     complete: u64,
+    /// What sends for senders, where the owner allows it.
+    granted: Option<GrantedSender>,
 }
 
 impl Local<'_> {
@@ -409,6 +433,10 @@ impl Metering for Local<'_> {
     fn abandon(&mut self) {
         // it has begun, so there is a result, which is kept
         let _ = self.finish(LOST_SETTLE);
+    }
+
+    fn sending(&mut self) -> Option<&mut dyn SendingSide> {
+        self.granted.as_mut().map(|granted| granted as &mut dyn SendingSide)
     }
 
     fn between_senders(&mut self) -> Option<String> {

@@ -29,9 +29,9 @@ use crate::facts;
 use crate::intervals::Timeline;
 use crate::lab::Host;
 use crate::refused;
-use crate::remote::{self, Connection, Measurement, RemoteError};
+use crate::remote::{self, Connection, Measurement, RemoteError, Sent};
 use crate::replay::{self, Member, Replayed};
-use crate::session::Running;
+use crate::session::{Running, far};
 use crate::timestamps;
 use crate::transmit::gone;
 
@@ -59,9 +59,12 @@ pub(crate) struct Outcome {
 
 /// What a receiver on another host measured, and its ports.
 pub(crate) struct Remote {
+    host: Host,
     address: SocketAddr,
     stations: Vec<Station>,
     outcome: remote::RemoteOutcome,
+    /// What it sent, if it was to send; an error says why that is not known.
+    sent: Option<Result<Sent, String>>,
 }
 
 /// What is left of the receivers on other hosts at the end of a run.
@@ -85,16 +88,18 @@ pub(crate) fn finish_remote(
         Ok(measurements) => measurements,
         Err(error) => return RemoteResults { remotes: vec![Err(error)], connections: Vec::new() },
     };
-    let finish = |measurement: Measurement| {
+    let finish = |host: Host, mut measurement: Measurement| {
         let (address, stations) = (measurement.address(), measurement.stations().to_vec());
+        let sent = measurement.take_sent();
         let (outcome, connection) = measurement.finish_run(settle)?;
-        Ok((Remote { address, stations, outcome }, connection))
+        Ok((Remote { host, address, stations, outcome, sent }, connection))
     };
     // at the same time: each waits for frames on their way, and gives up a sender that says nothing
     let finished: Vec<_> = thread::scope(|scope| {
         let begun = measurements.into_iter().map(|(host, measurement)| {
             let address = measurement.address();
-            (host, address, scope.spawn(|| finish(measurement)))
+            let of = host.clone();
+            (host, address, scope.spawn(|| finish(of, measurement)))
         });
         let begun: Vec<_> = begun.collect();
         let join = |(host, address, thread): (Host, SocketAddr, ScopedJoinHandle<'_, _>)| {
@@ -138,7 +143,7 @@ pub(crate) fn report(
     mut run: Running<'_>,
     (mut timeline, spans): (Timeline, (Option<Nanos>, Nanos)),
     outcome: Outcome,
-) -> (Report, Vec<Interval>) {
+) -> (Report, Vec<Interval>, Vec<TxFlowStats>) {
     let mut end = outcome.end.clone();
     let changes = changes(&run, outcome.ran, !outcome.stopped_early);
     if let Some(control) = &run.open.control {
@@ -188,10 +193,19 @@ pub(crate) fn report(
     check_headers(&mut run);
     let at_interfaces = at_interfaces(&run, (&before, &after));
 
+    let ahead = |host: &Host| {
+        let mut remotes = outcome.remotes.iter().flatten();
+        Some(remotes.find(|remote| remote.host == *host)?.outcome.clocks.ahead_ns)
+    };
+    let far_clocks = run.plan.far.clocks_at_end(ahead);
     let mut receiver =
         receiver_side(&mut run, &mut end, (&mut machine_notes, &cards), &mut timeline)
             .map(|side| ReceiverSide { at_interfaces, ..side });
+    if let Some(side) = &mut receiver {
+        far::correct(&mut side.summary, &far_clocks);
+    }
     let mut clocks = Clocks::Same;
+    let mut far_sent = Vec::new();
     let several = outcome.remotes.len() > 1;
     for remote in outcome.remotes {
         let mut remote = match remote {
@@ -209,6 +223,11 @@ pub(crate) fn report(
         if remote.outcome.ended_early {
             end = ended_early(&end);
         }
+        match remote.sent.take() {
+            Some(Ok(sent)) => far_sent.push(sent),
+            Some(Err(why)) => end = far_failed(&end, &why),
+            None => {}
+        }
         machine_notes.extend(remote.outcome.measured.notes.iter().cloned());
         if !timeline.received_far(remote.outcome.intervals.clone()) {
             end = lost_peer(&end, &RemoteError::LargeIntervals { address: remote.address });
@@ -218,13 +237,23 @@ pub(crate) fn report(
     let received = receiver.as_ref().map(|side| &side.summary);
     machine_notes.extend(refused::charge(&mut tags, &run, (&before, &after), received));
     let frames: u64 = tags.iter().map(|tag| tag.sent.frames).sum();
+    for sent in &far_sent {
+        far::add(&mut tags, sent, outcome.start);
+        if let Some(why) = &sent.summary.ended {
+            end = far_failed(&end, &format!("it ended sending early: {why}"));
+        }
+    }
     let sender = (frames > 0 || !run.plan.program.flows.is_empty())
         .then(|| {
             let times = (outcome.start, outcome.halted.unwrap_or(outcome.ran));
             let of_cores = OfCores { interruptions: &interruptions, card_stamps: &card_stamps };
             sender_side(&run, (&tags, &outcome.replayed), times, (of_cores, &cards))
         })
-        .map(|side| with_shared(side, shared_errors.buckets));
+        .map(|side| with_shared(side, shared_errors.buckets))
+        .map(|mut side| {
+            side.stations.extend(far_sent.into_iter().flat_map(|sent| sent.summary.stations));
+            side
+        });
     machine_notes.extend(facts::shared_errors(&tags));
     let (costs, spent) = facts::cost(&outcome.cpu, frames);
     machine_notes.extend(facts::disturbances(&spent, &run.lab.machine));
@@ -249,7 +278,7 @@ pub(crate) fn report(
     let mut report = assemble(facts, sender, receiver);
     let told = timeline.finish(&mut report, spans);
     run.lab.accepted = run.open.accepted;
-    (report, told)
+    (report, told, tags)
 }
 
 /// A flow whose headers were changed from outside while it ran was not recognised from then on.
@@ -371,6 +400,14 @@ fn ended_early(end: &End) -> End {
                       later count as lost"
                 .to_owned(),
         },
+        other => other.clone(),
+    }
+}
+
+/// A listener on another host did not send what it was to send.
+fn far_failed(end: &End, why: &str) -> End {
+    match end {
+        End::Completed => End::Failed { message: format!("a port on another host: {why}") },
         other => other.clone(),
     }
 }
@@ -625,7 +662,9 @@ fn receiver_side(
         let engine = receiver.engine;
         let (received, resting) = receiver.rest();
         run.lab.receivers.extend(resting);
-        timeline.received(received.intervals);
+        let mut intervals = received.intervals;
+        far::correct_intervals(&mut intervals, &run.plan.far.clocks());
+        timeline.received(intervals);
         station.hardware_timestamps =
             timestamps::of_station(&run.lab.ports[place], received.card_stamps.as_ref());
         stations.push(station);

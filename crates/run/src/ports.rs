@@ -219,6 +219,10 @@ pub(crate) fn links(
     for ((number, port), engine) in (0u16..).zip(ports).zip(engines) {
         links.ports.insert(port.name.clone(), link_facts(number, port, *engine)?);
     }
+    // what a port on another host sends, its listener compiles with its own links
+    for (name, _) in scenario.ports.iter().filter(|(_, spec)| spec.peer.is_some()) {
+        links.ports.insert(name.clone(), Facts::of_sockets());
+    }
     for Destination { port: name, address, next_hop } in destinations(scenario, &links)? {
         let found = ports.iter().zip(engines).find(|(port, _)| port.name == name);
         let Some((port, engine)) = found else { continue };

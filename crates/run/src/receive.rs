@@ -50,6 +50,7 @@ use crate::placement::{self, Cpus};
 use crate::ports::{self, ResolvedPort};
 use crate::priority;
 use crate::receivers::{self, Receiver, Receiving};
+use crate::remote::Grant;
 use crate::session;
 use crate::timestamps;
 
@@ -115,6 +116,8 @@ pub struct Listen {
     pub key: Option<KeySource>,
     /// End after the first sender has been served.
     pub once: bool,
+    /// What is sent for senders, who must know a key then; `None`: nothing.
+    pub allow_send: Option<Grant>,
 }
 
 /// The kernel numbers the loopback interface of each network namespace so.

@@ -7,7 +7,9 @@ use std::thread::{self, ScopedJoinHandle, Thread};
 
 use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::drive::playback::Playback;
-use wirebeat_engine::drive::{Changes, Driven, Job, Listener, LiveTx, Plan, RunTimes, Sequences};
+use wirebeat_engine::drive::{
+    Changes, Driven, Job, LineLimit, Listener, LiveTx, Plan, RunTimes, Sequences,
+};
 use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_engine::port::{PortError, View};
 use wirebeat_engine_linux::affinity;
@@ -49,6 +51,8 @@ pub(crate) struct SendContext<'a> {
     pub(crate) stop: &'a AtomicBool,
     /// Changes from outside, if there may be some.
     pub(crate) changes: Option<&'a Changes>,
+    /// The most that a core sends.
+    pub(crate) limit: Option<LineLimit>,
     /// Where each says that it has ended.
     pub(crate) at_work: &'a AtWork,
 }
@@ -124,7 +128,7 @@ pub(crate) fn open(
     // in memory there is one, wherever it is put
     let shares = spread::shares(program, &flows, (seats.len(), port.spec.names_several()));
     let repeats = match opening.room {
-        None if engine.can(Ability::Repeat) => ROUND_MAX,
+        None if engine.can(Ability::Repeat) && !opening.is_limited => ROUND_MAX,
         _ => 0,
     };
     let core = |(seat, share): (&Seat, &Share)| {
@@ -251,6 +255,7 @@ impl TxWorker {
             live: &live,
             playbacks: RefCell::new(std::mem::take(&mut self.playbacks)),
             changes: context.changes.map(|changes| Listener { changes, core: self.place }),
+            limit: context.limit,
         };
         self.port.drive(clock, &job, &self.plan)
     }

@@ -91,6 +91,7 @@ fn counted_drive<P: TxPort, C: Clock>(
         live: &LiveTx::default(),
         playbacks: RefCell::default(),
         changes: None,
+        limit: None,
     };
     let plan = Plan::new(program, &flows, Shard::WHOLE, (0, 0));
     allocations(|| drive(port, clock, &job, &plan))

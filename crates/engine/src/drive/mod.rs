@@ -16,6 +16,7 @@ mod feed;
 mod final_packet;
 pub mod gates;
 mod intervals;
+mod limit;
 mod outgoing;
 mod pace;
 pub mod playback;
@@ -36,6 +37,7 @@ use wirebeat_wire::codec::Moment;
 
 pub use changes::{Changes, Listener, Refused, Update};
 pub use intervals::{SenderBooks, SenderSeries, SentBooks, TxIntervals};
+pub use limit::LineLimit;
 
 use errors::Errors;
 use outgoing::Outgoing;
@@ -137,6 +139,8 @@ pub struct Job<'a> {
     /// Changes from outside, if there may be some: then all cores of the run end together, and a port does not
     /// repeat a round by itself.
     pub changes: Option<Listener<'a>>,
+    /// The most that this core sends, whatever the program says; a port does not repeat a round by itself then.
+    pub limit: Option<LineLimit>,
 }
 
 /// A sender that is so far behind when its time is over is too slow: what it did not send is not reached. One that keeps up
@@ -150,6 +154,11 @@ impl Job<'_> {
             && next().is_some_and(|next| {
                 self.times.start.saturating_add(next).saturating_add(BEHIND) < now
             })
+    }
+
+    /// Whether a port may repeat a round by itself.
+    fn may_repeat(&self) -> bool {
+        self.changes.is_none() && self.limit.is_none()
     }
 
     fn stopped(&self, now: Nanos) -> bool {
@@ -354,7 +363,7 @@ pub fn drive<P: TxPort, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: 
         await_start(clock, job);
     }
     let outcome = match &plan.round {
-        Some((period, all)) if job.changes.is_none() && caps.repeats >= period.round.len() => {
+        Some((period, all)) if job.may_repeat() && caps.repeats >= period.round.len() => {
             repeat::repeat(port, clock, job, (period, *all), &mut tally)
         }
         _ if caps.holds => feed::feed(port, clock, job, &mut tally),

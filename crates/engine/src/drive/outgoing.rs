@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use wirebeat_traffic::program::{Built, Counted, Cutter, Image, Pace, Recorded, Stream};
 use wirebeat_traffic::schedule::{Departure, Schedule};
-use wirebeat_units::Nanos;
+use wirebeat_units::{LINE_OVERHEAD, Nanos};
 
 use super::changes::{Changes, Listener, Update};
+use super::limit::Bucket;
 use super::playback::{Found, Playback};
 use super::{Job, SendPolicy};
 use crate::port::{ExternalPayload, Place, TxCaps, View};
@@ -44,6 +45,8 @@ pub(super) struct Outgoing<'a> {
     playback_of: Vec<Option<usize>>,
     /// The time since the start by the last look at the clock.
     elapsed: Nanos,
+    /// What bounds all that it sends, if something does.
+    bucket: Option<Bucket>,
 }
 
 /// The packet whose fragments are being taken.
@@ -62,6 +65,7 @@ impl<'a> Outgoing<'a> {
             playback_of: job.program.streams.iter().map(of).collect(),
             playbacks,
             elapsed: Nanos::ZERO,
+            bucket: job.limit.map(Bucket::new),
             job,
             view: caps.view,
             external: caps.external,
@@ -82,6 +86,7 @@ impl<'a> Outgoing<'a> {
     pub(super) fn peek(&mut self) -> Option<Departure> {
         match self.cut.as_ref().and_then(|cut| cut.next) {
             Some((departure, _)) => Some(departure),
+            None if self.bucket.is_some() => self.peek_limited(),
             None if self.playbacks.is_empty() => self.schedule.peek(),
             None => self.peek_all().map(|(departure, _)| departure),
         }
@@ -104,16 +109,45 @@ impl<'a> Outgoing<'a> {
         first
     }
 
+    /// What is due next, not before the bucket has room for it.
+    #[cold]
+    fn peek_limited(&mut self) -> Option<Departure> {
+        let (departure, _) = self.peek_all()?;
+        let soonest = self.bucket.as_ref()?.soonest(self.line_bytes(&departure));
+        Some(Departure { at: departure.at.max(soonest), ..departure })
+    }
+
+    /// Bytes on the line of all frames of a packet.
+    fn line_bytes(&self, departure: &Departure) -> u64 {
+        let Some(stream) = self.stream(departure) else { return 0 };
+        let counted = match self.recorded(departure) {
+            Some(recorded) => stream.frames.counted_recorded(recorded.data, 0),
+            None => stream.frames.counted(departure.index),
+        };
+        let frames = u64::from(counted.packets) + u64::from(counted.fragments);
+        u64::from(counted.bytes) + frames * u64::from(LINE_OVERHEAD)
+    }
+
+    /// Whether the bucket has room for a packet, which leaves now or when it is due; takes it.
+    #[inline]
+    fn has_room(&mut self, departure: &Departure) -> bool {
+        if self.bucket.is_none() {
+            return true;
+        }
+        let (bytes, at) = (self.line_bytes(departure), departure.at.max(self.elapsed));
+        self.bucket.as_mut().is_none_or(|bucket| bucket.take(at, bytes))
+    }
+
     /// Appends up to `most` packets that are due by `until`.
     #[inline]
     fn next_packets(&mut self, until: Nanos, into: &mut Vec<Departure>, most: usize) {
-        if self.playbacks.is_empty() {
+        if self.playbacks.is_empty() && self.bucket.is_none() {
             self.schedule.next_due(until, into, most);
             return;
         }
         for _ in 0..most {
             let Some((departure, of)) = self.peek_all() else { return };
-            if departure.at > until {
+            if departure.at > until || !self.has_room(&departure) {
                 return;
             }
             match of.and_then(|number| self.playbacks.get_mut(number)) {

@@ -10,11 +10,11 @@ use wirebeat_traffic::compile::{Link as Imaginary, Links, compile};
 use wirebeat_traffic::program::{Late, Pace, Program};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_units::{FrameRate, Nanos};
+use wirebeat_units::{BitRate, FrameRate, Nanos};
 use wirebeat_wire::fragment::Fragment;
 use wirebeat_wire::probe::Probe;
 
-use super::{Driven, Job, LiveTx, Plan, RunTimes, Sequences, TxFlowStats, drive};
+use super::{Driven, Job, LineLimit, LiveTx, Plan, RunTimes, Sequences, TxFlowStats, drive};
 use crate::clock::{Clock, Wait};
 use crate::collect::{LiveRx, Manner, collect_and_tell};
 use crate::loopback::{self, Link, LoopbackRx, LoopbackTx, VirtualClock};
@@ -53,6 +53,7 @@ struct World {
     live: LiveTx,
     time: Nanos,
     end: Nanos,
+    limit: Option<LineLimit>,
 }
 
 impl World {
@@ -70,6 +71,7 @@ impl World {
             live: LiveTx::default(),
             time: Nanos::MAX,
             end: Nanos::MAX,
+            limit: None,
         }
     }
 
@@ -104,6 +106,7 @@ impl World {
             live: &self.live,
             playbacks: RefCell::default(),
             changes: None,
+            limit: self.limit,
         };
         drive(port, clock, &job, &Plan::new(&self.program, flows, shard, (0, 0)))
     }
@@ -339,6 +342,104 @@ fn an_overloaded_sender_that_drops_late_frames_sends_as_much_as_one_that_does_no
     }
 }
 
+/// A frame of 64 bytes, which are 84 on the line, in ten microseconds; ten of them at once.
+const BOUND: LineLimit = LineLimit { rate: BitRate(67_200_000), depth: 840 };
+
+/// That frames which left at these times keep to [`BOUND`] in every window, where they were taken `ahead` of their time.
+fn keeps_to_the_bound(times: &[Nanos], ahead: Nanos) {
+    for (index, from) in times.iter().enumerate().step_by(7) {
+        for (more, to) in times.iter().enumerate().skip(index + 10) {
+            let window = to.saturating_sub(*from).saturating_add(ahead);
+            let allowed = 10 + window.get() / 10_000;
+            let left = (more - index + 1) as u64;
+            assert!(left <= allowed, "{left} of {allowed} from frame {index} to {more}");
+        }
+    }
+}
+
+/// Whatever the program says, and whether the sender is on time or has to catch up.
+#[test]
+fn what_is_bounded_never_leaves_faster_than_that() {
+    // ten times the rate, three flows that fire together, and a sender that slept for a second before
+    for (flows, begun) in [
+        (vec![(Some(1_000_000), 600)], 0),
+        (vec![(Some(50_000), 200), (Some(50_000), 200), (Some(50_000), 200)], 0),
+        (vec![(Some(1_000), 600)], 1),
+    ] {
+        let mut world = World::new(&flows);
+        world.limit = Some(BOUND);
+        let late = START.saturating_add(Nanos::from_secs(begun));
+        world.clock.wait_until(late, Wait::Spin);
+        let (mut a, mut b) = pair(&world.clock, Link::default());
+        let driven = world.drive(&mut a, Shard::WHOLE);
+        assert!(driven.error.is_none());
+        let times: Vec<Nanos> =
+            arrivals(&mut b).iter().map(|(_, probe)| Nanos::new(probe.transmit_ns)).collect();
+        assert_eq!(times.len(), 600, "all of it leaves, later");
+        keeps_to_the_bound(&times, Nanos::ZERO);
+        let lasted = times[599].saturating_sub(times[0]);
+        assert!(lasted >= Nanos::from_micros(5_890), "{lasted:?}");
+    }
+}
+
+/// A port that holds frames until their launch time, and notes when each leaves.
+struct Holding {
+    port: LoopbackTx,
+    caps: TxCaps,
+    clock: VirtualClock,
+    left: Vec<Nanos>,
+}
+
+impl TxPort for Holding {
+    fn caps(&self) -> &TxCaps {
+        &self.caps
+    }
+    fn reserve(&mut self, want: usize) -> Result<usize, PortError> {
+        self.port.reserve(want)
+    }
+    fn slot(&mut self, index: usize) -> &mut [u8] {
+        self.port.slot(index)
+    }
+    fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
+        let now = self.clock.now();
+        self.left.extend(metas.iter().map(|meta| meta.launch.max(now)));
+        self.port.commit(metas)
+    }
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.port.flush()
+    }
+    fn settled(&mut self, each: &mut dyn FnMut(Fate, usize)) {
+        self.port.settled(each);
+    }
+    fn drain(&mut self, deadline: Nanos) -> Result<bool, PortError> {
+        self.port.drain(deadline)
+    }
+    fn totals(&self, totals: &mut [TxTotals]) {
+        self.port.totals(totals);
+    }
+}
+
+#[test]
+fn what_is_bounded_is_not_handed_to_a_port_that_holds_it_either() {
+    // for longer than it is fed ahead
+    const FRAMES: u64 = 15_000;
+    for (rate, begun) in [(1_000_000, 0), (10_000, 2)] {
+        let mut world = World::new(&[(Some(rate), FRAMES)]);
+        world.limit = Some(BOUND);
+        let late = START.saturating_add(Nanos::from_secs(begun));
+        world.clock.wait_until(late, Wait::Spin);
+        let (port, _b) = pair(&world.clock, Link::default());
+        let caps = TxCaps { holds: true, ..port.caps().clone() };
+        let mut port = Holding { port, caps, clock: world.clock.clone(), left: Vec::new() };
+        let driven = world.drive(&mut port, Shard::WHOLE);
+        assert!(driven.error.is_none());
+        assert_eq!(port.left.len() as u64, FRAMES);
+        keeps_to_the_bound(&port.left, super::feed::AHEAD);
+        let lasted = port.left[FRAMES as usize - 1].saturating_sub(port.left[0]);
+        assert!(lasted >= Nanos::from_millis(149), "{lasted:?}");
+    }
+}
+
 /// They counted as punctual.
 #[test]
 fn frames_that_the_port_refuses_have_no_departure() {
@@ -502,6 +603,7 @@ fn late_frames_are_spaced_by_most_of_their_gap_unless_something_else_counts() {
             live: &world.live,
             playbacks: RefCell::default(),
             changes: None,
+            limit: None,
         };
         [0, 1, 2, 3, 4].map(|at: usize| job.spacing(&world.program.streams[at]).get())
     };

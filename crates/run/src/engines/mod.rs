@@ -148,6 +148,8 @@ pub(crate) struct TxOpening<'a> {
     pub(crate) unix_offset: &'a UnixOffset,
     /// Of a run that can be changed: the longest frame to have room for, in bytes without FCS.
     pub(crate) room: Option<u16>,
+    /// Whether what a core sends is bounded: then no port repeats a round by itself.
+    pub(crate) is_limited: bool,
     /// Memory that the port takes payloads from.
     pub(crate) shared: Option<&'a Arc<Shared>>,
     /// The links in memory.

@@ -4,19 +4,25 @@
 //! connects or is connected to, as a sender that knows the key, as a receiver that does.
 
 use std::io::{self, Cursor, Read, Write};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wirebeat_engine::clock::MonotonicClock;
 use wirebeat_report::model::{Relation, Station};
-use wirebeat_units::Nanos;
+use wirebeat_traffic::compile::{Files, Link, Links, compile_numbered};
+use wirebeat_traffic::scenario::{PortSpec, Scenario};
+use wirebeat_units::{Fault, Nanos};
 
+use super::asked::{AskedSending, PORT, check_program, check_sources};
 use super::clock::ClockIdentity;
+use super::grant::Grant;
 use super::key::Key;
 use super::message::{
     Count, Expected, ExpectedFlow, Limits, Measured, REPLY_LIMIT, Reply, Request,
 };
-use super::session::{Collector, Identity, Metering, Session};
+use super::sent::{HeardSent, Sent, SentLook};
+use super::session::{Collector, Identity, Metering, SendingSide, Session};
 use super::transport::{Channel, Stream};
 
 /// Takes `bytes` as what each kind of peer might send.
@@ -75,7 +81,7 @@ fn as_sender(bytes: &[u8]) {
         clock: Arc::new(MonotonicClock),
         clock_identity: ClockIdentity::default(),
     };
-    let mut metering = Nothing;
+    let mut metering = Nothing(Granted("10.0.0.0/24,fd00::/64,rate=1Gbps,time=60s".parse().ok()));
     let (mut session, _) = Session::welcome(&mut metering, &identity);
     for line in bytes.split(|&byte| byte == b'\n') {
         let Ok(request) = Request::decode(line) else { continue };
@@ -96,8 +102,15 @@ fn as_receiver(bytes: &[u8]) {
         sent_from_ns: 0,
     };
     let mut collector = Collector::new(&expected);
+    let mut heard = HeardSent::new([0, 1].into());
     for line in bytes.split(|&byte| byte == b'\n') {
         let Ok(reply) = Reply::decode(line) else { continue };
+        match &reply {
+            Reply::SentFlow(flow) if flow.check().is_ok() => drop(flow.stats(Nanos::ZERO)),
+            Reply::Sending { intervals, .. } => drop(heard.take_in(intervals.clone())),
+            Reply::Sent(summary) => drop(heard.take_in(summary.intervals.clone())),
+            _ => {}
+        }
         match collector.take(reply) {
             Ok(None) => {}
             Ok(Some(_)) | Err(_) => break,
@@ -106,7 +119,7 @@ fn as_receiver(bytes: &[u8]) {
 }
 
 /// A receiver that nothing reaches.
-struct Nothing;
+struct Nothing(Granted);
 
 impl Metering for Nothing {
     fn stations(&self) -> Vec<Station> {
@@ -126,4 +139,68 @@ impl Metering for Nothing {
     }
 
     fn abandon(&mut self) {}
+
+    fn sending(&mut self) -> Option<&mut dyn SendingSide> {
+        Some(&mut self.0)
+    }
+}
+
+/// Holds what is asked against a grant, as a listener does, and sends nothing.
+struct Granted(Option<Grant>);
+
+impl Granted {
+    /// What passes has been compiled, and no frame of it may go anywhere else.
+    fn check(&self, asked: &AskedSending) -> Result<(), Fault> {
+        let Some(grant) = &self.0 else { return Ok(()) };
+        asked.check(grant)?;
+        let links = Links { ports: [(PORT.to_owned(), Link::imaginary(0))].into() };
+        let own = links.ports.get(PORT).map_or(&[][..], |link| &link.addresses);
+        check_sources(asked, own)?;
+        let mut scenario = Scenario { seed: asked.seed, ..Scenario::default() };
+        scenario.ports.insert(PORT.to_owned(), PortSpec::default());
+        let flows = asked.flows.iter().map(|one| (one.name.clone(), (*one.flow).clone()));
+        scenario.flows.extend(flows);
+        let number = |place: u16| asked.flows.get(usize::from(place)).map_or(place, |one| one.id);
+        let program = compile_numbered(&scenario, &links, &Files::default(), number);
+        let program = program.map_err(|error| error.problem().fault())?;
+        check_program(&program, program.flows.iter(), grant)?;
+        for stream in &program.streams {
+            let (image, mut slot) = (stream.frames.frame(), vec![0; 1 << 16]);
+            for number in 0..16 {
+                image.build(number, &mut slot);
+                let v4 = || <[u8; 4]>::try_from(slot.get(30..34)?).ok().map(IpAddr::from);
+                let v6 = || <[u8; 16]>::try_from(slot.get(38..54)?).ok().map(IpAddr::from);
+                let to = if slot.get(12..14) == Some(&[0x08, 0x00]) { v4() } else { v6() };
+                assert!(to.is_some_and(|to| grant.covers_address(to)), "a frame goes to {to:?}");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SendingSide for Granted {
+    fn grant(&self) -> Grant {
+        self.0.clone().unwrap_or(Grant { destinations: Vec::new(), rate_bps: 0, time_ns: 0 })
+    }
+
+    fn prepare(&mut self, asked: AskedSending) -> Result<Vec<Station>, String> {
+        self.check(&asked).map_err(|why| why.to_string())?;
+        Ok(Vec::new())
+    }
+
+    fn start(&mut self, _: Nanos) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn heard(&mut self) {}
+
+    fn sent(&mut self, _: bool) -> Result<SentLook, String> {
+        Ok(SentLook::Ended(Sent::default()))
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn end(&mut self) {}
 }

@@ -6,6 +6,9 @@
 //! gives up a sender that is silent, so ask about once a second, or [`Connection::keep`] it while
 //! nothing has begun (a [`RestingConnection`](super::RestingConnection) does). Nothing that a receiver says is believed before it has been checked.
 
+mod sending;
+
+use std::collections::BTreeSet;
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -25,11 +28,13 @@ use super::message::{
     Count, Expected, ExpectedFlow, LONGEST_SETTLE, Measured, PROTOCOL, REPLY_LIMIT, Reply, Request,
     Version, Welcome,
 };
+use super::sent::HeardSent;
 use super::session::Collector;
 use super::transport::{Channel, Halt, PACE, ReceivedMessage, TransportError};
 use super::{Key, RemoteError, Timeouts, key_for};
 use crate::observe::Stop;
 use crate::options::{KeySource, Peer};
+use sending::FarSending;
 
 /// How many exchanges compare the clocks.
 const EXCHANGES: usize = 64;
@@ -99,6 +104,9 @@ pub struct Measurement {
     heard: Heard,
     /// How the clocks relate, as far as that is known.
     clocks: ClockRelation,
+    /// What the listener sends, and in which intervals.
+    far: FarSending,
+    heard_sent: HeardSent,
 }
 
 /// What a receiver measured, and how its clock relates to ours.
@@ -239,6 +247,8 @@ impl Connection {
                 stations,
                 count: Count::default(),
                 asked: None,
+                far: FarSending::Nothing,
+                heard_sent: HeardSent::new(BTreeSet::new()),
             }),
             _ => Err(self.line.unexpected()),
         }
@@ -396,6 +406,7 @@ impl Measurement {
                 (self.count, self.asked) = (*count, None);
                 Ok(())
             }
+            Reply::Sending { .. } | Reply::SentFlow(_) | Reply::Sent(_) => self.take_sending(reply),
             Reply::Intervals(told) => {
                 self.asked = None;
                 let taken = self.heard.take_in((**told).clone());

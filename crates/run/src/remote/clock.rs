@@ -92,6 +92,11 @@ impl ClockLead {
         self.low
     }
 
+    /// The most.
+    pub fn high(&self) -> i64 {
+        self.high
+    }
+
     /// The middle.
     pub fn middle(&self) -> i64 {
         self.low.midpoint(self.high)

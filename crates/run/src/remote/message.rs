@@ -1,9 +1,9 @@
 //! What is said over a control connection, as JSON.
 //!
 //! The sender asks ([`Request`]), the receiver answers ([`Reply`]); `docs/control-connection.md` shows
-//! each shape. A receiver can only be asked to count and to tell: no request names an interface, a file,
-//! an address or anything else that is its owner's choice. Whatever a peer wrote into a text is made
-//! harmless ([`tame`]) before anyone sees it.
+//! each shape. A receiver can only be asked to count and to tell: no request names an interface, a file or
+//! anything else that is its owner's choice. Only one names addresses ([`Request::Send`]), and it is refused unless the
+//! owner allows them. Whatever a peer wrote into a text is made harmless ([`tame`]) before anyone sees it.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,11 +18,14 @@ use wirebeat_units::Nanos;
 use wirebeat_units::human::counted;
 use wirebeat_units::printable::printable;
 
+use super::asked::AskedSending;
 use super::clock::ClockIdentity;
+use super::grant::Grant;
 use super::intervals::{AskedIntervals, ToldIntervals};
+use super::sent::{SentFlowCounts, SentIntervals, SentSummary};
 
 /// The version of the messages. Both ends must have the same.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// The longest greeting, in bytes.
 pub const GREETING_LIMIT: usize = 4096;
@@ -32,7 +35,7 @@ pub const REPLY_LIMIT: usize = 4 << 20;
 /// The longest name of a flow, in characters.
 const NAME: usize = 64;
 /// The longest text of another kind, in characters.
-const TEXT: usize = 400;
+pub(super) const TEXT: usize = 400;
 /// The most entries of a list that only describes: stations, notes, roles.
 const ENTRIES: usize = 64;
 /// The most CPUs of a station.
@@ -56,6 +59,22 @@ pub enum Request {
     Intervals {
         /// When they end, if that was not said.
         ends: Option<AskedIntervals>,
+    },
+    /// Get ready to send these flows in the run that has begun: only where the owner allows it, and once for each run.
+    Send(Box<AskedSending>),
+    /// Begin to send them.
+    Start {
+        /// The number of the run that has begun.
+        run: u64,
+        /// When, in ns of the receiver's clock.
+        at_ns: u64,
+    },
+    /// What was sent?
+    Sent {
+        /// The number of the run that has begun.
+        run: u64,
+        /// Stop sending now.
+        stop: bool,
     },
     /// The last frame has been sent: let arrivals end, then tell what was measured.
     Finish {
@@ -96,6 +115,29 @@ pub enum Reply {
     },
     /// To `received`.
     Received(Count),
+    /// To `send`: all is open, at these ports.
+    Ready {
+        /// The number of the run.
+        run: u64,
+        /// The ports.
+        stations: Vec<Station>,
+    },
+    /// To `start`.
+    Started {
+        /// The number of the run.
+        run: u64,
+    },
+    /// To `sent`: it goes on.
+    Sending {
+        /// The number of the run.
+        run: u64,
+        /// What was not told before of intervals.
+        intervals: SentIntervals,
+    },
+    /// To `sent`, once for each flow when sending has ended.
+    SentFlow(Box<SentFlowCounts>),
+    /// To `sent`, at the end: all but the flows.
+    Sent(Box<SentSummary>),
     /// To `intervals`; to `finish`, as often as needed, before the end.
     Intervals(Box<ToldIntervals>),
     /// To `finish`, once for each flow.
@@ -141,6 +183,9 @@ pub struct Welcome {
     pub limits: Limits,
     /// Which clock it reads.
     pub clock: ClockIdentity,
+    /// What its owner lets it send; `None`: nothing.
+    #[serde(default)]
+    pub sends: Option<Grant>,
 }
 
 /// What a receiver takes.
@@ -290,7 +335,10 @@ impl Request {
         match &mut request {
             Request::Hello(version) => version.tame(),
             Request::Begin(expected) => expected.tame(),
-            Request::Clock
+            Request::Send(asked) => asked.tame(),
+            Request::Start { .. }
+            | Request::Sent { .. }
+            | Request::Clock
             | Request::Received
             | Request::Intervals { .. }
             | Request::Finish { .. } => {}
@@ -315,10 +363,16 @@ impl Reply {
                 tame_stations(&mut welcome.stations);
             }
             Reply::Incompatible(version) => version.tame(),
-            Reply::Begun { stations, .. } => tame_stations(stations),
+            Reply::Begun { stations, .. } | Reply::Ready { stations, .. } => {
+                tame_stations(stations)
+            }
+            Reply::Sent(sent) => sent.tame(),
             Reply::Finished(measured) => measured.tame(),
             Reply::Refused { reason } => tame(reason, TEXT),
             Reply::Busy
+            | Reply::Started { .. }
+            | Reply::Sending { .. }
+            | Reply::SentFlow(_)
             | Reply::Clock { .. }
             | Reply::Received(_)
             | Reply::Intervals(_)
@@ -377,7 +431,7 @@ fn tame_stamps(stamps: &mut HardwareTimestamps) {
     stamps.hand_over_to_wire_ns = Stats::default();
 }
 
-fn tame_stations(stations: &mut Vec<Station>) {
+pub(super) fn tame_stations(stations: &mut Vec<Station>) {
     stations.truncate(ENTRIES);
     for station in stations {
         let Station {

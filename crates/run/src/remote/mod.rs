@@ -4,18 +4,21 @@
 //! report holds both ends. From the wire upwards: `transport` (bytes, with the `key`), `message` (what
 //! is said), `session` (what follows from it), `door` and `server` (who is served), `client` (the
 //! sender), `resting` (a sender between two runs), `clock` (how two clocks relate). The receiver is passive: a peer can make it count and
-//! answer, and nothing else. How frames are sent and measured is not known here: a receiver brings
+//! answer, and nothing else, unless its owner lets it send (`grant`, `asked`, `sent`). How frames are sent and measured is not known here: a receiver brings
 //! its [`Metering`]. `docs/control-connection.md` has the wire shapes, the bounds and the threats.
 
 mod any_bytes;
+mod asked;
 mod client;
 mod clock;
 mod crowd;
 mod door;
+mod grant;
 mod intervals;
 mod key;
 mod message;
 mod resting;
+mod sent;
 mod server;
 mod session;
 #[cfg(test)]
@@ -28,16 +31,21 @@ use std::time::Duration;
 
 #[doc(hidden)]
 pub use any_bytes::feed;
+pub use asked::{AskedFlow, AskedSending};
+pub(crate) use asked::{PORT, check_program, check_sources};
 pub use client::{Caller, Connection, Measurement, RemoteOutcome};
 pub use clock::{ClockIdentity, ClockRelation};
+pub use grant::Grant;
 pub use intervals::{AskedIntervals, IntervalBacklog};
 pub use key::{Key, KeyError, generate as generate_key};
 pub use message::{
     Count, CpuSpent, Expected, ExpectedFlow, Limits, Measured, PROTOCOL, Version, Welcome,
 };
 pub use resting::RestingConnection;
+pub(crate) use sent::SentBacklog;
+pub use sent::{Sent, SentFlowCounts, SentIntervals, SentLook, SentSummary};
 pub use server::{Listener, Served, Service, serve};
-pub use session::{Identity, Metering};
+pub use session::{Identity, Metering, SendingSide};
 
 use wirebeat_report::exit::Exit;
 use wirebeat_units::human::counted;
@@ -82,6 +90,13 @@ pub enum RemoteError {
     Key(#[from] KeyError),
     /// There is no key, and the address is not a loopback one.
     KeyNeeded {
+        /// The address.
+        address: SocketAddr,
+        /// A key that will do.
+        example: String,
+    },
+    /// There is no key, and whoever connects could have this host send.
+    KeyToSend {
         /// The address.
         address: SocketAddr,
         /// A key that will do.
@@ -158,6 +173,13 @@ pub enum RemoteError {
         /// How many there are.
         asked: usize,
     },
+    /// Its owner does not let it send what it is to send.
+    NotAllowed {
+        /// Where.
+        address: SocketAddr,
+        /// What is not allowed, and what is.
+        why: Fault,
+    },
     /// It does not do what it was asked.
     Refused {
         /// Where.
@@ -203,6 +225,12 @@ impl RemoteError {
                     "others can reach {address}, so the control connection there needs a key";
                     "give both ends the same, for example {example}, which was made just now, or \
                      use a loopback address"
+                )
+            }
+            RemoteError::KeyToSend { address, example } => {
+                fault!(
+                    "whoever connects to {address} could have this host send, so the control connection there needs a key";
+                    "give both ends the same, for example {example}, which was made just now"
                 )
             }
             RemoteError::Listen { address, source } => {
@@ -282,6 +310,10 @@ impl RemoteError {
                     "let it take more with 'receive --flows {asked}', or send fewer"
                 )
             }
+            RemoteError::NotAllowed { address, why } => Fault {
+                what: format!("the listener at {address} may not send this: {}", why.what),
+                hint: why.hint.clone(),
+            },
             RemoteError::Refused { address, reason } => {
                 fault!("the receiver at {address} refused: {reason}")
             }
@@ -314,9 +346,11 @@ impl RemoteError {
         match self {
             RemoteError::Stopped { .. } => Exit::Unfinished,
             RemoteError::Key(KeyError::Random(_)) => Exit::Machine,
-            RemoteError::Key(_) | RemoteError::KeyNeeded { .. } | RemoteError::WrongKey { .. } => {
-                Exit::Usage
-            }
+            RemoteError::Key(_)
+            | RemoteError::KeyNeeded { .. }
+            | RemoteError::KeyToSend { .. }
+            | RemoteError::WrongKey { .. }
+            | RemoteError::NotAllowed { .. } => Exit::Usage,
             RemoteError::Listen { .. }
             | RemoteError::Unreachable { .. }
             | RemoteError::NotAReceiver { .. }

@@ -43,6 +43,10 @@ pub struct Listener {
 impl Listener {
     /// Listens. Refuses to without a key, unless the address is a loopback one.
     pub fn bind(listen: &Listen) -> Result<Listener, RemoteError> {
+        if listen.allow_send.is_some() && listen.key.is_none() {
+            let (address, example) = (listen.address, super::key::generate()?);
+            return Err(RemoteError::KeyToSend { address, example });
+        }
         let key = super::key_for(listen.address, listen.key.as_ref())?;
         let failed = |source| RemoteError::Listen { address: listen.address, source };
         let listener = TcpListener::bind(listen.address).map_err(failed)?;
@@ -249,6 +253,9 @@ impl Host<'_> {
                 }
                 _ => {}
             }
+            for notice in talk.session.notices() {
+                self.observer.notice(&format!("for the sender at {address}: {notice}"));
+            }
             let (told, pause) = talk.session.watch();
             told.iter().for_each(|interval| self.observer.interval(interval));
             talk.pause = pause.min(LOOK);
@@ -261,6 +268,9 @@ impl Host<'_> {
         let phase = talk.reached;
         if matches!(how, SessionEnd::Stopped) && phase == Phase::Measuring {
             talk.interrupt();
+        }
+        for notice in talk.session.end_sending() {
+            self.observer.notice(&format!("for the sender at {address}: {notice}"));
         }
         if phase == Phase::Measuring {
             let elapsed = nanos(talk.since.elapsed());
@@ -355,9 +365,7 @@ impl<'a> Talk<'a> {
 
     /// The next request and when it had arrived, if the rest of one arrives soon.
     fn hear(&mut self) -> Result<Option<(Request, Nanos)>, TransportError> {
-        let Some(message) =
-            self.channel.poll(self.service.identity.limits.request(), self.pause)?
-        else {
+        let Some(message) = self.channel.poll(self.session.request_limit(), self.pause)? else {
             if self.channel.is_midway() {
                 self.begun.get_or_insert(Instant::now());
             }

@@ -2,7 +2,7 @@
 //!
 //! A sender can begin a measurement, ask how it goes and have its result, one run after the other. Whatever else it says is
 //! refused and ends its session; nothing that it says makes the receiver send, read or write anything
-//! but the answer. [`Metering`] is the receiver's own side.
+//! but the answer, unless its owner lets it send. [`Metering`] is the receiver's own side, [`SendingSide`] what it sends by.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -18,11 +18,14 @@ use wirebeat_meter::summary::{FlowSummary, MeterSummary};
 use wirebeat_report::model::{Interval, Station};
 use wirebeat_units::Nanos;
 
+use super::asked::{AskedSending, REQUEST_LIMIT};
 use super::clock::ClockIdentity;
+use super::grant::Grant;
 use super::intervals::{AskedIntervals, PARTS_MAX, ToldIntervals, Untold};
 use super::message::{
     Count, Expected, LONGEST_SETTLE, Limits, Measured, Reply, Request, Version, Welcome,
 };
+use super::sent::SentLook;
 
 /// The part of a receiver that measures. Which interface, engine, filter and ports it uses is its own
 /// choice, made before anyone connects.
@@ -60,11 +63,50 @@ pub trait Metering {
         (Series::new(0), u64::MAX)
     }
 
+    /// What sends for senders on other hosts, where the owner allows it.
+    fn sending(&mut self) -> Option<&mut dyn SendingSide> {
+        None
+    }
+
     /// Called several times a second while no sender is served, so that the receiver can look after its ports. Gives a
     /// message for the observer when something has changed.
     fn between_senders(&mut self) -> Option<String> {
         None
     }
+}
+
+/// The part of a listener that sends for senders on other hosts. It holds whatever it is asked against what the owner
+/// allows, and ends by itself when the sender says nothing for 2 s.
+pub trait SendingSide {
+    /// What it may send, with the time that is left.
+    fn grant(&self) -> Grant;
+
+    /// Opens all that these flows take; gives its ports. Nothing is sent.
+    ///
+    /// # Errors
+    /// What is not allowed, or what this machine cannot do.
+    fn prepare(&mut self, asked: AskedSending) -> Result<Vec<Station>, String>;
+
+    /// Sends what was prepared from `at` on, by this host's clock.
+    ///
+    /// # Errors
+    /// Nothing was prepared, or too long ago; or that time is too far off.
+    fn start(&mut self, at: Nanos) -> Result<(), String>;
+
+    /// The sender said something.
+    fn heard(&mut self);
+
+    /// What was sent, in all once it has ended; stops it if it is to `stop`.
+    ///
+    /// # Errors
+    /// Nothing was started, or it failed.
+    fn sent(&mut self, stop: bool) -> Result<SentLook, String>;
+
+    /// What the owner is to know, each in one line.
+    fn notices(&mut self) -> Vec<String>;
+
+    /// Stops sending, and forgets what was prepared.
+    fn end(&mut self);
 }
 
 /// What a receiver says of itself, and the clock that it stamps arrivals with.
@@ -96,6 +138,8 @@ pub struct Session<'a> {
     phase: Phase,
     /// The number of the run that began last; 0: none has.
     run: u64,
+    /// In this run it was asked to send.
+    asked_to_send: bool,
     untold: Untold,
 }
 
@@ -107,9 +151,10 @@ impl<'a> Session<'a> {
             stations: metering.stations(),
             limits: identity.limits,
             clock: identity.clock_identity.clone(),
+            sends: metering.sending().map(|sending| sending.grant()),
         };
         let (phase, untold) = (Phase::Greeted, Untold::default());
-        let session = Session { metering, identity, phase, run: 0, untold };
+        let session = Session { metering, identity, phase, run: 0, asked_to_send: false, untold };
         (session, Reply::Welcome(Box::new(welcome)))
     }
 
@@ -134,6 +179,9 @@ impl<'a> Session<'a> {
     /// The replies to `request`, which had arrived at `at`. An error is why it is refused; the session is
     /// over then.
     pub fn answer(&mut self, request: Request, at: Nanos) -> Result<Vec<Reply>, String> {
+        if let Some(sending) = self.metering.sending() {
+            sending.heard();
+        }
         match (self.phase, request) {
             (_, Request::Clock) => Ok(vec![Reply::Clock {
                 received_ns: at.get(),
@@ -149,9 +197,26 @@ impl<'a> Session<'a> {
                 Ok(vec![Reply::Intervals(Box::new(self.untold.tell()))])
             }
             (Phase::Greeted | Phase::Done, Request::Begin(expected)) => self.begin(&expected),
+            (Phase::Measuring, Request::Send(asked)) => {
+                self.check_run(asked.run)?;
+                self.send(*asked)
+            }
+            (Phase::Measuring, Request::Start { run, at_ns }) => {
+                self.check_run(run)?;
+                self.sending()?.start(Nanos::new(at_ns))?;
+                Ok(vec![Reply::Started { run }])
+            }
+            (Phase::Measuring, Request::Sent { run, stop }) => {
+                self.check_run(run)?;
+                Ok(match self.sending()?.sent(stop)? {
+                    SentLook::Ended(sent) => sent.into_replies(run),
+                    SentLook::Sending(intervals) => vec![Reply::Sending { run, intervals }],
+                })
+            }
             (Phase::Measuring, Request::Finish { run, settle_ns }) => {
-                if run != self.run {
-                    return Err(format!("run {run} is to end, and run {} is measured", self.run));
+                self.check_run(run)?;
+                if let Some(sending) = self.metering.sending() {
+                    sending.end();
                 }
                 self.phase = Phase::Done;
                 let settle = Nanos::new(settle_ns).min(LONGEST_SETTLE);
@@ -161,10 +226,59 @@ impl<'a> Session<'a> {
             (Phase::Measuring, Request::Begin(_)) => {
                 Err("a measurement has begun, and not ended".to_owned())
             }
-            (_, Request::Finish { .. } | Request::Intervals { .. }) => {
-                Err("nothing is being measured".to_owned())
-            }
+            (
+                _,
+                Request::Finish { .. }
+                | Request::Intervals { .. }
+                | Request::Send(_)
+                | Request::Start { .. }
+                | Request::Sent { .. },
+            ) => Err("nothing is being measured".to_owned()),
         }
+    }
+
+    /// The longest request that may come now, in bytes.
+    pub fn request_limit(&mut self) -> usize {
+        let usual = self.identity.limits.request();
+        let may_ask = self.phase == Phase::Measuring && !self.asked_to_send;
+        match may_ask && self.metering.sending().is_some() {
+            true => usual.max(REQUEST_LIMIT),
+            false => usual,
+        }
+    }
+
+    /// What the owner is to know of what is sent.
+    pub fn notices(&mut self) -> Vec<String> {
+        self.metering.sending().map(|sending| sending.notices()).unwrap_or_default()
+    }
+
+    /// Stops what is sent, and gives what the owner is to know of it.
+    pub fn end_sending(&mut self) -> Vec<String> {
+        if let Some(sending) = self.metering.sending() {
+            sending.end();
+        }
+        self.notices()
+    }
+
+    fn check_run(&self, run: u64) -> Result<(), String> {
+        match run == self.run {
+            true => Ok(()),
+            false => Err(format!("this is about run {run}, and run {} is measured", self.run)),
+        }
+    }
+
+    fn sending(&mut self) -> Result<&mut dyn SendingSide, String> {
+        self.metering
+            .sending()
+            .ok_or_else(|| "it sends nothing; its owner can allow it with --allow-send".to_owned())
+    }
+
+    fn send(&mut self, asked: AskedSending) -> Result<Vec<Reply>, String> {
+        if std::mem::replace(&mut self.asked_to_send, true) {
+            return Err("it was asked to send in this run before".to_owned());
+        }
+        let stations = self.sending()?.prepare(asked)?;
+        Ok(vec![Reply::Ready { run: self.run, stations }])
     }
 
     /// Ends a measurement that the sender has not ended: the replies that tell what was measured by now.
@@ -173,6 +287,9 @@ impl<'a> Session<'a> {
             return Vec::new();
         }
         self.phase = Phase::Done;
+        if let Some(sending) = self.metering.sending() {
+            sending.end();
+        }
         self.finish(Nanos::ZERO).unwrap_or_default()
     }
 
@@ -199,6 +316,7 @@ impl<'a> Session<'a> {
         }
         self.metering.begin(expected)?;
         (self.phase, self.run, self.untold) = (Phase::Measuring, expected.run, Untold::default());
+        self.asked_to_send = false;
         Ok(vec![Reply::Begun { run: self.run, stations: self.metering.stations() }])
     }
 }
@@ -206,6 +324,9 @@ impl<'a> Session<'a> {
 /// A session that ends while it measures has lost its sender.
 impl Drop for Session<'_> {
     fn drop(&mut self) {
+        if let Some(sending) = self.metering.sending() {
+            sending.end();
+        }
         if self.phase == Phase::Measuring {
             self.metering.abandon();
         }

@@ -1,8 +1,9 @@
 //! A run on a lab, in three states: *planned* (compiled and placed, `planned.rs`), *opened* (receivers and then senders,
 //! `opening.rs`; `reception.rs` says what each port receives), *running* (started at one time, watched, settled, reported).
-//! `watching.rs` is what is looked at meanwhile, `start.rs` when it begins. What outlives a run is the [`Lab`]'s.
+//! `watching.rs` is what is looked at meanwhile, `start.rs` when it begins, `far.rs` what other hosts send. What outlives a run is the [`Lab`]'s.
 
 mod choices;
+pub(crate) mod far;
 mod opening;
 mod planned;
 mod reception;
@@ -24,7 +25,7 @@ use wirebeat_host::CpuTimes;
 use wirebeat_meter::headers::HeaderTable;
 use wirebeat_netlink::LinkWatch;
 use wirebeat_report::assemble::Attribution;
-use wirebeat_report::model::{End, Report, TransmitQueue};
+use wirebeat_report::model::{End, Report, Station, TransmitQueue};
 use wirebeat_traffic::compile::Live;
 use wirebeat_traffic::program::Flow;
 use wirebeat_traffic::scenario::Scenario;
@@ -36,6 +37,8 @@ use crate::control::socket::ControlSocket;
 use crate::control::{Control, Controlled};
 use crate::engines::{Ability, Engine, InMemory};
 use crate::error::RunError;
+use crate::facts;
+use crate::granted::{Bounds, Tags};
 use crate::lab::{Host, Lab};
 use crate::links::Links;
 use crate::observe::{Looks, Observer, Stop};
@@ -132,7 +135,42 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
     Ok(Prepared { lab, plan, open })
 }
 
+/// The same for a run that is sent for another host: what it sends is bounded.
+pub(crate) fn prepare_bounded(
+    scenario: &Scenario,
+    options: Options,
+    bounds: Bounds,
+) -> Result<Prepared, RunError> {
+    let mut lab = Lab::open(scenario, options)?;
+    lab.bounds = Some(bounds);
+    let plan = Planned::of(&mut lab, scenario)?;
+    let (plan, open) = open_all(&mut lab, plan)?;
+    Ok(Prepared { lab, plan, open })
+}
+
 impl Prepared {
+    /// The ports that it sends by.
+    pub(crate) fn stations(&self) -> Vec<Station> {
+        let Prepared { lab, open, .. } = self;
+        let of = |(place, (port, engine)): (usize, (&ResolvedPort, &Engine))| {
+            let sending = open.sending.iter().find(|sending| sending.place == place)?;
+            Some(facts::station(port, *engine, &sending.mode, &lab.machine))
+        };
+        lab.ports.iter().zip(&open.engines).enumerate().filter_map(of).collect()
+    }
+
+    /// Sends from `at` on, or from now on if that is over, and says what became of each tag.
+    pub(crate) fn send(
+        self,
+        at: Nanos,
+        observer: &mut dyn Observer,
+        stop: &Stop,
+    ) -> (Report, Tags) {
+        let Prepared { mut lab, mut plan, open } = self;
+        plan.begin_at = Some(at);
+        Running { lab: &mut lab, plan, open }.execute(observer, stop)
+    }
+
     /// The handle for those who change its flows, where [`Options::control`] asks for one. It works while the
     /// session runs.
     pub fn control(&self) -> Option<Control> {
@@ -158,7 +196,7 @@ impl Prepared {
     /// Runs to the end and reports.
     pub fn start(self, observer: &mut dyn Observer, stop: &Stop) -> Report {
         let Prepared { mut lab, plan, open } = self;
-        Running { lab: &mut lab, plan, open }.execute(observer, stop)
+        Running { lab: &mut lab, plan, open }.execute(observer, stop).0
     }
 }
 
@@ -172,7 +210,7 @@ pub(crate) fn run(
     let plan = Planned::of(lab, scenario)?;
     let (mut plan, mut open) = open_all(lab, plan)?;
     open.measurements = begin_remote(lab, &mut plan, &mut open, stop)?;
-    Ok(Running { lab, plan, open }.execute(observer, stop))
+    Ok(Running { lab, plan, open }.execute(observer, stop).0)
 }
 
 /// Opens what a planned run sends and receives by.
@@ -196,7 +234,8 @@ fn begin_remote(
     for (host, mut connection) in connections {
         let there = plan.program.flows.iter().filter(|flow| host.receives(flow));
         let there: Vec<&Flow> = there.collect();
-        if there.is_empty() && host != Host::OfRun {
+        let asked = plan.far.asked_of(&host);
+        if there.is_empty() && asked.is_none() && host != Host::OfRun {
             lab.keep_connection(host, connection);
             continue;
         }
@@ -208,7 +247,11 @@ fn begin_remote(
             let expected = move |id| ExpectedFlow { id, name: name.clone(), nominal_gap_ns };
             plan.program.probes_of(flow).map(expected)
         });
-        measurements.push((host, connection.begin(expected.collect())?));
+        let mut measurement = connection.begin(expected.collect())?;
+        if let Some(asked) = asked {
+            measurement.prepare_sending(asked)?;
+        }
+        measurements.push((host, measurement));
     }
     measurements.iter_mut().for_each(|(_, begun)| begun.heed(stop, plan.settle));
     Ok(measurements)
@@ -276,7 +319,7 @@ impl Running<'_> {
     }
 
     /// Runs to the end and reports.
-    fn execute(mut self, observer: &mut dyn Observer, stop: &Stop) -> Report {
+    fn execute(mut self, observer: &mut dyn Observer, stop: &Stop) -> (Report, Tags) {
         for notice in std::mem::take(&mut self.lab.notices).iter().chain(&self.left_to_the_system())
         {
             observer.notice(notice);
@@ -284,7 +327,7 @@ impl Running<'_> {
         if let Some(notice) = self.plan.awaited_start(self.lab) {
             observer.notice(&notice);
         }
-        let mut remote = begin_remote(self.lab, &mut self.plan, &mut self.open, stop);
+        let remote = begin_remote(self.lab, &mut self.plan, &mut self.open, stop);
         let cards = cards::read_all(&self.lab.ports);
         let started = SystemTime::now();
         let cpu = CpuTimes::now();
@@ -294,8 +337,10 @@ impl Running<'_> {
         let start = match self.plan.start_at {
             _ if virtual_time => VIRTUAL_START,
             Some(moment) => monotonic(moment).max(before_a_tick(begun)),
-            None => before_a_tick(begun),
+            None if !self.plan.far.is_empty() => before_a_tick(begun.saturating_add(far::LEAD)),
+            None => self.plan.begin_at.unwrap_or_default().max(before_a_tick(begun)),
         };
+        let mut remote = far::start(remote, start);
         // What lies before the start is waiting, and no part of the run.
         let origin = if virtual_time { begun } else { start };
         let sequences = Sequences::new(self.plan.program.tags());
@@ -321,6 +366,7 @@ impl Running<'_> {
             },
             stop: &halt.flag,
             changes: self.open.control.as_ref().map(Control::changes),
+            limit: self.lab.bounds.as_ref().and_then(|bounds| bounds.limit),
             at_work: &at_work,
         };
         let socket = self.open.control_socket.take().zip(self.open.control.clone());
@@ -360,6 +406,9 @@ impl Running<'_> {
             frames: 0,
             all_counted: self.counts_all(),
             sent: VecDeque::new(),
+            far_clocks: self.plan.far.clocks(),
+            far_end: start.saturating_add(duration.unwrap_or(Nanos::MAX)),
+            backlog: self.lab.bounds.as_ref().map(|bounds| Arc::clone(&bounds.intervals)),
         };
         let mut timeline = self.plan.timeline(&self.open.attributions, (start, virtual_time));
         looking.begin_intervals(&mut timeline);
@@ -378,7 +427,7 @@ impl Running<'_> {
             }
             let heeding = thread::Builder::new().name("stop".to_owned());
             let heeding = heeding.spawn_scoped(scope, || halt_when_asked(stop, &halt, &over));
-            while at_work.any() {
+            while looking.is_sent_far(halt.is_set()) | at_work.any() {
                 thread::park_timeout(timeline.pause(MonotonicClock.now(), WATCH));
                 let now = MonotonicClock.now();
                 if !virtual_time {
@@ -451,7 +500,7 @@ impl Running<'_> {
             true => (duration, Nanos::MAX),
             false => (Some(ended), elapsed),
         };
-        let (report, told) = outcome::report(
+        let (report, told, stats) = outcome::report(
             self,
             (timeline, spans),
             Outcome {
@@ -471,7 +520,7 @@ impl Running<'_> {
             },
         );
         told.iter().for_each(|interval| observer.interval(interval));
-        report
+        (report, Tags { start, stats })
     }
 
     /// Whether all frames that are sent are counted by receivers, one for one: each has a probe that somebody reads, and
@@ -479,6 +528,8 @@ impl Running<'_> {
     fn counts_all(&self) -> bool {
         let probed =
             |flow: &Flow| self.open.attributions.get(&flow.id) == Some(&Attribution::Probe);
-        self.plan.program.flows.iter().all(probed) && !self.plan.program.is_cut()
+        self.plan.far.is_empty()
+            && self.plan.program.flows.iter().all(probed)
+            && !self.plan.program.is_cut()
     }
 }

@@ -98,6 +98,7 @@ impl Running<'_> {
                 wait: self.plan.wait,
                 unix_offset: self.lab.day.offset(),
                 room: self.lab.is_controlled().then_some(longest),
+                is_limited: self.lab.bounds.is_some(),
                 shared: shared.as_ref(),
                 in_memory: &self.open.in_memory,
             };

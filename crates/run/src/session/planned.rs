@@ -9,7 +9,7 @@ use wirebeat_engine_linux::time::RealtimeToMonotonic;
 use wirebeat_meter::interval::Beat;
 use wirebeat_report::assemble::Attribution;
 use wirebeat_report::model::{Change, Json};
-use wirebeat_traffic::compile::{Live, as_run, compile};
+use wirebeat_traffic::compile::{Live, as_run, compile_numbered};
 use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::scenario::{
     OnLinkDown, Replay, RunSpec, Scenario, Shared, TimestampsChoice, WaitChoice,
@@ -17,6 +17,7 @@ use wirebeat_traffic::scenario::{
 use wirebeat_units::{Nanos, WallTime, fault};
 
 use super::choices::{check_bins, check_ends, planned};
+use super::far::FarSenders;
 use super::reception::nominal_gap;
 use crate::engines::Engine;
 use crate::error::RunError;
@@ -63,6 +64,10 @@ pub(crate) struct Planned {
     pub(super) live: Option<Live>,
     /// The receivers on other hosts, until they begin to measure.
     pub(super) connections: Vec<(Host, Connection)>,
+    /// What listeners on other hosts send.
+    pub(crate) far: FarSenders,
+    /// When it starts by the monotonic clock, where another host says that.
+    pub(super) begin_at: Option<Nanos>,
 }
 
 impl Planned {
@@ -75,7 +80,11 @@ impl Planned {
     pub(crate) fn of(lab: &mut Lab, scenario: &Scenario) -> Result<Planned, RunError> {
         let found = files::find(scenario, &lab.options)?;
         let links = lab.links(scenario)?;
-        let program = compile(scenario, &links, &found.files)?;
+        let number = |place| lab.bounds.as_ref().map_or(place, |bounds| bounds.number(place));
+        let program = compile_numbered(scenario, &links, &found.files, number)?;
+        if let Some(bounds) = &mut lab.bounds {
+            bounds.check(&program, &links).map_err(RunError::usage)?;
+        }
         found.check(&program)?;
         check_bins(&program, &lab.ports, &lab.options)?;
         check_ends(&program, &lab.ports, &lab.engines)?;
@@ -104,10 +113,14 @@ impl Planned {
             planned: planned(scenario),
             live,
             connections: Vec::new(),
+            far: FarSenders::default(),
+            begin_at: None,
         };
         check_clocks(lab)?;
         plan.check_start()?;
         plan.connections = lab.connect()?;
+        plan.far = FarSenders::of(scenario, (&plan.program, plan.interval), &mut plan.connections)?;
+        check_far(lab, &plan.far)?;
         let placement = plan.place(lab)?;
         plan.check_priority(lab, &placement)?;
         plan.placed = placement.findings;
@@ -244,6 +257,27 @@ fn check_clocks(lab: &Lab) -> Result<(), RunError> {
         "ports of the engine {of} run on a virtual clock and cannot share a scenario with ports on a real one"
     ))
     .hint("give all ports a virtual engine, or none"))
+}
+
+/// What another host sends takes real time, and is not changed from here.
+fn check_far(lab: &Lab, far: &FarSenders) -> Result<(), RunError> {
+    if far.is_empty() {
+        return Ok(());
+    }
+    if lab.is_virtual() {
+        let of = Engine::names(Engine::is_virtual);
+        return Err(RunError::usage(fault!(
+            "a flow comes from another host, and ports of the engine {of} run on a virtual clock";
+            "give the ports here an engine with a network"
+        )));
+    }
+    if lab.is_controlled() {
+        return Err(RunError::usage(fault!(
+            "a flow comes from another host, and a run with such a flow cannot be changed while it runs";
+            "run it without control"
+        )));
+    }
+    Ok(())
 }
 
 /// A moment on the monotonic clock, as the two clocks stand now.

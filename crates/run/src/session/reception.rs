@@ -41,7 +41,7 @@ impl Running<'_> {
         let flows_here: Vec<&Flow> = self.flows_to(port).collect();
         let expectation = |flow: &Flow| Expectation {
             nominal_gap: self.plan.nominal_gap(self.lab, flow),
-            delay_base: 0,
+            delay_base: self.plan.far.delay_base(flow.id),
         };
         let (probed, bare): (Vec<&Flow>, Vec<&Flow>) =
             flows_here.iter().partition(|flow| self.plan.program.codec(flow.id.into()).is_some());
@@ -70,6 +70,8 @@ impl Running<'_> {
             && (port.link.as_ref().is_some_and(virtual_cable) || port.has_one_queue());
         let virtual_time = self.open.engines[place].is_virtual();
         let codecs = self.codecs(port)?;
+        // times of another clock say nothing of that
+        let other_clock = flows_here.iter().any(|flow| self.plan.far.has_another_clock(flow.id));
         let flows = Flows::Expected(expected);
         let engine = self.receiving_engine(place, &codecs, (&flows, recognised.len()))?;
         let recordings = self.recordings();
@@ -90,7 +92,7 @@ impl Running<'_> {
                 flows,
                 bins: self.lab.options.bins,
                 // what an earlier run left in queues on the way is not ours
-                run_start: (!virtual_time).then(|| MonotonicClock.now()),
+                run_start: (!virtual_time && !other_clock).then(|| MonotonicClock.now()),
                 codecs,
                 headers,
                 recognised,

@@ -17,9 +17,10 @@ use wirebeat_units::Nanos;
 use crate::intervals::Timeline;
 use crate::observe::{Observer, Progress, Stop};
 use crate::receivers::{self, Receiver};
-use crate::remote::{Count, Measurement};
+use crate::remote::{Count, Measurement, SentBacklog};
 use crate::transmit;
 
+use super::far::{self, FarClocks};
 use super::{SenderSeat, WATCH};
 
 /// Waits for frames on their way, so long or until a stop is asked: that none comes for a while does not say that none is
@@ -58,18 +59,49 @@ pub(super) struct RunMonitor<'a> {
     pub(super) all_counted: bool,
     /// When frames were counted, and how many were sent by then: some since [`UNDER_WAY`] ago, and one before.
     pub(super) sent: VecDeque<(Nanos, u64)>,
+    /// How far the clocks are ahead that stamp what other hosts send.
+    pub(super) far_clocks: FarClocks,
+    /// When other hosts end sending by their schedules, by our clock.
+    pub(super) far_end: Nanos,
+    /// Where a sender on another host is told what was sent in intervals.
+    pub(super) backlog: Option<Arc<SentBacklog>>,
 }
 
 /// A receiver on another host, and the count that it told last.
 pub(super) struct FarLook<'a> {
     remote: &'a mut Measurement,
     told: Option<Count>,
+    /// When it is asked next whether it has ended sending.
+    asks_sent: Nanos,
+    /// When it was told first to stop.
+    stopped: Option<Nanos>,
 }
+
+/// How often a listener that sends is asked whether it has ended: often enough that it knows that somebody is there.
+const FAR_LOOK: Nanos = Nanos::from_millis(50);
+/// How long a listener that sends may take beyond its schedule, and then beyond a stop.
+const FAR_GRACE: Nanos = Nanos::from_secs(3);
 
 impl<'a> FarLook<'a> {
     /// Nothing was told yet.
     pub(super) fn new(remote: &'a mut Measurement) -> FarLook<'a> {
-        FarLook { remote, told: None }
+        FarLook { remote, told: None, asks_sent: Nanos::ZERO, stopped: None }
+    }
+
+    /// Whether it sends. Tells it to stop where that was asked for, or where it should have ended.
+    fn is_sending(&mut self, now: Nanos, (halted, end): (bool, Nanos)) -> bool {
+        if !self.remote.is_sending() {
+            return false;
+        }
+        let stop = halted || now >= end.saturating_add(FAR_GRACE);
+        if stop && now >= self.stopped.get_or_insert(now).saturating_add(FAR_GRACE) {
+            self.remote
+                .lose_sending("the listener did not stop sending when it was told to".to_owned());
+        } else if now >= self.asks_sent {
+            self.asks_sent = now.saturating_add(FAR_LOOK);
+            self.remote.look_at_sending(stop);
+        }
+        self.remote.is_sending()
     }
 
     /// Asks how much has arrived.
@@ -124,6 +156,16 @@ pub(super) fn end_of_sending(
 const UNDER_WAY: Nanos = Nanos::from_secs(1);
 
 impl RunMonitor<'_> {
+    /// Whether other hosts send.
+    pub(super) fn is_sent_far(&mut self, halted: bool) -> bool {
+        let (now, end) = (MonotonicClock.now(), self.far_end);
+        let sending = self
+            .remotes
+            .iter_mut()
+            .filter_map(|far| far.is_sending(now, (halted, end)).then_some(()));
+        sending.count() > 0
+    }
+
     /// What was sent by `elapsed`, for later looks.
     pub(super) fn note_sent(&mut self, elapsed: Nanos) {
         self.sent.push_back((elapsed, transmit::progress(self.lives).0));
@@ -158,11 +200,15 @@ impl RunMonitor<'_> {
         for live in self.lives {
             let taken = live.intervals.look(|series| (series.take(), series.complete()));
             let Some((series, done)) = taken else { continue };
+            if let Some(backlog) = &self.backlog {
+                backlog.add(&series, done);
+            }
             timeline.sent(series);
             complete = complete.min(done);
         }
         for receiver in self.receivers {
-            let (series, done) = receiver.take_intervals(now);
+            let (mut series, done) = receiver.take_intervals(now);
+            far::correct_intervals(&mut series, &self.far_clocks);
             timeline.received(series);
             complete = complete.min(done);
         }
@@ -174,6 +220,10 @@ impl RunMonitor<'_> {
             if asks {
                 // that it is gone is found at the end, when its result is asked for
                 let _ = remote.look_at_intervals();
+            }
+            if let Some((series, done)) = remote.take_sent_intervals() {
+                timeline.sent(series);
+                complete = complete.min(done);
             }
             let (series, done) = remote.take_intervals();
             if !timeline.received_far(series) {

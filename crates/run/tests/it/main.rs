@@ -34,6 +34,7 @@ mod observations;
 mod observer;
 mod raw_ip;
 mod receive_queues;
+mod remote_sending;
 mod replay;
 mod replay_capture;
 mod same_frames;

@@ -253,7 +253,7 @@ fn what_a_receiver_cannot_do_is_refused_and_not_left_out() {
     let why = refused(|request| {
         request.codecs = vec![Codec::Mgen];
         let address = "127.0.0.1:0".parse().unwrap();
-        request.listen = Some(Listen { address, key: None, once: true });
+        request.listen = Some(Listen { address, key: None, once: true, allow_send: None });
     });
     assert!(why.contains("other tools' probes cannot be read"), "{why}");
 }

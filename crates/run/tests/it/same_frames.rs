@@ -261,6 +261,7 @@ fn in_memory(bed: &Testbed, load: Load) -> (Flows, [Departures; 3]) {
         live: &LiveTx::default(),
         playbacks: std::cell::RefCell::default(),
         changes: None,
+        limit: None,
     };
     let driven = drive(&mut near, &clock, &job, &Plan::new(&program, job.flows, job.shard, (0, 0)));
     let departures = [0, 1, 2].map(|flow: usize| {

@@ -57,6 +57,7 @@ pub fn request(bed: &Testbed, engine: EngineChoice) -> ReceiveRequest {
             address: SocketAddr::new(bed.b.ipv4.into(), 4790),
             key: Some(KeySource::Text(KEY.to_owned())),
             once: true,
+            allow_send: None,
         }),
         codecs: Vec::new(),
         same_clock: false,

@@ -58,7 +58,7 @@ pub(super) fn frames(
             Some(carried) if carried.codec.place() == Place::Head => headers_len + probe_len,
             _ => headers_len,
         };
-        let how = outermost.cut(in_first, cut::key(context.seed, context.id));
+        let how = outermost.cut(in_first, cut::key(context.seed, context.number));
         cut = Some(how.map_err(|why| at().invalid(why))?);
         cut::allow(&mut stack);
         layout = Layout::new(&stack);
@@ -69,12 +69,12 @@ pub(super) fn frames(
     bytes.resize(longest.max(headers_len), 0);
     fill(context, packet.payload, bytes.get_mut(headers_len..).unwrap_or_default())?;
     let fixed = lengths.fixed().is_some();
-    let probe = carried.map(|carried| probe_field(context.id, carried.codec));
+    let probe = carried.map(|carried| probe_field(context.number, carried.codec));
     if let Some(carried) = carried {
         let payload = bytes.get_mut(headers_len..).unwrap_or_default();
         // Where packets are not all equally long, the end of the longest is not that of the others.
         if fixed || carried.codec.place() == Place::Head {
-            let flow = carried.flow.unwrap_or(context.id.into());
+            let flow = carried.flow.unwrap_or(context.number.into());
             let facts = Facts { flow, destination: context.destination(stack) };
             let blank = carried.codec.blank(&facts, payload);
             blank.map_err(|error| KeyPath::flow(name).key("size").invalid(error.fault()))?;
@@ -88,7 +88,7 @@ pub(super) fn frames(
         payload: Counts::Behind(headers_len as u16),
         lengths,
         sub_flows: flow.sub_flows.as_ref().map(|spec| {
-            let key = Key::new(context.seed, context.id.into(), Purpose::SubFlow);
+            let key = Key::new(context.seed, context.number.into(), Purpose::SubFlow);
             SubFlowOrder::new(spec.count, spec.length, spec.order, key)
         }),
         probe,
@@ -181,7 +181,7 @@ impl FrameMaker<'_> {
                 shift: shift as u8,
                 covered: self.covered(begin),
                 per,
-                values: Values::new(shape.clone(), context.seed, context.id.into(), number),
+                values: Values::new(shape.clone(), context.seed, context.number.into(), number),
             });
         }
     }
@@ -310,7 +310,7 @@ fn fill(context: &Context<'_>, payload: &Payload, out: &mut [u8]) -> Result<(), 
         }
         Payload::Text(text) => copy(text.as_bytes(), out),
         Payload::Random => {
-            let key = Key::new(context.seed, context.id.into(), Purpose::Payload);
+            let key = Key::new(context.seed, context.number.into(), Purpose::Payload);
             for (word, n) in out.chunks_mut(8).zip(0..) {
                 copy(&key.draw(n).bits().to_be_bytes(), word);
             }

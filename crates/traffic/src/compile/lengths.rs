@@ -75,7 +75,7 @@ pub(super) fn lengths(
                 Mix::new(all(&mut mix.keys())?, &weights).map_err(|error| error.fault())
             };
             let made = memos.mixes.of((mix, mix.len()), limits, full, make).map_err(invalid)?;
-            Ok(Lengths::Mix(made, Key::new(context.seed, context.id.into(), Purpose::Size)))
+            Ok(Lengths::Mix(made, Key::new(context.seed, context.number.into(), Purpose::Size)))
         }
         Size::File(file) => from_list(&context.files.lengths(file).map_err(invalid)?),
         Size::Capture(file) => from_list(&context.files.frame_lengths(file).map_err(invalid)?),
@@ -234,7 +234,7 @@ impl Limits {
             beside,
             within: (PacketLen::new(packet(min.ceil())), PacketLen::new(packet(most.floor()))),
             align: self.align,
-            key: Key::new(context.seed, context.id.into(), Purpose::Size),
+            key: Key::new(context.seed, context.number.into(), Purpose::Size),
         })
     }
 }

@@ -110,8 +110,14 @@ impl Live {
             ));
         }
         let memos = Memos::default();
-        let context =
-            Context { name, seed: self.seed, id: flow as u16, files: &self.files, memos: &memos };
+        let context = Context {
+            name,
+            seed: self.seed,
+            id: flow as u16,
+            number: flow as u16,
+            files: &self.files,
+            memos: &memos,
+        };
         let maker = Maker { scenario: &self.scenario, links: &self.links, context };
         let frames = match same {
             true => Arc::clone(&part.stream.frames),

@@ -73,8 +73,10 @@ struct Context<'a> {
     /// The name of the flow.
     name: &'a str,
     seed: u64,
-    /// The number of the flow.
+    /// The place of the flow among those of the program.
     id: u16,
+    /// Its number in probes, which also chooses what it draws.
+    number: u16,
     files: &'a Files,
     memos: &'a Memos,
 }
@@ -106,6 +108,17 @@ impl Context<'_> {
 /// Compiles `scenario` for the machine that `links` describe, with the contents of the files that it names
 /// ([`Files::named_in`]).
 pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Program, CompileError> {
+    compile_numbered(scenario, links, files, |place| place)
+}
+
+/// The same for a part of a scenario: the flow at each place has the number in probes that `number` says, and sends what
+/// it would send in the whole scenario.
+pub fn compile_numbered(
+    scenario: &Scenario,
+    links: &Links,
+    files: &Files,
+    number: impl Fn(u16) -> u16,
+) -> Result<Program, CompileError> {
     scenario.check()?;
     let late = match scenario.run.late {
         LateChoice::Send => Late::Send,
@@ -116,7 +129,8 @@ pub fn compile(scenario: &Scenario, links: &Links, files: &Files) -> Result<Prog
     let memos = Memos::default();
     // Numbers come second: there is none for a flow after the last.
     for ((name, spec), id) in scenario.flows.iter().zip(0_u16..) {
-        let context = Context { name, seed: scenario.seed, id, files, memos: &memos };
+        let number = number(id);
+        let context = Context { name, seed: scenario.seed, id, number, files, memos: &memos };
         let maker = Maker { scenario, links, context };
         let first = streams.len() as u32;
         let ends = add_streams(&maker, spec, &mut streams)?;

@@ -287,7 +287,7 @@ impl PaceMaker<'_> {
     fn key(&self, purpose: Purpose) -> Key {
         // A phase does not repeat the draws of the one before it.
         let drawn = self.since.number.wrapping_mul(DRAWS_OF_PHASE);
-        Key::new(self.context.seed, self.context.id.into(), purpose).after(drawn)
+        Key::new(self.context.seed, self.context.number.into(), purpose).after(drawn)
     }
 
     fn at(&self, key: &str) -> KeyPath {

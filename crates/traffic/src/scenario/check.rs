@@ -195,13 +195,19 @@ fn check_ports_of(scenario: &Scenario, name: &str, flow: &FlowSpec) -> Result<()
         Err(KeyPath::flow(name).key(key).invalid(with_hint("there is no port", port, ports)))
     };
     known("from", &flow.from)?;
-    if scenario.ports.get(&flow.from).is_some_and(|port| port.peer.is_some()) {
-        return Err(KeyPath::flow(name).key("from").invalid(format!(
-            "port '{}' is on another host, and a receiver there sends nothing",
-            flow.from
-        )));
+    flow.to.as_deref().map_or(Ok(()), |to| known("to", to))?;
+    let is_far = |port: &str| scenario.ports.get(port).is_some_and(|port| port.peer.is_some());
+    if !is_far(&flow.from) {
+        return Ok(());
     }
-    flow.to.as_deref().map_or(Ok(()), |to| known("to", to))
+    match flow.to.as_deref() {
+        Some(to) if !is_far(to) => Ok(()),
+        to => Err(KeyPath::flow(name).key("to").invalid(fault!(
+            "port '{}' is on another host, and {}",
+            flow.from, to.map_or("nothing here receives the flow", |_| "so is the port that it goes to");
+            "give the name of a port of this host in 'to'"
+        ))),
+    }
 }
 
 /// Whether what a packet carries is the payload of its only UDP header, over IP; a packet without headers gets those.

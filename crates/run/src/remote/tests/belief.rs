@@ -47,8 +47,13 @@ fn verdict(replies: Vec<Vec<u8>>) -> RemoteError {
 
 pub fn welcome(version: Version) -> Vec<u8> {
     let limits = Limits { flows: 4 };
-    let welcome =
-        Welcome { version, stations: Vec::new(), limits, clock: ClockIdentity::default() };
+    let welcome = Welcome {
+        version,
+        stations: Vec::new(),
+        limits,
+        clock: ClockIdentity::default(),
+        sends: None,
+    };
     Reply::Welcome(Box::new(welcome)).encode().unwrap()
 }
 
@@ -170,6 +175,7 @@ fn a_receiver_does_not_fill_the_memory_of_a_sender_with_intervals() {
                 stations: Vec::new(),
                 limits: Limits { flows: LARGE.0 },
                 clock: ClockIdentity::default(),
+                sends: None,
             })),
             Request::Clock => Reply::Clock { received_ns: now, sent_ns: now },
             Request::Begin(expected) => Reply::Begun { run: expected.run, stations: Vec::new() },
@@ -177,7 +183,10 @@ fn a_receiver_does_not_fill_the_memory_of_a_sender_with_intervals() {
             Request::Intervals { .. } => {
                 large_intervals(counted.fetch_add(1, Ordering::Relaxed) * LARGE.1)
             }
-            Request::Finish { .. } => return None,
+            Request::Finish { .. }
+            | Request::Send(_)
+            | Request::Start { .. }
+            | Request::Sent { .. } => return None,
         };
         Some(reply.encode().unwrap())
     });
@@ -243,6 +252,7 @@ fn receivers_that_fail_before_the_first_frame_are_an_error_and_no_report() {
         stations: Vec::new(),
         limits: Limits { flows: 0 },
         clock: ClockIdentity::default(),
+        sends: None,
     };
     let few = Reply::Welcome(Box::new(few)).encode().unwrap();
     assert_eq!(beginning(few, Vec::new(), Vec::new()).exit_code(), 3);

@@ -3,6 +3,7 @@
 
 mod belief;
 mod flood;
+mod sending;
 mod serving;
 mod stopping;
 mod strangers;
@@ -79,6 +80,8 @@ struct Fake {
     log: Arc<Mutex<Vec<&'static str>>>,
     /// Lies to tell.
     tamper: Option<fn(&mut Measured)>,
+    /// Where its owner lets it send.
+    sender: Option<sending::FakeSender>,
 }
 
 const DELAY: i64 = 700;
@@ -143,6 +146,10 @@ impl Metering for Fake {
     fn abandon(&mut self) {
         self.note("abandon");
     }
+
+    fn sending(&mut self) -> Option<&mut dyn SendingSide> {
+        self.sender.as_mut().map(|sender| sender as &mut dyn SendingSide)
+    }
 }
 
 /// Keeps what it is told.
@@ -187,7 +194,8 @@ impl Server {
         key: Option<KeySource>,
         mut fake: Fake,
     ) -> Server {
-        let listen = Listen { address: ([127, 0, 0, 1], 0).into(), key, once: false };
+        let listen =
+            Listen { address: ([127, 0, 0, 1], 0).into(), key, once: false, allow_send: None };
         let listener = Listener::bind(&listen).unwrap();
         let clock_identity = match fake.ahead {
             0 => ClockIdentity::here(),

@@ -112,7 +112,7 @@ fn runs_are_told_apart() {
     };
     let finish = |run| Request::Finish { run, settle_ns: 0 };
     let wrong = [
-        (vec![begin(1), finish(2)], "run 2 is to end, and run 1 is measured"),
+        (vec![begin(1), finish(2)], "this is about run 2, and run 1 is measured"),
         (vec![begin(3), begin(4)], "a measurement has begun, and not ended"),
         (vec![begin(0)], "run 0 was before"),
     ];
@@ -271,7 +271,8 @@ fn a_receiver_that_falls_silent_does_not_hold_up_the_sender() {
 
 #[test]
 fn a_listener_for_one_sender_ends_after_it() {
-    let listen = Listen { address: ([127, 0, 0, 1], 0).into(), key: None, once: true };
+    let listen =
+        Listen { address: ([127, 0, 0, 1], 0).into(), key: None, once: true, allow_send: None };
     let listener = Listener::bind(&listen).unwrap();
     let service = Service {
         identity: Identity {

@@ -226,9 +226,17 @@ fn ports_that_cannot_be() {
     );
     let from = why(&format!("ports: {{ a: {far} }}\nflows: {{ x: {{ from: a }} }}"));
     assert!(
-        from.ends_with("port 'a' is on another host, and a receiver there sends nothing"),
+        from.ends_with(
+            "flows.x.to: port 'a' is on another host, and nothing here receives the flow; give the name of a port of this host in \
+             'to'"
+        ),
         "{from}"
     );
+    let two = "a: { peer: '10.0.0.2:5960' }, b: { peer: '10.0.0.3:5960' }";
+    let from = why(&format!("ports: {{ {two} }}\nflows: {{ x: {{ from: a, to: b }} }}"));
+    assert!(from.contains("flows.x.to: port 'a' is on another host, and so is the port"), "{from}");
+    let here = format!("ports: {{ a: {far}, b: {{}} }}\nflows: {{ x: {{ from: a, to: b }} }}");
+    assert!(Scenario::from_yaml(&here, "").is_ok());
     let pcap = "{ engine: pcap, file: x }";
     assert_eq!(
         why(&format!("ports: {{ a: {pcap}, b: {pcap} }}\nflows: {{}}")),

@@ -9,6 +9,7 @@ mod step;
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserializer, Error, MapAccess};
@@ -137,6 +138,15 @@ impl<T: FieldValue> Field<T> {
         match self {
             Field::Fixed(value) => Some(*value),
             Field::Changing(_) => None,
+        }
+    }
+
+    /// Ranges of numbers in the order of the wire, in a field of `bits`: every value that it ever holds lies in one of
+    /// them. A pattern may leave out some values of its range.
+    pub fn ranges(&self, bits: u32) -> Vec<RangeInclusive<u128>> {
+        match self {
+            Field::Fixed(value) => vec![value.to_bits()..=value.to_bits()],
+            Field::Changing(changing) => changing.pattern.spec().shape(bits).ranges(),
         }
     }
 
