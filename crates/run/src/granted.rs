@@ -477,3 +477,46 @@ pub(crate) struct Tags {
     pub(crate) start: Nanos,
     pub(crate) stats: Vec<TxFlowStats>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Watches until it stops what is sent, or it is `over` beforehand.
+    fn watched(shared: &Shared, owner: &Stop, end: Nanos) -> bool {
+        shared.watch(owner, end, &AtomicBool::new(false));
+        shared.stop.asked()
+    }
+
+    #[test]
+    fn what_is_sent_ends_with_its_time_with_its_peer_and_with_its_owner() {
+        let far_off = Nanos::MAX;
+        let shared = Shared::new();
+        assert!(watched(&shared, &Stop::new(), now()));
+        assert!(shared.out_of_time.into_inner() && !shared.silent.into_inner());
+
+        let shared = Shared::new();
+        shared.heard.store(now().saturating_sub(SILENCE).get(), Ordering::Release);
+        assert!(watched(&shared, &Stop::new(), far_off));
+        assert!(shared.silent.into_inner() && !shared.out_of_time.into_inner());
+
+        let (shared, owner) = (Shared::new(), Stop::new());
+        owner.ask(2);
+        assert!(watched(&shared, &owner, far_off));
+        assert_eq!(shared.stop.signal(), 2);
+
+        // one that talks, has time and is wanted goes on
+        let shared = Shared::new();
+        shared.watch(&Stop::new(), far_off, &AtomicBool::new(true));
+        assert!(!shared.stop.asked());
+    }
+
+    #[test]
+    fn time_is_used_up_and_never_given_back() {
+        let shared = Shared::new();
+        assert_eq!(shared.lasted(), Nanos::ZERO);
+        shared.began.store(1_000, Ordering::Release);
+        shared.ended.store(4_000, Ordering::Release);
+        assert_eq!(shared.lasted(), Nanos::new(3_000));
+    }
+}

@@ -214,3 +214,74 @@ pub(crate) fn add(tags: &mut [TxFlowStats], sent: &Sent, start: Nanos) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wirebeat_meter::flow::{Expectation, FlowMeter, Sample};
+    use wirebeat_meter::memory::Memory;
+
+    use super::*;
+
+    fn senders(relation: Relation, (ahead_ns, most_ns): (i64, i64)) -> FarSenders {
+        let flow = Box::new(FlowSpec::from_port(PORT));
+        let flows = vec![AskedFlow { id: 7, name: "x".to_owned(), flow }];
+        let asked = AskedSending { run: 0, seed: 1, drift_ns: None, interval_ns: 1, flows };
+        let clock = FarClock { relation, ahead_ns, most_ns };
+        FarSenders(vec![FarSender { host: Host::Port("far".to_owned()), asked, clock }])
+    }
+
+    /// Ten frames, each 700 ns on its way, stamped by a clock that is `ahead`; measured as a receiver here does.
+    fn measured(far: &FarSenders, ahead: i64) -> MeterSummary {
+        let expected = Expectation { nominal_gap: None, delay_base: far.delay_base(7) };
+        let mut meter = FlowMeter::new(expected, 64, None);
+        for sequence in 0..10u32 {
+            let left = 200_000_000_000_000 + u64::from(sequence) * 1000;
+            let sample = Sample {
+                at: Nanos::new(left + 700),
+                timed: true,
+                sent: Some(Nanos::new(left.wrapping_add_signed(ahead))),
+                sequence: Some(sequence),
+                frame_len: 64,
+                fragments: 0,
+                payload_len: 18,
+                last: false,
+            };
+            meter.record(&sample, &mut Memory::default());
+        }
+        let flows = [(7, meter.summary())].into_iter().collect();
+        MeterSummary { flows, ..MeterSummary::default() }
+    }
+
+    #[test]
+    fn delays_of_what_another_host_sends_are_corrected_by_its_clock() {
+        for ahead in [86_400_000_000_000, -86_400_000_000_000, 300, -300] {
+            // it was taken for 50 ns more before the run, and can have been 90 more
+            let far = senders(Relation::Bounded, (ahead + 50, ahead + 90));
+            assert!(far.has_another_clock(7));
+            let mut summary = measured(&far, ahead);
+            let flow = &summary.flows[&7];
+            assert_eq!((flow.delay.negative, flow.delay.moments.count), (0, 10), "{ahead}");
+            assert!(flow.delay.moments.min < 10_000, "{:?}", flow.delay.moments);
+            correct(&mut summary, &far.clocks_at_end(|_| Some(ahead)));
+            let flow = &summary.flows[&7];
+            assert_eq!(flow.delay.moments.min + flow.delay_base, 700, "{ahead}");
+            // without a result what was known before counts
+            let mut summary = measured(&far, ahead);
+            correct(&mut summary, &far.clocks_at_end(|_| None));
+            let flow = &summary.flows[&7];
+            assert_eq!(flow.delay.moments.min + flow.delay_base, 750, "{ahead}");
+        }
+    }
+
+    #[test]
+    fn delays_by_one_clock_stay_as_they_are() {
+        let far = senders(Relation::Same, (0, 90));
+        assert!(!far.has_another_clock(7));
+        let mut summary = measured(&far, 0);
+        correct(&mut summary, &far.clocks_at_end(|_| Some(0)));
+        let flow = &summary.flows[&7];
+        assert_eq!((flow.delay_base, flow.delay.moments.min), (0, 700));
+        // nor are those of flows that are sent here
+        assert_eq!((far.delay_base(8), far.has_another_clock(8)), (0, false));
+    }
+}

@@ -446,6 +446,40 @@ fn the_owner_ends_it() {
     assert!(frames > 0 && frames < millis + 1000, "{frames} in {millis} ms");
 }
 
+/// A stop here ends what is sent there, and what was sent until then is in the report.
+#[test]
+fn a_stop_here_ends_what_is_sent_there() {
+    require!(Capability::NetworkNamespaces);
+    let (report, _) = with_listener(
+        |bed| allowing(bed, EngineChoice::Packet, Some(&usual(bed))),
+        |far| {
+            let flows = flow("there", ("here", "far"), 9000, "1kpps")
+                + &flow("back", ("far", "here"), 9001, "1kpps");
+            let scenario = scenario(far.bed, "packet", "stop-here", &flows);
+            let stop = Stop::new();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    far.await_notice("sends 1 flow");
+                    thread::sleep(Duration::from_millis(300));
+                    stop.ask(2);
+                });
+                let mut lab = Lab::open(&scenario, Options::default())?;
+                let time = Some(Nanos::from_secs(15));
+                lab.run(scenario.flows.clone(), time, &mut Silent, &stop)
+            })
+        },
+    );
+    let report = report.unwrap_or_else(|error| panic!("{error}"));
+    assert!(matches!(report.end, End::Stopped { .. }), "{:?}", report.end);
+    balanced(&report);
+    for flow in &report.flows {
+        let sent = flow.sent.as_ref().unwrap().sent.frames;
+        assert!(sent > 0 && sent < 7_500, "{}: {sent} of 15000", flow.name);
+        let received = flow.received.as_ref().unwrap();
+        assert_eq!(received.unique + flow.loss.unwrap().frames, sent, "{}", flow.name);
+    }
+}
+
 /// The time of the grant is that of all runs and connections together.
 #[test]
 fn the_time_of_the_owner_is_used_up_once() {
