@@ -6,6 +6,7 @@
 //!
 //! Exit codes: 0 measured, whatever the figures; 2 wrong usage; 3 this machine cannot.
 
+mod bare;
 mod direct;
 mod document;
 mod exactness;
@@ -43,7 +44,8 @@ use crate::lab::{Failure, Lab};
 use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
 use crate::sections::{
-    capture, cpu, flat, model, noise, observations, pressure, profiles, rates, replay, sends,
+    af_xdp, capture, cpu, flat, model, noise, observations, pressure, profiles, rates, replay,
+    sends,
 };
 
 fn main() -> ExitCode {
@@ -107,13 +109,14 @@ fn run(options: &Options) -> Result<(), Failure> {
 type Measure = fn(&mut Bench) -> sections::Chapter;
 
 /// The chapters in their order.
-const CHAPTERS: [(Chapters, Measure); 10] = [
+const CHAPTERS: [(Chapters, Measure); 11] = [
     (Chapters::Flat, flat::measure),
     (Chapters::Model, model::measure),
     (Chapters::Rates, rates::measure),
     (Chapters::Capture, capture::measure),
     (Chapters::Cpu, cpu::measure),
     (Chapters::Observations, observations::measure),
+    (Chapters::AfXdp, af_xdp::measure),
     (Chapters::Sends, sends::measure),
     (Chapters::Pressure, pressure::measure),
     (Chapters::Profiles, profiles::measure),

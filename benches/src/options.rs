@@ -67,6 +67,8 @@ pub enum Chapters {
     Cpu,
     /// What it costs to be told of each frame; only when it is asked for.
     Observations,
+    /// The engine xdp beside bare loops over AF_XDP sockets; only when it is asked for.
+    AfXdp,
     /// Sends of a few frames each that a caller decides on; only when it is asked for.
     Sends,
     /// One rate while other programs keep all CPUs; only when it is asked for.
@@ -83,6 +85,7 @@ impl Chapters {
         !matches!(
             self,
             Chapters::Observations
+                | Chapters::AfXdp
                 | Chapters::Sends
                 | Chapters::Pressure
                 | Chapters::Profiles

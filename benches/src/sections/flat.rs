@@ -53,9 +53,9 @@ const JOINED: &str = "Wirebeat socket, GSO and GRO";
 
 /// What somebody reached.
 #[derive(Clone, Copy, Debug)]
-struct Reached {
+pub(super) struct Reached {
     /// Frames per second that were sent.
-    sent: f64,
+    pub(super) sent: f64,
     /// Those per second that were read or metered; `None` where nobody does.
     read: Option<f64>,
     /// Frames that were sent and not received, where both ends number them.
@@ -234,7 +234,7 @@ fn counted(
     Ok(Reached::counted(wirebeat::flat_out(&bench.lab, &setup, sink, bench.time)?, sink))
 }
 
-fn of_peer(bench: &Bench, peer: &Peer, sink: Sink) -> Result<Reached, Failure> {
+pub(super) fn of_peer(bench: &Bench, peer: &Peer, sink: Sink) -> Result<Reached, Failure> {
     let Bench { lab, files, time, .. } = bench;
     let open = sink.open(lab)?;
     let running = peers::start(lab, files, peer, Pace::FlatOut, Some(sink))?;

@@ -1,6 +1,7 @@
 //! The chapters of the benchmark. One chapter is one file, or a folder of one for each part: what is measured, its tables, and the verdicts
 //! on its targets.
 
+pub mod af_xdp;
 pub mod capture;
 pub mod cpu;
 pub mod flat;

@@ -123,6 +123,9 @@ fn write_facts(text: &mut String, facts: &Facts) {
         if let Some(settings) = settings(interface) {
             line!(text, "  {:<9} {settings}", "");
         }
+        if let Some(af_xdp) = &interface.af_xdp {
+            line!(text, "  {:<9} AF_XDP: {af_xdp}", "");
+        }
         let stamps = &interface.timestamps;
         if let Some(clock) = &stamps.clock {
             let sent = stamps.hardware_transmit.then_some("sent frames");

@@ -32,6 +32,8 @@ const SHARED: &[Flag] = &[
     ("cpu", "2,3", ""),
     ("queues", "3", ""),
     ("transmit-queue", "1,3", ""),
+    ("xdp-mode", "copy", "--engine xdp"),
+    ("busy-poll", "", "--engine xdp"),
     ("speed", "10Gbps", ""),
     ("time", "30s", ""),
     ("start-at", "2100-01-01T00:00:00Z", ""),

@@ -12,7 +12,9 @@ use wirebeat_run::{
     Codec, Filter, Group, Interval, KeySource, LogForm, LogRequest, Observer, Progress,
     ReceiveRequest, doctor,
 };
-use wirebeat_traffic::scenario::{EngineChoice, PriorityChoice, RunSpec, TimestampsChoice};
+use wirebeat_traffic::scenario::{
+    EngineChoice, PriorityChoice, RunSpec, TimestampsChoice, XdpModeChoice,
+};
 use wirebeat_units::{Fault, Nanos, fault};
 
 use crate::command::NAME;
@@ -122,6 +124,18 @@ struct RxPortArgs {
     /// How the receiving thread competes for a CPU
     #[arg(long, value_name = "WHAT", value_parser = values::priority(), default_value = "high")]
     priority: PriorityChoice,
+    /// How the engine 'xdp' uses the driver
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_parser = values::xdp_mode(),
+        default_value = "auto",
+        hide_short_help = true
+    )]
+    xdp_mode: XdpModeChoice,
+    /// The threads of the engine 'xdp' serve the card's queues themselves (preferred busy polling)
+    #[arg(long, hide_short_help = true)]
+    busy_poll: bool,
     /// Who stamps what arrives
     #[arg(long, value_name = "WHO", value_parser = values::timestamps(), default_value = "software")]
     timestamps: TimestampsChoice,
@@ -228,6 +242,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         pass: args.port.pass,
         cores: args.port.cpu.as_ref().map(|cpus| cpus.0.clone()).unwrap_or_default(),
         queues: args.port.queues.map_or(1, NonZeroU16::get),
+        xdp_mode: args.port.xdp_mode,
+        busy_poll: args.port.busy_poll,
         priority: args.port.priority,
         time: args.until.time,
         count: args.until.count.map(NonZeroU64::get),

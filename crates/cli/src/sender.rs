@@ -7,6 +7,7 @@ use clap::Args as ClapArgs;
 use wirebeat_run::Peer;
 use wirebeat_traffic::scenario::{
     EngineChoice, OnLinkDown, PortSpec, PriorityChoice, RunSpec, TimestampsChoice, WaitChoice,
+    XdpModeChoice,
 };
 use wirebeat_units::{BitRate, Nanos, WallTime};
 
@@ -39,6 +40,18 @@ pub struct PortArgs {
     /// The transmit queues to send by, one thread for each, on CPUs that send by them: 1, 0,1 or 0-3 [default: those of --cpu]
     #[arg(long, value_name = "QUEUES", conflicts_with = "cpu", hide_short_help = true)]
     transmit_queue: Option<TxQueues>,
+    /// How the engine 'xdp' uses the driver
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_parser = values::xdp_mode(),
+        default_value = "auto",
+        hide_short_help = true
+    )]
+    xdp_mode: XdpModeChoice,
+    /// The threads of the engine 'xdp' serve the card's queues themselves (preferred busy polling)
+    #[arg(long, hide_short_help = true)]
+    busy_poll: bool,
     /// Speed of the link, for example 10Gbps, where the system does not know it
     #[arg(long, value_name = "RATE")]
     speed: Option<BitRate>,
@@ -58,6 +71,8 @@ impl PortArgs {
                 .as_ref()
                 .map(|of| of.0.clone())
                 .unwrap_or_default(),
+            xdp_mode: self.xdp_mode,
+            busy_poll: self.busy_poll,
             speed: self.speed,
             ..PortSpec::default()
         }

@@ -15,7 +15,7 @@ use wirebeat_traffic::scenario::header::payload::Payload;
 use wirebeat_traffic::scenario::header::udp::DISCARD;
 use wirebeat_traffic::scenario::{Departures, FlowRate, Size, yaml};
 use wirebeat_traffic::scenario::{
-    EngineChoice, LateChoice, PriorityChoice, TimestampsChoice, WaitChoice,
+    EngineChoice, LateChoice, PriorityChoice, TimestampsChoice, WaitChoice, XdpModeChoice,
 };
 use wirebeat_units::{Fault, Nanos, Rate, fault};
 
@@ -39,6 +39,17 @@ const TIMESTAMPS: [Choice<TimestampsChoice>; 2] = [
         "The card, by its own clock, where it can; with the engines 'packet' and 'socket'",
         TimestampsChoice::Hardware,
     ),
+];
+
+const XDP_MODES: [Choice<XdpModeChoice>; 4] = [
+    (
+        "auto",
+        "As the driver offers: zero copy, else copy; in the stack where it runs no programs",
+        XdpModeChoice::Auto,
+    ),
+    ("zero-copy", "The driver sends and receives without a copy", XdpModeChoice::ZeroCopy),
+    ("copy", "The driver runs the program, and the kernel copies", XdpModeChoice::Copy),
+    ("generic", "The stack runs the program, with any driver", XdpModeChoice::Generic),
 ];
 
 const PRIORITIES: [Choice<PriorityChoice>; 3] = [
@@ -99,6 +110,11 @@ pub fn priority() -> impl TypedValueParser<Value = PriorityChoice> {
 /// Reads who stamps frames.
 pub fn timestamps() -> impl TypedValueParser<Value = TimestampsChoice> {
     choice(&TIMESTAMPS)
+}
+
+/// Reads how frames go between the driver and the engine.
+pub fn xdp_mode() -> impl TypedValueParser<Value = XdpModeChoice> {
+    choice(&XDP_MODES)
 }
 
 /// Reads what happens to late frames.

@@ -1,4 +1,4 @@
-//! The engines of Linux: [`kernel`] (eBPF), `packet` (AF_PACKET) and `socket` (UDP sockets).
+//! The engines of Linux: [`kernel`] (eBPF), `packet` (AF_PACKET), `socket` (UDP sockets) and `xdp` (AF_XDP).
 //!
 //! This is where `unsafe` is allowed, in blocks that each say why they are sound. Nothing here knows
 //! flows or makes statistics of its own; the kernel engine's receiving program is the meter itself,
@@ -22,3 +22,4 @@ pub mod socket;
 pub mod standard_output;
 mod sys;
 pub mod time;
+pub mod xdp;

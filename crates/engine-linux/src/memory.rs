@@ -30,12 +30,31 @@ impl Memory {
         Memory::at(base.cast(), len)
     }
 
+    /// The same in huge pages, of which `len` is a multiple. An error where the system has none to spare.
+    pub(crate) fn huge(len: usize) -> io::Result<Self> {
+        // SAFETY: as above.
+        let base = unsafe {
+            let flags = MapFlags::PRIVATE | MapFlags::POPULATE | MapFlags::HUGETLB;
+            mmap_anonymous(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)
+        }?;
+        Memory::at(base.cast(), len)
+    }
+
     /// The ring of a socket, `len` bytes.
     pub(crate) fn of_socket(socket: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        Memory::of_socket_at(socket, len, 0)
+    }
+
+    /// One of the rings of a socket that has several: that which the socket gives at `offset`.
+    pub(crate) fn of_socket_at(
+        socket: BorrowedFd<'_>,
+        len: usize,
+        offset: u64,
+    ) -> io::Result<Self> {
         // SAFETY: as above; the pages are the socket's ring and stay while they are mapped.
         let base = unsafe {
             let flags = MapFlags::SHARED | MapFlags::POPULATE;
-            mmap(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, socket, 0)
+            mmap(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, socket, offset)
         }?;
         Memory::at(base.cast(), len)
     }

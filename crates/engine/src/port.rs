@@ -391,6 +391,16 @@ impl PortError {
         PortError::Missing { engine, on: on.into(), missing: missing.into() }
     }
 
+    /// The same where another engine needs what is missing, or cannot do what was asked.
+    #[must_use]
+    pub fn of_engine(mut self, name: &'static str) -> PortError {
+        if let PortError::Missing { engine, .. } | PortError::Unsupported { engine, .. } = &mut self
+        {
+            *engine = name;
+        }
+        self
+    }
+
     /// Says what would help too, where something is missing.
     #[must_use]
     pub fn with_hint(self, text: impl Into<String>) -> PortError {

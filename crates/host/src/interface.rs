@@ -1,11 +1,12 @@
 //! An interface: what its driver does behind our back, and where its interrupts go.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use serde::Serialize;
 use wirebeat_netlink::{
-    Channels, Coalescing, Feature, Link, Netlink, ReceiveStamps, Rings, Timestamping,
+    Channels, Coalescing, Feature, Link, Netlink, ReceiveStamps, Rings, Timestamping, XdpFeatures,
+    XdpOffer,
 };
 
 use crate::{CpuList, card, files};
@@ -65,8 +66,64 @@ pub struct Interface {
     pub xdp: Option<String>,
     /// What the driver says it can do with XDP, in the kernel's words.
     pub xdp_features: Option<String>,
+    /// What it offers to AF_XDP sockets; `None` where the kernel does not tell (before Linux 6.3).
+    pub af_xdp: Option<AfXdp>,
     /// What stamps it offers.
     pub timestamps: Timestamps,
+}
+
+/// What an interface offers to AF_XDP sockets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AfXdp {
+    /// The driver runs XDP programs itself; else the stack does.
+    pub native: bool,
+    /// The driver sends from the memory of a socket, and receives into it.
+    pub zero_copy: bool,
+    /// Programs of the driver see frames that are longer than a buffer.
+    pub multi_buffer: bool,
+    /// Of how many buffers a frame may be without a copy.
+    pub zero_copy_buffers: Option<u32>,
+    /// What a program can ask of a received frame: "timestamp", "hash", "VLAN tag".
+    pub receive_metadata: Vec<String>,
+    /// What a socket can ask for a frame that it sends: "timestamp", "checksum", "launch time".
+    pub transmit_metadata: Vec<String>,
+}
+
+impl From<XdpOffer> for AfXdp {
+    fn from(offer: XdpOffer) -> AfXdp {
+        let has = |feature| offer.features.contains(feature);
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        AfXdp {
+            native: has(XdpFeatures::BASIC),
+            zero_copy: has(XdpFeatures::XSK_ZEROCOPY),
+            multi_buffer: has(XdpFeatures::RX_SG),
+            zero_copy_buffers: offer.zero_copy_segments.filter(|_| has(XdpFeatures::XSK_ZEROCOPY)),
+            receive_metadata: owned(&offer.receive_metadata),
+            transmit_metadata: owned(&offer.transmit_metadata),
+        }
+    }
+}
+
+/// In words: "native XDP, zero copy, frames of up to 8 buffers, metadata: timestamp and hash as received".
+impl fmt::Display for AfXdp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let program = if self.native { "native" } else { "generic" };
+        let copy = if self.zero_copy { "zero copy" } else { "copy" };
+        write!(f, "{program} XDP, {copy}")?;
+        match (self.zero_copy_buffers, self.multi_buffer) {
+            (Some(buffers @ 2..), _) => write!(f, ", frames of up to {buffers} buffers")?,
+            (_, true) => f.write_str(", frames of several buffers with a copy")?,
+            _ => f.write_str(", frames of one buffer")?,
+        }
+        for (way, names) in
+            [("received", &self.receive_metadata), ("sent", &self.transmit_metadata)]
+        {
+            if !names.is_empty() {
+                write!(f, ", with {way} frames: {}", names.join(", "))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Stamps that an interface offers.
@@ -135,6 +192,7 @@ impl Interface {
         let device = device(link);
         Interface {
             timestamps: netlink.timestamping(link.index).unwrap_or_default().into(),
+            af_xdp: netlink.xdp_offer(link.index).map(AfXdp::from),
             driver: device.as_deref().and_then(driver),
             numa_node: device.as_deref().and_then(numa_node),
             rss: card::rss(&link.name).map(|rss| rss.to_string()),
@@ -179,6 +237,7 @@ impl Interface {
             interrupts: Vec::new(),
             xdp: link.xdp.map(|xdp| xdp.mode.to_string()),
             xdp_features: link.xdp_features.map(|features| features.to_string()),
+            af_xdp: None,
             timestamps: Timestamps::default(),
         }
     }
@@ -303,6 +362,26 @@ mod tests {
         let lo = Interface::observe(&mut netlink, &link);
         assert_eq!((lo.name.as_str(), lo.driver.as_deref(), lo.speed_bps), ("lo", None, None));
         assert_eq!(lo.interrupts, []);
+        // no driver: the stack runs programs
+        let af_xdp = lo.af_xdp.as_ref().map(|af_xdp| af_xdp.to_string());
+        assert!(af_xdp.is_none_or(|text| text == "generic XDP, copy, frames of one buffer"));
         assert!(serde_json::to_value(&lo).unwrap()["offloads"].is_object());
+    }
+
+    #[test]
+    fn what_a_driver_offers_to_sockets_is_said_in_words() {
+        let offer = AfXdp {
+            native: true,
+            zero_copy: true,
+            zero_copy_buffers: Some(8),
+            receive_metadata: vec!["timestamp".to_owned(), "hash".to_owned()],
+            ..AfXdp::default()
+        };
+        assert_eq!(
+            offer.to_string(),
+            "native XDP, zero copy, frames of up to 8 buffers, with received frames: timestamp, hash"
+        );
+        let cable = AfXdp { native: true, multi_buffer: true, ..AfXdp::default() };
+        assert_eq!(cable.to_string(), "native XDP, copy, frames of several buffers with a copy");
     }
 }

@@ -26,7 +26,7 @@ pub use clock::ClockSync;
 pub use cpu::{Cpu, IdleState};
 pub use cpulist::CpuList;
 pub use damage::Damaged;
-pub use interface::{Interface, Interrupt, Offloads, Timestamps, near_cpus};
+pub use interface::{AfXdp, Interface, Interrupt, Offloads, Timestamps, near_cpus};
 pub use kernel::Kernel;
 pub use noise::{Noise, gaps, noise};
 pub use privileges::{MemoryLock, Privileges};

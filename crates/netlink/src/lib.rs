@@ -44,7 +44,7 @@ pub use route::{Route, RouteError, RouteKind};
 pub use timestamping::{ReceiveStamps, Timestamping};
 pub use watch::{LinkEvent, LinkWatch};
 pub use wirebeat_wire::mac::MacAddr;
-pub use xdp::{XdpAttachment, XdpFeatures, XdpMode};
+pub use xdp::{XdpAttachment, XdpFeatures, XdpMode, XdpOffer};
 
 /// A handle on the links, addresses, routes and neighbours of one network namespace.
 ///

@@ -269,7 +269,7 @@ impl Netlink {
         // These drivers report a constant that says nothing about what they can carry.
         let nominal = matches!(link.kind.as_deref(), Some("veth" | "tun" | "netkit"));
         link.speed = if nominal { None } else { self.speed(link.index) };
-        link.xdp_features = self.xdp_features(link.index);
+        link.xdp_features = self.xdp_offer(link.index).map(|offer| offer.features);
     }
 }
 

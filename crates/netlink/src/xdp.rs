@@ -9,6 +9,13 @@ use crate::{LinkIndex, Netlink, attributes};
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
+const NETDEV_A_DEV_XDP_ZC_MAX_SEGS: u16 = 4;
+const NETDEV_A_DEV_XDP_RX_METADATA_FEATURES: u16 = 5;
+const NETDEV_A_DEV_XSK_FEATURES: u16 = 6;
+
+/// The bits of `enum netdev_xdp_rx_metadata` and of `enum netdev_xsk_flags` (`linux/netdev.h`), from the lowest.
+const RECEIVE_METADATA: [&str; 3] = ["timestamp", "hash", "VLAN tag"];
+const TRANSMIT_METADATA: [&str; 3] = ["timestamp", "checksum", "launch time"];
 
 /// Where an attached program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,21 +121,55 @@ impl fmt::Display for XdpFeatures {
     }
 }
 
+/// What a driver offers to AF_XDP sockets and to programs, all that the kernel tells of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct XdpOffer {
+    /// What it can do.
+    pub features: XdpFeatures,
+    /// Of how many buffers a frame may be without a copy; `None` where that is not told (before Linux 6.6, or without zero copy).
+    pub zero_copy_segments: Option<u32>,
+    /// What a program can ask of a received frame (Linux 6.8).
+    pub receive_metadata: Vec<&'static str>,
+    /// What a socket can ask for a frame that it sends (Linux 6.8).
+    pub transmit_metadata: Vec<&'static str>,
+}
+
+impl XdpOffer {
+    /// From the attributes of a reply.
+    fn parse(reply: &[u8]) -> Option<XdpOffer> {
+        let bits = |kind| {
+            let value = attributes::find(reply, kind)?;
+            value.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
+        };
+        let named = |kind, names: [&'static str; 3]| {
+            let bits = bits(kind).unwrap_or(0);
+            let named = names.into_iter().enumerate();
+            named.filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| name).collect()
+        };
+        Some(XdpOffer {
+            features: XdpFeatures(bits(NETDEV_A_DEV_XDP_FEATURES)?),
+            zero_copy_segments: attributes::find_u32(reply, NETDEV_A_DEV_XDP_ZC_MAX_SEGS),
+            receive_metadata: named(NETDEV_A_DEV_XDP_RX_METADATA_FEATURES, RECEIVE_METADATA),
+            transmit_metadata: named(NETDEV_A_DEV_XSK_FEATURES, TRANSMIT_METADATA),
+        })
+    }
+}
+
 impl Netlink {
-    /// What the driver says it can do with XDP; `None` where the kernel (before Linux 6.3) or the
-    /// interface has no answer.
-    pub(crate) fn xdp_features(&mut self, link: LinkIndex) -> Option<XdpFeatures> {
+    /// What the driver offers with XDP; `None` where the kernel (before Linux 6.3) or the interface has no answer.
+    pub fn xdp_offer(&mut self, link: LinkIndex) -> Option<XdpOffer> {
         let generic = self.generic.as_mut()?;
         let ask = [attributes::number(NETDEV_A_DEV_IFINDEX, link.get())];
         let attempt = "ask what the driver can do with XDP";
         let replies = generic.command(attempt, generic.netdev?, NETDEV_CMD_DEV_GET, &ask).ok()?;
-        let value = replies.iter().find_map(|r| attributes::find(r, NETDEV_A_DEV_XDP_FEATURES))?;
-        value.first_chunk().map(|b| XdpFeatures(u64::from_ne_bytes(*b)))
+        replies.iter().find_map(|reply| XdpOffer::parse(reply))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use netlink_packet_core::DefaultNla;
+
     use super::*;
 
     #[test]
@@ -151,5 +192,24 @@ mod tests {
         assert_eq!(XdpFeatures(5).to_string(), "basic ndo-xmit");
         assert_eq!(XdpFeatures(0).to_string(), "none");
         assert!(!XdpFeatures(4).contains(XdpFeatures::BASIC));
+    }
+
+    #[test]
+    fn an_offer_is_read_as_far_as_the_kernel_tells_it() {
+        let word = |kind: u16, value: u64| DefaultNla::new(kind, value.to_ne_bytes().to_vec());
+        let old = attributes::emit(&[word(3, 0x0b)]);
+        let offer = XdpOffer { features: XdpFeatures(0x0b), ..XdpOffer::default() };
+        assert_eq!(XdpOffer::parse(&old), Some(offer));
+        let all = [word(3, 0x2b), attributes::number(4, 8), word(5, 0b11), word(6, 0b101)];
+        let offer = XdpOffer {
+            features: XdpFeatures(0x2b),
+            zero_copy_segments: Some(8),
+            receive_metadata: vec!["timestamp", "hash"],
+            transmit_metadata: vec!["timestamp", "launch time"],
+        };
+        assert_eq!(XdpOffer::parse(&attributes::emit(&all)), Some(offer));
+        for short in [&[][..], &[4, 0, 3, 0]] {
+            assert_eq!(XdpOffer::parse(short), None);
+        }
     }
 }

@@ -1,18 +1,19 @@
 //! The ports of a scenario on this machine: their namespaces, links, addresses and engines.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use wirebeat_engine_linux::card::SharedCard;
-use wirebeat_engine_linux::kernel::Attachment;
+use wirebeat_engine_linux::kernel::{Attachment, XdpPlace};
 use wirebeat_netlink::{
     Channels, Link, LinkError, LinkIndex, Namespace, Netlink, ResolveError, ResolveOptions,
     RouteKind, XdpFeatures, XdpMode,
 };
 use wirebeat_traffic::compile::{Destination, Link as Facts, Links, Route, destinations};
-use wirebeat_traffic::scenario::{PortSpec, Scenario};
+use wirebeat_traffic::scenario::{PortSpec, Scenario, XdpModeChoice};
 use wirebeat_units::{Fault, fault};
 use wirebeat_wire::mac::MacAddr;
 
@@ -34,6 +35,8 @@ pub(crate) struct ResolvedPort {
     pub(crate) attachment: OnceLock<Arc<Attachment>>,
     /// Its card, where that stamps frames.
     pub(crate) card: OnceLock<SharedCard>,
+    /// What its engine keeps from opening its receiver until it opens its transmitters.
+    pub(crate) engine_state: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 impl ResolvedPort {
@@ -104,18 +107,41 @@ impl ResolvedPort {
     }
 
     /// The program on its interface, which is attached when it is asked for first. There is one for all of a port.
-    pub(crate) fn attach(&self) -> Result<Arc<Attachment>, RunError> {
+    pub(crate) fn attach(&self, engine: Engine) -> Result<Arc<Attachment>, RunError> {
         if let Some(attachment) = self.attachment.get() {
             return Ok(Arc::clone(attachment));
         }
         let Some(link) = &self.link else {
             return Err(RunError::usage(format!(
-                "port '{}' has no interface, and the kernel engine needs one",
+                "port '{}' has no interface, and the {engine} engine needs one",
                 self.name
             )));
         };
-        let opened = self.enter(|| Attachment::open(link.index.get(), &link.name))??;
+        let place = match self.spec.xdp_mode {
+            XdpModeChoice::Auto => XdpPlace::Best,
+            XdpModeChoice::ZeroCopy | XdpModeChoice::Copy => XdpPlace::Driver,
+            XdpModeChoice::Generic => XdpPlace::Stack,
+        };
+        let opened = self.enter(|| Attachment::open(link.index.get(), &link.name, place))?;
+        let opened = opened.map_err(|error| error.of_engine(engine.name()))?;
         Ok(Arc::clone(self.attachment.get_or_init(|| Arc::new(opened))))
+    }
+
+    /// What was kept, if that is of this type; it is kept no longer.
+    pub(crate) fn take_engine_state<T: Any>(&self) -> Option<T> {
+        let mut kept = self.engine_state.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take().and_then(|kept| kept.downcast().ok()).map(|kept| *kept)
+    }
+
+    /// Keeps something for the same engine at the same port.
+    pub(crate) fn keep_engine_state<T: Any + Send>(&self, state: T) {
+        let mut kept = self.engine_state.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = Some(Box::new(state));
+    }
+
+    /// How many receive queues are in use.
+    pub(crate) fn receive_queues(&self) -> Option<u32> {
+        self.queues()
     }
 
     /// How the program on its interface runs now.
@@ -174,6 +200,7 @@ pub(crate) fn find(
             engine_reason: EngineReason::default(),
             attachment: OnceLock::new(),
             card: OnceLock::new(),
+            engine_state: Mutex::default(),
         };
         port.link = link(&port, scenario)?;
         ports.push(port);

@@ -1,11 +1,12 @@
 //! By which transmit queue the frames of a sender leave, and which CPU sends by a queue that was asked for.
 //!
-//! No engine names a queue: the system chooses it by the CPU that sends.
+//! Most engines name no queue: the system chooses it by the CPU that sends.
 //! - `packet` goes past the queueing discipline, and the kernel takes the queue that its table has for the CPU (XPS), or else
 //!   the CPU's number modulo the queues (packet_pick_tx_queue of `net/packet/af_packet.c`, netdev_pick_tx of
 //!   `net/core/dev.c`).
 //! - `kernel` redirects, and the driver chooses by the CPU's number in its own way (`ndo_xdp_xmit`).
 //! - `socket` leaves it to the routes of the stack, which hash the flow unless XPS says otherwise.
+//! - `xdp` binds each sender to a queue of its own, whatever its CPU.
 
 use wirebeat_host::card::{self, Xps};
 use wirebeat_report::model::{QueueChoice, TransmitQueue};
@@ -59,7 +60,7 @@ impl Queues {
                 let count = port.transmit_queues().filter(|&count| count > 0)?;
                 Some(Queues { interface, count, rule })
             }
-            Chosen::ByFlow | Chosen::None => None,
+            Chosen::ByFlow | Chosen::BySender | Chosen::None => None,
         }
     }
 
@@ -162,6 +163,28 @@ impl Queues {
                 )
             }
         }
+    }
+}
+
+/// The transmit queue that sender number `sender` of a port has for itself, with engines whose senders do.
+pub(crate) fn number_of_sender(port: &ResolvedPort, sender: usize) -> u32 {
+    let named = port.spec.transmit_queues.get(sender).copied();
+    named.map_or_else(|| u32::try_from(sender).unwrap_or(u32::MAX), u32::from)
+}
+
+/// By which queue the sender number `sender` of a port sends, on its CPU.
+pub(crate) fn of_sender(
+    port: &ResolvedPort,
+    engine: Engine,
+    (sender, cpu): (usize, Option<usize>),
+    queues: Option<&Queues>,
+) -> Option<TransmitQueue> {
+    match engine.row().transmit_queue {
+        Chosen::BySender => Some(TransmitQueue {
+            queues: vec![number_of_sender(port, sender)],
+            by: QueueChoice::Sender,
+        }),
+        _ => Some(queues?.from(cpu?)),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -26,7 +26,7 @@ use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::exit::Exit;
 use wirebeat_report::model::{End, Report};
 use wirebeat_traffic::scenario::{
-    EngineChoice, OnLinkDown, PortSpec, PriorityChoice, RunSpec, TimestampsChoice,
+    EngineChoice, OnLinkDown, PortSpec, PriorityChoice, RunSpec, TimestampsChoice, XdpModeChoice,
 };
 use wirebeat_units::{Nanos, human};
 use wirebeat_wire::codec::Codec;
@@ -81,6 +81,10 @@ pub struct ReceiveRequest {
     pub cores: Vec<u16>,
     /// How many threads receive, each with a queue of its own: 0 and 1 are one.
     pub queues: u16,
+    /// How frames go between the driver and the engine, where that can be chosen.
+    pub xdp_mode: XdpModeChoice,
+    /// Whether its threads serve the card's queues themselves, where the engine can do that.
+    pub busy_poll: bool,
     /// How it competes for a CPU.
     pub priority: PriorityChoice,
     /// Stop after this time.
@@ -319,6 +323,8 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<ResolvedPort, RunError> {
         interface: request.interface.clone(),
         namespace: request.namespace.clone(),
         engine: request.engine,
+        xdp_mode: request.xdp_mode,
+        busy_poll: request.busy_poll,
         ..PortSpec::default()
     };
     let namespace = ports::namespace(request.namespace.as_deref(), &request.namespaces)?;
@@ -330,6 +336,7 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<ResolvedPort, RunError> {
         engine_reason: EngineReason::default(),
         attachment: OnceLock::new(),
         card: OnceLock::new(),
+        engine_state: Mutex::default(),
     };
     if let Some(interface) = &request.interface {
         let link = port.netlink()?.link_by_name(interface);
@@ -392,6 +399,12 @@ fn check_abilities(
         return Err(RunError::usage(what).hint(format!("{hint} for --log")));
     }
     check_queues(request, engine)?;
+    let chosen = request.xdp_mode != XdpModeChoice::Auto || request.busy_poll;
+    if chosen && !engine.can(Ability::ChooseXdpMode) {
+        let what = format!("the {engine} engine has no AF_XDP sockets");
+        let hint = use_one(|engine| engine.can(Ability::ChooseXdpMode));
+        return Err(RunError::usage(what).hint(format!("{hint} for --xdp-mode and --busy-poll")));
+    }
     let Filter { source, source_port, .. } = request.filter;
     if !engine.can(Ability::SeeHeaders) && (source.is_some() || source_port.is_some()) {
         let what =
@@ -478,6 +491,8 @@ pub(crate) fn open_again(
         manner: if request.listen.is_some() { Manner::Silent } else { Manner::Answering },
         most: request.count,
         queues: request.queues,
+        // nobody said what comes
+        fragments: true,
         thread: thread(request, port),
     };
     let opening = RxOpening { place: 0, engine, in_memory: &InMemory::default() };

@@ -56,6 +56,8 @@ pub(crate) struct Receiving {
     pub(crate) groups: Memberships,
     /// How many queues, with a thread each, divide among them what arrives, where threads meter; at least one.
     pub(crate) queues: u16,
+    /// Whether packets may arrive in fragments.
+    pub(crate) fragments: bool,
     /// Where and how these threads run: each on a CPU of its own, as far as CPUs are named.
     pub(crate) thread: ThreadOrders,
 }
@@ -107,9 +109,35 @@ enum MeteredBy {
     /// The engine meters by itself, and somebody who looks makes intervals of its counts.
     Engine { receiver: Box<dyn OwnMeter>, intervals: Box<LiveIntervals<MeterSeries>> },
     /// A thread for each queue meters what that delivers; there is at least one.
-    Threads { queues: Vec<QueueThread>, stop: Arc<AtomicBool> },
-    /// Nobody reads the port of a thread.
-    Idle(Box<dyn IdlePort>),
+    Threads(QueueThreads),
+    /// Nobody reads the ports of the threads.
+    Idle(Vec<Box<dyn IdlePort>>),
+}
+
+/// The threads of the receive queues of a port. They end when this is dropped: a run that fails while it opens its ports lets
+/// go of what they hold, so that another may have it.
+#[derive(Debug)]
+struct QueueThreads {
+    queues: Vec<QueueThread>,
+    stop: Arc<AtomicBool>,
+}
+
+impl QueueThreads {
+    /// Tells them to end.
+    fn end(mut self) -> Vec<QueueThread> {
+        self.stop.store(true, Ordering::Release);
+        std::mem::take(&mut self.queues)
+    }
+}
+
+impl Drop for QueueThreads {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        for QueueThread { thread, .. } in self.queues.drain(..) {
+            // what it measured is not asked for
+            let _ = thread.join();
+        }
+    }
 }
 
 /// The thread of a receive queue.
@@ -121,9 +149,10 @@ struct QueueThread {
 
 /// A port that rests between runs.
 pub(crate) trait IdlePort: Any + Debug + Send {
-    /// Starts a thread that meters what it delivers. It has been re-armed.
+    /// Starts threads that meter what it and the ports of the same receiver's `other` queues deliver. They have been re-armed.
     fn start(
         self: Box<Self>,
+        others: Vec<Box<dyn IdlePort>>,
         opening: &RxOpening<'_>,
         how: Receiving,
     ) -> Result<Receiver, RunError>;
@@ -143,10 +172,18 @@ where
 {
     fn start(
         self: Box<Self>,
+        others: Vec<Box<dyn IdlePort>>,
         opening: &RxOpening<'_>,
         how: Receiving,
     ) -> Result<Receiver, RunError> {
-        start(opening, vec![self.port], self.clock, how)
+        let IdleRx { port, clock } = *self;
+        // all are of one engine
+        let same = |other: Box<dyn IdlePort>| {
+            let other: Box<dyn Any> = other;
+            other.downcast::<Self>().ok().map(|other| other.port)
+        };
+        let ports = [port].into_iter().chain(others.into_iter().filter_map(same)).collect();
+        start(opening, ports, clock, how)
     }
 }
 
@@ -222,7 +259,6 @@ where
             stop: Arc::clone(&stop),
             live: Arc::new(live),
             manner,
-            rests: count == 1,
             most: most.unwrap_or(u64::MAX),
             // there is none where several queues are
             log: log.take(),
@@ -230,7 +266,7 @@ where
         states.push(Arc::clone(&work.orders.state));
         queues.push(work.start(&stop)?);
     }
-    let work = MeteredBy::Threads { queues, stop };
+    let work = MeteredBy::Threads(QueueThreads { queues, stop });
     Ok(Receiver {
         place: opening.place,
         engine: opening.engine,
@@ -254,8 +290,6 @@ struct QueueWork<P, C> {
     live: Arc<LiveRx>,
     manner: Manner,
     most: u64,
-    /// Whether its port may rest: one of several queues would go on taking its share of what others receive.
-    rests: bool,
     log: Option<PacketLog>,
 }
 
@@ -281,7 +315,7 @@ where
     /// Meters until it is stopped.
     fn run(self) -> Collected {
         let QueueWork { mut port, clock, mut meter, orders, stop, live, .. } = self;
-        let (manner, most, may_rest, mut log) = (self.manner, self.most, self.rests, self.log);
+        let (manner, most, mut log) = (self.manner, self.most, self.log);
         let applied = match orders.apply() {
             Ok(applied) => applied,
             Err(source) => {
@@ -314,7 +348,7 @@ where
         summary.receiver_drops = port.receive_drops();
         let card_stamps = port.card_stamps();
         drop(applied);
-        let rests = may_rest && error.is_none() && port.rest();
+        let rests = error.is_none() && port.rest();
         let idle = rests.then(|| Box::new(IdleRx { port, clock }) as Box<dyn IdlePort>);
         Collected { summary, error, log_error: written.err(), card_stamps, idle }
     }
@@ -405,6 +439,16 @@ impl Receiver {
         }
     }
 
+    /// The same receiver, which works in this `mode` as well, and holds that its card takes all frames.
+    pub(crate) fn holding(
+        self,
+        mode: Option<String>,
+        promiscuous: Option<Promiscuous>,
+    ) -> Receiver {
+        let mode = [Some(self.mode), mode].into_iter().flatten().collect::<Vec<_>>().join(", ");
+        Receiver { mode, _promiscuous: promiscuous, ..self }
+    }
+
     /// The same receiver, and what the stack drops before it sees it.
     pub(crate) fn watched(self, damage: DamageWatch) -> Receiver {
         Receiver { damage: Some(damage), ..self }
@@ -414,7 +458,7 @@ impl Receiver {
     pub(crate) fn received(&self) -> (u64, u64) {
         match &self.work {
             MeteredBy::Engine { receiver, .. } => receiver.received(),
-            MeteredBy::Threads { queues, .. } => {
+            MeteredBy::Threads(QueueThreads { queues, .. }) => {
                 let read = |queue: &QueueThread| {
                     let LiveRx { frames, bytes, .. } = &*queue.live;
                     (frames.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed))
@@ -433,7 +477,7 @@ impl Receiver {
                 let next = series.next();
                 intervals.begin(series, next);
             }
-            MeteredBy::Threads { queues, .. } => {
+            MeteredBy::Threads(QueueThreads { queues, .. }) => {
                 let mut series = Some(QueueSeries::new(beat, limit, queues.len()));
                 for QueueThread { live, .. } in queues {
                     // they have it together
@@ -459,7 +503,7 @@ impl Receiver {
                 }
                 intervals.look(|series| (series.take(), series.complete()))
             }
-            MeteredBy::Threads { queues, .. } => queues.first().and_then(|first| {
+            MeteredBy::Threads(QueueThreads { queues, .. }) => queues.first().and_then(|first| {
                 first.live.intervals.look(|series| (series.take(), series.complete()))
             }),
             MeteredBy::Idle(_) => None,
@@ -469,7 +513,7 @@ impl Receiver {
 
     /// Asks for what is missing now.
     fn ask_missing(&self) {
-        if let MeteredBy::Threads { queues, .. } = &self.work {
+        if let MeteredBy::Threads(QueueThreads { queues, .. }) = &self.work {
             queues.iter().for_each(|queue| queue.live.asked.store(true, Ordering::Relaxed));
         }
     }
@@ -478,7 +522,7 @@ impl Receiver {
     fn missing(&self, until: Instant) -> u64 {
         match &self.work {
             MeteredBy::Engine { receiver, .. } => receiver.missing(),
-            MeteredBy::Threads { queues, .. } => {
+            MeteredBy::Threads(QueueThreads { queues, .. }) => {
                 for QueueThread { live, thread } in queues {
                     while live.asked.load(Ordering::Acquire)
                         && !thread.is_finished()
@@ -498,7 +542,7 @@ impl Receiver {
         match &self.work {
             MeteredBy::Engine { receiver, .. } => receiver.received().0 >= count,
             // it was told how many, and has ended with the last of them
-            MeteredBy::Threads { queues, .. } => {
+            MeteredBy::Threads(QueueThreads { queues, .. }) => {
                 queues.iter().all(|queue| queue.thread.is_finished())
             }
             MeteredBy::Idle(_) => false,
@@ -514,10 +558,9 @@ impl Receiver {
                 let received = of_meter(&*receiver, &intervals);
                 (received, Some(MeteredBy::Engine { receiver, intervals: Box::default() }))
             }
-            MeteredBy::Threads { queues, stop } => {
-                stop.store(true, Ordering::Release);
-                let (received, idle) = of_threads(queues);
-                (received, idle.map(MeteredBy::Idle))
+            MeteredBy::Threads(threads) => {
+                let (received, idle) = of_threads(threads.end());
+                (received, (!idle.is_empty()).then_some(MeteredBy::Idle(idle)))
             }
             MeteredBy::Idle(idle) => (ReceiverResult::default(), Some(MeteredBy::Idle(idle))),
         };
@@ -545,13 +588,18 @@ impl Receiver {
                 Ok(Ok(self))
             }
             MeteredBy::Idle(mut idle) => {
-                if !driver(self.engine).rearm_receiver(port, &mut *idle, &how)? {
+                if !driver(self.engine).rearm_receiver(port, &mut idle, &how)? {
                     return Ok(Err(how));
                 }
                 let damage = self.damage.map(|_| DamageWatch::of(port)).transpose()?;
-                Ok(Ok(Receiver { damage, ..idle.start(opening, how)? }))
+                let Some(first) = (!idle.is_empty()).then(|| idle.remove(0)) else {
+                    return Ok(Err(how));
+                };
+                let (mode, _promiscuous) = (self.mode, self._promiscuous);
+                let started = first.start(idle, opening, how)?;
+                Ok(Ok(Receiver { damage, mode, _promiscuous, ..started }))
             }
-            MeteredBy::Threads { .. } => Ok(Err(how)),
+            MeteredBy::Threads(_) => Ok(Err(how)),
         }
     }
 
@@ -573,14 +621,17 @@ fn of_meter(meter: &dyn OwnMeter, intervals: &LiveIntervals<MeterSeries>) -> Rec
     ReceiverResult { intervals: left(intervals, &summary), summary, ..ReceiverResult::default() }
 }
 
-/// What threads leave that were told to end, and their port where that can rest.
-fn of_threads(queues: Vec<QueueThread>) -> (ReceiverResult, Option<Box<dyn IdlePort>>) {
+/// What threads leave that were told to end, and their ports where all of these can rest: one of several would go on taking its
+/// share of what others receive.
+fn of_threads(queues: Vec<QueueThread>) -> (ReceiverResult, Vec<Box<dyn IdlePort>>) {
     let join = |queue: QueueThread| {
         let collected = queue.thread.join().unwrap_or_else(|_| Collected::nothing());
         (collected, queue.live)
     };
-    let (collected, lives): (Vec<_>, Vec<_>) = queues.into_iter().map(join).unzip();
-    let Collected { summary, error, log_error, card_stamps, idle } = Collected::all(collected);
+    let (mut collected, lives): (Vec<_>, Vec<_>) = queues.into_iter().map(join).unzip();
+    let idle: Option<Vec<_>> = collected.iter_mut().map(|one| one.idle.take()).collect();
+    let idle = idle.unwrap_or_default();
+    let Collected { summary, error, log_error, card_stamps, .. } = Collected::all(collected);
     let intervals = lives.first().and_then(|live| {
         live.intervals.look(|series| {
             series.finish(&summary);

@@ -55,6 +55,19 @@ macro_rules! for_each_engine {
                 transmit_queue: TransmitQueue::ByFlow,
                 can: [Deliver, Receive, Codecs, Reassemble, HardwareTimestamps, ConfirmSent],
             }
+            xdp Xdp {
+                name: "xdp",
+                about: "AF_XDP sockets: frames in memory that is shared with the driver",
+                needs: "Linux 5.4, CAP_NET_RAW; to receive CAP_BPF and CAP_NET_ADMIN",
+                auto: None,
+                clock: Clock::Monotonic,
+                link: InterfaceUse::Needed,
+                pinning: Pinning::CallingThread,
+                transmit_queue: TransmitQueue::BySender,
+                can: [
+                    Deliver, Receive, ReceiveQueues, SeeHeaders, Codecs, Reassemble, ConfirmSent, ChooseXdpMode,
+                ],
+            }
             null Null {
                 name: "null",
                 about: "Nowhere: frames are made, counted and dropped; measures what Wirebeat costs without I/O",
@@ -132,6 +145,8 @@ pub enum TransmitQueue {
     ByDriver,
     /// By the system, from the flow.
     ByFlow,
+    /// By the sender: each has one of its own, in the order of the senders unless the port names others.
+    BySender,
     /// There are no queues.
     None,
 }
@@ -169,6 +184,8 @@ pub enum Ability {
     PassAlways,
     /// The same, where that is asked for.
     PassOnRequest,
+    /// How it uses XDP can be chosen, and whether its threads serve the card themselves.
+    ChooseXdpMode,
     /// It writes frames to a file.
     WriteFile,
 }
@@ -284,9 +301,9 @@ impl Engine {
         self.row().link != InterfaceUse::None
     }
 
-    /// Whether a sender can choose the transmit queue, by its CPU.
+    /// Whether a sender can choose the transmit queue: by its CPU, or itself.
     pub fn chooses_queue(self) -> bool {
-        matches!(self.row().transmit_queue, TransmitQueue::ByStack | TransmitQueue::ByDriver)
+        !matches!(self.row().transmit_queue, TransmitQueue::ByFlow | TransmitQueue::None)
     }
 
     /// The engines that `auto` chooses from, the fastest first.
@@ -358,7 +375,7 @@ mod tests {
     #[test]
     fn engines_are_listed_for_a_reader() {
         assert_eq!(Engine::names(|engine| engine.can(Ability::WriteFile)), "'pcap'");
-        assert_eq!(Engine::names(Engine::chooses_queue), "'kernel' or 'packet'");
-        assert_eq!(Engine::names(Engine::has_network), "'kernel', 'packet' or 'socket'");
+        assert_eq!(Engine::names(Engine::chooses_queue), "'kernel', 'packet' or 'xdp'");
+        assert_eq!(Engine::names(Engine::has_network), "'kernel', 'packet', 'socket' or 'xdp'");
     }
 }

@@ -147,7 +147,7 @@ fn the_engine_null_sends_nowhere_and_is_not_received_with() {
         "{received:?}"
     );
     assert!(
-        received.err.contains("hint: use the engine 'kernel', 'packet' or 'socket'"),
+        received.err.contains("hint: use the engine 'kernel', 'packet', 'socket' or 'xdp'"),
         "{received:?}"
     );
 }

@@ -60,7 +60,7 @@ fn doctor_tells_what_it_found_in_either_form() {
     assert_eq!(found["schema_version"], "1");
     let engines = found["engines"].as_array().unwrap();
     let names: Vec<&str> = engines.iter().map(|one| one["engine"].as_str().unwrap()).collect();
-    assert_eq!(names, ["kernel", "packet", "socket", "null", "pcap", "loopback"]);
+    assert_eq!(names, ["kernel", "packet", "socket", "xdp", "null", "pcap", "loopback"]);
     assert!(engines.iter().all(|one| one["needs"].is_string()), "{found}");
     let scratch = Scratch::new("doctor");
     let file = scratch.path("doctor.json");

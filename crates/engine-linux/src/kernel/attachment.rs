@@ -18,6 +18,29 @@ use super::obstacles;
 use super::skeletons::transmit::TransmitSkelBuilder;
 use super::verifier;
 
+/// Who runs the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XdpPlace {
+    /// The driver where it can, else the stack.
+    #[default]
+    Best,
+    /// The driver (native XDP).
+    Driver,
+    /// The stack, with any driver (generic XDP).
+    Stack,
+}
+
+impl XdpPlace {
+    /// As `linux/if_link.h` has it: XDP_FLAGS_DRV_MODE and XDP_FLAGS_SKB_MODE.
+    fn flags(self) -> u32 {
+        match self {
+            XdpPlace::Best => 0,
+            XdpPlace::Driver => 1 << 2,
+            XdpPlace::Stack => 1 << 1,
+        }
+    }
+}
+
 /// A program on an interface, which lets everything pass unless another has taken its place. Gone when it is dropped, or the
 /// process ends.
 #[derive(Debug)]
@@ -28,12 +51,11 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches a program that lets everything pass to the interface `index`, called `on`, of the calling thread's namespace:
-    /// by its driver where that can, else by the stack.
+    /// Attaches a program that lets everything pass to the interface `index`, called `on`, of the calling thread's namespace.
     ///
     /// # Errors
     /// Another program is there, LRO is on, or the driver refuses any in its present state.
-    pub fn open(index: u32, on: &str) -> Result<Attachment, PortError> {
+    pub fn open(index: u32, on: &str, place: XdpPlace) -> Result<Attachment, PortError> {
         if obstacles::has_lro(index) {
             let missing = "the card joins segments (LRO), which an XDP program would switch off, and not only for the run";
             return Err(PortError::missing("kernel", on, missing).with_hint(format!(
@@ -55,8 +77,8 @@ impl Attachment {
             source,
         };
         let passing = skeleton.progs.wb_pass.as_fd().try_clone_to_owned().map_err(kept)?;
-        let link =
-            attach_to(passing.as_fd(), index).map_err(|error| refusal((index, on), error))?;
+        let link = attach_to(passing.as_fd(), index, place.flags())
+            .map_err(|error| refusal((index, on), error))?;
         Ok(Attachment { link, passing, interface: on.to_owned() })
     }
 

@@ -81,6 +81,45 @@ pub(super) fn contiguous(flows: &Flows) -> Option<u16> {
     (usize::from(last - first) + 1 == flows.len()).then_some(first)
 }
 
+/// A filter as programs have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FilterWords {
+    /// Whether there is one at all.
+    pub(crate) filtered: u32,
+    /// 4 or 6: that of the source address.
+    pub(crate) family: u32,
+    /// The source address in network order.
+    pub(crate) source: [u32; 4],
+    pub(crate) source_port: u16,
+    pub(crate) port: u16,
+}
+
+impl From<&Filter> for FilterWords {
+    fn from(filter: &Filter) -> FilterWords {
+        let mut words = FilterWords {
+            filtered: u32::from(*filter != Filter::default()),
+            source_port: filter.source_port.unwrap_or(0),
+            port: filter.destination_port.unwrap_or(0),
+            ..FilterWords::default()
+        };
+        match filter.source.map(|source| source.to_canonical()) {
+            Some(IpAddr::V4(source)) => {
+                words.family = 4;
+                words.source[0] = u32::from_ne_bytes(source.octets());
+            }
+            Some(IpAddr::V6(source)) => {
+                words.family = 6;
+                let bytes = source.octets();
+                for (word, bytes) in words.source.iter_mut().zip(bytes.chunks_exact(4)) {
+                    *word = bytes.try_into().map_or(0, u32::from_ne_bytes);
+                }
+            }
+            None => {}
+        }
+        words
+    }
+}
+
 /// Sets the program's constants.
 pub(super) fn configure(rodata: &mut rodata, options: &ReceiveOptions, plan: &Plan) {
     let MeterConfig { flows, filter, bins, .. } = &options.meter;
@@ -103,22 +142,7 @@ pub(super) fn configure(rodata: &mut rodata, options: &ReceiveOptions, plan: &Pl
         rodata.bin_count = bins.counts.len() as u32;
         rodata.bin_width_ns = bins.width;
     }
-    match filter.source.map(|source| source.to_canonical()) {
-        Some(IpAddr::V4(source)) => {
-            rodata.filter_family = 4;
-            rodata.filter_source[0] = u32::from_ne_bytes(source.octets());
-        }
-        Some(IpAddr::V6(source)) => {
-            rodata.filter_family = 6;
-            for (word, bytes) in
-                rodata.filter_source.iter_mut().zip(source.octets().chunks_exact(4))
-            {
-                *word = bytes.try_into().map_or(0, u32::from_ne_bytes);
-            }
-        }
-        None => {}
-    }
-    rodata.filtered = u32::from(*filter != Filter::default());
-    rodata.filter_source_port = filter.source_port.unwrap_or(0);
-    rodata.filter_port = filter.destination_port.unwrap_or(0);
+    let FilterWords { filtered, family, source, source_port, port } = filter.into();
+    (rodata.filtered, rodata.filter_family, rodata.filter_source) = (filtered, family, source);
+    (rodata.filter_source_port, rodata.filter_port) = (source_port, port);
 }

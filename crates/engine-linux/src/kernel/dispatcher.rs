@@ -43,18 +43,23 @@ fn attach(program: BorrowedFd<'_>) -> io::Result<Entered> {
         return Err(io::Error::last_os_error());
     }
     let namespace = File::open("/proc/thread-self/ns/net")?;
-    Ok(Entered { _link: attach_to(program, LOOPBACK)?, _namespace: namespace })
+    Ok(Entered { _link: attach_to(program, LOOPBACK, 0)?, _namespace: namespace })
 }
 
-/// Attaches a program to an interface of this thread's namespace for as long as the link is held.
-pub(super) fn attach_to(program: BorrowedFd<'_>, index: u32) -> io::Result<OwnedFd> {
-    // SAFETY: the descriptor is open, and no options are given.
+/// Attaches a program to an interface of this thread's namespace for as long as the link is held, with these flags
+/// (`XDP_FLAGS_…` of `linux/if_link.h`).
+pub(super) fn attach_to(program: BorrowedFd<'_>, index: u32, flags: u32) -> io::Result<OwnedFd> {
+    // SAFETY: integers and pointers, for which zero is a value.
+    let mut options: libbpf_sys::bpf_link_create_opts = unsafe { std::mem::zeroed() };
+    options.sz = size_of_val(&options) as libbpf_sys::size_t;
+    options.flags = flags;
+    // SAFETY: the descriptor is open, and the options are read during the call.
     let link = unsafe {
         libbpf_sys::bpf_link_create(
             program.as_raw_fd(),
             index as i32,
             libbpf_sys::BPF_XDP,
-            ptr::null(),
+            ptr::from_ref(&options),
         )
     };
     if link < 0 {

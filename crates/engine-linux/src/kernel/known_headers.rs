@@ -18,15 +18,15 @@ const BATCH: usize = 4096;
 
 /// The table of a receiver.
 #[derive(Debug)]
-pub(super) struct KnownHeaders<'a> {
+pub(crate) struct KnownHeaders<'a> {
     table: &'a HeaderTable,
     /// Numbers of the flows, in the order of their rows.
-    pub(super) flows: Vec<u16>,
+    pub(crate) flows: Vec<u16>,
 }
 
 impl KnownHeaders<'_> {
     /// Of those that are measured. None where datagrams are chosen by a filter.
-    pub(super) fn of(meter: &MeterConfig) -> KnownHeaders<'_> {
+    pub(crate) fn of(meter: &MeterConfig) -> KnownHeaders<'_> {
         let mut flows = Vec::new();
         if meter.filter == Filter::default() {
             flows.extend(meter.headers.flows().iter().map(|(_, id)| *id));
@@ -36,31 +36,40 @@ impl KnownHeaders<'_> {
         KnownHeaders { table: &meter.headers, flows }
     }
 
-    pub(super) fn size(&self) -> Recognised {
+    pub(crate) fn size(&self) -> Recognised {
         let headers = if self.flows.is_empty() { 0 } else { self.table.keys() };
         Recognised { flows: self.flows.len(), headers }
     }
 
     /// Sets the program's masks; `None` where it has no room for so many.
     pub(super) fn configure(&self, rodata: &mut rodata) -> Option<()> {
-        if self.flows.is_empty() {
-            return Some(());
-        }
-        let masks = self.table.by_mask();
-        if masks.len() > HEADER_MASKS {
-            return None;
-        }
+        let masks = self.masks()?;
         rodata.header_mask_count = masks.len() as u32;
-        for (place, (mask, _)) in rodata.header_masks.iter_mut().zip(masks) {
-            for (word, bytes) in place.words.iter_mut().zip(mask.chunks_exact(8)) {
-                *word = bytes.try_into().map_or(0, u64::from_ne_bytes);
-            }
+        for (place, mask) in rodata.header_masks.iter_mut().zip(masks) {
+            place.words = mask;
         }
         Some(())
     }
 
+    /// The masks, as words of programs; `None` where those have no room for so many.
+    pub(crate) fn masks(&self) -> Option<Vec<[u64; LEN / 8]>> {
+        if self.flows.is_empty() {
+            return Some(Vec::new());
+        }
+        let masks = self.table.by_mask();
+        let words = |mask: &[u8]| {
+            let mut words = [0; LEN / 8];
+            for (word, bytes) in words.iter_mut().zip(mask.chunks_exact(8)) {
+                *word = bytes.try_into().map_or(0, u64::from_ne_bytes);
+            }
+            words
+        };
+        (masks.len() <= HEADER_MASKS)
+            .then(|| masks.into_iter().map(|(mask, _)| words(&mask[..])).collect())
+    }
+
     /// Writes the keys; the first flow has row `first`.
-    pub(super) fn fill(&self, map: &impl MapCore, first: u32) -> libbpf_rs::Result<()> {
+    pub(crate) fn fill(&self, map: &impl MapCore, first: u32) -> libbpf_rs::Result<()> {
         let (mut keys, mut rows) = (Vec::new(), Vec::new());
         let mut count = 0;
         if self.flows.is_empty() {

@@ -8,15 +8,15 @@
 
 mod abi;
 mod accepted;
-mod attachment;
+pub(crate) mod attachment;
 mod bare_limit;
 mod books;
 mod clock;
-mod configure;
+pub(crate) mod configure;
 mod convert;
 mod dispatcher;
-mod known_headers;
-mod load;
+pub(crate) mod known_headers;
+pub(crate) mod load;
 mod mapped;
 mod observations;
 mod obstacles;
@@ -28,13 +28,13 @@ mod receive;
 mod ring;
 mod round;
 mod shared;
-mod skeletons;
+pub(crate) mod skeletons;
 mod test_run;
-mod verifier;
+pub(crate) mod verifier;
 mod warm_up;
 
 pub use accepted::{Accepted, Answers};
-pub use attachment::Attachment;
+pub use attachment::{Attachment, XdpPlace};
 pub use bare_limit::{FarEnd, Flood, Sink, flood, sink};
 pub use load::SharedSequences;
 pub use observations::{ObservationOptions, Observations};

@@ -21,7 +21,6 @@ use wirebeat_meter::summary::{
 };
 use wirebeat_units::fault;
 
-use super::Attachment;
 use super::abi::{
     Detail, EXTENTS, Flow, HEADER_MASKS, Observer, PROBE_FLOWS, RxCounters, RxLane, WINDOW_GROWTH,
 };
@@ -32,6 +31,7 @@ use super::mapped::Mapped;
 use super::observations::{ObservationOptions, Observations};
 use super::plan::{MEMORY_MAX, Plan, Recognised, TooMuch};
 use super::skeletons::receive::ReceiveSkelBuilder;
+use super::{Attachment, XdpPlace};
 use super::{clock, convert, verifier};
 
 /// What happens to metered datagrams.
@@ -209,7 +209,7 @@ impl KernelReceiver {
         };
         let attachment = match &options.attachment {
             Some(attachment) => Arc::clone(attachment),
-            None => Arc::new(Attachment::open(options.index, on)?),
+            None => Arc::new(Attachment::open(options.index, on, XdpPlace::Best)?),
         };
         let rows = plan.rows as usize;
         let observations = match rings {

@@ -23,6 +23,9 @@ pub(crate) mod accepted {
 pub(crate) mod bare {
     include!(concat!(env!("OUT_DIR"), "/bare.skel.rs"));
 }
+pub(crate) mod steer {
+    include!(concat!(env!("OUT_DIR"), "/steer.skel.rs"));
+}
 pub(crate) mod constants {
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 }

@@ -18,7 +18,7 @@ thread_local! {
 }
 
 /// Forgets what was said, and keeps what libbpf says on this thread instead of letting it write to standard error.
-pub(super) fn listen() {
+pub(crate) fn listen() {
     fn keep(_level: libbpf_rs::PrintLevel, message: String) {
         SAID.with_borrow_mut(|said| {
             said.push_str(&message);

@@ -40,7 +40,7 @@ pub(crate) fn lay(dropping: BorrowedFd<'_>, targets: &MapHandle) -> io::Result<W
         Ok(index.get())
     };
     let (near, far) = (up("warm0")?, up("warm1")?);
-    let far = attach_to(dropping, far)?;
+    let far = attach_to(dropping, far, 0)?;
     targets
         .update(&WARM_UP.to_ne_bytes(), &near.to_ne_bytes(), MapFlags::ANY)
         .map_err(io::Error::other)?;

@@ -6,8 +6,8 @@
 use super::cards;
 use crate::human;
 use crate::model::{
-    DelayClock, End, Finding, FindingKind, FlowReport, LossBasis, Received, Relation, Report, Sent,
-    Station, Verdict,
+    DelayClock, End, Finding, FindingKind, FlowReport, LossBasis, QueueChoice, Received, Relation,
+    Report, Sent, Station, Thread, Verdict,
 };
 
 /// A sent rate further from the offered than this, in millionths, is worth a finding: 0.01 %.
@@ -178,12 +178,15 @@ fn order_not_kept(report: &Report) -> Option<String> {
     ))
 }
 
-/// Drivers choose the transmit queue by the CPU, so the first frames from another CPU may overtake the last ones before.
+/// Where the transmit queue follows from the CPU, the first frames from another CPU may overtake the last ones before.
 fn sender_moved(report: &Report) -> Option<String> {
     let moved = |station: &Station| {
         let queues = station.transmit_queues.filter(|&queues| queues > 1)?;
-        let cpus: Vec<u32> =
-            station.threads.iter().filter_map(|thread| thread.moved_from).collect();
+        let by_cpu = |thread: &&Thread| {
+            thread.transmit_queue.as_ref().is_none_or(|queue| queue.by != QueueChoice::Sender)
+        };
+        let threads = station.threads.iter().filter(by_cpu);
+        let cpus: Vec<u32> = threads.filter_map(|thread| thread.moved_from).collect();
         let interface = station.interface.clone().unwrap_or_else(|| "the interface".to_owned());
         (!cpus.is_empty()).then_some((interface, queues, cpus))
     };

@@ -189,4 +189,6 @@ pub enum QueueChoice {
     Xps,
     /// The number of the CPU, modulo the queues.
     Cpu,
+    /// The sender itself, which has it for itself.
+    Sender,
 }

@@ -104,6 +104,7 @@ pub fn transmit_queue(of: &TransmitQueue, all: Option<u32>) -> Option<String> {
         QueueChoice::Xps if numbers.len() > 1 => "XPS of its CPU, by a hash of the frame",
         QueueChoice::Xps => "XPS of its CPU",
         QueueChoice::Cpu => "the number of its CPU",
+        QueueChoice::Sender => "of its own",
     };
     let all = all.map_or(String::new(), |all| format!(" of {all}"));
     Some(format!(", transmit queue {}{all} ({how})", numbers.join(" or ")))

@@ -328,6 +328,7 @@ mod tests {
             interrupts: vec![irq("0"), irq("1")],
             xdp: None,
             xdp_features: None,
+            af_xdp: None,
             timestamps: Timestamps::default(),
         }
     }

@@ -116,7 +116,7 @@ impl super::Driver for Driver {
             observe: None,
             index: link.index.get(),
             interface: link.name.clone(),
-            attachment: Some(port.attach()?),
+            attachment: Some(port.attach(Engine::Kernel)?),
             meter: how.meter,
             unprobed_gap: None,
             fate: how.fate,
@@ -229,7 +229,7 @@ fn take_redirected(port: &mut ResolvedPort) -> Result<(), RunError> {
         ))
         .hint(ANOTHER));
     }
-    port.attach()?;
+    port.attach(Engine::Kernel)?;
     let why = match port.takes_redirected()? {
         Some(true) => return Ok(()),
         // without the driver the stack runs the program, and no frame gets past it

@@ -11,6 +11,7 @@ mod packet;
 mod pcap;
 mod probing;
 mod socket;
+mod xdp;
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -113,12 +114,12 @@ pub(crate) trait Driver: Sync {
         Ok(false)
     }
 
-    /// Gets a receiver that rested ready for another run: what arrives from now on. Says `false`, and does nothing, where `how`
-    /// takes another.
+    /// Gets a receiver that rested ready for another run, with the ports of all its queues: what arrives from now on. Says `false`,
+    /// and does nothing, where `how` takes another.
     fn rearm_receiver(
         &self,
         port: &ResolvedPort,
-        idle: &mut dyn IdlePort,
+        idle: &mut [Box<dyn IdlePort>],
         how: &Receiving,
     ) -> Result<bool, RunError> {
         let _ = (port, idle, how);
@@ -244,10 +245,18 @@ fn resting_transmitter<P: 'static>(resting: &mut dyn Transmitter) -> Option<&mut
     resting.downcast_mut::<RealTime<P>>().map(|resting| &mut resting.0)
 }
 
-/// The port of this type that receives on the monotonic clock, if `idle` is one.
-fn resting_receiver<P: 'static>(idle: &mut dyn IdlePort) -> Option<&mut P> {
-    let idle: &mut dyn Any = idle;
-    idle.downcast_mut::<IdleRx<P, MonotonicClock>>().map(|idle| &mut idle.port)
+/// The ports of this type that receive on the monotonic clock, if `idle` are such.
+fn resting_receivers<P: 'static>(idle: &mut [Box<dyn IdlePort>]) -> Option<Vec<&mut P>> {
+    fn port<P: 'static>(idle: &mut Box<dyn IdlePort>) -> Option<&mut P> {
+        let idle: &mut dyn Any = &mut **idle;
+        idle.downcast_mut::<IdleRx<P, MonotonicClock>>().map(|idle| &mut idle.port)
+    }
+    idle.iter_mut().map(port).collect()
+}
+
+/// The only one of them.
+fn resting_receiver<P: 'static>(idle: &mut [Box<dyn IdlePort>]) -> Option<&mut P> {
+    resting_receivers(idle).filter(|ports| ports.len() == 1)?.pop()
 }
 
 /// An engine that meters by itself what arrives at a port.

@@ -82,7 +82,7 @@ impl super::Driver for Driver {
     fn rearm_receiver(
         &self,
         port: &ResolvedPort,
-        idle: &mut dyn IdlePort,
+        idle: &mut [Box<dyn IdlePort>],
         how: &Receiving,
     ) -> Result<bool, RunError> {
         let Some(resting) = resting_receiver::<PacketRx>(idle) else { return Ok(false) };

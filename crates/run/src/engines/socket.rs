@@ -134,7 +134,7 @@ impl super::Driver for Driver {
     fn rearm_receiver(
         &self,
         port: &ResolvedPort,
-        idle: &mut dyn IdlePort,
+        idle: &mut [Box<dyn IdlePort>],
         how: &Receiving,
     ) -> Result<bool, RunError> {
         let Some(resting) = resting_receiver::<SocketRx>(idle) else { return Ok(false) };

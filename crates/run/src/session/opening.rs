@@ -11,7 +11,7 @@ use wirebeat_traffic::scenario::TimestampsChoice;
 use wirebeat_units::Nanos;
 
 use super::{Running, SenderSeat};
-use crate::engines::{self, Ability, Engine, InMemory, TxOpening};
+use crate::engines::{self, Ability, Engine, InMemory, TransmitQueue, TxOpening};
 use crate::error::RunError;
 use crate::links;
 use crate::placement::Seat;
@@ -85,7 +85,9 @@ impl Running<'_> {
             }
             let queues = Queues::of(port, engine);
             let pinned = seats.iter().filter_map(|seat| seat.cpu);
-            pinned.into_iter().try_for_each(|cpu| queues::check(port, queues.as_ref(), cpu))?;
+            if engine.row().transmit_queue != TransmitQueue::BySender {
+                pinned.into_iter().try_for_each(|cpu| queues::check(port, queues.as_ref(), cpu))?;
+            }
             let mine = self.plan.program.flows_from(&port.name);
             let recordings = opened.iter_mut().filter(|one| mine.contains(&one.flow()));
             let shared = match engine.can(Ability::ShareMemory) {
@@ -104,11 +106,12 @@ impl Running<'_> {
             };
             let how = (&*seats, self.plan.priority);
             let senders = transmit::open((port, engine), &opening, how, resting)?;
-            self.open.sending.extend(senders.iter().zip(seats).map(|(sender, seat)| SenderSeat {
+            let seated = senders.iter().zip(seats).enumerate();
+            self.open.sending.extend(seated.map(|(index, (sender, seat))| SenderSeat {
                 place,
                 flows: sender.flows.clone(),
                 cores: sender.shard.cores,
-                transmit_queue: seat.cpu.and_then(|cpu| Some(queues.as_ref()?.from(cpu))),
+                transmit_queue: queues::of_sender(port, engine, (index, seat.cpu), queues.as_ref()),
                 seat,
                 state: Arc::clone(&sender.thread.state),
                 mode: sender.port.caps().mode.clone(),

@@ -19,7 +19,7 @@ use wirebeat_units::{Nanos, WallTime, fault};
 use super::choices::{check_bins, check_ends, planned};
 use super::far::FarSenders;
 use super::reception::nominal_gap;
-use crate::engines::Engine;
+use crate::engines::{Engine, TransmitQueue};
 use crate::error::RunError;
 use crate::files;
 use crate::intervals::Timeline;
@@ -180,7 +180,8 @@ impl Planned {
             if demand.senders == 0 {
                 return Ok(demand);
             }
-            if !port.spec.transmit_queues.is_empty() {
+            let by_cpu = engine.row().transmit_queue != TransmitQueue::BySender;
+            if !port.spec.transmit_queues.is_empty() && by_cpu {
                 let named = queues::choose(port, *engine, (&lab.cpus.allowed, near))?;
                 return Ok(Demand { named, ..demand });
             }

@@ -108,6 +108,7 @@ impl Running<'_> {
             manner: Manner::Silent,
             most: None,
             queues: port.spec.receivers(),
+            fragments: flows_here.iter().any(|flow| self.arrives_cut(flow)),
             thread: ThreadOrders {
                 cpus: Vec::new(),
                 priority: if virtual_time { Priority::Normal } else { self.plan.priority },
@@ -165,6 +166,11 @@ impl Running<'_> {
         Ok(codecs)
     }
 
+    /// Whether packets of a flow leave as fragments.
+    fn arrives_cut(&self, flow: &Flow) -> bool {
+        self.plan.program.streams(flow.id.into()).iter().any(|stream| stream.frames.is_cut())
+    }
+
     /// The groups that the flows to a port are sent to.
     fn groups(&self, port: &ResolvedPort) -> Vec<Group> {
         let destinations = self.flows_to(port).flat_map(|flow| &flow.destinations);
@@ -185,11 +191,8 @@ impl Running<'_> {
         (flows, recognised): (&Flows, usize),
     ) -> Result<Engine, RunError> {
         let (port, engine) = (&self.lab.ports[place], self.open.engines[place]);
-        let cut = |flow: &Flow| {
-            self.plan.program.streams(flow.id.into()).iter().any(|stream| stream.frames.is_cut())
-        };
         let foreign = codecs.read.first();
-        let fragmented = self.flows_to(port).find(|flow| cut(flow));
+        let fragmented = self.flows_to(port).find(|flow| self.arrives_cut(flow));
         let able = |engine: Engine| {
             (foreign.is_none() || engine.can(Ability::Codecs))
                 && (fragmented.is_none() || engine.can(Ability::Reassemble))

@@ -20,7 +20,7 @@ use wirebeat_report::model::{FlowReport, Received, Report};
 use wirebeat_run::{Codec, Observer, Progress, ReceiveRequest, Stop, receive};
 use wirebeat_testbed::{End, Program, Testbed};
 use wirebeat_traffic::scenario::{
-    EngineChoice, OnLinkDown, PriorityChoice, RunSpec, TimestampsChoice,
+    EngineChoice, OnLinkDown, PriorityChoice, RunSpec, TimestampsChoice, XdpModeChoice,
 };
 use wirebeat_units::Nanos;
 
@@ -78,6 +78,8 @@ pub fn request(engine: EngineChoice) -> ReceiveRequest {
         pass: true,
         // a test that fails meanwhile is not to wait for ever
         cores: Vec::new(),
+        xdp_mode: XdpModeChoice::Auto,
+        busy_poll: false,
         queues: 1,
         priority: PriorityChoice::default(),
         time: Some(Nanos::from_secs(60)),

@@ -133,7 +133,7 @@ fn in_a_process_of_its_own(engine: Engine) {
 #[test]
 fn runs_of_the_engine_that_is_named() {
     let Ok(name) = std::env::var(ENGINE) else { return };
-    let all = [Engine::Loopback, Engine::Kernel, Engine::Packet, Engine::Socket];
+    let all = [Engine::Loopback, Engine::Kernel, Engine::Packet, Engine::Socket, Engine::Xdp];
     let engine = all.into_iter().find(|engine| engine.name() == name).unwrap();
     let bed = (engine != Engine::Loopback).then(cable);
     many_runs(engine, bed.as_ref());
@@ -160,6 +160,12 @@ fn packet_serves_many_runs() {
 fn socket_serves_many_runs() {
     require!(Capability::NetworkNamespaces);
     in_a_process_of_its_own(Engine::Socket);
+}
+
+#[test]
+fn xdp_serves_many_runs() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    in_a_process_of_its_own(Engine::Xdp);
 }
 
 /// Flows of a run that cannot be sent leave the lab as it was.
@@ -220,11 +226,17 @@ fn frames_between_runs_are_of_none_by_sockets() {
     frames_between_runs(Engine::Socket);
 }
 
+#[test]
+fn frames_between_runs_are_of_none_by_af_xdp() {
+    require!(Capability::XdpLiveFrames);
+    frames_between_runs(Engine::Xdp);
+}
+
 /// Each run sends other flows than the one before, the other way round, or longer frames.
 #[test]
 fn runs_of_other_flows_follow_each_other() {
     require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
-    for engine in [Engine::Kernel, Engine::Packet, Engine::Socket] {
+    for engine in [Engine::Kernel, Engine::Packet, Engine::Socket, Engine::Xdp] {
         let bed = cable();
         let (mut lab, _) = lab(engine, Some(&bed));
         let flow = |text: &str| {

@@ -43,3 +43,4 @@ mod timestamps;
 mod trace;
 mod two_hosts;
 mod world;
+mod xdp;

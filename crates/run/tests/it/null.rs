@@ -85,7 +85,7 @@ fn nothing_is_received_from_it_or_by_it() {
     let error = receive(&asked, &mut Silent, &Stop::new()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the engine 'null' has no network to receive from; use the engine 'kernel', 'packet' or 'socket'"
+        "the engine 'null' has no network to receive from; use the engine 'kernel', 'packet', 'socket' or 'xdp'"
     );
     assert_eq!(error.exit_code(), 2);
 }

@@ -18,7 +18,7 @@ use wirebeat_run::{
 };
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::scenario::{
-    EngineChoice, OnLinkDown, PriorityChoice, RunSpec, Scenario, TimestampsChoice,
+    EngineChoice, OnLinkDown, PriorityChoice, RunSpec, Scenario, TimestampsChoice, XdpModeChoice,
 };
 use wirebeat_units::Nanos;
 use wirebeat_wire::mac::MacAddr;
@@ -48,6 +48,8 @@ pub fn request(bed: &Testbed, engine: EngineChoice) -> ReceiveRequest {
         promiscuous: false,
         pass: false,
         cores: Vec::new(),
+        xdp_mode: XdpModeChoice::Auto,
+        busy_poll: false,
         queues: 1,
         priority: PriorityChoice::default(),
         time: None,

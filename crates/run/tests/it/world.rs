@@ -16,6 +16,9 @@ pub enum Engine {
     /// The same with two receive queues.
     PacketQueues,
     Socket,
+    Xdp,
+    /// The same, and the stack runs the program.
+    XdpGeneric,
 }
 
 impl Engine {
@@ -25,6 +28,7 @@ impl Engine {
             Engine::Kernel => "kernel",
             Engine::Packet | Engine::PacketQueues => "packet",
             Engine::Socket => "socket",
+            Engine::Xdp | Engine::XdpGeneric => "xdp",
         }
     }
 }
@@ -32,6 +36,11 @@ impl Engine {
 /// Two ends of a cable, with addresses that know each other.
 pub fn cable() -> Testbed {
     Testbed::pair(&Cable { neighbours: Neighbours::Fixed, ..Cable::default() }).unwrap()
+}
+
+/// The same with this number of transmit and receive queues at each end.
+pub fn cable_with_queues(queues: u32) -> Testbed {
+    Testbed::pair(&Cable { queues, neighbours: Neighbours::Fixed, ..Cable::default() }).unwrap()
 }
 
 /// The `ports` part of a scenario for `engine`, with `more` keys for the sending one.
@@ -44,8 +53,12 @@ pub fn ports(engine: Engine, more: &str) -> String {
         _ => {
             // an emulated card is slower than what some tests ask for, and that is what they want to see
             let speed = if has_cards() { ", speed: 400Gbps" } else { "" };
-            let two = matches!(engine, Engine::PacketQueues);
-            let queues = if two { ", receive-queues: 2" } else { "" };
+            let two = engine == Engine::PacketQueues;
+            let queues = match engine {
+                Engine::XdpGeneric => ", xdp-mode: generic",
+                _ if two => ", receive-queues: 2",
+                _ => "",
+            };
             format!(
                 "ports:\n  a: {{ interface: wb0, namespace: a, engine: {name}{speed}{queues}{more} }}\n  \
                  b: {{ interface: wb1, namespace: b, engine: {name}{speed}{queues} }}\n"

@@ -16,7 +16,7 @@ use crate::text::hint::with_hint;
 
 use super::{
     Change, FlowSpec, Invalid, KeyPath, LateChoice, MAX_FLOWS, Order, PortSpec, PriorityChoice,
-    Probe, RunSpec, Scenario, Shared, WaitChoice,
+    Probe, RunSpec, Scenario, Shared, WaitChoice, XdpModeChoice,
 };
 
 /// The longest name of a port or flow, in characters: what fits a column of a report.
@@ -132,6 +132,7 @@ fn check_port(name: &str, port: &PortSpec, has_way: bool) -> Result<(), Invalid>
         index.map_or_else(|| key.clone(), |index| key.clone().index(index)).invalid(why)
     })?;
     check_receive_queues(port).map_err(|why| at("receive-queues").invalid(why))?;
+    check_xdp_mode(port).map_err(|(key, why)| at(key).invalid(why))?;
     let mut seen = HashSet::new();
     match port.cores.iter().position(|core| !seen.insert(core)) {
         Some(index) => {
@@ -154,6 +155,22 @@ fn check_receive_queues(port: &PortSpec) -> Result<(), Fault> {
             "use the engine {}, or leave it out",
             Engine::names(able)
         )),
+        _ => Ok(()),
+    }
+}
+
+/// Which setting is one of other engines.
+fn check_xdp_mode(port: &PortSpec) -> Result<(), (&'static str, Fault)> {
+    let written =
+        [("xdp-mode", port.xdp_mode != XdpModeChoice::Auto), ("busy-poll", port.busy_poll)];
+    match written.into_iter().find(|(_, is_written)| *is_written) {
+        Some((key, _)) if !port.engine.can(Ability::ChooseXdpMode) => {
+            let able = Engine::names(|engine| engine.can(Ability::ChooseXdpMode));
+            Err((
+                key,
+                fault!("this is a setting of the engine {able}"; "add 'engine: {}'", able.trim_matches('\'')),
+            ))
+        }
         _ => Ok(()),
     }
 }

@@ -47,7 +47,7 @@ pub use error::{Invalid, KeyPath, Place, SpecError};
 pub use flow::FlowSpec;
 pub use on_link_down::OnLinkDown;
 pub use packet::{Network, Packet};
-pub use port::PortSpec;
+pub use port::{PortSpec, XdpModeChoice};
 pub use probe::{Carried, Probe};
 pub use rate::FlowRate;
 pub use replay::Replay;

@@ -13,6 +13,21 @@ use super::is_default;
 use super::schema::{BitRateText, BytesText, MacText};
 use crate::engines::EngineChoice;
 
+/// How frames go between the driver of an interface and a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum XdpModeChoice {
+    /// As the driver offers: without a copy where it can, else with one; in the stack where it runs no XDP programs.
+    #[default]
+    Auto,
+    /// The driver sends from the memory that frames are built in, and receives into it; refused where it cannot.
+    ZeroCopy,
+    /// The driver runs the XDP program, and the kernel copies each frame.
+    Copy,
+    /// The stack runs the XDP program, with any driver, and the kernel copies each frame.
+    Generic,
+}
+
 /// An end of a link: where frames leave and arrive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -43,6 +58,13 @@ pub struct PortSpec {
     /// Default: one. The engine `kernel` meters on the CPUs that frames arrive at, whatever this says.
     #[serde(default, skip_serializing_if = "is_default")]
     pub receive_queues: Option<NonZeroU16>,
+    /// How frames go between the driver and the engine `xdp`. Default: as the driver allows; the report says which it is.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub xdp_mode: XdpModeChoice,
+    /// Whether the threads of the engine `xdp` serve the card's queues themselves instead of waiting for its interrupts
+    /// (preferred busy polling). Default: no.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub busy_poll: bool,
     /// The port's addresses: where flows from it come from and flows to it go to, unless their packet
     /// says otherwise. Default: those of the interface.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -91,6 +113,8 @@ impl PortSpec {
             ("queues", self.queues.is_some()),
             ("transmit-queues", !self.transmit_queues.is_empty()),
             ("receive-queues", !is_default(&self.receive_queues)),
+            ("xdp-mode", !is_default(&self.xdp_mode)),
+            ("busy-poll", self.busy_poll),
             ("next-hop", self.next_hop.is_some()),
             ("speed", self.speed.is_some()),
             ("mtu", self.mtu.is_some()),

@@ -24,11 +24,14 @@ const NAMESPACES: &str = "WIREBEAT_TEST_VICTIM";
 /// What it says when its ports are open.
 const READY: &str = "ready to be killed";
 
-fn scenario() -> String {
+/// Which engine it sends and receives by.
+const ENGINE: &str = "WIREBEAT_TEST_VICTIM_ENGINE";
+
+fn scenario(engine: Engine) -> String {
     format!(
         "{}flows: {{ f: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], rate: 500pps }} }}\n\
          run: {{ time: 300s }}\n",
-        ports(Engine::Kernel, "")
+        ports(engine, "")
     )
 }
 
@@ -38,7 +41,9 @@ fn victim() {
     let Ok(namespaces) = env::var(NAMESPACES) else { return };
     let (a, b) = namespaces.split_once(',').unwrap();
     let [a, b] = [a, b].map(|path| Namespace::open(Path::new(path)).unwrap());
-    let scenario = Scenario::from_yaml(&scenario(), "victim").unwrap();
+    let name = env::var(ENGINE).unwrap();
+    let engine = [Engine::Kernel, Engine::Xdp].into_iter().find(|engine| engine.name() == name);
+    let scenario = Scenario::from_yaml(&scenario(engine.unwrap()), "victim").unwrap();
     let namespaces = [("a".to_owned(), a), ("b".to_owned(), b)].into();
     let prepared = prepare(&scenario, Options { namespaces, ..Options::default() });
     let prepared = prepared.unwrap_or_else(|error| panic!("{error}"));
@@ -46,7 +51,7 @@ fn victim() {
     prepared.start(&mut Silent, &Stop::new());
 }
 
-fn start(bed: &Testbed) -> Process {
+fn start(bed: &Testbed, engine: Engine) -> Process {
     let path = |end: &End| {
         format!("/proc/{}/fd/{}", std::process::id(), end.namespace.as_fd().as_raw_fd())
     };
@@ -54,6 +59,7 @@ fn start(bed: &Testbed) -> Process {
     let name = concat!(module_path!(), "::victim").split_once("::").unwrap().1;
     Program::new(&bed.a.namespace, "env")
         .args([format!("{NAMESPACES}={},{}", path(&bed.a), path(&bed.b))])
+        .args([format!("{ENGINE}={}", engine.name())])
         .args([program])
         .args([name, "--exact", "--ignored", "--nocapture"])
         .spawn()
@@ -87,6 +93,21 @@ fn kills_leave_no_trace() {
         Capability::XdpLiveFrames,
         Capability::Program("setpriv")
     );
+    kill(Engine::Kernel);
+}
+
+#[test]
+fn kills_leave_no_trace_of_the_engine_xdp() {
+    require!(
+        Capability::NetworkNamespaces,
+        Capability::XdpLiveFrames,
+        Capability::Program("setpriv")
+    );
+    kill(Engine::Xdp);
+}
+
+/// Kills runs of an engine all through their lives.
+fn kill(engine: Engine) {
     let kills = if has_cards() { 50 } else { 10 };
     let bed = cable();
     let look = || [state(&bed.a), state(&bed.b)];
@@ -94,7 +115,7 @@ fn kills_leave_no_trace() {
     assert!(!before.0.iter().any(|state| state.contains("xdp/id")), "{before:?}");
 
     let begun = Instant::now();
-    let first = start(&bed);
+    let first = start(&bed, engine);
     first.wait_for(READY, PATIENCE).unwrap();
     // as often while it opens its ports as while it sends: an emulated machine takes seconds to verify programs
     let longest = begun.elapsed() * 2;
@@ -105,7 +126,7 @@ fn kills_leave_no_trace() {
     let (mut opening, mut sending) = (0, 1);
     for kill in 1..kills {
         gone(&before.0, &look, kill);
-        let victim = start(&bed);
+        let victim = start(&bed, engine);
         // spread over its life
         thread::sleep(longest * kill / kills);
         match victim.wait_for(READY, Duration::ZERO) {
@@ -124,14 +145,15 @@ fn kills_leave_no_trace() {
     let report = run(
         &format!(
             "{}flows: {{ f: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{}} }} ], rate: 2kpps, count: 500 }} }}\n",
-            ports(Engine::Kernel, "")
+            ports(engine, "")
         ),
         Some(&bed),
     );
     balanced(&report);
     assert_eq!(report.total.loss.unwrap().frames, 0);
     note(&format!(
-        "{kills} kills without a trace, {opening} while ports were opened and {sending} while frames were sent"
+        "{kills} kills of the engine {} without a trace, {opening} while ports were opened and {sending} while frames were sent",
+        engine.name()
     ));
 }
 

@@ -145,7 +145,7 @@ fn mistakes_around_flows_are_named_with_place_and_remedy() {
         ),
         (
             "ports: { a: { engine: 5 } }",
-            ":1:23: unknown word '5'; there is auto, kernel, packet, socket, null, pcap, loopback",
+            ":1:23: unknown word '5'; there is auto, kernel, packet, socket, xdp, null, pcap, loopback",
         ),
         ("ports: { a: { engine: [] } }", ":1:23: this should be a word, or one key with its value"),
         (
