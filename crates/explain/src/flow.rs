@@ -62,7 +62,7 @@ pub fn explain(
             if before.is_some() {
                 page.fact(&format!("at {}", phase.from), "the first frames of the new packet");
             }
-            frame::explain(page, checked, (name, &phase.flow, stream), shown.frames)?;
+            frame::explain(page, checked, name, &phase.flow, stream, shown.frames)?;
         }
     }
     Ok(())

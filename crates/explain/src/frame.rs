@@ -35,7 +35,9 @@ pub fn probe(flow: &FlowSpec, stream: &Stream) -> String {
 pub fn explain(
     page: &mut Page,
     checked: &Checked,
-    (name, flow, stream): (&str, &FlowSpec, &Stream),
+    name: &str,
+    flow: &FlowSpec,
+    stream: &Stream,
     count: Option<u64>,
 ) -> Result<(), CompileError> {
     if flow.is_captured() {

@@ -147,7 +147,7 @@ impl RudeScript {
                 })?;
                 let time = Nanos::from_millis(ms);
                 match keyword::find(command, COMMANDS) {
-                    Some(RudeCommand::On) => self.on(draft, line, (time, id), rest),
+                    Some(RudeCommand::On) => self.on(draft, line, time, id, rest),
                     Some(RudeCommand::Modify) => {
                         let behaviour = behaviour(draft, line, rest)?;
                         self.known(line, id)?.change(line, time, behaviour)
@@ -177,7 +177,8 @@ impl RudeScript {
         &mut self,
         draft: &mut Draft<'_>,
         line: &Line,
-        (time, id): (Nanos, &str),
+        time: Nanos,
+        id: &str,
         words: &[&str],
     ) -> Result<(), ScriptError> {
         let id = number_of(line, id)?;

@@ -87,13 +87,14 @@ impl FlowMeter {
     /// A meter of a flow of which `expected` is known, with a window of `window` sequence numbers (see
     /// [`SequenceTracker::new`]), and with `bins` for inter-arrival times if those are wanted.
     pub fn new(expected: Expectation, window: u32, bins: Option<Bins>) -> Self {
-        FlowMeter::of_queue(expected, (window, None), bins)
+        FlowMeter::of_queue(expected, window, None, bins)
     }
 
     /// The same on one of several queues, which have the window together.
     pub(crate) fn of_queue(
         expected: Expectation,
-        (window, shared): (u32, Option<QueueWindow>),
+        window: u32,
+        shared: Option<QueueWindow>,
         bins: Option<Bins>,
     ) -> Self {
         FlowMeter {

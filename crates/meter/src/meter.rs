@@ -469,7 +469,7 @@ impl Meter {
         for flow in told.flows {
             if self.places[usize::from(flow.id)] == NOWHERE {
                 let meter =
-                    FlowMeter::of_queue(flow.expected, (self.window, Some(flow.window)), self.bins);
+                    FlowMeter::of_queue(flow.expected, self.window, Some(flow.window), self.bins);
                 self.push(Measured { id: flow.id, listed: flow.listed, meter });
             }
         }

@@ -83,7 +83,7 @@ impl Generic {
         command: u8,
         attributes: &[DefaultNla],
     ) -> Result<Vec<Vec<u8>>, NetlinkError> {
-        self.ask(attempt, family, (command, 0), attributes)
+        self.ask(attempt, family, command, 0, attributes)
     }
 
     /// The same with flags of netlink.
@@ -91,7 +91,8 @@ impl Generic {
         &mut self,
         attempt: &str,
         family: Family,
-        (command, flags): (u8, u16),
+        command: u8,
+        flags: u16,
         attributes: &[DefaultNla],
     ) -> Result<Vec<Vec<u8>>, NetlinkError> {
         let request = Request { family, command, attributes: attributes::emit(attributes) };

@@ -41,7 +41,7 @@ impl Netlink {
         let ask =
             [attributes::number(A_IFINDEX, link.get()), attributes::number(A_SCOPE, SCOPE_QUEUE)];
         let attempt = "ask what the queues have counted";
-        let replies = generic.ask(attempt, family, (NETDEV_CMD_QSTATS_GET, NLM_F_DUMP), &ask);
+        let replies = generic.ask(attempt, family, NETDEV_CMD_QSTATS_GET, NLM_F_DUMP, &ask);
         let mine = |reply: &Vec<u8>| attributes::find_u32(reply, A_IFINDEX) == Some(link.get());
         let replies = replies.unwrap_or_default();
         replies

@@ -84,7 +84,7 @@ pub(crate) fn attribute(
             };
             out.flows.extend(bare.iter().map(|flow| (flow.id, of(flow))));
         }
-        true => by_headers(program, (&bare, sending), engine, &mut out),
+        true => by_headers(program, &bare, sending, engine, &mut out),
     }
     out
 }
@@ -113,7 +113,8 @@ fn is_udp(program: &Program, flow: &Flow) -> bool {
 /// Recognises flows without probes by headers that are theirs alone.
 fn by_headers(
     program: &Program,
-    (flows, sending): (&[&Flow], &SendingEngines<'_>),
+    flows: &[&Flow],
+    sending: &SendingEngines<'_>,
     engine: Engine,
     out: &mut Attributions,
 ) {

@@ -51,7 +51,7 @@ pub struct SharedSequences {
 impl SharedSequences {
     /// Numbers for `tags` tags, all starting at 0.
     pub fn new(tags: u32) -> Result<SharedSequences, PortError> {
-        let map = memory("sequences", (8, tags.max(1)))
+        let map = memory("sequences", 8, tags.max(1))
             .map_err(|error| system("making the map of sequence numbers", "", error))?;
         Ok(SharedSequences { map })
     }
@@ -59,7 +59,7 @@ impl SharedSequences {
 
 /// An array that is mapped, of so many values of a size. It has the name of the map that it takes the place of: the
 /// skeleton looks it up by that.
-pub(crate) fn memory(name: &str, (size, count): (u32, u32)) -> libbpf_rs::Result<MapHandle> {
+pub(crate) fn memory(name: &str, size: u32, count: u32) -> libbpf_rs::Result<MapHandle> {
     // SAFETY: an all-zero `bpf_map_create_opts` is valid; its size is set below.
     let mut options: libbpf_sys::bpf_map_create_opts = unsafe { std::mem::zeroed() };
     options.sz = size_of_val(&options) as libbpf_sys::size_t;
@@ -155,13 +155,14 @@ impl Transmitter {
             .egress
             .update(&0u32.to_ne_bytes(), &layout.index.to_ne_bytes(), MapFlags::ANY)
             .map_err(failed("redirecting to the interface"))?;
-        Self::keep(&skeleton, (slots, slot_size), layout)
+        Self::keep(&skeleton, slots, slot_size, layout)
     }
 
     /// Takes what outlives the skeleton.
     fn keep(
         skeleton: &TransmitSkel<'_>,
-        (slots, slot_size): (u32, usize),
+        slots: u32,
+        slot_size: usize,
         layout: &Layout,
     ) -> Result<Transmitter, PortError> {
         let failed = map_error("mapping the ring");

@@ -148,7 +148,8 @@ impl KernelTx {
             mode: mode(
                 &plan,
                 options.shared.is_some(),
-                (loaded.entered.is_some(), loaded.warm_up.is_some()),
+                loaded.entered.is_some(),
+                loaded.warm_up.is_some(),
             ),
             frame_max: plan.frame_max.size(),
             batch: (slots / 4).max(1) as usize,
@@ -317,7 +318,7 @@ fn slots(plan: &TxPlan, shares: bool) -> u32 {
 }
 
 /// How it works here, for the report.
-fn mode(plan: &TxPlan, shares: bool, (entered, warm): (bool, bool)) -> String {
+fn mode(plan: &TxPlan, shares: bool, entered: bool, warm: bool) -> String {
     let way = match plan.round {
         0 => "streamed".to_owned(),
         frames => format!("repeating a round of {frames}"),

@@ -47,7 +47,7 @@ impl Shared {
         verifier::listen();
         let all: usize = lengths.iter().map(|&len| Shared::room(len)).sum();
         let len = u32::try_from(all).unwrap_or(u32::MAX);
-        let map = memory("shared", (len.saturating_add(TAIL as u32), 1))
+        let map = memory("shared", len.saturating_add(TAIL as u32), 1)
             .map_err(|error| system("making memory for what is replayed", "", error))?;
         let mapped = Mapped::new(map.as_fd(), all).map_err(|source| PortError::System {
             what: "mapping memory for what is replayed".into(),

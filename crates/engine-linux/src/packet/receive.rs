@@ -176,7 +176,7 @@ impl PacketRx {
                 if at < since {
                     return;
                 }
-                let delivered = deliver(&frame, (at, timed), card.is_some(), scratch, sink);
+                let delivered = deliver(&frame, at, timed, card.is_some(), scratch, sink);
                 count += delivered;
                 card.iter_mut().for_each(|card| card.joined(delivered));
             });
@@ -263,7 +263,8 @@ impl RxPort for PacketRx {
 /// Gives a frame to `sink`, or each of the datagrams that it consists of. A stamp of the card is that of the first.
 fn deliver(
     frame: &Frame<'_>,
-    (at, mut timed): (Nanos, bool),
+    at: Nanos,
+    mut timed: bool,
     by_card: bool,
     scratch: &mut Vec<u8>,
     sink: &mut impl FnMut(&Arrival<'_>),

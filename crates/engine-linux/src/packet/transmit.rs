@@ -170,7 +170,7 @@ fn send(
         && let Some((place, at)) = stamps.sent.pick(front.len())
     {
         let asked = Asked { socket: 0, due: front.due(place), at };
-        return send_asking(socket, front, messages, (stamps, place, asked));
+        return send_asking(socket, front, messages, stamps, place, asked);
     }
     if let [frame] = front.iovecs {
         // a seventh cheaper than a batch of one
@@ -198,7 +198,9 @@ fn send_asking(
     socket: &OwnedFd,
     front: &Front<'_>,
     messages: &mut Messages,
-    (stamps, place, asked): (&mut Stamps, usize, Asked),
+    stamps: &mut Stamps,
+    place: usize,
+    asked: Asked,
 ) -> Result<usize, Errno> {
     let messages = &mut messages.get()[..front.len()];
     lay_out(front, messages);

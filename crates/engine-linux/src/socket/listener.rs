@@ -104,7 +104,7 @@ impl Listener {
         let on = address.to_string();
         let open = || {
             let socket = endpoint::open(address, interface)?;
-            prepare(&socket, address, (options, stamps))
+            prepare(&socket, address, options, stamps)
                 .map_err(|e| refused("setting up a UDP socket", &on, e))?;
             Ok::<_, PortError>(socket)
         };
@@ -358,7 +358,8 @@ fn choose_first(socket: &OwnedFd) -> io::Result<()> {
 fn prepare(
     socket: &OwnedFd,
     address: &SocketAddr,
-    (options, stamps): (&SocketReceive, StampSource),
+    options: &SocketReceive,
+    stamps: StampSource,
 ) -> io::Result<()> {
     const ON: libc::c_int = 1;
     sys::set_option(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), &ON)?;

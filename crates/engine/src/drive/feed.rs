@@ -33,7 +33,7 @@ pub(super) fn feed<P: TxPort, C: Clock>(
     tally: &mut TxCounters,
 ) -> Result<(), PortError> {
     let mut out = Outgoing::new(job, port.caps());
-    match feed_all(port, clock, job, (&mut out, tally)) {
+    match feed_all(port, clock, job, &mut out, tally) {
         Ok(stopped) => {
             tally.not_reached(job, stopped, out, Vec::new());
             Ok(())
@@ -51,7 +51,8 @@ fn feed_all<P: TxPort, C: Clock>(
     port: &mut P,
     clock: &C,
     job: &Job<'_>,
-    (out, tally): (&mut Outgoing<'_>, &mut TxCounters),
+    out: &mut Outgoing<'_>,
+    tally: &mut TxCounters,
 ) -> Result<Nanos, PortError> {
     let batch = BATCH.min(port.caps().batch).max(1);
     let drops = job.drops();
@@ -130,7 +131,7 @@ fn feed_all<P: TxPort, C: Clock>(
         departures.clear();
         let most = if drops { admission.most(next.at, may_be_late, batch) } else { batch };
         out.next_due(horizon, &mut departures, room.min(most));
-        write(port, job, out, (&departures, tally), &mut metas);
+        write(port, job, out, &departures, tally, &mut metas);
         if let Some(departure) = departures.first() {
             first.get_or_insert(job.times.start.saturating_add(departure.at));
         }
@@ -177,7 +178,8 @@ fn write<P: TxPort>(
     port: &mut P,
     job: &Job<'_>,
     out: &mut Outgoing<'_>,
-    (departures, tally): (&[Departure], &mut TxCounters),
+    departures: &[Departure],
+    tally: &mut TxCounters,
     metas: &mut Vec<TxMeta>,
 ) {
     metas.clear();

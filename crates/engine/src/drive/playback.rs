@@ -152,7 +152,8 @@ pub struct Playback {
 impl Playback {
     /// Of the flow and the stream with these numbers, from these queues, until `stop`.
     pub fn new(
-        (flow, stream): (u32, u32),
+        flow: u32,
+        stream: u32,
         queues: Vec<Consumer<Batch>>,
         stop: Nanos,
         counts: Arc<PlaybackCounts>,

@@ -169,7 +169,7 @@ pub(super) fn read(
                 command.polls = true;
             }
             _ => match LEFT_OUT.iter().find(|(name, _, _)| *name == option) {
-                Some((_, takes, why)) => leave_out(draft, words, (option, *takes, why))?,
+                Some((_, takes, why)) => leave_out(draft, words, option, *takes, why)?,
                 None => command.option(draft, words, option)?,
             },
         }
@@ -202,7 +202,9 @@ fn seed(draft: &mut Draft<'_>, words: &mut Words<'_>, run: &mut Run) -> Result<(
 fn leave_out(
     draft: &mut Draft<'_>,
     words: &mut Words<'_>,
-    (option, takes, why): (&str, Takes, &str),
+    option: &str,
+    takes: Takes,
+    why: &str,
 ) -> Result<(), ScriptError> {
     let mut what = option.to_owned();
     let most = match takes {

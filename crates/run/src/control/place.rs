@@ -33,14 +33,15 @@ impl Directory {
     /// The directory that the user named.
     pub(super) fn open(path: &Path) -> Result<Directory, Fault> {
         let directory =
-            Directory::at(CWD, (path, path), OFlags::empty()).map_err(|e| told(path, &e))?;
+            Directory::at(CWD, path, path, OFlags::empty()).map_err(|e| told(path, &e))?;
         directory.checked(&[0, user()])
     }
 
     /// What `name` is in the directory `of`; never what a link leads to.
     fn at(
         of: impl std::os::fd::AsFd,
-        (name, path): (&Path, &Path),
+        name: &Path,
+        path: &Path,
         how: OFlags,
     ) -> io::Result<Directory> {
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | how;
@@ -110,7 +111,7 @@ fn runtime() -> Result<Directory, Fault> {
     let named = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let named = named.filter(|path| path.is_absolute());
     let own = named.as_deref().map(|path| {
-        let opened = Directory::at(CWD, (path, path), OFlags::NOFOLLOW);
+        let opened = Directory::at(CWD, path, path, OFlags::NOFOLLOW);
         opened
             .map_err(|error| told(path, &error))
             .and_then(|directory| directory.checked(&[user()]))
@@ -129,7 +130,7 @@ fn runtime() -> Result<Directory, Fault> {
 /// The directory of this user's sockets in the runtime directory; `None` where it has not been made.
 fn directory(runtime: &Directory) -> Result<Option<Directory>, Fault> {
     let path = runtime.path_of(Path::new(FOLDER));
-    match Directory::at(&runtime.file, (Path::new(FOLDER), &path), OFlags::NOFOLLOW) {
+    match Directory::at(&runtime.file, Path::new(FOLDER), &path, OFlags::NOFOLLOW) {
         Ok(directory) => directory.checked(&[user()]).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(told(&path, &error)),

@@ -235,7 +235,7 @@ impl<'a> Acceptor<'a> {
             Ok(true) => {
                 let Some(mut stranger) = strangers.remove(ticket) else { return };
                 match stranger.knock.check(self.key) {
-                    Ok(known) => self.shake_hands(scope, guests, (stranger, known)),
+                    Ok(known) => self.shake_hands(scope, guests, stranger, known),
                     Err(_) => {
                         // Tells an honest person that the keys differ; a peer that reads nothing waits for nothing.
                         let _ = stranger.stream.write(&WRONG_KEY);
@@ -251,7 +251,8 @@ impl<'a> Acceptor<'a> {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         guests: &'scope SyncSender<Guest>,
-        (stranger, known): (Stranger, AuthenticatedPeer),
+        stranger: Stranger,
+        known: AuthenticatedPeer,
     ) {
         let Stranger { stream, address, until, .. } = stranger;
         let Ok(handle) = stream.try_clone() else { return };

@@ -159,11 +159,7 @@ pub(super) struct Filling<'a> {
 }
 
 impl<'a> Filling<'a> {
-    pub(super) fn new(
-        sums: bool,
-        ways: Vec<Way>,
-        (halt, live): (&'a AtomicBool, &'a Live),
-    ) -> Self {
+    pub(super) fn new(sums: bool, ways: Vec<Way>, halt: &'a AtomicBool, live: &'a Live) -> Self {
         Filling {
             ways,
             turn: 0,
@@ -259,7 +255,7 @@ impl<'a> Filling<'a> {
             return Err(HALTED.into());
         };
         let filled = Filled::new(buffer, Some(home.clone()));
-        self.send(filled, usize::MAX, (0, &Arc::default()))
+        self.send(filled, usize::MAX, 0, &Arc::default())
     }
 
     /// Gives records to the worker whose turn it is.
@@ -267,7 +263,8 @@ impl<'a> Filling<'a> {
         &mut self,
         filled: Arc<Filled>,
         most: usize,
-        (later_ns, before): (u64, &Arc<[u32]>),
+        later_ns: u64,
+        before: &Arc<[u32]>,
     ) -> Result<(), Fault> {
         let Some(Way { worker, .. }) = self.ways.get(self.turn) else {
             return Err(HALTED.into());
@@ -294,7 +291,8 @@ impl<'a> Filling<'a> {
     pub(super) fn add(
         &mut self,
         time_ns: u64,
-        (sub_flow, tag): (u32, u16),
+        sub_flow: u32,
+        tag: u16,
         data: &[u8],
         capacity: usize,
     ) -> Result<(), Fault> {
@@ -340,11 +338,11 @@ mod tests {
     /// Records of 1000 bytes that are kept, up to so many bytes, in buffers of 128 KiB.
     fn kept(records: usize, most: usize) -> Option<Vec<Buffer>> {
         let (halt, live) = (AtomicBool::new(false), Live::default());
-        let mut filling = Filling::new(false, Vec::new(), (&halt, &live)).keeping(most);
+        let mut filling = Filling::new(false, Vec::new(), &halt, &live).keeping(most);
         let capacity = 128 << 10;
         filling.begin(capacity).unwrap();
         for n in 0..records {
-            if let Err(why) = filling.add(n as u64, (0, 0), &[7; 1000], capacity) {
+            if let Err(why) = filling.add(n as u64, 0, 0, &[7; 1000], capacity) {
                 assert_eq!(why.what, HALTED);
                 break;
             }

@@ -273,7 +273,7 @@ impl Replaying {
                 // one that is not shared takes its room when it is filled for the first time
                 let _ = home.send(buffers.pop().unwrap_or_default());
             }
-            let worker = Worker::new(&recording, (queues, spread), from_reader, Arc::clone(&halt));
+            let worker = Worker::new(&recording, queues, spread, from_reader, Arc::clone(&halt));
             let name = format!("wb-work-{number}");
             thread::Builder::new().name(name).spawn(move || worker.run()).map_err(failed)?;
             ends.push(consumers);

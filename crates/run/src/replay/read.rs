@@ -154,7 +154,7 @@ impl Readers {
     /// Reads all of it once, before the run.
     fn preload(&mut self) -> Result<Preloaded, Fault> {
         let (halt, live) = (AtomicBool::new(false), Live::default());
-        let filling = Filling::new(self.recording.sums, Vec::new(), (&halt, &live));
+        let filling = Filling::new(self.recording.sums, Vec::new(), &halt, &live);
         let mut filling = filling.keeping(PRELOADED);
         let (mut times, mut left_out) = (self.time_line(), Vec::new());
         let capacity = self.capacity.min(PRELOADED_AT_ONCE);
@@ -186,7 +186,7 @@ impl Readers {
 
     /// Reads to the end, or until it is told to halt.
     pub(super) fn run(mut self, ways: Vec<Way>, halt: &AtomicBool, live: &Live) -> Summary {
-        let mut filling = Filling::new(self.recording.sums, ways, (halt, live));
+        let mut filling = Filling::new(self.recording.sums, ways, halt, live);
         let mut summary = Summary::default();
         if let Some(gap) = self.long_gap.take() {
             live.tell_gap(gap);
@@ -310,7 +310,7 @@ impl Readers {
                     return Ok(());
                 }
                 let most = usize::try_from(left).unwrap_or(usize::MAX);
-                filling.send(Arc::clone(filled), most, (later_ns, &before))?;
+                filling.send(Arc::clone(filled), most, later_ns, &before)?;
             }
             each_turn.iter().for_each(|more| add(left_out, more.clone()));
             match &error {

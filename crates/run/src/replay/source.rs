@@ -43,7 +43,7 @@ impl Archives {
         let mut archives = Vec::with_capacity(paths.len());
         for (number, path) in paths.iter().enumerate() {
             let how = (replay.reader, number < replay.readers.into());
-            archives.push(open(path.as_ref(), replay, how, (selection, buffer), &mut note)?);
+            archives.push(open(path.as_ref(), replay, how, selection, buffer, &mut note)?);
         }
         Ok(match archives.pop() {
             Some(only) if archives.is_empty() => Archives::One(Box::new(only)),
@@ -128,7 +128,8 @@ fn open(
     path: &Path,
     replay: &Replay,
     how: (ReaderChoice, bool),
-    (selection, buffer): (&Selection, usize),
+    selection: &Selection,
+    buffer: usize,
     note: &mut impl FnMut(String),
 ) -> Result<Archive, Fault> {
     let on_bad = on_bad(replay);

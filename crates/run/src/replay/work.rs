@@ -54,7 +54,8 @@ impl Worker {
     /// One of those who work for a recording: it fills `queues` with what comes from the reader.
     pub(super) fn new(
         recording: &Recording,
-        (queues, spread): (Vec<Producer<Batch>>, bool),
+        queues: Vec<Producer<Batch>>,
+        spread: bool,
         from_reader: Receiver<Work>,
         halt: Arc<AtomicBool>,
     ) -> Worker {

@@ -198,15 +198,17 @@ impl Cut {
                 header[4..].copy_from_slice(&number.to_be_bytes());
             }
         }
-        Some(self.built(made, (PacketLen::new(whole.len() as u32), len), (part, &data)))
+        Some(self.built(made, PacketLen::new(whole.len() as u32), len, part, &data))
     }
 
     /// What goes with a fragment, by what goes with the whole packet.
     fn built(
         &self,
         made: &Built,
-        (whole, len): (PacketLen, usize),
-        (part, data): (u32, &Range<u32>),
+        whole: PacketLen,
+        len: usize,
+        part: u32,
+        data: &Range<u32>,
     ) -> Built {
         let split = u32::from(self.split);
         // Where a byte of the packet is in this frame.
@@ -298,7 +300,7 @@ impl Cutter {
             let made = image.build(n, whole);
             Held { packet, made, len: image.packet_len(n), parts: image.parts(n).into() }
         };
-        self.cut(image, (cut, part), packet, make, out)
+        self.cut(image, cut, part, packet, make, out)
     }
 
     /// The same of what is replayed.
@@ -318,14 +320,15 @@ impl Cutter {
             let parts = image.recorded_parts(data).into();
             Held { packet, made, len: image.recorded_len(data), parts }
         };
-        self.cut(image, (cut, part), packet, make, out)
+        self.cut(image, cut, part, packet, make, out)
     }
 
     /// Makes a fragment of a packet, which `make` makes where it is not held.
     fn cut(
         &mut self,
         image: &Image,
-        (cut, part): (Cut, u16),
+        cut: Cut,
+        part: u16,
         packet: (u32, u64),
         make: impl FnOnce(&mut [u8]) -> Held,
         out: &mut [u8],
