@@ -15,7 +15,7 @@ use crate::output::{self, Answer, Output, ReportArgs, ResultFiles};
 const EXAMPLES: &str = "\
 Examples:
   wirebeat check scenario.yaml
-  wirebeat check examples/*.yaml --set rate=50kpps";
+  wirebeat check examples/*.yaml";
 
 /// Validate scenario files, and send nothing
 ///

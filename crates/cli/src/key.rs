@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use wirebeat_run::KeySource;
+use wirebeat_traffic::scenario::PortSpec;
 
 use crate::failure::Failure;
 
@@ -11,9 +12,8 @@ use crate::failure::Failure;
 /// see it, as they see a command line.
 pub const VARIABLE: &str = "WIREBEAT_KEY";
 
-/// The TCP port of the control connection where none is written: IANA has not assigned it, and Linux
-/// gives out ports from 32768 on by itself.
-pub const CONTROL_PORT: u16 = 5960;
+/// The TCP port of the control connection where none is written.
+pub const CONTROL_PORT: u16 = PortSpec::CONTROL_PORT;
 
 /// Where the key comes from.
 #[derive(Args, Clone, Debug, Default)]

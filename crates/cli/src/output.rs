@@ -3,8 +3,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, ErrorKind, IsTerminal, Write};
-use std::path::PathBuf;
+use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use serde::Serialize;
@@ -232,12 +232,29 @@ impl Output {
     }
 }
 
+/// Whether what a file holds may be replaced by a result: a scenario or an archive is not lost by a slip. What cannot be read is
+/// left to the one who opens it.
+fn may_replace(format: &Format, path: &Path) -> bool {
+    let is_file = std::fs::metadata(path).is_ok_and(|about| about.is_file());
+    let head_of = |path: &Path| {
+        let mut head = Vec::new();
+        File::open(path)?.take(Format::HEAD as u64).read_to_end(&mut head).map(|_| head)
+    };
+    !is_file || head_of(path).map_or(true, |head| format.may_replace(&head))
+}
+
 impl Place {
     fn open(format: &Format, path: PathBuf) -> Result<Place, Failure> {
         if is_standard(&path) {
             return Ok(Place::Standard);
         }
         let made = std::fs::symlink_metadata(&path).is_err();
+        if !may_replace(format, &path) {
+            let what = format!("there is a file already, which is no result in {}", format.name);
+            return Err(Failure::usage(what)
+                .at(format!("--{} {}", format.name, path.display()))
+                .hint("name another file, or remove it first"));
+        }
         let file = File::create(&path).map_err(|error| {
             Failure::making(&error)
                 .at(format!("--{} {}", format.name, path.display()))

@@ -9,6 +9,8 @@ mod refusal;
 use std::io;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use wirebeat_units::Nanos;
@@ -66,6 +68,18 @@ impl ThreadState {
     /// What is in force, once the thread has begun.
     pub fn get(&self) -> Option<Scheduling> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The same, where the thread is known to begin: waits for that, until `patience` is over.
+    pub fn begun(&self, patience: Duration) -> Option<Scheduling> {
+        let until = Instant::now() + patience;
+        loop {
+            let state = self.get();
+            if state.is_some() || Instant::now() >= until {
+                return state;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn set(&self, scheduling: Scheduling) {

@@ -54,6 +54,8 @@ pub struct Format {
     /// Who reads it.
     pub reader: Reader,
     write: fn(&dyn Presentable, Rendering) -> Vec<u8>,
+    /// What every result in it has in its first [`Format::HEAD`] bytes.
+    mark: &'static str,
 }
 
 impl Format {
@@ -65,13 +67,24 @@ impl Format {
             write: |result, rendering| {
                 clean_page(&result.text(rendering), rendering.colour).into_bytes()
             },
+            mark: "",
         },
         Format {
             name: "json",
             reader: Reader::Program,
             write: |result, rendering| result.json(rendering).into_bytes(),
+            mark: "\"schema_version\"",
         },
     ];
+
+    /// Bytes that [`Format::may_replace`] looks at.
+    pub const HEAD: usize = 64;
+
+    /// Whether a file that begins so is empty or a result in this format, which another one may replace.
+    pub fn may_replace(&self, head: &[u8]) -> bool {
+        let mark = self.mark.as_bytes();
+        head.is_empty() || mark.is_empty() || head.windows(mark.len()).any(|part| part == mark)
+    }
 
     /// Those that are asked for by name, with a file.
     pub fn of_files() -> impl Iterator<Item = &'static Format> {

@@ -1,6 +1,7 @@
 //! Facts for the report: where a run took place, and what it cost.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use wirebeat_engine::clock::Wait;
 use wirebeat_engine::drive::TxFlowStats;
@@ -92,7 +93,10 @@ pub(crate) fn threads<'a>(
     role: &str,
     states: impl IntoIterator<Item = &'a Arc<ThreadState>>,
 ) {
-    station.threads.extend(states.into_iter().filter_map(|state| state.get()).map(|one| Thread {
+    // one that was just started has not begun on a busy machine
+    const PATIENCE: Duration = Duration::from_millis(100);
+    let begun = states.into_iter().filter_map(|state| state.begun(PATIENCE));
+    station.threads.extend(begun.map(|one| Thread {
         role: role.to_owned(),
         cpus: one.cpus.iter().map(|&cpu| cpu as u32).collect(),
         moved_from: None,

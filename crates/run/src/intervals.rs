@@ -406,6 +406,16 @@ impl Timeline {
         self.cpu = CpuTime::of_process().map(|cpu| (now, cpu));
     }
 
+    /// The receiver of a flow gave no result: what it told of intervals is no measurement.
+    pub(crate) fn lose_receiver(&mut self, key: u32) {
+        self.flows.bases.insert(key, Basis::None);
+        for (_, counts) in self.open.iter_mut().chain(self.whole.iter_mut()) {
+            if let Some(flow) = counts.flows.get_mut(&key) {
+                (flow.received, flow.lost) = (None, None);
+            }
+        }
+    }
+
     /// All has been counted, and says `report`: tells the intervals that are left, and puts all of them into the report.
     /// Sending ended at `end` from the start, and receiving at `over`.
     pub(crate) fn finish(

@@ -54,7 +54,7 @@ pub(crate) struct Outcome {
     /// When links were down.
     pub(crate) outages: Vec<Outage>,
     /// What the receivers on other hosts say.
-    pub(crate) remotes: Vec<Result<Remote, RemoteError>>,
+    pub(crate) remotes: Vec<(Host, Result<Remote, RemoteError>)>,
 }
 
 /// What a receiver on another host measured, and its ports.
@@ -69,7 +69,7 @@ pub(crate) struct Remote {
 
 /// What is left of the receivers on other hosts at the end of a run.
 pub(crate) struct RemoteResults {
-    pub(crate) remotes: Vec<Result<Remote, RemoteError>>,
+    pub(crate) remotes: Vec<(Host, Result<Remote, RemoteError>)>,
     /// The connections to those that have not ended.
     pub(crate) connections: Vec<(Host, Connection)>,
 }
@@ -86,7 +86,10 @@ pub(crate) fn finish_remote(
 ) -> RemoteResults {
     let measurements = match measurements {
         Ok(measurements) => measurements,
-        Err(error) => return RemoteResults { remotes: vec![Err(error)], connections: Vec::new() },
+        Err(error) => {
+            let remotes = vec![(Host::OfRun, Err(error))];
+            return RemoteResults { remotes, connections: Vec::new() };
+        }
     };
     let finish = |host: Host, mut measurement: Measurement| {
         let (address, stations) = (measurement.address(), measurement.stations().to_vec());
@@ -110,10 +113,12 @@ pub(crate) fn finish_remote(
     });
     let (mut remotes, mut connections) = (Vec::new(), Vec::new());
     for (host, finished) in finished {
-        remotes.push(finished.map(|(remote, connection)| {
+        let of = host.clone();
+        let remote = finished.map(|(remote, connection)| {
             connections.extend(connection.map(|connection| (host, connection)));
             remote
-        }));
+        });
+        remotes.push((of, remote));
     }
     RemoteResults { remotes, connections }
 }
@@ -194,7 +199,7 @@ pub(crate) fn report(
     let at_interfaces = at_interfaces(&run, (&before, &after));
 
     let ahead = |host: &Host| {
-        let mut remotes = outcome.remotes.iter().flatten();
+        let mut remotes = outcome.remotes.iter().filter_map(|(_, remote)| remote.as_ref().ok());
         Some(remotes.find(|remote| remote.host == *host)?.outcome.clocks.ahead_ns)
     };
     let far_clocks = run.plan.far.clocks_at_end(ahead);
@@ -207,11 +212,13 @@ pub(crate) fn report(
     let mut clocks = Clocks::Same;
     let mut far_sent = Vec::new();
     let several = outcome.remotes.len() > 1;
-    for remote in outcome.remotes {
+    let mut lost = Vec::new();
+    for (host, remote) in outcome.remotes {
         let mut remote = match remote {
             Ok(remote) => remote,
             Err(error) => {
                 end = lost_peer(&end, &error);
+                lost.push(host);
                 continue;
             }
         };
@@ -233,6 +240,9 @@ pub(crate) fn report(
             end = lost_peer(&end, &RemoteError::LargeIntervals { address: remote.address });
         }
         receiver = Some(join_remote(receiver, remote));
+    }
+    if receiver.is_some() {
+        lose_receivers(&mut run, &lost, &mut timeline);
     }
     let received = receiver.as_ref().map(|side| &side.summary);
     machine_notes.extend(refused::charge(&mut tags, &run, (&before, &after), received));
@@ -279,6 +289,19 @@ pub(crate) fn report(
     let told = timeline.finish(&mut report, spans);
     run.lab.accepted = run.open.accepted;
     (report, told, tags)
+}
+
+/// What was to be measured by receivers that gave no result is not measured, and not lost.
+fn lose_receivers(run: &mut Running<'_>, lost: &[Host], timeline: &mut Timeline) {
+    for (key, flow) in (0u32..).zip(&run.plan.program.flows) {
+        let Some(host) = lost.iter().find(|host| host.receives(flow)) else { continue };
+        let why = match host {
+            Host::OfRun => "its receiver gave no result".to_owned(),
+            Host::Port(port) => format!("the receiver of port '{port}' gave no result"),
+        };
+        run.open.attributions.insert(flow.id, Attribution::NotMeasured(why));
+        timeline.lose_receiver(key);
+    }
 }
 
 /// A flow whose headers were changed from outside while it ran was not recognised from then on.

@@ -152,8 +152,7 @@ pub struct Playback {
 impl Playback {
     /// Of the flow and the stream with these numbers, from these queues, until `stop`.
     pub fn new(
-        flow: u32,
-        stream: u32,
+        (flow, stream): (u32, u32),
         queues: Vec<Consumer<Batch>>,
         stop: Nanos,
         counts: Arc<PlaybackCounts>,

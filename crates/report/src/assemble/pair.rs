@@ -377,7 +377,8 @@ fn received(flow: &FlowSummary, held: f64, uncertainty: Option<u64>) -> Received
         delay_above_minimum_rfc5481_ns: Stats::of(&flow.delay.above_minimum()),
         inter_arrival_ns: Stats::of(&flow.inter_arrival),
         inter_arrival_bins: flow.inter_arrival_bins.as_ref().map(Bins::from),
-        gap_error_ns: Stats::of(&flow.gap_error),
+        // within a queue the gap to the frame before is not the flow's
+        gap_error_ns: if flow.queues > 1 { Stats::default() } else { Stats::of(&flow.gap_error) },
     }
 }
 

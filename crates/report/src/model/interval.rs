@@ -15,7 +15,7 @@ pub struct Interval {
     /// All flows together.
     pub total: FlowInterval,
     /// Each flow of which something was sent, received or lost in it; none in runs of more than 256 flows.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub flows: Vec<FlowInterval>,
     /// Frames that were dropped because they were later than their flow's drift.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -291,8 +291,7 @@ impl<'a> Filling<'a> {
     pub(super) fn add(
         &mut self,
         time_ns: u64,
-        sub_flow: u32,
-        tag: u16,
+        (sub_flow, tag): (u32, u16),
         data: &[u8],
         capacity: usize,
     ) -> Result<(), Fault> {
@@ -342,7 +341,7 @@ mod tests {
         let capacity = 128 << 10;
         filling.begin(capacity).unwrap();
         for n in 0..records {
-            if let Err(why) = filling.add(n as u64, 0, 0, &[7; 1000], capacity) {
+            if let Err(why) = filling.add(n as u64, (0, 0), &[7; 1000], capacity) {
                 assert_eq!(why.what, HALTED);
                 break;
             }

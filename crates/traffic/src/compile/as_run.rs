@@ -43,7 +43,8 @@ fn packet(
     spec: &FlowSpec,
 ) -> Result<Option<Vec<Header>>, CompileError> {
     let packet = spec.headers(name)?;
-    if packet.raw.is_some() || spec.is_captured() {
+    let of_sockets = links.ports.get(&spec.from).is_some_and(Link::is_of_sockets);
+    if packet.raw.is_some() || spec.is_captured() || of_sockets {
         return Ok(None);
     }
     match links::addresses(scenario, links, name, spec)? {

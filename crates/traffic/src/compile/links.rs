@@ -84,6 +84,11 @@ impl Link {
             ..Link::default()
         }
     }
+
+    /// Whether it is [that](Link::of_sockets) of the engine `socket`: what is not known of it is no address.
+    pub(super) fn is_of_sockets(&self) -> bool {
+        self.mac == Some(MacAddr::default())
+    }
 }
 
 /// The longest network packet that the link of the port `name` carries: the less of what is written of it and what

@@ -5,8 +5,8 @@ use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use wirebeat_units::{BitRate, Bytes};
+use serde::{Deserialize, Deserializer, Serialize};
+use wirebeat_units::{BitRate, Bytes, fault};
 use wirebeat_wire::mac::MacAddr;
 
 use super::is_default;
@@ -86,7 +86,7 @@ pub struct PortSpec {
     /// The port is on another host: the address where `wirebeat receive --listen` listens there and measures what arrives, for
     /// example `10.0.0.2:5960`. Flows come from it only where that receiver was started with `--allow-send`. What else it is,
     /// that receiver says.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "listener")]
     pub peer: Option<SocketAddr>,
     /// The file that holds the key of the receiver on the other host. None is needed for a loopback address.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -96,7 +96,23 @@ pub struct PortSpec {
     pub file: Option<String>,
 }
 
+/// An address where a receiver listens; the port may be left out.
+fn listener<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
+    let usual = || text.parse::<IpAddr>().map(|address| (address, PortSpec::CONTROL_PORT).into());
+    let address = text.parse::<SocketAddr>().or_else(|_| usual());
+    address.map(Some).map_err(|_| {
+        crate::text::custom(fault!(
+            "'{text}' is not an IP address with a TCP port";
+            "write for example 10.0.0.2:5960 or [2001:db8::2]:5960"
+        ))
+    })
+}
+
 impl PortSpec {
+    /// The TCP port of a control connection where none is written: IANA has not assigned it, and Linux gives out ports from
+    /// 32768 on by itself.
+    pub const CONTROL_PORT: u16 = 5960;
     /// What a link may carry: enough for headers, a probe and fragments that are worth it, up to IP's longest packet
     /// (RFC 791 §3.1).
     pub const MTU: RangeInclusive<u64> = 128..=65_535;

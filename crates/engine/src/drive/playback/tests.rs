@@ -63,7 +63,7 @@ fn pair(workers: usize) -> (Vec<Worker>, Playback, mpsc::Receiver<Vec<u8>>) {
     let (queues, ends): (Vec<_>, Vec<_>) = (0..workers).map(|_| RingBuffer::new(8)).unzip();
     let worker = |queue| Worker { queue, home: home.clone(), number: 0, shared_at: None };
     let counts = Arc::new(PlaybackCounts::default());
-    let playback = Playback::new(0, 0, ends, Nanos::new(1000), counts);
+    let playback = Playback::new((0, 0), ends, Nanos::new(1000), counts);
     (queues.into_iter().map(worker).collect(), playback, back)
 }
 
