@@ -63,7 +63,10 @@ fn went_on(report: &Report, interface: &str) {
     assert_eq!(sent.sent.frames, received.unique + lost, "every frame is somewhere");
     // some seconds of 15
     assert!(received.unique > 1000, "{} of {}", received.unique, sent.requested.frames);
-    assert!(lost + sent.failed + sent.expired > 0, "none was lost in {outage:?}");
+    // QEMU's e1000e keeps what comes while the cable is pulled, and takes it afterwards
+    let longest = received.one_way_delay_ns.as_ref().and_then(|delay| delay.max).unwrap_or(0);
+    let kept = longest >= outage.lasted_ns as i64 / 2;
+    assert!(lost + sent.failed + sent.expired > 0 || kept, "none was lost in {outage:?}");
 }
 
 fn a_cable_that_is_pulled(engine: Engine, card: u8, interface: &str) {
