@@ -420,8 +420,9 @@ run: {{ time: 300ms, late: {late} }}
     // an emulated machine hands over a batch, all in time when it was begun, in more than the 100 us that make a frame late
     assert!(dropping.late == 0 || is_emulated(), "{all:#?} {dropping:#?}");
     assert!(all.not_reached > 0 && dropping.expired > 0, "{all:#?} {dropping:#?}");
-    // as much, on a machine of its own
-    assert!(dropping.sent.frames * 10 > all.sent.frames, "{all:#?} {dropping:#?}");
+    // as much, on a machine of its own; an emulated one needs most of its time to pass over those that are dropped
+    let share = if is_emulated() { 100 } else { 10 };
+    assert!(dropping.sent.frames * share > all.sent.frames, "{all:#?} {dropping:#?}");
     // a handful of frames makes no rate
     let rate = dropping.rates.unwrap().frames_per_second;
     assert!(rate <= dropping.sent.frames as f64 / 0.3 * 1.01, "{dropping:#?}");
