@@ -22,14 +22,14 @@ use wirebeat_traffic::scenario::{
     EngineChoice, FlowSpec, LateChoice, OnLinkDown, PortSpec, PriorityChoice, RunSpec, Scenario,
 };
 use wirebeat_units::human::{self, counted};
-use wirebeat_units::{Fault, Nanos};
+use wirebeat_units::{Fault, LINE_OVERHEAD, Nanos};
 
 use crate::observe::{Silent, Stop};
 use crate::options::Options;
 use crate::receive::ReceiveRequest;
 use crate::remote::{
-    AskedSending, Grant, PORT, SendingSide, Sent, SentBacklog, SentFlowCounts, SentIntervals,
-    SentLook, SentSummary, check_program, check_sources,
+    AT_ONCE, AskedSending, Grant, PORT, SendingSide, Sent, SentAmount, SentBacklog, SentFlowCounts,
+    SentIntervals, SentLook, SentSummary, check_program, check_sources, time_at,
 };
 use crate::session::{self, Prepared};
 
@@ -88,8 +88,10 @@ struct OwnPort {
 #[derive(Debug)]
 pub(crate) struct GrantedSender {
     grant: Grant,
-    /// Time that was sent for so far, in all.
+    /// Time that was sent for so far, in all. What left faster than the rate that is allowed counts as long as it takes at that.
     used: Nanos,
+    /// When what was sent last has had that time.
+    busy_until: Nanos,
     frames: u64,
     port: OwnPort,
     /// The owner's wish to end.
@@ -202,6 +204,7 @@ impl GrantedSender {
         GrantedSender {
             grant,
             used: Nanos::ZERO,
+            busy_until: Nanos::ZERO,
             frames: 0,
             port: OwnPort {
                 spec,
@@ -225,6 +228,34 @@ impl GrantedSender {
         Grant { time_ns: left.get(), ..self.grant.clone() }
     }
 
+    /// How long what was sent takes at the rate that is allowed.
+    fn on_line(&self, sent: &Sent) -> Nanos {
+        let bytes = |amount: &SentAmount| {
+            let overhead = amount.frames.saturating_mul(LINE_OVERHEAD.into());
+            amount.bytes.saturating_add(overhead)
+        };
+        // a frame that was refused may have left
+        let flows = sent.flows.iter().flat_map(|flow| [&flow.sent, &flow.failed]);
+        time_at(self.grant.rate_bps, flows.map(bytes).fold(0, u64::saturating_add))
+    }
+
+    /// Waits until what was sent last has had its time, and refuses where none is left.
+    fn await_turn(&self) -> Result<(), String> {
+        const PATIENCE: Nanos = Nanos::from_secs(1);
+        if self.left().time_ns == 0 {
+            return Err("the time that the listener allows is used up".to_owned());
+        }
+        let wait = self.busy_until.saturating_sub(now());
+        if wait > PATIENCE {
+            let wait = human::time(wait.get() as f64);
+            return Err(format!(
+                "what was sent last takes {wait} more at the rate that is allowed"
+            ));
+        }
+        thread::sleep(Duration::from_nanos(wait.get()));
+        Ok(())
+    }
+
     /// Takes in a job that has ended, or is to end.
     fn finish(&mut self, job: Job) -> Result<Sent, String> {
         let Job { shared, start, thread, numbers, intervals, .. } = job;
@@ -236,8 +267,14 @@ impl GrantedSender {
             sent.summary.intervals = intervals.take(&numbers);
             sent
         });
-        self.used = self.used.saturating_add(shared.lasted());
-        if shared.began.load(Ordering::Acquire) > 0 {
+        let began = shared.began.load(Ordering::Acquire);
+        if began > 0 {
+            let lasted = shared.lasted();
+            // where it is not known what left, no more did than may at once
+            let unknown = lasted.saturating_add(AT_ONCE);
+            let taken = sent.as_ref().map_or(unknown, |sent| self.on_line(sent)).max(lasted);
+            self.used = self.used.saturating_add(taken);
+            self.busy_until = Nanos::new(began).saturating_add(taken);
             let frames = sent.as_ref().map_or(0, frames);
             self.frames = self.frames.saturating_add(frames);
             let ended = sent.as_ref().ok().and_then(|sent| sent.summary.ended.as_deref());
@@ -272,6 +309,7 @@ impl SendingSide for GrantedSender {
 
     fn prepare(&mut self, asked: AskedSending) -> Result<Vec<Station>, String> {
         self.end();
+        self.await_turn()?;
         let grant = self.left();
         asked.check(&grant).map_err(|why| why.to_string())?;
         let scenario = scenario(&asked, &self.port);

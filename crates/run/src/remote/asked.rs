@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 use wirebeat_engine::drive::LineLimit;
@@ -33,8 +34,12 @@ pub const FLOWS_MAX: usize = 64;
 pub const REQUEST_LIMIT: usize = 256 << 10;
 /// What the port of the listener is called.
 pub const PORT: &str = "here";
+/// The lowest source port that is no service's (RFC 6335 §6).
+const PORTS_MIN: u128 = 1024;
+/// The port of the discard service, which packets come from where none is written.
+const DISCARD: RangeInclusive<u128> = 9..=9;
 /// What may leave at once, as a time at the rate that is allowed: as far as the kernel engine is given frames ahead.
-const AT_ONCE: Nanos = Nanos::from_millis(50);
+pub const AT_ONCE: Nanos = Nanos::from_millis(50);
 
 /// What a listener is to send.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -170,12 +175,13 @@ fn is_own_probe(probe: Probe) -> bool {
     probe == Probe::Auto || probe == Probe::Carried(own)
 }
 
-/// UDP over IP and nothing else: no link layer, no tunnel, no option, no fragment, no length or protocol that lies.
+/// UDP over IP and nothing else: no link layer, no tunnel, no option, no fragment, no length or protocol that lies, and no bytes
+/// of the sender's choice that a host could take for a packet in a tunnel.
 fn check_packet(packet: &[Header], grant: &Grant) -> Result<(), Fault> {
     let (network, udp) = match packet {
         [network, Header::Udp(udp)] => (network, udp),
         [network, Header::Udp(udp), Header::Payload(payload)]
-            if !matches!(payload, Payload::File(_)) =>
+            if matches!(payload, Payload::Zeros | Payload::Random) =>
         {
             (network, udp)
         }
@@ -202,8 +208,8 @@ fn check_packet(packet: &[Header], grant: &Grant) -> Result<(), Fault> {
 
 fn only_udp() -> Fault {
     fault!(
-        "a listener sends UDP over IP and no other headers";
-        "write ipv4 or ipv6, then udp, without options, fragments and written lengths"
+        "a listener sends UDP over IP with zeros or random bytes, and no other headers";
+        "write ipv4 or ipv6, then udp, without options, fragments, written lengths and ports of services as source"
     )
 }
 
@@ -218,7 +224,10 @@ fn is_plain_v4(ip: &Ipv4) -> bool {
 }
 
 fn is_plain_udp(udp: &Udp) -> bool {
-    udp.length.is_none() && matches!(udp.checksum, Checksum::On | Checksum::Off)
+    // what comes from a service's port looks like an answer of that service
+    let is_free = |port: &RangeInclusive<u128>| *port.start() >= PORTS_MIN || *port == DISCARD;
+    let source = udp.source.as_ref().is_none_or(|source| source.ranges(16).iter().all(is_free));
+    source && udp.length.is_none() && matches!(udp.checksum, Checksum::On | Checksum::Off)
 }
 
 /// The destination in all of its values; a source that does not change, which [`check_sources`] holds against the
@@ -287,7 +296,7 @@ pub fn check_program<'a>(
     flows: impl Iterator<Item = &'a Flow>,
     grant: &Grant,
 ) -> Result<LineLimit, Fault> {
-    let (mut rate, mut at_once) = (0u128, 0u64);
+    let (mut rate, mut longest) = (0u128, 0u64);
     for flow in flows {
         let number = u32::from(flow.id);
         let load = match program.streams(number) {
@@ -312,7 +321,7 @@ pub fn check_program<'a>(
             return Err(of_flow(&flow.name, not_allowed(lasts, grant)));
         }
         rate = rate.saturating_add(load.rate);
-        at_once = at_once.saturating_add(load.at_once);
+        longest = longest.max(load.frame);
         let burst = time_at(grant.rate_bps, load.at_once);
         if load.burst > 1 && burst > AT_ONCE {
             let what = format!("its bursts take {} at that rate", human::time(burst.get() as f64));
@@ -324,7 +333,8 @@ pub fn check_program<'a>(
         return Err(not_allowed(what, grant));
     }
     let depth = u128::from(grant.rate_bps) * u128::from(AT_ONCE.get()) / 8_000_000_000;
-    let depth = u64::try_from(depth).unwrap_or(u64::MAX).max(at_once);
+    // flows that are due at once share it: the transmit loop spaces what is more
+    let depth = u64::try_from(depth).unwrap_or(u64::MAX).max(longest);
     Ok(LineLimit { rate: BitRate(grant.rate_bps), depth })
 }
 
@@ -332,6 +342,8 @@ pub fn check_program<'a>(
 struct Load {
     /// Bits per second.
     rate: u128,
+    /// Bytes of the longest frame.
+    frame: u64,
     /// Bytes that leave together.
     at_once: u64,
     burst: u32,
@@ -347,11 +359,11 @@ fn load(stream: &Stream) -> Option<Load> {
     let bits = u128::from(frame) * 8 * u128::from(rate.frames);
     let rate = bits.checked_mul(1_000_000_000)?.div_ceil(u128::from(rate.per.get()));
     let burst = stream.departures.burst.max(1);
-    Some(Load { rate, at_once: frame.saturating_mul(burst.into()), burst })
+    Some(Load { rate, frame, at_once: frame.saturating_mul(burst.into()), burst })
 }
 
 /// How long so many bytes take at a rate.
-fn time_at(rate_bps: u64, bytes: u64) -> Nanos {
+pub fn time_at(rate_bps: u64, bytes: u64) -> Nanos {
     let time = u128::from(bytes) * 8_000_000_000 / u128::from(rate_bps.max(1));
     Nanos::new(u64::try_from(time).unwrap_or(u64::MAX))
 }
@@ -416,7 +428,7 @@ mod tests {
             "packet: [ { ipv4: { destination: 10.0.0.0, dscp: ef, ttl: 3 } }, { udp: { destination: 5001 } } ], rate: 1Mbps, \
              count: 10",
             "packet: [ { ipv6: { destination: 'fd00::ffff' } }, { udp: {} }, { payload: random } ], rate: 1kpps, stop: 10s",
-            "packet: [ { ipv4: { destination: { increment: 10.0.0.1, count: 255 } } }, { udp: { source: { random: [1, 9] } } } \
+            "packet: [ { ipv4: { destination: { increment: 10.0.0.1, count: 255 } } }, { udp: { source: { random: [1024, 9000] } } } \
              ], rate: 1kpps, stop: 1s",
             "packet: [ { ipv4: { destination: { random: [ 10.0.0.0, 10.0.0.255 ] } } }, { udp: {} } ], rate: 1kpps, stop: 1s",
             "packet: [ { ipv4: { destination: { list: [ 10.0.0.9, 239.1.1.1 ] } } }, { udp: {} } ], rate: 1kpps, stop: 1s",
@@ -492,6 +504,10 @@ mod tests {
             "{ ipv4: { destination: 10.0.0.7, source: { increment: 10.0.0.1, count: 3 } } }, { udp: {} }".to_owned(),
             "{ ipv6: { destination: 'fd00::7', next-header: 43 } }, { udp: {} }".to_owned(),
             "{ ipv4: { destination: 10.0.0.7 } }, { udp: {} }, { payload: { file: /etc/passwd } }".to_owned(),
+            "{ ipv4: { destination: 10.0.0.7 } }, { udp: {} }, { payload: { pattern: '0800' } }".to_owned(),
+            "{ ipv4: { destination: 10.0.0.7 } }, { udp: {} }, { payload: { text: hello } }".to_owned(),
+            "{ ipv4: { destination: 10.0.0.7 } }, { udp: { source: 53 } }".to_owned(),
+            "{ ipv4: { destination: 10.0.0.7 } }, { udp: { source: { random: [1023, 9000] } } }".to_owned(),
         ] {
             let flow = of(&packet);
             assert!(asked(&[&flow]).check(&grant()).is_err(), "{packet}");
@@ -583,6 +599,8 @@ mod tests {
         };
         assert_eq!(check(&[&flow(744)]).map(|limit| limit.depth), Ok(62_500));
         assert!(check(&[&flow(745)]).is_err());
+        // flows that are due at once share it
+        assert_eq!(check(&[&flow(700), &flow(700)]).map(|limit| limit.depth), Ok(62_500));
         // a single frame always has room
         let slow: Grant = "10.0.0.0/24,rate=1kbps,time=1000s".parse().unwrap();
         let asked = asked(&[

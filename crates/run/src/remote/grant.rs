@@ -28,8 +28,14 @@ pub struct Grant {
     pub time_ns: u64,
 }
 
-/// Where several hosts listen, or where an IPv6 socket sends IPv4. A wider prefix does not mean them.
-const APART: [(IpAddr, u8); 4] = [
+/// Where several hosts listen, where this host does, or where IPv4 is behind IPv6. A wider prefix does not mean them.
+const APART: [(IpAddr, u8); 9] = [
+    (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8),
+    (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),
+    (IpAddr::V6(Ipv6Addr::LOCALHOST), 128),
+    // IPv4 addresses behind a translator (RFC 6052) and a tunnel (RFC 3056)
+    (IpAddr::V6(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0)), 96),
+    (IpAddr::V6(Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0)), 16),
     (IpAddr::V4(Ipv4Addr::new(224, 0, 0, 0)), 4),
     (IpAddr::V4(Ipv4Addr::BROADCAST), 32),
     (IpAddr::V6(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0)), 8),
@@ -226,6 +232,11 @@ mod tests {
             ("239.255.255.255", "239.0.0.0/8"),
             ("255.255.255.255", "255.255.255.255"),
             ("ff02::1", "ff02::/16"),
+            ("127.0.0.1", "127.0.0.1"),
+            ("0.0.0.0", "0.0.0.0/8"),
+            ("::1", "::1"),
+            ("64:ff9b::a00:1", "64:ff9b::/96"),
+            ("2002:a00:1::1", "2002::/16"),
         ] {
             let address: IpAddr = address.parse().unwrap();
             assert!(!all.covers_address(address), "{address}");

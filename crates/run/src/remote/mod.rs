@@ -31,8 +31,8 @@ use std::time::Duration;
 
 #[doc(hidden)]
 pub use any_bytes::feed;
+pub(crate) use asked::{AT_ONCE, PORT, check_program, check_sources, time_at};
 pub use asked::{AskedFlow, AskedSending};
-pub(crate) use asked::{PORT, check_program, check_sources};
 pub use client::{Caller, Connection, Measurement, RemoteOutcome};
 pub use clock::{ClockIdentity, ClockRelation};
 pub use grant::Grant;
@@ -42,8 +42,8 @@ pub use message::{
     Count, CpuSpent, Expected, ExpectedFlow, Limits, Measured, PROTOCOL, Version, Welcome,
 };
 pub use resting::RestingConnection;
-pub(crate) use sent::SentBacklog;
 pub use sent::{Sent, SentFlowCounts, SentIntervals, SentLook, SentSummary};
+pub(crate) use sent::{SentAmount, SentBacklog};
 pub use server::{Listener, Served, Service, serve};
 pub use session::{Identity, Metering, SendingSide};
 
