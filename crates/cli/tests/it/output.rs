@@ -33,11 +33,32 @@ fn with_json_errors_are_json_too() {
 #[test]
 fn an_error_goes_to_the_file_that_the_report_would_have_gone_to() {
     let scratch = Scratch::new("error-file");
-    let file = scratch.file("report.json", b"of an earlier run");
+    let file =
+        scratch.file("report.json", b"{ \"schema_version\": \"4\", \"of\": \"an earlier run\" }");
     let ended = run(&["run", "/nonexistent/scenario.yaml", "--json", &file]);
     assert_eq!(ended.code, 2);
     assert!(ended.err.starts_with("error: cannot read the scenario"), "{}", ended.err);
     assert_eq!(json(&fs::read_to_string(&file).unwrap())["error"]["exit_code"], 2);
+}
+
+#[test]
+fn a_result_replaces_no_file_of_another_kind() {
+    let scratch = Scratch::new("replaced");
+    let content: &[u8] = b"ports: {}\nflows: {}\n";
+    let scenario = scratch.file("scenario.yaml", content);
+    for command in ["run", "check"] {
+        let ended = run(&[command, &scenario, "--json", &scenario]);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.err.contains("which is no result in json"), "{ended:?}");
+        assert!(ended.err.contains("hint: name another file"), "{ended:?}");
+        assert_eq!(fs::read(&scenario).unwrap(), content);
+    }
+    let empty = scratch.file("empty.json", b"");
+    for _ in 0..2 {
+        let ended = run(&["check", &scenario, "--json", &empty]);
+        assert!(!ended.err.contains("which is no result"), "{ended:?}");
+        assert_eq!(json(&fs::read_to_string(&empty).unwrap())["schema_version"], "1");
+    }
 }
 
 #[test]
