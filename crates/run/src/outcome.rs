@@ -68,6 +68,7 @@ pub(crate) struct Remote {
 }
 
 /// What is left of the receivers on other hosts at the end of a run.
+#[derive(Default)]
 pub(crate) struct RemoteResults {
     pub(crate) remotes: Vec<(Host, Result<Remote, RemoteError>)>,
     /// The connections to those that have not ended.
@@ -88,7 +89,7 @@ pub(crate) fn finish_remote(
         Ok(measurements) => measurements,
         Err(error) => {
             let remotes = vec![(Host::OfRun, Err(error))];
-            return RemoteResults { remotes, connections: Vec::new() };
+            return RemoteResults { remotes, ..RemoteResults::default() };
         }
     };
     let finish = |host: Host, mut measurement: Measurement| {
@@ -111,16 +112,15 @@ pub(crate) fn finish_remote(
         };
         begun.into_iter().map(join).collect()
     });
-    let (mut remotes, mut connections) = (Vec::new(), Vec::new());
+    let mut all = RemoteResults::default();
     for (host, finished) in finished {
-        let of = host.clone();
         let remote = finished.map(|(remote, connection)| {
-            connections.extend(connection.map(|connection| (host, connection)));
+            all.connections.extend(connection.map(|connection| (host.clone(), connection)));
             remote
         });
-        remotes.push((of, remote));
+        all.remotes.push((host, remote));
     }
-    RemoteResults { remotes, connections }
+    all
 }
 
 /// How certain delays are that several receivers measured: as the worst of them.
@@ -242,7 +242,7 @@ pub(crate) fn report(
         receiver = Some(join_remote(receiver, remote));
     }
     if receiver.is_some() {
-        lose_receivers(&mut run, &lost, &mut timeline);
+        far::lose_receivers(&mut run, &lost, &mut timeline);
     }
     let received = receiver.as_ref().map(|side| &side.summary);
     machine_notes.extend(refused::charge(&mut tags, &run, (&before, &after), received));
@@ -289,19 +289,6 @@ pub(crate) fn report(
     let told = timeline.finish(&mut report, spans);
     run.lab.accepted = run.open.accepted;
     (report, told, tags)
-}
-
-/// What was to be measured by receivers that gave no result is not measured, and not lost.
-fn lose_receivers(run: &mut Running<'_>, lost: &[Host], timeline: &mut Timeline) {
-    for (key, flow) in (0u32..).zip(&run.plan.program.flows) {
-        let Some(host) = lost.iter().find(|host| host.receives(flow)) else { continue };
-        let why = match host {
-            Host::OfRun => "its receiver gave no result".to_owned(),
-            Host::Port(port) => format!("the receiver of port '{port}' gave no result"),
-        };
-        run.open.attributions.insert(flow.id, Attribution::NotMeasured(why));
-        timeline.lose_receiver(key);
-    }
 }
 
 /// A flow whose headers were changed from outside while it ran was not recognised from then on.

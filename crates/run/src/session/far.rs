@@ -11,6 +11,7 @@ use wirebeat_engine::drive::TxFlowStats;
 use wirebeat_meter::interval::MeterBooks;
 use wirebeat_meter::series::Series;
 use wirebeat_meter::summary::MeterSummary;
+use wirebeat_report::assemble::Attribution;
 use wirebeat_report::model::Relation;
 use wirebeat_traffic::program::{Flow, Late, Program};
 use wirebeat_traffic::scenario::header::Header;
@@ -18,6 +19,8 @@ use wirebeat_traffic::scenario::pattern::Field;
 use wirebeat_traffic::scenario::{FlowSpec, Scenario};
 use wirebeat_units::Nanos;
 
+use super::Running;
+use crate::intervals::Timeline;
 use crate::lab::Host;
 use crate::remote::{AskedFlow, AskedSending, Connection, Measurement, PORT, RemoteError, Sent};
 
@@ -211,6 +214,17 @@ pub(crate) fn add(tags: &mut [TxFlowStats], sent: &Sent, start: Nanos) {
     for flow in &sent.flows {
         if let Some(tag) = tags.get_mut(usize::from(flow.id)) {
             *tag = flow.stats(start);
+        }
+    }
+}
+
+/// What was to be measured by receivers that gave no result is not measured, and not lost.
+pub(crate) fn lose_receivers(run: &mut Running<'_>, lost: &[Host], timeline: &mut Timeline) {
+    for (key, flow) in (0u32..).zip(&run.plan.program.flows) {
+        if lost.iter().any(|host| host.receives(flow)) {
+            let why = "its receiver on another host gave no result".to_owned();
+            run.open.attributions.insert(flow.id, Attribution::NotMeasured(why));
+            timeline.lose_receiver(key);
         }
     }
 }

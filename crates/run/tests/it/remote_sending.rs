@@ -321,7 +321,7 @@ fn the_listener_checks_what_a_peer_did_not() {
                         "packet: [",
                         "packet: [ { ethernet: { destination: '02:00:00:00:00:09' } },",
                     ),
-                    "UDP over IP and no other headers",
+                    "and no other headers",
                 ),
                 (PLAIN.replace("rate: 1kpps", "rate: unlimited"), "'rate'"),
             ] {
