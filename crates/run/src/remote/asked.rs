@@ -180,9 +180,7 @@ fn is_own_probe(probe: Probe) -> bool {
 fn check_packet(packet: &[Header], grant: &Grant) -> Result<(), Fault> {
     let (network, udp) = match packet {
         [network, Header::Udp(udp)] => (network, udp),
-        [network, Header::Udp(udp), Header::Payload(payload)]
-            if matches!(payload, Payload::Zeros | Payload::Random) =>
-        {
+        [network, Header::Udp(udp), Header::Payload(Payload::Zeros | Payload::Random)] => {
             (network, udp)
         }
         _ => return Err(only_udp()),
