@@ -65,7 +65,7 @@ pub struct AskedFlow {
     pub id: u16,
     /// Its name.
     pub name: String,
-    /// The flow, from the port [`PORT`] and to none; in a message, its JSON as a text.
+    /// The flow, from the port `here` and to none; in a message, its JSON as a text.
     #[serde(with = "as_text")]
     pub flow: Box<FlowSpec>,
 }
