@@ -29,6 +29,20 @@ struct datagram {
 	__u32 other; /* not zero: no UDP datagram, and ours only if it ends with a probe of a known flow */
 };
 
+/*
+ * How long a frame is. A driver may give it in several buffers to a program that says that it can do with that; `data_end` is
+ * then the end of the first one, where all headers are. Only a program that defines WB_SEVERAL has `several`, and the kernels
+ * that have such frames (Linux 5.18) have the helper.
+ */
+static __always_inline __u32 frame_length(struct xdp_md *ctx)
+{
+#ifdef WB_SEVERAL
+	if (several)
+		return bpf_xdp_get_buff_len(ctx);
+#endif
+	return (void *)(long)ctx->data_end - (void *)(long)ctx->data;
+}
+
 enum verdict {
 	OURS,
 	FOREIGN,
@@ -65,6 +79,7 @@ struct carried {
 	__u32 len;
 	__u32 filtered; /* whether the source is not the one that is wanted */
 	__u32 protocol;
+	__u32 frame; /* how long the frame is */
 };
 
 /* Headers begin below this: at most 22 bytes of link layer, 40 of IPv6 and five extensions of 2,048 or four labels. For the
@@ -92,7 +107,7 @@ static __always_inline enum verdict carried_v4(void *data, void *data_end, struc
 		return MALFORMED;
 	header = ip->ihl * 4;
 	total = bpf_ntohs(ip->tot_len);
-	if (ip->version != 4 || header < sizeof(*ip) || total < header || out->at + total > data_end - data)
+	if (ip->version != 4 || header < sizeof(*ip) || total < header || out->at + total > out->frame)
 		return MALFORMED;
 	if (ip->frag_off & bpf_htons(0x3fff))
 		return FRAGMENT;
@@ -143,7 +158,7 @@ static __always_inline enum verdict carried_v6(void *data, void *data_end, struc
 	if ((void *)(ip + 1) > data_end)
 		return MALFORMED;
 	out->len = bpf_ntohs(ip->payload_len);
-	if (ip->version != 6 || out->at + sizeof(*ip) + out->len > data_end - data)
+	if (ip->version != 6 || out->at + sizeof(*ip) + out->len > out->frame)
 		return MALFORMED;
 	out->filtered = !source_wanted(6, (__be32 *)&ip->saddr);
 	out->at += sizeof(*ip);
@@ -199,7 +214,7 @@ static __noinline int other_protocol(struct xdp_md *ctx, struct carried *carried
 	}
 	if (header > carried->len)
 		return MALFORMED;
-	return other_payload(out, data_end - data, carried->at + header, carried->len - header);
+	return other_payload(out, carried->frame, carried->at + header, carried->len - header);
 }
 
 #define MAX_LABELS 4
@@ -231,7 +246,7 @@ static __noinline int behind_labels(struct xdp_md *ctx, struct carried *carried,
 	}
 	if (filtered)
 		return FOREIGN;
-	return other_payload(out, data_end - data, carried->at, data_end - data - carried->at);
+	return other_payload(out, carried->frame, carried->at, carried->frame - carried->at);
 }
 
 /* Finds UDP over IPv4 or IPv6, behind up to two VLAN tags, or else whatever there is, and applies the
@@ -240,7 +255,7 @@ static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
 	struct ethhdr *ethernet = data;
-	struct carried carried = { .at = sizeof(*ethernet) };
+	struct carried carried = { .at = sizeof(*ethernet), .frame = frame_length(ctx) };
 	enum verdict verdict;
 	struct udphdr *udp;
 	__u32 len, i;
@@ -267,7 +282,7 @@ static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
 	else if (filtered)
 		return FOREIGN;
 	else
-		return other_payload(out, data_end - data, carried.at, data_end - data - carried.at);
+		return other_payload(out, carried.frame, carried.at, carried.frame - carried.at);
 	if (verdict != OURS)
 		return verdict;
 	if (carried.protocol != IPPROTO_UDP)
@@ -281,7 +296,7 @@ static __noinline int dissect_any(struct xdp_md *ctx, struct datagram *out)
 		return MALFORMED;
 	if (carried.filtered || !ports_wanted(udp))
 		return FOREIGN;
-	out->frame_len = data_end - data + 4;
+	out->frame_len = carried.frame + 4;
 	if (out->frame_len < 64)
 		out->frame_len = 64;
 	out->other = 0;
@@ -309,7 +324,7 @@ static __always_inline enum verdict dissect_cleared(struct xdp_md *ctx, struct d
 static __always_inline enum verdict dissect(struct xdp_md *ctx, struct datagram *out)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
-	__u32 frame_len = data_end - data, total, len;
+	__u32 frame_len = frame_length(ctx), total, len;
 
 	if (data + 42 > data_end)
 		return dissect_cleared(ctx, out);

@@ -63,7 +63,7 @@ static __always_inline int key_of_others(struct xdp_md *ctx, struct wb_header_ke
 static __noinline int key_of(struct xdp_md *ctx, struct wb_header_key *key)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
-	struct carried carried = { .at = sizeof(struct ethhdr) };
+	struct carried carried = { .at = sizeof(struct ethhdr), .frame = frame_length(ctx) };
 	enum verdict verdict = MALFORMED;
 	__u32 network, ports, i;
 	__be16 type;

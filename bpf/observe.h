@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Observations: what the receiving program tells user space of each frame, through one ring for each CPU that both map. No
+ * Observations: what the receiving or the transmitting program tells user space of each frame, through one ring for each CPU that both map. No
  * system call for a frame, and no wait: what finds its ring full is counted as lost.
  *
  * The ring has one writer, the program on its CPU, and one reader. An observation is complete when its `mark` says so,
@@ -46,13 +46,26 @@ struct wb_observed {
 	__u32 frame_len;
 	__u16 flow;
 	__u16 standing;
-	__u32 reserved;
+	__u32 payload_len;
 };
+
+/* Copies what is asked for behind the first WB_OBSERVED_PIECES bytes of a longer frame, and says how many bytes there are in all. */
+static __always_inline __u32 copy_rest(struct xdp_md *ctx, struct wb_observation *to, __u64 len)
+{
+	__u64 rest = len > observed_bytes ? observed_bytes : len;
+
+	rest -= WB_OBSERVED_PIECES;
+	if (!wb_between(rest, 1, (__u64)observed_bytes - WB_OBSERVED_PIECES))
+		return WB_OBSERVED_PIECES;
+	if (bpf_xdp_load_bytes(ctx, WB_OBSERVED_PIECES, to->bytes + WB_OBSERVED_PIECES, rest))
+		return WB_OBSERVED_PIECES;
+	return WB_OBSERVED_PIECES + rest;
+}
 
 /*
  * Copies the first bytes of a frame, as many as are asked for and as lie in one piece, and says how many. In pieces of 8 at
- * offsets that are known beforehand: a helper (bpf_xdp_load_bytes) costs more than the bytes. What is left at the end is one
- * more piece that overlaps the one before it.
+ * offsets that are known beforehand, up to WB_OBSERVED_PIECES: for these few a helper (bpf_xdp_load_bytes) costs more than the
+ * bytes. What is left at the end is one more piece that overlaps the one before it.
  */
 static __always_inline __u32 copy_first(struct xdp_md *ctx, struct wb_observation *to)
 {
@@ -61,7 +74,7 @@ static __always_inline __u32 copy_first(struct xdp_md *ctx, struct wb_observatio
 	__u32 done = 0, i;
 
 #pragma unroll
-	for (i = 0; i < WB_OBSERVED_MAX; i += 8) {
+	for (i = 0; i < WB_OBSERVED_PIECES; i += 8) {
 		if (i + 8 > observed_bytes || data + i + 8 > end)
 			break;
 		*(__u64 *)(to->bytes + i) = *(__u64 *)(data + i);
@@ -69,8 +82,10 @@ static __always_inline __u32 copy_first(struct xdp_md *ctx, struct wb_observatio
 	}
 	if (done >= observed_bytes || len == done)
 		return done;
+	if (done == WB_OBSERVED_PIECES)
+		return copy_rest(ctx, to, len);
 	/* it ended before the bytes that are asked for */
-	if (!wb_between(len, 8, WB_OBSERVED_MAX))
+	if (!wb_between(len, 8, WB_OBSERVED_PIECES))
 		return done;
 	at = len - 8;
 	if (!wb_at_most(at, (__u64)observed_bytes - 8))
@@ -111,6 +126,7 @@ __noinline int wb_observe(struct xdp_md *ctx, struct wb_observed *seen)
 	to->flow = seen->flow;
 	to->queue = ctx->rx_queue_index;
 	to->standing = seen->standing;
+	to->payload_len = seen->payload_len;
 	to->caught = observed_bytes ? copy_first(ctx, to) : 0;
 	/* with a barrier: a reader that sees the mark sees the rest */
 	__sync_lock_test_and_set(&to->mark, head + 1);

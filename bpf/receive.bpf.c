@@ -390,6 +390,7 @@ found:
 	if (observe) {
 		struct wb_observed seen = { .arrived_ns = now, .frame_len = datagram.frame_len, .standing = standing };
 
+		seen.payload_len = datagram.payload_len;
 		if (probe) {
 			seen.flow = bpf_ntohs(*((__be16 *)probe + 1));
 			seen.sequence = bpf_ntohl(probe[1]);

@@ -5,6 +5,11 @@
  * too. It measures nothing: the reader of the sockets does.
  */
 #include "common.h"
+
+/* Set before loading: whether frames may lie in several buffers. */
+const volatile __u32 several;
+#define WB_SEVERAL
+
 #include "dissect.h"
 #include "headers.h"
 
@@ -43,10 +48,16 @@ static __always_inline int is_measured(__u32 flow)
 static __always_inline int has_probe(struct xdp_md *ctx, __u64 tail, __u32 other)
 {
 	void *data_end = (void *)(long)ctx->data_end;
-	__be16 *probe;
+	__be16 *probe, beyond[2];
 
 	if (!tail || !wb_at_most(tail, PROBE_AT_MAX))
 		return 0;
+	if (several) {
+		/* in any of the buffers */
+		if (bpf_xdp_load_bytes(ctx, tail, beyond, sizeof(beyond)) || beyond[0] != bpf_htons(WB_PROBE_MAGIC))
+			return 0;
+		return !other || is_measured(bpf_ntohs(beyond[1]));
+	}
 	probe = (void *)(long)ctx->data + tail;
 	if ((void *)probe + WB_PROBE_LEN > data_end || *probe != bpf_htons(WB_PROBE_MAGIC))
 		return 0;

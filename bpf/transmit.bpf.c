@@ -10,6 +10,7 @@
  */
 #include "common.h"
 #include "stamp.h"
+#include "observe.h"
 
 #include <linux/if_ether.h>
 
@@ -549,6 +550,20 @@ static __always_inline void fetch_next(void)
 	}
 }
 
+/* Tells user space of a frame that leaves now. */
+static __always_inline void observe_departure(struct xdp_md *ctx, struct wb_slot *slot, __u32 sequence, __u64 launch,
+					      __u64 now)
+{
+	__u64 len = (void *)(long)ctx->data_end - (void *)(long)ctx->data;
+	struct wb_observed seen = {
+		.arrived_ns = now, .sent_ns = launch, .sequence = sequence, .flow = WB_NO_FLOW, .standing = WB_LEFT
+	};
+
+	seen.frame_len = len < 60 ? 64 : len + 4;
+	seen.payload_len = slot->tag;
+	wb_observe(ctx, &seen);
+}
+
 /* Whether this is the last run of its batch. */
 static __always_inline int last_run(void)
 {
@@ -652,6 +667,8 @@ int wb_transmit(struct xdp_md *ctx)
 		counters->first_ns = now;
 	counters->last_ns = now;
 	stamp(ctx, slot, sequence, now);
+	if (observe)
+		observe_departure(ctx, slot, sequence, launch, now);
 	if (paced) {
 		if (batch_state == LATE)
 			credit -= credit < slot->spacing_ns ? credit : slot->spacing_ns;

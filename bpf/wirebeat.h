@@ -267,8 +267,9 @@ struct wb_rx_counters {
 
 /* ---- observations: crates/meter/src/observation.rs ---- */
 
-#define WB_OBSERVED_MAX 128 /* bytes of a frame that an observation may have */
-#define WB_OBSERVATION_HEAD 40
+#define WB_OBSERVED_MAX 9216 /* bytes of a frame that an observation may have */
+#define WB_OBSERVED_PIECES 128 /* those of them that are copied one by one */
+#define WB_OBSERVATION_HEAD 48
 #define WB_NO_FLOW 65535
 
 /* Of which frames observations are made. */
@@ -292,19 +293,23 @@ enum wb_standing {
 	WB_FRAGMENT = 8,
 	WB_MALFORMED = 9,
 	WB_FOREIGN = 10,
+	/* of a sender */
+	WB_LEFT = 11,
 };
 
 /* An observation. */
 struct wb_observation {
 	__u64 mark; /* its place among all of its ring, from 1 on; written last */
 	__u64 arrived_ns;
-	__u64 sent_ns; /* by its probe; 0 without one */
+	__u64 sent_ns; /* by its probe; 0 without one; of a frame that left, when it was to leave */
 	__u32 sequence; /* by its probe, as it is on the wire */
 	__u32 frame_len; /* with FCS */
 	__u16 flow; /* by its probe; without one, its place among those that are known by their headers, or WB_NO_FLOW */
 	__u16 caught; /* how many of its first bytes follow */
 	__u16 queue; /* the receive queue */
 	__u16 standing; /* enum wb_standing */
+	__u32 payload_len; /* of its transport payload, where it is metered; of a frame that left, what it is counted by */
+	__u32 reserved;
 	__u8 bytes[];
 };
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{PortError, RxPort, TxMeta, TxPlan, TxPort};
 use wirebeat_engine_linux::affinity;
-use wirebeat_engine_linux::kernel::{Attachment, XdpPlace};
+use wirebeat_engine_linux::kernel::{Attachment, XdpBuffers, XdpPlace};
 use wirebeat_engine_linux::xdp::{
     SteerOptions, Steering, XdpCopy, XdpOptions, XdpQueue, XdpRx, XdpTx,
 };
@@ -73,7 +73,11 @@ pub fn receive(lab: &Lab, sender: &Setup, time: Duration) -> Result<f64, Failure
     let flows = BTreeMap::from([(0, Expectation::default())]);
     let meter = MeterConfig { flows: Flows::Expected(flows), ..MeterConfig::default() };
     let open = || -> Result<XdpRx, PortError> {
-        let attachment = Attachment::open(far.link.index.get(), far.interface(), XdpPlace::Best)?;
+        let attachment = Attachment::open(
+            (far.link.index.get(), far.interface()),
+            XdpPlace::Best,
+            XdpBuffers::One,
+        )?;
         let steer = SteerOptions { queues: 1, fragments: false };
         let steering =
             Arc::new(Steering::begin((far.interface(), Arc::new(attachment)), &meter, steer)?);

@@ -67,6 +67,7 @@ pub fn kernel_streamed(lab: &Lab, time: Duration) -> Result<Metered, Failure> {
         shared: None,
         attachment: None,
         link: None,
+        observe: None,
     };
     let mut port = near.namespace.run(|| KernelTx::open(options))??;
     let driven = driven(&mut port, &program, &plan, (lab.cores.other, time))?;
@@ -97,6 +98,7 @@ pub fn kernel_sends(
         shared: None,
         attachment: None,
         link: None,
+        observe: None,
     };
     let metas = vec![TxMeta { len, drift: Nanos::MAX, ..TxMeta::default() }; batch];
     let sending = || -> Result<(u64, Duration), Failure> {

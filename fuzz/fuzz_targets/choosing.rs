@@ -36,7 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
     {
         // counted from 1, and one behind the end where something is missing
         assert!(error.at <= text.len() + 1, "{error:?}");
-        assert!(!error.why.is_empty());
+        assert!(!error.why.what.is_empty());
     }
     for vlan in [Vlan::Set(5), Vlan::Off, Vlan::Map(vec![(0, 7), (5, 6)])] {
         let rules = rules(vlan);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 use wirebeat_explain::{Checked, unchecked};
-use wirebeat_run::{Options, RunError, find_files};
+use wirebeat_run::{Options, RunError, check_program, find_files};
 use wirebeat_units::human::counted;
 
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ Examples:
 ///
 /// Reads each file with what it includes, and says whether it is valid: where a mistake is, and what
 /// would mend it. This machine is not asked: what a scenario leaves to it (addresses, next hops, the speed
-/// of links) is made up. Exit code 2 when there is a mistake in any file.
+/// of links) is made up. What no machine can run is refused as 'run' does. Exit code 2 when there is a mistake in any file.
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -44,14 +44,28 @@ impl Args {
 /// Reads the scenario in `path`, and compiles it for links that do not exist.
 pub fn checked(path: &Path, reading: &FileArgs) -> Result<(ScenarioFile, Checked), Failure> {
     let file = ScenarioFile::read(path, reading, None)?;
-    let failed = |error| match error {
-        RunError::Scenario(error) => file.invalid(error.problem()),
-        other => Failure::from(other).at(file.name.clone()),
-    };
-    let found = find_files(&file.scenario, &file.options(Options::default())).map_err(failed)?;
+    let found = find_files(&file.scenario, &file.options(Options::default()))
+        .map_err(|error| refused(&file, error))?;
     let checked = Checked::new(&file.scenario, &found.files)
         .map_err(|error| file.invalid(error.problem()))?;
-    found.check(checked.program()).map_err(failed)?;
+    found.check(checked.program()).map_err(|error| refused(&file, error))?;
+    Ok((file, checked))
+}
+
+/// That a run of `file` would fail.
+fn refused(file: &ScenarioFile, error: RunError) -> Failure {
+    match error {
+        RunError::Scenario(error) => file.invalid(error.problem()),
+        other => Failure::from(other).at(file.name.clone()),
+    }
+}
+
+/// The same, and refuses what no machine can run.
+fn runnable(path: &Path, reading: &FileArgs) -> Result<(ScenarioFile, Checked), Failure> {
+    let (file, checked) = checked(path, reading)?;
+    let options = file.options(Options::default());
+    check_program(&file.scenario, checked.program(), &options)
+        .map_err(|error| refused(&file, error))?;
     Ok((file, checked))
 }
 
@@ -84,7 +98,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let quiet = args.results.take_standard_output();
     for path in &args.files {
         let file = path.display().to_string();
-        let entry = match checked(path, &args.reading) {
+        let entry = match runnable(path, &args.reading) {
             Ok((read, checked)) => {
                 let scenario = &read.scenario;
                 let (ports, flows) = (scenario.ports.len(), scenario.flows.len());

@@ -9,8 +9,8 @@ use wirebeat_run::Exit;
 use crate::failure::Failure;
 use crate::output::{self, Output, ReportArgs};
 use crate::{
-    archive, check, completions, convert, ctl, demo, doctor, explain, man, receive, replay, run,
-    send, usage,
+    archive, capture, check, completions, convert, ctl, demo, doctor, explain, man, receive,
+    replay, report, run, send, usage,
 };
 
 /// What the program is called.
@@ -63,8 +63,10 @@ struct Wirebeat {
 enum Command {
     Send(Box<send::Args>),
     Receive(Box<receive::Args>),
+    Capture(Box<capture::Args>),
     Replay(Box<replay::Args>),
     Run(run::Args),
+    Report(report::Args),
     Check(check::Args),
     Explain(explain::Args),
     Convert(convert::Args),
@@ -82,8 +84,10 @@ impl Command {
         match self {
             Command::Send(args) => args.report.clone(),
             Command::Receive(args) => args.report.clone(),
+            Command::Capture(args) => args.report.clone(),
             Command::Replay(args) => args.report.clone(),
             Command::Run(args) => args.report.clone(),
+            Command::Report(args) => args.report(),
             Command::Check(args) => args.report(),
             Command::Demo(args) => args.report.clone(),
             Command::Doctor(args) => args.report(),
@@ -100,8 +104,10 @@ impl Command {
         match self {
             Command::Send(args) => send::run(args, output),
             Command::Receive(args) => receive::run(args, output),
+            Command::Capture(args) => capture::run(args, output),
             Command::Replay(args) => replay::run(args, output),
             Command::Run(args) => run::run(args, output),
+            Command::Report(args) => report::run(args, output),
             Command::Check(args) => check::run(args, output),
             Command::Explain(args) => explain::run(args),
             Command::Convert(args) => convert::run(args),

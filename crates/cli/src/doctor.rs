@@ -11,12 +11,13 @@ use wirebeat_units::human;
 
 use crate::failure::Failure;
 use crate::output::{Answer, Output, ReportArgs, ResultFiles};
+use crate::selftest::{self, SelfTestArgs};
 
 /// Check this machine: usable engines and sources of measurement error
 ///
 /// Tries each engine and says whether it works here, why not, and what would mend it; then what on this
 /// machine makes measurements less exact. Takes a second and sends nothing on any interface. Exit code 3
-/// when no engine works.
+/// when no engine works. With --selftest it sends on the interface that is named, and on no other.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     #[command(flatten)]
@@ -25,6 +26,9 @@ pub struct Args {
     /// Print all that the kernel's verifier says of a program that it refuses
     #[arg(long, short)]
     verbose: bool,
+
+    #[command(flatten)]
+    selftest: SelfTestArgs,
 }
 
 impl Args {
@@ -36,6 +40,9 @@ impl Args {
 
 /// Looks and says.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
+    if let Some(request) = args.selftest.request(output) {
+        return selftest::run(&request, output);
+    }
     let diagnosis = diagnose().map_err(|error| Failure::machine(error.fault()))?;
     let code = if diagnosis.can_send() { Exit::Done } else { Exit::Machine };
     let text = |_| text(&diagnosis, args.verbose);
@@ -108,32 +115,34 @@ fn write_facts(text: &mut String, facts: &Facts) {
         noise.above_1_us,
         human::time(noise.longest_gap_ns as f64)
     );
-    for interface in &facts.interfaces {
-        let driver = interface.driver.as_ref().or(interface.kind.as_ref());
-        let speed = interface.speed_bps.map(|speed| format!(", {}", human::bit_rate(speed as f64)));
-        let xdp = interface.xdp_features.as_deref().unwrap_or("unknown");
-        line!(
-            text,
-            "  {:<9} {}, {}{}, XDP: {xdp}",
-            interface.name,
-            driver.map_or("unknown driver", String::as_str),
-            interface.state,
-            speed.unwrap_or_default(),
-        );
-        if let Some(settings) = settings(interface) {
-            line!(text, "  {:<9} {settings}", "");
-        }
-        if let Some(af_xdp) = &interface.af_xdp {
-            line!(text, "  {:<9} AF_XDP: {af_xdp}", "");
-        }
-        let stamps = &interface.timestamps;
-        if let Some(clock) = &stamps.clock {
-            let sent = stamps.hardware_transmit.then_some("sent frames");
-            let all: Vec<&str> =
-                sent.into_iter().chain(stamps.hardware_receive.as_deref()).collect();
-            let what = if all.is_empty() { "nothing".to_owned() } else { all.join(", ") };
-            line!(text, "  {:<9} its clock {clock} stamps {what}", "");
-        }
+    facts.interfaces.iter().for_each(|interface| write_interface(text, interface));
+}
+
+/// What is known of an interface: some lines.
+pub fn write_interface(text: &mut String, interface: &Interface) {
+    let driver = interface.driver.as_ref().or(interface.kind.as_ref());
+    let speed = interface.speed_bps.map(|speed| format!(", {}", human::bit_rate(speed as f64)));
+    let xdp = interface.xdp_features.as_deref().unwrap_or("unknown");
+    line!(
+        text,
+        "  {:<9} {}, {}{}, XDP: {xdp}",
+        interface.name,
+        driver.map_or("unknown driver", String::as_str),
+        interface.state,
+        speed.unwrap_or_default(),
+    );
+    if let Some(settings) = settings(interface) {
+        line!(text, "  {:<9} {settings}", "");
+    }
+    if let Some(af_xdp) = &interface.af_xdp {
+        line!(text, "  {:<9} AF_XDP: {af_xdp}", "");
+    }
+    let stamps = &interface.timestamps;
+    if let Some(clock) = &stamps.clock {
+        let sent = stamps.hardware_transmit.then_some("sent frames");
+        let all: Vec<&str> = sent.into_iter().chain(stamps.hardware_receive.as_deref()).collect();
+        let what = if all.is_empty() { "nothing".to_owned() } else { all.join(", ") };
+        line!(text, "  {:<9} its clock {clock} stamps {what}", "");
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use wirebeat_explain::{Shown, page};
-use wirebeat_units::fault;
+use wirebeat_units::{fault, human};
 
 use crate::check::checked;
 use crate::failure::Failure;
@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let flows = &file.scenario.flows;
     if let Some(name) = only.filter(|name| !flows.contains_key(*name)) {
         let names: Vec<&str> = flows.keys().map(String::as_str).take(12).collect();
-        let why = fault!("there is no flow '{name}'"; "there is {}", names.join(", "));
+        let why = fault!("there is no flow '{name}'"; "{}", human::present(&names));
         return Err(Failure::usage(why).at("--flow"));
     }
     let text = page(&checked, only, shown, output::colour())

@@ -5,6 +5,7 @@
 //! here measures or sends: that is all behind `wirebeat_run`.
 
 mod archive;
+mod capture;
 mod check;
 mod command;
 mod completions;
@@ -25,8 +26,10 @@ mod printed;
 mod progress;
 mod receive;
 mod replay;
+mod report;
 mod run;
 mod script;
+mod selftest;
 mod send;
 mod sender;
 mod signals;

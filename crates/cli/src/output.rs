@@ -12,7 +12,7 @@ use wirebeat_report::document::{ErrorBody, ErrorReport};
 use wirebeat_report::format::{Colour, Format, Presentable, Reader, Rendering};
 use wirebeat_report::json;
 use wirebeat_report::text::style::clean_page;
-use wirebeat_run::{Bins, Exit, Observer, Options, Report};
+use wirebeat_run::{Bins, Exit, Observer, Options, PacketLogOptions, PacketLogRequest, Report};
 use wirebeat_traffic::scenario::RunSpec;
 use wirebeat_units::printable::printable_lines;
 use wirebeat_units::{Fault, Nanos, fault};
@@ -89,6 +89,19 @@ pub struct ReportArgs {
     /// receive' there.
     #[arg(long, value_name = "COUNTxWIDTH", value_parser = values::bins)]
     pub bins: Option<Bins>,
+    /// Write a row for each packet that arrives into a file: .parquet, .csv or .csv.zst
+    ///
+    /// 'wirebeat report' measures it once more, and DuckDB and pandas read it. Where nothing is received here, it has the packets
+    /// that are sent.
+    #[arg(long, value_name = "FILE", value_parser = packet_log, hide_short_help = true)]
+    pub packet_log: Option<PacketLogOptions>,
+    /// Put the packets that are sent into the packet log, too
+    #[arg(long, requires = "packet_log", hide_short_help = true)]
+    pub packet_log_sent: bool,
+}
+
+fn packet_log(text: &str) -> Result<PacketLogOptions, Fault> {
+    PacketLogOptions::of(PathBuf::from(text))
 }
 
 fn interval(text: &str) -> Result<Nanos, Fault> {
@@ -105,6 +118,8 @@ fn interval(text: &str) -> Result<Nanos, Fault> {
 #[derive(Debug)]
 enum Place {
     Standard,
+    /// Standard error, where standard output has something else.
+    Error,
     File(ResultFile),
 }
 
@@ -125,6 +140,7 @@ pub struct Output {
     lines: bool,
     interval: Option<Nanos>,
     bins: Option<Bins>,
+    packet_log: Option<PacketLogRequest>,
     rendering: Rendering,
     command_line: Vec<String>,
 }
@@ -138,7 +154,8 @@ impl Output {
         let places = vec![(asked.unwrap_or(Format::for_people()), Place::Standard)];
         let rendering = Rendering { one_line: lines, ..Rendering::default() };
         let command_line = recorded(arguments);
-        Output { places, lines, interval: None, bins: None, rendering, command_line }
+        let (interval, bins, packet_log) = (None, None, None);
+        Output { places, lines, interval, bins, packet_log, rendering, command_line }
     }
 
     /// As `args` ask. Files are made now: that one cannot be written has to be known before traffic
@@ -146,7 +163,9 @@ impl Output {
     pub fn open(args: ReportArgs, arguments: &[OsString]) -> Result<Output, Failure> {
         let for_people = !args.files.take_standard_output();
         let mut places = Vec::new();
-        let ReportArgs { files, details, histograms, interval, json_lines: lines, bins } = args;
+        let ReportArgs { files, details, histograms, interval, json_lines: lines, bins, .. } = args;
+        let sent = args.packet_log_sent;
+        let packet_log = args.packet_log.map(|options| PacketLogRequest { options, sent });
         for (format, path) in files.0 {
             places.push((format, Place::open(format, path)?));
         }
@@ -157,7 +176,7 @@ impl Output {
         }
         let command_line = recorded(arguments);
         let rendering = Rendering { details, histograms, one_line: lines, colour: Colour::Never };
-        Ok(Output { places, lines, interval, bins, rendering, command_line })
+        Ok(Output { places, lines, interval, bins, packet_log, rendering, command_line })
     }
 
     /// Whether standard output is read by a program, and nobody reads beside it.
@@ -173,6 +192,7 @@ impl Output {
             command_line: self.command_line.clone(),
             interval: self.interval,
             bins: self.bins,
+            packet_log: self.packet_log.clone(),
             ..usual
         }
     }
@@ -215,6 +235,15 @@ impl Output {
         }
         let exit = if failures.is_empty() { Exit::Done } else { Exit::Output };
         Exit::of(code).map_or(code, |own| own.and(exit).code())
+    }
+
+    /// Leaves standard output to something else: what would have gone there goes to standard error.
+    pub fn spare_standard_output(&mut self) {
+        for (_, place) in &mut self.places {
+            if matches!(place, Place::Standard) {
+                *place = Place::Error;
+            }
+        }
     }
 
     /// Says why there is no result.
@@ -273,6 +302,11 @@ impl Place {
         let here = Rendering { colour: colour(), ..rendering };
         match self {
             Place::File(file) => file.save(&format.write(result, rendering)),
+            Place::Error => {
+                // nobody is left to be told that it cannot be written
+                let _ = io::stderr().write_all(&format.write(result, here));
+                Ok(())
+            }
             Place::Standard => match written(&format.write(result, here)) {
                 Err(error)
                     if format.reader == Reader::Program

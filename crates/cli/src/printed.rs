@@ -101,7 +101,7 @@ const CAPTURES: &[Flag] = &[
 ];
 
 /// Flags that say nothing of the traffic.
-const BESIDE: [&str; 12] = [
+const BESIDE: [&str; 14] = [
     "peer",
     "key",
     "key-file",
@@ -112,6 +112,8 @@ const BESIDE: [&str; 12] = [
     "histograms",
     "interval",
     "bins",
+    "packet-log",
+    "packet-log-sent",
     "print-scenario",
     "help",
 ];

@@ -9,19 +9,17 @@ use clap::Args as ClapArgs;
 use wirebeat_run::receive::Listen;
 use wirebeat_run::remote::Grant;
 use wirebeat_run::{
-    Codec, Filter, Group, Interval, KeySource, LogForm, LogRequest, Observer, Progress,
-    ReceiveRequest, doctor,
+    CaptureOptions, Codec, Filter, Group, Interval, KeySource, LogForm, LogRequest, Observer,
+    Progress, ReceiveRequest, doctor,
 };
-use wirebeat_traffic::scenario::{
-    EngineChoice, PriorityChoice, RunSpec, TimestampsChoice, XdpModeChoice,
-};
+use wirebeat_traffic::scenario::{EngineChoice, PriorityChoice, RunSpec, TimestampsChoice};
 use wirebeat_units::{Fault, Nanos, fault};
 
 use crate::command::NAME;
 use crate::failure::Failure;
 use crate::key::{self, CONTROL_PORT, KeyArgs, VARIABLE};
 use crate::output::{Output, ReportArgs, tell};
-use crate::sender::LinkArgs;
+use crate::sender::{LinkArgs, XdpArgs};
 use crate::signals::Signals;
 use crate::values::{self, Cpus};
 
@@ -61,6 +59,9 @@ pub struct Args {
     /// Where the log goes [default: standard output]
     #[arg(long, value_name = "FILE", requires = "log", help_heading = "Probes")]
     log_file: Option<PathBuf>,
+    /// Keep the frames that arrive in this file, pcapng or pcap, while they are measured; 'wirebeat capture' has more choices
+    #[arg(long, value_name = "FILE", help_heading = "Probes", conflicts_with = "listen")]
+    capture: Option<PathBuf>,
     #[command(flatten)]
     pub report: ReportArgs,
 }
@@ -124,18 +125,8 @@ struct RxPortArgs {
     /// How the receiving thread competes for a CPU
     #[arg(long, value_name = "WHAT", value_parser = values::priority(), default_value = "high")]
     priority: PriorityChoice,
-    /// How the engine 'xdp' uses the driver
-    #[arg(
-        long,
-        value_name = "HOW",
-        value_parser = values::xdp_mode(),
-        default_value = "auto",
-        hide_short_help = true
-    )]
-    xdp_mode: XdpModeChoice,
-    /// The threads of the engine 'xdp' serve the card's queues themselves (preferred busy polling)
-    #[arg(long, hide_short_help = true)]
-    busy_poll: bool,
+    #[command(flatten)]
+    xdp: XdpArgs,
     /// Who stamps what arrives
     #[arg(long, value_name = "WHO", value_parser = values::timestamps(), default_value = "software")]
     timestamps: TimestampsChoice,
@@ -237,13 +228,14 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
             destination_port: args.filter.port,
         },
         bins: options.bins,
+        packet_log: options.packet_log,
         flows: args.filter.flows.map_or(u16::MAX, NonZeroU16::get),
         promiscuous: args.port.promiscuous,
         pass: args.port.pass,
         cores: args.port.cpu.as_ref().map(|cpus| cpus.0.clone()).unwrap_or_default(),
         queues: args.port.queues.map_or(1, NonZeroU16::get),
-        xdp_mode: args.port.xdp_mode,
-        busy_poll: args.port.busy_poll,
+        xdp_mode: args.port.xdp.xdp_mode,
+        busy_poll: args.port.xdp.busy_poll,
         priority: args.port.priority,
         time: args.until.time,
         count: args.until.count.map(NonZeroU64::get),
@@ -252,6 +244,11 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         codecs: args.codecs(),
         same_clock: args.same_clock,
         log: args.log.map(|form| LogRequest { form, file: args.log_file.clone() }),
+        capture: args
+            .capture
+            .clone()
+            .map(|file| CaptureOptions { file, ..CaptureOptions::default() }),
+        ends_with_capture: false,
         groups: args.filter.groups.iter().map(|group| group.0).collect(),
     };
     let signals = Signals::watch()?;

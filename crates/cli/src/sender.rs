@@ -40,18 +40,8 @@ pub struct PortArgs {
     /// The transmit queues to send by, one thread for each, on CPUs that send by them: 1, 0,1 or 0-3 [default: those of --cpu]
     #[arg(long, value_name = "QUEUES", conflicts_with = "cpu", hide_short_help = true)]
     transmit_queue: Option<TxQueues>,
-    /// How the engine 'xdp' uses the driver
-    #[arg(
-        long,
-        value_name = "HOW",
-        value_parser = values::xdp_mode(),
-        default_value = "auto",
-        hide_short_help = true
-    )]
-    xdp_mode: XdpModeChoice,
-    /// The threads of the engine 'xdp' serve the card's queues themselves (preferred busy polling)
-    #[arg(long, hide_short_help = true)]
-    busy_poll: bool,
+    #[command(flatten)]
+    xdp: XdpArgs,
     /// Speed of the link, for example 10Gbps, where the system does not know it
     #[arg(long, value_name = "RATE")]
     speed: Option<BitRate>,
@@ -71,12 +61,29 @@ impl PortArgs {
                 .as_ref()
                 .map(|of| of.0.clone())
                 .unwrap_or_default(),
-            xdp_mode: self.xdp_mode,
-            busy_poll: self.busy_poll,
+            xdp_mode: self.xdp.xdp_mode,
+            busy_poll: self.xdp.busy_poll,
             speed: self.speed,
             ..PortSpec::default()
         }
     }
+}
+
+/// How the engine `xdp` works at a port, of senders and receivers.
+#[derive(ClapArgs, Debug)]
+pub struct XdpArgs {
+    /// How the engine 'xdp' uses the driver
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_parser = values::xdp_mode(),
+        default_value = "auto",
+        hide_short_help = true
+    )]
+    pub xdp_mode: XdpModeChoice,
+    /// The threads of the engine 'xdp' serve the card's queues themselves (preferred busy polling)
+    #[arg(long, hide_short_help = true)]
+    pub busy_poll: bool,
 }
 
 /// When a run starts, how exact it is, and how it ends.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use wirebeat_meter::meter::Meter;
+use wirebeat_meter::observation::Judged;
 use wirebeat_meter::queue_series::QueueSeries;
 use wirebeat_meter::sequence::SeenNumbers;
 use wirebeat_units::Nanos;
@@ -104,6 +105,27 @@ pub enum Manner {
     Silent,
 }
 
+/// Sees each arrival, with what the meter says of it.
+pub trait ArrivalTap {
+    /// One arrived.
+    fn arrived(&mut self, arrival: &Arrival<'_>, judged: &Judged);
+
+    /// It is `now`, and what the port delivers next arrives from about now on. Called between batches, at least once in
+    /// some 10 ms.
+    fn pass(&mut self, now: Nanos) {
+        let _ = now;
+    }
+}
+
+/// Sees nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoTap;
+
+impl ArrivalTap for NoTap {
+    #[inline]
+    fn arrived(&mut self, _: &Arrival<'_>, _: &Judged) {}
+}
+
 /// Receives until `stop` is set or the port fails. What has arrived until then is in the meter either
 /// way.
 pub fn collect<P: RxPort, C: Clock>(
@@ -114,7 +136,7 @@ pub fn collect<P: RxPort, C: Clock>(
     live: &LiveRx,
 ) -> Result<(), PortError> {
     let manner = Manner::Silent;
-    collect_and_tell((port, clock, manner), meter, (stop, live), u64::MAX, |_| {})
+    collect_and_tell((port, clock, manner), meter, (stop, live), u64::MAX, &mut NoTap)
 }
 
 /// The same, and shows each arrival to `tap` as well. It ends by itself with the frame that makes `most` measured ones;
@@ -124,7 +146,7 @@ pub fn collect_and_tell<P: RxPort, C: Clock>(
     meter: &mut Meter,
     (stop, live): (&AtomicBool, &LiveRx),
     most: u64,
-    tap: impl FnMut(&Arrival<'_>),
+    tap: &mut impl ArrivalTap,
 ) -> Result<(), PortError> {
     let ended = receive_all(from, meter, (stop, live), most, tap);
     live.end(meter);
@@ -136,7 +158,7 @@ fn receive_all<P: RxPort, C: Clock>(
     meter: &mut Meter,
     (stop, live): (&AtomicBool, &LiveRx),
     most: u64,
-    mut tap: impl FnMut(&Arrival<'_>),
+    tap: &mut impl ArrivalTap,
 ) -> Result<(), PortError> {
     let view = port.caps().view;
     // One more look after the stop: what had arrived before it is waiting in the port.
@@ -150,6 +172,7 @@ fn receive_all<P: RxPort, C: Clock>(
         if !last && !clock.is_virtual() {
             live.note(meter, now);
         }
+        tap.pass(now);
         let until = if last { Nanos::ZERO } else { now.saturating_add(STEP) };
         loop {
             let mut noted = Nanos::MAX;
@@ -168,15 +191,15 @@ fn receive_all<P: RxPort, C: Clock>(
                 let before = meter.left_alone();
                 frames += 1;
                 bytes += u64::from(arrival.frame_len);
-                tap(arrival);
                 let Arrival { at, timed, bytes, frame_len, ends } = *arrival;
                 if !timed {
                     meter.leave_time_out();
                 }
-                match view {
+                let judged = match view {
                     View::Frame => meter.record_frame(at, bytes, frame_len),
                     View::Datagram => meter.record_datagram(at, bytes, ends, frame_len),
-                }
+                };
+                tap.arrived(arrival, &judged);
                 measured += u64::from(meter.left_alone() == before);
                 if let Some(answers) = &mut answers
                     && let Some(answer) = meter.take_answer()

@@ -17,6 +17,8 @@ use crate::clock::{Clock, Wait};
 pub struct VirtualClock {
     now: Arc<AtomicU64>,
     waiter: Option<Waiter>,
+    /// Looks do not move it.
+    still: bool,
 }
 
 /// How far a look at the virtual clock moves it: what reading a real one costs.
@@ -48,7 +50,8 @@ enum Doing {
 impl VirtualClock {
     /// Starts at `origin`.
     pub fn new(origin: Nanos) -> VirtualClock {
-        VirtualClock { now: Arc::new(AtomicU64::new(origin.get())), waiter: None }
+        let now = Arc::new(AtomicU64::new(origin.get()));
+        VirtualClock { now, waiter: None, still: false }
     }
 
     /// The same clock for each of so many threads, and nobody else waits on it. One that is dropped waits no more.
@@ -57,9 +60,18 @@ impl VirtualClock {
         let table = Arc::new(Table { waiters, moved: Condvar::new() });
         let waiter = |place| {
             let waiter = Some(Waiter { table: Arc::clone(&table), place });
-            VirtualClock { now: Arc::clone(&self.now), waiter }
+            VirtualClock { now: Arc::clone(&self.now), waiter, still: false }
         };
         (0..count).map(waiter).collect()
+    }
+
+    /// The same clock for somebody who looks at it as often as its thread happens to run, as receivers do: that moves nothing,
+    /// or a run would not be the same every time.
+    #[must_use]
+    pub fn of_onlooker(&self) -> VirtualClock {
+        let mut clock = self.clone();
+        clock.still = true;
+        clock
     }
 
     /// The time, without moving it.
@@ -71,7 +83,7 @@ impl VirtualClock {
 impl Clone for VirtualClock {
     /// The same clock for somebody who does not wait on it: a waiter is one thread.
     fn clone(&self) -> VirtualClock {
-        VirtualClock { now: Arc::clone(&self.now), waiter: None }
+        VirtualClock { now: Arc::clone(&self.now), waiter: None, still: self.still }
     }
 }
 
@@ -86,7 +98,10 @@ impl Drop for VirtualClock {
 
 impl Clock for VirtualClock {
     fn now(&self) -> Nanos {
-        Nanos::new(self.now.fetch_add(TICK, Ordering::Relaxed))
+        match self.still {
+            true => self.read(),
+            false => Nanos::new(self.now.fetch_add(TICK, Ordering::Relaxed)),
+        }
     }
 
     fn wait_until(&self, deadline: Nanos, _wait: Wait) {

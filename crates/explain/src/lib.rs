@@ -137,7 +137,8 @@ pub fn unchecked(checked: &Checked) -> Vec<String> {
 }
 
 /// Links that nobody looked up, of which everything is made up that the scenario does not say. The speed
-/// only where a rate is a share of it: otherwise it could be wrong, and is not needed.
+/// only where a rate is a share of it: otherwise it could be wrong, and is not needed. Of a port on another host nobody knows
+/// an address where flows go that is not written.
 fn imaginary_links(scenario: &Scenario) -> Links {
     let shares = |port: &str| {
         scenario.flows.values().any(|flow| flow.from == port && rates(flow).any(has_share))
@@ -145,7 +146,13 @@ fn imaginary_links(scenario: &Scenario) -> Links {
     let ports = scenario.ports.keys().zip(0..).map(|(name, number)| {
         let speed = shares(name).then_some(ASSUMED_SPEED);
         let speed_is_assumed = speed.is_some();
-        (name.clone(), Link { speed, speed_is_assumed, ..Link::imaginary(number) })
+        let is_far = scenario.ports.get(name).is_some_and(|port| port.peer.is_some());
+        let goes_there = |flow: &FlowSpec| flow.to.as_ref() == Some(name);
+        let mut link = Link { speed, speed_is_assumed, ..Link::imaginary(number) };
+        if is_far && scenario.flows.values().any(goes_there) {
+            link.addresses = Link::of_sockets().addresses;
+        }
+        (name.clone(), link)
     });
     Links { ports: ports.collect() }
 }

@@ -17,6 +17,7 @@ mod kernel;
 mod noise;
 mod privileges;
 mod snmp;
+pub mod tcp;
 pub mod udp;
 
 use serde::Serialize;

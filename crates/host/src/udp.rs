@@ -75,7 +75,7 @@ fn line(line: &str) -> Option<UdpSocket> {
 }
 
 /// An address as words of 32 bits in the machine's own order.
-fn ip(text: &str) -> Option<IpAddr> {
+pub(crate) fn ip(text: &str) -> Option<IpAddr> {
     let word = |at: usize| {
         let digits = text.get(at * 8..at * 8 + 8)?;
         Some(u32::from_str_radix(digits, 16).ok()?.to_ne_bytes())

@@ -52,6 +52,16 @@ impl Bins {
         Ok(Bins { width: width.get(), count })
     }
 
+    /// The width of each.
+    pub fn width(&self) -> Nanos {
+        Nanos::new(self.width)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     /// Bytes of the counters.
     pub(crate) fn memory(&self) -> usize {
         self.count * size_of::<u64>()

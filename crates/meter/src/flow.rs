@@ -13,6 +13,7 @@ use crate::bins::Bins;
 use crate::interval::FlowBooks;
 use crate::jitter::InterarrivalJitter;
 use crate::memory::{Measure, Memory, PIECE};
+use crate::observation::{Judged, Sampled, Standing};
 use crate::recorder::FlowRecorder;
 use crate::sequence::{QueueWindow, SeenNumbers, SequenceStanding, SequenceTracker};
 use crate::summary::{FlowSummary, LinearBins};
@@ -36,6 +37,17 @@ pub struct Sample {
     pub payload_len: u32,
     /// Whether the sender marked it as the end of its flow.
     pub last: bool,
+}
+
+impl Sample {
+    /// What is said of it when it was taken.
+    #[inline]
+    pub(crate) fn judged(&self, flow: Option<u16>, standing: Standing) -> Judged {
+        let Sample { timed, sent, sequence, fragments, payload_len, last, .. } = *self;
+        let packet_len = self.frame_len;
+        let sampled = Some(Sampled { payload_len, packet_len, fragments, timed, last });
+        Judged { flow, sequence, sent, standing, sampled }
+    }
 }
 
 /// What is known of a flow before it arrives.
@@ -120,13 +132,13 @@ impl FlowMeter {
         }
     }
 
-    /// Takes an arrival into the measurements; what these need more comes from `memory`.
+    /// Takes an arrival into the measurements, and says what becomes of it there; what these need more comes from `memory`.
     #[inline]
-    pub fn record(&mut self, sample: &Sample, memory: &mut Memory) {
+    pub fn record(&mut self, sample: &Sample, memory: &mut Memory) -> Standing {
         // iperf 2: the first that says so is the last datagram of the flow; those after it ask for an answer.
         if sample.last && self.ended {
             self.ends_repeated += 1;
-            return;
+            return Standing::Duplicate;
         }
         self.ended = sample.last;
         self.frames += 1;
@@ -138,26 +150,38 @@ impl FlowMeter {
             Some((first, last)) => (first.min(sample.at), last.max(sample.at)),
         });
         if !sample.timed {
-            self.record_untimed(sample, memory);
-            return;
+            return self.record_untimed(sample, memory);
         }
         self.record_arrival(sample.at, memory);
-        let standing =
-            sample.sequence.map(|sequence| self.sequence.record(sequence, sample.sent, memory));
+        let standing = self.record_number(sample, memory);
         // RFC 7679: the first copy determines the delay.
-        if let (Some(sent), None | Some(SequenceStanding::New)) = (sample.sent, standing) {
+        if let Some(sent) = sample.sent
+            && !matches!(standing, Standing::Duplicate | Standing::Doubtful)
+        {
             self.record_delay(sample.at, sent, memory);
+        }
+        standing
+    }
+
+    /// Takes the sequence number, if there is one.
+    #[inline]
+    fn record_number(&mut self, sample: &Sample, memory: &mut Memory) -> Standing {
+        let Some(sequence) = sample.sequence else { return Standing::WithoutProbe };
+        match self.sequence.record(sequence, sample.sent, memory) {
+            SequenceStanding::New => Standing::New,
+            SequenceStanding::Reordered => Standing::Reordered,
+            SequenceStanding::BeyondWindow => Standing::BeyondWindow,
+            SequenceStanding::Duplicate => Standing::Duplicate,
+            SequenceStanding::Held => Standing::Doubtful,
         }
     }
 
     /// An arrival without a time is counted, and nothing is measured from it to the next one.
     #[cold]
-    fn record_untimed(&mut self, sample: &Sample, memory: &mut Memory) {
+    fn record_untimed(&mut self, sample: &Sample, memory: &mut Memory) -> Standing {
         self.untimed += 1;
-        if let Some(sequence) = sample.sequence {
-            self.sequence.record(sequence, sample.sent, memory);
-        }
         (self.previous_arrival, self.previous_delay) = (None, None);
+        self.record_number(sample, memory)
     }
 
     /// The sequence numbers that have arrived so far on this queue.
@@ -339,7 +363,9 @@ mod tests {
     fn measure(expected: Expectation, samples: &[Sample]) -> FlowSummary {
         let mut meter = FlowMeter::new(expected, 64, None);
         let mut memory = Memory::default();
-        samples.iter().for_each(|sample| meter.record(sample, &mut memory));
+        for sample in samples {
+            meter.record(sample, &mut memory);
+        }
         meter.summary()
     }
 

@@ -3,6 +3,8 @@
 //! Takes whole frames or datagrams, whatever they hold. Its memory is bounded ([`crate::memory`]), however many flows there
 //! are, and nothing is allocated per frame once a flow has received a few.
 
+mod again;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use crate::flow::{Expectation, FlowMeter, Sample};
 use crate::headers::HeaderTable;
 use crate::interval::{LISTED, MeterBooks, Metered};
 use crate::memory::{MEMORY, Memory, PIECE};
+use crate::observation::{Judged, Standing};
 use crate::queues::{Newcomer, SharedFlows, ToldFlows};
 use crate::reassembly::{Reassembly, Whole};
 use crate::sequence::{SeenNumbers, SequenceTracker, WINDOW};
@@ -236,11 +239,12 @@ impl Meter {
     }
 
     /// Takes a frame that arrived at `at`: `bytes` from the Ethernet header on, without FCS, and the
-    /// length of the whole frame with FCS.
+    /// length of the whole frame with FCS. Says what becomes of it; of a fragment that makes a packet whole, what becomes of
+    /// that.
     #[inline]
-    pub fn record_frame(&mut self, at: Nanos, bytes: &[u8], frame_len: u32) {
+    pub fn record_frame(&mut self, at: Nanos, bytes: &[u8], frame_len: u32) -> Judged {
         let arrived = self.arrived(at, frame_len);
-        self.record_packet(bytes, arrived);
+        self.record_packet(bytes, arrived)
     }
 
     /// What arrives next has no time that is exact enough to measure by: see [`FlowSummary::untimed`].
@@ -257,7 +261,7 @@ impl Meter {
     }
 
     #[inline]
-    fn record_packet(&mut self, bytes: &[u8], arrived: Arrived) {
+    fn record_packet(&mut self, bytes: &[u8], arrived: Arrived) -> Judged {
         match Datagram::parse(bytes) {
             Ok(datagram) => {
                 let source = SocketAddr::new(datagram.source, datagram.source_port);
@@ -265,17 +269,19 @@ impl Meter {
                     let destination =
                         SocketAddr::new(datagram.destination, datagram.destination_port);
                     let ends = Ends { source, destination };
-                    self.record_payload(arrived, datagram.payload, Some(ends), bytes);
+                    self.record_payload(arrived, datagram.payload, Some(ends), bytes)
                 } else {
                     self.foreign += arrived.frames();
+                    Judged::alone(Standing::Foreign)
                 }
             }
             Err(NotADatagram::Foreign) => self.record_other(bytes, arrived),
             Err(NotADatagram::Malformed) => {
                 let payload = bytes.get(ethernet::LEN..).unwrap_or_default();
-                if !self.record_recognised(&arrived.bare(payload), bytes) {
+                self.record_recognised(&arrived.bare(payload), bytes).unwrap_or_else(|| {
                     self.malformed += arrived.frames();
-                }
+                    Judged::alone(Standing::Malformed)
+                })
             }
         }
     }
@@ -283,7 +289,7 @@ impl Meter {
     /// Takes a frame that is not a UDP datagram: a fragment of one, or a frame that is ours only if it carries the
     /// probe of a flow that is measured, for anything at all may be on a link.
     #[cold]
-    fn record_other(&mut self, bytes: &[u8], arrived: Arrived) {
+    fn record_other(&mut self, bytes: &[u8], arrived: Arrived) -> Judged {
         if let Some(fragment) = Fragment::parse(bytes) {
             return self.record_fragment(&fragment, arrived);
         }
@@ -298,31 +304,36 @@ impl Meter {
             return self.record_payload(arrived, payload, None, bytes);
         }
         let payload = payload.or(bytes.get(ethernet::LEN..)).unwrap_or_default();
-        if !self.record_recognised(&arrived.bare(payload), bytes) {
+        self.record_recognised(&arrived.bare(payload), bytes).unwrap_or_else(|| {
             self.foreign += arrived.frames();
-        }
+            Judged::alone(Standing::Foreign)
+        })
     }
 
-    /// Gives a frame without the probe of a known flow to the flow that its headers are of; says whether there is one.
-    fn record_recognised(&mut self, sample: &Sample, frame: &[u8]) -> bool {
+    /// Gives a frame without the probe of a known flow to the flow that its headers are of, if there is one.
+    fn record_recognised(&mut self, sample: &Sample, frame: &[u8]) -> Option<Judged> {
         if self.headers.is_empty() {
-            return false;
+            return None;
         }
-        let id = self.headers.find(frame);
-        let meter = id.and_then(|id| self.recognised.get_mut(&id));
-        let found = meter.is_some();
-        meter.into_iter().for_each(|meter| meter.record(sample, &mut self.memory));
-        found
+        let id = self.headers.find(frame)?;
+        let standing = self.recognised.get_mut(&id)?.record(sample, &mut self.memory);
+        Some(sample.judged(Some(id), standing))
     }
 
     /// Takes a fragment; the last one to arrive brings the packet.
-    fn record_fragment(&mut self, fragment: &Fragment<'_>, arrived: Arrived) {
+    fn record_fragment(&mut self, fragment: &Fragment<'_>, arrived: Arrived) -> Judged {
         let mut reassembly = std::mem::take(&mut self.reassembly);
-        if let Some(whole) = reassembly.add(arrived.at, fragment, arrived.frame_len) {
+        let whole = reassembly.add(arrived.at, fragment, arrived.frame_len).map(|whole| {
             let Whole { frame, frame_len, frames } = whole;
-            self.record_packet(frame, Arrived { frame_len, fragments: frames - 1, ..arrived });
-        }
+            let whole = Arrived { frame_len, fragments: frames - 1, ..arrived };
+            let judged = self.record_packet(frame, whole);
+            // also of a packet that is not measured: its fragments count as what it is
+            let sampled =
+                judged.sampled.or_else(|| whole.bare(&[]).judged(None, judged.standing).sampled);
+            Judged { sampled, ..judged }
+        });
         self.reassembly = reassembly;
+        whole.unwrap_or(Judged::alone(Standing::Fragment))
     }
 
     /// Whether flow `id` is measured, or may be.
@@ -339,12 +350,13 @@ impl Meter {
         payload: &[u8],
         ends: Option<Ends>,
         frame_len: u32,
-    ) {
+    ) -> Judged {
         let arrived = self.arrived(at, frame_len);
         if self.filter.matches(ends.map(|ends| ends.source), None) {
-            self.record_payload(arrived, payload, ends, &[]);
+            self.record_payload(arrived, payload, ends, &[])
         } else {
             self.foreign += 1;
+            Judged::alone(Standing::Foreign)
         }
     }
 
@@ -357,7 +369,7 @@ impl Meter {
         payload: &[u8],
         ends: Option<Ends>,
         frame: &[u8],
-    ) {
+    ) -> Judged {
         let bare = arrived.bare(payload);
         let Some(probe) = Probe::from_tail(payload) else {
             return self.record_foreign(&bare, payload, ends, frame);
@@ -366,15 +378,20 @@ impl Meter {
         let stale = self.run_start.is_some_and(|start| sent < start);
         if !stale && let Some((flow, memory)) = self.place(probe.flow) {
             let (sent, sequence) = (Some(sent), Some(probe.sequence));
-            flow.record(&Sample { sent, sequence, ..bare }, memory);
-            return;
+            let sample = Sample { sent, sequence, ..bare };
+            let standing = flow.record(&sample, memory);
+            return sample.judged(Some(probe.flow), standing);
         }
         // any bytes may end like a probe, and what is replayed may end with one of its own
-        if self.record_recognised(&bare, frame) {
-            return;
+        if let Some(judged) = self.record_recognised(&bare, frame) {
+            return judged;
         }
-        let counter = if stale { &mut self.stale } else { &mut self.unknown_flow };
+        let (counter, standing) = match stale {
+            true => (&mut self.stale, Standing::Stale),
+            false => (&mut self.unknown_flow, Standing::UnknownFlow),
+        };
         *counter += arrived.frames();
+        Judged::alone(standing)
     }
 
     /// What the sender of the frame that was taken last waits for, if that was the last datagram of a flow that is
@@ -391,30 +408,36 @@ impl Meter {
     }
 
     /// Gives a payload without a probe of ours to the flow whose probe of another tool it carries.
-    fn record_foreign(&mut self, bare: &Sample, payload: &[u8], ends: Option<Ends>, frame: &[u8]) {
+    fn record_foreign(
+        &mut self,
+        bare: &Sample,
+        payload: &[u8],
+        ends: Option<Ends>,
+        frame: &[u8],
+    ) -> Judged {
         let port = ends.map(|ends| ends.destination.port());
         let seen = match self.codecs.is_empty() {
             true => None,
             false => self.codecs.read(payload, bare.at, port),
         };
         let Some(Foreign { flow, sequence, sent, last }) = seen else {
-            if !self.record_recognised(bare, frame) {
-                self.unprobed.record(bare, &mut self.memory);
-            }
-            return;
+            return self.record_recognised(bare, frame).unwrap_or_else(|| {
+                bare.judged(None, self.unprobed.record(bare, &mut self.memory))
+            });
         };
         let known = self.codecs.flows.get(&flow).copied();
         let known = known.or_else(|| self.number(Stream::of(flow, ends), flow.1));
-        match known.and_then(|id| self.place(id)) {
-            Some((meter, memory)) => {
-                meter.record(&Sample { sent, sequence: Some(sequence), last, ..*bare }, memory);
-                let account = if last { meter.account() } else { None };
-                let asked = ends.zip(account);
-                self.answer =
-                    asked.and_then(|(ends, account)| Answer::of(flow.0, payload, &account, ends));
-            }
-            None => self.unknown_flow += 1 + u64::from(bare.fragments),
-        }
+        let Some((id, (meter, memory))) = known.and_then(|id| Some((id, self.place(id)?))) else {
+            self.unknown_flow += 1 + u64::from(bare.fragments);
+            return Judged::alone(Standing::UnknownFlow);
+        };
+        let sequence = Some(sequence);
+        let sample = Sample { sent, sequence, last, ..*bare };
+        let standing = meter.record(&sample, memory);
+        let account = if last { meter.account() } else { None };
+        let asked = ends.zip(account);
+        self.answer = asked.and_then(|(ends, account)| Answer::of(flow.0, payload, &account, ends));
+        sample.judged(Some(id), standing)
     }
 
     /// The number of ours of a flow of another tool. A new one has its own, if nobody else has it, and none if there
@@ -835,7 +858,7 @@ mod tests {
                     0 => meter.record_frame(at(*time), bytes, *len),
                     1 => meter.record_frame(at(*time), &frame(&bytes[..bytes.len().min(18)]), *len),
                     _ => meter.record_datagram(at(*time), bytes, None, *len),
-                }
+                };
             }
             let summary = meter.summary();
             let flows: u64 = summary.flows.values().map(|flow| flow.frames).sum();

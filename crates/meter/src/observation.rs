@@ -54,6 +54,55 @@ impl Standing {
     }
 }
 
+/// What a meter takes of a packet that it measures, beside its flow, its number and its times: a packet log keeps it, so that
+/// the same measurements can be made once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sampled {
+    /// Bytes of its transport payload.
+    pub payload_len: u32,
+    /// Bytes of all frames of the packet, with FCS. The frame that completes a packet in fragments stands for all of them.
+    pub packet_len: u32,
+    /// Frames of the packet beside this one.
+    pub fragments: u32,
+    /// Whether its time is exact enough to measure by; see [`crate::summary::FlowSummary::untimed`].
+    pub timed: bool,
+    /// Whether the sender marked it as the end of its flow.
+    pub last: bool,
+}
+
+/// What a meter says of what it took last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// The number of its flow; `None` where it belongs to none that has a number.
+    pub flow: Option<u16>,
+    /// Its sequence number as it is on the wire; `None` without a probe.
+    pub sequence: Option<u32>,
+    /// When it left, by its probe; `None` without a probe, or without a time in it.
+    pub sent: Option<Nanos>,
+    /// What became of it.
+    pub standing: Standing,
+    /// What was taken of it; `None` of a frame that is not measured, unless it completes a packet in fragments.
+    pub sampled: Option<Sampled>,
+}
+
+impl Judged {
+    /// Without a flow and a probe, and not measured.
+    pub(crate) fn alone(standing: Standing) -> Judged {
+        Judged { flow: None, sequence: None, sent: None, standing, sampled: None }
+    }
+}
+
+/// A frame that a meter took before, as a packet log kept it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoggedFrame {
+    /// When it arrived.
+    pub at: Nanos,
+    /// Bytes of the frame, with FCS.
+    pub frame_len: u32,
+    /// The number of its flow, its sequence number, when it left, what became of it and what was taken of it then.
+    pub judged: Judged,
+}
+
 /// Which frames a receiver makes observations of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observed {
@@ -76,6 +125,8 @@ pub struct Observation<'a> {
     pub arrived: Nanos,
     /// Bytes of the frame, with FCS.
     pub frame_len: u32,
+    /// Bytes of its transport payload, where it is measured; else 0.
+    pub payload_len: u32,
     /// The receive queue that it came by.
     pub queue: u16,
     /// What became of it.

@@ -110,6 +110,16 @@ impl Reassembly {
         Some(Whole { frame: &whole.head, frame_len: whole.frame_len, frames })
     }
 
+    /// A fragment that was taken before, by a reassembly that did not tell whether it would make a packet.
+    pub fn note_fragment(&mut self) {
+        self.dropped += 1;
+    }
+
+    /// So many of these made one.
+    pub fn note_packet(&mut self, fragments: u32) {
+        self.dropped = self.dropped.saturating_sub(fragments.into());
+    }
+
     /// Fragments that made no packet, as far as it has come.
     pub fn unused(&self) -> u64 {
         self.dropped + self.open.values().map(|partial| u64::from(partial.frames)).sum::<u64>()

@@ -11,7 +11,7 @@ use netlink_packet_route::link::{
     LinkAttribute, LinkFlags, LinkHeader, LinkInfo, LinkLayerType, LinkMessage, Stats64,
 };
 use rustix::io::Errno;
-use wirebeat_units::{BitRate, Fault, fault, into_fault};
+use wirebeat_units::{BitRate, Fault, fault, human, into_fault};
 
 use crate::{MacAddr, Netlink, NetlinkError, XdpAttachment, XdpFeatures, attributes};
 
@@ -189,7 +189,7 @@ impl LinkError {
     pub fn fault(&self) -> Fault {
         match self {
             LinkError::NoSuchName { name, present } => {
-                fault!("there is no interface '{name}' here"; "there is {}", present.join(", "))
+                fault!("there is no interface '{name}' here"; "{}", human::present(present))
             }
             LinkError::NoSuchIndex(it) => {
                 fault!("there is no interface with number {it} here"; "it may have been removed")

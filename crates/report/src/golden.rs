@@ -227,6 +227,7 @@ fn station(interface: &str, wait: Option<&str>) -> Station {
         cpus: if wait.is_some() { vec![1] } else { Vec::new() },
         threads: wait.map(|_| sending_thread()).into_iter().collect(),
         interruptions: wait.map(|_| interruptions()),
+        timestamps: "the kernel, in the driver".to_owned(),
         clock: Clock {
             name: "CLOCK_MONOTONIC".to_owned(),
             synchronisation: "not synchronised".to_owned(),
@@ -286,6 +287,7 @@ fn facts(command: &str) -> RunFacts {
         changes: Vec::new(),
         outages: Vec::new(),
         replays: Vec::new(),
+        captures: Vec::new(),
     }
 }
 

@@ -82,9 +82,21 @@ pub(crate) fn station(
         cpus: Vec::new(),
         threads: Vec::new(),
         interruptions: None,
+        timestamps: engine.row().stamps.1.to_owned(),
         clock: clock(machine),
         hardware_timestamps: None,
     }
+}
+
+/// The same of a port that sends.
+pub(crate) fn sending_station(
+    port: &ResolvedPort,
+    engine: Engine,
+    mode: &str,
+    machine: &Machine,
+) -> Station {
+    let timestamps = engine.row().stamps.0.to_owned();
+    Station { timestamps, ..station(port, engine, mode, machine) }
 }
 
 /// Adds what was in force for the threads of a port.

@@ -40,7 +40,9 @@ pub(crate) const START_WITHIN: Nanos = Nanos::from_secs(10);
 /// How long the link may take to come up: the sender waits for the answer.
 const LINK_TIMEOUT: Nanos = Nanos::from_secs(2);
 /// How long a sender waits at most until all is open.
-const OPEN_WITHIN: Duration = Duration::from_secs(8);
+const OPEN_WITHIN: Nanos = Nanos::from_secs(8);
+/// How often it is looked meanwhile whether the owner wants to end.
+const STEP: Duration = Duration::from_millis(50);
 /// How often it is looked whether sending has to end.
 const WATCH: Duration = Duration::from_millis(5);
 
@@ -256,6 +258,26 @@ impl GrantedSender {
         Ok(())
     }
 
+    /// Waits until a job is open or cannot be opened. An error says why nobody waits any longer.
+    fn await_open<T>(&self, is_ready: &Receiver<T>) -> Result<T, String> {
+        let until = now().saturating_add(OPEN_WITHIN);
+        loop {
+            match is_ready.recv_timeout(STEP) {
+                Ok(ready) => return Ok(ready),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err("the thread that sends ended while it opened its ports".to_owned());
+                }
+                Err(RecvTimeoutError::Timeout) if self.owner.asked() => {
+                    return Err("the listener is being stopped".to_owned());
+                }
+                Err(RecvTimeoutError::Timeout) if now() >= until => {
+                    return Err("its ports did not open in time".to_owned());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
     /// Takes in a job that has ended, or is to end.
     fn finish(&mut self, job: Job) -> Result<Sent, String> {
         let Job { shared, start, thread, numbers, intervals, .. } = job;
@@ -339,7 +361,7 @@ impl SendingSide for GrantedSender {
         let thread = thread::Builder::new().name("wb-granted".to_owned()).spawn(work);
         let thread = thread.map_err(|error| format!("there is no thread to send by: {error}"))?;
         let job = Job { since: now(), what, numbers, intervals, shared, start, thread };
-        match is_ready.recv_timeout(OPEN_WITHIN) {
+        match self.await_open(&is_ready) {
             Ok(Ok(stations)) => {
                 self.state = State::Ready(Job { since: now(), ..job });
                 Ok(stations)
@@ -349,7 +371,7 @@ impl SendingSide for GrantedSender {
                 Err(why)
             }
             // it ends by itself once it is open, as nobody is there to start it
-            Err(_) => Err("its ports did not open in time".to_owned()),
+            Err(why) => Err(why),
         }
     }
 
@@ -549,6 +571,112 @@ mod tests {
         let shared = Shared::new();
         shared.watch(&Stop::new(), far_off, &AtomicBool::new(true));
         assert!(!shared.stop.asked());
+    }
+
+    /// A listener that may send 1 Mbit/s for 10 s.
+    fn sender() -> GrantedSender {
+        GrantedSender {
+            grant: "10.0.0.0/24,rate=1Mbps,time=10s".parse().unwrap(),
+            used: Nanos::ZERO,
+            busy_until: Nanos::ZERO,
+            frames: 0,
+            port: OwnPort {
+                spec: PortSpec::default(),
+                namespaces: BTreeMap::new(),
+                priority: PriorityChoice::default(),
+            },
+            owner: Stop::new(),
+            state: State::Idle,
+            notices: Vec::new(),
+        }
+    }
+
+    /// A job that was sent for `lasted` from `began` on, and what it says.
+    fn job((began, lasted): (Nanos, Nanos), sent: Result<Sent, String>) -> Job {
+        let shared = Arc::new(Shared::new());
+        shared.began.store(began.get(), Ordering::Release);
+        shared.ended.store(began.saturating_add(lasted).get(), Ordering::Release);
+        Job {
+            since: began,
+            what: "x".to_owned(),
+            numbers: vec![0],
+            intervals: Arc::default(),
+            shared,
+            start: sync_channel(1).0,
+            thread: thread::spawn(|| sent),
+        }
+    }
+
+    /// Frames of 105 bytes take 125 on the line: one a millisecond at 1 Mbit/s.
+    fn frames_of_a_millisecond(frames: u64) -> SentAmount {
+        SentAmount { frames, bytes: frames * 105, payload: 0 }
+    }
+
+    fn sent_of(sent: u64, failed: u64) -> Result<Sent, String> {
+        let (sent, failed) = (frames_of_a_millisecond(sent), frames_of_a_millisecond(failed));
+        let flow = SentFlowCounts { sent, failed, ..SentFlowCounts::default() };
+        Ok(Sent { flows: vec![flow], summary: SentSummary::default() })
+    }
+
+    #[test]
+    fn what_left_at_once_is_charged_for_the_time_that_it_takes_at_the_rate_that_is_allowed() {
+        let ms = Nanos::from_millis;
+        let began = Nanos::from_secs(5);
+        for (lasted, sent, charged) in [
+            // a burst, and what a device refused of it, as that may have left
+            (1, sent_of(3000, 0), 3000),
+            (1, sent_of(2000, 500), 2500),
+            // what left slower counts as long as it lasted
+            (4000, sent_of(3000, 0), 4000),
+            // nobody knows what left: no more than may at once
+            (200, Err("lost".to_owned()), 200 + AT_ONCE.get() / 1_000_000),
+        ] {
+            let mut sender = sender();
+            let known = sent.is_ok();
+            let finished = sender.finish(job((began, ms(lasted)), sent));
+            assert_eq!(finished.is_ok(), known);
+            assert_eq!(sender.total().1, ms(charged), "{lasted} ms");
+            assert_eq!(sender.left().time(), ms(10_000 - charged));
+            assert_eq!(sender.busy_until, began.saturating_add(ms(charged)));
+        }
+        // one that was never started costs nothing
+        let mut sender = sender();
+        let _ = sender.finish(job((Nanos::ZERO, ms(100)), sent_of(0, 0)));
+        assert_eq!((sender.total(), sender.notices.len()), ((0, Nanos::ZERO), 0));
+    }
+
+    #[test]
+    fn the_next_run_waits_until_what_was_sent_at_once_has_had_its_time() {
+        let ms = Nanos::from_millis;
+        // 500 frames left within a millisecond, just now
+        let mut waiting = sender();
+        let began = now();
+        waiting.finish(job((began, ms(1)), sent_of(500, 0))).unwrap();
+        waiting.await_turn().unwrap();
+        assert!(now() >= began.saturating_add(ms(500)));
+        // of an hour that is to go nobody waits for the end
+        let mut refusing = sender();
+        refusing.busy_until = now().saturating_add(Nanos::from_secs(3600));
+        let why = refusing.await_turn().unwrap_err();
+        assert!(why.contains("takes") && why.contains("at the rate that is allowed"), "{why}");
+        // and no time is left after 10 s
+        let mut spent = sender();
+        spent.finish(job((Nanos::from_secs(1), ms(1)), sent_of(10_000, 0))).unwrap();
+        let why = spent.await_turn().unwrap_err();
+        assert_eq!(why, "the time that the listener allows is used up");
+    }
+
+    #[test]
+    fn the_owner_ends_the_wait_for_ports_that_open() {
+        let sender = sender();
+        let (ready, is_ready) = sync_channel::<u8>(1);
+        sender.owner.ask(2);
+        let why = sender.await_open(&is_ready).unwrap_err();
+        assert_eq!(why, "the listener is being stopped");
+        ready.send(7).unwrap();
+        assert_eq!(sender.await_open(&is_ready), Ok(7));
+        drop(ready);
+        assert!(sender.await_open(&is_ready).unwrap_err().contains("ended while it opened"));
     }
 
     #[test]

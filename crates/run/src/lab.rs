@@ -95,6 +95,17 @@ impl Host {
     }
 }
 
+/// The receivers on other hosts that ports of `scenario` name.
+pub(crate) fn peers_of_ports(
+    scenario: &Scenario,
+    options: &Options,
+) -> impl Iterator<Item = (Host, Peer)> {
+    scenario.ports.iter().filter_map(|(name, port)| {
+        let key = port.key_file.as_ref().map(|file| KeySource::File(options.path(file)));
+        Some((Host::Port(name.clone()), Peer { address: port.peer?, key }))
+    })
+}
+
 /// Ways that were looked up, by the name of the port and the destination.
 pub(crate) type KnownRoutes = HashMap<(String, IpAddr), Route>;
 
@@ -174,11 +185,7 @@ impl Lab {
     /// The receivers on other hosts, and who they are.
     pub(crate) fn peers(&self) -> Vec<(Host, Peer)> {
         let of_run = self.options.peer.iter().map(|peer| (Host::OfRun, peer.clone()));
-        let of_ports = self.scenario.ports.iter().filter_map(|(name, port)| {
-            let key = port.key_file.as_ref().map(|file| KeySource::File(self.options.path(file)));
-            Some((Host::Port(name.clone()), Peer { address: port.peer?, key }))
-        });
-        of_run.chain(of_ports).collect()
+        of_run.chain(peers_of_ports(&self.scenario, &self.options)).collect()
     }
 
     /// The connections to all of them: those that rest, or new ones.

@@ -70,7 +70,7 @@ pub(crate) fn receive(
     let machine = Machine::observe();
     // Open while nobody is served, too: what is missing is known before anyone connects, and a sender
     // on a virtual cable finds that redirected frames are taken here.
-    let idle = receive::open(request, (&port, engine), idle_meter(request))?;
+    let idle = receive::open(request, (&port, engine), (idle_meter(request), None))?;
     timestamps::told(&port).inspect(|told| observer.notice(told));
     let mut station = facts::station(&port, engine, &idle.mode, &machine);
     facts::threads(&mut station, "receive", &idle.states);
@@ -141,6 +141,7 @@ pub(crate) fn receive(
         changes: Vec::new(),
         outages: Vec::new(),
         replays: Vec::new(),
+        captures: Vec::new(),
     };
     let side = ReceiverSide {
         stations: vec![local.station],
@@ -250,8 +251,12 @@ impl Local<'_> {
 
     /// Opens the port again, where nothing of it rests.
     fn rest(&mut self) {
-        self.idle =
-            receive::open(self.request, (&self.port, self.engine), idle_meter(self.request)).ok();
+        self.idle = receive::open(
+            self.request,
+            (&self.port, self.engine),
+            (idle_meter(self.request), None),
+        )
+        .ok();
     }
 
     /// Whether the port's link was deleted since the last call.
@@ -326,7 +331,7 @@ impl Metering for Local<'_> {
         // what rests is of the link that was there
         let resting = resting.filter(|_| index(&self.port) == before);
         let opened = found.and_then(|()| {
-            receive::open_again(self.request, (&self.port, self.engine), meter, resting)
+            receive::open_again(self.request, (&self.port, self.engine), (meter, None), resting)
         });
         let receiver = opened.map_err(|error| {
             self.rest();

@@ -11,6 +11,7 @@ use wirebeat_traffic::compile::Files;
 use wirebeat_units::Nanos;
 
 use crate::control::Controlled;
+use crate::tapping::PacketLogRequest;
 
 /// How a scenario is run, beyond what it says itself.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Options {
     pub recordings: BTreeMap<String, PathBuf>,
     /// Contents of files that the scenario names and that need not be read.
     pub files: Files,
+    /// A row for each packet.
+    pub packet_log: Option<PacketLogRequest>,
     /// Whether its flows can be changed while it runs.
     pub control: Controlled,
     /// What happens on the way between two ports of the engine `loopback`.
@@ -48,6 +51,7 @@ impl Default for Options {
             directory: None,
             recordings: BTreeMap::new(),
             files: Files::default(),
+            packet_log: None,
             control: Controlled::No,
             loopback: loopback::Link::default(),
         }

@@ -32,6 +32,7 @@ use crate::refused;
 use crate::remote::{self, Connection, Measurement, RemoteError, Sent};
 use crate::replay::{self, Member, Replayed};
 use crate::session::{Running, far};
+use crate::tapping::{self, Keeping};
 use crate::timestamps;
 use crate::transmit::gone;
 
@@ -206,6 +207,8 @@ pub(crate) fn report(
     let mut receiver =
         receiver_side(&mut run, &mut end, (&mut machine_notes, &cards), &mut timeline)
             .map(|side| ReceiverSide { at_interfaces, ..side });
+    // what was received is known to all who keep it
+    let captures = run.open.keeping.take().map_or_else(Vec::new, Keeping::finish);
     if let Some(side) = &mut receiver {
         far::correct(&mut side.summary, &far_clocks);
     }
@@ -284,8 +287,10 @@ pub(crate) fn report(
         changes,
         outages: outcome.outages,
         replays: outcome.replayed.into_iter().map(|one| replay_of(&run, one)).collect(),
+        captures,
     };
     let mut report = assemble(facts, sender, receiver);
+    tapping::set_exit_code(&mut report);
     let told = timeline.finish(&mut report, spans);
     run.lab.accepted = run.open.accepted;
     (report, told, tags)
@@ -617,8 +622,12 @@ fn sending_stations(
         }
         last = Some(sending.place);
         let port = &run.lab.ports[sending.place];
-        let mut station =
-            facts::station(port, run.open.engines[sending.place], &sending.mode, &run.lab.machine);
+        let mut station = facts::sending_station(
+            port,
+            run.open.engines[sending.place],
+            &sending.mode,
+            &run.lab.machine,
+        );
         station.wait = Some(facts::wait_name(run.plan.wait).to_owned());
         station.cpus = cpu.into_iter().collect();
         station.transmit_queues = port.transmit_queues();

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use wirebeat_engine_linux::card::SharedCard;
-use wirebeat_engine_linux::kernel::{Attachment, XdpPlace};
+use wirebeat_engine_linux::kernel::{Attachment, XdpBuffers, XdpPlace};
+use wirebeat_engine_linux::xdp::needs_several_buffers;
 use wirebeat_netlink::{
     Channels, Link, LinkError, LinkIndex, Namespace, Netlink, ResolveError, ResolveOptions,
     RouteKind, XdpFeatures, XdpMode,
@@ -122,7 +123,16 @@ impl ResolvedPort {
             XdpModeChoice::ZeroCopy | XdpModeChoice::Copy => XdpPlace::Driver,
             XdpModeChoice::Generic => XdpPlace::Stack,
         };
-        let opened = self.enter(|| Attachment::open(link.index.get(), &link.name, place))?;
+        // of a driver that gives no program such frames none is taken where they are long
+        let offered = link.xdp_features.is_some_and(|known| known.contains(XdpFeatures::RX_SG));
+        let buffers = match engine.can(Ability::SeveralBuffers) && offered {
+            true if place != XdpPlace::Stack && needs_several_buffers(link.mtu) => {
+                XdpBuffers::Several
+            }
+            _ => XdpBuffers::One,
+        };
+        let on = (link.index.get(), link.name.as_str());
+        let opened = self.enter(|| Attachment::open(on, place, buffers))?;
         let opened = opened.map_err(|error| error.of_engine(engine.name()))?;
         Ok(Arc::clone(self.attachment.get_or_init(|| Arc::new(opened))))
     }
@@ -188,24 +198,29 @@ pub(crate) fn find(
     scenario: &Scenario,
     known: &BTreeMap<String, Namespace>,
 ) -> Result<Vec<ResolvedPort>, RunError> {
-    let mut ports = Vec::with_capacity(scenario.ports.len());
-    // those on other hosts are found by their receivers
-    for (name, spec) in scenario.ports.iter().filter(|(_, spec)| spec.peer.is_none()) {
-        let namespace = namespace(spec.namespace.as_deref(), known)?;
-        let mut port = ResolvedPort {
-            name: name.clone(),
-            spec: spec.clone(),
-            namespace,
-            link: None,
-            engine_reason: EngineReason::default(),
-            attachment: OnceLock::new(),
-            card: OnceLock::new(),
-            engine_state: Mutex::default(),
-        };
-        port.link = link(&port, scenario)?;
-        ports.push(port);
+    let mut ports = unlinked(scenario);
+    for port in &mut ports {
+        port.namespace = namespace(port.spec.namespace.as_deref(), known)?;
+        port.link = link(port, scenario)?;
     }
     Ok(ports)
+}
+
+/// The ports of `scenario` on this machine, before anything is looked for: in the current namespace, and without a link. Those
+/// on other hosts are found by their receivers.
+pub(crate) fn unlinked(scenario: &Scenario) -> Vec<ResolvedPort> {
+    let here = scenario.ports.iter().filter(|(_, spec)| spec.peer.is_none());
+    let port = |(name, spec): (&String, &PortSpec)| ResolvedPort {
+        name: name.clone(),
+        spec: spec.clone(),
+        namespace: None,
+        link: None,
+        engine_reason: EngineReason::default(),
+        attachment: OnceLock::new(),
+        card: OnceLock::new(),
+        engine_state: Mutex::default(),
+    };
+    here.map(port).collect()
 }
 
 /// The link of a port: the interface that it names, or the one on the way to where it sends.

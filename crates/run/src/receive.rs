@@ -7,6 +7,8 @@ use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use wirebeat_capture::file::CaptureOptions;
+use wirebeat_capture::packet_log::{ClockRelation, LoggedRun, MeterFacts};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::collect::Manner;
 use wirebeat_engine_linux::affinity;
@@ -20,6 +22,7 @@ use wirebeat_meter::codecs::Codecs;
 use wirebeat_meter::filter::Filter;
 use wirebeat_meter::interval::Beat;
 use wirebeat_meter::meter::{FLOWS, Flows, MeterConfig};
+use wirebeat_meter::observation::Observed;
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::Namespace;
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
@@ -52,6 +55,7 @@ use crate::priority;
 use crate::receivers::{self, Receiver, Receiving};
 use crate::remote::Grant;
 use crate::session;
+use crate::tapping::{Keeping, KeptRun, PacketLogRequest, PortCapture, PortTaps};
 use crate::timestamps;
 
 /// What a receiver is asked to do.
@@ -107,6 +111,12 @@ pub struct ReceiveRequest {
     pub codecs: Vec<Codec>,
     /// A log of each packet.
     pub log: Option<LogRequest>,
+    /// Keeps the frames that arrive.
+    pub capture: Option<CaptureOptions>,
+    /// A row for each packet.
+    pub packet_log: Option<PacketLogRequest>,
+    /// Ends when the capture has all that it is to hold.
+    pub ends_with_capture: bool,
     /// Multicast groups to join while receiving.
     pub groups: Vec<Group>,
 }
@@ -168,7 +178,19 @@ pub fn receive(
     };
     let machine = Machine::observe();
     let (started, cpu, begun) = (SystemTime::now(), CpuTimes::now(), MonotonicClock.now());
-    let receiver = open(request, (&port, engine), config)?;
+    let logged = MeterFacts::new(&config, request.queues);
+    let relation = clock_relation(clocks(request, &port, &day));
+    let captures = captures(request);
+    let engines = [engine];
+    let kept = kept(&port, &engines);
+    let rows: Vec<_> = request.packet_log.iter().map(|_| [true, false]).collect();
+    let mut keeping = Keeping::start(&kept, &captures, &rows)?;
+    let taps = keeping.as_ref().and_then(|keeping| keeping.taps(0));
+    let receiver = open(request, (&port, engine), (config, taps))?;
+    if let Some(keeping) = &mut keeping {
+        let logged = MeterFacts { queues: receiver.queues(), ..logged };
+        open_files(request, (keeping, &kept, &captures), (logged, relation))?;
+    }
     let applications = Applications::watch(&port, engine, request)?;
     let card = cards::read(&port);
     let watch = port.link.as_ref().map(|link| links::watch(&port, link)).transpose()?;
@@ -185,7 +207,8 @@ pub fn receive(
     let beat = timeline.beat();
     receiver.begin_intervals(beat, timeline.room());
     let waiting = (&receiver, &mut links, &mut day, &mut timeline);
-    let end = wait(request, observer, stop, waiting);
+    let is_full = || request.ends_with_capture && keeping.as_ref().is_some_and(Keeping::is_full);
+    let end = wait(request, (observer, stop, &is_full), waiting);
     let lasted = MonotonicClock.now().saturating_sub(beat.start);
     let (outages, _) = links.finish(MonotonicClock.now());
     let elapsed = MonotonicClock.now().saturating_sub(begun);
@@ -194,6 +217,7 @@ pub fn receive(
     station.card = cards::report(card.as_ref(), cards::read(&port).as_ref());
     let received = receiver.finish();
     timeline.received(received.intervals);
+    let captures = keeping.map_or_else(Vec::new, Keeping::finish);
     station.hardware_timestamps = timestamps::of_station(&port, received.card_stamps.as_ref());
     let frames = received.summary.flows.values().map(|flow| flow.frames).sum::<u64>()
         + received.summary.unprobed.frames;
@@ -209,7 +233,8 @@ pub fn receive(
     let unwritten = received
         .log_error
         .map(|error| format!("the log of packets is incomplete: it could not be written: {error}"));
-    let outputs = if unwritten.is_some() { Exit::Output } else { Exit::Done };
+    let unkept = captures.iter().any(|capture| capture.error.is_some());
+    let outputs = if unwritten.is_some() || unkept { Exit::Output } else { Exit::Done };
     machine.extend(unwritten);
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -228,6 +253,7 @@ pub fn receive(
         changes: Vec::new(),
         outages,
         replays: Vec::new(),
+        captures,
     };
     let summary = received.summary;
     let side =
@@ -237,6 +263,58 @@ pub fn receive(
     told.iter().for_each(|interval| observer.interval(interval));
     report.exit_code = report.verdict.exit().and(outputs).code();
     Ok(report)
+}
+
+/// The capture that is asked for, if one is.
+fn captures(request: &ReceiveRequest) -> Vec<PortCapture> {
+    let of_all = |options: &CaptureOptions| PortCapture {
+        place: 0,
+        options: options.clone(),
+        received: Some(Observed::All),
+        sent: false,
+    };
+    request.capture.iter().map(of_all).collect()
+}
+
+/// What is known of it for those who keep its frames.
+fn kept<'a>(port: &'a ResolvedPort, engines: &'a [Engine]) -> KeptRun<'a> {
+    KeptRun {
+        ports: std::slice::from_ref(port),
+        engines,
+        flows: Vec::new(),
+        comment: Some(format!("wirebeat {}", env!("CARGO_PKG_VERSION"))),
+        has_names: false,
+        is_virtual: false,
+    }
+}
+
+/// Makes the files of what is kept: all else is open.
+fn open_files(
+    request: &ReceiveRequest,
+    (keeping, kept, captures): (&mut Keeping, &KeptRun<'_>, &[PortCapture]),
+    (meter, clocks): (MeterFacts, ClockRelation),
+) -> Result<(), RunError> {
+    keeping.open_files(kept, captures)?;
+    let Some(log) = &request.packet_log else { return Ok(()) };
+    let about = LoggedRun {
+        wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command_line: request.command_line.clone(),
+        seed: None,
+        scenario: None,
+        start_ns: MonotonicClock.now().get(),
+        clocks,
+        meters: vec![Some(meter)],
+    };
+    keeping.log(kept, log, about)
+}
+
+/// How the clocks relate, as a packet log has it.
+fn clock_relation(clocks: Clocks) -> ClockRelation {
+    match clocks {
+        Clocks::Same => ClockRelation::Same,
+        Clocks::Bounded { bound, how } => ClockRelation::Bounded { bound_ns: bound.get(), how },
+        Clocks::Unbounded(why) => ClockRelation::Unbounded { why },
+    }
 }
 
 /// The intervals of a receiver by itself.
@@ -398,6 +476,15 @@ fn check_abilities(
         let hint = use_one(|engine| engine.can(Ability::PacketLog));
         return Err(RunError::usage(what).hint(format!("{hint} for --log")));
     }
+    let passes = engine.can(Ability::PassOnRequest) || engine.can(Ability::PassAlways);
+    if request.capture.is_some() && request.pass && !passes && engine.needs_link() {
+        let what = format!(
+            "the {engine} engine keeps frames from the programs of this host, and sees those with probes alone"
+        );
+        let hint =
+            use_one(|engine| engine.can(Ability::PassOnRequest) || engine.can(Ability::PassAlways));
+        return Err(RunError::usage(what).hint(format!("{hint} to capture")));
+    }
     check_queues(request, engine)?;
     let chosen = request.xdp_mode != XdpModeChoice::Auto || request.busy_poll;
     if chosen && !engine.can(Ability::ChooseXdpMode) {
@@ -452,7 +539,7 @@ fn check_queues(request: &ReceiveRequest, engine: Engine) -> Result<(), RunError
 pub(crate) fn open(
     request: &ReceiveRequest,
     at: (&ResolvedPort, Engine),
-    meter: MeterConfig,
+    meter: (MeterConfig, Option<PortTaps>),
 ) -> Result<Receiver, RunError> {
     open_again(request, at, meter, None)
 }
@@ -461,7 +548,7 @@ pub(crate) fn open(
 pub(crate) fn open_again(
     request: &ReceiveRequest,
     (port, engine): (&ResolvedPort, Engine),
-    meter: MeterConfig,
+    (meter, taps): (MeterConfig, Option<PortTaps>),
     mut resting: Option<Receiver>,
 ) -> Result<Receiver, RunError> {
     check_abilities(request, port, engine)?;
@@ -486,6 +573,7 @@ pub(crate) fn open_again(
         promiscuous: request.promiscuous,
         listen: listen_on(request, engine)?,
         log,
+        taps,
         groups,
         // what a peer announced is ours, and our senders wait for no answer
         manner: if request.listen.is_some() { Manner::Silent } else { Manner::Answering },
@@ -551,8 +639,7 @@ fn listen_on(request: &ReceiveRequest, engine: Engine) -> Result<Vec<SocketAddr>
 /// Waits for the end, and says why it came.
 fn wait(
     request: &ReceiveRequest,
-    observer: &mut dyn Observer,
-    stop: &Stop,
+    (observer, stop, is_full): (&mut dyn Observer, &Stop, &dyn Fn() -> bool),
     (receiver, links, day, timeline): (&Receiver, &mut Links, &mut DayClock, &mut Timeline),
 ) -> End {
     let begun = MonotonicClock.now();
@@ -572,6 +659,7 @@ fn wait(
         let now = MonotonicClock.now();
         let elapsed = now.saturating_sub(begun);
         let over = request.time.is_some_and(|time| elapsed >= time)
+            || is_full()
             || request.count.is_some_and(|count| receiver.has_measured(count));
         let end = session::stopped(stop).or_else(|| links.look(now));
         let end = end.or(over.then_some(End::Completed));

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use wirebeat_capture::tap::Tap;
 use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::collect::{LiveRx, Manner, collect_and_tell};
 use wirebeat_engine::intervals::LiveIntervals;
-use wirebeat_engine::port::{Arrival, CardStamps, PortError, RxPort};
+use wirebeat_engine::port::{CardStamps, PortError, RxPort, View};
 use wirebeat_engine_linux::group::{Group, Membership};
 use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_engine_linux::promiscuous::Promiscuous;
@@ -31,6 +32,7 @@ use crate::engines::{Engine, OwnMeter, RxOpening, driver};
 use crate::error::RunError;
 use crate::packet_log::PacketLog;
 use crate::ports::ResolvedPort;
+use crate::tapping::{Observing, PortTaps, QueueTaps};
 
 /// How a port receives.
 #[derive(Debug)]
@@ -52,6 +54,8 @@ pub(crate) struct Receiving {
     pub(crate) most: Option<u64>,
     /// A log of each packet.
     pub(crate) log: Option<PacketLog>,
+    /// Who wants to see each frame.
+    pub(crate) taps: Option<PortTaps>,
     /// Groups that were joined; they are left when the receiver ends.
     pub(crate) groups: Memberships,
     /// How many queues, with a thread each, divide among them what arrives, where threads meter; at least one.
@@ -107,7 +111,12 @@ pub(crate) struct Receiver {
 #[derive(Debug)]
 enum MeteredBy {
     /// The engine meters by itself, and somebody who looks makes intervals of its counts.
-    Engine { receiver: Box<dyn OwnMeter>, intervals: Box<LiveIntervals<MeterSeries>> },
+    Engine {
+        receiver: Box<dyn OwnMeter>,
+        intervals: Box<LiveIntervals<MeterSeries>>,
+        /// Who reads what it tells of single frames.
+        observing: Option<Observing>,
+    },
     /// A thread for each queue meters what that delivers; there is at least one.
     Threads(QueueThreads),
     /// Nobody reads the ports of the threads.
@@ -226,9 +235,6 @@ impl Default for ReceiverResult {
     }
 }
 
-/// After so many frames a receiver looks whether it has to rest.
-const REST: u32 = 64;
-
 /// Starts a thread for each of `ports`, the receive queues of one port, that meters what it delivers.
 pub(crate) fn start<P, C>(
     opening: &RxOpening<'_>,
@@ -247,6 +253,7 @@ where
         mode = format!("{mode}, {count} queues");
     }
     let Receiving { meter: config, mut log, groups, manner, most, thread: orders, .. } = how;
+    let taps = how.taps;
     let meters = meters(config, count);
     let lives = LiveRx::of_queues(count);
     let (mut queues, mut states) = (Vec::new(), Vec::new());
@@ -262,6 +269,7 @@ where
             most: most.unwrap_or(u64::MAX),
             // there is none where several queues are
             log: log.take(),
+            tap: taps.as_ref().map(|taps| (taps.tap(), index as u16)),
         };
         states.push(Arc::clone(&work.orders.state));
         queues.push(work.start(&stop)?);
@@ -291,6 +299,8 @@ struct QueueWork<P, C> {
     manner: Manner,
     most: u64,
     log: Option<PacketLog>,
+    /// Where its frames are noted, and the number of its queue.
+    tap: Option<(Tap, u16)>,
 }
 
 impl<P, C> QueueWork<P, C>
@@ -315,7 +325,7 @@ where
     /// Meters until it is stopped.
     fn run(self) -> Collected {
         let QueueWork { mut port, clock, mut meter, orders, stop, live, .. } = self;
-        let (manner, most, mut log) = (self.manner, self.most, self.log);
+        let (manner, most, log) = (self.manner, self.most, self.log);
         let applied = match orders.apply() {
             Ok(applied) => applied,
             Err(source) => {
@@ -330,22 +340,19 @@ where
             Priority::Realtime => RunClock::with_budget(realtime_share()),
             Priority::Normal | Priority::High => RunClock::default(),
         };
-        let mut taken = 0_u32;
-        let tap = |arrival: &Arrival<'_>| {
-            taken = taken.wrapping_add(1);
-            if taken.is_multiple_of(REST) {
-                rest.rest();
-            }
-            if let Some(log) = &mut log {
-                log.record(arrival.at, arrival.bytes);
-            }
-        };
         let told = (&*stop, &*live);
+        let of_frames = port.caps().view == View::Frame;
+        let mut taps = QueueTaps::new(rest, log, self.tap, of_frames);
         let error =
-            collect_and_tell((&mut port, &clock, manner), &mut meter, told, most, tap).err();
+            collect_and_tell((&mut port, &clock, manner), &mut meter, told, most, &mut taps).err();
+        let QueueTaps { log, tap, .. } = taps;
+        let drops = port.receive_drops();
+        if let Some((mut tap, _)) = tap {
+            tap.dropped(drops);
+        }
         let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
         let mut summary = meter.into_summary();
-        summary.receiver_drops = port.receive_drops();
+        summary.receiver_drops = drops;
         let card_stamps = port.card_stamps();
         drop(applied);
         let rests = error.is_none() && port.rest();
@@ -423,7 +430,7 @@ impl Receiver {
     pub(crate) fn metered_by_engine(
         opening: &RxOpening<'_>,
         mode: String,
-        meter: Box<dyn OwnMeter>,
+        (meter, observing): (Box<dyn OwnMeter>, Option<Observing>),
         (groups, promiscuous): (Memberships, Option<Promiscuous>),
     ) -> Receiver {
         Receiver {
@@ -431,7 +438,7 @@ impl Receiver {
             engine: opening.engine,
             mode,
             states: Vec::new(),
-            work: MeteredBy::Engine { receiver: meter, intervals: Box::default() },
+            work: MeteredBy::Engine { receiver: meter, intervals: Box::default(), observing },
             missing: AtomicU64::new(0),
             groups,
             _promiscuous: promiscuous,
@@ -494,7 +501,7 @@ impl Receiver {
     /// Takes what it measured in intervals so far, and how many of them are complete. It is `now`.
     pub(crate) fn take_intervals(&self, now: Nanos) -> (Series<MeterBooks>, u64) {
         let taken = match &self.work {
-            MeteredBy::Engine { receiver, intervals } => {
+            MeteredBy::Engine { receiver, intervals, .. } => {
                 if intervals.due(now) {
                     intervals.pass(|series| {
                         series.pass(now, &**receiver);
@@ -537,6 +544,14 @@ impl Receiver {
         }
     }
 
+    /// How many queues have a meter of their own.
+    pub(crate) fn queues(&self) -> u16 {
+        match &self.work {
+            MeteredBy::Engine { .. } | MeteredBy::Idle(_) => 1,
+            MeteredBy::Threads(QueueThreads { queues, .. }) => queues.len() as u16,
+        }
+    }
+
     /// Whether it has measured so many frames.
     pub(crate) fn has_measured(&self, count: u64) -> bool {
         match &self.work {
@@ -553,10 +568,15 @@ impl Receiver {
     pub(crate) fn rest(self) -> (ReceiverResult, Option<Receiver>) {
         let damage = self.damage.as_ref().and_then(DamageWatch::finding);
         let (received, work) = match self.work {
-            MeteredBy::Engine { receiver, intervals } => {
+            MeteredBy::Engine { receiver, intervals, observing } => {
                 receiver.pause();
+                let observed = observing.is_some();
+                drop(observing);
                 let received = of_meter(&*receiver, &intervals);
-                (received, Some(MeteredBy::Engine { receiver, intervals: Box::default() }))
+                let (intervals, observing) = (Box::default(), None);
+                // there is one reader of what it tells, and that has ended
+                let rests = !observed;
+                (received, rests.then_some(MeteredBy::Engine { receiver, intervals, observing }))
             }
             MeteredBy::Threads(threads) => {
                 let (received, idle) = of_threads(threads.end());

@@ -24,6 +24,7 @@ use crate::error::RunError;
 use crate::placement::Seat;
 use crate::ports::ResolvedPort;
 use crate::spread::{self, Share};
+use crate::tapping::SentTap;
 
 /// One transmit core: a port and its share of the flows.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub(crate) struct TxWorker {
     pub(crate) playbacks: Vec<Playback>,
     /// Its place among all transmit cores of the run.
     pub(crate) place: usize,
+    /// Where what it sends is noted, if somebody keeps that and the port does not hold frames.
+    tap: Option<SentTap>,
 }
 
 /// What all transmit cores are told.
@@ -150,18 +153,21 @@ pub(crate) fn open(
         Some(ports) => ports,
         None => driver(engine).open_transmitters(port, opening, &cores)?,
     };
-    let sender = |((TxCore { plan, flows, thread }, share), port): ((TxCore, Share), _)| TxWorker {
+    let taps = opening.sent_taps.filter(|_| !engine.can(Ability::Hold));
+    let sender = |(number, ((core, share), port)): (usize, ((TxCore, Share), _))| TxWorker {
+        tap: taps.map(|taps| taps.of_sender(number, program)),
         engine,
         port,
-        plan,
-        flows,
+        plan: core.plan,
+        flows: core.flows,
         shard: share.shard,
-        thread,
+        thread: core.thread,
         live: Arc::default(),
         playbacks: Vec::new(),
         place: 0,
     };
-    let senders: Vec<TxWorker> = cores.into_iter().zip(shares).zip(ports).map(sender).collect();
+    let cores = cores.into_iter().zip(shares).zip(ports).enumerate();
+    let senders: Vec<TxWorker> = cores.map(sender).collect();
     debug_assert!(senders.iter().all(TxWorker::is_as_the_table_says), "{engine}: {senders:?}");
     Ok(senders)
 }
@@ -257,7 +263,10 @@ impl TxWorker {
             changes: context.changes.map(|changes| Listener { changes, core: self.place }),
             limit: context.limit,
         };
-        self.port.drive(clock, &job, &self.plan)
+        let driven = self.port.drive(clock, &job, &self.plan, self.tap.as_mut());
+        // what it noted is handed over now
+        self.tap = None;
+        driven
     }
 
     /// Flows with a rate end by their own schedule and get a moment for their last frames: longer than

@@ -22,6 +22,7 @@ macro_rules! for_each_engine {
                 about: "Inside the kernel, by eBPF programs",
                 needs: "Linux 5.18, CAP_BPF and CAP_NET_ADMIN, a driver with XDP redirect",
                 auto: Some(1),
+                stamps: ("the kernel, when the frame goes to the driver", "the kernel, in the driver before the stack (XDP)"),
                 clock: Clock::Monotonic,
                 link: InterfaceUse::Needed,
                 pinning: Pinning::OwnThread,
@@ -35,6 +36,7 @@ macro_rules! for_each_engine {
                 about: "Packet sockets with memory-mapped rings; any interface",
                 needs: "CAP_NET_RAW",
                 auto: Some(2),
+                stamps: ("user space, when the frame is built", "the kernel, when the driver hands the frame to the stack"),
                 clock: Clock::Monotonic,
                 link: InterfaceUse::Needed,
                 pinning: Pinning::CallingThread,
@@ -49,6 +51,7 @@ macro_rules! for_each_engine {
                 about: "UDP sockets; no privilege",
                 needs: "no privilege",
                 auto: Some(3),
+                stamps: ("user space, when the datagram is built", "the kernel, when the driver hands the frame to the stack"),
                 clock: Clock::Monotonic,
                 link: InterfaceUse::Optional,
                 pinning: Pinning::CallingThread,
@@ -60,12 +63,14 @@ macro_rules! for_each_engine {
                 about: "AF_XDP sockets: frames in memory that is shared with the driver",
                 needs: "Linux 5.4, CAP_NET_RAW; to receive CAP_BPF and CAP_NET_ADMIN",
                 auto: None,
+                stamps: ("user space, when the frame is built", "user space, when the frame is read from the ring"),
                 clock: Clock::Monotonic,
                 link: InterfaceUse::Needed,
                 pinning: Pinning::CallingThread,
                 transmit_queue: TransmitQueue::BySender,
                 can: [
                     Deliver, Receive, ReceiveQueues, SeeHeaders, Codecs, Reassemble, ConfirmSent, ChooseXdpMode,
+                    SeveralBuffers,
                 ],
             }
             null Null {
@@ -73,6 +78,7 @@ macro_rules! for_each_engine {
                 about: "Nowhere: frames are made, counted and dropped; measures what Wirebeat costs without I/O",
                 needs: "nothing",
                 auto: None,
+                stamps: ("user space, when the frame is built", ""),
                 clock: Clock::Monotonic,
                 link: InterfaceUse::None,
                 pinning: Pinning::CallingThread,
@@ -84,6 +90,7 @@ macro_rules! for_each_engine {
                 about: "Into a pcapng file, with the deadlines as timestamps",
                 needs: "a file to write",
                 auto: None,
+                stamps: ("the deadline, on a virtual clock", ""),
                 clock: Clock::Virtual,
                 link: InterfaceUse::None,
                 pinning: Pinning::None,
@@ -95,6 +102,7 @@ macro_rules! for_each_engine {
                 about: "In memory, on a virtual clock",
                 needs: "nothing",
                 auto: None,
+                stamps: ("a virtual clock", "a virtual clock"),
                 clock: Clock::Virtual,
                 link: InterfaceUse::None,
                 pinning: Pinning::None,
@@ -186,6 +194,8 @@ pub enum Ability {
     PassOnRequest,
     /// How it uses XDP can be chosen, and whether its threads serve the card themselves.
     ChooseXdpMode,
+    /// Its program on an interface sees frames that lie in several buffers of the driver.
+    SeveralBuffers,
     /// It writes frames to a file.
     WriteFile,
 }
@@ -201,6 +211,8 @@ pub struct Row {
     pub needs: &'static str,
     /// Its place in `auto`, the lowest first; `None`: only by name.
     pub auto: Option<u8>,
+    /// Who stamps what leaves, and what arrives, and when; empty where nothing does.
+    pub stamps: (&'static str, &'static str),
     /// Its clock.
     pub clock: Clock,
     /// Whether it uses a network interface.
@@ -216,8 +228,8 @@ pub struct Row {
 /// Makes the types and the rows of the table.
 macro_rules! table {
     ($($module:ident $variant:ident {
-        name: $name:tt, about: $about:tt, needs: $needs:expr, auto: $auto:expr, clock: $clock:expr, link: $link:expr,
-        pinning: $pinning:expr, transmit_queue: $queue:expr, can: [$($ability:ident),* $(,)?],
+        name: $name:tt, about: $about:tt, needs: $needs:expr, auto: $auto:expr,
+        stamps: $stamps:expr, clock: $clock:expr, link: $link:expr, pinning: $pinning:expr, transmit_queue: $queue:expr, can: [$($ability:ident),* $(,)?],
     })*) => {
         /// An engine.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -234,8 +246,8 @@ macro_rules! table {
                 match self {
                     $(Engine::$variant => {
                         const ROW: Row = Row {
-                            name: $name, about: $about, needs: $needs, auto: $auto, clock: $clock, link: $link,
-                            pinning: $pinning, transmit_queue: $queue, can: &[$(Ability::$ability),*],
+                            name: $name, about: $about, needs: $needs, auto: $auto, stamps: $stamps, clock: $clock,
+                            link: $link, pinning: $pinning, transmit_queue: $queue, can: &[$(Ability::$ability),*],
                         };
                         &ROW
                     })*

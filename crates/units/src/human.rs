@@ -82,6 +82,16 @@ pub fn counted(value: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", count(value))
 }
 
+/// The names that there are, for a hint: "there is a", "there are a, b, c".
+pub fn present<T: AsRef<str>>(names: &[T]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.as_slice() {
+        [] => "there is none".to_owned(),
+        [one] => format!("there is {one}"),
+        several => format!("there are {}", several.join(", ")),
+    }
+}
+
 /// A part of a whole as [`percent`]; of nothing it is none.
 pub fn share(part: u64, whole: u64) -> String {
     percent(part.min(whole) as f64 / whole.max(1) as f64)
@@ -166,6 +176,13 @@ fn exponent(value: f64, significant: usize) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_there_are_agree_with_their_number() {
+        assert_eq!(present::<&str>(&[]), "there is none");
+        assert_eq!(present(&["a"]), "there is a");
+        assert_eq!(present(&["a", "b", "c"]), "there are a, b, c");
+    }
 
     #[test]
     fn times_have_three_digits_and_a_unit_that_fits() {

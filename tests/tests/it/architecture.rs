@@ -53,6 +53,12 @@ const TABLE: &[Row] = &[
         rule: "a measurement does not know where packets came from",
     },
     Row {
+        name: "capture",
+        may_know: &["units", "wire", "archive", "meter"],
+        tests: &["testbed"],
+        rule: "what is kept of frames that were seen does not know which engine saw them",
+    },
+    Row {
         name: "engine",
         may_know: &["units", "wire", "traffic", "meter"],
         tests: &[],
@@ -102,6 +108,7 @@ const TABLE: &[Row] = &[
             "traffic",
             "archive",
             "meter",
+            "capture",
             "engine",
             "engine-linux",
             "netlink",
@@ -113,7 +120,10 @@ const TABLE: &[Row] = &[
     },
     Row {
         name: "cli",
-        may_know: &["units", "traffic", "archive", "import", "explain", "report", "run", "testbed"],
+        may_know: &[
+            "units", "traffic", "archive", "import", "explain", "capture", "report", "run",
+            "testbed",
+        ],
         tests: &[],
         rule: "a control plane knows the language, a run and its report; what is below is the run's",
     },

@@ -50,6 +50,17 @@ pub fn metadata<R: ChunkReader>(file: &R) -> Result<ParquetMetaData> {
     ParquetMetaDataReader::new().parse_and_finish(file)
 }
 
+/// What a footer says, given without its length and the magic behind it.
+///
+/// # Errors
+/// Where it is none, or counts more than it has.
+pub fn decode_footer(footer: &[u8]) -> Result<ParquetMetaData> {
+    if !is_plausible(footer) {
+        return refuse("its footer is damaged: it counts more than it has");
+    }
+    ParquetMetaDataReader::decode_metadata(footer)
+}
+
 /// A file of which pages are read: their heads are looked at first.
 #[derive(Debug)]
 struct Guarded<R>(Arc<R>);

@@ -352,7 +352,10 @@ impl<R: ChunkReader + 'static> Reader<R> {
 
 /// Does what the library does. It checks most of what it reads, but not all: some bytes that no writer writes make
 /// it panic (an assertion, an index), and a file is no reason to end the program.
-fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Fault> {
+///
+/// # Errors
+/// What the library says, and that it panicked.
+pub fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Fault> {
     // Nothing that was worked on is used after a panic: the reading ends.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| match error {

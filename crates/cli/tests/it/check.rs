@@ -10,7 +10,7 @@ use wirebeat_testbed::{Capability, Neighbours, Options as Cable, Program, Testbe
 
 use crate::{Scratch, command, examples, run};
 
-const COMMON: &str = "variables: { rate: 10kpps, size: 64B }\nports:\n  a: { engine: pcap, file: a.pcapng }\n  b: { engine: pcap, file: b.pcapng }\n";
+const COMMON: &str = "variables: { rate: 10kpps, size: 64B }\nports:\n  a: { engine: loopback }\n  b: { engine: loopback }\n";
 const TOP: &str =
     "include: common.yaml\nflows:\n  x: { from: a, to: b, rate: ${rate}, size: ${size} }\n";
 
@@ -82,12 +82,13 @@ fn a_mistake_in_one_file_does_not_hide_the_others() {
 #[test]
 fn mistakes_in_included_files_are_named_there() {
     let scratch = Scratch::new("check-included");
-    let common = scratch.file("common.yaml", COMMON.replace("file: b", "fil: b").as_bytes());
+    let common =
+        scratch.file("common.yaml", COMMON.replace("b: { engine", "b: { engin").as_bytes());
     let top = scratch.file("top.yaml", TOP.as_bytes());
     let ended = run(&["check", &top]);
     assert_eq!(
         ended.err,
-        format!("error: unknown key 'fil'\n  {common}:4:22\n  hint: did you mean 'file'?\n")
+        format!("error: unknown key 'engin'\n  {common}:4:8\n  hint: did you mean 'engine'?\n")
     );
     // What only the compiler sees.
     let flow = "flows:\n  x: { from: a, to: b, rate: ${rate}, size: { file: sizes.txt } }\n";
@@ -100,6 +101,62 @@ fn mistakes_in_included_files_are_named_there() {
     assert!(wrong.err.contains(&format!("\n  {top}:3:39, flows.x.size\n")), "{}", wrong.err);
     scratch.file("sizes.txt", b"64B\n128B # and again\n");
     assert_eq!(run(&["check", &top]).code, 0);
+}
+
+/// What no machine can run is found without one, in the words of the run.
+#[test]
+fn what_every_machine_refuses_is_refused_without_one() {
+    let scratch = Scratch::new("check-refused");
+    let flow = |headers: &str| {
+        format!("flows:\n  x: {{ from: a, to: b, packet: [ {headers} ], rate: 1kpps, count: 3 }}\n")
+    };
+    let udp = flow("{ ipv4: {} }, { udp: { destination: 9 } }");
+    let tcp = flow("{ ipv4: {} }, { tcp: { destination: 9 } }");
+    let sockets = "ports:\n  a: { engine: socket, addresses: [127.0.0.1] }\n  b: { engine: socket, addresses: [127.0.0.2] }\n";
+    let peer = |more: &str| format!("ports:\n  a: {{ engine: socket }}\n  b: {{ {more} }}\n");
+    for (name, ports, flows, told) in [
+        ("unknown", peer("peer: '127.0.0.1:9'"), &udp, "no IPv4 address of port 'b' is known"),
+        ("tcp", sockets.to_owned(), &tcp, "cannot be sent by the engine 'socket' of port 'a'"),
+        (
+            "file",
+            peer("peer: '127.0.0.1:9', key-file: none.key, addresses: [127.0.0.1]"),
+            &udp,
+            "cannot read the key file",
+        ),
+        (
+            "key",
+            peer("peer: '192.0.2.7:9', addresses: [127.0.0.1]"),
+            &udp,
+            "others can reach 192.0.2.7:9",
+        ),
+        (
+            "ends",
+            "ports:\n  a: { engine: socket }\n  b: { engine: 'null', addresses: [127.0.0.2] }\n"
+                .to_owned(),
+            &udp,
+            "which receives nothing",
+        ),
+        (
+            "clocks",
+            "ports:\n  a: { engine: socket }\n  b: { engine: loopback, addresses: [127.0.0.2] }\n"
+                .to_owned(),
+            &udp,
+            "run on a virtual clock and cannot share",
+        ),
+    ] {
+        let path = scratch.file(&format!("{name}.yaml"), (ports + flows).as_bytes());
+        let checked = run(&["check", &path]);
+        assert!(checked.err.contains(told) && checked.code == 2, "{name}: {checked:?}");
+        let ran = run(&["run", &path]);
+        assert_eq!(ran.code, 2, "{name}: {ran:?}");
+        // the example of a key is made anew each time
+        let said = |text: &str| text.split(", for example").next().unwrap().to_owned();
+        let first = |text: &str| said(text.split("error: ").nth(1).unwrap());
+        assert_eq!(first(&ran.err), first(&checked.err), "{name}");
+    }
+    // what works is not refused
+    let path = scratch.file("right.yaml", (sockets.to_owned() + &udp).as_bytes());
+    assert_eq!(run(&["check", &path]).code, 0);
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn one_flow_is_explained_alone() {
     assert!(page.contains("frame 1 ") && !page.contains("frame 2 "), "{page}");
     let none = run(&["explain", &rich, "--flow", "rampe"]);
     assert_eq!(none.code, 2);
-    let told = "error: there is no flow 'rampe'\n  --flow\n  hint: there is tagged, ramp\n";
+    let told = "error: there is no flow 'rampe'\n  --flow\n  hint: there are tagged, ramp\n";
     assert_eq!(none.err, told);
     let none = run(&["explain", &rich, "--frames", "0", "--departures", "0"]).out;
     assert!(!none.contains("frame 0") && !none.contains("first due"), "{none}");

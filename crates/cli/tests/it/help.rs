@@ -3,11 +3,13 @@
 use crate::{golden, run};
 
 /// All of them.
-pub const COMMANDS: [&str; 13] = [
+pub const COMMANDS: [&str; 15] = [
     "send",
     "receive",
+    "capture",
     "replay",
     "run",
+    "report",
     "check",
     "explain",
     "convert",

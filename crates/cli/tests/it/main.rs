@@ -10,6 +10,7 @@
 
 mod archive_create;
 mod archive_tools;
+mod capture;
 mod check;
 mod control;
 mod engines;
@@ -22,8 +23,10 @@ mod listening;
 mod memory;
 mod output;
 mod rates;
+mod report;
 mod scenario;
 mod scripts;
+mod selftest;
 mod signals;
 mod streams;
 mod usage;

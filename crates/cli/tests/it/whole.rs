@@ -23,7 +23,7 @@ pub fn json(output: &Output) -> Value {
 }
 
 /// Whether an XDP program is attached to either end.
-fn attached(bed: &Testbed) -> [bool; 2] {
+pub fn attached(bed: &Testbed) -> [bool; 2] {
     [&bed.a, &bed.b]
         .map(|end| end.netlink().unwrap().link_by_index(end.link.index).unwrap().xdp.is_some())
 }

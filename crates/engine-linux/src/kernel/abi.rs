@@ -91,6 +91,7 @@ pub(crate) mod observation {
     pub(crate) const SENT_NS: usize = offset_of!(Observation, sent_ns);
     pub(crate) const SEQUENCE: usize = offset_of!(Observation, sequence);
     pub(crate) const FLOW: usize = offset_of!(Observation, flow);
+    pub(crate) const PAYLOAD_LEN: usize = offset_of!(Observation, payload_len);
 }
 
 /// Offsets of the words of [`Tag`].

@@ -41,6 +41,19 @@ impl XdpPlace {
     }
 }
 
+/// Whether a driver may give programs a frame in several buffers, as it has to where it is longer than one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XdpBuffers {
+    /// Not: all of a frame lies in one, or the driver takes no program.
+    #[default]
+    One,
+    /// It may. All programs in the place have to be such (Linux 5.18).
+    Several,
+}
+
+/// The flag of programs that can do with frames in several buffers (BPF_F_XDP_HAS_FRAGS of `linux/bpf.h`).
+pub(crate) const SEVERAL_BUFFERS: u32 = 1 << 5;
+
 /// A program on an interface, which lets everything pass unless another has taken its place. Gone when it is dropped, or the
 /// process ends.
 #[derive(Debug)]
@@ -48,6 +61,7 @@ pub struct Attachment {
     link: OwnedFd,
     passing: OwnedFd,
     interface: String,
+    buffers: XdpBuffers,
 }
 
 impl Attachment {
@@ -55,7 +69,11 @@ impl Attachment {
     ///
     /// # Errors
     /// Another program is there, LRO is on, or the driver refuses any in its present state.
-    pub fn open(index: u32, on: &str, place: XdpPlace) -> Result<Attachment, PortError> {
+    pub fn open(
+        (index, on): (u32, &str),
+        place: XdpPlace,
+        buffers: XdpBuffers,
+    ) -> Result<Attachment, PortError> {
         if obstacles::has_lro(index) {
             let missing = "the card joins segments (LRO), which an XDP program would switch off, and not only for the run";
             return Err(PortError::missing("kernel", on, missing).with_hint(format!(
@@ -70,6 +88,9 @@ impl Attachment {
             .map_err(failed("opening the passing program"))?;
         open.progs.wb_transmit.set_autoload(false);
         open.progs.wb_drop.set_autoload(false);
+        if buffers == XdpBuffers::Several {
+            open.progs.wb_pass.set_flags(SEVERAL_BUFFERS);
+        }
         let skeleton = open.load().map_err(failed("loading the passing program"))?;
         let kept = |source| PortError::System {
             what: "keeping the passing program".into(),
@@ -79,7 +100,12 @@ impl Attachment {
         let passing = skeleton.progs.wb_pass.as_fd().try_clone_to_owned().map_err(kept)?;
         let link = attach_to(passing.as_fd(), index, place.flags())
             .map_err(|error| refusal((index, on), error))?;
-        Ok(Attachment { link, passing, interface: on.to_owned() })
+        Ok(Attachment { link, passing, interface: on.to_owned(), buffers })
+    }
+
+    /// Whether the driver may give programs here a frame in several buffers.
+    pub(crate) fn sees_several_buffers(&self) -> bool {
+        self.buffers == XdpBuffers::Several
     }
 
     /// Puts `program` into the place of the one that is there; its link stays up meanwhile.

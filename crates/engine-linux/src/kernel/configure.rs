@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use libbpf_rs::OpenMapMut;
 use wirebeat_engine::port::PortError;
 use wirebeat_meter::filter::Filter;
 use wirebeat_meter::flow::Expectation;
@@ -40,9 +41,28 @@ pub(super) fn size(
     entries(&mut open.maps.bins, bins as u32)
 }
 
-/// Sets what is told of single frames, and the size of the rings for it.
+/// Sets what is told of single frames that arrive, and the size of the rings for it.
 pub(super) fn rings(
     open: &mut OpenReceiveSkel<'_>,
+    observe: &ObservationOptions,
+    (cpus, clock_ahead): (usize, i64),
+    on: &str,
+) -> Result<Rings, PortError> {
+    let maps = (&mut open.maps.observers, &mut open.maps.observations);
+    let rings = size_rings(maps, observe, (cpus, clock_ahead), on)?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.observe = match observe.frames {
+            Observed::Measured => OBSERVE_METERED,
+            Observed::All => OBSERVE_ALL,
+        };
+        (rodata.observed_bytes, rodata.observation_slots) = (observe.caught(), rings.slots);
+    }
+    Ok(rings)
+}
+
+/// Sets the size of the rings for what is told of single frames.
+pub(super) fn size_rings(
+    (observers, observations): (&mut OpenMapMut<'_>, &mut OpenMapMut<'_>),
     observe: &ObservationOptions,
     (cpus, clock_ahead): (usize, i64),
     on: &str,
@@ -58,19 +78,11 @@ pub(super) fn rings(
         });
     };
     let stride = observe.stride();
-    entries(&mut open.maps.observers, cpus as u32)?;
-    entries(&mut open.maps.observations, cpus as u32 * slots)?;
-    open.maps
-        .observations
+    entries(observers, cpus as u32)?;
+    entries(observations, cpus as u32 * slots)?;
+    observations
         .set_value_size(stride as u32)
         .map_err(|error| system("sizing the observations", on, error))?;
-    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-        rodata.observe = match observe.frames {
-            Observed::Measured => OBSERVE_METERED,
-            Observed::All => OBSERVE_ALL,
-        };
-        (rodata.observed_bytes, rodata.observation_slots) = (observe.caught(), slots);
-    }
     Ok(Rings { cpus, slots, stride, clock_ahead })
 }
 

@@ -13,8 +13,10 @@ use wirebeat_netlink::kernel_version;
 use wirebeat_units::BufferLen;
 
 use super::abi::{self, SLOT_HEAD};
+use super::configure::size_rings;
 use super::dispatcher::{self, Entered};
 use super::mapped::Mapped;
+use super::observations::{ObservationOptions, Observations, Rings};
 use super::ring::{RingView, SlotRing};
 use super::shared::Shared;
 use super::skeletons::transmit::{TransmitSkel, TransmitSkelBuilder};
@@ -40,6 +42,8 @@ pub(crate) struct Transmitter {
     pub(crate) entered: Option<Entered>,
     /// What keeps the way warm while frames are waited for.
     pub(crate) warm_up: Option<WarmUp>,
+    /// What is told of single frames.
+    pub(crate) observations: Option<Observations>,
 }
 
 /// Sequence numbers that several transmit cores share.
@@ -76,6 +80,8 @@ pub(crate) struct Layout {
     pub(crate) slots: u32,
     /// Whether the program has to change the length of every frame ([`base_len`]).
     pub(crate) change: bool,
+    /// What is told of single frames that leave; `None`: nothing.
+    pub(crate) observe: Option<ObservationOptions>,
 }
 
 pub(crate) fn system(what: &'static str, on: &str, error: libbpf_rs::Error) -> PortError {
@@ -135,7 +141,17 @@ impl Transmitter {
         if let Some(shared) = shared {
             maps.shared.reuse_fd(shared.map()).map_err(failed("sharing memory"))?;
         }
+        let cpus = libbpf_rs::num_possible_cpus().map_err(failed("counting CPUs"))?;
+        let observed = (&mut maps.observers, &mut maps.observations);
+        let rings = layout.observe.as_ref();
+        // the clock of the programs is that of this process: else nothing is sent
+        let rings =
+            rings.map(|observe| size_rings(observed, observe, (cpus, 0), on)).transpose()?;
         if let Some(rodata) = maps.rodata_data.as_deref_mut() {
+            if let (Some(observe), Some(rings)) = (&layout.observe, &rings) {
+                rodata.observe = abi::OBSERVE_ALL;
+                (rodata.observed_bytes, rodata.observation_slots) = (observe.caught(), rings.slots);
+            }
             rodata.tx_mode =
                 if layout.plan.round > 0 { abi::MODE_REPEAT } else { abi::MODE_STREAM };
             rodata.slot_mask = slots - 1;
@@ -155,15 +171,15 @@ impl Transmitter {
             .egress
             .update(&0u32.to_ne_bytes(), &layout.index.to_ne_bytes(), MapFlags::ANY)
             .map_err(failed("redirecting to the interface"))?;
-        Self::keep(&skeleton, slots, slot_size, layout)
+        Self::keep(&skeleton, (slots, slot_size), layout, rings)
     }
 
     /// Takes what outlives the skeleton.
     fn keep(
         skeleton: &TransmitSkel<'_>,
-        slots: u32,
-        slot_size: usize,
+        (slots, slot_size): (u32, usize),
         layout: &Layout,
+        rings: Option<Rings>,
     ) -> Result<Transmitter, PortError> {
         let failed = map_error("mapping the ring");
         let maps = &skeleton.maps;
@@ -179,6 +195,15 @@ impl Transmitter {
             Err(_) => (None, None),
         };
         let ring_len = slots as usize * slot_size;
+        let observations = match rings {
+            Some(rings) => Some(Observations::new(
+                map(maps.observers.as_fd(), rings.cpus * size_of::<abi::Observer>())?,
+                map(maps.observations.as_fd(), rings.cpus * rings.slots as usize * rings.stride)?,
+                rings,
+                Vec::new(),
+            )),
+            None => None,
+        };
         let handle = |map: &libbpf_rs::Map<'_>| {
             MapHandle::try_from(map).map_err(std::io::Error::other).map_err(&failed)
         };
@@ -209,6 +234,7 @@ impl Transmitter {
             )?,
             entered,
             warm_up,
+            observations,
         })
     }
 }

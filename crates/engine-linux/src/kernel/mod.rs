@@ -34,10 +34,11 @@ pub(crate) mod verifier;
 mod warm_up;
 
 pub use accepted::{Accepted, Answers};
-pub use attachment::{Attachment, XdpPlace};
+pub(crate) use attachment::SEVERAL_BUFFERS;
+pub use attachment::{Attachment, XdpBuffers, XdpPlace};
 pub use bare_limit::{FarEnd, Flood, Sink, flood, sink};
 pub use load::SharedSequences;
-pub use observations::{ObservationOptions, Observations};
+pub use observations::{DepartureObservation, ObservationOptions, Observations};
 pub use plan::{MEMORY_MAX, MEMORY_USUAL};
 pub use port::{EXTERNAL_MIN, FRAME_MAX, KernelOptions, KernelTx};
 pub use probe::probe;

@@ -27,6 +27,15 @@ impl ObservationOptions {
     /// The most bytes of a frame.
     pub const BYTES_MAX: u16 = OBSERVED_MAX;
 
+    /// As many observations of so many bytes as fit into `memory` bytes on this machine.
+    pub fn within(memory: usize, frames: Observed, bytes: u16) -> ObservationOptions {
+        let options = ObservationOptions { frames, bytes, slots: 2 };
+        let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1).max(1);
+        let fit = memory.min(MEMORY_MAX) / cpus / options.stride();
+        let slots = fit.checked_ilog2().map_or(2, |log| 1 << log.min(24));
+        ObservationOptions { slots, ..options }
+    }
+
     /// Bytes of a frame in an observation.
     pub(super) fn caught(&self) -> u32 {
         u32::from(self.bytes.min(OBSERVED_MAX)).next_multiple_of(8)
@@ -58,7 +67,24 @@ pub(super) struct Rings {
     pub(super) clock_ahead: i64,
 }
 
-/// The observations of a receiver. They outlive it: what it put down before it was dropped can still be read.
+/// A frame that left, as the transmitting program tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DepartureObservation<'a> {
+    /// What it is counted by.
+    pub tag: u32,
+    /// Its number among those of its tag.
+    pub sequence: u32,
+    /// When it was to leave; `None`: at once.
+    pub due: Option<Nanos>,
+    /// When it left.
+    pub left: Nanos,
+    /// Bytes of the frame, with FCS.
+    pub frame_len: u32,
+    /// Its first bytes from the Ethernet header on: as many as were asked for, or fewer where the frame is shorter.
+    pub bytes: &'a [u8],
+}
+
+/// The observations of a receiver, or of a sender. They outlive it: what it put down before it was dropped can still be read.
 #[derive(Debug)]
 pub struct Observations {
     heads: Mapped,
@@ -83,6 +109,20 @@ impl Observations {
     /// Hands on up to `most` observations, CPU by CPU and of each in the order of arrival, and says how many. 0: there are none
     /// now.
     pub fn read(&mut self, most: usize, mut each: impl FnMut(&Observation<'_>)) -> usize {
+        self.take(most, |this, at| each(&this.observation(at)))
+    }
+
+    /// The same of a sender: hands on up to `most` frames that left.
+    pub fn read_departures(
+        &mut self,
+        most: usize,
+        mut each: impl FnMut(&DepartureObservation<'_>),
+    ) -> usize {
+        self.take(most, |this, at| each(&this.departure(at)))
+    }
+
+    /// Shows where the next observations lie.
+    fn take(&mut self, most: usize, mut each: impl FnMut(&Observations, usize)) -> usize {
         let mut left = most;
         for cpu in 0..self.rings.cpus {
             let first = self.consumed[cpu];
@@ -92,7 +132,7 @@ impl Observations {
                 if self.records.load(at + observation::MARK) != next + 1 {
                     break;
                 }
-                each(&self.observation(at));
+                each(self, at);
                 next += 1;
                 left -= 1;
             }
@@ -117,6 +157,28 @@ impl Observations {
         (cpu * slots + (number as usize & (slots - 1))) * self.rings.stride
     }
 
+    fn departure(&self, at: usize) -> DepartureObservation<'_> {
+        let [_, caught, ..] = shorts(self.records.load(at + observation::FLOW).to_ne_bytes());
+        let (sequence, frame_len) = self.records.load_pair(at + observation::SEQUENCE);
+        let due = self.records.load(at + observation::SENT_NS);
+        DepartureObservation {
+            tag: self.records.load_pair(at + observation::PAYLOAD_LEN).0,
+            sequence,
+            due: (due > 0).then_some(Nanos::new(due)),
+            left: Nanos::new(self.records.load(at + observation::ARRIVED_NS)),
+            frame_len,
+            bytes: self.bytes(at, caught),
+        }
+    }
+
+    /// The first bytes of a frame, of which `caught` were copied.
+    fn bytes(&self, at: usize, caught: u16) -> &[u8] {
+        let caught = usize::from(caught).min(self.rings.stride - OBSERVATION_HEAD);
+        // SAFETY: the program writes to an observation again only when its ring's head says that it was read, which
+        // `take` says after the last look at it.
+        unsafe { self.records.bytes_of(at + OBSERVATION_HEAD, caught) }
+    }
+
     fn observation(&self, at: usize) -> Observation<'_> {
         let (sequence, frame_len) = self.records.load_pair(at + observation::SEQUENCE);
         let [flow, caught, queue, standing] =
@@ -125,7 +187,6 @@ impl Observations {
         let standing = standing.unwrap_or(Standing::Foreign);
         // every number may be that of a flow
         let probed = standing.is_measured() && standing != Standing::WithoutProbe;
-        let caught = usize::from(caught).min(self.rings.stride - OBSERVATION_HEAD);
         Observation {
             flow: match standing {
                 Standing::WithoutProbe => self.recognised.get(usize::from(flow)).copied(),
@@ -139,11 +200,10 @@ impl Observations {
                     .saturating_add_signed(self.rings.clock_ahead),
             ),
             frame_len,
+            payload_len: self.records.load_pair(at + observation::PAYLOAD_LEN).0,
             queue,
             standing,
-            // SAFETY: the program writes to an observation again only when its ring's head says that it was read, which
-            // `read` says after the last look at it.
-            bytes: unsafe { self.records.bytes_of(at + OBSERVATION_HEAD, caught) },
+            bytes: self.bytes(at, caught),
         }
     }
 }
@@ -160,8 +220,12 @@ mod tests {
     #[test]
     fn rings_have_a_bound() {
         let options = ObservationOptions { frames: Observed::All, bytes: 60, slots: 1000 };
-        assert_eq!((options.caught(), options.stride()), (64, 104));
+        assert_eq!((options.caught(), options.stride()), (64, 112));
         assert_eq!(options.slots(2), Some(1024));
+        let within = ObservationOptions::within(64 << 20, Observed::All, 1518);
+        let cpus = libbpf_rs::num_possible_cpus().unwrap();
+        let all = within.slots as usize * cpus * within.stride();
+        assert!((32 << 20..=64 << 20).contains(&all), "{within:?}");
         assert_eq!(ObservationOptions { slots: u32::MAX, ..options }.slots(1), None);
         assert_eq!(ObservationOptions { slots: 1 << 20, ..options }.slots(4), None);
         let most = ObservationOptions { bytes: u16::MAX, ..options };

@@ -21,6 +21,7 @@ use super::convert;
 use super::dispatcher::Entered;
 use super::load::{self, Layout, SharedSequences, Transmitter, base_len, slot_size};
 use super::mapped::Mapped;
+use super::observations::{ObservationOptions, Observations};
 use super::pump::{Calls, Engine, PATIENCE, Pump, PumpOrders, refused, show_time_of_day};
 use super::ring::SlotRing;
 use super::round::Round;
@@ -68,6 +69,8 @@ pub struct KernelOptions {
     pub attachment: Option<Arc<Attachment>>,
     /// Speed of the link.
     pub link: Option<BitRate>,
+    /// What is told of single frames that leave; `None`: nothing.
+    pub observe: Option<ObservationOptions>,
 }
 
 /// A transmitting port of the kernel engine.
@@ -89,6 +92,8 @@ pub struct KernelTx {
     withdrawn: Vec<Amount>,
     own: MapHandle,
     sequences: MapHandle,
+    /// What is told of single frames, until somebody takes it.
+    observations: Option<Observations>,
     _entered: Option<Entered>,
     _warm_up: Option<WarmUp>,
 }
@@ -119,7 +124,7 @@ impl KernelTx {
         let slots = slots(&plan, options.shared.is_some());
         // a card's driver may change frames; that of a virtual cable does not
         let change = options.attachment.is_some() && !load::restores_frames();
-        let layout = Layout { index: options.index, plan, slots, change };
+        let layout = Layout { index: options.index, plan, slots, change, observe: options.observe };
         let on = options.interface.clone();
         let memory = (options.sequences.as_deref(), options.shared.as_deref());
         let loaded = Transmitter::load(&layout, memory, &on)?;
@@ -174,6 +179,7 @@ impl KernelTx {
             withdrawn: Vec::new(),
             own: loaded.own,
             sequences: loaded.sequences,
+            observations: loaded.observations,
             _entered: loaded.entered,
             _warm_up: loaded.warm_up,
         })
@@ -201,8 +207,11 @@ impl KernelTx {
         let (Calls::Thread(pump), Some(thread)) = (&mut self.calls, thread) else {
             return Ok(false);
         };
+        // what is told of single frames has one reader, and that has ended
+        let observed = mine.observe.is_some() || options.observe.is_some();
         // a thread that ended on an error would again
-        if !alike || shared.is_some() || mine.shared.is_some() || pump.finish().is_err() {
+        if observed || !alike || shared.is_some() || mine.shared.is_some() || pump.finish().is_err()
+        {
             return Ok(false);
         }
         let on = mine.interface.as_str();
@@ -236,6 +245,11 @@ impl KernelTx {
     /// How it was opened, or re-armed last.
     pub fn options(&self) -> &KernelOptions {
         &self.options
+    }
+
+    /// What is told of single frames, where that was asked for: for one reader.
+    pub fn observations(&mut self) -> Option<Observations> {
+        self.observations.take()
     }
 
     fn consumed(&self) -> u64 {

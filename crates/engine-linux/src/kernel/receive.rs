@@ -31,7 +31,7 @@ use super::mapped::Mapped;
 use super::observations::{ObservationOptions, Observations};
 use super::plan::{MEMORY_MAX, Plan, Recognised, TooMuch};
 use super::skeletons::receive::ReceiveSkelBuilder;
-use super::{Attachment, XdpPlace};
+use super::{Attachment, XdpBuffers, XdpPlace};
 use super::{clock, convert, verifier};
 
 /// What happens to metered datagrams.
@@ -209,7 +209,9 @@ impl KernelReceiver {
         };
         let attachment = match &options.attachment {
             Some(attachment) => Arc::clone(attachment),
-            None => Arc::new(Attachment::open(options.index, on, XdpPlace::Best)?),
+            None => {
+                Arc::new(Attachment::open((options.index, on), XdpPlace::Best, XdpBuffers::One)?)
+            }
         };
         let rows = plan.rows as usize;
         let observations = match rings {

@@ -1,7 +1,9 @@
 //! The frames of a transmitter, from when they are reserved until the kernel has no more use for them, and what became of each.
 //!
-//! Chunks of the UMEM go round: a frame has that of its position. The kernel may be done with them in another order than they
-//! were committed in; a chunk is used again when all before it are done, and fates are told in the order of commits.
+//! Chunks of the UMEM go round: a frame has those of its position, one, or as many as the longest frame needs (`pieces`). It is
+//! handed over in as many pieces as it fills chunks, and done when all of them are. The kernel may be done with frames in another
+//! order than they were committed in; chunks are used again when all before them are done, and fates are told in the order of
+//! commits.
 
 use wirebeat_engine::port::{Amount, Counted, Fate, Fates, PortError, TxMeta, TxTotals};
 
@@ -12,13 +14,39 @@ use super::ENGINE;
 struct FrameEntry {
     tag: u32,
     counted: Counted,
+    /// In how many pieces it was handed over, and how many of them the kernel has.
+    pieces: u32,
+    pending: u32,
     /// What became of it, once the kernel has no more use for it.
     fate: Option<Fate>,
 }
 
-/// The frames of a transmitter. Positions count frames since the start; a position's chunk is its remainder.
+/// How frames lie in chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pieces {
+    /// Bytes of a chunk.
+    pub(super) chunk: usize,
+    /// Chunks that a frame has: as many as the longest one fills.
+    pub(super) most: usize,
+}
+
+impl Pieces {
+    /// For frames of up to `longest` bytes.
+    pub(super) fn of(longest: usize, chunk: usize) -> Pieces {
+        let chunk = chunk.max(1);
+        Pieces { chunk, most: longest.div_ceil(chunk).max(1) }
+    }
+
+    /// How many pieces a frame of `len` bytes has.
+    pub(super) fn count(self, len: usize) -> u32 {
+        len.div_ceil(self.chunk).max(1) as u32
+    }
+}
+
+/// The frames of a transmitter. Positions count frames since the start; a position's place is its remainder.
 #[derive(Debug)]
 pub(super) struct TxFrames {
+    pieces: Pieces,
     entries: Vec<FrameEntry>,
     /// The position of the oldest frame that the kernel still has.
     head: usize,
@@ -32,9 +60,10 @@ pub(super) struct TxFrames {
 
 impl TxFrames {
     /// For so many chunks, and tags below `tags`.
-    pub(super) fn new(chunks: usize, tags: u32) -> TxFrames {
+    pub(super) fn new(chunks: usize, pieces: Pieces, tags: u32) -> TxFrames {
         TxFrames {
-            entries: vec![FrameEntry::default(); chunks.max(1)],
+            pieces,
+            entries: vec![FrameEntry::default(); (chunks / pieces.most).max(1)],
             head: 0,
             committed: 0,
             reserved: 0,
@@ -59,13 +88,23 @@ impl TxFrames {
         self.reserved
     }
 
-    /// The position of reserved frame `index`.
+    /// How its frames lie in chunks.
+    pub(super) fn pieces(&self) -> Pieces {
+        self.pieces
+    }
+
+    /// The first chunk of reserved frame `index`.
     ///
     /// # Panics
     /// When `index` is not below the number of reserved frames.
-    pub(super) fn position(&self, index: usize) -> usize {
+    pub(super) fn reserved_chunk(&self, index: usize) -> usize {
         assert!(index < self.reserved, "frame {index} of {} reserved ones", self.reserved);
-        self.head.wrapping_add(self.committed + index)
+        self.first_chunk(self.head.wrapping_add(self.committed + index))
+    }
+
+    /// The first chunk of the frame at a position.
+    pub(super) fn first_chunk(&self, position: usize) -> usize {
+        self.place(position) * self.pieces.most
     }
 
     /// Takes the first reserved frames, whose position comes back; nothing where one of `metas` is wrong.
@@ -93,7 +132,9 @@ impl TxFrames {
         let first = self.head.wrapping_add(self.committed);
         for (index, meta) in metas.iter().enumerate() {
             let place = self.place(first.wrapping_add(index));
-            self.entries[place] = FrameEntry { tag: meta.tag, counted: meta.counted, fate: None };
+            let pieces = self.pieces.count(meta.len.into());
+            let (tag, counted) = (meta.tag, meta.counted);
+            self.entries[place] = FrameEntry { tag, counted, pieces, pending: pieces, fate: None };
         }
         self.committed += metas.len();
         self.reserved -= metas.len();
@@ -110,11 +151,14 @@ impl TxFrames {
         self.dropped += 1;
     }
 
-    /// The kernel is done with the frame in chunk `chunk`, and this became of it.
+    /// The kernel is done with the piece in chunk `chunk`, and this became of its frame.
     #[inline]
     pub(super) fn complete(&mut self, chunk: usize, fate: Fate) {
-        if let Some(entry) = self.entries.get_mut(chunk) {
-            entry.fate = Some(fate);
+        if let Some(entry) = self.entries.get_mut(chunk / self.pieces.most)
+            && entry.pending > 0
+        {
+            entry.pending -= 1;
+            entry.fate = (entry.pending == 0).then_some(fate);
         }
         while self.committed > 0
             && let Some(fate) = self.entries[self.place(self.head)].fate
@@ -123,14 +167,26 @@ impl TxFrames {
         }
     }
 
-    /// No more comes back: of what the kernel has, the newest `waiting` frames have not been read by it and fail, and the
-    /// others are on their way.
+    /// No more comes back: of what the kernel has, the newest `waiting` pieces have not been read by it, and the frames that
+    /// they are of fail. The others are on their way.
     pub(super) fn give_up(&mut self, waiting: usize) {
+        let waiting = self.newest(waiting);
         while self.committed > 0 {
             let known = self.entries[self.place(self.head)].fate;
             let unread = self.committed <= waiting;
             self.settle(known.unwrap_or(if unread { Fate::Failed } else { Fate::Sent }));
         }
+    }
+
+    /// How many of the newest frames have a piece among the newest `pieces`.
+    fn newest(&self, pieces: usize) -> usize {
+        let (mut frames, mut left) = (0, pieces);
+        while left > 0 && frames < self.committed {
+            frames += 1;
+            let position = self.head.wrapping_add(self.committed - frames);
+            left = left.saturating_sub(self.entries[self.place(position)].pieces as usize);
+        }
+        frames
     }
 
     /// The oldest frame had this fate.
@@ -190,8 +246,11 @@ mod tests {
         all
     }
 
+    /// Each frame has one chunk.
+    const ONE: Pieces = Pieces { chunk: 2048, most: 1 };
+
     fn committed(chunks: usize, tags: &[u32]) -> TxFrames {
-        let mut frames = TxFrames::new(chunks, 2);
+        let mut frames = TxFrames::new(chunks, ONE, 2);
         assert_eq!(frames.reserve(tags.len(), 64), tags.len());
         let metas: Vec<TxMeta> = tags.iter().map(|tag| meta(*tag)).collect();
         assert_eq!(frames.commit(&metas, 60).unwrap(), 0);
@@ -207,7 +266,7 @@ mod tests {
         assert_eq!((frames.reserve(1, 64), fates(&mut frames)), (0, vec![]));
         frames.complete(0, Fate::Sent);
         assert_eq!(fates(&mut frames), [(Fate::Sent, 3)]);
-        assert_eq!((frames.reserve(9, 64), frames.position(0)), (3, 4));
+        assert_eq!((frames.reserve(9, 64), frames.reserved_chunk(0)), (3, 0));
         assert_eq!(counts(&frames), [(2, 0), (1, 0)]);
     }
 
@@ -234,6 +293,46 @@ mod tests {
         assert_eq!((counts(&frames), frames.len()), (vec![(2, 0), (0, 2)], 0));
     }
 
+    /// Frames of one, two and three chunks of 100 bytes, each of which has room for three.
+    fn of_pieces(chunks: usize) -> TxFrames {
+        let pieces = Pieces::of(250, 100);
+        assert_eq!(pieces, Pieces { chunk: 100, most: 3 });
+        let mut frames = TxFrames::new(chunks, pieces, 2);
+        assert_eq!(frames.reserve(9, 64), chunks / 3);
+        let metas = [100, 101, 250].map(|len| TxMeta { len, ..meta(0) });
+        assert_eq!(frames.commit(&metas, 250).unwrap(), 0);
+        frames
+    }
+
+    #[test]
+    fn a_frame_of_several_pieces_is_done_when_all_of_them_are() {
+        let mut frames = of_pieces(11);
+        assert_eq!([0, 1, 2, 3].map(|position| frames.first_chunk(position)), [0, 3, 6, 0]);
+        // those of the second one in any order
+        frames.complete(0, Fate::Sent);
+        frames.complete(4, Fate::Sent);
+        assert_eq!(fates(&mut frames), [(Fate::Sent, 1)]);
+        // one that it does not have, and one that is done with
+        frames.complete(5, Fate::Sent);
+        frames.complete(0, Fate::Failed);
+        frames.complete(8, Fate::Sent);
+        assert_eq!(fates(&mut frames), [(Fate::Sent, 1)], "both pieces of the second one");
+        assert_eq!(frames.len(), 1);
+        frames.complete(6, Fate::Sent);
+        frames.complete(7, Fate::Failed);
+        assert_eq!(fates(&mut frames), [(Fate::Failed, 1)]);
+        assert_eq!((frames.len(), counts(&frames)[0]), (0, (2, 1)));
+    }
+
+    #[test]
+    fn a_frame_of_which_a_piece_was_not_read_has_failed() {
+        for (waiting, sent) in [(0, 3), (1, 2), (3, 2), (4, 1), (5, 1), (6, 0), (99, 0)] {
+            let mut frames = of_pieces(9);
+            frames.give_up(waiting);
+            assert_eq!(counts(&frames)[0], (sent, 3 - sent), "{waiting}");
+        }
+    }
+
     #[test]
     fn another_run_counts_from_zero_and_goes_on_where_the_ring_stands() {
         let mut frames = committed(4, &[0, 1, 1]);
@@ -251,7 +350,7 @@ mod tests {
 
     #[test]
     fn wrong_frames_are_refused_whole() {
-        let mut frames = TxFrames::new(4, 2);
+        let mut frames = TxFrames::new(4, ONE, 2);
         frames.reserve(2, 64);
         let refused = |frames: &mut TxFrames, metas: &[TxMeta]| {
             frames.commit(metas, 60).unwrap_err().to_string()

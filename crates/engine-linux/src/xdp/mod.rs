@@ -14,7 +14,7 @@ mod steering;
 mod transmit;
 mod umem;
 
-pub use queue::{XdpOptions, XdpQueue};
+pub use queue::{XdpOptions, XdpQueue, needs_several_buffers};
 pub use receive::XdpRx;
 pub use socket::XdpCopy;
 pub use steering::{SteerOptions, Steering};

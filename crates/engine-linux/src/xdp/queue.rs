@@ -31,6 +31,13 @@ const PASSING_FRAMES: u32 = 1024;
 pub(super) const HEADER_MAX: u32 = (ethernet::LEN + vlan::LEN) as u32;
 /// What the kernel keeps before a received frame (XDP_PACKET_HEADROOM of `linux/bpf.h`).
 const HEADROOM: u32 = 256;
+/// The longest frame without FCS that lies in several chunks: that of a jumbo packet of 9,000 bytes.
+pub(super) const LONGEST: u32 = 9000 + HEADER_MAX;
+
+/// Whether frames on an interface of this MTU may be longer than a chunk.
+pub fn needs_several_buffers(mtu: u32) -> bool {
+    mtu.saturating_add(HEADER_MAX) > CHUNK_MAX as u32 - HEADROOM
+}
 
 /// How a queue is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,7 +80,9 @@ pub(super) struct QueueFacts {
     pub(super) speed: Option<BitRate>,
     pub(super) busy_poll: bool,
     huge: bool,
-    /// The longest frame that a chunk holds.
+    /// Whether a frame may lie in several chunks.
+    pub(super) several: bool,
+    /// The longest frame that a chunk holds, or several do.
     pub(super) frame_max: BufferLen,
 }
 
@@ -83,7 +92,14 @@ impl QueueFacts {
         let copy = if socket.zero_copy { "zero copy" } else { "copy" };
         let busy = if self.busy_poll { ", busy polling" } else { "" };
         let pages = if self.huge { ", huge pages" } else { "" };
-        format!("AF_XDP, {copy}, need-wakeup{busy}{pages}")
+        let several = if self.several { ", frames of several buffers" } else { "" };
+        format!("AF_XDP, {copy}, need-wakeup{busy}{pages}{several}")
+    }
+
+    /// The same for a socket whose frames may lie in several chunks, or may not.
+    fn with_several(&self, several: bool) -> QueueFacts {
+        let frame_max = if several { BufferLen::new(LONGEST) } else { self.frame_max };
+        QueueFacts { several, frame_max, interface: self.interface.clone(), ..*self }
     }
 
     /// The longest frame that goes by an interface of this MTU, in bytes without FCS.
@@ -229,6 +245,7 @@ impl XdpQueue {
             sizes: RingSizes { transmit: TRANSMIT_FRAMES, receive: receive_frames(self.options) },
             copy: self.options.copy,
             busy_poll: self.options.busy_poll,
+            several: needs_several_buffers(self.facts.mtu),
         };
         if let Some(first) = &self.first {
             let (socket, ring) = first.beside(queue, options)?;
@@ -236,6 +253,8 @@ impl XdpQueue {
         }
         let (socket, QueueRings { completion, mut fill }, ring) =
             XdpSocket::first(queue, &self.umem, options)?;
+        // an older kernel has none
+        self.facts = Arc::new(self.facts.with_several(socket.several));
         if let Some(receive) = &self.receive {
             // there are as many places as chunks
             (0..receive.len()).for_each(|number| {
@@ -270,6 +289,7 @@ fn facts(link: &Link, umem: &Umem, options: XdpOptions) -> QueueFacts {
         speed: link.speed,
         busy_poll: options.busy_poll,
         huge: umem.is_huge(),
+        several: false,
         frame_max: BufferLen::new(umem.chunk() as u32 - HEADROOM),
     }
 }

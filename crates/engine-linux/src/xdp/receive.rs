@@ -11,12 +11,58 @@ use wirebeat_units::{Nanos, PacketLen, fault};
 
 use super::ENGINE;
 use super::queue::{HEADER_MAX, QueueFacts, ReceiveHalf, Shelf, XdpQueue};
+use super::ring::MORE;
 use super::steering::Steering;
 use crate::link;
 use crate::sys::{self, poll_until, refused};
 
 /// After so many frames their chunks go back to the kernel, and the clock is read again.
 const BATCH: u32 = 64;
+
+/// A frame that lies in several chunks, as far as they were there: put together by a copy.
+#[derive(Debug)]
+struct Joining {
+    /// Its bytes so far. There is room for the longest frame.
+    bytes: Vec<u8>,
+    /// Its last piece is not there.
+    open: bool,
+    /// It is too long, or a piece of it lies where none can.
+    wrong: bool,
+    /// Frames that were wrong.
+    lost: u64,
+}
+
+impl Joining {
+    /// For frames of up to `longest` bytes.
+    fn new(longest: usize) -> Joining {
+        Joining { bytes: Vec::with_capacity(longest), open: false, wrong: false, lost: 0 }
+    }
+
+    /// Forgets what is there of a frame.
+    fn clear(&mut self) {
+        self.bytes.clear();
+        (self.open, self.wrong) = (false, false);
+    }
+
+    /// Takes the next piece of a frame, and gives the frame where that was the last one.
+    #[inline]
+    fn take(&mut self, piece: Option<&[u8]>, more: bool) -> Option<&[u8]> {
+        if !self.open {
+            self.clear();
+        }
+        self.open = more;
+        match piece {
+            // no more than there is room for: nothing is allocated here
+            Some(piece) if self.bytes.len() + piece.len() <= self.bytes.capacity() => {
+                self.bytes.extend_from_slice(piece);
+            }
+            _ => self.wrong = true,
+        }
+        let whole = !more;
+        self.lost += u64::from(whole && self.wrong);
+        (whole && !self.wrong).then_some(&*self.bytes)
+    }
+}
 
 /// The receiver of the xdp engine: one queue.
 #[derive(Debug)]
@@ -27,6 +73,7 @@ pub struct XdpRx {
     shelf: Arc<Shelf>,
     /// The number of the queue.
     number: u32,
+    joining: Joining,
     /// Frames that the socket had lost when this run began.
     lost_before: u64,
     gone: bool,
@@ -43,11 +90,13 @@ impl XdpRx {
         let number = queue.number();
         let half = queue.take_receive()?;
         let caps = RxCaps { mode: half.facts.mode(&half.socket), view: View::Frame };
+        let joined = if half.facts.several { half.facts.frame_max.size() } else { 0 };
         let mut port = XdpRx {
             caps,
             half: ManuallyDrop::new(half),
             shelf: queue.shelf(),
             number,
+            joining: Joining::new(joined),
             lost_before: 0,
             gone: false,
             steering: None,
@@ -82,17 +131,24 @@ impl XdpRx {
     fn begin(&mut self, steering: &Arc<Steering>) -> Result<(), PortError> {
         // once around: what is there now
         self.take(&mut |_| {});
-        self.lost_before = self.half.socket.receive_drops();
+        self.joining.clear();
+        self.lost_before = self.lost();
         steering.add(self.number, self.half.socket.as_fd())?;
         self.steering = Some(Arc::clone(steering));
         Ok(())
     }
 
-    /// Gives what has arrived to `sink`, and the chunks back to the kernel; once around at most. The time of a frame is when
-    /// it was seen here: those of a batch that are there at one look have the same.
+    /// Frames that the socket lost, or that could not be put together.
+    fn lost(&self) -> u64 {
+        self.half.socket.receive_drops().saturating_add(self.joining.lost)
+    }
+
+    /// Gives what has arrived to `sink`, and the chunks back to the kernel; once around at most. Says how many frames that
+    /// were. The time of a frame is when it was seen here: those of a batch that are there at one look have the same.
     fn take(&mut self, sink: &mut impl FnMut(&Arrival<'_>)) -> usize {
+        let joining = &mut self.joining;
         let ReceiveHalf { rx, fill, memory, .. } = &mut *self.half;
-        let mut taken = 0;
+        let (mut taken, mut frames) = (0, 0);
         while taken < memory.len() {
             let some = rx.available().min(BATCH);
             if some == 0 {
@@ -102,9 +158,16 @@ impl XdpRx {
             for _ in 0..some {
                 let Some(frame) = rx.pop() else { break };
                 taken += 1;
-                if let Some(bytes) = memory.bytes(frame.address, frame.len) {
+                let piece = memory.bytes(frame.address, frame.len);
+                let more = frame.options & MORE != 0;
+                let whole = match joining.open || more {
+                    false => piece,
+                    true => joining.take(piece, more),
+                };
+                if let Some(bytes) = whole {
+                    frames += 1;
                     // virtual links bring short frames without their padding
-                    let frame_len = PacketLen::new(frame.len).buffer().with_fcs();
+                    let frame_len = PacketLen::new(bytes.len() as u32).buffer().with_fcs();
                     sink(&Arrival { at, timed: true, bytes, frame_len, ends: None });
                 }
                 if let Some(number) = memory.number(frame.address) {
@@ -115,7 +178,7 @@ impl XdpRx {
             rx.release();
             fill.publish();
         }
-        taken
+        frames
     }
 
     /// Has the driver look into the fill ring, where it waits for that.
@@ -159,17 +222,23 @@ impl Drop for XdpRx {
     }
 }
 
-/// That a chunk holds every frame that may arrive.
+/// That a chunk, or several, hold every frame that may arrive.
 fn check_mtu(facts: &QueueFacts, mtu: u32) -> Result<(), PortError> {
     let most = facts.frame_max.get();
     if mtu.saturating_add(HEADER_MAX) <= most {
         return Ok(());
     }
+    let what = match facts.several {
+        true => "are longer than those of jumbo packets, the longest that it receives",
+        false => {
+            "do not fit a chunk of memory, and this kernel or driver knows no frames of several (Linux 6.6)"
+        }
+    };
     Err(PortError::missing(
         ENGINE,
         &facts.interface,
         fault!(
-            "frames of its MTU of {mtu} do not fit a chunk of memory";
+            "frames of its MTU of {mtu} {what}";
             "lower it with 'ip link set {} mtu {}', or use --engine packet", facts.interface, most - HEADER_MAX
         ),
     ))
@@ -200,7 +269,7 @@ impl RxPort for XdpRx {
     }
 
     fn receive_drops(&self) -> u64 {
-        self.half.socket.receive_drops().saturating_sub(self.lost_before)
+        self.lost().saturating_sub(self.lost_before)
     }
 
     fn rest(&mut self) -> bool {
@@ -208,5 +277,32 @@ impl RxPort for XdpRx {
             steering.rest();
         }
         !self.gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_put_together_and_what_is_too_long_is_lost() {
+        let mut joining = Joining::new(8);
+        assert_eq!(joining.take(Some(b"abc"), true), None);
+        assert_eq!(joining.take(Some(b"def"), true), None);
+        assert_eq!(joining.take(Some(b"gh"), false), Some(&b"abcdefgh"[..]));
+        assert_eq!(joining.take(Some(b"ij"), true), None);
+        assert_eq!(joining.take(Some(b"k"), false), Some(&b"ijk"[..]));
+        // one byte too long, and a piece that lies nowhere
+        for wrong in [[Some(&b"abcdefgh"[..]), Some(b"i")], [Some(b"a"), None], [None, Some(b"a")]]
+        {
+            let [first, last] = wrong;
+            assert_eq!(joining.take(first, true), None);
+            assert_eq!(joining.take(last, false), None);
+        }
+        assert_eq!((joining.lost, joining.bytes.capacity()), (3, 8));
+        // the rest of a frame of an earlier run is forgotten
+        assert_eq!(joining.take(Some(b"old"), true), None);
+        joining.clear();
+        assert_eq!(joining.take(Some(b"new"), false), Some(&b"new"[..]));
     }
 }

@@ -15,6 +15,9 @@ use crate::memory::Memory;
 /// The flag by which the kernel says that it has to be woken (`linux/if_xdp.h`).
 const NEED_WAKEUP: u32 = libc::XDP_RING_NEED_WAKEUP;
 
+/// The option of a descriptor whose frame goes on in the next one (`linux/if_xdp.h`, Linux 6.6).
+pub(super) const MORE: u32 = libc::XDP_PKT_CONTD;
+
 /// Where the parts of a ring lie in its memory, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RingLayout {

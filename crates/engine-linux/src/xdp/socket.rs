@@ -56,6 +56,8 @@ pub(super) struct SocketOptions {
     pub(super) copy: XdpCopy,
     /// Whether the thread that calls serves the card's queue itself (SO_PREFER_BUSY_POLL).
     pub(super) busy_poll: bool,
+    /// Whether frames may lie in several chunks, where the kernel can do that.
+    pub(super) several: bool,
 }
 
 /// A socket that is bound.
@@ -64,6 +66,8 @@ pub(super) struct XdpSocket {
     file: OwnedFd,
     /// Whether the driver sends from the UMEM and receives into it itself.
     pub(super) zero_copy: bool,
+    /// Whether a frame may lie in several chunks.
+    pub(super) several: bool,
 }
 
 /// The rings that belong to the queue, whichever its sockets are.
@@ -153,8 +157,8 @@ impl XdpSocket {
         let of_queue = QueueRings::of(&file, options.sizes).map_err(rings)?;
         let frames = frame_ring::<R>(&file, options.sizes).map_err(rings)?;
         prepare(&file, on, options.busy_poll)?;
-        bind(&file, queue, options.copy)?;
-        Ok((XdpSocket::over(file, on)?, of_queue, frames))
+        let several = bind(&file, queue, options)?;
+        Ok((XdpSocket::over(file, on, several)?, of_queue, frames))
     }
 
     /// Makes a socket for the other direction of the queue that `self` has.
@@ -171,14 +175,14 @@ impl XdpSocket {
         let flags = libc::XDP_SHARED_UMEM;
         bind_once(&file, queue, flags, self.file.as_raw_fd() as u32)
             .map_err(|error| refused("sharing the memory of an AF_XDP socket", on, error))?;
-        Ok((XdpSocket::over(file, on)?, frames))
+        Ok((XdpSocket::over(file, on, self.several)?, frames))
     }
 
-    fn over(file: OwnedFd, on: &str) -> Result<XdpSocket, PortError> {
+    fn over(file: OwnedFd, on: &str, several: bool) -> Result<XdpSocket, PortError> {
         let options: [u32; 1] = sys::option(&file, (libc::SOL_XDP, libc::XDP_OPTIONS))
             .map_err(|error| refused("asking how an AF_XDP socket works", on, error))?;
         let zero_copy = options[0] & libc::XDP_OPTIONS_ZEROCOPY != 0;
-        Ok(XdpSocket { file, zero_copy })
+        Ok(XdpSocket { file, zero_copy, several })
     }
 
     /// Has the kernel look at what is to be sent.
@@ -387,9 +391,9 @@ fn memory_of<T: Descriptor>(
     Memory::of_socket_at(file.as_fd(), len, offset)
 }
 
-/// Binds to the queue, as soon as nobody else has it.
-fn bind(file: &OwnedFd, queue: BoundQueue<'_>, copy: XdpCopy) -> Result<(), PortError> {
-    let on = queue.interface;
+/// Binds to the queue, as soon as nobody else has it. Says whether a frame may lie in several chunks.
+fn bind(file: &OwnedFd, queue: BoundQueue<'_>, options: SocketOptions) -> Result<bool, PortError> {
+    let (on, copy) = (queue.interface, options.copy);
     let flags = |copy| {
         libc::XDP_USE_NEED_WAKEUP
             | match copy {
@@ -399,11 +403,21 @@ fn bind(file: &OwnedFd, queue: BoundQueue<'_>, copy: XdpCopy) -> Result<(), Port
             }
     };
     let number = queue.number;
+    let mut several = options.several;
     for _ in 0..TRIES {
-        let Err(error) = bind_once(file, queue, flags(copy), 0) else { return Ok(()) };
-        if error.raw_os_error() == Some(libc::EBUSY) {
-            thread::sleep(PAUSE);
-            continue;
+        let more = if several { libc::XDP_USE_SG } else { 0 };
+        let Err(error) = bind_once(file, queue, flags(copy) | more, 0) else { return Ok(several) };
+        match error.raw_os_error() {
+            Some(libc::EBUSY) => {
+                thread::sleep(PAUSE);
+                continue;
+            }
+            // kernels before 6.6 do not know it, and not all drivers do it without a copy
+            Some(libc::EINVAL | libc::EOPNOTSUPP) if several => {
+                several = false;
+                continue;
+            }
+            _ => {}
         }
         // a socket that failed to bind may try again: where copying works, the driver is what refused
         let refuses =

@@ -15,12 +15,12 @@ use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_units::fault;
 
 use super::ENGINE;
-use crate::kernel::Attachment;
 use crate::kernel::configure::FilterWords;
 use crate::kernel::known_headers::KnownHeaders;
 use crate::kernel::load::{entries, system};
 use crate::kernel::skeletons::steer::SteerSkelBuilder;
 use crate::kernel::verifier;
+use crate::kernel::{Attachment, SEVERAL_BUFFERS};
 
 /// The numbers that a probe can have for its flow, and how many of them a word of the program's map has.
 const FLOWS: usize = 1 << 16;
@@ -147,6 +147,10 @@ fn load(
         }
         rodata.datagrams = u32::from(config.datagrams);
         rodata.fragments = u32::from(options.fragments);
+        rodata.several = u32::from(attachment.sees_several_buffers());
+    }
+    if attachment.sees_several_buffers() {
+        open.progs.wb_steer.set_flags(SEVERAL_BUFFERS);
     }
     let skeleton = open.load().map_err(failed("loading the steering program"))?;
     known.fill(&skeleton.maps.headers, 1).map_err(failed("writing headers of flows"))?;

@@ -11,9 +11,9 @@ use wirebeat_netlink::Link;
 use wirebeat_units::{Nanos, fault};
 
 use super::ENGINE;
-use super::frames::TxFrames;
+use super::frames::{Pieces, TxFrames};
 use super::queue::{QueueFacts, Shelf, TransmitHalf, XdpQueue};
-use super::ring::FrameDescriptor;
+use super::ring::{FrameDescriptor, MORE};
 use crate::link;
 use crate::sys::refused;
 
@@ -45,7 +45,7 @@ impl XdpTx {
     /// Somebody has the half, the queue cannot be bound, or planned frames are too long.
     pub fn open(queue: &mut XdpQueue, plan: &TxPlan) -> Result<XdpTx, PortError> {
         let half = queue.take_transmit()?;
-        let frames = TxFrames::new(half.memory.len(), plan.tags);
+        let frames = frames_of(&half, plan);
         let caps = TxCaps {
             engine: ENGINE,
             mode: half.facts.mode(&half.socket),
@@ -80,7 +80,11 @@ impl XdpTx {
         if let Err(Errno::NXIO | Errno::NODEV) = self.half.socket.wake_to_transmit() {
             return Ok(false);
         }
-        self.frames.rearm(plan.tags);
+        match self.frames.pieces() == pieces_of(&self.half, plan) {
+            true => self.frames.rearm(plan.tags),
+            // the kernel has no chunk of those before
+            false => self.frames = frames_of(&self.half, plan),
+        }
         (self.caps.frame_max, self.caps.link) = (plan.frame_max.size(), link.speed);
         self.stalls = 0;
         Ok(true)
@@ -177,6 +181,16 @@ impl Drop for XdpTx {
     }
 }
 
+/// How frames of `plan` lie in the memory.
+fn pieces_of(half: &TransmitHalf, plan: &TxPlan) -> Pieces {
+    Pieces::of(plan.frame_max.size(), half.memory.chunk())
+}
+
+/// The frames of `plan`, none of which is there yet.
+fn frames_of(half: &TransmitHalf, plan: &TxPlan) -> TxFrames {
+    TxFrames::new(half.memory.len(), pieces_of(half, plan), plan.tags)
+}
+
 /// That an interface and the memory carry the frames that are planned.
 fn check_length(facts: &QueueFacts, mtu: u32, plan: &TxPlan) -> Result<(), PortError> {
     let longest = facts.longest(mtu);
@@ -212,17 +226,26 @@ impl TxPort for XdpTx {
     }
 
     fn slot(&mut self, index: usize) -> &mut [u8] {
-        let position = self.frames.position(index);
-        self.half.memory.chunk_mut(position)
+        let first = self.frames.reserved_chunk(index);
+        self.half.memory.chunks_mut(first, self.frames.pieces().most)
     }
 
     fn commit(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
         let first = self.frames.commit(metas, self.caps.frame_max)?;
         let TransmitHalf { tx, memory, .. } = &mut *self.half;
+        let chunk = self.frames.pieces().chunk;
         for (index, meta) in metas.iter().enumerate() {
-            let address = memory.address(first.wrapping_add(index));
-            // the ring has as many places as there are chunks
-            tx.push(FrameDescriptor { address, len: meta.len.into(), options: 0 });
+            let mut number = self.frames.first_chunk(first.wrapping_add(index));
+            let mut left = usize::from(meta.len);
+            while left > 0 {
+                let len = left.min(chunk);
+                left -= len;
+                let options = if left > 0 { MORE } else { 0 };
+                // the ring has as many places as there are chunks
+                let address = memory.address(number);
+                tx.push(FrameDescriptor { address, len: len as u32, options });
+                number += 1;
+            }
         }
         tx.publish();
         Ok(())

@@ -1,4 +1,5 @@
-//! The memory that frames lie in, shared with the kernel: chunks of one size, each for one frame.
+//! The memory that frames lie in, shared with the kernel: chunks of one size. A frame lies in one, or in several where it is
+//! longer; those that are built here lie side by side.
 //!
 //! A transmitter and a receiver of one queue have a part each ([`UmemPart`]). Knows no sockets and no rings. Addresses are
 //! offsets from the start of all of it, as in descriptors.
@@ -93,6 +94,11 @@ impl UmemPart {
         self.chunks
     }
 
+    /// Bytes of a chunk.
+    pub(super) fn chunk(&self) -> usize {
+        self.umem.chunk
+    }
+
     /// Where chunk `number` begins; numbers go round.
     pub(super) fn address(&self, number: usize) -> u64 {
         ((self.first + number % self.chunks.max(1)) * self.umem.chunk) as u64
@@ -104,12 +110,14 @@ impl UmemPart {
         number.checked_sub(self.first).filter(|number| *number < self.chunks)
     }
 
-    /// Chunk `number`, to build a frame in; numbers go round.
-    pub(super) fn chunk_mut(&mut self, number: usize) -> &mut [u8] {
-        let base = self.umem.memory.pointer(self.address(number) as usize, self.umem.chunk);
-        // SAFETY: `chunk` initialised bytes of the mapping, which no other part has. The caller has the chunk: the kernel
+    /// The `count` chunks from number `first` on, to build a frame in: fewer where the part ends.
+    pub(super) fn chunks_mut(&mut self, first: usize, count: usize) -> &mut [u8] {
+        let first = first % self.chunks.max(1);
+        let len = count.min(self.chunks - first) * self.umem.chunk;
+        let base = self.umem.memory.pointer(self.address(first) as usize, len);
+        // SAFETY: `len` initialised bytes of the mapping, which no other part has. The caller has the chunks: the kernel
         // reads only those whose addresses are in its rings. The reference borrows `self`.
-        unsafe { std::slice::from_raw_parts_mut(base, self.umem.chunk) }
+        unsafe { std::slice::from_raw_parts_mut(base, len) }
     }
 
     /// The `len` bytes from `address` on, where those lie in one chunk of this part.
@@ -143,8 +151,8 @@ mod tests {
         assert_eq!((umem.len(), first.len(), second.len()), (16_384, 4, 4));
         assert_eq!((first.address(5), second.address(0), second.address(5)), (2048, 8192, 10_240));
         for number in 0..4 {
-            first.chunk_mut(number).fill(number as u8);
-            second.chunk_mut(number).fill(0x80 | number as u8);
+            first.chunks_mut(number, 1).fill(number as u8);
+            second.chunks_mut(number, 1).fill(0x80 | number as u8);
         }
         for number in 0..4 {
             let [mine, theirs] = [&first, &second]
@@ -152,6 +160,18 @@ mod tests {
             assert!(mine.iter().all(|byte| *byte == number as u8));
             assert!(theirs.iter().all(|byte| *byte == 0x80 | number as u8));
         }
+    }
+
+    #[test]
+    fn chunks_of_a_long_frame_lie_side_by_side_and_end_with_the_part() {
+        let umem = Arc::new(Umem::new(8, 4096).unwrap());
+        let [mut first, mut second] = umem.divide(4);
+        first.chunks_mut(1, 3).fill(1);
+        assert_eq!((first.chunks_mut(2, 3).len(), second.chunks_mut(3, 3).len()), (8192, 4096));
+        second.chunks_mut(0, 4).fill(2);
+        let of = |part: &UmemPart, number| part.bytes(part.address(number), 4096).unwrap()[4095];
+        assert_eq!([0, 1, 3].map(|number| of(&first, number)), [0, 1, 1]);
+        assert_eq!(of(&second, 0), 2);
     }
 
     #[test]

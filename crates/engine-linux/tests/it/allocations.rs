@@ -205,6 +205,7 @@ fn fed(cable: &Testbed, frames: u64) -> u64 {
         shared: None,
         attachment: None,
         link: None,
+        observe: None,
     };
     let mut port = cable.a.namespace.run(|| KernelTx::open(options)).unwrap().unwrap();
     let start = MonotonicClock.now().saturating_add(Nanos::from_millis(5));

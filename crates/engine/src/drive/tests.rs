@@ -6,6 +6,7 @@ use std::thread;
 
 use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::meter::{Flows, Meter, MeterConfig};
+use wirebeat_meter::observation::Judged;
 use wirebeat_traffic::compile::{Link as Imaginary, Links, compile};
 use wirebeat_traffic::program::{Late, Pace, Program};
 use wirebeat_traffic::scenario::Scenario;
@@ -16,9 +17,11 @@ use wirebeat_wire::probe::Probe;
 
 use super::{Driven, Job, LineLimit, LiveTx, Plan, RunTimes, Sequences, TxFlowStats, drive};
 use crate::clock::{Clock, Wait};
-use crate::collect::{LiveRx, Manner, collect_and_tell};
+use crate::collect::{ArrivalTap, LiveRx, Manner, collect_and_tell};
 use crate::loopback::{self, Link, LoopbackRx, LoopbackTx, VirtualClock};
-use crate::port::{Amount, Fate, Fates, PortError, RxPort, TxCaps, TxMeta, TxPort, TxTotals};
+use crate::port::{
+    Amount, Arrival, Fate, Fates, PortError, RxPort, TxCaps, TxMeta, TxPort, TxTotals,
+};
 
 const START: Nanos = Nanos::from_secs(1);
 
@@ -553,6 +556,17 @@ fn a_run_that_is_stopped_beforehand_sends_nothing() {
     assert!(arrivals(&mut b).is_empty());
 }
 
+/// Counts what it sees.
+#[derive(Default)]
+struct Counting(u64);
+
+impl ArrivalTap for Counting {
+    fn arrived(&mut self, _: &Arrival<'_>, judged: &Judged) {
+        assert_eq!((judged.flow, judged.sequence), (Some(0), Some(self.0 as u32)));
+        self.0 += 1;
+    }
+}
+
 /// It was looked at every 10 ms whether there were enough: `--count 50` ended at 55.
 #[test]
 fn a_receiver_ends_with_the_frame_that_makes_its_count() {
@@ -560,12 +574,12 @@ fn a_receiver_ends_with_the_frame_that_makes_its_count() {
     let (mut a, mut b) = pair(&world.clock, Link::default());
     world.drive(&mut a, Shard::WHOLE);
     let config = MeterConfig { flows: Flows::Any(1), ..MeterConfig::default() };
-    let (mut meter, live, mut told) = (Meter::new(config), LiveRx::default(), 0);
+    let (mut meter, live, mut told) = (Meter::new(config), LiveRx::default(), Counting(0));
     let more = (&world.stop, &live);
     let at = (&mut b, &world.clock, Manner::Silent);
-    collect_and_tell(at, &mut meter, more, 50, |_| told += 1).unwrap();
+    collect_and_tell(at, &mut meter, more, 50, &mut told).unwrap();
     let frames = meter.summary().flows[&0].frames;
-    assert_eq!((frames, told, live.frames.load(Ordering::Relaxed)), (50, 50, 50));
+    assert_eq!((frames, told.0, live.frames.load(Ordering::Relaxed)), (50, 50, 50));
 }
 
 #[test]

@@ -48,8 +48,12 @@ pub const BASE: u64 = 1 << 32;
 /// What an arrival turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SequenceStanding {
-    /// The first of its number.
+    /// The first of its number, and no higher one before.
     New,
+    /// The first of its number, behind a higher one.
+    Reordered,
+    /// Behind all that the window reaches: counted as the first of its number, which nobody can know.
+    BeyondWindow,
     /// Its number was seen before.
     Duplicate,
     /// In doubt: counted when the next one has arrived, or when a summary is asked for.
@@ -279,21 +283,21 @@ impl SequenceTracker {
             }
             Mark::Behind => {
                 self.count_late(number);
-                return SequenceStanding::New;
+                return SequenceStanding::BeyondWindow;
             }
         }
         if self.order.note(number, sent, memory) {
             if let Some(queue) = &self.queue {
                 queue.publish(number, sent);
             }
-        } else {
-            self.counts.reordered += 1;
-            if let Some(extent) = self.order.extent(number) {
-                let extent = i64::try_from(extent).unwrap_or(i64::MAX);
-                self.extent.record(extent, Measure::Extent, memory);
-            }
+            return SequenceStanding::New;
         }
-        SequenceStanding::New
+        self.counts.reordered += 1;
+        if let Some(extent) = self.order.extent(number) {
+            let extent = i64::try_from(extent).unwrap_or(i64::MAX);
+            self.extent.record(extent, Measure::Extent, memory);
+        }
+        SequenceStanding::Reordered
     }
 
     /// Deals with an arrival that is not simply near.
@@ -307,7 +311,7 @@ impl SequenceTracker {
         if let NumberPlace::Late(number) = place {
             self.settle(memory);
             self.count_late(number);
-            return SequenceStanding::New;
+            return SequenceStanding::BeyondWindow;
         }
         if let Some(held) = self.order.held {
             let step = arrival.wire.wrapping_sub(held.wire) as i32;

@@ -6,8 +6,8 @@
 use super::cards;
 use crate::human;
 use crate::model::{
-    DelayClock, End, Finding, FindingKind, FlowReport, LossBasis, QueueChoice, Received, Relation,
-    Report, Sent, Station, Thread, Verdict,
+    CaptureKind, DelayClock, End, Finding, FindingKind, FlowReport, LossBasis, QueueChoice,
+    Received, Relation, Report, Sent, Station, Thread, Verdict,
 };
 
 /// A sent rate further from the offered than this, in millionths, is worth a finding: 0.01 %.
@@ -39,6 +39,7 @@ pub fn findings(report: &Report, at_interfaces: Option<u64>, machine: Vec<String
         (FindingKind::ReaderBehind, reader_behind(report)),
         (FindingKind::RecordsLeftOut, left_out(report)),
         (FindingKind::TimesHeldBack, held_back(report)),
+        (FindingKind::CaptureIncomplete, capture_incomplete(report)),
         (FindingKind::RateMissed, rate_missed(report)),
         (FindingKind::DeparturesLate, departures_late(report)),
         (FindingKind::ClockUncertain, clock(report)),
@@ -232,6 +233,29 @@ fn receiver_drops(report: &Report) -> Option<String> {
             if drops == 1 { "counts" } else { "count" },
             if drops == 1 { "it" } else { "them" },
         )
+    })
+}
+
+/// The measurements are of all frames; who looks for one in the file has to know that it may not be there.
+fn capture_incomplete(report: &Report) -> Option<String> {
+    let first =
+        report.captures.iter().find(|capture| capture.lost > 0 || capture.error.is_some())?;
+    let what = match first.kind {
+        CaptureKind::Frames => "capture",
+        CaptureKind::PacketLog => "packet log",
+    };
+    let of = first.port.as_ref().map_or_else(String::new, |port| format!(" of port '{port}'"));
+    Some(match &first.error {
+        Some(error) => format!(
+            "the {what}{of} ended after {}: {error}; the measurements are of all frames",
+            frames(first.frames)
+        ),
+        None => format!(
+            "the {what}{of} lacks {} that {} measured: they came faster than the writer or the disk took them; choose with a \
+             filter, keep fewer bytes of each, or write to memory (/dev/shm)",
+            frames(first.lost),
+            if first.lost == 1 { "was" } else { "were" },
+        ),
     })
 }
 

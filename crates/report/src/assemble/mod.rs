@@ -20,7 +20,7 @@ use wirebeat_meter::summary::{Distribution, MeterSummary};
 use wirebeat_units::{FrameRate, Nanos};
 
 use crate::model::{
-    Change, Cost, DelayClock, End, Json, MemberKind, Outage, Relation, Replay, Report,
+    Capture, Change, Cost, DelayClock, End, Json, MemberKind, Outage, Relation, Replay, Report,
     SCHEMA_VERSION, Sizes, Station, Verdict, Volume,
 };
 use crate::time::rfc3339;
@@ -54,6 +54,8 @@ pub struct RunFacts {
     pub outages: Vec<Outage>,
     /// What was recorded and sent again.
     pub replays: Vec<Replay>,
+    /// What was kept of the frames.
+    pub captures: Vec<Capture>,
 }
 
 /// How the clocks of sender and receiver relate.
@@ -218,6 +220,7 @@ pub fn assemble(
         changes: facts.changes,
         outages: facts.outages,
         replays: facts.replays,
+        captures: facts.captures,
         others,
         findings: Vec::new(),
         consistency_checks,

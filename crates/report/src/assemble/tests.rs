@@ -25,6 +25,7 @@ fn facts() -> RunFacts {
         changes: Vec::new(),
         outages: Vec::new(),
         replays: Vec::new(),
+        captures: Vec::new(),
     }
 }
 

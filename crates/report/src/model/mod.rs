@@ -5,6 +5,7 @@
 //! that there is no such value, never zero; in flows such a field is left out, because there may be tens of thousands of
 //! them. A change that readers could notice raises [`SCHEMA_VERSION`]; new fields alone do not.
 
+mod capture;
 mod card;
 mod flow;
 mod interval;
@@ -13,6 +14,7 @@ mod replay;
 mod station;
 mod stats;
 
+pub use capture::{Capture, CaptureKind};
 pub use card::{
     Card, CardChange, CardCoalescing, CardCounter, CardPause, CardRings, CardRss, CounterMeaning,
     CounterSource, QueueChoice, QueueFrames, QueueShare, TransmitQueue,
@@ -82,6 +84,9 @@ pub struct Report {
     /// What was recorded and sent again, by flow.
     #[serde(default)]
     pub replays: Vec<Replay>,
+    /// The frames that were kept in files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub captures: Vec<Capture>,
     /// Frames that reached the receiver and belong to no flow; `null` without a receiver.
     pub others: Option<Others>,
     /// What limited the run or makes its numbers less certain; the gravest first.
@@ -280,6 +285,8 @@ pub enum FindingKind {
     RecordsLeftOut,
     /// Frames of a capture left later than their times say, because those were before that of the frame before.
     TimesHeldBack,
+    /// Frames were measured and are not in the capture or the packet log.
+    CaptureIncomplete,
     /// The sender was slower, or faster, than asked.
     RateMissed,
     /// The sender was late by more than the time between frames.

@@ -40,6 +40,10 @@ pub struct Station {
     /// How they were taken from a sender; absent where nobody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interruptions: Option<Interruptions>,
+    /// Who stamps the frames, and when: "the kernel, in the driver before the stack (XDP)". Where the card stamps,
+    /// `hardware_timestamps` says more.
+    #[serde(default)]
+    pub timestamps: String,
     /// The clock that its times are read from.
     pub clock: Clock,
     /// What its card stamped, by a clock of its own; absent where the system stamps.

@@ -28,6 +28,7 @@ pub fn report(report: &Report, rendering: Rendering) -> String {
     let mut parts = vec![headline(report, style), overview::table(report, style)];
     parts.extend(overview::findings(report, style));
     parts.extend(overview::changes(report, style));
+    parts.extend(overview::captures(report, style));
     if rendering.details {
         parts.extend(flow::flows(report, style));
         parts.push(run::run(report, style));

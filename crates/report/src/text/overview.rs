@@ -4,12 +4,14 @@ use super::WIDTH;
 use super::style::{Style, clean, cut, hang};
 use super::table::{Cell, NOTHING, Table};
 use crate::human;
-use crate::model::{Change, ChangeOrigin, FlowReport, Rates, Report, Stats};
+use crate::model::{Capture, CaptureKind, Change, ChangeOrigin, FlowReport, Rates, Report, Stats};
 
 /// Flows that have a line of their own.
 const FLOWS: usize = 50;
 /// Changes that have a line of their own.
 const CHANGES: usize = 20;
+/// Captures that have a line of their own.
+const CAPTURES: usize = 20;
 /// Columns of a flow's name.
 const NAME: usize = 16;
 
@@ -101,6 +103,47 @@ pub fn changes(report: &Report, style: Style) -> Option<String> {
         out += &format!("  - … {} more\n", human::count(more as u64));
     }
     Some(out)
+}
+
+/// What was kept of the frames; `None` when nothing was.
+pub fn captures(report: &Report, style: Style) -> Option<String> {
+    if report.captures.is_empty() {
+        return None;
+    }
+    let mut out = style.strong("files") + "\n";
+    for capture in report.captures.iter().take(CAPTURES) {
+        out += &hang("  - ", &clean(&self::capture(capture)), WIDTH);
+        out.push('\n');
+    }
+    if let Some(more) = report.captures.len().checked_sub(CAPTURES).filter(|&more| more > 0) {
+        out += &format!("  - … {} more\n", human::count(more as u64));
+    }
+    Some(out)
+}
+
+fn capture(capture: &Capture) -> String {
+    let kind = match capture.kind {
+        CaptureKind::Frames => "capture",
+        CaptureKind::PacketLog => "packet log",
+    };
+    let of = capture.port.as_ref().map_or_else(String::new, |port| format!(" of port '{port}'"));
+    let files = match &capture.files[..] {
+        [] => "standard output".to_owned(),
+        [one] => one.clone(),
+        [first, .., last] => {
+            format!("{}, {first} to {last}", human::counted(capture.files.len() as u64, "file"))
+        }
+    };
+    let (frames, bytes) =
+        (human::counted(capture.frames, "frame"), human::bytes(capture.bytes as f64));
+    let mut text = format!("{kind}{of}: {frames}, {bytes}, {files}");
+    for (frames, what) in [(capture.filtered, "left out"), (capture.lost, "lost for it")] {
+        if frames > 0 {
+            text += &format!("; {} {what}", human::count(frames));
+        }
+    }
+    text += &format!("; times: {}", capture.timestamps);
+    text
 }
 
 /// What limited the run; `None` when nothing did.

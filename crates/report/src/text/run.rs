@@ -200,6 +200,9 @@ fn station(label: &str, station: &Station, lines: &mut Lines) {
     let bound = clock.offset_bound_ns.map(|bound| human::time(bound as f64));
     let bound = bound.map_or_else(String::new, |bound| format!(", within {bound}"));
     lines.entry("", format!("clock {}, {}{bound}", clock.name, clock.synchronisation));
+    if !station.timestamps.is_empty() {
+        lines.entry("", format!("timestamps by {}", station.timestamps));
+    }
     for told in station.hardware_timestamps.iter().flat_map(stamps) {
         lines.entry("", told);
     }

@@ -53,7 +53,7 @@ impl EngineCheck {
     }
 }
 
-fn sentence<S: Serializer>(fault: &Fault, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn sentence<S: Serializer>(fault: &Fault, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(fault)
 }
 

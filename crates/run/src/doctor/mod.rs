@@ -1,12 +1,13 @@
 //! Usable engines, and sources of measurement error on this machine.
 //!
 //! [`diagnose`] tries each engine (`engines.rs`) without touching an interface that carries traffic, and
-//! judges the facts that `wirebeat-host` gathers (`rules.rs`, one rule for each). The result is plain
-//! data; how it is shown is the business of control planes.
+//! judges the facts that `wirebeat-host` gathers (`rules.rs`, one rule for each). [`self_test`] sends on an interface that its
+//! owner names (`selftest/`). The result is plain data; how it is shown is the business of control planes.
 
 mod address;
 mod engines;
 mod rules;
+mod selftest;
 
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ use wirebeat_traffic::engines::Engine;
 pub use address::reachable_address;
 pub use engines::{EngineCheck, Usability, probe};
 pub use rules::Finding;
+pub use selftest::{
+    Load, Measured, SelfTest, SelfTestRequest, Trial, TrialResult, UNKNOWN_STATION, self_test,
+};
 pub use wirebeat_host::Interface;
 
 /// How long the noise of the machine is listened to. CPU time is counted in ticks of 10 ms, so that less

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use wirebeat_engine_linux::kernel::{
-    self, FRAME_MAX, KernelOptions, KernelReceiver, KernelTx, ReceiveOptions, SharedSequences,
+    self, FRAME_MAX, KernelOptions, KernelReceiver, KernelTx, ObservationOptions, ReceiveOptions,
+    SharedSequences,
 };
 use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_host::Machine;
@@ -20,6 +21,7 @@ use super::{
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
 use crate::receivers::{Receiver, Receiving};
+use crate::tapping::{Observing, PortTaps};
 
 /// What to use where this engine cannot serve.
 const ANOTHER: &str = "use the engine 'packet'";
@@ -83,11 +85,15 @@ impl super::Driver for Driver {
             true => Some(Arc::new(SharedSequences::new(counters(opening, cores))?)),
             false => None,
         };
-        let open = |core: &TxCore| -> Result<Box<dyn Transmitter>, RunError> {
+        let open = |(number, core): (usize, &TxCore)| -> Result<Box<dyn Transmitter>, RunError> {
             let options = sending((port, link), opening, core, sequences.clone());
-            Ok(on_real_time(port.enter(|| KernelTx::open(options))??))
+            let mut opened = port.enter(|| KernelTx::open(options))??;
+            if let (Some(sent), Some(told)) = (opening.sent_taps, opened.observations()) {
+                sent.observe(told, sent.of_sender(number, opening.program))?;
+            }
+            Ok(on_real_time(opened))
         };
-        cores.iter().map(open).collect()
+        cores.iter().enumerate().map(open).collect()
     }
 
     fn rearm_transmitter(
@@ -112,8 +118,9 @@ impl super::Driver for Driver {
         how: Receiving,
     ) -> Result<Receiver, RunError> {
         let link = link(port, Engine::Kernel)?;
+        let observe = how.taps.as_ref().map(|taps| observed(taps, link));
         let options = ReceiveOptions {
-            observe: None,
+            observe,
             index: link.index.get(),
             interface: link.name.clone(),
             attachment: Some(port.attach(Engine::Kernel)?),
@@ -124,7 +131,9 @@ impl super::Driver for Driver {
             by_queue: how.by_queue,
             queues: port.served_queues(),
         };
-        let receiver = port.enter(|| KernelReceiver::open(&options))??;
+        let mut receiver = port.enter(|| KernelReceiver::open(&options))??;
+        let told = how.taps.zip(receiver.observations());
+        let observing = told.map(|(taps, told)| Observing::start(told, taps.tap())).transpose()?;
         // else a card keeps frames for other stations to itself
         let all = || Promiscuous::enter(link.index.get());
         let promiscuous =
@@ -137,7 +146,7 @@ impl super::Driver for Driver {
         Ok(Receiver::metered_by_engine(
             opening,
             mode,
-            Box::new(receiver),
+            (Box::new(receiver), observing),
             (how.groups, promiscuous),
         ))
     }
@@ -169,6 +178,10 @@ impl OwnMeter for KernelReceiver {
     }
 
     fn restart(&mut self, how: &Receiving) -> Result<bool, RunError> {
+        if how.taps.is_some() {
+            // what tells of single frames is another program
+            return Ok(false);
+        }
         let options = ReceiveOptions {
             meter: how.meter.clone(),
             fate: how.fate,
@@ -178,6 +191,21 @@ impl OwnMeter for KernelReceiver {
         };
         Ok(KernelReceiver::restart(self, &options)?)
     }
+}
+
+/// What the program tells of single frames: as much of each as is kept, or all of it.
+fn observed(taps: &PortTaps, link: &Link) -> ObservationOptions {
+    /// The memory of the rings, in bytes: a hundredth of a second of short frames at ten million a second, and more of fewer.
+    const MEMORY: usize = 64 << 20;
+    /// An Ethernet header with two VLAN tags.
+    const HEADER: u32 = 22;
+    let longest = link.mtu.saturating_add(HEADER);
+    let bytes = match taps.snap_len() {
+        0 => longest,
+        asked => asked.min(longest),
+    };
+    let bytes = u16::try_from(bytes).unwrap_or(u16::MAX).min(ObservationOptions::BYTES_MAX);
+    ObservationOptions::within(MEMORY, taps.frames(), bytes)
 }
 
 /// How a transmit core is opened.
@@ -198,6 +226,7 @@ fn sending(
         shared: opening.shared.cloned(),
         attachment: port.attachment.get().cloned(),
         link: link.speed,
+        observe: opening.sent_taps.map(|sent| observed(sent.taps(), link)),
     }
 }
 

@@ -99,6 +99,6 @@ impl super::Driver for Driver {
                 port.name
             ))
         })?;
-        receivers::start(opening, vec![end], opening.in_memory.clock.clone(), how)
+        receivers::start(opening, vec![end], opening.in_memory.clock.of_onlooker(), how)
     }
 }

@@ -36,6 +36,7 @@ use crate::error::RunError;
 use crate::options::Options;
 use crate::ports::ResolvedPort;
 use crate::receivers::{IdlePort, IdleRx, Receiver, Receiving};
+use crate::tapping::{SentTap, SentTaps, TappedTx};
 
 pub(crate) use choice::{
     Choice, EngineReason, check_ethernet, choose, fallback, fastest, settle, without_ethernet,
@@ -153,6 +154,8 @@ pub(crate) struct TxOpening<'a> {
     pub(crate) is_limited: bool,
     /// Memory that the port takes payloads from.
     pub(crate) shared: Option<&'a Arc<Shared>>,
+    /// Who wants to see each frame that leaves.
+    pub(crate) sent_taps: Option<&'a SentTaps<'a>>,
     /// The links in memory.
     pub(crate) in_memory: &'a InMemory,
 }
@@ -180,8 +183,14 @@ pub(crate) trait Transmitter: Any + Debug + Send {
     /// What it can do.
     fn caps(&self) -> &TxCaps;
 
-    /// Runs the transmit loop over it.
-    fn drive(&mut self, clock: TxClock, job: &Job<'_>, plan: &Plan) -> Driven;
+    /// Runs the transmit loop over it. What leaves is noted in `tap`, if there is one.
+    fn drive(
+        &mut self,
+        clock: TxClock,
+        job: &Job<'_>,
+        plan: &Plan,
+        tap: Option<&mut SentTap>,
+    ) -> Driven;
 }
 
 /// The clock that a transmit core reads.
@@ -206,12 +215,21 @@ impl<P: TxPort + Debug + 'static> Transmitter for RealTime<P> {
         self.0.caps()
     }
 
-    fn drive(&mut self, clock: TxClock, job: &Job<'_>, plan: &Plan) -> Driven {
+    fn drive(
+        &mut self,
+        clock: TxClock,
+        job: &Job<'_>,
+        plan: &Plan,
+        tap: Option<&mut SentTap>,
+    ) -> Driven {
         let clock = match clock {
             TxClock::Monotonic(clock) => clock,
             TxClock::Virtual(_) => RunClock::default(),
         };
-        drive(&mut self.0, &clock, job, plan)
+        match tap {
+            None => drive(&mut self.0, &clock, job, plan),
+            Some(tap) => drive(&mut TappedTx::new(&mut self.0, &clock, tap), &clock, job, plan),
+        }
     }
 }
 
@@ -220,12 +238,21 @@ impl<P: TxPort + Debug + 'static> Transmitter for VirtualTime<P> {
         self.0.caps()
     }
 
-    fn drive(&mut self, clock: TxClock, job: &Job<'_>, plan: &Plan) -> Driven {
+    fn drive(
+        &mut self,
+        clock: TxClock,
+        job: &Job<'_>,
+        plan: &Plan,
+        tap: Option<&mut SentTap>,
+    ) -> Driven {
         let clock = match clock {
             TxClock::Virtual(clock) => clock,
             TxClock::Monotonic(_) => VirtualClock::default(),
         };
-        drive(&mut self.0, &clock, job, plan)
+        match tap {
+            None => drive(&mut self.0, &clock, job, plan),
+            Some(tap) => drive(&mut TappedTx::new(&mut self.0, &clock, tap), &clock, job, plan),
+        }
     }
 }
 

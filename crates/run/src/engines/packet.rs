@@ -6,6 +6,7 @@ use wirebeat_engine::port::{PortError, RxPort, TxPort};
 use wirebeat_engine_linux::card::Card;
 use wirebeat_engine_linux::packet::{Accept, Fanout, Kinds, PacketReceive, PacketRx, PacketTx};
 use wirebeat_host::Machine;
+use wirebeat_meter::observation::Observed;
 use wirebeat_traffic::engines::Engine;
 use wirebeat_units::Bytes;
 
@@ -97,7 +98,8 @@ impl super::Driver for Driver {
 fn receiving(how: &Receiving) -> PacketReceive {
     let accept = if how.promiscuous { Accept::All } else { Accept::Ours };
     let others = how.meter.headers.flows().iter().any(|(headers, _)| !headers.is_udp());
-    let kinds = if others { Kinds::Any } else { Kinds::Probed };
+    let all = how.taps.as_ref().is_some_and(|taps| taps.frames() == Observed::All);
+    let kinds = if others || all { Kinds::Any } else { Kinds::Probed };
     PacketReceive { accept, kinds, ..PacketReceive::default() }
 }
 

@@ -248,7 +248,7 @@ impl Connection {
                 count: Count::default(),
                 asked: None,
                 far: FarSending::Nothing,
-                heard_sent: HeardSent::new(BTreeSet::new()),
+                heard_sent: HeardSent::new(BTreeSet::new(), Nanos::ZERO),
             }),
             _ => Err(self.line.unexpected()),
         }

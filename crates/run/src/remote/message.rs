@@ -441,6 +441,7 @@ pub(super) fn tame_stations(stations: &mut Vec<Station>) {
             engine,
             engine_reason,
             mode,
+            timestamps,
             wait,
             cpus,
             threads,
@@ -448,8 +449,15 @@ pub(super) fn tame_stations(stations: &mut Vec<Station>) {
             card,
             ..
         } = station;
-        let texts =
-            [&mut host.name, &mut host.kernel, &mut host.cpu_model, engine, engine_reason, mode];
+        let texts = [
+            &mut host.name,
+            &mut host.kernel,
+            &mut host.cpu_model,
+            engine,
+            engine_reason,
+            mode,
+            timestamps,
+        ];
         let optional = [interface, namespace, wait].into_iter().flatten();
         let clock = [&mut clock.name, &mut clock.synchronisation];
         texts.into_iter().chain(optional).chain(clock).for_each(|text| tame(text, TEXT));

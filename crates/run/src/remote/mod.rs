@@ -51,7 +51,7 @@ use wirebeat_report::exit::Exit;
 use wirebeat_units::human::counted;
 
 use crate::intervals::FAR_MAX;
-use crate::options::KeySource;
+use crate::options::{KeySource, Peer};
 use transport::TransportError;
 use wirebeat_units::{Fault, fault, into_fault};
 
@@ -95,7 +95,7 @@ pub enum RemoteError {
         /// A key that will do.
         example: String,
     },
-    /// There is no key, and whoever connects could have this host send.
+    /// There is no key, and the listener sends for others.
     KeyToSend {
         /// The address.
         address: SocketAddr,
@@ -229,8 +229,8 @@ impl RemoteError {
             }
             RemoteError::KeyToSend { address, example } => {
                 fault!(
-                    "whoever connects to {address} could have this host send, so the control connection there needs a key";
-                    "give both ends the same, for example {example}, which was made just now"
+                    "a key is needed: the listener at {address} sends for those who connect";
+                    "give both ends the same key, for example {example}, which was made just now, or leave --allow-send out"
                 )
             }
             RemoteError::Listen { address, source } => {
@@ -388,6 +388,11 @@ impl RemoteError {
 }
 
 /// The key for a connection at `address`. None is needed on a loopback address.
+/// That `peer` has a key, if it needs one, and that it can be read.
+pub(crate) fn check_key(peer: &Peer) -> Result<(), RemoteError> {
+    key_for(peer.address, peer.key.as_ref()).map(drop)
+}
+
 fn key_for(address: SocketAddr, source: Option<&KeySource>) -> Result<Key, RemoteError> {
     match source {
         Some(source) => Ok(Key::from_source(source)?),

@@ -91,6 +91,9 @@ pub struct SentIntervals {
 /// Entries of intervals that a listener keeps for a sender that does not ask, and the most that it tells at once.
 const ROOM: usize = 64;
 
+/// How much earlier an interval may begin by a listener's clock than by the one here: they are compared over a network.
+const CLOCK_SLACK: Nanos = Nanos::from_secs(5);
+
 /// What a run that is sent for another host has of intervals, between the thread that watches it and the one that tells.
 #[derive(Debug)]
 pub(crate) struct SentBacklog(Mutex<(Series<SenderBooks>, u64)>);
@@ -128,12 +131,18 @@ impl SentBacklog {
 }
 
 impl SentIntervals {
-    /// What of it cannot be true, where flows with these numbers are sent.
-    fn check(&self, flows: &BTreeSet<u16>) -> Result<(), String> {
+    /// What of it cannot be true, where flows with these numbers are sent, and no interval can have begun with a number above
+    /// `latest`.
+    fn check(&self, flows: &BTreeSet<u16>, latest: u64) -> Result<(), String> {
         if self.parts.len() > ROOM {
             return Err("it tells of more intervals at a time than it may".to_owned());
         }
-        for SentInterval { intervals, flows: sent, expired, .. } in &self.parts {
+        // intervals that are not told apart are a power of two, and the last of them may not have begun
+        let widest = latest.saturating_add(1).checked_next_power_of_two().unwrap_or(u64::MAX);
+        for SentInterval { first, intervals, flows: sent, expired } in &self.parts {
+            if *first > latest || *intervals > widest {
+                return Err("it tells of intervals that have not begun".to_owned());
+            }
             if *intervals == 0 || sent.keys().any(|id| !flows.contains(id)) {
                 return Err("it tells what it sent of a flow that it was not to send".to_owned());
             }
@@ -150,20 +159,45 @@ impl SentIntervals {
 #[derive(Debug)]
 pub(super) struct HeardSent {
     flows: BTreeSet<u16>,
+    /// The length of an interval, and when the first one begins by the clock here.
+    length: Nanos,
+    start: Nanos,
     series: Series<SenderBooks>,
     complete: u64,
+    /// Frames and their bytes in all intervals, by flow, and frames that were dropped because they were late.
+    sums: BTreeMap<u16, (u64, u64)>,
+    expired: u64,
 }
 
 impl HeardSent {
-    /// Nothing, of flows with these numbers.
-    pub(super) fn new(flows: BTreeSet<u16>) -> HeardSent {
-        HeardSent { flows, series: Series::new(ROOM), complete: 0 }
+    /// Nothing, of flows with these numbers, in intervals of this length.
+    pub(super) fn new(flows: BTreeSet<u16>, length: Nanos) -> HeardSent {
+        HeardSent {
+            flows,
+            length,
+            start: Nanos::ZERO,
+            series: Series::new(ROOM),
+            complete: 0,
+            sums: BTreeMap::new(),
+            expired: 0,
+        }
     }
 
-    /// Takes what a listener told. An error says what of it cannot be true.
-    pub(super) fn take_in(&mut self, told: SentIntervals) -> Result<(), String> {
-        told.check(&self.flows)?;
+    /// The first interval begins at `start` by the clock here.
+    pub(super) fn begin(&mut self, start: Nanos) {
+        self.start = start;
+    }
+
+    /// Takes what a listener told at `now`. An error says what of it cannot be true.
+    pub(super) fn take_in(&mut self, told: SentIntervals, now: Nanos) -> Result<(), String> {
+        let elapsed = now.saturating_sub(self.start).saturating_add(CLOCK_SLACK);
+        told.check(&self.flows, elapsed.get() / self.length.get().max(1))?;
         for SentInterval { first, intervals, flows, expired } in told.parts {
+            for (id, (frames, bytes)) in &flows {
+                let sum = self.sums.entry(*id).or_default();
+                *sum = (sum.0.saturating_add(*frames), sum.1.saturating_add(*bytes));
+            }
+            self.expired = self.expired.saturating_add(expired);
             let of = |(id, (frames, frame_bytes)): (u16, (u64, u64))| {
                 (u32::from(id), SentBooks { frames, frame_bytes })
             };
@@ -173,6 +207,27 @@ impl HeardSent {
         }
         self.complete = self.complete.max(told.complete);
         Ok(())
+    }
+
+    /// Holds all that was told of intervals against what was told of each flow in the end.
+    ///
+    /// # Errors
+    /// The intervals have more than all of it.
+    pub(super) fn check_sums(&self, flows: &[SentFlowCounts]) -> Result<(), String> {
+        let more = |flow: &&SentFlowCounts| {
+            let (frames, bytes) = self.sums.get(&flow.id).copied().unwrap_or_default();
+            // a device may have refused later what it was handed in an interval
+            let most = |of: fn(&SentAmount) -> u64| of(&flow.sent).saturating_add(of(&flow.failed));
+            frames > most(|amount| amount.frames) || bytes > most(|amount| amount.bytes)
+        };
+        if let Some(flow) = flows.iter().find(more) {
+            return Err(format!("its intervals have more of flow {} than it sent", flow.id));
+        }
+        let expired = flows.iter().map(|flow| flow.expired.frames).fold(0, u64::saturating_add);
+        match self.expired > expired {
+            true => Err("its intervals have more late frames than all flows together".to_owned()),
+            false => Ok(()),
+        }
     }
 
     /// There is nothing more to come.

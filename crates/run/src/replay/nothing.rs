@@ -12,7 +12,7 @@ use wirebeat_archive::time_series::{self, Reader, Reading, Timestamp};
 use wirebeat_traffic::scenario::Replay;
 use wirebeat_traffic::scenario::replay::{Side, Truncated};
 use wirebeat_traffic::text::hint::nearest;
-use wirebeat_units::{Fault, fault};
+use wirebeat_units::{Fault, fault, human};
 
 use super::Recording;
 use super::source::{SCANNED, index};
@@ -151,11 +151,10 @@ fn alike(word: &str, names: &[String]) -> Option<String> {
     if let Some(name) = nearest(word, names.iter().map(String::as_str)) {
         return Some(format!("did you mean '{name}'?"));
     }
-    let some = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
     match names.len() {
         0 => None,
-        1..=NAMED => Some(format!("there is {some}")),
-        all => Some(format!("there are {some} and {} others", all - NAMED)),
+        1..=NAMED => Some(human::present(names)),
+        all => Some(format!("there are {} and {} others", names[..NAMED].join(", "), all - NAMED)),
     }
 }
 

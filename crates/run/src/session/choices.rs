@@ -50,7 +50,7 @@ pub(crate) fn overwritten<'a>(
 }
 
 /// That flows go to ports that receive, and leave from ports whose frames arrive somewhere.
-pub(super) fn check_ends(
+pub(crate) fn check_ends(
     program: &Program,
     ports: &[ResolvedPort],
     engines: &[Engine],

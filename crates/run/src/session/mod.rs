@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use wirebeat_capture::packet_log::MeterFacts;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::{LiveTx, RunTimes, Sequences};
 use wirebeat_engine_linux::affinity::HelperCpuGuard;
@@ -51,11 +52,13 @@ use crate::refusals::Refusals;
 use crate::remote::{ExpectedFlow, Measurement, RemoteError};
 use crate::replay::{self, Replaying};
 use crate::starvation::Starvation;
+use crate::tapping::Keeping;
 use crate::transmit::{AtWork, SendContext, TxWorker};
 
-pub(crate) use choices::{chosen, overwritten};
+pub(crate) use choices::{check_ends, chosen, overwritten};
 pub(crate) use opening::await_links;
 use planned::{Planned, monotonic};
+pub(crate) use planned::{VirtualPorts, check_clocks, check_far};
 use start::before_a_tick;
 pub(crate) use watching::stopped;
 use watching::{FarLook, HandedOver, RunMonitor, SenderStop, end_of_sending, halt_when_asked};
@@ -94,6 +97,10 @@ pub(crate) struct RunResources {
     /// What the report says of each sender, once they are at work.
     pub(crate) sending: Vec<SenderSeat>,
     pub(crate) receivers: Vec<Receiver>,
+    /// What is kept of the frames of ports, from before they are opened to the report.
+    pub(crate) keeping: Option<Keeping>,
+    /// How ports measure, by their places: for the packet log.
+    pub(crate) meters: BTreeMap<usize, MeterFacts>,
     /// How the frames of each flow that somebody receives are recognised, by the flow's number.
     pub(crate) attributions: BTreeMap<u16, Attribution>,
     /// The headers of those that are known by theirs.
@@ -154,7 +161,7 @@ impl Prepared {
         let Prepared { lab, open, .. } = self;
         let of = |(place, (port, engine)): (usize, (&ResolvedPort, &Engine))| {
             let sending = open.sending.iter().find(|sending| sending.place == place)?;
-            Some(facts::station(port, *engine, &sending.mode, &lab.machine))
+            Some(facts::sending_station(port, *engine, &sending.mode, &lab.machine))
         };
         lab.ports.iter().zip(&open.engines).enumerate().filter_map(of).collect()
     }
@@ -271,6 +278,7 @@ impl Running<'_> {
         if let Some(live) = self.plan.live.take() {
             self.open.control = Some(self.control_of(live));
         }
+        self.open_files()?;
         // last, so that a signal that ends the program while it waits leaves no socket behind
         if let Controlled::BySocket(path) = &self.lab.options.control {
             self.open.control_socket = Some(ControlSocket::open(path.as_deref())?);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use wirebeat_capture::packet_log::{ClockRelation, LoggedRun};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine_linux::card::Wanted;
 use wirebeat_engine_linux::kernel::Accepted;
@@ -18,6 +19,7 @@ use crate::placement::Seat;
 use crate::ports::ResolvedPort;
 use crate::queues::{self, Queues};
 use crate::replay::{Opened, Recording, ReplayPolicy, Replaying, shared};
+use crate::tapping::{Keeping, KeptRun, PortCapture};
 use crate::timestamps;
 use crate::transmit::{self, TxWorker};
 
@@ -59,6 +61,7 @@ impl Running<'_> {
         }
         self.open_cards()?;
         let mut opened = self.open_recordings()?;
+        self.open.keeping = self.keep()?;
         for place in 0..self.lab.ports.len() {
             self.open_receiver(place)?;
         }
@@ -94,6 +97,7 @@ impl Running<'_> {
                 true => shared::among(recordings),
                 false => None,
             };
+            let sent_taps = self.open.keeping.as_ref().and_then(|keeping| keeping.sent_taps(place));
             let opening = TxOpening {
                 program: &self.plan.program,
                 options: &self.lab.options,
@@ -102,6 +106,7 @@ impl Running<'_> {
                 room: self.lab.is_controlled().then_some(longest),
                 is_limited: self.lab.bounds.is_some(),
                 shared: shared.as_ref(),
+                sent_taps: sent_taps.as_ref(),
                 in_memory: &self.open.in_memory,
             };
             let how = (&*seats, self.plan.priority);
@@ -126,6 +131,73 @@ impl Running<'_> {
             self.plan.link_timeout,
         )?);
         self.count_accepted();
+        Ok(())
+    }
+
+    /// Opens the captures that the ports ask for.
+    fn keep(&self) -> Result<Option<Keeping>, RunError> {
+        Keeping::start(&self.kept(), &self.captures(), &self.logged())
+    }
+
+    fn captures(&self) -> Vec<PortCapture> {
+        self.lab
+            .ports
+            .iter()
+            .enumerate()
+            .filter_map(|(place, port)| {
+                let spec = port.spec.capture.as_ref()?;
+                Some(PortCapture::of(place, spec, self.lab.options.path(&spec.file)))
+            })
+            .collect()
+    }
+
+    /// What is known of the run for those who keep its frames.
+    fn kept(&self) -> KeptRun<'_> {
+        let flows = self.plan.program.flows.iter();
+        KeptRun {
+            ports: &self.lab.ports,
+            engines: &self.open.engines,
+            flows: flows.map(|flow| (flow.id, flow.name.clone())).collect(),
+            comment: Some(format!(
+                "wirebeat {}, seed {}",
+                env!("CARGO_PKG_VERSION"),
+                self.plan.program.seed
+            )),
+            has_names: true,
+            is_virtual: self.lab.is_virtual(),
+        }
+    }
+
+    /// Whether the frames that each port receives, and those that it sends, are in the packet log; empty without one.
+    fn logged(&self) -> Vec<[bool; 2]> {
+        let Some(request) = &self.lab.options.packet_log else { return Vec::new() };
+        let flows = &self.plan.program.flows;
+        let receives =
+            |port: &ResolvedPort| flows.iter().any(|flow| flow.to.as_ref() == Some(&port.name));
+        let sent = request.sent || !self.lab.ports.iter().any(receives);
+        let sends = |port: &ResolvedPort| sent && flows.iter().any(|flow| flow.from == port.name);
+        self.lab.ports.iter().map(|port| [receives(port), sends(port)]).collect()
+    }
+
+    /// Makes the files of what is kept: all else is open, and how each port measures is known.
+    pub(super) fn open_files(&mut self) -> Result<(), RunError> {
+        let Some(mut keeping) = self.open.keeping.take() else { return Ok(()) };
+        keeping.open_files(&self.kept(), &self.captures())?;
+        if let Some(request) = &self.lab.options.packet_log {
+            let scenario = self.plan.scenario(&self.lab.ports, &self.open.engines);
+            let meter = |place| self.open.meters.get(&place).cloned();
+            let logged = LoggedRun {
+                wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
+                command_line: self.lab.options.command_line.clone(),
+                seed: Some(self.plan.program.seed),
+                scenario: scenario.and_then(|scenario| serde_json::to_string(&scenario).ok()),
+                start_ns: MonotonicClock.now().get(),
+                clocks: ClockRelation::Same,
+                meters: (0..self.lab.ports.len()).map(meter).collect(),
+            };
+            keeping.log(&self.kept(), request, logged)?;
+        }
+        self.open.keeping = Some(keeping);
         Ok(())
     }
 

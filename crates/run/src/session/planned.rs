@@ -116,11 +116,14 @@ impl Planned {
             far: FarSenders::default(),
             begin_at: None,
         };
-        check_clocks(lab)?;
+        let virtual_ports = VirtualPorts::of(lab);
+        check_clocks(virtual_ports)?;
         plan.check_start()?;
         plan.connections = lab.connect()?;
         plan.far = FarSenders::of(scenario, (&plan.program, plan.interval), &mut plan.connections)?;
-        check_far(lab, &plan.far)?;
+        if !plan.far.is_empty() {
+            check_far(virtual_ports)?;
+        }
         let placement = plan.place(lab)?;
         plan.check_priority(lab, &placement)?;
         plan.placed = placement.findings;
@@ -240,17 +243,34 @@ impl Planned {
     }
 }
 
+/// The ports of a run that are on a virtual clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VirtualPorts {
+    /// How many.
+    pub(crate) count: usize,
+    /// Of how many ports of this host.
+    pub(crate) of: usize,
+    /// Whether the run can be changed while it goes on.
+    pub(crate) controlled: bool,
+}
+
+impl VirtualPorts {
+    fn of(lab: &Lab) -> VirtualPorts {
+        let count = lab.engines.iter().filter(|engine| engine.is_virtual()).count();
+        VirtualPorts { count, of: lab.engines.len(), controlled: lab.is_controlled() }
+    }
+}
+
 /// Ports on a virtual clock and ports on a real one cannot share a run.
-fn check_clocks(lab: &Lab) -> Result<(), RunError> {
-    let count = lab.engines.iter().filter(|engine| engine.is_virtual()).count();
-    if count > 0 && lab.is_controlled() {
+pub(crate) fn check_clocks(ports: VirtualPorts) -> Result<(), RunError> {
+    if ports.count > 0 && ports.controlled {
         let real = Engine::names(|engine| !engine.is_virtual());
         return Err(RunError::usage(
             "a run on a virtual clock takes no time, so it cannot be changed while it runs",
         )
         .hint(format!("use the engine {real}, or run it without control")));
     }
-    if count == 0 || count == lab.engines.len() {
+    if ports.count == 0 || ports.count == ports.of {
         return Ok(());
     }
     let of = Engine::names(Engine::is_virtual);
@@ -261,18 +281,15 @@ fn check_clocks(lab: &Lab) -> Result<(), RunError> {
 }
 
 /// What another host sends takes real time, and is not changed from here.
-fn check_far(lab: &Lab, far: &FarSenders) -> Result<(), RunError> {
-    if far.is_empty() {
-        return Ok(());
-    }
-    if lab.is_virtual() {
+pub(crate) fn check_far(ports: VirtualPorts) -> Result<(), RunError> {
+    if ports.count > 0 {
         let of = Engine::names(Engine::is_virtual);
         return Err(RunError::usage(fault!(
             "a flow comes from another host, and ports of the engine {of} run on a virtual clock";
             "give the ports here an engine with a network"
         )));
     }
-    if lab.is_controlled() {
+    if ports.controlled {
         return Err(RunError::usage(fault!(
             "a flow comes from another host, and a run with such a flow cannot be changed while it runs";
             "run it without control"

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
+use wirebeat_capture::packet_log::MeterFacts;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::collect::Manner;
 use wirebeat_engine_linux::group::Group;
@@ -104,6 +105,7 @@ impl Running<'_> {
             promiscuous: true,
             listen,
             log: None,
+            taps: self.open.keeping.as_ref().and_then(|keeping| keeping.taps(place)),
             groups,
             manner: Manner::Silent,
             most: None,
@@ -115,6 +117,10 @@ impl Running<'_> {
                 ..ThreadOrders::default()
             },
         };
+        if self.lab.options.packet_log.is_some() {
+            self.open.meters.insert(place, MeterFacts::new(&how.meter, how.queues));
+        }
+        let port = &self.lab.ports[place];
         let opening = RxOpening { place, engine, in_memory: &self.open.in_memory };
         let restarted = match resting {
             Some(receiver) => receiver.restart(port, &opening, how)?,
@@ -130,6 +136,9 @@ impl Running<'_> {
                 driver(engine).open_receiver(port, &opening, how)?
             }
         };
+        if let Some(meter) = self.open.meters.get_mut(&place) {
+            meter.queues = receiver.queues();
+        }
         self.open.receivers.push(receiver);
         self.open.attributions.extend(attributed);
         known.into_iter().for_each(|(headers, id)| self.open.recognised.add(headers, id));

@@ -92,6 +92,9 @@ pub fn request(engine: EngineChoice) -> ReceiveRequest {
         codecs: Vec::new(),
         same_clock: false,
         log: None,
+        capture: None,
+        packet_log: None,
+        ends_with_capture: false,
         groups: Vec::new(),
     }
 }

@@ -65,6 +65,7 @@ fn options(bed: &Testbed, plan: TxPlan, unix_offset: UnixOffset) -> KernelOption
         shared: None,
         attachment: None,
         link: None,
+        observe: None,
     }
 }
 

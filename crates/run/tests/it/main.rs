@@ -9,6 +9,7 @@
     reason = "helpers of tests fail the test that uses them"
 )]
 
+mod captures;
 mod cards;
 mod conformance;
 mod control;
@@ -32,12 +33,14 @@ mod neighbours;
 mod null;
 mod observations;
 mod observer;
+mod packet_logs;
 mod raw_ip;
 mod receive_queues;
 mod remote_sending;
 mod replay;
 mod replay_capture;
 mod same_frames;
+mod selftest;
 mod slow_program;
 mod timestamps;
 mod trace;

@@ -47,13 +47,14 @@ fn what_finds_its_ring_full_is_counted_as_lost() {
 fn the_first_bytes_come_with_them() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
     let bed = cable();
-    let frames: Vec<Vec<u8>> = [14, 15, 21, 22, 23, 60, 61, 127, 128, 129, 1400]
-        .into_iter()
-        .map(|len: usize| {
-            (0..len).map(|at| if at == 12 { 0x88 } else { (at + len) as u8 }).collect()
-        })
-        .collect();
-    for bytes in [8, 60, 128] {
+    let frames: Vec<Vec<u8>> =
+        [14, 15, 21, 22, 23, 60, 61, 127, 128, 129, 135, 136, 137, 1400, 1500]
+            .into_iter()
+            .map(|len: usize| {
+                (0..len).map(|at| if at == 12 { 0x88 } else { (at + len) as u8 }).collect()
+            })
+            .collect();
+    for bytes in [8, 60, 128, 136, 1400, 1520] {
         let observe = ObservationOptions { frames: Observed::All, bytes, slots: 256 };
         let mut receiver = receiver(&bed, observe);
         let mut observations = receiver.observations().unwrap();

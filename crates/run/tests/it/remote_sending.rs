@@ -56,6 +56,15 @@ struct Far<'a> {
 }
 
 impl Far<'_> {
+    /// A connection of a peer for which the flow `x` is sent by now.
+    fn sending(&self, flow: &str) -> Measurement {
+        let mut measurement = connect(self.bed);
+        measurement.prepare_sending(asked(self.bed, flow)).unwrap();
+        measurement.start_sending(now()).unwrap();
+        self.await_notice("sends 1 flow (x), as --allow-send permits");
+        measurement
+    }
+
     /// Waits for a notice with this text in it.
     fn await_notice(&self, text: &str) -> String {
         let mut heard = Vec::new();
@@ -374,10 +383,7 @@ fn what_is_sent_for_a_silent_peer_ends() {
     let (frames, _) = with_listener(
         |bed| allowing(bed, EngineChoice::Packet, Some(&usual(bed))),
         |far| {
-            let mut measurement = connect(far.bed);
-            measurement.prepare_sending(asked(far.bed, PLAIN)).unwrap();
-            measurement.start_sending(now()).unwrap();
-            far.await_notice("sends 1 flow (x), as --allow-send permits");
+            let mut measurement = far.sending(PLAIN);
             thread::sleep(Duration::from_secs(4));
             // it holds its connection all the time
             let sent = await_sent(&mut measurement, false);
@@ -395,11 +401,7 @@ fn what_is_sent_for_a_peer_that_leaves_ends() {
     let (told, _) = with_listener(
         |bed| allowing(bed, EngineChoice::Packet, Some(&usual(bed))),
         |far| {
-            let mut measurement = connect(far.bed);
-            measurement.prepare_sending(asked(far.bed, PLAIN)).unwrap();
-            measurement.start_sending(now()).unwrap();
-            far.await_notice("sends 1 flow");
-            drop(measurement);
+            drop(far.sending(PLAIN));
             far.await_notice(": sent ")
         },
     );
@@ -497,9 +499,7 @@ fn the_time_of_the_owner_is_used_up_once() {
         },
         |far| {
             let flow = PLAIN.replace("10s", "700ms");
-            let mut measurement = connect(far.bed);
-            measurement.prepare_sending(asked(far.bed, &flow)).unwrap();
-            measurement.start_sending(now()).unwrap();
+            let mut measurement = far.sending(&flow);
             let sent = await_sent(&mut measurement, false);
             assert_eq!(sent.flows[0].requested.frames, 700);
             drop(measurement);
@@ -516,10 +516,7 @@ fn what_is_sent_ends_with_its_link() {
     let (ended, _) = with_listener(
         |bed| allowing(bed, EngineChoice::Packet, Some(&usual(bed))),
         |far| {
-            let mut measurement = connect(far.bed);
-            measurement.prepare_sending(asked(far.bed, PLAIN)).unwrap();
-            measurement.start_sending(now()).unwrap();
-            far.await_notice("sends 1 flow");
+            let mut measurement = far.sending(PLAIN);
             let mut netlink = far.bed.b.netlink().unwrap();
             let link = netlink.link_by_name("wb1").unwrap().index;
             netlink.set_down(link).unwrap();

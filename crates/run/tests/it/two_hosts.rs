@@ -2,9 +2,10 @@
 //! of its own.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::mpsc;
-use std::thread;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use wirebeat_archive::time_series::{Device, Record, Timestamp, Writer};
@@ -64,6 +65,9 @@ pub fn request(bed: &Testbed, engine: EngineChoice) -> ReceiveRequest {
         codecs: Vec::new(),
         same_clock: false,
         log: None,
+        capture: None,
+        packet_log: None,
+        ends_with_capture: false,
         groups: Vec::new(),
     }
 }
@@ -227,26 +231,25 @@ fn the_packet_engine_measures_many_runs_on_another_host() {
     many_runs(EngineChoice::Packet, "packet");
 }
 
-/// Two ports of a scenario, each with a receiver of its own on the other host, in several runs of a lab.
-#[test]
-fn each_port_has_its_own_receiver_on_another_host() {
-    require!(Capability::NetworkNamespaces);
-    const RUNS: u64 = 5;
-    let bed = cable();
-    let key = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("two-receivers.key");
-    std::fs::write(&key, KEY).unwrap();
-    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    let of = |number: u16| {
-        let mut request = request(&bed, EngineChoice::Packet);
+/// Two receivers at the far end: of UDP port 9000, at TCP port 4790, and of 9001 at 4791.
+fn two_receivers(bed: &Testbed) -> [ReceiveRequest; 2] {
+    [0, 1].map(|number| {
+        let mut request = request(bed, EngineChoice::Packet);
         request.filter.destination_port = Some(9000 + number);
         request.listen.as_mut().unwrap().address.set_port(4790 + number);
         request
-    };
-    let requests = [of(0), of(1)];
-    let port = |number: u16| {
+    })
+}
+
+/// A scenario whose flows `x0` and `x1` go to those; they are reached by these TCP ports.
+fn to_two_receivers(bed: &Testbed, key: &str, reached: [u16; 2]) -> Scenario {
+    let key = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{key}.key"));
+    std::fs::write(&key, KEY).unwrap();
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let port = |number: usize| {
         format!(
             "far{number}: {{ peer: '{}', key-file: '{}', addresses: [{}] }}",
-            SocketAddr::new(bed.b.ipv4.into(), 4790 + number),
+            SocketAddr::new(bed.b.ipv4.into(), reached[number]),
             key.display(),
             bed.b.ipv4
         )
@@ -265,19 +268,123 @@ fn each_port_has_its_own_receiver_on_another_host() {
         flow(0, "1kpps"),
         flow(1, "2kpps")
     );
-    let scenario = Scenario::from_yaml(&text, "test").unwrap_or_else(|error| panic!("{error}"));
+    Scenario::from_yaml(&text, "test").unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A receiver in the far namespace that listens by now.
+fn listen<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    bed: &'scope Testbed,
+    request: &'scope ReceiveRequest,
+    stop: &Stop,
+) -> ScopedJoinHandle<'scope, Report> {
+    let (listening, is_listening) = mpsc::channel();
+    let stopped = stop.clone();
+    let receiver = scope.spawn(move || {
+        let work = || receive(request, &mut Listening(listening), &stopped);
+        bed.b.namespace.run(work).unwrap().unwrap_or_else(|error| panic!("{error}"))
+    });
+    is_listening.recv_timeout(Duration::from_secs(20)).unwrap();
+    receiver
+}
+
+/// A connection at the far end that is handed on, until it is cut.
+struct Relay(Arc<Mutex<Vec<TcpStream>>>);
+
+impl Relay {
+    /// Hands on what comes to the TCP port `from` to `to`.
+    fn open(bed: &Testbed, from: u16, to: u16) -> Relay {
+        let at = |port: u16| SocketAddr::new(bed.b.ipv4.into(), port);
+        let listener = bed.b.namespace.run(|| TcpListener::bind(at(from)).unwrap()).unwrap();
+        let streams = Arc::new(Mutex::new(Vec::new()));
+        let (kept, namespace, to) = (Arc::clone(&streams), bed.b.namespace.clone(), at(to));
+        thread::spawn(move || {
+            let (near, _) = listener.accept().unwrap();
+            let far = namespace.run(|| TcpStream::connect(to).unwrap()).unwrap();
+            for (mut from, mut to) in [(&near, &far), (&far, &near)]
+                .map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap()))
+            {
+                thread::spawn(move || std::io::copy(&mut from, &mut to));
+            }
+            kept.lock().unwrap().extend([near, far]);
+        });
+        Relay(streams)
+    }
+
+    fn cut(&self) {
+        for stream in self.0.lock().unwrap().iter() {
+            // one that is closed already is cut, too
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Cuts the connection once an interval has told of frames of `x1`.
+struct Cutting<'a>(&'a Relay);
+
+impl Observer for Cutting<'_> {
+    fn progress(&mut self, _progress: &Progress) {}
+
+    fn interval(&mut self, interval: &Interval) {
+        let mut flows = interval.flows.iter().filter(|flow| flow.name == "x1");
+        let received = flows.find_map(|flow| flow.received.as_ref());
+        if received.is_some_and(|received| received.unique > 0) {
+            self.0.cut();
+        }
+    }
+}
+
+/// What a receiver of several told before it was lost is no measurement: its flow is neither received nor lost, and the other
+/// one is measured as ever.
+#[test]
+fn a_receiver_of_several_that_is_lost_measures_nothing() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let requests = two_receivers(&bed);
+    let scenario = to_two_receivers(&bed, "lost-receiver", [4790, 4792]);
+    let relay = Relay::open(&bed, 4792, 4791);
+    let stop = Stop::new();
+    let report = thread::scope(|scope| {
+        let receivers = requests.each_ref().map(|request| listen(scope, &bed, request, &stop));
+        let run = || {
+            let mut lab = Lab::open(&scenario, Options::default())?;
+            let time = Some(Nanos::from_secs(4));
+            lab.run(scenario.flows.clone(), time, &mut Cutting(&relay), &Stop::new())
+        };
+        let report = bed.a.namespace.run(run).unwrap();
+        stop.ask(0);
+        receivers.into_iter().for_each(|receiver| drop(receiver.join().unwrap()));
+        report.unwrap_or_else(|error| panic!("{error}"))
+    });
+    balanced(&report);
+    let gone = SocketAddr::new(bed.b.ipv4.into(), 4792).to_string();
+    assert_eq!(report.end, End::PeerGone { peer: gone }, "{:#?}", report.findings);
+    let [x0, x1] = &report.flows[..] else { panic!("{:#?}", report.flows) };
+    assert!(x1.sent.as_ref().unwrap().sent.frames > 0);
+    assert!(x1.received.is_none() && x1.loss.is_none(), "{x1:#?}");
+    let sent = x0.sent.as_ref().unwrap().sent.frames;
+    let unique = x0.received.as_ref().unwrap().unique;
+    assert!(unique > 0 && unique + x0.loss.unwrap().frames == sent, "{unique} of {sent}");
+    let of = |name: &'static str| {
+        let flows = report.intervals.iter().flat_map(|interval| &interval.flows);
+        flows.filter(move |flow| flow.name == name)
+    };
+    assert!(of("x1").any(|flow| flow.sent.is_some_and(|sent| sent.frames > 0)));
+    assert!(of("x1").all(|flow| flow.received.is_none() && flow.lost.is_none()));
+    assert!(of("x0").any(|flow| flow.received.as_ref().is_some_and(|it| it.unique > 0)));
+}
+
+/// Two ports of a scenario, each with a receiver of its own on the other host, in several runs of a lab.
+#[test]
+fn each_port_has_its_own_receiver_on_another_host() {
+    require!(Capability::NetworkNamespaces);
+    const RUNS: u64 = 5;
+    let bed = cable();
+    let requests = two_receivers(&bed);
+    let scenario = to_two_receivers(&bed, "two-receivers", [4790, 4791]);
     let stop = Stop::new();
     let (reports, received) = thread::scope(|scope| {
-        let receivers = requests.each_ref().map(|request| {
-            let (listening, is_listening) = mpsc::channel();
-            let (stopped, bed) = (stop.clone(), &bed);
-            let receiver = scope.spawn(move || {
-                let work = || receive(request, &mut Listening(listening), &stopped);
-                bed.b.namespace.run(work).unwrap().unwrap_or_else(|error| panic!("{error}"))
-            });
-            is_listening.recv_timeout(Duration::from_secs(20)).unwrap();
-            receiver
-        });
+        let receivers = requests.each_ref().map(|request| listen(scope, &bed, request, &stop));
         let runs = || {
             let mut lab = Lab::open(&scenario, Options::default())?;
             (0..RUNS)

@@ -1,6 +1,7 @@
 //! Testbeds and scenarios for the tests of this binary.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use wirebeat_report::model::Report;
 use wirebeat_run::{Observer, Options, Prepared, Progress, RunError, Silent, Stop, prepare};
@@ -112,4 +113,10 @@ impl Observer for Notices {
     fn notice(&mut self, message: &str) {
         self.0.push(message.to_owned());
     }
+}
+
+/// Where files of tests go: an emulated guest does not have the folder of the build.
+pub fn scratch_folder() -> PathBuf {
+    let of_build = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    if of_build.is_dir() { of_build } else { std::env::temp_dir() }
 }

@@ -2,13 +2,20 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::port::{TxMeta, TxPlan, TxPort, TxTotals};
-use wirebeat_engine_linux::xdp::{XdpCopy, XdpOptions, XdpQueue, XdpTx};
+use wirebeat_engine::port::{Arrival, RxPort, TxMeta, TxPlan, TxPort, TxTotals};
+use wirebeat_engine_linux::kernel::{Attachment, XdpBuffers, XdpPlace};
+use wirebeat_engine_linux::packet::{Accept, PacketReceive, PacketRx};
+use wirebeat_engine_linux::xdp::{
+    SteerOptions, Steering, XdpCopy, XdpOptions, XdpQueue, XdpRx, XdpTx,
+};
+use wirebeat_meter::filter::Filter;
+use wirebeat_meter::meter::MeterConfig;
 use wirebeat_run::{Silent, Stop};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_units::{BufferLen, Nanos};
@@ -69,21 +76,198 @@ fn frames_that_no_chunk_holds_are_refused() {
     assert!(why.contains("1604 bytes") && why.contains("MTU of 1500"), "{why}");
 }
 
+fn set_mtu(bed: &Testbed, mtu: &str) {
+    for (end, name) in [(&bed.a, "wb0"), (&bed.b, "wb1")] {
+        let set = || Command::new("ip").args(["link", "set", name, "mtu", mtu]).status();
+        assert!(end.namespace.run(set).unwrap().unwrap().success());
+    }
+}
+
+/// Whether the kernel has frames of several buffers (Linux 6.6): a sender on a link of long frames says so.
+fn has_several_buffers(bed: &Testbed) -> bool {
+    open(bed, PLAN, XdpOptions::default()).unwrap().caps().mode.contains("several buffers")
+}
+
+/// A cable whose MTU is 9000, where the kernel has frames of several buffers. Where it has none, long frames are refused, and that
+/// is held instead.
+fn jumbo_cable() -> Option<Testbed> {
+    let bed = cable();
+    set_mtu(&bed, "9000");
+    if has_several_buffers(&bed) {
+        return Some(bed);
+    }
+    let long = TxPlan { frame_max: BufferLen::new(9014), frame_len: None, ..PLAN };
+    let why = open(&bed, long, XdpOptions::default()).unwrap_err();
+    assert!(
+        why.contains("send frames of 9018 bytes") && why.contains("a chunk of memory"),
+        "{why}"
+    );
+    None
+}
+
 #[test]
-fn a_receiver_of_long_frames_is_refused_with_the_remedy() {
+fn a_receiver_of_frames_that_are_too_long_is_refused_with_the_remedy() {
     require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
     let bed = cable();
-    for (end, name) in [(&bed.a, "wb0"), (&bed.b, "wb1")] {
-        let mtu = || Command::new("ip").args(["link", "set", name, "mtu", "9000"]).status();
-        assert!(end.namespace.run(mtu).unwrap().unwrap().success());
-    }
-    // the driver takes no program then
-    let why = refused(&flow("", 10), &bed);
-    assert!(why.contains("refuses XDP programs") && why.contains("mtu 1500"), "{why}");
-    // the stack does
+    set_mtu(&bed, "9500");
     let generic = flow("", 10).replace("engine: xdp", "engine: xdp, xdp-mode: generic");
     let why = refused(&generic, &bed);
-    assert!(why.contains("MTU of 9000") && why.contains("ip link set wb1 mtu"), "{why}");
+    if has_several_buffers(&bed) {
+        assert!(why.contains("MTU of 9500 are longer than those of jumbo packets"), "{why}");
+        assert!(why.contains("'ip link set wb1 mtu 9000'"), "{why}");
+        return;
+    }
+    // the driver takes no program then
+    let native = refused(&flow("", 10), &bed);
+    assert!(native.contains("refuses XDP programs") && native.contains("mtu 1500"), "{native}");
+    // the stack does
+    assert!(why.contains("MTU of 9500 do not fit a chunk of memory"), "{why}");
+    assert!(why.contains("'ip link set wb1 mtu 3822'"), "{why}");
+}
+
+/// Frames of one, two and three chunks in one run, by a program in the driver and in the stack.
+#[test]
+fn jumbo_frames_arrive_whole_beside_short_ones() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let Some(bed) = jumbo_cable() else { return };
+    let sizes = [64_u64, 4100, 9018];
+    for mode in ["copy", "generic"] {
+        let mut text = ports(Engine::Xdp, "")
+            .replace("engine: xdp", &format!("engine: xdp, xdp-mode: {mode}"));
+        text += "flows:\n";
+        for (number, size) in sizes.iter().enumerate() {
+            text += &format!(
+                "  f{number}: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, {{ udp: {{ destination: {} }} }} ], size: {size}B, \
+                 rate: 1kpps, count: 500 }}\n",
+                9000 + number
+            );
+        }
+        let report = run(&text, Some(&bed));
+        balanced(&report);
+        for (flow, size) in report.flows.iter().zip(sizes) {
+            let received = flow.received.as_ref().unwrap();
+            assert_eq!((received.unique, received.duplicates), (500, 0), "{mode}, {size}");
+            assert_eq!(received.received.frame_bytes, 500 * size, "{mode}");
+            assert_eq!(received.one_way_delay_ns.as_ref().unwrap().count, 500);
+        }
+        for station in report.senders.iter().chain(&report.receivers) {
+            assert!(station.mode.contains("frames of several buffers"), "{}", station.mode);
+        }
+    }
+}
+
+/// A UDP datagram to port 9000 in a frame of `len` bytes without FCS, each of which follows from its place and `number`.
+fn datagram(len: usize, number: usize) -> Vec<u8> {
+    let mut frame: Vec<u8> = (0..len).map(|at| (at * 7 + at / 251 + number) as u8).collect();
+    let ip = ((len - 14) as u16).to_be_bytes();
+    let udp = ((len - 34) as u16).to_be_bytes();
+    frame[..12].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1]);
+    frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, ip[0], ip[1], 0, 0, 0, 0, 64, 17]);
+    frame[36..42].copy_from_slice(&[0x23, 0x28, udp[0], udp[1], 0, 0]);
+    frame
+}
+
+/// Lengths around those of one, two and three chunks, at the sender (4096) and at the receiver (less 256).
+const LENGTHS: [usize; 13] =
+    [60, 1000, 3839, 3840, 3841, 4095, 4096, 4097, 7680, 7681, 8192, 8193, 9014];
+
+/// What is built in several chunks leaves as one frame, and what comes in several arrives as one: byte for byte.
+#[test]
+fn frames_of_several_chunks_are_the_same_at_both_ends() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let Some(bed) = jumbo_cable() else { return };
+    let receive = PacketReceive { accept: Accept::All, ..PacketReceive::default() };
+    let open_packet = || PacketRx::open(bed.b.interface(), &receive, None);
+    let mut beside = bed.b.namespace.run(open_packet).unwrap().unwrap();
+    let meter = MeterConfig {
+        filter: Filter { destination_port: Some(9000), ..Filter::default() },
+        ..MeterConfig::default()
+    };
+    let plan = TxPlan { frame_max: BufferLen::new(9014), frame_len: None, ..PLAN };
+    let mut sender = open(&bed, plan, XdpOptions::default()).unwrap();
+    let soon = || MonotonicClock.now().saturating_add(Nanos::from_secs(5));
+    let mut all = (0..40).flat_map(|round| LENGTHS.map(|len| datagram(len, round)));
+    let mut send = |sender: &mut XdpTx, rounds: usize| -> Vec<Vec<u8>> {
+        let mut sent = Vec::new();
+        for _ in 0..rounds {
+            let frames: Vec<Vec<u8>> = all.by_ref().take(LENGTHS.len()).collect();
+            assert_eq!(sender.reserve(frames.len()).unwrap(), frames.len());
+            let mut metas = Vec::new();
+            for (index, frame) in frames.iter().enumerate() {
+                sender.slot(index)[..frame.len()].copy_from_slice(frame);
+                metas.push(TxMeta { len: frame.len() as u16, ..TxMeta::default() });
+            }
+            sender.commit(&metas).unwrap();
+            sender.flush().unwrap();
+            assert!(sender.drain(soon()).unwrap());
+            sent.extend(frames);
+        }
+        sent
+    };
+    // by a packet socket, which sees what left
+    let sent = send(&mut sender, 20);
+    assert_eq!(arrived(&mut beside, sent.len()), sent);
+    drop(beside);
+    for place in [XdpPlace::Driver, XdpPlace::Stack] {
+        let buffers = match place {
+            XdpPlace::Stack => XdpBuffers::One,
+            _ => XdpBuffers::Several,
+        };
+        let open = || {
+            let on = (bed.b.link.index.get(), "wb1");
+            let attachment = Arc::new(Attachment::open(on, place, buffers).unwrap());
+            let steer = SteerOptions { queues: 1, fragments: false };
+            let steering = Steering::begin(("wb1", attachment), &meter, steer).unwrap();
+            let options = XdpOptions { receives: true, ..XdpOptions::default() };
+            let mut queue = XdpQueue::open("wb1", options).unwrap();
+            XdpRx::open(&mut queue, &Arc::new(steering)).unwrap()
+        };
+        let mut receiver = bed.b.namespace.run(open).unwrap();
+        let sent = send(&mut sender, 10);
+        assert_eq!(arrived(&mut receiver, sent.len()), sent, "{place:?}");
+        assert_eq!(receiver.receive_drops(), 0);
+    }
+}
+
+/// The first `count` frames to UDP port 9000 that arrive.
+fn arrived(port: &mut impl RxPort, count: usize) -> Vec<Vec<u8>> {
+    let until = MonotonicClock.now().saturating_add(Nanos::from_secs(10));
+    let mut frames = Vec::new();
+    while frames.len() < count && MonotonicClock.now() < until {
+        let take = |arrival: &Arrival<'_>| {
+            if arrival.bytes.get(36..38) == Some(&[0x23, 0x28]) {
+                frames.push(arrival.bytes.to_vec());
+            }
+        };
+        port.receive(until, take).unwrap();
+    }
+    frames
+}
+
+/// A lab sends long frames after short ones and the other way round by the same queue.
+#[test]
+fn the_same_queue_sends_frames_of_other_lengths_in_the_next_run() {
+    require!(Capability::NetworkNamespaces);
+    let Some(bed) = jumbo_cable() else { return };
+    let long = TxPlan { frame_max: BufferLen::new(9014), frame_len: None, ..PLAN };
+    let mut port = open(&bed, PLAN, XdpOptions::default()).unwrap();
+    let soon = || MonotonicClock.now().saturating_add(Nanos::from_secs(5));
+    for (plan, len) in [(PLAN, 60), (long, 9014), (PLAN, 60), (long, 5000)] {
+        assert!(bed.a.namespace.run(|| port.rearm(&plan)).unwrap().unwrap());
+        // more than there is room for at once
+        for _ in 0..60 {
+            let got = port.reserve(40).unwrap();
+            assert_eq!(got, 40);
+            let metas = vec![TxMeta { len, ..TxMeta::default() }; got];
+            (0..got).for_each(|index| port.slot(index)[..usize::from(len)].fill(0xff));
+            port.commit(&metas).unwrap();
+            port.flush().unwrap();
+            assert!(port.drain(soon()).unwrap());
+        }
+        let mut totals = [TxTotals::default()];
+        port.totals(&mut totals);
+        assert_eq!((totals[0].sent.frames, totals[0].failed.frames), (2400, 0), "{len}");
+    }
 }
 
 #[test]
@@ -142,13 +326,8 @@ fn threads_that_serve_the_queue_themselves_lose_nothing() {
 fn a_program_of_somebody_else_is_left_where_it_is() {
     require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
     let bed = cable();
-    let other = || {
-        wirebeat_engine_linux::kernel::Attachment::open(
-            bed.b.link.index.get(),
-            "wb1",
-            wirebeat_engine_linux::kernel::XdpPlace::Best,
-        )
-    };
+    let other =
+        || Attachment::open((bed.b.link.index.get(), "wb1"), XdpPlace::Best, XdpBuffers::One);
     let other = bed.b.namespace.run(other).unwrap().unwrap();
     let why = refused(&flow("", 10), &bed);
     assert!(

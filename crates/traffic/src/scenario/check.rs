@@ -115,6 +115,11 @@ fn check_port(name: &str, port: &PortSpec, has_way: bool) -> Result<(), Invalid>
         let (least, most) = (PortSpec::MTU.start(), PortSpec::MTU.end());
         return Err(at("mtu").invalid(format!("a link carries packets of {least}B to {most}B")));
     }
+    if port.capture.as_ref().is_some_and(|capture| capture.file.is_empty()) {
+        return Err(at("capture").key("file").invalid(fault!(
+            "a capture needs the name of its file"; "write for example 'file: out.pcapng'"
+        )));
+    }
     if port.interface.as_deref() == Some("") {
         return Err(at("interface").invalid("the name of an interface is not empty"));
     }

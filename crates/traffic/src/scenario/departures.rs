@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, MapAccess};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
-use wirebeat_units::{Fault, Nanos, UnitError, fault};
+use wirebeat_units::{Fault, Nanos, UnitError, fault, human};
 
 use super::is_default;
 use super::schema::TimeText;
@@ -170,7 +170,7 @@ fn unknown(word: &str) -> Fault {
                 None => String::new(),
             };
             let word = printable(word, 64);
-            return fault!("unknown word '{word}'"; "{meant}there is {}", all.join(", "));
+            return fault!("unknown word '{word}'"; "{meant}{}", human::present(&all));
         }
     };
     fault!("'{word}' has a value"; "write for example '{example}'")

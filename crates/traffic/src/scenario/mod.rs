@@ -8,6 +8,7 @@
 //!
 //! Nothing here knows engines, files or the machine: an engine is a word that is passed on.
 
+pub mod capture;
 pub mod change;
 mod check;
 pub mod departures;
@@ -40,6 +41,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use capture::CaptureSpec;
 pub use change::Change;
 pub use check::is_datagram;
 pub use departures::Departures;

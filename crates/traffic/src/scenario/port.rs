@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use wirebeat_units::{BitRate, Bytes, fault};
 use wirebeat_wire::mac::MacAddr;
 
+use super::capture::CaptureSpec;
 use super::is_default;
 use super::schema::{BitRateText, BytesText, MacText};
 use crate::engines::EngineChoice;
@@ -91,6 +92,9 @@ pub struct PortSpec {
     /// The file that holds the key of the receiver on the other host. None is needed for a loopback address.
     #[serde(default, skip_serializing_if = "is_default")]
     pub key_file: Option<String>,
+    /// Keeps the frames that the port receives, or sends, in a file while it measures them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub capture: Option<CaptureSpec>,
     /// The pcapng file that the engine `pcap` writes instead of sending.
     #[serde(default, skip_serializing_if = "is_default")]
     pub file: Option<String>,
@@ -134,6 +138,7 @@ impl PortSpec {
             ("next-hop", self.next_hop.is_some()),
             ("speed", self.speed.is_some()),
             ("mtu", self.mtu.is_some()),
+            ("capture", self.capture.is_some()),
             ("file", self.file.is_some()),
         ];
         written.into_iter().find(|(_, is_written)| *is_written).map(|(key, _)| key)

@@ -1,6 +1,6 @@
 //! "Did you mean …": the known word that is nearest to an unknown one.
 
-use wirebeat_units::Fault;
+use wirebeat_units::{Fault, human};
 
 use super::printable;
 
@@ -42,9 +42,7 @@ pub(crate) fn with_hint<'a>(
     }
     let all: Vec<&str> = candidates.into_iter().take(MAX_LISTED + 1).collect();
     match all.len() {
-        few if (1..=MAX_LISTED).contains(&few) => {
-            message.or_hint(format!("there is {}", all.join(", ")))
-        }
+        few if (1..=MAX_LISTED).contains(&few) => message.or_hint(human::present(&all)),
         _ => message,
     }
 }
@@ -93,6 +91,6 @@ mod tests {
     #[test]
     fn a_word_like_none_is_told_what_there_is() {
         let hint = with_hint("there is no port", "x", ["left", "right"]);
-        assert_eq!(hint.to_string(), "there is no port 'x'; there is left, right");
+        assert_eq!(hint.to_string(), "there is no port 'x'; there are left, right");
     }
 }

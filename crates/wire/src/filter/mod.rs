@@ -1,11 +1,13 @@
 //! Which frames are meant, in the syntax of capture filters (pcap-filter(7)): `tcp port 80 and net 10.0.0.0/8`.
 //!
-//! The part of that language that names ends, protocols, VLANs and lengths, and joins them; it means here what it means
+//! The part of that language that names ends, protocols, VLANs, lengths and bytes, and joins them; it means here what it means
 //! to libpcap, oddities included: `and` and `or` bind alike from the left, `vlan` moves what is written behind it into
 //! the tag, and a frame that ends before something that is looked at does not match. `words` takes the text apart,
-//! `parse` makes tests of it, `test` puts a frame to them. Nothing is allocated for a frame.
+//! `parse` and `arithmetic` make tests of it, `test` and `relation` put a frame to them. Nothing is allocated for a frame.
 
+mod arithmetic;
 mod parse;
+mod relation;
 mod test;
 mod words;
 

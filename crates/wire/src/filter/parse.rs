@@ -15,7 +15,7 @@ use crate::rewrite::Prefix;
 use crate::vlan;
 
 const NO_FAMILY: Families = Families { v4: false, v6: false, arp: false, rarp: false };
-const V4: Families = Families { v4: true, ..NO_FAMILY };
+pub const V4: Families = Families { v4: true, ..NO_FAMILY };
 const V6: Families = Families { v6: true, ..NO_FAMILY };
 const IP: Families = Families { v6: true, ..V4 };
 const ALL: Families = Families { v4: true, v6: true, arp: true, rarp: true };
@@ -39,8 +39,8 @@ const ETHER_TYPES: [(&str, EtherType); 4] =
 
 /// What a message says that there is.
 const KNOWN: &str = "there are host, net, port, portrange, proto, src, dst, ether, ip, ip6, arp, rarp, tcp, udp, sctp, \
-                     icmp, icmp6, igmp, esp, ah, pim, vrrp, vlan, broadcast, multicast, less, greater, and, or, not, and \
-                     parentheses";
+                     icmp, icmp6, igmp, esp, ah, pim, vrrp, vlan, broadcast, multicast, less, greater, len, bytes as \
+                     tcp[13], and, or, not, and parentheses";
 
 /// What stands before a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ enum Kind {
 
 /// Makes a chain of tests of a text.
 pub fn filter(text: &str) -> Result<Chain, FilterError> {
-    let words = words(text)?;
+    let words = words(text);
     let end = text.chars().count() + 1;
     let mut parser = Parser { words: &words, next: 0, end, shift: 0, depth: 0, last: None };
     let chain = parser.chain()?;
@@ -74,22 +74,22 @@ pub fn filter(text: &str) -> Result<Chain, FilterError> {
     }
 }
 
-struct Parser<'a> {
+pub struct Parser<'a> {
     words: &'a [Word<'a>],
-    next: usize,
+    pub next: usize,
     end: usize,
     /// Bytes of the tags that were asked for so far.
-    shift: usize,
-    depth: usize,
+    pub shift: usize,
+    pub depth: usize,
     last: Option<Qualifiers<'a>>,
 }
 
 impl Word<'_> {
-    fn error(&self, why: impl Into<Fault>) -> FilterError {
+    pub fn error(&self, why: impl Into<Fault>) -> FilterError {
         FilterError { at: self.at, why: why.into() }
     }
 
-    fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         self.text.chars().take(60).collect()
     }
 
@@ -100,16 +100,16 @@ impl Word<'_> {
 }
 
 impl<'a> Parser<'a> {
-    fn peek(&self) -> Option<Word<'a>> {
+    pub fn peek(&self) -> Option<Word<'a>> {
         self.words.get(self.next).copied()
     }
 
     /// The text of the word after so many others.
-    fn ahead(&self, count: usize) -> &'a str {
+    pub fn ahead(&self, count: usize) -> &'a str {
         self.words.get(self.next + count).map_or("", |word| word.text)
     }
 
-    fn take(&mut self, wanted: &str) -> Result<Word<'a>, FilterError> {
+    pub fn take(&mut self, wanted: &str) -> Result<Word<'a>, FilterError> {
         let word = self.peek().ok_or_else(|| FilterError {
             at: self.end,
             why: fault!(
@@ -122,7 +122,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes the next word where it is one of these.
-    fn take_if(&mut self, texts: &[&str]) -> bool {
+    pub fn take_if(&mut self, texts: &[&str]) -> bool {
         let is = texts.contains(&self.ahead(0));
         self.next += usize::from(is);
         is
@@ -148,10 +148,19 @@ impl<'a> Parser<'a> {
             negated = !negated;
         }
         let what = match self.ahead(0) {
+            _ if self.is_relation() => {
+                let relation = self.relation()?;
+                self.test(relation)
+            }
             "(" => self.parenthesis()?,
             _ => self.primitive()?,
         };
         Ok(Term { negated, what })
+    }
+
+    /// Whether a value alone would be a network.
+    pub fn lists_nets(&self) -> bool {
+        self.last.is_some_and(|last| last.kind == Kind::Net)
     }
 
     fn parenthesis(&mut self) -> Result<What, FilterError> {
@@ -376,9 +385,10 @@ impl<'a> Parser<'a> {
                 fault!("'{}' is not a network", word.shown(); "write for example 10.0.0.0/8"),
             )
         };
-        let (text, len) = match word.text.split_once('/') {
-            Some((text, len)) => (text, Some(number(len).ok_or_else(refused)?)),
-            None => (word.text, None),
+        let text = word.text;
+        let len = match self.take_if(&["/"]) {
+            true => Some(number(self.take("the length of a prefix")?.text).ok_or_else(refused)?),
+            false => None,
         };
         let (address, mut len) = match text.parse::<IpAddr>() {
             Ok(address) => (address, len.unwrap_or(if address.is_ipv4() { 32 } else { 128 })),
@@ -452,10 +462,11 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A number in decimal or hexadecimal digits.
-fn number(text: &str) -> Option<u32> {
+/// A number in decimal digits, in hexadecimal ones behind `0x`, in octal ones behind `0`.
+pub fn number(text: &str) -> Option<u32> {
     let (digits, base) = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
+        None if text.len() > 1 && text.starts_with('0') => (text, 8),
         None => (text, 10),
     };
     let is_digits = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -467,8 +478,10 @@ fn beginning(text: &str) -> Option<(Ipv4Addr, u32)> {
     let mut octets = [0; 4];
     let mut count = 0;
     for part in text.split('.') {
-        *octets.get_mut(..3)?.get_mut(count)? =
-            number(part).and_then(|part| u8::try_from(part).ok())?;
+        *octets.get_mut(..3)?.get_mut(count)? = Some(part)
+            .filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()))?
+            .parse()
+            .ok()?;
         count += 1;
     }
     Some((octets.into(), count as u32))

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::relation::Relation;
 use crate::ethernet::{self, EtherType};
 use crate::ip::Protocol;
 use crate::rewrite::Prefix;
@@ -52,6 +53,11 @@ pub enum Ask {
     Vlan(Option<u16>),
     AtMost(u32),
     AtLeast(u32),
+    /// Over IPv6, right behind its header.
+    NextHeader(Protocol),
+    /// Over IPv4, and not a fragment behind the first.
+    NoLaterFragment,
+    Relation(Box<Relation>),
 }
 
 impl Ends {
@@ -137,6 +143,13 @@ impl Test {
             }
             Ask::AtMost(most) => Some(len <= *most as usize),
             Ask::AtLeast(least) => Some(len >= *least as usize),
+            Ask::NextHeader(protocol) => {
+                Some(is(EtherType::IPV6)? && *frame.get(at + 6)? == protocol.0)
+            }
+            Ask::NoLaterFragment => {
+                Some(is(EtherType::IPV4)? && word(frame, at + 6)? & 0x1fff == 0)
+            }
+            Ask::Relation(relation) => relation.holds(frame, len, self.shift),
         }
     }
 }

@@ -86,6 +86,73 @@ fn and_and_or_bind_alike_from_the_left() {
 }
 
 #[test]
+fn numbers_are_worked_out_as_libpcap_does() {
+    let frame = tcp();
+    for text in [
+        "len = 54",
+        "54 == len",
+        "ip[8] = 64",
+        "ip[2:2] = 40",
+        "ip[12:4] = 0x0a000001",
+        "tcp[0:2] = 1234",
+        "tcp[2:2] = 80 and port 80",
+        "ether[0] & 1 = 0",
+        "ether[12:2] = 0x800",
+        "ip[0] & 0xf = 5",
+        "(ip[0] & 0xf) * 4 = 20",
+        "((ip[0] & 0xf) * 4) = 20",
+        "not (ip[0] > 0x45 or len < 10)",
+        "2 + 3 * 4 = 14",
+        "10 - 3 - 2 = 5",
+        "64 / 4 / 2 = 8",
+        "1 | 6 & 3 = 3",
+        "1 << 2 + 1 = 8",
+        "-1 = 0xffffffff",
+        "0 - 1 > 5",
+        "017 = 15",
+        "17 % 5 = 2",
+        "6 ^ 3 = 5",
+        // what is behind these comes first
+        "7 ^ 1 + 1 = 5",
+        "2 * 7 ^ 1 + 1 = 10",
+        "1 << ip[8] = 0",
+        "tcp[tcpflags] & tcp-syn = 0",
+        "ip[ip[8] - 55] = 6",
+        "not udp[0] = 5",
+        "not icmp6[0] = 5",
+        "tcp[0:2] + ip[8] != 0",
+        "tcp[0] + udp[0] = 8",
+    ] {
+        assert!(filter(text).matches(&frame, 54), "{text}");
+    }
+    for text in [
+        "udp[0] = 4",
+        "udp[0] != 4",
+        "ip6[0] >= 0",
+        // there are no such bytes, and nothing is divided by zero: no match whatever is asked
+        "tcp[40] = 0",
+        "not tcp[40] = 0",
+        "len / (ip[8] - 64) = 1",
+        "not len / (ip[8] - 64) = 1",
+        "ether[52:4] >= 0",
+        "ether[0xffffffff] >= 0",
+        "udp[0] + tcp[0] >= 0",
+    ] {
+        assert!(!filter(text).matches(&frame, 54), "{text}");
+    }
+    // the length on the line, and not what was kept of it
+    assert!(filter("len = 54").matches(&frame[..20], 54));
+    // a fragment behind the first has no TCP header
+    let mut fragment = frame.clone();
+    fragment[21] = 1;
+    assert!(filter("tcp").matches(&fragment, 54) && !filter("tcp[0] >= 0").matches(&fragment, 54));
+    let tagged = ethernet(0x8100, &[&[0x60, 5, 8, 0][..], &frame[14..]].concat());
+    for text in ["vlan and ip[8] = 64", "vlan and tcp[2:2] = 80", "ether[14:2] & 0xfff = 5"] {
+        assert!(filter(text).matches(&tagged, 58), "{text}");
+    }
+}
+
+#[test]
 fn a_vlan_moves_what_is_written_behind_it() {
     let frame = tcp();
     let tagged = ethernet(0x8100, &[&[0x60, 5, 8, 0][..], &frame[14..]].concat());
@@ -122,7 +189,20 @@ fn what_is_not_understood_is_told_with_its_place() {
         ("tcp host 10.0.0.1", 10, "'tcp' does not say this"),
         ("arp port 7", 10, "'arp' does not say this"),
         ("vlan 4096", 6, "there is no VLAN 4096"),
-        ("tcp[13] = 2", 4, "expressions about bytes"),
+        ("tcp[13]", 8, "ends where a comparison is to follow"),
+        ("tcp[13] and udp", 9, "'and' stands where numbers are compared"),
+        ("tcp[13 = 2", 8, "'=' stands where ']' is to follow"),
+        ("tcp[13", 4, "'[' is not closed"),
+        ("tcp[13:3] = 2", 8, "write 1, 2 or 4"),
+        ("tcp[] = 2", 5, "']' is not a number"),
+        ("esp[0] = 2", 1, "there are ether, ip"),
+        ("foo[0] = 2", 1, "there are ether, ip"),
+        ("ip[0] / 0 = 2", 7, "divided by 0"),
+        ("ip[0] << 32 = 2", 7, "31 at most"),
+        ("(len + 2 > 5", 1, "not closed"),
+        ("len > (5", 7, "'(' is not closed"),
+        ("len >", 6, "ends where a number is to follow"),
+        ("port 09", 6, "not a port"),
         ("ether", 1, "what of it?"),
         ("10.0.0.1", 1, "write for example host 10.0.0.1"),
         ("less many", 6, "is not a number"),
@@ -131,6 +211,16 @@ fn what_is_not_understood_is_told_with_its_place() {
     ] {
         let error = Filter::new(text).expect_err(text);
         assert_eq!(error.at, at, "{text}: {error}");
+        assert!(error.why.to_string().contains(why), "{text}: {error}");
+    }
+    for (text, why) in [
+        (format!("len = {}1", "-".repeat(100)), "64 parentheses and operators"),
+        (format!("len = {}1{}", "(".repeat(100), ")".repeat(100)), "64 parentheses"),
+        (format!("len = {}1", "1 ^ ".repeat(100)), "32 numbers wait"),
+        (format!("len = {}1{}", "1 + (".repeat(40), ")".repeat(40)), "32 numbers wait"),
+        (format!("{}len > 1{}", "(".repeat(100), ")".repeat(100)), "64 parentheses"),
+    ] {
+        let error = Filter::new(&text).unwrap_err();
         assert!(error.why.to_string().contains(why), "{text}: {error}");
     }
     assert!(Filter::new(&"(".repeat(100)).unwrap_err().why.to_string().contains("64 parentheses"));
@@ -150,8 +240,9 @@ proptest! {
     fn any_words_are_a_filter_or_an_error(
         words in prop::collection::vec(prop::sample::select(vec![
             "not", "and", "or", "(", ")", "src", "dst", "host", "net", "port", "proto", "tcp", "ip", "ip6", "ether",
-            "arp", "vlan", "less", "80", "::1", "10/8", "mask", "multicast", "0x800",
-        ]), 0..12),
+            "arp", "vlan", "less", "80", "::1", "10/8", "mask", "multicast", "0x800", "len", "[", "]", ":", "+", "-", "*",
+            "/", "%", "^", "&", "|", "<<", ">>", "=", "!=", ">", "tcp[0]", "ip[2:2]", "1", "0",
+        ]), 0..14),
         ether_type in prop::sample::select(vec![0x0800_u16, 0x86dd, 0x8100, 0x0806]),
         rest in prop::collection::vec(any::<u8>(), 0..80),
     ) {

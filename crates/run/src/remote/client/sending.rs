@@ -77,7 +77,7 @@ impl Measurement {
     pub fn prepare_sending(&mut self, mut asked: AskedSending) -> Result<(), RemoteError> {
         asked.run = self.expected.run;
         let missing: BTreeSet<u16> = asked.flows.iter().map(|flow| flow.id).collect();
-        self.heard_sent = HeardSent::new(missing.clone());
+        self.heard_sent = HeardSent::new(missing.clone(), Nanos::new(asked.interval_ns));
         let line = &mut self.connection.line;
         match line.ask(&Request::Send(Box::new(asked)))? {
             Reply::Ready { run, stations } if run == self.expected.run => {
@@ -93,6 +93,7 @@ impl Measurement {
         let FarSending::Ready { missing, stations } = mem::take(&mut self.far) else {
             return Ok(());
         };
+        self.heard_sent.begin(start);
         let run = self.expected.run;
         let at_ns = start.get().saturating_add_signed(self.clocks.ahead_ns);
         let line = &mut self.connection.line;
@@ -185,7 +186,8 @@ impl Measurement {
         match reply {
             Reply::Sending { run, intervals } if *run == ours && self.is_sending() => {
                 self.asked = None;
-                let taken = self.heard_sent.take_in(intervals.clone());
+                let now = self.connection.caller.clock.now();
+                let taken = self.heard_sent.take_in(intervals.clone(), now);
                 taken.map_err(|what| self.connection.line.untrue(what))
             }
             Reply::SentFlow(flow) => self.take_sent_flow((**flow).clone()),
@@ -195,8 +197,10 @@ impl Measurement {
                     FarSending::UnderWay { missing, mut told } if missing.is_empty() => {
                         told.summary = (**summary).clone();
                         let intervals = mem::take(&mut told.summary.intervals);
+                        let taken =
+                            self.heard_sent.take_in(intervals, self.connection.caller.clock.now());
+                        let taken = taken.and_then(|()| self.heard_sent.check_sums(&told.flows));
                         self.far = FarSending::Ended(told);
-                        let taken = self.heard_sent.take_in(intervals);
                         self.heard_sent.end();
                         taken.map_err(|what| self.connection.line.untrue(what))
                     }

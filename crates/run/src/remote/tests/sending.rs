@@ -180,7 +180,7 @@ fn whoever_may_have_it_send_knows_a_key() {
 
 #[test]
 fn nothing_is_believed_that_cannot_be_true() {
-    let lies: [fn(&mut Sent); 6] = [
+    let lies: [fn(&mut Sent); 11] = [
         |sent| sent.flows[0].id = 9,
         |sent| sent.flows.truncate(1),
         |sent| sent.flows.push(sent.flows[0].clone()),
@@ -190,6 +190,13 @@ fn nothing_is_believed_that_cannot_be_true() {
                 Distribution { buckets: vec![(9, 1), (3, 1)], ..Distribution::default() }
         },
         |sent| _ = sent.summary.intervals.parts[0].flows.insert(9, (1, 64)),
+        // intervals far ahead, or as wide as that
+        |sent| sent.summary.intervals.parts[0].first = 1 << 40,
+        |sent| sent.summary.intervals.parts[0].intervals = 1 << 40,
+        // more in intervals than in all
+        |sent| _ = sent.summary.intervals.parts[0].flows.insert(2, (8, 7 * 64)),
+        |sent| _ = sent.summary.intervals.parts[0].flows.insert(2, (7, 8 * 64)),
+        |sent| sent.summary.intervals.parts[0].expired = 1,
     ];
     for lie in lies {
         let server = server(Some(lie));

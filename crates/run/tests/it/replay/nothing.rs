@@ -29,7 +29,7 @@ fn a_device_that_is_not_there_is_no_success() {
     );
     let told = why(&path, "devices: [NOPE]");
     let all = "device-0, device-1, device-2, device-3, device-4";
-    assert!(told.ends_with(&format!("no device 'NOPE' in '{files}'; there is {all}")), "{told}");
+    assert!(told.ends_with(&format!("no device 'NOPE' in '{files}'; there are {all}")), "{told}");
     // before the run, too, where it is read into memory
     assert!(why(&path, "devices: ['NO*'], preload: true").contains("no device 'NO*'"));
 }

@@ -37,7 +37,7 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ("    rat: 5kpps", "8:5: unknown key 'rat'; did you mean 'rate'?"),
         (
             "    speed: 5kpps",
-            "8:5: unknown key 'speed'; there is from, to, packet, sub-flows, size, rate, departures, burst, start, stop, count, bytes, at, replay, probe",
+            "8:5: unknown key 'speed'; there are from, to, packet, sub-flows, size, rate, departures, burst, start, stop, count, bytes, at, replay, probe",
         ),
         (
             "    rate: 5",
@@ -55,7 +55,7 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ("    burst: -1", "8:12: 'burst' should be a whole number up to 4294967295"),
         (
             "    probe: maybe",
-            "8:12: unknown probe 'maybe'; there is on, off, wirebeat, pktgen, pktgen-ns, mgen, rude, \
+            "8:12: unknown probe 'maybe'; there are on, off, wirebeat, pktgen, pktgen-ns, mgen, rude, \
              rude-old, iperf2, d-itg, d-itg-short",
         ),
         ("    from: a", "8:5: 'from' occurs twice; give each of them a name of its own"),
@@ -77,7 +77,7 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ),
         (
             "    departures: poison",
-            "8:17: unknown word 'poison'; did you mean 'poisson'? there is constant, poisson, uniform, exponential, pareto, \
+            "8:17: unknown word 'poison'; did you mean 'poisson'? there are constant, poisson, uniform, exponential, pareto, \
              cauchy, normal, poisson-distributed, gamma, weibull, log-normal",
         ),
         (
@@ -119,7 +119,7 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ),
         (
             "    packet: [ { payload: ones } ]",
-            "8:26: unknown word 'ones'; there is zeros, random, pattern, text, file",
+            "8:26: unknown word 'ones'; there are zeros, random, pattern, text, file",
         ),
         (
             "    packet: [ { ethernet: { source: 1:2 } } ]",
@@ -145,7 +145,7 @@ fn mistakes_around_flows_are_named_with_place_and_remedy() {
         ),
         (
             "ports: { a: { engine: 5 } }",
-            ":1:23: unknown word '5'; there is auto, kernel, packet, socket, xdp, null, pcap, loopback",
+            ":1:23: unknown word '5'; there are auto, kernel, packet, socket, xdp, null, pcap, loopback",
         ),
         ("ports: { a: { engine: [] } }", ":1:23: this should be a word, or one key with its value"),
         (

@@ -1,0 +1,177 @@
+//! The packet log: a row for each packet, from what was seen of it.
+//!
+//! [`open`] begins one: as Parquet (`parquet`, in segments that survive the program that writes them:
+//! `segments`), as CSV (`csv`), or as the lines of another tool (`lines`). What the columns are stands in `columns`, and
+//! what else a log says of its run in [`logged_run`]. A log in Parquet is read back by [`read`], and [`rebuild`] makes the
+//! measurements of its run from it once more.
+
+mod columns;
+mod csv;
+mod lines;
+pub mod logged_run;
+mod parquet;
+mod payload;
+pub mod read;
+pub mod rebuild;
+mod rows;
+mod segments;
+mod texts;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use wirebeat_units::{Fault, fault};
+
+pub use self::lines::LineOptions;
+pub use self::logged_run::{ClockRelation, LoggedRun, MeterFacts};
+use crate::seen::Opening;
+use crate::sink::Sink;
+
+/// The form of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogForm {
+    /// A file of Parquet.
+    Parquet,
+    /// Comma-separated values.
+    Csv,
+    /// The same, packed with Zstandard.
+    CsvZstd,
+    /// MGEN's: one event in each line.
+    Mgen,
+    /// CRUDE's lines.
+    Crude,
+}
+
+impl LogForm {
+    /// The endings of files, and the forms that go with them.
+    const ENDINGS: [(&str, LogForm); 3] =
+        [(".parquet", LogForm::Parquet), (".csv", LogForm::Csv), (".csv.zst", LogForm::CsvZstd)];
+
+    /// That which goes with the name of a file.
+    ///
+    /// # Errors
+    /// Where its ending says nothing.
+    pub fn of(file: &Path) -> Result<LogForm, Fault> {
+        let name = file.to_string_lossy();
+        let found = LogForm::ENDINGS.iter().find(|(ending, _)| name.ends_with(ending));
+        found.map(|(_, form)| *form).ok_or_else(|| {
+            fault!(
+                "the name of the packet log '{name}' does not say which form it has";
+                "let it end in .parquet, .csv or .csv.zst"
+            )
+        })
+    }
+}
+
+/// A form of lines by its name, `mgen` or `crude`; others go with the ending of a file.
+impl FromStr for LogForm {
+    type Err = Fault;
+
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        match text {
+            "mgen" => Ok(LogForm::Mgen),
+            "crude" => Ok(LogForm::Crude),
+            _ => Err(fault!("'{text}' is not a form of a log"; "write mgen or crude")),
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketLogOptions {
+    /// The form.
+    pub form: LogForm,
+    /// The file; `None`: standard output, where the form is text.
+    pub file: Option<PathBuf>,
+    /// Whether a file that is there is written over.
+    pub overwrite: bool,
+    /// Which packets have a line in the form of another tool.
+    pub lines: LineOptions,
+}
+
+impl PacketLogOptions {
+    /// A log in this file, whose ending says which form it has; none is written over.
+    ///
+    /// # Errors
+    /// Where the ending says nothing.
+    pub fn of(file: PathBuf) -> Result<PacketLogOptions, Fault> {
+        let (form, lines) = (LogForm::of(&file)?, LineOptions::default());
+        Ok(PacketLogOptions { form, file: Some(file), overwrite: false, lines })
+    }
+}
+
+/// Begins a log. What is known of the run goes into one of Parquet, to make its measurements once more.
+///
+/// # Errors
+/// Where the file is there already or cannot be written: what the system says, and what would help.
+pub fn open(
+    options: &PacketLogOptions,
+    opening: &Opening,
+    run: &LoggedRun,
+) -> Result<Box<dyn Sink>, Fault> {
+    let unwritten = |error: io::Error| unwritten(options.file.as_deref(), &error);
+    let head = logged_run::LogHead::new(opening, run);
+    let text = || -> Result<Box<dyn Write + Send>, Fault> {
+        Ok(match &options.file {
+            Some(path) => Box::new(create(path, options.overwrite)?),
+            None => Box::new(io::stdout()),
+        })
+    };
+    let csv = |packing| -> Result<Box<dyn Sink>, Fault> {
+        Ok(Box::new(csv::CsvLog::new(text()?, options.file.clone(), packing, &head)))
+    };
+    let lines = |tool| -> Result<Box<dyn Sink>, Fault> {
+        let (of, path) = ((tool, &options.lines), options.file.clone());
+        let log = lines::LineLog::new(of, text()?, path, opening.unix_ns);
+        Ok(Box::new(log.map_err(unwritten)?))
+    };
+    match options.form {
+        LogForm::Parquet => {
+            let path = options.file.as_ref().ok_or_else(|| {
+                fault!(
+                    "a packet log in Parquet cannot go to standard output: its last bytes say where the first ones are";
+                    "name a file"
+                )
+            })?;
+            let file = create(path, options.overwrite)?;
+            let log = parquet::ParquetLog::new(file, path.clone(), &head).map_err(unwritten)?;
+            Ok(Box::new(log))
+        }
+        LogForm::Csv => csv(csv::Packing::None),
+        LogForm::CsvZstd => csv(csv::Packing::Zstd),
+        LogForm::Mgen => lines(lines::Tool::Mgen),
+        LogForm::Crude => lines(lines::Tool::Crude),
+    }
+}
+
+/// Makes the file.
+fn create(path: &Path, overwrite: bool) -> Result<File, Fault> {
+    let mut how = OpenOptions::new();
+    how.write(true);
+    match overwrite {
+        true => how.create(true).truncate(true),
+        false => how.create_new(true),
+    };
+    how.open(path).map_err(|error| unwritten(Some(path), &error))
+}
+
+fn unwritten(path: Option<&Path>, error: &io::Error) -> Fault {
+    let path = path.map_or("standard output".into(), Path::to_string_lossy);
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            fault!("the packet log '{path}' is there already"; "name another file, or remove it first")
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            fault!("the packet log '{path}' cannot be written: {error}"; "make room on its file system, or name a file on another")
+        }
+        _ => fault!(
+            "the packet log '{path}' cannot be written: {error}";
+            "name a file in a folder that you may write to"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;
