@@ -29,6 +29,12 @@ const TABLE: &[Row] = &[
         rule: "bytes of headers and probes know nothing of what is sent, or how",
     },
     Row {
+        name: "stack",
+        may_know: &["units", "wire"],
+        tests: &[],
+        rule: "TCP is segments and times in, segments and events out: no ports, programs or clocks",
+    },
+    Row {
         name: "traffic",
         may_know: &["units", "wire"],
         tests: &["testbed"],
@@ -130,7 +136,8 @@ const TABLE: &[Row] = &[
 ];
 
 /// Crates without input and output, and all that they may use from elsewhere: data, not systems.
-const PURE: [&str; 7] = ["units", "wire", "traffic", "import", "explain", "meter", "report"];
+const PURE: [&str; 8] =
+    ["units", "wire", "stack", "traffic", "import", "explain", "meter", "report"];
 const PURE_MAY_USE: [&str; 12] = [
     "crc32c",
     "humantime",
