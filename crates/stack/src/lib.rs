@@ -1,17 +1,79 @@
 //! TCP for millions of sessions, sans I/O: segments and times in, segments and events out.
 //!
-//! Nothing here does I/O, reads a clock, or allocates after the start; the crate knows headers (by `wire`) and nothing of
-//! ports and programs. This is the ground that the state machine will stand on: [`segment`] and [`options`] read and write
-//! packets, [`slab`], [`index`] and [`addresses`] hold sessions and find them, [`wheel`] has their timers, [`ranges`] what came
-//! out of order. The state machine itself is not here yet.
+//! A [`Stack`] does no I/O, reads no clock and allocates nothing after its start. It takes IP packets
+//! ([`Stack::receive_batch`]) and times ([`Stack::expire`]), tells an [`Application`] what happened, and writes packets into
+//! the buffers of a [`Transmit`] ([`Stack::transmit`]). Nothing that was sent is kept: the application writes the same byte for the
+//! same offset again. Nothing that was received is kept: out of order there are ranges only. The crate knows headers (by `wire`)
+//! and nothing of ports, programs or Ethernet. One stack belongs to one thread.
+//!
+//! # Where to read
+//!
+//! `tcb` is the state of a session, in three cache lines. `arrival` takes a segment in the order of RFC 9293 §3.10.7 and hands
+//! on to `recovery` (acknowledgments, losses) and `data`; `output` decides what is sent next, `timers` what is waited for,
+//! `congestion` how much may be in the network. `stack` has the tables: [`slab`], [`index`], [`addresses`], [`wheel`], [`ranges`],
+//! and the small slabs of half-open sessions and those in TIME-WAIT. `simulation` (a test) puts two stacks on a link that loses,
+//! delays, reorders, duplicates, damages and forges, and checks everything after each event.
+//!
+//! # What it speaks
+//!
+//! RFC 9293 (all states; simultaneous open and close, half-open sessions, silly window avoidance on both sides, Nagle, delayed
+//! acknowledgments, zero-window and keep-alive probes), 5961 (RST, SYN and ACK validation with a limit on challenge
+//! acknowledgments), 6528, 6298 with Karn's rule, 5681, 6582, 6928, 3042, 7323 (scaling, timestamps, PAWS), 2018 and 6675,
+//! 2883 (D-SACK told, and counted when told), 6937, 9438, 3168, 6191, 1337.
+//!
+//! # What it does not
+//!
+//! - RACK-TLP (RFC 8985): the last segment of a burst that is lost waits for the retransmission timeout; there are no times of single
+//!   segments. Rules 3 and 4 of RFC 6675's `NextSeg` (speculative and rescue retransmission) are missing with it.
+//! - Path MTU discovery: ICMP is not read, and no size is searched for when large packets vanish. All packets of IPv4 have DF.
+//! - Undoing a reduction that turns out spurious (RFC 4015, 5682); D-SACK is counted only. HyStart++ (RFC 9406).
+//! - Urgent data counts as other data, and the urgent pointer is ignored (RFC 6093 advises against its use).
+//! - SYN cookies: SYNs beyond [`Limits::half_open`] are dropped and counted. Fast open (RFC 7413), AccECN (RFC 9768), MPTCP.
+//! - Segments larger than a packet (GSO).
+//! - After a session has sent nothing for more than 24 days its peer's timestamps are still believed (RFC 7323 §5.5).
+//! - ARP, neighbour discovery and echo, which are the embedder's.
+//!
+//! It departs from the letter in two places, both as Linux does: a probe of a closed window has no data and stands one number before
+//! what is expected (RFC 9293 §3.8.6.1 sends one byte), and an acknowledgment of new data ends the doubling of the timeout
+//! even when no round trip could be measured (RFC 6298 §5).
 
 pub mod addresses;
+mod api;
+mod arrival;
+mod congestion;
+mod core;
+mod counters;
+mod data;
+mod fault;
+mod half_open;
 pub mod hash;
 pub mod index;
 pub mod options;
+mod output;
+mod profile;
 pub mod ranges;
+mod recovery;
+mod rtt;
 pub mod segment;
 pub mod seq;
+#[cfg(test)]
+mod simulation;
 pub mod slab;
+mod stack;
+mod tcb;
+#[cfg(test)]
+mod tests;
 pub mod tick;
+mod time_wait;
+mod timers;
 pub mod wheel;
+
+pub use api::{
+    Accept, Application, Event, Limits, OpenError, Reason, Received, Session, SessionError,
+    SessionId, Transmit,
+};
+pub use counters::{Arrivals, Counters, DataBytes, Recoveries, Segments, Sessions};
+pub use profile::{Congestion, KeepAlive, OutOfOrder, Profile, Reading};
+pub use segment::{Checksum, Tuple};
+pub use stack::{Info, Open, Stack};
+pub use tcb::State;

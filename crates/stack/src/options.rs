@@ -42,8 +42,8 @@ pub struct Options {
     pub sack_permitted: bool,
     /// Timestamps.
     pub timestamps: Option<Timestamps>,
-    sack: [Range; SACK_MAX],
-    sack_len: u8,
+    pub(crate) sack: [Range; SACK_MAX],
+    pub(crate) sack_len: u8,
 }
 
 impl Options {

@@ -1,0 +1,157 @@
+//! What the embedder gives and gets: the traits that it implements, handles, events, limits.
+
+use crate::segment::Tuple;
+
+/// A session's handle: good until its [`Event::Closed`], after which another session may have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub u32);
+
+/// A session, as its embedder knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Its handle.
+    pub id: SessionId,
+    /// The word that the embedder gave it.
+    pub user: u32,
+}
+
+/// What an embedder answers to the SYN of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accept {
+    /// It listens there.
+    Session {
+        /// The number of the profile.
+        profile: u8,
+        /// The word that the session gets.
+        user: u32,
+    },
+    /// It does not: the peer gets RST.
+    Refuse,
+    /// Nobody is there: the peer gets nothing.
+    Ignore,
+}
+
+/// Why a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// Both sides closed and both know. The session may be in TIME-WAIT from now on.
+    InOrder,
+    /// The peer answered the SYN with RST.
+    Refused,
+    /// The peer did not answer.
+    TimedOut,
+    /// The peer sent RST.
+    Reset,
+    /// The embedder gave it up.
+    Aborted,
+}
+
+/// What happened to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It is established.
+    Established,
+    /// The peer has acknowledged all data before this offset.
+    Acknowledged {
+        /// Bytes since the session began.
+        offset: u64,
+    },
+    /// The peer sends no more; all that it sent has been delivered.
+    PeerClosed,
+    /// It has ended. The handle is not valid any more.
+    Closed(Reason),
+}
+
+/// Data that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received<'a> {
+    /// Where it begins in what the peer sends. Every byte is handed over once.
+    pub offset: u64,
+    /// The data.
+    pub bytes: &'a [u8],
+    /// All bytes before this offset have arrived, these included where they are before it.
+    pub in_order: u64,
+}
+
+/// What the stack asks of the programs above it, and tells them. Calls come from within the stack, so a program remembers what it
+/// wants to do and does it when the stack has returned.
+pub trait Application {
+    /// A peer sent a SYN to `tuple.local`. Called again for each SYN that is repeated after it was refused or ignored.
+    fn accept(&mut self, tuple: &Tuple) -> Accept;
+
+    /// Writes the bytes that the session sends from `offset` on. The same offset gets the same bytes every time: nothing that was
+    /// sent is kept.
+    fn payload(&mut self, session: Session, offset: u64, into: &mut [u8]);
+
+    /// Data arrived.
+    fn received(&mut self, session: Session, received: Received<'_>);
+
+    /// Something happened.
+    fn event(&mut self, session: Session, event: Event);
+}
+
+/// Where packets go. Each begins with its IP header.
+pub trait Transmit {
+    /// Room for a packet of `len` bytes; `None` when there is none now: the rest waits for the next call of
+    /// [`crate::Stack::transmit`].
+    fn buffer(&mut self, len: usize) -> Option<&mut [u8]>;
+
+    /// The packet in the last buffer is complete. A buffer that is not committed is not sent.
+    fn commit(&mut self);
+}
+
+/// How much a stack holds. Memory for all of it is reserved at the start and touched as it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Sessions that are open: 192 bytes each, and 12 for a timer, 12 in the index and 4 in the queue.
+    pub sessions: usize,
+    /// Sessions that a peer has begun to open.
+    pub half_open: usize,
+    /// Sessions in TIME-WAIT.
+    pub time_wait: usize,
+    /// Addresses of IPv6 in use at a time.
+    pub addresses: usize,
+    /// Blocks of ranges, of 300 bytes: one for a session that misses data, one for a session whose peer does.
+    pub ranges: usize,
+    /// How many segments that look forged are answered in a second (RFC 5961 §7).
+    pub challenges_per_second: u32,
+}
+
+impl Limits {
+    /// Room for so many sessions: a quarter of them may be half-open or have losses, each may be in TIME-WAIT, and each may have
+    /// a peer of its own over IPv6.
+    pub const fn for_sessions(sessions: usize) -> Limits {
+        Limits {
+            sessions,
+            half_open: sessions / 4 + 64,
+            time_wait: sessions,
+            addresses: sessions + 64,
+            ranges: sessions / 4 + 64,
+            challenges_per_second: 1000,
+        }
+    }
+}
+
+/// Why a session could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// All sessions that there may be are open.
+    Full,
+    /// There is a session with the same addresses and ports, perhaps in TIME-WAIT.
+    InUse,
+    /// The addresses are of two versions of IP.
+    Versions,
+    /// More addresses of IPv6 are in use than there may be.
+    Addresses,
+    /// There is no profile with this number.
+    Profile,
+}
+
+/// Why nothing was done for a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionError {
+    /// There is no such session.
+    Unknown,
+    /// It was closed for sending before.
+    Closed,
+}

@@ -1,0 +1,266 @@
+//! The congestion window: slow start and avoidance by NewReno (RFC 5681) or CUBIC (RFC 9438), and proportional rate reduction
+//! in recovery (RFC 6937). All in bytes.
+//!
+//! Functions of a session's state and the present time; when there is a loss is decided in [`crate::recovery`].
+
+use crate::profile::{Congestion, Profile};
+use crate::tcb::{Marks, Tcb};
+use crate::tick::Tick;
+
+/// CUBIC's factor of decrease, in tenths (RFC 9438 §4.6).
+const BETA: u64 = 7;
+/// CUBIC's C: 0.4 segments per second cubed (RFC 9438 §5.1).
+const C: f64 = 0.4;
+/// Milliseconds of a tick.
+const TICK_MS: f64 = 0.065_536;
+/// In `cubic_k`: no epoch has begun.
+const NO_EPOCH: u32 = u32::MAX;
+/// The window never grows beyond this: more cannot be announced by a peer (RFC 7323 §2.3).
+const CWND_MAX: u32 = 1 << 30;
+
+impl Tcb {
+    /// Sets the window of a session that begins. `None` is a window that never limits.
+    pub(crate) fn congestion_start(&mut self, profile: &Profile) {
+        self.ssthresh = u32::MAX;
+        self.cubic_k = NO_EPOCH;
+        self.cubic_max = 0;
+        self.cwnd = match profile.congestion {
+            Congestion::None => CWND_MAX,
+            // RFC 5681 §3.1: after the loss of a SYN, one segment.
+            _ if self.has(Marks::SYN_REPEATED) => self.mss.into(),
+            _ => profile.initial_cwnd(self.mss),
+        };
+    }
+
+    /// Takes a loss: the threshold for the window after it, from what is outstanding now (RFC 5681 §3.1 (4), RFC 9438 §4.6).
+    pub(crate) fn congestion_loss(&mut self, profile: &Profile) {
+        let (flight, least) = (self.outstanding().min(self.cwnd), 2 * u32::from(self.mss));
+        self.ssthresh = match profile.congestion {
+            Congestion::None => return,
+            Congestion::NewReno => flight / 2,
+            Congestion::Cubic => {
+                // Fast convergence (RFC 9438 §4.7): who had to give way already gives a little more.
+                let cwnd = u64::from(self.cwnd);
+                let gives_way = self.cwnd < self.cubic_max;
+                self.cubic_max = if gives_way { cwnd * (10 + BETA) / 20 } else { cwnd } as u32;
+                self.cubic_k = NO_EPOCH;
+                (u64::from(flight) * BETA / 10) as u32
+            }
+        }
+        .max(least);
+    }
+
+    /// Lets the window grow for `acked` bytes that were acknowledged outside recovery.
+    #[inline]
+    pub(crate) fn congestion_ack(&mut self, profile: &Profile, acked: u32, now: Tick) {
+        // A window that did not limit says nothing about the path, so it does not grow (RFC 7661 §4.3, RFC 9438 §5.8).
+        if profile.congestion == Congestion::None || !self.has(Marks::LIMITED) {
+            return;
+        }
+        let mss = u32::from(self.mss);
+        if self.cwnd < self.ssthresh {
+            self.cwnd = self.cwnd.saturating_add(acked.min(mss)).min(CWND_MAX);
+            return;
+        }
+        match profile.congestion {
+            Congestion::Cubic => self.cubic_ack(acked, now),
+            _ => {
+                // RFC 5681 §3.1 (3): a segment for each window that is acknowledged.
+                self.bytes_acked = self.bytes_acked.saturating_add(acked);
+                if self.bytes_acked >= self.cwnd {
+                    self.bytes_acked -= self.cwnd;
+                    self.cwnd = (self.cwnd + mss).min(CWND_MAX);
+                }
+            }
+        }
+    }
+
+    /// Congestion avoidance of RFC 9438 §4.2 to §4.5.
+    fn cubic_ack(&mut self, acked: u32, now: Tick) {
+        let mss = f64::from(self.mss.max(1));
+        if self.cubic_k == NO_EPOCH {
+            self.cubic_epoch = now.0;
+            self.cubic_estimate = self.cwnd;
+            self.cubic_max = self.cubic_max.max(self.cwnd);
+            // K = cbrt((W_max - cwnd) / C) seconds, here in milliseconds: cbrt of the same times 10^9.
+            let segments = u64::from(self.cubic_max - self.cwnd) / u64::from(self.mss.max(1));
+            self.cubic_k = cube_root(segments * 10 / 4 * 1_000_000_000) as u32;
+        }
+        let elapsed = f64::from(now.since(Tick(self.cubic_epoch))) * TICK_MS;
+        let cubic = |ms: f64| {
+            let seconds = (ms - f64::from(self.cubic_k)) / 1e3;
+            C * seconds * seconds * seconds * mss + f64::from(self.cubic_max)
+        };
+        let cwnd = f64::from(self.cwnd);
+        // What NewReno would have with the same decrease: 3 (1 - β) / (1 + β) segments per round trip, and one once it is
+        // where it was before the loss.
+        let alpha = if self.cubic_estimate < self.cubic_max { 3.0 * 0.3 / 1.7 } else { 1.0 };
+        let estimate = f64::from(self.cubic_estimate) + alpha * mss * f64::from(acked) / cwnd;
+        self.cubic_estimate = (estimate as u32).max(self.cubic_estimate).min(CWND_MAX);
+        let rtt = f64::from(self.smoothed_rtt()) / 1e3;
+        let grown = if cubic(elapsed) < estimate {
+            estimate
+        } else {
+            let target = cubic(elapsed + rtt).clamp(cwnd, 1.5 * cwnd);
+            cwnd + (target - cwnd) * f64::from(acked) / cwnd
+        };
+        // Growth of less than a byte an acknowledgment is not lost: the estimate and the cubic are functions of time.
+        self.cwnd = (grown as u32).clamp(self.cwnd, CWND_MAX);
+    }
+
+    /// Begins recovery with what is outstanding.
+    pub(crate) fn prr_start(&mut self) {
+        (self.prr_delivered, self.prr_out) = (0, 0);
+        self.prr_flight = self.outstanding().max(1);
+    }
+
+    /// The window in recovery after `delivered` bytes more have left the network, of which `pipe` are in it (RFC 6937 §3.1, with
+    /// its slow start bound).
+    pub(crate) fn prr_ack(&mut self, profile: &Profile, delivered: u32, pipe: u32) {
+        if profile.congestion == Congestion::None {
+            return;
+        }
+        self.prr_delivered = self.prr_delivered.saturating_add(delivered);
+        let may_send = if pipe > self.ssthresh {
+            let share = u64::from(self.prr_delivered) * u64::from(self.ssthresh);
+            let due = share.div_ceil(u64::from(self.prr_flight)).min(u64::from(CWND_MAX)) as u32;
+            due.saturating_sub(self.prr_out)
+        } else {
+            let behind = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
+            (self.ssthresh - pipe).min(behind.saturating_add(self.mss.into()))
+        };
+        self.cwnd = pipe.saturating_add(may_send).min(CWND_MAX);
+    }
+
+    /// Ends recovery (RFC 6937 §3).
+    pub(crate) fn prr_end(&mut self, profile: &Profile) {
+        if profile.congestion != Congestion::None {
+            self.cwnd = self.ssthresh.min(CWND_MAX);
+            self.bytes_acked = 0;
+        }
+    }
+
+    /// After a timeout: one segment (RFC 5681 §3.1 (5)).
+    pub(crate) fn congestion_timeout(&mut self, profile: &Profile) {
+        if profile.congestion != Congestion::None {
+            self.cwnd = self.mss.into();
+            self.bytes_acked = 0;
+        }
+    }
+
+    /// After a time without sending, the window that it had says nothing more (RFC 5681 §4.1).
+    pub(crate) fn congestion_idle(&mut self, profile: &Profile) {
+        if profile.congestion != Congestion::None {
+            self.cwnd = self.cwnd.min(profile.initial_cwnd(self.mss));
+            self.cubic_k = NO_EPOCH;
+        }
+    }
+}
+
+/// The largest number whose cube is at most `value`. In whole numbers, so that every machine has the same window.
+fn cube_root(value: u64) -> u64 {
+    let mut root = 0_u64;
+    for bit in (0..22).rev() {
+        let candidate = root | 1 << bit;
+        if candidate.pow(3) <= value {
+            root = candidate;
+        }
+    }
+    root
+}
+
+#[cfg(test)]
+mod tests {
+    use wirebeat_units::Nanos;
+
+    use super::*;
+    use crate::seq::Seq;
+
+    fn tcb(congestion: Congestion) -> (Tcb, Profile) {
+        let profile = Profile { congestion, ..Profile::default() };
+        let mut tcb = Tcb { mss: 1000, ..Tcb::CLOSED };
+        tcb.congestion_start(&profile);
+        tcb.set(Marks::LIMITED);
+        (tcb, profile)
+    }
+
+    #[test]
+    fn slow_start_doubles_and_avoidance_adds_a_segment_a_window() {
+        let (mut tcb, profile) = tcb(Congestion::NewReno);
+        assert_eq!(tcb.cwnd, 10_000);
+        (0..10).for_each(|_| tcb.congestion_ack(&profile, 1000, Tick(0)));
+        assert_eq!(tcb.cwnd, 20_000);
+        tcb.ssthresh = 20_000;
+        (0..20).for_each(|_| tcb.congestion_ack(&profile, 1000, Tick(0)));
+        assert_eq!(tcb.cwnd, 21_000);
+        tcb.clear(Marks::LIMITED);
+        (0..99).for_each(|_| tcb.congestion_ack(&profile, 1000, Tick(0)));
+        assert_eq!(tcb.cwnd, 21_000, "it did not limit");
+    }
+
+    #[test]
+    fn a_loss_halves_or_takes_three_tenths_and_never_goes_below_two_segments() {
+        for (congestion, ssthresh) in [(Congestion::NewReno, 50_000), (Congestion::Cubic, 70_000)] {
+            let (mut tcb, profile) = tcb(congestion);
+            tcb.cwnd = 100_000;
+            tcb.snd_nxt = Seq(100_000);
+            tcb.congestion_loss(&profile);
+            assert_eq!(tcb.ssthresh, ssthresh);
+            tcb.snd_nxt = Seq(1000);
+            tcb.congestion_loss(&profile);
+            assert_eq!(tcb.ssthresh, 2000);
+        }
+    }
+
+    /// RFC 9438 §4.2: W(t) = C (t - K)^3 + W_max. After a loss at 1,000 segments the window is at 700, K is
+    /// cbrt(300 / 0.4) = 9.086 s, and at K it is back at 1,000 with next to no growth; after 2 K it is at 1,300.
+    #[test]
+    fn cubic_follows_its_curve() {
+        let (mut tcb, profile) = tcb(Congestion::Cubic);
+        tcb.cwnd = 1_000_000;
+        tcb.snd_nxt = Seq(1_000_000);
+        tcb.congestion_loss(&profile);
+        tcb.prr_end(&profile);
+        assert_eq!(tcb.cwnd, 700_000);
+        let mut at = std::collections::BTreeMap::new();
+        for round in 0..200_u64 {
+            // a round trip of 100 ms: the whole window is acknowledged
+            let now = Nanos::from_millis(round * 100);
+            tcb.rtt_sample(100_000);
+            let acks = tcb.cwnd / 1000;
+            (0..acks).for_each(|_| tcb.congestion_ack(&profile, 1000, Tick::at(now)));
+            at.insert(round, tcb.cwnd);
+        }
+        assert!((8_900..9_200).contains(&tcb.cubic_k), "{}", tcb.cubic_k);
+        assert!((985_000..1_005_000).contains(&at[&90]), "{}", at[&90]);
+        assert!((1_270_000..1_310_000).contains(&at[&180]), "{}", at[&180]);
+    }
+
+    #[test]
+    fn recovery_sends_in_proportion_to_what_is_delivered() {
+        let (mut tcb, profile) = tcb(Congestion::NewReno);
+        tcb.cwnd = 100_000;
+        tcb.snd_nxt = Seq(100_000);
+        tcb.congestion_loss(&profile);
+        tcb.prr_start();
+        // Half of what is delivered may be sent while more is in the network than the threshold.
+        tcb.prr_ack(&profile, 10_000, 90_000);
+        assert_eq!(tcb.cwnd, 95_000);
+        tcb.prr_out = 5_000;
+        tcb.prr_ack(&profile, 10_000, 85_000);
+        assert_eq!(tcb.cwnd, 90_000);
+        // Below the threshold slow start fills it again.
+        tcb.prr_ack(&profile, 1_000, 20_000);
+        assert_eq!(tcb.cwnd, 20_000 + 21_000 - 5_000 + 1_000);
+    }
+
+    #[test]
+    fn cube_roots_are_whole_and_not_too_large() {
+        for root in [0, 1, 2, 9, 1000, 1 << 20, (1 << 21) - 1] {
+            assert_eq!(
+                (cube_root(root * root * root), cube_root((root + 1).pow(3) - 1)),
+                (root, root)
+            );
+        }
+    }
+}

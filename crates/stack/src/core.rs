@@ -1,0 +1,289 @@
+//! What the sessions of a stack share, apart from the table of sessions itself: profiles, timers, the queue of those that have
+//! something to send, blocks of ranges, counters, secrets.
+
+use std::collections::VecDeque;
+
+use wirebeat_units::Nanos;
+
+use crate::api::{Limits, Session};
+use crate::counters::Counters;
+use crate::fault::{Fault, Faults};
+use crate::hash::{siphash, spread};
+use crate::options::{Options, Timestamps};
+use crate::profile::Profile;
+use crate::ranges::Ranges;
+use crate::segment::{Flags, Outgoing, Segment, Tuple};
+use crate::seq::Seq;
+use crate::slab::{NONE, Slab};
+use crate::tcb::Tcb;
+use crate::tick::{Tick, micros};
+use crate::wheel::Wheel;
+
+/// Segments without a session that may wait to be sent: a few batches of arrivals.
+const REPLIES_MAX: usize = 1024;
+
+/// Where and when a session handles something.
+pub(crate) struct Context<'a, A> {
+    pub now: Nanos,
+    pub tick: Tick,
+    pub session: Session,
+    /// The session's number among all nodes; see [`crate::Stack`].
+    pub node: u32,
+    pub app: &'a mut A,
+}
+
+/// What becomes of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Keep,
+    /// Both sides closed; a last acknowledgment is owed.
+    TimeWait,
+    Close(crate::api::Reason),
+}
+
+/// Nodes that have something to send, in the order in which they had; each at most once.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    queue: VecDeque<u32>,
+    queued: Vec<u64>,
+}
+
+impl Ready {
+    fn new(nodes: usize) -> Ready {
+        Ready { queue: VecDeque::with_capacity(nodes), queued: vec![0; nodes / 64 + 1] }
+    }
+
+    #[inline]
+    pub fn push(&mut self, node: u32) {
+        let Some(word) = self.queued.get_mut(node as usize / 64) else { return };
+        let bit = 1 << (node % 64);
+        if *word & bit == 0 {
+            *word |= bit;
+            self.queue.push_back(node);
+        }
+    }
+
+    #[inline]
+    pub fn pop(&mut self) -> Option<u32> {
+        let node = self.queue.pop_front()?;
+        if let Some(word) = self.queued.get_mut(node as usize / 64) {
+            *word &= !(1 << (node % 64));
+        }
+        Some(node)
+    }
+
+    /// Puts a node back to the front that was popped just now.
+    pub fn unpop(&mut self, node: u32) {
+        self.push(node);
+        self.queue.rotate_right(1);
+    }
+
+    #[inline]
+    pub fn has(&self, node: u32) -> bool {
+        self.queued.get(node as usize / 64).is_some_and(|word| word & 1 << (node % 64) != 0)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+/// How many acknowledgments may answer segments that look forged (RFC 5961 §7), in a bucket that fills with time.
+#[derive(Debug)]
+struct Challenges {
+    per_second: u32,
+    left: u32,
+    since: Nanos,
+}
+
+impl Challenges {
+    fn take(&mut self, now: Nanos) -> bool {
+        if now.saturating_sub(self.since) >= Nanos::from_secs(1) {
+            (self.left, self.since) = (self.per_second, now);
+        }
+        let is_left = self.left > 0;
+        self.left -= u32::from(is_left);
+        is_left
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub profiles: Vec<Profile>,
+    fallback: Profile,
+    pub ranges: Slab<Ranges>,
+    pub wheel: Wheel,
+    pub ready: Ready,
+    pub replies: VecDeque<Outgoing>,
+    pub counters: Counters,
+    challenges: Challenges,
+    secret: [u64; 2],
+    index_key: [u64; 2],
+    timestamp_offset: u32,
+    identification: u16,
+    faults: Faults,
+}
+
+impl Core {
+    pub fn new(
+        limits: &Limits,
+        profiles: Vec<Profile>,
+        seed: [u64; 2],
+        now: Nanos,
+        nodes: usize,
+    ) -> Core {
+        let secret = [siphash(seed, &[1]), siphash(seed, &[2])];
+        Core {
+            profiles,
+            fallback: Profile::default(),
+            ranges: Slab::new(limits.ranges),
+            wheel: Wheel::new(nodes, Tick::at(now)),
+            ready: Ready::new(nodes),
+            replies: VecDeque::with_capacity(REPLIES_MAX),
+            counters: Counters::default(),
+            challenges: Challenges {
+                per_second: limits.challenges_per_second,
+                left: limits.challenges_per_second,
+                since: now,
+            },
+            secret,
+            index_key: [siphash(seed, &[3]), siphash(seed, &[4])],
+            timestamp_offset: siphash(seed, &[5]) as u32,
+            identification: 0,
+            faults: Faults::default(),
+        }
+    }
+
+    #[inline]
+    pub fn profile(&self, number: u8) -> &Profile {
+        self.profiles.get(usize::from(number)).unwrap_or(&self.fallback)
+    }
+
+    #[cfg(test)]
+    pub fn plant(&mut self, faults: Faults) {
+        self.faults = faults;
+    }
+
+    /// Whether a fault was planted, which only the simulation does.
+    #[inline]
+    pub fn fault(&self, fault: Fault) -> bool {
+        cfg!(test) && self.faults.has(fault)
+    }
+
+    /// The hash of a connection for the index; both versions of IP share it.
+    #[inline]
+    pub fn hash(&self, tuple: &Tuple) -> u32 {
+        let ports = u64::from(tuple.local_port) << 16 | u64::from(tuple.remote_port);
+        let fold = |address| match address {
+            std::net::IpAddr::V4(address) => u64::from(address.to_bits()),
+            std::net::IpAddr::V6(address) => {
+                let bits = address.to_bits();
+                spread(self.index_key, bits as u64, (bits >> 64) as u64)
+            }
+        };
+        let (local, remote) = (fold(tuple.local), fold(tuple.remote));
+        (spread(self.index_key, local ^ remote.rotate_left(32), ports ^ remote) >> 32) as u32
+    }
+
+    /// An initial sequence number (RFC 6528 §3): a clock of 4 µs and a secret function of the connection.
+    pub fn initial_seq(&self, tuple: &Tuple, now: Nanos) -> Seq {
+        let words = |address| match address {
+            std::net::IpAddr::V4(address) => [0, u64::from(address.to_bits())],
+            std::net::IpAddr::V6(address) => {
+                [(address.to_bits() >> 64) as u64, address.to_bits() as u64]
+            }
+        };
+        let ([a, b], [c, d]) = (words(tuple.local), words(tuple.remote));
+        let ports = u64::from(tuple.local_port) << 16 | u64::from(tuple.remote_port);
+        let function = siphash(self.secret, &[a, b, c, d, ports]) as u32;
+        Seq(function.wrapping_add((now.get() / 4_000) as u32))
+    }
+
+    /// The clock of timestamps: 1 ms (RFC 7323 §5.4), from a start that is secret to this stack.
+    #[inline]
+    pub fn timestamp(&self, now: Nanos) -> u32 {
+        ((now.get() / 1_000_000) as u32).wrapping_add(self.timestamp_offset)
+    }
+
+    #[inline]
+    pub fn identification(&mut self) -> u16 {
+        self.identification = self.identification.wrapping_add(1);
+        self.identification
+    }
+
+    /// Whether a segment that looks forged may be answered now.
+    pub fn challenge(&mut self, now: Nanos) -> bool {
+        let may = self.challenges.take(now);
+        self.counters.arrivals.challenges_withheld += u64::from(!may);
+        may
+    }
+
+    /// Queues a segment that belongs to no session's state.
+    pub fn reply(&mut self, outgoing: Outgoing) {
+        if self.replies.len() < REPLIES_MAX {
+            self.replies.push_back(outgoing);
+        } else {
+            self.counters.replies_dropped += 1;
+        }
+    }
+
+    /// The RST that answers a segment without a session (RFC 9293 §3.10.7.1).
+    pub fn reset_reply(&mut self, segment: &Segment<'_>) {
+        let (seq, ack, flags) = match segment.flags.has(Flags::ACK) {
+            true => (segment.ack, Seq(0), Flags::RST),
+            false => (Seq(0), segment.end(), Flags::RST.with(Flags::ACK)),
+        };
+        let reset = Outgoing {
+            tuple: segment.tuple,
+            seq,
+            ack,
+            flags,
+            window: 0,
+            options: Options::default(),
+            payload_len: 0,
+            tos: 0,
+            identification: self.identification(),
+        };
+        self.reply(reset);
+    }
+
+    /// The options of a segment that is no SYN, without SACK.
+    #[inline]
+    pub fn timestamps(&self, has_timestamps: bool, echo: u32, now: Nanos) -> Options {
+        let timestamps = has_timestamps.then(|| Timestamps { value: self.timestamp(now), echo });
+        Options { timestamps, ..Options::default() }
+    }
+
+    /// The block of ranges `at`, or a new one; `None` when there is none left.
+    pub fn ranges_at(&mut self, at: &mut u32) -> Option<&mut Ranges> {
+        if *at == NONE {
+            *at = self.ranges.insert(Ranges::EMPTY)?;
+        }
+        self.ranges.get_mut(*at)
+    }
+
+    /// Gives the block of ranges `at` back.
+    pub fn release_ranges(&mut self, at: &mut u32) {
+        if *at != NONE {
+            self.ranges.remove(*at);
+            *at = NONE;
+        }
+    }
+
+    /// Sees to it that the wheel calls `node` by its next deadline.
+    #[inline]
+    pub fn arm(&mut self, node: u32, tcb: &Tcb) {
+        if let Some(deadline) = tcb.deadline()
+            && !self.fault(Fault::LostTimer)
+        {
+            self.wheel.arm(node, deadline);
+        }
+    }
+}
+
+impl<A> Context<'_, A> {
+    #[inline]
+    pub fn micros(&self) -> u32 {
+        micros(self.now)
+    }
+}

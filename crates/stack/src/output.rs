@@ -1,0 +1,429 @@
+//! What a session sends next, and in which segment: what is lost first, then new data as far as both windows let it, a FIN behind
+//! the data, probes, and acknowledgments that found no company.
+
+use crate::api::{Application, Transmit};
+use crate::core::{Context, Core};
+use crate::fault::Fault;
+use crate::options::{OPTIONS_MAX, Options};
+use crate::profile::{Congestion, Profile};
+use crate::ranges::Range;
+use crate::segment::{ECN_ECT0, ECN_MASK, Flags, Outgoing, Tuple};
+use crate::seq::Seq;
+use crate::slab::NONE;
+use crate::tcb::{Marks, State, Tcb, Timer};
+use crate::tick::{Tick, ticks};
+
+/// Segments that a session sends before it is the turn of the next one.
+const BURST: usize = 16;
+
+/// How a session's turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It has nothing more to send now.
+    Done,
+    /// It has more, and others wait.
+    Again,
+    /// There was no buffer.
+    Blocked,
+}
+
+/// What a segment is sent for; each is counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    NewData,
+    Fin,
+    Lost,
+    Ack,
+    Probe,
+}
+
+/// The next segment of a session.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    cause: Cause,
+    /// Its numbers, with that of a FIN.
+    range: Range,
+    fin: bool,
+}
+
+impl Tcb {
+    /// Sends what may be sent now.
+    pub(crate) fn transmit<A: Application, T: Transmit>(
+        &mut self,
+        core: &mut Core,
+        cx: &mut Context<'_, A>,
+        tuple: &Tuple,
+        out: &mut T,
+    ) -> Turn {
+        if matches!(self.state, State::SynSent | State::SynReceived) {
+            if self.has(Marks::SEND_SYN) && !self.send_syn(core, cx, tuple, out) {
+                return Turn::Blocked;
+            }
+            if self.state == State::SynSent {
+                self.acks_owed = 0;
+            }
+        }
+        // A duplicate acknowledgment is one only without data (RFC 5681 §2).
+        while self.acks_owed > 0 && self.has(Marks::DUPLICATE) {
+            let left = self.acks_owed - 1;
+            if !self.send_control(core, cx, tuple, Cause::Ack, out) {
+                return Turn::Blocked;
+            }
+            self.acks_owed = left;
+        }
+        self.clear(Marks::DUPLICATE);
+        let mut turn = Turn::Again;
+        if matches!(self.state, State::SynSent | State::SynReceived) {
+            turn = Turn::Done;
+        } else {
+            self.after_idle(core, cx);
+            for _ in 0..BURST {
+                let Some(next) = self.next(core) else {
+                    turn = Turn::Done;
+                    break;
+                };
+                if !self.send(core, cx, tuple, next, out) {
+                    return Turn::Blocked;
+                }
+            }
+        }
+        if turn == Turn::Done {
+            self.clear(Marks::OVERRIDE);
+        }
+        if self.has(Marks::PROBE) {
+            if !self.send_control(core, cx, tuple, Cause::Probe, out) {
+                return Turn::Blocked;
+            }
+            self.clear(Marks::PROBE);
+        }
+        if self.acks_owed > 0 && !self.send_control(core, cx, tuple, Cause::Ack, out) {
+            return Turn::Blocked;
+        }
+        turn
+    }
+
+    /// After a pause the congestion window begins anew (RFC 5681 §4.1).
+    fn after_idle<A>(&mut self, core: &Core, cx: &Context<'_, A>) {
+        if self.outstanding() > 0 || self.unsent() == 0 {
+            return;
+        }
+        let profile = core.profile(self.profile);
+        if cx.tick.since(self.last_sent) > ticks(self.rto(profile)) {
+            self.congestion_idle(profile);
+        }
+        self.last_sent = cx.tick;
+    }
+
+    /// What to send next; `None` when there is nothing or it may not be sent now.
+    fn next(&mut self, core: &Core) -> Option<Next> {
+        let mss = u32::from(self.mss);
+        if let Some(range) = self.next_lost(core) {
+            if self.has(Marks::FORCE) || self.pipe(core).saturating_add(range.len()) <= self.cwnd {
+                return Some(Next { cause: Cause::Lost, range, fin: self.holds_fin(range) });
+            }
+            self.set(Marks::LIMITED);
+            return None;
+        }
+        self.clear(Marks::FORCE);
+        let (unsent, owes_fin) = (self.unsent(), self.owes_fin());
+        if unsent == 0 && !owes_fin {
+            self.clear(Marks::LIMITED);
+            return None;
+        }
+        let edge =
+            self.snd_una.plus(self.snd_wnd).plus(u32::from(core.fault(Fault::WindowOffByOne)));
+        let room = if edge.is_after(self.snd_nxt) { edge.since(self.snd_nxt) } else { 0 };
+        let len = unsent.min(mss).min(room);
+        // The FIN goes with the last data, or by itself behind it.
+        let fin = owes_fin && len == unsent && room > len;
+        let outstanding = self.outstanding();
+        if len < mss && !fin {
+            let is_all = len == unsent && len > 0;
+            let may_wait = core.profile(self.profile).nagle && outstanding > 0;
+            let has_override = self.has(Marks::OVERRIDE) || len >= (self.max_wnd / 2).max(1);
+            // RFC 9293 §3.8.6.2.1: all there is, or much of the window, or what a timeout lets go.
+            if !(is_all && !may_wait || !is_all && len > 0 && has_override || is_all && owes_fin) {
+                self.clear(Marks::LIMITED);
+                return None;
+            }
+        }
+        if outstanding > 0 && self.pipe(core).saturating_add(len) > self.cwnd {
+            self.set(Marks::LIMITED);
+            return None;
+        }
+        let cause = if len > 0 { Cause::NewData } else { Cause::Fin };
+        Some(Next {
+            cause,
+            range: Range::new(self.snd_nxt, self.snd_nxt.plus(len + u32::from(fin))),
+            fin,
+        })
+    }
+
+    /// The next piece that is lost and was not sent again.
+    fn next_lost(&self, core: &Core) -> Option<Range> {
+        if !self.lost_edge.is_after(self.snd_una) {
+            return None;
+        }
+        let mut start = self.high_rxt.max(self.snd_una);
+        let mut end = self.lost_edge.min(self.snd_nxt);
+        if let Some(ranges) = core.ranges.get(self.scoreboard) {
+            while let Some(known) = ranges.holding(start) {
+                start = known.end;
+            }
+            end = ranges.following(start).map_or(end, |next| next.start.min(end));
+        }
+        start.is_before(end).then(|| Range::new(start, start.plus(self.mss.into()).min(end)))
+    }
+
+    /// Whether the FIN that was sent has the last number of `range`.
+    fn holds_fin(&self, range: Range) -> bool {
+        self.has(Marks::FIN_SENT) && range.end == self.snd_nxt
+    }
+
+    /// Sends a segment with data, a FIN, or both.
+    fn send<A: Application, T: Transmit>(
+        &mut self,
+        core: &mut Core,
+        cx: &mut Context<'_, A>,
+        tuple: &Tuple,
+        next: Next,
+        out: &mut T,
+    ) -> bool {
+        let Next { cause, range, fin } = next;
+        if core.fault(Fault::FinOnce) && cause == Cause::Lost && fin && range.len() == 1 {
+            self.high_rxt = range.end;
+            return true;
+        }
+        let payload_len = (range.len() - u32::from(fin)) as u16;
+        let mut flags = Flags::ACK;
+        if fin {
+            flags = flags.with(Flags::FIN);
+        }
+        let data_end = range.start.plus(payload_len.into());
+        if payload_len > 0 && data_end == self.data_end() {
+            flags = flags.with(Flags::PSH);
+        }
+        let profile = *core.profile(self.profile);
+        let mut tos = profile.tos & !ECN_MASK;
+        if self.has(Marks::ECN) && cause == Cause::NewData {
+            tos |= ECN_ECT0;
+            if self.take(Marks::REDUCED) {
+                flags = flags.with(Flags::CWR);
+            }
+        }
+        let room = self.mss.saturating_sub(payload_len);
+        let mut outgoing = self.outgoing(core, cx, tuple, range.start, flags, room.into());
+        (outgoing.payload_len, outgoing.tos) = (payload_len, tos);
+        let mut offset = self.offset_of(range.start);
+        if core.fault(Fault::WrongOffset) && cause == Cause::Lost {
+            offset += 1;
+        }
+        let Some(buffer) = out.buffer(outgoing.packet_len()) else { return false };
+        let (session, app) = (cx.session, &mut *cx.app);
+        if !outgoing.write(buffer, |into| app.payload(session, offset, into)) {
+            return false;
+        }
+        out.commit();
+        self.sent(core, cx, &profile, next, payload_len);
+        true
+    }
+
+    /// Accounts for a segment with data or a FIN.
+    fn sent<A>(
+        &mut self,
+        core: &mut Core,
+        cx: &Context<'_, A>,
+        profile: &Profile,
+        next: Next,
+        payload_len: u16,
+    ) {
+        let Next { cause, range, fin } = next;
+        let (segments, bytes) = (&mut core.counters.segments, u64::from(payload_len));
+        segments.sent += 1;
+        if cause == Cause::Lost {
+            let by_timeout = self.has(Marks::LOSS);
+            segments.retransmitted_timeout += u64::from(by_timeout);
+            segments.retransmitted_fast += u64::from(!by_timeout);
+            core.counters.bytes.retransmitted += bytes;
+            self.high_rxt = range.end;
+            self.clear(Marks::FORCE);
+            if !core.fault(Fault::NoKarn) {
+                self.clear(Marks::TIMING);
+            }
+        } else {
+            segments.new_data += u64::from(cause == Cause::NewData);
+            segments.fin += u64::from(cause == Cause::Fin);
+            core.counters.bytes.sent += bytes;
+            self.snd_nxt = range.end;
+            if fin {
+                self.set(Marks::FIN_SENT);
+                self.state =
+                    if self.state == State::CloseWait { State::LastAck } else { State::FinWait1 };
+            }
+            // What is sent anew while something is lost says nothing of the path without trouble.
+            if !self.has(Marks::TIMING) && !self.has(Marks::LOSS) {
+                self.set(Marks::TIMING);
+                (self.rtt_start, self.rtt_seq) = (cx.micros(), range.end);
+            }
+        }
+        if self.has(Marks::RECOVERY) && profile.congestion != Congestion::None {
+            self.prr_out = self.prr_out.saturating_add(range.len());
+        }
+        if self.timer != Timer::Retransmit {
+            if self.timer == Timer::KeepAlive {
+                // Probes that found no answer were counted there.
+                self.retries = 0;
+            }
+            self.timer = Timer::Retransmit;
+            self.timer_at = Tick::after(cx.now, self.rto(profile));
+        }
+        self.last_sent = cx.tick;
+        self.acknowledged(core);
+    }
+
+    /// A segment with an acknowledgment went.
+    fn acknowledged(&mut self, core: &mut Core) {
+        self.acks_owed = 0;
+        self.unacked = 0;
+        self.clear(Marks::ACK_DELAYED);
+        self.last_ack_sent = self.rcv_nxt;
+        if self.reassembly != NONE
+            && let Some(ranges) = core.ranges.get_mut(self.reassembly)
+        {
+            ranges.duplicate = None;
+            if ranges.is_empty() {
+                core.release_ranges(&mut self.reassembly);
+            }
+        }
+    }
+
+    /// Sends a segment without data: an acknowledgment, or a probe, which stands one before what is expected so that it is answered.
+    fn send_control<A: Application, T: Transmit>(
+        &mut self,
+        core: &mut Core,
+        cx: &mut Context<'_, A>,
+        tuple: &Tuple,
+        cause: Cause,
+        out: &mut T,
+    ) -> bool {
+        let seq = if cause == Cause::Probe { self.snd_una.minus(1) } else { self.snd_nxt };
+        let outgoing = self.outgoing(core, cx, tuple, seq, Flags::ACK, OPTIONS_MAX);
+        let Some(buffer) = out.buffer(outgoing.packet_len()) else { return false };
+        if !outgoing.write(buffer, |_| ()) {
+            return false;
+        }
+        out.commit();
+        core.counters.segments.sent += 1;
+        if cause == Cause::Probe {
+            core.counters.segments.probe += 1;
+        } else {
+            core.counters.segments.ack += 1;
+        }
+        self.acknowledged(core);
+        true
+    }
+
+    /// Sends the SYN, or the SYN and ACK of a session that both sides open.
+    fn send_syn<A: Application, T: Transmit>(
+        &mut self,
+        core: &mut Core,
+        cx: &mut Context<'_, A>,
+        tuple: &Tuple,
+        out: &mut T,
+    ) -> bool {
+        let profile = *core.profile(self.profile);
+        let with_ack = self.state == State::SynReceived;
+        let agreed = |marks: Marks, wish: bool| if with_ack { self.has(marks) } else { wish };
+        let has_timestamps = agreed(Marks::TIMESTAMPS, profile.timestamps);
+        // An answer scales windows if the peer's SYN did, which shows in the shifts only where they are not 0: both ways are
+        // 0 without scaling, and then the option would be wrong.
+        let scales = !with_ack || self.snd_shift > 0 || self.rcv_shift > 0;
+        let options = Options {
+            mss: Some(profile.announced_mss(tuple.version())),
+            window_shift: profile.shift().filter(|_| scales),
+            sack_permitted: agreed(Marks::SACK, profile.sack),
+            ..core.timestamps(has_timestamps, self.ts_recent, cx.now)
+        };
+        let mut flags = if with_ack { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
+        if agreed(Marks::ECN, profile.ecn) && !self.has(Marks::SYN_REPEATED) {
+            // RFC 3168 §6.1.1; without ECN when repeated, as §6.1.1.1 allows for networks that drop such SYNs.
+            flags = flags.with(Flags::ECE).with(if with_ack { Flags(0) } else { Flags::CWR });
+        }
+        let outgoing = Outgoing {
+            tuple: *tuple,
+            seq: self.snd_una,
+            ack: if with_ack { self.rcv_nxt } else { Seq(0) },
+            flags,
+            window: profile.syn_window(),
+            options,
+            payload_len: 0,
+            tos: profile.tos & !ECN_MASK,
+            identification: core.identification(),
+        };
+        let Some(buffer) = out.buffer(outgoing.packet_len()) else { return false };
+        if !outgoing.write(buffer, |_| ()) {
+            return false;
+        }
+        out.commit();
+        let segments = &mut core.counters.segments;
+        segments.sent += 1;
+        if self.snd_nxt == self.snd_una {
+            segments.syn += 1;
+            self.set(Marks::TIMING);
+            (self.rtt_start, self.rtt_seq) = (cx.micros(), self.snd_una.plus(1));
+        } else {
+            segments.retransmitted_syn += 1;
+            self.set(Marks::SYN_REPEATED);
+            if !core.fault(Fault::NoKarn) {
+                self.clear(Marks::TIMING);
+            }
+        }
+        self.snd_nxt = self.snd_una.plus(1);
+        self.clear(Marks::SEND_SYN);
+        self.timer = Timer::Retransmit;
+        self.timer_at = Tick::after(cx.now, self.rto(&profile));
+        if with_ack {
+            self.acknowledged(core);
+        }
+        true
+    }
+
+    /// A segment at `seq` with what every segment has: acknowledgment, window, timestamps, and as many SACK blocks as fit into
+    /// `room` bytes beside the data.
+    fn outgoing<A>(
+        &mut self,
+        core: &mut Core,
+        cx: &Context<'_, A>,
+        tuple: &Tuple,
+        seq: Seq,
+        flags: Flags,
+        room: usize,
+    ) -> Outgoing {
+        let window = self.announce(core);
+        let mut options = core.timestamps(self.has(Marks::TIMESTAMPS), self.ts_recent, cx.now);
+        if self.reassembly != NONE
+            && self.has(Marks::SACK)
+            && let Some(ranges) = core.ranges.get(self.reassembly)
+        {
+            let base = options.len();
+            for block in ranges.duplicate.into_iter().chain(ranges.told()) {
+                let with_one_more =
+                    if options.sack().is_empty() { 12 } else { options.len() - base + 8 };
+                if with_one_more > room || !options.push_sack(block) {
+                    break;
+                }
+            }
+        }
+        Outgoing {
+            tuple: *tuple,
+            seq,
+            ack: self.rcv_nxt,
+            flags: if self.has(Marks::ECHO) { flags.with(Flags::ECE) } else { flags },
+            window,
+            options,
+            payload_len: 0,
+            tos: core.profile(self.profile).tos & !ECN_MASK,
+            identification: core.identification(),
+        }
+    }
+}

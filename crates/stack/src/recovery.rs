@@ -1,0 +1,312 @@
+//! What an acknowledgment does to a sender: progress, round trips, the peer's window, and what is lost.
+//!
+//! There is one account of loss for all ways of recovery. What lies before `lost_edge` and was not acknowledged is lost; what of it
+//! lies before `high_rxt` was sent again. With SACK the edge follows from RFC 6675 §4; without, a third duplicate puts it behind
+//! the first segment and each partial acknowledgment behind the next (RFC 6582 §3.2); after a timeout it stands behind all that
+//! was sent. `pipe` is what is then in the network, and the congestion window is compared with nothing else. A duplicate
+//! acknowledgment thus takes a segment off the pipe, which is the limited transmit of RFC 3042.
+
+use crate::api::{Application, Event};
+use crate::core::{Context, Core};
+use crate::fault::Fault;
+use crate::ranges::Range;
+use crate::segment::{Flags, Segment};
+use crate::seq::Seq;
+use crate::slab::NONE;
+use crate::tcb::{Marks, Tcb, Timer};
+use crate::tick::Tick;
+
+/// After how many duplicates, or ranges above it, a segment is lost (RFC 5681 §3.2, RFC 6675 §2).
+const DUPLICATES: u8 = 3;
+
+/// What an acknowledgment told.
+#[derive(Clone, Copy, Debug, Default)]
+struct News {
+    /// Bytes that it acknowledges cumulatively.
+    acked: u32,
+    /// Bytes that left the network.
+    delivered: u32,
+    /// Whether it is a duplicate.
+    duplicate: bool,
+}
+
+impl Tcb {
+    /// Takes the acknowledgment of a segment in the window, in a state in which data is exchanged. `false` where the rest of the
+    /// segment does not count (RFC 9293 §3.10.7.4, RFC 5961 §5.2).
+    pub(crate) fn acknowledge<A: Application>(
+        &mut self,
+        core: &mut Core,
+        cx: &mut Context<'_, A>,
+        segment: &Segment<'_>,
+    ) -> bool {
+        let ack = segment.ack;
+        let is_old = ack.is_before(self.snd_una);
+        if ack.is_after(self.snd_nxt) || is_old && self.snd_una.since(ack) > self.max_wnd {
+            core.counters.arrivals.bad_ack += 1;
+            if core.challenge(cx.now) {
+                self.owe_ack();
+            }
+            return false;
+        }
+        if is_old {
+            return true;
+        }
+        let outstanding = self.outstanding();
+        let sacked = self.sacked(core);
+        let acked = ack.since(self.snd_una);
+        let window_changed = self.update_window(segment, acked > 0);
+        if self.timer == Timer::Persist || self.snd_wnd == 0 {
+            // A peer that answers is alive, however long its window stays closed (RFC 9293 §3.8.6.1).
+            self.retries = 0;
+        }
+        if acked > 0 {
+            self.advance(core, cx, segment, acked);
+        }
+        if self.has(Marks::SACK) {
+            self.take_sack(core, segment);
+        }
+        let sacked_now = self.sacked(core);
+        let mut news = News { acked, ..News::default() };
+        if self.has(Marks::SACK) {
+            news.delivered = (acked + sacked_now).saturating_sub(sacked);
+            news.duplicate = acked == 0 && sacked_now > sacked;
+        } else {
+            let mss = u32::from(self.mss);
+            let credit = u32::from(self.dup_acks) * mss;
+            let plain =
+                segment.payload.is_empty() && !segment.flags.has(Flags::FIN) && !window_changed;
+            news.duplicate = acked == 0 && outstanding > credit && plain && !self.has(Marks::LOSS);
+            news.delivered = if acked > 0 {
+                acked.saturating_sub(credit)
+            } else {
+                mss * u32::from(news.duplicate)
+            };
+        }
+        if acked > 0 || news.duplicate || self.has(Marks::RECOVERY) {
+            self.recover(core, cx, news);
+        }
+        if segment.flags.has(Flags::ECE) && self.has(Marks::ECN) {
+            self.congestion_echo(core, cx);
+        }
+        true
+    }
+
+    /// Bytes that the peer has out of order.
+    fn sacked(&self, core: &Core) -> u32 {
+        if self.scoreboard == NONE {
+            return 0;
+        }
+        core.ranges.get(self.scoreboard).map_or(0, |ranges| ranges.total())
+    }
+
+    /// Takes the window, unless an older segment tells it (RFC 9293 §3.10.7.4). Whether it changed.
+    ///
+    /// A segment that acknowledges something new tells the window whatever its own number is: where data was sent again, its
+    /// number is old, and the window from before would reach too far behind the new `snd_una`. Linux has the same rule.
+    pub(crate) fn update_window(&mut self, segment: &Segment<'_>, acks_new: bool) -> bool {
+        let newer = acks_new || self.snd_wl1.is_before(segment.seq);
+        if !newer && (self.snd_wl1 != segment.seq || self.snd_wl2.is_after(segment.ack)) {
+            return false;
+        }
+        (self.snd_wl1, self.snd_wl2) = (segment.seq, segment.ack);
+        let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.snd_shift };
+        let window = u32::from(segment.window) << shift;
+        self.max_wnd = self.max_wnd.max(window);
+        std::mem::replace(&mut self.snd_wnd, window) != window
+    }
+
+    /// Moves `snd_una` on by `acked`.
+    fn advance<A: Application>(
+        &mut self,
+        core: &mut Core,
+        cx: &mut Context<'_, A>,
+        segment: &Segment<'_>,
+        acked: u32,
+    ) {
+        let fin = u32::from(self.has(Marks::FIN_SENT) && segment.ack == self.snd_nxt);
+        let partial = u32::from(core.fault(Fault::AckedTooMuch) && segment.ack != self.snd_nxt);
+        let data = acked - fin + partial;
+        self.snd_una = segment.ack;
+        self.acked += u64::from(data);
+        core.counters.bytes.acked += u64::from(data);
+        self.retries = 0;
+        if self.has(Marks::TIMING) && !segment.ack.is_before(self.rtt_seq) {
+            self.clear(Marks::TIMING);
+            core.counters.recoveries.rtt_samples += 1;
+            self.rtt_sample(cx.micros().wrapping_sub(self.rtt_start));
+        } else if self.has(Marks::RECOVERY) || self.has(Marks::LOSS) || self.backoff > 0 {
+            // A segment that was sent twice is not timed (Karn), but a timestamp tells which of the two is acknowledged
+            // (RFC 7323 §4.1), to a millisecond.
+            if let Some(timestamps) =
+                segment.options.timestamps.filter(|t| self.has(Marks::TIMESTAMPS) && t.echo != 0)
+            {
+                let ms = core.timestamp(cx.now).wrapping_sub(timestamps.echo);
+                if ms < 1 << 18 {
+                    core.counters.recoveries.rtt_samples += 1;
+                    self.rtt_sample(ms.max(1) * 1000);
+                }
+            }
+        }
+        // RFC 6298 §5 keeps the doubled timeout until a round trip was measured, which takes new data. A path that loses so much
+        // that all is sent twice would then move at one segment a minute; so progress ends the doubling, as in Linux.
+        self.backoff = 0;
+        if let Some(ranges) = core.ranges.get_mut(self.scoreboard) {
+            ranges.remove_before(self.snd_una);
+            if ranges.is_empty() {
+                core.release_ranges(&mut self.scoreboard);
+            }
+        }
+        // Numbers that are not of use now follow, so that they never are half a circle behind.
+        self.lost_edge = self.lost_edge.max(self.snd_una);
+        self.high_rxt = self.high_rxt.max(self.snd_una);
+        if self.recover.is_before(self.snd_una) && self.snd_una.since(self.recover) > 1 << 30 {
+            self.recover = self.snd_una.minus(1 << 30);
+        }
+        if self.outstanding() > 0 {
+            self.timer = Timer::Retransmit;
+            self.timer_at = Tick::after(cx.now, self.rto(core.profile(self.profile)));
+        } else {
+            self.timer = Timer::Idle;
+        }
+        if data > 0 {
+            cx.app.event(cx.session, Event::Acknowledged { offset: self.acked });
+        }
+    }
+
+    /// Takes the SACK blocks of a segment (RFC 2018 §5), and sees what came twice (RFC 2883 §4).
+    fn take_sack(&mut self, core: &mut Core, segment: &Segment<'_>) {
+        let blocks = segment.options.sack();
+        if let [first, rest @ ..] = blocks {
+            let within = rest.first().is_some_and(|outer| {
+                !first.start.is_before(outer.start) && !first.end.is_after(outer.end)
+            });
+            if !first.end.is_after(segment.ack) && !first.is_empty() || within {
+                core.counters.recoveries.spurious += 1;
+            }
+        }
+        for block in blocks {
+            let wild = block.end.is_after(self.snd_nxt) && !core.fault(Fault::WildSack);
+            if block.start.is_before(self.snd_una) || !block.start.is_before(block.end) || wild {
+                continue;
+            }
+            // Where there is no room for it, the block is as if it had been lost.
+            if let Some(ranges) = core.ranges_at(&mut self.scoreboard) {
+                ranges.insert(*block);
+            }
+        }
+    }
+
+    /// Where SACK says that what lies before is lost: three ranges, or more than two segments, lie above it (RFC 6675 §4).
+    fn sack_edge(&self, core: &Core) -> Seq {
+        let Some(ranges) = core.ranges.get(self.scoreboard) else { return self.snd_una };
+        let (mut bytes, mut count) = (0, 0);
+        for range in ranges.as_slice().iter().rev() {
+            (bytes, count) = (bytes + range.len(), count + 1);
+            if count >= DUPLICATES || bytes > u32::from(DUPLICATES - 1) * u32::from(self.mss) {
+                return range.start;
+            }
+        }
+        self.snd_una
+    }
+
+    /// Bytes that are in the network (RFC 6675 §4).
+    pub(crate) fn pipe(&self, core: &Core) -> u32 {
+        let outstanding = self.outstanding();
+        let lost = Range::new(self.high_rxt.max(self.snd_una), self.lost_edge.max(self.snd_una));
+        let lost_len = if lost.start.is_before(lost.end) { lost.len() } else { 0 };
+        if self.scoreboard == NONE {
+            let left = if self.has(Marks::SACK) {
+                0
+            } else {
+                u32::from(self.dup_acks) * u32::from(self.mss)
+            };
+            return outstanding.saturating_sub(left).saturating_sub(lost_len);
+        }
+        let Some(ranges) = core.ranges.get(self.scoreboard) else { return outstanding };
+        let lost_sacked = if lost_len > 0 { ranges.count_in(lost) } else { 0 };
+        outstanding.saturating_sub(ranges.total()).saturating_sub(lost_len - lost_sacked)
+    }
+
+    /// Begins, continues or ends recovery, and sets the congestion window.
+    fn recover<A: Application>(&mut self, core: &mut Core, cx: &Context<'_, A>, news: News) {
+        let profile = *core.profile(self.profile);
+        let mss = u32::from(self.mss);
+        let done = !self.snd_una.is_before(self.recover);
+        if done && news.acked > 0 {
+            self.clear(Marks::LOSS);
+            self.clear(Marks::ECN_RECOVERY);
+            if self.take(Marks::RECOVERY) {
+                self.prr_end(&profile);
+            }
+        }
+        if news.duplicate {
+            self.dup_acks = self.dup_acks.saturating_add(1);
+        } else if news.acked > 0 {
+            // A partial acknowledgment covers the segment that was sent again and those that duplicates stood for.
+            let covered = (news.acked.div_ceil(mss.max(1)) - 1).min(255) as u8;
+            let partial = self.has(Marks::RECOVERY) && !self.has(Marks::SACK);
+            self.dup_acks = if partial { self.dup_acks.saturating_sub(covered) } else { 0 };
+            if partial {
+                self.lost_edge = self.snd_una.plus(mss).min(self.snd_nxt);
+                self.high_rxt = self.snd_una;
+            }
+        }
+        self.lost_edge = self.lost_edge.max(self.sack_edge(core));
+        let recovering = self.has(Marks::RECOVERY) || self.has(Marks::LOSS);
+        // Without SACK duplicates of what was sent before the last recovery say nothing (RFC 6582 §3.2 step 1).
+        let counts = self.has(Marks::SACK) || self.snd_una.is_after(self.recover);
+        if !recovering && self.dup_acks >= DUPLICATES && counts && self.outstanding() > 0 {
+            self.lost_edge = self.lost_edge.max(self.snd_una.plus(mss).min(self.snd_nxt));
+        }
+        if !recovering && self.lost_edge.is_after(self.snd_una) {
+            core.counters.recoveries.fast += 1;
+            self.congestion_loss(&profile);
+            self.prr_start();
+            self.set(Marks::RECOVERY);
+            self.set(Marks::FORCE);
+            self.clear(Marks::ECN_RECOVERY);
+            (self.recover, self.high_rxt) = (self.snd_nxt, self.snd_una);
+        }
+        if self.has(Marks::RECOVERY) {
+            let pipe = self.pipe(core);
+            self.prr_ack(&profile, news.delivered, pipe);
+        } else if news.acked > 0 && !self.has(Marks::ECN_RECOVERY) {
+            self.congestion_ack(&profile, news.acked, cx.tick);
+        }
+    }
+
+    /// The peer tells of congestion: once a round trip that is like a loss, but nothing is sent again (RFC 3168 §6.1.2).
+    fn congestion_echo<A: Application>(&mut self, core: &mut Core, _: &Context<'_, A>) {
+        let reduced =
+            self.has(Marks::RECOVERY) || self.has(Marks::LOSS) || self.has(Marks::ECN_RECOVERY);
+        if reduced || self.outstanding() == 0 {
+            return;
+        }
+        let profile = *core.profile(self.profile);
+        core.counters.recoveries.congestion_echoes += 1;
+        self.congestion_loss(&profile);
+        self.prr_end(&profile);
+        self.recover = self.snd_nxt;
+        self.set(Marks::ECN_RECOVERY);
+        self.set(Marks::REDUCED);
+    }
+
+    /// The retransmission timer ran out: all that is outstanding is lost (RFC 6298 §5.4 to §5.6, RFC 5681 §3.1).
+    pub(crate) fn retransmission_timeout(&mut self, core: &mut Core) {
+        let profile = *core.profile(self.profile);
+        core.counters.recoveries.timeouts += 1;
+        if self.retries <= 1 {
+            // RFC 5681 §3.1: a segment that is lost again does not lower the threshold again.
+            self.congestion_loss(&profile);
+        }
+        self.congestion_timeout(&profile);
+        self.clear(Marks::RECOVERY);
+        self.clear(Marks::ECN_RECOVERY);
+        self.set(Marks::LOSS);
+        self.set(Marks::FORCE);
+        // A peer may take back what it said out of order (RFC 2018 §8).
+        core.release_ranges(&mut self.scoreboard);
+        self.dup_acks = 0;
+        (self.recover, self.lost_edge, self.high_rxt) = (self.snd_nxt, self.snd_nxt, self.snd_una);
+    }
+}

@@ -1,0 +1,249 @@
+//! What has to hold in the simulation after each event.
+
+use std::collections::BTreeMap;
+
+use wirebeat_units::Nanos;
+
+use super::program::{FIRST_PORT, Programs};
+use crate::counters::Counters;
+use crate::profile::Congestion;
+use crate::segment::{Checksum, Flags, Segment};
+use crate::seq::Seq;
+use crate::slab::NONE;
+use crate::stack::Stack;
+use crate::tcb::{Marks, State, Tcb, Timer};
+use crate::tick::micros;
+
+/// What was seen of the sessions of one side.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// By handle: the user, the right edges of both windows, the announced one by its last change.
+    seen: BTreeMap<u32, (u32, Option<Seq>, Seq)>,
+    /// By user: the highest number that was sent, and when something was sent again last, in microseconds.
+    sent: BTreeMap<u32, (Seq, Option<u32>)>,
+}
+
+macro_rules! holds {
+    ($what:expr, $condition:expr, $tcb:expr) => {
+        if !$condition {
+            return Err(format!("{}: {} in {:?}", $what, stringify!($condition), $tcb));
+        }
+    };
+}
+
+impl Watch {
+    /// Sees a packet that `side` sends at `now`.
+    pub fn packet(&mut self, side: usize, packet: &[u8], now: Nanos) {
+        let Ok(segment) = Segment::read(packet, Checksum::Verify) else { return };
+        let port = if side == 0 { segment.tuple.remote_port } else { segment.tuple.local_port };
+        if segment.seq_len() > 0 && !segment.flags.has(Flags::RST) {
+            let user = u32::from(port.wrapping_sub(FIRST_PORT));
+            let (highest, again) = self.sent.entry(user).or_insert((segment.seq, None));
+            if segment.seq.is_before(*highest) {
+                *again = Some(micros(now));
+            }
+            *highest = highest.max(segment.end());
+        }
+    }
+
+    /// Checks all of `stack`.
+    pub fn check(&mut self, stack: &Stack, programs: &Programs) -> Result<(), String> {
+        let counters = stack.counters();
+        if !counters.segments_balance() || !counters.sessions_balance() {
+            return Err(format!("the counters do not balance: {counters:?}"));
+        }
+        let mut states = [0_u32; crate::tcb::STATES];
+        for (_, tcb) in stack.sessions.iter() {
+            states[tcb.state as usize] += 1;
+        }
+        states[State::SynReceived as usize] += stack.half_open.len() as u32;
+        states[State::TimeWait as usize] += stack.time_wait.len() as u32;
+        if states != counters.in_state {
+            return Err(format!("in states {states:?}, counted {:?}", counters.in_state));
+        }
+        self.seen
+            .retain(|at, (user, ..)| stack.sessions.get(*at).is_some_and(|tcb| tcb.user == *user));
+        for (at, tcb) in stack.sessions.iter() {
+            self.session(stack, at, tcb)?;
+            let record = &programs.records[tcb.user as usize];
+            holds!("acked", tcb.acked == record.acked || tcb.state == State::SynSent, tcb);
+            holds!("offered", tcb.offered == record.offered, tcb);
+            holds!("received", tcb.received == record.in_order, tcb);
+        }
+        Ok(())
+    }
+
+    fn session(&mut self, stack: &Stack, at: u32, tcb: &Tcb) -> Result<(), String> {
+        let core = &stack.core;
+        let is_after = |a: Seq, b: Seq| a.is_after(b);
+        holds!("sent", !is_after(tcb.snd_una, tcb.snd_nxt), tcb);
+        holds!("received", !is_after(tcb.rcv_nxt, tcb.rcv_adv), tcb);
+        if matches!(tcb.state, State::SynSent | State::SynReceived) {
+            holds!("opening", tcb.outstanding() <= 1, tcb);
+        } else {
+            let edge = tcb.snd_una.plus(tcb.snd_wnd);
+            let (_, seen_edge, announced) =
+                self.seen.entry(at).or_insert((tcb.user, None, tcb.rcv_adv));
+            let edge = seen_edge.map_or(edge, |seen| seen.max(edge));
+            *seen_edge = Some(edge);
+            holds!("the peer's window", !is_after(tcb.snd_nxt, edge), (tcb, edge));
+            holds!("the window went back", !is_after(*announced, tcb.rcv_adv), (tcb, announced));
+            let step = tcb.rcv_adv.since(*announced);
+            let profile = core.profile(tcb.profile);
+            let least = (profile.buffer(tcb.rcv_shift) / 2)
+                .min(tcb.mss.into())
+                .min(1 + tcb.rcv_adv.since(tcb.rcv_nxt));
+            holds!(
+                "a silly window",
+                step == 0 || step >= least || step <= 1 << tcb.rcv_shift,
+                (tcb, announced)
+            );
+            *announced = tcb.rcv_adv;
+            holds!("window", tcb.cwnd >= u32::from(tcb.mss) || tcb.has(Marks::RECOVERY), tcb);
+            holds!("data", tcb.acked <= tcb.offered, tcb);
+            holds!(
+                "lost",
+                !is_after(tcb.lost_edge, tcb.snd_nxt) && !is_after(tcb.snd_una, tcb.lost_edge),
+                tcb
+            );
+            holds!("sent again", !is_after(tcb.high_rxt, tcb.snd_nxt), tcb);
+            holds!("pipe", tcb.pipe(core) <= tcb.outstanding(), tcb);
+            let limited = profile.congestion != Congestion::None;
+            holds!("congestion", limited || tcb.cwnd > 1 << 20, tcb);
+        }
+        if let Some(ranges) = core.ranges.get(tcb.scoreboard) {
+            let (first, last) = (ranges.as_slice().first().unwrap(), ranges.last().unwrap());
+            holds!(
+                "scoreboard",
+                is_after(first.start, tcb.snd_una) && !is_after(last.end, tcb.snd_nxt),
+                (tcb, ranges)
+            );
+        }
+        holds!("scoreboard", tcb.scoreboard == NONE || tcb.has(Marks::SACK), tcb);
+        if let Some(first) =
+            core.ranges.get(tcb.reassembly).and_then(|ranges| ranges.as_slice().first())
+        {
+            holds!("reassembly", is_after(first.start, tcb.rcv_nxt), (tcb, first));
+        }
+        // Timers are set if and only if they are needed, and the wheel knows of them.
+        let is_queued = core.ready.has(at);
+        let needed = tcb.timer_needed(core, is_queued);
+        // Who waits for a buffer sets its timer in its turn, unless something is outstanding.
+        holds!(
+            "timer",
+            tcb.timer == needed || is_queued && needed != Timer::Retransmit,
+            (tcb, needed)
+        );
+        if let Some(deadline) = tcb.deadline() {
+            let armed = core.wheel.armed(at);
+            holds!(
+                "wheel",
+                armed.is_some_and(|armed| armed.is_due(deadline)),
+                (tcb, deadline, armed)
+            );
+        }
+        // Karn: what is timed was not sent before the last time that something was sent again.
+        let again = self.sent.get(&tcb.user).and_then(|(_, again)| *again);
+        let after = |again: u32| (tcb.rtt_start.wrapping_sub(again) as i32) >= 0;
+        holds!("Karn", !tcb.has(Marks::TIMING) || again.is_none_or(after), (tcb, again));
+        let doubles = matches!(tcb.timer, Timer::Retransmit | Timer::Persist);
+        holds!("backoff", !doubles || tcb.backoff >= tcb.retries, tcb);
+        let owes = tcb.has(Marks::SEND_SYN) || tcb.acks_owed > 0 || tcb.has(Marks::PROBE);
+        holds!("queue", !owes || is_queued, tcb);
+        Ok(())
+    }
+}
+
+/// What both sides know of a session agrees: acked ≤ delivered ≤ offered, and nothing was sent behind the window that the other side
+/// announced, which never moves back.
+pub fn pair(a: (&Programs, &Stack), b: (&Programs, &Stack)) -> Result<(), String> {
+    for ((from, sends), (to, receives)) in [(a, b), (b, a)] {
+        for (at, tcb) in sends.sessions.iter() {
+            let peer = to.records.get(tcb.user as usize).and_then(|record| record.id);
+            let opening = matches!(tcb.state, State::SynSent | State::SynReceived);
+            let peer = peer.filter(|_| !opening).and_then(|id| receives.sessions.get(id.0));
+            let Some(peer) = peer.filter(|peer| peer.state != State::SynSent) else { continue };
+            holds!("beyond the window", !tcb.snd_nxt.is_after(peer.rcv_adv), (at, tcb, peer));
+        }
+        for (user, (sender, receiver)) in from.records.iter().zip(&to.records).enumerate() {
+            if sender.acked > receiver.in_order || receiver.seen_count > sender.offered {
+                return Err(format!("session {user} from {}: {sender:?} {receiver:?}", from.side));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nothing is left.
+pub fn is_empty(stack: &Stack) -> Result<(), String> {
+    let left = (
+        stack.sessions.len(),
+        stack.half_open.len(),
+        stack.time_wait.len(),
+        stack.core.ranges.len(),
+    );
+    let tables = stack.table_sizes();
+    if left != (0, 0, 0, 0) || tables != (0, 0) || stack.has_output() {
+        let open: Vec<_> = stack.sessions.iter().collect();
+        return Err(format!("left: {left:?}, index and addresses {tables:?}: {open:?}"));
+    }
+    Ok(())
+}
+
+/// Adds the counters that [`saw_everything`] looks at.
+pub fn add(sum: &mut Counters, one: &Counters) {
+    let (s, o) = (&mut sum.segments, &one.segments);
+    s.sent += o.sent;
+    s.retransmitted_fast += o.retransmitted_fast;
+    s.retransmitted_timeout += o.retransmitted_timeout;
+    s.retransmitted_syn += o.retransmitted_syn;
+    s.rst += o.rst;
+    s.fin += o.fin;
+    s.probe += o.probe;
+    let (s, o) = (&mut sum.arrivals, &one.arrivals);
+    s.bad_checksum += o.bad_checksum;
+    s.paws += o.paws;
+    s.challenged += o.challenged;
+    s.bad_ack += o.bad_ack;
+    s.out_of_order_bytes += o.out_of_order_bytes;
+    s.dropped_bytes += o.dropped_bytes;
+    s.congestion_marks += o.congestion_marks;
+    let (s, o) = (&mut sum.recoveries, &one.recoveries);
+    s.spurious += o.spurious;
+    s.congestion_echoes += o.congestion_echoes;
+    s.fast += o.fast;
+    let (s, o) = (&mut sum.sessions, &one.sessions);
+    s.closed += o.closed;
+    s.aborted += o.aborted;
+    s.reset += o.reset;
+    s.time_wait_skipped += o.time_wait_skipped;
+    sum.bytes.delivered += one.bytes.delivered;
+}
+
+/// That all that the simulation is for has happened.
+pub fn saw_everything(sum: &Counters) {
+    println!("{sum:#?}");
+    let (s, a, r) = (&sum.segments, &sum.arrivals, &sum.recoveries);
+    for (what, count) in [
+        ("fast retransmissions", s.retransmitted_fast),
+        ("timeouts", s.retransmitted_timeout),
+        ("SYNs again", s.retransmitted_syn),
+        ("RST", s.rst),
+        ("FIN", s.fin),
+        ("probes", s.probe),
+        ("wrong checksums", a.bad_checksum),
+        ("PAWS", a.paws),
+        ("challenges", a.challenged),
+        ("forged acknowledgments", a.bad_ack),
+        ("data out of order", a.out_of_order_bytes),
+        ("data dropped", a.dropped_bytes),
+        ("marks of congestion", a.congestion_marks),
+        ("echoes of congestion", r.congestion_echoes),
+        ("duplicates told", r.spurious),
+        ("resets", sum.sessions.reset),
+        ("aborted", sum.sessions.aborted),
+        ("without TIME-WAIT", sum.sessions.time_wait_skipped),
+    ] {
+        assert!(count > 0, "{what}: none");
+    }
+}

@@ -1,0 +1,407 @@
+//! Two stacks over a link on virtual time: everything that is random follows from a seed, so that a run that fails fails again.
+//!
+//! After each event all that has to hold is checked ([`check`]), and at the end that every session ended as it had to, that what
+//! was sent arrived, and that nothing is left. Faults that are planted have to be found. To look at one seed:
+//! `WIREBEAT_SEED=17 cargo test -p wirebeat-stack simulation::one -- --nocapture`, with `WIREBEAT_SESSION=3` to see the segments of
+//! one session; to run more, `WIREBEAT_SEEDS=100000`.
+
+mod check;
+mod link;
+mod program;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::env;
+
+use wirebeat_units::Nanos;
+
+use self::check::Watch;
+use self::link::{Link, Random};
+use self::program::{Action, FIRST_PORT, Plan, Programs, Record};
+use crate::api::{Limits, Reason, Transmit};
+use crate::fault::{Fault, Faults};
+use crate::profile::{Congestion, KeepAlive, OutOfOrder, Profile, Reading};
+use crate::segment::{Checksum, Segment, Tuple};
+use crate::stack::{Open, Stack};
+
+/// Sessions of a seed.
+const SESSIONS: usize = 50;
+/// No run takes longer: twelve timeouts of a minute, and the rest.
+const TIME_MAX: u64 = 3 * 3600 * 1_000_000_000;
+/// And none has more events; a loop without end is found by it.
+const EVENTS_MAX: u64 = 2_000_000;
+/// How many buffers there are at a time, so that stacks are blocked now and then.
+const BUFFERS: usize = 24;
+
+struct Buffers {
+    packets: Vec<Vec<u8>>,
+    buffer: Vec<u8>,
+    left: usize,
+}
+
+impl Transmit for Buffers {
+    fn buffer(&mut self, len: usize) -> Option<&mut [u8]> {
+        if self.left == 0 {
+            return None;
+        }
+        self.buffer = vec![0xee; len];
+        Some(&mut self.buffer)
+    }
+
+    fn commit(&mut self) {
+        self.left -= 1;
+        self.packets.push(std::mem::take(&mut self.buffer));
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Arrival(Vec<u8>),
+    Act(u32, Action),
+    /// Buffers are free again.
+    Drain,
+}
+
+struct End {
+    stack: Stack,
+    programs: Programs,
+    watch: Watch,
+}
+
+struct World {
+    seed: u64,
+    now: u64,
+    number: u64,
+    events: u64,
+    random: Random,
+    ends: [End; 2],
+    links: [Link; 2],
+    steps: BinaryHeap<Reverse<(u64, u64, usize, Step)>>,
+    tuples: Vec<Tuple>,
+    /// Whether every session has to end in order: nobody aborts, and TIME-WAIT is kept.
+    strict: bool,
+    /// A session whose segments are printed as they arrive.
+    shown: Option<u64>,
+}
+
+fn profile(random: &mut Random, strict: bool) -> Profile {
+    let keep_alive =
+        KeepAlive { idle: Nanos::from_secs(20), interval: Nanos::from_secs(5), count: 60 };
+    Profile {
+        mtu: random.pick(&[576, 1280, 1500, 9000]),
+        mss: random.once_in(4).then_some(200),
+        window: random.pick(&[1000, 3000, 16_000, 65_535, 300_000, 1 << 20]),
+        window_scaling: !random.once_in(3),
+        timestamps: random.once_in(2),
+        sack: !random.once_in(3),
+        ecn: random.once_in(2),
+        initial_window: random.pick(&[1, 4, 10]),
+        congestion: random.pick(&[
+            Congestion::NewReno,
+            Congestion::Cubic,
+            Congestion::Cubic,
+            Congestion::None,
+        ]),
+        nagle: random.once_in(2),
+        delayed_ack: Nanos::from_millis(random.pick(&[0, 40, 200])),
+        rto_initial: Nanos::from_secs(1),
+        rto_min: Nanos::from_millis(random.pick(&[200, 1000])),
+        rto_max: Nanos::from_secs(60),
+        syn_retries: 20,
+        data_retries: 20,
+        // A peer that gave up and whose RST was lost is found out by probes only.
+        keep_alive: (!strict || random.once_in(3)).then_some(keep_alive),
+        time_wait: if strict {
+            Nanos::from_secs(900)
+        } else {
+            Nanos::from_secs(random.pick(&[0, 0, 1]))
+        },
+        fin_wait_2: Nanos::ZERO,
+        reading: if random.once_in(3) { Reading::Manual } else { Reading::Automatic },
+        out_of_order: if random.once_in(3) { OutOfOrder::Discard } else { OutOfOrder::Deliver },
+        tos: 0,
+    }
+}
+
+impl World {
+    fn new(seed: u64, faults: Faults) -> World {
+        let mut random = Random(seed);
+        let strict = !random.once_in(4);
+        let mut plans: [Vec<Plan>; 2] = Default::default();
+        for _ in 0..SESSIONS {
+            for (side, plans) in plans.iter_mut().enumerate() {
+                plans.push(Plan::new(&mut random, !strict));
+                // Somebody has to close first.
+                if side == 1 && plans.last().is_some_and(|plan| plan.waits) {
+                    plans.last_mut().unwrap().waits = random.once_in(2);
+                }
+            }
+        }
+        for (client, server) in plans.clone()[0].iter_mut().zip(&mut plans[1]) {
+            server.waits &= !client.waits;
+        }
+        let expected: [Vec<u64>; 2] =
+            std::array::from_fn(|side| plans[1 - side].iter().map(|plan| plan.total).collect());
+        let limits = Limits { ranges: random.pick(&[4, 200]), ..Limits::for_sessions(SESSIONS) };
+        let ends = std::array::from_fn(|side| {
+            let profiles: Vec<Profile> = (0..4).map(|_| profile(&mut random, strict)).collect();
+            let record =
+                |total: &u64| Record { seen: vec![false; *total as usize], ..Record::default() };
+            let programs = Programs {
+                side,
+                plans: plans[side].clone(),
+                expected: expected[side].clone(),
+                records: expected[side].iter().map(record).collect(),
+                out_of_order: profiles.iter().map(|profile| profile.out_of_order).collect(),
+                todo: Vec::new(),
+                broken: None,
+                manual: (0..)
+                    .zip(profiles.iter().map(|profile| profile.reading == Reading::Manual))
+                    .collect(),
+            };
+            let mut stack =
+                Stack::new(&limits, profiles, [random.next(), random.next()], Nanos::ZERO);
+            stack.core.plant(faults);
+            End { stack, programs, watch: Watch::default() }
+        });
+        let mut world = World {
+            seed,
+            now: 0,
+            number: 0,
+            events: 0,
+            links: std::array::from_fn(|_| Link::new(&mut random)),
+            ends,
+            steps: BinaryHeap::new(),
+            tuples: Vec::new(),
+            strict,
+            random,
+            shown: number("WIREBEAT_SESSION"),
+        };
+        let span = world.random.pick(&[0, 100_000_000, 5_000_000_000]);
+        for user in 0..SESSIONS as u32 {
+            let is_v6 = world.random.once_in(3);
+            let (local, remote) = match is_v6 {
+                false => ([10, 0, 0, 1].into(), [10, 0, 0, 2].into()),
+                true => ([0xfd; 16].into(), [0xfe; 16].into()),
+            };
+            world.tuples.push(Tuple {
+                local,
+                remote,
+                local_port: FIRST_PORT + user as u16,
+                remote_port: 80,
+            });
+            let at = world.random.below(span + 1);
+            world.at(at, 0, Step::Act(user, Action::Open));
+        }
+        world
+    }
+
+    fn at(&mut self, time: u64, side: usize, step: Step) {
+        self.number += 1;
+        self.steps.push(Reverse((time, self.number, side, step)));
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        loop {
+            let step = self.steps.peek().map(|Reverse((time, ..))| *time);
+            let timer = |end: &End| end.stack.next_timer(Nanos::new(self.now)).map(Nanos::get);
+            let timers = [timer(&self.ends[0]), timer(&self.ends[1])];
+            let Some(next) = step.into_iter().chain(timers.into_iter().flatten()).min() else {
+                return Ok(());
+            };
+            self.now = self.now.max(next);
+            self.events += 1;
+            if self.now > TIME_MAX || self.events > EVENTS_MAX {
+                let open =
+                    self.ends.each_ref().map(|end| end.stack.sessions.iter().collect::<Vec<_>>());
+                return Err(format!("no end after {} events: {open:?}", self.events));
+            }
+            for (side, timer) in timers.into_iter().enumerate() {
+                if timer.is_some_and(|at| at <= self.now) {
+                    let budget = 1 + self.random.below(40) as usize;
+                    let End { stack, programs, .. } = &mut self.ends[side];
+                    stack.expire(Nanos::new(self.now), budget, programs);
+                    self.after(side)?;
+                }
+            }
+            if step.is_some_and(|time| time <= self.now)
+                && let Some(Reverse((_, _, side, step))) = self.steps.pop()
+            {
+                self.step(side, step);
+                self.after(side)?;
+            }
+        }
+    }
+
+    fn show(&self, side: usize, packet: &[u8]) {
+        let Ok(segment) = Segment::read(packet, Checksum::Verify) else { return };
+        let port = if side == 0 { segment.tuple.local_port } else { segment.tuple.remote_port };
+        if self.shown.is_some_and(|shown| shown + u64::from(FIRST_PORT) == u64::from(port)) {
+            let Segment { seq, ack, flags, window, options, payload, .. } = segment;
+            let (now, len) = (Nanos::new(self.now), payload.len());
+            println!(
+                "{now} to {side}: {flags:?} {seq:?}+{len} ack {ack:?} win {window} {:?}",
+                options.sack()
+            );
+        }
+    }
+
+    fn step(&mut self, side: usize, step: Step) {
+        if let Step::Arrival(packet) = &step {
+            self.show(side, packet);
+        }
+        let now = Nanos::new(self.now);
+        let End { stack, programs, .. } = &mut self.ends[side];
+        match step {
+            Step::Drain => {}
+            Step::Arrival(packet) => match self.random.once_in(2) {
+                true => stack.receive(now, &packet, Checksum::Verify, programs),
+                false => stack.receive_batch(now, &[(&packet, Checksum::Verify)], programs),
+            },
+            Step::Act(user, Action::Open) => {
+                let (tuple, plan) = (self.tuples[user as usize], programs.plans[user as usize]);
+                let id = stack.connect(now, &Open { tuple, profile: plan.profile, user });
+                programs.records[user as usize].id = id.ok();
+            }
+            Step::Act(user, action) => act(stack, programs, now, user, action),
+        }
+    }
+
+    /// Sends what there is, does what programs want, and checks.
+    fn after(&mut self, side: usize) -> Result<(), String> {
+        let now = self.now;
+        let End { stack, programs, watch } = &mut self.ends[side];
+        let mut out = Buffers { packets: Vec::new(), buffer: Vec::new(), left: BUFFERS };
+        let done = stack.transmit(Nanos::new(now), programs, &mut out);
+        let todo = std::mem::take(&mut programs.todo);
+        if let Some(broken) = programs.broken.take() {
+            return Err(broken);
+        }
+        out.packets.iter().for_each(|packet| watch.packet(side, packet, Nanos::new(now)));
+        watch.check(stack, programs)?;
+        if !done {
+            self.at(now + 100_000, side, Step::Drain);
+        }
+        for (user, later, action) in todo {
+            self.at(now + later, side, Step::Act(user, action));
+        }
+        for packet in out.packets {
+            for (time, packet) in self.links[side].carry(now, packet, &mut self.random) {
+                self.at(time, 1 - side, Step::Arrival(packet));
+            }
+        }
+        let [a, b] = &self.ends;
+        check::pair((&a.programs, &a.stack), (&b.programs, &b.stack))
+    }
+
+    /// What has to be so when nothing happens any more.
+    fn end(&self) -> Result<(), String> {
+        for End { stack, programs, .. } in &self.ends {
+            check::is_empty(stack)?;
+            for (user, record) in programs.records.iter().enumerate() {
+                let peer = &self.ends[1 - programs.side].programs.records[user];
+                if self.strict && record.closed != Some(Reason::InOrder) {
+                    return Err(format!(
+                        "side {} session {user} ended as {:?}",
+                        programs.side, record.closed
+                    ));
+                }
+                let both =
+                    [record, peer].iter().all(|record| record.closed == Some(Reason::InOrder));
+                if both && (record.acked, record.seen_count) != (record.offered, peer.offered) {
+                    return Err(format!(
+                        "session {user} closed in order with {} of {} acked and {} of {} delivered",
+                        record.acked, record.offered, record.seen_count, peer.offered
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Does `action` for a session, if it is still there.
+fn act(stack: &mut Stack, programs: &mut Programs, now: Nanos, user: u32, action: Action) {
+    let (plan, record) = (programs.plans[user as usize], &mut programs.records[user as usize]);
+    let Some(id) = record.id else { return };
+    match action {
+        Action::Open => {}
+        Action::Send(bytes) => {
+            stack.send(id, bytes).unwrap();
+            record.offered += bytes;
+            let left = plan.total - record.offered;
+            if left > 0 {
+                programs.todo.push((user, plan.pause, Action::Send(plan.piece.min(left))));
+            } else if !plan.waits || record.peer_closed {
+                programs.todo.push((user, 0, Action::Close));
+            }
+        }
+        Action::Close => {
+            record.close_called = true;
+            let _ = stack.close(now, id, programs);
+        }
+        Action::Abort => stack.abort(now, id, programs).unwrap(),
+        Action::Consume(bytes) => stack.consume(id, bytes).unwrap(),
+    }
+}
+
+/// Runs `seed`; what is wrong, if anything is.
+fn run(seed: u64, faults: Faults) -> Result<World, String> {
+    let mut world = World::new(seed, faults);
+    let result = world.run().and_then(|()| world.end());
+    let now = Nanos::new(world.now);
+    result.map(|()| world).map_err(|broken| format!("seed {seed} at {now}: {broken}"))
+}
+
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+#[test]
+fn sessions_survive_what_a_link_does_to_them() {
+    let seeds = number("WIREBEAT_SEEDS").unwrap_or(300);
+    let mut sum = crate::counters::Counters::default();
+    for seed in 0..seeds {
+        match run(seed, Faults::default()) {
+            Err(broken) => panic!(
+                "{broken}; again: WIREBEAT_SEED={seed} cargo test -p wirebeat-stack simulation::one -- --nocapture"
+            ),
+            Ok(world) => {
+                for end in &world.ends {
+                    check::add(&mut sum, end.stack.counters());
+                }
+            }
+        }
+    }
+    // What did not happen was not tested.
+    check::saw_everything(&sum);
+}
+
+#[test]
+fn a_seed_gives_the_same_run_again() {
+    let [a, b] = [run(3, Faults::default()).unwrap(), run(3, Faults::default()).unwrap()];
+    assert_eq!((a.now, a.events, a.random.0), (b.now, b.events, b.random.0));
+    for side in 0..2 {
+        assert_eq!(a.ends[side].stack.counters(), b.ends[side].stack.counters());
+    }
+}
+
+#[test]
+fn every_planted_fault_is_found() {
+    for fault in Fault::ALL {
+        let found = (0..400).find_map(|seed| run(seed, Faults::only(fault)).err());
+        let found = found.unwrap_or_else(|| panic!("{fault:?} is not found"));
+        println!("{fault:?}: {found}");
+    }
+}
+
+/// Not a test of its own: one seed to look at.
+#[test]
+fn one() {
+    let Some(seed) = number("WIREBEAT_SEED") else { return };
+    let world = run(seed, Faults::default()).unwrap_or_else(|broken| panic!("{broken}"));
+    println!("seed {}: {} events", world.seed, world.events);
+    for end in &world.ends {
+        println!("{:#?}", end.stack.counters());
+    }
+}

@@ -1,0 +1,159 @@
+//! What the embedder asks of sessions: to open, send, close, give up, and that it has read.
+
+use wirebeat_units::Nanos;
+
+use super::{Open, Stack};
+use crate::api::{Application, OpenError, Reason, SessionError, SessionId};
+use crate::core::Fate;
+use crate::options::Options;
+use crate::profile::Reading;
+use crate::segment::{Flags, Outgoing};
+use crate::tcb::{Marks, State, Tcb};
+
+impl Stack {
+    /// Opens a session: its SYN leaves with the next [`Stack::transmit`].
+    ///
+    /// # Errors
+    /// When there is no room, or the addresses and ports are in use.
+    pub fn connect(&mut self, now: Nanos, open: &Open) -> Result<SessionId, OpenError> {
+        if usize::from(open.profile) >= self.core.profiles.len() {
+            return Err(OpenError::Profile);
+        }
+        let tuple = &open.tuple;
+        if tuple.local.is_ipv4() != tuple.remote.is_ipv4() {
+            return Err(OpenError::Versions);
+        }
+        if self.sessions.is_full() {
+            return Err(OpenError::Full);
+        }
+        let hash = self.core.hash(tuple);
+        if self.find(hash, tuple).is_some() {
+            return Err(OpenError::InUse);
+        }
+        let ends = self.acquire(tuple).ok_or(OpenError::Addresses)?;
+        let is_v6 = tuple.local.is_ipv6();
+        let iss = self.core.initial_seq(tuple, now);
+        let mut tcb = Tcb {
+            local: ends.0,
+            remote: ends.1,
+            local_port: tuple.local_port,
+            remote_port: tuple.remote_port,
+            state: State::SynSent,
+            profile: open.profile,
+            snd_una: iss,
+            snd_nxt: iss,
+            user: open.user,
+            ..Tcb::CLOSED
+        };
+        tcb.set(Marks::SEND_SYN);
+        if is_v6 {
+            tcb.set(Marks::V6);
+        }
+        let Some(at) = self.sessions.insert(tcb) else {
+            self.release(ends, is_v6);
+            return Err(OpenError::Full);
+        };
+        if self.index.insert(hash, at).is_err() {
+            self.sessions.remove(at);
+            self.release(ends, is_v6);
+            return Err(OpenError::Full);
+        }
+        self.core.counters.sessions.connects += 1;
+        self.core.counters.enter(State::SynSent);
+        self.core.ready.push(at);
+        Ok(SessionId(at))
+    }
+
+    /// Offers `bytes` more bytes to be sent. They may be offered before the session is established.
+    ///
+    /// # Errors
+    /// When there is no such session, or it was closed.
+    pub fn send(&mut self, id: SessionId, bytes: u64) -> Result<(), SessionError> {
+        let tcb = self.sessions.get_mut(id.0).ok_or(SessionError::Unknown)?;
+        if tcb.has(Marks::CLOSED) {
+            return Err(SessionError::Closed);
+        }
+        tcb.offered = tcb.offered.saturating_add(bytes);
+        self.core.counters.bytes.offered = self.core.counters.bytes.offered.saturating_add(bytes);
+        self.core.ready.push(id.0);
+        Ok(())
+    }
+
+    /// Sends no more than what was offered: a FIN follows it. Data is still received until the peer closes. A session whose SYN was
+    /// not answered yet ends at once, [`Reason::Aborted`].
+    ///
+    /// # Errors
+    /// When there is no such session, or it was closed before.
+    pub fn close<A: Application>(
+        &mut self,
+        now: Nanos,
+        id: SessionId,
+        app: &mut A,
+    ) -> Result<(), SessionError> {
+        let tcb = self.sessions.get_mut(id.0).ok_or(SessionError::Unknown)?;
+        if tcb.has(Marks::CLOSED) {
+            return Err(SessionError::Closed);
+        }
+        tcb.set(Marks::CLOSED);
+        if tcb.state == State::SynSent {
+            self.end(now, id.0, Fate::Close(Reason::Aborted), app);
+        } else {
+            self.core.ready.push(id.0);
+        }
+        Ok(())
+    }
+
+    /// Gives a session up: RST, if the peer knows of it (RFC 9293 §3.10.5).
+    ///
+    /// # Errors
+    /// When there is no such session.
+    pub fn abort<A: Application>(
+        &mut self,
+        now: Nanos,
+        id: SessionId,
+        app: &mut A,
+    ) -> Result<(), SessionError> {
+        let tcb = self.sessions.get(id.0).ok_or(SessionError::Unknown)?;
+        if tcb.state != State::SynSent {
+            let reset = Outgoing {
+                tuple: self.tuple_of(tcb),
+                seq: tcb.snd_nxt,
+                ack: tcb.rcv_nxt,
+                flags: Flags::RST.with(Flags::ACK),
+                window: 0,
+                options: Options::default(),
+                payload_len: 0,
+                tos: 0,
+                identification: self.core.identification(),
+            };
+            self.core.reply(reset);
+        }
+        self.end(now, id.0, Fate::Close(Reason::Aborted), app);
+        Ok(())
+    }
+
+    /// The embedder has taken `bytes` of what was delivered in order: there is room for more. Only with [`Reading::Manual`].
+    ///
+    /// # Errors
+    /// When there is no such session.
+    pub fn consume(&mut self, id: SessionId, bytes: u32) -> Result<(), SessionError> {
+        let tcb = self.sessions.get_mut(id.0).ok_or(SessionError::Unknown)?;
+        if self.core.profile(tcb.profile).reading == Reading::Manual {
+            tcb.unread = tcb.unread.saturating_sub(bytes);
+            if tcb.window_opens(&self.core) && tcb.state != State::SynSent {
+                tcb.acks_owed = tcb.acks_owed.max(1);
+                self.core.ready.push(id.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a session another word.
+    ///
+    /// # Errors
+    /// When there is no such session.
+    pub fn set_user(&mut self, id: SessionId, user: u32) -> Result<(), SessionError> {
+        self.sessions.get_mut(id.0).ok_or(SessionError::Unknown)?.user = user;
+        Ok(())
+    }
+}

@@ -1,0 +1,332 @@
+//! The state of a session: three cache lines.
+//!
+//! The first line has all that a segment in order touches, the second times and what is being recovered, the third what is
+//! seldom needed. Names are those of RFC 9293 §3.3.1 where it has them.
+
+use crate::seq::Seq;
+use crate::slab::{NONE, Slot};
+use crate::tick::Tick;
+
+/// The states of RFC 9293 §3.3.2 that a session can be in; those of a server without a session have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum State {
+    /// No session.
+    Closed,
+    /// A SYN was sent.
+    SynSent,
+    /// A SYN was received, and sent.
+    SynReceived,
+    /// Established.
+    Established,
+    /// We closed first.
+    FinWait1,
+    /// We closed first, and the peer knows.
+    FinWait2,
+    /// The peer closed first.
+    CloseWait,
+    /// Both closed at the same time.
+    Closing,
+    /// The peer closed first, and we did.
+    LastAck,
+    /// Both closed; old segments may be about.
+    TimeWait,
+}
+
+/// How many states there are.
+pub const STATES: usize = State::TimeWait as usize + 1;
+
+/// Single facts of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks(pub u32);
+
+impl Marks {
+    /// Addresses are of IPv6.
+    pub const V6: Marks = Marks(1);
+    /// Timestamps were agreed on.
+    pub const TIMESTAMPS: Marks = Marks(1 << 1);
+    /// SACK was agreed on.
+    pub const SACK: Marks = Marks(1 << 2);
+    /// ECN was agreed on.
+    pub const ECN: Marks = Marks(1 << 3);
+    /// A SYN or SYN-ACK is to be sent.
+    pub const SEND_SYN: Marks = Marks(1 << 4);
+    /// The SYN was sent more than once.
+    pub const SYN_REPEATED: Marks = Marks(1 << 5);
+    /// The embedder sends no more: a FIN follows the data.
+    pub const CLOSED: Marks = Marks(1 << 6);
+    /// The FIN was sent; it has the last number before `snd_nxt`.
+    pub const FIN_SENT: Marks = Marks(1 << 7);
+    /// A round trip is being measured.
+    pub const TIMING: Marks = Marks(1 << 8);
+    /// In fast recovery.
+    pub const RECOVERY: Marks = Marks(1 << 9);
+    /// In recovery from a timeout.
+    pub const LOSS: Marks = Marks(1 << 10);
+    /// One lost segment may be sent whatever the congestion window is.
+    pub const FORCE: Marks = Marks(1 << 11);
+    /// The congestion window was what limited sending.
+    pub const LIMITED: Marks = Marks(1 << 12);
+    /// A small segment may be sent into a small window (RFC 9293 §3.8.6.2.1).
+    pub const OVERRIDE: Marks = Marks(1 << 13);
+    /// A probe is to be sent.
+    pub const PROBE: Marks = Marks(1 << 14);
+    /// Acknowledgments owed are duplicates: they must go without data to be seen as such.
+    pub const DUPLICATE: Marks = Marks(1 << 15);
+    /// An acknowledgment waits for `ack_timer`.
+    pub const ACK_DELAYED: Marks = Marks(1 << 16);
+    /// The peer is to be told of congestion until it has heard (RFC 3168 §6.1.3).
+    pub const ECHO: Marks = Marks(1 << 17);
+    /// The peer is to be told that the window was reduced.
+    pub const REDUCED: Marks = Marks(1 << 18);
+    /// The window was reduced because of ECN in this round trip; until `recover`.
+    pub const ECN_RECOVERY: Marks = Marks(1 << 19);
+    /// The session was opened by the peer.
+    pub const PASSIVE: Marks = Marks(1 << 20);
+}
+
+/// What the retransmission timer is for at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Timer {
+    /// Nothing.
+    Idle,
+    /// Data, SYN or FIN without acknowledgment.
+    Retransmit,
+    /// Data that the peer's window does not take.
+    Persist,
+    /// A peer that is silent.
+    KeepAlive,
+    /// A peer that does not close.
+    FinWait2,
+}
+
+/// The state of a session.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub struct Tcb {
+    // The first line.
+    pub(crate) local: u32,
+    pub(crate) remote: u32,
+    pub(crate) local_port: u16,
+    pub(crate) remote_port: u16,
+    pub(crate) marks: Marks,
+    pub(crate) state: State,
+    pub(crate) profile: u8,
+    /// Shifts of the windows that come in and go out.
+    pub(crate) snd_shift: u8,
+    pub(crate) rcv_shift: u8,
+    pub(crate) snd_una: Seq,
+    pub(crate) snd_nxt: Seq,
+    pub(crate) snd_wnd: u32,
+    pub(crate) rcv_nxt: Seq,
+    /// The right edge of the window that was announced.
+    pub(crate) rcv_adv: Seq,
+    pub(crate) snd_wl1: Seq,
+    pub(crate) snd_wl2: Seq,
+    pub(crate) cwnd: u32,
+    pub(crate) ts_recent: u32,
+    /// The most bytes of data in a segment, options taken off.
+    pub(crate) mss: u16,
+    /// Acknowledgments to be sent at once.
+    pub(crate) acks_owed: u8,
+    /// Duplicate acknowledgments in a row: segments that have left the network, where SACK does not tell.
+    pub(crate) dup_acks: u8,
+    pub(crate) last_ack_sent: Seq,
+
+    // The second line. The first three count bytes of data since the session began.
+    pub(crate) offered: u64,
+    /// Up to `snd_una`.
+    pub(crate) acked: u64,
+    /// Up to `rcv_nxt`.
+    pub(crate) received: u64,
+    pub(crate) timer_at: Tick,
+    pub(crate) ack_timer_at: Tick,
+    /// In microseconds, times 8; 0 before the first sample.
+    pub(crate) srtt: u32,
+    /// In microseconds, times 4.
+    pub(crate) rttvar: u32,
+    pub(crate) rtt_start: u32,
+    pub(crate) rtt_seq: Seq,
+    pub(crate) ssthresh: u32,
+    /// Recovery ends when this is acknowledged.
+    pub(crate) recover: Seq,
+    /// What lies before it and was not acknowledged, selectively or not, is lost.
+    pub(crate) lost_edge: Seq,
+    /// What lies before it was sent again in this recovery.
+    pub(crate) high_rxt: Seq,
+
+    // The third line.
+    /// What the peer has out of order: a block of ranges, or none.
+    pub(crate) scoreboard: u32,
+    /// What we have out of order.
+    pub(crate) reassembly: u32,
+    pub(crate) user: u32,
+    /// Acknowledged since the congestion window grew last.
+    pub(crate) bytes_acked: u32,
+    pub(crate) last_heard: Tick,
+    pub(crate) last_sent: Tick,
+    /// Bytes in order that the embedder has not consumed.
+    pub(crate) unread: u32,
+    /// The largest window that the peer announced.
+    pub(crate) max_wnd: u32,
+    /// Proportional rate reduction (RFC 6937 §3).
+    pub(crate) prr_delivered: u32,
+    pub(crate) prr_out: u32,
+    pub(crate) prr_flight: u32,
+    /// CUBIC (RFC 9438 §4.1): bytes; microseconds on their circle; milliseconds; bytes.
+    pub(crate) cubic_max: u32,
+    pub(crate) cubic_epoch: u32,
+    pub(crate) cubic_k: u32,
+    pub(crate) timer: Timer,
+    pub(crate) backoff: u8,
+    pub(crate) retries: u8,
+    /// Segments in order since the last acknowledgment went.
+    pub(crate) unacked: u8,
+    pub(crate) cubic_estimate: u32,
+}
+
+// Three lines of 64 bytes, and no more: at ten million sessions each line is 640 MB.
+const _: () = assert!(size_of::<Tcb>() == 192);
+
+impl Slot for Tcb {
+    fn vacant(next: u32) -> Tcb {
+        Tcb { user: next, ..Tcb::CLOSED }
+    }
+
+    #[inline]
+    fn next_vacant(&self) -> Option<u32> {
+        (self.state == State::Closed).then_some(self.user)
+    }
+}
+
+impl Tcb {
+    /// No session.
+    pub(crate) const CLOSED: Tcb = Tcb {
+        local: 0,
+        remote: 0,
+        local_port: 0,
+        remote_port: 0,
+        marks: Marks(0),
+        state: State::Closed,
+        profile: 0,
+        snd_shift: 0,
+        rcv_shift: 0,
+        snd_una: Seq(0),
+        snd_nxt: Seq(0),
+        snd_wnd: 0,
+        rcv_nxt: Seq(0),
+        rcv_adv: Seq(0),
+        snd_wl1: Seq(0),
+        snd_wl2: Seq(0),
+        cwnd: 0,
+        ts_recent: 0,
+        mss: 0,
+        acks_owed: 0,
+        dup_acks: 0,
+        last_ack_sent: Seq(0),
+        offered: 0,
+        acked: 0,
+        received: 0,
+        timer_at: Tick(0),
+        ack_timer_at: Tick(0),
+        srtt: 0,
+        rttvar: 0,
+        rtt_start: 0,
+        rtt_seq: Seq(0),
+        ssthresh: u32::MAX,
+        recover: Seq(0),
+        lost_edge: Seq(0),
+        high_rxt: Seq(0),
+        scoreboard: NONE,
+        reassembly: NONE,
+        user: NONE,
+        bytes_acked: 0,
+        last_heard: Tick(0),
+        last_sent: Tick(0),
+        unread: 0,
+        max_wnd: 0,
+        prr_delivered: 0,
+        prr_out: 0,
+        prr_flight: 0,
+        cubic_max: 0,
+        cubic_epoch: 0,
+        cubic_k: 0,
+        timer: Timer::Idle,
+        backoff: 0,
+        retries: 0,
+        unacked: 0,
+        cubic_estimate: 0,
+    };
+
+    #[inline]
+    pub(crate) fn has(&self, marks: Marks) -> bool {
+        self.marks.0 & marks.0 != 0
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, marks: Marks) {
+        self.marks.0 |= marks.0;
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self, marks: Marks) {
+        self.marks.0 &= !marks.0;
+    }
+
+    /// Takes the mark away and says whether it was there.
+    #[inline]
+    pub(crate) fn take(&mut self, marks: Marks) -> bool {
+        let had = self.has(marks);
+        self.clear(marks);
+        had
+    }
+
+    /// Sequence numbers sent and not acknowledged.
+    #[inline]
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.snd_nxt.since(self.snd_una)
+    }
+
+    /// The sequence number behind the data that was offered, as far as half a circle reaches.
+    #[inline]
+    pub(crate) fn data_end(&self) -> Seq {
+        // Behind `snd_una`, which stands on data or on the FIN behind it.
+        self.snd_una.plus((self.offered - self.acked).min(1 << 30) as u32)
+    }
+
+    /// Bytes that wait to be sent for the first time.
+    #[inline]
+    pub(crate) fn unsent(&self) -> u32 {
+        if self.has(Marks::FIN_SENT) { 0 } else { self.data_end().since(self.snd_nxt) }
+    }
+
+    /// The stream offset of `seq`, which lies at `snd_una` or behind it.
+    #[inline]
+    pub(crate) fn offset_of(&self, seq: Seq) -> u64 {
+        self.acked + u64::from(seq.since(self.snd_una))
+    }
+
+    /// Whether a FIN is still to be sent.
+    #[inline]
+    pub(crate) fn owes_fin(&self) -> bool {
+        self.has(Marks::CLOSED) && !self.has(Marks::FIN_SENT)
+    }
+
+    /// Owes one acknowledgment more, at once.
+    #[inline]
+    pub(crate) fn owe_ack(&mut self) {
+        self.acks_owed = self.acks_owed.saturating_add(1);
+    }
+
+    /// The earlier of the two deadlines that are set.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<Tick> {
+        let timer = (self.timer != Timer::Idle).then_some(self.timer_at);
+        let ack = self.has(Marks::ACK_DELAYED).then_some(self.ack_timer_at);
+        match (timer, ack) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What is sent again, when, and how much beside it.
+
+use super::*;
+use crate::api::Reason;
+
+const MSS: u32 = 1000;
+
+/// A session with ten segments under way, in slow start, with or without SACK.
+fn ten_sent(sack: bool) -> (Play, SessionId) {
+    let syn = Options { mss: Some(1000), sack_permitted: sack, ..Options::default() };
+    let (mut play, id) = Play::established(Profile { sack: true, ..plain() }, syn);
+    play.stack.send(id, 100_000).unwrap();
+    let expected: Vec<Seg> = (0..10).map(|at| seg(ACK, 1 + at * MSS, 1, 1000)).collect();
+    assert_eq!(play.sent(), expected);
+    (play, id)
+}
+
+#[test]
+fn two_duplicates_let_new_segments_go_and_the_third_one_the_lost() {
+    let (mut play, id) = ten_sent(false);
+    for new in [10, 11] {
+        play.peer(ACK, 1, 1, 0);
+        assert_eq!(play.sent(), [seg(ACK, 1 + new * MSS, 1, 1000)], "RFC 3042");
+    }
+    play.peer(ACK, 1, 1, 0);
+    assert_eq!(play.sent(), [seg(ACK, 1, 1, 1000)]);
+    // RFC 5681 §3.2: half of what was outstanding (cwnd was 10).
+    assert_eq!(play.info(id).ssthresh, 5000);
+    // A partial acknowledgment sends the next one (RFC 6582).
+    (0..4).for_each(|_| play.peer(ACK, 1, 1, 0));
+    play.sent();
+    play.peer(ACK, 1, 1 + 3 * MSS, 0);
+    assert_eq!(play.sent()[0], seg(ACK, 1 + 3 * MSS, 1, 1000));
+    play.peer(ACK, 1, 1 + 20 * MSS, 0);
+    assert_eq!(play.stack.counters().arrivals.bad_ack, 1, "no more than 20 was sent");
+    play.peer(ACK, 1, 1 + 14 * MSS, 0);
+    assert_eq!((play.info(id).cwnd, play.stack.counters().recoveries.fast), (5000, 1));
+    assert_eq!(play.stack.counters().segments.retransmitted_fast, 2);
+}
+
+#[test]
+fn what_sack_leaves_out_is_sent_again_and_nothing_else() {
+    let (mut play, id) = ten_sent(true);
+    // 1 and 4 are lost; 2, 3, 5 to 10 arrive.
+    play.sack = vec![(1001, 3001)];
+    play.peer(ACK, 1, 1, 0);
+    let sent = play.sent();
+    assert_eq!(sent.len(), 2, "two segments left the network: {sent:?}");
+    play.sack = vec![(4001, 5001), (1001, 3001)];
+    play.peer(ACK, 1, 1, 0);
+    assert_eq!(play.sent(), [seg(ACK, 1, 1, 1000)], "more than two segments above it");
+    play.sack = vec![(4001, 10_001), (1001, 3001)];
+    play.peer(ACK, 1, 1, 0);
+    assert_eq!(play.sent()[0], seg(ACK, 3001, 1, 1000));
+    play.sack = vec![(4001, 10_001)];
+    play.peer(ACK, 1, 3001, 0);
+    assert!(play.sent().iter().all(|sent| sent.seq >= 10_001), "the second was sent again already");
+    let counters = play.stack.counters();
+    assert_eq!((counters.segments.retransmitted_fast, counters.recoveries.fast), (2, 1));
+    assert_eq!(play.info(id).acked, 3000);
+}
+
+#[test]
+fn a_timeout_sends_the_first_and_doubles() {
+    let (mut play, id) = ten_sent(true);
+    for after in [1, 2, 4] {
+        let before = play.now;
+        play.wait(100_000);
+        assert_eq!(play.sent(), [seg(ACK, 1, 1, 1000)]);
+        let waited = play.now.saturating_sub(before).get() / 1_000_000;
+        assert!((after * 1000..=after * 1000 + 1).contains(&waited), "{waited}");
+        assert_eq!((play.info(id).cwnd, play.info(id).ssthresh), (1000, 5000));
+    }
+    // Slow start over what was lost: two segments for one that is acknowledged.
+    play.peer(ACK, 1, 1001, 0);
+    assert_eq!(play.sent(), [seg(ACK, 1001, 1, 1000), seg(ACK, 2001, 1, 1000)]);
+    play.peer(ACK, 1, 10_001, 0);
+    assert_eq!(play.sent()[0].seq, 10_001, "the rest had arrived");
+    assert_eq!(play.stack.counters().segments.retransmitted_timeout, 5);
+}
+
+#[test]
+fn a_peer_that_does_not_answer_any_more_is_given_up() {
+    let (mut play, id) =
+        Play::established(Profile { data_retries: 3, ..plain() }, Options::default());
+    play.stack.send(id, 10).unwrap();
+    assert_eq!(play.sent().len(), 1);
+    for _ in 0..3 {
+        play.wait(100_000);
+        assert_eq!(play.sent(), [seg(PSH_ACK, 1, 1, 10)]);
+    }
+    play.wait(100_000);
+    assert_eq!(play.program.events, [Event::Closed(Reason::TimedOut)]);
+    assert_eq!((play.sent(), play.stack.counters().sessions.timed_out), (vec![], 1));
+}
+
+#[test]
+fn a_fin_that_is_lost_is_sent_again() {
+    let (mut play, id) = Play::established(plain(), Options::default());
+    play.stack.close(play.now, id, &mut play.program).unwrap();
+    assert_eq!(play.sent(), [seg(FIN_ACK, 1, 1, 0)]);
+    play.wait(100_000);
+    assert_eq!(play.sent(), [seg(FIN_ACK, 1, 1, 0)]);
+    assert_eq!(play.stack.counters().segments.retransmitted_timeout, 1);
+}
+
+#[test]
+fn a_segment_that_was_sent_twice_is_not_timed_without_timestamps() {
+    let (mut play, id) = Play::established(plain(), Options::default());
+    let rtt = play.info(id).rtt;
+    play.stack.send(id, 10).unwrap();
+    play.sent();
+    play.wait(100_000);
+    play.sent();
+    play.peer(ACK, 1, 11, 0);
+    assert_eq!(play.info(id).rtt, rtt);
+}
+
+#[test]
+fn after_a_pause_the_window_begins_anew() {
+    let (mut play, id) = ten_sent(true);
+    for acked in 1..=40 {
+        play.peer(ACK, 1, 1 + acked * MSS, 0);
+        play.sent();
+    }
+    let acked = play.info(id).acked;
+    assert!(play.info(id).cwnd > 40_000);
+    play.peer(ACK, 1, 1 + 80 * MSS, 0);
+    play.sent();
+    play.peer(ACK, 1, 1 + 100 * MSS, 0);
+    assert!(acked < 100_000 && play.info(id).acked == 100_000);
+    play.now = play.now.saturating_add(Nanos::from_secs(5));
+    play.stack.send(id, 100_000).unwrap();
+    assert_eq!(play.sent().len(), 10, "RFC 5681 §4.1");
+}
+
+#[test]
+fn the_network_may_tell_of_congestion_without_losing() {
+    let syn = Options { mss: Some(1000), ..Options::default() };
+    let mut play = Play::new(Profile { ecn: true, ..plain() });
+    let id = play.open();
+    assert_eq!(play.sent(), [seg(SYN.with(Flags::ECE).with(Flags::CWR), 0, 0, 0)]);
+    play.options(SYN_ACK.with(Flags::ECE), 0, 1, syn);
+    play.sent();
+    play.stack.send(id, 50_000).unwrap();
+    assert_eq!(play.sent().len(), 10);
+    let echo = ACK.with(Flags::ECE);
+    play.peer(echo, 1, 1001, 0);
+    assert_eq!(play.info(id).cwnd, 4500, "half of nine segments, once");
+    play.peer(echo, 1, 2001, 0);
+    assert_eq!(play.info(id).cwnd, 4500);
+    play.peer(ACK, 1, 8001, 0);
+    let sent = play.sent();
+    assert_eq!(sent[0].flags, ACK.with(Flags::CWR), "the peer hears of it, once");
+    assert!(sent.len() > 1 && sent[1..].iter().all(|sent| sent.flags == ACK), "{sent:?}");
+    assert_eq!(play.stack.counters().recoveries.congestion_echoes, 1);
+    assert_eq!(play.stack.counters().bytes.retransmitted, 0);
+}
