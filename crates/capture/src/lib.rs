@@ -13,6 +13,7 @@
 mod choice;
 pub mod file;
 mod history;
+mod open_error;
 pub mod packet_log;
 pub mod pump;
 mod record;
@@ -20,3 +21,5 @@ pub mod seen;
 pub mod selection;
 pub mod sink;
 pub mod tap;
+
+pub use open_error::OpenError;

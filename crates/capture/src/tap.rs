@@ -127,6 +127,11 @@ impl Tap {
         }
     }
 
+    /// The most bytes of a frame that it keeps.
+    pub fn snap_len(&self) -> usize {
+        self.snap_len
+    }
+
     /// Frames that were to be noted and never came here: lost by a ring on the way.
     pub fn missed(&mut self, frames: u64) {
         self.seen += frames;

@@ -66,20 +66,6 @@ pub struct Args {
     pub report: ReportArgs,
 }
 
-impl Args {
-    /// The codecs that are asked for, and the one that goes with the form of the log.
-    fn codecs(&self) -> Vec<Codec> {
-        let of_log = match self.log {
-            Some(LogForm::Mgen) => Some(Codec::Mgen),
-            Some(LogForm::Crude) => Some(Codec::Rude),
-            None => None,
-        };
-        let mut codecs = self.codecs.clone();
-        codecs.extend(of_log.filter(|_| self.codecs.is_empty()));
-        codecs
-    }
-}
-
 /// A group as it is written: its address, and perhaps `@` and that of the source.
 #[derive(Clone, Copy, Debug)]
 struct GroupText(Group);
@@ -241,7 +227,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         count: args.until.count.map(NonZeroU64::get),
         interval: options.interval.unwrap_or(RunSpec::DEFAULT_INTERVAL),
         listen,
-        codecs: args.codecs(),
+        codecs: args.codecs.clone(),
         same_clock: args.same_clock,
         log: args.log.map(|form| LogRequest { form, file: args.log_file.clone() }),
         capture: args

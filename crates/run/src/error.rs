@@ -1,5 +1,6 @@
 //! Why a run could not begin, and the exit code that says so.
 
+use wirebeat_capture::OpenError;
 use wirebeat_engine::port::PortError;
 use wirebeat_report::exit::Exit;
 use wirebeat_traffic::compile::CompileError;
@@ -42,6 +43,14 @@ impl RunError {
     /// There is no room to write an output.
     pub(crate) fn output(what: impl Into<Fault>) -> RunError {
         RunError::Output(what.into())
+    }
+
+    /// That what is kept of frames cannot begin; `at` says where that was asked for.
+    pub(crate) fn unopened(error: &OpenError, at: impl FnOnce(Fault) -> Fault) -> RunError {
+        match error {
+            OpenError::Refused(fault) => RunError::Usage(at(fault.clone())),
+            OpenError::NoRoom(fault) => RunError::Output(at(fault.clone())),
+        }
     }
 
     /// Says what would help; an error of another layer has said so itself.

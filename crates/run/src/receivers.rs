@@ -14,7 +14,7 @@ use wirebeat_capture::tap::Tap;
 use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::collect::{LiveRx, Manner, collect_and_tell};
 use wirebeat_engine::intervals::LiveIntervals;
-use wirebeat_engine::port::{CardStamps, PortError, RxPort, View};
+use wirebeat_engine::port::{CardStamps, PortError, RxPort};
 use wirebeat_engine_linux::group::{Group, Membership};
 use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_engine_linux::promiscuous::Promiscuous;
@@ -30,7 +30,6 @@ use wirebeat_units::Nanos;
 use crate::damage::DamageWatch;
 use crate::engines::{Engine, OwnMeter, RxOpening, driver};
 use crate::error::RunError;
-use crate::packet_log::PacketLog;
 use crate::ports::ResolvedPort;
 use crate::tapping::{Observing, PortTaps, QueueTaps};
 
@@ -52,8 +51,6 @@ pub(crate) struct Receiving {
     pub(crate) manner: Manner,
     /// Ends by itself when so many frames were measured.
     pub(crate) most: Option<u64>,
-    /// A log of each packet.
-    pub(crate) log: Option<PacketLog>,
     /// Who wants to see each frame.
     pub(crate) taps: Option<PortTaps>,
     /// Groups that were joined; they are left when the receiver ends.
@@ -201,7 +198,6 @@ where
 struct Collected {
     summary: MeterSummary,
     error: Option<PortError>,
-    log_error: Option<std::io::Error>,
     card_stamps: Option<CardStamps>,
     /// Its port, where that can rest.
     idle: Option<Box<dyn IdlePort>>,
@@ -212,8 +208,6 @@ struct Collected {
 pub(crate) struct ReceiverResult {
     pub(crate) summary: MeterSummary,
     pub(crate) error: Option<PortError>,
-    /// Why the log of packets is incomplete.
-    pub(crate) log_error: Option<std::io::Error>,
     /// What arrived damaged and never reached it, in words.
     pub(crate) damage: Option<String>,
     /// What its card stamped, where it does.
@@ -227,7 +221,6 @@ impl Default for ReceiverResult {
         ReceiverResult {
             summary: MeterSummary::default(),
             error: None,
-            log_error: None,
             damage: None,
             card_stamps: None,
             intervals: Series::new(0),
@@ -252,7 +245,7 @@ where
     if count > 1 {
         mode = format!("{mode}, {count} queues");
     }
-    let Receiving { meter: config, mut log, groups, manner, most, thread: orders, .. } = how;
+    let Receiving { meter: config, groups, manner, most, thread: orders, .. } = how;
     let taps = how.taps;
     let meters = meters(config, count);
     let lives = LiveRx::of_queues(count);
@@ -267,8 +260,6 @@ where
             live: Arc::new(live),
             manner,
             most: most.unwrap_or(u64::MAX),
-            // there is none where several queues are
-            log: log.take(),
             tap: taps.as_ref().map(|taps| (taps.tap(), index as u16)),
         };
         states.push(Arc::clone(&work.orders.state));
@@ -298,7 +289,6 @@ struct QueueWork<P, C> {
     live: Arc<LiveRx>,
     manner: Manner,
     most: u64,
-    log: Option<PacketLog>,
     /// Where its frames are noted, and the number of its queue.
     tap: Option<(Tap, u16)>,
 }
@@ -325,7 +315,7 @@ where
     /// Meters until it is stopped.
     fn run(self) -> Collected {
         let QueueWork { mut port, clock, mut meter, orders, stop, live, .. } = self;
-        let (manner, most, log) = (self.manner, self.most, self.log);
+        let (manner, most) = (self.manner, self.most);
         let applied = match orders.apply() {
             Ok(applied) => applied,
             Err(source) => {
@@ -341,23 +331,21 @@ where
             Priority::Normal | Priority::High => RunClock::default(),
         };
         let told = (&*stop, &*live);
-        let of_frames = port.caps().view == View::Frame;
-        let mut taps = QueueTaps::new(rest, log, self.tap, of_frames);
+        let mut taps = QueueTaps::new(rest, self.tap, port.caps().view);
         let error =
             collect_and_tell((&mut port, &clock, manner), &mut meter, told, most, &mut taps).err();
-        let QueueTaps { log, tap, .. } = taps;
+        let QueueTaps { tap, .. } = taps;
         let drops = port.receive_drops();
         if let Some((mut tap, _)) = tap {
             tap.dropped(drops);
         }
-        let written = log.map_or(Ok(()), |log| log.finish(clock.now()));
         let mut summary = meter.into_summary();
         summary.receiver_drops = drops;
         let card_stamps = port.card_stamps();
         drop(applied);
         let rests = error.is_none() && port.rest();
         let idle = rests.then(|| Box::new(IdleRx { port, clock }) as Box<dyn IdlePort>);
-        Collected { summary, error, log_error: written.err(), card_stamps, idle }
+        Collected { summary, error, card_stamps, idle }
     }
 }
 
@@ -367,7 +355,6 @@ impl Collected {
         let add = |mut all: Collected, one: Collected| {
             all.summary.merge(&one.summary);
             all.error = all.error.or(one.error);
-            all.log_error = all.log_error.or(one.log_error);
             match (&mut all.card_stamps, one.card_stamps) {
                 (Some(stamps), Some(more)) => stamps.merge(&more),
                 (stamps, more) => *stamps = stamps.take().or(more),
@@ -651,7 +638,7 @@ fn of_threads(queues: Vec<QueueThread>) -> (ReceiverResult, Vec<Box<dyn IdlePort
     let (mut collected, lives): (Vec<_>, Vec<_>) = queues.into_iter().map(join).unzip();
     let idle: Option<Vec<_>> = collected.iter_mut().map(|one| one.idle.take()).collect();
     let idle = idle.unwrap_or_default();
-    let Collected { summary, error, log_error, card_stamps, .. } = Collected::all(collected);
+    let Collected { summary, error, card_stamps, .. } = Collected::all(collected);
     let intervals = lives.first().and_then(|live| {
         live.intervals.look(|series| {
             series.finish(&summary);
@@ -659,5 +646,5 @@ fn of_threads(queues: Vec<QueueThread>) -> (ReceiverResult, Vec<Box<dyn IdlePort
         })
     });
     let intervals = intervals.unwrap_or(Series::new(0));
-    (ReceiverResult { summary, error, log_error, card_stamps, damage: None, intervals }, idle)
+    (ReceiverResult { summary, error, card_stamps, damage: None, intervals }, idle)
 }

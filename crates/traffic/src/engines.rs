@@ -42,7 +42,7 @@ macro_rules! for_each_engine {
                 pinning: Pinning::CallingThread,
                 transmit_queue: TransmitQueue::ByStack,
                 can: [
-                    Deliver, Receive, ReceiveQueues, SeeHeaders, Codecs, PacketLog, Reassemble, HardwareTimestamps,
+                    Deliver, Receive, ReceiveQueues, SeeHeaders, Codecs, Reassemble, HardwareTimestamps,
                     ConfirmSent, PassAlways,
                 ],
             }
@@ -174,8 +174,6 @@ pub enum Ability {
     MeterInKernel,
     /// It reads the probes of other tools.
     Codecs,
-    /// What it receives can be logged packet by packet.
-    PacketLog,
     /// It puts fragments together.
     Reassemble,
     /// It repeats a period of frames by itself.

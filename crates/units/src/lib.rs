@@ -8,6 +8,7 @@
 
 mod bit_rate;
 mod bytes;
+mod comparison;
 mod factor;
 mod fault;
 mod frame_len;
@@ -22,6 +23,7 @@ mod wall_time;
 
 pub use bit_rate::BitRate;
 pub use bytes::Bytes;
+pub use comparison::Comparison;
 pub use factor::Factor;
 pub use fault::Fault;
 pub use frame_len::{BufferLen, FCS, FrameLen, LINE_OVERHEAD, PacketLen};

@@ -8,9 +8,11 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::checksum::checksum;
+use crate::ethernet::EtherType;
 use crate::ip::Protocol;
-use crate::udp;
 use crate::walk::{self, Policy};
+use crate::{ethernet, ipv4, udp};
 
 /// A UDP datagram and what its headers say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +72,48 @@ impl<'a> Datagram<'a> {
             payload_at: at + ip.headers_len + udp::LEN,
             payload: udp.payload(),
         })
+    }
+}
+
+/// Appends the headers of a datagram of which only the ends and the length of its payload are known, as a socket tells them:
+/// Ethernet, IP and UDP, in network byte order and without padding. What is not known is zero: MAC addresses, time to live, the
+/// UDP checksum (RFC 768: none). Appends nothing where the addresses are of two versions or the payload fits into no packet.
+pub fn append_headers(
+    source: SocketAddr,
+    destination: SocketAddr,
+    payload_len: usize,
+    into: &mut Vec<u8>,
+) {
+    let Ok(udp_len) = u16::try_from(udp::LEN + payload_len) else { return };
+    let no_macs = [0; ethernet::LEN - 2];
+    match (source.ip(), destination.ip()) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let Some(total) = udp_len.checked_add(ipv4::LEN as u16) else { return };
+            // version 4 and five words; length, protocol, checksum and addresses are where RFC 791 §3.1 has them
+            let mut header = [0; ipv4::LEN];
+            (header[0], header[9]) = (0x45, Protocol::UDP.0);
+            header[2..4].copy_from_slice(&total.to_be_bytes());
+            header[12..16].copy_from_slice(&source.octets());
+            header[16..].copy_from_slice(&destination.octets());
+            let sum = checksum(&header);
+            header[10..12].copy_from_slice(&sum.to_be_bytes());
+            into.extend_from_slice(&no_macs);
+            into.extend_from_slice(&EtherType::IPV4.0.to_be_bytes());
+            into.extend_from_slice(&header);
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            into.extend_from_slice(&no_macs);
+            into.extend_from_slice(&EtherType::IPV6.0.to_be_bytes());
+            // version 6, traffic class and flow label, length, next header, hop limit (RFC 8200 §3)
+            let [high, low] = udp_len.to_be_bytes();
+            into.extend_from_slice(&[0x60, 0, 0, 0, high, low, Protocol::UDP.0, 0]);
+            into.extend_from_slice(&source.octets());
+            into.extend_from_slice(&destination.octets());
+        }
+        _ => return,
+    }
+    for word in [source.port(), destination.port(), udp_len, 0] {
+        into.extend_from_slice(&word.to_be_bytes());
     }
 }
 
@@ -133,6 +177,32 @@ mod tests {
         assert_eq!((datagram.ttl, datagram.tos, datagram.payload_at), (64, 0xb8, 62));
         assert_eq!(datagram.payload, [1, 2, 3]);
         assert_eq!(datagram.to_string(), "UDP [2001:db8::1]:49152 > [2001:db8::2]:9, 3 bytes");
+    }
+
+    #[test]
+    fn headers_that_were_made_are_read_back() {
+        for (source, destination) in
+            [("192.0.2.1:49152", "198.51.100.9:9"), ("[2001:db8::1]:49152", "[2001:db8::2]:9")]
+        {
+            let ends: [SocketAddr; 2] = [source, destination].map(|end| end.parse().unwrap());
+            for payload in [&[][..], &[1, 2, 3], &[7; 1472]] {
+                let mut frame = Vec::new();
+                append_headers(ends[0], ends[1], payload.len(), &mut frame);
+                frame.extend_from_slice(payload);
+                let datagram = Datagram::parse(&frame).unwrap();
+                let found = (datagram.source, datagram.source_port, datagram.ttl);
+                assert_eq!(found, (ends[0].ip(), ends[0].port(), 0));
+                let found = (datagram.destination, datagram.destination_port);
+                assert_eq!(found, (ends[1].ip(), ends[1].port()));
+                assert_eq!(datagram.payload, payload);
+            }
+        }
+        let [v4, v6]: [SocketAddr; 2] = ["192.0.2.1:1", "[::1]:1"].map(|end| end.parse().unwrap());
+        let mut none = Vec::new();
+        append_headers(v4, v6, 5, &mut none);
+        append_headers(v4, v4, 65_508, &mut none);
+        append_headers(v6, v6, 65_528, &mut none);
+        assert!(none.is_empty(), "{none:?}");
     }
 
     #[test]

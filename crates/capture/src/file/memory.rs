@@ -95,6 +95,7 @@ pub fn in_memory(
     // pieces that go may not be what others are told by
     let options = CaptureOptions { compress: Some(false), ..options.clone() };
     options.check_frames()?;
-    let sink = options.sink(Destination::Memory(shared.clone()), piece, opening)?;
+    let sink = options.sink(Destination::Memory(shared.clone()), piece, opening);
+    let sink = sink.map_err(|error| error.fault())?;
     Ok((sink, MemoryCapture(shared)))
 }

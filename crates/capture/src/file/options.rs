@@ -15,6 +15,7 @@ use super::pcap::Pcap;
 use super::pcapng::{Origin, Pcapng, PcapngOptions};
 use super::series::{Naming, Series, SeriesOptions};
 use super::writer::{BUFFER, ChosenFrames, Limits, Parts, Rotation, Writer};
+use crate::OpenError;
 use crate::choice::{Around, Choice};
 use crate::seen::Opening;
 use crate::selection::Selection;
@@ -77,7 +78,7 @@ pub struct CaptureOptions {
 ///
 /// # Errors
 /// Invalid options, a flow that is not there, a file that is there already or cannot be made.
-pub fn open(options: &CaptureOptions, opening: &Opening) -> Result<Box<dyn Sink>, Fault> {
+pub fn open(options: &CaptureOptions, opening: &Opening) -> Result<Box<dyn Sink>, OpenError> {
     options.check()?;
     // before a file is made that nobody fills
     options.choice(opening)?;
@@ -289,9 +290,9 @@ impl CaptureOptions {
         destination: Destination,
         buffer: usize,
         opening: &Opening,
-    ) -> Result<Box<dyn Sink>, Fault> {
+    ) -> Result<Box<dyn Sink>, OpenError> {
         let choice = self.choice(opening)?;
-        let told = |error: io::Error| WriteError::fault_of(&error);
+        let told = |error: io::Error| OpenError::of(WriteError::fault_of(&error), error.kind());
         let packer = self.compresses().then(Packer::new).transpose().map_err(told)?;
         let parts = Parts {
             encoder: self.encoder(opening),

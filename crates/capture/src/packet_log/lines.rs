@@ -19,6 +19,9 @@ use crate::sink::{Sink, Written};
 const GATHERED: usize = 1 << 16;
 /// The longest frame: an IP packet of 65,535 bytes and its Ethernet header.
 const FRAME_MAX: usize = 1 << 17;
+/// Bytes of a frame that hold its headers and a probe at the head of its payload: Ethernet 14, two VLAN tags 8, IPv4 with
+/// options 60 (or IPv6 40), UDP 8, and the longest head of a format, iperf2's 76. Rounded up.
+pub(super) const WANTED_LEN: u32 = 192;
 
 /// Whose form the lines have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +121,8 @@ impl LineLog {
             source,
             destination: (datagram.destination, datagram.destination_port).into(),
             size: datagram.payload.len() as u32,
-            ttl: Some(datagram.ttl),
+            // none arrives with 0: headers that were made where a socket did not say it
+            ttl: Some(datagram.ttl).filter(|ttl| *ttl > 0),
         })
     }
 

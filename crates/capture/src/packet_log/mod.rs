@@ -23,9 +23,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use wirebeat_units::{Fault, fault};
+use wirebeat_wire::codec::Codec;
 
 pub use self::lines::LineOptions;
 pub use self::logged_run::{ClockRelation, LoggedRun, MeterFacts};
+use crate::OpenError;
 use crate::seen::Opening;
 use crate::sink::Sink;
 
@@ -62,6 +64,15 @@ impl LogForm {
                 "let it end in .parquet, .csv or .csv.zst"
             )
         })
+    }
+
+    /// The format of the probes that the tool sends whose lines these are; none of rows.
+    pub fn codec(self) -> Option<Codec> {
+        match self {
+            LogForm::Mgen => Some(Codec::Mgen),
+            LogForm::Crude => Some(Codec::Rude),
+            LogForm::Parquet | LogForm::Csv | LogForm::CsvZstd => None,
+        }
     }
 }
 
@@ -100,6 +111,14 @@ impl PacketLogOptions {
         let (form, lines) = (LogForm::of(&file)?, LineOptions::default());
         Ok(PacketLogOptions { form, file: Some(file), overwrite: false, lines })
     }
+
+    /// Bytes of each frame that have to come to the sink, from the Ethernet header on: rows have what a receiver says beside
+    /// the headers, lines what stands in the packet.
+    pub fn wanted_len(&self) -> u32 {
+        /// What a tap keeps in any case.
+        const LEAST: u32 = 16;
+        if self.form.codec().is_some() { lines::WANTED_LEN } else { LEAST }
+    }
 }
 
 /// Begins a log. What is known of the run goes into one of Parquet, to make its measurements once more.
@@ -110,19 +129,19 @@ pub fn open(
     options: &PacketLogOptions,
     opening: &Opening,
     run: &LoggedRun,
-) -> Result<Box<dyn Sink>, Fault> {
+) -> Result<Box<dyn Sink>, OpenError> {
     let unwritten = |error: io::Error| unwritten(options.file.as_deref(), &error);
     let head = logged_run::LogHead::new(opening, run);
-    let text = || -> Result<Box<dyn Write + Send>, Fault> {
+    let text = || -> Result<Box<dyn Write + Send>, OpenError> {
         Ok(match &options.file {
             Some(path) => Box::new(create(path, options.overwrite)?),
             None => Box::new(io::stdout()),
         })
     };
-    let csv = |packing| -> Result<Box<dyn Sink>, Fault> {
+    let csv = |packing| -> Result<Box<dyn Sink>, OpenError> {
         Ok(Box::new(csv::CsvLog::new(text()?, options.file.clone(), packing, &head)))
     };
-    let lines = |tool| -> Result<Box<dyn Sink>, Fault> {
+    let lines = |tool| -> Result<Box<dyn Sink>, OpenError> {
         let (of, path) = ((tool, &options.lines), options.file.clone());
         let log = lines::LineLog::new(of, text()?, path, opening.unix_ns);
         Ok(Box::new(log.map_err(unwritten)?))
@@ -147,7 +166,7 @@ pub fn open(
 }
 
 /// Makes the file.
-fn create(path: &Path, overwrite: bool) -> Result<File, Fault> {
+fn create(path: &Path, overwrite: bool) -> Result<File, OpenError> {
     let mut how = OpenOptions::new();
     how.write(true);
     match overwrite {
@@ -157,9 +176,9 @@ fn create(path: &Path, overwrite: bool) -> Result<File, Fault> {
     how.open(path).map_err(|error| unwritten(Some(path), &error))
 }
 
-fn unwritten(path: Option<&Path>, error: &io::Error) -> Fault {
+fn unwritten(path: Option<&Path>, error: &io::Error) -> OpenError {
     let path = path.map_or("standard output".into(), Path::to_string_lossy);
-    match error.kind() {
+    let fault = match error.kind() {
         io::ErrorKind::AlreadyExists => {
             fault!("the packet log '{path}' is there already"; "name another file, or remove it first")
         }
@@ -170,7 +189,8 @@ fn unwritten(path: Option<&Path>, error: &io::Error) -> Fault {
             "the packet log '{path}' cannot be written: {error}";
             "name a file in a folder that you may write to"
         ),
-    }
+    };
+    OpenError::of(fault, error.kind())
 }
 
 #[cfg(test)]

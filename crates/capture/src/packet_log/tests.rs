@@ -351,7 +351,7 @@ fn a_file_that_is_there_is_kept_unless_it_is_to_be_written_over() {
         let path = folder.file(name);
         fs::write(&path, "mine").unwrap();
         let mut options = PacketLogOptions::of(path.clone()).unwrap();
-        let fault = open(&options, &opening(), &run()).err().unwrap();
+        let fault = open(&options, &opening(), &run()).err().unwrap().fault();
         assert!(fault.to_string().contains("is there already"), "{fault}");
         assert_eq!(fs::read(&path).unwrap(), b"mine");
         options.overwrite = true;
@@ -359,7 +359,7 @@ fn a_file_that_is_there_is_kept_unless_it_is_to_be_written_over() {
         assert!(!fs::read(&path).unwrap().starts_with(b"mine"));
     }
     let missing = PacketLogOptions::of(folder.file("no/such/log.csv")).unwrap();
-    let fault = open(&missing, &opening(), &run()).err().unwrap();
+    let fault = open(&missing, &opening(), &run()).err().unwrap().fault();
     assert!(fault.to_string().contains("name a file in a folder that you may write to"), "{fault}");
     let fault = PacketLogOptions::of("log.txt".into()).unwrap_err();
     assert!(fault.to_string().contains("let it end in .parquet"), "{fault}");

@@ -9,7 +9,7 @@ mod parse;
 use std::fmt;
 
 use wirebeat_meter::observation::Standing;
-use wirebeat_units::{Fault, fault, into_fault};
+use wirebeat_units::{Comparison, Fault, fault, into_fault};
 
 use crate::history::Before;
 use crate::seen::{Opening, Outcome, Seen};
@@ -123,27 +123,6 @@ const QUANTITIES: [(&str, Quantity, ValueKind); 7] = [
     ("length", Quantity::Length, ValueKind::Bytes),
     ("sequence", Quantity::Sequence, ValueKind::Number),
     ("queue", Quantity::Queue, ValueKind::Number),
-];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
-    Equal,
-    Unequal,
-    Less,
-    AtMost,
-    Greater,
-    AtLeast,
-}
-
-/// How comparisons are written.
-const COMPARISONS: [(&str, Comparison); 7] = [
-    ("==", Comparison::Equal),
-    ("=", Comparison::Equal),
-    ("!=", Comparison::Unequal),
-    ("<", Comparison::Less),
-    ("<=", Comparison::AtMost),
-    (">", Comparison::Greater),
-    (">=", Comparison::AtLeast),
 ];
 
 /// A text that is not a selection.
@@ -309,20 +288,6 @@ impl Quantity {
             Quantity::Length => Some(seen.frame_len.into()),
             Quantity::Sequence => seen.sequence.map(i64::from),
             Quantity::Queue => Some(seen.queue.into()),
-        }
-    }
-}
-
-impl Comparison {
-    #[inline]
-    fn holds(self, found: i64, value: i64) -> bool {
-        match self {
-            Comparison::Equal => found == value,
-            Comparison::Unequal => found != value,
-            Comparison::Less => found < value,
-            Comparison::AtMost => found <= value,
-            Comparison::Greater => found > value,
-            Comparison::AtLeast => found >= value,
         }
     }
 }

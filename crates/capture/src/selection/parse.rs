@@ -1,11 +1,8 @@
 //! The text of a selection, read from the left to the right into the order in which it is worked out.
 
-use wirebeat_units::{Bytes, Fault, Nanos, fault};
+use wirebeat_units::{Bytes, Comparison, Fault, Nanos, fault};
 
-use super::{
-    COMPARISONS, Comparison, DEPTH_MAX, FLAGS, Flag, Named, Node, QUANTITIES, SelectionError,
-    ValueKind, What,
-};
+use super::{DEPTH_MAX, FLAGS, Flag, Named, Node, QUANTITIES, SelectionError, ValueKind, What};
 
 /// A word, an operator or a parenthesis, and where it begins, in characters from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +76,10 @@ fn is_operator(char: char) -> bool {
 impl Token<'_> {
     fn is(&self, text: &str) -> bool {
         !self.quoted && self.text == text
+    }
+
+    fn comparison(&self) -> Option<Comparison> {
+        Comparison::of(self.text).filter(|_| !self.quoted)
     }
 
     fn shown(&self) -> String {
@@ -199,14 +200,13 @@ impl<'a> Parser<'a> {
 
     /// Whether a comparison follows.
     fn compares(&self) -> bool {
-        self.peek().is_some_and(|token| COMPARISONS.iter().any(|(text, _)| token.is(text)))
+        self.peek().is_some_and(|token| token.comparison().is_some())
     }
 
     fn comparison(&mut self, of: &str) -> Result<Comparison, SelectionError> {
         const HINT: &str = "write ==, !=, <, <=, > or >=";
         let token = self.take("a comparison", HINT)?;
-        let found = COMPARISONS.iter().find(|(text, _)| token.is(text));
-        found.map(|(_, comparison)| *comparison).ok_or_else(|| {
+        token.comparison().ok_or_else(|| {
             let why = fault!("'{}' stands where '{of}' is compared", token.shown());
             token.error(why.or_hint(HINT))
         })

@@ -194,7 +194,7 @@ fn fill(path: &str) {
 
 #[test]
 fn a_full_device_is_told_at_once() {
-    let fault = open(&options("/dev/full".as_ref()), &opening()).err().unwrap();
+    let fault = open(&options("/dev/full".as_ref()), &opening()).err().unwrap().fault();
     assert!(fault.what.contains("'/dev/full'") && fault.what.contains("No space left"), "{fault}");
 }
 
@@ -203,24 +203,24 @@ fn a_file_that_is_there_is_not_written_over() {
     let folder = Folder::new("over");
     let path = folder.file("a.pcapng");
     fs::write(&path, "old").unwrap();
-    let fault = open(&options(&path), &opening()).err().unwrap();
+    let fault = open(&options(&path), &opening()).err().unwrap().fault();
     assert!(fault.what.contains("a.pcapng") && fault.what.contains("is there already"), "{fault}");
     assert!(fault.hint.unwrap().contains("overwrite"));
     assert_eq!(fs::read(&path).unwrap(), b"old");
     write(&CaptureOptions { overwrite: true, ..options(&path) }, 3);
     assert_eq!(read(&fs::read(&path).unwrap()).len(), 3);
-    let fault = open(&options(&folder.file("none/a.pcapng")), &opening()).err().unwrap();
+    let fault = open(&options(&folder.file("none/a.pcapng")), &opening()).err().unwrap().fault();
     assert!(fault.hint.unwrap().contains("a folder that is there"));
-    let fault = open(&options(&folder.file("")), &opening()).err().unwrap();
+    let fault = open(&options(&folder.file("")), &opening()).err().unwrap().fault();
     assert!(fault.what.contains("is a folder"), "{fault}");
     // a selection that is wrong makes no file
     let only = Some("flow == nobody".to_owned());
     let fault = open(&CaptureOptions { only, ..options(&folder.file("b.pcapng")) }, &opening());
-    assert!(fault.err().unwrap().what.contains("there is no flow 'nobody'"));
+    assert!(fault.err().unwrap().fault().what.contains("there is no flow 'nobody'"));
     assert_eq!(folder.names(), ["a.pcapng"]);
     // a link that leads nowhere is there too
     std::os::unix::fs::symlink("nowhere", folder.file("link.pcapng")).unwrap();
-    let fault = open(&options(&folder.file("link.pcapng")), &opening()).err().unwrap();
+    let fault = open(&options(&folder.file("link.pcapng")), &opening()).err().unwrap().fault();
     assert!(fault.what.contains("is there already"), "{fault}");
 }
 

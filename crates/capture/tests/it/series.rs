@@ -170,7 +170,7 @@ fn a_series_does_not_write_over_files() {
     let file = folder.file("a.pcapng");
     let options = CaptureOptions { rotate_count: Some(10), ..options(&file) };
     write(&options, 5);
-    let fault = open(&options, &opening()).err().unwrap();
+    let fault = open(&options, &opening()).err().unwrap().fault();
     assert!(fault.what.contains("a_00001_20261120180000.pcapng"), "{fault}");
     // the next one is in the way, which is known only then
     let options = CaptureOptions { overwrite: true, rotate_count: Some(2), ..options };

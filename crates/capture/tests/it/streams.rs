@@ -16,7 +16,7 @@ fn a_pipe_has_all_frames_at_each_pause_and_a_reader_may_go() {
     let folder = Folder::new("pipe");
     let path = folder.file("pipe");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-    let fault = open(&options(&path), &opening()).err().unwrap();
+    let fault = open(&options(&path), &opening()).err().unwrap().fault();
     assert!(fault.what.contains("no program reads the pipe"), "{fault}");
     assert!(fault.hint.unwrap().contains("wireshark -k -i"));
     // it would wait for us to open the other end

@@ -293,9 +293,52 @@ fn a_key_is_printed_only_once_the_receiver_listens() {
 fn a_log_that_cannot_be_written_does_not_cost_the_report() {
     require!(Capability::NetworkNamespaces);
     let bed = cable();
-    let line =
-        "receive --interface wb1 --engine packet --time 300ms --log mgen --log-file /dev/full";
+    // its first line is written at once, and there is no room for that
+    let line = "receive --interface wb1 --engine packet --time 10s --log mgen --log-file /dev/full";
     let ended = wirebeat(&bed.b, line).wait(PATIENCE).unwrap();
     assert_eq!(ended.status.code(), Some(5), "{ended:?}");
-    assert!(ended.stdout.contains("the log of packets is incomplete"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("'/dev/full' cannot be written"), "{}", ended.stderr);
+    // that of CRUDE has none before the first packet
+    let line = "receive --interface wb1 --engine packet --time 20s --count 50 --port 5000 --log crude \
+                --log-file /dev/full";
+    let receiver = wirebeat(&bed.b, line);
+    receiver.wait_for("receiving on wb1", PATIENCE).unwrap();
+    let line = format!("send --to {}:5000 --interface wb0 --rate 1kpps --count 50", bed.b.ipv4);
+    let sent = wirebeat(&bed.a, &line).wait(PATIENCE).unwrap();
+    assert_eq!(sent.status.code(), Some(0), "{sent:?}");
+    let ended = receiver.wait(PATIENCE).unwrap();
+    assert_eq!(ended.status.code(), Some(5), "{ended:?}");
+    let said = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("the packet log ended after 0 frames"), "{said}");
+}
+
+/// The lines, and the report behind them.
+#[test]
+fn a_log_goes_to_standard_output_by_every_engine() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    for engine in ["kernel", "packet", "xdp", "socket"] {
+        let bed = cable();
+        let line =
+            format!("receive --interface wb1 --engine {engine} --time 30s --port 5000 --log mgen");
+        let receiver = wirebeat(&bed.b, &line);
+        receiver.wait_for("receiving on wb1", PATIENCE).unwrap();
+        let line = format!(
+            "send --to {}:5000 --interface wb0 --engine packet --rate 1kpps --count 50",
+            bed.b.ipv4
+        );
+        let sent = wirebeat(&bed.a, &line).wait(PATIENCE).unwrap();
+        assert_eq!(sent.status.code(), Some(0), "{sent:?}");
+        // while it goes on: who reads a pipe waits for lines
+        receiver.wait_for("RECV proto>UDP flow>0 seq>49 ", PATIENCE).unwrap();
+        receiver.interrupt();
+        let ended = receiver.wait(PATIENCE).unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{engine}: {ended:?}");
+        let lines: Vec<&str> =
+            ended.stdout.lines().filter(|line| line.contains(" RECV ")).collect();
+        assert_eq!(lines.len(), 50, "{engine}: {}", ended.stdout);
+        for (number, line) in lines.iter().enumerate() {
+            assert!(line.contains(&format!(" flow>0 seq>{number} ")), "{engine}: {line}");
+        }
+        assert!(ended.stdout.contains("packet log: 50 frames"), "{engine}: {}", ended.stdout);
+    }
 }

@@ -15,10 +15,11 @@ mod xdp;
 
 use std::any::Any;
 use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use wirebeat_engine::budget::RunClock;
-use wirebeat_engine::clock::{MonotonicClock, Wait};
+use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::drive::{Driven, Job, Plan, drive};
 use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_engine::port::{TxCaps, TxPort};
@@ -202,40 +203,46 @@ pub(crate) enum TxClock {
     Virtual(VirtualClock),
 }
 
-/// A port on the monotonic clock.
-#[derive(Debug)]
-struct RealTime<P>(P);
-
-/// A port on a virtual clock.
-#[derive(Debug)]
-struct VirtualTime<P>(P);
-
-impl<P: TxPort + Debug + 'static> Transmitter for RealTime<P> {
-    fn caps(&self) -> &TxCaps {
-        self.0.caps()
-    }
-
-    fn drive(
-        &mut self,
-        clock: TxClock,
-        job: &Job<'_>,
-        plan: &Plan,
-        tap: Option<&mut SentTap>,
-    ) -> Driven {
-        let clock = match clock {
+impl From<TxClock> for RunClock {
+    /// That of the host for one of another kind.
+    fn from(clock: TxClock) -> RunClock {
+        match clock {
             TxClock::Monotonic(clock) => clock,
             TxClock::Virtual(_) => RunClock::default(),
-        };
-        match tap {
-            None => drive(&mut self.0, &clock, job, plan),
-            Some(tap) => drive(&mut TappedTx::new(&mut self.0, &clock, tap), &clock, job, plan),
         }
     }
 }
 
-impl<P: TxPort + Debug + 'static> Transmitter for VirtualTime<P> {
+impl From<TxClock> for VirtualClock {
+    /// One from zero for one of another kind.
+    fn from(clock: TxClock) -> VirtualClock {
+        match clock {
+            TxClock::Virtual(clock) => clock,
+            TxClock::Monotonic(_) => VirtualClock::default(),
+        }
+    }
+}
+
+/// A port that sends by a clock of this type.
+#[derive(Debug)]
+struct OnClock<P, C> {
+    port: P,
+    clock: PhantomData<fn() -> C>,
+}
+
+impl<P, C> OnClock<P, C> {
+    fn new(port: P) -> OnClock<P, C> {
+        OnClock { port, clock: PhantomData }
+    }
+}
+
+impl<P, C> Transmitter for OnClock<P, C>
+where
+    P: TxPort + Debug + 'static,
+    C: Clock + From<TxClock> + Debug + Sync + 'static,
+{
     fn caps(&self) -> &TxCaps {
-        self.0.caps()
+        self.port.caps()
     }
 
     fn drive(
@@ -245,31 +252,28 @@ impl<P: TxPort + Debug + 'static> Transmitter for VirtualTime<P> {
         plan: &Plan,
         tap: Option<&mut SentTap>,
     ) -> Driven {
-        let clock = match clock {
-            TxClock::Virtual(clock) => clock,
-            TxClock::Monotonic(_) => VirtualClock::default(),
-        };
+        let clock = C::from(clock);
         match tap {
-            None => drive(&mut self.0, &clock, job, plan),
-            Some(tap) => drive(&mut TappedTx::new(&mut self.0, &clock, tap), &clock, job, plan),
+            None => drive(&mut self.port, &clock, job, plan),
+            Some(tap) => drive(&mut TappedTx::new(&mut self.port, &clock, tap), &clock, job, plan),
         }
     }
 }
 
 /// A port on the monotonic clock that sends.
 fn on_real_time(port: impl TxPort + Debug + 'static) -> Box<dyn Transmitter> {
-    Box::new(RealTime(port))
+    Box::new(OnClock::<_, RunClock>::new(port))
 }
 
 /// A port on a virtual clock that sends.
 fn on_virtual_time(port: impl TxPort + Debug + 'static) -> Box<dyn Transmitter> {
-    Box::new(VirtualTime(port))
+    Box::new(OnClock::<_, VirtualClock>::new(port))
 }
 
 /// The port of this type that sends on the monotonic clock, if `resting` is one.
 fn resting_transmitter<P: 'static>(resting: &mut dyn Transmitter) -> Option<&mut P> {
     let resting: &mut dyn Any = resting;
-    resting.downcast_mut::<RealTime<P>>().map(|resting| &mut resting.0)
+    resting.downcast_mut::<OnClock<P, RunClock>>().map(|resting| &mut resting.port)
 }
 
 /// The ports of this type that receive on the monotonic clock, if `idle` are such.

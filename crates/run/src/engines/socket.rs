@@ -20,6 +20,7 @@ use crate::damage::DamageWatch;
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
 use crate::receivers::{self, IdlePort, Receiver, Receiving};
+use crate::tapping::PortTaps;
 
 /// How long a datagram may take over loopback; it takes microseconds.
 const PATIENCE: Nanos = Nanos::from_millis(500);
@@ -147,7 +148,8 @@ impl super::Driver for Driver {
 /// What is listened for.
 fn receiving(how: &Receiving, by_card: bool) -> SocketReceive {
     // of flows that were not announced, some are told apart by their ends only
-    let ends = matches!(how.meter.flows, Flows::Any(_)) && how.meter.codecs.by_ends();
+    let by_ends = matches!(how.meter.flows, Flows::Any(_)) && how.meter.codecs.by_ends();
+    let ends = by_ends || how.taps.as_ref().is_some_and(PortTaps::wants_ends);
     // joined datagrams have one stamp
     let gro = if by_card { Gro::Off } else { Gro::On };
     SocketReceive { listen: how.listen.clone(), ends, gro, ..SocketReceive::default() }

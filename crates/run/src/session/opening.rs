@@ -19,7 +19,7 @@ use crate::placement::Seat;
 use crate::ports::ResolvedPort;
 use crate::queues::{self, Queues};
 use crate::replay::{Opened, Recording, ReplayPolicy, Replaying, shared};
-use crate::tapping::{Keeping, KeptRun, PortCapture};
+use crate::tapping::{Keeping, KeptRun, PortCapture, WantedFrames};
 use crate::timestamps;
 use crate::transmit::{self, TxWorker};
 
@@ -168,15 +168,17 @@ impl Running<'_> {
         }
     }
 
-    /// Whether the frames that each port receives, and those that it sends, are in the packet log; empty without one.
-    fn logged(&self) -> Vec<[bool; 2]> {
+    /// What the packet log wants of the frames that each port receives, and of those that it sends; empty without one.
+    fn logged(&self) -> Vec<[Option<WantedFrames>; 2]> {
         let Some(request) = &self.lab.options.packet_log else { return Vec::new() };
         let flows = &self.plan.program.flows;
         let receives =
             |port: &ResolvedPort| flows.iter().any(|flow| flow.to.as_ref() == Some(&port.name));
         let sent = request.sent || !self.lab.ports.iter().any(receives);
         let sends = |port: &ResolvedPort| sent && flows.iter().any(|flow| flow.from == port.name);
-        self.lab.ports.iter().map(|port| [receives(port), sends(port)]).collect()
+        let wanted = WantedFrames::of_log(&request.options);
+        let of = |port| [receives(port), sends(port)].map(|asked| asked.then_some(wanted));
+        self.lab.ports.iter().map(of).collect()
     }
 
     /// Makes the files of what is kept: all else is open, and how each port measures is known.
@@ -195,7 +197,7 @@ impl Running<'_> {
                 clocks: ClockRelation::Same,
                 meters: (0..self.lab.ports.len()).map(meter).collect(),
             };
-            keeping.log(&self.kept(), request, logged)?;
+            keeping.log(&self.kept(), &request.options, &logged)?;
         }
         self.open.keeping = Some(keeping);
         Ok(())

@@ -104,7 +104,6 @@ impl Running<'_> {
             by_queue,
             promiscuous: true,
             listen,
-            log: None,
             taps: self.open.keeping.as_ref().and_then(|keeping| keeping.taps(place)),
             groups,
             manner: Manner::Silent,

@@ -41,24 +41,41 @@ pub(crate) use sent::{SentTap, TappedTx};
 
 /// What is wanted of the frames of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedFrames {
     /// The most bytes of each; 0: all.
     pub(crate) snap_len: u32,
+    /// Whether the ends of a datagram are told where its headers are not seen.
+    pub(crate) ends: bool,
     /// Which of those that arrive.
     pub(crate) frames: Observed,
 }
 
-impl Wanted {
+impl WantedFrames {
     /// What two want.
-    pub(crate) fn and(self, other: Wanted) -> Wanted {
+    pub(crate) fn and(self, other: WantedFrames) -> WantedFrames {
         let all = [self.frames, other.frames].contains(&Observed::All);
-        Wanted {
+        WantedFrames {
             snap_len: match (self.snap_len, other.snap_len) {
                 (0, _) | (_, 0) => 0,
                 (one, another) => one.max(another),
             },
+            ends: self.ends || other.ends,
             frames: if all { Observed::All } else { Observed::Measured },
         }
+    }
+
+    /// What either of two wants who may want nothing.
+    fn of_both(one: Option<WantedFrames>, other: Option<WantedFrames>) -> Option<WantedFrames> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one.and(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// What a log of packets wants.
+    pub(crate) fn of_log(options: &PacketLogOptions) -> WantedFrames {
+        let ends = options.form.codec().is_some();
+        WantedFrames { snap_len: options.wanted_len(), ends, frames: Observed::All }
     }
 }
 
@@ -67,7 +84,7 @@ impl Wanted {
 pub(crate) struct PortTaps {
     source: TapSource,
     interface: u16,
-    wanted: Wanted,
+    wanted: WantedFrames,
 }
 
 impl PortTaps {
@@ -82,6 +99,10 @@ impl PortTaps {
 
     pub(crate) fn frames(&self) -> Observed {
         self.wanted.frames
+    }
+
+    pub(crate) fn wants_ends(&self) -> bool {
+        self.wanted.ends
     }
 }
 
@@ -140,9 +161,9 @@ impl PortCapture {
         }
     }
 
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> WantedFrames {
         let frames = self.received.unwrap_or(Observed::Measured);
-        Wanted { snap_len: self.options.wanted_len(), frames }
+        WantedFrames { snap_len: self.options.wanted_len(), ends: false, frames }
     }
 
     /// That an engine sees what is to be kept.
@@ -167,9 +188,6 @@ pub struct PacketLogRequest {
     pub sent: bool,
 }
 
-/// What is wanted of frames for a packet log: no more of their bytes than the tap's least.
-const FOR_LOG: Wanted = Wanted { snap_len: 16, frames: Observed::All };
-
 /// What the report says of a sink.
 #[derive(Clone, Debug)]
 struct Described {
@@ -186,7 +204,7 @@ pub(crate) struct Keeping {
     pump: Pump,
     source: TapSource,
     /// What is wanted of the frames that each port receives, and of those that it sends, by its place.
-    wanted: Vec<[Option<Wanted>; 2]>,
+    wanted: Vec<[Option<WantedFrames>; 2]>,
     /// Who reads what senders in the kernel tell of single frames.
     observing: Mutex<Vec<Observing>>,
     sinks: Vec<Described>,
@@ -253,11 +271,12 @@ impl KeptRun<'_> {
 
 impl Keeping {
     /// Opens the captures of a run, and starts the thread that writes them. `None` where nothing is kept.
-    /// With a packet log it is one of the ports of `logged`, which say whether they receive and send; [`Keeping::log`] opens it.
+    /// With logs, `logged` says what they want of the frames that each port receives, and of those that it sends;
+    /// [`Keeping::log`] opens them.
     pub(crate) fn start(
         run: &KeptRun<'_>,
         captures: &[PortCapture],
-        logged: &[[bool; 2]],
+        logged: &[[Option<WantedFrames>; 2]],
     ) -> Result<Option<Keeping>, RunError> {
         if captures.is_empty() && logged.is_empty() {
             return Ok(None);
@@ -276,14 +295,14 @@ impl Keeping {
             })?;
             let more = capture.wanted();
             let asked = [capture.received.is_some(), capture.sent];
-            let wanted: &mut [Option<Wanted>; 2] = &mut wanted[place];
-            for (wanted, _) in wanted.iter_mut().zip(asked).filter(|(_, asked)| *asked) {
-                *wanted = Some(wanted.map_or(more, |before| before.and(more)));
+            let wanted: &mut [Option<WantedFrames>; 2] = &mut wanted[place];
+            for (wanted, asked) in wanted.iter_mut().zip(asked) {
+                *wanted = WantedFrames::of_both(*wanted, asked.then_some(more));
             }
         }
         for (wanted, asked) in wanted.iter_mut().zip(logged) {
-            for (wanted, _) in wanted.iter_mut().zip(asked).filter(|(_, asked)| **asked) {
-                *wanted = Some(wanted.map_or(FOR_LOG, |before| before.and(FOR_LOG)));
+            for (wanted, more) in wanted.iter_mut().zip(asked) {
+                *wanted = WantedFrames::of_both(*wanted, *more);
             }
         }
         let failed = |error| RunError::machine(format!("cannot start the writing thread: {error}"));
@@ -304,9 +323,8 @@ impl Keeping {
             let interface = run.interface(place, capture.options.snap_len.unwrap_or(0));
             let opening = run.opening(vec![interface], unix_ns);
             let file = wirebeat_capture::file::open(&capture.options, &opening);
-            let file = file.map_err(|fault| {
-                RunError::usage(fault.at(format!("the capture{}", run.of_port(place))))
-            })?;
+            let at = |fault: Fault| fault.at(format!("the capture{}", run.of_port(place)));
+            let file = file.map_err(|error| RunError::unopened(&error, at))?;
             self.source.add_sink(Box::new(OnePort::new(capture, file)));
             self.sinks.push(Described {
                 place: Some(place),
@@ -318,17 +336,17 @@ impl Keeping {
         Ok(())
     }
 
-    /// Begins the packet log, once it is known how each port measures: before anything is sent.
+    /// Begins a packet log, once it is known how each port measures: before anything is sent.
     pub(crate) fn log(
         &mut self,
         run: &KeptRun<'_>,
-        request: &PacketLogRequest,
-        logged: LoggedRun,
+        options: &PacketLogOptions,
+        logged: &LoggedRun,
     ) -> Result<(), RunError> {
         let interfaces = (0..run.ports.len()).map(|place| run.interface(place, 0)).collect();
         let opening = run.opening(interfaces, run.unix_ns());
-        let sink = packet_log::open(&request.options, &opening, &logged);
-        self.source.add_sink(sink.map_err(RunError::usage)?);
+        let sink = packet_log::open(options, &opening, logged);
+        self.source.add_sink(sink.map_err(|error| RunError::unopened(&error, |fault| fault))?);
         let mut stamps: Vec<String> = Vec::new();
         for (place, [received, sent]) in self.wanted.iter().enumerate() {
             let (out, inward) = run.engines[place].row().stamps;
@@ -360,7 +378,7 @@ impl Keeping {
         Some(SentTaps { taps: self.port_taps(place, sent?)?, observing: &self.observing })
     }
 
-    fn port_taps(&self, place: usize, wanted: Wanted) -> Option<PortTaps> {
+    fn port_taps(&self, place: usize, wanted: WantedFrames) -> Option<PortTaps> {
         let interface = u16::try_from(place).ok()?;
         Some(PortTaps { source: self.source.clone(), interface, wanted })
     }
@@ -501,10 +519,10 @@ mod tests {
 
     #[test]
     fn two_who_want_frames_get_what_each_of_them_wants() {
-        let some = Wanted { snap_len: 64, frames: Observed::Measured };
-        let more = Wanted { snap_len: 128, frames: Observed::All };
+        let some = WantedFrames { snap_len: 64, ends: false, frames: Observed::Measured };
+        let more = WantedFrames { snap_len: 128, ends: true, frames: Observed::All };
         assert_eq!(some.and(more), more);
-        assert_eq!(more.and(Wanted { snap_len: 0, ..some }).snap_len, 0);
+        assert_eq!(more.and(WantedFrames { snap_len: 0, ..some }).snap_len, 0);
         assert_eq!(some.and(some), some);
     }
 }

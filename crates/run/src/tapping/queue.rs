@@ -4,11 +4,10 @@ use wirebeat_capture::seen::Outcome;
 use wirebeat_capture::tap::{Note, Tap};
 use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::collect::ArrivalTap;
-use wirebeat_engine::port::Arrival;
+use wirebeat_engine::port::{Arrival, View};
 use wirebeat_meter::observation::Judged;
 use wirebeat_units::Nanos;
-
-use crate::packet_log::PacketLog;
+use wirebeat_wire::datagram;
 
 /// After so many frames a receiver looks whether it has to rest.
 const REST: u32 = 64;
@@ -17,21 +16,17 @@ const REST: u32 = 64;
 pub(crate) struct QueueTaps {
     rest: RunClock,
     taken: u32,
-    pub(crate) log: Option<PacketLog>,
     /// Where its frames are noted, and the number of the queue.
     pub(crate) tap: Option<(Tap, u16)>,
-    /// Whether what arrives begins at the Ethernet header: of a datagram there are no bytes of a frame.
-    of_frames: bool,
+    /// Where what arrives begins.
+    view: View,
+    /// Headers that were made for a datagram, and its first bytes.
+    made: Vec<u8>,
 }
 
 impl QueueTaps {
-    pub(crate) fn new(
-        rest: RunClock,
-        log: Option<PacketLog>,
-        tap: Option<(Tap, u16)>,
-        of_frames: bool,
-    ) -> QueueTaps {
-        QueueTaps { rest, taken: 0, log, tap, of_frames }
+    pub(crate) fn new(rest: RunClock, tap: Option<(Tap, u16)>, view: View) -> QueueTaps {
+        QueueTaps { rest, taken: 0, tap, view, made: Vec::new() }
     }
 }
 
@@ -42,11 +37,14 @@ impl ArrivalTap for QueueTaps {
         if self.taken.is_multiple_of(REST) {
             self.rest.rest();
         }
-        if let Some(log) = &mut self.log {
-            log.record(arrival.at, arrival.bytes);
-        }
         if let Some((tap, queue)) = &mut self.tap {
-            let bytes = if self.of_frames { arrival.bytes } else { &[] };
+            let bytes = match self.view {
+                View::Frame => arrival.bytes,
+                View::Datagram => {
+                    as_frame(arrival, tap.snap_len(), &mut self.made);
+                    &self.made
+                }
+            };
             tap.note(&Note { bytes, ..note(arrival, judged, *queue) });
         }
     }
@@ -55,6 +53,17 @@ impl ArrivalTap for QueueTaps {
         if let Some((tap, _)) = &mut self.tap {
             tap.pass(now);
         }
+    }
+}
+
+/// Makes of a datagram the first bytes of a frame with the headers that its ends say, `most` of them or somewhat more; none
+/// where nobody asked for its ends.
+fn as_frame(arrival: &Arrival<'_>, most: usize, into: &mut Vec<u8>) {
+    into.clear();
+    let Some(ends) = arrival.ends else { return };
+    datagram::append_headers(ends.source, ends.destination, arrival.bytes.len(), into);
+    if !into.is_empty() {
+        into.extend_from_slice(arrival.bytes.get(..most).unwrap_or(arrival.bytes));
     }
 }
 

@@ -1,6 +1,6 @@
 //! A packet log of a run: its rows are what was measured, and the report that is made of them once more is that of the run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
@@ -8,10 +8,12 @@ use serde_json::Value;
 use wirebeat_engine::loopback::Link;
 use wirebeat_report::model::{CaptureKind, FlowReport, Report};
 use wirebeat_run::{
-    Options, PacketLogOptions, PacketLogRequest, Silent, Stop, prepare, report_log,
+    Codec, LineOptions, LogForm, Options, PacketLogOptions, PacketLogRequest, Silent, Stop,
+    prepare, report_log,
 };
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::scenario::Scenario;
+use wirebeat_wire::log::crude::CrudeLine;
 
 use crate::world::{Engine, balanced, cable, ports, scratch_folder};
 
@@ -98,6 +100,39 @@ fn what_is_sent_is_in_it_where_that_is_asked_for() {
     let again = report_log(&log.0).unwrap();
     assert_eq!(again.total.sent.as_ref().unwrap().sent.frames, 840);
     assert_eq!(again.total.received.as_ref().unwrap().unique, 840);
+}
+
+/// A run has the lines of another tool as well: on the link in memory, as many as arrived and what they say.
+#[test]
+fn lines_of_another_tool_are_of_each_packet_that_arrives() {
+    let file = scratch_folder().join("lines-of-loopback.log");
+    let _ = fs::remove_file(&file);
+    let flows = "flows: { x: { from: a, to: b, size: 200B, rate: 5kpps, count: 300, packet: [ { ipv4: \
+                 { destination: 10.0.0.2 } }, { udp: { destination: 5001 } } ] } }\n";
+    let scenario = Scenario::from_yaml(&(ports(Engine::Loopback, "") + flows), "test").unwrap();
+    let lines = LineOptions { codecs: vec![Codec::Wirebeat], ..LineOptions::default() };
+    let options = PacketLogOptions {
+        form: LogForm::Crude,
+        file: Some(file.clone()),
+        overwrite: false,
+        lines,
+    };
+    let packet_log = Some(PacketLogRequest { options, sent: false });
+    let loopback = Link { lose_every: 10, duplicate_every: 7, ..Link::default() };
+    let options = Options { packet_log, loopback, ..Options::default() };
+    let report = prepare(&scenario, options).unwrap().start(&mut Silent, &Stop::new());
+    balanced(&report);
+    let log = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    let arrived = report.total.received.as_ref().unwrap();
+    assert!(arrived.unique < 300 && arrived.duplicates > 0, "{arrived:?}");
+    let lines: Vec<_> = log.lines().map(|line| CrudeLine::parse(line).unwrap().0).collect();
+    assert_eq!(lines.len() as u64, arrived.received.frames);
+    let numbers: BTreeSet<_> = lines.iter().map(|line| line.sequence).collect();
+    assert_eq!(numbers.len() as u64, arrived.unique);
+    for line in &lines {
+        assert_eq!((line.destination, line.size), (([10, 0, 0, 2], 5001).into(), 154), "{line:?}");
+    }
 }
 
 /// A log that is there is not written over, and nothing is sent.

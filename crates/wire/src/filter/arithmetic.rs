@@ -1,24 +1,14 @@
 //! The grammar of comparisons of numbers: `tcp[13] & 2 != 0`.
 
-use wirebeat_units::fault;
+use wirebeat_units::{Comparison, fault};
 
 use super::parse::{Parser, V4, number};
-use super::relation::{Arithmetic, Base, Comparison, Op, Relation, STACK_MAX};
+use super::relation::{Arithmetic, Base, Op, Relation, STACK_MAX};
 use super::test::{Ask, RARP, Test};
 use super::words::Word;
 use super::{DEPTH_MAX, FilterError};
 use crate::ethernet::EtherType;
 use crate::ip::Protocol;
-
-const COMPARISONS: [(&str, Comparison); 7] = [
-    ("=", Comparison::Equal),
-    ("==", Comparison::Equal),
-    ("!=", Comparison::Unequal),
-    ("<", Comparison::Less),
-    ("<=", Comparison::AtMost),
-    (">", Comparison::Greater),
-    (">=", Comparison::AtLeast),
-];
 
 /// How closely operators bind on their left, and what has to bind more closely on their right. libpcap's grammar says nothing of
 /// `%` and `^`, and so they take all that stands behind them.
@@ -119,8 +109,7 @@ fn constant(text: &str) -> Option<u32> {
 
 /// Whether this joins or compares numbers.
 fn joins(text: &str) -> bool {
-    OPERATORS.iter().any(|(operator, ..)| *operator == text)
-        || COMPARISONS.iter().any(|(comparison, _)| *comparison == text)
+    OPERATORS.iter().any(|(operator, ..)| *operator == text) || Comparison::of(text).is_some()
 }
 
 impl Parser<'_> {
@@ -155,8 +144,7 @@ impl Parser<'_> {
         let mut reading = Reading::default();
         self.arithmetic(&mut reading, 0)?;
         let word = self.take("a comparison")?;
-        let found = COMPARISONS.iter().find(|(text, _)| *text == word.text);
-        let Some((_, comparison)) = found else {
+        let Some(comparison) = Comparison::of(word.text) else {
             let shown = word.shown();
             return Err(word.error(fault!(
                 "'{shown}' stands where numbers are compared";
@@ -165,7 +153,7 @@ impl Parser<'_> {
         };
         self.arithmetic(&mut reading, 0)?;
         let Reading { protocols, code, .. } = reading;
-        Ok(Ask::Relation(Box::new(Relation { protocols, code, comparison: *comparison })))
+        Ok(Ask::Relation(Box::new(Relation { protocols, code, comparison })))
     }
 
     /// Numbers that are joined by operators that bind at least so closely.

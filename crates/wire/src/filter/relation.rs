@@ -3,6 +3,8 @@
 //! It is what libpcap's programs do: 32 bits without a sign that go round; a byte that is not there, or a division by zero, ends
 //! the whole filter without a match; bytes of a protocol are compared where the frame has that protocol.
 
+use wirebeat_units::Comparison;
+
 use super::test::Test;
 use crate::ethernet;
 
@@ -17,16 +19,6 @@ pub struct Relation {
     /// Both sides, the left one first, in the order in which they are worked out.
     pub code: Vec<Op>,
     pub comparison: Comparison,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    Equal,
-    Unequal,
-    Less,
-    AtMost,
-    Greater,
-    AtLeast,
 }
 
 /// A step. Each takes its operands from the stack, and leaves a number there.
@@ -100,14 +92,7 @@ impl Relation {
             depth += 1;
         }
         let [left, right, ..] = stack;
-        Some(match self.comparison {
-            Comparison::Equal => left == right,
-            Comparison::Unequal => left != right,
-            Comparison::Less => left < right,
-            Comparison::AtMost => left <= right,
-            Comparison::Greater => left > right,
-            Comparison::AtLeast => left >= right,
-        })
+        Some(self.comparison.holds(left, right))
     }
 }
 

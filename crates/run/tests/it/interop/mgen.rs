@@ -1,11 +1,16 @@
 //! MGEN 5: it logs our messages, and we log its.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
-use wirebeat_run::{Codec, LogForm, LogRequest};
+use wirebeat_report::model::CaptureKind;
+use wirebeat_run::{Codec, LogForm, LogRequest, ReceiveRequest};
 use wirebeat_testbed::{Capability, Process, Program, Testbed, require};
+use wirebeat_traffic::scenario::EngineChoice;
 use wirebeat_wire::log::Received;
+use wirebeat_wire::log::crude::CrudeLine;
 use wirebeat_wire::log::mgen::MgenLine;
 
 use super::{
@@ -107,28 +112,26 @@ fn mgen_logs_our_messages() {
     }
 }
 
-#[test]
-fn we_log_the_messages_of_mgen() {
-    require!(Capability::NetworkNamespaces, Capability::Program("mgen"));
-    let bed = cable_to_a_program();
-    let file = file("messages.log");
-    let mut request = receiver(&bed, Codec::Mgen, Some(5000));
-    request.log = Some(LogRequest { form: LogForm::Mgen, file: Some(file.clone()) });
-    let (log, report) = while_receiving(&request, || {
-        let to = bed.b.ipv4;
-        let mgen = Program::new(&bed.a.namespace, "mgen").args(["txlog", "flush", "ttl", "9"]);
-        let periodic = format!("0.0 ON 1 UDP SRC 6001 DST {to}/5000 PERIODIC [400 100] COUNT 200");
-        let poisson =
-            format!("0.0 ON 70000 UDP SRC 6002 DST {to}/5000 POISSON [400 300] COUNT 200");
-        let mgen = mgen.args(["event", &periodic, "event", &poisson]);
-        (mgen.output(PATIENCE).unwrap().stdout, 400)
-    });
+/// Has MGEN send 200 messages in each of two flows to port 5000; what it says that it sent.
+fn two_flows(bed: &Testbed) -> Messages<Sent> {
+    let to = bed.b.ipv4;
+    let mgen = Program::new(&bed.a.namespace, "mgen").args(["txlog", "flush", "ttl", "9"]);
+    let periodic = format!("0.0 ON 1 UDP SRC 6001 DST {to}/5000 PERIODIC [400 100] COUNT 200");
+    let poisson = format!("0.0 ON 70000 UDP SRC 6002 DST {to}/5000 POISSON [400 300] COUNT 200");
+    let mgen = mgen.args(["event", &periodic, "event", &poisson]);
+    let log = mgen.output(PATIENCE).unwrap().stdout;
     let sent = messages_sent(&log);
     assert_eq!(sent.keys().copied().collect::<Vec<_>>(), [1, 70_000], "{log}");
-    let ours = messages_received(&std::fs::read_to_string(&file).unwrap());
+    assert!(sent.values().all(|sent| sent.len() == 200), "{log}");
+    sent
+}
+
+/// The log in `file` has a line for each message that was sent, in its order and with what it says.
+fn lines_equal(file: &Path, sent: &Messages<Sent>, (bed, ttl): (&Testbed, Option<u8>)) {
+    let log = std::fs::read_to_string(file).unwrap();
+    let ours = messages_received(&log);
     assert_eq!(ours.keys().collect::<Vec<_>>(), sent.keys().collect::<Vec<_>>());
-    for (flow, sent) in &sent {
-        assert_eq!(sent.len(), 200, "{flow}: {log}");
+    for (flow, sent) in sent {
         let ours = &ours[flow];
         let said = |message: &Received| Sent {
             at_ns: message.sent_ns.unwrap(),
@@ -137,10 +140,119 @@ fn we_log_the_messages_of_mgen() {
         };
         assert_eq!(&ours.iter().map(said).collect::<Vec<_>>(), sent, "{flow}");
         for message in ours {
-            assert_eq!((message.destination, message.ttl), ((bed.b.ipv4, 5000).into(), Some(9)));
+            assert_eq!((message.destination, message.ttl), ((bed.b.ipv4, 5000).into(), ttl));
+            assert_eq!(message.source.ip(), bed.a.ipv4);
             let delay = message.arrived_ns as i64 - message.sent_ns.unwrap() as i64;
             assert!((-20_000..5_000_000_000).contains(&delay), "{message:?}");
         }
+    }
+    let events = |event: &str| log.lines().filter(|line| line.contains(event)).count();
+    let all = sent.values().map(Vec::len).sum();
+    assert_eq!(["START", "LISTEN", "RECV", "STOP"].map(events), [1, 1, all, 1], "{log}");
+}
+
+/// Waits until the log has so many lines that contain this.
+pub fn await_lines(file: &Path, lines: usize, with: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    let has = || {
+        let log = std::fs::read_to_string(file).unwrap_or_default();
+        log.lines().filter(|line| line.contains(with)).count() >= lines
+    };
+    while !has() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The kernel's meter does not read MGEN's messages, and a socket does not see their headers: the lines are the same.
+#[test]
+fn we_log_the_messages_of_mgen_by_every_engine() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames, Capability::Program("mgen"));
+    for (engine, ttl) in [
+        (EngineChoice::Kernel, Some(9)),
+        (EngineChoice::Xdp, Some(9)),
+        (EngineChoice::Socket, None),
+    ] {
+        let bed = cable_to_a_program();
+        let file = file("messages-of-engine.log");
+        let request = ReceiveRequest {
+            engine,
+            codecs: Vec::new(),
+            log: Some(LogRequest { form: LogForm::Mgen, file: Some(file.clone()) }),
+            ..receiver(&bed, Codec::Mgen, Some(5000))
+        };
+        let (sent, report) = while_receiving(&request, || {
+            let sent = two_flows(&bed);
+            await_lines(&file, 400, "RECV");
+            (sent, 0)
+        });
+        lines_equal(&file, &sent, (&bed, ttl));
+        let kept = &report.captures[0];
+        assert_eq!(
+            (kept.kind, kept.frames, kept.lost),
+            (CaptureKind::PacketLog, 400, 0),
+            "{engine:?}"
+        );
+        assert_eq!(kept.files, [file.display().to_string()]);
+    }
+}
+
+#[test]
+fn we_log_messages_as_crude_does_by_every_engine() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    use EngineChoice::{Kernel, Packet, Socket, Xdp};
+    for engine in [Kernel, Packet, Xdp, Socket] {
+        let bed = cable_to_a_program();
+        let file = file("crude-of-engine.log");
+        let request = ReceiveRequest {
+            engine,
+            codecs: Vec::new(),
+            log: Some(LogRequest { form: LogForm::Crude, file: Some(file.clone()) }),
+            ..receiver(&bed, Codec::Rude, Some(5000))
+        };
+        while_receiving(&request, || {
+            let flow = |name: &str, source: u16, id: u32| {
+                format!(
+                    "  {name}: {{ from: a, rate: 500pps, count: {FEW}, size: 700B, \
+                     probe: {{ codec: rude, flow: {id} }}, packet: \
+                     [ {{ ipv4: {{ destination: {} }} }}, \
+                     {{ udp: {{ source: {source}, destination: 5000 }} }} ] }}\n",
+                    bed.b.ipv4
+                )
+            };
+            let flows = flow("one", 4000, 70_001) + &flow("two", 4001, 3);
+            balanced(&run(&format!("{}flows:\n{flows}", near("packet")), Some(&bed)));
+            await_lines(&file, 2 * FEW as usize, "SIZE=654");
+            ((), 0)
+        });
+        let log = std::fs::read_to_string(&file).unwrap();
+        let lines: Vec<_> = log.lines().map(|line| CrudeLine::parse(line).unwrap().0).collect();
+        for (source, id) in [(4000, 70_001), (4001, 3)] {
+            let of_flow = lines.iter().filter(|line| line.source == (bed.a.ipv4, source).into());
+            let of_flow: Vec<_> = of_flow.collect();
+            let numbers: Vec<_> = of_flow.iter().map(|line| line.sequence).collect();
+            let first = numbers[0];
+            assert_eq!(numbers, (first..first + FEW).collect::<Vec<_>>(), "{engine:?}: {log}");
+            for line in of_flow {
+                assert_eq!((line.destination, line.size), ((bed.b.ipv4, 5000).into(), 654));
+                assert_eq!(line.flow, id, "{engine:?}: {line:?}");
+                let delay = line.arrived_ns as i64 - line.sent_ns.unwrap() as i64;
+                assert!((-20_000..5_000_000_000).contains(&delay), "{engine:?}: {line:?}");
+            }
+        }
+        assert_eq!(lines.len() as u64, 2 * FEW, "{engine:?}: {log}");
+    }
+}
+
+#[test]
+fn we_log_the_messages_of_mgen() {
+    require!(Capability::NetworkNamespaces, Capability::Program("mgen"));
+    let bed = cable_to_a_program();
+    let file = file("messages.log");
+    let mut request = receiver(&bed, Codec::Mgen, Some(5000));
+    request.log = Some(LogRequest { form: LogForm::Mgen, file: Some(file.clone()) });
+    let (sent, report) = while_receiving(&request, || (two_flows(&bed), 400));
+    lines_equal(&file, &sent, (&bed, Some(9)));
+    for sent in sent.values() {
         let bytes: u64 = sent.iter().map(|message| u64::from(message.size)).sum();
         let flow = report.flows.iter().find(|flow| {
             flow.received.as_ref().is_some_and(|flow| flow.received.payload_bytes == bytes)

@@ -3,12 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use wirebeat_capture::file::CaptureOptions;
-use wirebeat_capture::packet_log::{ClockRelation, LoggedRun, MeterFacts};
+use wirebeat_capture::packet_log::{
+    ClockRelation, LineOptions, LogForm, LoggedRun, MeterFacts, PacketLogOptions,
+};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::collect::Manner;
 use wirebeat_engine_linux::affinity;
@@ -48,14 +51,13 @@ use crate::listening;
 use crate::observe::{Looks, Observer, Progress, Stop};
 use crate::options::KeySource;
 use crate::outcome;
-use crate::packet_log::{LogRequest, PacketLog};
 use crate::placement::{self, Cpus};
 use crate::ports::{self, ResolvedPort};
 use crate::priority;
 use crate::receivers::{self, Receiver, Receiving};
 use crate::remote::Grant;
 use crate::session;
-use crate::tapping::{Keeping, KeptRun, PacketLogRequest, PortCapture, PortTaps};
+use crate::tapping::{Keeping, KeptRun, PacketLogRequest, PortCapture, PortTaps, WantedFrames};
 use crate::timestamps;
 
 /// What a receiver is asked to do.
@@ -107,9 +109,9 @@ pub struct ReceiveRequest {
     pub listen: Option<Listen>,
     /// The caller vouches that the senders read the clock of this host.
     pub same_clock: bool,
-    /// Probes of other tools that are read beside Wirebeat's own.
+    /// Probes of other tools that are read beside Wirebeat's own. With none, a log has those of its tool.
     pub codecs: Vec<Codec>,
-    /// A log of each packet.
+    /// A line for each packet, in the form of another tool.
     pub log: Option<LogRequest>,
     /// Keeps the frames that arrive.
     pub capture: Option<CaptureOptions>,
@@ -119,6 +121,40 @@ pub struct ReceiveRequest {
     pub ends_with_capture: bool,
     /// Multicast groups to join while receiving.
     pub groups: Vec<Group>,
+}
+
+/// A log in the form of another tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRequest {
+    /// Whose form it has.
+    pub form: LogForm,
+    /// The file, which is written over if it is there; `None`: standard output.
+    pub file: Option<PathBuf>,
+}
+
+impl LogRequest {
+    /// Which packets have a line: those with the probes that are asked for, or with the tool's own, and Wirebeat's.
+    fn options(&self, request: &ReceiveRequest) -> PacketLogOptions {
+        let own = self.form.codec().filter(|_| request.codecs.is_empty());
+        let codecs = request.codecs.iter().copied().chain(own).chain([Codec::Wirebeat]);
+        let lines = LineOptions { codecs: codecs.collect(), filter: request.filter };
+        PacketLogOptions { form: self.form, file: self.file.clone(), overwrite: true, lines }
+    }
+}
+
+impl ReceiveRequest {
+    /// The logs of packets that are asked for, each with what is wanted of frames for it.
+    fn logs(&self) -> Vec<PacketLogOptions> {
+        let rows = self.packet_log.iter().map(|log| log.options.clone());
+        rows.chain(self.log.iter().map(|log| log.options(self))).collect()
+    }
+
+    /// The probes of other tools that `engine` measures: those that are asked for, or of the tool whose log is written.
+    fn measured(&self, engine: Engine) -> Vec<Codec> {
+        let of_log = self.log.as_ref().and_then(|log| log.form.codec());
+        let of_log = of_log.filter(|_| self.codecs.is_empty() && engine.can(Ability::Codecs));
+        self.codecs.iter().copied().chain(of_log).collect()
+    }
 }
 
 /// How a receiver listens for senders.
@@ -165,12 +201,13 @@ pub fn receive(
         return listening::receive(request, (port, engine), listen, (observer, stop));
     }
     let mut day = DayClock::new();
+    let codecs = request.measured(engine);
     let config = MeterConfig {
         flows: Flows::Any(request.flows),
         filter: request.filter,
         bins: request.bins,
         codecs: Codecs {
-            read: request.codecs.clone(),
+            read: codecs.clone(),
             unix_offset: day.offset().clone(),
             ..Codecs::default()
         },
@@ -179,17 +216,22 @@ pub fn receive(
     let machine = Machine::observe();
     let (started, cpu, begun) = (SystemTime::now(), CpuTimes::now(), MonotonicClock.now());
     let logged = MeterFacts::new(&config, request.queues);
-    let relation = clock_relation(clocks(request, &port, &day));
+    let of_clocks = |day: &DayClock| clocks(request, (&port, &codecs), day);
+    let relation = clock_relation(of_clocks(&day));
     let captures = captures(request);
     let engines = [engine];
     let kept = kept(&port, &engines);
-    let rows: Vec<_> = request.packet_log.iter().map(|_| [true, false]).collect();
-    let mut keeping = Keeping::start(&kept, &captures, &rows)?;
+    let logs = request.logs();
+    let wanted = logs.iter().map(WantedFrames::of_log).reduce(WantedFrames::and);
+    let logged_frames: Vec<_> = wanted.map(|wanted| [Some(wanted), None]).into_iter().collect();
+    let mut keeping = Keeping::start(&kept, &captures, &logged_frames)?;
     let taps = keeping.as_ref().and_then(|keeping| keeping.taps(0));
     let receiver = open(request, (&port, engine), (config, taps))?;
     if let Some(keeping) = &mut keeping {
         let logged = MeterFacts { queues: receiver.queues(), ..logged };
-        open_files(request, (keeping, &kept, &captures), (logged, relation))?;
+        keeping.open_files(&kept, &captures)?;
+        let logged = logged_run(request, logged, relation);
+        logs.iter().try_for_each(|log| keeping.log(&kept, log, &logged))?;
     }
     let applications = Applications::watch(&port, engine, request)?;
     let card = cards::read(&port);
@@ -203,7 +245,7 @@ pub fn receive(
         receiver.mode
     ));
     timestamps::told(&port).inspect(|told| observer.notice(told));
-    let mut timeline = timeline(request, &port, &day);
+    let mut timeline = timeline(request, of_clocks(&day));
     let beat = timeline.beat();
     receiver.begin_intervals(beat, timeline.room());
     let waiting = (&receiver, &mut links, &mut day, &mut timeline);
@@ -228,14 +270,10 @@ pub fn receive(
     machine.extend(facts::shared_histograms(&received.summary));
     machine.extend(received.damage.clone());
     machine.extend(applications.iter().flat_map(|applications| applications.findings(&port)));
-    machine.extend(day.stepped().filter(|_| !request.codecs.is_empty()));
+    machine.extend(day.stepped().filter(|_| !codecs.is_empty()));
     machine.extend(no_room(request, engine, &received.summary));
-    let unwritten = received
-        .log_error
-        .map(|error| format!("the log of packets is incomplete: it could not be written: {error}"));
     let unkept = captures.iter().any(|capture| capture.error.is_some());
-    let outputs = if unwritten.is_some() || unkept { Exit::Output } else { Exit::Done };
-    machine.extend(unwritten);
+    let outputs = if unkept { Exit::Output } else { Exit::Done };
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: request.command_line.clone(),
@@ -244,10 +282,7 @@ pub fn receive(
         started,
         duration: elapsed,
         end,
-        clocks: timestamps::clocks(
-            clocks(request, &port, &day),
-            station.hardware_timestamps.iter(),
-        ),
+        clocks: timestamps::clocks(of_clocks(&day), station.hardware_timestamps.iter()),
         costs,
         machine,
         changes: Vec::new(),
@@ -288,15 +323,9 @@ fn kept<'a>(port: &'a ResolvedPort, engines: &'a [Engine]) -> KeptRun<'a> {
     }
 }
 
-/// Makes the files of what is kept: all else is open.
-fn open_files(
-    request: &ReceiveRequest,
-    (keeping, kept, captures): (&mut Keeping, &KeptRun<'_>, &[PortCapture]),
-    (meter, clocks): (MeterFacts, ClockRelation),
-) -> Result<(), RunError> {
-    keeping.open_files(kept, captures)?;
-    let Some(log) = &request.packet_log else { return Ok(()) };
-    let about = LoggedRun {
+/// What a packet log says of it.
+fn logged_run(request: &ReceiveRequest, meter: MeterFacts, clocks: ClockRelation) -> LoggedRun {
+    LoggedRun {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: request.command_line.clone(),
         seed: None,
@@ -304,8 +333,7 @@ fn open_files(
         start_ns: MonotonicClock.now().get(),
         clocks,
         meters: vec![Some(meter)],
-    };
-    keeping.log(kept, log, about)
+    }
 }
 
 /// How the clocks relate, as a packet log has it.
@@ -318,13 +346,13 @@ fn clock_relation(clocks: Clocks) -> ClockRelation {
 }
 
 /// The intervals of a receiver by itself.
-fn timeline(request: &ReceiveRequest, port: &ResolvedPort, day: &DayClock) -> Timeline {
+fn timeline(request: &ReceiveRequest, clocks: Clocks) -> Timeline {
     let (start, length) = (MonotonicClock.now(), request.interval.max(RunSpec::SHORTEST_INTERVAL));
     let time = request.time.filter(|time| *time > Nanos::ZERO);
     let last = time.map(|time| (time.get() - 1) / length.get());
     let mut timeline = Timeline::of_receiver(Beat { start, length, last });
     let certain = request.timestamps != TimestampsChoice::Hardware;
-    timeline.certain_to(match clocks(request, port, day) {
+    timeline.certain_to(match clocks {
         Clocks::Same => Some(0).filter(|_| certain),
         Clocks::Bounded { bound, .. } => Some(bound.get()).filter(|_| certain),
         Clocks::Unbounded(_) => None,
@@ -370,7 +398,11 @@ fn no_room(request: &ReceiveRequest, engine: Engine, summary: &MeterSummary) -> 
 
 /// How the clock that stamped the probes relates to the one here. Wirebeat's own probes carry the monotonic clock of
 /// their host; those of other tools that have a time, the clock of the day, to a microsecond.
-fn clocks(request: &ReceiveRequest, port: &ResolvedPort, day: &DayClock) -> Clocks {
+fn clocks(
+    request: &ReceiveRequest,
+    (port, codecs): (&ResolvedPort, &[Codec]),
+    day: &DayClock,
+) -> Clocks {
     let on_loopback = port.link.as_ref().is_some_and(|link| link.index.get() == LOOPBACK_INDEX);
     let basis = match (request.same_clock, on_loopback) {
         (true, _) => "the senders are on this host, as '--same-clock' says",
@@ -384,11 +416,11 @@ fn clocks(request: &ReceiveRequest, port: &ResolvedPort, day: &DayClock) -> Cloc
             );
         }
     };
-    let how = match request.codecs.is_empty() {
+    let how = match codecs.is_empty() {
         true => basis.to_owned(),
         false => format!("{basis}; {}", day.told()),
     };
-    let bound = match request.codecs.is_empty() {
+    let bound = match codecs.is_empty() {
         true => Nanos::new(1),
         false => MICROSECOND.saturating_add(day.bound()),
     };
@@ -427,8 +459,8 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<ResolvedPort, RunError> {
 fn engine(request: &ReceiveRequest, port: &ResolvedPort) -> Result<Choice, RunError> {
     let mut instead = engines::without_ethernet(port);
     let able = |engine: Engine| {
-        (request.codecs.is_empty() || engine.can(Ability::Codecs))
-            && (request.log.is_none() || engine.can(Ability::PacketLog))
+        // the lines of other tools' packets come from every engine, their measurement does not
+        ((request.codecs.is_empty() && request.log.is_none()) || engine.can(Ability::Codecs))
             && (request.queues <= 1 || engine.can(Ability::ReceiveQueues))
     };
     let engine = match request.engine.engine() {
@@ -470,11 +502,6 @@ fn check_abilities(
         let what = format!("the {engine} engine reads Wirebeat's own probes only");
         let hint = use_one(|engine| engine.can(Ability::Codecs));
         return Err(RunError::usage(what).hint(format!("{hint} for --codec")));
-    }
-    if request.log.is_some() && !engine.can(Ability::PacketLog) {
-        let what = format!("the {engine} engine logs no packets");
-        let hint = use_one(|engine| engine.can(Ability::PacketLog));
-        return Err(RunError::usage(what).hint(format!("{hint} for --log")));
     }
     let passes = engine.can(Ability::PassOnRequest) || engine.can(Ability::PassAlways);
     if request.capture.is_some() && request.pass && !passes && engine.needs_link() {
@@ -524,11 +551,9 @@ fn check_queues(request: &ReceiveRequest, engine: Engine) -> Result<(), RunError
         let hint = format!("use the engine {able} for --queues, or leave that out");
         return Err(RunError::usage(what).hint(hint));
     }
-    let alone = [(request.log.is_some(), "--log"), (request.count.is_some(), "--count")];
-    match alone.into_iter().find(|(asked, _)| *asked) {
-        Some((_, flag)) => {
-            let what =
-                format!("{flag} goes with one queue, as only that has frames in their order");
+    match request.count {
+        Some(_) => {
+            let what = "--count goes with one queue, as only that has frames in their order";
             Err(RunError::usage(what).hint("leave --queues out"))
         }
         None => Ok(()),
@@ -552,14 +577,6 @@ pub(crate) fn open_again(
     mut resting: Option<Receiver>,
 ) -> Result<Receiver, RunError> {
     check_abilities(request, port, engine)?;
-    let log = match &request.log {
-        Some(log) => {
-            let own = [Codec::Wirebeat];
-            let codecs: Vec<Codec> = request.codecs.iter().chain(&own).copied().collect();
-            Some(PacketLog::open(log, &codecs, (MonotonicClock.now(), request.filter))?)
-        }
-        None => None,
-    };
     if request.timestamps == TimestampsChoice::Hardware {
         timestamps::open(port, engine, Wanted { sent: false, received: true })?;
     }
@@ -572,7 +589,6 @@ pub(crate) fn open_again(
         by_queue: BTreeSet::new(),
         promiscuous: request.promiscuous,
         listen: listen_on(request, engine)?,
-        log,
         taps,
         groups,
         // what a peer announced is ours, and our senders wait for no answer
