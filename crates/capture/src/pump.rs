@@ -55,7 +55,7 @@ pub struct Tapped {
 pub struct SinkResult {
     /// What it has written.
     pub written: Written,
-    /// The first error; nothing was written after it.
+    /// The first error; no frame was written after it.
     pub error: Option<io::Error>,
 }
 
@@ -72,7 +72,7 @@ pub struct PumpResult {
 #[derive(Debug)]
 pub struct Pump {
     thread: Option<JoinHandle<PumpResult>>,
-    closed: Arc<AtomicBool>,
+    idle: Arc<AtomicBool>,
 }
 
 /// Makes taps for a writing thread, which ends when all of them and all clones of this are gone.
@@ -107,11 +107,6 @@ impl TapSource {
     pub fn add_sink(&self, sink: Box<dyn Sink>) {
         let _ = self.full.send(Message::Sink(sink));
     }
-
-    /// Whether no sink wants frames any more.
-    pub fn is_full(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
-    }
 }
 
 impl Pump {
@@ -124,7 +119,7 @@ impl Pump {
         clock: Box<dyn UnixClock>,
         interfaces: usize,
     ) -> io::Result<(Pump, TapSource)> {
-        let closed = Arc::new(AtomicBool::new(false));
+        let (closed, idle) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (full, blocks) = mpsc::channel();
         let work = Work {
             sinks: sinks.into_iter().map(Guarded::new).collect(),
@@ -132,18 +127,19 @@ impl Pump {
             lanes: BTreeMap::new(),
             counts: vec![InterfaceCounts::default(); interfaces],
             closed: Arc::clone(&closed),
+            idle: Arc::clone(&idle),
             blocks,
         };
         let thread = thread::Builder::new().name("wb-capture".to_owned());
         let thread = Some(thread.spawn(move || work.run())?);
         let (taps, blocks_left) = (Arc::default(), Arc::new(AtomicUsize::new(BLOCKS)));
-        let source = TapSource { full, taps, blocks_left, closed: Arc::clone(&closed) };
-        Ok((Pump { thread, closed }, source))
+        let source = TapSource { full, taps, blocks_left, closed };
+        Ok((Pump { thread, idle }, source))
     }
 
-    /// Whether no sink wants frames any more.
+    /// Whether no sink writes frames any more: each is full or has failed.
     pub fn is_full(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
+        self.idle.load(Ordering::Relaxed)
     }
 
     /// Waits for the end, which comes when all taps are dropped, and what makes them.
@@ -160,7 +156,7 @@ impl Pump {
     }
 }
 
-/// A sink, until its first error.
+/// A sink, and its first error.
 struct Guarded {
     sink: Box<dyn Sink>,
     error: Option<io::Error>,
@@ -171,7 +167,8 @@ impl Guarded {
         Guarded { sink, error: None }
     }
 
-    fn wants(&self) -> bool {
+    /// Whether it still writes. One that has failed counts what it would have kept.
+    fn writes(&self) -> bool {
         self.error.is_none() && !self.sink.is_full()
     }
 }
@@ -185,11 +182,6 @@ pub(crate) enum Message {
     Lane(usize, Lane),
     /// A block is full, or old.
     Block(Block),
-}
-
-/// Whether there are sinks, and none of them wants frames any more.
-fn nobody_wants(sinks: &[Guarded]) -> bool {
-    !sinks.is_empty() && sinks.iter().all(|sink| !sink.wants())
 }
 
 /// The blocks of one tap.
@@ -234,7 +226,10 @@ struct Work {
     /// By the number of the tap.
     lanes: BTreeMap<usize, Lane>,
     counts: Vec<InterfaceCounts>,
+    /// Whether there are sinks, and all of them are full.
     closed: Arc<AtomicBool>,
+    /// Whether there are sinks, and none of them writes any more.
+    idle: Arc<AtomicBool>,
     blocks: Receiver<Message>,
 }
 
@@ -280,6 +275,7 @@ impl Work {
                 }
                 self.sinks.push(Guarded::new(sink));
                 self.closed.store(false, Ordering::Relaxed);
+                self.idle.store(false, Ordering::Relaxed);
                 return;
             }
             Message::Block(block) => block,
@@ -324,7 +320,7 @@ impl Work {
 
     /// Shows the frames of one tap up to `until`, and one at least.
     fn show_run(&mut self, lane: usize, until: Nanos) {
-        let Work { lanes, sinks, clock, closed, .. } = self;
+        let Work { lanes, sinks, clock, .. } = self;
         let Some(lane) = lanes.get_mut(&lane) else { return };
         let interface = lane.interface;
         if let Some(block) = lane.waiting.front() {
@@ -342,8 +338,17 @@ impl Work {
             lane.shown = if stuck { block.len() } else { block.len() - rest.len() };
         }
         lane.trim();
-        if nobody_wants(sinks) {
-            closed.store(true, Ordering::Relaxed);
+        self.look_for_the_end();
+    }
+
+    /// Tells those who note frames, and those who wait for the end, when it has come.
+    fn look_for_the_end(&self) {
+        let sinks = &self.sinks;
+        if !sinks.is_empty() && !sinks.iter().any(Guarded::writes) {
+            self.idle.store(true, Ordering::Relaxed);
+            if sinks.iter().all(|guarded| guarded.sink.is_full()) {
+                self.closed.store(true, Ordering::Relaxed);
+            }
         }
     }
 
@@ -353,9 +358,7 @@ impl Work {
         for guarded in self.sinks.iter_mut().filter(|sink| sink.error.is_none()) {
             guarded.error = guarded.sink.pause(unix_ns, &self.counts).err();
         }
-        if nobody_wants(&self.sinks) {
-            self.closed.store(true, Ordering::Relaxed);
-        }
+        self.look_for_the_end();
     }
 
     fn finish(mut self) -> PumpResult {
@@ -389,8 +392,9 @@ fn with_clock<'a>(note: &Note<'a>, interface: u16, clock: &dyn UnixClock) -> See
 #[inline]
 fn give(sinks: &mut [Guarded], seen: &Seen<'_>) {
     for guarded in sinks {
-        if guarded.error.is_none() && !guarded.sink.is_full() {
-            guarded.error = guarded.sink.frame(seen).err();
+        if !guarded.sink.is_full() {
+            let error = guarded.sink.frame(seen).err();
+            guarded.error = guarded.error.take().or(error);
         }
     }
 }
@@ -543,7 +547,9 @@ mod tests {
                 taps[0].pass(Nanos::new(at));
                 at += 1_000_000;
             }
-            assert!(pump.is_full() && taps[0].is_closed());
+            assert!(pump.is_full());
+            // who has failed counts what comes
+            assert_eq!(taps[0].is_closed(), !fails);
             drop(taps);
             let result = pump.finish();
             assert_eq!(given.lock().unwrap().len(), 5);

@@ -112,7 +112,7 @@ impl Seen<'_> {
 }
 
 /// A port whose frames are seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
     /// The name of the port in the scenario; `None` without a scenario.
     pub port: Option<String>,

@@ -8,19 +8,24 @@ use crate::seen::{InterfaceCounts, Seen};
 /// What a sink has written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Frames that it kept.
+    /// Frames that are in its files, those that are there.
     pub frames: u64,
-    /// Bytes of its files, as they lie on the disk; those of a ring that were removed again count.
+    /// Bytes of these files, as they lie on the disk.
     pub bytes: u64,
-    /// Its files by name, those that are there; none of a sink that writes to standard output or to memory.
+    /// Its files by name, those that are there, or the pipe; none of a sink that writes to standard output or to memory.
     pub files: Vec<PathBuf>,
     /// Frames that a filter or a selection left out.
     pub filtered: u64,
+    /// Frames that it would have kept and could not write: those that an error caught on their way, and all behind it.
+    pub lost: u64,
+    /// Frames of files of a ring that were removed for newer ones.
+    pub removed: u64,
 }
 
 /// Takes frames, on the writing thread. It is opened with a [`crate::seen::Opening`], by a function of its own.
 ///
-/// After an error nothing more is given to it but [`Sink::finish`].
+/// After an error it writes nothing more but what [`Sink::finish`] takes to leave whole files, tells no other error, and counts
+/// the frames that it would have kept.
 pub trait Sink: Send {
     /// A frame. Those of one interface and queue come in order of time; those of several, as far as their blocks allow.
     ///

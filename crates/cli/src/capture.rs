@@ -69,6 +69,9 @@ struct PortArgs {
     /// Who stamps what arrives
     #[arg(long, value_name = "WHO", value_parser = values::timestamps(), default_value = "software")]
     timestamps: TimestampsChoice,
+    /// The senders read the clock of this host: give one-way delays, which are not known otherwise
+    #[arg(long)]
+    same_clock: bool,
     #[command(flatten)]
     link: LinkArgs,
 }
@@ -125,7 +128,7 @@ pub struct KeptArgs {
     /// Which frames have a comment: none, odd, all [default: odd, where the format has comments]
     #[arg(long, value_name = "WHICH")]
     comments: Option<Comments>,
-    /// Write over a file that is there
+    /// Write over a file that is there; a link is followed
     #[arg(long)]
     overwrite: bool,
 }
@@ -148,6 +151,7 @@ impl KeptArgs {
             fcs: self.fcs,
             comments: self.comments,
             overwrite: self.overwrite,
+            overwrite_by: Some("--overwrite"),
             ..CaptureOptions::default()
         }
     }
@@ -195,7 +199,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         on_link_down,
         timestamps: args.port.timestamps,
         listen: None,
-        same_clock: false,
+        same_clock: args.port.same_clock,
         codecs: Vec::new(),
         log: None,
         capture: Some(capture),

@@ -10,7 +10,7 @@ mod clock_offset;
 mod control_messages;
 pub mod group;
 pub mod kernel;
-mod link;
+pub mod link;
 pub mod mapped_file;
 mod memory;
 pub mod packet;

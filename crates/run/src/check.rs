@@ -39,7 +39,7 @@ pub fn check_program(
     if program.flows.iter().any(|flow| is_far(&flow.from)) {
         check_far(clocks)?;
     }
-    tapping::check(&ports::unlinked(scenario), options)?;
+    tapping::check(&ports::unlinked(scenario), program, options)?;
     for (port, engine) in named.iter().zip(engines) {
         driver(engine).check_flows(port, program, &program.flows_from(&port.name))?;
     }

@@ -74,6 +74,8 @@ pub struct Lab {
     pub(crate) connections: Vec<(Host, RestingConnection)>,
     /// What bounds its runs, where they are sent for another host.
     pub(crate) bounds: Option<Bounds>,
+    /// Runs that have made the files of captures and of a packet log.
+    pub(crate) runs_with_files: u32,
 }
 
 /// A receiver on another host, as a run names it.
@@ -149,6 +151,7 @@ impl Lab {
             accepted: Vec::new(),
             connections: Vec::new(),
             bounds: None,
+            runs_with_files: 0,
         })
     }
 

@@ -31,7 +31,7 @@ impl WriteError {
     pub fn fault(&self) -> Fault {
         let WriteError { file, why } = self;
         if why.kind() == io::ErrorKind::AlreadyExists {
-            return fault!("the file '{file}' is there already"; "choose another name, or allow to overwrite it");
+            return fault!("the file '{file}' is there already"; "choose another name, or remove it first");
         }
         let fault = fault!("cannot write the capture '{file}': {why}");
         match why.kind() {
@@ -85,18 +85,18 @@ impl Destination {
     pub fn begin(&mut self, unix_ns: u64, header: &Piece<'_>) -> io::Result<()> {
         match self {
             Destination::Files(series) => series.begin(unix_ns, header),
-            _ => self.write(header),
+            _ => self.write(header).1,
         }
     }
 
-    /// Takes whole blocks.
-    pub fn write(&mut self, piece: &Piece<'_>) -> io::Result<()> {
+    /// Takes whole blocks. Says how many bytes of them are there as whole blocks, and why not all.
+    pub fn write(&mut self, piece: &Piece<'_>) -> (usize, io::Result<()>) {
         match self {
             Destination::Files(series) => series.write(piece),
-            Destination::Pipe(pipe) => pipe.write(piece.bytes),
+            Destination::Pipe(pipe) => pipe.write(piece),
             Destination::Memory(shared) => {
                 shared.push(piece.bytes);
-                Ok(())
+                (piece.bytes.len(), Ok(()))
             }
         }
     }
@@ -111,10 +111,11 @@ impl Destination {
         matches!(self, Destination::Pipe(Pipe { gone: true, .. }))
     }
 
-    /// The files that are there.
+    /// The files that are there, or the pipe; none where it has no name.
     pub fn files(&self) -> Vec<PathBuf> {
         match self {
             Destination::Files(series) => series.files(),
+            Destination::Pipe(pipe) if pipe.name != STANDARD_OUTPUT => vec![(&pipe.name).into()],
             _ => Vec::new(),
         }
     }
@@ -173,18 +174,23 @@ impl Pipe {
         Ok(Pipe { file: file.into(), name, gone: false, patience_s: PATIENCE_S })
     }
 
-    fn write(&mut self, blocks: &[u8]) -> io::Result<()> {
+    fn write(&mut self, piece: &Piece<'_>) -> (usize, io::Result<()>) {
+        let mut written = 0;
         // so much finds room where the system says that there is some (pipe(7): PIPE_BUF), and the thread does not get stuck
-        for piece in blocks.chunks(4096) {
+        for part in piece.bytes.chunks(4096) {
             if self.gone {
                 break;
             }
-            match self.wait().and_then(|()| self.file.write_all(piece)) {
+            match self.wait().and_then(|()| self.file.write_all(part)) {
+                Ok(()) => written += part.len(),
                 Err(why) if why.kind() == io::ErrorKind::BrokenPipe => self.gone = true,
-                written => written.map_err(|why| WriteError::of(&self.name, why))?,
+                Err(why) => {
+                    return ((piece.whole)(written), Err(WriteError::of(&self.name, why)));
+                }
             }
         }
-        Ok(())
+        let whole = if self.gone { (piece.whole)(written) } else { written };
+        (whole, Ok(()))
     }
 
     /// Waits for room.
@@ -208,18 +214,26 @@ mod tests {
 
     use super::*;
 
+    fn piece(bytes: &[u8]) -> Piece<'_> {
+        Piece { bytes, whole: &|written| written / 10_000 * 10_000, end: &[] }
+    }
+
     #[test]
     fn a_reader_that_does_not_read_ends_it() {
         let (reader, writer) = io::pipe().unwrap();
         let file = File::from(std::os::fd::OwnedFd::from(writer));
         let mut pipe = Pipe { file, name: "here".into(), gone: false, patience_s: 1 };
-        let error = pipe.write(&vec![7; 10 << 20]).unwrap_err();
+        let (kept, error) = pipe.write(&piece(&vec![7; 10 << 20]));
+        let error = error.unwrap_err();
+        // what a pipe holds (pipe(7): 65,536 bytes), as far as it is whole blocks
+        assert_eq!(kept, 60_000);
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         let fault = WriteError::fault_of(&error);
         assert!(fault.what.contains("'here'") && fault.hint.unwrap().contains("read"));
         // and one that goes does so without an error
         drop(reader);
-        pipe.write(&[7; 100]).unwrap();
+        let (kept, done) = pipe.write(&piece(&[7; 100]));
+        assert_eq!((kept, done.is_ok()), (0, true));
         assert!(Destination::Pipe(pipe).is_gone());
     }
 
@@ -230,10 +244,11 @@ mod tests {
         let mut pipe = Pipe { file, name: "here".into(), gone: false, patience_s: 60 };
         let bytes: Vec<u8> = (0..3_000_001_u32).map(|at| (at % 251) as u8).collect();
         let sent = bytes.clone();
-        let thread = std::thread::spawn(move || pipe.write(&sent));
+        let thread = std::thread::spawn(move || pipe.write(&piece(&sent)));
         let mut read = Vec::new();
         reader.read_to_end(&mut read).unwrap();
         assert!(read == bytes);
-        thread.join().unwrap().unwrap();
+        let (kept, done) = thread.join().unwrap();
+        assert_eq!((kept, done.is_ok()), (3_000_001, true));
     }
 }

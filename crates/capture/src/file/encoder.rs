@@ -207,6 +207,26 @@ impl Encoder {
     }
 }
 
+impl Encoder {
+    /// How many frames there are in whole blocks that do not begin a file.
+    pub fn frames_in(&self, blocks: &[u8]) -> u64 {
+        let (mut frames, mut rest) = (0, blocks);
+        loop {
+            let (len, is_frame) = match self {
+                Encoder::Pcapng(_) => {
+                    (super::pcapng::block_len(rest), super::pcapng::is_packet(rest))
+                }
+                Encoder::Pcap(_) => (super::pcap::record_len(rest), true),
+            };
+            let Some(behind) = len.filter(|len| *len > 0).and_then(|len| rest.get(len..)) else {
+                return frames;
+            };
+            frames += u64::from(is_frame);
+            rest = behind;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

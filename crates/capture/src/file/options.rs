@@ -70,8 +70,10 @@ pub struct CaptureOptions {
     pub comments: Option<Comments>,
     /// Keeps frames too that were to be sent and did not leave; a selection that names `failed` or `expired` does so by itself.
     pub unsent: bool,
-    /// Writes over a file that is there.
+    /// Writes over a file that is there; of a link, over the file that it leads to.
     pub overwrite: bool,
+    /// How a user asks for that, in the words of a hint where a file is there: "--overwrite". `None`: there is no way.
+    pub overwrite_by: Option<&'static str>,
 }
 
 /// Opens a capture: what is wrong with it is found now, not with the first frame.
@@ -96,6 +98,19 @@ impl CaptureOptions {
         self.check_limits()?;
         self.check_series()?;
         self.check_frames()
+    }
+
+    /// Looks whether the flows and ports that the selection names are there.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check_names(&self, opening: &Opening) -> Result<(), Fault> {
+        self.choice(opening).map(drop)
+    }
+
+    /// Whether the selection asks for one-way delays, which are known where the clocks of both ends are related.
+    pub fn selects_by_delay(&self) -> bool {
+        self.selection().is_ok_and(|only| only.is_some_and(|only| only.names_delay()))
     }
 
     /// How many bytes of each frame have to come to the sink for what is asked; 0: all. More than the snap length, where a
@@ -292,7 +307,14 @@ impl CaptureOptions {
         opening: &Opening,
     ) -> Result<Box<dyn Sink>, OpenError> {
         let choice = self.choice(opening)?;
-        let told = |error: io::Error| OpenError::of(WriteError::fault_of(&error), error.kind());
+        let told = |error: io::Error| {
+            let fault = WriteError::fault_of(&error);
+            let way = self.overwrite_by.filter(|_| error.kind() == io::ErrorKind::AlreadyExists);
+            let fault = way
+                .into_iter()
+                .fold(fault, |fault, way| fault.and_hint(format!("write over it with {way}")));
+            OpenError::of(fault, error.kind())
+        };
         let packer = self.compresses().then(Packer::new).transpose().map_err(told)?;
         let parts = Parts {
             encoder: self.encoder(opening),
@@ -307,6 +329,7 @@ impl CaptureOptions {
                 bytes: self.rotate_size.map_or(0, Bytes::get),
                 duration_ns: self.rotate_time.map_or(0, Nanos::get),
                 frames: self.rotate_count.unwrap_or(0),
+                files: self.files.unwrap_or(0) as usize,
             },
             buffer,
             snap_len: self.snap_len.unwrap_or(0) as usize,

@@ -440,6 +440,11 @@ pub fn block_len(bytes: &[u8]) -> Option<usize> {
     Some(u32::from_le_bytes(*len) as usize)
 }
 
+/// Whether `bytes` begin with the block of a frame.
+pub fn is_packet(bytes: &[u8]) -> bool {
+    bytes.starts_with(&ENHANCED_PACKET.to_le_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

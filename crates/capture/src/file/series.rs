@@ -88,9 +88,10 @@ impl Series {
         Ok(())
     }
 
-    /// Writes whole blocks. Where only some of them find room, the file ends with the last whole one.
-    pub fn write(&mut self, piece: &Piece<'_>) -> io::Result<()> {
-        let Some(current) = &mut self.current else { return Ok(()) };
+    /// Writes whole blocks. Where only some of them find room, the file ends with the last whole one. Says how many bytes of them
+    /// it has, and why not all.
+    pub fn write(&mut self, piece: &Piece<'_>) -> (usize, io::Result<()>) {
+        let Some(current) = &mut self.current else { return (0, Ok(())) };
         let mut written = 0;
         while let Some(rest) = piece.bytes.get(written..).filter(|rest| !rest.is_empty()) {
             let why = match current.write(rest) {
@@ -102,14 +103,15 @@ impl Series {
                 Err(why) if why.kind() == ErrorKind::Interrupted => continue,
                 Err(why) => why,
             };
-            self.len += (piece.whole)(written) as u64;
+            let whole = (piece.whole)(written);
+            self.len += whole as u64;
             // the first error is told; the file is as good as it can be
             let _ = end_early(current, self.len, piece.end);
             let name = self.names.back().unwrap_or(&self.path).display().to_string();
-            return Err(WriteError::of(name, why));
+            return (whole, Err(WriteError::of(name, why)));
         }
         self.len += written as u64;
-        Ok(())
+        (written, Ok(()))
     }
 
     /// Those that are there, the oldest first.

@@ -3,6 +3,7 @@
 //! Only whole blocks are handed on, so that a file ends with one however the program ends. It costs less than it saves to
 //! write multiples of a page instead: the system collects them anyway.
 
+use std::collections::VecDeque;
 use std::io;
 
 use super::destination::{Destination, Piece};
@@ -43,6 +44,8 @@ pub struct Rotation {
     pub duration_ns: u64,
     /// A file has so many frames.
     pub frames: u64,
+    /// The most files that are kept; 0: all.
+    pub files: usize,
 }
 
 /// What a writer is made of.
@@ -73,9 +76,19 @@ pub struct Writer {
     flushed_ns: u64,
     /// Of the file that is written now: bytes behind the buffer, frames, when it began.
     file: FileState,
+    /// That file has ended, and the next begins with its first frame.
+    between: bool,
+    /// The files before it that are there, where there is a most: the oldest first.
+    ended: VecDeque<FileState>,
     /// Bytes of all files that were handed on.
     bytes: u64,
+    /// Frames of all files, and those of them in the buffer.
     frames: u64,
+    waiting: u64,
+    /// What files had that were removed.
+    removed: FileState,
+    /// Frames that an error kept from the files.
+    lost: u64,
     /// Bytes that a file ends with.
     trailer: usize,
     full: bool,
@@ -99,8 +112,13 @@ impl Writer {
             opening: opening.clone(),
             flushed_ns: opening.unix_ns,
             file: FileState { began_ns: opening.unix_ns, ..FileState::default() },
+            between: false,
+            ended: VecDeque::new(),
             bytes: 0,
             frames: 0,
+            waiting: 0,
+            removed: FileState::default(),
+            lost: 0,
             trailer: 0,
             full: false,
             failed: false,
@@ -114,16 +132,30 @@ impl Writer {
 
     fn begin_file(&mut self, unix_ns: u64) -> io::Result<()> {
         self.file = FileState { began_ns: unix_ns, ..FileState::default() };
+        self.between = false;
         self.parts.encoder.header(&self.opening, &mut self.buffer);
-        self.hand_on(Ends::No, |destination, piece| destination.begin(unix_ns, piece))
+        self.hand_on(Ends::No, |destination, piece| {
+            let begun = destination.begin(unix_ns, piece);
+            (if begun.is_ok() { piece.bytes.len() } else { 0 }, begun)
+        })?;
+        while self.parts.rotation.files != 0 && self.ended.len() >= self.parts.rotation.files {
+            let Some(FileState { bytes, frames, .. }) = self.ended.pop_front() else { break };
+            self.removed.bytes += bytes;
+            self.removed.frames += frames;
+        }
+        Ok(())
     }
 
-    /// Ends this file and begins another.
+    /// Ends this file. Another begins with the next frame.
     #[cold]
-    fn rotate(&mut self, unix_ns: u64) -> io::Result<()> {
+    fn end_file(&mut self, unix_ns: u64) -> io::Result<()> {
         self.parts.encoder.trailer(unix_ns, &mut self.buffer);
         self.flush(Ends::Yes)?;
-        self.begin_file(unix_ns)
+        if self.parts.rotation.files != 0 {
+            self.ended.push_back(self.file);
+        }
+        self.between = true;
+        Ok(())
     }
 
     /// Writes what is collected.
@@ -137,32 +169,50 @@ impl Writer {
     fn hand_on(
         &mut self,
         ends: Ends,
-        act: impl FnOnce(&mut Destination, &Piece<'_>) -> io::Result<()>,
+        act: impl FnOnce(&mut Destination, &Piece<'_>) -> (usize, io::Result<()>),
     ) -> io::Result<()> {
         let Parts { encoder, destination, packer, .. } = &mut self.parts;
         let blocks = self.buffer.as_slice();
-        let (len, written) = match packer {
+        let waiting = std::mem::take(&mut self.waiting);
+        let (kept, frames, written) = match packer {
             Some(packer) => {
-                let bytes = packer.pack(blocks, ends)?;
+                let packed = packer.pack(blocks, ends);
+                let bytes = packed.as_ref().map_or(&[][..], |bytes| bytes);
                 // what came before ends with a block, and half of this is none
-                (bytes.len(), act(destination, &Piece { bytes, whole: &|_| 0, end: pack::END }))
+                let piece = Piece { bytes, whole: &|_| 0, end: pack::END };
+                let (kept, written) = match packed.as_ref() {
+                    Ok(_) => act(destination, &piece),
+                    Err(_) => (0, Ok(())),
+                };
+                let whole = kept == bytes.len() && packed.is_ok();
+                (kept, if whole { waiting } else { 0 }, packed.map(drop).and(written))
             }
             None => {
                 let whole = |written| encoder.whole(blocks, written);
                 let piece = Piece { bytes: blocks, whole: &whole, end: &[] };
-                (blocks.len(), act(destination, &piece))
+                let (kept, written) = act(destination, &piece);
+                let frames = match blocks.get(..kept) {
+                    Some(part) if kept < blocks.len() => encoder.frames_in(part),
+                    _ => waiting,
+                };
+                (kept, frames, written)
             }
         };
         self.buffer.clear();
-        written?;
-        self.bytes += len as u64;
-        self.file.bytes += len as u64;
+        let missing = waiting.saturating_sub(frames);
+        self.frames -= missing;
+        self.file.frames -= missing;
+        self.bytes += kept as u64;
+        self.file.bytes += kept as u64;
         self.full |= destination.is_gone();
-        Ok(())
+        if written.is_err() {
+            self.lost += missing;
+        }
+        written
     }
 
-    /// Bytes that are waiting, as far as they say how many bytes of a file they become.
-    fn waiting(&self) -> u64 {
+    /// Bytes in the buffer, as far as they say how many bytes of a file they become.
+    fn buffered(&self) -> u64 {
         if self.parts.packer.is_some() { 0 } else { self.buffer.len() as u64 }
     }
 
@@ -172,17 +222,18 @@ impl Writer {
         let Limits { frames, bytes, duration_ns } = self.parts.limits;
         let since = unix_ns.saturating_sub(self.opening.unix_ns);
         frames != 0 && self.frames >= frames
-            || bytes != 0 && self.bytes + self.waiting() + block > bytes
+            || bytes != 0 && self.bytes + self.buffered() + block > bytes
             || duration_ns != 0 && since >= duration_ns
     }
 
     /// Whether a frame that comes at this time belongs into the next file.
     #[inline]
     fn turns(&self, unix_ns: u64, block: u64) -> bool {
-        let Rotation { bytes, duration_ns, frames } = self.parts.rotation;
+        let Rotation { bytes, duration_ns, frames, .. } = self.parts.rotation;
         let since = unix_ns.saturating_sub(self.file.began_ns);
         self.file.frames != 0
-            && (bytes != 0 && self.file.bytes + self.waiting() + block > bytes
+            && !self.between
+            && (bytes != 0 && self.file.bytes + self.buffered() + block > bytes
                 || duration_ns != 0 && since >= duration_ns
                 || frames != 0 && self.file.frames >= frames)
     }
@@ -195,11 +246,11 @@ impl Writer {
             self.full = true;
             return Ok(());
         }
-        if self.turns(seen.unix_ns, block) {
-            self.rotate(seen.unix_ns)?;
-        }
+        // where the file before cannot be ended or the next not begun, it does not come into the buffer
+        self.turn(seen.unix_ns, block).inspect_err(|_| self.lost += 1)?;
         self.parts.encoder.frame(seen, &kept, &mut self.buffer);
         self.frames += 1;
+        self.waiting += 1;
         self.file.frames += 1;
         if self.buffer.len() >= self.parts.buffer {
             self.flushed_ns = seen.unix_ns;
@@ -210,13 +261,22 @@ impl Writer {
         Ok(())
     }
 
+    /// Ends the file that is full, and begins the one for a frame that comes now.
+    #[inline]
+    fn turn(&mut self, unix_ns: u64, block: u64) -> io::Result<()> {
+        if self.turns(unix_ns, block) {
+            self.end_file(unix_ns)?;
+        }
+        if self.between { self.begin_file(unix_ns) } else { Ok(()) }
+    }
+
     /// What happens at a time, and not with a frame.
     fn tick(&mut self, unix_ns: u64) -> io::Result<()> {
         let limit = self.parts.limits.duration_ns;
         let since = unix_ns.saturating_sub(self.opening.unix_ns);
         self.full |= limit != 0 && since >= limit.saturating_add(UNDER_WAY_NS);
         if !self.full && self.turns(unix_ns, 0) {
-            self.rotate(unix_ns)?;
+            self.end_file(unix_ns)?;
         }
         let due = unix_ns.saturating_sub(self.flushed_ns) >= FLUSH_NS;
         if due || self.parts.destination.is_live() {
@@ -239,10 +299,13 @@ impl Writer {
 
 impl Writer {
     fn put(&mut self, seen: &Seen<'_>, before: Before) -> io::Result<()> {
-        if self.full || self.failed {
+        let unwanted =
+            !self.parts.unsent && matches!(seen.outcome, Outcome::Failed | Outcome::Expired);
+        if self.full || unwanted {
             return Ok(());
         }
-        if !self.parts.unsent && matches!(seen.outcome, Outcome::Failed | Outcome::Expired) {
+        if self.failed {
+            self.lost += 1;
             return Ok(());
         }
         let done = self.take(seen, before);
@@ -274,16 +337,22 @@ impl Sink for ChosenFrames {
     }
 
     fn written(&self) -> Written {
+        let FileState { bytes, frames, .. } = self.writer.removed;
         Written {
-            frames: self.writer.frames,
-            bytes: self.writer.bytes,
+            frames: self.writer.frames - frames,
+            bytes: self.writer.bytes - bytes,
             files: self.writer.parts.destination.files(),
             filtered: self.choice.left_out(),
+            lost: self.writer.lost,
+            removed: frames,
         }
     }
 
     fn finish(&mut self, unix_ns: u64, counts: &[InterfaceCounts]) -> io::Result<()> {
         self.writer.parts.encoder.counts(self.choice.counted(counts));
+        if self.writer.between {
+            return Ok(());
+        }
         self.writer.unless_failed(|writer| {
             writer.parts.encoder.trailer(unix_ns, &mut writer.buffer);
             writer.flush(Ends::Yes)

@@ -10,6 +10,7 @@ use wirebeat_units::{Nanos, WallTime};
 use super::columns::{COLUMNS, NOTES, outcome_names, outcome_number};
 use super::logged_run::LogHead;
 use super::rows::Measures;
+use super::{whole_lines, write_text};
 use crate::seen::{InterfaceCounts, Seen};
 use crate::sink::{Sink, Written};
 
@@ -132,24 +133,30 @@ impl CsvLog {
         if self.text.is_empty() || self.broken {
             return Ok(());
         }
-        let written = match self.packing {
-            Packing::None => self.to.write_all(&self.text).map(|()| self.text.len()),
-            Packing::Zstd => zstd::bulk::compress(&self.text, ZSTD_LEVEL)
-                .and_then(|packed| self.to.write_all(&packed).map(|()| packed.len())),
+        let lines = std::mem::take(&mut self.lines);
+        let head = u64::from(self.written.bytes == 0);
+        let (bytes, kept, written) = match self.packing {
+            Packing::None => {
+                let (bytes, written) = write_text(&mut *self.to, &self.text);
+                // the names of the columns stand before the first
+                let kept = whole_lines(&self.text, bytes).saturating_sub(head).min(lines);
+                (bytes, kept, written)
+            }
+            Packing::Zstd => match zstd::bulk::compress(&self.text, ZSTD_LEVEL) {
+                Ok(packed) => {
+                    let (bytes, written) = write_text(&mut *self.to, &packed);
+                    // a part of a frame of Zstandard is not read
+                    (bytes, if bytes == packed.len() { lines } else { 0 }, written)
+                }
+                Err(error) => (0, 0, Err(error)),
+            },
         };
         self.text.clear();
-        let written = written.and_then(|bytes| self.to.flush().map(|()| bytes));
-        match written {
-            Ok(bytes) => {
-                self.written.bytes += bytes as u64;
-                self.written.frames += std::mem::take(&mut self.lines);
-                Ok(())
-            }
-            Err(error) => {
-                self.broken = true;
-                Err(error)
-            }
-        }
+        self.written.bytes += bytes as u64;
+        self.written.frames += kept;
+        self.written.lost += lines - kept;
+        self.broken = written.is_err();
+        written
     }
 }
 
@@ -166,6 +173,10 @@ fn optional(text: &mut Vec<u8>, value: Option<impl std::fmt::Display>) -> io::Re
 
 impl Sink for CsvLog {
     fn frame(&mut self, seen: &Seen<'_>) -> io::Result<()> {
+        if self.broken {
+            self.written.lost += 1;
+            return Ok(());
+        }
         self.line(seen)?;
         self.lines += 1;
         if self.text.len() >= GATHERED { self.flush() } else { Ok(()) }

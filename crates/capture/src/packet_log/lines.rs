@@ -12,6 +12,7 @@ use wirebeat_wire::datagram::Datagram;
 
 use wirebeat_wire::log::{Received, crude, mgen};
 
+use super::{whole_lines, write_text};
 use crate::seen::{InterfaceCounts, Seen};
 use crate::sink::{Sink, Written};
 
@@ -49,6 +50,8 @@ pub(super) struct LineLog {
     frame: Vec<u8>,
     lines: u64,
     written: Written,
+    /// Whether what stands before the first packet was written.
+    began: bool,
     broken: bool,
 }
 
@@ -68,6 +71,7 @@ impl LineLog {
             frame: Vec::new(),
             lines: 0,
             written: Written { files: path.into_iter().collect(), ..Written::default() },
+            began: false,
             broken: false,
         };
         if tool == Tool::Mgen {
@@ -130,14 +134,15 @@ impl LineLog {
         if self.broken {
             return Ok(());
         }
-        let written = self.to.write_all(&self.text).and_then(|()| self.to.flush());
-        match &written {
-            Ok(()) => {
-                self.written.bytes += self.text.len() as u64;
-                self.written.frames += std::mem::take(&mut self.lines);
-            }
-            Err(_) => self.broken = true,
-        }
+        let (bytes, written) = write_text(&mut *self.to, &self.text);
+        let lines = std::mem::take(&mut self.lines);
+        // what is not of a packet stands alone in a text, or behind all that is
+        let kept = if self.began { whole_lines(&self.text, bytes).min(lines) } else { 0 };
+        self.written.bytes += bytes as u64;
+        self.written.frames += kept;
+        self.written.lost += lines - kept;
+        self.broken = written.is_err();
+        self.began = true;
         self.text.clear();
         written
     }
@@ -156,6 +161,10 @@ impl Sink for LineLog {
             return Ok(());
         }
         let Some(received) = self.received(seen) else { return Ok(()) };
+        if self.broken {
+            self.written.lost += 1;
+            return Ok(());
+        }
         match self.tool {
             Tool::Mgen => self.line(&mgen::MgenLine::Receive(received))?,
             Tool::Crude => self.line(&crude::CrudeLine(received))?,
@@ -281,6 +290,38 @@ mod tests {
             "ID=7 SEQ=3 SRC=10.0.0.1:4000 DST=10.0.0.2:5001 Tx=1795404317.000000 \
              Rx=1795404317.000345 SIZE=64\n"
         );
+    }
+
+    /// Takes so many bytes, and then is full.
+    struct Room(usize);
+
+    impl Write for Room {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(self.0);
+            self.0 -= taken;
+            if taken == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(taken) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_without_room_are_lost_and_counted() {
+        let frame =
+            udp_frame("10.0.0.1:4000", "10.0.0.2:5001", &payload(Codec::Rude, 3, DAY_NS, 64));
+        let seen = seen(&frame, frame.len() as u32 + 4);
+        let options = LineOptions { codecs: vec![Codec::Rude], ..LineOptions::default() };
+        let line = logged(Tool::Crude, &[Codec::Rude], &[seen]).len();
+        let room = Box::new(Room(line * 5 / 2));
+        let mut log = LineLog::new((Tool::Crude, &options), room, None, DAY_NS).unwrap();
+        (0..4).for_each(|_| log.frame(&seen).unwrap());
+        assert_eq!(log.pause(DAY_NS, &[]).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        (0..3).for_each(|_| log.frame(&seen).unwrap());
+        log.finish(DAY_NS, &[]).unwrap();
+        let Written { frames, lost, .. } = log.written();
+        assert_eq!((frames, lost), (2, 5));
     }
 
     /// The probe of Wirebeat ends the payload, so the receiver has to say what was in it.

@@ -165,6 +165,26 @@ pub fn open(
     }
 }
 
+/// Writes all of a text, or as much of it as can be; says how many bytes that was, and why not all.
+fn write_text(to: &mut dyn Write, text: &[u8]) -> (usize, io::Result<()>) {
+    let mut written = 0;
+    while let Some(rest) = text.get(written..).filter(|rest| !rest.is_empty()) {
+        match to.write(rest) {
+            Ok(0) => return (written, Err(io::ErrorKind::WriteZero.into())),
+            Ok(count) => written += count,
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return (written, Err(why)),
+        }
+    }
+    (written, to.flush())
+}
+
+/// How many lines are whole in a text that was written so far.
+fn whole_lines(text: &[u8], written: usize) -> u64 {
+    let written = text.get(..written).unwrap_or(text);
+    written.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
 /// Makes the file.
 fn create(path: &Path, overwrite: bool) -> Result<File, OpenError> {
     let mut how = OpenOptions::new();

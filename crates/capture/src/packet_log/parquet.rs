@@ -50,6 +50,8 @@ pub(super) struct ParquetLog {
     /// When the log began, and when the first of these rows was seen, in nanoseconds since 1970.
     began_ns: u64,
     first_ns: u64,
+    /// Rows that an error kept from the file.
+    lost: u64,
     /// No more than the footer is written after an error.
     broken: bool,
     /// Bytes of the footer, once it is written.
@@ -115,6 +117,7 @@ impl ParquetLog {
             written: 0,
             began_ns: head.started_unix_ns,
             first_ns: 0,
+            lost: 0,
             broken: false,
             footer: 0,
         };
@@ -169,7 +172,10 @@ impl ParquetLog {
         let flushed = self.write_group();
         match &flushed {
             Ok(()) => self.written += rows,
-            Err(_) => self.broken = true,
+            Err(_) => {
+                self.broken = true;
+                self.lost += rows;
+            }
         }
         flushed
     }
@@ -234,6 +240,10 @@ fn footer(metadata: &ParquetMetaData) -> io::Result<Vec<u8>> {
 
 impl Sink for ParquetLog {
     fn frame(&mut self, seen: &Seen<'_>) -> io::Result<()> {
+        if self.broken {
+            self.lost += 1;
+            return Ok(());
+        }
         if self.rows.len() == 0 {
             self.first_ns = seen.unix_ns;
         }
@@ -257,7 +267,8 @@ impl Sink for ParquetLog {
             frames: self.written,
             bytes: self.end + self.footer,
             files: vec![self.path.clone()],
-            filtered: 0,
+            lost: self.lost,
+            ..Written::default()
         }
     }
 

@@ -162,6 +162,11 @@ impl Selection {
         self.0.iter().any(|node| matches!(node, Node::Is(Flag::Failed | Flag::Expired)))
     }
 
+    /// Whether it asks for one-way delays.
+    pub fn names_delay(&self) -> bool {
+        self.0.iter().any(|node| matches!(node, Node::Compare(Quantity::Delay, ..)))
+    }
+
     /// Finds the flows and ports that it names.
     ///
     /// # Errors

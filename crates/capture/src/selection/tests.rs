@@ -168,6 +168,59 @@ proptest! {
         }
     }
 
+    /// Every word of the tables, in any order, held against frames of any kind: the fuzz target `selection`, in short.
+    #[test]
+    fn any_words_are_held_against_any_frame_or_refused(
+        picked in prop::collection::vec((0..6_u8, any::<prop::sample::Index>()), 0..40),
+        found in prop::collection::vec(
+            (any::<[u64; 3]>(), 0..Standing::ALL.len() + 3, any::<[bool; 4]>(), any::<[u16; 3]>()), 0..8,
+        ),
+    ) {
+        const OTHERS: [&str; 20] = [
+            "and", "or", "not", "!", "&&", "||", "(", "(", ")", ")", "flow == voip", "port != eth1", "flow == 12",
+            "1ms", "-3us", "18446744073709551615s", "64B", "17", "'bulk data'", "4294967295",
+        ];
+        let word = |(kind, index): &(u8, prop::sample::Index)| match kind {
+            0 => FLAGS[index.index(FLAGS.len())].0,
+            1 | 2 => QUANTITIES[index.index(QUANTITIES.len())].0,
+            3 => ["==", "=", "!=", "<", "<=", ">", ">="][index.index(7)],
+            _ => OTHERS[index.index(OTHERS.len())],
+        };
+        let text = picked.iter().map(word).collect::<Vec<_>>().join(" ");
+        match Selection::new(&text) {
+            Err(error) => prop_assert!(error.at >= 1 && error.at <= text.len() + 1, "{text}: {error}"),
+            Ok(selection) => {
+                let bound = selection.bind(&opening()).unwrap();
+                for ([at, sent, due], outcome, [flow, sequence, has_sent, has_due], numbers) in found {
+                    let outcome = match outcome.checked_sub(Standing::ALL.len()) {
+                        None => Outcome::Received(Standing::ALL[outcome]),
+                        Some(0) => Outcome::Sent,
+                        Some(1) => Outcome::Failed,
+                        Some(_) => Outcome::Expired,
+                    };
+                    let seen = Seen {
+                        outcome,
+                        at: Nanos::new(at),
+                        sent: has_sent.then_some(Nanos::new(sent)),
+                        due: has_due.then_some(Nanos::new(due)),
+                        flow: flow.then_some(numbers[0]),
+                        sequence: sequence.then_some(numbers[1].into()),
+                        queue: numbers[2],
+                        ..frame(&[])
+                    };
+                    let gap = has_due.then_some(Nanos::new(due));
+                    let before = Before { missing: numbers[2].into(), gap };
+                    let means = bound.means(&seen, before);
+                    let not = Selection::new(&format!("not ({text})"));
+                    // where there is room for one more parenthesis
+                    if let Ok(not) = not {
+                        prop_assert_eq!(not.bind(&opening()).unwrap().means(&seen, before), !means);
+                    }
+                }
+            }
+        }
+    }
+
     /// Held against a reader of the same words that goes down from the weakest operator.
     #[test]
     fn any_words_mean_what_they_say(

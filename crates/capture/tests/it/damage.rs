@@ -179,7 +179,11 @@ fn fill(path: &str) {
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
     assert!(fault.what.contains(path) && fault.what.contains("No space left"), "{fault}");
     assert!(fault.hint.unwrap().contains("make room"), "{path}");
-    // nothing more is given to it but this
+    // what still comes is counted, and tells nothing else
+    for number in 0..7 {
+        let frame = bytes(number);
+        sink.frame(&seen(number, &frame)).unwrap();
+    }
     sink.finish(BEGIN_NS, &NO_COUNTS).unwrap();
     run("capinfos", &[path]);
     let file = fs::read(path).unwrap();
@@ -188,6 +192,10 @@ fn fill(path: &str) {
     let kept = read(&file);
     assert!(kept.len() > 100, "{path}: {}", kept.len());
     assert!(kept.iter().zip(&given).all(|((_, _, kept), given)| kept == given), "{path}");
+    let written = sink.written();
+    let lost = given.len() + 7 - kept.len();
+    assert_eq!((written.frames, written.lost), (kept.len() as u64, lost as u64), "{path}");
+    assert!(lost > 7, "some were in the buffer: {path}");
     let used = fs::metadata(path).unwrap().len();
     assert!(used > 900_000 && used < 2 << 20, "{path}: {used}");
 }
@@ -205,7 +213,10 @@ fn a_file_that_is_there_is_not_written_over() {
     fs::write(&path, "old").unwrap();
     let fault = open(&options(&path), &opening()).err().unwrap().fault();
     assert!(fault.what.contains("a.pcapng") && fault.what.contains("is there already"), "{fault}");
-    assert!(fault.hint.unwrap().contains("overwrite"));
+    assert_eq!(fault.hint.unwrap(), "choose another name, or remove it first");
+    let can = CaptureOptions { overwrite_by: Some("--overwrite"), ..options(&path) };
+    let fault = open(&can, &opening()).err().unwrap().fault();
+    assert!(fault.hint.unwrap().ends_with("or write over it with --overwrite"));
     assert_eq!(fs::read(&path).unwrap(), b"old");
     write(&CaptureOptions { overwrite: true, ..options(&path) }, 3);
     assert_eq!(read(&fs::read(&path).unwrap()).len(), 3);
@@ -229,5 +240,6 @@ fn frames_after_an_error_are_not_written() {
     let mut sink = open(&options("/dev/null".as_ref()), &opening()).unwrap();
     give(&mut *sink, 0..10);
     sink.finish(BEGIN_NS, &NO_COUNTS).unwrap();
-    assert_eq!((sink.written().frames, sink.written().files.len()), (10, 0));
+    let written = sink.written();
+    assert_eq!((written.frames, written.files), (10, vec!["/dev/null".into()]));
 }

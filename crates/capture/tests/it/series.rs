@@ -3,6 +3,7 @@
 use std::fs;
 
 use wirebeat_capture::file::{CaptureOptions, open};
+use wirebeat_capture::seen::Seen;
 use wirebeat_testbed::{Capability, require};
 use wirebeat_units::{Bytes, Nanos};
 
@@ -76,10 +77,23 @@ fn files_end_in_time_also_without_frames() {
     for second in 1..5 {
         sink.pause(BEGIN_NS + second * 1_000_000_000, &NO_COUNTS).unwrap();
     }
-    // the second has nothing, and so goes on
-    assert_eq!(folder.names().len(), 2);
-    sink.finish(BEGIN_NS + 5_000_000_000, &NO_COUNTS).unwrap();
-    assert_eq!(all(&folder).len(), 10);
+    // the second begins with its first frame
+    assert_eq!(folder.names().len(), 1);
+    let late = bytes(10);
+    let late = Seen { unix_ns: BEGIN_NS + 5_500_000_000, ..seen(10, &late) };
+    sink.frame(&late).unwrap();
+    sink.pause(BEGIN_NS + 9_000_000_000, &NO_COUNTS).unwrap();
+    sink.finish(BEGIN_NS + 9_000_000_000, &NO_COUNTS).unwrap();
+    assert_eq!((folder.names().len(), sink.written().files.len()), (2, 2), "none is empty");
+    assert_eq!(all(&folder).len(), 11);
+    // whatever the file is packed with
+    let folder = Folder::new("silence-packed");
+    let options = CaptureOptions { rotate_time, ..self::options(&folder.file("a.pcapng.zst")) };
+    let mut sink = open(&options, &opening()).unwrap();
+    give(&mut *sink, 0..10);
+    sink.pause(BEGIN_NS + 2_000_000_000, &NO_COUNTS).unwrap();
+    sink.finish(BEGIN_NS + 3_000_000_000, &NO_COUNTS).unwrap();
+    assert_eq!((folder.names().len(), sink.written().frames), (1, 10));
 }
 
 #[test]
@@ -88,13 +102,16 @@ fn a_ring_keeps_the_newest_files() {
     let file = folder.file("a.pcapng");
     let options = CaptureOptions { rotate_count: Some(10), files: Some(3), ..options(&file) };
     let written = write(&options, 95);
-    assert_eq!(written.frames, 95);
+    // what it says it has is what is there
+    assert_eq!((written.frames, written.removed, written.lost), (25, 70, 0));
     let names = folder.names();
     assert_eq!(names.len(), 3);
     assert!(names[0].starts_with("a_00008_") && names[2].starts_with("a_00010_"), "{names:?}");
     let listed = written.files.iter().map(|file| file.file_name().unwrap().to_str().unwrap());
     assert_eq!(listed.collect::<Vec<_>>(), names);
     assert_eq!(all(&folder), (70..95).map(bytes).collect::<Vec<_>>());
+    let sizes = written.files.iter().map(|file| fs::metadata(file).unwrap().len());
+    assert_eq!(written.bytes, sizes.sum::<u64>());
 }
 
 #[test]
@@ -155,9 +172,10 @@ fn a_full_capture_begins_no_more_files() {
     // frames of its last moments may still be under way
     [5, 20].into_iter().for_each(|tenths| pause(tenths, false));
     [25, 50, 100].into_iter().for_each(|tenths| pause(tenths, true));
-    assert_eq!(folder.names().len(), 2);
+    // none of the second second, which had no frame
+    assert_eq!(folder.names().len(), 1);
     sink.finish(BEGIN_NS + 10_000_000_000, &NO_COUNTS).unwrap();
-    assert_eq!((folder.names().len(), all(&folder).len()), (2, 10));
+    assert_eq!((folder.names().len(), all(&folder).len()), (1, 10));
 }
 
 fn write_names(folder: &Folder) -> usize {

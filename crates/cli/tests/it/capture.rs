@@ -157,6 +157,8 @@ fn mistakes_are_found_at_once() {
         (of_port("loopback", ", filter: 'udp and and'"), "filter"),
         (of_port("loopback", ", only: 'delay >'"), "selection"),
         (of_port("loopback", ", before: 3"), "selection"),
+        (of_port("loopback", ", only: 'flow == nobody'"), "there is no flow 'nobody'"),
+        (of_port("loopback", ", only: 'port == nobody'"), "there is no port 'nobody'"),
         (of_port("socket", ""), "sees no frames"),
     ] {
         let file = scratch.file("wrong.yaml", text.as_bytes());
@@ -164,4 +166,148 @@ fn mistakes_are_found_at_once() {
         assert_eq!(ended.code, 2, "{text}: {ended:?}");
         assert!(ended.err.contains(said) && ended.err.contains("port 'a'"), "{}", ended.err);
     }
+}
+
+/// Between hosts nobody knows a delay, and a selection by it chose by what two clocks happened to say.
+#[test]
+fn a_selection_by_delay_needs_clocks_that_are_related() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let scratch = Scratch::new("capture-delay");
+    let file = scratch.path("odd.pcapng");
+    let line = format!("capture -i wb1 --engine packet -w {file} --time 300ms --only delay>1h");
+    let refused = wirebeat(&bed.b, &line).wait(PATIENCE).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("'delay', which is not known here"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--same-clock"), "{}", refused.stderr);
+    assert!(!Path::new(&file).exists());
+    let sender = sending(&bed);
+    let kept = wirebeat(&bed.b, &format!("{line} --same-clock --json -")).wait(PATIENCE).unwrap();
+    sender.kill();
+    sender.wait(PATIENCE).unwrap();
+    assert_eq!(kept.status.code(), Some(0), "{kept:?}");
+    let capture = &json(&kept)["captures"][0];
+    assert_eq!(capture["frames"], 0, "{capture}");
+    assert!(capture["filtered"].as_u64().unwrap() > 0, "{capture}");
+}
+
+/// What speaks against XDP on an interface is known before traffic: an automatic choice takes the next engine, and says why.
+#[test]
+fn an_automatic_engine_gives_way_where_xdp_is_refused() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let scratch = Scratch::new("capture-auto");
+    for (round, why) in ["MTU", "program"].into_iter().enumerate() {
+        let bed = cable();
+        let other = match why {
+            // of frames in one buffer
+            "MTU" => {
+                for (end, name) in [(&bed.a, "wb0"), (&bed.b, "wb1")] {
+                    let ip = Program::new(&end.namespace, "ip");
+                    let set = ip.args(["link", "set", name, "mtu", "9000"]).output(PATIENCE);
+                    assert!(set.unwrap().status.success());
+                }
+                None
+            }
+            _ => {
+                let other = wirebeat(&bed.b, "receive --interface wb1 --engine kernel");
+                other.wait_for("receiving on wb1", PATIENCE).unwrap();
+                Some(other)
+            }
+        };
+        let file = scratch.path(&format!("{round}.pcapng"));
+        for line in [
+            format!("capture -i wb1 -w {file} --time 300ms --json -"),
+            "receive --interface wb1 --time 300ms --json -".to_owned(),
+        ] {
+            let ended = wirebeat(&bed.b, &line).wait(PATIENCE).unwrap();
+            assert_eq!(ended.status.code(), Some(0), "{line}: {ended:?}");
+            let report = json(&ended);
+            let station = &report["receivers"][0];
+            assert_eq!(station["engine"], "packet", "{line}: {station}");
+            assert!(ended.stdout.contains(why), "{line}: {}", ended.stdout);
+        }
+        let by_name = format!("capture -i wb1 -w {file}.other --engine kernel --time 300ms");
+        let refused = wirebeat(&bed.b, &by_name).wait(PATIENCE).unwrap();
+        assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+        if let Some(other) = other {
+            other.interrupt();
+            other.wait(PATIENCE).unwrap();
+        }
+    }
+}
+
+/// It waited in vain for frames, and ended well.
+#[test]
+fn an_interface_that_is_switched_off_is_told_by_every_engine() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let bed = cable();
+    bed.b.netlink().unwrap().set_down(bed.b.link.index).unwrap();
+    let scratch = Scratch::new("capture-down");
+    let file = scratch.path("down.pcapng");
+    for engine in ["auto", "kernel", "packet"] {
+        let line = format!("capture -i wb1 --engine {engine} -w {file} --time 10s");
+        let ended = wirebeat(&bed.b, &line).wait(PATIENCE).unwrap();
+        assert_eq!(ended.status.code(), Some(3), "{engine}: {ended:?}");
+        assert!(ended.stderr.contains("switched off"), "{engine}: {}", ended.stderr);
+        assert!(ended.stderr.contains("ip link set wb1 up"), "{engine}: {}", ended.stderr);
+        assert!(!Path::new(&file).exists(), "{engine}");
+    }
+}
+
+#[test]
+fn what_keeps_a_capture_from_its_beginning_has_the_right_exit_code() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let scratch = Scratch::new("capture-codes");
+    // a device without room is an output that cannot be written
+    let line = "capture -i wb1 --engine packet -w /dev/full --time 5s";
+    let full = wirebeat(&bed.b, line).wait(PATIENCE).unwrap();
+    assert_eq!(full.status.code(), Some(5), "{full:?}");
+    // a process without rights is what this machine cannot do
+    let file = scratch.path("rights.pcapng");
+    let wirebeat = env!("CARGO_BIN_EXE_wirebeat");
+    let line = ["--user", wirebeat, "capture", "-i", "wb1", "-w", &file, "--time", "5s"];
+    let rights = Program::new(&bed.b.namespace, "unshare").args(line).output(PATIENCE).unwrap();
+    assert_eq!(rights.status.code(), Some(3), "{rights:?}");
+    assert!(rights.stderr.contains("CAP_NET_RAW"), "{}", rights.stderr);
+    // and a hint names what there is: one command can write over a file, the other cannot
+    fs::write(&file, "precious").unwrap();
+    for (line, can) in [
+        (format!("capture -i wb1 --engine packet -w {file} --time 5s"), true),
+        (format!("receive --interface wb1 --engine packet --capture {file} --time 5s"), false),
+    ] {
+        let there = self::wirebeat(&bed.b, &line).wait(PATIENCE).unwrap();
+        assert_eq!(there.status.code(), Some(2), "{there:?}");
+        assert!(there.stderr.contains("is there already"), "{}", there.stderr);
+        assert_eq!(there.stderr.contains("overwrite"), can, "{}", there.stderr);
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"precious");
+}
+
+/// Frames of other programs are what a capture is for: that no flow was measured is not a fault of it. A pipe is called by its
+/// name.
+#[test]
+fn a_capture_of_other_frames_does_not_say_that_nothing_came() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let scratch = Scratch::new("capture-plain");
+    let pipe = scratch.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let read = pipe.clone();
+    let reader = thread::spawn(move || fs::read(read).unwrap());
+    let line = format!("capture -i wb1 --engine packet -w {pipe} -c 3 --time 20s tcp dst port 9");
+    let capture = wirebeat(&bed.b, &line);
+    capture.wait_for("receiving on wb1", PATIENCE).unwrap();
+    // nobody listens there: each is refused after its first frame
+    let send = format!("for i in 1 2 3; do (exec 3<>/dev/tcp/{}/9); done; true", bed.b.ipv4);
+    let sent = Program::new(&bed.a.namespace, "bash").args(["-c", &send]).output(PATIENCE);
+    assert!(sent.unwrap().status.success());
+    let ended = capture.wait(PATIENCE).unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert_eq!(frames(&blocks(&reader.join().unwrap()).0), 3);
+    let said = ended.stdout.replace('\n', " ").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("no flow was measured"), "{said}");
+    assert!(!said.contains("nothing was received") && !said.contains("nothing arrived"), "{said}");
+    assert!(!said.contains("standard output"), "{said}");
+    assert!(said.replace(' ', "").contains(&pipe), "{said}");
 }

@@ -310,6 +310,8 @@ fn a_log_that_cannot_be_written_does_not_cost_the_report() {
     assert_eq!(ended.status.code(), Some(5), "{ended:?}");
     let said = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("the packet log ended after 0 frames"), "{said}");
+    // none of them is in the file, and it says so
+    assert!(said.contains("50 frames lost for it"), "{said}");
 }
 
 /// The lines, and the report behind them.

@@ -82,6 +82,11 @@ fn nothing_received(report: &Report, at_interfaces: Option<u64>) -> Option<Strin
         None if report.total.sent.is_none() && !report.receivers.is_empty() => 0,
         None => return None,
     };
+    // who keeps frames of any kind need not expect a flow
+    let kept = report.total.sent.is_none() && report.captures.iter().any(|kept| kept.frames > 0);
+    if kept {
+        return None;
+    }
     // of flows that could have been recognised
     let sent = report.total.sent.is_none() || report.total.loss.is_some_and(|loss| loss.frames > 0);
     (sent && received == 0).then(|| {
@@ -246,10 +251,16 @@ fn capture_incomplete(report: &Report) -> Option<String> {
     };
     let of = first.port.as_ref().map_or_else(String::new, |port| format!(" of port '{port}'"));
     Some(match &first.error {
-        Some(error) => format!(
-            "the {what}{of} ended after {}: {error}; the measurements are of all frames",
-            frames(first.frames)
-        ),
+        Some(error) => {
+            let lost = match first.lost {
+                0 => String::new(),
+                lost => format!("; {} lost for it", human::counted(lost, "frame")),
+            };
+            format!(
+                "the {what}{of} ended after {}: {error}{lost}; the measurements are of all frames",
+                frames(first.frames)
+            )
+        }
         None => format!(
             "the {what}{of} lacks {} that {} measured: they came faster than the writer or the disk took them; choose with a \
              filter, keep fewer bytes of each, or write to memory (/dev/shm)",

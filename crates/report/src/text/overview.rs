@@ -18,7 +18,9 @@ const NAME: usize = 16;
 /// The table of all flows and their total.
 pub fn table(report: &Report, style: Style) -> String {
     if report.flows.is_empty() {
-        return "nothing arrived\n".to_owned();
+        let kept = report.captures.iter().any(|capture| capture.frames > 0);
+        let told = if kept { "no flow was measured\n" } else { "nothing arrived\n" };
+        return told.to_owned();
     }
     let heading = [
         "flow", "sent", "received", "lost", "loss", "rate", "Mbit/s", "p50", "p99", "max", "p50",
@@ -137,7 +139,12 @@ fn capture(capture: &Capture) -> String {
     let (frames, bytes) =
         (human::counted(capture.frames, "frame"), human::bytes(capture.bytes as f64));
     let mut text = format!("{kind}{of}: {frames}, {bytes}, {files}");
-    for (frames, what) in [(capture.filtered, "left out"), (capture.lost, "lost for it")] {
+    let others = [
+        (capture.filtered, "left out"),
+        (capture.removed, "removed with older files"),
+        (capture.lost, "lost for it"),
+    ];
+    for (frames, what) in others {
         if frames > 0 {
             text += &format!("; {} {what}", human::count(frames));
         }

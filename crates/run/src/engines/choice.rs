@@ -179,3 +179,22 @@ pub(crate) fn settle(
         }
     }
 }
+
+/// The engine that receives at a port: where an automatic choice cannot, the next that `fits` takes its place. May attach a
+/// program to the interface.
+pub(crate) fn settle_receiver(
+    port: &ResolvedPort,
+    choice: Choice,
+    fits: impl Fn(Engine) -> bool,
+) -> Result<Choice, RunError> {
+    if port.spec.engine.engine().is_some() {
+        return Ok(choice);
+    }
+    let error = match driver(choice.engine).prepare_receiver(port) {
+        Ok(()) => return Ok(choice),
+        Err(error) => error,
+    };
+    let next = fallback(choice.engine, |next| fits(next) && driver(next).is_permitted());
+    let Some(engine) = next else { return Err(error) };
+    Ok(Choice { engine, reason: EngineReason::Instead(error.fault().what) })
+}

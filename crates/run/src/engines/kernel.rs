@@ -6,6 +6,7 @@ use wirebeat_engine_linux::kernel::{
     self, FRAME_MAX, KernelOptions, KernelReceiver, KernelTx, ObservationOptions, ReceiveOptions,
     SharedSequences,
 };
+use wirebeat_engine_linux::link::switched_on;
 use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_host::Machine;
 use wirebeat_meter::meter::Flows;
@@ -74,6 +75,11 @@ impl super::Driver for Driver {
         take_redirected(port)
     }
 
+    /// Attaches a program to the interface, which its MTU or another program may not allow.
+    fn prepare_receiver(&self, port: &ResolvedPort) -> Result<(), RunError> {
+        port.attach(Engine::Kernel).map(drop)
+    }
+
     fn open_transmitters(
         &self,
         port: &ResolvedPort,
@@ -118,6 +124,7 @@ impl super::Driver for Driver {
         how: Receiving,
     ) -> Result<Receiver, RunError> {
         let link = link(port, Engine::Kernel)?;
+        port.enter(|| switched_on(Engine::Kernel.name(), &link.name))??;
         let observe = how.taps.as_ref().map(|taps| observed(taps, link));
         let options = ReceiveOptions {
             observe,

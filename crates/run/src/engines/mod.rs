@@ -40,7 +40,8 @@ use crate::receivers::{IdlePort, IdleRx, Receiver, Receiving};
 use crate::tapping::{SentTap, SentTaps, TappedTx};
 
 pub(crate) use choice::{
-    Choice, EngineReason, check_ethernet, choose, fallback, fastest, settle, without_ethernet,
+    Choice, EngineReason, check_ethernet, choose, fallback, fastest, settle, settle_receiver,
+    without_ethernet,
 };
 pub(crate) use loopback::InMemory;
 
@@ -68,6 +69,13 @@ pub(crate) trait Driver: Sync {
     /// Prepares `port` for sending frames of up to `frame_max` bytes without FCS.
     fn prepare(&self, port: &mut ResolvedPort, frame_max: u16) -> Result<(), RunError> {
         let _ = (port, frame_max);
+        Ok(())
+    }
+
+    /// Prepares `port` for receiving, as far as that may fail for what the interface is: before another engine could not take
+    /// its place any more.
+    fn prepare_receiver(&self, port: &ResolvedPort) -> Result<(), RunError> {
+        let _ = port;
         Ok(())
     }
 

@@ -35,7 +35,8 @@ type OpenQueues = BTreeMap<u32, XdpQueue>;
 impl super::Driver for Driver {
     fn probe(&self) -> Result<String, Missing> {
         xdp::probe().map_err(|error| reason(&error))?;
-        Ok("AF_XDP sockets; without a copy where a driver offers that".to_owned())
+        Ok("AF_XDP sockets; without a copy where a driver offers that; 'receive' keeps fragments of UDP from the host's programs"
+            .to_owned())
     }
 
     fn open_transmitters(

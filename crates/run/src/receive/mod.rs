@@ -1,40 +1,34 @@
 //! A receiver by itself: counts what arrives until it is stopped, and measures for a sender on another
 //! host when it listens.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod abilities;
+mod request;
+
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use wirebeat_capture::file::CaptureOptions;
-use wirebeat_capture::packet_log::{
-    ClockRelation, LineOptions, LogForm, LoggedRun, MeterFacts, PacketLogOptions,
-};
+use wirebeat_capture::packet_log::{ClockRelation, LoggedRun, MeterFacts};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::collect::Manner;
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::card::Wanted;
-use wirebeat_engine_linux::group::Group;
 use wirebeat_engine_linux::kernel::Fate;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders};
 use wirebeat_host::{CpuTimes, Machine};
-use wirebeat_meter::bins::Bins;
 use wirebeat_meter::codecs::Codecs;
-use wirebeat_meter::filter::Filter;
 use wirebeat_meter::interval::Beat;
 use wirebeat_meter::meter::{FLOWS, Flows, MeterConfig};
 use wirebeat_meter::observation::Observed;
 use wirebeat_meter::summary::MeterSummary;
-use wirebeat_netlink::Namespace;
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::exit::Exit;
 use wirebeat_report::model::{End, Report};
-use wirebeat_traffic::scenario::{
-    EngineChoice, OnLinkDown, PortSpec, PriorityChoice, RunSpec, TimestampsChoice, XdpModeChoice,
-};
-use wirebeat_units::{Nanos, human};
+use wirebeat_traffic::scenario::{PortSpec, RunSpec, TimestampsChoice};
+use wirebeat_units::{Nanos, fault, human};
 use wirebeat_wire::codec::Codec;
 
 use crate::applications::Applications;
@@ -49,126 +43,17 @@ use crate::intervals::Timeline;
 use crate::links::{self, Links};
 use crate::listening;
 use crate::observe::{Looks, Observer, Progress, Stop};
-use crate::options::KeySource;
 use crate::outcome;
 use crate::placement::{self, Cpus};
 use crate::ports::{self, ResolvedPort};
 use crate::priority;
 use crate::receivers::{self, Receiver, Receiving};
-use crate::remote::Grant;
 use crate::session;
-use crate::tapping::{Keeping, KeptRun, PacketLogRequest, PortCapture, PortTaps, WantedFrames};
+use crate::tapping::{Keeping, KeptRun, PortCapture, PortTaps, WantedFrames};
 use crate::timestamps;
 
-/// What a receiver is asked to do.
-#[derive(Debug)]
-pub struct ReceiveRequest {
-    /// Program and arguments, for the report.
-    pub command_line: Vec<String>,
-    /// The interface; the socket engine needs none.
-    pub interface: Option<String>,
-    /// Its namespace: a name, or a path.
-    pub namespace: Option<String>,
-    /// Namespaces that have no name on this machine.
-    pub namespaces: BTreeMap<String, Namespace>,
-    /// The engine.
-    pub engine: EngineChoice,
-    /// Which datagrams are measured. The socket engine binds to its destination port.
-    pub filter: Filter,
-    /// Linear bins for inter-arrival times.
-    pub bins: Option<Bins>,
-    /// The most flows that are measured.
-    pub flows: u16,
-    /// Also take frames that are addressed to other machines.
-    pub promiscuous: bool,
-    /// Let measured datagrams go on to the stack (the kernel engine would end them).
-    pub pass: bool,
-    /// The CPUs that the receiving thread may run on; none: the system's choice. Several threads have one each, in turn.
-    pub cores: Vec<u16>,
-    /// How many threads receive, each with a queue of its own: 0 and 1 are one.
-    pub queues: u16,
-    /// How frames go between the driver and the engine, where that can be chosen.
-    pub xdp_mode: XdpModeChoice,
-    /// Whether its threads serve the card's queues themselves, where the engine can do that.
-    pub busy_poll: bool,
-    /// How it competes for a CPU.
-    pub priority: PriorityChoice,
-    /// Stop after this time.
-    pub time: Option<Nanos>,
-    /// Stop after this many frames.
-    pub count: Option<u64>,
-    /// The length of intervals.
-    pub interval: Nanos,
-    /// How long to wait for the link of the interface.
-    pub link_timeout: Nanos,
-    /// What becomes of it when the link goes down.
-    pub on_link_down: OnLinkDown,
-    /// Who stamps what is received.
-    pub timestamps: TimestampsChoice,
-    /// Wait for senders on other hosts.
-    pub listen: Option<Listen>,
-    /// The caller vouches that the senders read the clock of this host.
-    pub same_clock: bool,
-    /// Probes of other tools that are read beside Wirebeat's own. With none, a log has those of its tool.
-    pub codecs: Vec<Codec>,
-    /// A line for each packet, in the form of another tool.
-    pub log: Option<LogRequest>,
-    /// Keeps the frames that arrive.
-    pub capture: Option<CaptureOptions>,
-    /// A row for each packet.
-    pub packet_log: Option<PacketLogRequest>,
-    /// Ends when the capture has all that it is to hold.
-    pub ends_with_capture: bool,
-    /// Multicast groups to join while receiving.
-    pub groups: Vec<Group>,
-}
-
-/// A log in the form of another tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogRequest {
-    /// Whose form it has.
-    pub form: LogForm,
-    /// The file, which is written over if it is there; `None`: standard output.
-    pub file: Option<PathBuf>,
-}
-
-impl LogRequest {
-    /// Which packets have a line: those with the probes that are asked for, or with the tool's own, and Wirebeat's.
-    fn options(&self, request: &ReceiveRequest) -> PacketLogOptions {
-        let own = self.form.codec().filter(|_| request.codecs.is_empty());
-        let codecs = request.codecs.iter().copied().chain(own).chain([Codec::Wirebeat]);
-        let lines = LineOptions { codecs: codecs.collect(), filter: request.filter };
-        PacketLogOptions { form: self.form, file: self.file.clone(), overwrite: true, lines }
-    }
-}
-
-impl ReceiveRequest {
-    /// The logs of packets that are asked for, each with what is wanted of frames for it.
-    fn logs(&self) -> Vec<PacketLogOptions> {
-        let rows = self.packet_log.iter().map(|log| log.options.clone());
-        rows.chain(self.log.iter().map(|log| log.options(self))).collect()
-    }
-
-    /// The probes of other tools that `engine` measures: those that are asked for, or of the tool whose log is written.
-    fn measured(&self, engine: Engine) -> Vec<Codec> {
-        let of_log = self.log.as_ref().and_then(|log| log.form.codec());
-        let of_log = of_log.filter(|_| self.codecs.is_empty() && engine.can(Ability::Codecs));
-        self.codecs.iter().copied().chain(of_log).collect()
-    }
-}
-
-/// How a receiver listens for senders.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listen {
-    /// Where.
-    pub address: SocketAddr,
-    /// The key that a sender has to know; needed unless the address is a loopback one.
-    pub key: Option<KeySource>,
-    /// End after the first sender has been served.
-    pub once: bool,
-    /// What is sent for senders, who must know a key then; `None`: nothing.
-    pub allow_send: Option<Grant>,
-}
+use abilities::{check_abilities, engine, fits};
+pub use request::{Listen, LogRequest, ReceiveRequest};
 
 /// The kernel numbers the loopback interface of each network namespace so.
 const LOOPBACK_INDEX: u32 = 1;
@@ -188,8 +73,12 @@ pub fn receive(
 ) -> Result<Report, RunError> {
     Cpus::here().check("the receiver", &request.cores)?;
     let mut port = find(request)?;
-    let Choice { engine, reason } =
-        timestamps::engine(&port, engine(request, &port)?, request.timestamps)?;
+    let mut choice = timestamps::engine(&port, engine(request, &port)?, request.timestamps)?;
+    if request.listen.is_none() {
+        let fits = |engine| fits(request, engine);
+        choice = engines::settle_receiver(&port, choice, fits)?;
+    }
+    let Choice { engine, reason } = choice;
     port.engine_reason = reason;
     if let Some(why) = port.engine_reason.unexpected() {
         observer.notice(&format!("the engine '{}' receives: {why}", engine.name()));
@@ -217,6 +106,7 @@ pub fn receive(
     let (started, cpu, begun) = (SystemTime::now(), CpuTimes::now(), MonotonicClock.now());
     let logged = MeterFacts::new(&config, request.queues);
     let of_clocks = |day: &DayClock| clocks(request, (&port, &codecs), day);
+    check_delays(request, &of_clocks(&day))?;
     let relation = clock_relation(of_clocks(&day));
     let captures = captures(request);
     let engines = [engine];
@@ -298,6 +188,19 @@ pub fn receive(
     told.iter().for_each(|interval| observer.interval(interval));
     report.exit_code = report.verdict.exit().and(outputs).code();
     Ok(report)
+}
+
+/// That a selection by delay has delays to select by.
+fn check_delays(request: &ReceiveRequest, clocks: &Clocks) -> Result<(), RunError> {
+    let asks = request.capture.as_ref().is_some_and(CaptureOptions::selects_by_delay);
+    match clocks {
+        Clocks::Unbounded(_) if asks => Err(RunError::usage(fault!(
+            "the selection asks for 'delay', which is not known here: nothing says how the senders' clock relates to that of \
+             this host";
+            "give --same-clock where all senders are on this host, or select by 'gap' or by what was found"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The capture that is asked for, if one is.
@@ -453,111 +356,6 @@ pub(crate) fn find(request: &ReceiveRequest) -> Result<ResolvedPort, RunError> {
         port.link = Some(link.map_err(|error| RunError::usage(error.fault()))?);
     }
     Ok(port)
-}
-
-/// The engine for it.
-fn engine(request: &ReceiveRequest, port: &ResolvedPort) -> Result<Choice, RunError> {
-    let mut instead = engines::without_ethernet(port);
-    let able = |engine: Engine| {
-        // the lines of other tools' packets come from every engine, their measurement does not
-        ((request.codecs.is_empty() && request.log.is_none()) || engine.can(Ability::Codecs))
-            && (request.queues <= 1 || engine.can(Ability::ReceiveQueues))
-    };
-    let engine = match request.engine.engine() {
-        Some(engine) => {
-            engines::check_ethernet(port, engine)?;
-            return Ok(Choice { engine, reason: EngineReason::Named });
-        }
-        None if port.link.is_none() || instead.is_some() => fastest(|engine| !engine.needs_link()),
-        None => fastest(able),
-    };
-    if !engine.needs_link() && port.link.is_some() {
-        instead.get_or_insert_with(|| {
-            "this process may not read frames from interfaces (CAP_NET_RAW); as root it can"
-                .to_owned()
-        });
-    }
-    let reason = instead.map_or(EngineReason::Fastest, EngineReason::Instead);
-    Ok(Choice { engine, reason })
-}
-
-/// That the engine can do what is asked of a receiver.
-fn check_abilities(
-    request: &ReceiveRequest,
-    port: &ResolvedPort,
-    engine: Engine,
-) -> Result<(), RunError> {
-    let use_one = |of: fn(Engine) -> bool| {
-        format!("use the engine {}", Engine::names(|engine| engine.has_network() && of(engine)))
-    };
-    if !engine.has_network() || !engine.can(Ability::Receive) {
-        let what = format!("the engine '{engine}' has no network to receive from");
-        return Err(RunError::usage(what).hint(use_one(|engine| engine.can(Ability::Receive))));
-    }
-    if engine.needs_link() && port.link.is_none() {
-        let what = format!("the {engine} engine receives on an interface");
-        return Err(RunError::usage(what).hint("give one with --interface"));
-    }
-    if !request.codecs.is_empty() && !engine.can(Ability::Codecs) {
-        let what = format!("the {engine} engine reads Wirebeat's own probes only");
-        let hint = use_one(|engine| engine.can(Ability::Codecs));
-        return Err(RunError::usage(what).hint(format!("{hint} for --codec")));
-    }
-    let passes = engine.can(Ability::PassOnRequest) || engine.can(Ability::PassAlways);
-    if request.capture.is_some() && request.pass && !passes && engine.needs_link() {
-        let what = format!(
-            "the {engine} engine keeps frames from the programs of this host, and sees those with probes alone"
-        );
-        let hint =
-            use_one(|engine| engine.can(Ability::PassOnRequest) || engine.can(Ability::PassAlways));
-        return Err(RunError::usage(what).hint(format!("{hint} to capture")));
-    }
-    check_queues(request, engine)?;
-    let chosen = request.xdp_mode != XdpModeChoice::Auto || request.busy_poll;
-    if chosen && !engine.can(Ability::ChooseXdpMode) {
-        let what = format!("the {engine} engine has no AF_XDP sockets");
-        let hint = use_one(|engine| engine.can(Ability::ChooseXdpMode));
-        return Err(RunError::usage(what).hint(format!("{hint} for --xdp-mode and --busy-poll")));
-    }
-    let Filter { source, source_port, .. } = request.filter;
-    if !engine.can(Ability::SeeHeaders) && (source.is_some() || source_port.is_some()) {
-        let what =
-            format!("the engine '{engine}' takes what is sent to its port, wherever it comes from");
-        let hint = use_one(|engine| engine.can(Ability::SeeHeaders));
-        return Err(
-            RunError::usage(what).hint(format!("{hint} to choose by --source or --source-port"))
-        );
-    }
-    Ok(())
-}
-
-/// That several queues can do what is asked of a receiver.
-fn check_queues(request: &ReceiveRequest, engine: Engine) -> Result<(), RunError> {
-    let queues = request.queues;
-    if queues <= 1 {
-        return Ok(());
-    }
-    let most = PortSpec::RECEIVE_QUEUES_MAX;
-    if queues > most {
-        let what = format!("a receiver has {most} queues at the most, and --queues says {queues}");
-        return Err(RunError::usage(what));
-    }
-    if !engine.can(Ability::ReceiveQueues) {
-        let able = Engine::names(|engine| engine.can(Ability::ReceiveQueues));
-        let what = match engine.can(Ability::MeterInKernel) {
-            true => format!("the {engine} engine meters on the CPUs that frames arrive at"),
-            false => format!("the {engine} engine receives by one queue"),
-        };
-        let hint = format!("use the engine {able} for --queues, or leave that out");
-        return Err(RunError::usage(what).hint(hint));
-    }
-    match request.count {
-        Some(_) => {
-            let what = "--count goes with one queue, as only that has frames in their order";
-            Err(RunError::usage(what).hint("leave --queues out"))
-        }
-        None => Ok(()),
-    }
 }
 
 /// Opens the receiver that a request means.

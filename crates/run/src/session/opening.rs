@@ -1,5 +1,6 @@
 //! Opening the ports of a run: receivers first, then senders, what was recorded, and the watches on their links.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use wirebeat_capture::packet_log::{ClockRelation, LoggedRun};
@@ -19,7 +20,7 @@ use crate::placement::Seat;
 use crate::ports::ResolvedPort;
 use crate::queues::{self, Queues};
 use crate::replay::{Opened, Recording, ReplayPolicy, Replaying, shared};
-use crate::tapping::{Keeping, KeptRun, PortCapture, WantedFrames};
+use crate::tapping::{self, Keeping, KeptRun, PortCapture, WantedFrames};
 use crate::timestamps;
 use crate::transmit::{self, TxWorker};
 
@@ -146,9 +147,16 @@ impl Running<'_> {
             .enumerate()
             .filter_map(|(place, port)| {
                 let spec = port.spec.capture.as_ref()?;
-                Some(PortCapture::of(place, spec, self.lab.options.path(&spec.file)))
+                let file = self.lab.options.path(&spec.file);
+                let file = if spec.overwrite { file } else { self.of_this_run(file) };
+                Some(PortCapture::of(place, spec, file))
             })
             .collect()
+    }
+
+    /// What a file is called that this run writes, if it is called so in the first run of the lab.
+    fn of_this_run(&self, file: PathBuf) -> PathBuf {
+        tapping::of_run(file, self.lab.runs_with_files + 1)
     }
 
     /// What is known of the run for those who keep its frames.
@@ -197,8 +205,13 @@ impl Running<'_> {
                 clocks: ClockRelation::Same,
                 meters: (0..self.lab.ports.len()).map(meter).collect(),
             };
-            keeping.log(&self.kept(), &request.options, &logged)?;
+            let mut options = request.options.clone();
+            if !options.overwrite {
+                options.file = options.file.map(|file| self.of_this_run(file));
+            }
+            keeping.log(&self.kept(), &options, &logged)?;
         }
+        self.lab.runs_with_files += 1;
         self.open.keeping = Some(keeping);
         Ok(())
     }

@@ -177,6 +177,18 @@ impl PortCapture {
         }
         Ok(())
     }
+
+    /// The same, of an engine that was chosen for this process: where a faster one sees them, rights are missing.
+    fn check_chosen(&self, port: &ResolvedPort, engine: Engine) -> Result<(), RunError> {
+        let why = port.engine_reason.unexpected().filter(|_| port.link.is_some());
+        self.check(port, engine).map_err(|fault| match why {
+            Some(why) => RunError::machine(fault!(
+                "frames of {} cannot be captured: {why}", port.interface();
+                "run as root, or give the program CAP_NET_RAW"
+            )),
+            None => RunError::usage(fault),
+        })
+    }
 }
 
 /// A packet log that is asked for.
@@ -288,8 +300,8 @@ impl Keeping {
         let mut wanted = vec![[None; 2]; run.ports.len()];
         for (number, capture) in captures.iter().enumerate() {
             let (place, port) = (capture.place, &run.ports[capture.place]);
-            let checked = capture.check(port, run.engines[place]);
-            let checked = checked.and_then(|()| capture.options.check());
+            capture.check_chosen(port, run.engines[place])?;
+            let checked = capture.options.check();
             checked.and_then(|()| alone(&captures[..number], capture)).map_err(|fault| {
                 RunError::usage(fault.at(format!("the capture{}", run.of_port(place))))
             })?;
@@ -405,7 +417,8 @@ impl Keeping {
             frames: result.written.frames,
             bytes: result.written.bytes,
             filtered: result.written.filtered,
-            lost: lost(described.place),
+            lost: lost(described.place) + result.written.lost,
+            removed: result.written.removed,
             timestamps: described.timestamps,
             error: result.error.map(|error| error.to_string()),
         };
@@ -420,6 +433,23 @@ pub(crate) fn set_exit_code(report: &mut Report) {
     }
 }
 
+/// The file of a run of a lab by its number: that which is asked for, and from the second run on with the number before its
+/// ending, so that no run takes the file of another. A pipe or a device is there for all of them.
+pub(crate) fn of_run(file: PathBuf, run: u32) -> PathBuf {
+    /// Endings that stand behind the number, the longest first.
+    const ENDINGS: [&str; 7] =
+        [".pcapng.zst", ".pcap.zst", ".csv.zst", ".pcapng", ".pcap", ".parquet", ".csv"];
+    let is_other = std::fs::metadata(&file).is_ok_and(|about| !about.is_file());
+    let Some(name) = file.file_name().filter(|_| run > 1 && !is_other) else { return file };
+    let name = name.to_string_lossy();
+    if name == "-" {
+        return file;
+    }
+    let ending = ENDINGS.into_iter().find(|ending| name.ends_with(ending)).unwrap_or_default();
+    let stem = name.strip_suffix(ending).unwrap_or(&name);
+    file.with_file_name(format!("{stem}_run{run}{ending}"))
+}
+
 /// That no capture before it writes the same file.
 fn alone(before: &[PortCapture], capture: &PortCapture) -> Result<(), Fault> {
     let file = &capture.options.file;
@@ -432,14 +462,27 @@ fn alone(before: &[PortCapture], capture: &PortCapture) -> Result<(), Fault> {
     }
 }
 
-/// Refuses captures that no machine can make.
-pub(crate) fn check(ports: &[ResolvedPort], options: &Options) -> Result<(), RunError> {
+/// Refuses captures that no machine can make. Selections know the flows of `program`.
+pub(crate) fn check(
+    ports: &[ResolvedPort],
+    program: &Program,
+    options: &Options,
+) -> Result<(), RunError> {
+    let flows = program.flows.iter().map(|flow| (flow.id, flow.name.clone())).collect();
+    let opening = Opening { flows, ..Opening::default() };
     let mut captures: Vec<PortCapture> = Vec::new();
     for (place, port) in ports.iter().enumerate() {
         let Some(spec) = &port.spec.capture else { continue };
         let capture = PortCapture::of(place, spec, options.path(&spec.file));
         let seen = port.spec.engine.engine().map_or(Ok(()), |engine| capture.check(port, engine));
         let checked = seen.and_then(|()| capture.options.check());
+        let interface = Interface {
+            port: Some(port.name.clone()),
+            name: port.spec.interface.clone(),
+            ..Interface::default()
+        };
+        let opening = Opening { interfaces: vec![interface], ..opening.clone() };
+        let checked = checked.and_then(|()| capture.options.check_names(&opening));
         let checked = checked.and_then(|()| alone(&captures, &capture));
         let of = format!("the capture of port '{}'", port.name);
         checked.map_err(|fault| RunError::usage(fault.at(of)))?;
@@ -477,6 +520,7 @@ pub(crate) fn options_of(spec: &CaptureSpec, file: PathBuf) -> CaptureOptions {
             CaptureComments::None => Some(Comments::None),
         },
         overwrite,
+        overwrite_by: Some("'overwrite: true'"),
         ..CaptureOptions::default()
     }
 }
@@ -516,6 +560,21 @@ impl UnixClock for VirtualDay {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_run_of_a_lab_has_a_file_of_its_own() {
+        for (file, second) in [
+            ("out.pcapng", "out_run2.pcapng"),
+            ("d.x/a.b.pcap.zst", "d.x/a.b_run2.pcap.zst"),
+            ("run.csv.zst", "run_run2.csv.zst"),
+            ("out", "out_run2"),
+            ("-", "-"),
+            ("/dev/null", "/dev/null"),
+        ] {
+            assert_eq!(of_run(file.into(), 1), PathBuf::from(file));
+            assert_eq!(of_run(file.into(), 2), PathBuf::from(second));
+        }
+    }
 
     #[test]
     fn two_who_want_frames_get_what_each_of_them_wants() {

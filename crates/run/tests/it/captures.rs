@@ -10,7 +10,9 @@ use std::thread;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use wirebeat_report::model::{Capture, End, Report};
+use wirebeat_run::{Lab, Options, Silent, Stop};
 use wirebeat_testbed::{Capability, Testbed, require};
+use wirebeat_traffic::scenario::Scenario;
 use wirebeat_wire::datagram::Datagram;
 use wirebeat_wire::probe::Probe;
 
@@ -249,6 +251,25 @@ fn what_cannot_be_kept_is_refused_beforehand() {
         assert!(error.contains(said), "{error}");
         assert!(!Path::new("x.pcapng").exists());
     }
+}
+
+/// The second run of a lab was refused, because the file of the first was there.
+#[test]
+fn each_run_of_a_lab_has_a_file_of_its_own() {
+    let file = Scratch::new("runs");
+    let second = file.path().with_file_name(
+        file.path().file_name().unwrap().to_str().unwrap().replace(".pcapng", "_run2.pcapng"),
+    );
+    let _ = fs::remove_file(&second);
+    let text = scenario(Engine::Loopback, "", &capture(file.path(), ""));
+    let scenario = Scenario::from_yaml(&text, "test").unwrap();
+    let mut lab = Lab::open(&scenario, Options::default()).unwrap();
+    for _ in 0..2 {
+        let flows = scenario.flows.clone();
+        balanced(&lab.run(flows, scenario.run.time, &mut Silent, &Stop::new()).unwrap());
+    }
+    assert_eq!([read(file.path()).len(), read(&second).len()], [450, 450]);
+    fs::remove_file(&second).unwrap();
 }
 
 /// With `overwrite` the file of the run before goes.
