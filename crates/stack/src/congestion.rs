@@ -4,7 +4,7 @@
 //! Functions of a session's state and the present time; when there is a loss is decided in [`crate::recovery`].
 
 use crate::profile::{Congestion, Profile};
-use crate::tcb::{Marks, Tcb};
+use crate::tcb::{Marks, Phase, Tcb};
 use crate::tick::Tick;
 
 /// CUBIC's factor of decrease, in tenths (RFC 9438 §4.6).
@@ -13,7 +13,7 @@ const BETA: u64 = 7;
 const C: f64 = 0.4;
 /// Milliseconds of a tick.
 const TICK_MS: f64 = 0.065_536;
-/// In `cubic_k`: no epoch has begun.
+/// As K: no epoch of avoidance has begun.
 const NO_EPOCH: u32 = u32::MAX;
 /// The window never grows beyond this: more cannot be announced by a peer (RFC 7323 §2.3).
 const CWND_MAX: u32 = 1 << 30;
@@ -22,7 +22,7 @@ impl Tcb {
     /// Sets the window of a session that begins. `None` is a window that never limits.
     pub(crate) fn congestion_start(&mut self, profile: &Profile) {
         self.ssthresh = u32::MAX;
-        self.cubic_k = NO_EPOCH;
+        self.phase.b = NO_EPOCH;
         self.cubic_max = 0;
         self.cwnd = match profile.congestion {
             Congestion::None => CWND_MAX,
@@ -43,7 +43,7 @@ impl Tcb {
                 let cwnd = u64::from(self.cwnd);
                 let gives_way = self.cwnd < self.cubic_max;
                 self.cubic_max = if gives_way { cwnd * (10 + BETA) / 20 } else { cwnd } as u32;
-                self.cubic_k = NO_EPOCH;
+                self.phase.b = NO_EPOCH;
                 (u64::from(flight) * BETA / 10) as u32
             }
         }
@@ -78,25 +78,25 @@ impl Tcb {
     /// Congestion avoidance of RFC 9438 §4.2 to §4.5.
     fn cubic_ack(&mut self, acked: u32, now: Tick) {
         let mss = f64::from(self.mss.max(1));
-        if self.cubic_k == NO_EPOCH {
-            self.cubic_epoch = now.0;
-            self.cubic_estimate = self.cwnd;
+        if self.phase.b == NO_EPOCH {
+            self.phase.a = now.0;
+            self.phase.c = self.cwnd;
             self.cubic_max = self.cubic_max.max(self.cwnd);
             // K = cbrt((W_max - cwnd) / C) seconds, here in milliseconds: cbrt of the same times 10^9.
             let segments = u64::from(self.cubic_max - self.cwnd) / u64::from(self.mss.max(1));
-            self.cubic_k = cube_root(segments * 10 / 4 * 1_000_000_000) as u32;
+            self.phase.b = cube_root(segments * 10 / 4 * 1_000_000_000) as u32;
         }
-        let elapsed = f64::from(now.since(Tick(self.cubic_epoch))) * TICK_MS;
+        let elapsed = f64::from(now.since(Tick(self.phase.a))) * TICK_MS;
         let cubic = |ms: f64| {
-            let seconds = (ms - f64::from(self.cubic_k)) / 1e3;
+            let seconds = (ms - f64::from(self.phase.b)) / 1e3;
             C * seconds * seconds * seconds * mss + f64::from(self.cubic_max)
         };
         let cwnd = f64::from(self.cwnd);
         // What NewReno would have with the same decrease: 3 (1 - β) / (1 + β) segments per round trip, and one once it is
         // where it was before the loss.
-        let alpha = if self.cubic_estimate < self.cubic_max { 3.0 * 0.3 / 1.7 } else { 1.0 };
-        let estimate = f64::from(self.cubic_estimate) + alpha * mss * f64::from(acked) / cwnd;
-        self.cubic_estimate = (estimate as u32).max(self.cubic_estimate).min(CWND_MAX);
+        let alpha = if self.phase.c < self.cubic_max { 3.0 * 0.3 / 1.7 } else { 1.0 };
+        let estimate = f64::from(self.phase.c) + alpha * mss * f64::from(acked) / cwnd;
+        self.phase.c = (estimate as u32).max(self.phase.c).min(CWND_MAX);
         let rtt = f64::from(self.smoothed_rtt()) / 1e3;
         let grown = if cubic(elapsed) < estimate {
             estimate
@@ -110,8 +110,7 @@ impl Tcb {
 
     /// Begins recovery with what is outstanding.
     pub(crate) fn prr_start(&mut self) {
-        (self.prr_delivered, self.prr_out) = (0, 0);
-        self.prr_flight = self.outstanding().max(1);
+        self.phase = Phase { a: 0, b: 0, c: self.outstanding().max(1) };
     }
 
     /// The window in recovery after `delivered` bytes more have left the network, of which `pipe` are in it (RFC 6937 §3.1, with
@@ -120,13 +119,13 @@ impl Tcb {
         if profile.congestion == Congestion::None {
             return;
         }
-        self.prr_delivered = self.prr_delivered.saturating_add(delivered);
+        self.phase.a = self.phase.a.saturating_add(delivered);
         let may_send = if pipe > self.ssthresh {
-            let share = u64::from(self.prr_delivered) * u64::from(self.ssthresh);
-            let due = share.div_ceil(u64::from(self.prr_flight)).min(u64::from(CWND_MAX)) as u32;
-            due.saturating_sub(self.prr_out)
+            let share = u64::from(self.phase.a) * u64::from(self.ssthresh);
+            let due = share.div_ceil(u64::from(self.phase.c)).min(u64::from(CWND_MAX)) as u32;
+            due.saturating_sub(self.phase.b)
         } else {
-            let behind = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
+            let behind = self.phase.a.saturating_sub(self.phase.b).max(delivered);
             (self.ssthresh - pipe).min(behind.saturating_add(self.mss.into()))
         };
         self.cwnd = pipe.saturating_add(may_send).min(CWND_MAX);
@@ -137,6 +136,7 @@ impl Tcb {
         if profile.congestion != Congestion::None {
             self.cwnd = self.ssthresh.min(CWND_MAX);
             self.bytes_acked = 0;
+            self.phase.b = NO_EPOCH;
         }
     }
 
@@ -145,6 +145,7 @@ impl Tcb {
         if profile.congestion != Congestion::None {
             self.cwnd = self.mss.into();
             self.bytes_acked = 0;
+            self.phase.b = NO_EPOCH;
         }
     }
 
@@ -152,7 +153,7 @@ impl Tcb {
     pub(crate) fn congestion_idle(&mut self, profile: &Profile) {
         if profile.congestion != Congestion::None {
             self.cwnd = self.cwnd.min(profile.initial_cwnd(self.mss));
-            self.cubic_k = NO_EPOCH;
+            self.phase.b = NO_EPOCH;
         }
     }
 }
@@ -231,7 +232,7 @@ mod tests {
             (0..acks).for_each(|_| tcb.congestion_ack(&profile, 1000, Tick::at(now)));
             at.insert(round, tcb.cwnd);
         }
-        assert!((8_900..9_200).contains(&tcb.cubic_k), "{}", tcb.cubic_k);
+        assert!((8_900..9_200).contains(&tcb.phase.b), "{}", tcb.phase.b);
         assert!((985_000..1_005_000).contains(&at[&90]), "{}", at[&90]);
         assert!((1_270_000..1_310_000).contains(&at[&180]), "{}", at[&180]);
     }
@@ -246,7 +247,7 @@ mod tests {
         // Half of what is delivered may be sent while more is in the network than the threshold.
         tcb.prr_ack(&profile, 10_000, 90_000);
         assert_eq!(tcb.cwnd, 95_000);
-        tcb.prr_out = 5_000;
+        tcb.phase.b = 5_000;
         tcb.prr_ack(&profile, 10_000, 85_000);
         assert_eq!(tcb.cwnd, 90_000);
         // Below the threshold slow start fills it again.

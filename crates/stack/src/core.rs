@@ -15,7 +15,7 @@ use crate::ranges::Ranges;
 use crate::segment::{Flags, Outgoing, Segment, Tuple};
 use crate::seq::Seq;
 use crate::slab::{NONE, Slab};
-use crate::tcb::Tcb;
+use crate::tcb::{Marks, Tcb};
 use crate::tick::{Tick, micros};
 use crate::wheel::Wheel;
 
@@ -272,12 +272,15 @@ impl Core {
 
     /// Sees to it that the wheel calls `node` by its next deadline.
     #[inline]
-    pub fn arm(&mut self, node: u32, tcb: &Tcb) {
-        if let Some(deadline) = tcb.deadline()
-            && !self.fault(Fault::LostTimer)
-        {
-            self.wheel.arm(node, deadline);
+    pub fn arm(&mut self, node: u32, tcb: &mut Tcb) {
+        let Some(deadline) = tcb.deadline() else { return };
+        // Known from the session itself, the wheel's own memory is not touched.
+        if tcb.has(Marks::ARMED) && tcb.wheel_at.is_due(deadline) || self.fault(Fault::LostTimer) {
+            return;
         }
+        tcb.set(Marks::ARMED);
+        tcb.wheel_at = deadline;
+        self.wheel.arm(node, deadline);
     }
 }
 

@@ -267,7 +267,7 @@ impl Tcb {
             }
         }
         if self.has(Marks::RECOVERY) && profile.congestion != Congestion::None {
-            self.prr_out = self.prr_out.saturating_add(range.len());
+            self.phase.b = self.phase.b.saturating_add(range.len());
         }
         if self.timer != Timer::Retransmit {
             if self.timer == Timer::KeepAlive {

@@ -83,6 +83,8 @@ impl Marks {
     pub const ECN_RECOVERY: Marks = Marks(1 << 19);
     /// The session was opened by the peer.
     pub const PASSIVE: Marks = Marks(1 << 20);
+    /// The wheel calls at `wheel_at`.
+    pub const ARMED: Marks = Marks(1 << 21);
 }
 
 /// What the retransmission timer is for at present.
@@ -170,20 +172,27 @@ pub struct Tcb {
     pub(crate) unread: u32,
     /// The largest window that the peer announced.
     pub(crate) max_wnd: u32,
-    /// Proportional rate reduction (RFC 6937 §3).
-    pub(crate) prr_delivered: u32,
-    pub(crate) prr_out: u32,
-    pub(crate) prr_flight: u32,
-    /// CUBIC (RFC 9438 §4.1): bytes; microseconds on their circle; milliseconds; bytes.
+    /// When the wheel calls, if it is armed.
+    pub(crate) wheel_at: Tick,
+    pub(crate) phase: Phase,
+    /// The window before the last reduction, in bytes (RFC 9438 §4.1).
     pub(crate) cubic_max: u32,
-    pub(crate) cubic_epoch: u32,
-    pub(crate) cubic_k: u32,
     pub(crate) timer: Timer,
     pub(crate) backoff: u8,
     pub(crate) retries: u8,
     /// Segments in order since the last acknowledgment went.
     pub(crate) unacked: u8,
-    pub(crate) cubic_estimate: u32,
+}
+
+/// What congestion control counts in the phase it is in, three numbers each. Recovery and avoidance exclude each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// In recovery: bytes delivered since it began (RFC 6937 §3). In avoidance: the tick in which it began.
+    pub(crate) a: u32,
+    /// In recovery: bytes sent since it began. In avoidance: CUBIC's K in milliseconds (RFC 9438 §4.2).
+    pub(crate) b: u32,
+    /// In recovery: bytes that were outstanding when it began. In avoidance: what NewReno's window would be, in bytes.
+    pub(crate) c: u32,
 }
 
 // Three lines of 64 bytes, and no more: at ten million sessions each line is 640 MB.
@@ -246,17 +255,13 @@ impl Tcb {
         last_sent: Tick(0),
         unread: 0,
         max_wnd: 0,
-        prr_delivered: 0,
-        prr_out: 0,
-        prr_flight: 0,
+        wheel_at: Tick(0),
+        phase: Phase { a: 0, b: 0, c: 0 },
         cubic_max: 0,
-        cubic_epoch: 0,
-        cubic_k: 0,
         timer: Timer::Idle,
         backoff: 0,
         retries: 0,
         unacked: 0,
-        cubic_estimate: 0,
     };
 
     #[inline]

@@ -9,7 +9,7 @@ use wirebeat_units::Nanos;
 
 impl Tcb {
     /// What the main timer has to be for now.
-    pub(crate) fn timer_needed(&self, core: &Core, is_queued: bool) -> Timer {
+    pub(crate) fn timer_needed(&self, core: &Core) -> Timer {
         let profile = core.profile(self.profile);
         if self.outstanding() > 0 {
             return Timer::Retransmit;
@@ -18,9 +18,8 @@ impl Tcb {
             return Timer::Idle;
         }
         if self.unsent() > 0 || self.owes_fin() {
-            // It is about to be sent, or the peer's window does not take it.
-            let waits = !is_queued && !core.fault(Fault::NoPersist);
-            return if waits { Timer::Persist } else { Timer::Idle };
+            // It had its turn: the peer's window does not take it.
+            return if core.fault(Fault::NoPersist) { Timer::Idle } else { Timer::Persist };
         }
         match (self.state, profile.keep_alive) {
             (State::FinWait2, _) if profile.fin_wait_2 > Nanos::ZERO => Timer::FinWait2,
@@ -32,7 +31,11 @@ impl Tcb {
     /// Sets the main timer for what is needed now, and sees to it that the wheel calls. To be called when a session was touched.
     #[inline]
     pub(crate) fn settle<A: Application>(&mut self, core: &mut Core, cx: &Context<'_, A>) {
-        let needed = self.timer_needed(core, core.ready.has(cx.node));
+        if core.ready.has(cx.node) {
+            // It has its turn to send before long, and is settled then.
+            return;
+        }
+        let needed = self.timer_needed(core);
         if needed != self.timer {
             self.timer = needed;
             let profile = core.profile(self.profile);
@@ -58,6 +61,7 @@ impl Tcb {
         core: &mut Core,
         cx: &mut Context<'_, A>,
     ) -> Fate {
+        self.clear(Marks::ARMED);
         if self.has(Marks::ACK_DELAYED) && self.ack_timer_at.is_due(cx.tick) {
             self.clear(Marks::ACK_DELAYED);
             self.acks_owed = self.acks_owed.max(1);

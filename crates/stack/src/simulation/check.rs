@@ -125,23 +125,23 @@ impl Watch {
         {
             holds!("reassembly", is_after(first.start, tcb.rcv_nxt), (tcb, first));
         }
-        // Timers are set if and only if they are needed, and the wheel knows of them.
+        // Timers are set if and only if they are needed, and the wheel knows of them. Who waits for a buffer is settled in its
+        // turn.
         let is_queued = core.ready.has(at);
-        let needed = tcb.timer_needed(core, is_queued);
-        // Who waits for a buffer sets its timer in its turn, unless something is outstanding.
-        holds!(
-            "timer",
-            tcb.timer == needed || is_queued && needed != Timer::Retransmit,
-            (tcb, needed)
-        );
-        if let Some(deadline) = tcb.deadline() {
-            let armed = core.wheel.armed(at);
+        let (needed, armed) = (tcb.timer_needed(core), core.wheel.armed(at));
+        holds!("timer", is_queued || tcb.timer == needed, (tcb, needed));
+        if let Some(deadline) = tcb.deadline().filter(|_| !is_queued) {
             holds!(
                 "wheel",
                 armed.is_some_and(|armed| armed.is_due(deadline)),
                 (tcb, deadline, armed)
             );
         }
+        holds!(
+            "armed",
+            tcb.has(Marks::ARMED) == armed.is_some() && armed.is_none_or(|it| it == tcb.wheel_at),
+            (tcb, armed)
+        );
         // Karn: what is timed was not sent before the last time that something was sent again.
         let again = self.sent.get(&tcb.user).and_then(|(_, again)| *again);
         let after = |again: u32| (tcb.rtt_start.wrapping_sub(again) as i32) >= 0;

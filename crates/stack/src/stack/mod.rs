@@ -270,7 +270,9 @@ impl Stack {
                 *node = self.index.touch(*hash).unwrap_or(NONE);
             }
             for node in nodes {
-                std::hint::black_box(self.sessions.get(node).map(|tcb| (tcb.snd_una, tcb.srtt)));
+                std::hint::black_box(
+                    self.sessions.get(node).map(|tcb| (tcb.snd_una, tcb.srtt, tcb.user)),
+                );
             }
             for (segment, hash) in segments.iter().flatten() {
                 self.segment(now, segment, *hash, app);
