@@ -78,6 +78,12 @@ impl Ready {
         self.queue.rotate_right(1);
     }
 
+    /// The nodes that come next.
+    #[inline]
+    pub fn upcoming(&self) -> impl Iterator<Item = u32> {
+        self.queue.iter().copied()
+    }
+
     #[inline]
     pub fn has(&self, node: u32) -> bool {
         self.queued.get(node as usize / 64).is_some_and(|word| word & 1 << (node % 64) != 0)
@@ -122,6 +128,8 @@ pub(crate) struct Core {
     timestamp_offset: u32,
     identification: u16,
     faults: Faults,
+    #[cfg(test)]
+    first_seq: Option<Seq>,
 }
 
 impl Core {
@@ -151,6 +159,8 @@ impl Core {
             timestamp_offset: siphash(seed, &[5]) as u32,
             identification: 0,
             faults: Faults::default(),
+            #[cfg(test)]
+            first_seq: None,
         }
     }
 
@@ -162,6 +172,12 @@ impl Core {
     #[cfg(test)]
     pub fn plant(&mut self, faults: Faults) {
         self.faults = faults;
+    }
+
+    /// Has sequence numbers begin so that they soon go over the end of the circle.
+    #[cfg(test)]
+    pub fn near_the_end(&mut self) {
+        self.first_seq = Some(Seq(u32::MAX - 20_000));
     }
 
     /// Whether a fault was planted, which only the simulation does.
@@ -196,6 +212,10 @@ impl Core {
         let ([a, b], [c, d]) = (words(tuple.local), words(tuple.remote));
         let ports = u64::from(tuple.local_port) << 16 | u64::from(tuple.remote_port);
         let function = siphash(self.secret, &[a, b, c, d, ports]) as u32;
+        #[cfg(test)]
+        if let Some(first) = self.first_seq {
+            return first.plus(function % 20_000);
+        }
         Seq(function.wrapping_add((now.get() / 4_000) as u32))
     }
 

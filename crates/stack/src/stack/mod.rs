@@ -269,15 +269,17 @@ impl Stack {
             for (node, (_, hash)) in nodes.iter_mut().zip(segments.iter().flatten()) {
                 *node = self.index.touch(*hash).unwrap_or(NONE);
             }
-            for node in nodes {
-                std::hint::black_box(
-                    self.sessions.get(node).map(|tcb| (tcb.snd_una, tcb.srtt, tcb.user)),
-                );
-            }
+            nodes.into_iter().for_each(|node| self.touch(node));
             for (segment, hash) in segments.iter().flatten() {
                 self.segment(now, segment, *hash, app);
             }
         }
+    }
+
+    /// Reads each line of a session, if `node` is one, so that the processor has it when it is needed.
+    #[inline]
+    fn touch(&self, node: u32) {
+        std::hint::black_box(self.sessions.get(node).map(|tcb| (tcb.snd_una, tcb.srtt, tcb.user)));
     }
 
     #[inline]
@@ -401,21 +403,40 @@ impl Stack {
     /// all was done.
     pub fn expire<A: Application>(&mut self, now: Nanos, budget: usize, app: &mut A) -> bool {
         let tick = Tick::at(now);
-        for _ in 0..budget {
-            let Some(node) = self.core.wheel.expire(tick) else { return true };
-            match self.kind(node) {
-                Kind::Session(at) => {
-                    self.with_session(now, at, app, |tcb, core, cx| tcb.timers(core, cx))
-                }
-                Kind::HalfOpen(at) => self.half_open_timer(at, tick),
-                Kind::TimeWait(at) => match self.time_wait.get(at).map(|entry| entry.deadline) {
-                    Some(deadline) if deadline.is_due(tick) => self.drop_time_wait(at),
-                    Some(deadline) => self.core.wheel.arm(node, deadline),
-                    None => {}
-                },
+        let mut left = budget;
+        while left > 0 {
+            let mut nodes = [NONE; BATCH];
+            let mut count = 0;
+            for slot in nodes.iter_mut().take(left) {
+                let Some(node) = self.core.wheel.expire(tick) else { break };
+                (*slot, count) = (node, count + 1);
             }
+            nodes.iter().take(count).for_each(|node| self.touch(*node));
+            for node in nodes.into_iter().take(count) {
+                self.due(now, node, app);
+            }
+            if count < left.min(BATCH) {
+                return true;
+            }
+            left -= count;
         }
         false
+    }
+
+    /// The wheel calls `node`.
+    fn due<A: Application>(&mut self, now: Nanos, node: u32, app: &mut A) {
+        let tick = Tick::at(now);
+        match self.kind(node) {
+            Kind::Session(at) => {
+                self.with_session(now, at, app, |tcb, core, cx| tcb.timers(core, cx));
+            }
+            Kind::HalfOpen(at) => self.half_open_timer(at, tick),
+            Kind::TimeWait(at) => match self.time_wait.get(at).map(|entry| entry.deadline) {
+                Some(deadline) if deadline.is_due(tick) => self.drop_time_wait(at),
+                Some(deadline) => self.core.wheel.arm(node, deadline),
+                None => {}
+            },
+        }
     }
 
     /// Sends what there is to send, as long as `out` has buffers. `false` when it had none left and there is more.
@@ -437,7 +458,13 @@ impl Stack {
             }
             self.core.replies.pop_front();
         }
+        let mut touched = 0;
         while let Some(node) = self.core.ready.pop() {
+            if touched == 0 {
+                touched = BATCH / 2;
+                self.core.ready.upcoming().take(touched).for_each(|node| self.touch(node));
+            }
+            touched -= 1;
             let turn = match self.kind(node) {
                 Kind::Session(at) => self.session_turn(now, at, app, out),
                 Kind::HalfOpen(at) => self.half_open_turn(now, at, out),
