@@ -72,7 +72,17 @@ pub struct PumpResult {
 #[derive(Debug)]
 pub struct Pump {
     thread: Option<JoinHandle<PumpResult>>,
-    idle: Arc<AtomicBool>,
+}
+
+/// Tells of one sink whether it still writes.
+#[derive(Clone, Debug, Default)]
+pub struct SinkWatch(Arc<AtomicBool>);
+
+impl SinkWatch {
+    /// Whether it writes no frames any more: it is full, or has failed.
+    pub fn has_ended(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Makes taps for a writing thread, which ends when all of them and all clones of this are gone.
@@ -103,43 +113,35 @@ impl TapSource {
         Tap::new(of, self.full.clone(), empty, Arc::clone(&self.closed))
     }
 
-    /// Shows what comes from now on to one more sink.
-    pub fn add_sink(&self, sink: Box<dyn Sink>) {
-        let _ = self.full.send(Message::Sink(sink));
+    /// Shows what comes from now on to one more sink. Their results are in the order in which they were added.
+    pub fn add_sink(&self, sink: Box<dyn Sink>) -> SinkWatch {
+        let watch = SinkWatch::default();
+        let _ = self.full.send(Message::Sink(sink, watch.clone()));
+        watch
     }
 }
 
 impl Pump {
-    /// Starts it: the sinks take what the taps note that are made of the source.
+    /// Starts it: the sinks that are added to the source take what the taps note that are made of it.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn start(
-        sinks: Vec<Box<dyn Sink>>,
-        clock: Box<dyn UnixClock>,
-        interfaces: usize,
-    ) -> io::Result<(Pump, TapSource)> {
-        let (closed, idle) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    pub fn start(clock: Box<dyn UnixClock>, interfaces: usize) -> io::Result<(Pump, TapSource)> {
+        let closed = Arc::new(AtomicBool::new(false));
         let (full, blocks) = mpsc::channel();
         let work = Work {
-            sinks: sinks.into_iter().map(Guarded::new).collect(),
+            sinks: Vec::new(),
             clock,
             lanes: BTreeMap::new(),
             counts: vec![InterfaceCounts::default(); interfaces],
             closed: Arc::clone(&closed),
-            idle: Arc::clone(&idle),
             blocks,
         };
         let thread = thread::Builder::new().name("wb-capture".to_owned());
         let thread = Some(thread.spawn(move || work.run())?);
         let (taps, blocks_left) = (Arc::default(), Arc::new(AtomicUsize::new(BLOCKS)));
         let source = TapSource { full, taps, blocks_left, closed };
-        Ok((Pump { thread, idle }, source))
-    }
-
-    /// Whether no sink writes frames any more: each is full or has failed.
-    pub fn is_full(&self) -> bool {
-        self.idle.load(Ordering::Relaxed)
+        Ok((Pump { thread }, source))
     }
 
     /// Waits for the end, which comes when all taps are dropped, and what makes them.
@@ -160,13 +162,10 @@ impl Pump {
 struct Guarded {
     sink: Box<dyn Sink>,
     error: Option<io::Error>,
+    watch: SinkWatch,
 }
 
 impl Guarded {
-    fn new(sink: Box<dyn Sink>) -> Guarded {
-        Guarded { sink, error: None }
-    }
-
     /// Whether it still writes. One that has failed counts what it would have kept.
     fn writes(&self) -> bool {
         self.error.is_none() && !self.sink.is_full()
@@ -176,8 +175,8 @@ impl Guarded {
 /// What the writing thread is told.
 #[allow(missing_debug_implementations, reason = "a sink has no readable form")]
 pub(crate) enum Message {
-    /// There is one more sink.
-    Sink(Box<dyn Sink>),
+    /// There is one more sink, and who asks for its end.
+    Sink(Box<dyn Sink>, SinkWatch),
     /// There is a new tap, of this number.
     Lane(usize, Lane),
     /// A block is full, or old.
@@ -228,8 +227,6 @@ struct Work {
     counts: Vec<InterfaceCounts>,
     /// Whether there are sinks, and all of them are full.
     closed: Arc<AtomicBool>,
-    /// Whether there are sinks, and none of them writes any more.
-    idle: Arc<AtomicBool>,
     blocks: Receiver<Message>,
 }
 
@@ -268,14 +265,13 @@ impl Work {
                 self.lanes.insert(number, lane);
                 return;
             }
-            Message::Sink(sink) => {
+            Message::Sink(sink, watch) => {
                 if self.sinks.is_empty() {
                     // what came before the first was not asked for
                     self.counts.fill(InterfaceCounts::default());
                 }
-                self.sinks.push(Guarded::new(sink));
+                self.sinks.push(Guarded { sink, error: None, watch });
                 self.closed.store(false, Ordering::Relaxed);
-                self.idle.store(false, Ordering::Relaxed);
                 return;
             }
             Message::Block(block) => block,
@@ -341,14 +337,14 @@ impl Work {
         self.look_for_the_end();
     }
 
-    /// Tells those who note frames, and those who wait for the end, when it has come.
+    /// Tells those who wait for the end of a sink that it has come, and those who note frames when that of all has. One that has
+    /// failed still counts what comes.
     fn look_for_the_end(&self) {
-        let sinks = &self.sinks;
-        if !sinks.is_empty() && !sinks.iter().any(Guarded::writes) {
-            self.idle.store(true, Ordering::Relaxed);
-            if sinks.iter().all(|guarded| guarded.sink.is_full()) {
-                self.closed.store(true, Ordering::Relaxed);
-            }
+        for guarded in self.sinks.iter().filter(|guarded| !guarded.writes()) {
+            guarded.watch.0.store(true, Ordering::Relaxed);
+        }
+        if !self.sinks.is_empty() && self.sinks.iter().all(|guarded| guarded.sink.is_full()) {
+            self.closed.store(true, Ordering::Relaxed);
         }
     }
 
@@ -364,7 +360,7 @@ impl Work {
     fn finish(mut self) -> PumpResult {
         let unix_ns = self.clock.unix_ns(self.clock.now());
         let mut results = Vec::new();
-        for Guarded { mut sink, error } in self.sinks {
+        for Guarded { mut sink, error, .. } in self.sinks {
             let ended = sink.finish(unix_ns, &self.counts).err();
             results.push(SinkResult { written: sink.written(), error: error.or(ended) });
         }
@@ -488,10 +484,19 @@ mod tests {
 
     /// With a tap for each of so many interfaces, and no other.
     fn start(sink: Keeping, taps: u16) -> (Pump, Vec<Tap>) {
-        let sinks: Vec<Box<dyn Sink>> = vec![Box::new(sink)];
-        let (pump, source) = Pump::start(sinks, Box::new(Zero), taps.into()).unwrap();
+        let (pump, taps, _) = start_all([sink], taps);
+        (pump, taps)
+    }
+
+    /// The same with several sinks, and what tells of their ends.
+    fn start_all<const N: usize>(
+        sinks: [Keeping; N],
+        taps: u16,
+    ) -> (Pump, Vec<Tap>, [SinkWatch; N]) {
+        let (pump, source) = Pump::start(Box::new(Zero), taps.into()).unwrap();
+        let watches = sinks.map(|sink| source.add_sink(Box::new(sink)));
         let tap = |interface| source.tap(Tapped { interface, snap_len: 4 });
-        (pump, (0..taps).map(tap).collect())
+        (pump, (0..taps).map(tap).collect(), watches)
     }
 
     #[test]
@@ -539,15 +544,16 @@ mod tests {
     fn a_limit_and_an_error_end_it() {
         for fails in [false, true] {
             let given = Given::default();
-            let (pump, mut taps) = start(Keeping { most: 5, fails, ..Keeping::new(&given) }, 1);
+            let sink = Keeping { most: 5, fails, ..Keeping::new(&given) };
+            let (pump, mut taps, [watch]) = start_all([sink], 1);
             let begun = Instant::now();
             let mut at = 0;
-            while !pump.is_full() && begun.elapsed() < Duration::from_secs(60) {
+            while !watch.has_ended() && begun.elapsed() < Duration::from_secs(60) {
                 taps[0].note(&note(at, &[1]));
                 taps[0].pass(Nanos::new(at));
                 at += 1_000_000;
             }
-            assert!(pump.is_full());
+            assert!(watch.has_ended());
             // who has failed counts what comes
             assert_eq!(taps[0].is_closed(), !fails);
             drop(taps);
@@ -556,6 +562,25 @@ mod tests {
             assert_eq!(result.sinks[0].error.is_some(), fails);
             assert_eq!(result.sinks[0].written.frames, 5);
         }
+    }
+
+    /// A capture with a limit beside a log without one never ended.
+    #[test]
+    fn the_end_of_one_sink_is_told_while_another_goes_on() {
+        let (full, all) = (Given::default(), Given::default());
+        let sinks = [Keeping { most: 5, ..Keeping::new(&full) }, Keeping::new(&all)];
+        let (pump, mut taps, [first, second]) = start_all(sinks, 1);
+        (0..9).for_each(|at| taps[0].note(&note(at, &[1])));
+        taps[0].pass(Nanos::from_secs(1));
+        let begun = Instant::now();
+        while !first.has_ended() && begun.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(first.has_ended() && !second.has_ended() && !taps[0].is_closed());
+        (9..20).for_each(|at| taps[0].note(&note(at, &[1])));
+        drop(taps);
+        pump.finish();
+        assert_eq!([full.lock().unwrap().len(), all.lock().unwrap().len()], [5, 20]);
     }
 
     #[test]

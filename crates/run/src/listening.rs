@@ -21,8 +21,8 @@ use wirebeat_netlink::{LinkEvent, LinkWatch};
 use wirebeat_report::assemble::{Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::model::{End, Interval, Relation, Report, Station};
 use wirebeat_traffic::scenario::EngineChoice;
-use wirebeat_units::Nanos;
 use wirebeat_units::human::{self, counted};
+use wirebeat_units::{Nanos, fault};
 
 use crate::applications::Applications;
 use crate::cards;
@@ -59,12 +59,13 @@ pub(crate) fn receive(
     listen: &Listen,
     (observer, stop): (&mut dyn Observer, &Stop),
 ) -> Result<Report, RunError> {
-    if !request.codecs.is_empty() || request.log.is_some() {
-        return Err(RunError::usage(
-            "with --listen, other tools' probes cannot be read and no packet log can be written: a listener measures \
-             the probes of its senders, one sender after the other"
-                .to_owned(),
-        ));
+    let kept = request.log.is_some() || request.packet_log.is_some() || request.capture.is_some();
+    if !request.codecs.is_empty() || kept {
+        return Err(RunError::usage(fault!(
+            "with --listen, other tools' probes cannot be read, and neither a packet log nor a capture can be written: a \
+             listener measures the probes of its senders, one sender after the other";
+            "leave them out, or receive without --listen"
+        )));
     }
     let listener = Listener::bind(listen)?;
     let machine = Machine::observe();

@@ -89,7 +89,11 @@ fn a_capture_ends_with_its_count_and_says_what_it_kept() {
     let sender = sending(&bed);
     for engine in ["kernel", "packet"] {
         let file = scratch.path(&format!("{engine}.pcapng"));
-        let line = format!("capture -i wb1 --engine {engine} -w {file} -c 100 --json - udp");
+        // a log beside it has no limit, and does not keep the capture from its end
+        let log = scratch.path(&format!("{engine}.parquet"));
+        let line = format!(
+            "capture -i wb1 --engine {engine} -w {file} -c 100 --json - --packet-log {log} udp"
+        );
         let ended = wirebeat(&bed.b, &line).wait(PATIENCE).unwrap();
         assert_eq!(ended.status.code(), Some(0), "{ended:?}");
         let report = json(&ended);

@@ -50,6 +50,19 @@ fn a_receiver_that_nobody_came_to_ends_after_its_time() {
     assert!(begun.elapsed() >= Duration::from_secs(1));
 }
 
+/// It was left out without a word.
+#[test]
+fn a_packet_log_of_a_listener_is_refused() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let line =
+        "receive --interface wb1 --engine packet --listen 127.0.0.1:5960 --packet-log x.parquet";
+    let ended = wirebeat(&bed.b, line).wait(PATIENCE).unwrap();
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("neither a packet log"), "{}", ended.stderr);
+    assert!(!std::path::Path::new("x.parquet").exists());
+}
+
 /// Its counts were thrown away: an empty table, and exit code 0.
 #[test]
 fn a_receiver_that_is_stopped_while_it_measures_reports_and_tells_its_sender() {

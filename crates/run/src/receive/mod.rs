@@ -139,7 +139,8 @@ pub fn receive(
     let beat = timeline.beat();
     receiver.begin_intervals(beat, timeline.room());
     let waiting = (&receiver, &mut links, &mut day, &mut timeline);
-    let is_full = || request.ends_with_capture && keeping.as_ref().is_some_and(Keeping::is_full);
+    let is_full =
+        || request.ends_with_capture && keeping.as_ref().is_some_and(Keeping::captures_have_ended);
     let end = wait(request, (observer, stop, &is_full), waiting);
     let lasted = MonotonicClock.now().saturating_sub(beat.start);
     let (outages, _) = links.finish(MonotonicClock.now());

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use wirebeat_capture::file::{CaptureOptions, Comments, Fcs};
 use wirebeat_capture::packet_log::{self, LoggedRun, PacketLogOptions};
-use wirebeat_capture::pump::{Pump, TapSource, Tapped, UnixClock};
+use wirebeat_capture::pump::{Pump, SinkWatch, TapSource, Tapped, UnixClock};
 use wirebeat_capture::seen::{Interface, Opening};
 use wirebeat_capture::tap::Tap;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
@@ -220,6 +220,8 @@ pub(crate) struct Keeping {
     /// Who reads what senders in the kernel tell of single frames.
     observing: Mutex<Vec<Observing>>,
     sinks: Vec<Described>,
+    /// What tells of the ends of its captures.
+    captures: Vec<SinkWatch>,
 }
 
 /// What is known of a run whose frames are kept.
@@ -318,9 +320,9 @@ impl Keeping {
             }
         }
         let failed = |error| RunError::machine(format!("cannot start the writing thread: {error}"));
-        let (pump, source) = Pump::start(Vec::new(), clock, wanted.len()).map_err(failed)?;
+        let (pump, source) = Pump::start(clock, wanted.len()).map_err(failed)?;
         let (observing, sinks) = (Mutex::default(), Vec::new());
-        Ok(Some(Keeping { pump, source, wanted, observing, sinks }))
+        Ok(Some(Keeping { pump, source, wanted, observing, sinks, captures: Vec::new() }))
     }
 
     /// Makes the files of the captures, once all else is open: a run that cannot begin leaves none, and writes over none.
@@ -337,7 +339,8 @@ impl Keeping {
             let file = wirebeat_capture::file::open(&capture.options, &opening);
             let at = |fault: Fault| fault.at(format!("the capture{}", run.of_port(place)));
             let file = file.map_err(|error| RunError::unopened(&error, at))?;
-            self.source.add_sink(Box::new(OnePort::new(capture, file)));
+            let watch = self.source.add_sink(Box::new(OnePort::new(capture, file)));
+            self.captures.push(watch);
             self.sinks.push(Described {
                 place: Some(place),
                 kind: CaptureKind::Frames,
@@ -395,9 +398,9 @@ impl Keeping {
         Some(PortTaps { source: self.source.clone(), interface, wanted })
     }
 
-    /// Whether nobody wants frames any more.
-    pub(crate) fn is_full(&self) -> bool {
-        self.pump.is_full()
+    /// Whether there are captures and all of them have ended: each has what it is to hold, or failed. A log goes on.
+    pub(crate) fn captures_have_ended(&self) -> bool {
+        !self.captures.is_empty() && self.captures.iter().all(SinkWatch::has_ended)
     }
 
     /// Waits until all is written, and says what was. The receivers have ended.
