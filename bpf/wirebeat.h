@@ -324,6 +324,21 @@ struct wb_observer {
 	__u64 reserved_too[7];
 };
 
+/*
+ * What a driver knows of a frame that it received, in the bytes before it (steer_metadata.bpf.c). The reader takes `has` away:
+ * the next frame in this place may come without.
+ */
+#define WB_METADATA 1463943168 /* 0x57420000: that there is one; and beside it which of it there is */
+#define WB_METADATA_STAMP 1
+#define WB_METADATA_HASH 2
+#define WB_METADATA_LEN 16
+
+struct wb_receive_metadata {
+	__u64 stamp; /* when it arrived, in nanoseconds of the card's clock */
+	__u32 hash; /* by which the card chose its queue */
+	__u32 has;
+};
+
 /* What a driver answered to redirected frames (accepted.bpf.c). */
 struct wb_accepted {
 	__u64 frames;  /* that it accepted */

@@ -43,7 +43,8 @@ pub fn transmit(lab: &Lab, stop: &AtomicBool) -> Result<(), Failure> {
     let frame_len = BufferLen::new(len.into());
     let plan =
         TxPlan { tags: 1, frame_max: frame_len, frame_len: Some(frame_len), ..TxPlan::default() };
-    let open = || XdpTx::open(&mut XdpQueue::open(near.interface(), options(false))?, &plan);
+    let open =
+        || XdpTx::open(&mut XdpQueue::open(near.interface(), options(0, false))?, &plan, None);
     let mut port = near.namespace.run(open)??;
     let metas = vec![TxMeta { len, ..TxMeta::default() }; BATCH];
     let mut filled = 0;
@@ -63,13 +64,16 @@ pub fn transmit(lab: &Lab, stop: &AtomicBool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn options(receives: bool) -> XdpOptions {
-    XdpOptions { queue: 0, copy: XdpCopy::Always, busy_poll: false, receives }
+fn options(queue: u32, receives: bool) -> XdpOptions {
+    XdpOptions { queue, copy: XdpCopy::Always, receives, ..XdpOptions::default() }
 }
 
 /// Frames per second that the far end takes and gives back, while `sender` sends.
 pub fn receive(lab: &Lab, sender: &Setup, time: Duration) -> Result<f64, Failure> {
     let far = lab.far();
+    // a virtual cable has what a CPU sends arrive by the queue of its number
+    let queues = far.link.rx_queues.max(1);
+    let queue = lab.cores.send as u32 % queues;
     let flows = BTreeMap::from([(0, Expectation::default())]);
     let meter = MeterConfig { flows: Flows::Expected(flows), ..MeterConfig::default() };
     let open = || -> Result<XdpRx, PortError> {
@@ -78,21 +82,21 @@ pub fn receive(lab: &Lab, sender: &Setup, time: Duration) -> Result<f64, Failure
             XdpPlace::Best,
             XdpBuffers::One,
         )?;
-        let steer = SteerOptions { queues: 1, fragments: false };
+        let steer = SteerOptions { queues, ..SteerOptions::default() };
         let steering =
             Arc::new(Steering::begin((far.interface(), Arc::new(attachment)), &meter, steer)?);
-        XdpRx::open(&mut XdpQueue::open(far.interface(), options(true))?, &steering)
+        XdpRx::open(&mut XdpQueue::open(far.interface(), options(queue, true))?, &steering, None)
     };
     let mut port = far.namespace.run(open)??;
     let (count, done, stop) = (AtomicU64::new(0), AtomicBool::new(false), Stop::new());
     thread::scope(|scope| {
-        let reader = scope.spawn(|| -> Result<(), Failure> {
+        let reader = scope.spawn(|| -> Result<u64, Failure> {
             affinity::pin(lab.cores.other)?;
             while !done.load(Ordering::Relaxed) {
                 let taken = port.receive(MonotonicClock.now().saturating_add(STEP), |_| {})?;
                 count.fetch_add(taken as u64, Ordering::Relaxed);
             }
-            Ok(())
+            Ok(port.receive_drops())
         });
         let sending = scope.spawn(|| sender.run(lab, LONG, &stop));
         thread::sleep(WARM_UP);
@@ -102,9 +106,9 @@ pub fn receive(lab: &Lab, sender: &Setup, time: Duration) -> Result<f64, Failure
         stop.ask(0);
         done.store(true, Ordering::Relaxed);
         sending.join().map_err(|_| "the sender panicked")??;
-        reader.join().map_err(|_| "the receiver panicked")??;
+        let lost = reader.join().map_err(|_| "the receiver panicked")??;
         match taken {
-            0 => Err("nothing arrived".into()),
+            0 => Err(format!("nothing arrived, and {lost} were lost").into()),
             taken => Ok(taken as f64 / took.as_secs_f64()),
         }
     })

@@ -372,6 +372,7 @@ fn with_clock<'a>(note: &Note<'a>, interface: u16, clock: &dyn UnixClock) -> See
     Seen {
         interface,
         queue: note.queue,
+        hash: note.hash,
         outcome: note.outcome,
         at: note.at,
         unix_ns: clock.unix_ns(note.at),
@@ -478,6 +479,7 @@ mod tests {
             frame_len: 64,
             sampled: None,
             queue: 0,
+            hash: None,
             bytes,
         }
     }

@@ -9,7 +9,7 @@ use crate::seen::Outcome;
 use crate::tap::Note;
 
 /// Bytes of a head.
-pub(crate) const HEAD: usize = 52;
+pub(crate) const HEAD: usize = 56;
 
 const HAS_FLOW: u8 = 1;
 const HAS_SEQUENCE: u8 = 2;
@@ -18,6 +18,7 @@ const HAS_DUE: u8 = 8;
 const HAS_SAMPLED: u8 = 16;
 const UNTIMED: u8 = 32;
 const LAST: u8 = 64;
+const HAS_HASH: u8 = 128;
 
 /// Those outcomes that are not of a [`Standing`], behind them.
 const SENT: u8 = Standing::ALL.len() as u8;
@@ -76,6 +77,10 @@ pub(crate) fn encode(block: &mut Vec<u8>, note: &Note<'_>, caught: &[u8]) {
         head[44..48].copy_from_slice(&sampled.payload_len.to_le_bytes());
         head[48..52].copy_from_slice(&sampled.packet_len.to_le_bytes());
     }
+    if let Some(hash) = note.hash {
+        flags |= HAS_HASH;
+        head[52..56].copy_from_slice(&hash.to_le_bytes());
+    }
     head[28..32].copy_from_slice(&note.frame_len.to_le_bytes());
     // a frame is no longer than the largest IP packet and its Ethernet header
     head[32..36].copy_from_slice(&(caught.len() as u32).to_le_bytes());
@@ -112,6 +117,7 @@ pub(crate) fn decode(records: &[u8]) -> Option<(Note<'_>, &[u8])> {
         frame_len: word(28),
         sampled,
         queue: short(38),
+        hash: has(HAS_HASH).then(|| word(52)),
         bytes,
     };
     Some((note, rest))
@@ -145,6 +151,7 @@ mod tests {
                 last: true,
             }),
             queue: 3,
+            hash: Some(u32::MAX),
             bytes: b"frame",
         };
         let bare = Note {

@@ -44,6 +44,8 @@ pub struct Seen<'a> {
     pub interface: u16,
     /// The queue of the port.
     pub queue: u16,
+    /// What the card chose that queue by; `None` where it does not say, or nobody asked.
+    pub hash: Option<u32>,
     /// What became of it.
     pub outcome: Outcome,
     /// When it arrived or left, on the monotonic clock of this host.
@@ -92,11 +94,14 @@ impl Seen<'_> {
 
     /// The same without its bytes, to be kept.
     pub fn without_bytes(&self) -> Seen<'static> {
-        let Seen { interface, queue, outcome, at, unix_ns, flow, sequence, sent, due, .. } = *self;
+        let Seen {
+            interface, queue, hash, outcome, at, unix_ns, flow, sequence, sent, due, ..
+        } = *self;
         let Seen { frame_len, sampled, .. } = *self;
         Seen {
             interface,
             queue,
+            hash,
             outcome,
             at,
             unix_ns,
@@ -163,6 +168,7 @@ pub(crate) mod tests {
         Seen {
             interface: 0,
             queue: 0,
+            hash: None,
             outcome: Outcome::Received(Standing::New),
             at: Nanos::new(1_000),
             unix_ns: 1_795_197_600_000_000_000,
@@ -181,6 +187,7 @@ pub(crate) mod tests {
         let seen = Seen {
             interface: 0,
             queue: 0,
+            hash: None,
             outcome: Outcome::Received(Standing::New),
             at: Nanos::new(1_500),
             unix_ns: 0,

@@ -43,6 +43,8 @@ pub struct Note<'a> {
     pub sampled: Option<Sampled>,
     /// The queue that it came or went by.
     pub queue: u16,
+    /// What the card chose that queue by.
+    pub hash: Option<u32>,
     /// Its bytes, without FCS; the tap keeps the first of them.
     pub bytes: &'a [u8],
 }

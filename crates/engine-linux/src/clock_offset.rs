@@ -151,6 +151,12 @@ impl Offset {
         Nanos::new(other.saturating_add_signed(self.at(near).saturating_neg()))
     }
 
+    /// What clock B shows when clock A shows `time`.
+    #[inline]
+    pub(crate) fn back(&self, time: Nanos) -> u64 {
+        time.get().saturating_add_signed(self.at(time.get()))
+    }
+
     /// How wrong a conversion can be of what happened at `time` of clock A, while neither is set.
     pub(crate) fn error_at(&self, time: u64) -> Nanos {
         Nanos::new(self.bounds_at(time).width().div_ceil(2))

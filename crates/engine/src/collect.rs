@@ -191,7 +191,7 @@ fn receive_all<P: RxPort, C: Clock>(
                 let before = meter.left_alone();
                 frames += 1;
                 bytes += u64::from(arrival.frame_len);
-                let Arrival { at, timed, bytes, frame_len, ends } = *arrival;
+                let Arrival { at, timed, bytes, frame_len, ends, .. } = *arrival;
                 if !timed {
                     meter.leave_time_out();
                 }

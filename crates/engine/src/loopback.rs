@@ -134,6 +134,7 @@ pub fn pair(clock: &VirtualClock, link: Link) -> (LoopbackPort, LoopbackPort) {
                 batch: BATCH,
                 view: View::Frame,
                 holds: false,
+                lead: Nanos::ZERO,
                 repeats: 0,
                 external: None,
                 link: None,
@@ -235,7 +236,7 @@ impl RxPort for LoopbackRx {
             rest = after;
             // what is not padded counts as if it were, as on every engine
             let frame_len = PacketLen::new(*len as u32).buffer().with_fcs();
-            sink(&Arrival { at: *at, timed: true, bytes, frame_len, ends: None });
+            sink(&Arrival { at: *at, timed: true, bytes, frame_len, ends: None, hash: None });
         }
         Ok(self.delivery.frames.len())
     }

@@ -102,6 +102,7 @@ impl<W: Write + Send> PcapTx<W> {
                 batch: BATCH,
                 view: View::Frame,
                 holds: true,
+                lead: Nanos::ZERO,
                 repeats: 0,
                 external: None,
                 link: None,

@@ -40,6 +40,9 @@ pub struct TxCaps {
     pub view: View,
     /// The port keeps a frame until its launch time and writes sequence and time itself.
     pub holds: bool,
+    /// How long before it is due a frame is handed over with its [launch time](TxMeta::launch), which the card waits for; zero:
+    /// frames leave when they are handed over. Not of a port that holds frames itself, and at most a millisecond.
+    pub lead: Nanos,
     /// The longest period, in frames, that the port repeats by itself; 0 when it cannot.
     pub repeats: usize,
     /// From so many bytes on, data that lies in memory the port shares need not be copied into its slots
@@ -343,6 +346,8 @@ pub struct Arrival<'a> {
     pub frame_len: u32,
     /// Where a datagram came from and where it went; `None` where `bytes` say so themselves, or nobody asked.
     pub ends: Option<Ends>,
+    /// What the card chose its receive queue by; `None` where it does not say, or nobody asked.
+    pub hash: Option<u32>,
 }
 
 /// Why a port could not be opened or used.

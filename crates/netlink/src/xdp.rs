@@ -14,8 +14,8 @@ const NETDEV_A_DEV_XDP_RX_METADATA_FEATURES: u16 = 5;
 const NETDEV_A_DEV_XSK_FEATURES: u16 = 6;
 
 /// The bits of `enum netdev_xdp_rx_metadata` and of `enum netdev_xsk_flags` (`linux/netdev.h`), from the lowest.
-const RECEIVE_METADATA: [&str; 3] = ["timestamp", "hash", "VLAN tag"];
-const TRANSMIT_METADATA: [&str; 3] = ["timestamp", "checksum", "launch time"];
+const RECEIVE_METADATA: [&str; 3] = [XdpOffer::TIMESTAMP, XdpOffer::HASH, "VLAN tag"];
+const TRANSMIT_METADATA: [&str; 3] = [XdpOffer::TIMESTAMP, "checksum", XdpOffer::LAUNCH_TIME];
 
 /// Where an attached program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +119,15 @@ impl fmt::Display for XdpFeatures {
             .collect();
         f.write_str(if names.is_empty() { "none".to_owned() } else { names.join(" ") }.as_str())
     }
+}
+
+impl XdpOffer {
+    /// Among [`Self::receive_metadata`] and [`Self::transmit_metadata`]: when a frame arrived or left, by the card's clock.
+    pub const TIMESTAMP: &'static str = "timestamp";
+    /// Among [`Self::receive_metadata`]: what the card chose the queue by.
+    pub const HASH: &'static str = "hash";
+    /// Among [`Self::transmit_metadata`]: that the card sends a frame at its own time.
+    pub const LAUNCH_TIME: &'static str = "launch time";
 }
 
 /// What a driver offers to AF_XDP sockets and to programs, all that the kernel tells of it.

@@ -290,6 +290,7 @@ mod tests {
             let seen = |outcome, at: Nanos| Seen {
                 interface: 0,
                 queue: 0,
+                hash: None,
                 outcome,
                 at,
                 unix_ns: STARTED + at.get(),

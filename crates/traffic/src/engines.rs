@@ -70,8 +70,7 @@ macro_rules! for_each_engine {
                 transmit_queue: TransmitQueue::BySender,
                 can: [
                     Deliver, Receive, ReceiveQueues, SeeHeaders, Codecs, Reassemble, ConfirmSent, ChooseXdpMode,
-                    SeveralBuffers,
-                ],
+                    SeveralBuffers, HardwareTimestamps],
             }
             null Null {
                 name: "null",

@@ -25,7 +25,10 @@ const END_OF_OPTIONS: u16 = 0;
 
 const EPB_FLAGS: u16 = 2;
 const EPB_DROP_COUNT: u16 = 4;
+const EPB_HASH: u16 = 3;
 const EPB_QUEUE: u16 = 6;
+/// The algorithm of an `epb_hash` by which cards choose receive queues: that of Toeplitz.
+const TOEPLITZ: u8 = 5;
 
 /// Bits of `epb_flags`: it arrived, it left, and bytes of FCS behind it.
 const INBOUND: u32 = 0b01;
@@ -181,6 +184,11 @@ impl Pcapng {
         let direction = if seen.outcome.is_received() { INBOUND } else { OUTBOUND };
         let flags = direction | self.fcs_len() << FCS_SHIFT;
         into.extend_from_slice(&small_option(EPB_FLAGS, flags));
+        if let Some(hash) = seen.hash {
+            let mut value = [TOEPLITZ, 0, 0, 0, 0];
+            value[1..].copy_from_slice(&hash.to_be_bytes());
+            option(into, EPB_HASH, &value);
+        }
         if seen.queue != 0 {
             into.extend_from_slice(&small_option(EPB_QUEUE, seen.queue.into()));
         }

@@ -231,6 +231,7 @@ mod tests {
         Seen {
             interface: 0,
             queue: 0,
+            hash: None,
             outcome: Outcome::Received(Standing::New),
             at: Nanos::new(MONOTONIC_NS),
             unix_ns: DAY_NS + 345_000,

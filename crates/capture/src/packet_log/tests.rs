@@ -120,6 +120,7 @@ fn stream(number: u64) -> Seen<'static> {
     Seen {
         interface: 1,
         queue: (number % 2) as u16,
+        hash: None,
         outcome: Outcome::Received(standing),
         at: Nanos::new(at),
         unix_ns: DAY_NS + at,
@@ -171,6 +172,7 @@ fn any_frame() -> impl Strategy<Value = Seen<'static>> {
         Seen {
             interface,
             queue,
+            hash: None,
             outcome,
             at: Nanos::new(at),
             unix_ns,
@@ -489,6 +491,7 @@ proptest! {
             log.frame(&Seen {
                 interface: 1,
                 queue: (queue % queues) as u16,
+                hash: None,
                 outcome: Outcome::Received(judged.standing),
                 at: Nanos::new(at),
                 unix_ns: DAY_NS + at,

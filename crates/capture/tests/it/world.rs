@@ -90,6 +90,7 @@ pub fn seen(number: u32, bytes: &[u8]) -> Seen<'_> {
     Seen {
         interface: 0,
         queue: 0,
+        hash: None,
         outcome: Outcome::Received(Standing::New),
         at: Nanos::new(5_000_000 + at),
         unix_ns: BEGIN_NS + at,

@@ -354,6 +354,12 @@ impl Conversion {
         self.offset.convert(stamp)
     }
 
+    /// What the card's clock shows at a monotonic time, in nanoseconds.
+    #[inline]
+    pub(crate) fn back(&self, time: Nanos) -> u64 {
+        self.offset.back(time)
+    }
+
     /// How far times can have been off by conversion, at the most so far.
     pub(crate) fn error(&self) -> Nanos {
         match self.worst {

@@ -14,6 +14,8 @@ use wirebeat_netlink::{ReceiveStamps, Timestamping};
 
 pub use clock::CardClock;
 pub(crate) use clock::Conversion;
+#[cfg(test)]
+pub(crate) use clock::of_test;
 use config::{
     FILTER_ALL, FILTER_NONE, FILTER_PTP_V2_EVENT, FILTER_PTP_V2_L2_EVENT, FILTER_PTP_V2_L4_EVENT,
     Held, TX_OFF, TX_ON,

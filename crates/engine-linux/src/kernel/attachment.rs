@@ -60,6 +60,8 @@ pub(crate) const SEVERAL_BUFFERS: u32 = 1 << 5;
 pub struct Attachment {
     link: OwnedFd,
     passing: OwnedFd,
+    /// The interface's number.
+    index: u32,
     interface: String,
     buffers: XdpBuffers,
 }
@@ -100,7 +102,12 @@ impl Attachment {
         let passing = skeleton.progs.wb_pass.as_fd().try_clone_to_owned().map_err(kept)?;
         let link = attach_to(passing.as_fd(), index, place.flags())
             .map_err(|error| refusal((index, on), error))?;
-        Ok(Attachment { link, passing, interface: on.to_owned(), buffers })
+        Ok(Attachment { link, passing, index, interface: on.to_owned(), buffers })
+    }
+
+    /// The number of its interface.
+    pub(crate) fn index(&self) -> u32 {
+        self.index
     }
 
     /// Whether the driver may give programs here a frame in several buffers.

@@ -160,6 +160,7 @@ impl KernelTx {
             batch: (slots / 4).max(1) as usize,
             view: View::Frame,
             holds: true,
+            lead: Nanos::ZERO,
             repeats: if plan.round > 0 { slots as usize } else { 0 },
             external: options.shared.as_ref().map(|_| EXTERNAL_MIN),
             link: options.link,

@@ -26,6 +26,9 @@ pub(crate) mod bare {
 pub(crate) mod steer {
     include!(concat!(env!("OUT_DIR"), "/steer.skel.rs"));
 }
+pub(crate) mod steer_metadata {
+    include!(concat!(env!("OUT_DIR"), "/steer_metadata.skel.rs"));
+}
 pub(crate) mod constants {
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 }

@@ -272,11 +272,18 @@ fn deliver(
     match frame.joined {
         None => {
             let (bytes, frame_len) = (frame.bytes, frame_len(frame.len));
-            sink(&Arrival { at, timed, bytes, frame_len, ends: None });
+            sink(&Arrival { at, timed, bytes, frame_len, ends: None, hash: None });
             1
         }
         Some(joined) => joined.split(frame.bytes, scratch, |bytes| {
-            sink(&Arrival { at, timed, bytes, frame_len: frame_len(bytes.len()), ends: None });
+            sink(&Arrival {
+                at,
+                timed,
+                bytes,
+                frame_len: frame_len(bytes.len()),
+                ends: None,
+                hash: None,
+            });
             timed &= !by_card;
         }),
     }

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use wirebeat_engine::port::{CardStamps, PortError, TxCaps, TxPlan, View};
 use wirebeat_netlink::{Link, LinkIndex};
-use wirebeat_units::{BufferLen, fault};
+use wirebeat_units::{BufferLen, Nanos, fault};
 
 use super::socket::{self, Protocol};
 use super::{ENGINE, HEADER_MAX};
@@ -72,6 +72,7 @@ impl PacketTx {
             batch: BATCH,
             view: View::Frame,
             holds: false,
+            lead: Nanos::ZERO,
             repeats: 0,
             external: None,
             link: link.speed,

@@ -143,7 +143,7 @@ impl SocketRx {
                     .map(|(source, destination)| Ends { source, destination });
                 let delivered = arrivals(bytes, control.segment, |bytes| {
                     let frame_len = version.udp_frame_len(bytes.len());
-                    sink(&Arrival { at, timed, bytes, frame_len, ends });
+                    sink(&Arrival { at, timed, bytes, frame_len, ends, hash: None });
                     // a stamp of the card is that of the first
                     timed &= card.is_none();
                 });

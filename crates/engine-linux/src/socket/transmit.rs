@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_recv_buffer_size, socket_error};
 use wirebeat_engine::port::{CardStamps, PortError, TxCaps, TxMeta, View};
 use wirebeat_netlink::LinkIndex;
-use wirebeat_units::fault;
+use wirebeat_units::{Nanos, fault};
 
 use super::joining::joinable;
 use super::{Checksum, ENGINE, Endpoint, Joining, SocketTransmit};
@@ -104,6 +104,7 @@ impl SocketTx {
             batch: BATCH,
             view: View::Datagram,
             holds: false,
+            lead: Nanos::ZERO,
             repeats: 0,
             external: None,
             link: link.as_ref().and_then(|link| link.speed),

@@ -28,13 +28,20 @@ pub(super) struct Pieces {
     pub(super) chunk: usize,
     /// Chunks that a frame has: as many as the longest one fills.
     pub(super) most: usize,
+    /// Bytes before a frame in its chunk, for the driver; then it lies in one.
+    pub(super) room: usize,
 }
 
 impl Pieces {
     /// For frames of up to `longest` bytes.
     pub(super) fn of(longest: usize, chunk: usize) -> Pieces {
         let chunk = chunk.max(1);
-        Pieces { chunk, most: longest.div_ceil(chunk).max(1) }
+        Pieces { chunk, most: longest.div_ceil(chunk).max(1), room: 0 }
+    }
+
+    /// For frames that lie in one chunk each, behind so many bytes.
+    pub(super) fn behind(room: usize, chunk: usize) -> Pieces {
+        Pieces { chunk: chunk.max(1), most: 1, room }
     }
 
     /// How many pieces a frame of `len` bytes has.
@@ -247,7 +254,7 @@ mod tests {
     }
 
     /// Each frame has one chunk.
-    const ONE: Pieces = Pieces { chunk: 2048, most: 1 };
+    const ONE: Pieces = Pieces { chunk: 2048, most: 1, room: 0 };
 
     fn committed(chunks: usize, tags: &[u32]) -> TxFrames {
         let mut frames = TxFrames::new(chunks, ONE, 2);
@@ -296,7 +303,7 @@ mod tests {
     /// Frames of one, two and three chunks of 100 bytes, each of which has room for three.
     fn of_pieces(chunks: usize) -> TxFrames {
         let pieces = Pieces::of(250, 100);
-        assert_eq!(pieces, Pieces { chunk: 100, most: 3 });
+        assert_eq!(pieces, Pieces { chunk: 100, most: 3, room: 0 });
         let mut frames = TxFrames::new(chunks, pieces, 2);
         assert_eq!(frames.reserve(9, 64), chunks / 3);
         let metas = [100, 101, 250].map(|len| TxMeta { len, ..meta(0) });

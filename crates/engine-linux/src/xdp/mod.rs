@@ -3,9 +3,10 @@
 //!
 //! An [`XdpQueue`] is one queue of an interface: a UMEM (`umem`) with a socket (`socket`) and rings (`ring`) for each direction.
 //! [`XdpTx`] and [`XdpRx`] take its halves. A program ([`Steering`]) hands frames that are measured to the sockets and lets all
-//! others pass. Without zero copy the kernel copies each frame; the report says which it is.
+//! others pass. What the driver is told of a frame, and says of it, lies before it (`metadata`). Without zero copy the kernel copies each frame; the report says which it is.
 
 mod frames;
+mod metadata;
 mod queue;
 mod receive;
 mod ring;
@@ -17,8 +18,8 @@ mod umem;
 pub use queue::{XdpOptions, XdpQueue, needs_several_buffers};
 pub use receive::XdpRx;
 pub use socket::XdpCopy;
-pub use steering::{SteerOptions, Steering};
-pub use transmit::XdpTx;
+pub use steering::{KnownOfFrames, SteerOptions, Steering};
+pub use transmit::{CardOrders, XdpTx};
 
 use wirebeat_engine::port::PortError;
 

@@ -51,6 +51,8 @@ pub struct XdpOptions {
     pub busy_poll: bool,
     /// Whether somebody receives by it: then there is memory for that.
     pub receives: bool,
+    /// Whether the driver is told what to do with frames that are sent ([`super::CardOrders`]). Such a frame lies in one chunk.
+    pub orders: bool,
 }
 
 /// A queue of an interface, whose halves are taken by [`XdpTx`](super::XdpTx) and [`XdpRx`](super::XdpRx).
@@ -80,6 +82,8 @@ pub(super) struct QueueFacts {
     pub(super) speed: Option<BitRate>,
     pub(super) busy_poll: bool,
     huge: bool,
+    /// Whether there is room for orders before frames that are sent.
+    pub(super) orders: bool,
     /// Whether a frame may lie in several chunks.
     pub(super) several: bool,
     /// The longest frame that a chunk holds, or several do.
@@ -102,9 +106,11 @@ impl QueueFacts {
         QueueFacts { several, frame_max, interface: self.interface.clone(), ..*self }
     }
 
-    /// The longest frame that goes by an interface of this MTU, in bytes without FCS.
+    /// The longest frame that is sent by an interface of this MTU, in bytes without FCS.
     pub(super) fn longest(&self, mtu: u32) -> BufferLen {
-        BufferLen::new(mtu.saturating_add(HEADER_MAX)).min(self.frame_max)
+        let one = BufferLen::new(CHUNK_MAX as u32 - HEADROOM);
+        let most = if self.orders { self.frame_max.min(one) } else { self.frame_max };
+        BufferLen::new(mtu.saturating_add(HEADER_MAX)).min(most)
     }
 }
 
@@ -246,6 +252,7 @@ impl XdpQueue {
             copy: self.options.copy,
             busy_poll: self.options.busy_poll,
             several: needs_several_buffers(self.facts.mtu),
+            orders: self.options.orders,
         };
         if let Some(first) = &self.first {
             let (socket, ring) = first.beside(queue, options)?;
@@ -289,6 +296,7 @@ fn facts(link: &Link, umem: &Umem, options: XdpOptions) -> QueueFacts {
         speed: link.speed,
         busy_poll: options.busy_poll,
         huge: umem.is_huge(),
+        orders: options.orders,
         several: false,
         frame_max: BufferLen::new(umem.chunk() as u32 - HEADROOM),
     }

@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_engine::port::{Arrival, PortError, RxCaps, RxPort, View};
+use wirebeat_engine::port::{Arrival, CardStamps, PortError, RxCaps, RxPort, View};
 use wirebeat_units::{Nanos, PacketLen, fault};
 
 use super::ENGINE;
+use super::metadata::{KNOWN_LEN, Known};
 use super::queue::{HEADER_MAX, QueueFacts, ReceiveHalf, Shelf, XdpQueue};
 use super::ring::MORE;
 use super::steering::Steering;
+use crate::card::{Card, Stamped};
 use crate::link;
 use crate::sys::{self, poll_until, refused};
 
@@ -30,12 +32,20 @@ struct Joining {
     wrong: bool,
     /// Frames that were wrong.
     lost: u64,
+    /// What the driver knew of it: that stands before its first piece.
+    known: Known,
 }
 
 impl Joining {
     /// For frames of up to `longest` bytes.
     fn new(longest: usize) -> Joining {
-        Joining { bytes: Vec::with_capacity(longest), open: false, wrong: false, lost: 0 }
+        Joining {
+            bytes: Vec::with_capacity(longest),
+            open: false,
+            wrong: false,
+            lost: 0,
+            known: Known::default(),
+        }
     }
 
     /// Forgets what is there of a frame.
@@ -79,17 +89,28 @@ pub struct XdpRx {
     gone: bool,
     /// What hands frames over, as long as one of the queues receives.
     steering: Option<Arc<Steering>>,
+    /// Whether that says what the driver knows of each.
+    knows: bool,
+    /// Where the card stamps, and what it did.
+    card: Option<Stamped>,
 }
 
 impl XdpRx {
-    /// Takes the receiving half of a queue, to which `steering` hands frames from now on.
+    /// Takes the receiving half of a queue, to which `steering` hands frames from now on; `card` stamps them, where that says
+    /// so, or they have the time at which they are seen here.
     ///
     /// # Errors
     /// Somebody has the half, the queue cannot be bound or is none of those that are steered to, or frames are too long.
-    pub fn open(queue: &mut XdpQueue, steering: &Arc<Steering>) -> Result<XdpRx, PortError> {
+    pub fn open(
+        queue: &mut XdpQueue,
+        steering: &Arc<Steering>,
+        card: Option<&Card>,
+    ) -> Result<XdpRx, PortError> {
         let number = queue.number();
         let half = queue.take_receive()?;
-        let caps = RxCaps { mode: half.facts.mode(&half.socket), view: View::Frame };
+        let stamps = if card.is_some() { ", hardware timestamps" } else { "" };
+        let mode = format!("{}{stamps}", half.facts.mode(&half.socket));
+        let caps = RxCaps { mode, view: View::Frame };
         let joined = if half.facts.several { half.facts.frame_max.size() } else { 0 };
         let mut port = XdpRx {
             caps,
@@ -100,9 +121,11 @@ impl XdpRx {
             lost_before: 0,
             gone: false,
             steering: None,
+            knows: false,
+            card: None,
         };
         check_mtu(&port.half.facts, port.half.facts.mtu)?;
-        port.begin(steering)?;
+        port.begin(steering, card)?;
         Ok(port)
     }
 
@@ -116,21 +139,30 @@ impl XdpRx {
     ///
     /// # Errors
     /// The interface is gone, frames are too long by now, or the queue is none of those that are steered to.
-    pub fn rearm(&mut self, steering: &Arc<Steering>) -> Result<bool, PortError> {
+    pub fn rearm(
+        &mut self,
+        steering: &Arc<Steering>,
+        card: Option<&Card>,
+    ) -> Result<bool, PortError> {
+        if card.is_some() != self.card.is_some() {
+            return Ok(false);
+        }
         let facts = &self.half.facts;
         let link = link::find(ENGINE, &facts.interface)?;
         check_mtu(facts, link.mtu)?;
         if self.gone || link.index.get() != facts.index || self.check() {
             return Ok(false);
         }
-        self.begin(steering)?;
+        self.begin(steering, card)?;
         Ok(true)
     }
 
     /// Leaves out what is there from before, and takes what comes from now on.
-    fn begin(&mut self, steering: &Arc<Steering>) -> Result<(), PortError> {
+    fn begin(&mut self, steering: &Arc<Steering>, card: Option<&Card>) -> Result<(), PortError> {
         // once around: what is there now
         self.take(&mut |_| {});
+        self.knows = steering.says_what_drivers_know();
+        self.card = card.map(Stamped::by);
         self.joining.clear();
         self.lost_before = self.lost();
         steering.add(self.number, self.half.socket.as_fd())?;
@@ -146,7 +178,7 @@ impl XdpRx {
     /// Gives what has arrived to `sink`, and the chunks back to the kernel; once around at most. Says how many frames that
     /// were. The time of a frame is when it was seen here: those of a batch that are there at one look have the same.
     fn take(&mut self, sink: &mut impl FnMut(&Arrival<'_>)) -> usize {
-        let joining = &mut self.joining;
+        let (joining, card, knows) = (&mut self.joining, &mut self.card, self.knows);
         let ReceiveHalf { rx, fill, memory, .. } = &mut *self.half;
         let (mut taken, mut frames) = (0, 0);
         while taken < memory.len() {
@@ -154,10 +186,16 @@ impl XdpRx {
             if some == 0 {
                 break;
             }
-            let at = MonotonicClock.now();
+            let seen = MonotonicClock.now();
+            card.iter_mut().for_each(Stamped::refresh);
             for _ in 0..some {
                 let Some(frame) = rx.pop() else { break };
                 taken += 1;
+                if knows && !joining.open {
+                    let before = memory.before_mut(frame.address, KNOWN_LEN);
+                    joining.known = before.map(Known::take).unwrap_or_default();
+                }
+                let Known { stamp, hash } = joining.known;
                 let piece = memory.bytes(frame.address, frame.len);
                 let more = frame.options & MORE != 0;
                 let whole = match joining.open || more {
@@ -166,9 +204,11 @@ impl XdpRx {
                 };
                 if let Some(bytes) = whole {
                     frames += 1;
+                    let (at, timed) =
+                        card.as_mut().map_or((seen, true), |card| card.time(stamp, || seen));
                     // virtual links bring short frames without their padding
                     let frame_len = PacketLen::new(bytes.len() as u32).buffer().with_fcs();
-                    sink(&Arrival { at, timed: true, bytes, frame_len, ends: None });
+                    sink(&Arrival { at, timed, bytes, frame_len, ends: None, hash });
                 }
                 if let Some(number) = memory.number(frame.address) {
                     // there are as many places as chunks
@@ -270,6 +310,10 @@ impl RxPort for XdpRx {
 
     fn receive_drops(&self) -> u64 {
         self.lost().saturating_sub(self.lost_before)
+    }
+
+    fn card_stamps(&self) -> Option<CardStamps> {
+        self.card.as_ref().map(Stamped::stamps)
     }
 
     fn rest(&mut self) -> bool {

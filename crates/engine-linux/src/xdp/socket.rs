@@ -14,9 +14,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use wirebeat_engine::port::PortError;
 use wirebeat_units::fault;
 
-use super::ENGINE;
 use super::ring::{Consumer, Descriptor, FrameDescriptor, Producer, RingLayout};
 use super::umem::Umem;
+use super::{ENGINE, metadata};
 use crate::memory::Memory;
 use crate::sys::{self, refused};
 
@@ -58,6 +58,8 @@ pub(super) struct SocketOptions {
     pub(super) busy_poll: bool,
     /// Whether frames may lie in several chunks, where the kernel can do that.
     pub(super) several: bool,
+    /// Whether the driver finds orders before the frames that are sent, and writes its answers there.
+    pub(super) orders: bool,
 }
 
 /// A socket that is bound.
@@ -152,7 +154,7 @@ impl XdpSocket {
     ) -> Result<(XdpSocket, QueueRings, R), PortError> {
         let on = queue.interface;
         let file = open(on)?;
-        register(&file, umem).map_err(|error| no_memory(on, umem.len(), error))?;
+        register(&file, umem, options.orders).map_err(|error| no_memory(on, umem.len(), error))?;
         let rings = |error| refused("making the rings of an AF_XDP socket", on, error);
         let of_queue = QueueRings::of(&file, options.sizes).map_err(rings)?;
         let frames = frame_ring::<R>(&file, options.sizes).map_err(rings)?;
@@ -274,7 +276,7 @@ pub(super) fn probe() -> Result<(), PortError> {
     let file = open(on)?;
     let umem = Umem::new(FRAMES as usize, 0)
         .map_err(|error| refused("making the memory of frames", on, error))?;
-    register(&file, &umem).map_err(|error| no_memory(on, umem.len(), error))?;
+    register(&file, &umem, false).map_err(|error| no_memory(on, umem.len(), error))?;
     let sizes = RingSizes { transmit: FRAMES, receive: FRAMES };
     let made = QueueRings::of(&file, sizes)
         .and_then(|_| frame_ring::<Producer<FrameDescriptor>>(&file, sizes));
@@ -296,17 +298,26 @@ fn open(on: &str) -> Result<OwnedFd, PortError> {
     })
 }
 
-/// Gives the socket its memory.
-fn register(file: &OwnedFd, umem: &Umem) -> io::Result<()> {
-    let request = libc::xdp_umem_reg {
+/// Gives the socket its memory; with room for orders before each frame that is sent, where that is wanted.
+fn register(file: &OwnedFd, umem: &Umem, orders: bool) -> io::Result<()> {
+    let request = |flags, tx_metadata_len| libc::xdp_umem_reg {
         addr: umem.base() as u64,
         len: umem.len() as u64,
         chunk_size: umem.chunk() as u32,
         headroom: 0,
-        flags: 0,
-        tx_metadata_len: 0,
+        flags,
+        tx_metadata_len,
     };
-    sys::set_option(file, (libc::SOL_XDP, libc::XDP_UMEM_REG), &request)
+    let set = |request| sys::set_option(file, (libc::SOL_XDP, libc::XDP_UMEM_REG), &request);
+    if !orders {
+        return set(request(0, 0));
+    }
+    let len = metadata::ORDER_LEN as u32;
+    // Linux 6.8 to 6.10 take the length without the flag, which they do not know
+    set(request(libc::XDP_UMEM_TX_METADATA_LEN, len)).or_else(|error| match error.raw_os_error() {
+        Some(libc::EINVAL) => set(request(0, len)),
+        _ => Err(error),
+    })
 }
 
 fn no_memory(on: &str, bytes: usize, error: io::Error) -> PortError {

@@ -13,26 +13,48 @@ use wirebeat_meter::filter::Filter;
 use wirebeat_meter::headers::HeaderTable;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_units::fault;
+use wirebeat_wire::headers;
 
 use super::ENGINE;
 use crate::kernel::configure::FilterWords;
 use crate::kernel::known_headers::KnownHeaders;
 use crate::kernel::load::{entries, system};
-use crate::kernel::skeletons::steer::SteerSkelBuilder;
+use crate::kernel::skeletons::steer::{OpenSteerSkel, SteerSkelBuilder};
+use crate::kernel::skeletons::steer_metadata::{OpenSteerMetadataSkel, SteerMetadataSkelBuilder};
 use crate::kernel::verifier;
 use crate::kernel::{Attachment, SEVERAL_BUFFERS};
 
 /// The numbers that a probe can have for its flow, and how many of them a word of the program's map has.
 const FLOWS: usize = 1 << 16;
 const WORD: usize = u64::BITS as usize;
+/// BPF_F_XDP_DEV_BOUND_ONLY of `linux/bpf.h`: a program that asks the driver of one interface.
+const FOR_ONE_INTERFACE: u32 = 1 << 6;
 
 /// What is handed over beside frames with probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SteerOptions {
     /// The number of queues that have sockets: those below it.
     pub queues: u32,
     /// Whether fragments are handed over, because packets are put together by the reader. The host gets none of its own then.
     pub fragments: bool,
+    /// What the driver says of each frame.
+    pub known: KnownOfFrames,
+}
+
+/// What a driver says of frames that it received, if it can (XDP metadata, Linux 6.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownOfFrames {
+    /// When it arrived, by the card's clock.
+    pub stamps: bool,
+    /// What the card chose its queue by.
+    pub hashes: bool,
+}
+
+impl KnownOfFrames {
+    /// Whether the driver is asked at all.
+    fn any(self) -> bool {
+        self.stamps || self.hashes
+    }
 }
 
 /// What a program is made for. Flows with probes can change.
@@ -87,6 +109,11 @@ impl Steering {
         again.map(|()| true).map_err(|error| error.of_engine(ENGINE))
     }
 
+    /// Whether it puts what the driver knows before each frame.
+    pub(super) fn says_what_drivers_know(&self) -> bool {
+        self.config.options.known.any()
+    }
+
     /// Lets everything pass until it is restarted.
     pub(super) fn rest(&self) {
         self.attachment.rest();
@@ -124,52 +151,94 @@ fn load(
     options: SteerOptions,
 ) -> Result<Steering, PortError> {
     verifier::listen();
-    let failed = |what| move |error| system(what, interface, error);
     let known = KnownHeaders::of(meter);
     let Some(masks) = known.masks() else {
         let what = fault!("recognise flows by so many sets of headers"; "use --engine packet");
         return Err(PortError::Unsupported { engine: ENGINE, what });
     };
-    let config = config(meter, options);
-    let mut storage = MaybeUninit::uninit();
-    let mut open = SteerSkelBuilder::default()
-        .open(&mut storage)
-        .map_err(failed("opening the steering program"))?;
-    entries(&mut open.maps.sockets, options.queues)?;
-    entries(&mut open.maps.headers, known.size().headers as u32)?;
-    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-        let FilterWords { filtered, family, source, source_port, port } = config.filter;
-        (rodata.filtered, rodata.filter_family, rodata.filter_source) = (filtered, family, source);
-        (rodata.filter_source_port, rodata.filter_port) = (source_port, port);
-        rodata.header_mask_count = masks.len() as u32;
-        for (place, mask) in rodata.header_masks.iter_mut().zip(masks) {
-            place.words = mask;
+    let wanted = Wanted { interface, attachment, config: config(meter, options), known, masks };
+    match options.known.any() {
+        true => wanted.load_with_metadata(&meter.flows),
+        false => wanted.load_plain(&meter.flows),
+    }
+}
+
+/// What a program is made of.
+struct Wanted<'a> {
+    interface: &'a str,
+    attachment: Arc<Attachment>,
+    config: SteerConfig,
+    known: KnownHeaders<'a>,
+    masks: Vec<[u64; headers::LEN / 8]>,
+}
+
+/// Loads one of the two programs, which differ in name alone, and in what `more` does before loading.
+macro_rules! load {
+    ($wanted:expr, $flows:expr, $builder:ty, $program:ident, $more:expr) => {{
+        let Wanted { interface, attachment, config, known, masks } = $wanted;
+        let failed = |what| move |error| system(what, interface, error);
+        let mut storage = MaybeUninit::uninit();
+        let mut open = <$builder>::default()
+            .open(&mut storage)
+            .map_err(failed("opening the steering program"))?;
+        entries(&mut open.maps.sockets, config.options.queues)?;
+        entries(&mut open.maps.headers, known.size().headers as u32)?;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            let FilterWords { filtered, family, source, source_port, port } = config.filter;
+            (rodata.filtered, rodata.filter_family, rodata.filter_source) =
+                (filtered, family, source);
+            (rodata.filter_source_port, rodata.filter_port) = (source_port, port);
+            rodata.header_mask_count = masks.len() as u32;
+            for (place, mask) in rodata.header_masks.iter_mut().zip(masks) {
+                place.words = mask;
+            }
+            rodata.datagrams = u32::from(config.datagrams);
+            rodata.fragments = u32::from(config.options.fragments);
+            rodata.several = u32::from(attachment.sees_several_buffers());
         }
-        rodata.datagrams = u32::from(config.datagrams);
-        rodata.fragments = u32::from(options.fragments);
-        rodata.several = u32::from(attachment.sees_several_buffers());
+        let flags = if attachment.sees_several_buffers() { SEVERAL_BUFFERS } else { 0 };
+        $more(&mut open, flags);
+        let skeleton = open.load().map_err(failed("loading the steering program"))?;
+        known.fill(&skeleton.maps.headers, 1).map_err(failed("writing headers of flows"))?;
+        measure(&skeleton.maps.flows, $flows).map_err(failed("writing numbers of flows"))?;
+        let kept = |source: io::Error| PortError::System {
+            what: "keeping the steering program".into(),
+            on: interface.to_owned(),
+            source,
+        };
+        let handle = |map: &libbpf_rs::Map<'_>| {
+            MapHandle::try_from(map).map_err(io::Error::other).map_err(kept)
+        };
+        Ok(Steering {
+            program: skeleton.progs.$program.as_fd().try_clone_to_owned().map_err(kept)?,
+            sockets: handle(&skeleton.maps.sockets)?,
+            flows: handle(&skeleton.maps.flows)?,
+            config,
+            attachment,
+            interface: interface.to_owned(),
+        })
+    }};
+}
+
+impl Wanted<'_> {
+    fn load_plain(self, flows: &Flows) -> Result<Steering, PortError> {
+        let more = |open: &mut OpenSteerSkel<'_>, flags| open.progs.wb_steer.set_flags(flags);
+        load!(self, flows, SteerSkelBuilder, wb_steer, more)
     }
-    if attachment.sees_several_buffers() {
-        open.progs.wb_steer.set_flags(SEVERAL_BUFFERS);
+
+    /// The one that asks the driver. It is for this interface alone, in the namespace of the calling thread.
+    fn load_with_metadata(self, flows: &Flows) -> Result<Steering, PortError> {
+        let KnownOfFrames { stamps, hashes } = self.config.options.known;
+        let index = self.attachment.index();
+        let more = |open: &mut OpenSteerMetadataSkel<'_>, flags| {
+            if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+                (rodata.wants_stamp, rodata.wants_hash) = (stamps.into(), hashes.into());
+            }
+            open.progs.wb_steer_metadata.set_flags(flags | FOR_ONE_INTERFACE);
+            open.progs.wb_steer_metadata.set_ifindex(index);
+        };
+        load!(self, flows, SteerMetadataSkelBuilder, wb_steer_metadata, more)
     }
-    let skeleton = open.load().map_err(failed("loading the steering program"))?;
-    known.fill(&skeleton.maps.headers, 1).map_err(failed("writing headers of flows"))?;
-    measure(&skeleton.maps.flows, &meter.flows).map_err(failed("writing numbers of flows"))?;
-    let kept = |source: io::Error| PortError::System {
-        what: "keeping the steering program".into(),
-        on: interface.to_owned(),
-        source,
-    };
-    let handle =
-        |map: &libbpf_rs::Map<'_>| MapHandle::try_from(map).map_err(io::Error::other).map_err(kept);
-    Ok(Steering {
-        program: skeleton.progs.wb_steer.as_fd().try_clone_to_owned().map_err(kept)?,
-        sockets: handle(&skeleton.maps.sockets)?,
-        flows: handle(&skeleton.maps.flows)?,
-        config,
-        attachment,
-        interface: interface.to_owned(),
-    })
 }
 
 /// Tells the program which flows are measured.

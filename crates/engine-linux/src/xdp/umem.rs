@@ -120,6 +120,16 @@ impl UmemPart {
         unsafe { std::slice::from_raw_parts_mut(base, len) }
     }
 
+    /// The `len` bytes before `address`, where those lie in the same chunk of this part.
+    pub(super) fn before_mut(&mut self, address: u64, len: usize) -> Option<&mut [u8]> {
+        self.number(address)?;
+        let at = usize::try_from(address).ok()?;
+        let from = (at % self.umem.chunk).checked_sub(len).map(|_| at - len)?;
+        let base = self.umem.memory.pointer(from, len);
+        // SAFETY: as in `bytes`; nobody has another reference while this one borrows `self`.
+        Some(unsafe { std::slice::from_raw_parts_mut(base, len) })
+    }
+
     /// The `len` bytes from `address` on, where those lie in one chunk of this part.
     pub(super) fn bytes(&self, address: u64, len: u32) -> Option<&[u8]> {
         self.number(address)?;
@@ -180,6 +190,22 @@ mod tests {
         for (at, expected) in [(0, [0, 8]), (3, [3, 5]), (8, [8, 0]), (9, [8, 0])] {
             assert_eq!(umem.divide(at).map(|part| part.len()), expected);
         }
+    }
+
+    #[test]
+    fn what_is_before_a_frame_lies_in_its_chunk() {
+        let umem = Arc::new(Umem::new(8, 60).unwrap());
+        let [mut first, mut second] = umem.divide(4);
+        first.chunks_mut(0, 4).fill(1);
+        first.before_mut(2048 + 256, 16).unwrap().fill(2);
+        let chunk = first.bytes(2048, 2048).unwrap();
+        assert!(chunk[240..256].iter().all(|byte| *byte == 2));
+        assert_eq!((chunk[239], chunk[256]), (1, 1));
+        assert_eq!(first.before_mut(2048 + 16, 16).map(|before| before.len()), Some(16));
+        for (address, len) in [(2048 + 15, 16), (2048, 1), (8192 + 256, 16), (u64::MAX, 1)] {
+            assert!(first.before_mut(address, len).is_none(), "{address} {len}");
+        }
+        assert!(second.before_mut(8192 + 256, 16).is_some());
     }
 
     #[test]

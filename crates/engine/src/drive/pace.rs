@@ -52,6 +52,8 @@ struct Pace<'a, P, C> {
     batch: usize,
     /// The shortest drift of a flow that drops what is late.
     drift: Option<Nanos>,
+    /// How long before it is due a frame is handed over: its card waits for the time.
+    lead: Nanos,
     /// What handing a frame over cost last.
     cost: Nanos,
     departures: Vec<Departure>,
@@ -73,6 +75,7 @@ pub(super) fn pace<'a, P: TxPort, C: Clock>(
         out: Outgoing::new(job, port.caps()),
         batch,
         drift: job.flows.iter().map(|&flow| job.drift(flow)).min().filter(|&d| d < Nanos::MAX),
+        lead: port.caps().lead.min(BUILD_AHEAD),
         cost: COST,
         departures: Vec::with_capacity(batch),
         built: Vec::with_capacity(batch),
@@ -118,7 +121,8 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
                 self.clock.wait_until(soon, Wait::Sleep);
                 continue;
             };
-            self.wait(self.job.times.start.saturating_add(next.at), now);
+            let due = self.job.times.start.saturating_add(next.at);
+            self.wait(due.saturating_sub(self.lead), now);
         }
         self.flush()?;
         self.drain()?;
@@ -247,10 +251,11 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
 
     /// How many frames at the front are due.
     fn due(&self, now: Nanos) -> usize {
-        if now < self.job.times.start {
+        let by = now.saturating_add(self.lead);
+        if by < self.job.times.start {
             return 0;
         }
-        let elapsed = now.saturating_sub(self.job.times.start);
+        let elapsed = by.saturating_sub(self.job.times.start);
         self.departures.iter().take_while(|departure| departure.at <= elapsed).count()
     }
 
@@ -314,7 +319,7 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
     }
 
     /// Stamps the first `due` frames and hands them over. They leave together, so that they carry one
-    /// time.
+    /// time; or each at its own, where the card waits for that.
     fn hand_over(&mut self, now: Nanos, due: usize) -> Result<(), PortError> {
         self.metas.clear();
         // numbers are shared by all cores: those of one tag are taken at once where it has the batch
@@ -336,15 +341,17 @@ impl<P: TxPort, C: Clock> Pace<'_, P, C> {
                     self.job.sequences.take(departure.tag, built.counted.packets.into())
                 }
             };
-            built.stamp(self.port.slot(index), sequence, moment);
             let first = departure.part <= 1;
+            let due = hand.limited.then(|| self.job.times.start.saturating_add(departure.at));
+            let waits = due.filter(|due| *due > now && self.lead > Nanos::ZERO);
+            let leaves = waits.map_or(moment, |due| self.job.moment(due));
+            built.stamp(self.port.slot(index), sequence, leaves);
             self.tally.requested(departure.tag, &built);
-            let deadline =
-                (hand.limited && first).then(|| self.job.times.start.saturating_add(departure.at));
+            let deadline = due.filter(|_| first);
             self.handed.push_back(Handed {
                 tag: departure.tag,
                 counted: built.counted,
-                at: now,
+                at: waits.unwrap_or(now),
                 deadline,
             });
             self.metas.push(hand.meta(&built, departure.tag, deadline.unwrap_or(Nanos::ZERO)));

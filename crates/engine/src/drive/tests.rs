@@ -443,6 +443,43 @@ fn what_is_bounded_is_not_handed_to_a_port_that_holds_it_either() {
     }
 }
 
+/// Whoever hands them over is late and early as it comes; the times are the card's.
+#[test]
+fn frames_for_a_card_that_waits_are_handed_over_ahead_with_their_own_times() {
+    const LEAD: Nanos = Nanos::from_micros(500);
+    let world = World::new(&[(Some(1_000_000), 1000), (Some(10_000), 10)]);
+    let (port, mut b) = pair(&world.clock, Link::default());
+    let caps = TxCaps { lead: LEAD, ..port.caps().clone() };
+    let mut port = Holding { port, caps, clock: world.clock.clone(), left: Vec::new() };
+    let driven = world.drive(&mut port, Shard::WHOLE);
+    assert!(driven.error.is_none());
+    for flow in &driven.flows {
+        let error = flow.error.moments;
+        assert_eq!((error.count, error.min, error.max), (flow.sent.frames, 0, 0));
+    }
+    let mut expected: Vec<_> = (0..1000).map(|at| (at * 1_000, 0)).collect();
+    expected.extend((0..10).map(|at| (at * 100_000, 1)));
+    expected.sort_unstable();
+    let mut stamped = Vec::new();
+    for (arrived, probe) in arrivals(&mut b) {
+        let (left, arrived) = (probe.transmit_ns - START.get(), arrived.get());
+        assert!(arrived < probe.transmit_ns, "handed over ahead");
+        assert!(probe.transmit_ns - arrived <= LEAD.get(), "and no more than that");
+        stamped.push((left, probe.flow));
+    }
+    stamped.sort_unstable();
+    assert_eq!(stamped, expected);
+    // what is behind its time already leaves at once
+    let late = World::new(&[(Some(1_000_000), 10)]);
+    late.clock.wait_until(START.saturating_add(Nanos::from_secs(1)), Wait::Spin);
+    let (port, mut b) = pair(&late.clock, Link::default());
+    let caps = TxCaps { lead: LEAD, ..port.caps().clone() };
+    let mut port = Holding { port, caps, clock: late.clock.clone(), left: Vec::new() };
+    assert!(late.drive(&mut port, Shard::WHOLE).error.is_none());
+    let second = START.saturating_add(Nanos::from_secs(1)).get();
+    assert!(arrivals(&mut b).iter().all(|(_, probe)| probe.transmit_ns >= second));
+}
+
 /// They counted as punctual.
 #[test]
 fn frames_that_the_port_refuses_have_no_departure() {

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use wirebeat_engine::clock::MonotonicClock;
 use wirebeat_engine::port::PortError;
+use wirebeat_engine_linux::card::{Card, SharedCard, Wanted};
 use wirebeat_engine_linux::kernel::KernelReceiver;
 use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_engine_linux::xdp::{
-    self, SteerOptions, Steering, XdpCopy, XdpOptions, XdpQueue, XdpRx, XdpTx,
+    self, CardOrders, KnownOfFrames, SteerOptions, Steering, XdpCopy, XdpOptions, XdpQueue, XdpRx,
+    XdpTx,
 };
-use wirebeat_netlink::{XdpFeatures, XdpMode};
+use wirebeat_netlink::{XdpFeatures, XdpMode, XdpOffer};
 use wirebeat_traffic::engines::Engine;
 use wirebeat_traffic::scenario::{PortSpec, XdpModeChoice};
 use wirebeat_units::{fault, human};
@@ -29,8 +31,14 @@ use crate::receivers::{self, IdlePort, Receiver, Receiving};
 
 pub(super) struct Driver;
 
-/// The queues that a port has opened, by their number. Their halves are taken by what sends and receives, and come back.
-type OpenQueues = BTreeMap<u32, XdpQueue>;
+/// What a port has opened.
+#[derive(Default)]
+struct Opened {
+    /// Queues by their number. Their halves are taken by what sends and receives, and come back.
+    queues: BTreeMap<u32, XdpQueue>,
+    /// The card whose clock launch times are of, where it does not stamp frames.
+    card: Option<SharedCard>,
+}
 
 impl super::Driver for Driver {
     fn probe(&self) -> Result<String, Missing> {
@@ -48,16 +56,18 @@ impl super::Driver for Driver {
         let on = &link(port, Engine::Xdp)?.name;
         check_senders(port, cores.len())?;
         let copy = copying(port)?;
-        let mut opened: OpenQueues = port.take_engine_state().unwrap_or_default();
+        let mut opened: Opened = port.take_engine_state().unwrap_or_default();
+        let orders = card_orders(port, &mut opened.card)?;
+        let queues = &mut opened.queues;
         let open = |(sender, core): (usize, &TxCore)| -> Result<Box<dyn Transmitter>, RunError> {
             let queue = number_of_sender(port, sender);
-            let options =
-                XdpOptions { queue, copy, busy_poll: port.spec.busy_poll, receives: false };
+            let options = XdpOptions { queue, receives: false, ..options(port, copy)? };
             // of a run that ended with its interface
-            if opened.get(&queue).is_some_and(XdpQueue::has_lost_transmitter) {
-                opened.remove(&queue);
+            if queues.get(&queue).is_some_and(XdpQueue::has_lost_transmitter) {
+                queues.remove(&queue);
             }
-            let open = || XdpTx::open(open_queue(&mut opened, on, options)?, &core.plan.tx);
+            let plan = &core.plan.tx;
+            let open = || XdpTx::open(open_queue(queues, on, options)?, plan, orders.as_ref());
             Ok(on_real_time(port.enter(open)??))
         };
         let transmitters = cores.iter().enumerate().map(open).collect();
@@ -77,14 +87,17 @@ impl super::Driver for Driver {
         let attachment = port.attach(Engine::Xdp)?;
         let copy = copying(port)?;
         let on = link.name.as_str();
-        let steer = SteerOptions { queues, fragments: how.fragments };
-        let mut opened: OpenQueues = port.take_engine_state().unwrap_or_default();
+        let known = known_of_frames(port)?;
+        let steer = SteerOptions { queues, fragments: how.fragments, known };
+        let options = options(port, copy)?;
+        let card = port.card.get();
+        let mut opened: Opened = port.take_engine_state().unwrap_or_default();
         let open = || -> Result<Vec<XdpRx>, PortError> {
             let steering = Arc::new(Steering::begin((on, attachment), &how.meter, steer)?);
             let open = |queue: u32| {
-                let options =
-                    XdpOptions { queue, copy, busy_poll: port.spec.busy_poll, receives: true };
-                XdpRx::open(open_queue(&mut opened, on, options)?, &steering)
+                let options = XdpOptions { queue, receives: true, ..options };
+                let queue = open_queue(&mut opened.queues, on, options)?;
+                XdpRx::open(queue, &steering, card.map(Arc::as_ref))
             };
             (0..queues).map(open).collect()
         };
@@ -108,7 +121,13 @@ impl super::Driver for Driver {
         resting: &mut dyn Transmitter,
     ) -> Result<bool, RunError> {
         match resting_transmitter::<XdpTx>(resting) {
-            Some(resting) => Ok(port.enter(|| resting.rearm(&core.plan.tx))??),
+            Some(resting) => {
+                let mut opened: Opened = port.take_engine_state().unwrap_or_default();
+                let orders = card_orders(port, &mut opened.card);
+                port.keep_engine_state(opened);
+                let orders = orders?;
+                Ok(port.enter(|| resting.rearm(&core.plan.tx, orders.as_ref()))??)
+            }
             None => Ok(false),
         }
     }
@@ -126,7 +145,9 @@ impl super::Driver for Driver {
             return Ok(false);
         }
         let attachment = port.attach(Engine::Xdp)?;
-        let (meter, steer) = (&how.meter, SteerOptions { queues, fragments: how.fragments });
+        let known = known_of_frames(port)?;
+        let (meter, steer) = (&how.meter, SteerOptions { queues, fragments: how.fragments, known });
+        let card = port.card.get().map(Arc::as_ref);
         // of all queues one and the same
         let given_up = resting.iter_mut().filter_map(|queue| queue.take_steering());
         let before = given_up.collect::<Vec<_>>().pop();
@@ -140,7 +161,7 @@ impl super::Driver for Driver {
                 }
             };
             for queue in &mut resting {
-                if !queue.rearm(&steering)? {
+                if !queue.rearm(&steering, card)? {
                     return Ok(false);
                 }
             }
@@ -154,9 +175,90 @@ impl super::Driver for Driver {
     }
 }
 
+/// What the driver of a port says of frames that it received.
+///
+/// # Errors
+/// It does not say what is wanted, or the stack runs the program, which cannot ask it.
+fn known_of_frames(port: &ResolvedPort) -> Result<KnownOfFrames, RunError> {
+    let known = KnownOfFrames { stamps: port.card.get().is_some(), hashes: port.spec.receive_hash };
+    for (wanted, what, instead) in [
+        (known.stamps, XdpOffer::TIMESTAMP, "use --engine packet, or '--timestamps software'"),
+        (known.hashes, XdpOffer::HASH, "leave 'receive-hash' out"),
+    ] {
+        let offered = || Ok::<_, RunError>(offer(port)?.receive_metadata.contains(&what));
+        if wanted && !offered()? {
+            return Err(RunError::machine(fault!(
+                "the driver of {} tells XDP programs no {what} of received frames", port.interface();
+                "{instead} ('wirebeat doctor' lists what drivers offer)"
+            )));
+        }
+        if wanted && port.attached_mode()? != Some(XdpMode::Native) {
+            return Err(RunError::usage(fault!(
+                "port '{}' wants the {what} of received frames, and the stack runs its XDP program, which has none", port.name;
+                "{instead}, or have the driver run it ('xdp-mode: auto')"
+            )));
+        }
+    }
+    Ok(known)
+}
+
+/// What the driver of a port is told of frames that it sends; `card` keeps the one whose clock launch times are of.
+///
+/// # Errors
+/// It takes no such orders, or the card's clock cannot be read.
+fn card_orders(
+    port: &ResolvedPort,
+    card: &mut Option<SharedCard>,
+) -> Result<Option<CardOrders>, RunError> {
+    let (stamping, launch) = (port.card.get(), port.spec.launch_time);
+    for (wanted, what, instead) in [
+        (
+            stamping.is_some(),
+            XdpOffer::TIMESTAMP,
+            "use --engine packet, or '--timestamps software'",
+        ),
+        (launch, XdpOffer::LAUNCH_TIME, "leave 'launch-time' out"),
+    ] {
+        if wanted && !offer(port)?.transmit_metadata.contains(&what) {
+            return Err(RunError::machine(fault!(
+                "the driver of {} offers AF_XDP sockets no {what} of frames that they send", port.interface();
+                "{instead} ('wirebeat doctor' lists what drivers offer)"
+            )));
+        }
+    }
+    if stamping.is_none() && !launch {
+        return Ok(None);
+    }
+    let card = match stamping.or(card.as_ref()) {
+        Some(card) => Arc::clone(card),
+        None => {
+            let link = link(port, Engine::Xdp)?;
+            let offered = port.netlink()?.timestamping(link.index).unwrap_or_default();
+            let open = || Card::open(Engine::Xdp.name(), &link.name, offered, Wanted::default());
+            let opened = SharedCard::new(port.enter(open)??);
+            Arc::clone(card.insert(opened))
+        }
+    };
+    Ok(Some(CardOrders { card, stamps: stamping.is_some(), launch }))
+}
+
+/// How a port's queues are opened, all alike.
+fn options(port: &ResolvedPort, copy: XdpCopy) -> Result<XdpOptions, RunError> {
+    let PortSpec { busy_poll, launch_time, .. } = port.spec;
+    let stamps =
+        port.card.get().is_some() && offer(port)?.transmit_metadata.contains(&XdpOffer::TIMESTAMP);
+    Ok(XdpOptions { copy, busy_poll, orders: launch_time || stamps, ..XdpOptions::default() })
+}
+
+/// What the driver of a port offers; nothing where the kernel cannot say.
+fn offer(port: &ResolvedPort) -> Result<XdpOffer, RunError> {
+    let link = link(port, Engine::Xdp)?;
+    Ok(port.netlink()?.xdp_offer(link.index).unwrap_or_default())
+}
+
 /// A queue of an interface of the calling thread's namespace: the one that is open, or another.
 fn open_queue<'a>(
-    opened: &'a mut OpenQueues,
+    opened: &'a mut BTreeMap<u32, XdpQueue>,
     on: &str,
     options: XdpOptions,
 ) -> Result<&'a mut XdpQueue, PortError> {

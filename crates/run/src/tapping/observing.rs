@@ -116,6 +116,7 @@ fn note_of_departure<'a>(
         frame_len: left.frame_len,
         sampled: None,
         queue,
+        hash: None,
         bytes: left.bytes,
     }
 }
@@ -139,6 +140,7 @@ fn note<'a>(seen: &Observation<'a>) -> Note<'a> {
         frame_len: seen.frame_len,
         sampled,
         queue: seen.queue,
+        hash: None,
         bytes: seen.bytes,
     }
 }

@@ -80,6 +80,7 @@ fn note<'a>(arrival: &Arrival<'a>, judged: &Judged, queue: u16) -> Note<'a> {
         frame_len: arrival.frame_len,
         sampled: judged.sampled,
         queue,
+        hash: arrival.hash,
         bytes: arrival.bytes,
     }
 }

@@ -100,6 +100,7 @@ fn note_next(
         },
         sampled: None,
         queue: sent.queue,
+        hash: None,
         bytes: if view == View::Frame { &bytes } else { &[] },
     });
     spare.push(bytes);

@@ -281,3 +281,63 @@ fn a_file_may_be_written_over() {
     balanced(&run(&scenario(Engine::Loopback, "", &kept), None));
     assert_eq!(read(file.path()).len(), 450);
 }
+
+/// What a driver says of received frames goes into the file; a virtual cable says the hash alone, and has no clock.
+#[test]
+fn the_hash_of_each_frame_is_kept_and_what_a_driver_does_not_say_is_refused() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    let bed = cable();
+    let scenario = |more: &str, path: &Path| {
+        format!(
+            "ports: {{ a: {{ engine: packet, interface: wb0, namespace: a }}, \
+             b: {{ engine: xdp, interface: wb1, namespace: b{more}{} }} }}\n\
+             flows:\n  x: {{ from: a, to: b, packet: [ {{ ipv4: {{}} }}, \
+             {{ udp: {{ source: {{ list: [4000, 4001, 4002, 4003] }} }} }} ], rate: 10kpps, count: 800 }}\n",
+            capture(path, "")
+        )
+    };
+    let refused = |text: &str| match tried(text, Some(&bed)) {
+        Err(error) => error.to_string(),
+        Ok(prepared) => format!("{:?}", prepared.start(&mut Silent, &Stop::new()).end),
+    };
+    let file = Scratch::new("hashes");
+    let why = refused(
+        &scenario(", launch-time: true", file.path()).replace("from: a, to: b", "from: b, to: a"),
+    );
+    assert!(why.contains("no launch time of frames that they send"), "{why}");
+    let text = scenario(", receive-hash: true", file.path());
+    let why = refused(&text.replace("engine: xdp", "engine: xdp, xdp-mode: generic"));
+    assert!(why.contains("the stack runs its XDP program"), "{why}");
+    let why = refused(
+        &format!("{text}run: {{ timestamps: hardware }}\n")
+            .replace("engine: packet", "engine: xdp"),
+    );
+    assert!(why.contains("no clock to stamp frames by"), "{why}");
+    let _ = fs::remove_file(file.path());
+    let report = run(&text, Some(&bed));
+    balanced(&report);
+    let received = report.flows[0].received.as_ref().unwrap();
+    assert_eq!((received.unique, received.duplicates), (800, 0));
+    let bytes = fs::read(file.path()).unwrap();
+    let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
+    let mut hashes: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
+    while let Some(block) = reader.next_block() {
+        let Block::EnhancedPacket(packet) = block.unwrap() else { continue };
+        let source = Datagram::parse(&packet.data).unwrap().source_port;
+        let hash = packet.options.iter().find_map(|option| match option {
+            EnhancedPacketOption::Hash(hash) => Some(hash.to_vec()),
+            _ => None,
+        });
+        let hash = hash.expect("each frame has one");
+        assert_eq!(hash[0], 5, "of Toeplitz");
+        hashes.entry(source).or_default().push(u32::from_be_bytes(hash[1..].try_into().unwrap()));
+    }
+    let all: Vec<u32> = hashes.values().flatten().copied().collect();
+    assert_eq!((hashes.len(), all.len()), (4, 800));
+    // it is of addresses and ports: one for each source port
+    for of in hashes.values() {
+        assert!(of.iter().all(|hash| *hash == of[0]), "{of:?}");
+    }
+    let different: std::collections::BTreeSet<u32> = all.into_iter().collect();
+    assert_eq!(different.len(), 4);
+}

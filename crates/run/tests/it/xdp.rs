@@ -33,7 +33,7 @@ const PLAN: TxPlan = TxPlan {
 };
 
 fn open(bed: &Testbed, plan: TxPlan, options: XdpOptions) -> Result<XdpTx, String> {
-    let open = || XdpTx::open(&mut XdpQueue::open("wb0", options)?, &plan);
+    let open = || XdpTx::open(&mut XdpQueue::open("wb0", options)?, &plan, None);
     bed.a.namespace.run(open).unwrap().map_err(|error| error.to_string())
 }
 
@@ -216,11 +216,11 @@ fn frames_of_several_chunks_are_the_same_at_both_ends() {
         let open = || {
             let on = (bed.b.link.index.get(), "wb1");
             let attachment = Arc::new(Attachment::open(on, place, buffers).unwrap());
-            let steer = SteerOptions { queues: 1, fragments: false };
+            let steer = SteerOptions { queues: 1, ..SteerOptions::default() };
             let steering = Steering::begin(("wb1", attachment), &meter, steer).unwrap();
             let options = XdpOptions { receives: true, ..XdpOptions::default() };
             let mut queue = XdpQueue::open("wb1", options).unwrap();
-            XdpRx::open(&mut queue, &Arc::new(steering)).unwrap()
+            XdpRx::open(&mut queue, &Arc::new(steering), None).unwrap()
         };
         let mut receiver = bed.b.namespace.run(open).unwrap();
         let sent = send(&mut sender, 10);
@@ -253,7 +253,7 @@ fn the_same_queue_sends_frames_of_other_lengths_in_the_next_run() {
     let mut port = open(&bed, PLAN, XdpOptions::default()).unwrap();
     let soon = || MonotonicClock.now().saturating_add(Nanos::from_secs(5));
     for (plan, len) in [(PLAN, 60), (long, 9014), (PLAN, 60), (long, 5000)] {
-        assert!(bed.a.namespace.run(|| port.rearm(&plan)).unwrap().unwrap());
+        assert!(bed.a.namespace.run(|| port.rearm(&plan, None)).unwrap().unwrap());
         // more than there is room for at once
         for _ in 0..60 {
             let got = port.reserve(40).unwrap();
@@ -441,7 +441,7 @@ fn an_interface_that_is_switched_off_ends_the_port_with_its_counters() {
     let soon = MonotonicClock.now().saturating_add(Nanos::from_secs(5));
     assert!(port.drain(soon).unwrap());
     // by the same memory and ring, and from zero
-    assert!(bed.a.namespace.run(|| port.rearm(&PLAN)).unwrap().unwrap());
+    assert!(bed.a.namespace.run(|| port.rearm(&PLAN, None)).unwrap().unwrap());
     send(&mut port, 30).unwrap();
     assert!(port.drain(soon).unwrap());
     let down = || Command::new("ip").args(["link", "set", "wb0", "down"]).status();
@@ -454,6 +454,6 @@ fn an_interface_that_is_switched_off_ends_the_port_with_its_counters() {
     // the kernel still has the last ones
     let up = || Command::new("ip").args(["link", "set", "wb0", "up"]).status();
     assert!(bed.a.namespace.run(up).unwrap().unwrap().success());
-    assert!(!bed.a.namespace.run(|| port.rearm(&PLAN)).unwrap().unwrap());
+    assert!(!bed.a.namespace.run(|| port.rearm(&PLAN, None)).unwrap().unwrap());
     assert!(port.reserve(1).is_err());
 }

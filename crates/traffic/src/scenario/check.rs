@@ -166,8 +166,12 @@ fn check_receive_queues(port: &PortSpec) -> Result<(), Fault> {
 
 /// Which setting is one of other engines.
 fn check_xdp_mode(port: &PortSpec) -> Result<(), (&'static str, Fault)> {
-    let written =
-        [("xdp-mode", port.xdp_mode != XdpModeChoice::Auto), ("busy-poll", port.busy_poll)];
+    let written = [
+        ("xdp-mode", port.xdp_mode != XdpModeChoice::Auto),
+        ("busy-poll", port.busy_poll),
+        ("launch-time", port.launch_time),
+        ("receive-hash", port.receive_hash),
+    ];
     match written.into_iter().find(|(_, is_written)| *is_written) {
         Some((key, _)) if !port.engine.can(Ability::ChooseXdpMode) => {
             let able = Engine::names(|engine| engine.can(Ability::ChooseXdpMode));

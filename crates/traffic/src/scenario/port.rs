@@ -66,6 +66,14 @@ pub struct PortSpec {
     /// (preferred busy polling). Default: no.
     #[serde(default, skip_serializing_if = "is_default")]
     pub busy_poll: bool,
+    /// Whether the card sends each frame of the engine `xdp` at its launch time by its own clock: it has the frame half a
+    /// millisecond before. Refused where the driver does not offer that. Default: no, frames leave when they are handed over.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub launch_time: bool,
+    /// Whether the engine `xdp` asks the driver by which hash the card chose the receive queue of each frame, for captures.
+    /// Refused where the driver does not say it. Default: no.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub receive_hash: bool,
     /// The port's addresses: where flows from it come from and flows to it go to, unless their packet
     /// says otherwise. Default: those of the interface.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -135,6 +143,8 @@ impl PortSpec {
             ("receive-queues", !is_default(&self.receive_queues)),
             ("xdp-mode", !is_default(&self.xdp_mode)),
             ("busy-poll", self.busy_poll),
+            ("launch-time", self.launch_time),
+            ("receive-hash", self.receive_hash),
             ("next-hop", self.next_hop.is_some()),
             ("speed", self.speed.is_some()),
             ("mtu", self.mtu.is_some()),

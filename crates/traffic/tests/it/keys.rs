@@ -84,6 +84,8 @@ const NEEDS: &[(&str, &str)] = &[
     ("ports.a.engine=pcap", r#"{ "ports": { "a": { "file": "x.pcapng" } } }"#),
     ("ports.a.engine=xdp", r#"{ "ports": { "a": { "interface": "eth1" } } }"#),
     ("ports.a.busy-poll", r#"{ "ports": { "a": { "engine": "xdp", "interface": "eth1" } } }"#),
+    ("ports.a.launch-time", r#"{ "ports": { "a": { "engine": "xdp", "interface": "eth1" } } }"#),
+    ("ports.a.receive-hash", r#"{ "ports": { "a": { "engine": "xdp", "interface": "eth1" } } }"#),
     ("ports.a.xdp-mode", r#"{ "ports": { "a": { "engine": "xdp", "interface": "eth1" } } }"#),
     ("ports.a.file", r#"{ "ports": { "a": { "engine": "pcap" } } }"#),
     ("ports.a.peer", r#"{ "flows": { "x": { "from": "b", "to": "a" } } }"#),

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use wirebeat_host::Interface;
-use wirebeat_netlink::{LinkLayer, Namespace};
+use wirebeat_netlink::{LinkLayer, Namespace, XdpOffer};
 use wirebeat_traffic::engines::{Ability, Engine};
 use wirebeat_traffic::scenario::{
     EngineChoice, PortSpec, Scenario, TimestampsChoice, XdpModeChoice,
@@ -242,6 +242,12 @@ impl Bench<'_> {
         let stamps = interfaces.iter().all(|interface| {
             interface.timestamps.clock.is_some() && interface.timestamps.hardware_transmit
         });
+        let metadata = interfaces.iter().all(|interface| {
+            let stamps = |offer: &[String]| offer.iter().any(|what| what == XdpOffer::TIMESTAMP);
+            interface.af_xdp.as_ref().is_some_and(|offer| {
+                stamps(&offer.receive_metadata) && stamps(&offer.transmit_metadata)
+            })
+        });
         let mut planned = Vec::new();
         for engine in Engine::ALL.iter().copied().filter(|engine| engine.needs_link()) {
             let modes: &[XdpModeChoice] = match engine.can(Ability::ChooseXdpMode) {
@@ -254,7 +260,10 @@ impl Bench<'_> {
                 let offered = mode != Auto && offers(mode);
                 planned.push(How { engine, mode, timestamps, offered });
             }
-            if stamps && engine.can(Ability::HardwareTimestamps) {
+            if stamps
+                && engine.can(Ability::HardwareTimestamps)
+                && (!engine.can(Ability::ChooseXdpMode) || metadata)
+            {
                 let timestamps = TimestampsChoice::Hardware;
                 planned.push(How { engine, mode: Auto, timestamps, offered: false });
             }

@@ -33,6 +33,7 @@ impl NullTx {
                 batch: BATCH,
                 view: View::Frame,
                 holds: false,
+                lead: Nanos::ZERO,
                 repeats: 0,
                 external: None,
                 link: None,
