@@ -16,6 +16,8 @@ pub struct Segments {
     pub retransmitted_timeout: u64,
     /// Sent again because later data had arrived (fast retransmit and recovery).
     pub retransmitted_fast: u64,
+    /// Sent again as a tail loss probe (RFC 8985 §7). A probe with new data counts there.
+    pub retransmitted_tail: u64,
     /// SYN without ACK, the first of its session.
     pub syn: u64,
     /// SYN and ACK, the first of its session.
@@ -132,6 +134,8 @@ pub struct Sessions {
 pub struct Recoveries {
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Reductions because a tail loss probe repaired a loss (RFC 8985 §7.4).
+    pub tail: u64,
     /// Fast recoveries.
     pub fast: u64,
     /// Segments that the peer says came twice (D-SACK, RFC 2883): retransmissions that were not needed, and copies that the
@@ -185,7 +189,10 @@ impl Counters {
     /// Whether the segments sent are the sum of their kinds.
     pub fn segments_balance(&self) -> bool {
         let s = &self.segments;
-        let retransmitted = s.retransmitted_timeout + s.retransmitted_fast + s.retransmitted_syn;
+        let retransmitted = s.retransmitted_timeout
+            + s.retransmitted_fast
+            + s.retransmitted_tail
+            + s.retransmitted_syn;
         s.sent == s.new_data + retransmitted + s.syn + s.syn_ack + s.fin + s.rst + s.ack + s.probe
     }
 

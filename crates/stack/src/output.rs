@@ -33,6 +33,8 @@ enum Cause {
     NewData,
     Fin,
     Lost,
+    /// The end of what was sent, as a probe.
+    Tail,
     Ack,
     Probe,
 }
@@ -88,7 +90,7 @@ impl Tcb {
             }
         }
         if turn == Turn::Done {
-            self.clear(Marks::OVERRIDE);
+            self.clear(Marks(Marks::OVERRIDE.0 | Marks::SEND_TAIL.0));
         }
         if self.has(Marks::PROBE) {
             if !self.send_control(core, cx, tuple, Cause::Probe, out) {
@@ -125,6 +127,20 @@ impl Tcb {
             return None;
         }
         self.clear(Marks::FORCE);
+        let probes_tail = self.has(Marks::SEND_TAIL);
+        let new = self.next_new(core, probes_tail);
+        if new.is_none() && probes_tail && self.outstanding() > 0 {
+            // No new data may go, so the last segment goes again (RFC 8985 §7.3).
+            let start = self.snd_nxt.minus(self.outstanding().min(mss));
+            let range = Range::new(start, self.snd_nxt);
+            return Some(Next { cause: Cause::Tail, range, fin: self.holds_fin(range) });
+        }
+        new
+    }
+
+    /// New data and the FIN, as far as the windows let them; a probe needs no room in the congestion window.
+    fn next_new(&mut self, core: &Core, is_probe: bool) -> Option<Next> {
+        let mss = u32::from(self.mss);
         let (unsent, owes_fin) = (self.unsent(), self.owes_fin());
         if unsent == 0 && !owes_fin {
             self.clear(Marks::LIMITED);
@@ -147,7 +163,7 @@ impl Tcb {
                 return None;
             }
         }
-        if outstanding > 0 && self.pipe(core).saturating_add(len) > self.cwnd {
+        if outstanding > 0 && !is_probe && self.pipe(core).saturating_add(len) > self.cwnd {
             self.set(Marks::LIMITED);
             return None;
         }
@@ -190,8 +206,13 @@ impl Tcb {
         out: &mut T,
     ) -> bool {
         let Next { cause, range, fin } = next;
-        if core.fault(Fault::FinOnce) && cause == Cause::Lost && fin && range.len() == 1 {
+        if core.fault(Fault::FinOnce)
+            && matches!(cause, Cause::Lost | Cause::Tail)
+            && fin
+            && range.len() == 1
+        {
             self.high_rxt = range.end;
+            self.clear(Marks::SEND_TAIL);
             return true;
         }
         let payload_len = (range.len() - u32::from(fin)) as u16;
@@ -215,7 +236,7 @@ impl Tcb {
         let mut outgoing = self.outgoing(core, cx, tuple, range.start, flags, room.into());
         (outgoing.payload_len, outgoing.tos) = (payload_len, tos);
         let mut offset = self.offset_of(range.start);
-        if core.fault(Fault::WrongOffset) && cause == Cause::Lost {
+        if core.fault(Fault::WrongOffset) && matches!(cause, Cause::Lost | Cause::Tail) {
             offset += 1;
         }
         let Some(buffer) = out.buffer(outgoing.packet_len()) else { return false };
@@ -250,6 +271,12 @@ impl Tcb {
             if !core.fault(Fault::NoKarn) {
                 self.clear(Marks::TIMING);
             }
+        } else if cause == Cause::Tail {
+            segments.retransmitted_tail += 1;
+            core.counters.bytes.retransmitted += bytes;
+            if !core.fault(Fault::NoKarn) {
+                self.clear(Marks::TIMING);
+            }
         } else {
             segments.new_data += u64::from(cause == Cause::NewData);
             segments.fin += u64::from(cause == Cause::Fin);
@@ -269,13 +296,20 @@ impl Tcb {
         if self.has(Marks::RECOVERY) && profile.congestion != Congestion::None {
             self.phase.b = self.phase.b.saturating_add(range.len());
         }
-        if self.timer != Timer::Retransmit {
+        if self.take(Marks::SEND_TAIL) {
+            self.set(Marks::TAIL_SENT);
+            self.clear(Marks::TAIL_REPEATS);
+            if cause == Cause::Tail {
+                self.set(Marks::TAIL_REPEATS);
+            }
+            self.tail = range;
+        }
+        if self.timer != Timer::Retransmit || self.has(Marks::TAIL) {
             if self.timer == Timer::KeepAlive {
                 // Probes that found no answer were counted there.
                 self.retries = 0;
             }
-            self.timer = Timer::Retransmit;
-            self.timer_at = Tick::after(cx.now, self.rto(profile));
+            self.await_ack(cx.now, profile);
         }
         self.last_sent = cx.tick;
         self.acknowledged(core);

@@ -70,6 +70,8 @@ pub struct Profile {
     pub timestamps: bool,
     /// Selective acknowledgments (RFC 2018).
     pub sack: bool,
+    /// Whether the end of what was sent is probed before the retransmission timeout (RFC 8985 §7); only with SACK.
+    pub tail_loss_probe: bool,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: bool,
     /// The initial congestion window in segments (RFC 6928: 10).
@@ -113,6 +115,7 @@ impl Default for Profile {
             window_scaling: true,
             timestamps: true,
             sack: true,
+            tail_loss_probe: true,
             ecn: false,
             initial_window: 10,
             congestion: Congestion::Cubic,

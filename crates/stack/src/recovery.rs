@@ -14,7 +14,6 @@ use crate::segment::{Flags, Segment};
 use crate::seq::Seq;
 use crate::slab::NONE;
 use crate::tcb::{Marks, Tcb, Timer};
-use crate::tick::Tick;
 
 /// After how many duplicates, or ranges above it, a segment is lost (RFC 5681 §3.2, RFC 6675 §2).
 const DUPLICATES: u8 = 3;
@@ -62,8 +61,9 @@ impl Tcb {
         if acked > 0 {
             self.advance(core, cx, segment, acked);
         }
-        if self.has(Marks::SACK) {
-            self.take_sack(core, segment);
+        let duplicate = self.has(Marks::SACK) && self.take_sack(core, segment);
+        if self.has(Marks::TAIL_SENT) {
+            self.tail_news(core, duplicate);
         }
         let sacked_now = self.sacked(core);
         let mut news = News { acked, ..News::default() };
@@ -163,8 +163,7 @@ impl Tcb {
             self.recover = self.snd_una.minus(1 << 30);
         }
         if self.outstanding() > 0 {
-            self.timer = Timer::Retransmit;
-            self.timer_at = Tick::after(cx.now, self.rto(core.profile(self.profile)));
+            self.await_ack(cx.now, core.profile(self.profile));
         } else {
             self.timer = Timer::Idle;
         }
@@ -173,15 +172,17 @@ impl Tcb {
         }
     }
 
-    /// Takes the SACK blocks of a segment (RFC 2018 §5), and sees what came twice (RFC 2883 §4).
-    fn take_sack(&mut self, core: &mut Core, segment: &Segment<'_>) {
+    /// Takes the SACK blocks of a segment (RFC 2018 §5), and says whether something came twice (RFC 2883 §4).
+    fn take_sack(&mut self, core: &mut Core, segment: &Segment<'_>) -> bool {
         let blocks = segment.options.sack();
+        let mut duplicate = false;
         if let [first, rest @ ..] = blocks {
             let within = rest.first().is_some_and(|outer| {
                 !first.start.is_before(outer.start) && !first.end.is_after(outer.end)
             });
             if !first.end.is_after(segment.ack) && !first.is_empty() || within {
                 core.counters.recoveries.spurious += 1;
+                duplicate = true;
             }
         }
         for block in blocks {
@@ -192,6 +193,32 @@ impl Tcb {
             // Where there is no room for it, the block is as if it had been lost.
             if let Some(ranges) = core.ranges_at(&mut self.scoreboard) {
                 ranges.insert(*block);
+            }
+        }
+        duplicate
+    }
+
+    /// What an acknowledgment tells of a tail loss probe (RFC 8985 §7.4).
+    fn tail_news(&mut self, core: &mut Core, duplicate: bool) {
+        let last = self.tail.end.minus(1);
+        let arrived =
+            core.ranges.get(self.scoreboard).is_some_and(|ranges| ranges.holding(last).is_some());
+        if arrived {
+            // The probe arrived and what was sent two round trips before it did not: it is lost. That is RACK's rule for the one
+            // segment whose time is known.
+            self.clear(Marks::TAIL_SENT);
+            self.lost_edge = self.lost_edge.max(self.tail.start).min(self.snd_nxt);
+        } else if !self.snd_una.is_before(self.tail.end) {
+            if !self.has(Marks::TAIL_REPEATS) || duplicate {
+                // New data, or both copies arrived.
+                self.clear(Marks::TAIL_SENT);
+            } else if self.snd_una.is_after(self.tail.end) {
+                // No second copy was told of: the probe has repaired a loss, which is congestion all the same.
+                self.clear(Marks::TAIL_SENT);
+                let profile = *core.profile(self.profile);
+                core.counters.recoveries.tail += 1;
+                self.congestion_loss(&profile);
+                self.prr_end(&profile);
             }
         }
     }
@@ -240,6 +267,7 @@ impl Tcb {
             }
         }
         if news.duplicate {
+            core.counters.arrivals.duplicate_acks += 1;
             self.dup_acks = self.dup_acks.saturating_add(1);
         } else if news.acked > 0 {
             // A partial acknowledgment covers the segment that was sent again and those that duplicates stood for.
@@ -264,6 +292,7 @@ impl Tcb {
             self.prr_start();
             self.set(Marks::RECOVERY);
             self.set(Marks::FORCE);
+            self.forget_tail();
             self.clear(Marks::ECN_RECOVERY);
             (self.recover, self.high_rxt) = (self.snd_nxt, self.snd_una);
         }
@@ -291,6 +320,11 @@ impl Tcb {
         self.set(Marks::REDUCED);
     }
 
+    /// Recovery has begun: a probe before it decides nothing any more.
+    fn forget_tail(&mut self) {
+        self.clear(Marks(Marks::TAIL.0 | Marks::SEND_TAIL.0 | Marks::TAIL_SENT.0));
+    }
+
     /// The retransmission timer ran out: all that is outstanding is lost (RFC 6298 §5.4 to §5.6, RFC 5681 §3.1).
     pub(crate) fn retransmission_timeout(&mut self, core: &mut Core) {
         let profile = *core.profile(self.profile);
@@ -304,6 +338,7 @@ impl Tcb {
         self.clear(Marks::ECN_RECOVERY);
         self.set(Marks::LOSS);
         self.set(Marks::FORCE);
+        self.forget_tail();
         // A peer may take back what it said out of order (RFC 2018 §8).
         core.release_ranges(&mut self.scoreboard);
         self.dup_acks = 0;

@@ -3,6 +3,7 @@
 //! The first line has all that a segment in order touches, the second times and what is being recovered, the third what is
 //! seldom needed. Names are those of RFC 9293 §3.3.1 where it has them.
 
+use crate::ranges::Range;
 use crate::seq::Seq;
 use crate::slab::{NONE, Slot};
 use crate::tick::Tick;
@@ -83,6 +84,14 @@ impl Marks {
     pub const ECN_RECOVERY: Marks = Marks(1 << 19);
     /// The session was opened by the peer.
     pub const PASSIVE: Marks = Marks(1 << 20);
+    /// The timer is for a tail loss probe (RFC 8985 §7).
+    pub const TAIL: Marks = Marks(1 << 22);
+    /// A tail loss probe is to be sent.
+    pub const SEND_TAIL: Marks = Marks(1 << 23);
+    /// A tail loss probe was sent, and what became of it is not known.
+    pub const TAIL_SENT: Marks = Marks(1 << 24);
+    /// It repeats what was sent before.
+    pub const TAIL_REPEATS: Marks = Marks(1 << 25);
     /// The wheel calls at `wheel_at`.
     pub const ARMED: Marks = Marks(1 << 21);
 }
@@ -177,6 +186,8 @@ pub struct Tcb {
     pub(crate) phase: Phase,
     /// The window before the last reduction, in bytes (RFC 9438 §4.1).
     pub(crate) cubic_max: u32,
+    /// The numbers of the last tail loss probe.
+    pub(crate) tail: Range,
     pub(crate) timer: Timer,
     pub(crate) backoff: u8,
     pub(crate) retries: u8,
@@ -261,6 +272,7 @@ impl Tcb {
         timer: Timer::Idle,
         backoff: 0,
         retries: 0,
+        tail: Range::new(Seq(0), Seq(0)),
         unacked: 0,
     };
 

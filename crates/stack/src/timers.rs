@@ -3,9 +3,15 @@
 use crate::api::{Application, Reason};
 use crate::core::{Context, Core, Fate};
 use crate::fault::Fault;
+use crate::profile::Profile;
+use crate::rtt::GRANULARITY;
+use crate::slab::NONE;
 use crate::tcb::{Marks, State, Tcb, Timer};
 use crate::tick::{Tick, ticks};
 use wirebeat_units::Nanos;
+
+/// How long a peer's acknowledgment may be delayed at worst (RFC 8985 §7.2 takes 200 ms).
+const DELAYED_ACK_MAX: Nanos = Nanos::from_millis(200);
 
 impl Tcb {
     /// What the main timer has to be for now.
@@ -50,6 +56,7 @@ impl Tcb {
             if needed == Timer::KeepAlive {
                 self.retries = 0;
             }
+            self.clear(Marks::TAIL);
             self.timer_at = Tick::after(cx.now, span);
         }
         core.arm(cx.node, self);
@@ -79,6 +86,31 @@ impl Tcb {
         }
     }
 
+    /// Sets the timer for what is outstanding: a tail loss probe where that may help and comes first (RFC 8985 §7.2), or the
+    /// retransmission timeout.
+    pub(crate) fn await_ack(&mut self, now: Nanos, profile: &Profile) {
+        self.timer = Timer::Retransmit;
+        let rto = self.rto(profile);
+        let busy =
+            Marks(Marks::RECOVERY.0 | Marks::LOSS.0 | Marks::TAIL_SENT.0 | Marks::SEND_TAIL.0);
+        let probes = profile.tail_loss_probe && self.has(Marks::SACK) && self.srtt > 0;
+        if probes && !self.has(busy) && self.backoff == 0 && self.scoreboard == NONE {
+            // A single segment may wait for a delayed acknowledgment.
+            let delay =
+                if self.outstanding() <= self.mss.into() { DELAYED_ACK_MAX } else { Nanos::ZERO };
+            let twice =
+                Nanos::from_micros(u64::from(self.smoothed_rtt()) * 2 + 2 * u64::from(GRANULARITY));
+            let probe = twice.saturating_add(delay);
+            if probe < rto {
+                self.set(Marks::TAIL);
+                self.timer_at = Tick::after(now, probe);
+                return;
+            }
+        }
+        self.clear(Marks::TAIL);
+        self.timer_at = Tick::after(now, rto);
+    }
+
     /// One retry more; `false` when there were `limit` already.
     fn retry(&mut self, core: &Core, limit: u8) -> bool {
         if self.retries >= limit {
@@ -95,6 +127,12 @@ impl Tcb {
     fn retransmit<A: Application>(&mut self, core: &mut Core, cx: &mut Context<'_, A>) -> Fate {
         let opening = matches!(self.state, State::SynSent | State::SynReceived);
         let profile = *core.profile(self.profile);
+        if self.take(Marks::TAIL) {
+            self.set(Marks::SEND_TAIL);
+            self.timer_at = Tick::after(cx.now, self.rto(&profile));
+            core.ready.push(cx.node);
+            return Fate::Keep;
+        }
         if !self.retry(core, if opening { profile.syn_retries } else { profile.data_retries }) {
             return Fate::Close(Reason::TimedOut);
         }

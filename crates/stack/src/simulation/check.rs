@@ -19,8 +19,9 @@ use crate::tick::micros;
 pub struct Watch {
     /// By handle: the user, the right edges of both windows, the announced one by its last change.
     seen: BTreeMap<u32, (u32, Option<Seq>, Seq)>,
-    /// By user: the highest number that was sent, and when something was sent again last, in microseconds.
-    sent: BTreeMap<u32, (Seq, Option<u32>)>,
+    /// By user: the highest number that was sent, and when something was sent again last.
+    sent: BTreeMap<u32, (Seq, Option<Nanos>)>,
+    now: Nanos,
 }
 
 macro_rules! holds {
@@ -40,14 +41,15 @@ impl Watch {
             let user = u32::from(port.wrapping_sub(FIRST_PORT));
             let (highest, again) = self.sent.entry(user).or_insert((segment.seq, None));
             if segment.seq.is_before(*highest) {
-                *again = Some(micros(now));
+                *again = Some(now);
             }
             *highest = highest.max(segment.end());
         }
     }
 
     /// Checks all of `stack`.
-    pub fn check(&mut self, stack: &Stack, programs: &Programs) -> Result<(), String> {
+    pub fn check(&mut self, stack: &Stack, programs: &Programs, now: Nanos) -> Result<(), String> {
+        self.now = now;
         let counters = stack.counters();
         if !counters.segments_balance() || !counters.sessions_balance() {
             return Err(format!("the counters do not balance: {counters:?}"));
@@ -144,7 +146,9 @@ impl Watch {
         );
         // Karn: what is timed was not sent before the last time that something was sent again.
         let again = self.sent.get(&tcb.user).and_then(|(_, again)| *again);
-        let after = |again: u32| (tcb.rtt_start.wrapping_sub(again) as i32) >= 0;
+        // Half a circle of microseconds is 35 minutes.
+        let again = again.filter(|again| self.now.saturating_sub(*again) < Nanos::from_secs(2000));
+        let after = |again: Nanos| (tcb.rtt_start.wrapping_sub(micros(again)) as i32) >= 0;
         holds!("Karn", !tcb.has(Marks::TIMING) || again.is_none_or(after), (tcb, again));
         let doubles = matches!(tcb.timer, Timer::Retransmit | Timer::Persist);
         holds!("backoff", !doubles || tcb.backoff >= tcb.retries, tcb);
@@ -197,6 +201,7 @@ pub fn add(sum: &mut Counters, one: &Counters) {
     s.retransmitted_fast += o.retransmitted_fast;
     s.retransmitted_timeout += o.retransmitted_timeout;
     s.retransmitted_syn += o.retransmitted_syn;
+    s.retransmitted_tail += o.retransmitted_tail;
     s.rst += o.rst;
     s.fin += o.fin;
     s.probe += o.probe;
@@ -212,6 +217,7 @@ pub fn add(sum: &mut Counters, one: &Counters) {
     s.spurious += o.spurious;
     s.congestion_echoes += o.congestion_echoes;
     s.fast += o.fast;
+    s.tail += o.tail;
     let (s, o) = (&mut sum.sessions, &one.sessions);
     s.closed += o.closed;
     s.aborted += o.aborted;
@@ -227,6 +233,8 @@ pub fn saw_everything(sum: &Counters) {
     for (what, count) in [
         ("fast retransmissions", s.retransmitted_fast),
         ("timeouts", s.retransmitted_timeout),
+        ("tail loss probes", s.retransmitted_tail),
+        ("losses that they repaired", r.tail),
         ("SYNs again", s.retransmitted_syn),
         ("RST", s.rst),
         ("FIN", s.fin),

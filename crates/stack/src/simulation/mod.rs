@@ -95,6 +95,7 @@ fn profile(random: &mut Random, strict: bool) -> Profile {
         window_scaling: !random.once_in(3),
         timestamps: random.once_in(2),
         sack: !random.once_in(3),
+        tail_loss_probe: !random.once_in(3),
         ecn: random.once_in(2),
         initial_window: random.pick(&[1, 4, 10]),
         congestion: random.pick(&[
@@ -287,7 +288,7 @@ impl World {
             return Err(broken);
         }
         out.packets.iter().for_each(|packet| watch.packet(side, packet, Nanos::new(now)));
-        watch.check(stack, programs)?;
+        watch.check(stack, programs, Nanos::new(now))?;
         if !done {
             self.at(now + 100_000, side, Step::Drain);
         }

@@ -107,6 +107,7 @@ pub fn plain() -> Profile {
         window_scaling: false,
         timestamps: false,
         sack: false,
+        tail_loss_probe: false,
         congestion: Congestion::NewReno,
         nagle: false,
         delayed_ack: Nanos::ZERO,

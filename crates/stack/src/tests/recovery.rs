@@ -156,3 +156,78 @@ fn the_network_may_tell_of_congestion_without_losing() {
     assert_eq!(play.stack.counters().recoveries.congestion_echoes, 1);
     assert_eq!(play.stack.counters().bytes.retransmitted, 0);
 }
+
+/// A session with SACK and probes, and three segments under way, of which nothing is heard.
+fn three_unheard() -> (Play, SessionId) {
+    let syn = Options { mss: Some(1000), sack_permitted: true, ..Options::default() };
+    let profile = Profile { sack: true, tail_loss_probe: true, ..plain() };
+    let (mut play, id) = Play::established(profile, syn);
+    play.stack.send(id, 3000).unwrap();
+    assert_eq!(play.sent().len(), 3);
+    let before = play.now;
+    play.wait(100_000);
+    assert_eq!(play.sent(), [seg(PSH_ACK, 2001, 1, 1000)], "the last one, long before the timeout");
+    assert!(play.now.saturating_sub(before) < wirebeat_units::Nanos::from_millis(2));
+    assert_eq!(play.stack.counters().segments.retransmitted_tail, 1);
+    (play, id)
+}
+
+#[test]
+fn a_tail_loss_probe_that_arrives_shows_what_is_lost() {
+    let (mut play, _) = three_unheard();
+    play.sack = vec![(2001, 3001)];
+    play.peer(ACK, 1, 1, 0);
+    assert_eq!(play.sent(), [seg(ACK, 1, 1, 1000), seg(ACK, 1001, 1, 1000)]);
+    play.sack.clear();
+    play.peer(ACK, 1, 1001, 0);
+    assert_eq!(play.sent(), []);
+    play.peer(ACK, 1, 3001, 0);
+    let counters = play.stack.counters();
+    assert_eq!(
+        (counters.recoveries.timeouts, counters.recoveries.fast, counters.recoveries.tail),
+        (0, 1, 0)
+    );
+}
+
+#[test]
+fn a_probe_that_repairs_a_loss_is_congestion_and_one_that_was_not_needed_is_not() {
+    for needed in [true, false] {
+        let (mut play, id) = three_unheard();
+        let cwnd = play.info(id).cwnd;
+        // Not needed: both copies arrive, and the second is told of (RFC 2883).
+        play.peer(ACK, 1, 3001, 0);
+        if !needed {
+            play.sack = vec![(2001, 3001)];
+            play.peer(ACK, 1, 3001, 0);
+            play.sack.clear();
+        }
+        play.stack.send(id, 1000).unwrap();
+        assert_eq!(play.sent().len(), 1);
+        play.peer(ACK, 1, 4001, 0);
+        assert_eq!(play.info(id).cwnd < cwnd, needed);
+        assert_eq!(play.stack.counters().recoveries.tail, u64::from(needed));
+    }
+}
+
+#[test]
+fn a_probe_that_nobody_answers_leaves_the_timeout() {
+    let (mut play, _) = three_unheard();
+    let before = play.now;
+    play.wait(100_000);
+    assert_eq!(play.sent(), [seg(ACK, 1, 1, 1000)]);
+    let waited = play.now.saturating_sub(before).get() / 1_000_000;
+    assert!((1000..=1001).contains(&waited), "{waited}");
+}
+
+#[test]
+fn a_probe_takes_new_data_if_there_is_some() {
+    let syn = Options { mss: Some(1000), sack_permitted: true, ..Options::default() };
+    let profile = Profile { sack: true, tail_loss_probe: true, ..plain() };
+    let (mut play, id) = Play::established(profile, syn);
+    play.stack.send(id, 100_000).unwrap();
+    assert_eq!(play.sent().len(), 10);
+    play.wait(100_000);
+    assert_eq!(play.sent(), [seg(ACK, 10_001, 1, 1000)], "beyond the congestion window");
+    play.wait(100_000);
+    assert_eq!(play.sent(), [seg(ACK, 1, 1, 1000)], "and once");
+}
