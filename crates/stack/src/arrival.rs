@@ -17,16 +17,25 @@ impl Tcb {
         if self.state == State::SynSent {
             return self.arrival_syn_sent(core, cx, segment);
         }
-        let mut segment = *segment;
-        if self.state == State::SynReceived
+        let is_simultaneous = self.state == State::SynReceived
             && segment.flags.has(Flags::SYN)
-            && segment.seq.plus(1) == self.rcv_nxt
-        {
+            && segment.seq.plus(1) == self.rcv_nxt;
+        if is_simultaneous {
             // Both sides opened at the same time: the SYN is known, its acknowledgment counts (RFC 9293 figure 8).
-            segment.seq = self.rcv_nxt;
-            segment.flags = segment.flags.without(Flags::SYN);
+            let flags = segment.flags.without(Flags::SYN);
+            return self.arrival_open(core, cx, &Segment { seq: self.rcv_nxt, flags, ..*segment });
         }
-        if !self.timestamp_counts(core, cx, &segment) || !self.is_acceptable(core, cx, &segment) {
+        self.arrival_open(core, cx, segment)
+    }
+
+    /// RFC 9293 §3.10.7.4.
+    fn arrival_open<A: Application>(
+        &mut self,
+        core: &mut Core,
+        cx: &mut Context<'_, A>,
+        segment: &Segment<'_>,
+    ) -> Fate {
+        if !self.timestamp_counts(core, cx, segment) || !self.is_acceptable(core, cx, segment) {
             return Fate::Keep;
         }
         if segment.flags.has(Flags::RST) {
@@ -55,11 +64,11 @@ impl Tcb {
         }
         if self.state == State::SynReceived {
             if segment.ack != self.snd_nxt {
-                core.reset_reply(&segment);
+                core.reset_reply(segment);
                 return Fate::Keep;
             }
-            self.establish(core, cx, &segment);
-        } else if !self.acknowledge(core, cx, &segment) {
+            self.establish(core, cx, segment);
+        } else if !self.acknowledge(core, cx, segment) {
             return Fate::Keep;
         }
         let fin_is_acked = self.has(Marks::FIN_SENT) && self.snd_una == self.snd_nxt;
@@ -69,7 +78,7 @@ impl Tcb {
             State::LastAck if fin_is_acked => return Fate::Close(Reason::InOrder),
             _ => {}
         }
-        self.take_data(core, cx, &segment)
+        self.take_data(core, cx, segment)
     }
 
     /// The protection against wrapped sequence numbers (RFC 7323 §5.3).

@@ -92,6 +92,11 @@ impl Ready {
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
+
+    #[cfg(test)]
+    pub fn reserved(&self) -> usize {
+        self.queue.capacity()
+    }
 }
 
 /// How many acknowledgments may answer segments that look forged (RFC 5961 §7), in a bucket that fills with time.

@@ -45,6 +45,12 @@ impl<T: Slot> Slab<T> {
         self.capacity
     }
 
+    /// How many slots there is memory for.
+    #[cfg(test)]
+    pub(crate) fn reserved(&self) -> usize {
+        self.slots.capacity()
+    }
+
     /// Whether all are taken.
     pub fn is_full(&self) -> bool {
         self.len == self.capacity

@@ -75,6 +75,12 @@ impl Wheel {
         self.nodes.get(node as usize).filter(|entry| entry.prev != NONE).map(|entry| entry.at)
     }
 
+    /// How many nodes there is memory for.
+    #[cfg(test)]
+    pub(crate) fn reserved(&self) -> usize {
+        self.nodes.capacity()
+    }
+
     /// The next node whose tick has come at `now`, which is no longer armed then. Ask until there is none; who stops before
     /// that gets the rest at the next call, whatever `now` is then.
     pub fn expire(&mut self, now: Tick) -> Option<u32> {

@@ -17,22 +17,34 @@ impl Sum {
 
     /// The sum of what UDP and TCP prepend to their datagram of `len` bytes (RFC 768, RFC 9293 §3.1, RFC 8200 §8.1); `None`
     /// for addresses of two versions.
+    #[inline]
     pub fn pseudo(
         source: IpAddr,
         destination: IpAddr,
         protocol: Protocol,
         len: u32,
     ) -> Option<Sum> {
-        let numbers = Sum(u64::from(protocol.0) + u64::from(len));
-        match (source, destination) {
+        let numbers = u64::from(protocol.0) + u64::from(len);
+        // Words of 32 bits will do as well as those of 16, for they are folded later (RFC 1071 §2(C)).
+        let words = |bits: u128| {
+            let halves = [
+                bits >> 96,
+                bits >> 64 & 0xffff_ffff,
+                bits >> 32 & 0xffff_ffff,
+                bits & 0xffff_ffff,
+            ];
+            halves.iter().map(|half| *half as u64).sum::<u64>()
+        };
+        let addresses = match (source, destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                Some(numbers.add_bytes(&source.octets()).add_bytes(&destination.octets()))
+                u64::from(source.to_bits()) + u64::from(destination.to_bits())
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                Some(numbers.add_bytes(&source.octets()).add_bytes(&destination.octets()))
+                words(source.to_bits()) + words(destination.to_bits())
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(Sum(numbers + addresses))
     }
 
     /// Adds `bytes`, the last one with a zero after it where their number is odd; so only the last

@@ -64,6 +64,8 @@ enum Step {
 
 struct End {
     stack: Stack,
+    /// What the stack had memory for at its start.
+    reserved: [usize; 7],
     programs: Programs,
     watch: Watch,
 }
@@ -171,7 +173,7 @@ impl World {
             if near_the_end {
                 stack.core.near_the_end();
             }
-            End { stack, programs, watch: Watch::default() }
+            End { reserved: stack.reserved(), stack, programs, watch: Watch::default() }
         });
         let mut world = World {
             seed,
@@ -280,7 +282,7 @@ impl World {
     /// Sends what there is, does what programs want, and checks.
     fn after(&mut self, side: usize) -> Result<(), String> {
         let now = self.now;
-        let End { stack, programs, watch } = &mut self.ends[side];
+        let End { stack, programs, watch, .. } = &mut self.ends[side];
         let mut out = Buffers { packets: Vec::new(), buffer: Vec::new(), left: BUFFERS };
         let done = stack.transmit(Nanos::new(now), programs, &mut out);
         let todo = std::mem::take(&mut programs.todo);
@@ -306,8 +308,11 @@ impl World {
 
     /// What has to be so when nothing happens any more.
     fn end(&self) -> Result<(), String> {
-        for End { stack, programs, .. } in &self.ends {
+        for End { stack, programs, reserved, .. } in &self.ends {
             check::is_empty(stack)?;
+            if stack.reserved() != *reserved {
+                return Err(format!("memory was allocated: {:?}, {reserved:?}", stack.reserved()));
+            }
             for (user, record) in programs.records.iter().enumerate() {
                 let peer = &self.ends[1 - programs.side].programs.records[user];
                 if self.strict && record.closed != Some(Reason::InOrder) {

@@ -142,6 +142,24 @@ impl Stack {
         })
     }
 
+    /// What all that could grow has memory for: the same at all times.
+    #[cfg(test)]
+    pub(crate) fn reserved(&self) -> [usize; 7] {
+        let core = &self.core;
+        let slabs =
+            [self.sessions.reserved(), self.half_open.reserved(), self.time_wait.reserved()];
+        let [a, b, c] = slabs;
+        [
+            a,
+            b,
+            c,
+            core.ranges.reserved(),
+            core.wheel.reserved(),
+            core.ready.reserved(),
+            core.replies.capacity(),
+        ]
+    }
+
     /// Entries of the index, and addresses of IPv6.
     #[cfg(test)]
     pub(crate) fn table_sizes(&self) -> (usize, usize) {
