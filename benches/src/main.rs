@@ -44,8 +44,8 @@ use crate::lab::{Failure, Lab};
 use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
 use crate::sections::{
-    af_xdp, capture, cpu, flat, model, noise, observations, pressure, profiles, rates, replay,
-    sends,
+    af_xdp, capture, cpu, flat, kept, model, noise, observations, pressure, profiles, rates,
+    replay, sends,
 };
 
 fn main() -> ExitCode {
@@ -109,7 +109,7 @@ fn run(options: &Options) -> Result<(), Failure> {
 type Measure = fn(&mut Bench) -> sections::Chapter;
 
 /// The chapters in their order.
-const CHAPTERS: [(Chapters, Measure); 11] = [
+const CHAPTERS: [(Chapters, Measure); 12] = [
     (Chapters::Flat, flat::measure),
     (Chapters::Model, model::measure),
     (Chapters::Rates, rates::measure),
@@ -117,6 +117,7 @@ const CHAPTERS: [(Chapters, Measure); 11] = [
     (Chapters::Cpu, cpu::measure),
     (Chapters::Observations, observations::measure),
     (Chapters::AfXdp, af_xdp::measure),
+    (Chapters::Kept, kept::measure),
     (Chapters::Sends, sends::measure),
     (Chapters::Pressure, pressure::measure),
     (Chapters::Profiles, profiles::measure),

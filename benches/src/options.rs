@@ -69,6 +69,8 @@ pub enum Chapters {
     Observations,
     /// The engine xdp beside bare loops over AF_XDP sockets; only when it is asked for.
     AfXdp,
+    /// Captures and packet logs beside the same receivers without them; only when it is asked for.
+    Kept,
     /// Sends of a few frames each that a caller decides on; only when it is asked for.
     Sends,
     /// One rate while other programs keep all CPUs; only when it is asked for.
@@ -86,6 +88,7 @@ impl Chapters {
             self,
             Chapters::Observations
                 | Chapters::AfXdp
+                | Chapters::Kept
                 | Chapters::Sends
                 | Chapters::Pressure
                 | Chapters::Profiles

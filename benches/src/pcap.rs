@@ -59,9 +59,36 @@ pub fn times(file: &[u8]) -> Result<Vec<u64>, String> {
     Ok(times)
 }
 
+/// How many whole records a file has that a machine of this byte order wrote, whatever its times are.
+pub fn count(file: &[u8]) -> Result<u64, String> {
+    let word = |at: usize| file.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
+    match word(0) {
+        Some(MAGIC_NANOS | MAGIC_MICROS) => {}
+        magic => return Err(format!("this is no capture file: {magic:x?}")),
+    }
+    let (mut records, mut at) = (0, FILE_HEAD);
+    while let Some(len) = word(at.saturating_add(8)) {
+        at = at.saturating_add(RECORD_HEAD).saturating_add(len as usize);
+        if at > file.len() {
+            break;
+        }
+        records += 1;
+    }
+    Ok(records)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_records_are_counted_whatever_their_times_are() {
+        let file = repeated(&[7; 60], 5);
+        assert_eq!((count(&file), count(&file[..file.len() - 1])), (Ok(5), Ok(4)));
+        assert_eq!(count(&timed([(1, &[7; 60][..])].into_iter())), Ok(1));
+        assert_eq!(count(&file[..FILE_HEAD]), Ok(0));
+        assert!(count(&[]).is_err() && count(&[0x0a; 30]).is_err());
+    }
 
     /// A file as tcpdump writes it here.
     fn capture(magic: u32, records: &[(u32, u32)]) -> Vec<u8> {

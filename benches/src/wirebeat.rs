@@ -93,7 +93,11 @@ pub fn run(lab: &Lab, scenario: &Scenario, stop: &Stop) -> Result<Report, Failur
     for (name, end) in [(NEAR, lab.near()), (FAR, lab.far())] {
         options.namespaces.insert(name.to_owned(), end.namespace.clone());
     }
-    let report = prepare(scenario, options)?.start(&mut Silent, stop);
+    whole(prepare(scenario, options)?.start(&mut Silent, stop))
+}
+
+/// A report of a run that was a measurement.
+pub fn whole(report: Report) -> Result<Report, Failure> {
     match (&report.end, report.verdict) {
         (End::Failed { message }, _) => Err(message.clone().into()),
         (End::InterfaceGone { interface }, _) => Err(format!("{interface} went away").into()),

@@ -5,6 +5,7 @@ pub mod af_xdp;
 pub mod capture;
 pub mod cpu;
 pub mod flat;
+pub mod kept;
 pub mod model;
 pub mod noise;
 pub mod observations;
