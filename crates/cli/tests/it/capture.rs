@@ -222,6 +222,7 @@ fn an_automatic_engine_gives_way_where_xdp_is_refused() {
         for line in [
             format!("capture -i wb1 -w {file} --time 300ms --json -"),
             "receive --interface wb1 --time 300ms --json -".to_owned(),
+            "receive --interface wb1 --time 300ms --json - --listen 127.0.0.1:5960".to_owned(),
         ] {
             let ended = wirebeat(&bed.b, &line).wait(PATIENCE).unwrap();
             assert_eq!(ended.status.code(), Some(0), "{line}: {ended:?}");

@@ -73,12 +73,9 @@ pub fn receive(
 ) -> Result<Report, RunError> {
     Cpus::here().check("the receiver", &request.cores)?;
     let mut port = find(request)?;
-    let mut choice = timestamps::engine(&port, engine(request, &port)?, request.timestamps)?;
-    if request.listen.is_none() {
-        let fits = |engine| fits(request, engine);
-        choice = engines::settle_receiver(&port, choice, fits)?;
-    }
-    let Choice { engine, reason } = choice;
+    let choice = timestamps::engine(&port, engine(request, &port)?, request.timestamps)?;
+    let fits = |engine| fits(request, engine);
+    let Choice { engine, reason } = engines::settle_receiver(&port, choice, fits)?;
     port.engine_reason = reason;
     if let Some(why) = port.engine_reason.unexpected() {
         observer.notice(&format!("the engine '{}' receives: {why}", engine.name()));
