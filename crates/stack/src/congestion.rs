@@ -12,7 +12,7 @@ const BETA: u64 = 7;
 /// CUBIC's C: 0.4 segments per second cubed (RFC 9438 §5.1).
 const C: f64 = 0.4;
 /// Milliseconds of a tick.
-const TICK_MS: f64 = 0.065_536;
+const TICK_MS: f64 = 0.262_144;
 /// As K: no epoch of avoidance has begun.
 const NO_EPOCH: u32 = u32::MAX;
 /// The window never grows beyond this: more cannot be announced by a peer (RFC 7323 §2.3).

@@ -55,7 +55,7 @@ pub struct KeepAlive {
     pub count: u8,
 }
 
-/// What is asked of a kind of session. Times above 26 hours count as 26 hours.
+/// What is asked of a kind of session. Times above 4 days count as 4 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// The largest IP packet of the link, in bytes.

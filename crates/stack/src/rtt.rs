@@ -6,7 +6,7 @@ use crate::profile::Profile;
 use crate::tcb::{Marks, State, Tcb};
 
 /// The granularity of timers, in microseconds: a tick of the wheel, rounded up.
-pub(crate) const GRANULARITY: u32 = 66;
+pub(crate) const GRANULARITY: u32 = 263;
 /// The timeout after a SYN was sent twice, before a round trip was measured (RFC 6298 §5.7).
 const AFTER_SYN_LOSS: Nanos = Nanos::from_secs(3);
 /// No round trip is longer: four minutes, twice the maximum segment lifetime. It keeps the arithmetic within 32 bits.

@@ -1,13 +1,14 @@
-//! The stack's own coarse time: ticks of 2^16 ns, on a circle of 2^32, which is 78 hours.
+//! The stack's own coarse time: ticks of 2^18 ns, on a circle of 2^32, which is 13 days.
 //!
-//! A deadline takes 4 bytes in a session's state instead of 8. Deadlines and ages compare within half a circle (39 hours);
+//! A deadline takes 4 bytes in a session's state instead of 8. Deadlines and ages compare within half a circle (6 days);
 //! [`SPAN_MAX`] bounds what can be asked for. Round-trip times are measured finer, in microseconds ([`micros`]).
 
 use wirebeat_units::Nanos;
 
-/// Nanoseconds of a tick as a power of two: 65,536 ns. Delayed acknowledgments and retransmissions are timed in
-/// milliseconds, so that a tick adds at most 1 % to the shortest of them.
-const SHIFT: u32 = 16;
+/// Nanoseconds of a tick as a power of two: 262,144 ns. Delayed acknowledgments and retransmissions are timed in
+/// milliseconds, so that a tick adds less than 1 % to the shortest of them; and 40 ms are less than the 256 ticks of the
+/// wheel's first level.
+const SHIFT: u32 = 18;
 /// The longest time from now to a deadline, in ticks: a third of the circle, so that a late look at it still sees it as past.
 pub const SPAN_MAX: u32 = u32::MAX / 3;
 
@@ -82,11 +83,11 @@ mod tests {
     #[test]
     fn a_deadline_is_never_early_and_at_most_one_tick_late() {
         for (now, span) in
-            [(0, 1), (65_535, 1), (65_536, 65_536), (1 << 48, 1_000_000), (u64::MAX >> 1, 77)]
+            [(0, 1), (262_143, 1), (262_144, 262_144), (1 << 50, 1_000_000), (u64::MAX >> 1, 77)]
         {
             let tick = Tick::after(Nanos::new(now), Nanos::new(span));
             let start = tick.start(Nanos::new(now)).get();
-            assert!(start >= now + span && start < now + span + 65_536, "{now} {span}: {start}");
+            assert!(start >= now + span && start < now + span + 262_144, "{now} {span}: {start}");
         }
     }
 
@@ -96,7 +97,7 @@ mod tests {
         assert!(last.is_due(first) && !first.is_due(last));
         assert_eq!((first.since(last), last.since(first)), (2, 0));
         assert_eq!((first.min(last), last.min(first)), (last, last));
-        assert_eq!(last.start(Nanos::new(1 << 48)), Nanos::new((1 << 48) - (1 << 16)));
+        assert_eq!(last.start(Nanos::new(1 << 50)), Nanos::new((1 << 50) - (1 << 18)));
     }
 
     #[test]

@@ -99,7 +99,11 @@ impl Wheel {
                 return None;
             };
             self.current = start;
-            self.spread(level, slot);
+            if level == 0 {
+                self.all_due(slot);
+            } else {
+                self.spread(level, slot);
+            }
         }
     }
 
@@ -126,6 +130,22 @@ impl Wheel {
             }
         }
         None
+    }
+
+    /// The nodes of a slot of the first level are due, all of them. Those that were before are called already.
+    fn all_due(&mut self, slot: usize) {
+        let Some(first) = self.heads.get_mut(slot).map(|head| std::mem::replace(head, NONE)) else {
+            return;
+        };
+        if let Some(word) = self.occupied.first_mut().and_then(|level| level.get_mut(slot / 64)) {
+            *word &= !(1 << (slot % 64));
+        }
+        if let Some(due) = self.heads.get_mut(DUE as usize) {
+            *due = first;
+        }
+        if let Some(node) = self.nodes.get_mut(first as usize) {
+            node.prev = HEAD | DUE;
+        }
     }
 
     /// Takes the nodes of a slot to where they belong now that the slot has begun.

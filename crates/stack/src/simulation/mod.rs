@@ -150,7 +150,7 @@ impl World {
         // Circles of numbers, of ticks and of microseconds end in the middle of some runs.
         let near_the_end = random.once_in(3);
         let begin =
-            random.pick(&[0, 0, (1 << 48) - 3_000_000_000, (1 << 32) * 1000 - 3_000_000_000]);
+            random.pick(&[0, 0, (1 << 50) - 3_000_000_000, (1 << 32) * 1000 - 3_000_000_000]);
         let ends = std::array::from_fn(|side| {
             let profiles: Vec<Profile> = (0..4).map(|_| profile(&mut random, strict)).collect();
             let record =
