@@ -24,7 +24,8 @@
 //! # What it does not
 //!
 //! - RACK (RFC 8985 §6): there are no times of single segments, so loss is told by what lies above (RFC 6675 §4) and by tail loss
-//!   probes. A retransmission that is lost again waits for the timeout. Rules 3 and 4 of RFC 6675's `NextSeg` (speculative and
+//!   probes. Of retransmissions that are lost again only the first missing one is seen
+//!   before the timeout. Rules 3 and 4 of RFC 6675's `NextSeg` (speculative and
 //!   rescue retransmission) are missing.
 //! - Path MTU discovery: ICMP is not read, and no size is searched for when large packets vanish. All packets of IPv4 have DF.
 //! - Undoing a reduction that turns out spurious (RFC 4015, 5682); D-SACK is counted only. HyStart++ (RFC 9406).

@@ -119,6 +119,13 @@ impl Tcb {
     /// What to send next; `None` when there is nothing or it may not be sent now.
     fn next(&mut self, core: &Core) -> Option<Next> {
         let mss = u32::from(self.mss);
+        if self.has(Marks::AGAIN) && self.outstanding() > 0 {
+            let end = self.snd_una.plus(mss).min(self.snd_nxt);
+            let known =
+                core.ranges.get(self.scoreboard).and_then(|ranges| ranges.following(self.snd_una));
+            let range = Range::new(self.snd_una, known.map_or(end, |known| known.start.min(end)));
+            return Some(Next { cause: Cause::Lost, range, fin: self.holds_fin(range) });
+        }
         if let Some(range) = self.next_lost(core) {
             if self.has(Marks::FORCE) || self.pipe(core).saturating_add(range.len()) <= self.cwnd {
                 return Some(Next { cause: Cause::Lost, range, fin: self.holds_fin(range) });
@@ -176,7 +183,7 @@ impl Tcb {
     }
 
     /// The next piece that is lost and was not sent again.
-    fn next_lost(&self, core: &Core) -> Option<Range> {
+    pub(crate) fn next_lost(&self, core: &Core) -> Option<Range> {
         if !self.lost_edge.is_after(self.snd_una) {
             return None;
         }
@@ -211,8 +218,8 @@ impl Tcb {
             && fin
             && range.len() == 1
         {
-            self.high_rxt = range.end;
-            self.clear(Marks::SEND_TAIL);
+            self.high_rxt = self.high_rxt.max(range.end);
+            self.clear(Marks(Marks::SEND_TAIL.0 | Marks::AGAIN.0));
             return true;
         }
         let payload_len = (range.len() - u32::from(fin)) as u16;
@@ -266,8 +273,11 @@ impl Tcb {
             segments.retransmitted_timeout += u64::from(by_timeout);
             segments.retransmitted_fast += u64::from(!by_timeout);
             core.counters.bytes.retransmitted += bytes;
-            self.high_rxt = range.end;
-            self.clear(Marks::FORCE);
+            self.high_rxt = self.high_rxt.max(range.end);
+            if range.start == self.snd_una && self.has(Marks::RECOVERY) {
+                self.tail.start = self.snd_nxt;
+            }
+            self.clear(Marks(Marks::FORCE.0 | Marks::AGAIN.0));
             if !core.fault(Fault::NoKarn) {
                 self.clear(Marks::TIMING);
             }

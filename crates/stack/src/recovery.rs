@@ -262,6 +262,7 @@ impl Tcb {
         if done && news.acked > 0 {
             self.clear(Marks::LOSS);
             self.clear(Marks::ECN_RECOVERY);
+            self.clear(Marks::AGAIN);
             if self.take(Marks::RECOVERY) {
                 self.prr_end(&profile);
             }
@@ -286,7 +287,8 @@ impl Tcb {
         if !recovering && self.dup_acks >= DUPLICATES && counts && self.outstanding() > 0 {
             self.lost_edge = self.lost_edge.max(self.snd_una.plus(mss).min(self.snd_nxt));
         }
-        if !recovering && self.lost_edge.is_after(self.snd_una) {
+        // What the last recovery sent again is under way, and no reason for another.
+        if !recovering && self.next_lost(core).is_some() {
             core.counters.recoveries.fast += 1;
             self.congestion_loss(&profile);
             self.prr_start();
@@ -294,8 +296,10 @@ impl Tcb {
             self.set(Marks::FORCE);
             self.forget_tail();
             self.clear(Marks::ECN_RECOVERY);
-            (self.recover, self.high_rxt) = (self.snd_nxt, self.snd_una);
+            self.recover = self.snd_nxt;
+            self.tail.start = self.snd_nxt;
         }
+        self.lost_again(core, news);
         if self.has(Marks::RECOVERY) {
             let pipe = self.pipe(core);
             self.prr_ack(&profile, news.delivered, pipe);
@@ -320,9 +324,29 @@ impl Tcb {
         self.set(Marks::REDUCED);
     }
 
+    /// Sees whether a retransmission was lost: what was sent after it arrives, and more of it than reordering explains (RFC 6675's
+    /// threshold, in the order of sending). Only the first missing segment is looked at, for its time is known.
+    fn lost_again(&mut self, core: &Core, news: News) {
+        if !self.has(Marks::RECOVERY) || !self.has(Marks::SACK) {
+            return;
+        }
+        if news.acked > 0 {
+            self.tail.start = self.snd_nxt;
+            self.clear(Marks::AGAIN);
+        } else if self.high_rxt.is_after(self.snd_una)
+            && let Some(ranges) = core.ranges.get(self.scoreboard)
+        {
+            let later = ranges.count_in(Range::new(self.tail.start, self.snd_nxt));
+            if later > u32::from(DUPLICATES - 1) * u32::from(self.mss) {
+                self.tail.start = self.snd_nxt;
+                self.set(Marks::AGAIN);
+            }
+        }
+    }
+
     /// Recovery has begun: a probe before it decides nothing any more.
     fn forget_tail(&mut self) {
-        self.clear(Marks(Marks::TAIL.0 | Marks::SEND_TAIL.0 | Marks::TAIL_SENT.0));
+        self.clear(Marks(Marks::TAIL.0 | Marks::SEND_TAIL.0 | Marks::TAIL_SENT.0 | Marks::AGAIN.0));
     }
 
     /// The retransmission timer ran out: all that is outstanding is lost (RFC 6298 §5.4 to §5.6, RFC 5681 §3.1).

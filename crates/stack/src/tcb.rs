@@ -92,6 +92,8 @@ impl Marks {
     pub const TAIL_SENT: Marks = Marks(1 << 24);
     /// It repeats what was sent before.
     pub const TAIL_REPEATS: Marks = Marks(1 << 25);
+    /// What is missing first was sent again and lost again.
+    pub const AGAIN: Marks = Marks(1 << 26);
     /// The wheel calls at `wheel_at`.
     pub const ARMED: Marks = Marks(1 << 21);
 }
@@ -186,7 +188,7 @@ pub struct Tcb {
     pub(crate) phase: Phase,
     /// The window before the last reduction, in bytes (RFC 9438 §4.1).
     pub(crate) cubic_max: u32,
-    /// The numbers of the last tail loss probe.
+    /// The numbers of the last tail loss probe; in recovery, `start` is where `snd_nxt` was when what is missing first was sent again.
     pub(crate) tail: Range,
     pub(crate) timer: Timer,
     pub(crate) backoff: u8,

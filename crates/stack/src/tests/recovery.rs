@@ -231,3 +231,30 @@ fn a_probe_takes_new_data_if_there_is_some() {
     play.wait(100_000);
     assert_eq!(play.sent(), [seg(ACK, 1, 1, 1000)], "and once");
 }
+
+#[test]
+fn a_retransmission_that_is_lost_is_sent_again_without_a_timeout() {
+    let (mut play, _) = ten_sent(true);
+    play.sack = vec![(1001, 4001)];
+    play.peer(ACK, 1, 1, 0);
+    let sent = play.sent();
+    assert_eq!(sent[0], seg(ACK, 1, 1, 1000));
+    // All that was under way arrives: that says nothing of the retransmission, which was sent after it.
+    play.sack = vec![(1001, 10_001)];
+    play.peer(ACK, 1, 1, 0);
+    let later = play.sent();
+    assert!(later.iter().all(|sent| sent.seq >= 10_001), "{later:?}");
+    let high = later.last().unwrap().seq + 1000;
+    assert!(high > 13_001, "{later:?}");
+    // Two segments that were sent after it could have overtaken it, three could not.
+    play.sack = vec![(1001, 12_001)];
+    play.peer(ACK, 1, 1, 0);
+    assert!(play.sent().iter().all(|sent| sent.seq > 12_001));
+    play.sack = vec![(1001, 13_001)];
+    play.peer(ACK, 1, 1, 0);
+    assert_eq!(play.sent()[0], seg(ACK, 1, 1, 1000));
+    play.sack = vec![(1001, 13_001)];
+    play.peer(ACK, 1, 1, 0);
+    assert!(play.sent().iter().all(|sent| sent.seq > 12_001), "once");
+    assert_eq!(play.stack.counters().recoveries.timeouts, 0);
+}
