@@ -70,6 +70,11 @@ bench-replay: ## Archives sent again: time violations, records per second, memor
 	@scripts/setup.sh build
 	@scripts/run.sh wirebeat-bench wirebeat-bench --only replay --rounds 3 --output docs/benchmarks-replay.md $(ARGS)
 
+.PHONY: bench-frames
+bench-frames: ## Every frame seen: AF_XDP beside its bare loops, observations, captures and packet logs
+	@scripts/setup.sh build
+	@scripts/run.sh wirebeat-bench wirebeat-bench --only observations,af-xdp,kept --rounds 3 --output docs/benchmarks-frames.md $(ARGS)
+
 .PHONY: audit
 audit: ## Check dependencies with cargo-deny: licences, sources and, over the network, advisories
 	@scripts/setup.sh build

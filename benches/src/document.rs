@@ -114,8 +114,8 @@ How each was run: flat out, at 100,000 frames per second where it was given rate
 RUDE is left out: Debian has no package of it.";
 
 const FURTHER: &str = "\
-Two chapters take their own time and have their own pages: `make bench-profiles` writes [distributions as they \
-arrive](profiles.md), `make bench-replay` [archives sent again](benchmarks-replay.md).";
+Some chapters have their own pages: `make bench-profiles` writes [distributions as they arrive](profiles.md), `make \
+bench-replay` [archives sent again](benchmarks-replay.md), `make bench-frames` [every frame seen](benchmarks-frames.md).";
 
 /// The names of the files in commands.
 fn files() -> Files {

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirebeat_engine_linux::affinity;
-use wirebeat_engine_linux::kernel::ObservationOptions;
+use wirebeat_engine_linux::kernel::{self, ObservationOptions, Told};
 use wirebeat_meter::observation::Observed;
 use wirebeat_run::Stop;
 use wirebeat_traffic::scenario::{EngineChoice, Size, WaitChoice};
@@ -23,6 +23,9 @@ use crate::wirebeat::{self, Cores, Setup};
 
 /// Observations that a ring has room for.
 const SLOTS: u32 = 1 << 16;
+/// How long a reader waits that finds nothing, as a receiver of Wirebeat does that keeps frames: one that looks all the time
+/// takes the lines of the ring away from the writer.
+const PAUSE: Duration = Duration::from_micros(500);
 /// The target: observations of 60 bytes read in a second.
 const TARGET: f64 = 2.6e6;
 const PROSE: &str = "\
@@ -72,13 +75,25 @@ const CASES: [Case; 7] = [
     case("128 bytes of 132-byte frames that are not metered", LONG, Some((128, false)), 4),
 ];
 
+/// The bare rings: the frame, what is told of each, and the row of Wirebeat's that tells as much.
+const BARE: [(&str, FrameLen, Told, usize); 2] = [
+    ("a bare loop: probe and time, not metered", FrameLen::MIN, Told::Probe, 1),
+    ("a bare loop: 128 bytes and time of 132-byte frames, not metered", LONG, Told::Wide, 5),
+];
+/// What Wirebeat's ring has to reach of them.
+const OF_BARE: f64 = 0.85;
+
 /// Measures it.
 pub fn measure(bench: &mut Bench) -> Chapter {
     let contestant = |case: Case| {
         let name = format!("observations: {}", case.name);
         Contestant::new(name, move |bench: &Bench| seen(bench, case))
     };
-    let contestants: Vec<_> = CASES.into_iter().map(contestant).collect();
+    let mut contestants: Vec<_> = CASES.into_iter().map(contestant).collect();
+    contestants.extend(BARE.into_iter().map(|(name, frame, told, _)| {
+        let name = format!("observations: {name}");
+        Contestant::new(name, move |bench: &Bench| bare(bench, frame, told))
+    }));
     let brief = |seen: &Seen| {
         let [metered, read, lost] = [seen.metered, seen.read, seen.lost].map(|rate| rate / 1e6);
         format!("{metered:.2} M/s arrived, {read:.2} M/s read, {lost:.2} M/s lost")
@@ -92,13 +107,16 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         "of none",
         "remark",
     ]);
-    for (case, one) in CASES.iter().zip(&measured) {
+    let rows = CASES.iter().map(|case| (case.name, case.floor));
+    let rows = rows
+        .chain(BARE.iter().map(|(name, frame, ..)| (*name, if *frame == LONG { 4 } else { 0 })));
+    for ((name, floor), one) in rows.zip(&measured) {
         let rate = |figure: fn(&Seen) -> f64| format::series(&one.series(figure), format::rate);
         let arrived = |of: &Measured<Seen>| of.series(|seen| seen.metered);
-        let floor = measured.get(case.floor).map(arrived).unwrap_or_default();
+        let floor = measured.get(floor).map(arrived).unwrap_or_default();
         let ratio = arrived(one).over(&floor);
         table.row(vec![
-            case.name.to_owned(),
+            name.to_owned(),
             rate(|seen| seen.metered),
             rate(|seen| seen.read),
             rate(|seen| seen.lost),
@@ -112,11 +130,23 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         Some(median) => Verdict::of(NAME, format::rate(median), median >= TARGET),
         None => Verdict::unmeasured(NAME, of_bytes.reason()),
     };
+    let mut verdicts = vec![verdict];
+    for (at, (name, _, told, of)) in BARE.into_iter().enumerate() {
+        let what = if told == Told::Wide { "128 bytes" } else { "its time and number" };
+        let target =
+            format!("observations with {what} of each metered frame, read ≥ {OF_BARE} of '{name}'");
+        let read = |row: usize| measured.get(row).map(|one| one.series(|seen| seen.read));
+        let ratio = read(of).zip(read(CASES.len() + at)).and_then(|(ours, bare)| ours.over(&bare));
+        verdicts.push(match ratio {
+            Some(ratio) => Verdict::of(target, format::ratio(&ratio), ratio.median >= OF_BARE),
+            None => Verdict::unmeasured(target, String::new()),
+        });
+    }
     Chapter {
         title: "Observations",
         prose: PROSE,
         tables: vec![("Medians of the rounds, and their range:".to_owned(), table)],
-        verdicts: vec![verdict],
+        verdicts,
     }
 }
 
@@ -155,7 +185,7 @@ fn seen(bench: &Bench, case: Case) -> Result<Seen, Failure> {
                 } else if over {
                     break;
                 } else {
-                    std::hint::spin_loop();
+                    thread::sleep(PAUSE);
                 }
             }
             std::hint::black_box(bytes);
@@ -179,5 +209,56 @@ fn seen(bench: &Bench, case: Case) -> Result<Seen, Failure> {
         let [read, lost] = [read, lost].map(|count| count as f64 / span);
         let of = |rate| if of.is_some() { rate } else { 0.0 };
         Ok(Seen { metered: rates.frames_per_second, read: of(read), lost: of(lost) })
+    })
+}
+
+/// The same frames told of by the bare ring, which nobody meters.
+fn bare(bench: &Bench, frame: FrameLen, told: Told) -> Result<Seen, Failure> {
+    let Bench { lab, time, .. } = bench;
+    let far = lab.far();
+    let index = far.link.index.get();
+    let mut ring = far.namespace.run(|| kernel::bare_ring(index, told))??;
+    let done = AtomicBool::new(false);
+    let setup = Setup {
+        engine: EngineChoice::Kernel,
+        pace: Pace::FlatOut,
+        wait: WaitChoice::Spin,
+        cores: Cores::One,
+        receiver: None,
+    };
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| -> Result<(u64, u64, Duration), Failure> {
+            affinity::pin(lab.cores.other)?;
+            let (mut read, mut sum) = (0_u64, 0_u64);
+            let (mut first, mut last) = (None, Instant::now());
+            loop {
+                let over = done.load(Ordering::Acquire);
+                let (some, said) = ring.read(4096);
+                sum = sum.wrapping_add(said);
+                if some > 0 {
+                    last = Instant::now();
+                    first.get_or_insert(last);
+                    read += some as u64;
+                } else if over {
+                    break;
+                } else {
+                    thread::sleep(PAUSE);
+                }
+            }
+            std::hint::black_box(sum);
+            let span = first.map_or(Duration::ZERO, |first| last.duration_since(first));
+            Ok((read, ring.lost(), span))
+        });
+        let mut scenario = setup.scenario(lab, *time);
+        scenario.flows.values_mut().for_each(|flow| flow.size = Some(Size::frame(frame)));
+        let report = wirebeat::run(lab, &scenario, &Stop::new());
+        done.store(true, Ordering::Release);
+        let (read, lost, span) = reader.join().map_err(|_| "the reader panicked")??;
+        let report = report?;
+        let sent = report.total.sent.as_ref().ok_or("nothing was sent")?;
+        let rates = sent.rates.ok_or("nothing was sent")?;
+        let span = span.as_secs_f64().max(1e-9);
+        let [read, lost] = [read, lost].map(|count| count as f64 / span);
+        Ok(Seen { metered: rates.frames_per_second, read, lost })
     })
 }

@@ -10,6 +10,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags};
 
 use super::dispatcher;
+use super::mapped::Mapped;
 use super::skeletons::bare::BareSkelBuilder;
 use super::test_run::{self, Call};
 
@@ -102,4 +103,69 @@ pub fn flood(index: u32, flood: Flood<'_>) -> io::Result<Duration> {
         )?;
     }
     Ok(start.elapsed())
+}
+
+/// What the bare ring tells of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Its probe.
+    Probe,
+    /// Its first 128 bytes.
+    Wide,
+}
+
+/// A program at the far end that tells of each frame with a probe and drops it, and the memory that it tells in: the least that
+/// anybody does who tells user space of frames. It looks at no reader: what that has not read in time is gone.
+#[derive(Debug)]
+pub struct BareRing {
+    _link: Link,
+    memory: Mapped,
+    /// Bytes of a record.
+    record: usize,
+    /// The mark of the next one.
+    next: u64,
+    lost: u64,
+}
+
+/// `BARE_SLOTS`.
+const SLOTS: u64 = 65_536;
+
+/// Attaches the telling program to interface `index` of the caller's namespace.
+pub fn bare_ring(index: u32, told: Told) -> io::Result<BareRing> {
+    /// Mark and time, before the bytes.
+    const HEAD: usize = 16;
+    let record = HEAD + if told == Told::Wide { 128 } else { 16 };
+    let mut storage = MaybeUninit::uninit();
+    let mut open = BareSkelBuilder::default().open(&mut storage).map_err(failed)?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.wide = u32::from(told == Told::Wide);
+    }
+    open.maps.bare_ring.set_value_size(record as u32).map_err(failed)?;
+    let skeleton = open.load().map_err(failed)?;
+    let memory = Mapped::new(skeleton.maps.bare_ring.as_fd(), record * SLOTS as usize)?;
+    let link = skeleton.progs.wb_bare_ring.attach_xdp(index as i32).map_err(failed)?;
+    Ok(BareRing { _link: link, memory, record, next: 1, lost: 0 })
+}
+
+impl BareRing {
+    /// Reads what is there, up to `most` records, and returns how many that were and a sum of what they say.
+    pub fn read(&mut self, most: usize) -> (usize, u64) {
+        let mut sum = 0_u64;
+        for read in 0..most {
+            let at = ((self.next - 1) % SLOTS) as usize * self.record;
+            let mark = self.memory.load(at);
+            if mark < self.next {
+                return (read, sum);
+            }
+            self.lost += mark - self.next;
+            sum = sum.wrapping_add(self.memory.load(at + 8) ^ self.memory.load(at + 16));
+            self.next = mark + 1;
+        }
+        (most, sum)
+    }
+
+    /// Records that were written over before they were read.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
 }

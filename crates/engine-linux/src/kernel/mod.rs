@@ -36,7 +36,7 @@ mod warm_up;
 pub use accepted::{Accepted, Answers};
 pub(crate) use attachment::SEVERAL_BUFFERS;
 pub use attachment::{Attachment, XdpBuffers, XdpPlace};
-pub use bare_limit::{FarEnd, Flood, Sink, flood, sink};
+pub use bare_limit::{BareRing, FarEnd, Flood, Sink, Told, bare_ring, flood, sink};
 pub use load::SharedSequences;
 pub use observations::{DepartureObservation, ObservationOptions, Observations};
 pub use plan::{MEMORY_MAX, MEMORY_USUAL};
