@@ -131,6 +131,13 @@ impl Tcb {
             core.counters.arrivals.duplicate_bytes += segment.payload.len() as u64;
             let start = segment.seq.plus(u32::from(segment.flags.has(Flags::SYN)));
             self.remember_duplicate(core, Range::new(start, segment.end()));
+            if let Some(timestamps) = segment.options.timestamps
+                && self.has(Marks::TIMESTAMPS)
+            {
+                // It passed PAWS, so it was sent again just now. Were an older timestamp echoed, the sender would take the time
+                // of its timeout for a round trip, and wait longer and longer.
+                self.ts_recent = timestamps.value;
+            }
         }
         // A probe stands one before what is expected. Others without a number of their own could answer each other for ever.
         if len > 0 || segment.seq.plus(1) == self.rcv_nxt || core.challenge(cx.now) {

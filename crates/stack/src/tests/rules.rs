@@ -159,6 +159,11 @@ fn old_timestamps_are_answered_and_dropped() {
     play.timestamps = Some(515);
     play.peer(ACK, 11, 1, 10);
     assert_eq!((play.sent(), play.info(id).received), (vec![seg(ACK, 1, 31, 0)], 30));
+    // What is sent again is echoed though it is old: seed 16970 had the timeout grow to a minute on what was echoed before.
+    play.timestamps = Some(530);
+    play.peer(ACK, 1, 1, 10);
+    assert_eq!(play.sent(), [seg(ACK, 1, 31, 0)]);
+    assert_eq!(play.last[0].0.timestamps.map(|timestamps| timestamps.echo), Some(530));
 }
 
 #[test]
