@@ -81,7 +81,7 @@ pub struct SinkWatch(Arc<AtomicBool>);
 impl SinkWatch {
     /// Whether it writes no frames any more: it is full, or has failed.
     pub fn has_ended(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Acquire)
     }
 }
 
@@ -113,6 +113,17 @@ impl TapSource {
         Tap::new(of, self.full.clone(), empty, Arc::clone(&self.closed))
     }
 
+    /// Shows nothing to anybody until [`TapSource::go_on`], so that sinks which are added one after the other see the same frames
+    /// from the first on. What no block has room for meanwhile counts as lost.
+    pub fn hold(&self) {
+        let _ = self.full.send(Message::Hold(true));
+    }
+
+    /// All sinks are there: shows them what came since [`TapSource::hold`], and what comes.
+    pub fn go_on(&self) {
+        let _ = self.full.send(Message::Hold(false));
+    }
+
     /// Shows what comes from now on to one more sink. Their results are in the order in which they were added.
     pub fn add_sink(&self, sink: Box<dyn Sink>) -> SinkWatch {
         let watch = SinkWatch::default();
@@ -135,6 +146,7 @@ impl Pump {
             lanes: BTreeMap::new(),
             counts: vec![InterfaceCounts::default(); interfaces],
             closed: Arc::clone(&closed),
+            held: false,
             blocks,
         };
         let thread = thread::Builder::new().name("wb-capture".to_owned());
@@ -177,6 +189,8 @@ impl Guarded {
 pub(crate) enum Message {
     /// There is one more sink, and who asks for its end.
     Sink(Box<dyn Sink>, SinkWatch),
+    /// Whether frames wait until all sinks are there.
+    Hold(bool),
     /// There is a new tap, of this number.
     Lane(usize, Lane),
     /// A block is full, or old.
@@ -227,6 +241,8 @@ struct Work {
     counts: Vec<InterfaceCounts>,
     /// Whether there are sinks, and all of them are full.
     closed: Arc<AtomicBool>,
+    /// Whether frames wait for sinks that are still to come.
+    held: bool,
     blocks: Receiver<Message>,
 }
 
@@ -243,6 +259,10 @@ impl Work {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if self.held {
+                emptied = Instant::now();
+                continue;
             }
             let hurry = emptied.elapsed() >= PATIENCE;
             self.show(if hurry { Nanos::MAX } else { self.complete() });
@@ -265,8 +285,12 @@ impl Work {
                 self.lanes.insert(number, lane);
                 return;
             }
+            Message::Hold(held) => {
+                self.held = held;
+                return;
+            }
             Message::Sink(sink, watch) => {
-                if self.sinks.is_empty() {
+                if self.sinks.is_empty() && !self.held {
                     // what came before the first was not asked for
                     self.counts.fill(InterfaceCounts::default());
                 }
@@ -340,11 +364,12 @@ impl Work {
     /// Tells those who wait for the end of a sink that it has come, and those who note frames when that of all has. One that has
     /// failed still counts what comes.
     fn look_for_the_end(&self) {
-        for guarded in self.sinks.iter().filter(|guarded| !guarded.writes()) {
-            guarded.watch.0.store(true, Ordering::Relaxed);
-        }
+        // taps first: who waits for a sink may look at them
         if !self.sinks.is_empty() && self.sinks.iter().all(|guarded| guarded.sink.is_full()) {
-            self.closed.store(true, Ordering::Relaxed);
+            self.closed.store(true, Ordering::Release);
+        }
+        for guarded in self.sinks.iter().filter(|guarded| !guarded.writes()) {
+            guarded.watch.0.store(true, Ordering::Release);
         }
     }
 
@@ -564,6 +589,26 @@ mod tests {
             assert_eq!(result.sinks[0].error.is_some(), fails);
             assert_eq!(result.sinks[0].written.frames, 5);
         }
+    }
+
+    /// A receiver is open before the last file is: what it had seen by then was in none of them, and counted nowhere.
+    #[test]
+    fn frames_that_come_before_the_sinks_wait_for_all_of_them() {
+        let (first, second) = (Given::default(), Given::default());
+        let (pump, source) = Pump::start(Box::new(Zero), 1).unwrap();
+        source.hold();
+        let mut tap = source.tap(Tapped { interface: 0, snap_len: 0 });
+        (0..3).for_each(|at| tap.note(&note(at, &[1])));
+        tap.pass(Nanos::from_secs(1));
+        source.add_sink(Box::new(Keeping::new(&first)));
+        thread::sleep(2 * PAUSE);
+        source.add_sink(Box::new(Keeping::new(&second)));
+        tap.note(&note(2_000_000_000, &[1]));
+        source.go_on();
+        drop((tap, source));
+        let result = pump.finish();
+        assert_eq!((first.lock().unwrap().len(), second.lock().unwrap().len()), (4, 4));
+        assert_eq!((result.counts[0].seen, result.counts[0].lost), (4, 0));
     }
 
     /// A capture with a limit beside a log without one never ended.

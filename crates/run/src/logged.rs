@@ -47,8 +47,8 @@ pub fn repair(path: &Path) -> Result<Option<String>, RunError> {
 /// What is missing of a log, in words.
 fn told(cut: &Cut, rows: u64) -> String {
     format!(
-        "the log was not ended: {} of {} are whole, and {} behind them are a part of what was being written; frames that were \
-         seen after that are not in it",
+        "the log was not ended, or is damaged: {} of {} are whole, and {} behind them are not: a part of what was being written, or no longer \
+         what was written; frames behind them are not in this report",
         human::counted(rows, "row"),
         human::counted(cut.row_groups as u64, "row group"),
         human::counted(cut.bytes, "byte"),
@@ -65,9 +65,18 @@ fn facts(rebuilt: &Rebuilt) -> RunFacts {
         scenario: head.run.scenario.as_deref().and_then(Json::parse),
         started,
         duration: duration(rebuilt),
-        end: match &rebuilt.cut {
-            Some(cut) => End::Failed { message: told(cut, rebuilt.rows) },
-            None => End::Completed,
+        end: match (&rebuilt.cut, &rebuilt.end) {
+            (Some(cut), _) => End::Failed { message: told(cut, rebuilt.rows) },
+            (None, None) => End::Failed { message: REPAIRED.to_owned() },
+            (None, Some(end)) => match end.unwritten {
+                0 => End::Completed,
+                frames => End::Failed {
+                    message: format!(
+                        "{} that were seen could not be written: the log ended before the run did",
+                        human::counted(frames, "frame")
+                    ),
+                },
+            },
         },
         clocks: clocks(&head.run.clocks),
         costs: Vec::new(),
@@ -78,6 +87,9 @@ fn facts(rebuilt: &Rebuilt) -> RunFacts {
         captures: Vec::new(),
     }
 }
+
+/// Why a log without an end is none of a whole run.
+const REPAIRED: &str = "the log was cut off and repaired: frames behind its end, and what its writer counted, are not known";
 
 /// From the start to the end, or to the last frame where there is no end.
 fn duration(rebuilt: &Rebuilt) -> Nanos {
@@ -105,8 +117,9 @@ fn findings(rebuilt: &Rebuilt) -> Vec<String> {
     let mut findings = vec![
         "this report was made from a packet log: intervals, CPU time and the counters of cards are not in it".to_owned(),
     ];
-    if rebuilt.end.is_none() && rebuilt.cut.is_none() {
-        let why = "the log was cut off and repaired: frames behind its end, and what its writer counted, are not known";
+    if rebuilt.ports.iter().any(|port| !port.sent.is_empty()) {
+        let why = "frames that were dropped because they were late have no row: how many were requested and expired, the payload of \
+                   what was sent, and how many frames were late are not in the log";
         findings.push(why.to_owned());
     }
     for (place, (port, about)) in rebuilt.ports.iter().zip(&rebuilt.head.ports).enumerate() {
@@ -379,6 +392,27 @@ mod tests {
         assert_eq!(report.exit_code, 0);
     }
 
+    /// Its numbers were others, and nothing said so.
+    #[test]
+    fn a_log_whose_bytes_changed_is_not_taken_for_whole() {
+        let path = file("changed");
+        measured(&path, false);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let groups = LogReader::open(&path).unwrap();
+        assert!(groups.cut().is_none());
+        // in the pages of the one row group
+        let at = bytes.len() / 2;
+        bytes[at] ^= 4;
+        std::fs::write(&path, &bytes).unwrap();
+        let report = report(&path).unwrap();
+        assert_eq!(report.exit_code, 1);
+        let End::Failed { message } = &report.end else { panic!("{:?}", report.end) };
+        assert!(message.contains("damaged") && message.contains("0 rows"), "{message}");
+        assert!(repair(&path).unwrap_err().to_string().contains("have changed since"));
+        assert!(std::fs::read(&path).unwrap() == bytes, "and it was left as it is");
+        std::fs::remove_file(&path).unwrap();
+    }
+
     #[test]
     fn a_log_that_was_cut_is_reported_and_repaired() {
         let path = file("cut");
@@ -390,7 +424,11 @@ mod tests {
         let End::Failed { message } = &cut.end else { panic!("{:?}", cut.end) };
         assert!(message.contains("900 rows of 1 row group are whole"), "{message}");
         assert!(repair(&path).unwrap().is_some());
-        assert_eq!(report(&path).unwrap().exit_code, 0);
+        // what its writer counted is not there
+        let repaired = report(&path).unwrap();
+        assert_eq!(repaired.exit_code, 1);
+        let End::Failed { message } = &repaired.end else { panic!("{:?}", repaired.end) };
+        assert!(message.contains("cut off and repaired"), "{message}");
         assert_eq!(repair(&path).unwrap(), None);
         std::fs::remove_file(&path).unwrap();
         assert!(report(&path).unwrap_err().to_string().contains("cannot be read"));

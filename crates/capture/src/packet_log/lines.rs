@@ -91,7 +91,8 @@ impl LineLog {
     /// What a frame says of itself that has a line.
     fn received(&mut self, seen: &Seen<'_>) -> Option<Received> {
         let whole = (seen.frame_len as usize).saturating_sub(FCS.into()).min(FRAME_MAX);
-        let frame = if seen.bytes.len() < whole {
+        let is_cut = seen.bytes.len() < whole;
+        let frame = if is_cut {
             // lengths in headers have to agree with that of the frame; bytes that were not kept read as zeros
             self.frame.clear();
             self.frame.extend_from_slice(seen.bytes);
@@ -106,7 +107,11 @@ impl LineLog {
         if !filter.matches(Some(source), Some(datagram.destination_port)) {
             return None;
         }
-        let probe = codecs.iter().find_map(|codec| codec.read(datagram.payload));
+        // Wirebeat's own probe ends the payload: of a frame that was cut, the end that is missing reads as zeros
+        let probe = codecs.iter().find_map(|codec| match codec {
+            Codec::Wirebeat if is_cut => None,
+            codec => codec.read(datagram.payload),
+        });
         let probe =
             probe.or_else(|| own_probe(seen).filter(|_| codecs.contains(&Codec::Wirebeat)))?;
         let arrived_ns = seen.unix_ns;

@@ -181,6 +181,9 @@ pub struct LogEnd {
     pub ended_unix_ns: u64,
     /// What each port counted, in the order of [`LogHead::ports`].
     pub ports: Vec<PortCounts>,
+    /// Rows that were made and could not be written: the disk was full.
+    #[serde(default)]
+    pub unwritten: u64,
 }
 
 /// What is known of a port at the end; see [`InterfaceCounts`].
@@ -227,7 +230,7 @@ impl LogEnd {
             receiver_drops: counts.receiver_drops,
             lost: counts.lost,
         };
-        LogEnd { ended_unix_ns: unix_ns, ports: counts.iter().map(port).collect() }
+        LogEnd { ended_unix_ns: unix_ns, ports: counts.iter().map(port).collect(), unwritten: 0 }
     }
 }
 

@@ -274,7 +274,7 @@ impl Sink for ParquetLog {
 
     fn finish(&mut self, unix_ns: u64, counts: &[InterfaceCounts]) -> io::Result<()> {
         let flushed = self.flush();
-        let ended = self.end(&LogEnd::new(unix_ns, counts));
+        let ended = self.end(&LogEnd { unwritten: self.lost, ..LogEnd::new(unix_ns, counts) });
         flushed.and(ended)
     }
 }

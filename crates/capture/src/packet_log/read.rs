@@ -64,6 +64,8 @@ pub struct LogReader {
     head: LogHead,
     end: Option<LogEnd>,
     cut: Option<Cut>,
+    /// It was ended, and has changed since.
+    damaged: bool,
     /// Where the last whole segment ends, in a log that was cut off.
     sound: u64,
     columns: Option<Vec<ColumnChunk>>,
@@ -85,8 +87,18 @@ impl LogReader {
             at(fault!("it cannot be read: {error}"; "name a packet log in Parquet"))
         })?;
         let len = file.metadata().map_or(0, |about| about.len());
+        let mut damaged = false;
         let (metadata, cut, sound) = match guarded(|| metadata(&file)) {
-            Ok(metadata) => (metadata, None, len),
+            Ok(metadata) => match segments::walk(&file) {
+                // pieces carry checksums, and what another program wrote has none of them
+                Ok(walked) if walked.metadata.row_groups().len() < metadata.row_groups().len() => {
+                    damaged = true;
+                    let bytes = len.saturating_sub(walked.end);
+                    let cut = Cut { bytes, row_groups: walked.metadata.row_groups().len() };
+                    (walked.metadata, Some(cut), walked.end)
+                }
+                _ => (metadata, None, len),
+            },
             Err(_) => {
                 let walked = segments::walk(&file).map_err(at)?;
                 let bytes = len.saturating_sub(walked.end);
@@ -104,6 +116,7 @@ impl LogReader {
             head,
             end,
             cut,
+            damaged,
             sound,
             columns: None,
             group: 0,
@@ -141,6 +154,13 @@ impl LogReader {
     pub fn repair(&self) -> Result<(), Fault> {
         if self.cut.is_none() {
             return Ok(());
+        }
+        if self.damaged {
+            return Err(fault!(
+                "it was ended, and its bytes have changed since: nothing of that can be repaired";
+                "take a copy of it that is whole"
+            )
+            .at(self.path.display()));
         }
         let told = |error: std::io::Error| {
             fault!("its end cannot be written: {error}"; "copy it to where you may write, and repair the copy")

@@ -119,12 +119,21 @@ pub fn rebuild(path: &Path) -> Result<Rebuilt, Fault> {
     })
 }
 
+/// The most ports of a log: more than any machine has interfaces that a run would use.
+const PORTS_MAX: usize = 1024;
+
 /// That what was measured fits into memory.
 fn check_size(head: &LogHead) -> Result<(), Fault> {
     let of = |meter: &MeterFacts| {
         let flows = meter.expected.as_ref().map_or(0, BTreeMap::len) + meter.by_headers.len() + 1;
         flows.saturating_mul(queues(meter))
     };
+    if head.ports.len() > PORTS_MAX {
+        return Err(fault!(
+            "it says that its run had {} ports, and {PORTS_MAX} are the most that are read here", head.ports.len();
+            "give a log as Wirebeat wrote it"
+        ));
+    }
     let meters = head.ports.iter().filter_map(|port| port.meter.as_ref());
     let flows = meters.map(of).fold(0, usize::saturating_add);
     match flows <= FLOWS_MAX {

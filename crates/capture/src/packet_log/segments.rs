@@ -102,8 +102,8 @@ pub(super) fn walk(file: &File) -> Result<Segments, Fault> {
     }
     let Some(about) = first else {
         return Err(fault!(
-            "it is no packet log, or was cut before its first bytes were written";
-            "give a file that was written with --packet-log"
+            "it is no packet log in Parquet, or was cut before its first bytes were written";
+            "give a .parquet file that was written with --packet-log; logs in CSV are read by other programs"
         ));
     };
     let rows = groups.iter().map(RowGroupMetaData::num_rows).fold(0, i64::saturating_add);

@@ -12,7 +12,7 @@ fn a_file_that_is_no_packet_log_is_told_with_its_remedy() {
     fs::write(&other, "time,port\n1,a\n").unwrap();
     for (file, told, hint) in [
         (&missing, "cannot be read", "name a packet log in Parquet"),
-        (&other, "is no packet log", "give a file that was written with --packet-log"),
+        (&other, "is no packet log", "give a .parquet file that was written with --packet-log"),
     ] {
         for arguments in [vec!["report", file], vec!["report", "--repair", file]] {
             let ended = run(&arguments);

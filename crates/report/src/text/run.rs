@@ -196,10 +196,14 @@ fn station(label: &str, station: &Station, lines: &mut Lines) {
     }
     let (host, clock) = (&station.host, &station.clock);
     let cpus = human::counted(u64::from(host.cpus), "CPU");
-    lines.entry("", format!("{}: {}, {}, {cpus}", host.name, host.kernel, host.cpu_model));
+    if !host.name.is_empty() {
+        lines.entry("", format!("{}: {}, {}, {cpus}", host.name, host.kernel, host.cpu_model));
+    }
     let bound = clock.offset_bound_ns.map(|bound| human::time(bound as f64));
     let bound = bound.map_or_else(String::new, |bound| format!(", within {bound}"));
-    lines.entry("", format!("clock {}, {}{bound}", clock.name, clock.synchronisation));
+    if !clock.name.is_empty() {
+        lines.entry("", format!("clock {}, {}{bound}", clock.name, clock.synchronisation));
+    }
     if !station.timestamps.is_empty() {
         lines.entry("", format!("timestamps by {}", station.timestamps));
     }

@@ -119,6 +119,7 @@ pub fn receive(
         keeping.open_files(&kept, &captures)?;
         let logged = logged_run(request, logged, relation);
         logs.iter().try_for_each(|log| keeping.log(&kept, log, &logged))?;
+        keeping.go_on();
     }
     let applications = Applications::watch(&port, engine, request)?;
     let card = cards::read(&port);

@@ -211,6 +211,7 @@ impl Running<'_> {
             }
             keeping.log(&self.kept(), &options, &logged)?;
         }
+        keeping.go_on();
         self.lab.runs_with_files += 1;
         self.open.keeping = Some(keeping);
         Ok(())

@@ -321,8 +321,15 @@ impl Keeping {
         }
         let failed = |error| RunError::machine(format!("cannot start the writing thread: {error}"));
         let (pump, source) = Pump::start(clock, wanted.len()).map_err(failed)?;
+        // receivers may see frames before the last file is open, and every file is to have them
+        source.hold();
         let (observing, sinks) = (Mutex::default(), Vec::new());
         Ok(Some(Keeping { pump, source, wanted, observing, sinks, captures: Vec::new() }))
+    }
+
+    /// All files are open: frames that came since the receivers were opened go into them, and what comes.
+    pub(crate) fn go_on(&self) {
+        self.source.go_on();
     }
 
     /// Makes the files of the captures, once all else is open: a run that cannot begin leaves none, and writes over none.

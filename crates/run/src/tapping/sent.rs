@@ -32,6 +32,8 @@ struct HandedOver {
     at: Nanos,
     due: Option<Nanos>,
     tag: u32,
+    /// Bytes of the frame, with FCS, as it is counted.
+    frame_len: u32,
     bytes: Vec<u8>,
 }
 
@@ -73,7 +75,8 @@ impl<'a, C: Clock> TappedTx<'a, C> {
             let slot = &self.port.slot(index)[..usize::from(meta.len)];
             bytes.extend_from_slice(slot);
             let due = Some(meta.launch).filter(|launch| *launch != Nanos::ZERO);
-            self.waiting.push_back(HandedOver { at: now, due, tag: meta.tag, bytes });
+            let (tag, frame_len) = (meta.tag, meta.counted.bytes);
+            self.waiting.push_back(HandedOver { at: now, due, tag, frame_len, bytes });
         }
     }
 }
@@ -84,7 +87,7 @@ fn note_next(
     (sent, view): (&mut SentTap, View),
     outcome: Outcome,
 ) {
-    let Some(HandedOver { at, due, tag, bytes }) = waiting.pop_front() else { return };
+    let Some(HandedOver { at, due, tag, frame_len, bytes }) = waiting.pop_front() else { return };
     let probe = Probe::from_tail(&bytes);
     let flow = sent.flows.get(tag as usize).copied().flatten();
     sent.tap.note(&Note {
@@ -96,7 +99,8 @@ fn note_next(
         due,
         frame_len: match view {
             View::Frame => FrameLen::without_fcs(bytes.len() as u16).get().into(),
-            View::Datagram => 0,
+            // the system makes the headers
+            View::Datagram => frame_len,
         },
         sampled: None,
         queue: sent.queue,
