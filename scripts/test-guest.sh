@@ -15,7 +15,8 @@
 #
 # The suite, by its groups: conformance::kernel, conformance::packet, conformance::socket and cards:: everywhere; on cards guest::killed,
 # guest::link, guest::pktgen, guest::refused and guest::vlan; with veth, where the driver does not matter, guest::netem, guest::pktgen, guest::scripts,
-# guest::sctp and guest::vlan; with igb, which has a clock of its own, timestamps.
+# guest::sctp and guest::vlan; with igb, which has a clock of its own, timestamps; with the newest kernel and the drivers of AF_XDP without
+# a copy, guest::zero_copy.
 #
 # Consoles are kept in target/guests, with all that tests print. Without QEMU, or where no kernel can be fetched, it says
 # so and is done: that is a skip, unless WIREBEAT_MAY_NOT_SKIP names `guest`.
@@ -52,6 +53,12 @@ groups_of() { # CARD KERNEL
         ;;
     e1000e:* | vmxnet3:6.1)
         echo conformance::{packet,socket} guest::pktgen::{packets,loss} guest::link::{rings,a_cable_that_is_pulled_{from_the_receiver,may}}
+        ;;
+    igb:newest)
+        echo conformance::{kernel,packet,socket} cards:: timestamps guest::{killed,link,pktgen,refused,vlan,zero_copy}
+        ;;
+    virtio_net:newest)
+        echo conformance::{kernel,packet,socket} cards:: guest::{killed,link,pktgen,refused,vlan,zero_copy}
         ;;
     igb:*)
         echo conformance::{kernel,packet,socket} cards:: timestamps guest::{killed,link,pktgen,refused,vlan}

@@ -37,9 +37,10 @@ while [ $# -gt 1 ]; do
 done
 script=${1:?boot.sh: which script?}
 # What QEMU calls a card. virtio_net runs XDP programs only while nobody joins segments for the guest.
+# Its AF_XDP sockets do without a copy only where the system maps its memory (VIRTIO_F_ACCESS_PLATFORM).
 case $card in
 igb | e1000e | vmxnet3) device=$card ;;
-virtio_net) device=virtio-net-pci,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off ;;
+virtio_net) device=virtio-net-pci,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,iommu_platform=on,disable-legacy=on ;;
 none) device= ;;
 *) usage "there is no card '$card'" ;;
 esac

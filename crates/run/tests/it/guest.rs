@@ -9,6 +9,7 @@ mod refused;
 mod scripts;
 mod sctp;
 mod vlan;
+mod zero_copy;
 
 use std::io::{self, Write};
 use std::time::Duration;

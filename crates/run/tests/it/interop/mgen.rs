@@ -126,7 +126,7 @@ fn two_flows(bed: &Testbed) -> Messages<Sent> {
     sent
 }
 
-/// The log in `file` has a line for each message that was sent, in its order and with what it says.
+/// The log in `file` has a line for each message that was sent, with what it says.
 fn lines_equal(file: &Path, sent: &Messages<Sent>, (bed, ttl): (&Testbed, Option<u8>)) {
     let log = std::fs::read_to_string(file).unwrap();
     let ours = messages_received(&log);
@@ -138,7 +138,10 @@ fn lines_equal(file: &Path, sent: &Messages<Sent>, (bed, ttl): (&Testbed, Option
             sequence: message.sequence,
             size: message.size,
         };
-        assert_eq!(&ours.iter().map(said).collect::<Vec<_>>(), sent, "{flow}");
+        // a program that moves from one CPU to another has its frames in two rings of the kernel engine
+        let mut all: Vec<Sent> = ours.iter().map(said).collect();
+        all.sort_by_key(|message| message.sequence);
+        assert_eq!(&all, sent, "{flow}");
         for message in ours {
             assert_eq!((message.destination, message.ttl), ((bed.b.ipv4, 5000).into(), ttl));
             assert_eq!(message.source.ip(), bed.a.ipv4);
