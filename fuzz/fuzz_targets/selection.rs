@@ -28,6 +28,7 @@ fn seen(bytes: &[u8; 32]) -> Seen<'_> {
     Seen {
         interface: u16::from(bytes[26] & 1),
         queue: bytes[27].into(),
+        hash: None,
         outcome,
         at: Nanos::new(long(0)),
         unix_ns: long(0),
