@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirebeat_engine_linux::affinity;
-use wirebeat_engine_linux::kernel::{self, ObservationOptions, Told};
+use wirebeat_engine_linux::kernel::{self, BareRing, ObservationOptions, Observations, Told};
 use wirebeat_meter::observation::Observed;
 use wirebeat_run::Stop;
 use wirebeat_traffic::scenario::{EngineChoice, Size, WaitChoice};
@@ -150,74 +150,61 @@ pub fn measure(bench: &mut Bench) -> Chapter {
     }
 }
 
-fn seen(bench: &Bench, case: Case) -> Result<Seen, Failure> {
-    let Bench { lab, time, .. } = bench;
-    let of = case.observed;
-    let metered = of.is_none_or(|(_, metered)| metered);
-    let observe =
-        of.map(|(bytes, _)| ObservationOptions { frames: Observed::All, bytes, slots: SLOTS });
-    let mut receiver = exactness::observing(lab, observe, metered)?;
-    let observations = receiver.observations();
-    let done = AtomicBool::new(false);
-    let setup = Setup {
-        engine: EngineChoice::Kernel,
-        pace: Pace::FlatOut,
-        wait: WaitChoice::Spin,
-        cores: Cores::One,
-        receiver: None,
-    };
-    thread::scope(|scope| {
-        let reader = scope.spawn(|| -> Result<(u64, u64, Duration), Failure> {
-            affinity::pin(lab.cores.other)?;
-            let Some(mut observations) = observations else { return Ok((0, 0, Duration::ZERO)) };
-            let (mut read, mut bytes) = (0_u64, 0_u64);
-            let (mut first, mut last) = (None, Instant::now());
-            loop {
-                let over = done.load(Ordering::Acquire);
-                let some = observations.read(4096, |seen| {
-                    bytes += u64::from(seen.bytes.first().copied().unwrap_or(0))
-                        + u64::from(seen.sequence.unwrap_or(0));
-                });
-                if some > 0 {
-                    last = Instant::now();
-                    first.get_or_insert(last);
-                    read += some as u64;
-                } else if over {
-                    break;
-                } else {
-                    thread::sleep(PAUSE);
-                }
-            }
-            std::hint::black_box(bytes);
-            let span = first.map_or(Duration::ZERO, |first| last.duration_since(first));
-            Ok((read, observations.lost(), span))
-        });
-        let mut scenario = setup.scenario(lab, *time);
-        scenario.flows.values_mut().for_each(|flow| flow.size = Some(Size::frame(case.frame)));
-        let report = wirebeat::run(lab, &scenario, &Stop::new());
-        done.store(true, Ordering::Release);
-        let (read, lost, span) = reader.join().map_err(|_| "the reader panicked")??;
-        let report = report?;
-        let rates =
-            report.total.sent.as_ref().and_then(|sent| sent.rates).ok_or("nothing was sent")?;
-        let sent = report.total.sent.as_ref().map_or(0, |sent| sent.sent.frames);
-        // a host says some frames by itself when its link comes up
-        if of.is_some() && !(sent..sent + 100).contains(&(read + lost)) {
-            return Err(format!("{sent} were sent, {read} read and {lost} lost").into());
-        }
-        let span = span.as_secs_f64().max(1e-9);
-        let [read, lost] = [read, lost].map(|count| count as f64 / span);
-        let of = |rate| if of.is_some() { rate } else { 0.0 };
-        Ok(Seen { metered: rates.frames_per_second, read: of(read), lost: of(lost) })
-    })
+/// What a reader reads.
+trait Ring: Send {
+    /// Takes what is there, and says how many frames that were.
+    fn take(&mut self) -> usize;
+
+    /// Frames that found no room, or were written over.
+    fn lost(&self) -> u64;
 }
 
-/// The same frames told of by the bare ring, which nobody meters.
-fn bare(bench: &Bench, frame: FrameLen, told: Told) -> Result<Seen, Failure> {
+/// How many frames a reader takes at once.
+const BATCH: usize = 4096;
+
+impl Ring for Observations {
+    fn take(&mut self) -> usize {
+        let mut sum = 0_u64;
+        let some = self.read(BATCH, |seen| {
+            sum += u64::from(seen.bytes.first().copied().unwrap_or(0))
+                + u64::from(seen.sequence.unwrap_or(0));
+        });
+        std::hint::black_box(sum);
+        some
+    }
+
+    fn lost(&self) -> u64 {
+        Observations::lost(self)
+    }
+}
+
+impl Ring for BareRing {
+    fn take(&mut self) -> usize {
+        let (some, sum) = self.read(BATCH);
+        std::hint::black_box(sum);
+        some
+    }
+
+    fn lost(&self) -> u64 {
+        BareRing::lost(self)
+    }
+}
+
+/// Frames that were sent, read and lost.
+struct Counted {
+    sent: u64,
+    read: u64,
+    lost: u64,
+    seen: Seen,
+}
+
+/// Sends frames flat out from one core while the other one reads what is told of them, if anything is.
+fn counted(
+    bench: &Bench,
+    frame: FrameLen,
+    mut ring: Option<impl Ring>,
+) -> Result<Counted, Failure> {
     let Bench { lab, time, .. } = bench;
-    let far = lab.far();
-    let index = far.link.index.get();
-    let mut ring = far.namespace.run(|| kernel::bare_ring(index, told))??;
     let done = AtomicBool::new(false);
     let setup = Setup {
         engine: EngineChoice::Kernel,
@@ -229,12 +216,11 @@ fn bare(bench: &Bench, frame: FrameLen, told: Told) -> Result<Seen, Failure> {
     thread::scope(|scope| {
         let reader = scope.spawn(|| -> Result<(u64, u64, Duration), Failure> {
             affinity::pin(lab.cores.other)?;
-            let (mut read, mut sum) = (0_u64, 0_u64);
-            let (mut first, mut last) = (None, Instant::now());
+            let Some(ring) = &mut ring else { return Ok((0, 0, Duration::ZERO)) };
+            let (mut read, mut first, mut last) = (0_u64, None, Instant::now());
             loop {
                 let over = done.load(Ordering::Acquire);
-                let (some, said) = ring.read(4096);
-                sum = sum.wrapping_add(said);
+                let some = ring.take();
                 if some > 0 {
                     last = Instant::now();
                     first.get_or_insert(last);
@@ -245,7 +231,6 @@ fn bare(bench: &Bench, frame: FrameLen, told: Told) -> Result<Seen, Failure> {
                     thread::sleep(PAUSE);
                 }
             }
-            std::hint::black_box(sum);
             let span = first.map_or(Duration::ZERO, |first| last.duration_since(first));
             Ok((read, ring.lost(), span))
         });
@@ -257,8 +242,36 @@ fn bare(bench: &Bench, frame: FrameLen, told: Told) -> Result<Seen, Failure> {
         let report = report?;
         let sent = report.total.sent.as_ref().ok_or("nothing was sent")?;
         let rates = sent.rates.ok_or("nothing was sent")?;
-        let span = span.as_secs_f64().max(1e-9);
-        let [read, lost] = [read, lost].map(|count| count as f64 / span);
-        Ok(Seen { metered: rates.frames_per_second, read, lost })
+        let each_second = |count: u64| count as f64 / span.as_secs_f64().max(1e-9);
+        let seen = Seen {
+            metered: rates.frames_per_second,
+            read: each_second(read),
+            lost: each_second(lost),
+        };
+        Ok(Counted { sent: sent.sent.frames, read, lost, seen })
     })
+}
+
+fn seen(bench: &Bench, case: Case) -> Result<Seen, Failure> {
+    let metered = case.observed.is_none_or(|(_, metered)| metered);
+    let observe = case.observed.map(|(bytes, _)| ObservationOptions {
+        frames: Observed::All,
+        bytes,
+        slots: SLOTS,
+    });
+    let mut receiver = exactness::observing(&bench.lab, observe, metered)?;
+    let Counted { sent, read, lost, seen } = counted(bench, case.frame, receiver.observations())?;
+    // a host says some frames by itself when its link comes up
+    if observe.is_some() && !(sent..sent + 100).contains(&(read + lost)) {
+        return Err(format!("{sent} were sent, {read} read and {lost} lost").into());
+    }
+    Ok(seen)
+}
+
+/// The same frames told of by the bare ring, which nobody meters.
+fn bare(bench: &Bench, frame: FrameLen, told: Told) -> Result<Seen, Failure> {
+    let far = bench.lab.far();
+    let index = far.link.index.get();
+    let ring = far.namespace.run(|| kernel::bare_ring(index, told))??;
+    Ok(counted(bench, frame, Some(ring))?.seen)
 }
