@@ -2,7 +2,8 @@
 //!
 //! [`Machine::observe`] and [`Interface::observe`] gather what a report names and `wirebeat doctor`
 //! judges; [`CpuTimes`] says what a run cost, [`noise`] how often the machine stops a program that
-//! only reads the clock, [`udp`] what programs' sockets had no room for, and [`Damaged`] what the stack found damaged. Everything is plain data. A fact that cannot be had is `None`: no fact is
+//! only reads the clock, [`udp`] what programs' sockets had no room for, [`Damaged`] what the stack found damaged, and [`tcp_info`] how one
+//! connection fares. Everything is plain data. A fact that cannot be had is `None`: no fact is
 //! worth failing a run for. What a fact means for a measurement is not decided here.
 
 mod accounting;
@@ -18,6 +19,7 @@ mod noise;
 mod privileges;
 mod snmp;
 pub mod tcp;
+mod tcp_info;
 pub mod udp;
 
 use serde::Serialize;
@@ -31,6 +33,7 @@ pub use interface::{AfXdp, Interface, Interrupt, Offloads, Timestamps, near_cpus
 pub use kernel::Kernel;
 pub use noise::{Noise, gaps, noise};
 pub use privileges::{MemoryLock, Privileges};
+pub use tcp_info::{TcpInfo, TcpState, set_tcp_max_segment, tcp_info};
 
 /// What is known of this machine and of this process's rights on it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
