@@ -25,6 +25,7 @@ mod reassembly;
 mod recorder;
 pub mod sequence;
 pub mod series;
+pub mod session;
 pub mod summary;
 pub mod validate;
 
