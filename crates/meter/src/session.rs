@@ -144,12 +144,8 @@ pub enum SessionTime {
 
 impl SessionTime {
     /// All, in the order of a session.
-    pub const ALL: [SessionTime; 4] = [
-        SessionTime::Connect,
-        SessionTime::FirstByte,
-        SessionTime::Response,
-        SessionTime::Session,
-    ];
+    pub const ALL: [SessionTime; 4] =
+        [SessionTime::Connect, SessionTime::FirstByte, SessionTime::Response, SessionTime::Session];
 
     /// The name in reports and expectations.
     pub const fn name(self) -> &'static str {

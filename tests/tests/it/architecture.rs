@@ -65,6 +65,12 @@ const TABLE: &[Row] = &[
         rule: "what is kept of frames that were seen does not know which engine saw them",
     },
     Row {
+        name: "converse",
+        may_know: &["units", "meter", "traffic", "http"],
+        tests: &[],
+        rule: "programs of sessions do not know whose TCP speaks: no sockets, clocks or packets",
+    },
+    Row {
         name: "engine",
         may_know: &["units", "wire", "traffic", "meter"],
         tests: &[],

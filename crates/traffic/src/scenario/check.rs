@@ -60,12 +60,13 @@ impl Scenario {
             check_out_of_order(self, name, flow)?;
             flow.check_changes(name)?;
         }
+        self.check_sessions()?;
         check_run(&self.run)?;
         check_unlimited(self)
     }
 }
 
-fn check_name(of: &str, name: &str) -> Result<(), Invalid> {
+pub(super) fn check_name(of: &str, name: &str) -> Result<(), Invalid> {
     let long = name.chars().nth(MAX_NAME).is_some();
     if name.is_empty() || long || name.chars().any(char::is_control) {
         return Err(KeyPath::root(of)
@@ -394,14 +395,23 @@ fn check_raw(flow: &FlowSpec) -> Result<(), (&'static str, Fault)> {
 }
 
 fn check_times(name: &str, flow: &FlowSpec, run: &RunSpec) -> Result<(), Invalid> {
-    let start = flow.start;
-    if let Some(stop) = flow.stop.filter(|stop| *stop <= start) {
-        return Err(KeyPath::flow(name)
+    check_times_at(KeyPath::flow(name), flow.start, flow.stop, run)
+}
+
+/// What is invalid of the start and the stop of what stands at `at`.
+pub(super) fn check_times_at(
+    at: KeyPath,
+    start: Nanos,
+    stop: Option<Nanos>,
+    run: &RunSpec,
+) -> Result<(), Invalid> {
+    if let Some(stop) = stop.filter(|stop| *stop <= start) {
+        return Err(at
             .key("stop")
             .invalid(format!("it stops at {stop}, before anything is due: it starts at {start}")));
     }
     match run.time {
-        Some(time) if start >= time => Err(KeyPath::flow(name).key("start").invalid(
+        Some(time) if start >= time => Err(at.key("start").invalid(
             fault!("it starts at {start}, and the run ends at {time}"; "make 'run.time' longer"),
         )),
         _ => Ok(()),

@@ -129,7 +129,7 @@ impl Departures {
 }
 
 impl Duration {
-    fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), Fault> {
         match self {
             Duration::Fixed(_) => Ok(()),
             Duration::Drawn(distribution) => distribution.check().map_err(|(key, why)| why.at(key)),

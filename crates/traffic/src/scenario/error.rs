@@ -127,6 +127,14 @@ impl KeyPath {
         Invalid { at: self, why: why.into() }
     }
 
+    /// The same key below `to` instead of below `from`; as it is where it is not below that.
+    pub(super) fn below(self, from: &KeyPath, to: KeyPath) -> KeyPath {
+        match self.0.strip_prefix(&from.0[..]) {
+            Some(rest) => KeyPath(to.0.into_iter().chain(rest.iter().cloned()).collect()),
+            None => self,
+        }
+    }
+
     pub(super) fn steps(&self) -> &[PathStep] {
         &self.0
     }

@@ -5,7 +5,7 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::{FlowSpec, PortSpec, RunSpec, Scenario};
+use super::{FlowSpec, PortSpec, RunSpec, Scenario, SessionSpec};
 
 /// A scenario, or a part of one, that is written in full.
 pub(super) struct Full<'a, T>(pub(super) &'a T);
@@ -42,6 +42,14 @@ full! {
 }
 
 full! {
+    SessionSpec:
+    always { program stack rate departures burst start timeout }
+    given {
+        from to clients servers users think hold stop count at limit tcp ttl dscp expect
+    }
+}
+
+full! {
     RunSpec:
     always {
         wait priority late drift settle interval stagger link_timeout on_link_down timestamps
@@ -51,11 +59,14 @@ full! {
 
 impl Serialize for Full<'_, Scenario> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Scenario { seed, ports, flows, run } = self.0;
+        let Scenario { seed, ports, flows, sessions, run } = self.0;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("seed", seed)?;
         map.serialize_entry("ports", &Each(ports))?;
         map.serialize_entry("flows", &Each(flows))?;
+        if !sessions.is_empty() {
+            map.serialize_entry("sessions", &Each(sessions))?;
+        }
         map.serialize_entry("run", &Full(run))?;
         map.end()
     }

@@ -29,6 +29,7 @@ pub mod rate;
 pub mod replay;
 mod run;
 pub(crate) mod schema;
+pub mod session;
 mod shared;
 pub mod size;
 mod sub_flows;
@@ -55,6 +56,7 @@ pub use rate::FlowRate;
 pub use replay::Replay;
 pub use run::{LateChoice, PriorityChoice, RunSpec, StaggerChoice, TimestampsChoice, WaitChoice};
 pub use schema::json_schema;
+pub use session::SessionSpec;
 pub use shared::Shared;
 pub use size::Size;
 pub use sub_flows::{Order, SubFlows};
@@ -75,7 +77,11 @@ pub struct Scenario {
     /// The ends of the links under test, by name.
     pub ports: IndexMap<String, PortSpec>,
     /// The streams of packets, by name. Their order is the order of their numbers.
+    #[serde(default)]
     pub flows: IndexMap<String, FlowSpec>,
+    /// Groups of TCP sessions, by name.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sessions: IndexMap<String, SessionSpec>,
     /// How long to run, and how exactly.
     #[serde(default, skip_serializing_if = "is_default")]
     pub run: RunSpec,
@@ -103,6 +109,7 @@ impl Default for Scenario {
             seed: default_seed(),
             ports: IndexMap::new(),
             flows: IndexMap::new(),
+            sessions: IndexMap::new(),
             run: RunSpec::default(),
         }
     }

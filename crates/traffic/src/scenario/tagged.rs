@@ -191,6 +191,7 @@ macro_rules! kinds {
                 &self,
                 serializer: S,
             ) -> Result<Result<S::Ok, S>, S::Error> {
+                #[allow(unreachable_patterns, reason = "some choices have no other kinds")]
                 match self {
                     $($choice::$variant(value) => serializer.collect_map([($key, value)]).map(Ok),)*
                     _ => Ok(Err(serializer)),

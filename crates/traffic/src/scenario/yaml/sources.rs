@@ -19,7 +19,9 @@ use wirebeat_units::{Fault, fault};
 use super::filled::Filled;
 use super::{MAX_BYTES, Variables, options, syntax, variables};
 use crate::scenario::run::RunPart;
-use crate::scenario::{FlowSpec, Invalid, KeyPath, Place, PortSpec, Scenario, SpecError, place};
+use crate::scenario::{
+    FlowSpec, Invalid, KeyPath, Place, PortSpec, Scenario, SessionSpec, SpecError, place,
+};
 use crate::text::hint::with_hint;
 use crate::text::printable;
 
@@ -106,16 +108,23 @@ impl Sources {
     /// One scenario of all parts, which are in the order of the files.
     fn join(&self, parts: Vec<SourcePart>) -> Result<Scenario, SpecError> {
         let mut scenario = Scenario::default();
-        let (mut ports, mut flows) = (None, None);
+        let (mut ports, mut flows, mut sessions) = (None, None, None);
         for (part, number) in parts.into_iter().zip(0..) {
             let twice = |section, key| self.twice(number, section, key);
             merge(&mut ports, part.ports).map_err(|key| twice("ports", key))?;
             merge(&mut flows, part.flows).map_err(|key| twice("flows", key))?;
+            merge(&mut sessions, part.sessions).map_err(|key| twice("sessions", key))?;
             scenario.seed = part.seed.unwrap_or(scenario.seed);
             part.run.unwrap_or_default().apply(&mut scenario.run);
         }
         scenario.ports = ports.ok_or_else(|| self.missing("ports"))?;
-        scenario.flows = flows.ok_or_else(|| self.missing("flows"))?;
+        // a scenario of sessions needs no flows
+        scenario.flows = match (flows, &sessions) {
+            (Some(flows), _) => flows,
+            (None, Some(_)) => IndexMap::new(),
+            (None, None) => return Err(self.missing("flows")),
+        };
+        scenario.sessions = sessions.unwrap_or_default();
         Ok(scenario)
     }
 
@@ -144,7 +153,7 @@ impl Sources {
     }
 
     fn missing(&self, key: &str) -> SpecError {
-        let keys = ["include", "variables", "seed", "ports", "flows", "run"];
+        let keys = ["include", "variables", "seed", "ports", "flows", "sessions", "run"];
         let root = self.files.last();
         let place = root.and_then(|root| {
             let of = |key| place::locate(&root.text, &KeyPath::root(key), &self.variables);
@@ -191,6 +200,8 @@ struct SourcePart {
     ports: Option<IndexMap<String, PortSpec>>,
     #[serde(default)]
     flows: Option<IndexMap<String, FlowSpec>>,
+    #[serde(default)]
+    sessions: Option<IndexMap<String, SessionSpec>>,
     #[serde(default)]
     run: Option<RunPart>,
 }

@@ -1,0 +1,152 @@
+//! What stands between programs and a TCP: the [`Stack`] below, the [`Programs`] above.
+//!
+//! The programs say what they want as [`Action`]s, which the loop hands to the stack one by one; the stack tells what happened by
+//! calling the programs, which answer with new actions. So neither calls the other from within, and both are plain structs of one
+//! thread. Bytes that are sent are not kept above: the programs give the same byte for the same offset again, so a stack that
+//! retransmits needs no buffer.
+
+use std::net::SocketAddr;
+
+use wirebeat_units::Nanos;
+
+/// A connection, as the stack numbers it: good until [`Programs::ended`], after which another may have the number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Connection(pub u32);
+
+/// A session, as the programs number it. A stack keeps it with the connection and gives it back with everything that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SessionKey(pub u32);
+
+/// Which profile of the stack's (socket options, TCP options) a connection has: the number of the group of sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProfileId(pub u16);
+
+/// What programs want of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Opens a connection.
+    Connect {
+        /// For this session.
+        session: SessionKey,
+        /// With these options.
+        profile: ProfileId,
+        /// From here. An unspecified address or port 0: the stack chooses.
+        local: SocketAddr,
+        /// To there.
+        remote: SocketAddr,
+    },
+    /// There is more to send: [`Programs::payload`] has bytes from where the stack stands.
+    Send(Connection),
+    /// There is room for received bytes again ([`Programs::room`]), after there was none.
+    Receive(Connection),
+    /// Sends FIN after everything that there is to send, and goes on receiving.
+    Finish(Connection),
+    /// Gives the connection up with RST. [`Programs::ended`] follows with [`Reason::Aborted`].
+    Abort(Connection),
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// Both sides sent FIN, and all that was sent was handed over.
+    InOrder,
+    /// The peer answered the attempt to connect with RST.
+    Refused,
+    /// The peer did not answer in the time that TCP itself waits.
+    TimedOut,
+    /// The peer sent RST.
+    Reset,
+    /// The network said that the peer cannot be reached, or this machine has no way there.
+    Unreachable,
+    /// This machine could not: no port or address, no file descriptor, no memory.
+    Failed(Failure),
+    /// It was asked for ([`Action::Abort`]).
+    Aborted,
+}
+
+/// What this machine lacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// All ports to this destination are in use or in TIME-WAIT (EADDRNOTAVAIL, EADDRINUSE).
+    NoPort,
+    /// The process, or the system, has no more file descriptors (EMFILE, ENFILE).
+    NoDescriptor,
+    /// No memory, no buffers (ENOMEM, ENOBUFS).
+    NoMemory,
+    /// It is not allowed (EACCES, EPERM), for example by a firewall of this machine.
+    NotAllowed,
+    /// Something else; the number of the system's error.
+    Other(i32),
+}
+
+/// What a stack knows of a connection at its end, as far as it knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionStats {
+    /// The smoothed round trip.
+    pub rtt: Option<Nanos>,
+    /// Segments that were sent with data, repeated ones too.
+    pub data_segments: u64,
+    /// Segments that were sent again.
+    pub retransmitted: u64,
+    /// Bytes of data that the peer acknowledged.
+    pub acked: u64,
+}
+
+/// What programs are told by a stack, and asked. The calls come in the order of what happens to a connection: [`accepted`] or
+/// [`established`] first (unless it fails before), and [`ended`] last, once.
+///
+/// [`accepted`]: Programs::accepted
+/// [`established`]: Programs::established
+/// [`ended`]: Programs::ended
+pub trait Programs {
+    /// A peer opened a connection to a listener of `profile`: the session that it becomes, or `None` to give it up at once with
+    /// RST (then nothing more is told of it).
+    fn accepted(
+        &mut self,
+        now: Nanos,
+        connection: Connection,
+        profile: ProfileId,
+        remote: SocketAddr,
+    ) -> Option<SessionKey>;
+
+    /// The connection that a session asked for is established.
+    fn established(&mut self, now: Nanos, session: SessionKey, connection: Connection);
+
+    /// Bytes to send from `offset` of the session's stream on: a piece of what there is now, as long as can be given without
+    /// copying; what has to be made is made in `scratch` (at least 16 KiB). Empty when there is nothing more to send for now.
+    fn payload<'a>(
+        &'a mut self,
+        session: SessionKey,
+        offset: u64,
+        scratch: &'a mut [u8],
+    ) -> &'a [u8];
+
+    /// The stack has taken over, or the peer has acknowledged (as the stack can tell), everything before `offset`: it is not
+    /// asked for again.
+    fn taken(&mut self, now: Nanos, session: SessionKey, offset: u64);
+
+    /// How many received bytes the program can take now. 0: the stack leaves them with the peer until [`Action::Receive`].
+    fn room(&self, session: SessionKey) -> usize;
+
+    /// Bytes that arrived, in order, at most [`Programs::room`].
+    fn received(&mut self, now: Nanos, session: SessionKey, bytes: &[u8]);
+
+    /// The peer sends no more; all that it sent was handed over.
+    fn peer_closed(&mut self, now: Nanos, session: SessionKey);
+
+    /// The connection ended. Its number is free.
+    fn ended(&mut self, now: Nanos, session: SessionKey, reason: Reason, stats: ConnectionStats);
+}
+
+/// A TCP of one thread, with its listeners.
+pub trait Stack {
+    /// Does what a program wants. What follows at once is told before this returns.
+    fn apply(&mut self, now: Nanos, action: Action, programs: &mut dyn Programs);
+
+    /// Lets happen what is due: waits until something does, or until `until` where nothing has (`now` or earlier: does not wait),
+    /// and tells the programs. Returns the time after the wait.
+    fn turn(&mut self, now: Nanos, until: Nanos, programs: &mut dyn Programs) -> Nanos;
+
+    /// How many connections are open.
+    fn open(&self) -> usize;
+}

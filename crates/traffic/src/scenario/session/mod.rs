@@ -1,0 +1,352 @@
+//! Sessions: TCP connections with a program at either end, and when they start.
+//!
+//! A group of sessions has a client's port, a server's port, or both: where one is missing, that end is somebody else's.
+//! `pool.rs` says who talks to whom, `program/` what is said (one file for each kind of program), `limit.rs` how many at a
+//! time, `tcp.rs` what is asked of the stack, `expect.rs` what has to come of it. When sessions start is said in the words of flows.
+
+pub mod expect;
+pub mod limit;
+pub mod pool;
+pub mod program;
+pub mod size;
+pub mod tcp;
+
+use std::num::{NonZeroU32, NonZeroU64};
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wirebeat_units::{Nanos, Rate, fault};
+
+use super::change::{Change, Settings};
+use super::departures::{Departures, Duration};
+use super::header::dscp::Dscp;
+use super::is_default;
+use super::rate::FlowRate;
+use super::schema::TimeText;
+use super::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
+use crate::text::hint::with_hint;
+pub use expect::Expectation;
+pub use limit::{Beyond, Limit};
+pub use pool::{AddressPool, Pool, PortPool};
+pub use program::ProgramSpec;
+pub use size::DataSize;
+pub use tcp::TcpSpec;
+
+/// The most groups of sessions of a scenario.
+pub const MAX_GROUPS: usize = 1000;
+
+/// Whose TCP speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StackChoice {
+    /// The operating system's, by sockets. Needs no privilege.
+    #[default]
+    Host,
+    /// Wirebeat's own, in this process.
+    Own,
+}
+
+/// A group of sessions with one program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SessionSpec {
+    /// The port whose clients open the sessions. Without it somebody else opens them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub from: Option<String>,
+    /// The port whose servers accept them. Without it the servers are somebody else's.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub to: Option<String>,
+    /// What both ends say.
+    pub program: ProgramSpec,
+    /// Whose TCP speaks. Default: the operating system's.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stack: StackChoice,
+    /// The addresses and ports that sessions come from. Default: the system's choice.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub clients: Pool,
+    /// The addresses and ports that sessions go to.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub servers: Pool,
+    /// How many sessions start in a second (open model), for example 1000/s. Default: as `departures` say.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub rate: FlowRate,
+    /// How the times between starts vary. Default: constant.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub departures: Departures,
+    /// Sessions that start together; the pause after them keeps the mean rate.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub burst: NonZeroU32,
+    /// Instead of a rate: how many users there are (closed model). Each has one session at a time, and starts the next when
+    /// that has ended.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub users: Option<NonZeroU32>,
+    /// How long a user waits from the end of a session to the start of the next. Default: not at all.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub think: Option<Duration>,
+    /// How long a session stays open at least, from its start: the client waits so long before it closes. Default: no longer
+    /// than the program takes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub hold: Option<Duration>,
+    /// When the first session is due, from the start of the run.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "TimeText")]
+    pub start: Nanos,
+    /// No session starts at or after this, from the start of the run.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(with = "Option<TimeText>")]
+    pub stop: Option<Nanos>,
+    /// No more sessions than this.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub count: Option<NonZeroU64>,
+    /// How starts change, by the time from the start of the run: `rate`, `departures`, pause, resume.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "super::different::map")]
+    #[schemars(with = "std::collections::BTreeMap<String, Change>")]
+    pub at: IndexMap<Nanos, Change>,
+    /// How many sessions may be open at a time, and what becomes of those that are due beyond it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limit: Option<Limit>,
+    /// How long a session waits for its peer: for the connection, and for what its program waits for next.
+    #[serde(default = "default_timeout", skip_serializing_if = "is_default_timeout")]
+    #[schemars(with = "TimeText")]
+    pub timeout: Nanos,
+    /// What is asked of TCP.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tcp: TcpSpec,
+    /// Time to live, or hop limit. Default: the system's.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ttl: Option<std::num::NonZeroU8>,
+    /// The DSCP of packets. Default: that of the system.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub dscp: Option<Dscp>,
+    /// What has to come of it: where one is not met, the program ends with exit code 4.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub expect: Vec<Expectation>,
+}
+
+impl SessionSpec {
+    /// How long a session waits for its peer where nothing is written: longer than a lost SYN and its repetition take
+    /// (RFC 6298 §2: 1 s, then 2 s and 4 s).
+    pub const DEFAULT_TIMEOUT: Nanos = Nanos::from_secs(10);
+
+    /// A group with this program and every other setting at its default.
+    pub fn new(program: ProgramSpec) -> SessionSpec {
+        SessionSpec {
+            from: None,
+            to: None,
+            program,
+            stack: StackChoice::default(),
+            clients: Pool::default(),
+            servers: Pool::default(),
+            rate: FlowRate::default(),
+            departures: Departures::default(),
+            burst: one(),
+            users: None,
+            think: None,
+            hold: None,
+            start: Nanos::ZERO,
+            stop: None,
+            count: None,
+            at: IndexMap::new(),
+            limit: None,
+            timeout: default_timeout(),
+            tcp: TcpSpec::default(),
+            ttl: None,
+            dscp: None,
+            expect: Vec::new(),
+        }
+    }
+
+    /// Whether it opens sessions by a schedule (open model), rather than by users.
+    pub fn is_open_model(&self) -> bool {
+        self.from.is_some() && self.users.is_none()
+    }
+
+    /// The flow whose frames would leave when the sessions start.
+    pub(crate) fn starts(&self) -> FlowSpec {
+        FlowSpec {
+            rate: self.rate.clone(),
+            departures: self.departures.clone(),
+            burst: self.burst,
+            start: self.start,
+            stop: self.stop,
+            count: self.count,
+            at: self.at.clone(),
+            ..FlowSpec::from_port(self.from.clone().unwrap_or_default())
+        }
+    }
+}
+
+impl Scenario {
+    /// Finds the first thing about sessions that is invalid.
+    pub(super) fn check_sessions(&self) -> Result<(), Invalid> {
+        if self.sessions.len() > MAX_GROUPS {
+            let why = format!(
+                "there are {} groups of sessions, and {MAX_GROUPS} is the most",
+                self.sessions.len()
+            );
+            return Err(KeyPath::root("sessions").invalid(why));
+        }
+        self.sessions.iter().try_for_each(|(name, spec)| check(self, name, spec))
+    }
+}
+
+fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Invalid> {
+    let here = || KeyPath::root("sessions").key(name);
+    let at = |key: &str| here().key(key);
+    super::check::check_name("sessions", name)?;
+    for (key, port) in [("from", &spec.from), ("to", &spec.to)] {
+        let Some(port) = port else { continue };
+        let Some(found) = scenario.ports.get(port) else {
+            let ports = scenario.ports.keys().map(String::as_str);
+            return Err(at(key).invalid(with_hint("there is no port", port, ports)));
+        };
+        if found.peer.is_some() {
+            return Err(at(key).invalid(fault!(
+                "port '{port}' is on another host, and sessions run on this one only";
+                "run 'wirebeat serve' there, and leave '{key}' out"
+            )));
+        }
+    }
+    if spec.from.is_none() && spec.to.is_none() {
+        return Err(here().invalid(fault!(
+            "neither end of the sessions is here";
+            "name the port that opens them in 'from', the one that accepts them in 'to', or both"
+        )));
+    }
+    spec.clients.check().map_err(|(key, why)| at("clients").key(key).invalid(why))?;
+    spec.servers.check().map_err(|(key, why)| at("servers").key(key).invalid(why))?;
+    if spec.servers.ports.is_none() {
+        return Err(at("servers")
+            .key("ports")
+            .invalid(fault!("there is no port to connect to"; "write for example 'ports: 80'")));
+    }
+    if spec.from.is_some() && spec.servers.addresses.is_empty() && !has_address(scenario, spec) {
+        return Err(at("servers").key("addresses").invalid(fault!(
+            "there is no address to connect to"; "write for example 'addresses: 10.0.2.9'"
+        )));
+    }
+    spec.program.check().map_err(|(key, why)| at("program").key(&key).invalid(why))?;
+    spec.tcp.check().map_err(|(key, why)| at("tcp").key(key).invalid(why))?;
+    check_starts(name, spec, &scenario.run)?;
+    if spec.timeout == Nanos::ZERO {
+        return Err(at("timeout").invalid("a session waits some time for its peer"));
+    }
+    for (key, time) in [("think", &spec.think), ("hold", &spec.hold)] {
+        time.iter().try_for_each(Duration::check).map_err(|why| at(key).invalid(why))?;
+    }
+    for (index, expectation) in spec.expect.iter().enumerate() {
+        let known = spec.program.timers();
+        expectation.check(&known).map_err(|why| at("expect").index(index).invalid(why))?;
+    }
+    Ok(())
+}
+
+/// Whether the port that accepts says where it is.
+fn has_address(scenario: &Scenario, spec: &SessionSpec) -> bool {
+    let port = spec.to.as_ref().and_then(|to| scenario.ports.get(to));
+    port.is_some_and(|port| !port.addresses.is_empty() || port.interface.is_some())
+}
+
+/// What is invalid of when sessions start.
+fn check_starts(name: &str, spec: &SessionSpec, run: &RunSpec) -> Result<(), Invalid> {
+    let here = || KeyPath::root("sessions").key(name);
+    let at = |key: &str| here().key(key);
+    if spec.from.is_none() {
+        let written = [
+            ("rate", spec.rate != FlowRate::default()),
+            ("departures", spec.departures != Departures::default()),
+            ("burst", spec.burst != one()),
+            ("users", spec.users.is_some()),
+            ("think", spec.think.is_some()),
+            ("hold", spec.hold.is_some()),
+            ("count", spec.count.is_some()),
+            ("at", !spec.at.is_empty()),
+        ];
+        return match written.into_iter().find(|(_, is_written)| *is_written) {
+            Some((key, _)) => Err(at(key).invalid(fault!(
+                "the clients are somebody else's, and decide when sessions start";
+                "leave '{key}' out, or name the port of our clients in 'from'"
+            ))),
+            None => Ok(()),
+        };
+    }
+    if spec.users.is_some() {
+        let written = [
+            ("rate", spec.rate != FlowRate::default()),
+            ("departures", spec.departures != Departures::default()),
+            ("burst", spec.burst != one()),
+            ("at", !spec.at.is_empty()),
+        ];
+        if let Some((key, _)) = written.into_iter().find(|(_, is_written)| *is_written) {
+            return Err(at(key).invalid(fault!(
+                "users start a session when their last one has ended, not by a rate";
+                "leave 'users' or '{key}' out"
+            )));
+        }
+        return super::check::check_times_at(here(), spec.start, spec.stop, run);
+    }
+    if spec.think.is_some() {
+        return Err(at("think").invalid(fault!("only users think"; "add 'users', or leave it out")));
+    }
+    spec.rate.check().map_err(|why| at("rate").invalid(why))?;
+    check_counted(&spec.rate).map_err(|why| at("rate").invalid(why))?;
+    spec.departures.check().map_err(|why| at("departures").invalid(why))?;
+    let ends = spec.count.is_some();
+    if spec.starts().is_unlimited() && !ends {
+        return Err(here().invalid(fault!(
+            "nothing says how many sessions start";
+            "give a 'rate' such as 1000/s, 'users', or a 'count'"
+        )));
+    }
+    super::check::check_times_at(here(), spec.start, spec.stop, run)?;
+    spec.starts().check_changes(name).map_err(|problem| in_sessions(problem, name))?;
+    for (time, change) in &spec.at {
+        let Change::To(settings) = change else { continue };
+        let key = at("at").key(&time.to_string());
+        let Settings { rate, size, packet, sub_flows, departures: _ } = &**settings;
+        if size.is_some() || packet.is_some() || sub_flows.is_some() {
+            let why = "of sessions, only 'rate' and 'departures' change";
+            return Err(key.invalid(why));
+        }
+        rate.iter().try_for_each(check_counted).map_err(|why| key.key("rate").invalid(why))?;
+    }
+    Ok(())
+}
+
+/// The same problem, said of a group of sessions instead of the flow that stands for its starts.
+fn in_sessions(problem: Invalid, name: &str) -> Invalid {
+    let at = problem.at.below(&KeyPath::flow(name), KeyPath::root("sessions").key(name));
+    Invalid { at, why: problem.why }
+}
+
+/// Sessions are counted: their rate is a number a second.
+fn check_counted(rate: &FlowRate) -> Result<(), wirebeat_units::Fault> {
+    let counted = |rate: &Rate| match rate {
+        Rate::Frames(_) | Rate::Unlimited => Ok(()),
+        _ => Err(fault!("'{rate}' does not count sessions"; "write for example 1000/s")),
+    };
+    match rate {
+        FlowRate::Fixed(rate) => counted(rate),
+        FlowRate::Steps(steps) => steps.rates.values().try_for_each(counted),
+        FlowRate::Ramp(ramp) => [&ramp.from, &ramp.to].into_iter().try_for_each(counted),
+        FlowRate::Sine(sine) => [&sine.mean, &sine.amplitude].into_iter().try_for_each(counted),
+    }
+}
+
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+fn is_one(burst: &NonZeroU32) -> bool {
+    *burst == one()
+}
+
+fn default_timeout() -> Nanos {
+    SessionSpec::DEFAULT_TIMEOUT
+}
+
+fn is_default_timeout(timeout: &Nanos) -> bool {
+    *timeout == default_timeout()
+}

@@ -1,0 +1,487 @@
+//! Who talks to whom: pools of addresses and ports.
+//!
+//! A pool is written as addresses (`10.0.1.1`), prefixes (`10.0.1.0/24`) and ranges (`10.0.1.1-10.0.1.9`), or a list of them, and
+//! ports likewise. Sessions take them in turn or at random, by their number: a pool is a function, however large it is.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use wirebeat_units::{Fault, fault};
+
+use crate::scenario::is_default;
+use crate::text::{custom, printable};
+
+/// The most parts of a list of addresses or ports.
+const PARTS_MAX: usize = 1000;
+
+/// The addresses and ports of one end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Pool {
+    /// Its addresses: `10.0.1.1`, `10.0.1.0/24`, `10.0.1.1-10.0.1.9`, or a list. Of a prefix, network and broadcast address are
+    /// left out.
+    #[serde(skip_serializing_if = "AddressPool::is_empty")]
+    pub addresses: AddressPool,
+    /// Its ports: `80`, `1024-65535`, or a list.
+    #[serde(skip_serializing_if = "is_default")]
+    pub ports: Option<PortPool>,
+    /// In which order sessions take them. Default: in turn.
+    #[serde(skip_serializing_if = "is_default")]
+    pub order: PoolOrder,
+}
+
+/// In which order sessions take addresses and ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PoolOrder {
+    /// One after the other: addresses first, and the next port when all addresses had their turn.
+    #[default]
+    InTurn,
+    /// At random, by the seed of the run.
+    Random,
+}
+
+impl Pool {
+    pub(crate) fn check(&self) -> Result<(), (&'static str, Fault)> {
+        if self.ports.as_ref().is_some_and(|ports| ports.0.is_empty()) {
+            return Err(("ports", fault!("a list of ports is not empty")));
+        }
+        let mixed = |first: &AddressRange| {
+            self.addresses.0.iter().find(|range| range.is_ipv6() != first.is_ipv6())
+        };
+        if let Some(first) = self.addresses.0.first()
+            && let Some(other) = mixed(first)
+        {
+            return Err((
+                "addresses",
+                fault!(
+                    "{first} and {other} are of two versions of IP";
+                    "make a group of sessions for each"
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Addresses from a first to a last one, both of one version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressRange {
+    /// The first.
+    pub first: IpAddr,
+    /// The last; not before the first.
+    pub last: IpAddr,
+    /// The length of the prefix that it was written as.
+    prefix: Option<u8>,
+}
+
+impl AddressRange {
+    /// Whether of IPv6.
+    pub fn is_ipv6(&self) -> bool {
+        self.first.is_ipv6()
+    }
+
+    /// How many addresses, saturating.
+    pub fn len(&self) -> u64 {
+        let apart = bits(self.last).saturating_sub(bits(self.first)).saturating_add(1);
+        apart.try_into().unwrap_or(u64::MAX)
+    }
+
+    /// Never.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Address number `n`, from 0; the last one where there are fewer.
+    pub fn get(&self, n: u64) -> IpAddr {
+        let at = bits(self.first).saturating_add(n.into()).min(bits(self.last));
+        match self.first {
+            // a number up to the last address of IPv4
+            IpAddr::V4(_) => Ipv4Addr::from_bits(at as u32).into(),
+            IpAddr::V6(_) => Ipv6Addr::from_bits(at).into(),
+        }
+    }
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+impl From<IpAddr> for AddressRange {
+    fn from(address: IpAddr) -> AddressRange {
+        AddressRange { first: address, last: address, prefix: None }
+    }
+}
+
+impl FromStr for AddressRange {
+    type Err = Fault;
+
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        let text = text.trim();
+        let address = |text: &str| {
+            text.trim().parse::<IpAddr>().map_err(|_| {
+                fault!(
+                    "'{}' is not an IP address", printable(text, 64);
+                    "write for example 10.0.1.1, 10.0.1.0/24 or 10.0.1.1-10.0.1.9"
+                )
+            })
+        };
+        if let Some((network, length)) = text.split_once('/') {
+            return prefix(address(network)?, length);
+        }
+        let Some((first, last)) = text.split_once('-') else {
+            return Ok(address(text)?.into());
+        };
+        let (first, last) = (address(first)?, address(last)?);
+        if first.is_ipv4() != last.is_ipv4() {
+            return Err(fault!("{first} and {last} are of two versions of IP"));
+        }
+        if bits(last) < bits(first) {
+            return Err(fault!("{last} is before {first}"; "exchange them"));
+        }
+        Ok(AddressRange { first, last, prefix: None })
+    }
+}
+
+/// The addresses of a prefix that hosts have.
+fn prefix(network: IpAddr, length: &str) -> Result<AddressRange, Fault> {
+    let most = if network.is_ipv4() { 32 } else { 128 };
+    let length: u8 =
+        length.trim().parse().ok().filter(|length| *length <= most).ok_or_else(|| {
+            fault!("'{}' is not the length of a prefix: 0 to {most}", printable(length, 16))
+        })?;
+    let host_bits = u32::from(most - length);
+    let mask = 1_u128.checked_shl(host_bits).map_or(u128::MAX, |bit| bit - 1);
+    let at = bits(network);
+    if at & mask != 0 {
+        return Err(fault!(
+            "{network} is not the first address of a prefix of {length} bits";
+            "write the network's address, or a range"
+        ));
+    }
+    // RFC 3021: of two addresses both are hosts'; IPv6 has no broadcast, and its first address is the routers' (RFC 4291 §2.6.1)
+    let (first, last) = match (network, host_bits) {
+        (_, 0 | 1) => (at, at | mask),
+        (IpAddr::V4(_), _) => (at + 1, (at | mask) - 1),
+        (IpAddr::V6(_), _) => (at + 1, at | mask),
+    };
+    let address = |at: u128| -> IpAddr {
+        match network {
+            IpAddr::V4(_) => Ipv4Addr::from_bits(at as u32).into(),
+            IpAddr::V6(_) => Ipv6Addr::from_bits(at).into(),
+        }
+    };
+    Ok(AddressRange { first: address(first), last: address(last), prefix: Some(length) })
+}
+
+impl fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.prefix {
+            Some(length) => {
+                let most = if self.is_ipv6() { 128_u32 } else { 32 };
+                let host_bits = most.saturating_sub(length.into());
+                let mask = 1_u128.checked_shl(host_bits).map_or(u128::MAX, |bit| bit - 1);
+                let network = bits(self.first) & !mask;
+                match self.first {
+                    IpAddr::V4(_) => write!(f, "{}/{length}", Ipv4Addr::from_bits(network as u32)),
+                    IpAddr::V6(_) => write!(f, "{}/{length}", Ipv6Addr::from_bits(network)),
+                }
+            }
+            None if self.first == self.last => fmt::Display::fmt(&self.first, f),
+            None => write!(f, "{}-{}", self.first, self.last),
+        }
+    }
+}
+
+/// Addresses; none: the system's choice, or those of the port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressPool(pub Vec<AddressRange>);
+
+impl AddressPool {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many addresses, saturating.
+    pub fn len(&self) -> u64 {
+        self.0.iter().fold(0, |sum, range| sum.saturating_add(range.len()))
+    }
+
+    /// Address number `n`, over and over; `None` where there is none.
+    pub fn get(&self, n: u64) -> Option<IpAddr> {
+        let mut n = n % self.len().max(1);
+        for range in &self.0 {
+            if n < range.len() {
+                return Some(range.get(n));
+            }
+            n -= range.len();
+        }
+        None
+    }
+
+    /// Whether the address is one of them.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let at = bits(address);
+        let within = |range: &AddressRange| {
+            range.is_ipv6() == address.is_ipv6()
+                && (bits(range.first)..=bits(range.last)).contains(&at)
+        };
+        self.0.iter().any(within)
+    }
+}
+
+impl From<IpAddr> for AddressPool {
+    fn from(address: IpAddr) -> AddressPool {
+        AddressPool(vec![address.into()])
+    }
+}
+
+/// Ports from a first to a last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRange {
+    /// The first; not 0.
+    pub first: u16,
+    /// The last; not before the first.
+    pub last: u16,
+}
+
+impl FromStr for PortRange {
+    type Err = Fault;
+
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        let text = text.trim();
+        let port = |text: &str| {
+            text.trim().parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(|| {
+                fault!(
+                    "'{}' is not a port: 1 to 65535", printable(text, 16);
+                    "write for example 80 or 1024-65535"
+                )
+            })
+        };
+        let (first, last) = match text.split_once('-') {
+            Some((first, last)) => (port(first)?, port(last)?),
+            None => (port(text)?, port(text)?),
+        };
+        match first <= last {
+            true => Ok(PortRange { first, last }),
+            false => Err(fault!("{last} is before {first}"; "exchange them")),
+        }
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.first == self.last {
+            true => write!(f, "{}", self.first),
+            false => write!(f, "{}-{}", self.first, self.last),
+        }
+    }
+}
+
+/// Ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortPool(pub Vec<PortRange>);
+
+impl PortPool {
+    /// How many ports; at least 1.
+    pub fn len(&self) -> u64 {
+        let all = self.0.iter().map(|range| u64::from(range.last - range.first) + 1);
+        all.sum::<u64>().max(1)
+    }
+
+    /// Never.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Port number `n`, over and over.
+    pub fn get(&self, n: u64) -> u16 {
+        let mut n = n % self.len();
+        for range in &self.0 {
+            let len = u64::from(range.last - range.first) + 1;
+            if n < len {
+                // less than the length of a range of ports
+                return range.first + n as u16;
+            }
+            n -= len;
+        }
+        0
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
+        self.0.iter().flat_map(|range| range.first..=range.last)
+    }
+}
+
+impl From<u16> for PortPool {
+    fn from(port: u16) -> PortPool {
+        PortPool(vec![PortRange { first: port, last: port }])
+    }
+}
+
+/// Reads one part or a list of parts.
+struct Parts<T>(std::marker::PhantomData<T>);
+
+impl<'de, T: FromStr<Err = Fault>> Visitor<'de> for Parts<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, or a list of them")
+    }
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+        text.parse().map(|one| vec![one]).map_err(custom)
+    }
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Vec<T>, E> {
+        self.visit_str(&number.to_string())
+    }
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Vec<T>, E> {
+        self.visit_str(&number.to_string())
+    }
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Vec<T>, E> {
+        self.visit_str(&number.to_string())
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut parts = Vec::new();
+        while let Some(part) = list.next_element::<Part<T>>()? {
+            if parts.len() == PARTS_MAX {
+                return Err(custom(fault!("a list of addresses or ports has {PARTS_MAX} at most")));
+            }
+            parts.push(part.0);
+        }
+        Ok(parts)
+    }
+}
+
+/// One part of a list.
+struct Part<T>(T);
+
+impl<'de, T: FromStr<Err = Fault>> Deserialize<'de> for Part<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut parts = from.deserialize_any(Parts(std::marker::PhantomData))?;
+        match (parts.pop(), parts.is_empty()) {
+            (Some(part), true) => Ok(Part(part)),
+            _ => Err(custom(fault!("this is one address or port, not a list"))),
+        }
+    }
+}
+
+macro_rules! list_of_parts {
+    ($pool:ident $name:literal $description:literal $examples:tt) => {
+        impl<'de> Deserialize<'de> for $pool {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                from.deserialize_any(Parts(std::marker::PhantomData)).map($pool)
+            }
+        }
+
+        impl Serialize for $pool {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match &self.0[..] {
+                    [one] => serializer.collect_str(one),
+                    all => serializer.collect_seq(all.iter().map(ToString::to_string)),
+                }
+            }
+        }
+
+        impl FromStr for $pool {
+            type Err = Fault;
+
+            fn from_str(text: &str) -> Result<Self, Fault> {
+                text.split(',').map(str::parse).collect::<Result<_, _>>().map($pool)
+            }
+        }
+
+        impl fmt::Display for $pool {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let parts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+                f.write_str(&parts.join(", "))
+            }
+        }
+
+        impl JsonSchema for $pool {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({
+                    "description": $description,
+                    "anyOf": [
+                        { "type": ["string", "integer"] },
+                        { "type": "array", "items": { "type": ["string", "integer"] }, "maxItems": 1000 }
+                    ],
+                    "examples": $examples
+                })
+            }
+        }
+    };
+}
+
+list_of_parts! {
+    AddressPool "address-pool"
+    "IP addresses: one, a prefix, a range, or a list of them."
+    ["10.0.1.1", "10.0.1.0/24", "10.0.1.1-10.0.1.9", ["10.0.1.1", "10.0.2.0/24"]]
+}
+list_of_parts! {
+    PortPool "port-pool"
+    "TCP ports: one, a range, or a list of them."
+    [80, "1024-65535", [80, "8000-8009"]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_its_hosts() {
+        let pool: AddressPool = "10.0.1.0/24".parse().unwrap();
+        assert_eq!((pool.len(), pool.to_string()), (254, "10.0.1.0/24".to_owned()));
+        assert_eq!(pool.get(0), "10.0.1.1".parse().ok());
+        assert_eq!(pool.get(253), "10.0.1.254".parse().ok());
+        assert_eq!(pool.get(254), "10.0.1.1".parse().ok());
+        assert!(!pool.contains("10.0.1.0".parse().unwrap()));
+        let two: AddressPool = "10.0.1.4/31".parse().unwrap();
+        assert_eq!((two.len(), two.get(1)), (2, "10.0.1.5".parse().ok()));
+        let all: AddressPool = "::/0".parse().unwrap();
+        assert_eq!((all.len(), all.to_string()), (u64::MAX, "::/0".to_owned()));
+        let one: AddressPool = "fd00::1/128".parse().unwrap();
+        assert_eq!(one.get(7), "fd00::1".parse().ok());
+    }
+
+    #[test]
+    fn lists_are_taken_in_turn() {
+        let pool: AddressPool = "10.0.0.1, 10.0.0.7-10.0.0.8".parse().unwrap();
+        let taken: Vec<String> =
+            (0..4).filter_map(|n| pool.get(n)).map(|a| a.to_string()).collect();
+        assert_eq!(taken, ["10.0.0.1", "10.0.0.7", "10.0.0.8", "10.0.0.1"]);
+        let ports: PortPool = "80,8000-8001".parse().unwrap();
+        assert_eq!((0..4).map(|n| ports.get(n)).collect::<Vec<_>>(), [80, 8000, 8001, 80]);
+        assert_eq!(ports.iter().collect::<Vec<_>>(), [80, 8000, 8001]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, says) in [
+            ("10.0.1.1/24", "not the first address"),
+            ("10.0.1.0/33", "0 to 32"),
+            ("10.0.1.9-10.0.1.1", "exchange"),
+            ("10.0.0.1-::1", "two versions"),
+            ("host", "not an IP address"),
+        ] {
+            let said = text.parse::<AddressPool>().unwrap_err().to_string();
+            assert!(said.contains(says), "{text}: {said}");
+        }
+        for (text, says) in [("0", "not a port"), ("9-1", "exchange"), ("70000", "1 to 65535")] {
+            let said = text.parse::<PortPool>().unwrap_err().to_string();
+            assert!(said.contains(says), "{text}: {said}");
+        }
+    }
+}

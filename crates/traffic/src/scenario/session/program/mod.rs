@@ -1,0 +1,145 @@
+//! What both ends of a session say: one file for each kind of program, and one line of the table below.
+
+pub mod bulk;
+pub mod echo;
+pub mod exchange;
+pub mod http;
+pub mod steps;
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserializer, MapAccess};
+use serde::{Deserialize, Serialize, Serializer};
+use wirebeat_units::Fault;
+
+use crate::scenario::tagged::{self, Tagged, described, kinds};
+use crate::text::hint::with_hint;
+pub use bulk::{Bulk, Direction};
+pub use echo::Echo;
+pub use exchange::Exchange;
+pub use http::{Http, HttpBody, Method};
+pub use steps::{Step, Steps};
+
+/// What both ends of a session say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProgramSpec {
+    /// HTTP/1.1: the client requests, the server responds.
+    Http(Box<Http>),
+    /// Requests and responses of given sizes, without a protocol around them.
+    RequestResponse(Box<Exchange>),
+    /// As much data as goes through, one way or both.
+    Bulk(Box<Bulk>),
+    /// Messages that the server sends back: the round trip of each is measured.
+    Echo(Box<Echo>),
+    /// Steps that are written out.
+    Steps(Box<Steps>),
+}
+
+impl ProgramSpec {
+    /// The words for programs that need no parameters.
+    const WORDS: [&'static str; 4] = ["http", "request-response", "bulk", "echo"];
+
+    /// The key that it is written with.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ProgramSpec::Http(_) => "http",
+            ProgramSpec::RequestResponse(_) => "request-response",
+            ProgramSpec::Bulk(_) => "bulk",
+            ProgramSpec::Echo(_) => "echo",
+            ProgramSpec::Steps(_) => "steps",
+        }
+    }
+
+    /// What is invalid: the key, and why.
+    pub(crate) fn check(&self) -> Result<(), (String, Fault)> {
+        let named = |(key, why): (&'static str, Fault)| (key.to_owned(), why);
+        match self {
+            ProgramSpec::Http(http) => http.check().map_err(named),
+            ProgramSpec::RequestResponse(exchange) => exchange.check().map_err(named),
+            ProgramSpec::Bulk(bulk) => bulk.check().map_err(named),
+            ProgramSpec::Echo(echo) => echo.check().map_err(named),
+            ProgramSpec::Steps(steps) => steps.check(),
+        }
+    }
+
+    /// The timers that it names.
+    pub fn timers(&self) -> Vec<String> {
+        match self {
+            ProgramSpec::Steps(steps) => steps.timers(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl std::str::FromStr for ProgramSpec {
+    type Err = Fault;
+
+    /// The word for a program that needs no parameters.
+    fn from_str(word: &str) -> Result<Self, Fault> {
+        match word {
+            "http" => Ok(ProgramSpec::Http(Box::default())),
+            "request-response" => Ok(ProgramSpec::RequestResponse(Box::default())),
+            "bulk" => Ok(ProgramSpec::Bulk(Box::default())),
+            "echo" => Ok(ProgramSpec::Echo(Box::default())),
+            _ => Err(with_hint("there is no program", word, ProgramSpec::WORDS)),
+        }
+    }
+}
+
+kinds! {
+    ProgramSpec:
+    "http" Http Box::deserialize, described::<Http>;
+    "request-response" RequestResponse Box::deserialize, described::<Exchange>;
+    "bulk" Bulk Box::deserialize, described::<Bulk>;
+    "echo" Echo Box::deserialize, described::<Echo>;
+    "steps" Steps Box::deserialize, described::<Steps>;
+}
+
+impl Serialize for ProgramSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let bare = self.name().parse::<ProgramSpec>();
+        if bare.is_ok_and(|bare| bare == *self) {
+            return serializer.serialize_str(self.name());
+        }
+        self.write_plain(serializer)?.or_else(S::serialize_none)
+    }
+}
+
+impl<'de> Deserialize<'de> for ProgramSpec {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        tagged::scalar_or_map(from, |word: String| word.parse())
+    }
+}
+
+impl<'de> Tagged<'de> for ProgramSpec {
+    const KINDS: &'static [&'static str] = &ProgramSpec::PLAIN;
+    const WHAT: &'static str = "a program";
+    const OTHERS: &'static [&'static str] = &[];
+    type Beside = ();
+
+    fn kind<D: Deserializer<'de>>(key: &str, value: D) -> Result<Self, D::Error> {
+        Self::read_plain(key, value)?
+            .map_err(|_| serde::de::Error::custom("there is no such program"))
+    }
+    fn beside<A: MapAccess<'de>>(_: &str, _: &mut A, (): &mut ()) -> Result<bool, A::Error> {
+        Ok(false)
+    }
+    fn join(self, (): ()) -> Result<Self, Fault> {
+        Ok(self)
+    }
+}
+
+impl JsonSchema for ProgramSpec {
+    fn schema_name() -> Cow<'static, str> {
+        "session-program".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let [http, exchange, bulk, echo, steps] = ProgramSpec::plain_schemas(generator);
+        json_schema!({
+            "description": "What both ends of a session say.",
+            "anyOf": [{ "enum": ProgramSpec::WORDS }, http, exchange, bulk, echo, steps]
+        })
+    }
+}
