@@ -14,7 +14,7 @@ pub enum Exit {
     Usage,
     /// This machine cannot do it, or the other one.
     Machine,
-    /// An expectation was not met. Reserved: no command ends with it yet.
+    /// It is done and its counters are consistent, and an expectation was not met.
     Unmet,
     /// An output could not be written.
     Output,
@@ -27,7 +27,7 @@ impl Exit {
         (Exit::Unfinished, "unfinished: cut off, or its counters are inconsistent; see the report"),
         (Exit::Usage, "wrong usage: the command line or the scenario is wrong; nothing was sent"),
         (Exit::Machine, "this machine, or the other one, cannot do it; nothing was sent"),
-        (Exit::Unmet, "an expectation was not met (reserved)"),
+        (Exit::Unmet, "an expectation was not met; see the report"),
         (Exit::Output, "an output could not be written; the other outputs have the result"),
     ];
 

@@ -288,6 +288,7 @@ fn facts(command: &str) -> RunFacts {
         outages: Vec::new(),
         replays: Vec::new(),
         captures: Vec::new(),
+        sessions: Vec::new(),
     }
 }
 

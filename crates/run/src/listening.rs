@@ -143,6 +143,7 @@ pub(crate) fn receive(
         outages: Vec::new(),
         replays: Vec::new(),
         captures: Vec::new(),
+        sessions: Vec::new(),
     };
     let side = ReceiverSide {
         stations: vec![local.station],

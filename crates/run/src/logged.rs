@@ -85,6 +85,7 @@ fn facts(rebuilt: &Rebuilt) -> RunFacts {
         outages: Vec::new(),
         replays: Vec::new(),
         captures: Vec::new(),
+        sessions: Vec::new(),
     }
 }
 

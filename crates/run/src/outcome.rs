@@ -288,6 +288,7 @@ pub(crate) fn report(
         outages: outcome.outages,
         replays: outcome.replayed.into_iter().map(|one| replay_of(&run, one)).collect(),
         captures,
+        sessions: Vec::new(),
     };
     let mut report = assemble(facts, sender, receiver);
     tapping::set_exit_code(&mut report);

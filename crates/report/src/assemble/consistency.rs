@@ -6,7 +6,7 @@
 
 use super::ReceiverSide;
 use super::pair::Pair;
-use crate::model::{Equation, FlowReport, Received, Term};
+use crate::model::{Equation, FlowReport, Received, SessionEnd, SessionReport, Term};
 use wirebeat_meter::summary::FlowSummary;
 
 /// With more flows than this, only those of their sums are listed that are wrong.
@@ -126,6 +126,65 @@ fn delivered(receiver: &ReceiverSide) -> Option<Equation> {
             ("fragments", summary.fragments),
         ],
     ))
+}
+
+/// The sums of sessions. Of very many groups only those that are wrong.
+pub fn of_sessions(sessions: &[SessionReport]) -> Vec<Equation> {
+    let mut checks = Vec::new();
+    for (place, group) in (0..).zip(sessions) {
+        checks.extend(of_group(group));
+        let other = group.paired_with.and_then(|other| sessions.get(other as usize));
+        let Some(other) = other.filter(|other| other.paired_with == Some(place)) else { continue };
+        checks.push(between_ends(group, other));
+    }
+    if sessions.len() > FLOWS {
+        checks.retain(|equation: &Equation| !equation.balances());
+    }
+    checks
+}
+
+fn session_scope(group: &SessionReport) -> String {
+    format!("sessions {} ({})", group.name, group.end.name())
+}
+
+fn of_group(group: &SessionReport) -> Vec<Equation> {
+    let SessionReport { starts, ends, bytes, .. } = group;
+    let scope = session_scope(group);
+    let mut checks = Vec::new();
+    if group.end == SessionEnd::Client {
+        let expired = ("expired", starts.expired.unwrap_or(0));
+        let due = ("due", starts.due.unwrap_or(0));
+        checks.push(equation(&scope, due, &[("opened", starts.opened), expired]));
+    }
+    let opened = ("opened", starts.opened);
+    let mut ways = vec![("in order", ends.in_order)];
+    ways.extend(ends.failed_there());
+    ways.extend([("failed here", ends.failed_here), ("unfinished", ends.unfinished)]);
+    checks.push(equation(&scope, opened, &ways));
+    checks.push(part(&scope, opened, ("established", starts.established), "not established"));
+    // not every TCP says what was acknowledged
+    if bytes.acked > 0 {
+        let sent = ("bytes sent", bytes.sent);
+        checks.push(part(&scope, sent, ("acknowledged", bytes.acked), "not acknowledged"));
+    }
+    checks
+}
+
+/// What was sent here was delivered there: all of it where every session ended in order at both ends.
+fn between_ends(from: &SessionReport, to: &SessionReport) -> Equation {
+    let in_order = |group: &SessionReport| group.ends.in_order == group.starts.opened;
+    let whole = in_order(from) && in_order(to) && from.starts.opened == to.starts.opened;
+    let scope = format!("sessions {} ({} to {})", from.name, from.end.name(), to.end.name());
+    let (sent, delivered) = (("bytes sent", from.bytes.sent), ("delivered", to.bytes.delivered));
+    match whole {
+        true => equation(&scope, sent, &[delivered]),
+        false => part(&scope, sent, delivered, "not delivered"),
+    }
+}
+
+/// That a counter is a part of another: the rest is what is missing, and the sum is wrong where the part is greater.
+fn part(scope: &str, whole: (&str, u64), part: (&str, u64), rest: &str) -> Equation {
+    equation(scope, whole, &[part, (rest, whole.1.saturating_sub(part.1))])
 }
 
 fn equation(scope: &str, left: (&str, u64), right: &[(&str, u64)]) -> Equation {

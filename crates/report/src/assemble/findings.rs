@@ -63,8 +63,12 @@ fn checks(report: &Report) -> Option<String> {
     let mut scopes: Vec<&str> = wrong.map(|equation| equation.scope.as_str()).collect();
     scopes.dedup();
     (report.verdict == Verdict::CountersInconsistent).then(|| {
+        let counted = match scopes.iter().all(|scope| scope.starts_with("sessions ")) {
+            true => "sessions or bytes",
+            false => "frames",
+        };
         format!(
-            "the counters are inconsistent ({}): frames were counted twice, not at all, or came from elsewhere",
+            "the counters are inconsistent ({}): {counted} were counted twice, not at all, or came from elsewhere",
             listed(&scopes)
         )
     })
@@ -78,6 +82,7 @@ fn unfinished(report: &Report) -> Option<String> {
 fn nothing_received(report: &Report, at_interfaces: Option<u64>) -> Option<String> {
     let received = match &report.total.received {
         Some(received) => received.received.frames,
+        None if report.flows.is_empty() && !report.sessions.is_empty() => return None,
         // a receiver by itself learns of flows when they arrive
         None if report.total.sent.is_none() && !report.receivers.is_empty() => 0,
         None => return None,

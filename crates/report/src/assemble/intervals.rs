@@ -84,6 +84,7 @@ pub fn interval(
             .iter()
             .map(|(key, counts)| flow(name(key), counts, uncertainty))
             .collect(),
+        sessions: Vec::new(),
         expired: counts.expired,
         cpus: (gauge.looks > 0).then(|| GaugeReport {
             last: cpus(gauge.last),

@@ -4,6 +4,7 @@
 //! rates, consistency checks and findings follow from them here, by pure functions. Either side may be absent. One
 //! step is one file: `pair` brings the two sides of each flow together, `rates` makes rates of
 //! counts, `consistency` checks the sums, `findings` says what limited the run.
+//! `sessions` and `session_findings` do the same for TCP sessions.
 
 mod cards;
 mod consistency;
@@ -11,10 +12,13 @@ mod findings;
 mod intervals;
 mod pair;
 mod rates;
+mod session_findings;
+mod sessions;
 
 use std::time::SystemTime;
 
 pub use intervals::{FlowIntervalCounts, IntervalCounts, interval};
+pub use sessions::{SessionGroup, SessionIntervalCounts, session_interval};
 
 use wirebeat_meter::summary::{Distribution, MeterSummary};
 use wirebeat_units::{FrameRate, Nanos};
@@ -56,6 +60,8 @@ pub struct RunFacts {
     pub replays: Vec<Replay>,
     /// What was kept of the frames.
     pub captures: Vec<Capture>,
+    /// What sessions did, by group and end.
+    pub sessions: Vec<SessionGroup>,
 }
 
 /// How the clocks of sender and receiver relate.
@@ -197,10 +203,14 @@ pub fn assemble(
     let shared = receiver.as_ref().map(|receiver| &receiver.summary.shared);
     let shared_errors = sender.as_ref().map_or(&[][..], |sender| &sender.shared_errors);
     let total = pair::total(&pairs, &flows, shared_errors, shared, uncertainty);
-    let consistency_checks = consistency::checks(&pairs, &flows, &total, receiver.as_ref());
+    let mut consistency_checks = consistency::checks(&pairs, &flows, &total, receiver.as_ref());
+    let sessions = sessions::reports(&facts.sessions, facts.duration);
+    consistency_checks.extend(consistency::of_sessions(&sessions));
     let others = receiver.as_ref().map(|receiver| pair::others(&pairs, receiver));
     let balanced = consistency_checks.iter().all(|equation| equation.balances());
-    let verdict = verdict(balanced, &facts.end);
+    let mut expectations = sessions.iter().flat_map(|group| &group.expectations);
+    let met = expectations.all(|expectation| expectation.met);
+    let verdict = verdict(balanced, met, &facts.end);
     let delay_clock = receiver.is_some().then_some(clock);
     let at_interfaces = receiver.as_ref().and_then(|receiver| receiver.at_interfaces);
     let mut report = Report {
@@ -217,6 +227,8 @@ pub fn assemble(
         total,
         flows,
         intervals: Vec::new(),
+        session_intervals: sessions::intervals(&facts.sessions),
+        sessions,
         changes: facts.changes,
         outages: facts.outages,
         replays: facts.replays,
@@ -230,12 +242,15 @@ pub fn assemble(
         costs: facts.costs.iter().map(|cost| self::cost(cost, facts.duration)).collect(),
     };
     report.findings = findings::findings(&report, at_interfaces, facts.machine);
+    report.findings.extend(session_findings::findings(&report.sessions, &facts.sessions));
+    report.findings.sort_by_key(|finding| finding.kind);
     report
 }
 
-fn verdict(balanced: bool, end: &End) -> Verdict {
+fn verdict(balanced: bool, met: bool, end: &End) -> Verdict {
     match end {
         _ if !balanced => Verdict::CountersInconsistent,
+        End::Completed | End::Stopped { .. } if !met => Verdict::Unmet,
         End::Completed | End::Stopped { .. } => Verdict::Done,
         End::InterfaceGone { .. } | End::PeerGone { .. } | End::Failed { .. } => {
             Verdict::Unfinished
@@ -268,5 +283,7 @@ fn cost(cpu: &CpuTime, duration: Nanos) -> Cost {
     }
 }
 
+#[cfg(test)]
+mod session_tests;
 #[cfg(test)]
 mod tests;

@@ -89,7 +89,7 @@ pub fn of(volume: &Volume, frames_per_second: f64) -> Rates {
 }
 
 /// `value` to twelve digits, however small or large it is: read back as a decimal it is the same.
-fn digits(value: f64) -> f64 {
+pub fn digits(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }
 

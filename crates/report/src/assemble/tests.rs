@@ -10,7 +10,7 @@ use super::*;
 use crate::format::{Presentable, Rendering};
 use crate::model::{Equation, Finding, FindingKind, FlowReport, LossBasis, Station, Thread};
 
-fn facts() -> RunFacts {
+pub(super) fn facts() -> RunFacts {
     RunFacts {
         wirebeat_version: "0.1.0".to_owned(),
         command_line: vec!["wirebeat".to_owned()],
@@ -26,6 +26,7 @@ fn facts() -> RunFacts {
         outages: Vec::new(),
         replays: Vec::new(),
         captures: Vec::new(),
+        sessions: Vec::new(),
     }
 }
 
@@ -71,7 +72,7 @@ fn receiver(flows: impl IntoIterator<Item = (u16, FlowSummary)>) -> ReceiverSide
     ReceiverSide { stations: Vec::new(), summary, delivered: None, at_interfaces: None }
 }
 
-fn kinds(report: &Report) -> Vec<FindingKind> {
+pub(super) fn kinds(report: &Report) -> Vec<FindingKind> {
     report.findings.iter().map(|finding| finding.kind).collect()
 }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Stats;
+use super::{SessionInterval, Stats};
 
 /// An interval of a run. All intervals together are the run: their counts add up to those of the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,6 +17,10 @@ pub struct Interval {
     /// Each flow of which something was sent, received or lost in it; none in runs of more than 256 flows.
     #[serde(default)]
     pub flows: Vec<FlowInterval>,
+    /// What each group of sessions did; only in lines that are printed while a run goes on: the report has them in
+    /// `session_intervals`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionInterval>,
     /// Frames that were dropped because they were later than their flow's drift.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired: Option<u64>,

@@ -11,6 +11,7 @@ mod flow;
 mod interval;
 mod json;
 mod replay;
+mod session;
 mod station;
 mod stats;
 
@@ -26,6 +27,11 @@ pub use flow::{
 pub use interval::{FlowInterval, GaugeReport, Interval, IntervalReceived, IntervalSent};
 pub use json::Json;
 pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
+pub use session::{
+    Expectation, PlannedActual, SessionBytes, SessionEnd, SessionEnds, SessionInterval,
+    SessionIntervals, SessionMessages, SessionRates, SessionReport, SessionSegments, SessionStarts,
+    SessionTimes, StatusCount,
+};
 pub use station::{
     Clock, Cost, DelayClock, HardwareTimestamps, Host, Interruptions, Relation, Station, Thread,
 };
@@ -75,6 +81,12 @@ pub struct Report {
     /// What happened in each interval, in the order of time. Neighbouring ones of a long run are merged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Interval>,
+    /// What sessions did, by group and end; absent where there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionReport>,
+    /// What sessions did in each interval, in the order of time. Neighbouring ones of a long run are merged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub session_intervals: Vec<SessionIntervals>,
     /// What changed in the flows while they were sent, in the order of time.
     #[serde(default)]
     pub changes: Vec<Change>,
@@ -109,6 +121,8 @@ impl Report {
     pub fn without_histograms(mut self) -> Report {
         let flows = self.flows.iter_mut().chain([&mut self.total]);
         flows.flat_map(FlowReport::distributions).for_each(Stats::forget_histogram);
+        let sessions = self.sessions.iter_mut();
+        sessions.flat_map(SessionReport::distributions).for_each(Stats::forget_histogram);
         let stations = self.senders.iter_mut().chain(&mut self.receivers);
         stations.flat_map(Station::distributions).for_each(Stats::forget_histogram);
         let disorders = self.replays.iter_mut().filter_map(|replay| replay.out_of_order.as_mut());
@@ -191,10 +205,12 @@ pub enum Verdict {
     Unfinished,
     /// A sum is wrong: the numbers cannot be trusted.
     CountersInconsistent,
+    /// It is done and its counters are consistent, and something that was expected of it is not so.
+    Unmet,
 }
 
 impl Verdict {
-    /// The program's exit code: 0 when done, else 1.
+    /// The program's exit code: 0 when done, 4 when an expectation was not met, else 1.
     pub const fn exit_code(self) -> u8 {
         self.exit().code()
     }
@@ -204,6 +220,7 @@ impl Verdict {
         match self {
             Verdict::Done => Exit::Done,
             Verdict::Unfinished | Verdict::CountersInconsistent => Exit::Unfinished,
+            Verdict::Unmet => Exit::Unmet,
         }
     }
 }
@@ -255,8 +272,20 @@ pub enum FindingKind {
     Unfinished,
     /// Nothing arrived.
     NothingReceived,
+    /// Sessions were opened, and none was established.
+    NothingEstablished,
     /// A link was down for a while.
     LinkDown,
+    /// This machine had no port, file descriptor or memory for sessions: the tester's failure, not the peer's.
+    SessionsFailedHere,
+    /// Sessions were not opened, because too many were open or they were too late.
+    SessionsExpired,
+    /// Received bytes were not what they should be.
+    PayloadDamaged,
+    /// The peer or the network ended sessions, or gave no answer.
+    SessionsFailed,
+    /// Responses were not as expected.
+    ResponsesUnexpected,
     /// The sender failed to hand over frames.
     FramesFailed,
     /// The sender dropped frames that were too late.
@@ -289,8 +318,14 @@ pub enum FindingKind {
     CaptureIncomplete,
     /// The sender was slower, or faster, than asked.
     RateMissed,
+    /// Fewer sessions were opened in a second than asked.
+    SessionRateMissed,
     /// The sender was late by more than the time between frames.
     DeparturesLate,
+    /// Sessions started later than planned by more than the time between their starts.
+    SessionStartsLate,
+    /// Sessions were still open when the run ended.
+    SessionsUnfinished,
     /// One-way delays are uncertain, or not known.
     ClockUncertain,
     /// The card did not stamp all frames that it was to.

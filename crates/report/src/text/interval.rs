@@ -72,6 +72,7 @@ mod tests {
             to_ns: 3_000_000_000,
             total,
             flows: Vec::new(),
+            sessions: Vec::new(),
             expired: None,
             cpus: None,
         }

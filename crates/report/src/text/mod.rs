@@ -51,6 +51,7 @@ fn headline(report: &Report, style: Style) -> String {
         Verdict::Done => "Counters consistent.".to_owned(),
         Verdict::Unfinished => style.bad("Unfinished."),
         Verdict::CountersInconsistent => style.bad("Counters inconsistent."),
+        Verdict::Unmet => style.bad(&unmet(report)),
     };
     format!(
         "{}  {}  {}\n{}. {verdict}\n",
@@ -59,6 +60,15 @@ fn headline(report: &Report, style: Style) -> String {
         human::time(report.duration_ns as f64),
         clean(&sentence(&human::end(&report.end))),
     ) + &short_of(report, style)
+}
+
+/// How many expectations were not met.
+fn unmet(report: &Report) -> String {
+    let all = || report.sessions.iter().flat_map(|group| &group.expectations);
+    let unmet = all().filter(|expectation| !expectation.met).count() as u64;
+    let of = human::counted(all().count() as u64, "expectation");
+    let (count, were) = (human::count(unmet), if unmet == 1 { "was" } else { "were" });
+    format!("Counters consistent. {count} of {of} {were} not met.")
 }
 
 /// With a capital letter.

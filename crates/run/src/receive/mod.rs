@@ -178,6 +178,7 @@ pub fn receive(
         outages,
         replays: Vec::new(),
         captures,
+        sessions: Vec::new(),
     };
     let summary = received.summary;
     let side =

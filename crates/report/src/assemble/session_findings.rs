@@ -1,0 +1,159 @@
+//! What limited the sessions of a run: the tester's own failures apart from those of the peer and the network.
+//!
+//! A finding of each kind is one sentence about all groups that it holds for.
+
+use super::sessions::SessionGroup;
+use crate::human;
+use crate::model::{Finding, FindingKind, SessionEnd, SessionReport};
+
+/// Groups that a finding tells of.
+const GROUPS: usize = 3;
+/// A rate of starts below this part of what was asked is worth a finding.
+const RATE: f64 = 0.99;
+/// Where starts are not at equal gaps, as many standard deviations of a Poisson process may be missing: by chance it happens
+/// in one of 30,000 runs.
+const DEVIATIONS: f64 = 4.0;
+
+/// Everything to be said about `sessions`, which are those of `groups` in their order.
+pub(super) fn findings(sessions: &[SessionReport], groups: &[SessionGroup]) -> Vec<Finding> {
+    let all = || sessions.iter().map(|group| (label(sessions, group), group));
+    let told = |tell: fn(&SessionReport) -> Option<String>| {
+        listed(all().filter_map(|(name, group)| Some(format!("{name}: {}", tell(group)?))))
+    };
+    let late = told(start_lateness).map(|told| {
+        format!("sessions started late ({told}): times from the planned start have it, those from the actual start do not")
+    });
+    let missed = all().zip(groups).filter_map(|((name, group), facts)| {
+        Some(format!("{name} {}", rate_missed(group, facts.steady)?))
+    });
+    let kinds = [
+        (FindingKind::NothingEstablished, told(nothing_established).map(|told| {
+            format!("no session was established: {told}; check the addresses, the port, and what filters between")
+        })),
+        (FindingKind::SessionsFailedHere, told(failed_here).map(|told| {
+            format!(
+                "this machine failed, not the peer: {told} had no port, file descriptor or memory; see 'ulimit -n', more \
+                 client addresses or ports, or a lower rate"
+            )
+        })),
+        (FindingKind::SessionsExpired, told(expired).map(|told| {
+            format!("sessions expired ({told}): when they were due, too many were open or the tester was too late")
+        })),
+        (FindingKind::PayloadDamaged, told(damaged)
+            .map(|told| format!("received bytes are not what they should be: {told}"))),
+        (FindingKind::SessionsFailed, told(failed_there)
+            .map(|told| format!("sessions failed by the peer or the network: {told}"))),
+        (FindingKind::ResponsesUnexpected, told(unexpected)
+            .map(|told| format!("responses were not as expected: {told}"))),
+        (FindingKind::SessionRateMissed, listed(missed)
+            .map(|told| format!("fewer sessions were opened than asked: {told}"))),
+        (FindingKind::SessionStartsLate, late),
+        (FindingKind::SessionsUnfinished, told(unfinished)
+            .map(|told| format!("sessions were open when the run ended, which closed them: {told}"))),
+    ];
+    let found = kinds.into_iter().filter_map(|(kind, message)| Some((kind, message?)));
+    let noted = groups.iter().flat_map(|group| group.notes.iter().cloned());
+    found.chain(noted).map(|(kind, message)| Finding { kind, message }).collect()
+}
+
+/// The name of a group, with its end where another one has the same.
+fn label(sessions: &[SessionReport], group: &SessionReport) -> String {
+    let alike = sessions.iter().filter(|other| other.name == group.name).count();
+    match alike {
+        0 | 1 => group.name.clone(),
+        _ => format!("{} ({})", group.name, group.end.name()),
+    }
+}
+
+/// The first of them; `None` where there are none.
+fn listed(all: impl Iterator<Item = String>) -> Option<String> {
+    let mut all: Vec<String> = all.collect();
+    let more = all.len().saturating_sub(GROUPS);
+    all.truncate(GROUPS);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    (!all.is_empty()).then(|| all.join("; ") + &more)
+}
+
+fn sessions(count: u64) -> String {
+    human::counted(count, "session")
+}
+
+fn nothing_established(group: &SessionReport) -> Option<String> {
+    match group.end {
+        // what the other end of ours says
+        SessionEnd::Server if group.paired_with.is_some() => None,
+        SessionEnd::Server => {
+            (group.starts.opened == 0).then(|| format!("none came in at {}", group.local))
+        }
+        SessionEnd::Client => (group.starts.opened > 0 && group.starts.established == 0)
+            .then(|| format!("none of {} to {}", sessions(group.starts.opened), group.remote)),
+    }
+}
+
+fn failed_here(group: &SessionReport) -> Option<String> {
+    of_opened(group.ends.failed_here, group)
+}
+
+fn unfinished(group: &SessionReport) -> Option<String> {
+    of_opened(group.ends.unfinished, group)
+}
+
+fn of_opened(count: u64, group: &SessionReport) -> Option<String> {
+    let opened = human::count(group.starts.opened);
+    (count > 0).then(|| format!("{} of {opened} opened", human::count(count)))
+}
+
+fn expired(group: &SessionReport) -> Option<String> {
+    let (expired, due) = (group.starts.expired?, group.starts.due?);
+    (expired > 0).then(|| {
+        let share = human::share(expired, due);
+        format!("{} of {} due, {share}", human::count(expired), human::count(due))
+    })
+}
+
+fn damaged(group: &SessionReport) -> Option<String> {
+    let damaged = group.messages.damaged;
+    (damaged > 0).then(|| human::counted(damaged, "message"))
+}
+
+fn failed_there(group: &SessionReport) -> Option<String> {
+    let ways = group.ends.failed_there().into_iter().filter(|(_, count)| *count > 0);
+    let ways: Vec<String> =
+        ways.map(|(name, count)| format!("{} {name}", human::count(count))).collect();
+    let opened = human::count(group.starts.opened);
+    (!ways.is_empty()).then(|| format!("{} of {opened} opened", ways.join(", ")))
+}
+
+fn unexpected(group: &SessionReport) -> Option<String> {
+    let unexpected = group.messages.unexpected;
+    (unexpected > 0).then(|| format!("{} beside {}", human::count(unexpected), received(group)))
+}
+
+fn received(group: &SessionReport) -> String {
+    format!("{} received whole", human::count(group.messages.responses))
+}
+
+/// How late the starts were, where one of a hundred was as late as the next one was due.
+fn start_lateness(group: &SessionReport) -> Option<String> {
+    let gap = 1e9 / group.asked_per_second?;
+    let p99 = group.start_lateness_ns.percentiles.p99? as f64;
+    (gap.is_finite() && p99 > gap)
+        .then(|| format!("p99 {} at {} between starts", human::time(p99), human::time(gap)))
+}
+
+/// What the rate of starts was, where it was less than asked by more than chance makes it.
+fn rate_missed(group: &SessionReport, steady: bool) -> Option<String> {
+    let (asked, rates) = (group.asked_per_second?, group.rates?);
+    let expected = asked * (rates.over_ns as f64 / 1e9);
+    let missing = expected - group.starts.opened as f64;
+    let chance = if steady { 1.0 } else { DEVIATIONS * expected.sqrt() };
+    let missed = rates.opened_per_second < RATE * asked && missing > chance;
+    missed.then(|| {
+        format!(
+            "opened {} of {}/s asked ({})",
+            human::number(rates.opened_per_second),
+            human::number(asked),
+            human::deviation((rates.opened_per_second / asked - 1.0) * 1e6)
+        )
+    })
+}

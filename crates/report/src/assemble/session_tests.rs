@@ -1,0 +1,437 @@
+//! What a report makes of sessions.
+
+use std::collections::BTreeMap;
+
+use wirebeat_meter::distribution::Recorder;
+use wirebeat_meter::session::{SessionCounts, SessionMeter, SessionSummary, SessionTime};
+
+use super::tests::{facts, kinds};
+use super::*;
+use crate::document::Document;
+use crate::format::{Presentable, Rendering};
+use crate::model::{Equation, Expectation, FindingKind, SessionEnd};
+
+/// A group of clients of which 100 sessions were asked for in a second, and all did what they should.
+fn client() -> SessionGroup {
+    let counts = SessionCounts {
+        due: 100,
+        opened: 100,
+        established: 100,
+        in_order: 100,
+        requests: 200,
+        responses: 200,
+        offered_bytes: 20_000,
+        sent_bytes: 20_000,
+        acked_bytes: 20_000,
+        delivered_bytes: 400_000,
+        verified_bytes: 400_000,
+        data_segments: 200,
+        ..SessionCounts::default()
+    };
+    SessionGroup {
+        name: "web".to_owned(),
+        stack: "host".to_owned(),
+        program: "http".to_owned(),
+        local: "10.0.1.0/24, ports of the system".to_owned(),
+        remote: "10.0.2.9:80".to_owned(),
+        rate: Some(FrameRate { frames: 100, per: Nanos::from_secs(1) }),
+        steady: true,
+        under_way: Some((Nanos::ZERO, Nanos::from_secs(1))),
+        summary: SessionSummary { counts, most_open: 7, ..SessionSummary::default() },
+        ..SessionGroup::default()
+    }
+}
+
+/// The other end of the same sessions.
+fn server() -> SessionGroup {
+    let counts = SessionCounts {
+        due: 0,
+        responses: 0,
+        requests: 0,
+        offered_bytes: 400_000,
+        sent_bytes: 400_000,
+        acked_bytes: 400_000,
+        delivered_bytes: 20_000,
+        verified_bytes: 0,
+        ..client().summary.counts
+    };
+    SessionGroup {
+        end: SessionEnd::Server,
+        local: "10.0.2.9:80".to_owned(),
+        remote: "any".to_owned(),
+        rate: None,
+        summary: SessionSummary { counts, ..SessionSummary::default() },
+        ..client()
+    }
+}
+
+fn both() -> [SessionGroup; 2] {
+    [
+        SessionGroup { paired_with: Some(1), ..client() },
+        SessionGroup { paired_with: Some(0), ..server() },
+    ]
+}
+
+fn run(sessions: impl Into<Vec<SessionGroup>>) -> Report {
+    assemble(RunFacts { sessions: sessions.into(), ..facts() }, None, None)
+}
+
+type Change = fn(&mut SessionCounts);
+
+/// The report of a client whose counts are changed.
+fn changed(change: impl Fn(&mut SessionCounts)) -> Report {
+    let mut group = client();
+    change(&mut group.summary.counts);
+    run([group])
+}
+
+fn wrong(report: &Report) -> Vec<(&str, i64)> {
+    let wrong = report.consistency_checks.iter().filter(|equation| !equation.balances());
+    wrong.map(|equation| (equation.left.name.as_str(), equation.difference)).collect()
+}
+
+fn message(report: &Report, kind: FindingKind) -> &str {
+    report.findings.iter().find(|finding| finding.kind == kind).map_or("", |found| &found.message)
+}
+
+#[test]
+fn a_run_of_sessions_alone_is_done() {
+    let report = run(both());
+    assert_eq!((report.verdict, report.exit_code), (Verdict::Done, 0));
+    assert!(report.findings.is_empty() && report.flows.is_empty(), "{:?}", report.findings);
+    assert_eq!(
+        (&report.total.sent, &report.total.received, report.total.loss),
+        (&None, &None, None)
+    );
+    let [client, server] = &report.sessions[..] else { panic!() };
+    let rates = client.rates.unwrap();
+    assert_eq!((rates.opened_per_second, rates.responses_per_second), (100.0, 200.0));
+    assert_eq!((rates.goodput_bits_per_second, rates.acked_bits_per_second), (3.2e6, 160e3));
+    assert_eq!(
+        (client.starts.due, client.starts.expired, client.most_open),
+        (Some(100), Some(0), 7)
+    );
+    assert_eq!((server.starts.due, server.asked_per_second), (None, None));
+    assert_eq!((client.paired_with, server.paired_with), (Some(1), Some(0)));
+}
+
+#[test]
+fn rates_are_over_the_time_under_way() {
+    let late = SessionGroup {
+        under_way: Some((Nanos::from_millis(500), Nanos::from_secs(1))),
+        ..client()
+    };
+    let rate = |group| run([group]).sessions[0].rates.map(|rates| rates.opened_per_second);
+    assert_eq!(rate(late), Some(200.0));
+    assert_eq!(rate(SessionGroup { under_way: None, ..client() }), Some(100.0));
+    let never = Some((Nanos::from_secs(1), Nanos::from_secs(1)));
+    assert_eq!(rate(SessionGroup { under_way: never, ..client() }), None);
+}
+
+#[test]
+fn sums_of_a_group_that_are_wrong_make_counters_inconsistent() {
+    let cases: [(Change, &[(&str, i64)]); 5] = [
+        (|counts| counts.due = 101, &[("due", 1)]),
+        (|counts| counts.in_order = 98, &[("opened", 2)]),
+        (|counts| counts.refused = 1, &[("opened", -1)]),
+        (|counts| counts.established = 103, &[("opened", -3)]),
+        (|counts| counts.acked_bytes = 20_001, &[("bytes sent", -1)]),
+    ];
+    for (change, expected) in cases {
+        let report = changed(change);
+        assert_eq!(wrong(&report), expected);
+        assert_eq!((report.verdict, report.exit_code), (Verdict::CountersInconsistent, 1));
+        assert!(kinds(&report).contains(&FindingKind::CountersInconsistent));
+        assert!(
+            message(&report, FindingKind::CountersInconsistent).contains("sessions web (client)")
+        );
+    }
+    // fewer are no fault
+    for change in [
+        |counts: &mut SessionCounts| {
+            (counts.established, counts.in_order, counts.refused) = (90, 90, 10)
+        },
+        |counts: &mut SessionCounts| {
+            (counts.opened, counts.in_order, counts.expired) = (60, 60, 40)
+        },
+        |counts: &mut SessionCounts| counts.acked_bytes = 5,
+    ] {
+        let report = changed(|counts| {
+            change(counts);
+            counts.established = counts.established.min(counts.opened);
+        });
+        assert_eq!(wrong(&report), []);
+    }
+}
+
+#[test]
+fn what_one_end_sent_arrived_at_the_other() {
+    let with = |change: fn(&mut [SessionGroup; 2])| {
+        let mut groups = both();
+        change(&mut groups);
+        run(groups)
+    };
+    let between = |report: &Report| -> Vec<Equation> {
+        let to = |equation: &&Equation| equation.scope.contains(" to ");
+        report.consistency_checks.iter().filter(to).cloned().collect()
+    };
+    let all = with(|_| ());
+    assert_eq!(between(&all).len(), 2);
+    assert_eq!(between(&all)[0].scope, "sessions web (client to server)");
+    assert_eq!(between(&all)[0].right.len(), 1, "nothing may be missing");
+    // all ended in order, and a byte is missing
+    let short = with(|[_, server]| server.summary.counts.delivered_bytes -= 1);
+    assert_eq!(wrong(&short), [("bytes sent", 1)]);
+    // one was reset, so that bytes may be missing, and still not too many arrive
+    let reset = |groups: &mut [SessionGroup; 2]| {
+        groups[1].summary.counts.in_order -= 1;
+        groups[1].summary.counts.reset += 1;
+    };
+    let mut groups = both();
+    reset(&mut groups);
+    groups[1].summary.counts.delivered_bytes -= 7;
+    let report = run(groups.clone());
+    assert_eq!(wrong(&report), []);
+    assert_eq!(
+        (between(&report)[0].right[1].name.as_str(), between(&report)[0].right[1].value),
+        ("not delivered", 7)
+    );
+    groups[1].summary.counts.delivered_bytes += 8;
+    assert_eq!(wrong(&run(groups)), [("bytes sent", -1)]);
+    // a peer that is not ours, one that does not exist, and a pair of which one end does not know
+    let alone = with(|[client, _]| client.paired_with = Some(9));
+    assert!(between(&alone).is_empty());
+    assert_eq!(alone.sessions[0].paired_with, None);
+    let half =
+        with(|[_, server]| (server.paired_with, server.summary.counts.delivered_bytes) = (None, 0));
+    assert_eq!(wrong(&half), []);
+}
+
+#[test]
+fn an_expectation_that_is_not_met_ends_with_4_behind_1() {
+    let expect =
+        |met| Expectation { text: "established >= 100".into(), measured: "99".into(), met };
+    let group = |met: &[bool]| {
+        let expectations = met.iter().map(|met| expect(*met)).collect();
+        SessionGroup { expectations, ..client() }
+    };
+    let verdict = |group, end| {
+        let report = assemble(RunFacts { sessions: vec![group], end, ..facts() }, None, None);
+        assert_eq!(report.exit_code, report.verdict.exit().code());
+        (report.verdict, report.exit_code)
+    };
+    assert_eq!(verdict(group(&[true, true]), End::Completed), (Verdict::Done, 0));
+    assert_eq!(verdict(group(&[true, false]), End::Completed), (Verdict::Unmet, 4));
+    let stopped = End::Stopped { signal: "SIGINT".to_owned() };
+    assert_eq!(verdict(group(&[false]), stopped), (Verdict::Unmet, 4));
+    let gone = End::InterfaceGone { interface: "eth1".to_owned() };
+    assert_eq!(verdict(group(&[false]), gone), (Verdict::Unfinished, 1));
+    let mut odd = group(&[false]);
+    odd.summary.counts.due = 5;
+    assert_eq!(verdict(odd, End::Completed), (Verdict::CountersInconsistent, 1));
+}
+
+#[test]
+fn what_the_tester_failed_in_is_not_the_peers() {
+    let report = changed(|counts| {
+        (counts.established, counts.in_order) = (88, 80);
+        (counts.failed_here, counts.refused, counts.timed_out, counts.reset) = (5, 4, 3, 2);
+        (counts.unreachable, counts.unfinished) = (1, 5);
+        (counts.unexpected, counts.damaged) = (6, 1);
+        counts.due = 140;
+        counts.expired = 40;
+    });
+    assert_eq!(wrong(&report), []);
+    assert_eq!(
+        kinds(&report),
+        [
+            FindingKind::SessionsFailedHere,
+            FindingKind::SessionsExpired,
+            FindingKind::PayloadDamaged,
+            FindingKind::SessionsFailed,
+            FindingKind::ResponsesUnexpected,
+            FindingKind::SessionsUnfinished,
+        ]
+    );
+    let here = message(&report, FindingKind::SessionsFailedHere);
+    assert!(here.starts_with("this machine failed, not the peer: web: 5 of 100 opened"), "{here}");
+    let there = message(&report, FindingKind::SessionsFailed);
+    let ways = "web: 4 refused, 3 timed out, 2 reset, 1 unreachable of 100 opened";
+    assert!(there.ends_with(ways), "{there}");
+    let expired = message(&report, FindingKind::SessionsExpired);
+    assert!(expired.contains("web: 40 of 140 due, 28.6 %"), "{expired}");
+}
+
+#[test]
+fn nothing_established_is_told_once() {
+    let mut groups = both();
+    let counts = SessionCounts { due: 100, opened: 100, refused: 100, ..Default::default() };
+    groups[0].summary.counts = counts;
+    groups[1].summary.counts = SessionCounts::default();
+    let report = run(groups);
+    assert_eq!(kinds(&report), [FindingKind::NothingEstablished, FindingKind::SessionsFailed]);
+    let told = message(&report, FindingKind::NothingEstablished);
+    assert!(told.contains("web (client): none of 100 sessions to 10.0.2.9:80;"), "{told}");
+    let lonely = SessionGroup { summary: SessionSummary::default(), ..server() };
+    let report = run([lonely]);
+    assert!(
+        message(&report, FindingKind::NothingEstablished).contains("none came in at 10.0.2.9:80")
+    );
+}
+
+#[test]
+fn a_rate_is_missed_where_chance_does_not_explain_it() {
+    let missed = |opened: u64, steady| {
+        let mut group = SessionGroup { steady, ..client() };
+        let counts = &mut group.summary.counts;
+        (counts.due, counts.opened, counts.established, counts.in_order) =
+            (opened, opened, opened, opened);
+        kinds(&run([group])) == [FindingKind::SessionRateMissed]
+    };
+    assert!(!missed(100, true) && !missed(99, true), "one is how the last of them fell");
+    assert!(missed(98, true));
+    assert!(!missed(70, false), "random starts are as few in one of a thousand runs");
+    assert!(missed(59, false));
+}
+
+#[test]
+fn starts_that_are_late_by_more_than_their_gap_are_told() {
+    let late = |by: u64| {
+        let mut meter = SessionMeter::new(0);
+        (0..100).for_each(|_| meter.started(Nanos::ZERO, Nanos::from_micros(by)));
+        let mut group = client();
+        group.summary.lateness = meter.summary(&[]).lateness;
+        run([group])
+    };
+    assert!(kinds(&late(9_000)).is_empty());
+    let report = late(12_000);
+    assert_eq!(kinds(&report), [FindingKind::SessionStartsLate]);
+    let told = message(&report, FindingKind::SessionStartsLate);
+    assert!(told.contains("web: p99 12.0 ms at 10.0 ms between starts"), "{told}");
+}
+
+#[test]
+fn notes_of_the_run_stand_by_their_gravity() {
+    let notes = vec![
+        (FindingKind::Machine, "the ports of the system are few".to_owned()),
+        (FindingKind::SessionsFailedHere, "no descriptor".to_owned()),
+    ];
+    let mut group = SessionGroup { notes, ..client() };
+    (group.summary.counts.in_order, group.summary.counts.reset) = (99, 1);
+    let report = run([group]);
+    let kinds = kinds(&report);
+    assert_eq!(
+        kinds,
+        [FindingKind::SessionsFailedHere, FindingKind::SessionsFailed, FindingKind::Machine]
+    );
+}
+
+#[test]
+fn of_many_groups_a_finding_tells_of_three() {
+    let failed = |name: usize| {
+        let mut group = SessionGroup { name: format!("g{name}"), ..client() };
+        (group.summary.counts.in_order, group.summary.counts.reset) = (99, 1);
+        group
+    };
+    let report = run((0..150).map(failed).collect::<Vec<_>>());
+    let told = message(&report, FindingKind::SessionsFailed);
+    assert!(told.contains("g2: 1 reset of 100 opened; and 147 more"), "{told}");
+    assert!(report.consistency_checks.iter().all(|check| !check.scope.starts_with("sessions")));
+}
+
+#[test]
+fn distributions_and_statuses_survive_json_and_histograms_can_be_left_out() {
+    let mut meter = SessionMeter::new(1);
+    let at = Nanos::from_micros;
+    for what in SessionTime::ALL {
+        meter.took(what, at(0), at(10), at(150));
+    }
+    meter.timer(0, at(0), at(70));
+    meter.started(at(0), at(10));
+    meter.rtt(at(40));
+    meter.status(404);
+    meter.status(200);
+    let counts = client().summary.counts;
+    let summary = SessionSummary { counts, ..meter.summary(&["page".to_owned()]) };
+    let interval = SessionIntervalCounts { to: at(1), counts, open: 3, ..Default::default() };
+    let report = run([SessionGroup { summary, intervals: vec![interval], ..client() }]);
+    let group = &report.sessions[0];
+    let response = group.times.response.as_ref().unwrap();
+    assert_eq!((response.planned_ns.max, response.actual_ns.max), (Some(150_000), Some(140_000)));
+    assert_eq!(
+        group.statuses.iter().map(|of| (of.status, of.count)).collect::<Vec<_>>(),
+        [(200, 1), (404, 1)]
+    );
+    assert_eq!(group.timers_ns["page"].max, Some(70_000));
+    assert_eq!(
+        (group.start_lateness_ns.max, group.round_trip_ns.max),
+        (Some(10_000), Some(40_000))
+    );
+    let json = report.json(Rendering { histograms: true, ..Rendering::default() });
+    let read: Document = serde_json::from_str(&json).unwrap();
+    assert_eq!(read, Document::Report(Box::new(report.clone())));
+    assert_eq!(json.matches("\"histogram\"").count(), 4 * 2 + 3);
+    assert!(!report.json(Rendering::default()).contains("\"histogram\""));
+}
+
+#[test]
+fn groups_share_the_intervals_that_they_have_in_common() {
+    let interval = |from: u64, to: u64, opened: u64| SessionIntervalCounts {
+        from: Nanos::from_secs(from),
+        to: Nanos::from_secs(to),
+        counts: SessionCounts {
+            due: opened,
+            opened,
+            in_order: 1,
+            reset: 2,
+            unfinished: 4,
+            ..Default::default()
+        },
+        open: opened,
+    };
+    let mut groups = both();
+    groups[0].intervals = vec![interval(0, 1, 10), interval(1, 2, 20)];
+    groups[1].intervals = vec![interval(1, 2, 19)];
+    let report = run(groups);
+    let names = |place: usize| -> Vec<(SessionEnd, u64, Option<u64>)> {
+        let sessions = &report.session_intervals[place].sessions;
+        sessions.iter().map(|of| (of.end, of.opened, of.due)).collect()
+    };
+    assert_eq!(report.session_intervals.len(), 2);
+    assert_eq!(names(0), [(SessionEnd::Client, 10, Some(10))]);
+    assert_eq!(names(1), [(SessionEnd::Client, 20, Some(20)), (SessionEnd::Server, 19, None)]);
+    let second = &report.session_intervals[1];
+    assert_eq!((second.from_ns, second.to_ns), (1_000_000_000, 2_000_000_000));
+    let of = &second.sessions[0];
+    assert_eq!((of.in_order, of.failed, of.unfinished, of.open), (1, 2, 4, 20));
+}
+
+#[test]
+fn extremes_do_not_panic() {
+    let most = u64::MAX;
+    let counts = SessionCounts {
+        due: most,
+        opened: most,
+        in_order: most,
+        reset: most,
+        sent_bytes: most,
+        acked_bytes: 1,
+        ..Default::default()
+    };
+    let mut far = Recorder::default();
+    far.record(i64::MAX);
+    far.record(i64::MIN);
+    let summary = SessionSummary {
+        counts,
+        lateness: far.distribution(),
+        statuses: BTreeMap::from([(u16::MAX, most)]),
+        ..SessionSummary::default()
+    };
+    let rate = Some(FrameRate { frames: most, per: Nanos::new(0) });
+    let under_way = Some((Nanos::from_secs(2), Nanos::ZERO));
+    for under_way in [under_way, Some((Nanos::ZERO, Nanos::new(1))), None] {
+        let report = run([SessionGroup { summary: summary.clone(), rate, under_way, ..client() }]);
+        assert!(!report.json(Rendering::default()).is_empty());
+        assert!(!report.text(Rendering::default()).is_empty());
+    }
+}

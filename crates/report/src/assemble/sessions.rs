@@ -1,0 +1,222 @@
+//! Sessions: from what a run counted of each group to what a report says of it.
+
+use std::collections::BTreeMap;
+
+use wirebeat_meter::session::{SessionCounts, SessionSummary, SessionTime};
+use wirebeat_units::{FrameRate, Nanos};
+
+use super::rates::digits;
+use crate::model::{
+    Expectation, FindingKind, PlannedActual, SessionBytes, SessionEnd, SessionEnds,
+    SessionInterval, SessionIntervals, SessionMessages, SessionRates, SessionReport,
+    SessionSegments, SessionStarts, SessionTimes, Stats, StatusCount,
+};
+
+/// A group of sessions at one end, as the run counted it.
+#[derive(Clone, Debug, Default)]
+pub struct SessionGroup {
+    /// Its name in the scenario.
+    pub name: String,
+    /// Which end this is.
+    pub end: SessionEnd,
+    /// Whose TCP it is: "host", "own", "iperf3".
+    pub stack: String,
+    /// What its sessions do: "http", "bulk".
+    pub program: String,
+    /// Its own addresses and ports, in words: "10.0.1.0/24, ports of the system".
+    pub local: String,
+    /// Those of the other end: "10.0.2.9:80".
+    pub remote: String,
+    /// Session starts in a second that were asked for, on average; `None` for users, as fast as possible, and a server.
+    pub rate: Option<FrameRate>,
+    /// Whether starts come at equal gaps of that rate all the time. Where they do not, chance may make them fewer, and they are
+    /// not held against the rate as strictly.
+    pub steady: bool,
+    /// Users that start one session after the other.
+    pub users: Option<u32>,
+    /// When sessions were to start, from the start of the run; where the run was stopped, until then. `None`: all the time.
+    pub under_way: Option<(Nanos, Nanos)>,
+    /// The place among the groups of the other end of the same connections. `None` where that is not ours, and where something
+    /// between the ends has connections of its own (a proxy), so that bytes of both ends need not be equal.
+    pub paired_with: Option<usize>,
+    /// What it did. `acked_bytes` has to be without SYN and FIN, which Linux counts as a byte each.
+    pub summary: SessionSummary,
+    /// What it did over time.
+    pub intervals: Vec<SessionIntervalCounts>,
+    /// What was expected of it, and what came of it.
+    pub expectations: Vec<Expectation>,
+    /// What limited it and no counter says, as findings.
+    pub notes: Vec<(FindingKind, String)>,
+}
+
+/// What was counted of a group of sessions in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionIntervalCounts {
+    /// When it began, from the start of the run.
+    pub from: Nanos,
+    /// When it ended.
+    pub to: Nanos,
+    /// What happened in it ([`SessionCounts::since`]).
+    pub counts: SessionCounts,
+    /// Sessions that were open when it ended.
+    pub open: u64,
+}
+
+/// What a report says of each group, of a run that lasted so long.
+pub(super) fn reports(groups: &[SessionGroup], duration: Nanos) -> Vec<SessionReport> {
+    groups.iter().map(|group| report(group, groups.len(), duration)).collect()
+}
+
+fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport {
+    let SessionSummary { counts, statuses, timers, lateness, rtt, most_open, .. } = &group.summary;
+    let client = group.end == SessionEnd::Client;
+    let statuses = statuses.iter().map(|(&status, &count)| StatusCount { status, count });
+    let named = timers.iter().filter(|(_, timer)| timer.moments.count > 0);
+    let paired_with = group.paired_with.filter(|&other| other < groups);
+    SessionReport {
+        name: group.name.clone(),
+        end: group.end,
+        stack: group.stack.clone(),
+        program: group.program.clone(),
+        local: group.local.clone(),
+        remote: group.remote.clone(),
+        asked_per_second: group.rate.map(|rate| digits(rate.per_second())),
+        users: group.users,
+        from_ns: group.under_way.map(|(from, _)| from.get()),
+        to_ns: group.under_way.map(|(_, to)| to.get()),
+        paired_with: paired_with.and_then(|other| u32::try_from(other).ok()),
+        starts: SessionStarts {
+            due: client.then_some(counts.due),
+            expired: client.then_some(counts.expired),
+            opened: counts.opened,
+            established: counts.established,
+        },
+        ends: ends(counts),
+        most_open: *most_open,
+        messages: SessionMessages {
+            requests: counts.requests,
+            responses: counts.responses,
+            unexpected: counts.unexpected,
+            damaged: counts.damaged,
+        },
+        bytes: SessionBytes {
+            offered: counts.offered_bytes,
+            sent: counts.sent_bytes,
+            acked: counts.acked_bytes,
+            delivered: counts.delivered_bytes,
+            verified: counts.verified_bytes,
+        },
+        segments: SessionSegments {
+            data: counts.data_segments,
+            retransmitted: counts.retransmitted_segments,
+        },
+        rates: rates(counts, over(group, duration)),
+        statuses: statuses.collect(),
+        times: times(&group.summary),
+        timers_ns: named.map(|(name, timer)| (name.clone(), Stats::of(timer))).collect(),
+        start_lateness_ns: Stats::of(lateness),
+        round_trip_ns: Stats::of(rtt),
+        expectations: group.expectations.clone(),
+    }
+}
+
+fn ends(counts: &SessionCounts) -> SessionEnds {
+    SessionEnds {
+        in_order: counts.in_order,
+        refused: counts.refused,
+        timed_out: counts.timed_out,
+        reset: counts.reset,
+        unreachable: counts.unreachable,
+        closed_early: counts.closed_early,
+        malformed: counts.malformed,
+        abandoned: counts.abandoned,
+        failed_here: counts.failed_here,
+        unfinished: counts.unfinished,
+    }
+}
+
+/// How long a group was under way.
+fn over(group: &SessionGroup, duration: Nanos) -> Nanos {
+    group.under_way.map_or(duration, |(from, to)| to.saturating_sub(from))
+}
+
+fn rates(counts: &SessionCounts, over: Nanos) -> Option<SessionRates> {
+    if over == Nanos::ZERO {
+        return None;
+    }
+    let per_second = |count: u64| digits(count as f64 / over.as_secs_f64());
+    let bits = |bytes: u64| digits(bytes as f64 * 8.0 / over.as_secs_f64());
+    Some(SessionRates {
+        over_ns: over.get(),
+        opened_per_second: per_second(counts.opened),
+        established_per_second: per_second(counts.established),
+        ended_per_second: per_second(counts.ended().saturating_sub(counts.unfinished)),
+        requests_per_second: per_second(counts.requests),
+        responses_per_second: per_second(counts.responses),
+        goodput_bits_per_second: bits(counts.delivered_bytes),
+        acked_bits_per_second: bits(counts.acked_bytes),
+    })
+}
+
+fn times(summary: &SessionSummary) -> SessionTimes {
+    let of = |what| {
+        let times = summary.time(what);
+        let timed = times.planned.moments.count > 0 || times.actual.moments.count > 0;
+        timed.then(|| PlannedActual {
+            planned_ns: Stats::of(&times.planned),
+            actual_ns: Stats::of(&times.actual),
+        })
+    };
+    SessionTimes {
+        connect: of(SessionTime::Connect),
+        first_byte: of(SessionTime::FirstByte),
+        response: of(SessionTime::Response),
+        session: of(SessionTime::Session),
+    }
+}
+
+/// What a group did in an interval, of which so many were open at its end.
+pub fn session_interval(
+    name: &str,
+    end: SessionEnd,
+    counts: &SessionCounts,
+    open: u64,
+) -> SessionInterval {
+    let in_time = counts.ended().saturating_sub(counts.unfinished);
+    SessionInterval {
+        name: name.to_owned(),
+        end,
+        open,
+        due: (end == SessionEnd::Client).then_some(counts.due),
+        expired: counts.expired,
+        opened: counts.opened,
+        established: counts.established,
+        in_order: counts.in_order,
+        failed: in_time.saturating_sub(counts.in_order),
+        failed_here: counts.failed_here,
+        unfinished: counts.unfinished,
+        requests: counts.requests,
+        responses: counts.responses,
+        unexpected: counts.unexpected,
+        damaged: counts.damaged,
+        sent_bytes: counts.sent_bytes,
+        acked_bytes: counts.acked_bytes,
+        delivered_bytes: counts.delivered_bytes,
+        retransmitted_segments: counts.retransmitted_segments,
+    }
+}
+
+/// The intervals of all groups, in the order of time; those that began and ended at one time are one.
+pub(super) fn intervals(groups: &[SessionGroup]) -> Vec<SessionIntervals> {
+    let mut all: BTreeMap<(Nanos, Nanos), Vec<SessionInterval>> = BTreeMap::new();
+    for group in groups {
+        for SessionIntervalCounts { from, to, counts, open } in &group.intervals {
+            let one = session_interval(&group.name, group.end, counts, *open);
+            all.entry((*from, *to)).or_default().push(one);
+        }
+    }
+    let interval = |((from, to), sessions): ((Nanos, Nanos), Vec<SessionInterval>)| {
+        SessionIntervals { from_ns: from.get(), to_ns: to.get(), sessions }
+    };
+    all.into_iter().map(interval).collect()
+}

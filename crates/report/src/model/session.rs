@@ -1,0 +1,335 @@
+//! What sessions did: TCP connections with a program, by group and end.
+//!
+//! A group that Wirebeat runs at both ends has two reports, one for each end; `paired_with` of each names the other. Counters
+//! stand in structures by what they count, and each counts at one place only ([`wirebeat_meter::session`]).
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::stats::Stats;
+
+/// What a group of sessions did at one end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionReport {
+    /// Its name in the scenario.
+    pub name: String,
+    /// Which end this is.
+    pub end: SessionEnd,
+    /// Whose TCP it is: "host" (the operating system's sockets), "own", "iperf3".
+    pub stack: String,
+    /// What its sessions do: "http", "bulk".
+    pub program: String,
+    /// Its own addresses and ports, in words.
+    pub local: String,
+    /// Those of the other end, in words.
+    pub remote: String,
+    /// Session starts in a second that were asked for, on average; absent at the end that accepts, with `users`, and where
+    /// sessions start as fast as possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_per_second: Option<f64>,
+    /// Users that take turns: each starts its next session when the one before has ended. Absent where starts have a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<u32>,
+    /// When it was under way, from the start of the run; absent where it was all the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_ns: Option<u64>,
+    /// See `from_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_ns: Option<u64>,
+    /// The place in `sessions`, from 0, of the other end of the same connections; absent where that is not ours, and where
+    /// something between the ends makes connections of its own (a proxy).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paired_with: Option<u32>,
+    /// How sessions began.
+    pub starts: SessionStarts,
+    /// How they ended.
+    pub ends: SessionEnds,
+    /// The most that were open at a time; of several cores the sum of theirs.
+    pub most_open: u64,
+    /// Requests and responses.
+    pub messages: SessionMessages,
+    /// Bytes of the TCP streams, without headers.
+    pub bytes: SessionBytes,
+    /// TCP segments with data.
+    pub segments: SessionSegments,
+    /// Rates over the time under way; absent where no time passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<SessionRates>,
+    /// Responses by status, where the protocol has one (HTTP); in the order of the statuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub statuses: Vec<StatusCount>,
+    /// How long things took.
+    pub times: SessionTimes,
+    /// How long the timers took that the program names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub timers_ns: BTreeMap<String, Stats>,
+    /// How much later than planned sessions started.
+    pub start_lateness_ns: Stats,
+    /// Smoothed round-trip time as TCP measured it (RFC 6298), one value for each session that ended.
+    pub round_trip_ns: Stats,
+    /// What was expected of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expectations: Vec<Expectation>,
+}
+
+impl SessionReport {
+    /// All of its distributions.
+    pub(super) fn distributions(&mut self) -> impl Iterator<Item = &mut Stats> {
+        let SessionTimes { connect, first_byte, response, session } = &mut self.times;
+        let times = [connect, first_byte, response, session].into_iter().flatten();
+        times
+            .flat_map(|times| [&mut times.planned_ns, &mut times.actual_ns])
+            .chain(self.timers_ns.values_mut())
+            .chain([&mut self.start_lateness_ns, &mut self.round_trip_ns])
+    }
+}
+
+/// An end of sessions.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionEnd {
+    /// The end that opens them.
+    #[default]
+    Client,
+    /// The end that accepts them.
+    Server,
+}
+
+impl SessionEnd {
+    /// Its name in text.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SessionEnd::Client => "client",
+            SessionEnd::Server => "server",
+        }
+    }
+}
+
+/// How sessions began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionStarts {
+    /// Sessions that were due to start; absent at the end that accepts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<u64>,
+    /// Those of them that were not opened, because too many were open or they were too late; absent at the end that accepts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expired: Option<u64>,
+    /// Sessions that were opened: a connection was asked for, or a peer's was accepted.
+    pub opened: u64,
+    /// Those of them that were established; all that were accepted are.
+    pub established: u64,
+}
+
+/// How sessions ended: each of the opened in one of these ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionEnds {
+    /// The program ended, and both sides closed.
+    pub in_order: u64,
+    /// The peer answered the attempt to connect with RST.
+    pub refused: u64,
+    /// The peer did not answer in time: the attempt to connect, or data.
+    pub timed_out: u64,
+    /// The peer reset the session before its program was done.
+    pub reset: u64,
+    /// The network said that the peer cannot be reached (ICMP, or no route).
+    pub unreachable: u64,
+    /// The peer closed its side before the program had what it waits for.
+    pub closed_early: u64,
+    /// The peer sent what its protocol does not allow.
+    pub malformed: u64,
+    /// The program did not get what it asked for in the time that it has.
+    pub abandoned: u64,
+    /// This machine could not: no port, no file descriptor, no memory. The tester's own failure.
+    pub failed_here: u64,
+    /// Still open when the run ended, which closed them.
+    pub unfinished: u64,
+}
+
+impl SessionEnds {
+    /// Sessions that the peer or the network ended, or that got no answer: each way with its name.
+    pub fn failed_there(&self) -> [(&'static str, u64); 7] {
+        [
+            ("refused", self.refused),
+            ("timed out", self.timed_out),
+            ("reset", self.reset),
+            ("unreachable", self.unreachable),
+            ("closed early", self.closed_early),
+            ("malformed", self.malformed),
+            ("abandoned", self.abandoned),
+        ]
+    }
+}
+
+/// Requests and responses of sessions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionMessages {
+    /// Requests whose last byte was handed to TCP.
+    pub requests: u64,
+    /// Responses that were received whole.
+    pub responses: u64,
+    /// Responses and messages that were not as expected: another size, another status.
+    pub unexpected: u64,
+    /// Messages with bytes that were not what they should be.
+    pub damaged: u64,
+}
+
+/// Bytes of the TCP streams of sessions, without headers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionBytes {
+    /// That programs asked to be sent.
+    pub offered: u64,
+    /// That TCP took (with sockets: the kernel).
+    pub sent: u64,
+    /// That the peer acknowledged; 0 where TCP does not say it.
+    pub acked: u64,
+    /// That were received in order and handed to programs.
+    pub delivered: u64,
+    /// Those of the delivered that were compared with what they should be.
+    pub verified: u64,
+}
+
+/// TCP segments of sessions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionSegments {
+    /// Segments that were sent with data, again or for the first time; 0 where TCP does not say it.
+    pub data: u64,
+    /// Segments that were sent again.
+    pub retransmitted: u64,
+}
+
+/// Rates of a group: its counts over the time under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionRates {
+    /// The time.
+    pub over_ns: u64,
+    /// Sessions opened in a second.
+    pub opened_per_second: f64,
+    /// Sessions established in a second.
+    pub established_per_second: f64,
+    /// Sessions ended in a second, without those that the end of the run closed.
+    pub ended_per_second: f64,
+    /// Requests in a second.
+    pub requests_per_second: f64,
+    /// Responses in a second.
+    pub responses_per_second: f64,
+    /// Delivered bytes as bits in a second: the goodput of what this end received.
+    pub goodput_bits_per_second: f64,
+    /// Acknowledged bytes as bits in a second: the goodput of what this end sent, by the peer's TCP.
+    pub acked_bits_per_second: f64,
+}
+
+/// How many responses had a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StatusCount {
+    /// The status.
+    pub status: u16,
+    /// Responses.
+    pub count: u64,
+}
+
+/// How long things took in sessions; absent what was never timed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionTimes {
+    /// From the start to the established connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect: Option<PlannedActual>,
+    /// From a request to the first byte of its response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte: Option<PlannedActual>,
+    /// From a request to the last byte of its response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<PlannedActual>,
+    /// From the start to the end of a session that ended in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<PlannedActual>,
+}
+
+/// A duration from two beginnings. Only that from the plan has the time that a user would have waited because the tester or the
+/// device fell behind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlannedActual {
+    /// From when it was planned to begin.
+    pub planned_ns: Stats,
+    /// From when it began.
+    pub actual_ns: Stats,
+}
+
+/// What was expected, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Expectation {
+    /// As it was written: "response.p99 < 5ms".
+    pub text: String,
+    /// What was measured, in words.
+    pub measured: String,
+    /// Whether it was met.
+    pub met: bool,
+}
+
+/// What all groups of sessions did in an interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionIntervals {
+    /// When it began, from the start of the run.
+    pub from_ns: u64,
+    /// When it ended.
+    pub to_ns: u64,
+    /// Each group at each end.
+    pub sessions: Vec<SessionInterval>,
+}
+
+/// What a group of sessions did at one end in an interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionInterval {
+    /// The group's name.
+    pub name: String,
+    /// Which end this is.
+    pub end: SessionEnd,
+    /// Sessions that were open when the interval ended.
+    pub open: u64,
+    /// Sessions that became due; absent at the end that accepts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<u64>,
+    /// Those that were not opened because too many were open or they were too late.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub expired: u64,
+    /// Sessions that were opened.
+    pub opened: u64,
+    /// Sessions that were established.
+    pub established: u64,
+    /// Sessions that ended in order.
+    pub in_order: u64,
+    /// Sessions that ended in another way, without the unfinished.
+    pub failed: u64,
+    /// Those of the failed for which this machine had no port, descriptor or memory.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_here: u64,
+    /// Sessions that the end of the run closed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unfinished: u64,
+    /// Requests whose last byte was handed to TCP.
+    pub requests: u64,
+    /// Responses that were received whole.
+    pub responses: u64,
+    /// Responses and messages that were not as expected.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unexpected: u64,
+    /// Messages with bytes that were not what they should be.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub damaged: u64,
+    /// Bytes that TCP took.
+    pub sent_bytes: u64,
+    /// Bytes that the peer acknowledged.
+    pub acked_bytes: u64,
+    /// Bytes that were received in order and handed to programs.
+    pub delivered_bytes: u64,
+    /// Segments that were sent again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retransmitted_segments: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
