@@ -462,6 +462,7 @@ fn scenario(asked: &AskedSending, port: &OwnPort) -> Scenario {
         seed: asked.seed,
         ports: [(PORT.to_owned(), port.spec.clone())].into_iter().collect(),
         flows: asked.flows.iter().map(|one| (one.name.clone(), flow(&one.flow))).collect(),
+        sessions: Default::default(),
         run: RunSpec {
             late,
             drift: asked.drift_ns.map_or(usual.drift, Nanos::new),

@@ -53,7 +53,7 @@ pub use error::RunError;
 pub use files::{FilesFound, find as find_files, read as read_files, read_one as read_file};
 pub use lab::Lab;
 pub use logged::{repair as repair_log, report as report_log};
-pub use observe::{Observer, Progress, Silent, Stop};
+pub use observe::{Observer, Progress, SessionProgress, Silent, Stop};
 pub use options::{KeySource, Options, Peer};
 pub use receive::{LogRequest, ReceiveRequest, receive};
 pub use regular::open as open_regular;

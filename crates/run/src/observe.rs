@@ -31,10 +31,33 @@ pub struct Progress {
     pub failed: u64,
     /// Frames dropped so far because they were later than their drift.
     pub expired: u64,
+    /// What sessions did so far, of all groups; `None` where there are none.
+    pub sessions: Option<SessionProgress>,
     /// How long nothing is due, where the senders wait for the next frame.
     pub next_in: Option<Nanos>,
     /// Whether this is the last look, when all has been sent and nothing more arrives.
     pub ended: bool,
+}
+
+/// What sessions did from the start of a run: counts of the end that opens them where it is here, else of the end that accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionProgress {
+    /// Sessions that were due to start; `None` at the end that accepts.
+    pub due: Option<u64>,
+    /// Sessions that were opened.
+    pub opened: u64,
+    /// Sessions that are open now.
+    pub open: u64,
+    /// Sessions that ended, in whatever way.
+    pub ended: u64,
+    /// Those of them that did not end in order.
+    pub failed: u64,
+    /// Sessions that were not opened because too many were open or they were too late.
+    pub expired: u64,
+    /// Responses that were received whole.
+    pub responses: u64,
+    /// Bytes that were delivered to programs, at every end that is here.
+    pub delivered_bytes: u64,
 }
 
 /// When to look: at each multiple of the interval, the first one interval from the start, and not shortly before the end, when the last look comes anyway.

@@ -271,6 +271,7 @@ impl RunMonitor<'_> {
             lost_of: lost.map(|(_, of)| of),
             failed,
             expired,
+            sessions: None,
             next_in,
             ended: false,
         }
