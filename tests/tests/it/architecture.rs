@@ -35,6 +35,12 @@ const TABLE: &[Row] = &[
         rule: "TCP is segments and times in, segments and events out: no ports, programs or clocks",
     },
     Row {
+        name: "http",
+        may_know: &[],
+        tests: &[],
+        rule: "HTTP is bytes in, meaning out: no sessions, sockets or clocks",
+    },
+    Row {
         name: "traffic",
         may_know: &["units", "wire"],
         tests: &["testbed"],
@@ -142,13 +148,15 @@ const TABLE: &[Row] = &[
 ];
 
 /// Crates without input and output, and all that they may use from elsewhere: data, not systems.
-const PURE: [&str; 8] =
-    ["units", "wire", "stack", "traffic", "import", "explain", "meter", "report"];
-const PURE_MAY_USE: [&str; 12] = [
+const PURE: [&str; 9] =
+    ["units", "wire", "stack", "http", "traffic", "import", "explain", "meter", "report"];
+const PURE_MAY_USE: [&str; 14] = [
     "crc32c",
+    "httparse",
     "humantime",
     "indexmap",
     "libm",
+    "memchr",
     "pcap-file",
     "rand_core",
     "rand_distr",
