@@ -6,9 +6,9 @@ use super::fields::{ContentLength, Facts, TransferEncoding, is_host};
 use super::head::Gathered;
 use super::{After, End, Fields, Framing, Progress, Side, State};
 use crate::read::body::Body;
-use crate::{Bad, FIELDS_MAX};
+use crate::{Bad, FIELDS_MAX, HEAD_MAX};
 
-/// What a server takes, beside [`HEAD_MAX`](crate::HEAD_MAX) and [`FIELDS_MAX`].
+/// What a server takes, beside [`HEAD_MAX`] and [`FIELDS_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a target. RFC 9112 §3 recommends request lines of 8000 at least.
@@ -163,10 +163,14 @@ impl RequestReader {
         line: impl FnOnce(RequestLine<'_>),
     ) -> Result<Option<RequestEvent<'b>>, Bad> {
         let State::Head(pieces, scan) = &mut self.state else { return Ok(None) };
-        let parsed = match (Gathered { pieces, scan }).take(bytes) {
-            Ok(None) => return Ok(None),
-            Ok(Some(head)) => parse(head, limits, line),
-            Err(bad) => Err(bad),
+        let parsed = if pieces.is_none() { parse_whole(bytes, limits, line) } else { Err(line) };
+        let parsed = match parsed {
+            Ok(parsed) => parsed,
+            Err(line) => match (Gathered { pieces, scan }).take(bytes) {
+                Ok(None) => return Ok(None),
+                Ok(Some(head)) => parse(head, limits, line),
+                Err(bad) => Err(bad),
+            },
         };
         let head = parsed.map_err(|bad| self.state.fail(bad))?;
         self.state = State::Body(Body::new(head.framing, head.after, head.len));
@@ -194,14 +198,33 @@ impl RequestReader {
         self.state.progress()
     }
 
-    /// Bytes of memory beside the reader itself: at most [`HEAD_MAX`](crate::HEAD_MAX), and 0 but within a head that comes in pieces.
+    /// Bytes of memory beside the reader itself: at most [`HEAD_MAX`], and 0 but within a head that comes in pieces.
     #[must_use]
     pub fn held(&self) -> usize {
         self.state.held()
     }
 }
 
-/// Reads a whole head, with empty lines before it.
+/// Reads a head in place without looking for its end before: the usual case, in one go. Gives `line` back where that does not
+/// succeed: then its end decides.
+fn parse_whole<L: FnOnce(RequestLine<'_>)>(
+    bytes: &mut &[u8],
+    limits: &Limits,
+    line: L,
+) -> Result<Result<RequestHead, Bad>, L> {
+    let all = *bytes;
+    let mut room = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    let mut request = httparse::Request::new(&mut []);
+    match request.parse_with_uninit_headers(all, &mut room) {
+        Ok(httparse::Status::Complete(len)) if len <= HEAD_MAX => {
+            *bytes = all.get(len..).unwrap_or(&[]);
+            Ok(read_parts(&request, len, limits, line))
+        }
+        _ => Err(line),
+    }
+}
+
+/// Reads a head whose end is known, with empty lines before it.
 fn parse(
     bytes: &[u8],
     limits: &Limits,
@@ -210,9 +233,11 @@ fn parse(
     let mut room = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut []);
     match request.parse_with_uninit_headers(bytes, &mut room) {
-        Ok(httparse::Status::Complete(len)) if len == bytes.len() => {}
+        Ok(httparse::Status::Complete(len)) if len == bytes.len() => {
+            read_parts(&request, len, limits, line)
+        }
         // The end was found before.
-        Ok(_) => return Err(Bad::LineEnd),
+        Ok(_) => Err(Bad::LineEnd),
         Err(httparse::Error::Version | httparse::Error::NewLine) => {
             let (at, minor) = version(bytes)?;
             if minor <= b'1' {
@@ -224,19 +249,26 @@ fn parse(
             if let Some(minor) = lowered.get_mut(at) {
                 *minor = b'1';
             }
-            return parse(&lowered, limits, line);
+            parse(&lowered, limits, line)
         }
-        Err(error) => {
-            return Err(match error {
-                httparse::Error::HeaderName => Bad::FieldName,
-                httparse::Error::HeaderValue => Bad::FieldValue,
-                httparse::Error::TooManyHeaders => Bad::FieldsTooMany,
-                httparse::Error::Token if request.method.is_none() => Bad::Method,
-                httparse::Error::Token => Bad::Target,
-                _ => Bad::LineEnd,
-            });
-        }
+        Err(error) => Err(match error {
+            httparse::Error::HeaderName => Bad::FieldName,
+            httparse::Error::HeaderValue => Bad::FieldValue,
+            httparse::Error::TooManyHeaders => Bad::FieldsTooMany,
+            httparse::Error::Token if request.method.is_none() => Bad::Method,
+            httparse::Error::Token => Bad::Target,
+            _ => Bad::LineEnd,
+        }),
     }
+}
+
+/// What the parts of a head of `len` bytes say.
+fn read_parts(
+    request: &httparse::Request<'_, '_>,
+    len: usize,
+    limits: &Limits,
+    line: impl FnOnce(RequestLine<'_>),
+) -> Result<RequestHead, Bad> {
     let (Some(method), Some(target), Some(minor_version)) =
         (request.method, request.path, request.version)
     else {
@@ -269,7 +301,7 @@ fn parse(
         // An HTTP/1.0 client cannot wait (RFC 9110 §10.1.1).
         expects_continue: facts.expects_continue && body && minor_version == 1,
         after: if keep { After::Keep } else { After::Close },
-        len: bytes.len(),
+        len,
     })
 }
 

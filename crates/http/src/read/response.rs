@@ -6,7 +6,7 @@ use super::fields::{ContentLength, Facts, TransferEncoding};
 use super::head::Gathered;
 use super::{After, End, Fields, Framing, Progress, Side, State};
 use crate::read::body::Body;
-use crate::{Bad, FIELDS_MAX};
+use crate::{Bad, FIELDS_MAX, HEAD_MAX};
 
 /// What a response answers, as far as its framing depends on it (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,10 +127,15 @@ impl ResponseReader {
             return Ok(None);
         }
         let Some(request) = request else { return Err(self.state.fail(Bad::Unsolicited)) };
-        let parsed = match (Gathered { pieces, scan }).take(bytes) {
-            Ok(None) => return Ok(None),
-            Ok(Some(head)) => parse(head, request, fields),
-            Err(bad) => Err(bad),
+        let parsed =
+            if pieces.is_none() { parse_whole(bytes, request, fields) } else { Err(fields) };
+        let parsed = match parsed {
+            Ok(parsed) => parsed,
+            Err(fields) => match (Gathered { pieces, scan }).take(bytes) {
+                Ok(None) => return Ok(None),
+                Ok(Some(head)) => parse(head, request, fields),
+                Err(bad) => Err(bad),
+            },
         };
         let head = parsed.map_err(|bad| self.state.fail(bad))?;
         if matches!(head.status, 100 | 102..=199) {
@@ -164,49 +169,92 @@ impl ResponseReader {
         self.state.progress()
     }
 
-    /// Bytes of memory beside the reader itself: at most [`HEAD_MAX`](crate::HEAD_MAX), and 0 but within a head that comes in pieces.
+    /// Bytes of memory beside the reader itself: at most [`HEAD_MAX`], and 0 but within a head that comes in pieces.
     #[must_use]
     pub fn held(&self) -> usize {
         self.state.held()
     }
 }
 
-/// Reads a whole head.
+type Room<'b> = [MaybeUninit<httparse::Header<'b>>; FIELDS_MAX];
+
+/// Divides a head into its parts.
+fn divide<'h, 'b>(
+    bytes: &'b [u8],
+    room: &'h mut Room<'b>,
+) -> (httparse::Result<usize>, httparse::Response<'h, 'b>) {
+    let mut response = httparse::Response::new(&mut []);
+    let parsed = httparse::ParserConfig::default()
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .allow_spaces_after_header_name_in_responses(true)
+        .parse_response_with_uninit_headers(&mut response, bytes, room);
+    (parsed, response)
+}
+
+/// Reads a head in place without looking for its end before: the usual case, in one go. Gives `seen` back where that does not
+/// succeed: then its end decides.
+fn parse_whole<S: FnOnce(Fields<'_>)>(
+    bytes: &mut &[u8],
+    request: RequestKind,
+    seen: S,
+) -> Result<Result<ResponseHead, Bad>, S> {
+    let all = *bytes;
+    let mut room = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    match divide(all, &mut room) {
+        // Empty lines before it would have been skipped.
+        (Ok(httparse::Status::Complete(len)), response)
+            if len <= HEAD_MAX && all.first() == Some(&b'H') =>
+        {
+            *bytes = all.get(len..).unwrap_or(&[]);
+            Ok(read_parts(&response, len, request, seen))
+        }
+        _ => Err(seen),
+    }
+}
+
+/// Reads a head whose end is known.
 fn parse(
     bytes: &[u8],
     request: RequestKind,
     seen: impl FnOnce(Fields<'_>),
 ) -> Result<ResponseHead, Bad> {
+    let mut room = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     // RFC 9110 §2.5: a higher minor version is read as the highest that is known.
+    let mut lowered = Vec::new();
+    let mut head = bytes;
     if let [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9', b' ', ..] = bytes {
-        let mut lowered = bytes.to_vec();
+        lowered.extend_from_slice(bytes);
         if let Some(minor) = lowered.get_mut(7) {
             *minor = b'1';
         }
-        return parse(&lowered, request, seen);
+        head = &lowered;
     }
-    let mut room = [const { MaybeUninit::uninit() }; FIELDS_MAX];
-    let mut response = httparse::Response::new(&mut []);
-    let parsed = httparse::ParserConfig::default()
-        .allow_obsolete_multiline_headers_in_responses(true)
-        .allow_spaces_after_header_name_in_responses(true)
-        .parse_response_with_uninit_headers(&mut response, bytes, &mut room);
+    let (parsed, response) = divide(head, &mut room);
     match parsed {
-        Ok(httparse::Status::Complete(len)) if len == bytes.len() => {}
-        // The end was found before.
-        Ok(_) => return Err(Bad::LineEnd),
-        Err(error) => {
-            return Err(match error {
-                httparse::Error::HeaderName => Bad::FieldName,
-                httparse::Error::HeaderValue => Bad::FieldValue,
-                httparse::Error::NewLine => Bad::LineEnd,
-                httparse::Error::TooManyHeaders => Bad::FieldsTooMany,
-                httparse::Error::Status | httparse::Error::Token | httparse::Error::Version => {
-                    Bad::StatusLine
-                }
-            });
+        Ok(httparse::Status::Complete(len)) if len == bytes.len() => {
+            read_parts(&response, len, request, seen)
         }
+        // The end was found before.
+        Ok(_) => Err(Bad::LineEnd),
+        Err(error) => Err(match error {
+            httparse::Error::HeaderName => Bad::FieldName,
+            httparse::Error::HeaderValue => Bad::FieldValue,
+            httparse::Error::NewLine => Bad::LineEnd,
+            httparse::Error::TooManyHeaders => Bad::FieldsTooMany,
+            httparse::Error::Status | httparse::Error::Token | httparse::Error::Version => {
+                Bad::StatusLine
+            }
+        }),
     }
+}
+
+/// What the parts of a head of `len` bytes say.
+fn read_parts(
+    response: &httparse::Response<'_, '_>,
+    len: usize,
+    request: RequestKind,
+    seen: impl FnOnce(Fields<'_>),
+) -> Result<ResponseHead, Bad> {
     let (Some(status @ 100..), Some(minor_version)) = (response.code, response.version) else {
         return Err(Bad::StatusLine);
     };
@@ -230,7 +278,7 @@ fn parse(
         ContentLength::Absent | ContentLength::Invalid(_) => None,
     };
     seen(fields);
-    Ok(ResponseHead { status, minor_version, framing, content_length, after, len: bytes.len() })
+    Ok(ResponseHead { status, minor_version, framing, content_length, after, len })
 }
 
 /// The rules of RFC 9112 §6.3 in their order, those for responses.
