@@ -101,6 +101,14 @@ fn limits_are_where_they_are_said_to_be() {
     let trailers = |len: usize| format!("0\r\nX:{}\r\n\r\n", "x".repeat(len - 6));
     assert_eq!(bad(&client(&trailers(HEAD_MAX))), None);
     assert_eq!(bad(&client(&trailers(HEAD_MAX + 1))), Some(Bad::TrailerTooLong));
+    // A long size line before it is no part of the trailer section.
+    let long = line(CHUNK_LINE_MAX);
+    let both = format!(
+        "{}{}",
+        long.trim_end_matches("\r\n\r\n"),
+        trailers(HEAD_MAX).trim_start_matches('0')
+    );
+    assert_eq!(bad(&client(&both)), None);
     // 16 digits are all that 64 bits hold.
     assert_eq!(
         client("ffffffffffffffff\r\nx").last(),

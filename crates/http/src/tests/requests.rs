@@ -85,6 +85,7 @@ fn request_lines() {
 fn what_begins_no_request_is_refused_at_once() {
     assert_eq!(bad_of("\u{16}\u{3}\u{1}\u{2}"), Some(Bad::Method), "TLS");
     assert_eq!(bad_of("("), Some(Bad::Method));
+    assert_eq!(bad_of("\rG"), Some(Bad::LineEnd));
     assert_eq!(bad_of("G"), Some(Bad::HeadIncomplete));
 }
 

@@ -191,6 +191,20 @@ fn chunked_bodies() {
     assert_eq!(huge.fill(u64::MAX, &mut end, payload), 0);
 }
 
+/// Also the last bytes alone, where chunks are shorter than what stands behind them.
+#[test]
+fn every_part_of_short_bodies_is_that_of_the_whole() {
+    for (body_len, chunk_len) in (0..40).flat_map(|body| (1..20).map(move |chunk| (body, chunk))) {
+        let body = ChunkedBody::new(body_len, chunk_len).unwrap();
+        let whole = encoded(&body);
+        for (offset, len) in (0..=whole.len()).flat_map(|at| [1, 2, 7].map(|len| (at, len))) {
+            let mut part = vec![0; len];
+            let filled = body.fill(offset as u64, &mut part, payload);
+            assert_eq!(part[..filled], whole[offset..whole.len().min(offset + len)]);
+        }
+    }
+}
+
 proptest! {
     /// Any part is what stands at its place in the whole, and our reader finds the body in the whole.
     #[test]
