@@ -51,7 +51,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Pieces that end after these lengths, again and again.
-fn pieces<'b>(bytes: &'b [u8], lens: &'b [usize]) -> impl Iterator<Item = &'b [u8]> {
+pub(super) fn pieces<'b>(bytes: &'b [u8], lens: &'b [usize]) -> impl Iterator<Item = &'b [u8]> {
     let mut lens = lens.iter().copied().cycle();
     let mut rest = bytes;
     std::iter::from_fn(move || {

@@ -2,6 +2,7 @@
 
 mod any_bytes;
 mod chunks;
+mod composed;
 mod requests;
 mod responses;
 mod smuggling;
