@@ -1,6 +1,22 @@
 //! Conversations: programs of sessions, run over any TCP.
 //!
-//! [`stack`] is what a TCP has to do and what it is told: two traits, so that programs do not know whose TCP speaks. Nothing here
-//! does I/O or reads a clock: times and bytes come in, wishes go out.
+//! [`stack`] is what a TCP has to do and what it is told: two traits, so that programs do not know whose TCP speaks.
+//! [`Conversations`] are the sessions of a core: they are started, told what happens, and asked what they want. Nothing here does
+//! I/O or reads a clock: times and bytes come in, wishes go out. [`converse`] is the loop that drives
+//! both. Read `stack.rs`, then `conversations.rs`, then `interpreter.rs`.
 
+mod alarms;
+mod conversations;
+pub mod converse;
+mod events;
+mod http;
+mod interpreter;
+mod outgoing;
+mod session;
 pub mod stack;
+#[cfg(test)]
+mod tests;
+
+pub use conversations::{Conversations, Core};
+pub use converse::{Converse, Waiting};
+pub use session::End;

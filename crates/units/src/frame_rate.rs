@@ -19,7 +19,7 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 /// Frames per second as an exact fraction, so that a schedule never drifts.
 ///
-/// Read from `"12500pps"`, `"1.5Mpps"`, or a number of frames in a time: `"1/10s"`, `"5/672ns"`. Printed
+/// Read from `"12500pps"`, `"1.5Mpps"`, or a number of frames in a time: `"1000/s"`, `"1/10s"`, `"5/672ns"`. Printed
 /// as the shortest of these that is exact; the fraction is for rates without a short decimal. Zero
 /// cannot be read. Equal rates are equal whichever fraction they are written as.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +105,12 @@ pub(crate) fn read(given: &str, number: Decimal, unit: &str) -> Result<FrameRate
         return Err(FRAME_RATE.refuse(given, "it is zero").instead(instead));
     }
     if let Some(per) = unit.strip_prefix('/') {
+        if per.trim() == "s" {
+            return read(given, number, "pps");
+        }
+        // '/m' is '/1m'
+        let one = per.trim_start().starts_with(|c: char| c.is_ascii_alphabetic());
+        let per = if one { format!("1{}", per.trim_start()) } else { per.to_owned() };
         return match (number.times(1), per.parse()?) {
             (_, Nanos::ZERO) => Err(FRAME_RATE.refuse(given, "its time is zero")),
             (Ok(frames), per) => Ok(FrameRate { frames, per }),

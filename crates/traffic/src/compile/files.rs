@@ -13,7 +13,7 @@ use crate::scenario::header::Header;
 use crate::scenario::header::payload::Payload;
 use crate::scenario::header::raw::Raw;
 use crate::scenario::size::{Length, MAX_LENGTHS, Of, Size};
-use crate::scenario::{FlowSpec, KeyPath, Replay, Scenario, Shared};
+use crate::scenario::{FlowSpec, KeyPath, Replay, Scenario, SessionSpec, Shared};
 
 /// Files by the name that the scenario gives them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,12 +93,19 @@ impl Files {
     /// The first key of `scenario` that names the file `name`.
     pub fn place_of(scenario: &Scenario, name: &str) -> KeyPath {
         let named = |(flow, spec): (&String, &FlowSpec)| place(KeyPath::flow(flow), spec, name);
-        scenario.flows.iter().find_map(named).unwrap_or_else(|| KeyPath::root("flows"))
+        let of_sessions = |(group, spec): (&String, &SessionSpec)| {
+            let here = || KeyPath::root("sessions").key(group).key("departures");
+            (spec.departures.file() == Some(name)).then(here)
+        };
+        let found = scenario.flows.iter().find_map(named);
+        let found = found.or_else(|| scenario.sessions.iter().find_map(of_sessions));
+        found.unwrap_or_else(|| KeyPath::root("flows"))
     }
 
     /// The names of all files that `scenario` needs.
     pub fn named_in(scenario: &Scenario) -> BTreeSet<&str> {
-        scenario.flows.values().flat_map(names).collect()
+        let of_sessions = scenario.sessions.values().filter_map(|spec| spec.departures.file());
+        scenario.flows.values().flat_map(names).chain(of_sessions).collect()
     }
 
     fn file(&self, name: &str) -> Result<&File, Fault> {

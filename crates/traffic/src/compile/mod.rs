@@ -21,6 +21,7 @@ mod live;
 mod mean;
 mod memo;
 mod pace;
+mod sessions;
 mod stack;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -41,6 +42,8 @@ pub use as_run::as_run;
 pub use files::Files;
 
 pub use live::{Live, Part};
+
+pub use sessions::compile_sessions;
 
 pub use links::{Destination, Link, Links, Route, destinations};
 

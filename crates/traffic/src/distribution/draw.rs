@@ -34,6 +34,8 @@ pub enum Purpose {
     Identification,
     /// How much later than its time a record leaves.
     Delay,
+    /// What varies from session to session: the laws of a group are numbered.
+    Session(u16),
 }
 
 impl Purpose {
@@ -48,6 +50,7 @@ impl Purpose {
             Purpose::Payload => 6 << 16,
             Purpose::Identification => 7 << 16,
             Purpose::Delay => 8 << 16,
+            Purpose::Session(law) => 9 << 16 | u32::from(law),
             Purpose::OffTime(level) => 5 << 16 | u32::from(level),
         }
     }
@@ -258,7 +261,9 @@ mod tests {
             Purpose::Payload,
             Purpose::Identification,
         ];
-        let mut codes: Vec<u32> = fields.chain(levels).chain(others).map(Purpose::code).collect();
+        let laws = (0..=u16::MAX).map(Purpose::Session);
+        let all = fields.chain(levels).chain(others).chain(laws);
+        let mut codes: Vec<u32> = all.map(Purpose::code).collect();
         let all = codes.len();
         codes.sort_unstable();
         codes.dedup();

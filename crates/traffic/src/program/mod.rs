@@ -8,6 +8,7 @@ mod image;
 pub mod lengths;
 pub mod pace;
 mod recorded;
+pub mod script;
 
 use std::net::SocketAddr;
 use std::ops::Range;

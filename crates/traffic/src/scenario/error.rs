@@ -128,7 +128,7 @@ impl KeyPath {
     }
 
     /// The same key below `to` instead of below `from`; as it is where it is not below that.
-    pub(super) fn below(self, from: &KeyPath, to: KeyPath) -> KeyPath {
+    pub(crate) fn below(self, from: &KeyPath, to: KeyPath) -> KeyPath {
         match self.0.strip_prefix(&from.0[..]) {
             Some(rest) => KeyPath(to.0.into_iter().chain(rest.iter().cloned()).collect()),
             None => self,

@@ -28,7 +28,7 @@ use super::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 use crate::text::hint::with_hint;
 pub use expect::Expectation;
 pub use limit::{Beyond, Limit};
-pub use pool::{AddressPool, Pool, PortPool};
+pub use pool::{AddressPool, Pool, PoolOrder, PortPool};
 pub use program::ProgramSpec;
 pub use size::DataSize;
 pub use tcp::TcpSpec;
@@ -69,7 +69,7 @@ pub struct SessionSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub servers: Pool,
     /// How many sessions start in a second (open model), for example 1000/s. Default: as `departures` say.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "is_default", serialize_with = "per_second")]
     pub rate: FlowRate,
     /// How the times between starts vary. Default: constant.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -332,6 +332,22 @@ fn check_counted(rate: &FlowRate) -> Result<(), wirebeat_units::Fault> {
         FlowRate::Steps(steps) => steps.rates.values().try_for_each(counted),
         FlowRate::Ramp(ramp) => [&ramp.from, &ramp.to].into_iter().try_for_each(counted),
         FlowRate::Sine(sine) => [&sine.mean, &sine.amplitude].into_iter().try_for_each(counted),
+    }
+}
+
+/// A rate of sessions as people write it: 1000/s rather than 1kpps.
+fn per_second<S: serde::Serializer>(rate: &FlowRate, serializer: S) -> Result<S::Ok, S::Error> {
+    let whole = match rate {
+        FlowRate::Fixed(Rate::Frames(rate)) => {
+            let second = Nanos::from_secs(1).get();
+            let times = second.is_multiple_of(rate.per.get()).then(|| second / rate.per.get());
+            times.and_then(|times| rate.frames.checked_mul(times))
+        }
+        _ => None,
+    };
+    match whole {
+        Some(whole) => serializer.collect_str(&format_args!("{whole}/s")),
+        None => rate.serialize(serializer),
     }
 }
 

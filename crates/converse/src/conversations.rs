@@ -1,0 +1,410 @@
+//! All sessions of a core: starts them, runs their programs, and notes how they end.
+//!
+//! What happens comes in by [`Programs`] (`events.rs`), by starts and by alarms; what programs want goes out as [`Action`]s.
+//! `interpreter.rs` runs the ops, `http.rs` is the one protocol that has a state of its own. Sessions lie in a slab; a
+//! session that has ended makes room at once.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use wirebeat_meter::session::{SessionCounts, SessionMeter, SessionSummary};
+use wirebeat_traffic::program::script::{Op, Receive, Script, SessionGroup, Sessions};
+use wirebeat_traffic::scenario::session::Beyond;
+use wirebeat_units::Nanos;
+
+use crate::alarms::Alarms;
+use crate::session::{End, Fate, Protocol, Session, Side, Wait};
+use crate::stack::{Action, ProfileId, SessionKey};
+
+/// Which of several cores this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Core {
+    /// Its number, from 0.
+    pub number: u32,
+    /// How many there are; at least 1.
+    pub of: u32,
+}
+
+impl Core {
+    /// The only one.
+    pub const WHOLE: Core = Core { number: 0, of: 1 };
+}
+
+/// How long a user waits at least after a session that failed.
+const AFTER_FAILURE: Nanos = Nanos::from_millis(10);
+
+/// The number of a side that no session has.
+const NO_SIDE: u16 = u16::MAX;
+
+/// A group of sessions on this core.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) plan: SessionGroup,
+    /// The numbers of its sides.
+    pub(crate) client: Option<u16>,
+    pub(crate) server: Option<u16>,
+    /// When it stops starting sessions, on the clock of the run.
+    pub(crate) stop: Nanos,
+    /// The most that may be open on this core.
+    open_max: u64,
+    /// Starts that wait for room: when they were planned, and their numbers.
+    queued: VecDeque<(Nanos, u64)>,
+    /// Sessions of users that were started, for their numbers.
+    by_users: u64,
+    /// The most sessions that users of this core start.
+    users_count: u64,
+}
+
+/// All sessions of a core.
+#[derive(Debug)]
+pub struct Conversations {
+    pub(crate) groups: Vec<Group>,
+    pub(crate) sides: Vec<Side>,
+    /// The group of each side.
+    pub(crate) group_of: Vec<u16>,
+    pub(crate) sessions: Vec<Session>,
+    free: Vec<u32>,
+    pub(crate) alarms: Alarms,
+    pub(crate) actions: VecDeque<Action>,
+    /// When users start their next sessions: the time, the group and the user.
+    users: BinaryHeap<Reverse<(Nanos, u16, u32)>>,
+    /// How late a session may start before it is counted as expired.
+    drift: Option<Nanos>,
+    core: Core,
+    /// Whether no session starts any more.
+    over: bool,
+}
+
+impl Conversations {
+    /// Those of the groups of `sessions` that this core has, from `begin` on. `drift`: how late a session may start.
+    pub fn new(
+        sessions: &Sessions,
+        core: Core,
+        begin: Nanos,
+        drift: Option<Nanos>,
+    ) -> Conversations {
+        let mut all = Conversations {
+            groups: Vec::new(),
+            sides: Vec::new(),
+            group_of: Vec::new(),
+            sessions: Vec::new(),
+            free: Vec::new(),
+            alarms: Alarms::default(),
+            actions: VecDeque::new(),
+            users: BinaryHeap::new(),
+            drift,
+            core,
+            over: false,
+        };
+        for (number, plan) in (0_u16..).zip(&sessions.groups) {
+            all.add(number, plan, begin);
+        }
+        all
+    }
+
+    fn add(&mut self, number: u16, plan: &SessionGroup, begin: Nanos) {
+        let both = plan.client.is_some() && plan.server.is_some();
+        let client = self.add_side(number, End::Client, plan.client.as_ref(), both);
+        let server = self.add_side(number, End::Server, plan.server.as_ref(), both);
+        let share = |all: u64| {
+            let (number, of) = (u64::from(self.core.number), u64::from(self.core.of.max(1)));
+            all / of + u64::from(number < all % of)
+        };
+        let open_max =
+            plan.limit.map_or(u64::MAX, |limit| share(u32::from(limit.open).into()).max(1));
+        let users = share(plan.users.unwrap_or(0).into());
+        let start = begin.saturating_add(plan.start);
+        for user in 0..users {
+            self.users.push(Reverse((start, number, user as u32)));
+        }
+        self.groups.push(Group {
+            stop: begin.saturating_add(plan.stop),
+            open_max,
+            queued: VecDeque::new(),
+            by_users: 0,
+            users_count: match plan.count {
+                u64::MAX => u64::MAX,
+                count => share(count),
+            },
+            client,
+            server,
+            plan: plan.clone(),
+        });
+    }
+
+    fn add_side(
+        &mut self,
+        group: u16,
+        end: End,
+        script: Option<&Arc<Script>>,
+        both: bool,
+    ) -> Option<u16> {
+        let script = script?;
+        // of bulk data, everything is one stream of generated bytes
+        let is_bulk = !script
+            .ops
+            .iter()
+            .any(|op| !matches!(op, Op::Send(_) | Op::Shutdown | Op::WaitClose | Op::UntilStop));
+        let side = self.sides.len() as u16;
+        self.sides.push(Side {
+            end,
+            script: Arc::clone(script),
+            meter: SessionMeter::new(script.timers.len()),
+            verifies: both,
+            verifies_stream: both && is_bulk,
+            keeps: !script.texts.is_empty() || script.lengths.contains(&Receive::Prefixed),
+        });
+        self.group_of.push(group);
+        Some(side)
+    }
+
+    /// The next thing that a program wants.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// A session of group `group` was due at `planned`; `number` is its number over all cores.
+    pub fn start(&mut self, now: Nanos, group: u16, planned: Nanos, number: u64) {
+        let Some(of) = self.groups.get_mut(usize::from(group)) else { return };
+        let Some(side) = of.client else { return };
+        let Some(meter) = self.sides.get_mut(usize::from(side)).map(|side| &mut side.meter) else {
+            return;
+        };
+        meter.counts.due += 1;
+        let late = self.drift.is_some_and(|drift| now > planned.saturating_add(drift));
+        if late {
+            meter.counts.expired += 1;
+            return;
+        }
+        if meter.counts.open() >= of.open_max {
+            match of.plan.limit.map(|limit| limit.beyond) {
+                Some(Beyond::Queue) => of.queued.push_back((planned, number)),
+                _ => meter.counts.expired += 1,
+            }
+            return;
+        }
+        self.open(now, group, planned, number, None);
+    }
+
+    /// Opens a session.
+    pub(crate) fn open(
+        &mut self,
+        now: Nanos,
+        group: u16,
+        planned: Nanos,
+        number: u64,
+        user: Option<u32>,
+    ) {
+        let Some(of) = self.groups.get(usize::from(group)) else { return };
+        let Some(side) = of.client else { return };
+        let (address, port) = of.plan.servers.get(number);
+        let remote = address.unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let (local, local_port) = of.plan.clients.get(number);
+        let unspecified: IpAddr = match remote {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let local = SocketAddr::new(local.unwrap_or(unspecified), local_port);
+        let timeout = of.plan.timeout;
+        let mut session = Session::new(side, number, planned, now);
+        session.user = user;
+        let key = self.insert(session);
+        if let Some(side) = self.sides.get_mut(usize::from(side)) {
+            side.meter.counts.opened += 1;
+            side.meter.note_open();
+            side.meter.started(planned, now);
+        }
+        self.set_alarm(key, now.saturating_add(timeout));
+        self.actions.push_back(Action::Connect {
+            session: key,
+            profile: ProfileId(group),
+            local,
+            remote: SocketAddr::new(remote, port),
+        });
+    }
+
+    pub(crate) fn insert(&mut self, session: Session) -> SessionKey {
+        match self.free.pop() {
+            Some(key) => {
+                if let Some(place) = self.sessions.get_mut(key as usize) {
+                    *place = session;
+                }
+                SessionKey(key)
+            }
+            None => {
+                self.sessions.push(session);
+                SessionKey(self.sessions.len() as u32 - 1)
+            }
+        }
+    }
+
+    pub(crate) fn set_alarm(&mut self, SessionKey(key): SessionKey, at: Nanos) {
+        if let Some(session) = self.sessions.get_mut(key as usize) {
+            self.alarms.set(&mut session.alarm, key, at);
+        }
+    }
+
+    /// When something is to be done here without anything happening: an alarm, or a user who starts a session.
+    pub fn next_time(&self) -> Option<Nanos> {
+        let user = self.users.peek().map(|Reverse((at, ..))| *at).filter(|_| !self.over);
+        [self.alarms.next(), user].into_iter().flatten().min()
+    }
+
+    /// Does what is due at `now`.
+    pub fn expire(&mut self, now: Nanos) {
+        while let Some((entry, key)) = self.alarms.due(now) {
+            let Some(session) = self.sessions.get_mut(key as usize) else { continue };
+            if session.side != NO_SIDE && self.alarms.rings(&mut session.alarm, key, entry, now) {
+                self.alarm(now, SessionKey(key));
+            }
+        }
+        while let Some(&Reverse((at, group, user))) = self.users.peek() {
+            if at > now || self.over {
+                break;
+            }
+            self.users.pop();
+            self.start_of_user(now, group, user, at);
+        }
+    }
+
+    fn start_of_user(&mut self, now: Nanos, group: u16, user: u32, planned: Nanos) {
+        let Some(of) = self.groups.get_mut(usize::from(group)) else { return };
+        if planned >= of.stop || of.by_users >= of.users_count {
+            return;
+        }
+        let number = of.by_users * u64::from(self.core.of.max(1)) + u64::from(self.core.number);
+        of.by_users += 1;
+        let Some(side) = of.client else { return };
+        if let Some(side) = self.sides.get_mut(usize::from(side)) {
+            side.meter.counts.due += 1;
+        }
+        self.open(now, group, planned, number, Some(user));
+    }
+
+    /// The session ended, however it did: its place is free, and what waits for it may start.
+    /// `in_order`: a user whose session failed waits a while, so that a peer that is not there is not flooded.
+    pub(crate) fn remove(&mut self, now: Nanos, SessionKey(key): SessionKey, in_order: bool) {
+        let Some(session) = self.sessions.get_mut(key as usize) else { return };
+        let (side, user, number) = (session.side, session.user, session.number);
+        session.side = NO_SIDE;
+        session.protocol = Protocol::None;
+        (session.timers, session.early) = (Vec::new(), Vec::new());
+        self.free.push(key);
+        let Some(&group) = self.group_of.get(usize::from(side)) else { return };
+        let Some(of) = self.groups.get_mut(usize::from(group)) else { return };
+        if of.client != Some(side) || self.over {
+            return;
+        }
+        if let Some(user) = user {
+            let think = of.plan.think.as_ref().map_or(Nanos::ZERO, |law| law.get(number));
+            let think = if in_order { think } else { think.max(AFTER_FAILURE) };
+            self.users.push(Reverse((now.saturating_add(think), group, user)));
+        }
+        if let Some((planned, number)) = of.queued.pop_front() {
+            self.open(now, group, planned, number, None);
+        }
+    }
+
+    /// Which sides there are: the number of the group, which end, and what it counted so far.
+    pub fn sides(&self) -> impl Iterator<Item = (usize, End, &SessionCounts)> {
+        let all = self.group_of.iter().zip(&self.sides);
+        all.map(|(&group, side)| (usize::from(group), side.end, &side.meter.counts))
+    }
+
+    /// What the sides measured, in the order of [`Conversations::sides`].
+    pub fn summaries(&self) -> Vec<(usize, End, SessionSummary)> {
+        let all = self.group_of.iter().zip(&self.sides);
+        let of = |(&group, side): (&u16, &Side)| {
+            (usize::from(group), side.end, side.meter.summary(&side.script.timers))
+        };
+        all.map(of).collect()
+    }
+
+    /// Whether all that clients had to do is done: no session is open, and none is going to start but by the schedule.
+    pub fn is_idle(&self, now: Nanos) -> bool {
+        let client_open = |side: &Side| side.end == End::Client && side.meter.counts.open() > 0;
+        let users = self.users.iter().any(|Reverse((at, group, _))| {
+            let group = self.groups.get(usize::from(*group));
+            group.is_some_and(|group| {
+                *at < group.stop && now < group.stop && group.by_users < group.users_count
+            })
+        });
+        !self.sides.iter().any(client_open) && !users
+    }
+
+    /// Whether a session of ours is open, at either end.
+    pub fn has_open(&self) -> bool {
+        self.sides.iter().any(|side| side.meter.counts.open() > 0)
+    }
+
+    /// No session starts any more. What is queued is counted as expired, and what has no end by itself ends.
+    pub fn stop_starts(&mut self, now: Nanos) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        for group in &mut self.groups {
+            let queued = group.queued.len() as u64;
+            group.queued.clear();
+            let side = group.client.and_then(|side| self.sides.get_mut(usize::from(side)));
+            if let Some(side) = side {
+                side.meter.counts.expired += queued;
+            }
+            group.stop = group.stop.min(now);
+        }
+        self.end_endless(now);
+    }
+
+    /// Ends what goes on until the stop of its group, where that has come.
+    pub fn end_endless(&mut self, now: Nanos) {
+        for key in 0..self.sessions.len() {
+            let Some(session) = self.sessions.get(key) else { continue };
+            let group = self.group_of.get(usize::from(session.side));
+            let group = group.and_then(|&group| self.groups.get(usize::from(group)));
+            let is_over = group.is_some_and(|group| group.stop <= now);
+            if is_over && matches!(session.wait, Wait::Unlimited | Wait::Stop) {
+                self.go_on(now, SessionKey(key as u32));
+            }
+        }
+    }
+
+    /// When the next group stops after `now`.
+    pub fn next_stop(&self, now: Nanos) -> Option<Nanos> {
+        self.groups.iter().map(|group| group.stop).filter(|stop| *stop > now).min()
+    }
+
+    /// The run is over: all sessions that are open are closed in order, and counted as unfinished.
+    pub fn close_all(&mut self, now: Nanos) {
+        self.stop_starts(now);
+        for key in 0..self.sessions.len() {
+            let Some(session) = self.sessions.get_mut(key) else { continue };
+            if session.side == NO_SIDE {
+                continue;
+            }
+            session.fate.get_or_insert(Fate::Unfinished);
+            session.out.cut();
+            session.wait = Wait::End;
+            match session.connection {
+                Some(connection) if session.established => {
+                    if !std::mem::replace(&mut session.finished, true) {
+                        self.actions.push_back(Action::Finish(connection));
+                    }
+                    self.actions.push_back(Action::Receive(connection));
+                }
+                Some(connection) => self.actions.push_back(Action::Abort(connection)),
+                None => {}
+            }
+        }
+    }
+
+    /// All that are still open are given up with RST.
+    pub fn abort_all(&mut self) {
+        for session in &mut self.sessions {
+            if session.side != NO_SIDE {
+                session.fate.get_or_insert(Fate::Unfinished);
+                self.actions.extend(session.connection.map(Action::Abort));
+            }
+        }
+    }
+}

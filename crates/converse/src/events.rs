@@ -1,0 +1,254 @@
+//! What a stack tells of sessions, and what follows.
+
+use std::net::SocketAddr;
+
+use wirebeat_meter::session::SessionTime;
+use wirebeat_units::Nanos;
+
+use crate::conversations::Conversations;
+use crate::session::{End, Fate, Protocol, Session, Side, Wait};
+use crate::stack::{Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey};
+
+/// How many bytes a session without a protocol takes at a time.
+const ROOM: usize = 1 << 20;
+/// How many bytes a server of HTTP reads while it owes no response, and how many are kept to be sent back.
+pub(crate) const KEPT: usize = 64 << 10;
+
+impl Programs for Conversations {
+    fn accepted(
+        &mut self,
+        now: Nanos,
+        connection: Connection,
+        ProfileId(group): ProfileId,
+        _remote: SocketAddr,
+    ) -> Option<SessionKey> {
+        let of = self.groups.get(usize::from(group))?;
+        let side = of.server?;
+        let counts = self.sides.get_mut(usize::from(side)).map(|side| &mut side.meter.counts)?;
+        counts.opened += 1;
+        counts.established += 1;
+        let number = counts.opened - 1;
+        let mut session = Session::new(side, number, now, now);
+        session.connection = Some(connection);
+        session.established = true;
+        let key = self.insert(session);
+        if let Some(side) = self.sides.get_mut(usize::from(side)) {
+            side.meter.note_open();
+        }
+        self.go_on(now, key);
+        Some(key)
+    }
+
+    fn opening(&mut self, key: SessionKey, connection: Connection) {
+        if let Some(session) = self.session(key) {
+            session.connection = Some(connection);
+        }
+    }
+
+    fn established(&mut self, now: Nanos, key: SessionKey, connection: Connection) {
+        let Some((session, side)) = self.both(key) else { return };
+        session.connection = Some(connection);
+        session.established = true;
+        session.active = now;
+        side.meter.counts.established += 1;
+        side.meter.took(SessionTime::Connect, session.planned, session.started, now);
+        self.go_on(now, key);
+    }
+
+    fn payload<'a>(&'a mut self, key: SessionKey, offset: u64, scratch: &'a mut [u8]) -> &'a [u8] {
+        let Some((session, side)) = self.both(key) else { return &[] };
+        let Session { out, protocol, .. } = session;
+        let echo = match protocol {
+            Protocol::Echo(kept) => &kept[..],
+            _ => &[],
+        };
+        out.payload(&side.script, echo, offset, scratch)
+    }
+
+    fn taken(&mut self, now: Nanos, key: SessionKey, offset: u64) {
+        let Some((session, side)) = self.both(key) else { return };
+        let more = session.out.take(offset);
+        if more == 0 {
+            return;
+        }
+        session.active = now;
+        side.meter.counts.sent_bytes += more;
+        if let Protocol::Echo(kept) = &mut session.protocol {
+            let full = kept.len() >= KEPT;
+            kept.drain(..(more as usize).min(kept.len()));
+            if full && let Some(connection) = session.connection {
+                self.actions.push_back(Action::Receive(connection));
+            }
+        }
+        self.room_again(now, key);
+    }
+
+    fn room(&self, SessionKey(key): SessionKey) -> usize {
+        let Some(session) = self.sessions.get(key as usize) else { return 0 };
+        let keeps = self.sides.get(usize::from(session.side)).is_some_and(|side| side.keeps);
+        match &session.protocol {
+            Protocol::None if keeps && session.fate.is_none() && session.wait != Wait::End => {
+                KEPT.saturating_sub(session.early.len())
+            }
+            Protocol::None | Protocol::HttpClient(_) => ROOM,
+            Protocol::Echo(kept) => KEPT.saturating_sub(kept.len()),
+            Protocol::HttpServer(http) if http.pending.is_empty() => KEPT,
+            Protocol::HttpServer(_) if session.fate.is_some() => ROOM,
+            Protocol::HttpServer(_) => 0,
+            Protocol::Text(_) => KEPT,
+        }
+    }
+
+    fn received(&mut self, now: Nanos, key: SessionKey, bytes: &[u8]) {
+        let Some((session, side)) = self.both(key) else { return };
+        session.active = now;
+        side.meter.counts.delivered_bytes += bytes.len() as u64;
+        if session.fate.is_some() {
+            return;
+        }
+        first_byte(session, side, now);
+        match &session.protocol {
+            Protocol::None => self.received_data(now, key, bytes),
+            Protocol::HttpClient(_) => self.received_response(now, key, bytes),
+            Protocol::HttpServer(_) => self.received_request(now, key, bytes),
+            Protocol::Echo(_) => self.received_echo(key, bytes),
+            Protocol::Text(_) => self.received_text(now, key, bytes),
+        }
+    }
+
+    fn peer_closed(&mut self, now: Nanos, key: SessionKey) {
+        let Some(session) = self.session(key) else { return };
+        session.peer_closed = true;
+        session.active = now;
+        if session.fate.is_some() {
+            return;
+        }
+        match session.wait {
+            Wait::Data(_) | Wait::Text(_) => self.give_up(now, key, Fate::ClosedEarly),
+            Wait::Protocol => self.peer_closed_protocol(now, key),
+            Wait::PeerClose | Wait::Unlimited => self.go_on(now, key),
+            // what is left to do needs nothing of the peer, or will see that it is gone
+            Wait::Nothing | Wait::Connect | Wait::Room | Wait::Time | Wait::Stop | Wait::End => {}
+        }
+    }
+
+    fn ended(&mut self, now: Nanos, key: SessionKey, reason: Reason, stats: ConnectionStats) {
+        let Some((session, side)) = self.both(key) else { return };
+        let said_all = session.wait == Wait::End;
+        let counts = &mut side.meter.counts;
+        let count = match (session.fate, reason) {
+            // the run ended while it was still being opened, or what it waited for was there
+            (Some(Fate::Done), _) => &mut counts.in_order,
+            (Some(Fate::ClosedEarly), _) => &mut counts.closed_early,
+            (Some(Fate::Malformed), _) => &mut counts.malformed,
+            (Some(Fate::TimedOut), _) => &mut counts.timed_out,
+            (Some(Fate::Abandoned), _) => &mut counts.abandoned,
+            (Some(Fate::Unfinished), _) => &mut counts.unfinished,
+            (None, Reason::InOrder) if said_all => &mut counts.in_order,
+            (None, Reason::InOrder) => &mut counts.closed_early,
+            (None, Reason::Refused) => &mut counts.refused,
+            (None, Reason::TimedOut) => &mut counts.timed_out,
+            (None, Reason::Reset) => &mut counts.reset,
+            (None, Reason::Unreachable) => &mut counts.unreachable,
+            (None, Reason::Failed(_)) => &mut counts.failed_here,
+            (None, Reason::Aborted) => &mut counts.abandoned,
+        };
+        *count += 1;
+        let in_order = matches!((session.fate, reason), (None, Reason::InOrder) if said_all)
+            || session.fate == Some(Fate::Done);
+        if in_order && side.end == End::Client {
+            side.meter.took(SessionTime::Session, session.planned, session.started, now);
+        }
+        side.meter.counts.acked_bytes += stats.acked;
+        side.meter.counts.data_segments += stats.data_segments;
+        side.meter.counts.retransmitted_segments += stats.retransmitted;
+        if let Some(rtt) = stats.rtt {
+            side.meter.rtt(rtt);
+        }
+        self.remove(now, key, in_order);
+    }
+}
+
+/// The first byte since a request began.
+pub(crate) fn first_byte(session: &mut Session, side: &mut Side, now: Nanos) {
+    if session.in_request && !std::mem::replace(&mut session.first_byte, true) {
+        let (planned, actual) = session.request;
+        side.meter.took(SessionTime::FirstByte, planned, actual, now);
+    }
+}
+
+impl Conversations {
+    /// The session `key`.
+    pub(crate) fn session(&mut self, SessionKey(key): SessionKey) -> Option<&mut Session> {
+        self.sessions.get_mut(key as usize).filter(|session| session.side != u16::MAX)
+    }
+
+    /// The session `key`, and its side.
+    pub(crate) fn both(
+        &mut self,
+        SessionKey(key): SessionKey,
+    ) -> Option<(&mut Session, &mut Side)> {
+        let session = self.sessions.get_mut(key as usize)?;
+        let side = self.sides.get_mut(usize::from(session.side))?;
+        Some((session, side))
+    }
+
+    /// The session failed in this way: it is given up.
+    pub(crate) fn give_up(&mut self, now: Nanos, key: SessionKey, fate: Fate) {
+        let Some(session) = self.session(key) else { return };
+        if session.fate.is_some() {
+            return;
+        }
+        session.fate = Some(fate);
+        session.wait = Wait::End;
+        session.out.cut();
+        let action = match session.connection {
+            // a peer that went in order is left in order
+            Some(connection) if session.peer_closed && session.out.is_taken() => {
+                session.finished = true;
+                Action::Finish(connection)
+            }
+            Some(connection) => Action::Abort(connection),
+            None => return,
+        };
+        self.actions.push_back(action);
+        let timeout = self.timeout(key);
+        self.set_alarm(key, now.saturating_add(timeout));
+    }
+
+    /// How long the session waits for its peer.
+    pub(crate) fn timeout(&self, SessionKey(key): SessionKey) -> Nanos {
+        let session = self.sessions.get(key as usize);
+        let group = session.and_then(|session| self.group_of.get(usize::from(session.side)));
+        let group = group.and_then(|&group| self.groups.get(usize::from(group)));
+        group.map_or(Nanos::MAX, |group| group.plan.timeout)
+    }
+
+    /// Its alarm rings: a time that it waited for, or the end of its patience.
+    pub(crate) fn alarm(&mut self, now: Nanos, key: SessionKey) {
+        let timeout = self.timeout(key);
+        let Some(session) = self.session(key) else { return };
+        match session.wait {
+            Wait::Time => return self.go_on(now, key),
+            Wait::Stop | Wait::Nothing => return,
+            _ => {}
+        }
+        let patience = session.active.saturating_add(timeout);
+        if patience > now {
+            return self.set_alarm(key, patience);
+        }
+        let (fate, connection) = (session.fate, session.connection);
+        if session.wait == Wait::Protocol && session.protocol.is_idle() {
+            // a server leaves a connection on which nothing happens, as servers do
+            session.protocol = Protocol::None;
+            return self.go_on(now, key);
+        }
+        if session.wait == Wait::End && fate.is_some() {
+            self.actions.extend(connection.map(Action::Abort));
+            return self.set_alarm(key, now.saturating_add(timeout));
+        }
+        session.fate = Some(Fate::TimedOut);
+        session.wait = Wait::End;
+        self.actions.extend(connection.map(Action::Abort));
+    }
+}

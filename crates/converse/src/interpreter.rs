@@ -1,0 +1,478 @@
+//! Runs the ops of a session until it waits for something.
+
+use wirebeat_meter::session::SessionTime;
+use wirebeat_traffic::program::script::{Op, Receive};
+use wirebeat_units::Nanos;
+
+use crate::conversations::Conversations;
+use crate::events::{KEPT, first_byte};
+use crate::outgoing::{PREFIX, generated};
+use crate::session::{DataWait, End, Fate, Protocol, Session, Side, Wait};
+use crate::stack::{Action, SessionKey};
+
+/// What an op did.
+enum Outcome {
+    /// The next one follows.
+    Next,
+    /// This one.
+    Jump(u16),
+    /// It waits.
+    Wait(Wait),
+    /// It waits until a time.
+    Until(Nanos),
+}
+
+/// How many ops of a session run before others have their turn: more than any program has without waiting.
+const OPS_MAX: u32 = 100_000;
+
+impl Conversations {
+    /// What the session waited for is there: its ops go on.
+    pub(crate) fn go_on(&mut self, now: Nanos, key: SessionKey) {
+        let Some((session, side)) = self.both(key) else { return };
+        if session.fate.is_some() {
+            return;
+        }
+        match session.wait {
+            Wait::Nothing | Wait::Connect | Wait::Room => {}
+            // the time between two requests of HTTP is over, not HTTP itself
+            Wait::Time if matches!(session.protocol, Protocol::HttpClient(_)) => {}
+            Wait::Unlimited => {
+                let bytes = session.out.cut();
+                side.meter.counts.offered_bytes += bytes;
+                session.pc += 1;
+            }
+            Wait::End => return,
+            _ => session.pc += 1,
+        }
+        session.wait = Wait::Nothing;
+        self.run(now, key);
+    }
+
+    /// Runs ops from where the session stands.
+    pub(crate) fn run(&mut self, now: Nanos, key: SessionKey) {
+        for _ in 0..OPS_MAX {
+            let Some((session, side)) = self.both(key) else { return };
+            let Some(op) = side.script.ops.get(usize::from(session.pc)).cloned() else {
+                return self.said_all(now, key);
+            };
+            let outcome = match op {
+                Op::Send(message) => match self.queue_message(now, key, message) {
+                    true => Outcome::Next,
+                    false => return,
+                },
+                Op::HttpClient(_) => {
+                    if !matches!(session.protocol, Protocol::HttpClient(_)) {
+                        session.protocol = Protocol::HttpClient(Box::default());
+                    }
+                    session.wait = Wait::Protocol;
+                    self.keep_patience(now, key);
+                    return self.send_requests(now, key);
+                }
+                Op::HttpServer(_) => {
+                    session.protocol = Protocol::HttpServer(Box::default());
+                    Outcome::Wait(Wait::Protocol)
+                }
+                Op::Echo => {
+                    session.protocol = Protocol::Echo(Vec::new());
+                    Outcome::Wait(Wait::Protocol)
+                }
+                Op::Reset => {
+                    session.fate = Some(Fate::Done);
+                    session.wait = Wait::End;
+                    let connection = session.connection;
+                    self.actions.extend(connection.map(Action::Abort));
+                    return;
+                }
+                Op::Shutdown => {
+                    if !std::mem::replace(&mut session.finished, true) {
+                        let connection = session.connection;
+                        self.actions.extend(connection.map(Action::Finish));
+                    }
+                    Outcome::Next
+                }
+                Op::UntilStop => {
+                    let group = self.group_of(key);
+                    match group
+                        .is_some_and(|group| self.groups.get(group).is_some_and(|g| g.stop <= now))
+                    {
+                        true => Outcome::Next,
+                        false => Outcome::Wait(Wait::Stop),
+                    }
+                }
+                op => simple(&op, session, side, now),
+            };
+            let Some(session) = self.session(key) else { return };
+            match outcome {
+                Outcome::Next => session.pc += 1,
+                Outcome::Jump(to) => session.pc = to,
+                Outcome::Wait(wait) => {
+                    session.wait = wait;
+                    self.keep_patience(now, key);
+                    return self.take_early(now, key);
+                }
+                Outcome::Until(at) => {
+                    session.wait = Wait::Time;
+                    return self.set_alarm(key, at);
+                }
+            }
+        }
+        self.give_up(now, key, Fate::Abandoned);
+    }
+
+    /// What came before it was asked for.
+    fn take_early(&mut self, now: Nanos, key: SessionKey) {
+        let Some(session) = self.session(key) else { return };
+        if !matches!(session.wait, Wait::Data(_) | Wait::Text(_)) {
+            return;
+        }
+        let (early, peer_closed) = (std::mem::take(&mut session.early), session.peer_closed);
+        if !early.is_empty() {
+            let connection = session.connection.filter(|_| early.len() >= KEPT);
+            self.actions.extend(connection.map(Action::Receive));
+            self.received_anew(now, key, &early);
+        }
+        let Some(session) = self.session(key) else { return };
+        if peer_closed
+            && session.early.is_empty()
+            && matches!(session.wait, Wait::Data(_) | Wait::Text(_))
+        {
+            self.give_up(now, key, Fate::ClosedEarly);
+        }
+    }
+
+    /// Bytes that were kept, as if they came now.
+    fn received_anew(&mut self, now: Nanos, key: SessionKey, bytes: &[u8]) {
+        match self.session(key).map(|session| &session.protocol) {
+            Some(Protocol::Text(_)) => self.received_text(now, key, bytes),
+            Some(Protocol::None) => self.take_bytes(now, key, bytes),
+            _ => {}
+        }
+    }
+
+    fn group_of(&self, SessionKey(key): SessionKey) -> Option<usize> {
+        let session = self.sessions.get(key as usize)?;
+        self.group_of.get(usize::from(session.side)).map(|&group| usize::from(group))
+    }
+
+    /// The peer has some time from now on.
+    pub(crate) fn keep_patience(&mut self, now: Nanos, key: SessionKey) {
+        let timeout = self.timeout(key);
+        if let Some(session) = self.session(key) {
+            session.active = now;
+            let waits_for_us = matches!(session.wait, Wait::Stop);
+            // a server of a protocol, and one whose peer sends when it likes, waits as long as the peer stays
+            if !waits_for_us {
+                self.set_alarm(key, now.saturating_add(timeout));
+            }
+        }
+    }
+
+    /// Sends message number `message`. `false`: it waits, for room or for the end of a message without one.
+    fn queue_message(&mut self, now: Nanos, key: SessionKey, message: u16) -> bool {
+        let Some((session, side)) = self.both(key) else { return false };
+        if !session.out.has_room() {
+            session.wait = Wait::Room;
+            self.keep_patience(now, key);
+            return false;
+        }
+        let n = session.draw();
+        side.meter.counts.offered_bytes += session.out.add(&side.script, message, n);
+        let (endless, peer_closed) = (session.out.is_unlimited(), session.peer_closed);
+        let connection = session.connection;
+        self.actions.extend(connection.map(Action::Send));
+        if !endless {
+            return true;
+        }
+        let group = self.group_of(key).and_then(|group| self.groups.get(group));
+        let over = peer_closed || group.is_some_and(|group| group.stop <= now);
+        let Some(session) = self.session(key) else { return false };
+        if over {
+            session.out.cut();
+            return true;
+        }
+        session.wait = Wait::Unlimited;
+        self.keep_patience(now, key);
+        false
+    }
+
+    /// The stack has taken some of what a session sends.
+    pub(crate) fn room_again(&mut self, now: Nanos, key: SessionKey) {
+        let Some(session) = self.session(key) else { return };
+        match session.wait {
+            Wait::Room if session.out.has_room() => self.go_on(now, key),
+            Wait::Protocol if session.out.has_room() => match &session.protocol {
+                Protocol::HttpClient(_) => self.send_requests(now, key),
+                Protocol::HttpServer(_) => self.send_responses(now, key),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// The ops are at their end: the session is held as long as it is to be, and closed.
+    fn said_all(&mut self, now: Nanos, key: SessionKey) {
+        let Some((session, side)) = self.both(key) else { return };
+        let (started, number, is_client) =
+            (session.started, session.number, side.end == End::Client);
+        let ops = side.script.ops.len() as u16;
+        let first = session.pc == ops;
+        let group = self.group_of(key).and_then(|group| self.groups.get(group));
+        let hold = group.filter(|_| is_client).and_then(|group| group.plan.hold.as_ref());
+        let until = hold.map(|law| started.saturating_add(law.get(number)));
+        let resets = is_client && group.is_some_and(|group| group.plan.tcp.reset);
+        let Some(session) = self.session(key) else { return };
+        if let Some(until) = until.filter(|until| first && *until > now && !session.peer_closed) {
+            session.wait = Wait::Time;
+            return self.set_alarm(key, until);
+        }
+        session.wait = Wait::End;
+        let connection = session.connection;
+        if resets {
+            session.fate = Some(Fate::Done);
+            self.actions.extend(connection.map(Action::Abort));
+            return;
+        }
+        if !std::mem::replace(&mut session.finished, true) {
+            self.actions.extend(connection.map(Action::Finish));
+        }
+        self.actions.extend(connection.map(Action::Receive));
+        self.keep_patience(now, key);
+    }
+
+    /// Data without a protocol.
+    pub(crate) fn received_data(&mut self, now: Nanos, key: SessionKey, bytes: &[u8]) {
+        let Some((session, side)) = self.both(key) else { return };
+        if side.verifies_stream {
+            verify(side, session.received, bytes);
+        }
+        session.received = session.received.saturating_add(bytes.len() as u64);
+        self.take_bytes(now, key, bytes);
+    }
+
+    /// Hands bytes to what waits for data; what is too early for that is noted, or kept.
+    fn take_bytes(&mut self, now: Nanos, key: SessionKey, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let Some((session, side)) = self.both(key) else { return };
+            let Wait::Data(mut wait) = session.wait else {
+                if let Protocol::Text(_) = session.protocol {
+                    return self.received_text(now, key, bytes);
+                }
+                match side.keeps {
+                    true => session.early.extend_from_slice(bytes),
+                    false => session.pending = session.pending.saturating_add(bytes.len() as u64),
+                }
+                return;
+            };
+            let taken = take_data(&mut wait, side, bytes);
+            session.wait = Wait::Data(wait);
+            bytes = bytes.get(taken..).unwrap_or_default();
+            if wait.left > 0 {
+                continue;
+            }
+            if wait.damaged {
+                side.meter.counts.damaged += 1;
+            }
+            self.go_on(now, key);
+        }
+    }
+
+    /// Data that is sent back.
+    pub(crate) fn received_echo(&mut self, key: SessionKey, bytes: &[u8]) {
+        let Some((session, side)) = self.both(key) else { return };
+        let Protocol::Echo(kept) = &mut session.protocol else { return };
+        kept.extend_from_slice(bytes);
+        session.out.add_echo(bytes.len() as u64);
+        side.meter.counts.offered_bytes += bytes.len() as u64;
+        let connection = session.connection;
+        self.actions.extend(connection.map(Action::Send));
+    }
+
+    /// Data in which a text is looked for.
+    pub(crate) fn received_text(&mut self, now: Nanos, key: SessionKey, bytes: &[u8]) {
+        let Some((session, side)) = self.both(key) else { return };
+        let (Wait::Text(number), Protocol::Text(kept)) = (session.wait, &mut session.protocol)
+        else {
+            return;
+        };
+        let Some(text) = side.script.texts.get(usize::from(number)) else { return };
+        kept.extend_from_slice(bytes);
+        let found = kept.windows(text.len().max(1)).position(|window| window == &text[..]);
+        let Some(at) = found else {
+            // only the beginning of the text can still become one
+            let gone = kept.len().saturating_sub(text.len().saturating_sub(1));
+            kept.drain(..gone);
+            return;
+        };
+        let rest = kept.split_off((at + text.len()).min(kept.len()));
+        session.protocol = Protocol::None;
+        self.go_on(now, key);
+        if !rest.is_empty() {
+            self.received_anew(now, key, &rest);
+        }
+    }
+
+    /// The peer closed its side within a protocol.
+    pub(crate) fn peer_closed_protocol(&mut self, now: Nanos, key: SessionKey) {
+        let Some(session) = self.session(key) else { return };
+        match &session.protocol {
+            Protocol::HttpClient(_) => self.response_ended_by_close(now, key),
+            Protocol::HttpServer(_) => self.request_ended_by_close(now, key),
+            _ => self.go_on(now, key),
+        }
+    }
+}
+
+/// An op that needs the session and its side alone.
+fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcome {
+    match op {
+        Op::Receive(index) => {
+            let Some(receive) = side.script.lengths.get(usize::from(*index)) else {
+                return Outcome::Next;
+            };
+            let mut wait = DataWait { left: 0, got: 0, prefix: [0; 8], damaged: false };
+            wait.left = match receive {
+                Receive::Bytes(bytes) => *bytes,
+                Receive::Prefixed => u64::MAX,
+                // what was sent last
+                Receive::Back(_) => session.out.end().saturating_sub(session.received_back()),
+            };
+            // what came before it was asked for counts
+            if wait.left < u64::MAX {
+                let early = session.pending.min(wait.left);
+                (wait.left, wait.got) = (wait.left - early, early);
+                session.pending -= early;
+            }
+            if wait.left > 0 { Outcome::Wait(Wait::Data(wait)) } else { Outcome::Next }
+        }
+        Op::ReceiveText(text) => {
+            session.protocol = Protocol::Text(Vec::new());
+            Outcome::Wait(Wait::Text(*text))
+        }
+        Op::Request => {
+            side.meter.counts.requests += 1;
+            session.request = (session.planned_request(now), now);
+            (session.in_request, session.first_byte) = (true, false);
+            Outcome::Next
+        }
+        Op::Response => {
+            if session.in_request {
+                first_byte(session, side, now);
+                let (planned, actual) = session.request;
+                side.meter.counts.responses += 1;
+                side.meter.took(SessionTime::Response, planned, actual, now);
+                session.in_request = false;
+            }
+            session.pace = Some(now);
+            Outcome::Next
+        }
+        Op::Think(index) => match side.script.times.get(usize::from(*index)) {
+            Some(law) => {
+                let n = session.draw();
+                let until = now.saturating_add(law.get(n));
+                session.pace = Some(until);
+                Outcome::Until(until)
+            }
+            None => Outcome::Next,
+        },
+        Op::Pace(index) => match side.script.times.get(usize::from(*index)) {
+            Some(law) => {
+                let n = session.draw();
+                // from plan to plan, so that a late message delays none of those after it
+                let at = session.request.0.saturating_add(law.get(n));
+                session.pace = Some(at);
+                if at > now { Outcome::Until(at) } else { Outcome::Next }
+            }
+            None => Outcome::Next,
+        },
+        Op::Start(timer) => {
+            let index = usize::from(*timer);
+            if session.timers.len() <= index {
+                session.timers.resize(index + 1, now);
+            }
+            if let Some(place) = session.timers.get_mut(index) {
+                *place = now;
+            }
+            Outcome::Next
+        }
+        Op::Stop(timer) => {
+            let index = usize::from(*timer);
+            if let Some(&from) = session.timers.get(index) {
+                side.meter.timer(index, from, now);
+            }
+            Outcome::Next
+        }
+        Op::Repeat { register, times, to } => {
+            let Some(count) = session.registers.get_mut(usize::from(*register)) else {
+                return Outcome::Next;
+            };
+            *count += 1;
+            if *count < *times {
+                return Outcome::Jump(*to);
+            }
+            *count = 0;
+            Outcome::Next
+        }
+        Op::WaitClose if session.peer_closed => Outcome::Next,
+        Op::WaitClose => Outcome::Wait(Wait::PeerClose),
+        // those that need more were done
+        _ => Outcome::Next,
+    }
+}
+
+impl Session {
+    /// Bytes that were received and belong to messages before the last one that is sent back.
+    fn received_back(&self) -> u64 {
+        self.received.saturating_sub(self.pending)
+    }
+}
+
+/// Takes what belongs to `wait` from the beginning of `bytes`; says how many bytes those are.
+fn take_data(wait: &mut DataWait, side: &mut Side, bytes: &[u8]) -> usize {
+    if wait.left == u64::MAX {
+        // the length of the message comes first
+        let at = wait.got as usize;
+        let missing = (PREFIX as usize).saturating_sub(at);
+        let taken = missing.min(bytes.len());
+        if let (Some(to), Some(from)) = (wait.prefix.get_mut(at..at + taken), bytes.get(..taken)) {
+            to.copy_from_slice(from);
+        }
+        wait.got += taken as u64;
+        if wait.got == PREFIX {
+            let length = u64::from_be_bytes(wait.prefix);
+            // a length below its own is none
+            wait.left = length.saturating_sub(PREFIX).min(u64::MAX - 1);
+        }
+        return taken;
+    }
+    let taken = usize::try_from(wait.left).unwrap_or(usize::MAX).min(bytes.len());
+    let bytes = bytes.get(..taken).unwrap_or_default();
+    if side.verifies {
+        wait.damaged |= !is_generated(side, wait.got, bytes);
+    }
+    wait.got += taken as u64;
+    wait.left -= taken as u64;
+    taken
+}
+
+/// Compares a piece of a stream of generated data.
+fn verify(side: &mut Side, at: u64, bytes: &[u8]) {
+    if !is_generated(side, at, bytes) {
+        side.meter.counts.damaged += 1;
+    }
+}
+
+/// Whether `bytes` are the generated data from byte `at` of a message on; counts what was compared.
+pub(crate) fn is_generated(side: &mut Side, mut at: u64, mut bytes: &[u8]) -> bool {
+    side.meter.counts.verified_bytes += bytes.len() as u64;
+    while !bytes.is_empty() {
+        let should = generated(&side.script, at);
+        let len = should.len().min(bytes.len()).max(1);
+        let (now, later) = bytes.split_at(len.min(bytes.len()));
+        if should.get(..now.len()) != Some(now) {
+            return false;
+        }
+        bytes = later;
+        at = at.saturating_add(now.len() as u64);
+    }
+    true
+}

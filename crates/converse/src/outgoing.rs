@@ -1,0 +1,423 @@
+//! What a session sends: messages one behind the other in its stream, each byte a function of its offset.
+//!
+//! A session keeps of each message that is not taken yet where it begins and how long it is, and nothing of its bytes: they are
+//! made again when the stack asks for the same offset again. What is echoed is kept, because nobody else knows it.
+
+use wirebeat_traffic::program::script::{Body, CHUNK, LengthLaw, Message, PATTERN_LEN, Script};
+
+/// How many messages of a session may wait to be taken.
+pub(crate) const PIECES: usize = 4;
+
+/// The decimal digits of the longest length.
+const LENGTH_DIGITS: usize = 20;
+/// Bytes of the length before a message whose length is drawn.
+pub(crate) const PREFIX: u64 = 8;
+/// What follows the last chunk (RFC 9112 §7.1).
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// A message in the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Piece {
+    /// Where it begins.
+    begin: u64,
+    /// Bytes on the stream; `u64::MAX` for one without an end.
+    len: u64,
+    /// Bytes of its data.
+    data: u64,
+    /// Which message of the script; [`ECHO`] for what is sent back.
+    message: u16,
+}
+
+/// The message number of what is sent back.
+const ECHO: u16 = u16::MAX;
+
+/// What a session sends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outgoing {
+    pieces: [Piece; PIECES],
+    count: usize,
+    /// Where the next message begins.
+    end: u64,
+    /// Up to where the stack has taken it.
+    taken: u64,
+    /// Up to where it was given.
+    given: u64,
+}
+
+/// How long a message of this script is: its data, and all of it.
+fn lengths(message: &Message, n: u64) -> (u64, u64) {
+    let head = message.head.len() as u64;
+    let of = |law: &LengthLaw| law.get(n);
+    match &message.body {
+        // a response to HEAD says the length of what it leaves out
+        Body::None => (0, head),
+        Body::Generated(law) => {
+            let data = of(law);
+            (data, head.saturating_add(data))
+        }
+        Body::Prefixed(law) => {
+            let data = of(law).max(PREFIX);
+            (data, head.saturating_add(data))
+        }
+        Body::Chunked(law) => {
+            let data = of(law);
+            (data, head.saturating_add(chunked_len(data)))
+        }
+        Body::Unlimited => (u64::MAX, u64::MAX),
+    }
+}
+
+impl Outgoing {
+    /// Whether another message can be added.
+    pub(crate) fn has_room(&self) -> bool {
+        self.count < PIECES && self.end < u64::MAX
+    }
+
+    /// Whether everything was taken.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken == self.end
+    }
+
+    /// Where the stream ends by now.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether it has no end yet.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.end == u64::MAX
+    }
+
+    /// Adds message number `message`, drawn as number `n`; gives how many bytes that is on the stream (0 for one without an end).
+    /// There is room.
+    pub(crate) fn add(&mut self, script: &Script, message: u16, n: u64) -> u64 {
+        let Some(of) = script.messages.get(usize::from(message)) else { return 0 };
+        let (data, len) = lengths(of, n);
+        self.push(Piece { begin: self.end, len, data, message });
+        if len == u64::MAX { 0 } else { len }
+    }
+
+    /// Adds `len` bytes that are sent back.
+    pub(crate) fn add_echo(&mut self, len: u64) {
+        if let Some(last) = self.count.checked_sub(1).and_then(|last| self.pieces.get_mut(last))
+            && last.message == ECHO
+        {
+            last.len += len;
+            self.end = self.end.saturating_add(len);
+            return;
+        }
+        self.push(Piece { begin: self.end, len, data: len, message: ECHO });
+    }
+
+    fn push(&mut self, piece: Piece) {
+        if let Some(place) = self.pieces.get_mut(self.count).filter(|_| piece.len > 0) {
+            *place = piece;
+            self.count += 1;
+            self.end = piece.begin.saturating_add(piece.len);
+        }
+    }
+
+    /// The data of a message without an end ends with what was given by now. Returns how many bytes of it that makes.
+    pub(crate) fn cut(&mut self) -> u64 {
+        if !self.is_unlimited() {
+            return 0;
+        }
+        let end = self.given.max(self.taken);
+        let last = self.count.checked_sub(1).and_then(|last| self.pieces.get_mut(last));
+        let len = last.map_or(0, |piece| {
+            piece.len = end.saturating_sub(piece.begin);
+            piece.data = piece.len;
+            piece.len
+        });
+        self.end = end;
+        if len == 0 {
+            self.count = self.count.saturating_sub(1);
+        }
+        len
+    }
+
+    /// Everything before `offset` is not asked for again. Returns how many bytes that is more than before.
+    pub(crate) fn take(&mut self, offset: u64) -> u64 {
+        let more = offset.min(self.end).saturating_sub(self.taken);
+        self.taken = self.taken.saturating_add(more);
+        let taken = self.taken;
+        let done = self.pieces.iter().take(self.count);
+        let done = done.take_while(|piece| piece.begin.saturating_add(piece.len) <= taken).count();
+        // what is sent back grows: it is not done before something follows it
+        let done = match self.pieces.get(done.wrapping_sub(1)) {
+            Some(piece) if piece.message == ECHO && done == self.count => done - 1,
+            _ => done,
+        };
+        self.pieces.copy_within(done..self.count, 0);
+        self.count -= done;
+        if self.count == 1
+            && let Some(piece) = self.pieces.first_mut().filter(|piece| piece.message == ECHO)
+        {
+            let gone = taken.saturating_sub(piece.begin).min(piece.len);
+            piece.begin += gone;
+            piece.len -= gone;
+            piece.data = piece.len;
+            if piece.len == 0 {
+                self.count = 0;
+            }
+        }
+        more
+    }
+
+    /// The bytes from `offset` on that lie together, at most to the end of their message; made in `scratch` where they do not lie
+    /// anywhere. `echo` are those that are sent back and not taken yet.
+    pub(crate) fn payload<'a>(
+        &mut self,
+        script: &'a Script,
+        echo: &'a [u8],
+        offset: u64,
+        scratch: &'a mut [u8],
+    ) -> &'a [u8] {
+        let pieces = self.pieces.iter().take(self.count);
+        let within =
+            |piece: &&Piece| (piece.begin..piece.begin.saturating_add(piece.len)).contains(&offset);
+        let Some(piece) = pieces.rev().find(within) else { return &[] };
+        let at = offset - piece.begin;
+        let left = piece.len.saturating_sub(at);
+        let bytes = match script.messages.get(usize::from(piece.message)) {
+            Some(message) => of_message(message, script, piece.data, at, scratch),
+            None => echo.get(at as usize..).unwrap_or_default(),
+        };
+        let len = (bytes.len() as u64).min(left);
+        let bytes = bytes.get(..len as usize).unwrap_or_default();
+        self.given = self.given.max(offset.saturating_add(len));
+        bytes
+    }
+}
+
+/// Bytes of a message from `at` on.
+fn of_message<'a>(
+    message: &'a Message,
+    script: &'a Script,
+    data: u64,
+    at: u64,
+    scratch: &'a mut [u8],
+) -> &'a [u8] {
+    let head = &message.head[..];
+    if let Some(rest) =
+        usize::try_from(at).ok().and_then(|at| head.get(at..)).filter(|r| !r.is_empty())
+    {
+        let Some(length_at) = message.length_at else { return rest };
+        let Some(into) = scratch.get_mut(..head.len()) else { return rest };
+        into.copy_from_slice(head);
+        let digits = format_length(data);
+        if let Some(place) = into.get_mut(length_at..length_at + LENGTH_DIGITS) {
+            place.copy_from_slice(&digits);
+        }
+        return into.get(at as usize..).unwrap_or_default();
+    }
+    let at = at - head.len() as u64;
+    match &message.body {
+        Body::None => &[],
+        Body::Generated(_) | Body::Unlimited => generated(script, at),
+        Body::Prefixed(_) => match usize::try_from(at).ok().filter(|at| *at < PREFIX as usize) {
+            Some(at) => {
+                let Some(into) = scratch.get_mut(..PREFIX as usize) else { return &[] };
+                into.copy_from_slice(&data.to_be_bytes());
+                into.get(at..).unwrap_or_default()
+            }
+            None => generated(script, at),
+        },
+        Body::Chunked(_) => chunked(script, data, at, scratch),
+    }
+}
+
+/// Generated data from byte `at` of a message on.
+pub(crate) fn generated(script: &Script, at: u64) -> &[u8] {
+    let begin = (at % PATTERN_LEN as u64) as usize;
+    script.pattern.get(begin..).unwrap_or_default()
+}
+
+/// A number with as many digits as the longest has.
+fn format_length(mut length: u64) -> [u8; LENGTH_DIGITS] {
+    let mut digits = [b'0'; LENGTH_DIGITS];
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (length % 10) as u8;
+        length /= 10;
+    }
+    digits
+}
+
+/// Bytes that `data` bytes are in chunks.
+fn chunked_len(data: u64) -> u64 {
+    let rest = data % CHUNK;
+    let whole = (data / CHUNK).saturating_mul(CHUNK + line_len(CHUNK) + 2);
+    let rest = if rest > 0 { rest + line_len(rest) + 2 } else { 0 };
+    whole.saturating_add(rest).saturating_add(LAST_CHUNK.len() as u64)
+}
+
+/// Bytes of the line before a chunk of `len` bytes: hexadecimal digits, CR, LF.
+fn line_len(len: u64) -> u64 {
+    let digits = (u64::BITS - len.leading_zeros()).div_ceil(4).max(1);
+    u64::from(digits) + 2
+}
+
+/// Chunked data from byte `at` of its encoding on.
+fn chunked<'a>(script: &'a Script, data: u64, at: u64, scratch: &'a mut [u8]) -> &'a [u8] {
+    let stride = CHUNK + line_len(CHUNK) + 2;
+    let whole = data / CHUNK;
+    let chunk = (at / stride).min(whole);
+    let len = if chunk < whole { CHUNK } else { data % CHUNK };
+    let within = at - chunk * stride;
+    if len == 0 {
+        return usize::try_from(within)
+            .ok()
+            .and_then(|at| LAST_CHUNK.get(at..))
+            .unwrap_or_default();
+    }
+    let line = line_len(len);
+    if within < line {
+        let mut text = [b'0'; 18];
+        let digits = (line - 2) as usize;
+        for (place, digit) in text.iter_mut().take(digits).rev().zip(0..) {
+            let digit = (len >> (4 * digit)) & 0xf;
+            *place = b"0123456789abcdef".get(digit as usize).copied().unwrap_or(b'0');
+        }
+        if let Some(end) = text.get_mut(digits..digits + 2) {
+            end.copy_from_slice(b"\r\n");
+        }
+        let Some(into) = scratch.get_mut(..line as usize) else { return &[] };
+        into.copy_from_slice(text.get(..line as usize).unwrap_or_default());
+        return into.get(within as usize..).unwrap_or_default();
+    }
+    let within = within - line;
+    if within < len {
+        let bytes = generated(script, chunk * CHUNK + within);
+        return bytes.get(..(len - within) as usize).unwrap_or(bytes);
+    }
+    let within = (within - len) as usize;
+    if within < 2 {
+        return b"\r\n".get(within..).unwrap_or_default();
+    }
+    LAST_CHUNK.get(within - 2..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn script(messages: Vec<Message>) -> Script {
+        let pattern: Vec<u8> =
+            (0..PATTERN_LEN + (1 << 16)).map(|k| (k % PATTERN_LEN % 251) as u8).collect();
+        Script {
+            ops: Vec::new(),
+            messages,
+            lengths: Vec::new(),
+            texts: Vec::new(),
+            times: Vec::new(),
+            timers: Vec::new(),
+            pattern: pattern.into(),
+        }
+    }
+
+    fn message(head: &str, body: Body) -> Message {
+        let length_at = head.find("00000000000000000000");
+        Message { head: Arc::from(head.as_bytes()), length_at, body }
+    }
+
+    /// Everything from `offset` on, asked for in pieces of at most `step`.
+    fn all(out: &mut Outgoing, script: &Script, mut offset: u64, step: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut scratch = vec![0; 16 << 10];
+        loop {
+            let piece = out.payload(script, &[], offset, &mut scratch);
+            if piece.is_empty() {
+                return bytes;
+            }
+            let piece = &piece[..piece.len().min(step)];
+            bytes.extend_from_slice(piece);
+            offset += piece.len() as u64;
+        }
+    }
+
+    #[test]
+    fn every_byte_is_the_same_wherever_it_is_asked_from() {
+        let script = script(vec![
+            message("GET /\r\n\r\n", Body::None),
+            message("Length: 00000000000000000000!", Body::Generated(LengthLaw::Fixed(70_000))),
+            message("", Body::Chunked(LengthLaw::Fixed(2 * CHUNK + 10))),
+            message("x", Body::Prefixed(LengthLaw::Fixed(3))),
+        ]);
+        let mut out = Outgoing::default();
+        for n in 0..4 {
+            out.add(&script, n, 0);
+        }
+        assert!(!out.has_room());
+        let whole = all(&mut out, &script, 0, usize::MAX);
+        assert_eq!(whole.len() as u64, out.end());
+        assert!(whole.starts_with(b"GET /\r\n\r\nLength: 00000000000000070000!"));
+        assert!(whole.ends_with(b"x\0\0\0\0\0\0\0\x08"));
+        for offset in [0, 1, 9, 25, 40, 65_000, 70_030, 70_040, 78_250, whole.len() - 9] {
+            for step in [1, 1448, usize::MAX] {
+                let step = if offset < 70_000 { step.max(1000) } else { step };
+                let rest = all(&mut out, &script, offset as u64, step);
+                assert!(rest == whole[offset..], "from {offset} by {step}");
+            }
+        }
+        // chunks decode to what they carry
+        let begin = whole.windows(6).position(|w| w == b"1000\r\n").unwrap();
+        assert_eq!(&whole[begin + 6..begin + 10], [0, 1, 2, 3]);
+        let end = whole.windows(5).position(|w| w == LAST_CHUNK).unwrap();
+        assert_eq!(end - begin, (2 * (CHUNK + 8) + 10 + 5) as usize);
+    }
+
+    #[test]
+    fn what_is_taken_makes_room() {
+        let script = script(vec![message("", Body::Generated(LengthLaw::Fixed(10)))]);
+        let mut out = Outgoing::default();
+        (0..4).for_each(|n| assert_eq!(out.add(&script, 0, n), 10));
+        assert_eq!(out.take(25), 25);
+        assert!(out.has_room());
+        assert_eq!(all(&mut out, &script, 25, usize::MAX).len(), 15);
+        assert_eq!(out.take(25), 0);
+        assert_eq!(out.take(1000), 15);
+        assert!(out.is_taken());
+    }
+
+    #[test]
+    fn data_without_an_end_ends_with_what_was_given() {
+        let script = script(vec![message("", Body::Unlimited)]);
+        let mut out = Outgoing::default();
+        out.add(&script, 0, 0);
+        let mut scratch = [0; 16];
+        let first = out.payload(&script, &[], 0, &mut scratch).len() as u64;
+        out.take(100);
+        assert!(out.is_unlimited());
+        assert_eq!(out.cut(), first);
+        assert_eq!(out.end(), first);
+        assert!(!out.is_taken());
+        out.take(first);
+        assert!(out.is_taken());
+        let mut none = Outgoing::default();
+        none.add(&script, 0, 0);
+        assert_eq!((none.cut(), none.end(), none.is_taken()), (0, 0, true));
+    }
+
+    #[test]
+    fn what_is_sent_back_is_taken_bit_by_bit() {
+        let script = script(Vec::new());
+        let mut out = Outgoing::default();
+        let mut kept = b"hello".to_vec();
+        out.add_echo(5);
+        let mut scratch = [0; 16];
+        assert_eq!(out.payload(&script, &kept, 0, &mut scratch), b"hello");
+        assert_eq!(out.take(2), 2);
+        kept.drain(..2);
+        kept.extend_from_slice(b" you");
+        out.add_echo(4);
+        assert_eq!(out.payload(&script, &kept, 2, &mut scratch), b"llo you");
+        assert_eq!(out.take(9), 7);
+        assert!(out.is_taken());
+        kept.clear();
+        out.add_echo(1);
+        kept.push(b'!');
+        assert_eq!(out.payload(&script, &kept, 9, &mut scratch), b"!");
+    }
+}

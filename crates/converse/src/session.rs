@@ -1,0 +1,245 @@
+//! The state of one session, and of what its end of the group does.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use wirebeat_http::{RequestReader, ResponseReader};
+use wirebeat_meter::session::SessionMeter;
+use wirebeat_traffic::program::script::{REGISTERS, Script};
+use wirebeat_units::Nanos;
+
+use crate::alarms::Alarm;
+use crate::outgoing::Outgoing;
+use crate::stack::Connection;
+
+/// Which end of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The one that opened it.
+    Client,
+    /// The one that accepted it.
+    Server,
+}
+
+/// One end of a group of sessions, on one core.
+#[derive(Debug)]
+pub(crate) struct Side {
+    pub(crate) end: End,
+    pub(crate) script: Arc<Script>,
+    pub(crate) meter: SessionMeter,
+    /// Whether the other end is ours, so that generated data can be compared.
+    pub(crate) verifies: bool,
+    /// Whether all that is received is one stream of generated data.
+    pub(crate) verifies_stream: bool,
+    /// Whether the program looks into what it receives, so that early bytes are kept.
+    pub(crate) keeps: bool,
+}
+
+/// What a session waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Nothing: its ops run.
+    Nothing,
+    /// The connection.
+    Connect,
+    /// Room for a message.
+    Room,
+    /// The end of what is sent without an end.
+    Unlimited,
+    /// Data: which of the script's, how many bytes are left (`u64::MAX`: not known yet), how many there were.
+    Data(DataWait),
+    /// A text, number … .
+    Text(u16),
+    /// HTTP, or data that is sent back: as its own state says.
+    Protocol,
+    /// The time of its alarm.
+    Time,
+    /// That the peer closes its side.
+    PeerClose,
+    /// The group's stop.
+    Stop,
+    /// The end of the connection: everything was said.
+    End,
+}
+
+/// Data that is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DataWait {
+    /// How many bytes are still to come; `u64::MAX`: a length of 8 bytes comes first.
+    pub(crate) left: u64,
+    /// How many came.
+    pub(crate) got: u64,
+    /// The bytes of the length that came.
+    pub(crate) prefix: [u8; 8],
+    /// Whether some were wrong.
+    pub(crate) damaged: bool,
+}
+
+/// How a session ended, where that is not what the stack says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The program did what it had to, and ended with RST as asked.
+    Done,
+    /// The peer closed too early.
+    ClosedEarly,
+    /// The peer sent what is invalid.
+    Malformed,
+    /// The peer did not go on in time.
+    TimedOut,
+    /// The program was given up: data without an end that nobody wants.
+    Abandoned,
+    /// The run ended.
+    Unfinished,
+}
+
+/// The protocol of a session, where it has one.
+#[derive(Debug, Default)]
+pub(crate) enum Protocol {
+    /// None.
+    #[default]
+    None,
+    /// HTTP, the client's side.
+    HttpClient(Box<HttpClientState>),
+    /// HTTP, the server's side.
+    HttpServer(Box<HttpServerState>),
+    /// What is sent back and not taken yet.
+    Echo(Vec<u8>),
+    /// The last bytes before a text that is waited for.
+    Text(Vec<u8>),
+}
+
+impl Protocol {
+    /// Whether it is a server's, and nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        match self {
+            Protocol::HttpServer(http) => {
+                http.pending.is_empty() && http.reader.progress().0 == 0 && http.reader.held() == 0
+            }
+            Protocol::Echo(kept) => kept.is_empty(),
+            _ => false,
+        }
+    }
+}
+
+/// Where the client's side of HTTP stands.
+#[derive(Debug, Default)]
+pub(crate) struct HttpClientState {
+    pub(crate) reader: ResponseReader,
+    /// Requests that were sent, and responses that were received.
+    pub(crate) sent: u32,
+    pub(crate) received: u32,
+    /// When each request that waits for its response was planned and began, the oldest first.
+    pub(crate) begun: VecDeque<(Nanos, Nanos)>,
+    /// Of the response that comes in: its status, bytes of content so far, whether it began, whether content was wrong.
+    pub(crate) status: u16,
+    pub(crate) content: u64,
+    pub(crate) first_byte: bool,
+    pub(crate) damaged: bool,
+    /// Whether the content of a request waits for 100 (Continue).
+    pub(crate) holds_content: bool,
+    /// Whether the connection ends after the response.
+    pub(crate) closes: bool,
+}
+
+/// Where the server's side of HTTP stands.
+#[derive(Debug, Default)]
+pub(crate) struct HttpServerState {
+    pub(crate) reader: RequestReader,
+    /// Messages to send, by their number in the script.
+    pub(crate) pending: VecDeque<u16>,
+    /// Whether the request that comes in is HEAD.
+    pub(crate) head: bool,
+    /// Whether the connection ends after what is pending.
+    pub(crate) closes: bool,
+}
+
+/// A session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// The number of its side; `u16::MAX`: there is no session here.
+    pub(crate) side: u16,
+    pub(crate) pc: u16,
+    pub(crate) wait: Wait,
+    pub(crate) connection: Option<Connection>,
+    /// Its number in its group.
+    pub(crate) number: u64,
+    /// When it was planned to start, and when it did.
+    pub(crate) planned: Nanos,
+    pub(crate) started: Nanos,
+    /// When the request under way was planned, and when it began; whether its first byte came.
+    pub(crate) request: (Nanos, Nanos),
+    pub(crate) in_request: bool,
+    pub(crate) first_byte: bool,
+    /// When the next request is planned; `None` for the first one, which is as late as its session.
+    pub(crate) pace: Option<Nanos>,
+    /// When the peer last did something.
+    pub(crate) active: Nanos,
+    pub(crate) registers: [u32; REGISTERS],
+    /// How many laws were asked so far.
+    pub(crate) draws: u32,
+    pub(crate) out: Outgoing,
+    /// Bytes that arrived before the program asked for them, and all that arrived.
+    pub(crate) pending: u64,
+    pub(crate) received: u64,
+    /// The same bytes themselves, where the program looks into what it receives.
+    pub(crate) early: Vec<u8>,
+    pub(crate) protocol: Protocol,
+    /// When timers were started.
+    pub(crate) timers: Vec<Nanos>,
+    pub(crate) alarm: Alarm,
+    pub(crate) established: bool,
+    pub(crate) peer_closed: bool,
+    /// Whether FIN was asked for.
+    pub(crate) finished: bool,
+    pub(crate) fate: Option<Fate>,
+    /// The user that it is of, in the closed model.
+    pub(crate) user: Option<u32>,
+}
+
+impl Session {
+    pub(crate) fn new(side: u16, number: u64, planned: Nanos, now: Nanos) -> Session {
+        Session {
+            side,
+            pc: 0,
+            wait: Wait::Connect,
+            connection: None,
+            number,
+            planned,
+            started: now,
+            request: (planned, now),
+            in_request: false,
+            first_byte: false,
+            pace: None,
+            active: now,
+            registers: [0; REGISTERS],
+            draws: 0,
+            out: Outgoing::default(),
+            pending: 0,
+            received: 0,
+            early: Vec::new(),
+            protocol: Protocol::None,
+            timers: Vec::new(),
+            alarm: Alarm::default(),
+            established: false,
+            peer_closed: false,
+            finished: false,
+            fate: None,
+            user: None,
+        }
+    }
+
+    /// When the request that begins at `now` was planned.
+    pub(crate) fn planned_request(&self, now: Nanos) -> Nanos {
+        match self.pace {
+            Some(pace) => pace.min(now),
+            None => now.saturating_sub(self.started.saturating_sub(self.planned)),
+        }
+    }
+
+    /// The number by which the next law is asked: that of the session, and how often it was asked before.
+    pub(crate) fn draw(&mut self) -> u64 {
+        let n = (self.number << 20).wrapping_add(u64::from(self.draws) & 0xf_ffff);
+        self.draws = self.draws.wrapping_add(1);
+        n
+    }
+}

@@ -1,0 +1,4 @@
+//! Programs over a TCP in memory: both ends in one loop, on virtual time, byte by byte.
+
+mod memory;
+mod programs;

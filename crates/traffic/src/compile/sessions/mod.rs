@@ -1,0 +1,169 @@
+//! Lowers the sessions of a scenario: when they start, whom they talk to and what both ends do.
+//!
+//! Starts are flows: a group's `rate`, `departures` and changes are compiled as those of a flow whose frames nobody sends, so that
+//! every law that there is for frames is there for sessions. What both ends do is `script.rs`; `http.rs` has the bytes of HTTP.
+
+mod http;
+mod script;
+
+use std::sync::Arc;
+
+use wirebeat_units::{Bytes, Nanos};
+
+use super::{CompileError, Files, Link, Links, departures};
+use crate::distribution::draw::{Key, Purpose};
+use crate::program::script::{PATTERN_LEN, PoolWalk, SessionGroup, Sessions};
+use crate::scenario::session::{AddressPool, Pool, SessionSpec};
+use crate::scenario::{FlowSpec, Invalid, KeyPath, PortSpec, Scenario, StaggerChoice};
+use script::ScriptMaker;
+
+/// The port that stands for all in the program of starts.
+const STARTS: &str = "starts";
+
+/// Compiles the sessions of `scenario`, which has been checked, with the contents of the files that it names.
+///
+/// # Errors
+/// A law that cannot be drawn from, or a file that has no times.
+pub fn compile_sessions(scenario: &Scenario, files: &Files) -> Result<Sessions, CompileError> {
+    let pattern = pattern(scenario.seed);
+    let mut groups = Vec::with_capacity(scenario.sessions.len());
+    let mut starts = Scenario { seed: scenario.seed, ..Scenario::default() };
+    starts.run.time = scenario.run.time;
+    starts.run.stagger = StaggerChoice::Off;
+    for (number, (name, spec)) in (0..).zip(&scenario.sessions) {
+        let flow = spec.is_open_model().then(|| {
+            starts.flows.insert(name.clone(), stand_in(spec));
+            starts.flows.len() as u32 - 1
+        });
+        let maker = ScriptMaker::new(scenario.seed, number, spec, &pattern);
+        groups.push(maker.group(scenario, name, flow)?);
+    }
+    let starts = compile_starts(starts, files)?;
+    Ok(Sessions { groups, starts })
+}
+
+/// The flow whose frames stand for the sessions of a group.
+fn stand_in(spec: &SessionSpec) -> FlowSpec {
+    use crate::scenario::header::{Header, ipv4::Ipv4, udp::Udp};
+    let address = |last: u8| Some(std::net::Ipv4Addr::new(192, 0, 2, last).into());
+    let ip = Ipv4 { source: address(1), destination: address(2), ..Ipv4::default() };
+    FlowSpec {
+        from: STARTS.to_owned(),
+        packet: vec![Header::Ipv4(ip), Header::Udp(Udp::default())].into(),
+        ..spec.starts()
+    }
+}
+
+fn compile_starts(
+    mut starts: Scenario,
+    files: &Files,
+) -> Result<crate::program::Program, CompileError> {
+    starts.ports.insert(STARTS.to_owned(), PortSpec::default());
+    let links =
+        Links { ports: [(STARTS.to_owned(), Link::imaginary(0))].into(), ..Links::default() };
+    super::compile(&starts, &links, files).map_err(|error| {
+        let Invalid { at, why } = error.problem().clone();
+        let names = starts.flows.keys();
+        let at = names.fold(at, |at, name| {
+            at.below(&KeyPath::flow(name), KeyPath::root("sessions").key(name))
+        });
+        CompileError::Invalid(at.invalid(why))
+    })
+}
+
+/// The random bytes of generated data.
+fn pattern(seed: u64) -> Arc<[u8]> {
+    let mut draw = Key::new(seed, u32::MAX, Purpose::Payload).draw(0);
+    let words = std::iter::repeat_with(|| draw.bits().to_le_bytes());
+    let mut bytes: Vec<u8> = words.flatten().take(PATTERN_LEN).collect();
+    let again: Vec<u8> = bytes.iter().cycle().take(1 << 16).copied().collect();
+    bytes.extend(again);
+    bytes.into()
+}
+
+/// When no session of the group starts any more.
+fn stop(scenario: &Scenario, spec: &SessionSpec) -> Nanos {
+    departures::stop(&scenario.run, &spec.starts())
+}
+
+/// The addresses and ports where servers are: those of their port where none are written.
+fn servers(scenario: &Scenario, spec: &SessionSpec) -> Pool {
+    let mut pool = spec.servers.clone();
+    let port = spec.to.as_ref().and_then(|to| scenario.ports.get(to));
+    if let Some(port) = port.filter(|_| pool.addresses.is_empty()) {
+        pool.addresses = AddressPool(port.addresses.iter().map(|&ip| ip.into()).collect());
+    }
+    pool
+}
+
+/// The addresses and ports of clients, likewise.
+fn clients(scenario: &Scenario, spec: &SessionSpec) -> Pool {
+    let mut pool = spec.clients.clone();
+    let port = spec.from.as_ref().and_then(|from| scenario.ports.get(from));
+    if let Some(port) = port.filter(|_| pool.addresses.is_empty()) {
+        pool.addresses = AddressPool(port.addresses.iter().map(|&ip| ip.into()).collect());
+    }
+    pool
+}
+
+impl ScriptMaker<'_> {
+    fn group(
+        mut self,
+        scenario: &Scenario,
+        name: &str,
+        starts: Option<u32>,
+    ) -> Result<SessionGroup, CompileError> {
+        let spec = self.spec;
+        let at = |key: &str| KeyPath::root("sessions").key(name).key(key);
+        let time = |maker: &mut Self, key: &str, time: &Option<_>| {
+            let law = time.as_ref().map(|time| maker.time(time)).transpose();
+            law.map_err(|why| CompileError::Invalid(at(key).invalid(why)))
+        };
+        let think = time(&mut self, "think", &spec.think)?;
+        let hold = time(&mut self, "hold", &spec.hold)?;
+        let invalid = |why| CompileError::Invalid(at("program").invalid(why));
+        let client = match &spec.from {
+            Some(_) => Some(Arc::new(self.client(scenario).map_err(invalid)?)),
+            None => None,
+        };
+        let server = match &spec.to {
+            Some(_) => Some(Arc::new(self.server().map_err(invalid)?)),
+            None => None,
+        };
+        let (client_key, server_key) = (self.key(), self.key());
+        Ok(SessionGroup {
+            name: name.to_owned(),
+            from: spec.from.clone(),
+            to: spec.to.clone(),
+            program: spec.program.name(),
+            client,
+            server,
+            stack: spec.stack,
+            clients: PoolWalk::new(&clients(scenario, spec), client_key),
+            servers: PoolWalk::new(&servers(scenario, spec), server_key),
+            starts,
+            users: spec.users.map(Into::into),
+            think,
+            hold,
+            start: spec.start,
+            stop: match spec.from {
+                Some(_) => stop(scenario, spec),
+                None => spec.stop.or(scenario.run.time).unwrap_or(Nanos::MAX),
+            },
+            count: spec.count.map_or(u64::MAX, Into::into),
+            limit: spec.limit,
+            timeout: spec.timeout,
+            tcp: spec.tcp.clone(),
+            ttl: spec.ttl.map(Into::into),
+            tos: spec.dscp.map(|dscp| dscp.to_tos()),
+        })
+    }
+}
+
+/// A number of bytes that fits a message.
+fn whole(bytes: Bytes) -> u64 {
+    bytes.get()
+}
+
+#[cfg(test)]
+mod tests;

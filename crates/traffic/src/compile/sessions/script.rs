@@ -1,0 +1,331 @@
+//! From a program as it is written to the ops of either end.
+
+use std::sync::Arc;
+
+use wirebeat_units::Fault;
+
+use super::{http, whole};
+use crate::distribution::draw::{Key, Purpose};
+use crate::program::script::{
+    Body, HttpClient, HttpServer, LengthLaw, Message, Op, REGISTERS, Receive, Script, TimeLaw,
+};
+use crate::scenario::Scenario;
+use crate::scenario::departures::Duration;
+use crate::scenario::session::program::{
+    Bulk, Direction, Echo, Exchange, Http, HttpBody, Method, Step,
+};
+use crate::scenario::session::{DataSize, ProgramSpec, SessionSpec};
+
+/// Makes the scripts of a group.
+pub(super) struct ScriptMaker<'a> {
+    pub(super) spec: &'a SessionSpec,
+    seed: u64,
+    group: u32,
+    pattern: &'a Arc<[u8]>,
+    /// How many laws were made.
+    laws: u16,
+}
+
+impl<'a> ScriptMaker<'a> {
+    pub(super) fn new(
+        seed: u64,
+        group: u32,
+        spec: &'a SessionSpec,
+        pattern: &'a Arc<[u8]>,
+    ) -> ScriptMaker<'a> {
+        ScriptMaker { spec, seed, group, pattern, laws: 0 }
+    }
+
+    /// Another random source of the group.
+    pub(super) fn key(&mut self) -> Key {
+        let key = Key::new(self.seed, self.group, Purpose::Session(self.laws));
+        self.laws = self.laws.saturating_add(1);
+        key
+    }
+
+    pub(super) fn time(&mut self, time: &Duration) -> Result<TimeLaw, Fault> {
+        Ok(match time {
+            Duration::Fixed(time) => TimeLaw::Fixed(*time),
+            Duration::Drawn(drawn) => {
+                let sampler = drawn.sampler(None, Default::default());
+                TimeLaw::Drawn(Box::new(sampler.map_err(|error| error.fault())?), self.key())
+            }
+        })
+    }
+
+    fn length(&mut self, size: &DataSize) -> Result<LengthLaw, Fault> {
+        Ok(match size {
+            DataSize::Fixed(bytes) => LengthLaw::Fixed(whole(*bytes)),
+            DataSize::Drawn(drawn) => {
+                let sampler = drawn.sampler(None).map_err(|error| error.fault())?;
+                LengthLaw::Drawn(Box::new(sampler), self.key())
+            }
+        })
+    }
+
+    fn script(&self) -> Script {
+        Script {
+            ops: Vec::new(),
+            messages: Vec::new(),
+            lengths: Vec::new(),
+            texts: Vec::new(),
+            times: Vec::new(),
+            timers: self.spec.program.timers(),
+            pattern: Arc::clone(self.pattern),
+        }
+    }
+
+    /// What clients do.
+    pub(super) fn client(&mut self, scenario: &Scenario) -> Result<Script, Fault> {
+        let mut script = self.script();
+        match &self.spec.program {
+            ProgramSpec::Http(http) => {
+                let host = http.host.clone().unwrap_or_else(|| host(scenario, self.spec));
+                self.http_client(http, &host, &mut script)?;
+            }
+            ProgramSpec::RequestResponse(exchange) => {
+                self.exchange(exchange, &mut script, true)?;
+            }
+            ProgramSpec::Bulk(bulk) => {
+                let sends = bulk.direction != Direction::Reverse;
+                self.bulk(bulk, sends, &mut script);
+                if !sends && bulk.bytes.is_none() {
+                    // whoever sends ends when this side closes
+                    script.ops = vec![Op::UntilStop, Op::Shutdown, Op::WaitClose];
+                }
+            }
+            ProgramSpec::Echo(echo) => self.echo(echo, &mut script)?,
+            ProgramSpec::Steps(steps) => self.steps(&steps.client, &mut script, 0)?,
+        }
+        Ok(script)
+    }
+
+    /// What servers do.
+    pub(super) fn server(&mut self) -> Result<Script, Fault> {
+        let mut script = self.script();
+        match &self.spec.program {
+            ProgramSpec::Http(http) => self.http_server(http, &mut script)?,
+            ProgramSpec::RequestResponse(exchange) => {
+                self.exchange(exchange, &mut script, false)?;
+            }
+            ProgramSpec::Bulk(bulk) => {
+                self.bulk(bulk, bulk.direction != Direction::Forward, &mut script);
+            }
+            ProgramSpec::Echo(_) => script.ops.push(Op::Echo),
+            ProgramSpec::Steps(steps) => self.steps(&steps.server, &mut script, 0)?,
+        }
+        Ok(script)
+    }
+
+    fn http_client(&mut self, spec: &Http, host: &str, script: &mut Script) -> Result<(), Fault> {
+        let waits = spec.expect_continue;
+        let request = add(script, http::request(spec, host, false, !waits));
+        let last = add(script, http::request(spec, host, true, !waits));
+        let content = match (waits, spec.body) {
+            (true, Some(body)) => {
+                let body = Body::Generated(LengthLaw::Fixed(whole(body)));
+                Some(add(script, Message { head: Arc::from([]), length_at: None, body }))
+            }
+            _ => None,
+        };
+        let think = spec.think.as_ref().map(|time| self.time(time)).transpose()?;
+        let think = think.map(|law| add_time(script, law));
+        let ours = self.spec.to.is_some();
+        let to_head = spec.method == Method::Head;
+        let empty = to_head || matches!(spec.status.map(u16::from), Some(204 | 304));
+        let size = match (&spec.size, spec.expect_size) {
+            (_, Some(size)) => Some(whole(size)),
+            (_, None) if !ours => None,
+            (_, None) if empty => Some(0),
+            (DataSize::Fixed(size), None) => Some(whole(*size)),
+            (DataSize::Drawn(_), None) => None,
+        };
+        let status = spec.expect_status.or(spec.status.filter(|_| ours));
+        script.ops.push(Op::HttpClient(HttpClient {
+            requests: spec.requests.get(),
+            pipeline: spec.pipeline.get(),
+            request,
+            last,
+            content,
+            head: to_head,
+            think,
+            expect_size: size,
+            expect_status: status.map(u16::from),
+            verify: ours,
+        }));
+        Ok(())
+    }
+
+    fn http_server(&mut self, spec: &Http, script: &mut Script) -> Result<(), Fault> {
+        let size = self.length(&spec.size)?;
+        let response = add(script, http::response(spec, size.clone(), false, false));
+        let last = add(script, http::response(spec, size.clone(), true, false));
+        let head = add(script, http::response(spec, size.clone(), false, true));
+        let head_last = add(script, http::response(spec, size, true, true));
+        let go_on = add(script, http::constant("HTTP/1.1 100 Continue\r\n\r\n"));
+        let bad = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let bad = add(script, http::constant(bad));
+        let closes = spec.framing == HttpBody::Close;
+        let server = HttpServer { response, last, head, head_last, go_on, bad, closes };
+        script.ops.push(Op::HttpServer(server));
+        Ok(())
+    }
+
+    /// Requests and responses, from either side.
+    fn exchange(
+        &mut self,
+        exchange: &Exchange,
+        script: &mut Script,
+        client: bool,
+    ) -> Result<(), Fault> {
+        let (sent, received) = match client {
+            true => (&exchange.request, &exchange.response),
+            false => (&exchange.response, &exchange.request),
+        };
+        let law = self.length(sent)?;
+        let sent = add(script, generated(law));
+        let received = add_receive(script, receive(received));
+        let think = exchange.think.as_ref().map(|time| self.time(time)).transpose()?;
+        let times = exchange.requests.get();
+        match client {
+            true => {
+                script.ops.extend([
+                    Op::Request,
+                    Op::Send(sent),
+                    Op::Receive(received),
+                    Op::Response,
+                ]);
+                if times > 1 {
+                    let think = think.map(|law| Op::Think(add_time(script, law)));
+                    script.ops.extend(think);
+                }
+            }
+            false => script.ops.extend([Op::Receive(received), Op::Send(sent)]),
+        }
+        if times > 1 {
+            script.ops.push(Op::Repeat { register: 0, times, to: 0 });
+        }
+        if !client {
+            script.ops.push(Op::WaitClose);
+        }
+        Ok(())
+    }
+
+    fn bulk(&mut self, bulk: &Bulk, sends: bool, script: &mut Script) {
+        if sends {
+            let body = match bulk.bytes {
+                Some(bytes) => Body::Generated(LengthLaw::Fixed(whole(bytes))),
+                None => Body::Unlimited,
+            };
+            let message = add(script, Message { head: Arc::from([]), length_at: None, body });
+            script.ops.extend([Op::Send(message), Op::Shutdown]);
+        }
+        script.ops.push(Op::WaitClose);
+    }
+
+    fn echo(&mut self, echo: &Echo, script: &mut Script) -> Result<(), Fault> {
+        let law = self.length(&echo.size)?;
+        let body = Body::Generated(law);
+        let message = add(script, Message { head: Arc::from([]), length_at: None, body });
+        let back = add_receive(script, Receive::Back(message));
+        let gap = echo.gap.as_ref().map(|time| self.time(time)).transpose()?;
+        script.ops.extend([Op::Request, Op::Send(message), Op::Receive(back), Op::Response]);
+        let times = echo.messages.get();
+        if times > 1 {
+            let gap = gap.map(|law| Op::Pace(add_time(script, law)));
+            script.ops.extend(gap);
+            script.ops.push(Op::Repeat { register: 0, times, to: 0 });
+        }
+        Ok(())
+    }
+
+    fn steps(&mut self, steps: &[Step], script: &mut Script, depth: u8) -> Result<(), Fault> {
+        for step in steps {
+            let op = match step {
+                Step::Send(size) => {
+                    let law = self.length(size)?;
+                    Op::Send(add(script, generated(law)))
+                }
+                Step::SendText(text) => Op::Send(add(script, http::constant(text))),
+                Step::Receive(size) => Op::Receive(add_receive(script, receive(size))),
+                Step::ReceiveUntil(text) => {
+                    script.texts.push(Arc::from(text.as_bytes()));
+                    Op::ReceiveText(index(script.texts.len()))
+                }
+                Step::Think(time) => {
+                    let law = self.time(time)?;
+                    Op::Think(add_time(script, law))
+                }
+                Step::Request => Op::Request,
+                Step::Response => Op::Response,
+                Step::Start(name) => Op::Start(timer(script, name)),
+                Step::Stop(name) => Op::Stop(timer(script, name)),
+                Step::Repeat(repeat) => {
+                    let to = index(script.ops.len() + 1);
+                    self.steps(&repeat.steps, script, depth.saturating_add(1))?;
+                    let register = depth.min(REGISTERS as u8 - 1);
+                    Op::Repeat { register, times: repeat.times.get(), to }
+                }
+                Step::Shutdown => Op::Shutdown,
+                Step::WaitClose => Op::WaitClose,
+                Step::Reset => Op::Reset,
+            };
+            script.ops.push(op);
+        }
+        Ok(())
+    }
+}
+
+/// The `Host` of requests to a server that has no name: its address, and its port where it is not HTTP's.
+fn host(scenario: &Scenario, spec: &SessionSpec) -> String {
+    let servers = super::servers(scenario, spec);
+    let port = servers.ports.as_ref().map_or(80, |ports| ports.get(0));
+    let address = servers.addresses.get(0);
+    let address = address.unwrap_or(std::net::Ipv4Addr::LOCALHOST.into());
+    match port {
+        80 if address.is_ipv6() => format!("[{address}]"),
+        80 => address.to_string(),
+        port => std::net::SocketAddr::new(address, port).to_string(),
+    }
+}
+
+/// A message of generated data. One whose length is drawn says it: the other end does not know it.
+fn generated(law: LengthLaw) -> Message {
+    let body = match law {
+        fixed @ LengthLaw::Fixed(_) => Body::Generated(fixed),
+        drawn @ LengthLaw::Drawn(..) => Body::Prefixed(drawn),
+    };
+    Message { head: Arc::from([]), length_at: None, body }
+}
+
+/// What the other end waits for then.
+fn receive(size: &DataSize) -> Receive {
+    match size {
+        DataSize::Fixed(bytes) => Receive::Bytes(whole(*bytes)),
+        DataSize::Drawn(_) => Receive::Prefixed,
+    }
+}
+
+fn timer(script: &Script, name: &str) -> u16 {
+    script.timers.iter().position(|known| known == name).unwrap_or(0) as u16
+}
+
+/// The index of the last of `len`, which is at most the number of steps.
+fn index(len: usize) -> u16 {
+    len.saturating_sub(1) as u16
+}
+
+fn add(script: &mut Script, message: Message) -> u16 {
+    script.messages.push(message);
+    index(script.messages.len())
+}
+
+fn add_receive(script: &mut Script, receive: Receive) -> u16 {
+    script.lengths.push(receive);
+    index(script.lengths.len())
+}
+
+fn add_time(script: &mut Script, law: TimeLaw) -> u16 {
+    script.times.push(law);
+    index(script.times.len())
+}

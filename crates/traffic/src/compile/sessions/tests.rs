@@ -1,0 +1,165 @@
+use super::*;
+use crate::program::script::{Body, Op};
+use crate::scenario::Scenario;
+use crate::schedule::{Schedule, Shard};
+
+fn compiled(sessions: &str) -> Result<Sessions, String> {
+    let text =
+        format!("ports: {{ a: {{}}, b: {{ addresses: [10.0.2.9] }} }}\nsessions:\n{sessions}\n");
+    let scenario = Scenario::from_yaml(&text, "").map_err(|error| error.to_string())?;
+    let printed = scenario.to_yaml().map_err(|error| error.to_string())?;
+    assert_eq!(Scenario::from_yaml(&printed, "").as_ref(), Ok(&scenario), "{printed}");
+    let json = scenario.to_json().map_err(|error| error.to_string())?;
+    assert_eq!(Scenario::from_yaml(&json, "").as_ref(), Ok(&scenario), "{json}");
+    compile_sessions(&scenario, &Files::default()).map_err(|error| error.to_string())
+}
+
+fn starts(sessions: &Sessions) -> Vec<u64> {
+    let flows: Vec<u32> = (0..sessions.starts.flows.len() as u32).collect();
+    let schedule = Schedule::new(&sessions.starts, &flows, Shard::WHOLE);
+    schedule.map(|departure| departure.at.get()).collect()
+}
+
+#[test]
+fn starts_follow_the_laws_of_flows() {
+    let sessions = compiled(
+        "  web: { from: a, to: b, program: http, servers: { ports: 80 }, rate: 1000/s, stop: 5ms, \
+         at: { 2ms: { rate: 2000/s } } }",
+    )
+    .unwrap();
+    assert_eq!(
+        starts(&sessions),
+        [0, 1_000_000, 2_000_000, 2_500_000, 3_000_000, 3_500_000, 4_000_000, 4_500_000]
+    );
+    let group = &sessions.groups[0];
+    assert_eq!(group.servers.get(0), ("10.0.2.9".parse().ok(), 80));
+    assert_eq!(group.clients.get(7), (None, 0));
+}
+
+#[test]
+fn a_count_without_a_rate_starts_together() {
+    let sessions = compiled(
+        "  web: { from: a, program: http, servers: { addresses: 10.0.0.2, ports: 80 }, count: 3 }",
+    )
+    .unwrap();
+    assert_eq!(starts(&sessions), [0, 0, 0]);
+    assert!(sessions.groups[0].server.is_none());
+}
+
+#[test]
+fn requests_and_responses_are_bytes_of_http() {
+    let sessions = compiled(
+        "  web:\n    from: a\n    to: b\n    servers: { ports: 8080 }\n    users: 3\n    program:\n      \
+         http: { target: /x, method: POST, body: 10B, headers: { X-One: two }, server-closes: true, \
+         requests: 2, size: { uniform: { min: 1B, max: 9B } } }",
+    )
+    .unwrap();
+    let group = &sessions.groups[0];
+    let client = group.client.as_ref().unwrap();
+    let head = |n: usize| String::from_utf8(client.messages[n].head.to_vec()).unwrap();
+    assert_eq!(
+        head(0),
+        "POST /x HTTP/1.1\r\nHost: 10.0.2.9:8080\r\nContent-Length: 10\r\nUser-Agent: wirebeat\r\n\
+         X-One: two\r\n\r\n"
+    );
+    assert!(head(1).contains("Connection: close\r\n"));
+    let server = group.server.as_ref().unwrap();
+    let response = &server.messages[0];
+    let at = response.length_at.unwrap();
+    assert_eq!(&response.head[at..at + 20], b"00000000000000000000");
+    assert!(matches!(&response.body, Body::Generated(_)));
+    assert!(matches!(server.ops[..], [Op::HttpServer(_)]));
+    assert_eq!((group.users, group.starts), (Some(3), None));
+}
+
+#[test]
+fn steps_become_ops_that_repeat() {
+    let sessions = compiled(
+        "  own:\n    from: a\n    servers: { addresses: 10.0.0.2, ports: 7 }\n    rate: 1/s\n    program:\n      \
+         steps:\n        client: [ start: all, repeat: { times: 3, steps: [ send: 5B, receive: 5B ] }, stop: all, shutdown, wait-close ]",
+    )
+    .unwrap();
+    let client = sessions.groups[0].client.as_ref().unwrap();
+    assert_eq!(
+        client.ops,
+        [
+            Op::Start(0),
+            Op::Send(0),
+            Op::Receive(0),
+            Op::Repeat { register: 0, times: 3, to: 1 },
+            Op::Stop(0),
+            Op::Shutdown,
+            Op::WaitClose
+        ]
+    );
+    assert_eq!(client.timers, ["all"]);
+}
+
+#[test]
+fn mistakes_are_named_with_their_key() {
+    for (group, says) in [
+        ("{ program: http, servers: { ports: 80 } }", "sessions.x: neither end"),
+        ("{ from: a, program: http, rate: 1/s }", "sessions.x.servers.ports: there is no port"),
+        (
+            "{ from: a, program: http, servers: { ports: 80 }, rate: 1/s }",
+            "no address to connect to",
+        ),
+        ("{ from: a, program: htp }", "did you mean 'http'"),
+        ("{ from: a, to: b, program: http, servers: { ports: 80 } }", "nothing says how many"),
+        (
+            "{ from: a, to: b, program: http, servers: { ports: 80 }, rate: 1Gbps }",
+            "does not count sessions",
+        ),
+        (
+            "{ from: a, to: b, program: http, servers: { ports: 80 }, rate: 1/s, users: 3 }",
+            "sessions.x.rate: users start",
+        ),
+        (
+            "{ to: b, program: http, servers: { ports: 80 }, rate: 1/s }",
+            "sessions.x.rate: the clients are somebody else's",
+        ),
+        (
+            "{ from: a, to: b, program: http, servers: { ports: 80 }, rate: 1/s, think: 1s }",
+            "only users think",
+        ),
+        (
+            "{ from: c, to: b, program: http, servers: { ports: 80 }, rate: 1/s }",
+            "there is no port 'c'",
+        ),
+        (
+            "{ from: a, to: b, program: { http: { target: x } }, servers: { ports: 80 }, rate: 1/s }",
+            "sessions.x.program.target: a target begins with /",
+        ),
+        (
+            "{ from: a, to: b, program: { http: { headers: { Host: x } } }, servers: { ports: 80 }, rate: 1/s }",
+            "follows from other settings",
+        ),
+        (
+            "{ from: a, to: b, program: { steps: { client: [ response ] } }, servers: { ports: 80 }, rate: 1/s }",
+            "sessions.x.program.client: there is no 'request'",
+        ),
+        (
+            "{ from: a, to: b, program: http, servers: { ports: 80 }, rate: 1/s, at: { 1s: { size: 64B } } }",
+            "only 'rate' and 'departures' change",
+        ),
+        (
+            "{ from: a, to: b, program: http, servers: { ports: 80 }, rate: 1/s, start: 5s, at: { 1s: pause } }",
+            "sessions.x.at.1s",
+        ),
+        (
+            "{ from: a, to: b, program: http, servers: { ports: 80 }, rate: 1/s, expect: [ 'page.p99 < 1s' ] }",
+            "sessions.x.expect[0]: nothing measures 'page'",
+        ),
+        (
+            "{ from: a, to: b, program: http, servers: { ports: 80 }, rate: 1/s, departures: { normal: { mean: 5ms, deviation: 1ms } } }",
+            "sessions.x.departures",
+        ),
+        (
+            "{ from: a, to: b, program: { echo: { gap: exponential } }, servers: { ports: 80 }, rate: 1/s }",
+            "sessions.x.program",
+        ),
+    ] {
+        let said = compiled(&format!("  x: {group}")).unwrap_err();
+        assert!(said.contains(says), "{group}: {said}");
+    }
+}

@@ -1,0 +1,299 @@
+//! What sessions do, compiled: op tables for either end, and the constant bytes that they send.
+//!
+//! All that varies is a function of the session's number and of how often it was asked before, so that any core knows it without
+//! the sessions before, and a byte that is sent again is made again. Bytes of generated data are those of one block of random
+//! bytes ([`Script::pattern`]), over and over: byte `k` of a message is the same in every session.
+
+use std::sync::Arc;
+
+use wirebeat_units::Nanos;
+
+use super::Program;
+use crate::distribution::Sampler;
+use crate::distribution::draw::Key;
+use crate::scenario::session::{Limit, Pool, PoolOrder, StackChoice, TcpSpec};
+
+/// Length of the block of random bytes: the largest prime below 2^16, so that data that is displaced by a round number shows.
+pub const PATTERN_LEN: usize = 65_521;
+
+/// The sessions of a scenario, compiled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sessions {
+    /// The groups, in the order of the scenario.
+    pub groups: Vec<SessionGroup>,
+    /// When sessions start: a flow for each group of the open model, of the same name, whose frames stand for sessions.
+    pub starts: Program,
+}
+
+/// A group of sessions, compiled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionGroup {
+    /// The name in the scenario.
+    pub name: String,
+    /// The port that opens its sessions, where it is ours.
+    pub from: Option<String>,
+    /// The port that accepts them, where it is ours.
+    pub to: Option<String>,
+    /// The name of its program.
+    pub program: &'static str,
+    /// What our clients do.
+    pub client: Option<Arc<Script>>,
+    /// What our servers do.
+    pub server: Option<Arc<Script>>,
+    /// Whose TCP speaks.
+    pub stack: StackChoice,
+    /// Where sessions come from.
+    pub clients: PoolWalk,
+    /// Where they go to.
+    pub servers: PoolWalk,
+    /// The number of its flow in [`Sessions::starts`]; `None` for users and for servers alone.
+    pub starts: Option<u32>,
+    /// Users, in the closed model.
+    pub users: Option<u32>,
+    /// How long a user waits before the next session.
+    pub think: Option<TimeLaw>,
+    /// How long a session stays open at least.
+    pub hold: Option<TimeLaw>,
+    /// When users begin, from the start of the run.
+    pub start: Nanos,
+    /// When no session starts any more, from the start of the run.
+    pub stop: Nanos,
+    /// No more sessions than this.
+    pub count: u64,
+    /// How many may be open.
+    pub limit: Option<Limit>,
+    /// How long a session waits for its peer.
+    pub timeout: Nanos,
+    /// What is asked of TCP.
+    pub tcp: TcpSpec,
+    /// Time to live, or hop limit.
+    pub ttl: Option<u8>,
+    /// The ToS byte or traffic class.
+    pub tos: Option<u8>,
+}
+
+/// A pool and the order in which sessions take from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolWalk {
+    /// The addresses and ports.
+    pub pool: Pool,
+    /// What draws, where it is at random.
+    pub(crate) key: Option<Key>,
+}
+
+impl PoolWalk {
+    pub(crate) fn new(pool: &Pool, key: Key) -> PoolWalk {
+        PoolWalk { pool: pool.clone(), key: (pool.order == PoolOrder::Random).then_some(key) }
+    }
+
+    /// The address and the port of session number `n`: of an empty pool of addresses `None`, of one without ports 0.
+    pub fn get(&self, n: u64) -> (Option<std::net::IpAddr>, u16) {
+        let addresses = self.pool.addresses.len();
+        let ports = self.pool.ports.as_ref();
+        let (address, port) = match &self.key {
+            Some(key) => {
+                let mut draw = key.draw(n);
+                (draw.below(addresses.max(1)), draw.below(ports.map_or(1, |ports| ports.len())))
+            }
+            None => (n % addresses.max(1), n / addresses.max(1)),
+        };
+        (self.pool.addresses.get(address), ports.map_or(0, |ports| ports.get(port)))
+    }
+}
+
+/// A time: fixed, or drawn by number.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TimeLaw {
+    /// Always the same.
+    Fixed(Nanos),
+    /// Drawn.
+    Drawn(Box<Sampler>, Key),
+}
+
+impl TimeLaw {
+    /// The time of number `n`.
+    pub fn get(&self, n: u64) -> Nanos {
+        match self {
+            TimeLaw::Fixed(time) => *time,
+            // negative and endless ones are not drawn
+            TimeLaw::Drawn(sampler, key) => {
+                Nanos::new(sampler.sample(&mut key.draw(n)).round() as u64)
+            }
+        }
+    }
+}
+
+/// A number of bytes: fixed, or drawn by number.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LengthLaw {
+    /// Always as many.
+    Fixed(u64),
+    /// Drawn.
+    Drawn(Box<Sampler>, Key),
+}
+
+impl LengthLaw {
+    /// The length of number `n`.
+    pub fn get(&self, n: u64) -> u64 {
+        match self {
+            LengthLaw::Fixed(bytes) => *bytes,
+            LengthLaw::Drawn(sampler, key) => {
+                let drawn = sampler.sample(&mut key.draw(n)).round();
+                (drawn as u64).min(crate::scenario::session::size::MAX_DATA)
+            }
+        }
+    }
+}
+
+/// What one end does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    /// Its ops, from the first; behind the last the session closes.
+    pub ops: Vec<Op>,
+    /// What it sends.
+    pub messages: Vec<Message>,
+    /// What it waits for.
+    pub lengths: Vec<Receive>,
+    /// Texts that it waits for.
+    pub texts: Vec<Arc<[u8]>>,
+    /// How long it waits.
+    pub times: Vec<TimeLaw>,
+    /// The names of its timers.
+    pub timers: Vec<String>,
+    /// The random bytes of generated data: [`PATTERN_LEN`] of them, and the first 65,536 of them again, so that any piece of up
+    /// to 64 KiB lies in one piece.
+    pub pattern: Arc<[u8]>,
+}
+
+/// What is waited for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Receive {
+    /// So many bytes of generated data.
+    Bytes(u64),
+    /// A message that begins with its length, 8 bytes, big-endian.
+    Prefixed,
+    /// What message number `n` of this end's is, sent back.
+    Back(u16),
+}
+
+/// What is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// Constant bytes before the data.
+    pub head: Arc<[u8]>,
+    /// Where in the head the length of the data stands: 20 decimal digits, with zeros before it (RFC 9110 §8.6 allows them).
+    pub length_at: Option<usize>,
+    /// The data.
+    pub body: Body,
+}
+
+/// Generated data behind a head.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// None.
+    None,
+    /// So many bytes.
+    Generated(LengthLaw),
+    /// The same, behind its length: 8 bytes, big-endian, which count among it.
+    Prefixed(LengthLaw),
+    /// The same in chunks of HTTP, of [`CHUNK`] bytes each.
+    Chunked(LengthLaw),
+    /// As much as goes through until the group's stop, or until the peer closes.
+    Unlimited,
+}
+
+/// The length of a chunk of HTTP, in bytes of data.
+pub const CHUNK: u64 = 4096;
+
+/// A step of an end.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// Sends message number `n`, and goes on when the stack has all of it.
+    Send(u16),
+    /// Waits for data.
+    Receive(u16),
+    /// Waits until text number `n` has come.
+    ReceiveText(u16),
+    /// HTTP, the client's side: requests and responses until all are done.
+    HttpClient(HttpClient),
+    /// HTTP, the server's side: responds to each request until the peer closes, or this side has to.
+    HttpServer(HttpServer),
+    /// Sends everything back until the peer closes.
+    Echo,
+    /// A request begins.
+    Request,
+    /// Its response is complete.
+    Response,
+    /// Waits for time number `n`.
+    Think(u16),
+    /// Waits until the plan's next time: time number `n` after the last one. Late is at once.
+    Pace(u16),
+    /// Starts timer number `n`.
+    Start(u16),
+    /// Stops it.
+    Stop(u16),
+    /// Goes back to op `to` until it was done `times` times, counted in register `register`.
+    Repeat {
+        /// Which register.
+        register: u8,
+        /// How often the ops from `to` to here are done.
+        times: u32,
+        /// To which op.
+        to: u16,
+    },
+    /// Sends FIN.
+    Shutdown,
+    /// Waits until the peer has closed its side; what comes meanwhile is counted.
+    WaitClose,
+    /// Waits until the group's stop.
+    UntilStop,
+    /// Ends with RST.
+    Reset,
+}
+
+/// Registers of a session, for repetitions within repetitions.
+pub const REGISTERS: usize = 5;
+
+/// The client's side of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpClient {
+    /// How many requests.
+    pub requests: u32,
+    /// How many wait for their responses at most.
+    pub pipeline: u16,
+    /// The message that all requests are, but for the last.
+    pub request: u16,
+    /// The last one: it may ask the server to close.
+    pub last: u16,
+    /// Content that follows when the server says 100 (Continue).
+    pub content: Option<u16>,
+    /// Whether responses have no content whatever their head says (HEAD).
+    pub head: bool,
+    /// The time between a response and the next request, by its number.
+    pub think: Option<u16>,
+    /// The length of content that is expected.
+    pub expect_size: Option<u64>,
+    /// The status that is expected.
+    pub expect_status: Option<u16>,
+    /// Whether content is compared with generated data.
+    pub verify: bool,
+}
+
+/// The server's side of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpServer {
+    /// The response, while the connection stays.
+    pub response: u16,
+    /// The response after which the connection is closed.
+    pub last: u16,
+    /// The same two without content, to HEAD.
+    pub head: u16,
+    /// The same.
+    pub head_last: u16,
+    /// The interim response 100 (Continue).
+    pub go_on: u16,
+    /// The response to what is not valid.
+    pub bad: u16,
+    /// Whether each response ends the connection: its end is that of the content.
+    pub closes: bool,
+}
