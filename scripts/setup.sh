@@ -76,6 +76,7 @@ for group in "$@"; do
     peers)
         program mgen mgen
         program iperf iperf
+        program iperf3 iperf3
         program ITGSend d-itg
         ;;
     guest)

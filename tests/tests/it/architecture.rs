@@ -95,6 +95,12 @@ const TABLE: &[Row] = &[
         rule: "facts about a machine do not know what they are used for",
     },
     Row {
+        name: "iperf",
+        may_know: &["units", "host"],
+        tests: &["testbed"],
+        rule: "another tool's wire knows nothing of scenarios, runs and reports",
+    },
+    Row {
         name: "engine-linux",
         may_know: &["units", "wire", "meter", "engine", "netlink"],
         tests: &["traffic", "testbed"],

@@ -1,0 +1,194 @@
+//! Connections that came and are not part of a test yet.
+//!
+//! All begin with a cookie. The first whose cookie is complete may begin a test; while one runs, those with its cookie are its streams
+//! and others are told that the server is busy. So a connection that says nothing holds nobody up. The number of connections and
+//! the time that each may take are bounded.
+
+use std::collections::VecDeque;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::sockopt;
+use wirebeat_units::Nanos;
+
+use crate::Error;
+use crate::channel::{Channel, Filled};
+use crate::control::{Cookie, STREAMS_MAX, State};
+use crate::socket::{now, wait};
+
+/// Connections without a complete cookie: all streams of the largest test, and some others.
+const PENDING_MAX: usize = 2 * STREAMS_MAX as usize + 64;
+/// Connections that were told to go.
+const LEAVING_MAX: usize = 64;
+/// How long a connection may take for its cookie.
+const COOKIE: Nanos = Nanos::from_secs(10);
+/// How long a connection that was told to go may take to read that.
+const LEAVE: Nanos = Nanos::from_secs(1);
+/// The pause after the system gave us no connection (out of files, say).
+const PAUSE: Nanos = Nanos::from_millis(100);
+
+/// A connection with a complete cookie.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub stream: TcpStream,
+    pub peer: SocketAddr,
+    pub cookie: Cookie,
+    /// Connections are numbered in the order in which they were accepted.
+    pub number: u64,
+}
+
+#[derive(Debug)]
+struct Pending {
+    channel: Channel,
+    peer: SocketAddr,
+    number: u64,
+    deadline: Nanos,
+}
+
+#[derive(Debug)]
+struct Leaving {
+    channel: Channel,
+    deadline: Nanos,
+}
+
+/// The listener and the connections that came.
+#[derive(Debug)]
+pub(super) struct Admission {
+    listener: TcpListener,
+    pending: Vec<Pending>,
+    arrived: VecDeque<Arrived>,
+    leaving: VecDeque<Leaving>,
+    accepted: u64,
+    paused_until: Nanos,
+}
+
+impl Admission {
+    pub fn new(listener: TcpListener) -> Admission {
+        Admission {
+            listener,
+            pending: Vec::new(),
+            arrived: VecDeque::new(),
+            leaving: VecDeque::new(),
+            accepted: 0,
+            paused_until: Nanos::ZERO,
+        }
+    }
+
+    pub fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// The next connection with a complete cookie.
+    pub fn next(&mut self) -> Option<Arrived> {
+        self.arrived.pop_front()
+    }
+
+    /// Waits until one of `others` is readable, something comes, or the clock shows `deadline`; then accepts and reads what came.
+    pub fn turn(&mut self, others: &[BorrowedFd<'_>], deadline: Nanos) -> Result<(), Error> {
+        let accepting =
+            self.pending.len() + self.arrived.len() < PENDING_MAX && now() >= self.paused_until;
+        let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let mut fds: Vec<PollFd<'_>> = others.iter().map(|fd| readable(*fd)).collect();
+        fds.extend(self.pending.iter().map(|pending| readable(pending.channel.fd())));
+        fds.extend(self.leaving.iter().map(|leaving| readable(leaving.channel.fd())));
+        if accepting {
+            fds.push(readable(self.listener.as_fd()));
+        }
+        wait(&mut fds, deadline).map_err(Error::socket("wait for connections"))?;
+        drop(fds);
+        if accepting {
+            self.accept();
+        }
+        self.read();
+        Ok(())
+    }
+
+    fn accept(&mut self) {
+        while self.pending.len() + self.arrived.len() < PENDING_MAX {
+            match self.listener.accept() {
+                Ok((stream, peer)) => {
+                    // control messages are single bytes
+                    let ready = stream.set_nonblocking(true).is_ok()
+                        && sockopt::set_tcp_nodelay(&stream, true).is_ok();
+                    if ready {
+                        let (number, deadline) = (self.accepted, now().saturating_add(COOKIE));
+                        self.accepted += 1;
+                        let channel = Channel::new(stream);
+                        self.pending.push(Pending { channel, peer, number, deadline });
+                    }
+                }
+                Err(error) => {
+                    match error.kind() {
+                        std::io::ErrorKind::WouldBlock => {}
+                        // a client that went away meanwhile
+                        std::io::ErrorKind::ConnectionAborted | std::io::ErrorKind::Interrupted => {
+                            continue;
+                        }
+                        _ => self.paused_until = now().saturating_add(PAUSE),
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reads what came on connections without a complete cookie, and on those that were told to go.
+    fn read(&mut self) {
+        let time = now();
+        let mut at = 0;
+        while let Some(pending) = self.pending.get_mut(at) {
+            let missing = Cookie::LEN.saturating_sub(pending.channel.inbox.len());
+            // what follows a cookie is a stream's data, and stays with the kernel
+            let filled = pending.channel.fill(missing);
+            match (pending.channel.inbox.cookie(), filled) {
+                (Ok(Some(cookie)), _) => {
+                    let Pending { channel, peer, number, .. } = self.pending.remove(at);
+                    self.arrived.push_back(Arrived {
+                        stream: channel.stream,
+                        peer,
+                        cookie,
+                        number,
+                    });
+                }
+                (Ok(None), Ok(Filled::Some | Filled::Nothing)) if time < pending.deadline => {
+                    at += 1
+                }
+                _ => drop(self.pending.remove(at)),
+            }
+        }
+        self.leaving.retain_mut(|leaving| {
+            let filled = leaving.channel.fill(1 << 10);
+            leaving.channel.inbox = Default::default();
+            time < leaving.deadline && matches!(filled, Ok(Filled::Some | Filled::Nothing))
+        });
+    }
+
+    /// Tells a client that the server is busy. It is given time to read that: closing at once could take it back (RFC 1122 §4.2.2.13).
+    pub fn deny(&mut self, arrived: Arrived) {
+        let mut channel = Channel::new(arrived.stream);
+        let told = rustix::net::send(
+            &channel.stream,
+            &[State::AccessDenied.byte()],
+            rustix::net::SendFlags::NOSIGNAL,
+        );
+        if told.is_ok() && channel.stream.shutdown(Shutdown::Write).is_ok() {
+            channel.inbox = Default::default();
+            if self.leaving.len() >= LEAVING_MAX {
+                self.leaving.pop_front();
+            }
+            let deadline = now().saturating_add(LEAVE);
+            self.leaving.push_back(Leaving { channel, deadline });
+        }
+    }
+
+    /// Tells all clients that came that the server is busy: where they come from.
+    pub fn deny_all(&mut self) -> Vec<SocketAddr> {
+        let mut denied = Vec::new();
+        while let Some(arrived) = self.next() {
+            denied.push(arrived.peer);
+            self.deny(arrived);
+        }
+        denied
+    }
+}
