@@ -66,6 +66,7 @@ impl Pieces {
 pub(super) struct Gathered<'s> {
     pub pieces: &'s mut Option<Box<Pieces>>,
     pub scan: &'s mut Scan,
+    pub side: Side,
 }
 
 impl<'s> Gathered<'s> {
@@ -80,8 +81,9 @@ impl<'s> Gathered<'s> {
         let window = all.get(..room).unwrap_or(all);
         let Some(end) = self.end(window)? else {
             if window.len() == room {
-                let in_start_line = matches!(*self.scan, Scan::StartLine);
-                return Err(if in_start_line { Bad::TargetTooLong } else { Bad::HeadTooLong });
+                // Only a target can be that long in a request line.
+                let target = self.side == Side::Server && *self.scan == Scan::StartLine;
+                return Err(if target { Bad::TargetTooLong } else { Bad::HeadTooLong });
             }
             if !window.is_empty() {
                 self.pieces.get_or_insert_default().keep(window);

@@ -166,7 +166,7 @@ impl RequestReader {
         let parsed = if pieces.is_none() { parse_whole(bytes, limits, line) } else { Err(line) };
         let parsed = match parsed {
             Ok(parsed) => parsed,
-            Err(line) => match (Gathered { pieces, scan }).take(bytes) {
+            Err(line) => match (Gathered { pieces, scan, side: Side::Server }).take(bytes) {
                 Ok(None) => return Ok(None),
                 Ok(Some(head)) => parse(head, limits, line),
                 Err(bad) => Err(bad),

@@ -131,7 +131,7 @@ impl ResponseReader {
             if pieces.is_none() { parse_whole(bytes, request, fields) } else { Err(fields) };
         let parsed = match parsed {
             Ok(parsed) => parsed,
-            Err(fields) => match (Gathered { pieces, scan }).take(bytes) {
+            Err(fields) => match (Gathered { pieces, scan, side: Side::Client }).take(bytes) {
                 Ok(None) => return Ok(None),
                 Ok(Some(head)) => parse(head, request, fields),
                 Err(bad) => Err(bad),

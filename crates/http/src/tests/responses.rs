@@ -326,6 +326,8 @@ fn heads_have_limits() {
     assert_eq!(response_head(&response(&head(HEAD_MAX))).len, HEAD_MAX);
     assert_eq!(bad(&response(&head(HEAD_MAX + 1))), Some(Bad::HeadTooLong));
     assert_eq!(bad(&response(&head(10 * HEAD_MAX))), Some(Bad::HeadTooLong));
+    let phrase = [b"HTTP/1.1 200 ".to_vec(), vec![b'x'; HEAD_MAX]].concat();
+    assert_eq!(bad(&response(&phrase)), Some(Bad::HeadTooLong), "there is no target");
     let fields = |count: usize| format!("HTTP/1.1 204 X\r\n{}\r\n", "X: y\r\n".repeat(count));
     assert_eq!(ends(&response(fields(crate::FIELDS_MAX).as_bytes())).len(), 1);
     let seen = response(fields(crate::FIELDS_MAX + 1).as_bytes());
