@@ -55,13 +55,11 @@ impl Tcb {
             return Fate::Keep;
         }
         self.last_heard = cx.tick;
-        if let Some(timestamps) = segment.options.timestamps
-            && self.has(Marks::TIMESTAMPS)
-            && !segment.seq.is_after(self.last_ack_sent)
-        {
-            // RFC 7323 §4.3.
-            self.ts_recent = timestamps.value;
-        }
+        // Of what comes below only a segment with a valid acknowledgment counts, its timestamp neither.
+        let timestamp = segment
+            .options
+            .timestamps
+            .filter(|_| self.has(Marks::TIMESTAMPS) && !segment.seq.is_after(self.last_ack_sent));
         if self.state == State::SynReceived {
             if segment.ack != self.snd_nxt {
                 core.reset_reply(segment);
@@ -70,6 +68,10 @@ impl Tcb {
             self.establish(core, cx, segment);
         } else if !self.acknowledge(core, cx, segment) {
             return Fate::Keep;
+        }
+        if let Some(timestamp) = timestamp {
+            // RFC 7323 §4.3.
+            self.ts_recent = timestamp.value;
         }
         let fin_is_acked = self.has(Marks::FIN_SENT) && self.snd_una == self.snd_nxt;
         match self.state {
@@ -230,7 +232,7 @@ impl Tcb {
         cx: &mut Context<'_, A>,
         segment: &Segment<'_>,
     ) {
-        // Karn: a SYN that was sent twice is not timed. A handshake of the peer's is timed by nobody.
+        // Karn: a SYN that was sent twice is not timed.
         if self.take(Marks::TIMING) && !self.has(Marks::SYN_REPEATED) {
             core.counters.recoveries.rtt_samples += 1;
             self.rtt_sample(cx.micros().wrapping_sub(self.rtt_start));

@@ -1,9 +1,10 @@
 //! The congestion window: slow start and avoidance by NewReno (RFC 5681) or CUBIC (RFC 9438), and proportional rate reduction
-//! in recovery (RFC 6937). All in bytes.
+//! in recovery (RFC 9937). All in bytes.
 //!
 //! Functions of a session's state and the present time; when there is a loss is decided in [`crate::recovery`].
 
 use crate::profile::{Congestion, Profile};
+use crate::seq::Seq;
 use crate::tcb::{Marks, Phase, Tcb};
 use crate::tick::Tick;
 
@@ -22,7 +23,7 @@ impl Tcb {
     /// Sets the window of a session that begins. `None` is a window that never limits.
     pub(crate) fn congestion_start(&mut self, profile: &Profile) {
         self.ssthresh = u32::MAX;
-        self.phase.b = NO_EPOCH;
+        self.phase = Phase { a: self.snd_una.0, b: NO_EPOCH, c: 0 };
         self.cubic_max = 0;
         self.cwnd = match profile.congestion {
             Congestion::None => CWND_MAX,
@@ -50,16 +51,33 @@ impl Tcb {
         .max(least);
     }
 
+    /// Remembers the most that was outstanding in a round trip of slow start; to be called when new data was sent.
+    #[inline]
+    pub(crate) fn congestion_sent(&mut self) {
+        if self.cwnd >= self.ssthresh || self.has(Marks(Marks::RECOVERY.0 | Marks::LOSS.0)) {
+            return;
+        }
+        let outstanding = self.outstanding();
+        let is_new_round = !self.snd_una.is_before(Seq(self.phase.a));
+        if is_new_round || outstanding > self.phase.c {
+            (self.phase.a, self.phase.c) = (self.snd_nxt.0, outstanding);
+        }
+    }
+
     /// Lets the window grow for `acked` bytes that were acknowledged outside recovery.
     #[inline]
     pub(crate) fn congestion_ack(&mut self, profile: &Profile, acked: u32, now: Tick) {
-        // A window that did not limit says nothing about the path, so it does not grow (RFC 7661 §4.3, RFC 9438 §5.8).
-        if profile.congestion == Congestion::None || !self.has(Marks::LIMITED) {
+        // A window that did not limit says nothing about the path, so it does not grow (RFC 9438 §5.8); in slow start half of it
+        // says enough, since what is in the network then doubles with it (RFC 7661 §4.2).
+        let in_slow_start = self.cwnd < self.ssthresh;
+        let is_used = in_slow_start && self.phase.c > self.cwnd / 2;
+        if profile.congestion == Congestion::None || !self.has(Marks::LIMITED) && !is_used {
             return;
         }
         let mss = u32::from(self.mss);
-        if self.cwnd < self.ssthresh {
-            self.cwnd = self.cwnd.saturating_add(acked.min(mss)).min(CWND_MAX);
+        if in_slow_start {
+            let step = mss.saturating_mul(profile.slow_start_step.max(1).into());
+            self.cwnd = self.cwnd.saturating_add(acked.min(step)).min(CWND_MAX);
             return;
         }
         match profile.congestion {
@@ -113,9 +131,9 @@ impl Tcb {
         self.phase = Phase { a: 0, b: 0, c: self.outstanding().max(1) };
     }
 
-    /// The window in recovery after `delivered` bytes more have left the network, of which `pipe` are in it (RFC 6937 §3.1, with
-    /// its slow start bound).
-    pub(crate) fn prr_ack(&mut self, profile: &Profile, delivered: u32, pipe: u32) {
+    /// The window in recovery after `delivered` bytes more have left the network, of which `pipe` are in it (RFC 9937 §6.2). An
+    /// acknowledgment is safe when it moves on and tells of no further loss: then the window may grow by a segment beside.
+    pub(crate) fn prr_ack(&mut self, profile: &Profile, delivered: u32, pipe: u32, is_safe: bool) {
         if profile.congestion == Congestion::None {
             return;
         }
@@ -126,17 +144,18 @@ impl Tcb {
             due.saturating_sub(self.phase.b)
         } else {
             let behind = self.phase.a.saturating_sub(self.phase.b).max(delivered);
-            (self.ssthresh - pipe).min(behind.saturating_add(self.mss.into()))
+            let more = if is_safe { self.mss.into() } else { 0 };
+            (self.ssthresh - pipe).min(behind.saturating_add(more))
         };
         self.cwnd = pipe.saturating_add(may_send).min(CWND_MAX);
     }
 
-    /// Ends recovery (RFC 6937 §3).
+    /// Ends recovery (RFC 9937 §6.2).
     pub(crate) fn prr_end(&mut self, profile: &Profile) {
         if profile.congestion != Congestion::None {
             self.cwnd = self.ssthresh.min(CWND_MAX);
             self.bytes_acked = 0;
-            self.phase.b = NO_EPOCH;
+            self.phase = Phase { a: self.snd_una.0, b: NO_EPOCH, c: 0 };
         }
     }
 
@@ -145,15 +164,16 @@ impl Tcb {
         if profile.congestion != Congestion::None {
             self.cwnd = self.mss.into();
             self.bytes_acked = 0;
-            self.phase.b = NO_EPOCH;
+            // All that is outstanding uses the window: the acknowledgment of what is sent again opens it.
+            self.phase = Phase { a: self.snd_nxt.0, b: NO_EPOCH, c: self.outstanding() };
         }
     }
 
     /// After a time without sending, the window that it had says nothing more (RFC 5681 §4.1).
     pub(crate) fn congestion_idle(&mut self, profile: &Profile) {
-        if profile.congestion != Congestion::None {
+        if profile.congestion != Congestion::None && profile.idle_restart {
             self.cwnd = self.cwnd.min(profile.initial_cwnd(self.mss));
-            self.phase.b = NO_EPOCH;
+            self.phase = Phase { a: self.snd_una.0, b: NO_EPOCH, c: 0 };
         }
     }
 }
@@ -175,7 +195,6 @@ mod tests {
     use wirebeat_units::Nanos;
 
     use super::*;
-    use crate::seq::Seq;
 
     fn tcb(congestion: Congestion) -> (Tcb, Profile) {
         let profile = Profile { congestion, ..Profile::default() };
@@ -245,14 +264,16 @@ mod tests {
         tcb.congestion_loss(&profile);
         tcb.prr_start();
         // Half of what is delivered may be sent while more is in the network than the threshold.
-        tcb.prr_ack(&profile, 10_000, 90_000);
+        tcb.prr_ack(&profile, 10_000, 90_000, false);
         assert_eq!(tcb.cwnd, 95_000);
         tcb.phase.b = 5_000;
-        tcb.prr_ack(&profile, 10_000, 85_000);
+        tcb.prr_ack(&profile, 10_000, 85_000, false);
         assert_eq!(tcb.cwnd, 90_000);
-        // Below the threshold slow start fills it again.
-        tcb.prr_ack(&profile, 1_000, 20_000);
-        assert_eq!(tcb.cwnd, 20_000 + 21_000 - 5_000 + 1_000);
+        // Below the threshold what left the network is sent, and a segment beside where that is safe.
+        tcb.prr_ack(&profile, 1_000, 20_000, false);
+        assert_eq!(tcb.cwnd, 20_000 + 21_000 - 5_000);
+        tcb.prr_ack(&profile, 1_000, 20_000, true);
+        assert_eq!(tcb.cwnd, 20_000 + 22_000 - 5_000 + 1_000);
     }
 
     #[test]

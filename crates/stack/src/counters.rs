@@ -138,6 +138,8 @@ pub struct Recoveries {
     pub tail: u64,
     /// Fast recoveries.
     pub fast: u64,
+    /// Of them, those that began because data out of order had not become whole in time (RFC 8985 §6).
+    pub reordering: u64,
     /// Segments that the peer says came twice (D-SACK, RFC 2883): retransmissions that were not needed, and copies that the
     /// network made.
     pub spurious: u64,

@@ -1,6 +1,6 @@
 //! What data and FINs do to a receiver: bytes in order, ranges out of order, acknowledgments owed.
 
-use crate::api::{Application, Event, Received};
+use crate::api::{Application, Event, Reason, Received};
 use crate::core::{Context, Core, Fate};
 use crate::fault::Fault;
 use crate::profile::{OutOfOrder, Reading};
@@ -29,6 +29,14 @@ impl Tcb {
         if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
             // The peer closed before: nothing can follow (RFC 9293 §3.10.7.4).
             return Fate::Keep;
+        }
+        if self.has(Marks::DEAF)
+            && !segment.payload.is_empty()
+            && segment.end().is_after(self.rcv_nxt)
+        {
+            // RFC 1122 §4.2.2.13: the peer is to know that it is lost. With the number that it expects, which RFC 5961 asks for.
+            core.reset_reply(segment);
+            return Fate::Close(Reason::Aborted);
         }
         if self.has(Marks::ECN) {
             self.note_congestion(core, segment);
@@ -116,7 +124,7 @@ impl Tcb {
             self.acks_owed = self.acks_owed.max(1);
         } else if !bytes.is_empty() {
             cx.app.received(cx.session, Received { offset, bytes, in_order: self.received });
-            self.delay_ack(core, cx);
+            self.delay_ack(core, cx, advanced);
         }
         if fin { self.take_fin(cx) } else { Fate::Keep }
     }
@@ -214,12 +222,17 @@ impl Tcb {
         }
     }
 
-    /// Owes an acknowledgment for data in order: for every second segment at once, otherwise before long.
+    /// Owes an acknowledgment for `len` bytes of data in order: for every second segment at once, otherwise before long.
     #[inline]
-    fn delay_ack<A: Application>(&mut self, core: &Core, cx: &Context<'_, A>) {
-        let delay = core.profile(self.profile).delayed_ack;
-        self.unacked = self.unacked.saturating_add(1);
-        if self.unacked >= SEGMENTS_PER_ACK || delay.get() == 0 {
+    fn delay_ack<A: Application>(&mut self, core: &Core, cx: &Context<'_, A>, len: u32) {
+        let profile = core.profile(self.profile);
+        let (delay, mss) = (profile.delayed_ack, u32::from(self.mss));
+        // A card or a kernel may have put several segments together (GRO): each of them counts.
+        let segments = if len > mss { SEGMENTS_PER_ACK } else { 1 };
+        self.unacked = self.unacked.saturating_add(segments);
+        let is_quick = profile.quick_acks > 0
+            && self.received <= u64::from(profile.quick_acks) * u64::from(mss);
+        if self.unacked >= SEGMENTS_PER_ACK || is_quick || delay.get() == 0 {
             self.acks_owed = self.acks_owed.max(1);
         } else if !self.has(Marks::ACK_DELAYED) {
             self.set(Marks::ACK_DELAYED);
@@ -276,9 +289,14 @@ impl Tcb {
         (self.rcv_nxt.plus(buffer.saturating_sub(self.unread)), buffer)
     }
 
-    /// Whether the window could open by so much that the peer is to hear of it.
+    /// Whether the window could open by so much that the peer is to hear of it at once: by a segment or half the buffer, and to
+    /// twice what the peer still has. Who has room left hears of more with the next acknowledgment; without that rule every segment
+    /// that is read costs a segment of its own.
     pub(crate) fn window_opens(&self, core: &Core) -> bool {
         let (edge, buffer) = self.free_edge(core);
-        edge.is_after(self.rcv_adv) && edge.since(self.rcv_adv) >= (buffer / 2).min(self.mss.into())
+        let left = self.rcv_adv.since(self.rcv_nxt);
+        edge.is_after(self.rcv_adv)
+            && edge.since(self.rcv_adv) >= (buffer / 2).min(self.mss.into())
+            && edge.since(self.rcv_nxt) / 2 >= left
     }
 }

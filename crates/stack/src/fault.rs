@@ -29,6 +29,8 @@ pub(crate) enum Fault {
     SillyWindow,
     /// An acknowledgment counts one byte too many where it is partial.
     AckedTooMuch,
+    /// Data out of order at the peer is not waited for: what is missing below it stays missing until the timeout.
+    NoReorderTimer,
 }
 
 /// A set of faults.
@@ -43,7 +45,7 @@ impl Faults {
 
 #[cfg(test)]
 impl Fault {
-    pub const ALL: [Fault; 12] = [
+    pub const ALL: [Fault; 13] = [
         Fault::NoKarn,
         Fault::WindowOffByOne,
         Fault::LostTimer,
@@ -56,6 +58,7 @@ impl Fault {
         Fault::FinOnce,
         Fault::SillyWindow,
         Fault::AckedTooMuch,
+        Fault::NoReorderTimer,
     ];
 }
 

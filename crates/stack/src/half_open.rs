@@ -29,6 +29,8 @@ pub(crate) struct HalfOpen {
     pub profile: u8,
     /// How often the answer was sent; 0 before the first time.
     pub sent: u8,
+    /// When the answer was sent first, in microseconds: the handshake is a round trip as any other.
+    pub sent_at: u32,
     /// The peer's shift, where windows are scaled.
     shift: Option<u8>,
     is_taken: bool,
@@ -54,6 +56,7 @@ impl Slot for HalfOpen {
             mss: 0,
             profile: 0,
             sent: 0,
+            sent_at: 0,
             shift: None,
             is_taken: false,
         }
@@ -98,6 +101,7 @@ impl HalfOpen {
             mss: wishes.send_mss(segment.tuple.version(), options.mss),
             profile,
             sent: 0,
+            sent_at: 0,
             shift: options.window_shift.filter(|_| wishes.window_scaling),
             is_taken: true,
         }
@@ -163,6 +167,9 @@ impl HalfOpen {
         tcb.set(Marks::PASSIVE);
         if self.sent > 1 {
             tcb.set(Marks::SYN_REPEATED);
+        } else {
+            tcb.set(Marks::TIMING);
+            (tcb.rtt_start, tcb.rtt_seq) = (self.sent_at, tcb.snd_nxt);
         }
         tcb
     }

@@ -19,14 +19,14 @@
 //! RFC 9293 (all states; simultaneous open and close, half-open sessions, silly window avoidance on both sides, Nagle, delayed
 //! acknowledgments, zero-window and keep-alive probes), 5961 (RST, SYN and ACK validation with a limit on challenge
 //! acknowledgments), 6528, 6298 with Karn's rule, 5681, 6582, 6928, 3042, 7323 (scaling, timestamps, PAWS), 2018 and 6675,
-//! 2883 (D-SACK told, and counted when told), tail loss probes of 8985 §7, 6937, 9438, 3168, 6191, 1337.
+//! 2883 (D-SACK told, and counted when told), 8985 (tail loss probes, and data out of order waited for by time, see below), 9937,
+//! 9438, 3168, 6191, 1337, 5482 (the limit, not the option).
 //!
 //! # What it does not
 //!
-//! - RACK (RFC 8985 §6): there are no times of single segments, so loss is told by what lies above (RFC 6675 §4) and by tail loss
-//!   probes. Of retransmissions that are lost again only the first missing one is seen
-//!   before the timeout. Rules 3 and 4 of RFC 6675's `NextSeg` (speculative and
-//!   rescue retransmission) are missing.
+//! - All of RACK (RFC 8985 §6): there are no times of single segments. What is missing below data that arrived is lost a quarter of a
+//!   round trip after that data's news, or at once in recovery; a D-SACK makes it a quarter more each time. Of retransmissions
+//!   that are lost again only the first missing one is seen before the timeout.
 //! - Path MTU discovery: ICMP is not read, and no size is searched for when large packets vanish. All packets of IPv4 have DF.
 //! - Undoing a reduction that turns out spurious (RFC 4015, 5682); D-SACK is counted only. HyStart++ (RFC 9406).
 //! - Urgent data counts as other data, and the urgent pointer is ignored (RFC 6093 advises against its use).
@@ -77,5 +77,5 @@ pub use api::{
 pub use counters::{Arrivals, Counters, DataBytes, Recoveries, Segments, Sessions};
 pub use profile::{Congestion, KeepAlive, OutOfOrder, Profile, Reading};
 pub use segment::{Checksum, Tuple};
-pub use stack::{Info, Open, Stack};
+pub use stack::{Info, Open, Phase, Stack};
 pub use tcb::State;

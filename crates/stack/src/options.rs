@@ -138,7 +138,8 @@ impl Options {
         let mut len = if self.mss.is_some() { 4 } else { 0 };
         len += if self.window_shift.is_some() { 4 } else { 0 };
         len += if self.timestamps.is_some() { usize::from(TIMESTAMPS_LEN) } else { 0 };
-        len += if self.sack_permitted { 4 } else { 0 };
+        // Beside timestamps it takes the place of their padding (RFC 7323 appendix A leaves that to the sender).
+        len += if self.sack_permitted && self.timestamps.is_none() { 4 } else { 0 };
         len + if self.sack_len > 0 { 4 + 8 * usize::from(self.sack_len) } else { 0 }
     }
 
@@ -155,12 +156,12 @@ impl Options {
             let [a, b] = mss.to_be_bytes();
             rest = put(rest, [MSS, 4, a, b]);
         }
-        if self.sack_permitted {
-            rest = put(rest, [NOP, NOP, SACK_PERMITTED, 2]);
-        }
         if let Some(Timestamps { value, echo }) = self.timestamps {
+            let [x, y] = if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NOP, NOP] };
             let ([a, b, c, d], [e, f, g, h]) = (value.to_be_bytes(), echo.to_be_bytes());
-            rest = put(rest, [NOP, NOP, TIMESTAMPS, 10, a, b, c, d, e, f, g, h]);
+            rest = put(rest, [x, y, TIMESTAMPS, 10, a, b, c, d, e, f, g, h]);
+        } else if self.sack_permitted {
+            rest = put(rest, [NOP, NOP, SACK_PERMITTED, 2]);
         }
         if let Some(shift) = self.window_shift {
             rest = put(rest, [NOP, WINDOW_SCALE, 3, shift]);

@@ -46,6 +46,9 @@ struct Next {
     /// Its numbers, with that of a FIN.
     range: Range,
     fin: bool,
+    /// Whether it is the last of several that go together, half the congestion window at most: a receiver that collects segments
+    /// (GRO) need not wait for more, and acknowledges the first half while the second is under way.
+    push: bool,
 }
 
 impl Tcb {
@@ -79,11 +82,18 @@ impl Tcb {
             turn = Turn::Done;
         } else {
             self.after_idle(core, cx);
+            let mut together = 0;
             for _ in 0..BURST {
-                let Some(next) = self.next(core) else {
+                let Some(mut next) = self.next(core) else {
                     turn = Turn::Done;
                     break;
                 };
+                together += u32::from(self.mss);
+                let half = together > self.cwnd / 2 - (self.cwnd / 2).min(u32::from(self.mss));
+                if half || self.ends_burst(core, &next) {
+                    next.push = together > self.mss.into() && next.cause == Cause::NewData;
+                    together = 0;
+                }
                 if !self.send(core, cx, tuple, next, out) {
                     return Turn::Blocked;
                 }
@@ -106,14 +116,14 @@ impl Tcb {
 
     /// After a pause the congestion window begins anew (RFC 5681 §4.1).
     fn after_idle<A>(&mut self, core: &Core, cx: &Context<'_, A>) {
-        if self.outstanding() > 0 || self.unsent() == 0 {
+        if self.outstanding() > 0 || self.unsent() == 0 || self.snd_wnd == 0 {
             return;
         }
         let profile = core.profile(self.profile);
-        if cx.tick.since(self.last_sent) > ticks(self.rto(profile)) {
+        // Probes of a closed window do not count as sending, and a timeout that they doubled does not count here.
+        if cx.tick.since(self.last_sent) > ticks(self.rto_at(profile, 0)) {
             self.congestion_idle(profile);
         }
-        self.last_sent = cx.tick;
     }
 
     /// What to send next; `None` when there is nothing or it may not be sent now.
@@ -124,11 +134,21 @@ impl Tcb {
             let known =
                 core.ranges.get(self.scoreboard).and_then(|ranges| ranges.following(self.snd_una));
             let range = Range::new(self.snd_una, known.map_or(end, |known| known.start.min(end)));
-            return Some(Next { cause: Cause::Lost, range, fin: self.holds_fin(range) });
+            return Some(Next {
+                cause: Cause::Lost,
+                range,
+                fin: self.holds_fin(range),
+                push: false,
+            });
         }
         if let Some(range) = self.next_lost(core) {
             if self.has(Marks::FORCE) || self.pipe(core).saturating_add(range.len()) <= self.cwnd {
-                return Some(Next { cause: Cause::Lost, range, fin: self.holds_fin(range) });
+                return Some(Next {
+                    cause: Cause::Lost,
+                    range,
+                    fin: self.holds_fin(range),
+                    push: false,
+                });
             }
             self.set(Marks::LIMITED);
             return None;
@@ -140,7 +160,12 @@ impl Tcb {
             // No new data may go, so the last segment goes again (RFC 8985 §7.3).
             let start = self.snd_nxt.minus(self.outstanding().min(mss));
             let range = Range::new(start, self.snd_nxt);
-            return Some(Next { cause: Cause::Tail, range, fin: self.holds_fin(range) });
+            return Some(Next {
+                cause: Cause::Tail,
+                range,
+                fin: self.holds_fin(range),
+                push: false,
+            });
         }
         new
     }
@@ -179,7 +204,21 @@ impl Tcb {
             cause,
             range: Range::new(self.snd_nxt, self.snd_nxt.plus(len + u32::from(fin))),
             fin,
+            push: false,
         })
+    }
+
+    /// Whether no full segment of new data may follow `next` now. What would be asked anew for each segment is asked roughly: it
+    /// decides about a flag that is free to the sender (RFC 9293 §3.9.1.2).
+    fn ends_burst(&self, core: &Core, next: &Next) -> bool {
+        if next.cause != Cause::NewData {
+            return true;
+        }
+        let (mss, len) = (u32::from(self.mss), next.range.len());
+        let edge = self.snd_una.plus(self.snd_wnd);
+        let has_data = self.unsent() >= len + mss;
+        let has_room = !next.range.end.plus(mss).is_after(edge);
+        !(has_data && has_room && self.pipe(core).saturating_add(len + mss) <= self.cwnd)
     }
 
     /// The next piece that is lost and was not sent again.
@@ -212,7 +251,7 @@ impl Tcb {
         next: Next,
         out: &mut T,
     ) -> bool {
-        let Next { cause, range, fin } = next;
+        let Next { cause, range, fin, push } = next;
         if core.fault(Fault::FinOnce)
             && matches!(cause, Cause::Lost | Cause::Tail)
             && fin
@@ -228,7 +267,7 @@ impl Tcb {
             flags = flags.with(Flags::FIN);
         }
         let data_end = range.start.plus(payload_len.into());
-        if payload_len > 0 && data_end == self.data_end() {
+        if payload_len > 0 && (push || data_end == self.data_end() && !self.has(Marks::MORE)) {
             flags = flags.with(Flags::PSH);
         }
         let profile = *core.profile(self.profile);
@@ -265,7 +304,7 @@ impl Tcb {
         next: Next,
         payload_len: u16,
     ) {
-        let Next { cause, range, fin } = next;
+        let Next { cause, range, fin, .. } = next;
         let (segments, bytes) = (&mut core.counters.segments, u64::from(payload_len));
         segments.sent += 1;
         if cause == Cause::Lost {
@@ -292,6 +331,7 @@ impl Tcb {
             segments.fin += u64::from(cause == Cause::Fin);
             core.counters.bytes.sent += bytes;
             self.snd_nxt = range.end;
+            self.congestion_sent();
             if fin {
                 self.set(Marks::FIN_SENT);
                 self.state =

@@ -72,26 +72,43 @@ pub struct Profile {
     pub sack: bool,
     /// Whether the end of what was sent is probed before the retransmission timeout (RFC 8985 §7); only with SACK.
     pub tail_loss_probe: bool,
+    /// Whether data below what the peer has out of order is lost when it does not come within a part of a round trip, even where
+    /// fewer than three segments tell of it (RFC 8985 §6); only with SACK.
+    pub rack: bool,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: bool,
     /// The initial congestion window in segments (RFC 6928: 10).
     pub initial_window: u8,
+    /// By how many segments an acknowledgment opens the congestion window in slow start at most: 1 in RFC 5681 §3.1, 2 in RFC 3465
+    /// §2.3, 8 in RFC 9406 §4.2, as many as it acknowledges in Linux.
+    pub slow_start_step: u8,
+    /// Whether the congestion window falls back to the initial one after a pause of a timeout (RFC 5681 §4.1).
+    pub idle_restart: bool,
     /// Congestion control.
     pub congestion: Congestion,
     /// Whether small segments wait for an acknowledgment (RFC 9293 §3.7.4).
     pub nagle: bool,
     /// How long an acknowledgment waits for company; zero: not at all. RFC 9293 §3.8.6.3 has 500 ms at most.
     pub delayed_ack: Nanos,
+    /// How many segments' worth of data at the beginning of a session is acknowledged without delay, so that the slow start of the
+    /// peer is not held up; Linux has up to 16.
+    pub quick_acks: u8,
     /// The retransmission timeout before a round trip was measured (RFC 6298 §2.1: 1 s).
     pub rto_initial: Nanos,
     /// The least retransmission timeout. RFC 6298 §2.4 has 1 s; Linux uses 200 ms.
     pub rto_min: Nanos,
+    /// The least that the timeout is above the smoothed round trip, where the measured variation would give less. Zero in RFC 6298;
+    /// Linux has 200 ms here instead of in `rto_min`.
+    pub rto_margin: Nanos,
     /// The most (RFC 6298 §2.5: 60 s or more).
     pub rto_max: Nanos,
     /// How often a SYN or SYN-ACK is repeated.
     pub syn_retries: u8,
     /// How often data or a FIN is repeated without progress.
     pub data_retries: u8,
+    /// How long data, a FIN or a closed window may wait for the peer, in place of `data_retries`; zero: no such limit (RFC 9293
+    /// §3.9.1.6, RFC 5482).
+    pub user_timeout: Nanos,
     /// Probes of idle sessions.
     pub keep_alive: Option<KeepAlive>,
     /// How long a session stays in TIME-WAIT; zero: it is skipped. RFC 9293 §3.4.2 has 4 minutes, Linux 60 s.
@@ -116,16 +133,22 @@ impl Default for Profile {
             timestamps: true,
             sack: true,
             tail_loss_probe: true,
+            rack: true,
             ecn: false,
             initial_window: 10,
+            slow_start_step: 1,
+            idle_restart: true,
             congestion: Congestion::Cubic,
             nagle: true,
             delayed_ack: Nanos::from_millis(40),
+            quick_acks: 0,
             rto_initial: Nanos::from_secs(1),
             rto_min: Nanos::from_secs(1),
+            rto_margin: Nanos::ZERO,
             rto_max: Nanos::from_secs(60),
             syn_retries: 6,
             data_retries: 15,
+            user_timeout: Nanos::ZERO,
             keep_alive: None,
             time_wait: Nanos::from_secs(60),
             fin_wait_2: Nanos::from_secs(60),

@@ -14,6 +14,8 @@ use crate::segment::{Flags, Segment};
 use crate::seq::Seq;
 use crate::slab::NONE;
 use crate::tcb::{Marks, Tcb, Timer};
+use crate::tick::Tick;
+use wirebeat_units::Nanos;
 
 /// After how many duplicates, or ranges above it, a segment is lost (RFC 5681 §3.2, RFC 6675 §2).
 const DUPLICATES: u8 = 3;
@@ -47,13 +49,14 @@ impl Tcb {
             }
             return false;
         }
-        if is_old {
+        if is_old && (!self.has(Marks::SACK) || segment.options.sack().is_empty()) {
             return true;
         }
         let outstanding = self.outstanding();
         let sacked = self.sacked(core);
-        let acked = ack.since(self.snd_una);
-        let window_changed = self.update_window(segment, acked > 0);
+        // One that was overtaken by a later one may still tell of data that arrived out of order.
+        let acked = if is_old { 0 } else { ack.since(self.snd_una) };
+        let window_changed = !is_old && self.update_window(segment, acked > 0);
         if self.timer == Timer::Persist || self.snd_wnd == 0 {
             // A peer that answers is alive, however long its window stays closed (RFC 9293 §3.8.6.1).
             self.retries = 0;
@@ -84,6 +87,7 @@ impl Tcb {
         }
         if acked > 0 || news.duplicate || self.has(Marks::RECOVERY) {
             self.recover(core, cx, news);
+            self.await_order(core, cx.now);
         }
         if segment.flags.has(Flags::ECE) && self.has(Marks::ECN) {
             self.congestion_echo(core, cx);
@@ -92,11 +96,26 @@ impl Tcb {
     }
 
     /// Bytes that the peer has out of order.
-    fn sacked(&self, core: &Core) -> u32 {
+    pub(crate) fn sacked(&self, core: &Core) -> u32 {
         if self.scoreboard == NONE {
             return 0;
         }
         core.ranges.get(self.scoreboard).map_or(0, |ranges| ranges.total())
+    }
+
+    /// Sequence numbers that are taken as lost and were not sent again or not acknowledged since.
+    pub(crate) fn lost(&self, core: &Core) -> u32 {
+        self.not_sacked(core, Range::new(self.snd_una, self.lost_edge.max(self.snd_una)))
+    }
+
+    /// Sequence numbers that were sent again in this recovery and are not acknowledged.
+    pub(crate) fn sent_again(&self, core: &Core) -> u32 {
+        self.not_sacked(core, Range::new(self.snd_una, self.high_rxt.max(self.snd_una)))
+    }
+
+    fn not_sacked(&self, core: &Core, range: Range) -> u32 {
+        let sacked = core.ranges.get(self.scoreboard).map_or(0, |ranges| ranges.count_in(range));
+        range.len() - sacked
     }
 
     /// Takes the window, unless an older segment tells it (RFC 9293 §3.10.7.4). Whether it changed.
@@ -183,11 +202,14 @@ impl Tcb {
             if !first.end.is_after(segment.ack) && !first.is_empty() || within {
                 core.counters.recoveries.spurious += 1;
                 duplicate = true;
+                self.widen_reordering(core);
             }
         }
         for block in blocks {
-            let wild = block.end.is_after(self.snd_nxt) && !core.fault(Fault::WildSack);
-            if block.start.is_before(self.snd_una) || !block.start.is_before(block.end) || wild {
+            // As distances from `snd_una`: numbers half a circle away compare as nobody means them.
+            let (start, end) = (block.start.since(self.snd_una), block.end.since(self.snd_una));
+            let wild = end > self.outstanding() && !core.fault(Fault::WildSack);
+            if block.start.is_before(self.snd_una) || start >= end || wild {
                 continue;
             }
             // Where there is no room for it, the block is as if it had been lost.
@@ -221,6 +243,22 @@ impl Tcb {
                 self.prr_end(&profile);
             }
         }
+    }
+
+    /// Something was sent again that arrived after all: the network reorders, and more patience is due (RFC 8985 §6.2 step 4).
+    fn widen_reordering(&mut self, core: &Core) {
+        let step = Marks::REORDERING.0 / 3;
+        if core.profile(self.profile).rack
+            && self.high_rxt.is_after(self.snd_una)
+            && self.marks.0 & Marks::REORDERING.0 != Marks::REORDERING.0
+        {
+            self.marks.0 += step;
+        }
+    }
+
+    /// Where the last range begins that the peer has out of order.
+    pub(crate) fn highest_sacked(&self, core: &Core) -> Option<Seq> {
+        core.ranges.get(self.scoreboard)?.last().map(|range| range.start)
     }
 
     /// Where SACK says that what lies before is lost: three ranges, or more than two segments, lie above it (RFC 6675 §4).
@@ -280,8 +318,17 @@ impl Tcb {
                 self.high_rxt = self.snd_una;
             }
         }
-        self.lost_edge = self.lost_edge.max(self.sack_edge(core));
+        let lost_before = self.lost_edge;
         let recovering = self.has(Marks::RECOVERY) || self.has(Marks::LOSS);
+        let reorders = profile.rack && self.has(Marks::REORDERING);
+        let told = self.sack_edge(core);
+        if profile.rack && !reorders && (recovering || told.is_after(self.snd_una)) {
+            // In recovery, and when three segments tell of a loss, nothing waits for order any more (RFC 8985 §6.2 step 4): what
+            // was sent before something that arrived and is not there is lost.
+            self.lost_edge = self.lost_edge.max(self.highest_sacked(core).unwrap_or(self.snd_una));
+        } else if recovering || !reorders {
+            self.lost_edge = self.lost_edge.max(told);
+        }
         // Without SACK duplicates of what was sent before the last recovery say nothing (RFC 6582 §3.2 step 1).
         let counts = self.has(Marks::SACK) || self.snd_una.is_after(self.recover);
         if !recovering && self.dup_acks >= DUPLICATES && counts && self.outstanding() > 0 {
@@ -289,23 +336,35 @@ impl Tcb {
         }
         // What the last recovery sent again is under way, and no reason for another.
         if !recovering && self.next_lost(core).is_some() {
-            core.counters.recoveries.fast += 1;
-            self.congestion_loss(&profile);
-            self.prr_start();
-            self.set(Marks::RECOVERY);
-            self.set(Marks::FORCE);
-            self.forget_tail();
-            self.clear(Marks::ECN_RECOVERY);
-            self.recover = self.snd_nxt;
-            self.tail.start = self.snd_nxt;
+            self.begin_recovery(core, cx.now);
         }
         self.lost_again(core, news);
         if self.has(Marks::RECOVERY) {
             let pipe = self.pipe(core);
-            self.prr_ack(&profile, news.delivered, pipe);
+            let is_safe = news.acked > 0 && !self.lost_edge.is_after(lost_before);
+            self.prr_ack(&profile, news.delivered, pipe, is_safe);
         } else if news.acked > 0 && !self.has(Marks::ECN_RECOVERY) {
-            self.congestion_ack(&profile, news.acked, cx.tick);
+            // What was told to have arrived before, out of order, has opened the window then (RFC 3042).
+            self.congestion_ack(&profile, news.acked.min(news.delivered), cx.tick);
         }
+    }
+
+    /// Begins recovery: something is lost.
+    pub(crate) fn begin_recovery(&mut self, core: &mut Core, now: Nanos) {
+        let profile = *core.profile(self.profile);
+        if self.take(Marks::REORDER) {
+            // The timer was for that, and is the retransmission timer again.
+            self.timer_at = Tick::after(now, self.rto(&profile));
+        }
+        core.counters.recoveries.fast += 1;
+        self.congestion_loss(&profile);
+        self.prr_start();
+        self.set(Marks::RECOVERY);
+        self.set(Marks::FORCE);
+        self.forget_tail();
+        self.clear(Marks::ECN_RECOVERY);
+        self.recover = self.snd_nxt;
+        self.tail.start = self.snd_nxt;
     }
 
     /// The peer tells of congestion: once a round trip that is like a loss, but nothing is sent again (RFC 3168 §6.1.2).
@@ -358,8 +417,8 @@ impl Tcb {
             self.congestion_loss(&profile);
         }
         self.congestion_timeout(&profile);
-        self.clear(Marks::RECOVERY);
-        self.clear(Marks::ECN_RECOVERY);
+        self.clear(Marks(Marks::RECOVERY.0 | Marks::ECN_RECOVERY.0));
+        self.clear(Marks(Marks::REORDER.0 | Marks::REORDERING.0));
         self.set(Marks::LOSS);
         self.set(Marks::FORCE);
         self.forget_tail();

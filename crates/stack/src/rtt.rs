@@ -33,6 +33,11 @@ impl Tcb {
 
     /// The retransmission timeout, doubled as often as it ran out.
     pub(crate) fn rto(&self, profile: &Profile) -> Nanos {
+        self.rto_at(profile, self.backoff)
+    }
+
+    /// The retransmission timeout, doubled `backoff` times.
+    pub(crate) fn rto_at(&self, profile: &Profile, backoff: u8) -> Nanos {
         let base = if self.srtt == 0 {
             let initial = profile.rto_initial;
             let opening = matches!(self.state, State::SynSent | State::SynReceived);
@@ -42,10 +47,12 @@ impl Tcb {
                 initial
             }
         } else {
-            let micros = u64::from(self.srtt / 8) + u64::from(self.rttvar.max(GRANULARITY));
+            let variation = u64::from(self.rttvar.max(GRANULARITY));
+            let margin = variation.max(profile.rto_margin.get() / 1_000);
+            let micros = u64::from(self.srtt / 8) + margin;
             Nanos::from_micros(micros).max(profile.rto_min)
         };
-        let doubled = base.get().saturating_mul(1 << self.backoff.min(30));
+        let doubled = base.get().saturating_mul(1 << backoff.min(30));
         Nanos::new(doubled.min(profile.rto_max.get()))
     }
 }
@@ -75,6 +82,18 @@ mod tests {
             1 + u64::from(GRANULARITY),
             "a tick of the wheel"
         );
+    }
+
+    #[test]
+    fn a_steady_round_trip_keeps_the_margin() {
+        let profile = Profile {
+            rto_min: Nanos::ZERO,
+            rto_margin: Nanos::from_millis(200),
+            ..Profile::default()
+        };
+        assert_eq!(rto_after(&[100_000; 99], &profile), 300_000);
+        assert_eq!(rto_after(&[100_000], &profile), 300_000);
+        assert_eq!(rto_after(&[400_000], &profile), 400_000 + 4 * 200_000);
     }
 
     #[test]

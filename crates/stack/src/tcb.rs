@@ -94,6 +94,14 @@ impl Marks {
     pub const TAIL_REPEATS: Marks = Marks(1 << 25);
     /// What is missing first was sent again and lost again.
     pub const AGAIN: Marks = Marks(1 << 26);
+    /// The timer is for data out of order at the peer: what is missing below it is lost then (RFC 8985 §6).
+    pub const REORDER: Marks = Marks(1 << 27);
+    /// How many quarters of a round trip more the timer of `REORDER` waits, because the network was seen to reorder: two bits.
+    pub const REORDERING: Marks = Marks(0b11 << 28);
+    /// More data follows what was offered last, which is not pushed.
+    pub const MORE: Marks = Marks(1 << 30);
+    /// The embedder takes no data any more.
+    pub const DEAF: Marks = Marks(1 << 31);
     /// The wheel calls at `wheel_at`.
     pub const ARMED: Marks = Marks(1 << 21);
 }
@@ -197,14 +205,15 @@ pub struct Tcb {
     pub(crate) unacked: u8,
 }
 
-/// What congestion control counts in the phase it is in, three numbers each. Recovery and avoidance exclude each other.
+/// What congestion control counts in the phase it is in, three numbers each. Recovery, slow start and avoidance exclude each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// In recovery: bytes delivered since it began (RFC 6937 §3). In avoidance: the tick in which it began.
+    /// In recovery: bytes delivered since it began (RFC 9937 §6.2). In slow start: the number with which this round trip ends. In
+    /// avoidance: the tick in which it began.
     pub(crate) a: u32,
     /// In recovery: bytes sent since it began. In avoidance: CUBIC's K in milliseconds (RFC 9438 §4.2).
     pub(crate) b: u32,
-    /// In recovery: bytes that were outstanding when it began. In avoidance: what NewReno's window would be, in bytes.
+    /// In recovery: bytes that were outstanding when it began. In slow start: the most that was outstanding in this round trip. In avoidance: what NewReno's window would be, in bytes.
     pub(crate) c: u32,
 }
 

@@ -56,7 +56,7 @@ impl Tcb {
             if needed == Timer::KeepAlive {
                 self.retries = 0;
             }
-            self.clear(Marks::TAIL);
+            self.clear(Marks(Marks::TAIL.0 | Marks::REORDER.0));
             self.timer_at = Tick::after(cx.now, span);
         }
         core.arm(cx.node, self);
@@ -86,10 +86,10 @@ impl Tcb {
         }
     }
 
-    /// Sets the timer for what is outstanding: a tail loss probe where that may help and comes first (RFC 8985 §7.2), or the
-    /// retransmission timeout.
+    /// Sets the timer for what is outstanding: a tail loss probe where that may help (RFC 8985 §7.2), or the retransmission timeout.
     pub(crate) fn await_ack(&mut self, now: Nanos, profile: &Profile) {
         self.timer = Timer::Retransmit;
+        self.clear(Marks::REORDER);
         let rto = self.rto(profile);
         let busy =
             Marks(Marks::RECOVERY.0 | Marks::LOSS.0 | Marks::TAIL_SENT.0 | Marks::SEND_TAIL.0);
@@ -100,27 +100,76 @@ impl Tcb {
                 if self.outstanding() <= self.mss.into() { DELAYED_ACK_MAX } else { Nanos::ZERO };
             let twice =
                 Nanos::from_micros(u64::from(self.smoothed_rtt()) * 2 + 2 * u64::from(GRANULARITY));
-            let probe = twice.saturating_add(delay);
-            if probe < rto {
-                self.set(Marks::TAIL);
-                self.timer_at = Tick::after(now, probe);
-                return;
-            }
+            // No later than the timeout, whose place it takes then (RFC 8985 §7.2): the window is not reset before the probe was
+            // tried.
+            self.set(Marks::TAIL);
+            self.timer_at = Tick::after(now, twice.saturating_add(delay).min(rto));
+            return;
         }
         self.clear(Marks::TAIL);
         self.timer_at = Tick::after(now, rto);
     }
 
-    /// One retry more; `false` when there were `limit` already.
-    fn retry(&mut self, core: &Core, limit: u8) -> bool {
-        if self.retries >= limit {
+    /// Sets the timer for data out of order at the peer, or takes it away (RFC 8985 §6.2): what was sent before a segment that
+    /// arrived is lost when it is not there a part of a round trip later. There are no times of single segments, so that the part
+    /// begins when the peer's news come, which is never too early.
+    pub(crate) fn await_order(&mut self, core: &Core, now: Nanos) {
+        let profile = core.profile(self.profile);
+        let busy = Marks(Marks::RECOVERY.0 | Marks::LOSS.0);
+        let missing = profile.rack
+            && self.srtt > 0
+            && self.outstanding() > 0
+            && !self.has(busy)
+            && self.highest_sacked(core).is_some();
+        if !missing || core.fault(Fault::NoReorderTimer) {
+            if self.take(Marks::REORDER) && self.timer == Timer::Retransmit {
+                self.await_ack(now, profile);
+            }
+        } else if self.timer == Timer::Retransmit
+            && !(self.has(Marks::REORDER) && self.has(Marks::REORDERING))
+        {
+            // Each arrival out of order begins it anew, as it does where times are known and segments left together; three of them
+            // end it. Where those do not count any more, because the network reorders, the first one decides.
+            let quarters = 1 + (self.marks.0 & Marks::REORDERING.0) / (Marks::REORDERING.0 / 3);
+            let window = u64::from(self.smoothed_rtt()) * u64::from(quarters) / 4;
+            let at = Tick::after(now, Nanos::from_micros(window));
+            // It takes the place of a tail loss probe, which is for when the peer tells nothing (RFC 8985 §7.2).
+            if self.has(Marks(Marks::TAIL.0 | Marks::REORDER.0)) || self.timer_at.since(at) > 0 {
+                self.clear(Marks::TAIL);
+                self.set(Marks::REORDER);
+                self.timer_at = at;
+            }
+        }
+    }
+
+    /// One retry more after the timer ran out; `false` when there were `limit` already, or the peer was waited for as long as the
+    /// profile has it.
+    fn retry(&mut self, core: &Core, profile: &Profile, limit: u8) -> bool {
+        if self.left(profile).map_or(self.retries >= limit, |left| left == Nanos::ZERO) {
             return false;
         }
-        self.retries += 1;
+        self.retries = self.retries.saturating_add(1);
         if !core.fault(Fault::NoBackoff) {
             self.backoff = self.backoff.saturating_add(1);
         }
         true
+    }
+
+    /// How long the peer may be waited for yet, where the profile limits that. The time that went by is that of all timeouts since
+    /// the last progress, the present one included.
+    fn left(&self, profile: &Profile) -> Option<Nanos> {
+        if profile.user_timeout == Nanos::ZERO {
+            return None;
+        }
+        let gone = (0..=self.backoff)
+            .fold(Nanos::ZERO, |sum, backoff| sum.saturating_add(self.rto_at(profile, backoff)));
+        Some(profile.user_timeout.saturating_sub(gone))
+    }
+
+    /// The next timeout, no later than the profile has the peer waited for.
+    fn next_timeout(&self, profile: &Profile, left: Option<Nanos>) -> Nanos {
+        let rto = self.rto(profile);
+        left.map_or(rto, |left| rto.min(left))
     }
 
     /// RFC 6298 §5.4 to §5.6.
@@ -133,7 +182,20 @@ impl Tcb {
             core.ready.push(cx.node);
             return Fate::Keep;
         }
-        if !self.retry(core, if opening { profile.syn_retries } else { profile.data_retries }) {
+        if self.has(Marks::REORDER) {
+            let edge = self.highest_sacked(core).unwrap_or(self.snd_una);
+            self.lost_edge = self.lost_edge.max(edge);
+            core.counters.recoveries.reordering += 1;
+            self.begin_recovery(core, cx.now);
+            core.ready.push(cx.node);
+            return Fate::Keep;
+        }
+        let left = self.left(&profile);
+        if !self.retry(
+            core,
+            &profile,
+            if opening { profile.syn_retries } else { profile.data_retries },
+        ) {
             return Fate::Close(Reason::TimedOut);
         }
         if opening {
@@ -144,7 +206,7 @@ impl Tcb {
                 self.clear(Marks::TIMING);
             }
         }
-        self.timer_at = Tick::after(cx.now, self.rto(&profile));
+        self.timer_at = Tick::after(cx.now, self.next_timeout(&profile, left));
         core.ready.push(cx.node);
         Fate::Keep
     }
@@ -152,11 +214,12 @@ impl Tcb {
     /// RFC 9293 §3.8.6.1: asks a closed window whether it opened, or sends into one that is small.
     fn persist<A: Application>(&mut self, core: &mut Core, cx: &mut Context<'_, A>) -> Fate {
         let profile = *core.profile(self.profile);
-        if !self.retry(core, profile.data_retries) {
+        let left = self.left(&profile);
+        if !self.retry(core, &profile, profile.data_retries) {
             return Fate::Close(Reason::TimedOut);
         }
         self.set(if self.snd_wnd > 0 { Marks::OVERRIDE } else { Marks::PROBE });
-        self.timer_at = Tick::after(cx.now, self.rto(&profile));
+        self.timer_at = Tick::after(cx.now, self.next_timeout(&profile, left));
         core.ready.push(cx.node);
         Fate::Keep
     }

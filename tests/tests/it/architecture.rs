@@ -41,6 +41,12 @@ const TABLE: &[Row] = &[
         rule: "HTTP is bytes in, meaning out: no sessions, sockets or clocks",
     },
     Row {
+        name: "packetdrill",
+        may_know: &["units", "stack"],
+        tests: &[],
+        rule: "packetdrill's scripts see the stack alone, through the calls of sockets",
+    },
+    Row {
         name: "traffic",
         may_know: &["units", "wire"],
         tests: &["testbed"],

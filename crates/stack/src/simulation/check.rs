@@ -12,7 +12,7 @@ use crate::seq::Seq;
 use crate::slab::NONE;
 use crate::stack::Stack;
 use crate::tcb::{Marks, State, Tcb, Timer};
-use crate::tick::micros;
+use crate::tick::{Tick, micros};
 
 /// What was seen of the sessions of one side.
 #[derive(Debug, Default)]
@@ -144,6 +144,19 @@ impl Watch {
             tcb.has(Marks::ARMED) == armed.is_some() && armed.is_none_or(|it| it == tcb.wheel_at),
             (tcb, armed)
         );
+        // What is missing below data out of order is waited for no longer than a round trip (RFC 8985 §6.2).
+        let rack = core.profile(tcb.profile).rack && tcb.srtt > 0 && tcb.timer == Timer::Retransmit;
+        let missing = tcb.scoreboard != NONE && !tcb.has(Marks(Marks::RECOVERY.0 | Marks::LOSS.0));
+        let round_trip = Tick::after(self.now, Nanos::from_micros(tcb.smoothed_rtt().into()));
+        holds!(
+            "order",
+            !(rack && missing)
+                || is_queued
+                || tcb.has(Marks::REORDER)
+                || tcb.timer_at.is_due(round_trip),
+            tcb
+        );
+        holds!("order", !tcb.has(Marks::REORDER) || tcb.timer_at.is_due(round_trip), tcb);
         // Karn: what is timed was not sent before the last time that something was sent again.
         let again = self.sent.get(&tcb.user).and_then(|(_, again)| *again);
         // Half a circle of microseconds is 35 minutes.
@@ -217,6 +230,7 @@ pub fn add(sum: &mut Counters, one: &Counters) {
     s.spurious += o.spurious;
     s.congestion_echoes += o.congestion_echoes;
     s.fast += o.fast;
+    s.reordering += o.reordering;
     s.tail += o.tail;
     let (s, o) = (&mut sum.sessions, &one.sessions);
     s.closed += o.closed;
@@ -235,6 +249,7 @@ pub fn saw_everything(sum: &Counters) {
         ("timeouts", s.retransmitted_timeout),
         ("tail loss probes", s.retransmitted_tail),
         ("losses that they repaired", r.tail),
+        ("losses that the order told", r.reordering),
         ("SYNs again", s.retransmitted_syn),
         ("RST", s.rst),
         ("FIN", s.fin),

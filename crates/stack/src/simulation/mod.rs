@@ -98,6 +98,12 @@ fn profile(random: &mut Random, strict: bool) -> Profile {
         timestamps: random.once_in(2),
         sack: !random.once_in(3),
         tail_loss_probe: !random.once_in(3),
+        rack: !random.once_in(3),
+        slow_start_step: random.pick(&[1, 2, u8::MAX]),
+        idle_restart: random.once_in(2),
+        quick_acks: random.pick(&[0, 16]),
+        rto_margin: Nanos::from_millis(random.pick(&[0, 200])),
+        user_timeout: Nanos::from_secs(if strict { 0 } else { random.pick(&[0, 100]) }),
         ecn: random.once_in(2),
         initial_window: random.pick(&[1, 4, 10]),
         congestion: random.pick(&[

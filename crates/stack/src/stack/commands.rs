@@ -5,8 +5,7 @@ use wirebeat_units::Nanos;
 use super::{Open, Stack};
 use crate::api::{Application, OpenError, Reason, SessionError, SessionId};
 use crate::core::Fate;
-use crate::options::Options;
-use crate::profile::Reading;
+use crate::profile::{Profile, Reading};
 use crate::segment::{Flags, Outgoing};
 use crate::tcb::{Marks, State, Tcb};
 
@@ -69,11 +68,27 @@ impl Stack {
     /// # Errors
     /// When there is no such session, or it was closed.
     pub fn send(&mut self, id: SessionId, bytes: u64) -> Result<(), SessionError> {
+        self.offer(id, bytes, false)
+    }
+
+    /// As [`Stack::send`], and more follows before long: the end of these bytes is not pushed (RFC 9293 §3.9.1.2).
+    ///
+    /// # Errors
+    /// When there is no such session, or it was closed.
+    pub fn send_more(&mut self, id: SessionId, bytes: u64) -> Result<(), SessionError> {
+        self.offer(id, bytes, true)
+    }
+
+    fn offer(&mut self, id: SessionId, bytes: u64, more: bool) -> Result<(), SessionError> {
         let tcb = self.sessions.get_mut(id.0).ok_or(SessionError::Unknown)?;
         if tcb.has(Marks::CLOSED) {
             return Err(SessionError::Closed);
         }
         tcb.offered = tcb.offered.saturating_add(bytes);
+        tcb.clear(Marks::MORE);
+        if more {
+            tcb.set(Marks::MORE);
+        }
         self.core.counters.bytes.offered = self.core.counters.bytes.offered.saturating_add(bytes);
         self.core.ready.push(id.0);
         Ok(())
@@ -103,6 +118,24 @@ impl Stack {
         Ok(())
     }
 
+    /// As [`Stack::close`], and data that arrives from now on ends the session: the peer gets RST, since nobody is there to take it
+    /// (RFC 9293 §3.10.4, RFC 1122 §4.2.2.13).
+    ///
+    /// # Errors
+    /// When there is no such session.
+    pub fn close_both<A: Application>(
+        &mut self,
+        now: Nanos,
+        id: SessionId,
+        app: &mut A,
+    ) -> Result<(), SessionError> {
+        let tcb = self.sessions.get_mut(id.0).ok_or(SessionError::Unknown)?;
+        tcb.set(Marks::DEAF);
+        // It may have been closed for sending before.
+        let _ = self.close(now, id, app);
+        Ok(())
+    }
+
     /// Gives a session up: RST, if the peer knows of it (RFC 9293 §3.10.5).
     ///
     /// # Errors
@@ -115,13 +148,15 @@ impl Stack {
     ) -> Result<(), SessionError> {
         let tcb = self.sessions.get(id.0).ok_or(SessionError::Unknown)?;
         if tcb.state != State::SynSent {
+            // RFC 7323 §3.2: a RST should have timestamps too where they were agreed on.
+            let has_timestamps = tcb.has(Marks::TIMESTAMPS);
             let reset = Outgoing {
                 tuple: self.tuple_of(tcb),
                 seq: tcb.snd_nxt,
                 ack: tcb.rcv_nxt,
                 flags: Flags::RST.with(Flags::ACK),
                 window: 0,
-                options: Options::default(),
+                options: self.core.timestamps(has_timestamps, tcb.ts_recent, now),
                 payload_len: 0,
                 tos: 0,
                 identification: self.core.identification(),
@@ -145,6 +180,27 @@ impl Stack {
                 self.core.ready.push(id.0);
             }
         }
+        Ok(())
+    }
+
+    /// Replaces a profile. Sessions that have it follow from now on; what they agreed on with their peers stays, and the shift of
+    /// their windows, so that a window beyond what that shift can tell is cut.
+    ///
+    /// # Errors
+    /// When there is no profile with this number.
+    pub fn set_profile(&mut self, number: u8, profile: Profile) -> Result<(), OpenError> {
+        *self.core.profiles.get_mut(usize::from(number)).ok_or(OpenError::Profile)? = profile;
+        Ok(())
+    }
+
+    /// Gives a session another profile, as [`Stack::set_profile`] does for all that share one.
+    ///
+    /// # Errors
+    /// When there is no such session.
+    pub fn use_profile(&mut self, id: SessionId, number: u8) -> Result<(), SessionError> {
+        self.sessions.get_mut(id.0).ok_or(SessionError::Unknown)?.profile = number;
+        // Something may go now that had to wait.
+        self.core.ready.push(id.0);
         Ok(())
     }
 

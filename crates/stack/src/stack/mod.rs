@@ -10,6 +10,7 @@ mod waiting;
 use std::net::IpAddr;
 
 use wirebeat_units::Nanos;
+use wirebeat_wire::ip::Version;
 
 use crate::addresses::{AddressId, Addresses};
 use crate::api::{Application, Event, Limits, Reason, Session, SessionId, Transmit};
@@ -21,7 +22,7 @@ use crate::output::Turn;
 use crate::profile::Profile;
 use crate::segment::{Checksum, Flags, Refused, Segment, Tuple};
 use crate::slab::{NONE, Slab};
-use crate::tcb::{Marks, State, Tcb};
+use crate::tcb::{Marks, State, Tcb, Timer};
 use crate::tick::Tick;
 use crate::time_wait::TimeWait;
 
@@ -81,8 +82,41 @@ pub struct Info {
     pub mss: u16,
     /// The smoothed round trip; `None` before one was measured.
     pub rtt: Option<Nanos>,
+    /// How much round trips vary: four times their mean deviation, as the timeout counts it.
+    pub rtt_variation: Nanos,
     /// The retransmission timeout.
     pub rto: Nanos,
+    /// The MSS that was announced to the peer.
+    pub announced_mss: u16,
+    /// Sequence numbers sent and not acknowledged.
+    pub outstanding: u32,
+    /// Of them, those that the peer has out of order.
+    pub sacked: u32,
+    /// Of them, those taken as lost, sent again or not.
+    pub lost: u32,
+    /// Of them, those that were sent again.
+    pub retransmitted: u32,
+    /// What the sender is recovering from.
+    pub phase: Phase,
+    /// How often the timer ran out without progress, and whether it probes a closed window or a silent peer.
+    pub retries: u8,
+    /// Whether those retries are probes.
+    pub probing: bool,
+    /// How often the timeout is doubled.
+    pub backoff: u8,
+}
+
+/// What a sender is recovering from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing.
+    Open,
+    /// Congestion that the network told of (ECN).
+    Reduced,
+    /// A loss that later data told of.
+    Recovery,
+    /// A timeout.
+    Loss,
 }
 
 impl Stack {
@@ -127,9 +161,10 @@ impl Stack {
     /// What a session is like; `None` when there is none.
     pub fn info(&self, id: SessionId) -> Option<Info> {
         let tcb = self.sessions.get(id.0)?;
+        let (tuple, profile) = (self.tuple_of(tcb), self.core.profile(tcb.profile));
         Some(Info {
             state: tcb.state,
-            tuple: self.tuple_of(tcb),
+            tuple,
             offered: tcb.offered,
             acked: tcb.acked,
             received: tcb.received,
@@ -138,7 +173,25 @@ impl Stack {
             peer_window: tcb.snd_wnd,
             mss: tcb.mss,
             rtt: (tcb.srtt > 0).then(|| Nanos::from_micros(tcb.smoothed_rtt().into())),
-            rto: tcb.rto(self.core.profile(tcb.profile)),
+            rtt_variation: Nanos::from_micros(tcb.rttvar.into()),
+            rto: tcb.rto(profile),
+            announced_mss: profile.announced_mss(Version::of(tuple.local)),
+            outstanding: tcb.outstanding(),
+            sacked: tcb.sacked(&self.core),
+            lost: tcb.lost(&self.core),
+            retransmitted: tcb.sent_again(&self.core),
+            phase: if tcb.has(Marks::LOSS) {
+                Phase::Loss
+            } else if tcb.has(Marks::RECOVERY) {
+                Phase::Recovery
+            } else if tcb.has(Marks::ECN_RECOVERY) {
+                Phase::Reduced
+            } else {
+                Phase::Open
+            },
+            retries: tcb.retries,
+            probing: matches!(tcb.timer, Timer::Persist | Timer::KeepAlive),
+            backoff: tcb.backoff,
         })
     }
 

@@ -9,7 +9,7 @@ use crate::output::Turn;
 use crate::segment::{Flags, Segment};
 use crate::seq::Seq;
 use crate::tcb::State;
-use crate::tick::Tick;
+use crate::tick::{Tick, micros};
 use crate::time_wait::Answer;
 
 impl Stack {
@@ -235,6 +235,9 @@ impl Stack {
         segments.sent += 1;
         segments.syn_ack += u64::from(entry.sent == 0);
         segments.retransmitted_syn += u64::from(entry.sent > 0);
+        if entry.sent == 0 {
+            entry.sent_at = micros(now);
+        }
         entry.sent = entry.sent.saturating_add(1);
         entry.deadline = Tick::after(now, entry.timeout(&self.core));
         self.core.wheel.arm(node, entry.deadline);

@@ -1,6 +1,7 @@
 //! The state machine against a peer that is played by hand: segments are written out, and what comes back is compared.
 
 mod any_segment;
+mod defects;
 mod handshake;
 mod recovery;
 mod rules;
