@@ -107,6 +107,12 @@ const TABLE: &[Row] = &[
         rule: "another tool's wire knows nothing of scenarios, runs and reports",
     },
     Row {
+        name: "sockets",
+        may_know: &["units", "converse", "host"],
+        tests: &[],
+        rule: "connections of the system know nothing of programs",
+    },
+    Row {
         name: "engine-linux",
         may_know: &["units", "wire", "meter", "engine", "netlink"],
         tests: &["traffic", "testbed"],

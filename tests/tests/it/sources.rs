@@ -15,6 +15,7 @@ const UNSAFE: [&str; 8] = [
     "crates/engine-dpdk/",
     "crates/host/src/card/ioctl.rs",
     "crates/host/src/clock.rs",
+    "crates/host/src/socket_options.rs",
     "crates/host/src/tcp_info.rs",
     "crates/packetdrill/src/abi.rs",
     "crates/testbed/src/card_clock.rs",

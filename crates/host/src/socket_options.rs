@@ -1,0 +1,118 @@
+//! Options of TCP sockets that no safe crate wraps (socket(7), ip(7)), so this file has `unsafe` blocks. `TCP_MAXSEG` stands
+//! beside `TCP_INFO` in `tcp_info.rs`.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use wirebeat_units::BitRate;
+
+/// Limits the rate at which the kernel lets segments of this socket leave (`SO_MAX_PACING_RATE`). The kernel counts whole
+/// bytes a second, so the rate is rounded up to eight bits a second.
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn set_max_pacing_rate(socket: BorrowedFd<'_>, rate: BitRate) -> io::Result<()> {
+    // an unsigned long since Linux 4.20
+    let bytes = libc::c_ulong::try_from(rate.0.div_ceil(8)).unwrap_or(libc::c_ulong::MAX);
+    set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes.to_ne_bytes())
+}
+
+/// The rate at which the kernel lets segments of this socket leave at most; `None`: no limit.
+///
+/// # Errors
+/// Those of getsockopt(2).
+#[allow(unsafe_code)]
+pub fn max_pacing_rate(socket: BorrowedFd<'_>) -> io::Result<Option<BitRate>> {
+    let mut bytes: libc::c_ulong = 0;
+    let mut length = size_of_val(&bytes) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which is the size of `bytes`, and the length that it wrote to
+    // `length`; both live until the call returns. Any bytes are a value of the integer.
+    let status = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw mut bytes).cast(),
+            &mut length,
+        )
+    };
+    match status {
+        0 if bytes == libc::c_ulong::MAX => Ok(None),
+        #[allow(clippy::unnecessary_cast, reason = "it has 32 bits on some targets")]
+        0 => Ok(Some(BitRate((bytes as u64).saturating_mul(8)))),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Leaves the choice of the port to connect(2), where an address is bound without one (`IP_BIND_ADDRESS_NO_PORT`, which covers
+/// IPv6 too): so one port serves several destinations.
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn set_bind_address_no_port(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    set(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on.to_ne_bytes())
+}
+
+#[allow(unsafe_code)]
+fn set(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &[u8],
+) -> io::Result<()> {
+    // SAFETY: the kernel reads the bytes that pointer and length name; they live until the call returns.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            value.as_ptr().cast(),
+            value.len() as libc::socklen_t,
+        )
+    };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::fd::AsFd;
+
+    use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
+
+    use super::*;
+
+    #[test]
+    fn the_rate_is_kept_in_whole_bytes() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert_eq!(max_pacing_rate(listener.as_fd()).unwrap(), None);
+        // more than 32 bits of bytes a second
+        for (rate, kept) in [(8_000_001, 8_000_008), (100_000_000_000, 100_000_000_000)] {
+            set_max_pacing_rate(listener.as_fd(), BitRate(rate)).unwrap();
+            assert_eq!(max_pacing_rate(listener.as_fd()).unwrap(), Some(BitRate(kept)));
+        }
+    }
+
+    #[test]
+    fn an_address_is_bound_without_a_port() {
+        for (family, address) in
+            [(AddressFamily::INET, "127.0.0.1:0"), (AddressFamily::INET6, "[::1]:0")]
+        {
+            let socket = socket(family, SocketType::STREAM, None).unwrap();
+            set_bind_address_no_port(socket.as_fd()).unwrap();
+            let address: std::net::SocketAddr = address.parse().unwrap();
+            bind(&socket, &address).unwrap();
+            let bound = std::net::SocketAddr::try_from(getsockname(&socket).unwrap()).unwrap();
+            assert_eq!(bound, address, "the port is chosen later");
+        }
+    }
+
+    #[test]
+    fn a_file_is_no_socket() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert!(set_bind_address_no_port(file.as_fd()).is_err());
+        assert!(set_max_pacing_rate(file.as_fd(), BitRate(8)).is_err());
+        assert!(max_pacing_rate(file.as_fd()).is_err());
+    }
+}

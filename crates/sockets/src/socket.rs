@@ -1,0 +1,352 @@
+//! One connection: its socket, how far its stream is, and what is done with it when something happened.
+//!
+//! Events are edges: [`TcpSocket::note`] keeps them as flags, [`TcpSocket::work`] does what they allow, up to a budget each way, so
+//! that a connection with much to do lets others go on. Small pieces of the program's are gathered, so that a head and its body
+//! leave in one segment.
+
+use std::io::IoSlice;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown, sockopt,
+};
+use wirebeat_converse::stack::{Connection, ConnectionStats, Programs, Reason, SessionKey};
+use wirebeat_host::{TcpState, tcp_info};
+use wirebeat_units::Nanos;
+
+use crate::error::reason;
+
+/// Bytes that a connection sends, and receives, before others get their turn.
+const BUDGET: usize = 256 << 10;
+/// Bytes that are gathered to leave together.
+const GATHERED: usize = 16 << 10;
+/// What a socket is watched for.
+pub(crate) const WATCHED: EventFlags =
+    EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
+
+/// Memory that all connections of a stack use in turn.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    received: Vec<u8>,
+    scratch: Vec<u8>,
+    gathered: Vec<u8>,
+}
+
+impl Buffers {
+    pub fn new() -> Self {
+        Buffers {
+            received: vec![0; 256 << 10],
+            scratch: vec![0; 64 << 10],
+            gathered: vec![0; GATHERED],
+        }
+    }
+}
+
+/// What is to become of a connection after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It waits for events or actions.
+    Wait,
+    /// Its budget is spent, and there is more to do.
+    Again,
+    /// It ended.
+    End(Reason),
+}
+
+/// A socket with its connection.
+#[derive(Debug)]
+pub(crate) struct TcpSocket {
+    pub fd: OwnedFd,
+    pub session: SessionKey,
+    /// Whether it is among those with work to do.
+    pub queued: bool,
+    /// Bytes that the kernel has taken over.
+    sent: u64,
+    /// Opened from here: the peer's acknowledgements count our SYN.
+    opened_here: bool,
+    established: bool,
+    /// There may be bytes to read, or the end.
+    readable: bool,
+    /// There may be room to write.
+    writable: bool,
+    /// The peer's end may stand behind what is to be read (EPOLLRDHUP, EPOLLHUP, EPOLLERR).
+    last_words: bool,
+    /// The socket may have an error (EPOLLHUP, EPOLLERR).
+    broken: bool,
+    /// The program may have something to send.
+    offered: bool,
+    /// FIN was asked for.
+    finishing: bool,
+    fin_sent: bool,
+    /// The peer's FIN was read.
+    peer_closed: bool,
+    /// Why it ends, as soon as what came before was read.
+    fault: Option<Reason>,
+}
+
+/// What a piece of work needs besides the connection.
+pub(crate) struct Worker<'a> {
+    pub now: Nanos,
+    pub number: Connection,
+    pub buffers: &'a mut Buffers,
+    pub programs: &'a mut dyn Programs,
+    /// Bytes moved, both ways.
+    pub moved: usize,
+}
+
+impl TcpSocket {
+    /// A connection that is being opened.
+    pub fn opening(fd: OwnedFd, session: SessionKey) -> Self {
+        TcpSocket {
+            fd,
+            session,
+            queued: false,
+            sent: 0,
+            opened_here: true,
+            established: false,
+            readable: false,
+            writable: false,
+            last_words: false,
+            broken: false,
+            offered: false,
+            finishing: false,
+            fin_sent: false,
+            peer_closed: false,
+            fault: None,
+        }
+    }
+
+    /// One that a listener accepted.
+    pub fn accepted(fd: OwnedFd, session: SessionKey) -> Self {
+        TcpSocket {
+            opened_here: false,
+            established: true,
+            writable: true,
+            ..TcpSocket::opening(fd, session)
+        }
+    }
+
+    /// Keeps what an event said.
+    pub fn note(&mut self, flags: EventFlags) {
+        let broken = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        let last_words = broken || flags.contains(EventFlags::RDHUP);
+        self.readable |= last_words || flags.contains(EventFlags::IN);
+        self.writable |= broken || flags.contains(EventFlags::OUT);
+        self.last_words |= last_words;
+        self.broken |= broken;
+    }
+
+    /// The program has something to send.
+    pub fn offer(&mut self) {
+        self.offered = true;
+    }
+
+    /// The program has nothing to send after what there is.
+    pub fn finish(&mut self) {
+        self.finishing = true;
+        self.offered = true;
+    }
+
+    /// Does what the events so far allow, up to the budgets.
+    pub fn work(&mut self, worker: &mut Worker<'_>) -> Next {
+        if !self.established {
+            match self.connected() {
+                Ok(false) => return Next::Wait,
+                Ok(true) => {
+                    worker.programs.established(worker.now, self.session, worker.number);
+                }
+                Err(reason) => return Next::End(reason),
+            }
+        }
+        let more = match self.receive(worker) {
+            Ok(more) => more,
+            Err(reason) => return Next::End(reason),
+        };
+        if more {
+            // Errors come after what was received before them.
+            return match self.send(worker) {
+                Ok(_) => Next::Again,
+                Err(reason) => self.fails(reason),
+            };
+        }
+        if let Some(reason) = self.fault.or_else(|| self.error()) {
+            return Next::End(reason);
+        }
+        match self.send(worker) {
+            Ok(true) => Next::Again,
+            Ok(false) if self.fin_sent && self.peer_closed && self.is_closed() => {
+                Next::End(Reason::InOrder)
+            }
+            Ok(false) => Next::Wait,
+            Err(reason) => self.fails(reason),
+        }
+    }
+
+    /// Sending failed: what the peer said before is still read.
+    fn fails(&mut self, reason: Reason) -> Next {
+        self.fault.get_or_insert(reason);
+        self.offered = false;
+        self.readable = !self.peer_closed;
+        self.last_words = true;
+        Next::Again
+    }
+
+    /// Whether the attempt to connect has succeeded by now.
+    fn connected(&mut self) -> Result<bool, Reason> {
+        if self.broken {
+            self.broken = false;
+            if let Ok(Err(error)) = sockopt::socket_error(&self.fd) {
+                return Err(reason(error));
+            }
+        }
+        self.established = self.writable;
+        Ok(self.established)
+    }
+
+    /// The socket's error, if an event pointed to one.
+    fn error(&mut self) -> Option<Reason> {
+        if !std::mem::take(&mut self.broken) {
+            return None;
+        }
+        sockopt::socket_error(&self.fd).ok()?.err().map(reason)
+    }
+
+    /// Reads while there is something to read and room for it; `true`: there is more than the budget.
+    fn receive(&mut self, worker: &mut Worker<'_>) -> Result<bool, Reason> {
+        let mut left = BUDGET;
+        while self.readable && !self.peer_closed {
+            let room = worker.programs.room(self.session);
+            if room == 0 {
+                return Ok(false);
+            }
+            if left == 0 {
+                return Ok(true);
+            }
+            let all = &mut worker.buffers.received;
+            let wanted = room.min(all.len());
+            let Some(buffer) = all.get_mut(..wanted) else { return Ok(false) };
+            match recv(&self.fd, &mut *buffer, RecvFlags::empty()) {
+                Ok((0, _)) => {
+                    self.readable = false;
+                    // After a reset no end is in order.
+                    if self.fault.is_none() {
+                        self.peer_closed = true;
+                        worker.programs.peer_closed(worker.now, self.session);
+                    }
+                }
+                Ok((count, _)) => {
+                    left = left.saturating_sub(count);
+                    worker.moved += count;
+                    // A stream that gives less than asked for has no more, but perhaps its end (epoll(7), question 9).
+                    self.readable = count == wanted || self.last_words;
+                    let bytes = buffer.get(..count).unwrap_or_default();
+                    worker.programs.received(worker.now, self.session, bytes);
+                }
+                Err(Errno::AGAIN) => self.readable = false,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(self.fault.unwrap_or(reason(error))),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes while there is something to send and room for it, and FIN behind it; `true`: there is more than the budget.
+    fn send(&mut self, worker: &mut Worker<'_>) -> Result<bool, Reason> {
+        let mut left = BUDGET;
+        while self.offered && self.writable && !self.fin_sent {
+            if left == 0 {
+                return Ok(true);
+            }
+            let (asked, written) = self.write(worker, left);
+            match written {
+                Ok(_) if asked == 0 => self.offered = false,
+                Ok(count) => {
+                    self.sent += count as u64;
+                    left = left.saturating_sub(count);
+                    worker.moved += count;
+                    // The kernel took less than it was given: an event says when there is room again.
+                    self.writable = count == asked;
+                    worker.programs.taken(worker.now, self.session, self.sent);
+                }
+                Err(Errno::AGAIN) => self.writable = false,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(reason(error)),
+            }
+        }
+        if self.finishing && !self.offered && !self.fin_sent {
+            self.fin_sent = true;
+            match shutdown(&self.fd, Shutdown::Write) {
+                // Not connected any more: an event tells why.
+                Ok(()) | Err(Errno::NOTCONN) => {}
+                Err(error) => return Err(reason(error)),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes what the program gives next, at most so many bytes: how many it gave, and how many the kernel took.
+    fn write(&self, worker: &mut Worker<'_>, most: usize) -> (usize, Result<usize, Errno>) {
+        let Buffers { scratch, gathered, .. } = &mut *worker.buffers;
+        let (session, flags) = (self.session, SendFlags::NOSIGNAL);
+        let mut filled = 0;
+        // Small pieces are copied together until a large one follows, which is not copied.
+        while let Some(room) = gathered.get_mut(filled..).filter(|room| !room.is_empty()) {
+            let piece = worker.programs.payload(session, self.sent + filled as u64, scratch);
+            let piece = piece.get(..most - filled).unwrap_or(piece);
+            if piece.is_empty() {
+                break;
+            }
+            if piece.len() > room.len() {
+                let head = gathered.get(..filled).unwrap_or_default();
+                let written = match head {
+                    [] => send(&self.fd, piece, flags),
+                    head => {
+                        let parts = [IoSlice::new(head), IoSlice::new(piece)];
+                        sendmsg(&self.fd, &parts, &mut SendAncillaryBuffer::default(), flags)
+                    }
+                };
+                return (filled + piece.len(), written);
+            }
+            if let Some(place) = room.get_mut(..piece.len()) {
+                place.copy_from_slice(piece);
+            }
+            filled += piece.len();
+        }
+        match gathered.get(..filled).unwrap_or_default() {
+            [] => (0, Ok(0)),
+            bytes => (filled, send(&self.fd, bytes, flags)),
+        }
+    }
+
+    /// Whether the peer has acknowledged our FIN, after its own was read. Its end, or TIME-WAIT, is the kernel's business.
+    fn is_closed(&self) -> bool {
+        match tcp_info(self.fd.as_fd()) {
+            Ok(info) => matches!(info.state, TcpState::Closed | TcpState::TimeWait),
+            Err(_) => true,
+        }
+    }
+
+    /// What the kernel knows of the connection by now.
+    pub fn stats(&self) -> ConnectionStats {
+        if !self.established {
+            return ConnectionStats::default();
+        }
+        let Ok(info) = tcp_info(self.fd.as_fd()) else { return ConnectionStats::default() };
+        // The kernel counts sequence numbers: SYN, where it was ours, and FIN, which comes after all that was sent.
+        let acked = info.bytes_acked.unwrap_or(0).saturating_sub(self.opened_here.into());
+        ConnectionStats {
+            rtt: Some(info.rtt).filter(|rtt| *rtt > Nanos::ZERO),
+            data_segments: info.data_segs_out.unwrap_or(0).into(),
+            retransmitted: info.retransmits.into(),
+            acked: acked.min(self.sent),
+        }
+    }
+
+    /// Lets closing the socket send RST, and forget what was not sent.
+    pub fn reset_at_close(&self) {
+        // Fails on no socket of TCP.
+        let _ = sockopt::set_socket_linger(&self.fd, Some(std::time::Duration::ZERO));
+    }
+}

@@ -1,0 +1,1 @@
+//! Peers and machines that do not do what they should.
