@@ -10,7 +10,7 @@ use crate::rust::{Code, Token};
 use crate::workspace::Workspace;
 
 /// Where `unsafe` may stand, from the root of the repository.
-const UNSAFE: [&str; 8] = [
+const UNSAFE: [&str; 9] = [
     "crates/engine-linux/",
     "crates/engine-dpdk/",
     "crates/host/src/card/ioctl.rs",
