@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use wirebeat_report::{json, text};
-use wirebeat_run::{Interval, Observer, Progress};
+use wirebeat_run::{Interval, Observer, Progress, SessionProgress};
 use wirebeat_units::{Nanos, human};
 
 use crate::output::{tell, written};
@@ -226,11 +226,43 @@ impl Pace {
             let since = now.expired.saturating_sub(last.expired);
             line.push_str(&counted("expired", Some((since, 0)), now.expired));
         }
+        if let Some(sessions) = &now.sessions {
+            line.push_str(&self::sessions(sessions, &last.sessions.unwrap_or_default(), gap));
+        }
         if let Some(next_in) = now.next_in.filter(|next_in| *next_in >= IDLE) {
             line.push_str(&format!("  next in {}", human::long_time(next_in.get())));
         }
         line
     }
+}
+
+type Counter = fn(&SessionProgress) -> u64;
+
+/// "  opened 1,000/s  open 57  responses 9,990/s  82.0 Mbit/s  failed 3, total 5": what sessions did in the `gap` seconds since
+/// the last look.
+fn sessions(now: &SessionProgress, last: &SessionProgress, gap: f64) -> String {
+    let since = |of: Counter| of(now).saturating_sub(of(last));
+    let per_second = |count: u64| if gap > 0.0 { count as f64 / gap } else { 0.0 };
+    let mut line = format!(
+        "  opened {}/s  open {}",
+        human::number(per_second(since(|of| of.opened))),
+        human::count(now.open)
+    );
+    if now.responses > 0 {
+        let rate = human::number(per_second(since(|of| of.responses)));
+        line.push_str(&format!("  responses {rate}/s"));
+    }
+    if now.delivered_bytes > 0 {
+        let bits = per_second(since(|of| of.delivered_bytes)) * 8.0;
+        line.push_str(&format!("  {}", human::bit_rate(bits)));
+    }
+    let marks: [(&str, Counter); 2] = [("failed", |of| of.failed), ("expired", |of| of.expired)];
+    for (word, of) in marks {
+        if of(now) > 0 {
+            line.push_str(&counted(word, Some((since(of), 0)), of(now)));
+        }
+    }
+    line
 }
 
 /// "  sent 1,000, total 5,000": frames since the last look, and all of them.
@@ -348,6 +380,35 @@ mod tests {
         assert!(line(late).ends_with("  expired 7"));
         let idle = Progress { next_in: Some(Nanos::from_secs(7201)), ..look(1, Some(1), None) };
         assert!(line(idle).ends_with("  sent 1  next in 2 h"));
+    }
+
+    #[test]
+    fn a_line_says_what_sessions_did_since_the_last() {
+        let mut pace = Pace::new(Nanos::ZERO);
+        let mut line = |second, sessions| {
+            pace.line(&Progress { sessions: Some(sessions), ..look(second, None, None) })
+        };
+        let first = SessionProgress { due: Some(500), opened: 500, open: 9, ..Default::default() };
+        assert_eq!(line(1, first), "  1.0 s  opened 500/s  open 9");
+        let second = SessionProgress {
+            due: Some(2510),
+            opened: 2500,
+            open: 57,
+            failed: 3,
+            expired: 10,
+            responses: 19_980,
+            delivered_bytes: 20_500_000,
+            ..first
+        };
+        assert_eq!(
+            line(3, second),
+            "  3.0 s  opened 1,000/s  open 57  responses 9,990/s  82.0 Mbit/s  failed 3  expired 10"
+        );
+        let third = SessionProgress { failed: 5, ..second };
+        assert_eq!(
+            line(4, third),
+            "  4.0 s  opened 0/s  open 57  responses 0/s  0 bit/s  failed 2, total 5  expired 0, total 10"
+        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::model::{
 };
 
 /// Compares `found` with the file at `path` in this crate, or writes it.
-fn golden(path: &str, found: &str) {
+pub(crate) fn golden(path: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, found).unwrap();
@@ -37,18 +37,18 @@ fn golden(path: &str, found: &str) {
 }
 
 /// Numbers that look like noise and are the same in every run.
-struct Noise(u64);
+pub(crate) struct Noise(pub(crate) u64);
 
 impl Noise {
     /// A number of 0 to 1.
-    fn next(&mut self) -> f64 {
+    pub(crate) fn next(&mut self) -> f64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// A time around `median` ns, now and then much longer, as a busy machine makes them.
-    fn time(&mut self, median: f64) -> u64 {
+    pub(crate) fn time(&mut self, median: f64) -> u64 {
         let rank = self.next();
         let tail = if rank > 0.999 {
             40.0
@@ -63,7 +63,7 @@ impl Noise {
 
 /// A flow that is sent and received in a test.
 #[derive(Clone)]
-struct Plan {
+pub(crate) struct Plan {
     name: &'static str,
     id: u16,
     rate: u64,
@@ -78,7 +78,7 @@ struct Plan {
     ahead: i64,
 }
 
-const VOICE: Plan = Plan {
+pub(crate) const VOICE: Plan = Plan {
     name: "voice",
     id: 1,
     rate: 12_500,
@@ -266,7 +266,7 @@ fn stamped(interface: &str) -> HardwareTimestamps {
 /// A part of a scenario, with keys that are not in the order of their letters.
 const SCENARIO: &str = r#"{"seed":7,"ports":{"b":{"engine":"kernel"},"a":{"engine":"kernel"}}}"#;
 
-fn facts(command: &str) -> RunFacts {
+pub(crate) fn facts(command: &str) -> RunFacts {
     RunFacts {
         wirebeat_version: "0.1.0".to_owned(),
         command_line: command.split(' ').map(str::to_owned).collect(),
@@ -293,7 +293,7 @@ fn facts(command: &str) -> RunFacts {
 }
 
 /// Both sides of `plans` on one host.
-fn both(plans: &[Plan]) -> (SenderSide, ReceiverSide) {
+pub(crate) fn both(plans: &[Plan]) -> (SenderSide, ReceiverSide) {
     let mut sender = SenderSide {
         stations: vec![station("wb0", Some("in the kernel"))],
         shared_errors: Vec::new(),
@@ -317,7 +317,7 @@ fn both(plans: &[Plan]) -> (SenderSide, ReceiverSide) {
     )
 }
 
-fn text(report: &Report) -> String {
+pub(crate) fn text(report: &Report) -> String {
     report.text(Rendering { details: true, ..Rendering::default() })
 }
 

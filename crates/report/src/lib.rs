@@ -14,5 +14,7 @@ mod golden;
 mod human;
 pub mod json;
 pub mod model;
+#[cfg(test)]
+mod session_golden;
 pub mod text;
 pub mod time;

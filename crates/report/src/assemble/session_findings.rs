@@ -21,7 +21,7 @@ pub(super) fn findings(sessions: &[SessionReport], groups: &[SessionGroup]) -> V
         listed(all().filter_map(|(name, group)| Some(format!("{name}: {}", tell(group)?))))
     };
     let late = told(start_lateness).map(|told| {
-        format!("sessions started late ({told}): times from the planned start have it, those from the actual start do not")
+        format!("sessions started late ({told}): times from the planned start include this delay, those from the actual start do not")
     });
     let missed = all().zip(groups).filter_map(|((name, group), facts)| {
         Some(format!("{name} {}", rate_missed(group, facts.steady)?))

@@ -2,7 +2,7 @@
 
 use wirebeat_units::human;
 
-use crate::model::Interval;
+use crate::model::{Interval, SessionEnd, SessionInterval};
 
 /// "  3.0 s  sent 1,000  received 990  0.51 Mbit/s  lost 10 (1.00 %)  p50 12.3 µs  p99 40.1 µs": when the interval ended, and
 /// what happened in it. What is not known is left out.
@@ -40,6 +40,52 @@ pub fn row(interval: &Interval) -> String {
     }
     if let Some(expired) = interval.expired.filter(|expired| *expired > 0) {
         say(format!("expired {}", human::count(expired)));
+    }
+    if !interval.sessions.is_empty() {
+        let passed = interval.to_ns.saturating_sub(interval.from_ns);
+        row.push_str(&sessions(&interval.sessions, passed));
+    }
+    row
+}
+
+type Counter = fn(&SessionInterval) -> u64;
+
+/// "  opened 1,000/s  open 57  responses 9,990/s  81.7 Mbit/s  failed 3": what all groups did. Sessions are counted at the end
+/// that opens them where it is here, so that those of which both ends are here are not counted twice. Their bytes are those
+/// that were delivered, and, where the other end is not here, those that it acknowledged.
+fn sessions(groups: &[SessionInterval], passed_ns: u64) -> String {
+    let of = |end: SessionEnd| groups.iter().filter(move |group| group.end == end);
+    let ends = [SessionEnd::Client, SessionEnd::Server].map(|end| of(end).count());
+    let end = if ends[0] > 0 { SessionEnd::Client } else { SessionEnd::Server };
+    let sum = |count: Counter| of(end).map(count).fold(0, u64::saturating_add);
+    let delivered = groups.iter().map(|group| group.delivered_bytes).fold(0, u64::saturating_add);
+    let both = ends.iter().all(|&groups| groups > 0);
+    let acked = if both { 0 } else { sum(|group| group.acked_bytes) };
+    let per_second = |count: u64| match passed_ns {
+        0 => 0.0,
+        passed => count as f64 * 1e9 / passed as f64,
+    };
+    let mut row = format!(
+        "  opened {}/s  open {}",
+        human::number(per_second(sum(|group| group.opened))),
+        human::count(sum(|group| group.open))
+    );
+    let responses = sum(|group| group.responses);
+    if responses > 0 || sum(|group| group.requests) > 0 {
+        row += &format!("  responses {}/s", human::number(per_second(responses)));
+    }
+    row += &format!("  {}", megabits(delivered.saturating_add(acked), passed_ns));
+    let marks: [(&str, Counter); 4] = [
+        ("failed", |group| group.failed),
+        ("expired", |group| group.expired),
+        ("unexpected", |group| group.unexpected),
+        ("damaged", |group| group.damaged),
+    ];
+    for (name, count) in marks {
+        let count = sum(count);
+        if count > 0 {
+            row += &format!("  {name} {}", human::count(count));
+        }
     }
     row
 }
@@ -112,5 +158,35 @@ mod tests {
         let found =
             FlowInterval { received: received(5, None), lost: Some(-2), ..FlowInterval::default() };
         assert_eq!(row(&interval(found)), "  3.0 s  received 5  0.003 Mbit/s  lost -2");
+    }
+
+    #[test]
+    fn sessions_of_which_both_ends_are_here_are_counted_once() {
+        let client = SessionInterval {
+            open: 57,
+            opened: 1000,
+            requests: 9995,
+            responses: 9990,
+            delivered_bytes: 10_000_000,
+            acked_bytes: 250_000,
+            ..SessionInterval::default()
+        };
+        let server = SessionInterval {
+            end: SessionEnd::Server,
+            open: 56,
+            opened: 999,
+            delivered_bytes: 250_000,
+            acked_bytes: 10_000_000,
+            ..SessionInterval::default()
+        };
+        let shown = |sessions: &[SessionInterval]| {
+            row(&Interval { sessions: sessions.to_vec(), ..interval(FlowInterval::default()) })
+        };
+        let both = "  3.0 s  opened 1,000/s  open 57  responses 9,990/s  82.0 Mbit/s";
+        assert_eq!(shown(&[client.clone(), server.clone()]), both);
+        assert_eq!(shown(std::slice::from_ref(&client)), both);
+        assert_eq!(shown(&[server]), "  3.0 s  opened 999/s  open 56  82.0 Mbit/s");
+        let bad = SessionInterval { failed: 3, expired: 2, unexpected: 1, ..client };
+        assert_eq!(shown(&[bad]), format!("{both}  failed 3  expired 2  unexpected 1"));
     }
 }

@@ -1,4 +1,5 @@
-//! Text for people: a summary that fits a screen (a table of the flows, then what limited the run), and by choice the details.
+//! Text for people: a summary that fits a screen (a table of the flows, each group of sessions, then what limited the
+//! run), and by choice the details.
 //!
 //! At most 100 columns where the numbers allow. Names come from users and peers, so nothing in them
 //! reaches a terminal as a control sequence.
@@ -10,6 +11,7 @@ pub mod interval;
 mod members;
 mod overview;
 mod run;
+mod sessions;
 pub mod style;
 pub mod table;
 
@@ -25,7 +27,11 @@ pub const WIDTH: usize = 100;
 /// Writes a report.
 pub fn report(report: &Report, rendering: Rendering) -> String {
     let style = Style::new(rendering.colour);
-    let mut parts = vec![headline(report, style), overview::table(report, style)];
+    let mut parts = vec![headline(report, style)];
+    if report.sessions.is_empty() || !report.flows.is_empty() {
+        parts.push(overview::table(report, style));
+    }
+    parts.extend(sessions::sessions(report, style));
     parts.extend(overview::findings(report, style));
     parts.extend(overview::changes(report, style));
     parts.extend(overview::captures(report, style));
@@ -48,7 +54,7 @@ pub fn error(error: &ErrorReport, colour: Colour) -> String {
 /// What ran, when, how long, and what to make of it.
 fn headline(report: &Report, style: Style) -> String {
     let verdict = match report.verdict {
-        Verdict::Done => "Counters consistent.".to_owned(),
+        Verdict::Done => format!("Counters consistent.{}", met(report)),
         Verdict::Unfinished => style.bad("Unfinished."),
         Verdict::CountersInconsistent => style.bad("Counters inconsistent."),
         Verdict::Unmet => style.bad(&unmet(report)),
@@ -60,6 +66,16 @@ fn headline(report: &Report, style: Style) -> String {
         human::time(report.duration_ns as f64),
         clean(&sentence(&human::end(&report.end))),
     ) + &short_of(report, style)
+}
+
+/// That all expectations were met, where there are any.
+fn met(report: &Report) -> String {
+    let all: usize = report.sessions.iter().map(|group| group.expectations.len()).sum();
+    match all {
+        0 => String::new(),
+        1 => " The expectation was met.".to_owned(),
+        all => format!(" All {} expectations were met.", human::count(all as u64)),
+    }
 }
 
 /// How many expectations were not met.

@@ -9,11 +9,13 @@ use super::style::{Style, clean, hang};
 use crate::human;
 use crate::model::{
     Cost, DelayClock, Equation, HardwareTimestamps, Interruptions, Others, OutOfOrder,
-    ProbeNumbers, Relation, Replay, Report, Shortened, Station, Thread,
+    ProbeNumbers, Relation, Replay, Report, Shortened, Station, Term, Thread,
 };
 
 /// Columns of the label at the start of a line.
 const LABEL: usize = 10;
+/// Of a sum with more terms than this only those are written that are not zero.
+const TERMS: usize = 7;
 /// Recordings that have a line of their own.
 const REPLAYS: usize = 10;
 
@@ -141,8 +143,13 @@ fn consistency_checks(report: &Report) -> impl Iterator<Item = &Equation> {
 
 fn equation(equation: &Equation) -> String {
     let term = |name: &str, value: u64| format!("{} {name}", human::count(value));
-    let right: Vec<String> =
-        equation.right.iter().map(|right| term(&right.name, right.value)).collect();
+    // sessions end in ten ways, of which most have none
+    let told = |right: &&Term| right.value > 0 || equation.right.len() <= TERMS;
+    let mut right: Vec<String> =
+        equation.right.iter().filter(told).map(|right| term(&right.name, right.value)).collect();
+    if right.is_empty() {
+        right.push("0".to_owned());
+    }
     let difference = match equation.difference {
         0 => String::new(),
         off => format!(" (off by {off})"),

@@ -1,0 +1,343 @@
+//! Sessions: for each group at each end what became of its sessions, how long things took, and what was expected of it.
+//!
+//! Made for 80 columns: counters that are not zero stand side by side, and a percentile that is the maximum, because there are
+//! too few values, is left out.
+
+use super::overview::time;
+use super::style::{Style, clean, cut, hang, width};
+use super::table::{Cell, NOTHING, Table};
+use crate::human;
+use crate::model::{
+    Expectation, PlannedActual, Report, SessionEnd, SessionRates, SessionReport, SessionTimes,
+    Stats, StatusCount,
+};
+
+/// Columns that a line should not exceed.
+const COLUMNS: usize = 80;
+/// Groups that are shown; the rest are in the JSON form.
+const GROUPS: usize = 8;
+/// Statuses that are shown.
+const STATUSES: usize = 12;
+/// Named timers that are shown.
+const TIMERS: usize = 16;
+/// Columns of a timer's name.
+const NAME: usize = 16;
+/// Columns between counters that stand side by side.
+const BETWEEN: usize = 3;
+/// What was timed from the actual start has a row of its own where it differs by more than this part: less is hard to see
+/// beside what histograms are exact to (0.4 %) and what differs from run to run.
+const DIFFERS: f64 = 0.05;
+
+/// Each group of sessions.
+pub fn sessions(report: &Report, style: Style) -> Vec<String> {
+    let shown = report.sessions.iter().take(GROUPS);
+    let mut parts: Vec<String> = shown.map(|group| self::group(group, style)).collect();
+    if let Some(more) = report.sessions.len().checked_sub(GROUPS).filter(|&more| more > 0) {
+        let more = human::counted(more as u64, "more group");
+        parts.push(format!("{more} of sessions: in the JSON form of this report\n"));
+    }
+    parts
+}
+
+fn group(group: &SessionReport, style: Style) -> String {
+    let mut out = style.strong(&heading(group)) + "\n";
+    line(&mut out, "  ", &asked(group));
+    out += &side_by_side(&counters(group), style);
+    line(&mut out, "  rates: ", &group.rates.as_ref().map_or_else(String::new, rates));
+    line(&mut out, "  statuses: ", &statuses(&group.statuses));
+    out += &times(group, style);
+    line(&mut out, "  start lateness: ", &short(&group.start_lateness_ns));
+    line(&mut out, "  round trip (TCP): ", &short(&group.round_trip_ns));
+    for expectation in &group.expectations {
+        out += &self::expectation(expectation, style);
+    }
+    out
+}
+
+/// Adds `text` behind a label, if there is any.
+fn line(out: &mut String, label: &str, text: &str) {
+    if !text.is_empty() {
+        out.push_str(&hang(label, text, COLUMNS));
+        out.push('\n');
+    }
+}
+
+/// "web (client, host stack, http to 10.0.2.9:80)".
+fn heading(group: &SessionReport) -> String {
+    let stack = match group.stack.as_str() {
+        stack @ ("host" | "own") => format!("{stack} stack"),
+        other => other.to_owned(),
+    };
+    let place = match group.end {
+        SessionEnd::Client => format!("to {}", group.remote),
+        SessionEnd::Server => format!("at {}", group.local),
+    };
+    let SessionReport { name, end, program, .. } = group;
+    clean(&format!("{name} ({}, {stack}, {program} {place})", end.name()))
+}
+
+/// Where sessions came from, and how many were asked for.
+fn asked(group: &SessionReport) -> String {
+    let from = match group.end {
+        SessionEnd::Client => &group.local,
+        SessionEnd::Server => &group.remote,
+    };
+    let mut parts = Vec::new();
+    if !from.is_empty() {
+        parts.push(format!("from {from}"));
+    }
+    match (group.asked_per_second, group.users) {
+        (Some(rate), _) => parts.push(format!("{} starts/s asked", human::number(rate))),
+        (None, Some(users)) => parts.push(human::counted(users.into(), "user")),
+        (None, None) if group.end == SessionEnd::Client => {
+            parts.push("as fast as possible".to_owned());
+        }
+        (None, None) => {}
+    }
+    let at = |ns: u64| human::time(ns as f64);
+    if let (Some(from), Some(to)) = (group.from_ns, group.to_ns) {
+        parts.push(match from {
+            0 => format!("for {}", at(to)),
+            from => format!("from {} to {} of the run", at(from), at(to)),
+        });
+    }
+    clean(&parts.join("; "))
+}
+
+/// Counters under a title: name, value, and whether it needs attention.
+struct Block {
+    title: &'static str,
+    rows: Vec<(&'static str, String, bool)>,
+}
+
+impl Block {
+    fn new(title: &'static str) -> Block {
+        Block { title, rows: Vec::new() }
+    }
+
+    /// Adds a counter, if it is not zero.
+    fn count(&mut self, name: &'static str, count: u64, bad: bool) {
+        if count > 0 {
+            self.rows.push((name, human::count(count), bad));
+        }
+    }
+
+    fn bytes(&mut self, name: &'static str, bytes: u64) {
+        if bytes > 0 {
+            self.rows.push((name, human::bytes(bytes as f64), false));
+        }
+    }
+
+    /// Columns of the names, and of the values.
+    fn widths(&self) -> (usize, usize) {
+        let names = self.rows.iter().map(|(name, ..)| width(name)).max().unwrap_or(0);
+        let values = self.rows.iter().map(|(_, value, _)| width(value)).max().unwrap_or(0);
+        (names, values.max(width(self.title).saturating_sub(names + 2)))
+    }
+}
+
+fn counters(group: &SessionReport) -> Vec<Block> {
+    let SessionReport { starts, ends, messages, bytes, segments, .. } = group;
+    let mut begun = Block::new("sessions");
+    begun.count("due", starts.due.unwrap_or(0), false);
+    begun.count("expired", starts.expired.unwrap_or(0), true);
+    // that none was opened is to be seen
+    begun.rows.push(("opened", human::count(starts.opened), starts.opened == 0));
+    begun.count("established", starts.established, false);
+    begun.count("most open", group.most_open, false);
+    let mut ended = Block::new("ended");
+    ended.count("in order", ends.in_order, false);
+    for (name, count) in ends.failed_there() {
+        ended.count(name, count, true);
+    }
+    ended.count("failed here", ends.failed_here, true);
+    ended.count("unfinished", ends.unfinished, false);
+    let mut data = Block::new("data");
+    data.count("requests", messages.requests, false);
+    data.count("responses", messages.responses, false);
+    data.count("unexpected", messages.unexpected, true);
+    data.count("damaged", messages.damaged, true);
+    if bytes.offered != bytes.sent {
+        data.bytes("offered", bytes.offered);
+    }
+    data.bytes("sent", bytes.sent);
+    data.bytes("acknowledged", bytes.acked);
+    data.bytes("delivered", bytes.delivered);
+    data.bytes("verified", bytes.verified);
+    data.count("segments", segments.data, false);
+    data.count("retransmitted", segments.retransmitted, false);
+    let mut blocks = vec![begun, ended, data];
+    blocks.retain(|block| !block.rows.is_empty());
+    blocks
+}
+
+/// Blocks beside each other.
+fn side_by_side(blocks: &[Block], style: Style) -> String {
+    let pad = |columns: usize| " ".repeat(columns);
+    let mut titles = String::new();
+    let height = blocks.iter().map(|block| block.rows.len()).max().unwrap_or(0);
+    let mut lines = vec![String::new(); height];
+    for (place, block) in blocks.iter().enumerate() {
+        let between = if place == 0 { 2 } else { BETWEEN };
+        let (names, values) = block.widths();
+        let wide = names + 2 + values;
+        titles += &format!("{}{}{}", pad(between), block.title, pad(wide - width(block.title)));
+        for (row, line) in lines.iter_mut().enumerate() {
+            let Some((name, value, bad)) = block.rows.get(row) else {
+                *line += &pad(between + wide);
+                continue;
+            };
+            let gap = pad((names - width(name)) + 2 + (values - width(value)));
+            let value = if *bad { style.bad(value) } else { value.clone() };
+            *line += &format!("{}{name}{gap}{value}", pad(between));
+        }
+    }
+    let mut out = style.strong(titles.trim_end()) + "\n";
+    for line in lines {
+        out += line.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+/// What happened in a second, as far as anything did.
+fn rates(rates: &SessionRates) -> String {
+    let counts = [
+        (rates.opened_per_second, "opened/s"),
+        (rates.established_per_second, "established/s"),
+        (rates.ended_per_second, "ended/s"),
+        (rates.requests_per_second, "requests/s"),
+        (rates.responses_per_second, "responses/s"),
+    ];
+    let bits =
+        [(rates.goodput_bits_per_second, "goodput"), (rates.acked_bits_per_second, "acknowledged")];
+    let counts = counts.into_iter().filter(|(rate, _)| *rate > 0.0);
+    let bits = bits.into_iter().filter(|(rate, _)| *rate > 0.0);
+    let said: Vec<String> = counts
+        .map(|(rate, what)| format!("{} {what}", human::number(rate)))
+        .chain(bits.map(|(rate, what)| format!("{what} {}", human::bit_rate(rate))))
+        .collect();
+    said.join(", ")
+}
+
+fn statuses(statuses: &[StatusCount]) -> String {
+    let shown = statuses.iter().take(STATUSES);
+    let mut said: Vec<String> =
+        shown.map(|of| format!("{} × {}", of.status, human::count(of.count))).collect();
+    if let Some(more) = statuses.len().checked_sub(STATUSES).filter(|&more| more > 0) {
+        said.push(format!("and {more} more"));
+    }
+    said.join(", ")
+}
+
+/// How long things took, one to a line; what was never timed is left out.
+fn times(group: &SessionReport, style: Style) -> String {
+    let heading = ["", "count", "min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
+    let mut table = Table::new(&heading);
+    let SessionTimes { connect, first_byte, response, session } = &group.times;
+    let all = [
+        ("connect", connect),
+        ("first byte", first_byte),
+        ("response", response),
+        ("session", session),
+    ];
+    let (mut planned, mut differ) = (false, false);
+    for (name, times) in all {
+        let Some(PlannedActual { planned_ns, actual_ns }) = times else { continue };
+        if planned_ns.count > 0 {
+            planned = true;
+            table.row(row(name, planned_ns));
+        }
+        if differs(planned_ns, actual_ns) {
+            differ = true;
+            let label =
+                if planned_ns.count > 0 { "  actual".into() } else { format!("{name}, actual") };
+            table.row(row(&label, actual_ns));
+        }
+    }
+    for (name, stats) in group.timers_ns.iter().take(TIMERS) {
+        table.row(row(&cut(&clean(name), NAME), stats));
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    let mut out = table.without_empty(2).render(2, style);
+    if planned {
+        let actual = match differ {
+            true => "'actual' from the actual one, where it differs by more than 5 %",
+            false => "from the actual one they are the same within 5 %",
+        };
+        let timers = match group.timers_ns.is_empty() {
+            true => "",
+            false => "; named timers from where the program starts them",
+        };
+        let told = format!("(from the planned start; {actual}{timers})");
+        out += &hang("  ", &told, COLUMNS);
+        out.push('\n');
+    }
+    out
+}
+
+/// Whether times from the actual start are worth a row of their own.
+fn differs(planned: &Stats, actual: &Stats) -> bool {
+    if actual.count == 0 || planned.count == 0 {
+        return actual.count > 0;
+    }
+    let (of_plan, of_start) = (&planned.percentiles, &actual.percentiles);
+    let pairs = [
+        (of_plan.p50, of_start.p50),
+        (of_plan.p99, of_start.p99),
+        (of_plan.p99_9, of_start.p99_9),
+        (planned.max, actual.max),
+    ];
+    pairs.into_iter().filter_map(|(planned, actual)| Some((planned?, actual?))).any(
+        |(planned, actual)| {
+            (planned as f64 - actual as f64).abs() > DIFFERS * (planned as f64).abs()
+        },
+    )
+}
+
+fn row(label: &str, stats: &Stats) -> Vec<Cell> {
+    let show = |value: Option<f64>| Cell::from(time(stats, value));
+    let whole = |value: Option<i64>| show(value.map(|value| value as f64));
+    // of fewer values it is the maximum
+    let from = |values: u64, value: Option<i64>| match stats.count >= values {
+        true => whole(value),
+        false => NOTHING.to_owned().into(),
+    };
+    let percentiles = &stats.percentiles;
+    vec![
+        label.to_owned().into(),
+        human::count(stats.count).into(),
+        whole(stats.min),
+        whole(percentiles.p50),
+        whole(percentiles.p90),
+        whole(percentiles.p99),
+        from(1_000, percentiles.p99_9),
+        from(10_000, percentiles.p99_99),
+        whole(stats.max),
+        show(stats.mean),
+    ]
+}
+
+/// "p50 12.3 µs, p99 40.1 µs, max 1.00 ms".
+fn short(stats: &Stats) -> String {
+    let of = [("p50", stats.percentiles.p50), ("p99", stats.percentiles.p99), ("max", stats.max)];
+    let said: Vec<String> = of
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{name} {}", human::time(value? as f64))))
+        .collect();
+    said.join(", ")
+}
+
+fn expectation(expectation: &Expectation, style: Style) -> String {
+    let Expectation { text, measured, met } = expectation;
+    let text = clean(&format!("{text} (measured {measured})"));
+    match met {
+        true => hang("  ✓ met      ", &text, COLUMNS) + "\n",
+        false => {
+            let told = hang("  ✗ NOT met  ", &text, COLUMNS);
+            told.replacen("✗ NOT met", &style.bad("✗ NOT met"), 1) + "\n"
+        }
+    }
+}
