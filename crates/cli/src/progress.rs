@@ -227,7 +227,9 @@ impl Pace {
             line.push_str(&counted("expired", Some((since, 0)), now.expired));
         }
         if let Some(sessions) = &now.sessions {
-            line.push_str(&self::sessions(sessions, &last.sessions.unwrap_or_default(), gap));
+            let passed = now.elapsed.saturating_sub(last.elapsed);
+            let last = last.sessions.unwrap_or_default();
+            line.push_str(&self::sessions(sessions, &last, passed));
         }
         if let Some(next_in) = now.next_in.filter(|next_in| *next_in >= IDLE) {
             line.push_str(&format!("  next in {}", human::long_time(next_in.get())));
@@ -238,23 +240,20 @@ impl Pace {
 
 type Counter = fn(&SessionProgress) -> u64;
 
-/// "  opened 1,000/s  open 57  responses 9,990/s  82.0 Mbit/s  failed 3, total 5": what sessions did in the `gap` seconds since
-/// the last look.
-fn sessions(now: &SessionProgress, last: &SessionProgress, gap: f64) -> String {
+/// "  opened 1,000/s  open 57  responses 9,990/s  82.0 Mbit/s  failed 3, total 5": what sessions did in the time since the last
+/// look.
+fn sessions(now: &SessionProgress, last: &SessionProgress, passed: Nanos) -> String {
     let since = |of: Counter| of(now).saturating_sub(of(last));
-    let per_second = |count: u64| if gap > 0.0 { count as f64 / gap } else { 0.0 };
-    let mut line = format!(
-        "  opened {}/s  open {}",
-        human::number(per_second(since(|of| of.opened))),
-        human::count(now.open)
-    );
+    let per_second = |of: Counter| text::interval::per_second(since(of), passed.get());
+    let (opened, open) = (per_second(|of| of.opened), human::count(now.open));
+    let mut line = format!("  opened {opened}  open {open}");
     if now.responses > 0 {
-        let rate = human::number(per_second(since(|of| of.responses)));
-        line.push_str(&format!("  responses {rate}/s"));
+        line.push_str(&format!("  responses {}", per_second(|of| of.responses)));
     }
     if now.delivered_bytes > 0 {
-        let bits = per_second(since(|of| of.delivered_bytes)) * 8.0;
-        line.push_str(&format!("  {}", human::bit_rate(bits)));
+        let bits = since(|of| of.delivered_bytes) as f64 * 8.0;
+        let rate = if passed > Nanos::ZERO { bits / passed.as_secs_f64() } else { 0.0 };
+        line.push_str(&format!("  {}", human::bit_rate(rate)));
     }
     let marks: [(&str, Counter); 2] = [("failed", |of| of.failed), ("expired", |of| of.expired)];
     for (word, of) in marks {

@@ -80,9 +80,11 @@ fn unfinished(report: &Report) -> Option<String> {
 }
 
 fn nothing_received(report: &Report, at_interfaces: Option<u64>) -> Option<String> {
+    if report.flows.is_empty() && !report.sessions.is_empty() {
+        return None;
+    }
     let received = match &report.total.received {
         Some(received) => received.received.frames,
-        None if report.flows.is_empty() && !report.sessions.is_empty() => return None,
         // a receiver by itself learns of flows when they arrive
         None if report.total.sent.is_none() && !report.receivers.is_empty() => 0,
         None => return None,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
 use wirebeat_meter::distribution::Recorder;
 use wirebeat_meter::session::{SessionCounts, SessionMeter, SessionSummary, SessionTime};
 
@@ -113,6 +115,21 @@ fn a_run_of_sessions_alone_is_done() {
     );
     assert_eq!((server.starts.due, server.asked_per_second), (None, None));
     assert_eq!((client.paired_with, server.paired_with), (Some(1), Some(0)));
+}
+
+/// It said that nothing was received: a receiver had no flow to listen for.
+#[test]
+fn a_receiver_without_flows_does_not_miss_them() {
+    let receiver = ReceiverSide {
+        stations: Vec::new(),
+        summary: MeterSummary::default(),
+        delivered: None,
+        at_interfaces: Some(0),
+    };
+    let sender = SenderSide { stations: Vec::new(), flows: Vec::new(), shared_errors: Vec::new() };
+    let facts = RunFacts { sessions: both().into(), ..facts() };
+    let report = assemble(facts, Some(sender), Some(receiver));
+    assert_eq!((kinds(&report), report.verdict), (vec![], Verdict::Done));
 }
 
 #[test]
@@ -433,5 +450,80 @@ fn extremes_do_not_panic() {
         let report = run([SessionGroup { summary: summary.clone(), rate, under_way, ..client() }]);
         assert!(!report.json(Rendering::default()).is_empty());
         assert!(!report.text(Rendering::default()).is_empty());
+    }
+}
+
+/// Counters as a run makes them, or with errors.
+fn counts() -> impl Strategy<Value = SessionCounts> {
+    let ends = prop::array::uniform10(0..4_u64);
+    let bytes = (0..3_u64, 0..3_u64);
+    (ends, 0..3_u64, 0..2_u64, 0..12_u64, bytes).prop_map(|(ends, expired, off, never, bytes)| {
+        let [in_order, refused, timed_out, reset, unreachable, rest @ ..] = ends;
+        let [closed_early, malformed, abandoned, failed_here, unfinished] = rest;
+        let opened: u64 = ends.iter().sum();
+        SessionCounts {
+            due: opened + expired + off,
+            expired,
+            opened,
+            established: (opened + 1).saturating_sub(never),
+            in_order,
+            refused,
+            timed_out,
+            reset,
+            unreachable,
+            closed_early,
+            malformed,
+            abandoned,
+            failed_here,
+            unfinished,
+            sent_bytes: bytes.0,
+            acked_bytes: bytes.1,
+            ..SessionCounts::default()
+        }
+    })
+}
+
+/// Whether a pair of counts contradicts itself, as the documentation says it.
+fn contradict(client: &SessionCounts, server: &SessionCounts) -> bool {
+    let alone = |of: &SessionCounts| of.established > of.opened || of.acked_bytes > of.sent_bytes;
+    let whole = client.in_order == client.opened
+        && server.in_order == server.opened
+        && client.opened == server.opened;
+    let between = |from: &SessionCounts, to: &SessionCounts| {
+        to.delivered_bytes > from.sent_bytes || whole && to.delivered_bytes != from.sent_bytes
+    };
+    client.due != client.opened + client.expired
+        || alone(client)
+        || alone(server)
+        || between(client, server)
+        || between(server, client)
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 2_000, rng_seed: RngSeed::Fixed(1), ..Config::default() })]
+    #[test]
+    fn counters_are_inconsistent_exactly_where_they_contradict(
+        ends in (counts(), counts()),
+        delivered in (0..3_u64, 0..3_u64),
+        same in any::<bool>(),
+    ) {
+        let (mut at_client, mut at_server) = ends;
+        if same {
+            at_server = at_client;
+        }
+        (at_client.delivered_bytes, at_server.delivered_bytes) = delivered;
+        let mut groups = both();
+        groups[0].summary.counts = at_client;
+        groups[1].summary.counts = at_server;
+        let report = run(groups);
+        let found = report.verdict == Verdict::CountersInconsistent;
+        prop_assert_eq!(found, contradict(&at_client, &at_server));
+        prop_assert_eq!(report.exit_code, u8::from(found));
+        prop_assert!(report.findings.is_sorted_by_key(|finding| finding.kind));
+        let text = report.text(Rendering { details: true, ..Rendering::default() });
+        prop_assert!(!text.is_empty());
+        let json = report.json(Rendering { histograms: true, ..Rendering::default() });
+        let read: Document = serde_json::from_str(&json).unwrap();
+        prop_assert_eq!(read, Document::Report(Box::new(report)));
     }
 }

@@ -61,18 +61,14 @@ fn sessions(groups: &[SessionInterval], passed_ns: u64) -> String {
     let delivered = groups.iter().map(|group| group.delivered_bytes).fold(0, u64::saturating_add);
     let both = ends.iter().all(|&groups| groups > 0);
     let acked = if both { 0 } else { sum(|group| group.acked_bytes) };
-    let per_second = |count: u64| match passed_ns {
-        0 => 0.0,
-        passed => count as f64 * 1e9 / passed as f64,
-    };
     let mut row = format!(
-        "  opened {}/s  open {}",
-        human::number(per_second(sum(|group| group.opened))),
+        "  opened {}  open {}",
+        per_second(sum(|group| group.opened), passed_ns),
         human::count(sum(|group| group.open))
     );
     let responses = sum(|group| group.responses);
     if responses > 0 || sum(|group| group.requests) > 0 {
-        row += &format!("  responses {}/s", human::number(per_second(responses)));
+        row += &format!("  responses {}", per_second(responses, passed_ns));
     }
     row += &format!("  {}", megabits(delivered.saturating_add(acked), passed_ns));
     let marks: [(&str, Counter); 4] = [
@@ -88,6 +84,14 @@ fn sessions(groups: &[SessionInterval], passed_ns: u64) -> String {
         }
     }
     row
+}
+
+/// So many in so much time as a rate: "1,000/s", "0.500/s", "0/s".
+pub fn per_second(count: u64, passed_ns: u64) -> String {
+    match (count, passed_ns) {
+        (0, _) | (_, 0) => "0/s".to_owned(),
+        _ => format!("{}/s", human::number(count as f64 * 1e9 / passed_ns as f64)),
+    }
 }
 
 /// Bits per second, always in millions, so that lines compare.
@@ -158,6 +162,13 @@ mod tests {
         let found =
             FlowInterval { received: received(5, None), lost: Some(-2), ..FlowInterval::default() };
         assert_eq!(row(&interval(found)), "  3.0 s  received 5  0.003 Mbit/s  lost -2");
+    }
+
+    #[test]
+    fn a_rate_of_nothing_is_nothing() {
+        assert_eq!(per_second(1000, 1_000_000_000), "1,000/s");
+        assert_eq!(per_second(1, 2_000_000_000), "0.500/s");
+        assert_eq!((per_second(0, 5), per_second(5, 0)), ("0/s".to_owned(), "0/s".to_owned()));
     }
 
     #[test]
