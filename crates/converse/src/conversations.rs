@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use wirebeat_meter::session::{SessionCounts, SessionMeter, SessionSummary};
 use wirebeat_traffic::program::script::{Op, Receive, Script, SessionGroup, Sessions};
-use wirebeat_traffic::scenario::session::Beyond;
+use wirebeat_traffic::values::session::Beyond;
 use wirebeat_units::Nanos;
 
 use crate::alarms::Alarms;
@@ -105,7 +105,7 @@ impl Conversations {
     }
 
     fn add(&mut self, number: u16, plan: &SessionGroup, begin: Nanos) {
-        let both = plan.client.is_some() && plan.server.is_some();
+        let both = plan.both_ends;
         let client = self.add_side(number, End::Client, plan.client.as_ref(), both);
         let server = self.add_side(number, End::Server, plan.server.as_ref(), both);
         let share = |all: u64| {

@@ -39,7 +39,7 @@ impl Programs for Conversations {
         Some(key)
     }
 
-    fn opening(&mut self, key: SessionKey, connection: Connection) {
+    fn opening(&mut self, _now: Nanos, key: SessionKey, connection: Connection) {
         if let Some(session) = self.session(key) {
             session.connection = Some(connection);
         }

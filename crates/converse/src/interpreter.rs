@@ -412,6 +412,8 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
             *count = 0;
             Outcome::Next
         }
+        Op::Jump(to) => Outcome::Jump(*to),
+        Op::End => Outcome::Jump(side.script.ops.len() as u16),
         Op::WaitClose if session.peer_closed => Outcome::Next,
         Op::WaitClose => Outcome::Wait(Wait::PeerClose),
         // those that need more were done

@@ -109,11 +109,8 @@ pub trait Programs {
         remote: SocketAddr,
     ) -> Option<SessionKey>;
 
-    /// The connection that a session asked for has this number, and is being opened. Told within [`Stack::apply`], before anything
-    /// else of it; not for one that failed at once.
-    fn opening(&mut self, session: SessionKey, connection: Connection) {
-        let _ = (session, connection);
-    }
+    /// The stack is opening the connection that a session asked for; its number is good for [`Action::Abort`] from now on.
+    fn opening(&mut self, _now: Nanos, _session: SessionKey, _connection: Connection) {}
 
     /// The connection that a session asked for is established.
     fn established(&mut self, now: Nanos, session: SessionKey, connection: Connection);

@@ -20,6 +20,7 @@ pub(super) struct End {
     sent: u64,
     wants: bool,
     fin: bool,
+    fin_wanted: bool,
     fin_told: bool,
     gone: bool,
 }
@@ -62,8 +63,8 @@ impl Memory {
         let damage = self.damage;
         let Some(session) = self.end(connection).and_then(|end| end.session) else { return };
         let mut scratch = vec![0; 16 << 10];
-        // an endless message gives 1 MB at a time
-        for _ in 0..16 {
+        // an endless message has to stop somewhere
+        for _ in 0..2 {
             let Some(end) = self.end(connection) else { return };
             let offset = end.sent;
             let mut bytes = programs.payload(session, offset, &mut scratch).to_vec();
@@ -78,10 +79,19 @@ impl Memory {
                 bytes[(at - offset) as usize] ^= 1;
             }
             if let Some(other) = self.ends.get_mut((connection.0 ^ 1) as usize) {
+                if other.arrived.is_empty() {
+                    other.from = now.saturating_add(DELAY);
+                }
                 other.arrived.extend_from_slice(&bytes);
-                other.from = now.saturating_add(DELAY);
             }
             programs.taken(now, session, sent);
+        }
+        // what has no end goes on with the next turn
+        if let Some(end) = self.end(connection) {
+            end.fin = end.fin_wanted;
+            end.wants = end.session.is_some_and(|session| {
+                !programs.payload(session, end.sent, &mut scratch).is_empty()
+            });
         }
     }
 
@@ -107,7 +117,7 @@ impl Stack for Memory {
                 self.ends.push(End { session: Some(session), ..End::default() });
                 self.ends.push(End::default());
                 self.opening.push((n, profile, remote, now.saturating_add(DELAY)));
-                programs.opening(session, Connection(n));
+                programs.opening(now, session, Connection(n));
             }
             Action::Send(connection) => {
                 if let Some(end) = self.end(connection) {
@@ -119,7 +129,9 @@ impl Stack for Memory {
             Action::Finish(connection) => {
                 self.pull(now, connection, programs);
                 if let Some(end) = self.end(connection) {
-                    end.fin = true;
+                    // once everything was taken
+                    end.fin = !end.wants;
+                    end.fin_wanted = true;
                 }
             }
             Action::Abort(connection) => {
@@ -139,7 +151,17 @@ impl Stack for Memory {
     }
 
     fn turn(&mut self, now: Nanos, until: Nanos, programs: &mut dyn Programs) -> Nanos {
-        let now = now.max(until.min(now.saturating_add(Nanos::from_micros(10))));
+        let busy = !self.opening.is_empty() && !self.silent
+            || self.ends.iter().enumerate().any(|(n, end)| {
+                let told = end.fin_told || !self.ends[n ^ 1].fin;
+                !end.gone
+                    && end.session.is_some()
+                    && (!end.arrived.is_empty() || end.wants || !told)
+            });
+        let step = if busy { Nanos::from_micros(10) } else { Nanos::MAX };
+        // a turn that does not wait takes some time all the same
+        let now =
+            until.min(now.saturating_add(step)).max(now.saturating_add(Nanos::from_micros(1)));
         for (n, profile, remote, at) in std::mem::take(&mut self.opening) {
             if at > now || self.silent {
                 if !self.ends[n as usize].gone {
@@ -167,20 +189,22 @@ impl Stack for Memory {
                 continue;
             }
             let connection = Connection(n as u32);
-            if std::mem::take(&mut self.ends[n].wants) || self.ends[n].sent > 0 {
+            if std::mem::take(&mut self.ends[n].wants) {
                 self.pull(now, connection, programs);
             }
             let Some(session) = self.ends[n].session else { continue };
             if self.ends[n].from <= now {
                 let mut arrived = std::mem::take(&mut self.ends[n].arrived);
-                while !arrived.is_empty() && !self.ends[n].gone {
-                    let room = programs.room(session).min(self.piece).min(arrived.len());
+                let mut at = 0;
+                while at < arrived.len() && !self.ends[n].gone {
+                    let room = programs.room(session).min(self.piece).min(arrived.len() - at);
                     if room == 0 {
                         break;
                     }
-                    programs.received(now, session, &arrived[..room]);
-                    arrived.drain(..room);
+                    programs.received(now, session, &arrived[at..at + room]);
+                    at += room;
                 }
+                arrived.drain(..at);
                 arrived.append(&mut self.ends[n].arrived);
                 self.ends[n].arrived = arrived;
             }

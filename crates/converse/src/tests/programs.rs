@@ -117,7 +117,7 @@ fn bulk_ends_at_its_bytes_or_at_the_stop() {
         ("{ bulk: { direction: reverse } }", Some(0), None),
         ("{ bulk: { direction: both } }", None, None),
     ] {
-        let (client, server) = run(&format!("program: {program}, users: 1, count: 1, stop: 20ms"));
+        let (client, server) = run(&format!("program: {program}, users: 1, count: 1, stop: 2ms"));
         all_in_order(&client.counts, &server.counts, 1);
         for (sent, should) in
             [(client.counts.sent_bytes, forward), (server.counts.sent_bytes, reverse)]

@@ -11,7 +11,7 @@ use wirebeat_units::Nanos;
 use super::Program;
 use crate::distribution::Sampler;
 use crate::distribution::draw::Key;
-use crate::scenario::session::{Limit, Pool, PoolOrder, StackChoice, TcpSpec};
+use crate::values::session::{Limit, MAX_DATA, Pool, PoolOrder, StackChoice, TcpSpec};
 
 /// Length of the block of random bytes: the largest prime below 2^16, so that data that is displaced by a round number shows.
 pub const PATTERN_LEN: usize = 65_521;
@@ -34,6 +34,8 @@ pub struct SessionGroup {
     pub from: Option<String>,
     /// The port that accepts them, where it is ours.
     pub to: Option<String>,
+    /// Whether both ends are ours, so that each knows what the other sends.
+    pub both_ends: bool,
     /// The name of its program.
     pub program: &'static str,
     /// What our clients do.
@@ -139,7 +141,7 @@ impl LengthLaw {
             LengthLaw::Fixed(bytes) => *bytes,
             LengthLaw::Drawn(sampler, key) => {
                 let drawn = sampler.sample(&mut key.draw(n)).round();
-                (drawn as u64).min(crate::scenario::session::size::MAX_DATA)
+                (drawn as u64).min(MAX_DATA)
             }
         }
     }
@@ -241,6 +243,10 @@ pub enum Op {
         /// To which op.
         to: u16,
     },
+    /// Goes on at op `n`.
+    Jump(u16),
+    /// Nothing follows: the session closes.
+    End,
     /// Sends FIN.
     Shutdown,
     /// Waits until the peer has closed its side; what comes meanwhile is counted.

@@ -3,6 +3,7 @@
 //!
 //! The language writes them, the compiler takes them over and programs evaluate them; this knows none of the three.
 
+pub mod session;
 pub mod sub_flows;
 
 use std::ops::RangeInclusive;

@@ -135,6 +135,7 @@ impl ScriptMaker<'_> {
             name: name.to_owned(),
             from: spec.from.clone(),
             to: spec.to.clone(),
+            both_ends: spec.from.is_some() && spec.to.is_some(),
             program: spec.program.name(),
             client,
             server,

@@ -195,18 +195,14 @@ impl<'a> ScriptMaker<'a> {
                     Op::Receive(received),
                     Op::Response,
                 ]);
-                if times > 1 {
-                    let think = think.map(|law| Op::Think(add_time(script, law)));
-                    script.ops.extend(think);
-                }
+                let think = think.map(|law| Op::Think(add_time(script, law)));
+                repeat(script, times, think);
             }
-            false => script.ops.extend([Op::Receive(received), Op::Send(sent)]),
-        }
-        if times > 1 {
-            script.ops.push(Op::Repeat { register: 0, times, to: 0 });
-        }
-        if !client {
-            script.ops.push(Op::WaitClose);
+            false => {
+                script.ops.extend([Op::Receive(received), Op::Send(sent)]);
+                repeat(script, times, None);
+                script.ops.push(Op::WaitClose);
+            }
         }
         Ok(())
     }
@@ -231,11 +227,8 @@ impl<'a> ScriptMaker<'a> {
         let gap = echo.gap.as_ref().map(|time| self.time(time)).transpose()?;
         script.ops.extend([Op::Request, Op::Send(message), Op::Receive(back), Op::Response]);
         let times = echo.messages.get();
-        if times > 1 {
-            let gap = gap.map(|law| Op::Pace(add_time(script, law)));
-            script.ops.extend(gap);
-            script.ops.push(Op::Repeat { register: 0, times, to: 0 });
-        }
+        let gap = gap.map(|law| Op::Pace(add_time(script, law)));
+        repeat(script, times, gap);
         Ok(())
     }
 
@@ -274,6 +267,18 @@ impl<'a> ScriptMaker<'a> {
         }
         Ok(())
     }
+}
+
+/// Does all ops so far `times` times, with `between` after each time but the last.
+fn repeat(script: &mut Script, times: u32, between: Option<Op>) {
+    if times <= 1 {
+        return;
+    }
+    let Some(between) = between else {
+        return script.ops.push(Op::Repeat { register: 0, times, to: 0 });
+    };
+    let to = script.ops.len() as u16 + 2;
+    script.ops.extend([Op::Repeat { register: 0, times, to }, Op::End, between, Op::Jump(0)]);
 }
 
 /// The `Host` of requests to a server that has no name: its address, and its port where it is not HTTP's.

@@ -1,15 +1,12 @@
 //! Sessions: TCP connections with a program at either end, and when they start.
 //!
 //! A group of sessions has a client's port, a server's port, or both: where one is missing, that end is somebody else's.
-//! `pool.rs` says who talks to whom, `program/` what is said (one file for each kind of program), `limit.rs` how many at a
-//! time, `tcp.rs` what is asked of the stack, `expect.rs` what has to come of it. When sessions start is said in the words of flows.
+//! `program/` is what is said (one file for each kind of program), `expect.rs` what has to come of it; whom a group talks to, how
+//! many at a time and what is asked of TCP is `values/session/`. When sessions start is said in the words of flows.
 
 pub mod expect;
-pub mod limit;
-pub mod pool;
 pub mod program;
 pub mod size;
-pub mod tcp;
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -26,26 +23,15 @@ use super::rate::FlowRate;
 use super::schema::TimeText;
 use super::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 use crate::text::hint::with_hint;
+pub use crate::values::session::{
+    AddressPool, Beyond, Limit, Pool, PoolOrder, PortPool, StackChoice, TcpSpec,
+};
 pub use expect::Expectation;
-pub use limit::{Beyond, Limit};
-pub use pool::{AddressPool, Pool, PoolOrder, PortPool};
 pub use program::ProgramSpec;
 pub use size::DataSize;
-pub use tcp::TcpSpec;
 
 /// The most groups of sessions of a scenario.
 pub const MAX_GROUPS: usize = 1000;
-
-/// Whose TCP speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum StackChoice {
-    /// The operating system's, by sockets. Needs no privilege.
-    #[default]
-    Host,
-    /// Wirebeat's own, in this process.
-    Own,
-}
 
 /// A group of sessions with one program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -8,9 +8,7 @@ use wirebeat_units::{Bytes, Fault, UnitError, fault};
 use crate::distribution::{Bounded, Distribution};
 use crate::scenario::schema::BytesText;
 use crate::scenario::tagged::{self, Tagged};
-
-/// The most bytes of a message that is drawn: 1 TiB, so that a sum of them does not overflow.
-pub const MAX_DATA: u64 = 1 << 40;
+use crate::values::session::MAX_DATA;
 
 /// How many bytes of data.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use wirebeat_units::{Bytes, Fault};
 
 use crate::scenario::departures::Duration;
 use crate::scenario::is_default;
-use crate::scenario::session::size::{DataSize, MAX_DATA};
+use crate::scenario::session::size::DataSize;
 
 /// Requests and responses of given sizes. Both ends know the sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +36,6 @@ impl Default for Exchange {
 
 impl Exchange {
     pub(super) fn check(&self) -> Result<(), (&'static str, Fault)> {
-        let _ = MAX_DATA;
         self.request.check().map_err(|why| ("request", why))?;
         self.response.check().map_err(|why| ("response", why))?;
         self.think.iter().try_for_each(Duration::check).map_err(|why| ("think", why))

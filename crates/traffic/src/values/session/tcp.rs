@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wirebeat_units::{BitRate, Bytes, Fault, fault};
 
-use crate::scenario::is_default;
-use crate::scenario::schema::{BitRateText, BytesText};
+use super::is_default;
+use crate::text::schema::{BitRateText, BytesText};
 
 /// The longest name of a congestion control (`TCP_CA_NAME_MAX` of linux/tcp.h, less the final NUL).
 const CONGESTION_NAME_MAX: usize = 15;

@@ -12,7 +12,7 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wirebeat_units::{Fault, fault};
 
-use crate::scenario::is_default;
+use super::is_default;
 use crate::text::{custom, printable};
 
 /// The most parts of a list of addresses or ports.

@@ -1,0 +1,30 @@
+//! What a group of sessions is, beside when and what: whom it talks to, how many at a time, and what is asked of TCP. Plain data
+//! that the language writes and programs carry as it is.
+
+pub mod limit;
+pub mod pool;
+pub mod tcp;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use limit::{Beyond, Limit};
+pub use pool::{AddressPool, AddressRange, Pool, PoolOrder, PortPool, PortRange};
+pub use tcp::TcpSpec;
+
+/// The most bytes of a message of a session: 1 TiB, so that a sum of them does not overflow.
+pub const MAX_DATA: u64 = 1 << 40;
+
+/// Whose TCP speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StackChoice {
+    /// The operating system's, by sockets. Needs no privilege.
+    #[default]
+    Host,
+}
+
+/// What is at its default is not written.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
