@@ -149,6 +149,11 @@ impl HostStack {
         self.counters
     }
 
+    #[cfg(test)]
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = &TcpSocket> {
+        self.sockets.iter()
+    }
+
     fn connect(
         &mut self,
         now: Nanos,

@@ -109,7 +109,7 @@ const TABLE: &[Row] = &[
     Row {
         name: "sockets",
         may_know: &["units", "converse", "host"],
-        tests: &[],
+        tests: &["testbed"],
         rule: "connections of the system know nothing of programs",
     },
     Row {

@@ -1,1 +1,134 @@
-//! What is asked of TCP reaches the sockets.
+//! What is asked of TCP reaches the sockets, on both sides, or is refused before the start.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::net::sockopt;
+use wirebeat_host::{max_pacing_rate, tcp_info};
+use wirebeat_units::{BitRate, Bytes};
+
+use super::*;
+use crate::{SocketsError, check_profile};
+
+fn all_options() -> Profile {
+    Profile {
+        congestion: Some("reno".to_owned()),
+        mss: Some(1_000),
+        send_buffer: Some(Bytes::new(50_000)),
+        receive_buffer: Some(Bytes::new(60_000)),
+        nagle: false,
+        pacing: Some(BitRate(800_000_000)),
+        ttl: Some(33),
+        tos: Some(0xb8),
+        shared_port: false,
+    }
+}
+
+fn assert_has_all(fd: &OwnedFd, six: bool) {
+    assert!(sockopt::tcp_nodelay(fd).unwrap());
+    assert_eq!(sockopt::tcp_congestion(fd).unwrap(), "reno");
+    assert!(tcp_info(fd.as_fd()).unwrap().snd_mss <= 1_000);
+    assert_eq!(sockopt::socket_send_buffer_size(fd).unwrap(), 100_000);
+    assert_eq!(sockopt::socket_recv_buffer_size(fd).unwrap(), 120_000);
+    assert_eq!(max_pacing_rate(fd.as_fd()).unwrap(), Some(BitRate(800_000_000)));
+    if six {
+        assert_eq!(sockopt::ipv6_unicast_hops(fd).unwrap(), 33);
+        assert_eq!(sockopt::ipv6_tclass(fd).unwrap(), 0xb8);
+    } else {
+        assert_eq!(sockopt::ip_ttl(fd).unwrap(), 33);
+        assert_eq!(sockopt::ip_tos(fd).unwrap(), 0xb8);
+    }
+}
+
+#[test]
+fn both_ends_have_the_options_of_their_profile() {
+    for address in [LOCAL, "[::1]:0"] {
+        let address: SocketAddr = address.parse().unwrap();
+        let mut server = Side::with(all_options(), Limits::default());
+        server.script.accepts = Some(Session::holds(0));
+        let Ok(address) = server.stack.listen(address, ProfileId(0), 16) else {
+            assert!(address.is_ipv6());
+            eprintln!("SKIPPED: this machine has no IPv6");
+            continue;
+        };
+        let mut client = Side::with(all_options(), Limits::default());
+        client.script.connect(Session::holds(0), address);
+        until(&mut [&mut client, &mut server], |sides| {
+            sides[1].stack.open() == 1 && sides[0].script.actions.is_empty()
+        });
+        for side in [&client, &server] {
+            let mut sockets = side.stack.sockets();
+            assert_has_all(&sockets.next().unwrap().fd, address.is_ipv6());
+        }
+    }
+}
+
+#[test]
+fn nagle_can_be_had() {
+    let mut side = Side::with(Profile { nagle: true, ..Profile::default() }, Limits::default());
+    let listener = std::net::TcpListener::bind(LOCAL).unwrap();
+    side.script.connect(Session::holds(0), listener.local_addr().unwrap());
+    side.step();
+    let mut sockets = side.stack.sockets();
+    assert!(!sockopt::tcp_nodelay(&sockets.next().unwrap().fd).unwrap());
+}
+
+#[test]
+fn an_unknown_congestion_control_is_refused_with_those_that_there_are() {
+    let profile = Profile { congestion: Some("tahoe".to_owned()), ..Profile::default() };
+    let error = check_profile(&profile).unwrap_err();
+    assert!(matches!(&error, SocketsError::Congestion { name, .. } if name == "tahoe"));
+    let fault = error.fault();
+    assert!(fault.what.contains("tahoe") && fault.hint.unwrap().contains("reno"));
+    assert!(HostStack::new(vec![Profile::default(), profile], Limits::default()).is_err());
+}
+
+#[test]
+fn values_that_the_kernel_refuses_are_named() {
+    let profile = Profile { mss: Some(1), ..Profile::default() };
+    let error = check_profile(&profile).unwrap_err();
+    assert!(error.to_string().contains("TCP_MAXSEG of 1"), "{error}");
+    // An int of the kernel, doubled, has no room for it.
+    let profile = Profile { receive_buffer: Some(Bytes::new(1 << 40)), ..Profile::default() };
+    let error = check_profile(&profile).unwrap_err();
+    assert!(matches!(error, SocketsError::Buffer { option: "SO_RCVBUF", .. }), "{error}");
+    assert!(error.fault().hint.unwrap().contains("net.core.rmem_max"));
+}
+
+#[test]
+fn a_chosen_address_and_port_are_those_of_the_connection() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let remote = listener.local_addr().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.9:0").unwrap().local_addr().unwrap();
+    let mut side = Side::new();
+    let locals = ["127.0.0.7:0".parse().unwrap(), free];
+    for (key, local) in (0..).zip(locals) {
+        side.script.sessions.push(Session::holds(0));
+        let (session, profile) = (SessionKey(key), ProfileId(0));
+        side.script.actions.push_back(Action::Connect { session, profile, local, remote });
+    }
+    until(&mut [&mut side], |sides| sides[0].script.actions.is_empty());
+    let seen: Vec<SocketAddr> = (0..2).map(|_| listener.accept().unwrap().1).collect();
+    assert!(seen.contains(&free), "{seen:?}");
+    assert!(seen.iter().any(|peer| peer.ip() == locals[0].ip() && peer.port() != 0), "{seen:?}");
+}
+
+#[test]
+fn stacks_share_a_port_where_it_is_asked_for() {
+    let profile = Profile { shared_port: true, ..Profile::default() };
+    let mut servers = [0, 1].map(|_| Side::with(profile.clone(), Limits::default()));
+    let mut address = LOCAL.parse().unwrap();
+    for server in &mut servers {
+        server.script.accepts = Some(Session::echoes());
+        address = server.stack.listen(address, ProfileId(0), 256).unwrap();
+    }
+    let mut client = Side::new();
+    for _ in 0..200 {
+        client.script.connect(Session::sends(1), address);
+    }
+    let [a, b] = &mut servers;
+    until(&mut [&mut client, a, b], |sides| sides[0].ended());
+    assert_eq!(client.script.reasons(), [Some(Reason::InOrder); 200]);
+    let accepted = servers.map(|server| server.stack.counters().accepted);
+    assert!(accepted.iter().all(|&count| count > 0), "{accepted:?}");
+    assert_eq!(accepted.iter().sum::<u64>(), 200);
+}
