@@ -88,10 +88,10 @@ impl Memory {
         }
         // what has no end goes on with the next turn
         if let Some(end) = self.end(connection) {
-            end.fin = end.fin_wanted;
             end.wants = end.session.is_some_and(|session| {
                 !programs.payload(session, end.sent, &mut scratch).is_empty()
             });
+            end.fin = end.fin_wanted && !end.wants;
         }
     }
 

@@ -49,7 +49,7 @@ fn run(group: &str) -> (SessionSummary, SessionSummary) {
 fn all_in_order(client: &SessionCounts, server: &SessionCounts, sessions: u64) {
     assert_eq!((client.due, client.in_order), (sessions, sessions), "{client:#?}");
     assert_eq!((server.opened, server.in_order), (sessions, sessions), "{server:#?}");
-    assert_eq!(client.sent_bytes, server.delivered_bytes);
+    assert_eq!(client.sent_bytes, server.delivered_bytes, "{client:#?} {server:#?}");
     assert_eq!(server.sent_bytes, client.delivered_bytes);
     assert_eq!(client.offered_bytes, client.sent_bytes);
     assert_eq!((client.damaged, server.damaged, client.unexpected), (0, 0, 0));
