@@ -2,6 +2,8 @@
 //!
 //! A finding of each kind is one sentence about all groups that it holds for.
 
+use std::collections::BTreeMap;
+
 use super::sessions::SessionGroup;
 use crate::human;
 use crate::model::{Finding, FindingKind, SessionEnd, SessionReport};
@@ -16,7 +18,11 @@ const DEVIATIONS: f64 = 4.0;
 
 /// Everything to be said about `sessions`, which are those of `groups` in their order.
 pub(super) fn findings(sessions: &[SessionReport], groups: &[SessionGroup]) -> Vec<Finding> {
-    let all = || sessions.iter().map(|group| (label(sessions, group), group));
+    let mut alike: BTreeMap<&str, u64> = BTreeMap::new();
+    for group in sessions {
+        *alike.entry(&group.name).or_default() += 1;
+    }
+    let all = || sessions.iter().map(|group| (label(&alike, group), group));
     let told = |tell: fn(&SessionReport) -> Option<String>| {
         listed(all().filter_map(|(name, group)| Some(format!("{name}: {}", tell(group)?))))
     };
@@ -56,11 +62,10 @@ pub(super) fn findings(sessions: &[SessionReport], groups: &[SessionGroup]) -> V
     found.chain(noted).map(|(kind, message)| Finding { kind, message }).collect()
 }
 
-/// The name of a group, with its end where another one has the same.
-fn label(sessions: &[SessionReport], group: &SessionReport) -> String {
-    let alike = sessions.iter().filter(|other| other.name == group.name).count();
-    match alike {
-        0 | 1 => group.name.clone(),
+/// The name of a group, with its end where another one has the same: how many have each name.
+fn label(alike: &BTreeMap<&str, u64>, group: &SessionReport) -> String {
+    match alike.get(group.name.as_str()) {
+        None | Some(0 | 1) => group.name.clone(),
         _ => format!("{} ({})", group.name, group.end.name()),
     }
 }
