@@ -35,6 +35,10 @@ test-guest: ## Run the tests that drivers decide in emulated machines with real 
 	@scripts/setup.sh build guest
 	@scripts/test-guest.sh $(ARGS)
 
+.PHONY: packetdrill
+packetdrill: ## Run packetdrill's scripts against our own TCP (PACKETDRILL=its checkout; docs/tcp.md)
+	@scripts/packetdrill.sh $(ARGS)
+
 .PHONY: check
 check: export LOCKED = --locked
 check: ## What CI runs: format, lints, tests (licences of dependencies among them), docs

@@ -82,7 +82,8 @@ pub struct Interface {
     splice: extern "C" fn(User, c_int, *mut i64, c_int, *mut i64, usize, c_uint) -> c_int,
 }
 
-/// Fills the table. `flags` are the addresses of this side, parted by commas: sources of connections.
+/// Fills the table. `flags` are parted by commas: addresses of this side, from which connections leave, and `mtu=` with the largest
+/// packet, which is 1500 bytes otherwise.
 ///
 /// # Safety
 /// `flags` is null or ends with a zero byte; `interface` is a table of packetdrill's.
@@ -97,8 +98,7 @@ pub unsafe extern "C" fn packetdrill_interface_init(
         // SAFETY: a string of the command line, as the caller promises.
         unsafe { CStr::from_ptr(flags) }.to_string_lossy().into_owned()
     };
-    shared().lock().sockets.addresses =
-        flags.split(',').filter_map(|address| address.trim().parse().ok()).collect();
+    shared().lock().sockets.configure(&flags);
     let table = Interface {
         userdata: std::ptr::null_mut(),
         free,

@@ -179,6 +179,9 @@ impl World {
         socket.written.extend_from_slice(taken);
         socket.more_follows = flags & libc::MSG_MORE != 0;
         socket.is_released = false;
+        if flags & libc::MSG_EOR != 0 {
+            socket.records.push_back(socket.written.len() as u64);
+        }
         Ok(taken.len())
     }
 
@@ -340,7 +343,7 @@ impl World {
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => {
                 wishes.max_segment = u16::try_from(word).map_err(|_| Errno::INVAL)?;
             }
-            (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) => wishes.unsent_mark = positive,
+            (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) => wishes.unsent_mark = word as u32,
             (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => wishes.user_timeout = positive,
             (libc::IPPROTO_TCP, libc::TCP_INQ) => wishes.tells_queue = word != 0,
             (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE | libc::TCP_KEEPINTVL | libc::TCP_KEEPCNT) => {

@@ -15,4 +15,6 @@ mod ready;
 mod settings;
 mod sockets;
 mod tcp_info;
+#[cfg(test)]
+mod tests;
 mod world;

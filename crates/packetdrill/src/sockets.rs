@@ -64,6 +64,10 @@ pub struct Socket {
     offered: u64,
     /// How much the peer has acknowledged.
     pub acked: u64,
+    /// Where records end that `MSG_EOR` closed: none shares a segment with what follows, and all but the last go whatever Nagle says.
+    pub records: VecDeque<u64>,
+    /// More was written behind the record that the stack has.
+    pub is_followed: bool,
     /// The last write said that more follows.
     pub more_follows: bool,
     /// Data that `MSG_MORE` holds back goes all the same, since an acknowledgment came or `TCP_NODELAY` was set.
@@ -89,6 +93,10 @@ pub struct Socket {
     /// The program has closed it.
     pub is_orphan: bool,
     resets: bool,
+    /// How long something was not acknowledged yet, and of that, how long the peer's window did not take what was next.
+    pub busy: Nanos,
+    /// See `busy`.
+    pub window_limited: Nanos,
     /// When data arrived last.
     pub data_at: Nanos,
     /// The largest segment that arrived, in bytes of data.
@@ -113,6 +121,8 @@ impl Socket {
             written: Vec::new(),
             offered: 0,
             acked: 0,
+            records: VecDeque::new(),
+            is_followed: false,
             more_follows: false,
             is_released: false,
             cork_until: None,
@@ -127,6 +137,8 @@ impl Socket {
             closed_stack: false,
             is_orphan: false,
             resets: false,
+            busy: Nanos::ZERO,
+            window_limited: Nanos::ZERO,
             data_at: Nanos::ZERO,
             segment_seen: 0,
             read_news: 0,
@@ -183,6 +195,11 @@ impl Socket {
         }
     }
 
+    /// Whether something was written behind the record that is sent now.
+    fn is_followed(&self) -> bool {
+        self.records.front().is_some_and(|end| *end < self.written.len() as u64)
+    }
+
     /// How much of what was written the stack may know of now.
     fn may_offer(&self, now: Nanos, mss: u64) -> u64 {
         let written = self.written.len() as u64;
@@ -204,6 +221,8 @@ pub struct Sockets {
     pub system: System,
     /// Until when a blocked call waits.
     pub alarm: Option<Nanos>,
+    /// The largest packet.
+    pub mtu: u16,
     /// Sources of connections that are not bound.
     pub addresses: Vec<IpAddr>,
     /// Profiles that the stack is to learn, and sessions that change theirs.
@@ -220,10 +239,22 @@ impl Sockets {
             sockets: Vec::new(),
             system,
             alarm: None,
+            mtu: 1500,
             addresses: Vec::new(),
             profiles_due: Vec::new(),
             next_port: 32_768,
             now: Nanos::ZERO,
+        }
+    }
+
+    /// Takes what the command line says: addresses of this side and the MTU, parted by commas. Other words are ignored.
+    pub fn configure(&mut self, flags: &str) {
+        for word in flags.split(',').map(str::trim) {
+            if let Some(mtu) = word.strip_prefix("mtu=").and_then(|mtu| mtu.parse().ok()) {
+                self.mtu = mtu;
+            } else {
+                self.addresses.extend(word.parse::<IpAddr>());
+            }
         }
     }
 
@@ -270,6 +301,22 @@ impl Sockets {
         self.profiles_due.push(number);
     }
 
+    /// Adds up what sockets spend time with.
+    pub fn pass(&mut self, stack: &Stack, span: Nanos) {
+        for socket in self.sockets.iter_mut().flatten() {
+            let Some(info) = socket.session().and_then(|id| stack.info(id)) else { continue };
+            if socket.queued() == 0 || !socket.is_established {
+                continue;
+            }
+            socket.busy = socket.busy.saturating_add(span);
+            let unsent = socket.queued().saturating_sub(info.outstanding.into());
+            let next = unsent.min(info.mss.into());
+            if next > 0 && u64::from(info.outstanding) + next > info.peer_window.into() {
+                socket.window_limited = socket.window_limited.saturating_add(span);
+            }
+        }
+    }
+
     /// When a socket is to act by itself, or a blocked call ends.
     pub fn next_deadline(&self) -> Option<Nanos> {
         let corks = self.sockets.iter().flatten().filter_map(|socket| socket.cork_until);
@@ -291,6 +338,12 @@ impl Sockets {
             }
             let Some(info) = stack.info(id) else { continue };
             let Some(socket) = self.get_mut(number) else { continue };
+            let followed = socket.is_followed();
+            if followed != std::mem::replace(&mut socket.is_followed, followed) {
+                self.profiles_due.push(number);
+                acted = true;
+                continue;
+            }
             acted |= socket.act(stack, id, now, &info);
             let closes = socket.shut_write
                 && !socket.closed_stack
@@ -310,7 +363,9 @@ impl Sockets {
         let due = std::mem::take(&mut self.profiles_due);
         for number in &due {
             let Some(socket) = self.get(*number) else { continue };
-            let profile = self.system.profile_for(&socket.wishes, !socket.is_listening());
+            let mut profile = self.system.profile_for(&socket.wishes, !socket.is_listening());
+            profile.nagle &= !socket.is_followed;
+            profile.mtu = self.mtu;
             let _ = stack.set_profile(*number as u8, profile);
             if let Some(id) = socket.session() {
                 let _ = stack.use_profile(id, *number as u8);
@@ -325,7 +380,15 @@ impl Socket {
     fn act(&mut self, stack: &mut Stack, id: SessionId, now: Nanos, info: &Info) -> bool {
         let mut acted = false;
         let mss = if info.mss > 0 { info.mss } else { 536 };
-        let may = self.may_offer(now, mss.into());
+        let mut may = self.may_offer(now, mss.into());
+        let sent = info.acked + u64::from(info.outstanding);
+        while self.records.front().is_some_and(|end| self.offered >= *end && sent >= *end) {
+            self.records.pop_front();
+            acted = true;
+        }
+        if let Some(end) = self.records.front() {
+            may = may.min(*end);
+        }
         if may > self.offered {
             // What a timer releases is pushed, what an option or an acknowledgment does is not, as in Linux.
             let more = self.more_follows && self.cork_until.is_none_or(|until| until > now);

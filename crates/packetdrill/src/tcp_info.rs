@@ -33,6 +33,8 @@ mod at {
     pub const SND_CWND: usize = 80;
     pub const ADVMSS: usize = 84;
     pub const REORDERING: usize = 88;
+    pub const BUSY_TIME: usize = 168;
+    pub const RWND_LIMITED: usize = 176;
 }
 
 /// Linux's number of a state (`include/net/tcp_states.h`).
@@ -83,6 +85,11 @@ pub fn write(now: Nanos, socket: &Socket, info: Option<&Info>) -> [u8; LEN] {
     put(at::SND_CWND, info.cwnd / mss);
     put(at::ADVMSS, info.announced_mss.into());
     put(at::REORDERING, 3);
+    for (at, time) in [(at::BUSY_TIME, socket.busy), (at::RWND_LIMITED, socket.window_limited)] {
+        if let Some(place) = bytes.get_mut(at..at + 8) {
+            place.copy_from_slice(&(time.get() / 1_000).to_ne_bytes());
+        }
+    }
     let phase = match info.phase {
         Phase::Open if info.sacked > 0 => 1,
         Phase::Open => 0,

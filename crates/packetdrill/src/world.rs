@@ -107,6 +107,13 @@ impl World {
         self.waiting.happened += 1;
     }
 
+    /// Time passes until `until`.
+    fn pass(&mut self, until: Nanos) {
+        let span = until.saturating_sub(self.now);
+        self.sockets.pass(&self.stack, span);
+        self.now = self.now.saturating_add(span);
+    }
+
     /// When something is due next.
     fn next_due(&self) -> Option<Nanos> {
         let timer = self.stack.next_timer(self.now);
@@ -117,12 +124,12 @@ impl World {
     fn step(&mut self, until: Nanos) -> bool {
         match self.next_due().map(|due| due.max(self.now)) {
             Some(due) if due <= until => {
-                self.now = due;
+                self.pass(due);
                 self.run();
                 true
             }
             _ => {
-                self.now = self.now.max(until);
+                self.pass(until);
                 false
             }
         }
@@ -143,15 +150,26 @@ pub struct Shared {
 /// The one world of this process: packetdrill runs a script in each, and asks by functions without an argument of ours.
 pub fn shared() -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
-    SHARED.get_or_init(|| Shared {
-        world: Mutex::new(World::new()),
-        changed: Condvar::new(),
-        looked: Condvar::new(),
-        main: thread::current().id(),
-    })
+    SHARED.get_or_init(Shared::new)
 }
 
 impl Shared {
+    /// A world; who calls this has its time pass.
+    pub fn new() -> Shared {
+        Shared {
+            world: Mutex::new(World::new()),
+            changed: Condvar::new(),
+            looked: Condvar::new(),
+            main: thread::current().id(),
+        }
+    }
+
+    /// Whether a call waits.
+    #[cfg(test)]
+    pub fn is_blocking(&self) -> bool {
+        self.lock().waiting.is_waiting
+    }
+
     /// The world, for oneself.
     pub fn lock(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
@@ -246,7 +264,8 @@ impl Shared {
     /// The time; reading it takes some.
     pub fn clock(&self) -> Nanos {
         let mut world = self.lock();
-        world.now = world.now.saturating_add(CLOCK_COST);
+        let now = world.now.saturating_add(CLOCK_COST);
+        world.pass(now);
         if world.waiting.returning == Some(thread::current().id()) {
             world.waiting.returning = None;
             self.looked.notify_all();

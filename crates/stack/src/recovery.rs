@@ -245,11 +245,12 @@ impl Tcb {
         }
     }
 
-    /// Something was sent again that arrived after all: the network reorders, and more patience is due (RFC 8985 §6.2 step 4).
+    /// Something was sent again that arrived after all: the network reorders, and more patience is due (RFC 8985 §6.2 step 4). A
+    /// tail loss probe is no sign of that: it was sent for another reason.
     fn widen_reordering(&mut self, core: &Core) {
         let step = Marks::REORDERING.0 / 3;
         if core.profile(self.profile).rack
-            && self.high_rxt.is_after(self.snd_una)
+            && !(self.has(Marks::TAIL_SENT) && self.has(Marks::TAIL_REPEATS))
             && self.marks.0 & Marks::REORDERING.0 != Marks::REORDERING.0
         {
             self.marks.0 += step;

@@ -187,6 +187,9 @@ impl Tcb {
             self.lost_edge = self.lost_edge.max(edge);
             core.counters.recoveries.reordering += 1;
             self.begin_recovery(core, cx.now);
+            // Nothing has left the network just now: only the first missing segment may go.
+            let pipe = self.pipe(core);
+            self.prr_ack(&profile, 0, pipe, false);
             core.ready.push(cx.node);
             return Fate::Keep;
         }

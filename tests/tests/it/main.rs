@@ -11,6 +11,7 @@ mod architecture;
 mod engines;
 mod licences;
 mod makefile;
+mod packetdrill;
 mod rust;
 mod sources;
 mod spdx;

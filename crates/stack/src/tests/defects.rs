@@ -142,6 +142,21 @@ fn what_fewer_than_three_segments_told_of_waited_for_the_timeout() {
 }
 
 #[test]
+fn the_timer_of_order_sent_all_that_was_missing_at_once() {
+    let (mut play, id) = measured(plain(), 10);
+    let first = 1 + 30 * MSS;
+    play.sack = vec![(first + 7 * MSS, first + 8 * MSS)];
+    play.peer(ACK, 1, first, 0);
+    assert_eq!(play.sent(), []);
+    play.wait(1000);
+    assert_eq!(play.sent(), [seg(ACK, first, 1, 1000)]);
+    assert_eq!((play.info(id).lost, play.info(id).retransmitted), (7 * MSS, MSS));
+    play.sack.push((first + 3 * MSS, first + 4 * MSS));
+    play.peer(ACK, 1, first, 0);
+    assert_eq!(play.sent(), [seg(ACK, first + MSS, 1, 1000)], "one for each that arrives");
+}
+
+#[test]
 fn data_that_was_late_only_is_not_sent_again() {
     let (mut play, _) = measured(plain(), 4);
     let first = 1 + 30 * MSS;
