@@ -168,7 +168,7 @@ impl HostStack {
         match opened {
             Ok(fd) => {
                 let number = self.sockets.insert(TcpSocket::opening(fd, session));
-                programs.opening(session, Connection(number));
+                programs.opening(now, session, Connection(number));
             }
             Err(error) => {
                 self.counters.connects_failed += 1;

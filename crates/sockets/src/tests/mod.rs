@@ -162,7 +162,7 @@ impl Programs for Script {
         Some(key)
     }
 
-    fn opening(&mut self, session: SessionKey, connection: Connection) {
+    fn opening(&mut self, _: Nanos, session: SessionKey, connection: Connection) {
         assert_eq!(self.session(session).connection.replace(connection), None);
     }
 
