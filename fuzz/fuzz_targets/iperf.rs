@@ -1,10 +1,11 @@
-//! Bytes that a peer of iperf3's wire may send.
+//! Bytes that a peer of iperf3's wire, or of iperf 2's, may send.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use wirebeat_iperf::TestSpec;
 use wirebeat_iperf::control::datagram::{Counter, Header, hello_reply};
+use wirebeat_iperf::control::iperf2::Header as Header2;
 use wirebeat_iperf::control::{Inbox, PARAMETERS_MAX, Parameters, RESULTS_MAX, Results};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -24,6 +25,12 @@ fuzz_target!(|bytes: &[u8]| {
             break;
         }
         message = !message;
+    }
+    let mut inbox = Inbox::default();
+    inbox.add(bytes);
+    if let Ok(Some(header)) = Header2::take(&mut inbox) {
+        assert!(header.len <= bytes.len());
+        let _ = header.to_bytes();
     }
     if bytes.len() <= PARAMETERS_MAX
         && let Ok(parameters) = Parameters::read(bytes)

@@ -1,9 +1,10 @@
 //! Serves and loads by hand, as `wirebeat serve --iperf3` and `wirebeat load --iperf3` will.
 //!
 //! ```sh
-//! cargo run -p wirebeat-iperf --example iperf -- serve 0.0.0.0:5201 [--one-off] [--json]
+//! cargo run -p wirebeat-iperf --example iperf -- serve 0.0.0.0:5201 [--one-off] [--json] [--iperf2 [--connect-back]]
 //! cargo run -p wirebeat-iperf --example iperf -- load 127.0.0.1:5201 [--udp] [--reverse | --both-ways] [--streams N] [--time 10s]
 //!     [--bytes 1GB] [--rate 100Mbps] [--block 1000] [--omit 1s] [--congestion cubic] [--mss 1000] [--window 1MB] [--server-output]
+//!     [--iperf2 [--in-turn] [--back-port 5002]]
 //! ```
 
 #![allow(clippy::print_stdout, reason = "a program for people")]
@@ -12,8 +13,8 @@ use std::process::ExitCode;
 
 use wirebeat_iperf::result::PeerOutput;
 use wirebeat_iperf::{
-    Amount, Direction, Event, OutputForm, Protocol, Server, ServerOptions, Stop, TestResult,
-    TestSpec, client,
+    Amount, Direction, Event, Iperf2Server, OutputForm, Protocol, Server, ServerOptions, Stop,
+    TestResult, TestSpec, client,
 };
 use wirebeat_units::{Fault, fault, human};
 
@@ -49,28 +50,41 @@ fn serve(arguments: &[String]) -> Result<(), Fault> {
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let options = ServerOptions {
         one_off: has("--one-off"),
+        connect_back: has("--connect-back"),
         output: if has("--json") { OutputForm::Json } else { OutputForm::Text },
         ..ServerOptions::default()
     };
-    let mut server = Server::bind(read("address", arguments.first())?, options)?;
-    println!("listening on {}", server.address());
-    server.run(&Stop::new(), &mut |event| match event {
+    let address = read("address", arguments.first())?;
+    let mut print = |event: Event<'_>| match event {
         Event::Ended(Ok(result)) => print_result(result),
         Event::Ended(Err(error)) => println!("failed: {error}"),
         other => print_event(&other),
-    })?;
+    };
+    if has("--iperf2") {
+        let mut server = Iperf2Server::bind(address, options)?;
+        println!("listening on {}", server.address());
+        server.run(&Stop::new(), &mut print)?;
+    } else {
+        let mut server = Server::bind(address, options)?;
+        println!("listening on {}", server.address());
+        server.run(&Stop::new(), &mut print)?;
+    }
     Ok(())
 }
 
 fn load(arguments: &[String]) -> Result<(), Fault> {
     let mut spec = TestSpec::default();
     let address = read("address", arguments.first())?;
+    let (mut iperf2, mut back_port) = (false, 0);
     let mut rest = arguments.iter().skip(1);
     while let Some(flag) = rest.next() {
         match flag.as_str() {
             "--udp" => spec.protocol = Protocol::Udp,
             "--reverse" => spec.direction = Direction::Reverse,
             "--both-ways" => spec.direction = Direction::BothWays,
+            "--iperf2" => iperf2 = true,
+            "--in-turn" => spec.direction = Direction::InTurn,
+            "--back-port" => back_port = read(flag, rest.next())?,
             "--server-output" => spec.server_output = true,
             "--streams" => spec.streams = read(flag, rest.next())?,
             "--time" => spec.amount = Amount::Time(read(flag, rest.next())?),
@@ -86,8 +100,13 @@ fn load(arguments: &[String]) -> Result<(), Fault> {
             other => return Err(fault!("unknown flag '{other}'")),
         }
     }
-    let target = client::Target::new(address);
-    let result = client::run(&target, &spec, &Stop::new(), &mut |event| print_event(&event))?;
+    let target = client::Target { back_port, ..client::Target::new(address) };
+    let (stop, mut print) = (Stop::new(), |event: Event<'_>| print_event(&event));
+    let result = if iperf2 {
+        client::run_iperf2(&target, &spec, &stop, &mut print)?
+    } else {
+        client::run(&target, &spec, &stop, &mut print)?
+    };
     print_result(&result);
     match &result.server_output {
         Some(PeerOutput::Text(text) | PeerOutput::Json(text)) => println!("server output:\n{text}"),

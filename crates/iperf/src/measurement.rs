@@ -82,9 +82,10 @@ pub(crate) struct Measured {
 }
 
 impl Measurement {
-    /// Begins one at `now`, before the first byte moves.
+    /// Begins one at `now`, before the threads do. What was counted before, as a header, counts.
     pub fn begin(streams: &[Arc<Stream>], spec: &TestSpec, now: Nanos) -> Measurement {
-        let base: Vec<Reading> = streams.iter().map(|stream| Reading::of(stream)).collect();
+        let base = streams.iter().map(|s| Reading { counts: Counts::default(), tcp: s.tcp_info() });
+        let base: Vec<Reading> = base.collect();
         Measurement {
             streams: streams.to_vec(),
             begun: now,

@@ -209,6 +209,22 @@ impl Difference {
 }
 
 impl TestResult {
+    /// What both parts of a test made of which the second came after this one.
+    pub(crate) fn followed_by(mut self, later: TestResult) -> TestResult {
+        let time = self.time;
+        let later_intervals = later.intervals.into_iter().map(|interval| Interval {
+            start: interval.start.saturating_add(time),
+            end: interval.end.saturating_add(time),
+            ..interval
+        });
+        self.end = later.end;
+        self.time = time.saturating_add(later.time);
+        self.streams.extend(later.streams);
+        self.intervals.extend(later_intervals);
+        self.intervals_not_kept = self.intervals_not_kept.saturating_add(later.intervals_not_kept);
+        self
+    }
+
     fn sum(&self, sending: bool) -> Bytes {
         let of = self.streams.iter().filter(|stream| stream.sending == sending);
         Bytes::new(of.map(|stream| stream.ours.bytes.get()).fold(0, u64::saturating_add))

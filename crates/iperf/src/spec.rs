@@ -45,8 +45,10 @@ pub enum Direction {
     Forward,
     /// The server (`-R`).
     Reverse,
-    /// Both at once (`--bidir`), each with as many streams.
+    /// Both at once (`--bidir`; iperf 2's `-d`), each with as many streams.
     BothWays,
+    /// First the client, then the server, each for the whole amount (iperf 2's `-r`; iperf3 has it not).
+    InTurn,
 }
 
 impl Direction {
@@ -283,6 +285,34 @@ impl TestSpec {
             let name = wirebeat_units::printable::printable(name);
             let fault = fault!("'{name}' is not the name of a congestion control");
             return Err(Refusal::new(code::CONGESTION, fault));
+        }
+        Ok(())
+    }
+
+    /// Whether iperf3's wire can say it.
+    pub(crate) fn check_iperf3(&self) -> Result<(), Refusal> {
+        self.check()?;
+        if self.direction == Direction::InTurn {
+            let fault = fault!("iperf3 cannot send first one way, then the other"; "ask for both ways at once");
+            return Err(Refusal::new(code::UNIMPLEMENTED, fault));
+        }
+        Ok(())
+    }
+
+    /// Whether iperf 2's wire can say it.
+    pub(crate) fn check_iperf2(&self) -> Result<(), Refusal> {
+        self.check()?;
+        let refuse = |fault| Err(Refusal::new(code::UNIMPLEMENTED, fault));
+        if self.protocol == Protocol::Udp {
+            return refuse(fault!("only TCP is spoken with iperf 2 here"));
+        }
+        if self.direction == Direction::Reverse {
+            return refuse(
+                fault!("iperf 2 cannot be asked to send alone"; "ask for both ways, or in turn"),
+            );
+        }
+        if self.omit > Nanos::ZERO || self.server_output {
+            return refuse(fault!("iperf 2's wire has no omitted time and no server's output"));
         }
         Ok(())
     }

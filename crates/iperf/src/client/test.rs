@@ -15,7 +15,8 @@ use crate::channel::{Channel, Expected};
 use crate::control::{
     ControlError, Cookie, Inbox, RESULTS_MAX, RESULTS_WITH_OUTPUT_MAX, Results, State,
 };
-use crate::data::{Carrier, Group, Notice, Stream, Work};
+use crate::data::{Group, Notice, Stream, Work, congestion};
+use crate::idle::Idle;
 use crate::measurement::{Measured, Measurement, add_theirs, cpu_of};
 use crate::result::{End, Role};
 use crate::socket::{connect, now, wait};
@@ -39,7 +40,7 @@ pub fn run(
     stop: &Stop,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<TestResult, Error> {
-    spec.check().map_err(Error::Refused)?;
+    spec.check_iperf3().map_err(Error::Refused)?;
     let address = target.address;
     let deadline = now().saturating_add(target.patience);
     let no_delay = |socket: BorrowedFd<'_>| Ok(sockopt::set_tcp_nodelay(socket, true)?);
@@ -132,10 +133,7 @@ impl Test<'_> {
         self.expect_state(State::TestStart, "TEST_START")?;
         self.expect_state(State::TestRunning, "TEST_RUNNING")?;
         (self.events)(Event::Started(&Started { peer, spec: self.spec.clone(), block }));
-        let congestion = streams.iter().find_map(|stream| match &stream.carrier {
-            Carrier::Tcp(socket) => sockopt::tcp_congestion(socket).ok(),
-            Carrier::Udp(_) => None,
-        });
+        let congestion = congestion(&streams);
         // receivers go on until the server has stopped sending
         let (end, mut measured, receivers) = self.running(block, &streams)?;
         measured.results.congestion_used.clone_from(&congestion);
@@ -198,10 +196,11 @@ impl Test<'_> {
         if spec.direction.client_sends() {
             // while time is omitted there is no end to it
             let limit = enough.filter(|_| !measurement.omitting()).unwrap_or(u64::MAX);
-            let work = Work::Send { block, rate: spec.rate, counter: spec.counter, limit };
+            let work =
+                Work::Send { block, rate: spec.rate, counter: spec.counter, limit, each: u64::MAX };
             senders = Some(Group::start(of(true), work, &notice)?);
         }
-        let mut idle = ([0; 2], now());
+        let mut idle = Idle::new(self.target.idle, spec, block);
         let mut broken: Option<(Nanos, std::io::Error)> = None;
         let end = loop {
             let time = now();
@@ -230,11 +229,8 @@ impl Test<'_> {
                 break End::Stopped;
             }
             let moved = [true, false].map(|sent| measurement.bytes_from_the_beginning(sent));
-            if moved != idle.0 {
-                idle = (moved, time);
-            } else if time.saturating_sub(idle.1) >= self.target.idle && spec.rate.is_none() {
-                let waited = self.target.idle;
-                return Err(Error::Silent { waiting_for: "data", waited });
+            if idle.is_over(moved, time) {
+                return Err(Error::Silent { waiting_for: "data", waited: idle.limit });
             }
             notice.waker.reset();
             if let Some(error) = notice.take_broken() {

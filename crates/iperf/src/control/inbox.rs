@@ -37,6 +37,19 @@ impl Inbox {
         Some(first)
     }
 
+    /// The first four bytes as a number, once they are there.
+    pub(super) fn first_word(&self) -> Option<u32> {
+        self.bytes.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes))
+    }
+
+    /// Takes the first `len` bytes, once they are there.
+    pub(super) fn take_bytes(&mut self, len: usize) -> Option<Vec<u8>> {
+        let rest = self.bytes.get(len..)?.to_vec();
+        let mut taken = std::mem::replace(&mut self.bytes, rest);
+        taken.truncate(len);
+        Some(taken)
+    }
+
     /// Takes a cookie; `None` while it is not complete.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod cookie;
 pub mod datagram;
 mod error;
 mod inbox;
+pub mod iperf2;
 mod lenient;
 mod parameters;
 mod results;

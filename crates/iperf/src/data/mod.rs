@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use rustix::net::sockopt;
 use wirebeat_host::{TcpInfo, tcp_info};
 use wirebeat_units::BitRate;
 
@@ -58,9 +59,7 @@ impl Stream {
             Carrier::Tcp(socket) => (socket.local_addr()?, socket.peer_addr()?),
             Carrier::Udp(socket) => (socket.local_addr()?, socket.peer_addr()?),
         };
-        // iperf3 leaves out the number 2
-        let id = u32::try_from(if index == 0 { 1 } else { index + 2 }).unwrap_or(u32::MAX);
-        Ok(Stream { id, sending, local, remote, carrier, tally: Tally::default() })
+        Ok(Stream { id: id_of(index), sending, local, remote, carrier, tally: Tally::default() })
     }
 
     /// Tells the peer that nothing more will come.
@@ -80,6 +79,19 @@ impl Stream {
     }
 }
 
+/// The number of the stream that is created at this index: iperf3 leaves out 2.
+fn id_of(index: usize) -> u32 {
+    u32::try_from(if index == 0 { 1 } else { index.saturating_add(2) }).unwrap_or(u32::MAX)
+}
+
+/// The name of the congestion control that a stream uses.
+pub(crate) fn congestion(streams: &[Arc<Stream>]) -> Option<String> {
+    streams.iter().find_map(|stream| match &stream.carrier {
+        Carrier::Tcp(socket) => sockopt::tcp_congestion(socket).ok(),
+        Carrier::Udp(_) => None,
+    })
+}
+
 /// What a group does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Work {
@@ -91,6 +103,8 @@ pub(crate) enum Work {
         counter: Counter,
         /// Bytes of all streams after which it pauses.
         limit: u64,
+        /// Bytes after which a stream ends, and says so to its peer; those that were counted before included.
+        each: u64,
     },
     Receive {
         /// Bytes that are read at once.
@@ -192,7 +206,7 @@ impl Group {
         Ok(Group { shared, thread: Some(thread) })
     }
 
-    /// Whether a sender has sent all that its limit allows.
+    /// Whether a sender has sent all that its limits allow, or all streams of a receiver have ended.
     pub fn exhausted(&self) -> bool {
         self.shared.exhausted.load(Ordering::Acquire)
     }
@@ -233,7 +247,9 @@ impl Drop for Group {
 fn run(streams: &[Arc<Stream>], work: Work, shared: &Shared) {
     let udp = streams.iter().any(|stream| matches!(stream.carrier, Carrier::Udp(_)));
     let done = match (work, udp) {
-        (Work::Send { block, rate, .. }, false) => tcp::send(streams, block, rate, shared),
+        (Work::Send { block, rate, each, .. }, false) => {
+            tcp::send(streams, tcp::Plan { block, rate, each }, shared)
+        }
         (Work::Receive { block, .. }, false) => tcp::receive(streams, block, shared),
         (Work::Send { block, rate, counter, .. }, true) => {
             udp::send(streams, udp::Plan { block, rate, counter }, shared)

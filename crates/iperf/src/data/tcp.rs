@@ -30,21 +30,27 @@ pub(super) fn payload(len: usize) -> Vec<u8> {
     words.flatten().take(len).collect()
 }
 
+/// How blocks are sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub block: usize,
+    pub rate: Option<BitRate>,
+    pub each: u64,
+}
+
 /// Sends until the group is stopped.
-pub(super) fn send(
-    streams: &[Arc<Stream>],
-    block: usize,
-    rate: Option<BitRate>,
-    shared: &Shared,
-) -> io::Result<()> {
+pub(super) fn send(streams: &[Arc<Stream>], plan: Plan, shared: &Shared) -> io::Result<()> {
+    let Plan { block, rate, each } = plan;
     let payload = payload(block);
     let pace = Pace::new(rate);
     let start = now();
     let mut lanes = vec![Lane::Ready; streams.len()];
-    let mut sent = vec![0_u64; streams.len()];
+    // a header counts
+    let mut sent: Vec<u64> = streams.iter().map(|stream| stream.tally.counts().bytes).collect();
     // what is left of the block that each stream is in
     let mut rest = vec![0_usize; streams.len()];
     let mut total = 0_u64;
+    let mut complete = 0;
     let mut fds = Vec::new();
     while !shared.stopped() {
         let limit = shared.limit();
@@ -57,6 +63,13 @@ pub(super) fn send(
                 continue;
             }
             for _ in 0..TURN {
+                let left = each.saturating_sub(*sent);
+                if left == 0 {
+                    *lane = Lane::Ended;
+                    stream.finish();
+                    complete += 1;
+                    break;
+                }
                 if let (0, Some(pace), Some(elapsed)) = (*rest, pace, elapsed)
                     && pace.due_ns(*sent) > elapsed
                 {
@@ -66,7 +79,8 @@ pub(super) fn send(
                 if *rest == 0 {
                     *rest = block;
                 }
-                let allowed = usize::try_from(limit.saturating_sub(total)).unwrap_or(usize::MAX);
+                let allowed =
+                    usize::try_from(limit.saturating_sub(total).min(left)).unwrap_or(usize::MAX);
                 let Some(bytes) = payload.get(..(*rest).min(allowed)).filter(|b| !b.is_empty())
                 else {
                     shared.exhaust();
@@ -96,6 +110,9 @@ pub(super) fn send(
                     }
                 }
             }
+        }
+        if complete == lanes.len() {
+            shared.exhaust();
         }
         let how = match (busy && lanes.contains(&Lane::Ready), next_due) {
             (true, _) => Wait::No,
@@ -146,6 +163,9 @@ pub(super) fn receive(streams: &[Arc<Stream>], block: usize, shared: &Shared) ->
                     }
                 }
             }
+        }
+        if lanes.iter().all(|lane| *lane == Lane::Ended) {
+            shared.exhaust();
         }
         let ready = lanes.contains(&Lane::Ready);
         if draining && !ready {

@@ -1,8 +1,8 @@
 //! Connections that came and are not part of a test yet.
 //!
-//! All begin with a cookie. The first whose cookie is complete may begin a test; while one runs, those with its cookie are its streams
-//! and others are told that the server is busy. So a connection that says nothing holds nobody up. The number of connections and
-//! the time that each may take are bounded.
+//! All begin with a greeting: the cookie of iperf3, or the header of iperf 2. The first whose greeting is complete may begin a test;
+//! while one runs, those with its cookie are its streams and others are told that the server is busy. So a connection that says nothing
+//! holds nobody up. The number of connections and the time that each may take are bounded.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,26 +14,55 @@ use wirebeat_units::Nanos;
 
 use crate::Error;
 use crate::channel::{Channel, Filled};
-use crate::control::{Cookie, STREAMS_MAX, State};
+use crate::control::iperf2::Header;
+use crate::control::{ControlError, Cookie, Inbox, STREAMS_MAX, State};
 use crate::socket::{now, wait};
 
-/// Connections without a complete cookie: all streams of the largest test, and some others.
+/// Connections without a complete greeting: all streams of the largest test, and some others.
 const PENDING_MAX: usize = 2 * STREAMS_MAX as usize + 64;
 /// Connections that were told to go.
 const LEAVING_MAX: usize = 64;
-/// How long a connection may take for its cookie.
-const COOKIE: Nanos = Nanos::from_secs(10);
+/// How long a connection may take for its greeting.
+const GREETING: Nanos = Nanos::from_secs(10);
 /// How long a connection that was told to go may take to read that.
 const LEAVE: Nanos = Nanos::from_secs(1);
 /// The pause after the system gave us no connection (out of files, say).
 const PAUSE: Nanos = Nanos::from_millis(100);
 
-/// A connection with a complete cookie.
+/// What a connection begins with.
+pub(super) trait Greeting: Sized {
+    /// Bytes that are missing in the inbox of a connection.
+    fn missing(inbox: &Inbox) -> usize;
+    /// Takes it, once it is complete.
+    fn take(inbox: &mut Inbox) -> Result<Option<Self>, ControlError>;
+}
+
+impl Greeting for Cookie {
+    fn missing(inbox: &Inbox) -> usize {
+        Cookie::LEN.saturating_sub(inbox.len())
+    }
+
+    fn take(inbox: &mut Inbox) -> Result<Option<Self>, ControlError> {
+        inbox.cookie()
+    }
+}
+
+impl Greeting for Header {
+    fn missing(inbox: &Inbox) -> usize {
+        Header::missing(inbox)
+    }
+
+    fn take(inbox: &mut Inbox) -> Result<Option<Self>, ControlError> {
+        Header::take(inbox)
+    }
+}
+
+/// A connection with a complete greeting.
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub(super) struct Arrived<G> {
     pub stream: TcpStream,
     pub peer: SocketAddr,
-    pub cookie: Cookie,
+    pub greeting: G,
     /// Connections are numbered in the order in which they were accepted.
     pub number: u64,
 }
@@ -54,17 +83,17 @@ struct Leaving {
 
 /// The listener and the connections that came.
 #[derive(Debug)]
-pub(super) struct Admission {
+pub(super) struct Admission<G> {
     listener: TcpListener,
     pending: Vec<Pending>,
-    arrived: VecDeque<Arrived>,
+    arrived: VecDeque<Arrived<G>>,
     leaving: VecDeque<Leaving>,
     accepted: u64,
     paused_until: Nanos,
 }
 
-impl Admission {
-    pub fn new(listener: TcpListener) -> Admission {
+impl<G: Greeting> Admission<G> {
+    pub fn new(listener: TcpListener) -> Admission<G> {
         Admission {
             listener,
             pending: Vec::new(),
@@ -79,8 +108,8 @@ impl Admission {
         self.listener.as_fd()
     }
 
-    /// The next connection with a complete cookie.
-    pub fn next(&mut self) -> Option<Arrived> {
+    /// The next connection with a complete greeting.
+    pub fn next(&mut self) -> Option<Arrived<G>> {
         self.arrived.pop_front()
     }
 
@@ -112,7 +141,7 @@ impl Admission {
                     let ready = stream.set_nonblocking(true).is_ok()
                         && sockopt::set_tcp_nodelay(&stream, true).is_ok();
                     if ready {
-                        let (number, deadline) = (self.accepted, now().saturating_add(COOKIE));
+                        let (number, deadline) = (self.accepted, now().saturating_add(GREETING));
                         self.accepted += 1;
                         let channel = Channel::new(stream);
                         self.pending.push(Pending { channel, peer, number, deadline });
@@ -133,27 +162,23 @@ impl Admission {
         }
     }
 
-    /// Reads what came on connections without a complete cookie, and on those that were told to go.
+    /// Reads what came on connections without a complete greeting, and on those that were told to go.
     fn read(&mut self) {
         let time = now();
         let mut at = 0;
         while let Some(pending) = self.pending.get_mut(at) {
-            let missing = Cookie::LEN.saturating_sub(pending.channel.inbox.len());
-            // what follows a cookie is a stream's data, and stays with the kernel
+            let missing = G::missing(&pending.channel.inbox);
+            // what follows a greeting is a stream's data, and stays with the kernel
             let filled = pending.channel.fill(missing);
-            match (pending.channel.inbox.cookie(), filled) {
-                (Ok(Some(cookie)), _) => {
+            match (G::take(&mut pending.channel.inbox), filled) {
+                (Ok(Some(greeting)), _) => {
                     let Pending { channel, peer, number, .. } = self.pending.remove(at);
-                    self.arrived.push_back(Arrived {
-                        stream: channel.stream,
-                        peer,
-                        cookie,
-                        number,
-                    });
+                    let stream = channel.stream;
+                    self.arrived.push_back(Arrived { stream, peer, greeting, number });
                 }
-                (Ok(None), Ok(Filled::Some | Filled::Nothing)) if time < pending.deadline => {
-                    at += 1
-                }
+                // the length of a header is known when its first word is
+                (Ok(None), Ok(Filled::Some)) if time < pending.deadline => {}
+                (Ok(None), Ok(Filled::Nothing)) if time < pending.deadline => at += 1,
                 _ => drop(self.pending.remove(at)),
             }
         }
@@ -164,8 +189,15 @@ impl Admission {
         });
     }
 
+    /// Closes all connections that came: where they come from.
+    pub fn close_all(&mut self) -> Vec<SocketAddr> {
+        self.arrived.drain(..).map(|arrived| arrived.peer).collect()
+    }
+}
+
+impl Admission<Cookie> {
     /// Tells a client that the server is busy. It is given time to read that: closing at once could take it back (RFC 1122 §4.2.2.13).
-    pub fn deny(&mut self, arrived: Arrived) {
+    pub fn deny(&mut self, arrived: Arrived<Cookie>) {
         let mut channel = Channel::new(arrived.stream);
         let told = rustix::net::send(
             &channel.stream,

@@ -5,6 +5,7 @@
 //! its test, at the latest after a time-out, and nothing else.
 
 mod admission;
+mod iperf2;
 mod streams;
 mod test;
 
@@ -12,10 +13,11 @@ use std::net::SocketAddr;
 
 use wirebeat_units::{BitRate, Nanos};
 
-use crate::control::STREAMS_MAX;
+use crate::control::{Cookie, STREAMS_MAX};
 use crate::socket::{self, now};
 use crate::{Error, Event, Stop};
 use admission::Admission;
+pub use iperf2::Iperf2Server;
 
 /// How often the server looks whether it is to stop.
 pub(crate) const LOOK_AROUND: Nanos = Nanos::from_millis(100);
@@ -68,6 +70,9 @@ pub struct ServerOptions {
     pub interval: Option<Nanos>,
     /// What a client gets that asks for the server's output.
     pub output: OutputForm,
+    /// Whether an iperf 2 client may have the server connect to it and send (`-d`, `-r`): to its own address, and no more than
+    /// [`Limits`] allow.
+    pub connect_back: bool,
 }
 
 impl Default for ServerOptions {
@@ -77,6 +82,7 @@ impl Default for ServerOptions {
             one_off: false,
             interval: Some(Nanos::from_secs(1)),
             output: OutputForm::Text,
+            connect_back: false,
         }
     }
 }
@@ -84,7 +90,7 @@ impl Default for ServerOptions {
 /// A server of iperf3's wire.
 #[derive(Debug)]
 pub struct Server {
-    admission: Admission,
+    admission: Admission<Cookie>,
     address: SocketAddr,
     options: ServerOptions,
 }

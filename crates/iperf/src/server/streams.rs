@@ -56,7 +56,7 @@ pub(super) enum Entrance {
 }
 
 impl Entrance {
-    pub fn open(admission: &Admission, agreed: &Agreed<'_>) -> Result<Entrance, Error> {
+    pub fn open(admission: &Admission<Cookie>, agreed: &Agreed<'_>) -> Result<Entrance, Error> {
         match agreed.spec.protocol {
             Protocol::Tcp => {
                 if let Some(mss) = agreed.spec.mss {
@@ -79,7 +79,7 @@ impl Entrance {
     }
 
     /// Takes back what was set for one test.
-    pub fn close(self, admission: &Admission) {
+    pub fn close(self, admission: &Admission<Cookie>) {
         if matches!(self, Entrance::Tcp) {
             // no limit
             let _ = set_tcp_max_segment(admission.listener(), 0);
@@ -106,14 +106,14 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 
 /// Waits until the client has opened all streams.
 pub(super) fn collect(
-    admission: &mut Admission,
+    admission: &mut Admission<Cookie>,
     entrance: &mut Entrance,
     agreed: &Agreed<'_>,
     control: BorrowedFd<'_>,
     denied: &mut dyn FnMut(SocketAddr),
 ) -> Result<Vec<Arc<Stream>>, Error> {
     let deadline = now().saturating_add(agreed.patience);
-    let mut tcp: Vec<Arrived> = Vec::new();
+    let mut tcp: Vec<Arrived<Cookie>> = Vec::new();
     let mut udp: Vec<UdpSocket> = Vec::new();
     while tcp.len() + udp.len() < agreed.count() {
         if agreed.stop.asked() {
@@ -132,7 +132,7 @@ pub(super) fn collect(
         }
         while let Some(arrived) = admission.next() {
             let wanted = agreed.spec.protocol == Protocol::Tcp && tcp.len() < agreed.count();
-            if wanted && arrived.cookie == agreed.cookie {
+            if wanted && arrived.greeting == agreed.cookie {
                 tcp.push(arrived);
             } else {
                 denied(arrived.peer);
@@ -163,7 +163,7 @@ fn gone(control: BorrowedFd<'_>) -> bool {
     matches!(rustix::net::recv(control, &mut [0_u8; 1][..], peek), Ok((0, _)))
 }
 
-fn set_tcp(arrived: &Arrived, spec: &TestSpec) -> io::Result<()> {
+fn set_tcp(arrived: &Arrived<Cookie>, spec: &TestSpec) -> io::Result<()> {
     let socket = arrived.stream.as_fd();
     set_data(socket, spec, canonical(arrived.peer))?;
     sockopt::set_tcp_nodelay(socket, spec.no_delay)?;
@@ -226,12 +226,4 @@ fn receive_hellos(socket: &UdpSocket, agreed: &Agreed<'_>) -> Vec<(SocketAddr, [
         }
     }
     hellos
-}
-
-/// The name of the congestion control that a stream uses.
-pub(crate) fn congestion(streams: &[Arc<Stream>]) -> Option<String> {
-    streams.iter().find_map(|stream| match &stream.carrier {
-        Carrier::Tcp(socket) => sockopt::tcp_congestion(socket).ok(),
-        Carrier::Udp(_) => None,
-    })
 }

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use wirebeat_units::{BitRate, Bytes, Nanos, fault};
 
 use super::admission::{Admission, Arrived};
-use super::streams::{Agreed, Entrance, collect, congestion};
+use super::streams::{Agreed, Entrance, collect};
 use super::{LOOK_AROUND, ServerOptions};
 use crate::channel::{Channel, Expected};
-use crate::control::{ControlError, PARAMETERS_MAX, Parameters, RESULTS_MAX, Results, State};
-use crate::data::{Group, Notice, Stream, Work};
+use crate::control::{
+    ControlError, Cookie, PARAMETERS_MAX, Parameters, RESULTS_MAX, Results, State,
+};
+use crate::data::{Group, Notice, Stream, Work, congestion};
 use crate::error::{Refusal, code};
+use crate::idle::Idle;
 use crate::measurement::{Measured, Measurement, add_theirs, cpu_of};
 use crate::output::output;
 use crate::result::{End, Role};
@@ -28,8 +31,8 @@ const GOODBYE: Nanos = Nanos::from_secs(2);
 
 /// Runs the test that this connection asks for. Its client is told why where it fails.
 pub(super) fn run(
-    admission: &mut Admission,
-    first: Arrived,
+    admission: &mut Admission<Cookie>,
+    first: Arrived<Cookie>,
     options: &ServerOptions,
     stop: &Stop,
     events: &mut dyn FnMut(Event<'_>),
@@ -37,7 +40,7 @@ pub(super) fn run(
     let mut channel = Channel::new(first.stream);
     let local = channel.stream.local_addr().map_err(Error::socket("ask for an address"))?;
     let mut test = Test { admission, options, stop, events };
-    let party = Party { cookie: first.cookie, local, peer: first.peer };
+    let party = Party { cookie: first.greeting, local, peer: first.peer };
     let ended = test.signalling(&mut channel, &party);
     if let Err(error) = &ended {
         // best effort: the client may be gone
@@ -61,14 +64,14 @@ fn server_error(number: i32) -> Vec<u8> {
 
 /// Who a test is for.
 struct Party {
-    cookie: crate::control::Cookie,
+    cookie: Cookie,
     local: std::net::SocketAddr,
     peer: std::net::SocketAddr,
 }
 
 /// What a test uses of the server.
 struct Test<'a> {
-    admission: &'a mut Admission,
+    admission: &'a mut Admission<Cookie>,
     options: &'a ServerOptions,
     stop: &'a Stop,
     events: &'a mut dyn FnMut(Event<'_>),
@@ -219,7 +222,13 @@ impl Test<'_> {
         if spec.direction.server_sends() {
             // while time is omitted there is no end to it, but that of the test
             let limit = spec.bytes(block).filter(|_| !measurement.omitting()).unwrap_or(u64::MAX);
-            let work = Work::Send { block, rate: self.rate(spec), counter: spec.counter, limit };
+            let work = Work::Send {
+                block,
+                rate: self.rate(spec),
+                counter: spec.counter,
+                limit,
+                each: u64::MAX,
+            };
             senders = Some(Group::start(of(true), work, &notice)?);
         }
         let last = begun.saturating_add(self.longest(spec));
@@ -291,30 +300,5 @@ impl Test<'_> {
             None => limit,
         };
         asked.saturating_add(GRACE)
-    }
-}
-
-/// Finds a test in which nothing moves.
-struct Idle {
-    limit: Nanos,
-    moved: [u64; 2],
-    since: Nanos,
-}
-
-impl Idle {
-    fn new(limit: Nanos, spec: &TestSpec, block: usize) -> Idle {
-        // at a low rate a block is rare: three of them
-        let block_ns =
-            |rate: BitRate| (block as u64).saturating_mul(24_000_000_000) / rate.0.max(1);
-        let slow = spec.rate.map_or(Nanos::ZERO, |rate| Nanos::new(block_ns(rate)));
-        Idle { limit: limit.max(slow), moved: [0; 2], since: now() }
-    }
-
-    fn is_over(&mut self, moved: [u64; 2], time: Nanos) -> bool {
-        if moved != self.moved {
-            self.moved = moved;
-            self.since = time;
-        }
-        time.saturating_sub(self.since) >= self.limit
     }
 }

@@ -10,5 +10,6 @@
 
 mod client;
 mod hostile;
+mod iperf2;
 mod server;
 mod world;

@@ -62,7 +62,7 @@ fn bytes_over_tcp_agree_both_ways_and_in_four_streams() {
         let expected = match direction {
             Direction::Forward => 0,
             Direction::Reverse => streams,
-            Direction::BothWays => streams / 2,
+            Direction::BothWays | Direction::InTurn => streams / 2,
         };
         assert_eq!(sending, expected);
         for stream in &result.streams {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use wirebeat_iperf::{Error, Event, Server, ServerOptions, Stop, TestResult};
+use wirebeat_iperf::{Error, Event, Iperf2Server, Server, ServerOptions, Stop, TestResult};
 use wirebeat_testbed::{Options, Process, Program, Testbed};
 
 /// How long is waited for what takes an idle machine a second or two.
@@ -21,9 +21,43 @@ pub fn bed() -> Testbed {
     Testbed::pair(&Options::default()).unwrap()
 }
 
+/// A server of ours, of either wire.
+pub trait Serve: Sized {
+    fn bind(listen: SocketAddr, options: ServerOptions) -> Result<Self, Error>;
+    fn address(&self) -> SocketAddr;
+    fn run(&mut self, stop: &Stop, events: &mut dyn FnMut(Event<'_>)) -> Result<(), Error>;
+}
+
+macro_rules! serve {
+    ($server:ty) => {
+        impl Serve for $server {
+            fn bind(listen: SocketAddr, options: ServerOptions) -> Result<Self, Error> {
+                Self::bind(listen, options)
+            }
+            fn address(&self) -> SocketAddr {
+                self.address()
+            }
+            fn run(&mut self, stop: &Stop, events: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
+                self.run(stop, events)
+            }
+        }
+    };
+}
+serve!(Server);
+serve!(Iperf2Server);
+
 /// Runs `work` while a server of ours runs in namespace `a` and listens on `listen`; then stops it. What became of its tests, and
 /// what `work` returned.
 pub fn serving<T: Send>(
+    bed: &Testbed,
+    serve: (&str, ServerOptions),
+    work: impl FnOnce(SocketAddr, &Mutex<Vec<Ended>>) -> T + Send,
+) -> (Vec<Ended>, T) {
+    serving_by::<Server, T>(bed, serve, work)
+}
+
+/// The same by a server of this wire.
+pub fn serving_by<S: Serve, T: Send>(
     bed: &Testbed,
     (listen, options): (&str, ServerOptions),
     work: impl FnOnce(SocketAddr, &Mutex<Vec<Ended>>) -> T + Send,
@@ -34,7 +68,7 @@ pub fn serving<T: Send>(
     let returned = thread::scope(|scope| {
         let server = scope.spawn(|| {
             bed.a.namespace.enter().unwrap();
-            let mut server = Server::bind(listen.parse().unwrap(), options).unwrap();
+            let mut server = S::bind(listen.parse().unwrap(), options).unwrap();
             address.send(server.address()).unwrap();
             server.run(&stop, &mut |event| {
                 if let Event::Ended(test) = event {
