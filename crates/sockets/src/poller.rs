@@ -3,9 +3,9 @@
 //! The timer (timerfd_create(2)) is set to points in time, to the nanosecond and without the slack of the time-outs of
 //! epoll_wait(2), which count milliseconds. It is set anew only where it would ring too late, so a busy stack hardly pays for it.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::time::{
@@ -29,12 +29,14 @@ pub(crate) fn clock() -> Nanos {
 }
 
 /// An epoll with a timer.
+#[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
     timer: OwnedFd,
     /// When the timer rings, or rang.
     rings: Nanos,
-    events: Vec<Event>,
+    /// Marks and flags. They are copied, as the events themselves are bound to a thread.
+    events: Vec<(u64, EventFlags)>,
 }
 
 impl Poller {
@@ -62,11 +64,16 @@ impl Poller {
             let waits = now < until && self.set(now, until).is_ok();
             self.events.clear();
             let timeout = if waits { None } else { Some(&NOT_AT_ALL) };
-            let waited = epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout);
+            let mut room = [MaybeUninit::<Event>::uninit(); EVENTS];
+            let waited = epoll::wait(&self.epoll, &mut room, timeout);
             now = clock();
-            let timer_only = self.events.iter().all(|event| event.data.u64() == TIMER);
+            let failed = waited.is_err();
+            let events = waited.map(|(events, _)| &*events).unwrap_or_default();
+            let not_timer = |event: &&Event| event.data.u64() != TIMER;
+            let marked = |event: &Event| (event.data.u64(), event.flags);
+            self.events.extend(events.iter().filter(not_timer).map(marked));
             // A signal ends the wait: its handler may want the loop to end.
-            if waited.is_err() || !waits || !timer_only || now >= until {
+            if failed || !waits || !self.events.is_empty() || now >= until {
                 return now;
             }
         }
@@ -87,7 +94,6 @@ impl Poller {
 
     /// The mark and the flags of one event of the last wait; `None` behind the last.
     pub fn event(&self, index: usize) -> Option<(u64, EventFlags)> {
-        let event = self.events.get(index)?;
-        Some((event.data.u64(), event.flags))
+        self.events.get(index).copied()
     }
 }

@@ -80,6 +80,7 @@ struct Listener {
 }
 
 /// The sockets of one thread as a [`Stack`]. Dropping it resets all connections.
+#[derive(Debug)]
 pub struct HostStack {
     poller: Poller,
     profiles: Vec<TriedProfile>,

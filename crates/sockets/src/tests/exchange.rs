@@ -35,6 +35,16 @@ fn two_stacks_echo_10_mb() {
 }
 
 #[test]
+fn a_stack_may_go_to_another_thread() {
+    let (mut server, address) = Side::server(Session::echoes());
+    let serving = thread::spawn(move || until(&mut [&mut server], |sides| sides[0].ended()));
+    let mut client = Side::new();
+    client.script.connect(Session::sends(1), address);
+    until(&mut [&mut client], |sides| sides[0].ended());
+    serving.join().unwrap();
+}
+
+#[test]
 fn both_send_10_mb_at_the_same_time() {
     let (mut server, address) = Side::server(Session::sends(10 * MB));
     let mut client = Side::new();
