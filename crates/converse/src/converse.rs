@@ -53,16 +53,19 @@ impl<S: Stack> Converse<S> {
         drift: Option<Nanos>,
         waiting: Waiting,
     ) -> Converse<S> {
-        let flows: Vec<u32> = (0..sessions.starts.flows.len() as u32).collect();
+        let started = (0_u16..).zip(&sessions.groups);
+        // the clients of others start elsewhere
+        let started = started.filter_map(|(number, group)| Some((number, group.starts?)));
+        let started: Vec<(u16, u32)> = started.collect();
+        let flows: Vec<u32> = started.iter().map(|(_, flow)| *flow).collect();
         let shard = Shard { core: core.number, cores: core.of };
-        let group = |flow: &u32| {
-            sessions.groups.iter().position(|group| group.starts == Some(*flow)).unwrap_or(0) as u16
-        };
+        let group =
+            |flow: u32| started.iter().find(|(_, of)| *of == flow).map_or(0, |(group, _)| *group);
         Converse {
             programs: Conversations::new(sessions, core, begin, drift),
             schedule: Schedule::new(&sessions.starts, &flows, shard),
             due: Vec::with_capacity(STARTS_MAX),
-            groups: flows.iter().map(group).collect(),
+            groups: (0..sessions.starts.flows.len() as u32).map(group).collect(),
             stack,
             begin,
             waiting,

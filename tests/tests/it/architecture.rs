@@ -145,6 +145,8 @@ const TABLE: &[Row] = &[
             "archive",
             "meter",
             "capture",
+            "converse",
+            "sockets",
             "engine",
             "engine-linux",
             "netlink",

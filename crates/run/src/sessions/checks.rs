@@ -1,0 +1,185 @@
+//! What is found before the first session starts: addresses of ports, descriptors, client ports.
+
+use std::net::IpAddr;
+
+use wirebeat_sockets::machine;
+use wirebeat_traffic::program::script::{SessionGroup, Sessions};
+use wirebeat_traffic::scenario::Scenario;
+use wirebeat_traffic::values::session::AddressPool;
+use wirebeat_units::{Nanos, fault};
+
+use crate::error::RunError;
+use crate::ports::ResolvedPort;
+
+/// The most listeners of a group: each is a descriptor.
+const LISTENERS_MAX: u64 = 1024;
+/// Descriptors of this process that are not connections.
+const RESERVE: u64 = 64;
+/// How long Linux keeps the port of a connection that was closed here first (`TCP_TIMEWAIT_LEN` of net/tcp.h).
+const TIME_WAIT: Nanos = Nanos::from_secs(60);
+
+/// The same sessions, with the addresses of interfaces where ports name those and nothing else.
+pub(super) fn with_addresses(
+    mut sessions: Sessions,
+    ports: &[ResolvedPort],
+) -> Result<Sessions, RunError> {
+    for group in &mut sessions.groups {
+        if group.servers.pool.addresses.is_empty() {
+            let port = ports.iter().find(|port| Some(&port.name) == group.to.as_ref());
+            if let Some(address) = port.map(first_address).transpose()?.flatten() {
+                group.servers.pool.addresses = AddressPool::from(address);
+            }
+        }
+        if group.clients.pool.addresses.is_empty() {
+            let port = ports.iter().find(|port| Some(&port.name) == group.from.as_ref());
+            let to = group.servers.pool.addresses.get(0);
+            let address = port.map(first_address).transpose()?.flatten();
+            let speaks = |ip: &IpAddr| to.is_none_or(|to| to.is_ipv4() == ip.is_ipv4());
+            if let Some(address) = address.filter(speaks) {
+                group.clients.pool.addresses = AddressPool::from(address);
+            }
+        }
+    }
+    Ok(sessions)
+}
+
+/// The first address of the interface that a port names, IPv4 first.
+fn first_address(port: &ResolvedPort) -> Result<Option<IpAddr>, RunError> {
+    let Some(interface) = &port.spec.interface else { return Ok(None) };
+    let mut netlink = port.netlink()?;
+    let machine =
+        |error: wirebeat_units::Fault| RunError::machine(error.at(format!("port '{}'", port.name)));
+    let link = netlink.link_by_name(interface);
+    let link =
+        link.map_err(|error| RunError::usage(error.fault().at(format!("port '{}'", port.name))))?;
+    let found = netlink.addresses(Some(link.index));
+    let found = found.map_err(|error| machine(error.into()))?;
+    let mut addresses: Vec<IpAddr> = found.iter().map(|one| one.address).collect();
+    addresses.retain(|ip| !matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()));
+    addresses.sort_by_key(IpAddr::is_ipv6);
+    match addresses.first() {
+        Some(&address) => Ok(Some(address)),
+        None => Err(machine(fault!(
+            "{interface} has no address, and the system's stack needs one";
+            "give it one, for example: ip address add 10.0.1.1/24 dev {interface}"
+        ))),
+    }
+}
+
+/// Refuses what this machine cannot do, and says what may limit the run.
+pub(super) fn check(
+    sessions: &Sessions,
+    scenario: &Scenario,
+    ports: &[ResolvedPort],
+) -> Result<Vec<String>, RunError> {
+    let mut notices = Vec::new();
+    let at = |group: &SessionGroup| format!("sessions.{}", group.name);
+    // the most that this process may have
+    let _ = machine::raise_descriptors();
+    let (descriptors, _) = machine::descriptors();
+    let room = descriptors.saturating_sub(RESERVE);
+    let mut wanted = 0_u64;
+    for group in &sessions.groups {
+        let tuples = group.servers.pool.ports.as_ref().map_or(1, |ports| ports.len());
+        let listeners = group.servers.pool.addresses.len().max(1).saturating_mul(tuples);
+        if group.server.is_some() && listeners > LISTENERS_MAX {
+            return Err(RunError::usage(fault!(
+                "its servers would listen at {listeners} addresses and ports, and {LISTENERS_MAX} is the most with the \
+                 system's stack";
+                "make the pool smaller"
+            ).at(at(group))));
+        }
+        let open = group.limit.map(|limit| u64::from(u32::from(limit.open)));
+        let open = open.or(group.users.map(u64::from)).unwrap_or(0);
+        let ends = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
+        wanted = wanted.saturating_add(open.saturating_mul(ends));
+        if let Some(notice) = check_client_ports(group, sessions, scenario, ports)? {
+            notices.push(notice);
+        }
+    }
+    if wanted > room {
+        return Err(RunError::machine(fault!(
+            "{wanted} sessions may be open at a time, and this process may have {descriptors} file descriptors, \
+             enough for {room}";
+            "ask for fewer, or raise the limit: ulimit -n {}", wanted + RESERVE
+        )));
+    }
+    Ok(notices)
+}
+
+/// How many connections each of `threads` may have.
+pub(super) fn connections(threads: usize) -> usize {
+    let (descriptors, _) = machine::descriptors();
+    let room = descriptors.saturating_sub(RESERVE) / (threads.max(1) as u64);
+    usize::try_from(room).unwrap_or(usize::MAX).max(1)
+}
+
+/// Whether the ports of clients last: each connection that a client closes first keeps its port for a minute.
+fn check_client_ports(
+    group: &SessionGroup,
+    sessions: &Sessions,
+    scenario: &Scenario,
+    ports: &[ResolvedPort],
+) -> Result<Option<String>, RunError> {
+    let Some(client) = &group.client else { return Ok(None) };
+    let Some(rate) = group.starts.and_then(|flow| sessions.starts.offered(flow)) else {
+        return Ok(None);
+    };
+    if group.tcp.reset || closed_by_server(scenario, &group.name) || client.ops.is_empty() {
+        return Ok(None);
+    }
+    let to = group.servers.pool.addresses.get(0);
+    if reuses_time_wait(to.is_some_and(|to| to.is_loopback())) {
+        return Ok(None);
+    }
+    let port = ports.iter().find(|port| Some(&port.name) == group.from.as_ref());
+    let range = match &group.clients.pool.ports {
+        Some(ports) => ports.len(),
+        None => {
+            let range = || machine::ephemeral_ports().map_or(28_232, |range| range.len() as u64);
+            match port {
+                Some(port) => port.enter(range)?,
+                None => range(),
+            }
+        }
+    };
+    let servers = group.servers.pool.ports.as_ref().map_or(1, |ports| ports.len());
+    let servers = servers.saturating_mul(group.servers.pool.addresses.len().max(1));
+    let room =
+        range.saturating_mul(servers).saturating_mul(group.clients.pool.addresses.len().max(1));
+    let lasts = group.stop.saturating_sub(group.start).min(TIME_WAIT);
+    let needed = rate.0.per_second() * lasts.get() as f64 / 1e9;
+    let needed = needed.min(group.count as f64);
+    if needed <= room as f64 {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "sessions '{}': {} connections within {} need as many client ports, and there are {room}: a port stays in TIME-WAIT \
+         for 60 s after its client closed first. Let the server close (server-closes: true), end with RST (tcp: {{ reset: \
+         true }}), give more client addresses, or at most {}/s",
+        group.name,
+        needed.round(),
+        lasts,
+        (room as f64 * 1e9 / lasts.get().max(1) as f64).floor(),
+    )))
+}
+
+/// Whether the server closes connections first, by the program.
+fn closed_by_server(scenario: &Scenario, group: &str) -> bool {
+    use wirebeat_traffic::scenario::session::ProgramSpec;
+    use wirebeat_traffic::scenario::session::program::HttpBody;
+    match scenario.sessions.get(group).map(|spec| &spec.program) {
+        Some(ProgramSpec::Http(http)) => http.server_closes || http.framing == HttpBody::Close,
+        _ => false,
+    }
+}
+
+/// Whether the system gives ports in TIME-WAIT to new connections: always (1), or of loopback (2, the default).
+fn reuses_time_wait(loopback: bool) -> bool {
+    let setting = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_tw_reuse").unwrap_or_default();
+    match setting.trim() {
+        "1" => true,
+        "2" => loopback,
+        _ => false,
+    }
+}

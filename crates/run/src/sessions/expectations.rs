@@ -1,0 +1,167 @@
+//! Expectations held against what was measured.
+
+use wirebeat_meter::session::{SessionSummary, SessionTime};
+use wirebeat_meter::summary::Distribution;
+use wirebeat_report::model::{self, Stats};
+use wirebeat_traffic::scenario::session::Expectation;
+use wirebeat_traffic::scenario::session::expect::Measured;
+use wirebeat_units::human;
+
+/// What came of an expectation.
+pub(super) fn judge(expectation: &Expectation, summary: &SessionSummary) -> model::Expectation {
+    let text = expectation.to_string();
+    let (measured, met) = match &expectation.measured {
+        Measured::Counter(name) => {
+            let count = counter(name, summary);
+            (count.to_string(), expectation.comparison.holds(count, expectation.value))
+        }
+        Measured::Time { of, statistic, actual } => {
+            match distribution(of, *actual, summary)
+                .and_then(|times| statistic_of(&Stats::of(times), statistic))
+            {
+                Some(time) => {
+                    let met = expectation.comparison.holds(time, expectation.value as f64);
+                    (human::time(time), met)
+                }
+                None => ("nothing was measured".to_owned(), false),
+            }
+        }
+    };
+    model::Expectation { text, measured, met }
+}
+
+fn counter(name: &str, summary: &SessionSummary) -> u64 {
+    let counts = &summary.counts;
+    match name {
+        "due" => counts.due,
+        "expired" => counts.expired,
+        "opened" => counts.opened,
+        "established" => counts.established,
+        "in-order" => counts.in_order,
+        "refused" => counts.refused,
+        "timed-out" => counts.timed_out,
+        "reset" => counts.reset,
+        "unreachable" => counts.unreachable,
+        "closed-early" => counts.closed_early,
+        "malformed" => counts.malformed,
+        "abandoned" => counts.abandoned,
+        "failed-here" => counts.failed_here,
+        "unfinished" => counts.unfinished,
+        "failed" => {
+            counts.ended().saturating_sub(counts.in_order).saturating_sub(counts.unfinished)
+        }
+        "requests" => counts.requests,
+        "responses" => counts.responses,
+        "unexpected" => counts.unexpected,
+        "damaged" => counts.damaged,
+        "retransmitted-segments" => counts.retransmitted_segments,
+        // the language has no others
+        _ => 0,
+    }
+}
+
+fn distribution<'a>(
+    of: &str,
+    actual: bool,
+    summary: &'a SessionSummary,
+) -> Option<&'a Distribution> {
+    let found = SessionTime::ALL.into_iter().find(|time| time.name() == of);
+    if let Some(time) = found {
+        let both = summary.time(time);
+        return Some(if actual { &both.actual } else { &both.planned });
+    }
+    match of {
+        "lateness" => Some(&summary.lateness),
+        "rtt" => Some(&summary.rtt),
+        timer => summary.timers.get(timer),
+    }
+}
+
+/// In nanoseconds.
+fn statistic_of(stats: &Stats, statistic: &str) -> Option<f64> {
+    let percentiles = &stats.percentiles;
+    let whole = |value: Option<i64>| value.map(|value| value as f64);
+    match statistic {
+        "min" => whole(stats.min),
+        "mean" => stats.mean,
+        "p50" => whole(percentiles.p50),
+        "p90" => whole(percentiles.p90),
+        "p99" => whole(percentiles.p99),
+        "p99.9" => whole(percentiles.p99_9),
+        "p99.99" => whole(percentiles.p99_99),
+        "max" => whole(stats.max),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirebeat_meter::session::SessionMeter;
+    use wirebeat_traffic::scenario::session::expect::COUNTERS;
+    use wirebeat_units::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn expectations_are_held_against_counters_and_times() {
+        let mut meter = SessionMeter::new(0);
+        (meter.counts.established, meter.counts.opened, meter.counts.reset) = (1000, 1002, 2);
+        for millis in 1..=100 {
+            let at = Nanos::from_secs(1);
+            meter.took(
+                SessionTime::Response,
+                at,
+                at,
+                at.saturating_add(Nanos::from_millis(millis)),
+            );
+        }
+        let summary = meter.summary(&[]);
+        for (text, met) in [
+            ("established >= 1000", true),
+            ("established > 1000", false),
+            ("failed == 2", true),
+            ("response.p99 < 150ms", true),
+            ("response.p99 < 90ms", false),
+            ("response.min.actual >= 1ms", true),
+            ("connect.p50 < 1s", false),
+        ] {
+            let judged = judge(&text.parse().unwrap(), &summary);
+            assert_eq!(judged.met, met, "{judged:?}");
+        }
+        assert_eq!(
+            judge(&"connect.p50 < 1s".parse().unwrap(), &summary).measured,
+            "nothing was measured"
+        );
+    }
+
+    #[test]
+    fn every_counter_of_the_language_is_counted() {
+        let summary = SessionSummary::default();
+        let ones = wirebeat_meter::session::SessionCounts {
+            due: 1,
+            expired: 1,
+            opened: 1,
+            established: 1,
+            in_order: 1,
+            refused: 1,
+            timed_out: 1,
+            reset: 1,
+            unreachable: 1,
+            closed_early: 1,
+            malformed: 1,
+            abandoned: 1,
+            failed_here: 1,
+            unfinished: 1,
+            requests: 1,
+            responses: 1,
+            unexpected: 1,
+            damaged: 1,
+            retransmitted_segments: 1,
+            ..Default::default()
+        };
+        let summary = SessionSummary { counts: ones, ..summary };
+        for name in COUNTERS {
+            assert!(counter(name, &summary) > 0, "{name}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! From what the threads of a run of sessions left behind to a report.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use wirebeat_host::CpuTimes;
+use wirebeat_meter::session::SessionSummary;
+use wirebeat_report::assemble::{
+    Clocks, RunFacts, SessionGroup as Group, SessionIntervalCounts, assemble,
+};
+use wirebeat_report::model::{End, FindingKind, Json, Report, SessionEnd};
+use wirebeat_traffic::program::script::SessionGroup;
+use wirebeat_units::Nanos;
+
+use super::worker::Finished;
+use super::{PreparedSessions, expectations, of, words};
+use crate::facts;
+
+/// What a run of sessions left.
+pub(super) struct Outcome {
+    pub(super) finished: Vec<Finished>,
+    pub(super) end: End,
+    pub(super) started: SystemTime,
+    pub(super) ended: Nanos,
+    pub(super) cpu: CpuTimes,
+    pub(super) intervals: Vec<(usize, SessionEnd, SessionIntervalCounts)>,
+}
+
+pub(super) fn report(run: PreparedSessions, outcome: Outcome) -> Report {
+    let Outcome { finished, mut end, started, ended, cpu, intervals } = outcome;
+    let mut summaries: BTreeMap<(usize, SessionEnd), SessionSummary> = BTreeMap::new();
+    for worker in &finished {
+        if let Some(message) = &worker.error {
+            end = End::Failed { message: message.clone() };
+        }
+        for (group, side, summary) in &worker.summaries {
+            summaries.entry((*group, of(*side))).or_default().merge(summary);
+        }
+    }
+    let places: Vec<(usize, SessionEnd)> = summaries.keys().copied().collect();
+    let mut groups = Vec::new();
+    for (&(number, side), summary) in &summaries {
+        let Some(plan) = run.sessions.groups.get(number) else { continue };
+        let other = match side {
+            SessionEnd::Client => SessionEnd::Server,
+            SessionEnd::Server => SessionEnd::Client,
+        };
+        let mut group = described(&run, plan, side, ended);
+        group.paired_with = places.iter().position(|place| *place == (number, other));
+        group.summary = summary.clone();
+        let mine = intervals.iter().filter(|(of, end, _)| (*of, *end) == (number, side));
+        group.intervals = mine.map(|(_, _, counts)| *counts).collect();
+        let judged = side == SessionEnd::Client || plan.from.is_none();
+        if let Some(spec) = run.scenario.sessions.get(&plan.name).filter(|_| judged) {
+            let judge = |expectation| expectations::judge(expectation, summary);
+            group.expectations = spec.expect.iter().map(judge).collect();
+        }
+        if summary.counts.failed_here > 0 && side == SessionEnd::Client {
+            group.notes.push((
+                FindingKind::SessionsFailedHere,
+                format!(
+                    "sessions '{}': {} could not be opened by this machine: no client port was free, or no file \
+                     descriptor; see docs/sessions.md, 'What the system decides'",
+                    plan.name, summary.counts.failed_here
+                ),
+            ));
+        }
+        groups.push(group);
+    }
+    let events: u64 = groups.iter().map(|group| group.summary.counts.opened).sum();
+    let (costs, spent) = facts::cost(&cpu, events);
+    let scenario = run.scenario.to_json().ok().and_then(|json| Json::parse(&json));
+    let run_facts = RunFacts {
+        wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command_line: run.options.command_line.clone(),
+        seed: Some(run.scenario.seed),
+        scenario,
+        started,
+        duration: ended,
+        end,
+        clocks: Clocks::Same,
+        costs,
+        machine: facts::disturbances(&spent, &run.machine),
+        changes: Vec::new(),
+        outages: Vec::new(),
+        replays: Vec::new(),
+        captures: Vec::new(),
+        sessions: groups,
+    };
+    assemble(run_facts, None, None)
+}
+
+/// A group at one end, without what it counted.
+fn described(run: &PreparedSessions, plan: &SessionGroup, side: SessionEnd, ended: Nanos) -> Group {
+    let client = side == SessionEnd::Client;
+    let offered = plan.starts.filter(|_| client).and_then(|flow| run.sessions.starts.offered(flow));
+    let until = plan.stop.min(ended).max(plan.start);
+    let (local, remote) = match side {
+        SessionEnd::Client => (words::pool(&plan.clients, true), words::pool(&plan.servers, false)),
+        SessionEnd::Server => {
+            (words::pool(&plan.servers, false), words::pool(&plan.clients, false))
+        }
+    };
+    Group {
+        name: plan.name.clone(),
+        end: side,
+        stack: "host".to_owned(),
+        program: plan.program.to_owned(),
+        local,
+        remote,
+        rate: offered.map(|(rate, _)| rate),
+        steady: offered.is_some_and(|(_, steady)| steady),
+        users: plan.users.filter(|_| client),
+        under_way: Some((plan.start, until)),
+        ..Group::default()
+    }
+}
