@@ -13,7 +13,7 @@ use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown, sockopt,
 };
 use wirebeat_converse::stack::{Connection, ConnectionStats, Programs, Reason, SessionKey};
-use wirebeat_host::{TcpState, tcp_info};
+use wirebeat_host::{TcpInfo, TcpState, tcp_info};
 use wirebeat_units::Nanos;
 
 use crate::error::reason;
@@ -52,7 +52,7 @@ pub(crate) enum Next {
     /// Its budget is spent, and there is more to do.
     Again,
     /// It ended.
-    End(Reason),
+    End(Reason, ConnectionStats),
 }
 
 /// A socket with its connection.
@@ -73,7 +73,7 @@ pub(crate) struct TcpSocket {
     writable: bool,
     /// The peer's end may stand behind what is to be read (EPOLLRDHUP, EPOLLHUP, EPOLLERR).
     last_words: bool,
-    /// The socket may have an error (EPOLLHUP, EPOLLERR).
+    /// The socket may have an error (EPOLLERR).
     broken: bool,
     /// The program may have something to send.
     offered: bool,
@@ -130,12 +130,12 @@ impl TcpSocket {
 
     /// Keeps what an event said.
     pub fn note(&mut self, flags: EventFlags) {
-        let broken = flags.intersects(EventFlags::HUP | EventFlags::ERR);
-        let last_words = broken || flags.contains(EventFlags::RDHUP);
+        let last = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        let last_words = last || flags.contains(EventFlags::RDHUP);
         self.readable |= last_words || flags.contains(EventFlags::IN);
-        self.writable |= broken || flags.contains(EventFlags::OUT);
+        self.writable |= last || flags.contains(EventFlags::OUT);
         self.last_words |= last_words;
-        self.broken |= broken;
+        self.broken |= flags.contains(EventFlags::ERR);
     }
 
     /// The program has something to send.
@@ -157,12 +157,12 @@ impl TcpSocket {
                 Ok(true) => {
                     worker.programs.established(worker.now, self.session, worker.number);
                 }
-                Err(reason) => return Next::End(reason),
+                Err(reason) => return Next::End(reason, ConnectionStats::default()),
             }
         }
         let more = match self.receive(worker) {
             Ok(more) => more,
-            Err(reason) => return Next::End(reason),
+            Err(reason) => return self.ends(reason),
         };
         if more {
             // Errors come after what was received before them.
@@ -172,13 +172,11 @@ impl TcpSocket {
             };
         }
         if let Some(reason) = self.fault.or_else(|| self.error()) {
-            return Next::End(reason);
+            return self.ends(reason);
         }
         match self.send(worker) {
             Ok(true) => Next::Again,
-            Ok(false) if self.fin_sent && self.peer_closed && self.is_closed() => {
-                Next::End(Reason::InOrder)
-            }
+            Ok(false) if self.fin_sent && self.peer_closed => self.closes(),
             Ok(false) => Next::Wait,
             Err(reason) => self.fails(reason),
         }
@@ -320,27 +318,44 @@ impl TcpSocket {
         }
     }
 
-    /// Whether the peer has acknowledged our FIN, after its own was read. Its end, or TIME-WAIT, is the kernel's business.
-    fn is_closed(&self) -> bool {
-        match tcp_info(self.fd.as_fd()) {
-            Ok(info) => matches!(info.state, TcpState::Closed | TcpState::TimeWait),
-            Err(_) => true,
+    fn ends(&self, reason: Reason) -> Next {
+        Next::End(reason, self.stats())
+    }
+
+    /// Both FINs are sent: ends as soon as the peer has acknowledged ours. What follows, TIME-WAIT, is the kernel's business.
+    fn closes(&self) -> Next {
+        let Ok(info) = tcp_info(self.fd.as_fd()) else { return self.ends(Reason::InOrder) };
+        if !matches!(info.state, TcpState::Closed | TcpState::TimeWait) {
+            return Next::Wait;
         }
+        let fin_acked = self.acked(&info) > self.sent || info.bytes_acked.is_none();
+        let reason = match sockopt::socket_error(&self.fd) {
+            _ if fin_acked => Reason::InOrder,
+            Ok(Err(error)) => reason(error),
+            Ok(Ok(())) | Err(_) => Reason::Reset,
+        };
+        Next::End(reason, self.stats_of(&info))
+    }
+
+    /// Bytes that the peer acknowledged, and one for FIN. The kernel counts sequence numbers: SYN too, where it was ours.
+    fn acked(&self, info: &TcpInfo) -> u64 {
+        info.bytes_acked.unwrap_or(0).saturating_sub(self.opened_here.into())
     }
 
     /// What the kernel knows of the connection by now.
     pub fn stats(&self) -> ConnectionStats {
-        if !self.established {
-            return ConnectionStats::default();
+        match tcp_info(self.fd.as_fd()) {
+            Ok(info) if self.established => self.stats_of(&info),
+            _ => ConnectionStats::default(),
         }
-        let Ok(info) = tcp_info(self.fd.as_fd()) else { return ConnectionStats::default() };
-        // The kernel counts sequence numbers: SYN, where it was ours, and FIN, which comes after all that was sent.
-        let acked = info.bytes_acked.unwrap_or(0).saturating_sub(self.opened_here.into());
+    }
+
+    fn stats_of(&self, info: &TcpInfo) -> ConnectionStats {
         ConnectionStats {
             rtt: Some(info.rtt).filter(|rtt| *rtt > Nanos::ZERO),
             data_segments: info.data_segs_out.unwrap_or(0).into(),
             retransmitted: info.retransmits.into(),
-            acked: acked.min(self.sent),
+            acked: self.acked(info).min(self.sent),
         }
     }
 

@@ -297,14 +297,19 @@ impl HostStack {
                     self.queue.push_back(number);
                 }
             }
-            Next::End(reason) => self.end(number, now, reason, programs),
+            Next::End(reason, stats) => {
+                let end = End { number, now, reason };
+                self.end(end, Some(stats), programs);
+            }
         }
         moved
     }
 
-    fn end(&mut self, number: u32, now: Nanos, reason: Reason, programs: &mut dyn Programs) {
+    /// `stats`: what the kernel knew of the connection, where it was asked already.
+    fn end(&mut self, end: End, stats: Option<ConnectionStats>, programs: &mut dyn Programs) {
+        let End { number, now, reason } = end;
         let Some(socket) = self.sockets.remove(number) else { return };
-        let stats = socket.stats();
+        let stats = stats.unwrap_or_else(|| socket.stats());
         if matches!(reason, Reason::Aborted | Reason::Failed(_) | Reason::Unreachable) {
             socket.reset_at_close();
         }
@@ -330,6 +335,14 @@ struct Attempt {
     remote: SocketAddr,
 }
 
+/// That a connection ended.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    number: u32,
+    now: Nanos,
+    reason: Reason,
+}
+
 impl Stack for HostStack {
     fn apply(&mut self, now: Nanos, action: Action, programs: &mut dyn Programs) {
         let number = match action {
@@ -338,7 +351,8 @@ impl Stack for HostStack {
                 return self.connect(now, session, attempt, programs);
             }
             Action::Abort(Connection(number)) => {
-                return self.end(number, now, Reason::Aborted, programs);
+                let end = End { number, now, reason: Reason::Aborted };
+                return self.end(end, None, programs);
             }
             Action::Send(Connection(number))
             | Action::Receive(Connection(number))

@@ -96,6 +96,19 @@ fn a_reset_before_our_fin_is_acknowledged_is_no_end_in_order() {
 }
 
 #[test]
+fn what_a_peer_that_has_gone_answers_with_a_reset_is_not_delivered() {
+    let (mut client, peer) = connected(Session::holds(0));
+    drop(peer);
+    until(&mut [&mut client], |sides| sides[0].script.sessions[0].peer_closed);
+    // The reset is there before FIN is sent.
+    client.script.sessions[0].says = Says::Pattern { bytes: 7, piece: 7, finish: true };
+    let connection = client.script.sessions[0].connection.unwrap();
+    client.script.actions.push_back(Action::Finish(connection));
+    let (reason, stats) = ended(client).end.unwrap();
+    assert_eq!((reason, stats.acked), (Reason::Reset, 0));
+}
+
+#[test]
 fn to_send_into_a_reset_connection_is_a_reset() {
     let (mut client, peer) = connected(Session::holds(0));
     until(&mut [&mut client], |sides| sides[0].script.actions.is_empty());
