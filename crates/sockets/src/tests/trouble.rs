@@ -109,9 +109,10 @@ fn what_a_peer_that_has_gone_answers_with_a_reset_is_not_delivered() {
 }
 
 #[test]
-fn to_send_into_a_reset_connection_is_a_reset() {
-    let (mut client, peer) = connected(Session::holds(0));
+fn to_send_into_a_reset_connection_is_a_reset_after_what_came_before_it() {
+    let (mut client, mut peer) = connected(Session::holds(0));
     until(&mut [&mut client], |sides| sides[0].script.actions.is_empty());
+    peer.write_all(&stream(0)[..5_000]).unwrap();
     reset(peer);
     // Before the stack has seen what happened.
     client.script.sessions[0].says = Says::Pattern { bytes: 1, piece: 1, finish: true };
@@ -119,7 +120,9 @@ fn to_send_into_a_reset_connection_is_a_reset() {
     for action in [Action::Send(connection), Action::Finish(connection)] {
         client.stack.apply(clock(), action, &mut client.script);
     }
-    assert_eq!(ended(client).end.unwrap().0, Reason::Reset);
+    let session = ended(client);
+    assert_eq!((session.end.unwrap().0, session.heard), (Reason::Reset, 5_000));
+    assert!(!session.peer_closed, "a reset is no FIN");
 }
 
 #[test]
@@ -303,6 +306,45 @@ fn a_network_without_a_way_and_a_host_that_is_not_there() {
     let reasons = bed.a.namespace.run(work).unwrap();
     let no_address = Reason::Failed(Failure::NoPort);
     assert_eq!(reasons, [Reason::Unreachable, Reason::Unreachable, no_address].map(Some));
+}
+
+#[test]
+fn a_port_serves_several_destinations_and_without_ports_it_fails() {
+    require!(Capability::NetworkNamespaces);
+    let bed = Testbed::pair(&Options::default()).unwrap();
+    let listening = || {
+        ["10.77.0.2:81", "10.77.0.2:82"].map(|address| {
+            let mut side = Side::new();
+            side.script.accepts = Some(Session::holds(0));
+            side.stack.listen(address.parse().unwrap(), ProfileId(0), 16).unwrap();
+            side
+        })
+    };
+    let servers = bed.b.namespace.run(listening).unwrap();
+    let work = || {
+        std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "50000 50003").unwrap();
+        let mut client = Side::new();
+        let [mut one, mut other] = servers;
+        let end = |sides: &mut [&mut Side], remote: &str| {
+            let client = &mut sides[0].script;
+            let session = SessionKey(client.sessions.len() as u32);
+            client.sessions.push(Session::holds(0));
+            let (local, remote) = ("10.77.0.1:0".parse().unwrap(), remote.parse().unwrap());
+            let profile = ProfileId(0);
+            client.actions.push_back(Action::Connect { session, profile, local, remote });
+            until(sides, |sides| sides[0].script.actions.is_empty());
+            sides[0].script.sessions[session.0 as usize].end.map(|(reason, _)| reason)
+        };
+        let mut sides = [&mut client, &mut one, &mut other];
+        for remote in ["10.77.0.2:81", "10.77.0.2:82"] {
+            for _ in 0..4 {
+                assert_eq!(end(&mut sides, remote), None);
+            }
+        }
+        assert_eq!(end(&mut sides, "10.77.0.2:81"), Some(Reason::Failed(Failure::NoPort)));
+        until(&mut sides, |sides| sides[1].stack.open() + sides[2].stack.open() == 8);
+    };
+    bed.a.namespace.run(work).unwrap();
 }
 
 #[test]
